@@ -14,7 +14,7 @@
 #include "config/config_top.h"
 #include "promql-like/memsource.h"
 #include "promql-like/promql.h"
-#include "promql-like/testlang_data.h"
+#include "promql-like/testlang/testlang_data.h"
 #include "rules/rules.h"
 
 /* ---- the file ---- */

@@ -4,7 +4,7 @@
 #include "cmd/configuration.h"
 #include "cmd/tool.h"
 #include "httpd/web_config.h"
-#include "promql-like/testlang.h"
+#include "promql-like/testlang/testlang.h"
 
 #define EXPAND_ENV_HELP "As the server does with this flag: ${NAME} in values is the environment variable."
 

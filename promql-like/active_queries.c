@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "active_queries.h"
+#include "promql-like/active_queries.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -15,11 +15,11 @@
 #include <cmocka.h>
 
 #include "base/map.h"
-#include "func.h"
-#include "memsource.h"
 #include "model/value.h"
-#include "promql.h"
-#include "testlang_data.h"
+#include "promql-like/memsource.h"
+#include "promql-like/promql.h"
+#include "promql-like/syntax/func.h"
+#include "promql-like/testlang/testlang_data.h"
 
 #define STEP 10000
 #define START 20000

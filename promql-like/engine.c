@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "active_queries.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/units.h"
-#include "eval.h"
-#include "explain.h"
-#include "hold.h"
-#include "result.h"
-#include "shared.h"
+#include "promql-like/active_queries.h"
+#include "promql-like/eval/eval.h"
+#include "promql-like/hold.h"
+#include "promql-like/result.h"
+#include "promql-like/stacks/shared.h"
+#include "promql-like/values/explain.h"
 
 enum { M_QUERIES, M_MAX, M_DURATION, M_TOTAL, M_SAMPLES, M_BYTES, M_STOPPED };
 static struct metric table[] = {

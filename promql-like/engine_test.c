@@ -14,9 +14,9 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "memory_guard.h"
-#include "memsource.h"
-#include "promql.h"
+#include "promql-like/memsource.h"
+#include "promql-like/promql.h"
+#include "promql-like/values/memory_guard.h"
 
 struct fixture {
 	struct memsource *m;

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/map.h"
-#include "memsource.h"
-#include "promql.h"
-#include "testlang_data.h"
+#include "promql-like/memsource.h"
+#include "promql-like/promql.h"
+#include "promql-like/testlang/testlang_data.h"
 
 #define END 600000
 

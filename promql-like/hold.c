@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hold.h"
+#include "promql-like/hold.h"
 
 #include <stdlib.h>
 

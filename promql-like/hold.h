@@ -4,8 +4,8 @@
 #ifndef PYRRHA_PROMQL_HOLD_H
 #define PYRRHA_PROMQL_HOLD_H
 
-#include "memory_guard.h"
-#include "query.h"
+#include "promql-like/values/memory_guard.h"
+#include "promql-like/values/query.h"
 
 struct promql_hold;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memsource.h"
+#include "promql-like/memsource.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an expression is once a rule records its profiles (rule 8 of docs/profql.md). A delta is what a range of deltas adds up to, each profile in one range only; whatever only filters,
  * scales or adds such is a delta too; everything else is a gauge, a state as it was at the time. */
-#include "ast.h"
 #include "base/units.h"
-#include "func.h"
 #include "model/ptype.h"
+#include "promql-like/syntax/ast.h"
+#include "promql-like/syntax/func.h"
 
 enum shape {
 	SHAPE_GAUGE,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "result.h"
+#include "promql-like/result.h"
 
 #include <stdlib.h>
 
-#include "eval.h"
-#include "explain.h"
-#include "hold.h"
+#include "promql-like/eval/eval.h"
+#include "promql-like/hold.h"
+#include "promql-like/values/explain.h"
 
 #define STACK_BYTES 128 /* of an answer, about */
 #define POINT_BYTES 32

@@ -3,7 +3,7 @@
 #ifndef PYRRHA_PROMQL_RESULT_H
 #define PYRRHA_PROMQL_RESULT_H
 
-#include "query.h"
+#include "promql-like/values/query.h"
 
 /* Type, values, notes and explanation into r, whose arena is ready; profiles: with their stacks, which are made now. v's names
  * are settled on the way. What r holds on an error is released with it. */

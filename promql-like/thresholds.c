@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where an expression compares shares with a number. A share is an estimate: how sure the answer is depends on how many samples
  * the profile has, which only who has the profiles knows. */
-#include "ast.h"
-#include "func.h"
+#include "promql-like/syntax/ast.h"
+#include "promql-like/syntax/func.h"
 
 struct search {
 	promql_threshold_fn fn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much work a query is, guessed from its text alone: the steps that its nodes are evaluated at, and the minutes that its
  * selectors look at. */
-#include "ast.h"
+#include "promql-like/syntax/ast.h"
 
 #define MINUTE_MS 60000.0
 #define UNKNOWN 1e12 /* of a duration that is not written out */

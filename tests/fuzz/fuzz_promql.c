@@ -7,7 +7,7 @@
 
 #include "promql-like/memsource.h"
 #include "promql-like/promql.h"
-#include "promql-like/testlang_data.h"
+#include "promql-like/testlang/testlang_data.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "promql";

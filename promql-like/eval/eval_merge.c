@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge: what the profiles of each group add up to, over time and series together. Of deltas it is their sum; gauges have a mean,
+ * over the time that any series of the group was covered. */
+#include <stdlib.h>
+
+#include "promql-like/eval/pwindow.h"
+
+struct interval {
+	int64_t from, to;
+};
+
+struct merge_job {
+	struct eval *q;
+	struct node *n;
+	const struct span *sp;
+	struct range r;
+	struct groups g;
+	struct pwindow *w;      /* by series */
+	size_t *members, *first; /* series of group g: members[first[g]] .. members[first[g + 1]] */
+	VEC(struct interval) iv;
+};
+
+/* Each member series i of a group. */
+#define EACH_MEMBER(j, group, i) \
+	for (size_t m_ = (j)->first[group], i; m_ < (j)->first[(group) + 1] && (i = (j)->members[m_], true); m_++)
+
+/* Counting sort of the series by group. */
+static void list_members(struct merge_job *j)
+{
+	j->members = xcalloc(j->r.n + 1, sizeof *j->members);
+	j->first = xcalloc(j->g.n + 2, sizeof *j->first);
+	for (size_t i = 0; i < j->r.n; i++)
+		j->first[j->g.of[i] + 1]++;
+	for (size_t g = 0; g < j->g.n; g++)
+		j->first[g + 1] += j->first[g];
+	size_t *at = xcalloc(j->g.n + 1, sizeof *at);
+	for (size_t i = 0; i < j->r.n; i++)
+		j->members[j->first[j->g.of[i]] + at[j->g.of[i]]++] = i;
+	free(at);
+}
+
+/* One that goes on from the last is joined with it: of a series they mostly do. */
+static void push_interval(struct merge_job *j, struct interval v)
+{
+	struct interval *last = j->iv.n ? &j->iv.v[j->iv.n - 1] : NULL;
+	if (last && v.from >= last->from && v.from <= last->to)
+		last->to = MAX(last->to, v.to);
+	else
+		vec_push(&j->iv, v);
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct interval *x = a, *y = b;
+	return (x->from > y->from) - (x->from < y->from);
+}
+
+static int64_t union_length(struct interval *v, size_t n)
+{
+	int64_t sum = 0, end = INT64_MIN;
+	if (n)
+		qsort(v, n, sizeof *v, by_start);
+	for (size_t i = 0; i < n; i++) {
+		if (v[i].to <= end)
+			continue;
+		sum += v[i].to - MAX(v[i].from, end);
+		end = v[i].to;
+	}
+	return sum;
+}
+
+static int check_same_type(const struct prof *p, const struct ptype *t, double *by, struct err *e)
+{
+	return prof_compatible(p->type, t, MEET_GROUPED, "merge", by, e);
+}
+
+/* The mean over the time that any series of the group was covered. */
+static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
+{
+	j->iv.n = 0;
+	EACH_MEMBER(j, group, i) {
+		if (!j->r.s[i].vp)
+			continue;
+		for (size_t k = pwindow_first(&j->w[i]); k < j->w[i].hi; k++) {
+			struct interval v;
+			if (!j->r.s[i].vp[k].stale && pwindow_covered(&j->w[i], k, &v.from, &v.to))
+				push_interval(j, v);
+		}
+	}
+	int64_t all = union_length(j->iv.v, j->iv.n);
+	*any = all > 0;
+	p->covered_s = (double)all / 1000;
+	EACH_MEMBER(j, group, i) {
+		if (!j->r.s[i].vp || !all)
+			continue;
+		double unit;
+		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
+		for (size_t k = pwindow_first(&j->w[i]); k < j->w[i].hi && !rc; k++) {
+			int64_t from, to;
+			if (j->r.s[i].vp[k].stale || !pwindow_covered(&j->w[i], k, &from, &to))
+				continue;
+			double share = to - from == all ? 1 : (double)(to - from) / (double)all;
+			rc = pwindow_add_one(&p->a, &j->r.s[i], k, false, share * unit, e);
+			p->period = MAX(p->period, j->r.s[i].vp[k].period);
+		}
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Of one whose profiles are known by what they come to. */
+static int add_cover(struct merge_job *j, struct prof *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
+{
+	const struct source_cover *c = s->cover;
+	if (c->n == c->n_stale)
+		return s->near ? side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
+	*any = true;
+	p->period = MAX(p->period, c->period);
+	for (size_t k = 0; k < c->spans.n; k++)
+		push_interval(j, (struct interval){ c->spans.v[k].after_ms, c->spans.v[k].until_ms });
+	return side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);
+}
+
+static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
+{
+	j->iv.n = 0;
+	EACH_MEMBER(j, group, i) {
+		struct pwindow *w = &j->w[i];
+		if (j->r.s[i].cover) { /* all are of one type */
+			int rc = add_cover(j, p, &j->r.s[i], w, any, e);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (!j->r.s[i].vp)
+			continue;
+		size_t n = pwindow_count(w);
+		struct err unasked;
+		double unit;
+		int rc = check_same_type(p, j->r.s[i].type, &unit, n ? e : &unasked);
+		if (rc && !n)
+			continue;
+		if (!rc)
+			rc = pwindow_add_whole(p, w, unit, e);
+		if (rc)
+			return rc;
+		*any |= n > 0;
+		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++)
+			if (!w->s->vp[k].stale)
+				push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });
+	}
+	p->covered_s = (double)union_length(j->iv.v, j->iv.n) / 1000;
+	return 0;
+}
+
+static bool has_data(const struct pwindow *w, bool gauge)
+{
+	int64_t a, b;
+	if (w->s->cover)
+		return w->s->cover->n > w->s->cover->n_stale;
+	if (!gauge)
+		return pwindow_count(w) > 0;
+	for (size_t k = pwindow_first(w); k < w->hi; k++)
+		if (!w->s->vp[k].stale && pwindow_covered(w, k, &a, &b))
+			return true;
+	return false;
+}
+
+static int merge_group(struct merge_job *j, size_t group, int64_t t, struct series *out, struct err *e)
+{
+	const struct ptype *type = NULL;
+	EACH_MEMBER(j, group, i)
+		if (!type && (j->r.s[i].vp || j->r.s[i].cover) && has_data(&j->w[i], j->r.s[i].type->kind == PROFILE_GAUGE))
+			type = j->r.s[i].type;
+	if (!type)
+		return 0;
+	struct prof *p = prof_new(type, 0);
+	bool any = false;
+	if (out->n) /* about as many as at the step before */
+		side_reserve(&p->a, out->s[out->n - 1].p->a.n);
+	int rc = type->kind == PROFILE_GAUGE ? merge_gauges(j, group, p, &any, e) : merge_deltas(j, group, p, &any, e);
+	if (rc || !any) {
+		prof_unref(p);
+		return rc;
+	}
+	return series_push(j->q, out, t, prof_value(p), p, e);
+}
+
+static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
+{
+	j->w = xcalloc(j->r.n + 1, sizeof *j->w);
+	struct taken *taken = xcalloc(j->r.n + 1, sizeof *taken);
+	list_members(j);
+	for (size_t i = 0; i < j->r.n; i++)
+		j->w[i].s = &j->r.s[i];
+	for (size_t g = 0; g < j->g.n; g++)
+		value_add(out, j->g.labels[g], false);
+	int rc = 0;
+	for (size_t i = 0; i < j->sp->n && !rc; i++) {
+		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
+		for (size_t k = 0; k < j->r.n; k++) {
+			pwindow_slide(&j->w[k], to - j->r.range_ms, to);
+			taken_window(&taken[k], j->w[k].lo, j->r.s[k].cover ? j->r.s[k].cover->n : j->w[k].hi);
+		}
+		for (size_t g = 0; g < j->g.n && !rc; g++)
+			rc = merge_group(j, g, t, &out->s[g], e);
+		if (!rc)
+			rc = eval_check(j->q, e);
+	}
+	for (size_t k = 0; k < j->r.n; k++)
+		taken_count(j->q, &taken[k], false);
+	free(taken);
+	free(j->w);
+	free(j->members);
+	free(j->first);
+	return rc;
+}
+
+static int merge_range(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	struct merge_job j = { .q = q, .n = n, .sp = sp };
+	int rc = eval_check_edges(n->aggr.expr, "merge", e);
+	if (!rc)
+		rc = range_load_covers(q, n->aggr.expr, sp, &j.r, e);
+	if (rc)
+		return rc;
+	size_t kept = 0;
+	for (size_t i = 0; i < j.r.n; i++) { /* only profiles make groups */
+		if (j.r.s[i].type) {
+			struct rseries t = j.r.s[kept];
+			j.r.s[kept++] = j.r.s[i];
+			j.r.s[i] = t;
+		}
+	}
+	rc = check_profiles(q, n, "merge", "use sum_over_time, or sum", &j.r, e);
+	if (!rc && j.r.subquery && kept)
+		rc = refuse_subquery("merge", e);
+	size_t all = j.r.n;
+	struct value out;
+	value_start(q, &out, PROMQL_VECTOR);
+	if (!rc) {
+		j.r.n = kept;
+		struct labels *l = xcalloc(kept + 1, sizeof *l);
+		bool *drop = xcalloc(kept + 1, sizeof *drop);
+		for (size_t i = 0; i < kept; i++)
+			l[i] = j.r.s[i].labels;
+		groups_make(q, l, drop, kept, &n->aggr.by, n->aggr.without, &j.g);
+		free(l);
+		free(drop);
+		rc = merge_steps(&j, &out, e);
+		groups_free(&j.g);
+		j.r.n = all;
+	}
+	vec_free(&j.iv);
+	range_free(&j.r);
+	return value_finish(&out, rc, ret);
+}
+
+/* merge of an instant vector is sum, for profiles alone. */
+int eval_merge(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	if (n->aggr.expr->type == PROMQL_MATRIX)
+		return merge_range(q, n, sp, ret, e);
+	struct value v;
+	int rc = eval_node(q, n->aggr.expr, sp, &v, e);
+	if (rc)
+		return rc;
+	rc = keep_profiles(q, n, "merge", "use sum", &v, e);
+	if (rc) {
+		value_free(&v);
+		return rc;
+	}
+	return eval_aggregate_of(q, n, AGGR_SUM, sp, &v, ret, e);
+}

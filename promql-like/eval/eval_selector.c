@@ -1,0 +1,826 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Selectors: the newest sample in the look-back at each step, and ranges. All samples of a series that any step can
+ * see are read once. Profile series that differ only in replica labels are interleaved here (docs/profql.md, rule 6). */
+#include <limits.h>
+
+#include "promql-like/eval/pwindow.h"
+
+/* A series as the language sees it: one of the source's, or several that are replicas of each other. */
+struct chosen {
+	struct labels labels;
+	const struct ptype *type;
+	struct source_series *const *parts;
+	size_t n;
+};
+
+struct fetched {
+	struct point *pts;
+	size_t n_pts;
+	struct source_profile *vp;
+	size_t n_vp;
+	struct source_cover *cover;
+	bool near;
+	uint64_t ref, *refs; /* these four as of a struct rseries */
+	struct held_lists held;
+};
+
+/* A profile of one of several replicas. */
+struct vprof {
+	struct source_profile p;
+	uint64_t ref;
+};
+
+/* What an instant selector gives: values, or when the samples were. */
+struct instant {
+	const struct time_mods *m;
+	const struct span *sp;
+	bool times;
+};
+
+struct choice {
+	struct source_series *all;
+	size_t n_all;
+	struct source_series **parts; /* in the order of c, back to back */
+	struct chosen *c;
+	size_t n;
+};
+
+static void choice_free(struct choice *c)
+{
+	free(c->all);
+	free(c->parts);
+	free(c->c);
+}
+
+static bool names_replica(const struct eval *q, const struct node_selector *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < q->names->n_replica_labels; k++)
+			if (view_eq(s->m[i].name, q->names->replica_labels[k]))
+				return true;
+	return q->names->n_replica_labels == 0;
+}
+
+static struct labels without_replica(struct eval *q, struct labels l)
+{
+	struct node_labels names = { q->names->replica_labels, q->names->n_replica_labels };
+	return eval_project(q, l, &names, false);
+}
+
+struct keyed {
+	struct labels key;
+	struct source_series *s;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct keyed *x = a, *y = b;
+	int c = labels_cmp(x->key, y->key);
+	if (!c)
+		c = (x->s->type == NULL) - (y->s->type == NULL);
+	return c ? c : labels_cmp(x->s->labels, y->s->labels);
+}
+
+/* Replicas side by side; the others alone. */
+static void choose(struct eval *q, const struct node_selector *sel, struct choice *c)
+{
+	bool off = names_replica(q, sel);
+	struct keyed *k = xcalloc(c->n_all + 1, sizeof *k);
+	for (size_t i = 0; i < c->n_all; i++)
+		k[i] = (struct keyed){ off || !c->all[i].type ? c->all[i].labels : without_replica(q, c->all[i].labels), &c->all[i] };
+	if (!off)
+		qsort(k, c->n_all, sizeof *k, by_key);
+	c->parts = xcalloc(c->n_all + 1, sizeof *c->parts);
+	c->c = xcalloc(c->n_all + 1, sizeof *c->c);
+	for (size_t i = 0; i < c->n_all; i++) {
+		c->parts[i] = k[i].s;
+		bool joins = !off && i && k[i].s->type && k[i - 1].s->type && labels_eq(k[i].key, k[i - 1].key);
+		if (joins)
+			c->c[c->n - 1].n++;
+		else
+			c->c[c->n++] = (struct chosen){ k[i].key, k[i].s->type, &c->parts[i], 1 };
+	}
+	free(k);
+}
+
+static int select_series(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct choice *ret,
+			 struct err *e)
+{
+	*ret = (struct choice){ 0 };
+	eval_read_begin(q);
+	int rc = q->view->ops->select(q->view, sel->m, sel->n, after, until, eval_limits(q), &ret->all, &ret->n_all, e);
+	eval_read_end(q);
+	if (rc)
+		return rc;
+	choose(q, sel, ret);
+	return 0;
+}
+
+/* ---- reading one series ---- */
+
+static int by_stamp(const void *a, const void *b)
+{
+	const struct vprof *x = a, *y = b;
+	if (x->p.t_ms != y->p.t_ms)
+		return x->p.t_ms < y->p.t_ms ? -1 : 1;
+	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_replicas */
+}
+
+/* One that did not measure all that it covers stands for the time since the last one only: another replica measured before that.
+ * Its weight was made for a whole interval. */
+static void cover_since(struct source_profile *p, const struct source_profile *last)
+{
+	int64_t dur_ms = p->duration_ns / 1000000, since = p->t_ms - last->t_ms, interval = p->interval_ms;
+	int64_t w = interval && since > interval + interval / 2 ? interval : since;
+	if (dur_ms >= p->cover_ms)
+		return;
+	if (w < interval && p->weight > 1)
+		p->weight = MAX(p->weight * (double)w / (double)interval, 1);
+	p->cover_ms = MAX(w, dur_ms);
+}
+
+/* Skips a profile whose measured span overlaps that of one already counted. live: of each replica, room for whether it goes on;
+ * one's end is not the end of the series, that of all is. */
+static size_t interleave(struct vprof *v, size_t n, bool *live)
+{
+	size_t out = 0, n_live = 0, last = SIZE_MAX;
+	for (size_t i = 0; i < n; i++) {
+		bool was = live[v[i].ref], stale = v[i].p.stale;
+		live[v[i].ref] = !stale;
+		n_live += !stale;
+		n_live -= was;
+		if (stale) {
+			if (was && !n_live)
+				v[out++] = v[i];
+			continue;
+		}
+		int64_t dur_ms = v[i].p.duration_ns / 1000000;
+		if (last != SIZE_MAX) {
+			if (v[i].p.t_ms - dur_ms < v[last].p.t_ms || v[i].p.t_ms == v[last].p.t_ms)
+				continue;
+			cover_since(&v[i].p, &v[last].p);
+		}
+		last = out;
+		v[out++] = v[i];
+	}
+	return out;
+}
+
+static int fetch_replicas(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
+			  struct err *e)
+{
+	VEC(struct vprof) all = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < c->n && !rc; i++) {
+		struct source_profile *p;
+		size_t n;
+		rc = q->view->ops->profiles(q->view, c->parts[i]->ref, after, until, eval_limits(q), &p, &n, e);
+		for (size_t k = 0; k < n && !rc; k++) /* ref is the replica's number until they are sorted */
+			vec_push(&all, (struct vprof){ p[k], i });
+		if (!rc)
+			free(p);
+	}
+	if (!rc) {
+		if (all.n)
+			qsort(all.v, all.n, sizeof *all.v, by_stamp);
+		bool *live = xcalloc(c->n, sizeof *live);
+		all.n = interleave(all.v, all.n, live);
+		free(live);
+		ret->vp = xreallocarray(NULL, all.n + 1, sizeof *ret->vp);
+		ret->refs = xreallocarray(NULL, all.n + 1, sizeof *ret->refs);
+		ret->n_vp = all.n;
+		for (size_t i = 0; i < all.n; i++) {
+			ret->vp[i] = all.v[i].p;
+			ret->refs[i] = c->parts[all.v[i].ref]->ref;
+		}
+	}
+	vec_free(&all);
+	return rc;
+}
+
+static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
+			  struct err *e)
+{
+	if (c->n > 1)
+		return fetch_replicas(q, c, after, until, ret, e);
+	ret->ref = c->parts[0]->ref;
+	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
+}
+
+static void cover_free(struct source_cover *c)
+{
+	if (c)
+		source_cover_release(c);
+	free(c);
+}
+
+/* What those in (from, until] come to. *ret_done is false, and nothing was read to be kept, where that does not say all. */
+static int fetch_cover(struct eval *q, const struct chosen *c, int64_t after, int64_t from, int64_t until, struct fetched *ret,
+		       bool *ret_done, struct err *e)
+{
+	const struct source_ops *ops = q->view->ops;
+	struct source_cover *x = ret->cover = NEW(struct source_cover), before = { 0 };
+	ret->ref = c->parts[0]->ref;
+	int rc = ops->cover(q->view, ret->ref, from, until, eval_limits(q), x, e);
+	*ret_done = x->magnitude < SOURCE_EXACT;
+	if (!rc && x->n == x->n_stale) {
+		rc = ops->cover(q->view, ret->ref, MAX(after, from - PWINDOW_NEAR_MS), from, eval_limits(q), &before, e);
+		ret->near = before.n > 0;
+		source_cover_release(&before);
+	}
+	if (!rc && !*ret_done)
+		cover_free(TAKE_PTR(ret->cover));
+	return rc;
+}
+
+/* The lists count as long as they are held. */
+static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
+{
+	uint64_t n = f->n_pts * sizeof *f->pts + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0));
+	f->held = (struct held_lists){ q, n };
+	return n ? eval_hold_bytes(q, n, e) : 0;
+}
+
+static void give_lists(struct held_lists *h)
+{
+	if (h->bytes)
+		eval_give_bytes(h->q, h->bytes);
+	h->bytes = 0;
+}
+
+static void fetched_release(struct fetched *f)
+{
+	give_lists(&f->held);
+	cover_free(f->cover);
+	free(f->pts);
+	free(f->vp);
+	free(f->refs);
+}
+
+static void fetched_free(struct fetched *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fetched_release(&f[i]);
+	free(f);
+}
+
+#define NO_COVERS INT64_MIN
+
+/* Each series read, in parallel: take is called by several threads at once, and owns what *f holds. */
+struct fetch_job {
+	struct eval *q;
+	const struct choice *c;
+	int64_t after, until;
+	int64_t covers_from; /* covers of (covers_from, until] instead of profiles; NO_COVERS */
+	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
+	void *arg;
+	atomic_bool failed;
+	pthread_mutex_t lock;
+	struct err e;
+};
+
+static void fetch_one(void *arg, size_t i, unsigned worker)
+{
+	(void)worker;
+	struct fetch_job *j = arg;
+	if (atomic_load(&j->failed))
+		return;
+	struct err e = { 0 };
+	struct fetched f = { 0 };
+	const struct chosen *c = &j->c->c[i];
+	bool done = false;
+	int rc = 0;
+	eval_read_begin(j->q);
+	if (j->covers_from != NO_COVERS)
+		rc = fetch_cover(j->q, c, j->after, j->covers_from, j->until, &f, &done, &e);
+	if (!rc && !done)
+		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
+			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
+						   &f.n_pts, &e);
+	eval_read_end(j->q);
+	if (!rc)
+		rc = hold_lists(j->q, &f, &e);
+	if (rc)
+		fetched_release(&f);
+	else
+		rc = j->take(j->arg, i, &f, &e);
+	if (rc) {
+		pthread_mutex_lock(&j->lock);
+		if (!atomic_exchange(&j->failed, true))
+			j->e = e;
+		pthread_mutex_unlock(&j->lock);
+	}
+}
+
+static int run_job(struct fetch_job *j, struct err *e)
+{
+	pthread_mutex_init(&j->lock, NULL);
+	pool_run(j->q->pool, j->c->n, fetch_one, j);
+	pthread_mutex_destroy(&j->lock);
+	if (!atomic_load(&j->failed))
+		return 0;
+	*e = j->e;
+	return -(int)j->e.code;
+}
+
+static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until,
+		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
+{
+	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = NO_COVERS, .take = take, .arg = arg }, e);
+}
+
+static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
+{
+	(void)e;
+	((struct fetched *)arg)[i] = *f;
+	return 0;
+}
+
+static int fetch_all_from(struct eval *q, const struct choice *c, int64_t after, int64_t covers_from, int64_t until, struct fetched **ret,
+			  struct err *e)
+{
+	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
+	int rc = run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = covers_from, .take = keep_one,
+					      .arg = out }, e);
+	if (rc)
+		fetched_free(out, c->n);
+	else
+		*ret = out;
+	return rc;
+}
+
+static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
+		     struct err *e)
+{
+	return fetch_all_from(q, c, after, NO_COVERS, until, ret, e);
+}
+
+/* The times a selector needs over a span. */
+static void bounds(const struct time_mods *m, const struct span *sp, int64_t *first, int64_t *last)
+{
+	*first = mods_time(m, sp->start);
+	*last = mods_time(m, span_at(sp, sp->n - 1));
+}
+
+/* ---- instant ---- */
+
+static int newest_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out,
+			 struct err *e)
+{
+	const struct time_mods *m = in->m;
+	const struct span *sp = in->sp;
+	size_t k = 0;
+	for (size_t i = 0; i < sp->n; i++) {
+		int64_t t = mods_time(m, span_at(sp, i));
+		while (k < f->n_pts && f->pts[k].t_ms <= t)
+			k++;
+		const struct point *p = k ? &f->pts[k - 1] : NULL;
+		if (!p || p->t_ms <= t - q->lookback_ms || value_is_stale(p->v))
+			continue;
+		int rc = series_push(q, out, span_at(sp, i), in->times ? (double)p->t_ms / 1000 : p->v, NULL, e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Smoothed: on the line between the samples around each moment; after the last one its value. */
+static int smooth_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out, struct err *e)
+{
+	size_t lo = 0, hi = 0;
+	int rc = 0;
+	for (size_t i = 0; i < in->sp->n && !rc; i++) {
+		int64_t t = mods_time(in->m, span_at(in->sp, i));
+		window_slide(f->pts, f->n_pts, &lo, &hi, t - q->lookback_ms, t + q->lookback_ms);
+		const struct point *before = NULL, *after = NULL;
+		for (size_t k = lo; k < hi && !after; k++) {
+			if (value_is_stale(f->pts[k].v))
+				continue;
+			if (f->pts[k].t_ms >= t)
+				after = &f->pts[k];
+			else
+				before = &f->pts[k];
+		}
+		double v = before ? before->v : 0;
+		if (after && after->t_ms == t)
+			v = after->v;
+		else if (!before)
+			continue;
+		else if (after)
+			v += (after->v - v) * (double)(t - before->t_ms) / (double)(after->t_ms - before->t_ms);
+		rc = series_push(q, out, span_at(in->sp, i), v, NULL, e);
+	}
+	return rc;
+}
+
+/* Dropped with a warning; an error if there is nothing else. */
+static int smooth_profiles(struct eval *q, const struct node *n, const struct ptype *type, size_t *dropped, size_t all, struct err *e)
+{
+	struct buf name = { 0 };
+	char place[32];
+	int rc = 0;
+	ptype_format(type, &name);
+	if (++*dropped == all)
+		rc = err_set(e, ERR_EXECUTION, "there is no line between profiles such as %s: leave out smoothed", name.ptr);
+	else
+		eval_note(q, false, "PromQL warning: dropped: there is no line between profiles such as %s: leave out smoothed (%s)", name.ptr,
+			  eval_place(q, n->start, place));
+	buf_free(&name);
+	return rc;
+}
+
+static int prof_of_one(const struct ptype *type, const struct source_profile *v, uint64_t ref, struct prof **ret, struct err *e)
+{
+	struct prof *p = prof_new(type, v->period);
+	p->covered_s = (double)v->duration_ns / 1e9;
+	int rc = side_add_stored(&p->a, ref, v->t_ms - 1, v->t_ms, v->total, 1, e);
+	if (rc) {
+		prof_unref(p);
+		return rc;
+	}
+	*ret = p;
+	return 0;
+}
+
+static int newest_profiles(struct eval *q, const struct instant *in, const struct chosen *c, const struct fetched *f,
+			   struct series *out, struct err *e)
+{
+	const struct time_mods *m = in->m;
+	const struct span *sp = in->sp;
+	size_t k = 0;
+	const struct source_profile *made = NULL;
+	for (size_t i = 0; i < sp->n; i++) {
+		int64_t t = mods_time(m, span_at(sp, i));
+		while (k < f->n_vp && f->vp[k].t_ms <= t)
+			k++;
+		const struct source_profile *v = k ? &f->vp[k - 1] : NULL;
+		if (!v || v->t_ms <= t - q->lookback_ms || v->stale)
+			continue;
+		struct prof *p = NULL;
+		int rc = 0;
+		if (in->times) {
+			rc = series_push(q, out, span_at(sp, i), (double)v->t_ms / 1000, NULL, e);
+			if (rc)
+				return rc;
+			continue;
+		}
+		if (made == v) /* the same as at the step before */
+			p = prof_ref(out->s[out->n - 1].p);
+		else
+			rc = prof_of_one(c->type, v, f->refs ? f->refs[k - 1] : f->ref, &p, e);
+		if (rc)
+			return rc;
+		made = v;
+		rc = series_push(q, out, span_at(sp, i), prof_value(p), p, e);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int eval_instant(struct eval *q, struct node *n, const struct span *sp, bool times, struct value *ret,
+			struct err *e)
+{
+	const struct time_mods *m = &n->sel.mods;
+	struct instant in = { m, sp, times };
+	int64_t first, last;
+	struct choice c;
+	struct fetched *f = NULL;
+	bounds(m, sp, &first, &last);
+	bool smooth = m->edges == EDGES_SMOOTHED && !times;
+	size_t profiles = 0;
+	if (smooth)
+		last += q->lookback_ms;
+	int rc = select_series(q, &n->sel, first - q->lookback_ms, last, &c, e);
+	if (!rc)
+		rc = fetch_all(q, &c, first - q->lookback_ms, last, &f, e);
+	struct value v;
+	value_start(q, &v, PROMQL_VECTOR);
+	for (size_t i = 0; !rc && i < c.n; i++) {
+		struct series *out = value_add(&v, c.c[i].labels, false);
+		if (smooth && c.c[i].type) {
+			rc = smooth_profiles(q, n, c.c[i].type, &profiles, c.n, e);
+			continue;
+		}
+		rc = c.c[i].type ? newest_profiles(q, &in, &c.c[i], &f[i], out, e)
+		   : smooth ? smooth_floats(q, &in, &f[i], out, e) : newest_floats(q, &in, &f[i], out, e);
+	}
+	uint64_t n_samples = 0;
+	for (size_t i = 0; i < v.n; i++)
+		n_samples += v.s[i].n;
+	taken_count(q, &(struct taken){ n_samples, n_samples, 0 }, false);
+	if (f)
+		fetched_free(f, c.n);
+	choice_free(&c);
+	return value_finish(&v, rc, ret);
+}
+
+int eval_selector(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	return eval_instant(q, n, sp, false, ret, e);
+}
+
+int eval_selector_times(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
+{
+	return eval_instant(q, n, sp, true, ret, e);
+}
+
+/* ---- ranges ---- */
+
+static void keep_fetched(struct rseries *s, struct fetched *f)
+{
+	s->held = f->held;
+	f->held.bytes = 0;
+	if (!s->type) {
+		size_t n = 0;
+		for (size_t i = 0; i < f->n_pts; i++)
+			if (!value_is_stale(f->pts[i].v))
+				f->pts[n++] = f->pts[i];
+		s->pts = TAKE_PTR(f->pts);
+		s->n = n;
+		return;
+	}
+	s->n_vp = f->n_vp;
+	s->ref = f->ref;
+	s->near = f->near;
+	s->cover = TAKE_PTR(f->cover);
+	s->vp = TAKE_PTR(f->vp);
+	s->refs = TAKE_PTR(f->refs);
+}
+
+void rseries_points(struct rseries *s)
+{
+	if (!s->vp || s->pts)
+		return;
+	struct prof like = { .type = s->type };
+	double factor = prof_factor(&like);
+	s->pts = xreallocarray(NULL, s->n_vp + 1, sizeof *s->pts);
+	for (size_t i = 0; i < s->n_vp; i++)
+		if (!s->vp[i].stale)
+			s->pts[s->n++] = (struct point){ s->vp[i].t_ms, prof_in_base((double)s->vp[i].total, factor, 0) };
+}
+
+void rseries_release(struct rseries *s)
+{
+	give_lists(&s->held);
+	free(s->pts);
+	free(s->vp);
+	free(s->refs);
+	cover_free(s->cover);
+}
+
+static bool of_one_type(const struct choice *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->c[i].type || !ptype_eq(c->c[i].type, c->c[0].type))
+			return false;
+	return true;
+}
+
+/* Whether what a series comes to is all that there is to know of it. */
+static bool can_cover(const struct eval *q, const struct choice *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->c[i].n > 1)
+			return false;
+	return q->view->ops->cover && of_one_type(c) && c->n && c->c[0].type->kind != PROFILE_GAUGE;
+}
+
+static int load_plain(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *r, struct err *e)
+{
+	struct node_selector *sel = &n->range.sel->sel;
+	int64_t first, last;
+	struct choice c;
+	struct fetched *f = NULL;
+	r->range_ms = n->range.ms;
+	r->mods = &sel->mods;
+	bounds(r->mods, sp, &first, &last);
+	/* A profile before the range may cover into it: look back for it too. */
+	int64_t after = first - r->range_ms, further = after - q->lookback_ms;
+	if (sel->mods.edges == EDGES_SMOOTHED)
+		last += q->lookback_ms;
+	int rc = select_series(q, sel, further, last, &c, e);
+	if (!rc)
+		rc = fetch_all_from(q, &c, further, covers && can_cover(q, &c) ? after : NO_COVERS, last, &f, e);
+	if (!rc) {
+		r->s = xcalloc(c.n + 1, sizeof *r->s);
+		for (size_t i = 0; i < c.n; i++) {
+			struct rseries *s = &r->s[r->n++];
+			*s = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
+			keep_fetched(s, &f[i]);
+		}
+		fetched_free(f, c.n);
+	}
+	choice_free(&c);
+	return rc;
+}
+
+struct each_job {
+	const struct range *r;
+	int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e);
+	void *arg;
+};
+
+static int each_one(void *arg, size_t i, struct fetched *f, struct err *e)
+{
+	const struct each_job *j = arg;
+	struct rseries s = j->r->s[i];
+	keep_fetched(&s, f);
+	int rc = j->fn(j->arg, j->r, i, &s, e);
+	rseries_release(&s);
+	return rc;
+}
+
+int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
+	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
+	       struct err *e)
+{
+	struct node_selector *sel = &n->range.sel->sel;
+	struct range r = { .range_ms = n->range.ms, .mods = &sel->mods };
+	int64_t first, last;
+	struct choice c;
+	bounds(r.mods, sp, &first, &last);
+	int64_t after = first - r.range_ms - q->lookback_ms;
+	int rc = select_series(q, sel, after, last, &c, e);
+	*ret_done = !rc && of_one_type(&c);
+	if (*ret_done) {
+		r.n = c.n;
+		r.s = xcalloc(c.n + 1, sizeof *r.s);
+		for (size_t i = 0; i < c.n; i++)
+			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
+		prepare(arg, &r);
+		rc = fetch_each(q, &c, after, last, each_one, &(struct each_job){ &r, fn, arg }, e);
+		free(r.s);
+	}
+	choice_free(&c);
+	return rc;
+}
+
+int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e)
+{
+	struct node_selector *sel = &n->range.sel->sel;
+	int64_t first, last;
+	struct choice c;
+	*ret = (struct range){ .range_ms = n->range.ms, .mods = &sel->mods };
+	bounds(ret->mods, sp, &first, &last);
+	int rc = select_series(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);
+	*ret_done = !rc && of_one_type(&c);
+	for (size_t i = 0; i < c.n && *ret_done; i++)
+		*ret_done = c.c[i].n == 1;
+	if (*ret_done) {
+		ret->s = xcalloc(c.n + 1, sizeof *ret->s);
+		for (; ret->n < c.n; ret->n++) {
+			const struct chosen *x = &c.c[ret->n];
+			ret->s[ret->n] = (struct rseries){ .labels = x->labels, .type = x->type, .ref = x->parts[0]->ref };
+		}
+	}
+	choice_free(&c);
+	return rc;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+static int load_subquery(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
+{
+	int64_t step = n->sub.step_ms ? n->sub.step_ms : q->subquery_step_ms, first, last;
+	r->subquery = true;
+	r->range_ms = n->sub.range_ms;
+	r->mods = &n->sub.mods;
+	bounds(r->mods, sp, &first, &last);
+	int64_t from = floor_div(first - r->range_ms, step) * step;
+	if (from <= first - r->range_ms) /* the range is open on the left */
+		from += step;
+	if (from > last)
+		return 0;
+	struct span inner = { from, last, step, (size_t)((last - from) / step) + 1 };
+	if (q->max_samples && inner.n > q->max_samples)
+		return err_set(e, ERR_LIMIT, "a subquery of %zu steps would load too many samples: the limit is %llu (--query.max-samples)",
+			       inner.n, (unsigned long long)q->max_samples);
+	inner.end = span_at(&inner, inner.n - 1);
+	uint64_t counted = atomic_load(&q->counted);
+	int rc = eval_node(q, n->sub.expr, &inner, &r->inner, e);
+	if (rc)
+		return rc;
+	atomic_store(&q->counted, counted); /* whose windows take them counts them */
+	r->s = xcalloc(r->inner.n + 1, sizeof *r->s);
+	for (size_t i = 0; i < r->inner.n; i++) {
+		struct series *s = &r->inner.s[i];
+		struct rseries *out = &r->s[r->n++];
+		*out = (struct rseries){ .labels = s->labels, .drop_name = s->drop_name, .smp = s->s, .n = s->n };
+		out->pts = xreallocarray(NULL, s->n + 1, sizeof *out->pts);
+		for (size_t k = 0; k < s->n; k++) {
+			out->pts[k] = (struct point){ s->s[k].t_ms, s->s[k].v };
+			if (s->s[k].p)
+				out->type = s->s[k].p->type;
+		}
+	}
+	return 0;
+}
+
+static int load(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *ret, struct err *e)
+{
+	*ret = (struct range){ 0 };
+	n = node_unwrap(n);
+	int rc = n->kind == NODE_SUBQUERY ? load_subquery(q, n, sp, ret, e) : load_plain(q, n, sp, covers, ret, e);
+	if (rc)
+		range_free(ret);
+	return rc;
+}
+
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+{
+	return load(q, n, sp, false, ret, e);
+}
+
+int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+{
+	return load(q, n, sp, sp->n == 1, ret, e);
+}
+
+void range_free(struct range *r)
+{
+	for (size_t i = 0; i < r->n; i++)
+		rseries_release(&r->s[i]);
+	free(r->s);
+	value_free(&r->inner);
+	*r = (struct range){ 0 };
+}
+
+void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to)
+{
+	while (*hi < n && pts[*hi].t_ms <= to)
+		(*hi)++;
+	while (*lo < *hi && pts[*lo].t_ms <= from)
+		(*lo)++;
+}
+
+/* The points between the ends, and a value at each end: the newest before the range and the last in it, or, smoothed, on the
+ * lines there. */
+static int push_between_edges(struct eval *q, const struct rseries *s, uint8_t edges, int64_t from, int64_t to, struct series *out,
+			      struct err *e)
+{
+	size_t lo = 0, hi = 0;
+	bool smooth = edges == EDGES_SMOOTHED;
+	window_slide(s->pts, s->n, &lo, &hi, from - q->lookback_ms, to + (smooth ? q->lookback_ms : 0));
+	if (lo == hi)
+		return 0;
+	size_t first = lo, last = hi - 1;
+	while (first + 1 < hi && s->pts[first + 1].t_ms <= from)
+		first++;
+	while (smooth && last > lo && s->pts[last - 1].t_ms >= to)
+		last--;
+	if (s->pts[last].t_ms <= from)
+		return 0;
+	const struct point *a = &s->pts[first], *b = &s->pts[last];
+	double left = a->v, right = b->v;
+	if (smooth && a->t_ms < from)
+		left += (a[1].v - a->v) * (double)(from - a->t_ms) / (double)(a[1].t_ms - a->t_ms);
+	if (smooth && b->t_ms > to && last > lo)
+		right = b[-1].v + (b->v - b[-1].v) * (double)(to - b[-1].t_ms) / (double)(b->t_ms - b[-1].t_ms);
+	int rc = series_push(q, out, from, left, NULL, e);
+	for (; a <= b && !rc; a++)
+		if (a->t_ms > from && a->t_ms < to)
+			rc = series_push(q, out, a->t_ms, a->v, NULL, e);
+	return rc ? rc : series_push(q, out, to, right, NULL, e);
+}
+
+/* A range vector as an answer: its points as they are stored. */
+int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e)
+{
+	struct span one = { t, t, 1, 1 };
+	struct range r;
+	int rc = range_load(q, n, &one, &r, e);
+	if (rc)
+		return rc;
+	struct value v;
+	value_start(q, &v, PROMQL_MATRIX);
+	int64_t to = mods_time(r.mods, t), from = to - r.range_ms;
+	for (size_t i = 0; i < r.n && !rc; i++) {
+		struct rseries *s = &r.s[i];
+		struct series *out = value_add(&v, s->labels, s->drop_name);
+		if (r.mods->edges && !s->type) {
+			rc = push_between_edges(q, s, r.mods->edges, from, to, out, e);
+			continue;
+		}
+		for (size_t k = 0; k < s->n && !rc; k++)
+			if (!s->vp && s->pts[k].t_ms > from && s->pts[k].t_ms <= to)
+				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? prof_ref(s->smp[k].p) : NULL, e);
+		for (size_t k = 0; k < s->n_vp && !rc; k++) {
+			struct prof *p;
+			if (s->vp[k].stale || s->vp[k].t_ms <= from || s->vp[k].t_ms > to)
+				continue;
+			rc = prof_of_one(s->type, &s->vp[k], s->refs ? s->refs[k] : s->ref, &p, e);
+			if (!rc)
+				rc = series_push(q, out, s->vp[k].t_ms, prof_value(p), p, e);
+		}
+	}
+	struct taken taken = { 0 };
+	for (size_t i = 0; i < v.n; i++)
+		taken_window(&taken, 0, v.s[i].n), taken.seen = 0;
+	taken_count(q, &taken, r.subquery);
+	range_free(&r);
+	return value_finish(&v, rc, ret);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "promql-like/eval/pwindow.h"
+
+void pwindow_slide(struct pwindow *w, int64_t from, int64_t to)
+{
+	w->from = from;
+	w->to = to;
+	while (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms <= to)
+		w->hi++;
+	while (w->lo < w->hi && w->s->vp[w->lo].t_ms <= from)
+		w->lo++;
+	w->newest = w->hi;
+	while (w->newest > 0 && w->s->vp[w->newest - 1].stale)
+		w->newest--;
+	w->newest = w->newest ? w->newest - 1 : SIZE_MAX;
+}
+
+bool pwindow_covered(const struct pwindow *w, size_t i, int64_t *ret_from, int64_t *ret_to)
+{
+	const struct source_profile *p = &w->s->vp[i];
+	int64_t lo = p->t_ms - p->cover_ms, hi = p->t_ms;
+	if (i == w->newest) {
+		hi += p->interval_ms;
+		if (i + 1 < w->hi) /* all that follow are markers */
+			hi = MIN(hi, w->s->vp[i + 1].t_ms);
+	}
+	*ret_from = MAX(lo, w->from);
+	*ret_to = MIN(hi, w->to);
+	return *ret_from < *ret_to;
+}
+
+size_t pwindow_first(const struct pwindow *w)
+{
+	return w->newest != SIZE_MAX && w->newest < w->lo ? w->newest : w->lo;
+}
+
+static int64_t part_after(const struct rseries *s, size_t i, bool joined)
+{
+	return joined && !s->refs ? s->vp[i - 1].t_ms : s->vp[i].t_ms - 1;
+}
+
+int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e)
+{
+	const struct source_profile *p = &s->vp[i];
+	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
+}
+
+static bool is_near(const struct pwindow *w)
+{
+	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PWINDOW_NEAR_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PWINDOW_NEAR_MS);
+}
+
+/* Of one series the profiles are all that it has there, so that the range is asked for and not their stamps: series that are asked the same
+ * are read as one (source.h). For that, one that has nothing there but shortly before or after is asked, too: a sum of a service is read
+ * only where all series are asked for that it holds. */
+int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
+{
+	bool joined = false, any = false;
+	size_t first = p->a.n;
+	for (size_t i = w->lo; i < w->hi; i++) {
+		const struct source_profile *s = &w->s->vp[i];
+		if (s->stale) {
+			joined = false;
+			continue;
+		}
+		int rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
+		if (rc)
+			return rc;
+		p->period = MAX(p->period, s->period);
+		joined = any = true;
+	}
+	if (w->s->refs)
+		return 0;
+	if (any)
+		side_widen(&p->a, first, w->from, w->to);
+	else if (is_near(w))
+		return side_add_stored(&p->a, w->s->ref, w->from, w->to, 0, scale, e);
+	return 0;
+}
+
+size_t pwindow_count(const struct pwindow *w)
+{
+	size_t n = 0;
+	for (size_t i = w->lo; i < w->hi; i++)
+		n += !w->s->vp[i].stale;
+	return n;
+}
+
+/* Most profiles lie in the range as a whole, and were asked for all of the time that they cover. */
+static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
+{
+	const struct source_profile *s = &w->s->vp[i];
+	return !s->stale && i != w->newest && s->cover_ms > 0 && s->t_ms - s->cover_ms >= w->from && (!weighted || s->weight == 1);
+}
+
+/* The totals of the plain ones from i on, as add_covered would; returns the next that is not. */
+static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
+{
+	for (; i < w->hi && is_plain(w, i, weighted); i++) {
+		const struct source_profile *s = &w->s->vp[i];
+		if (UNLIKELY(__builtin_add_overflow(p->a.total, s->total, &p->a.total))) {
+			p->a.total = (int64_t)((uint64_t)p->a.total - (uint64_t)s->total);
+			break; /* the other way knows what to say */
+		}
+		p->a.ftotal += (double)s->total;
+		p->period = MAX(p->period, s->period);
+		*ret_ms += s->cover_ms;
+	}
+	return i;
+}
+
+/* Most of a window is a run of plain ones, which are one term. *i: the next that is none; *joined as of it. */
+static int add_run(struct prof *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
+{
+	const struct rseries *s = w->s;
+	size_t first = *i;
+	if (s->refs && !p->a.no_terms)
+		return 0;
+	*i = add_plain(p, w, first, weighted, ret_ms);
+	if (*i == first || p->a.no_terms)
+		return 0;
+	int64_t after = part_after(s, first, *joined);
+	*joined = true;
+	return side_add_stored(&p->a, s->ref, after, s->vp[*i - 1].t_ms, 0, 1, e); /* its total is there already */
+}
+
+int pwindow_add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
+{
+	bool joined = false;
+	for (size_t i = pwindow_first(w); i < w->hi; i++) {
+		int rc = times == 1 ? add_run(p, w, weighted, &i, &joined, ret_ms, e) : 0;
+		if (rc || i == w->hi)
+			return rc;
+		const struct source_profile *s = &w->s->vp[i];
+		int64_t from, to;
+		if (s->stale || !pwindow_covered(w, i, &from, &to)) {
+			joined = false;
+			continue;
+		}
+		double scale = times * (weighted && s->weight > 0 ? s->weight : 1);
+		if (to - from != s->cover_ms && s->cover_ms > 0)
+			scale *= (double)(to - from) / (double)s->cover_ms;
+		rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
+		if (rc)
+			return rc;
+		p->period = MAX(p->period, s->period);
+		*ret_ms += to - from;
+		joined = true;
+	}
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rates of which only values are looked at, of series as most are: scraped all of the time, nothing missing. Each window is what pwindow.c makes
+ * of it, added up in the same order, so that the last bit is the same, in a loop that has nothing else to think of. */
+#include "promql-like/eval/funcs.h"
+
+struct rate_window {
+	const struct source_profile *p;
+	size_t lo, hi;       /* stamped in (from, to] */
+	uint64_t size;       /* of the totals met */
+	bool usual;          /* all that were met are such as this is made for */
+};
+
+static inline void slide(struct rate_window *w, size_t n, int64_t from, int64_t to)
+{
+	for (; w->hi < n && w->p[w->hi].t_ms <= to; w->hi++) {
+		const struct source_profile *p = &w->p[w->hi];
+		uint64_t size = p->total < 0 ? 0 - (uint64_t)p->total : (uint64_t)p->total;
+		w->usual &= !__builtin_add_overflow(w->size, size, &w->size) && !p->stale && p->weight == 1 && p->cover_ms > 0;
+	}
+	while (w->lo < w->hi && w->p[w->lo].t_ms <= from)
+		w->lo++;
+}
+
+/* What of one lies in the window; returns for how long. */
+static inline int64_t add_part(const struct source_profile *p, int64_t ahead_ms, int64_t from, int64_t to, struct total *x)
+{
+	int64_t ms = MIN(p->t_ms + ahead_ms, to) - MAX(p->t_ms - p->cover_ms, from);
+	if (ms <= 0)
+		return 0;
+	if (ms == p->cover_ms) {
+		x->i = (int64_t)((uint64_t)x->i + (uint64_t)p->total); /* it fits, or the series is not usual */
+		x->f += (double)p->total;
+	} else {
+		x->is_float = true;
+		x->f += (double)p->total * ((double)ms / (double)p->cover_ms);
+	}
+	return ms;
+}
+
+static struct total window_total(const struct rate_window *w, int64_t from, int64_t to)
+{
+	struct total x = { 0 };
+	int64_t ms = 0;
+	if (!w->hi)
+		return x;
+	size_t i = MIN(w->lo, w->hi - 1), newest = w->hi - 1;
+	for (; i < newest && w->p[i].t_ms - w->p[i].cover_ms < from; i++)
+		ms += add_part(&w->p[i], 0, from, to, &x);
+	for (; i < newest && w->p[i].t_ms - w->p[i].cover_ms >= from; i++) { /* most */
+		x.i = (int64_t)((uint64_t)x.i + (uint64_t)w->p[i].total);
+		x.f += (double)w->p[i].total;
+		ms += w->p[i].cover_ms;
+	}
+	for (; i < newest; i++)
+		ms += add_part(&w->p[i], 0, from, to, &x);
+	ms += add_part(&w->p[newest], w->p[newest].interval_ms, from, to, &x);
+	x.there = ms > 0;
+	return x;
+}
+
+int rate_totals(struct eval *q, const struct range *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
+		double *ret_per_s, bool *ret_done, struct err *e)
+{
+	struct rate_window w = { .p = s->vp, .usual = true };
+	struct taken taken = { 0 };
+	int rc = 0;
+	for (size_t i = 0; i < sp->n && !rc && w.usual; i++) {
+		int64_t to = mods_time(r->mods, span_at(sp, i)), from = to - r->range_ms;
+		slide(&w, s->n_vp, from, to);
+		taken_window(&taken, w.lo, w.hi);
+		out[i] = window_total(&w, from, to);
+		rc = i % 256 ? 0 : eval_check(q, e);
+	}
+	*ret_done = w.usual && w.size < UINT64_C(1) << 62;
+	*ret_per_s = per_second ? (double)r->range_ms / 1000 : 0;
+	if (*ret_done && !rc)
+		taken_count(q, &taken, false);
+	return rc;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "promql-like/stacks/frames.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "promql-like/values/query.h"
+
+struct frames_trouble {
+	struct eval *q;
+	const struct node *arg;
+	atomic_bool there;
+	pthread_mutex_t lock;
+	struct err e; /* once it is there */
+};
+
+int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct err *e)
+{
+	*f = (struct frames){ .trouble = NEW(struct frames_trouble) };
+	f->trouble->q = q;
+	f->trouble->arg = arg;
+	pthread_mutex_init(&f->trouble->lock, NULL);
+	while (arg->kind == NODE_PAREN)
+		arg = arg->paren;
+	if (arg->kind == NODE_FRAMES) {
+		f->m = arg->frames.m;
+		f->n = arg->frames.n;
+		return 0;
+	}
+	if (arg->kind == NODE_CALL)
+		arg = node_unwrap(arg->call.args[0]);
+	int rc = regex_new(&f->any, arg->string, false, e);
+	if (rc)
+		frames_release(f);
+	return rc;
+}
+
+void frames_release(struct frames *f)
+{
+	regex_unref(f->any);
+	f->any = NULL;
+	if (f->trouble)
+		pthread_mutex_destroy(&f->trouble->lock);
+	free(f->trouble);
+	f->trouble = NULL;
+}
+
+/* ---- errors ---- */
+
+static bool in_trouble(const struct frames *f)
+{
+	return atomic_load_explicit(&f->trouble->there, memory_order_acquire);
+}
+
+/* The answer of a match. */
+static bool answer(const struct frames *f, int rc, struct err *e)
+{
+	struct frames_trouble *t = f->trouble;
+	if (rc >= 0)
+		return rc > 0;
+	eval_error_at(t->q, t->arg, rc, e);
+	pthread_mutex_lock(&t->lock);
+	if (!in_trouble(f))
+		t->e = *e;
+	atomic_store_explicit(&t->there, true, memory_order_release);
+	pthread_mutex_unlock(&t->lock);
+	return false;
+}
+
+int frames_failed(const struct frames *f, struct err *e)
+{
+	if (!f->trouble || !in_trouble(f))
+		return 0;
+	*e = f->trouble->e;
+	return -(int)e->code;
+}
+
+static struct view binary_path(const struct symbols *s, const struct sym_location *l)
+{
+	return l->mapping ? symbols_get_string(s, symbols_get_mapping(s, l->mapping - 1)->file) : VIEW("");
+}
+
+/* ---- matching ---- */
+
+static bool any_matches(const struct frames *f, struct view v)
+{
+	struct err e;
+	return !in_trouble(f) && answer(f, regex_match(f->any, v, &f->trouble->q->regex, &e), &e);
+}
+
+static struct view last_part(struct view path)
+{
+	const char *slash = path.len ? memrchr(path.ptr, '/', path.len) : NULL;
+	return slash ? view_make(slash + 1, path.len - (size_t)(slash + 1 - path.ptr)) : path;
+}
+
+bool frames_value(const struct frames *f, const struct matcher *m, struct view v)
+{
+	struct err e;
+	return !in_trouble(f) && answer(f, matcher_matches(m, v, &f->trouble->q->regex, &e), &e);
+}
+
+/* Negative matchers must refuse both spellings, positive ones may take either. */
+static bool path_value(const struct frames *f, const struct matcher *m, struct view path)
+{
+	bool whole = frames_value(f, m, path), part = frames_value(f, m, last_part(path));
+	return m->op == MATCH_NE || m->op == MATCH_NRE ? whole && part : whole || part;
+}
+
+static bool match_key(const struct frames *f, const struct matcher *m, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (view_eqs(m->name, "binary"))
+		return path_value(f, m, binary_path(s, l));
+	if (view_eqs(m->name, "file"))
+		return path_value(f, m, frame_file(s, l, i));
+	if (view_eqs(m->name, "line")) {
+		char text[24];
+		int n = snprintf(text, sizeof text, "%lld", (long long)frame_line(s, l, i));
+		return frames_value(f, m, view_make(text, (size_t)n));
+	}
+	struct buf tmp = { 0 };
+	bool yes = frames_value(f, m, frame_name(s, l, i, &tmp));
+	buf_free(&tmp);
+	return yes;
+}
+
+bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (f->any) {
+		const struct sym_function *fn = frame_function(s, l, i);
+		if (fn && (any_matches(f, symbols_get_string(s, fn->name)) ||
+			   any_matches(f, symbols_get_string(s, fn->filename))))
+			return true;
+		return l->mapping && any_matches(f, binary_path(s, l));
+	}
+	for (size_t k = 0; k < f->n; k++)
+		if (!match_key(f, &f->m[k], s, l, i))
+			return false;
+	return true;
+}
+
+bool frames_match_name(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
+{
+	if (!f->any)
+		return frames_match(f, s, l, i);
+	const struct sym_function *fn = frame_function(s, l, i);
+	struct view name = fn ? symbols_get_string(s, fn->name) : VIEW("");
+	return name.len && any_matches(f, frame_simple_name(name));
+}
+
+void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s)
+{
+	*m = (struct frames_memo){ f, s, NULL, NULL, symbols_count(s, SYMBOLS_LINES), symbols_count(s, SYMBOLS_LOCATIONS) };
+	m->lines = xcalloc(m->n_lines + 1, 1);
+	m->bare = xcalloc(m->n_locations + 1, 1);
+}
+
+void frames_memo_free(struct frames_memo *m)
+{
+	free(m->lines);
+	free(m->bare);
+}
+
+bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i)
+{
+	const struct sym_location *l = symbols_get_location(m->s, location);
+	uint8_t *at = l->n_lines ? l->first_line + i < m->n_lines ? &m->lines[l->first_line + i] : NULL
+				 : location < m->n_locations ? &m->bare[location] : NULL;
+	if (!at)
+		return frames_match(m->f, m->s, l, i);
+	if (!*at)
+		*at = frames_match(m->f, m->s, l, i) ? 2 : 1;
+	return *at == 2;
+}
+
+bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only)
+{
+	uint32_t node = symbols_stack_node(m->s, symbols_get_column(m->s, column)->stack);
+	for (; node; node = leaf_only ? 0 : symbols_get_node(m->s, node)->parent) {
+		uint32_t location = symbols_get_node(m->s, node)->location;
+		uint32_t n = leaf_only ? 1 : frame_count(symbols_get_location(m->s, location));
+		for (uint32_t k = 0; k < n; k++)
+			if (frames_memo_match(m, location, k))
+				return true;
+	}
+	return false;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "promql-like/stacks/graph_terms.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What one term says of one series: its profiles in (after, until] count at that step. */
+struct entry {
+	int64_t after, until;
+	double scale;
+	uint32_t step, lane;
+};
+
+/* All entries of one stored series in order of steps, and what bounds a search in them. */
+struct ref_terms {
+	uint64_t ref;
+	VEC(struct entry) e;
+	int64_t *latest, *earliest; /* of until up to here; of after from here on */
+};
+
+static struct ref_terms *need_ref(struct graph_terms *g, uint64_t ref)
+{
+	uint64_t h = hash_u64(ref);
+	uint32_t id;
+	for (size_t at = map_start(&g->by_ref, h); map_probe(&g->by_ref, h, &at, &id);)
+		if (g->refs.v[id].ref == ref)
+			return &g->refs.v[id];
+	map_insert(&g->by_ref, h, (uint32_t)g->refs.n);
+	vec_push(&g->refs, (struct ref_terms){ .ref = ref });
+	return &g->refs.v[g->refs.n - 1];
+}
+
+static bool is_whole(double scale)
+{
+	return scale == 1 || scale == -1;
+}
+
+static void meet_scale(struct graph_lane *l, double scale)
+{
+	if (is_whole(scale) || scale == 0)
+		return;
+	l->least = l->most == 0 ? fabs(scale) : fmin(l->least, fabs(scale));
+	l->most = isfinite(scale) ? fmax(l->most, fabs(scale)) : INFINITY;
+}
+
+/* Parts take 62 bits at most. Of one that is much less than another in its lane some bits are left, still more than are written. */
+#define PART_BITS 62
+#define PARTS_APART 0x1p24
+
+static bool set_bits(struct graph_lane *l)
+{
+	int up = 0;
+	if (!isfinite(l->most) || l->most > l->least * PARTS_APART)
+		return false;
+	frexp(l->most, &up);
+	l->bits = PART_BITS - up;
+	return true;
+}
+
+static void add_side(struct graph_terms *g, const struct side *s, uint32_t step, uint32_t lane)
+{
+	struct ref_terms *to = NULL;
+	while (g->lanes.n <= lane)
+		vec_push(&g->lanes, (struct graph_lane){ 0 });
+	for (size_t i = 0; i < s->n; i++) {
+		const struct term *t = &s->t[i];
+		if (!to || to->ref != t->ref)
+			to = need_ref(g, t->ref);
+		vec_push(&to->e, (struct entry){ t->after_ms, t->until_ms, t->scale, step, lane });
+		meet_scale(&g->lanes.v[lane], t->scale);
+	}
+}
+
+/* Stacks that exist already, or ranges for which storage keeps sums by the hour, are not for a table. */
+static bool side_fits(const struct side *s)
+{
+	if (__atomic_load_n(&s->vec, __ATOMIC_ACQUIRE))
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		if (s->t[i].vec || s->t[i].until_ms - s->t[i].after_ms > 3 * 3600000)
+			return false;
+	return true;
+}
+
+bool graph_terms_fit(const struct value *v)
+{
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++) {
+			const struct prof *p = v->s[i].s[k].p;
+			if (!p || !side_fits(&p->a) || (p->diff && !side_fits(&p->b)))
+				return false;
+		}
+	return true;
+}
+
+bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp)
+{
+	*g = (struct graph_terms){ .sp = sp };
+	for (size_t i = 0; i < v->n; i++)
+		for (size_t k = 0; k < v->s[i].n; k++) {
+			const struct sample *s = &v->s[i].s[k];
+			add_side(g, &s->p->a, graph_step(g->sp, s->t_ms), (uint32_t)(2 * i));
+			if (s->p->diff)
+				add_side(g, &s->p->b, graph_step(g->sp, s->t_ms), (uint32_t)(2 * i + 1));
+		}
+	for (size_t i = 0; i < g->refs.n; i++) {
+		struct ref_terms *r = &g->refs.v[i];
+		r->latest = xcalloc(r->e.n + 1, sizeof *r->latest);
+		r->earliest = xcalloc(r->e.n + 1, sizeof *r->earliest);
+		for (size_t k = 0; k < r->e.n; k++)
+			r->latest[k] = k ? MAX(r->latest[k - 1], r->e.v[k].until) : r->e.v[k].until;
+		for (size_t k = r->e.n; k-- > 0;)
+			r->earliest[k] = k + 1 < r->e.n ? MIN(r->earliest[k + 1], r->e.v[k].after) : r->e.v[k].after;
+	}
+	for (size_t i = 0; i < g->lanes.n; i++)
+		if (!set_bits(&g->lanes.v[i]))
+			return false;
+	return true;
+}
+
+/* Where the first that reach beyond a time may be. */
+static size_t first_beyond(const struct ref_terms *r, int64_t t_ms)
+{
+	size_t lo = 0, hi = r->e.n;
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		if (r->latest[mid] <= t_ms)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Entries from *lo on that may hold a profile stamped t; stamps mostly ascend. */
+static void seek_entry(const struct ref_terms *r, size_t *lo, int64_t t_ms)
+{
+	if (*lo && r->latest[*lo - 1] >= t_ms)
+		*lo = first_beyond(r, t_ms - 1);
+	for (size_t tries = 8; *lo < r->e.n && r->latest[*lo] < t_ms; ++*lo)
+		if (!tries--) {
+			*lo = first_beyond(r, t_ms - 1);
+			break;
+		}
+}
+
+static inline bool holds(const struct entry *x, int64_t t_ms)
+{
+	return t_ms > x->after && t_ms <= x->until;
+}
+
+/* One more step in which it counts: of those from `begin` on, of the run that it goes on, if there is one. */
+static void add_step(const struct graph_terms *g, struct graph_classes *to, size_t begin, const struct entry *x, double scale)
+{
+	for (size_t i = to->runs.n; i > begin; i--) {
+		struct graph_run *r = &to->runs.v[i - 1];
+		if (r->lane == x->lane && r->scale == scale && r->end == x->step) {
+			r->end = x->step + 1;
+			return;
+		}
+	}
+	int64_t part = is_whole(scale) ? 0 : (int64_t)ldexp(scale, g->lanes.v[x->lane].bits);
+	vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, is_whole(scale), scale, part });
+}
+
+/* The runs of a profile stamped t_ms. */
+static void find_runs(const struct graph_terms *g, const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to)
+{
+	size_t begin = to->runs.n;
+	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++)
+		if (holds(&r->e.v[lo], t_ms))
+			add_step(g, to, begin, &r->e.v[lo], r->e.v[lo].scale);
+}
+
+/* What they have beyond those of the middle of its minute. */
+static void find_odd_runs(const struct graph_terms *g, const struct ref_terms *r, int64_t t_ms, struct graph_classes *to)
+{
+	int64_t mid = source_mid_minute(t_ms);
+	size_t begin = to->runs.n;
+	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid); lo++) {
+		const struct entry *x = &r->e.v[lo];
+		if (holds(x, t_ms) != holds(x, mid))
+			add_step(g, to, begin, x, holds(x, t_ms) ? x->scale : -x->scale);
+	}
+}
+
+bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms)
+{
+	const struct ref_terms *r = &g->refs.v[series];
+	int64_t mid = source_mid_minute(t_ms);
+	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid); lo++)
+		if (holds(&r->e.v[lo], t_ms) != holds(&r->e.v[lo], mid))
+			return true;
+	return false;
+}
+
+static bool same_runs(const struct graph_run *x, const struct graph_run *y, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (x[i].first != y[i].first || x[i].end != y[i].end || x[i].lane != y[i].lane || x[i].scale != y[i].scale)
+			return false;
+	return true;
+}
+
+/* Whether the runs from `begin` on are those of the class before, which are dropped then. */
+static bool goes_on(struct graph_classes *c, size_t begin)
+{
+	if (!c->first_run.n)
+		return false;
+	size_t before = c->first_run.v[c->first_run.n - 1];
+	if (begin - before != c->runs.n - begin || !same_runs(c->runs.v + before, c->runs.v + begin, begin - before))
+		return false;
+	c->runs.n = begin;
+	return true;
+}
+
+void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret)
+{
+	const struct ref_terms *r = &g->refs.v[series];
+	size_t at = 0;
+	ret->runs.n = ret->first_run.n = ret->of.n = 0;
+	ret->first = UINT32_MAX;
+	ret->end = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t begin = ret->runs.n;
+		if (summed && summed[i]) {
+			find_odd_runs(g, r, t_ms[i], ret);
+		} else {
+			seek_entry(r, &at, t_ms[i]);
+			find_runs(g, r, at, t_ms[i], ret);
+		}
+		if (!goes_on(ret, begin))
+			vec_push(&ret->first_run, (uint32_t)begin);
+		vec_push(&ret->of, (uint32_t)ret->first_run.n - 1);
+	}
+	vec_push(&ret->first_run, (uint32_t)ret->runs.n);
+	for (size_t i = 0; i < ret->runs.n; i++) {
+		ret->first = MIN(ret->first, ret->runs.v[i].first);
+		ret->end = MAX(ret->end, ret->runs.v[i].end);
+	}
+}
+
+void graph_classes_free(struct graph_classes *c)
+{
+	vec_free(&c->runs);
+	vec_free(&c->first_run);
+	vec_free(&c->of);
+}
+
+/* The next entry from *at on that meets the range; NULL: none. */
+static const struct entry *next_meeting(const struct ref_terms *r, size_t *at, int64_t after, int64_t until)
+{
+	while (*at < r->e.n && r->earliest[*at] < until) {
+		const struct entry *x = &r->e.v[(*at)++];
+		if (x->after < until && x->until > after)
+			return x;
+	}
+	return NULL;
+}
+
+/* Whether both say the same of what is stamped in (after, until]. */
+static bool same_within(const struct entry *x, const struct entry *y, int64_t after, int64_t until)
+{
+	return MAX(x->after, after) == MAX(y->after, after) && MIN(x->until, until) == MIN(y->until, until) && x->scale == y->scale &&
+	       x->step == y->step && x->lane == y->lane;
+}
+
+static bool bound_is_whole(int64_t t_ms, int64_t after, int64_t until)
+{
+	return t_ms <= after || t_ms >= until || t_ms % SOURCE_MINUTE_MS == 0;
+}
+
+/* What counts as the middle of a minute does: from *from on, up to *to. */
+static void steady(const struct ref_terms *r, int64_t mid, int64_t *from, int64_t *to)
+{
+	const struct entry *x;
+	size_t i = first_beyond(r, *from);
+	while ((x = next_meeting(r, &i, *from, *to))) {
+		int64_t bounds[] = { x->after, x->until };
+		for (size_t k = 0; k < 2; k++)
+			if (bounds[k] < mid)
+				*from = MAX(*from, bounds[k]);
+			else
+				*to = MIN(*to, bounds[k]);
+	}
+}
+
+/* The next that holds a stamp; NULL: none. */
+static const struct entry *next_holding(const struct ref_terms *r, size_t *at, int64_t t_ms)
+{
+	return next_meeting(r, at, t_ms - 1, t_ms);
+}
+
+/* Whether what is stamped in the middle counts alike, and as most of the minute does. */
+static bool alike_but_few(const struct ref_terms *r, const struct ref_terms *s, int64_t after, int64_t until)
+{
+	int64_t mid = source_mid_minute(until), from = after, to = until;
+	if (until - after != SOURCE_MINUTE_MS || until % SOURCE_MINUTE_MS)
+		return false;
+	steady(r, mid, &from, &to);
+	steady(s, mid, &from, &to);
+	if (to - from < SOURCE_MINUTE_MS / 2)
+		return false;
+	for (size_t i = first_beyond(r, mid - 1), k = first_beyond(s, mid - 1);;) {
+		const struct entry *x = next_holding(r, &i, mid), *y = next_holding(s, &k, mid);
+		if (!x || !y)
+			return !x && !y;
+		if (x->step != y->step || x->lane != y->lane || x->scale != y->scale)
+			return false;
+	}
+}
+
+enum source_alike graph_terms_alike(const struct graph_terms *g, size_t a, size_t b, int64_t after, int64_t until)
+{
+	const struct ref_terms *r = &g->refs.v[a], *s = &g->refs.v[b];
+	size_t i = first_beyond(r, after), k = first_beyond(s, after);
+	bool all = true;
+	for (;;) {
+		const struct entry *x = next_meeting(r, &i, after, until), *y = next_meeting(s, &k, after, until);
+		if (!x && !y)
+			return all ? SOURCE_ALIKE : SOURCE_ALIKE_BY_MINUTE;
+		if (!x || !y || !same_within(x, y, after, until) || !bound_is_whole(x->after, after, until) || !bound_is_whole(x->until, after, until))
+			return alike_but_few(r, s, after, until) ? SOURCE_ALIKE_BUT_FEW : SOURCE_UNLIKE;
+		all &= x->after <= after && x->until >= until;
+	}
+}
+
+uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until)
+{
+	uint64_t *refs = xcalloc(g->refs.n + 1, sizeof *refs);
+	*ret_after = INT64_MAX;
+	*ret_until = INT64_MIN;
+	for (size_t i = 0; i < g->refs.n; i++) {
+		const struct ref_terms *r = &g->refs.v[i];
+		refs[i] = r->ref;
+		*ret_after = MIN(*ret_after, r->earliest[0]);
+		*ret_until = MAX(*ret_until, r->latest[r->e.n - 1]);
+	}
+	return refs;
+}
+
+void graph_terms_free(struct graph_terms *g)
+{
+	for (size_t i = 0; i < g->refs.n; i++) {
+		vec_free(&g->refs.v[i].e);
+		free(g->refs.v[i].latest);
+		free(g->refs.v[i].earliest);
+	}
+	vec_free(&g->refs);
+	vec_free(&g->lanes);
+	map_free(&g->by_ref);
+}

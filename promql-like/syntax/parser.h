@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the parser share: parser.c has the grammar, parser_time.c what it says of time, parser_tokens.c what they stand on.
+ * Private to them; the call is parser_run (ast.h). */
+#ifndef PYRRHA_PROMQL_PARSER_H
+#define PYRRHA_PROMQL_PARSER_H
+
+#include <setjmp.h>
+
+#include "promql-like/syntax/ast.h"
+#include "promql-like/syntax/lexer.h"
+
+#define PARSER_MAX_DEPTH 400
+
+struct parser {
+	struct promql_expr *x;
+	struct lexer lex;
+	struct token tok;   /* the one to look at next */
+	uint32_t last_end;  /* where the token before it ended */
+	unsigned depth;
+	struct err *e;
+	jmp_buf failed;
+};
+
+/* The first error ends it: these jump out of the parser. at: bytes into the query. */
+void parser_die(struct parser *p, uint32_t at, const char *fmt, ...) NORETURN PRINTF_LIKE(3, 4);
+/* "unexpected X in CONTEXT, expected Y", of the token at hand; either may be empty. */
+void parser_unexpected(struct parser *p, const char *context, const char *expected) NORETURN;
+/* Takes a token of that kind. */
+void parser_expect(struct parser *p, enum token_kind kind, const char *context, const char *expected);
+void parser_advance(struct parser *p);
+/* The token after the one at hand. */
+struct token parser_peek(const struct parser *p);
+/* Whether it is that word, in any case. */
+bool parser_word(const struct token *t, const char *w);
+/* Memory of the tree, all zeros. */
+void *parser_alloc(struct parser *p, size_t n);
+/* A node that begins at byte start. Once its children are there it is done: it ends behind the last token taken, and is
+ * not higher than NODE_MAX_HEIGHT. */
+struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t start);
+struct node *parser_done(struct parser *p, struct node *n);
+
+/* What may follow an operand: [range], [range:step], offset, @. Returns n, or the node around it. */
+struct node *parser_time(struct parser *p, struct node *n);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each node of a query did: how long, how often, what it read and what came out. Kept only where the query was asked to
+ * explain itself (eval.explain is there); what is read is then charged to the node at work instead of to the query. */
+#ifndef PYRRHA_PROMQL_EXPLAIN_H
+#define PYRRHA_PROMQL_EXPLAIN_H
+
+#include "promql-like/values/query.h"
+
+struct explain {
+	int64_t ns;
+	uint64_t calls, series, samples, profiles;
+	struct source_stats read;
+};
+
+/* A node at work: since when, and to whom what is read was charged before. */
+struct explaining {
+	struct source_stats *before;
+	int64_t from_ns;
+};
+
+/* What is read from now on is the node's, until the end, which notes what came out (v may be NULL). Nothing, if the query is not
+ * explained. */
+struct explaining explain_begin(struct eval *q, const struct node *n);
+void explain_end(struct eval *q, const struct node *n, const struct value *v, struct explaining x);
+
+/* What the query read in all. */
+void explain_all_read(const struct eval *q, struct source_stats *ret);
+/* The query as a tree in JSON, each node with what it did. */
+void explain_json(const struct eval *q, struct buf *out);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "promql-like/values/memory_guard.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/room.h"
+#include "base/thread.h"
+
+#define LOOK_NS INT64_C(10000000)      /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
+#define TRIM_NS INT64_C(1000000000)    /* between two times that all of malloc's arenas are walked */
+#define IDLE_NS INT64_C(10000000000)   /* without any query, until what they left free goes back */
+#define PATIENCE_NS INT64_C(200000000) /* for one that was stopped to give back what it has, up to 15/16 of the limit */
+
+struct memory_guard {
+	uint64_t line, last_line, most_growth;
+	uint64_t (*resident)(void);
+	pthread_t thread;
+	pthread_mutex_t lock;     /* of what follows */
+	pthread_cond_t changed;
+	struct guarded *first;    /* the youngest */
+	uint64_t base;            /* resident when there was no query */
+	struct guarded *leaving;  /* was stopped and is still there; borrowed */
+	int64_t stopped_ns, trimmed_ns;
+	atomic_uint_fast64_t stops;
+	atomic_bool is_short;
+	pthread_cond_t made;      /* making has become less */
+	uint64_t making, most_making; /* bytes */
+	unsigned n_making, n_held;
+	bool ends, somebody_left; /* since malloc's arenas were walked */
+	bool grew;                /* by more than most_growth, since there was no query */
+};
+
+static uint64_t resident_of_process(void)
+{
+	char text[64];
+	unsigned long size, resident;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	text[MAX(n, (ssize_t)0)] = 0;
+	char *end;
+	size = strtoul(text, &end, 10);
+	resident = size ? strtoul(end, NULL, 10) : 0;
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Of those that read at least half of what the one that read most did, the youngest: what it did is lost least. */
+static struct guarded *choose(const struct memory_guard *g)
+{
+	uint64_t most = 0;
+	for (struct guarded *x = g->first; x; x = x->next)
+		most = MAX(most, atomic_load(&x->stopped) ? 0 : x->samples(x));
+	for (struct guarded *x = g->first; x; x = x->next)
+		if (!atomic_load(&x->stopped) && x->samples(x) >= most / 2)
+			return x;
+	return NULL;
+}
+
+static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry)
+{
+	uint64_t bytes = g->resident();
+	g->grew |= bytes > g->base && bytes - g->base > g->most_growth;
+	if (bytes > g->line && (g->somebody_left || now - g->trimmed_ns > TRIM_NS)) {
+		room_tidy(true);
+		malloc_trim(0);
+		g->trimmed_ns = now;
+		g->somebody_left = false;
+		bytes = g->resident();
+	}
+	*ret_hurry = bytes > g->last_line;
+	return bytes > g->line && bytes > g->base && bytes - g->base > g->most_growth;
+}
+
+/* Under the lock. */
+static void look(struct memory_guard *g)
+{
+	int64_t now = clock_mono_ns();
+	bool hurry, beyond = is_beyond(g, now, &hurry);
+	atomic_store(&g->is_short, beyond);
+	if (!beyond || (g->leaving && !hurry && now - g->stopped_ns < PATIENCE_NS))
+		return;
+	g->leaving = choose(g);
+	if (!g->leaving)
+		return;
+	g->stopped_ns = now;
+	atomic_store(&g->leaving->stopped, true);
+	atomic_fetch_add(&g->stops, 1);
+}
+
+/* Until something changes, or so much time has passed: true. Under the lock. */
+static bool wait_for(struct memory_guard *g, int64_t ns)
+{
+	int64_t until = clock_mono_ns() + ns;
+	struct timespec t = { until / 1000000000, until % 1000000000 };
+	return pthread_cond_timedwait(&g->changed, &g->lock, &t) != 0;
+}
+
+/* Nobody asks: what queries left free is of use to others. */
+static void rest(struct memory_guard *g)
+{
+	atomic_store(&g->is_short, false);
+	if (!g->grew) {
+		pthread_cond_wait(&g->changed, &g->lock);
+	} else if (wait_for(g, IDLE_NS) && !g->first && !g->n_held) {
+		g->grew = false;
+		pthread_mutex_unlock(&g->lock);
+		malloc_trim(0);
+		pthread_mutex_lock(&g->lock);
+	}
+}
+
+static void *watch(void *arg)
+{
+	struct memory_guard *g = arg;
+	pthread_mutex_lock(&g->lock);
+	while (!g->ends) {
+		if (!g->first && !g->n_held) {
+			rest(g);
+			continue;
+		}
+		look(g);
+		wait_for(g, LOOK_NS);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void))
+{
+	struct err e;
+	pthread_condattr_t attr;
+	if (!limit)
+		return NULL;
+	struct memory_guard *g = NEW(struct memory_guard);
+	*g = (struct memory_guard){ .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16, .most_making = limit / 8,
+				    .resident = resident ? resident : resident_of_process };
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&g->changed, &attr);
+	pthread_cond_init(&g->made, &attr);
+	pthread_condattr_destroy(&attr);
+	if (thread_start(&g->thread, "query-memory", watch, g, &e)) {
+		g->ends = true;
+		memory_guard_free(g);
+		return NULL;
+	}
+	return g;
+}
+
+void memory_guard_free(struct memory_guard *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	bool runs = !g->ends;
+	g->ends = true;
+	pthread_cond_signal(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	if (runs)
+		pthread_join(g->thread, NULL);
+	pthread_cond_destroy(&g->changed);
+	pthread_cond_destroy(&g->made);
+	pthread_mutex_destroy(&g->lock);
+	free(g);
+}
+
+void memory_guard_enter(struct memory_guard *g, struct guarded *x)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	if (!g->first && !g->n_held) {
+		g->base = g->resident();
+		pthread_cond_signal(&g->changed);
+	}
+	x->next = g->first;
+	g->first = x;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void memory_guard_leave(struct memory_guard *g, struct guarded *x)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	struct guarded **at = &g->first;
+	while (*at != x)
+		at = &(*at)->next;
+	*at = x->next;
+	g->somebody_left = true;
+	if (g->leaving == x)
+		g->leaving = NULL;
+	if (!g->first && !g->n_held)
+		atomic_store(&g->is_short, false);
+	pthread_mutex_unlock(&g->lock);
+}
+
+bool memory_guard_is_short(struct memory_guard *g)
+{
+	return g && atomic_load_explicit(&g->is_short, memory_order_relaxed);
+}
+
+uint64_t memory_guard_stops(const struct memory_guard *g)
+{
+	return g ? atomic_load(&g->stops) : 0;
+}
+
+void memory_guard_hold(struct memory_guard *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_held++;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void memory_guard_drop(struct memory_guard *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_held--;
+	g->somebody_left = true;
+	if (!g->first && !g->n_held)
+		atomic_store(&g->is_short, false);
+	pthread_mutex_unlock(&g->lock);
+}
+
+int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e)
+{
+	int rc = 0;
+	if (!g)
+		return 0;
+	pthread_mutex_lock(&g->lock);
+	while (g->n_making && (atomic_load(&g->is_short) || bytes > g->most_making - MIN(g->making, g->most_making)) && !rc) {
+		int64_t until = clock_mono_ns() + 50000000; /* to look at the others again */
+		struct timespec t = { until / 1000000000, until % 1000000000 };
+		pthread_cond_timedwait(&g->made, &g->lock, &t);
+		if (canceled && atomic_load(canceled))
+			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
+		else if (clock_mono_ns() > deadline_ns)
+			rc = err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
+	}
+	if (!rc) {
+		g->n_making++;
+		g->making += bytes;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return rc;
+}
+
+void memory_guard_made(struct memory_guard *g, uint64_t bytes)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->n_making--;
+	g->making -= bytes;
+	pthread_cond_broadcast(&g->made);
+	pthread_mutex_unlock(&g->lock);
+}
+
+bool memory_guard_makes(struct memory_guard *g)
+{
+	if (!g)
+		return false;
+	pthread_mutex_lock(&g->lock);
+	bool makes = g->n_making;
+	pthread_mutex_unlock(&g->lock);
+	return makes;
+}
