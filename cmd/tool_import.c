@@ -360,13 +360,19 @@ static void tell(const struct import *x, bool json)
 		{ "overLimit", "sample types were refused: too many series", x->over_limit },
 		{ "bad", "files could not be taken in", x->bad },
 	};
+	struct buf b CLEANUP(buf_free) = { 0 };
+	if (json)
+		json_object_begin(&b);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		if (json)
-			printf("%s\"%s\":%llu", i ? "," : "{", rows[i].key, (unsigned long long)rows[i].n);
+			json_field_count(&b, rows[i].key, rows[i].n);
 		else if (rows[i].n || i < 2)
-			printf("%llu %s\n", (unsigned long long)rows[i].n, rows[i].text);
-	if (json)
-		puts("}");
+			buf_printf(&b, "%llu %s\n", (unsigned long long)rows[i].n, rows[i].text);
+	if (json) {
+		json_object_end(&b);
+		buf_putc(&b, '\n');
+	}
+	fputs(b.ptr, stdout);
 }
 
 int tool_tsdb_import(int argc, char **argv)

@@ -10,6 +10,7 @@
  * Values are multiples of one number, so that most take a byte or two; totals follow from the selves. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -170,12 +171,9 @@ static uint32_t text_index(struct texts *t, struct view v)
 	uint32_t i;
 	if (!v.len)
 		return 0;
-	for (size_t at = map_start(&t->index, h); map_probe(&t->index, h, &at, &i);)
-		if (view_eq(t->v.v[i], v))
-			return i + 1;
-	map_insert(&t->index, h, (uint32_t)t->v.n);
-	vec_push(&t->v, v);
-	return (uint32_t)t->v.n;
+	if (!MAP_FIND_OR_ADD(&t->index, h, i, t->v.n, view_eq(t->v.v[i], v)))
+		vec_push(&t->v, v);
+	return i + 1;
 }
 
 static void put_texts(struct buf *out, const struct view *v, size_t n)
@@ -304,22 +302,38 @@ static void put_found(struct buf *out, const struct columns *c)
 	COLUMN(out, ARRAY_LEN(v), true, zigzag_encode(number_of(c, v[i])));
 }
 
+static void put_list(struct buf *out, const char *key, uint64_t list)
+{
+	char text[17];
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)list);
+	json_field_text(out, key, text);
+}
+
 static void put_head(struct buf *out, const struct columns *c, const struct flame_ask *ask)
 {
 	const struct flame *f = c->f;
 	const struct frame_numbers *m = &c->numbers;
-	buf_printf(out, ",\"hidden\":%zu,\"root\":%zu,\"columns\":{\"version\":1,\"nodes\":%zu,\"rows\":%zu,\"all\":%zu,\"diff\":%s,"
-		   "\"integers\":%s,\"scale\":", f->hidden, f->root, f->n_nodes, f->n_functions, f->all_functions,
-		   f->has_base ? "true" : "false", f->is_float ? "false" : "true");
-	json_float(out, f->is_float ? c->unit : (double)c->divisor);
-	buf_printf(out, ",\"known\":%zu,\"new\":%zu,\"texts\":%zu", m->n_known, m->n_new, c->texts.v.n);
+	json_field_count(out, "hidden", f->hidden);
+	json_field_count(out, "root", f->root);
+	json_object_begin_at(out, "columns");
+	json_field_count(out, "version", 1);
+	json_field_count(out, "nodes", f->n_nodes);
+	json_field_count(out, "rows", f->n_functions);
+	json_field_count(out, "all", f->all_functions);
+	json_field_bool(out, "diff", f->has_base);
+	json_field_bool(out, "integers", !f->is_float);
+	json_field_float(out, "scale", f->is_float ? c->unit : (double)c->divisor);
+	json_field_count(out, "known", m->n_known);
+	json_field_count(out, "new", m->n_new);
+	json_field_count(out, "texts", c->texts.v.n);
 	if (m->of)
-		buf_printf(out, ",\"of\":\"%016llx\"", (unsigned long long)m->of);
+		put_list(out, "of", m->of);
 	if (m->list)
-		buf_printf(out, ",\"list\":\"%016llx\"", (unsigned long long)m->list);
+		put_list(out, "list", m->list);
 	if (ask->match)
-		buf_printf(out, ",\"found\":%zu", f->n_found);
-	buf_puts(out, "}}");
+		json_field_count(out, "found", f->n_found);
+	json_object_end(out);
+	json_object_end(out);
 }
 
 int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged *m, const struct flame_ask *ask,

@@ -21,12 +21,9 @@ static uint32_t string_index(struct strings *s, struct view v)
 {
 	uint64_t h = hash_view(v);
 	uint32_t i;
-	for (size_t at = map_start(&s->index, h); map_probe(&s->index, h, &at, &i);)
-		if (view_eq(s->v.v[i], v))
-			return i;
-	map_insert(&s->index, h, (uint32_t)s->v.n);
-	vec_push(&s->v, v);
-	return (uint32_t)s->v.n - 1;
+	if (!MAP_FIND_OR_ADD(&s->index, h, i, s->v.n, view_eq(s->v.v[i], v)))
+		vec_push(&s->v, v);
+	return i;
 }
 
 static void strings_free(struct strings *s)
@@ -42,12 +39,12 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 	if (f->is_float)
 		json_float(b, v.d);
 	else
-		buf_int(b, v.i);
+		json_int(b, v.i);
 }
 
 /* "key":[whole number for each i in 0..count) */
 #define INT_COLUMN(b, key, count, expression) do { \
-	buf_puts(b, "\"" key "\":["); \
+	json_array_begin_at(b, key); \
 	if (!buf_reserve(b, (count) * (NUM_I64_LEN + 1) + 1)) \
 		break; \
 	char *p_ = (b)->ptr + (b)->len; \
@@ -66,27 +63,22 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 		INT_COLUMN(b, key, (f)->n_##rows, (f)->rows[i].field.i); \
 		break; \
 	} \
-	buf_puts(b, "\"" key "\":["); \
-	for (size_t i = 0; i < (f)->n_##rows; i++) { \
-		if (i) \
-			buf_putc(b, ','); \
+	json_array_begin_at(b, key); \
+	for (size_t i = 0; i < (f)->n_##rows; i++) \
 		put_value(b, f, (f)->rows[i].field); \
-	} \
-	buf_putc(b, ']'); \
+	json_array_end(b); \
 } while (0)
 
 /* total and self, and of a diff the same of its base */
 #define VALUE_COLUMNS(b, f, rows) do { \
 	VALUE_COLUMN(b, "total", f, rows, total); \
-	buf_putc(b, ','); \
 	VALUE_COLUMN(b, "self", f, rows, self); \
 	if (!(f)->has_base) \
 		break; \
-	buf_puts(b, ",\"base\":{"); \
+	json_object_begin_at(b, "base"); \
 	VALUE_COLUMN(b, "total", f, rows, base_total); \
-	buf_putc(b, ','); \
 	VALUE_COLUMN(b, "self", f, rows, base_self); \
-	buf_putc(b, '}'); \
+	json_object_end(b); \
 } while (0)
 
 /* The places of a frame's texts in the table. */
@@ -112,21 +104,16 @@ static void put_frames(struct buf *b, const struct flame *f)
 		t[i].file = i ? index_after(&s, x->file, before->file, t[i - 1].file) : string_index(&s, x->file);
 		t[i].binary = i ? index_after(&s, x->binary, before->binary, t[i - 1].binary) : string_index(&s, x->binary);
 	}
-	buf_puts(b, "\"strings\":[");
-	for (size_t i = 0; i < s.v.n; i++) {
-		if (i)
-			buf_putc(b, ',');
-		buf_json_string(b, s.v.v[i]);
-	}
-	buf_puts(b, "],\"frames\":{");
+	json_array_begin_at(b, "strings");
+	for (size_t i = 0; i < s.v.n; i++)
+		json_text(b, s.v.v[i]);
+	json_array_end(b);
+	json_object_begin_at(b, "frames");
 	INT_COLUMN(b, "name", f->n_frames, t[i].name);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "file", f->n_frames, t[i].file);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "binary", f->n_frames, t[i].binary);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "startLine", f->n_frames, f->frames[i].start_line);
-	buf_putc(b, '}');
+	json_object_end(b);
 	free(t);
 	strings_free(&s);
 }
@@ -138,48 +125,47 @@ static void put_cut(struct buf *b, const struct flame *f)
 	for (uint32_t i = 0; i < f->n_nodes; i++)
 		if (f->nodes[i].cut)
 			vec_push(&at, i);
-	buf_puts(b, ",\"cut\":{");
+	json_object_begin_at(b, "cut");
 	INT_COLUMN(b, "node", at.n, at.v[i]);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "count", at.n, f->nodes[at.v[i]].cut);
-	buf_putc(b, '}');
+	json_object_end(b);
 	vec_free(&at);
 }
 
 /* The larger part of the answer. */
 static void put_nodes(struct buf *b, const struct flame *f)
 {
-	buf_puts(b, ",\"nodes\":{");
+	json_object_begin_at(b, "nodes");
 	INT_COLUMN(b, "depth", f->n_nodes, f->nodes[i].depth);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "frame", f->n_nodes, f->nodes[i].frame);
-	buf_putc(b, ',');
 	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
-	buf_putc(b, ',');
 	VALUE_COLUMNS(b, f, nodes);
 	if (f->hidden)
 		put_cut(b, f);
-	buf_printf(b, "},\"hidden\":%zu", f->hidden);
+	json_object_end(b);
+	json_field_count(b, "hidden", f->hidden);
 }
 
 static void put_functions(struct buf *b, const struct flame *f)
 {
-	buf_puts(b, ",\"functions\":{");
+	json_object_begin_at(b, "functions");
 	INT_COLUMN(b, "frame", f->n_functions, f->functions[i].frame);
-	buf_putc(b, ',');
 	VALUE_COLUMNS(b, f, functions);
-	buf_printf(b, ",\"all\":%zu}", f->all_functions);
+	json_field_count(b, "all", f->all_functions);
+	json_object_end(b);
 }
 
 static void put_found(struct buf *b, const struct flame *f)
 {
-	buf_puts(b, ",\"found\":{\"total\":");
+	json_object_begin_at(b, "found");
+	json_key(b, "total");
 	put_value(b, f, f->found);
 	if (f->has_base) {
-		buf_puts(b, ",\"base\":");
+		json_key(b, "base");
 		put_value(b, f, f->base_found);
 	}
-	buf_printf(b, ",\"functions\":%zu}", f->n_found);
+	json_field_count(b, "functions", f->n_found);
+	json_object_end(b);
 }
 
 void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
@@ -187,18 +173,15 @@ void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
 	struct buf name = { 0 };
 	if (m->type)
 		ptype_format(m->type, &name);
-	buf_puts(b, "{\"unit\":");
-	buf_json_string(b, m->type ? m->type->sample_unit : VIEW(""));
-	buf_puts(b, ",\"sampleType\":");
-	buf_json_string(b, m->type ? m->type->sample_type : VIEW(""));
-	buf_puts(b, ",\"name\":");
-	buf_json_string(b, buf_view(&name));
+	json_object_begin(b);
+	json_field(b, "unit", m->type ? m->type->sample_unit : VIEW(""));
+	json_field(b, "sampleType", m->type ? m->type->sample_type : VIEW(""));
+	json_field(b, "name", buf_view(&name));
 	buf_free(&name);
-	buf_printf(b, ",\"kind\":\"%s\",\"coveredSeconds\":", m->type ? profile_kind_text(m->type->kind) : "");
-	json_float(b, m->covered_s);
-	buf_puts(b, ",\"perSeconds\":");
-	json_float(b, m->per_s);
-	buf_puts(b, ",\"total\":");
+	json_field_text(b, "kind", m->type ? profile_kind_text(m->type->kind) : "");
+	json_field_float(b, "coveredSeconds", m->covered_s);
+	json_field_float(b, "perSeconds", m->per_s);
+	json_key(b, "total");
 	put_value(b, f, f->nodes[0].total);
 }
 
@@ -222,14 +205,14 @@ int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct 
 	if (rc)
 		return rc;
 	merged_head(out, m, &f);
-	buf_putc(out, ',');
 	put_frames(out, &f);
 	put_nodes(out, &f);
 	if (ask->functions)
 		put_functions(out, &f);
 	if (ask->match)
 		put_found(out, &f);
-	buf_printf(out, ",\"root\":%zu}", f.root);
+	json_field_count(out, "root", f.root);
+	json_object_end(out);
 	flame_release(&f);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "model/labels.h"
 
 /* Of each run of steps with values how many have none before it, and how many it has. */
@@ -16,7 +17,8 @@ static void put_runs(struct buf *b, const struct promql_series *s, int64_t start
 		int64_t first = (s->points[i].t_ms - start_ms) / step_ms;
 		for (n = 1; i + n < s->n && s->points[i + n].t_ms == s->points[i].t_ms + (int64_t)n * step_ms; n++)
 			;
-		buf_printf(b, "%s%lld,%zu", i ? "," : "", (long long)(first - next), n);
+		json_int(b, first - next);
+		json_count(b, n);
 		next = first + (int64_t)n;
 	}
 }
@@ -36,15 +38,22 @@ static void put_values(struct buf *b, const struct promql_series *s)
 
 void matrix_columns(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *head, struct buf *out)
 {
-	buf_printf(head, "{\"resultType\":\"matrix\",\"columns\":{\"startMs\":%lld,\"stepMs\":%lld},\"result\":[", (long long)start_ms,
-		   (long long)step_ms);
+	json_object_begin(head);
+	json_field_text(head, "resultType", "matrix");
+	json_object_begin_at(head, "columns");
+	json_field_int(head, "startMs", start_ms);
+	json_field_int(head, "stepMs", step_ms);
+	json_object_end(head);
+	json_array_begin_at(head, "result");
 	for (size_t i = 0; i < n; i++) {
-		buf_puts(head, i ? ",{\"metric\":" : "{\"metric\":");
+		json_object_begin(head);
+		json_key(head, "metric");
 		labels_json(r->series[i].labels, head);
-		buf_puts(head, ",\"runs\":[");
+		json_array_begin_at(head, "runs");
 		put_runs(head, &r->series[i], start_ms, step_ms);
-		buf_puts(head, "]}");
+		json_array_end(head);
+		json_object_end(head);
 		put_values(out, &r->series[i]);
 	}
-	buf_putc(head, ']');
+	json_array_end(head);
 }

@@ -13,7 +13,7 @@ static bool comma_due(const struct buf *b)
 	return c != ',' && c != '{' && c != '[' && c != ':' && c != '\n' && c != ' ';
 }
 
-static void put_comma(struct buf *b)
+void json_comma(struct buf *b)
 {
 	if (comma_due(b))
 		buf_putc(b, ',');
@@ -23,7 +23,7 @@ static void put_comma(struct buf *b)
 
 void json_object_begin(struct buf *b)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_putc(b, '{');
 }
 
@@ -40,7 +40,7 @@ void json_object_end(struct buf *b)
 
 void json_array_begin(struct buf *b)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_putc(b, '[');
 }
 
@@ -57,7 +57,7 @@ void json_array_end(struct buf *b)
 
 void json_line(struct buf *b, unsigned blanks)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_putc(b, '\n');
 	while (blanks--)
 		buf_putc(b, ' ');
@@ -91,19 +91,19 @@ void json_key_view(struct buf *b, struct view key)
 
 void json_text(struct buf *b, struct view v)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_json_string(b, v);
 }
 
 void json_int(struct buf *b, int64_t v)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_int(b, v);
 }
 
 void json_count(struct buf *b, uint64_t v)
 {
-	put_comma(b);
+	json_comma(b);
 	if (v <= INT64_MAX)
 		buf_int(b, (int64_t)v);
 	else
@@ -112,25 +112,25 @@ void json_count(struct buf *b, uint64_t v)
 
 void json_bool(struct buf *b, bool v)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_puts(b, v ? "true" : "false");
 }
 
 void json_null_value(struct buf *b)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_puts(b, "null");
 }
 
 void json_raw(struct buf *b, struct view v)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_putv(b, v);
 }
 
 void json_decimals(struct buf *b, double v, int digits)
 {
-	put_comma(b);
+	json_comma(b);
 	buf_printf(b, "%.*f", digits, v);
 }
 
@@ -291,7 +291,7 @@ void json_float(struct buf *b, double v)
 void json_time(struct buf *b, int64_t t_ms)
 {
 	char text[JSON_NUMBER];
-	put_comma(b);
+	json_comma(b);
 	buf_put(b, text, (size_t)(put_time(text, t_ms) - text));
 }
 
@@ -312,7 +312,7 @@ void json_exponent(struct buf *b, double v)
 {
 	char text[JSON_NUMBER + 2], digits[NUM_LEN], *p = text;
 	int exponent = 0, n = 1;
-	put_comma(b);
+	json_comma(b);
 	*p++ = '"';
 	if (isfinite(v)) {
 		digits[0] = '0';

@@ -41,6 +41,8 @@ void json_int(struct buf *b, int64_t v);
 void json_count(struct buf *b, uint64_t v);
 void json_bool(struct buf *b, bool v);
 void json_null_value(struct buf *b);
+/* The comma, if one is due, before a value that another writer writes. */
+void json_comma(struct buf *b);
 /* JSON from elsewhere, not empty: a value, or members of an object without its braces. */
 void json_raw(struct buf *b, struct view v);
 /* A bare number: shortest digits that read back, no exponent from 1e-6 to 2^63, beyond which readers that take a number

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "discovery/sd_kubernetes_objects.h"
 
+#include "base/json.h"
+
 /* A member that is kept; below NULL = with all that is in it. For a list the rows hold for each of its items. */
 struct kube_sd_keep {
 	const char *key;
@@ -114,26 +116,23 @@ static int dump(const char *p, size_t n, void *out)
 /* As deep as the rows are; what is below them is jansson's, which bounds the depth when it reads. */
 static void pack(const json_t *v, const struct kube_sd_keep *keep, struct buf *out)
 {
-	const char *comma = "";
 	if (json_is_array(v)) {
-		buf_putc(out, '[');
-		for (size_t i = 0; i < json_array_size(v); i++, comma = ",") {
-			buf_puts(out, comma);
+		json_array_begin(out);
+		for (size_t i = 0; i < json_array_size(v); i++)
 			pack(json_array_get(v, i), keep, out);
-		}
-		buf_putc(out, ']');
+		json_array_end(out);
 	} else if (keep && json_is_object(v)) {
-		buf_putc(out, '{');
+		json_object_begin(out);
 		for (; keep->key; keep++) {
 			const json_t *member = json_object_get(v, keep->key);
 			if (!member || json_is_null(member))
 				continue;
-			buf_printf(out, "%s\"%s\":", comma, keep->key);
+			json_key(out, keep->key);
 			pack(member, keep->below, out);
-			comma = ",";
 		}
-		buf_putc(out, '}');
+		json_object_end(out);
 	} else {
+		json_comma(out);
 		json_dump_callback(v, dump, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
 	}
 }
