@@ -21,6 +21,7 @@
 #include "base/vec.h"
 #include "tsdb/part/part.h"
 #include "tsdb/testkit.h"
+#include "tsdb/upkeep/drop.h"
 #include "tsdb/version/db.h"
 
 #define MINUTE INT64_C(60000)
@@ -339,6 +340,47 @@ static size_t aggregates(struct model *m)
 			n += v->p[i]->parts[k]->aggregates.n;
 	version_unref(v);
 	return n;
+}
+
+struct last_query {
+	struct tsdb *db;
+	struct source_view *view;
+};
+
+/* Ends once somebody waits for it. */
+static void *end_query(void *arg)
+{
+	struct last_query *q = arg;
+	while (!atomic_load(&q->db->readers_waiters))
+		clock_sleep_ms(1);
+	q->view->ops->release(q->view);
+	return NULL;
+}
+
+/* Who drops a partition goes on with the end of the last query: after its patience alone it would have given up. More than one try,
+ * because a thread may come too late. */
+static void test_query_ends(void **state)
+{
+	(void)state;
+	struct model m;
+	struct err e;
+	start(&m, true);
+	fill(&m, 2, KIT_T0 - DAY, KIT_T0 - DAY + 2 * HOUR, 10 * MINUTE);
+	seal(&m, true);
+	assert_int_equal(delete(&m, NULL, NULL, 0, KIT_T0), 4);
+	int rc = 0;
+	for (int tries = 0; tries < 20 && !rc; tries++) {
+		struct last_query q = { .db = m.k.db };
+		pthread_t thread;
+		assert_int_equal(tsdb_source(m.k.db)->open(tsdb_source(m.k.db), &q.view, &e), 0);
+		assert_int_equal(pthread_create(&thread, NULL, end_query, &q), 0);
+		mutex_lock(&m.k.db->seal_lock);
+		rc = tsdb_drop_deleted(m.k.db, &e);
+		mutex_unlock(&m.k.db->seal_lock);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(rc, 1);
+	end(&m);
 }
 
 /* A part that is written anew sums up its services again. One of two types is deleted of a pod, all of another. */
@@ -835,7 +877,7 @@ static void test_retention(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition),
+		cmocka_unit_test(test_everywhere), cmocka_unit_test(test_whole_partition), cmocka_unit_test(test_query_ends),
 		cmocka_unit_test(test_leaves_its_partition),
 		cmocka_unit_test(test_day_again), cmocka_unit_test(test_numbers), cmocka_unit_test(test_aggregates),
 		cmocka_unit_test(test_names),
