@@ -286,6 +286,9 @@ void part_value_release(struct part_value *v)
 	v->db = NULL;
 }
 
+/* What keys of one kind in one part have in common: who wants another part wants no step. */
+#define KEY_KIND_LEN 10
+
 /* Whether the iterator stands at key, after a few steps or a seek. */
 static bool reader_find(struct part_reader *r, const char *key)
 {
@@ -293,7 +296,7 @@ static bool reader_find(struct part_reader *r, const char *key)
 	for (int steps = 0; r->it && rocksdb_iter_valid(r->it) && steps < 4; steps++) {
 		const char *at = rocksdb_iter_key(r->it, &len);
 		int cmp = len == KEY_LEN ? memcmp(at, key, KEY_LEN) : 1;
-		if (cmp > 0)
+		if (cmp > 0 || memcmp(at, key, KEY_KIND_LEN))
 			break;
 		if (cmp == 0)
 			return true;
