@@ -287,6 +287,48 @@ static void test_steps_are_asked_at_once(void **unused)
 	memsource_free(m);
 }
 
+static int no_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		       struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	(void)v, (void)ref, (void)after_ms, (void)until_ms, (void)lim, (void)ret, (void)ret_n;
+	return err_set(e, ERR_EXECUTION, "profiles are listed");
+}
+
+/* Of windows that follow each other it is asked what they come to, and no profile is listed; the rows are those of each step alone, which
+ * lists them. Pod c has nothing for some windows. */
+static void test_windows_that_follow(void **unused)
+{
+	static const char *const asked[] = { "self(merge(cpu[30s]))", "total(merge by (pod) (cpu[30s] offset 13s))", "topk(2, self(merge(cpu{pod=\"c\"}[30s])))",
+					     "self(merge(cpu{pod!=\"a\"}[30s] offset 1h) or merge(cpu[30s]))" };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct err e = { 0 };
+	add_regular(m);
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = *v->ops;
+	v->ops->release(v);
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+		struct promql_result range, at;
+		spied = real;
+		spied.profiles = no_profiles;
+		v->ops = &spied;
+		assert_int_equal(promql_range(g, view_of(asked[i]), 30000, END, 30000, NULL, &range, &e), 0);
+		spied.profiles = real.profiles;
+		spied.cover = NULL;
+		for (int64_t t = 30000; t <= END; t += 30000) {
+			assert_int_equal(promql_instant(g, view_of(asked[i]), t, NULL, &at, &e), 0);
+			equal_at(asked[i], &range, &at);
+			promql_result_release(&at);
+		}
+		promql_result_release(&range);
+	}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 /* Values alone are what the profiles' are: those times 1 are profiles. Of series as most are, and of one that has weights. */
 static void test_values_alone(void **unused)
 {
@@ -574,7 +616,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
-					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_values_alone),
+					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow), cmocka_unit_test(test_values_alone),
 					    cmocka_unit_test(test_without_profiles) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

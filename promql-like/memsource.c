@@ -218,6 +218,20 @@ static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_
 	return check(lim, ret->n, e);
 }
 
+static int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim,
+		       struct source_cover *ret, struct err *e)
+{
+	int rc = 0;
+	for (size_t k = 0; k < t->n && !rc; k++) {
+		struct source_cover one = { 0 };
+		int64_t after = t->after_ms + (int64_t)k * t->width_ms;
+		rc = view_cover(v, ref, after, after + t->width_ms, lim, &one, e);
+		source_cover_add_other(&ret[k], &one);
+		source_cover_release(&one);
+	}
+	return rc;
+}
+
 static int add_step(const struct memsource *m, const struct source_part *x, uint32_t step, struct stackacc **acc, const struct source_limits *lim,
 		    struct err *e)
 {
@@ -564,7 +578,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 }
 
 static const struct source_ops ops = {
-	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover,
+	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .covers = view_covers,
 	.merge = view_merge, .sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };

@@ -424,6 +424,45 @@ static bool same_cover(const struct source_cover *x, const struct source_cover *
 	       x->spans.n == y->spans.n && (!x->spans.n || !memcmp(x->spans.v, y->spans.v, x->spans.n * sizeof *x->spans.v));
 }
 
+static size_t tile_of(const struct source_tiles *t, int64_t t_ms)
+{
+	return (size_t)((t_ms - t->after_ms - 1) / t->width_ms);
+}
+
+/* The same of n windows that follow each other. */
+static void check_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t)
+{
+	struct source_cover *want = xcalloc(t->n, sizeof *want), *got = xcalloc(t->n, sizeof *got);
+	struct source_profile *p;
+	size_t n, n_now = 0;
+	struct err e;
+	CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n, &e) == 0);
+	for (size_t i = 0; i < n; i++) {
+		source_cover_add(&want[tile_of(t, p[i].t_ms)], p[i].t_ms, p[i].cover_ms, p[i].total, p[i].period, p[i].stale);
+		vec_free(&want[tile_of(t, p[i].t_ms)].spans);
+	}
+	free(p);
+	CHECK(v->ops->covers(v, ref, t, NULL, got, &e) == 0);
+	if (memcmp(want, got, t->n * sizeof *want)) { /* a delete meanwhile */
+		CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n_now, &e) == 0);
+		CHECK(n_now < n);
+		free(p);
+	}
+	free(want);
+	free(got);
+}
+
+/* Windows of some widths in the range that are many, few, one; the last one may reach beyond it. */
+static void check_tiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms)
+{
+	static const int64_t widths[] = { 10000, 7001, 600000, 3600000, 5000000 };
+	for (size_t i = 0; i < ARRAY_LEN(widths); i++) {
+		int64_t n = (until_ms - after_ms) / widths[i] + 1;
+		if (n > 0 && n <= 1000)
+			check_covers(v, ref, &(struct source_tiles){ after_ms, widths[i], (size_t)n });
+	}
+}
+
 /* What a series' profiles come to is what they are one by one, whoever asked before; a delete meanwhile takes rows out of the head. */
 static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_profile *p, size_t n)
 {
@@ -467,6 +506,7 @@ size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t unti
 			count += !p[j].stale;
 		}
 		check_cover(v, series[i].ref, after_ms, until_ms, p, n_p);
+		check_tiles(v, series[i].ref, after_ms, until_ms);
 		free(p);
 	}
 	free(series);

@@ -59,6 +59,16 @@ void source_cover_add_total(struct source_cover *c, int64_t total)
 		c->magnitude = UINT64_MAX;
 }
 
+void source_cover_add_other(struct source_cover *c, const struct source_cover *other)
+{
+	c->n += other->n;
+	c->n_stale += other->n_stale;
+	c->period = MAX(c->period, other->period);
+	c->total = (int64_t)((uint64_t)c->total + (uint64_t)other->total);
+	if (__builtin_add_overflow(c->magnitude, other->magnitude, &c->magnitude))
+		c->magnitude = UINT64_MAX;
+}
+
 void source_cover_release(struct source_cover *c)
 {
 	vec_free(&c->spans);

@@ -67,6 +67,12 @@ struct source_profile {
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
 
+/* Windows that follow each other: the k-th of n is (after + k width, after + (k + 1) width]. */
+struct source_tiles {
+	int64_t after_ms, width_ms;
+	size_t n;
+};
+
 /* A stretch of time that profiles cover. */
 struct source_span {
 	int64_t after_ms, until_ms;
@@ -94,6 +100,8 @@ static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_
 	c->period = MAX(c->period, period);
 	source_cover_add_span(c, t_ms - cover_ms, t_ms);
 }
+/* What another comes to, without its spans. */
+void source_cover_add_other(struct source_cover *c, const struct source_cover *other);
 void source_cover_release(struct source_cover *c);
 
 /* Whole profiles of one series that add up into one output; with n_steps above 1 into as many at once, which is what a
@@ -192,6 +200,9 @@ struct source_ops {
 	 * only the list. */
 	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		     struct source_cover *ret, struct err *e);
+	/* The same of each of many windows, into ret[t->n], without spans; ret is zeroed before. NULL: as of cover. */
+	int (*covers)(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		      struct err *e);
 	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
 	 * one call may be over different symbols. Each owned by the caller. */
 	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,

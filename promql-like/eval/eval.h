@@ -56,8 +56,9 @@ struct rseries {
 	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
 	uint64_t ref;              /* the series that they are of */
-	struct source_cover *cover; /* of range_load_covers: what they come to in the one window, instead of vp */
-	bool near;                 /* of cover without profiles: there is one shortly before (PWINDOW_NEAR_MS) */
+	struct source_cover *cover; /* of range_load_covers: what they come to in each window, instead of vp */
+	size_t n_cover;
+	bool near;                 /* of the first cover, without profiles: there is one shortly before (PWINDOW_NEAR_MS) */
 	uint64_t *refs;            /* by profile, if they come from several: then what lies between two is not known to be nothing */
 	struct sample *smp;        /* subquery: parallel to pts, with profiles */
 	struct held_lists held;    /* as read; rseries_release gives it back */
@@ -84,7 +85,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
  * Nothing is read of them. */
 int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e) MUST_USE;
 int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e) MUST_USE;
-/* The same of one step, for who wants to know of deltas what they come to and not which they are: cover instead of vp, where that is all
+/* The same of one step, or of steps whose windows are one after the other, for who wants to know of deltas what they come to and not which they are: cover instead of vp, where that is all
  * there is to say (one type, no replicas, totals that a double holds). */
 int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e) MUST_USE;
 void range_free(struct range *r);

@@ -15,6 +15,7 @@ struct merge_job {
 	const struct span *sp;
 	struct range r;
 	struct groups g;
+	size_t step;            /* at work */
 	struct pwindow *w;      /* by series */
 	size_t *members, *first; /* series of group g: members[first[g]] .. members[first[g + 1]] */
 	VEC(struct interval) iv;
@@ -109,12 +110,22 @@ static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool 
 	return 0;
 }
 
+/* Whether storage may keep one that has nothing in the window at work (PWINDOW_NEAR_MS); a window more or less does no harm. */
+static bool is_near(const struct merge_job *j, const struct rseries *s)
+{
+	size_t far = (size_t)(PWINDOW_NEAR_MS / j->r.range_ms) + 1;
+	for (size_t k = j->step - MIN(j->step, far); k < MIN(s->n_cover, j->step + far + 1); k++)
+		if (s->cover[k].n)
+			return true;
+	return j->step < far && s->near;
+}
+
 /* Of one whose profiles are known by what they come to. */
 static int add_cover(struct merge_job *j, struct prof *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
 {
-	const struct source_cover *c = s->cover;
+	const struct source_cover *c = &s->cover[j->step];
 	if (c->n == c->n_stale)
-		return s->near ? side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
+		return is_near(j, s) ? side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
 	*any = true;
 	p->period = MAX(p->period, c->period);
 	for (size_t k = 0; k < c->spans.n; k++)
@@ -154,11 +165,11 @@ static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool 
 	return 0;
 }
 
-static bool has_data(const struct pwindow *w, bool gauge)
+static bool has_data(const struct pwindow *w, size_t step, bool gauge)
 {
 	int64_t a, b;
 	if (w->s->cover)
-		return w->s->cover->n > w->s->cover->n_stale;
+		return w->s->cover[step].n > w->s->cover[step].n_stale;
 	if (!gauge)
 		return pwindow_count(w) > 0;
 	for (size_t k = pwindow_first(w); k < w->hi; k++)
@@ -171,7 +182,7 @@ static int merge_group(struct merge_job *j, size_t group, int64_t t, struct seri
 {
 	const struct ptype *type = NULL;
 	EACH_MEMBER(j, group, i)
-		if (!type && (j->r.s[i].vp || j->r.s[i].cover) && has_data(&j->w[i], j->r.s[i].type->kind == PROFILE_GAUGE))
+		if (!type && (j->r.s[i].vp || j->r.s[i].cover) && has_data(&j->w[i], j->step, j->r.s[i].type->kind == PROFILE_GAUGE))
 			type = j->r.s[i].type;
 	if (!type)
 		return 0;
@@ -197,11 +208,14 @@ static int merge_steps(struct merge_job *j, struct value *out, struct err *e)
 	for (size_t g = 0; g < j->g.n; g++)
 		value_add(out, j->g.labels[g], false);
 	int rc = 0;
-	for (size_t i = 0; i < j->sp->n && !rc; i++) {
+	for (size_t i = j->step = 0; i < j->sp->n && !rc; j->step = ++i) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
 		for (size_t k = 0; k < j->r.n; k++) {
 			pwindow_slide(&j->w[k], to - j->r.range_ms, to);
-			taken_window(&taken[k], j->w[k].lo, j->r.s[k].cover ? j->r.s[k].cover->n : j->w[k].hi);
+			if (j->r.s[k].cover)
+				taken_window(&taken[k], taken[k].seen, taken[k].seen + j->r.s[k].cover[i].n);
+			else
+				taken_window(&taken[k], j->w[k].lo, j->w[k].hi);
 		}
 		for (size_t g = 0; g < j->g.n && !rc; g++)
 			rc = merge_group(j, g, t, &out->s[g], e);

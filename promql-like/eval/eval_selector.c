@@ -19,8 +19,9 @@ struct fetched {
 	struct source_profile *vp;
 	size_t n_vp;
 	struct source_cover *cover;
+	size_t n_cover;
 	bool near;
-	uint64_t ref, *refs; /* these four as of a struct rseries */
+	uint64_t ref, *refs; /* these as of a struct rseries */
 	struct held_lists held;
 };
 
@@ -207,36 +208,43 @@ static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after,
 	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
 }
 
-static void cover_free(struct source_cover *c)
+static void covers_free(struct source_cover *c, size_t n)
 {
-	if (c)
-		source_cover_release(c);
+	for (size_t i = 0; i < n && c; i++)
+		source_cover_release(&c[i]);
 	free(c);
 }
 
-/* What those in (from, until] come to. *ret_done is false, and nothing was read to be kept, where that does not say all. */
-static int fetch_cover(struct eval *q, const struct chosen *c, int64_t after, int64_t from, int64_t until, struct fetched *ret,
-		       bool *ret_done, struct err *e)
+/* What those in each window come to; after: how far to look before the first. *ret_done is false, and nothing was read to be kept, where
+ * that does not say all. */
+static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, const struct source_tiles *t, struct fetched *ret, bool *ret_done,
+			struct err *e)
 {
 	const struct source_ops *ops = q->view->ops;
-	struct source_cover *x = ret->cover = NEW(struct source_cover), before = { 0 };
+	struct source_cover *x = ret->cover = xcalloc(t->n, sizeof *x), before = { 0 };
 	ret->ref = c->parts[0]->ref;
-	int rc = ops->cover(q->view, ret->ref, from, until, eval_limits(q), x, e);
-	*ret_done = x->magnitude < SOURCE_EXACT;
+	ret->n_cover = t->n;
+	int rc = t->n == 1 ? ops->cover(q->view, ret->ref, t->after_ms, t->after_ms + t->width_ms, eval_limits(q), x, e)
+	       : ops->covers(q->view, ret->ref, t, eval_limits(q), x, e);
+	*ret_done = true;
+	for (size_t i = 0; i < t->n; i++)
+		*ret_done &= x[i].magnitude < SOURCE_EXACT;
 	if (!rc && x->n == x->n_stale) {
-		rc = ops->cover(q->view, ret->ref, MAX(after, from - PWINDOW_NEAR_MS), from, eval_limits(q), &before, e);
+		rc = ops->cover(q->view, ret->ref, MAX(after, t->after_ms - PWINDOW_NEAR_MS), t->after_ms, eval_limits(q), &before, e);
 		ret->near = before.n > 0;
 		source_cover_release(&before);
 	}
 	if (!rc && !*ret_done)
-		cover_free(TAKE_PTR(ret->cover));
+		covers_free(TAKE_PTR(ret->cover), t->n);
+	ret->n_cover = ret->cover ? t->n : 0;
 	return rc;
 }
 
 /* The lists count as long as they are held. */
 static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
 {
-	uint64_t n = f->n_pts * sizeof *f->pts + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0));
+	uint64_t n = f->n_pts * sizeof *f->pts + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0)) +
+		     f->n_cover * sizeof *f->cover;
 	f->held = (struct held_lists){ q, n };
 	return n ? eval_hold_bytes(q, n, e) : 0;
 }
@@ -251,7 +259,7 @@ static void give_lists(struct held_lists *h)
 static void fetched_release(struct fetched *f)
 {
 	give_lists(&f->held);
-	cover_free(f->cover);
+	covers_free(f->cover, f->n_cover);
 	free(f->pts);
 	free(f->vp);
 	free(f->refs);
@@ -264,14 +272,12 @@ static void fetched_free(struct fetched *f, size_t n)
 	free(f);
 }
 
-#define NO_COVERS INT64_MIN
-
 /* Each series read, in parallel: take is called by several threads at once, and owns what *f holds. */
 struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
 	int64_t after, until;
-	int64_t covers_from; /* covers of (covers_from, until] instead of profiles; NO_COVERS */
+	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none */
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
 	atomic_bool failed;
@@ -291,8 +297,8 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	bool done = false;
 	int rc = 0;
 	eval_read_begin(j->q);
-	if (j->covers_from != NO_COVERS)
-		rc = fetch_cover(j->q, c, j->after, j->covers_from, j->until, &f, &done, &e);
+	if (j->tiles.n)
+		rc = fetch_covers(j->q, c, j->after, &j->tiles, &f, &done, &e);
 	if (!rc && !done)
 		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
 			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
@@ -326,7 +332,7 @@ static int run_job(struct fetch_job *j, struct err *e)
 static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until,
 		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
 {
-	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = NO_COVERS, .take = take, .arg = arg }, e);
+	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .take = take, .arg = arg }, e);
 }
 
 static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
@@ -336,12 +342,12 @@ static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
 	return 0;
 }
 
-static int fetch_all_from(struct eval *q, const struct choice *c, int64_t after, int64_t covers_from, int64_t until, struct fetched **ret,
-			  struct err *e)
+static int fetch_all_or_tiles(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct source_tiles tiles, struct fetched **ret,
+			      struct err *e)
 {
 	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
-	int rc = run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .covers_from = covers_from, .take = keep_one,
-					      .arg = out }, e);
+	int rc = run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .tiles = tiles, .take = keep_one, .arg = out },
+			 e);
 	if (rc)
 		fetched_free(out, c->n);
 	else
@@ -352,7 +358,7 @@ static int fetch_all_from(struct eval *q, const struct choice *c, int64_t after,
 static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
 		     struct err *e)
 {
-	return fetch_all_from(q, c, after, NO_COVERS, until, ret, e);
+	return fetch_all_or_tiles(q, c, after, until, (struct source_tiles){ 0 }, ret, e);
 }
 
 /* The times a selector needs over a span. */
@@ -544,6 +550,7 @@ static void keep_fetched(struct rseries *s, struct fetched *f)
 	s->ref = f->ref;
 	s->near = f->near;
 	s->cover = TAKE_PTR(f->cover);
+	s->n_cover = f->n_cover;
 	s->vp = TAKE_PTR(f->vp);
 	s->refs = TAKE_PTR(f->refs);
 }
@@ -566,7 +573,7 @@ void rseries_release(struct rseries *s)
 	free(s->pts);
 	free(s->vp);
 	free(s->refs);
-	cover_free(s->cover);
+	covers_free(s->cover, s->n_cover);
 }
 
 static bool of_one_type(const struct choice *c)
@@ -586,6 +593,15 @@ static bool can_cover(const struct eval *q, const struct choice *c)
 	return q->view->ops->cover && of_one_type(c) && c->n && c->c[0].type->kind != PROFILE_GAUGE;
 }
 
+/* The windows of the steps, if they are one after the other and it is enough to know what each comes to; else none. */
+static struct source_tiles tiles_of(const struct eval *q, const struct choice *c, const struct range *r, const struct span *sp, int64_t after)
+{
+	bool rows = sp->n > 1 && r->range_ms == sp->step && r->mods->at == AT_NONE && q->view->ops->covers;
+	if (!can_cover(q, c) || r->range_ms <= 0 || r->mods->edges == EDGES_SMOOTHED || !(sp->n == 1 || rows))
+		return (struct source_tiles){ 0 };
+	return (struct source_tiles){ after, r->range_ms, sp->n };
+}
+
 static int load_plain(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *r, struct err *e)
 {
 	struct node_selector *sel = &n->range.sel->sel;
@@ -601,7 +617,7 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, boo
 		last += q->lookback_ms;
 	int rc = select_series(q, sel, further, last, &c, e);
 	if (!rc)
-		rc = fetch_all_from(q, &c, further, covers && can_cover(q, &c) ? after : NO_COVERS, last, &f, e);
+		rc = fetch_all_or_tiles(q, &c, further, last, covers ? tiles_of(q, &c, r, sp, after) : (struct source_tiles){ 0 }, &f, e);
 	if (!rc) {
 		r->s = xcalloc(c.n + 1, sizeof *r->s);
 		for (size_t i = 0; i < c.n; i++) {
@@ -737,7 +753,7 @@ int range_load(struct eval *q, struct node *n, const struct span *sp, struct ran
 
 int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
 {
-	return load(q, n, sp, sp->n == 1, ret, e);
+	return load(q, n, sp, true, ret, e);
 }
 
 void range_free(struct range *r)

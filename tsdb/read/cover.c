@@ -86,13 +86,6 @@ static size_t first_after(const struct sealed_points *p, int64_t t_ms)
 	return a;
 }
 
-static void add_sums(int64_t total, uint64_t magnitude, struct source_cover *ret)
-{
-	ret->total = (int64_t)((uint64_t)ret->total + (uint64_t)total);
-	if (__builtin_add_overflow(ret->magnitude, magnitude, &ret->magnitude))
-		ret->magnitude = UINT64_MAX;
-}
-
 static void add_totals(const struct sealed_points *p, size_t lo, size_t hi, struct source_cover *ret)
 {
 	int64_t total = 0, magnitude = 0;
@@ -103,7 +96,7 @@ static void add_totals(const struct sealed_points *p, size_t lo, size_t hi, stru
 		total += v;
 		magnitude += v < 0 ? -v : v;
 	}
-	add_sums(total, (uint64_t)magnitude, ret);
+	source_cover_add_other(ret, &(struct source_cover){ .total = total, .magnitude = (uint64_t)magnitude });
 }
 
 /* Those in [lo, hi), of which none is a marker or hidden. */
@@ -171,10 +164,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 	if (state != NOT_ASKED)
 		return 0;
 	keep(p, entry, &part);
-	ret->n += part.n;
-	ret->n_stale += part.n_stale;
-	add_sums(part.total, part.magnitude, ret);
-	ret->period = MAX(ret->period, part.period);
+	source_cover_add_other(ret, &part);
 	for (size_t i = 0; i < part.spans.n; i++)
 		source_cover_add_span(ret, part.spans.v[i].after_ms, part.spans.v[i].until_ms);
 	source_cover_release(&part);
@@ -229,4 +219,108 @@ int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t u
 				add_window(v, s->windows[i], id, after_ms, until_ms, ret);
 	}
 	return rc ? rc : limits_check(lim, ret->n, e);
+}
+
+/* ---- windows that follow each other ---- */
+
+struct tiling {
+	struct tsdb_view *v;
+	const struct source_tiles *t;
+	int64_t until_ms;
+	struct space *space;
+	struct source_cover one; /* at work; its spans are not wanted */
+	struct source_cover *ret;
+	uint64_t n;              /* stamps met */
+};
+
+static size_t tile_at(const struct tiling *g, int64_t t_ms)
+{
+	int64_t t = MIN(MAX(t_ms, g->t->after_ms + 1), g->until_ms);
+	return (size_t)((t - g->t->after_ms - 1) / g->t->width_ms);
+}
+
+static int64_t tile_start(const struct tiling *g, size_t k)
+{
+	return g->t->after_ms + (int64_t)k * g->t->width_ms;
+}
+
+static void put_tile(struct tiling *g, size_t k)
+{
+	source_cover_add_other(&g->ret[k], &g->one);
+	g->n += g->one.n;
+	g->one.n = g->one.n_stale = g->one.magnitude = 0;
+	g->one.total = g->one.period = 0;
+	g->one.spans.n = 0;
+}
+
+static int tile_part(struct tiling *g, const struct pstate *s, struct part *p, uint32_t series, struct err *e)
+{
+	const struct part_series *x = part_find(p, series);
+	size_t first = tile_at(g, part_start_ms(p) + x->min_ms), last = tile_at(g, part_start_ms(p) + x->max_ms);
+	if (first == last) {
+		int rc = add_part(s, p, series, tile_start(g, first), tile_start(g, first + 1), &g->space, &g->one, e);
+		put_tile(g, first);
+		return rc;
+	}
+	if (!g->space)
+		g->space = space_take(s->p->db->spaces);
+	int rc = part_columns(p, series, &g->space->part, e);
+	const struct sealed_columns *c = &g->space->part.columns;
+	for (size_t k = first, lo = rc ? 0 : first_after(&c->points, tile_start(g, first)); k <= last && !rc; k++) {
+		size_t hi = first_after(&c->points, tile_start(g, k + 1));
+		add_columns(s, p, series, c, lo, hi, &g->one);
+		put_tile(g, k);
+		lo = hi;
+	}
+	return rc;
+}
+
+static void tile_window(struct tiling *g, struct window *w, uint32_t series)
+{
+	rwlock_read(&w->lock);
+	const struct chunk *c = window_chunk(w, series);
+	size_t visible = c ? chunk_visible(c, g->v->seq) : 0;
+	read_tally_add(visible * sizeof(struct row));
+	for (size_t i = 0; i < visible; i++) {
+		const struct row *r = &c->rows.v[i];
+		if (r->t_ms <= g->t->after_ms || r->t_ms > g->until_ms)
+			continue;
+		source_cover_add(&g->one, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
+		put_tile(g, tile_at(g, r->t_ms));
+	}
+	rwlock_unlock(&w->lock);
+}
+
+static int tile_partition(struct tiling *g, const struct pstate *s, uint32_t series, const struct source_limits *lim, struct err *e)
+{
+	int rc = 0;
+	size_t i = 0;
+	for (struct part *p; !rc && (p = view_next_part(s, series, g->t->after_ms, g->until_ms, &i));) {
+		rc = tile_part(g, s, p, series, e);
+		if (rc)
+			rc = damage_pass(lim, p, series, e);
+	}
+	space_give(s->p->db->spaces, TAKE_PTR(g->space));
+	for (size_t k = 0; k < s->n_windows && !rc; k++)
+		if (hour_meets(s->windows[k]->hour, g->t->after_ms, g->until_ms))
+			tile_window(g, s->windows[k], series);
+	return rc;
+}
+
+int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		struct err *e)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	struct tiling g = { .v = v, .t = t, .until_ms = t->after_ms + (int64_t)t->n * t->width_ms, .ret = ret };
+	int rc = 0;
+	if (!view_has_ref(v, ref))
+		return view_bad_ref(ref, e);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		const struct pstate *s = v->v->p[p];
+		uint32_t id = partition_meets(s->p, t->after_ms, g.until_ms) ? view_series(v, ref, p) : NOT_THERE;
+		if (id != NOT_THERE)
+			rc = tile_partition(&g, s, id, lim, e);
+	}
+	source_cover_release(&g.one);
+	return rc ? rc : limits_check(lim, g.n, e);
 }
