@@ -209,7 +209,7 @@ static struct admin_status *status(struct storage_admin *a, size_t limit)
 	s->partitions = t.partitions;
 	s->parts = t.parts;
 	s->head_windows = t.head_windows;
-	s->masks = t.masks;
+	s->masks = t.tombstones;
 	s->disk_bytes = t.disk_bytes;
 	s->head_log_bytes = t.head_log_bytes;
 	s->head_bytes = t.head_bytes;

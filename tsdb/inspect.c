@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "tsdb/part/readpart.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 /* ---- parts ---- */
 

@@ -2,9 +2,9 @@
 /* What is in the storage now, counted over partitions, parts and windows, and as metrics. */
 #include "tsdb/part/part.h"
 #include "tsdb/version/db.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
-#include "tsdb/version/join.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 static void window_stats(struct window *w, struct tsdb_stats *ret)
 {
@@ -63,7 +63,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 			partition_stats(v->p[i]->p, ret);
 		for (size_t k = 0; k < v->p[i]->n_parts; k++)
 			part_stats(v->p[i]->parts[k], loaded, ret);
-		ret->masks += v->p[i]->masks ? v->p[i]->masks->v.n : 0;
+		ret->tombstones += v->p[i]->tombstones ? v->p[i]->tombstones->v.n : 0;
 		if (v->p[i]->n_parts) {
 			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);
 			ret->table_bytes += pdb_table_memory(v->p[i]->parts[0]->db);
@@ -71,7 +71,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}
-	ret->dictionary_bytes += joins_bytes(db->joins) + atomic_load(&db->own_bytes);
+	ret->dictionary_bytes += dict_unions_bytes(db->dict_unions) + atomic_load(&db->query_dict_bytes);
 	version_unref(v);
 }
 
@@ -108,7 +108,7 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_MAX_TIME], (double)s.max_t_ms / 1e3);
 	metric_set(&tsdb_metrics[TM_NOTES], (double)s.notes);
 	metric_set(&tsdb_metrics[TM_NOTES_BYTES], (double)s.notes_bytes);
-	metric_set(&tsdb_metrics[TM_MASKS], (double)s.masks);
+	metric_set(&tsdb_metrics[TM_MASKS], (double)s.tombstones);
 	metric_set(&tsdb_metrics[TM_LAST_RECORD], (double)s.last_record);
 }
 

@@ -24,13 +24,13 @@
 #include "tsdb/read/space.h"
 #include "tsdb/read/view.h"
 #include "tsdb/seal/seal.h"
-#include "tsdb/upkeep/drop.h"
-#include "tsdb/upkeep/keep.h"
 #include "tsdb/upkeep/name_finder.h"
+#include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/retention.h"
+#include "tsdb/upkeep/retention_rules.h"
 #include "tsdb/upkeep/sealer.h"
 #include "tsdb/version/db.h"
-#include "tsdb/version/join.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/write/append.h"
 #include "tsdb/write/committer.h"
 #include "tsdb/write/replay.h"
@@ -138,7 +138,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
-	db->joins = joins_new(db->o.dictionary_bytes);
+	db->dict_unions = dict_unions_new(db->o.dictionary_bytes);
 	db->spaces = spaces_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
@@ -151,14 +151,14 @@ static void db_free(struct tsdb *db)
 	vec_free(&db->leaving);
 	dropped_release(&db->dropped);
 	retention_clock_destroy(&db->retention_clock);
-	keep_rules_free(db->rules);
+	retention_rules_free(db->rules);
 	name_finder_free(db->finder);
 	version_unref(db->current);
 	for (size_t i = 0; i < db->partitions.n; i++)
 		partition_unref(db->partitions.v[i]);
 	vec_free(&db->partitions);
 	vec_free(&db->tapped);
-	joins_free(db->joins);
+	dict_unions_free(db->dict_unions);
 	spaces_free(db->spaces);
 	if (db->queue)
 		queue_free(db->queue);

@@ -126,7 +126,7 @@ struct tsdb_stats {
 	uint64_t table_bytes;                /* memory of the indexes of the partitions' files */
 	uint64_t part_index_bytes;           /* memory of the lists of series of all parts */
 	size_t notes, notes_bytes;           /* keys and values */
-	uint64_t masks;                      /* deleted ranges of series that still take space */
+	uint64_t tombstones;                 /* deleted ranges of series that still take space */
 	int64_t min_t_ms, max_t_ms;          /* 0, 0 if there is nothing */
 };
 void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret);

@@ -18,13 +18,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/view.h"
-#include "tsdb/disk/list.h"
+#include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/log/record.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 #define HOUR INT64_C(3600000)
 
@@ -377,13 +377,13 @@ static void check_every_bit(const char *dir, const char *path)
 	uint8_t byte;
 	int fd = open(path, O_RDWR);
 	assert_true(fd >= 0 && fstat(fd, &st) == 0);
-	assert_false(list_is_damaged(dir));
+	assert_false(manifest_is_damaged(dir));
 	for (off_t at = MAX(st.st_size - 150, 0); at < st.st_size; at++) {
 		assert_int_equal(pread(fd, &byte, 1, at), 1);
 		for (int bit = 0; bit < 8; bit++) {
 			uint8_t flipped = byte ^ (uint8_t)(1u << bit);
 			assert_int_equal(pwrite(fd, &flipped, 1, at), 1);
-			assert_true(list_is_damaged(dir));
+			assert_true(manifest_is_damaged(dir));
 		}
 		assert_int_equal(pwrite(fd, &byte, 1, at), 1);
 	}
@@ -556,7 +556,7 @@ static void repair_log(enum damage how)
 		kit_open(&k);
 		tsdb_stats(k.db, &s);
 		assert_int_equal(s.lost_records, 0);
-		assert_int_equal(s.masks, 2); /* both sample types */
+		assert_int_equal(s.tombstones, 2); /* both sample types */
 		assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), n);
 		assert_true(kit_merge(&k, KIT_SAMPLES, 0, INT64_MAX, NULL) == sum);
 		kit_close(&k);
@@ -700,7 +700,7 @@ static void test_repair_with_a_bad_file(void **state)
 static void put_fact(rocksdb_t *db, uint64_t number, bool is_void)
 {
 	struct buf b = { 0 };
-	struct mask_fact f = { .below_part = 1000, .after_ms = 0, .until_ms = INT64_MAX / 4 };
+	struct tombstone_fact f = { .below_part = 1000, .after_ms = 0, .until_ms = INT64_MAX / 4 };
 	char key[8], *error = NULL;
 	for (uint32_t i = 0; i < 2; i++)
 		vec_push(&f.series, i);
@@ -708,7 +708,7 @@ static void put_fact(rocksdb_t *db, uint64_t number, bool is_void)
 	if (is_void)
 		buf_putc(&b, FACT_VOID);
 	else
-		mask_fact_put(&b, &f);
+		tombstone_fact_put(&b, &f);
 	record_end(&b, number);
 	for (int i = 0; i < 8; i++)
 		key[i] = (char)(number >> (56 - 8 * i));

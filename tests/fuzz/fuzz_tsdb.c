@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/dict/dict.h"
-#include "tsdb/head/mask_fact.h"
+#include "tsdb/head/tombstone_fact.h"
 #include "tsdb/part/sealed.h"
 
 #define ROWS 512
@@ -41,8 +41,8 @@ static void floats(struct view v)
 static void fact(struct view v)
 {
 	struct cursor c = cursor_of(v);
-	struct mask_fact f = { 0 };
-	if (mask_fact_get(&c, &f))
+	struct tombstone_fact f = { 0 };
+	if (tombstone_fact_get(&c, &f))
 		for (size_t i = 1; i < f.series.n; i++)
 			REQUIRE(f.series.v[i] > f.series.v[i - 1], "series %zu", i);
 	vec_free(&f.series);

@@ -2,9 +2,9 @@
 TSDB_DISK_SOURCES = \
   tsdb/disk/cursor.c \
   tsdb/disk/cursor.h \
-  tsdb/disk/list.c \
-  tsdb/disk/list.h \
   tsdb/disk/lock_ranks.h \
+  tsdb/disk/manifest.c \
+  tsdb/disk/manifest.h \
   tsdb/disk/metrics.c \
   tsdb/disk/metrics.h \
   tsdb/disk/rocks.c \

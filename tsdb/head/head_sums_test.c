@@ -131,7 +131,7 @@ static void test_random(void **state)
 			ask_full(&f);
 		if (!large)
 			assert_true(f.read < f.read_want / 2 && atomic_load(&f.w->sums_bytes) > COLUMNS * 12);
-		struct mask_fact gone = { .after_ms = 500000, .until_ms = 700000 };
+		struct tombstone_fact gone = { .after_ms = 500000, .until_ms = 700000 };
 		vec_push(&gone.series, 0);
 		rwlock_write(&f.w->lock);
 		remove_from_window(f.w, &gone);
@@ -156,7 +156,7 @@ static void test_memory(void **state)
 		append(&f, i * 10000);
 	ask_many(&f, 1000000);
 	assert_true(window_memory(f.w) > f.w->bytes);
-	struct mask_fact gone = { .after_ms = 10000, .until_ms = 20000 };
+	struct tombstone_fact gone = { .after_ms = 10000, .until_ms = 20000 };
 	vec_push(&gone.series, 0);
 	rwlock_write(&f.w->lock);
 	remove_from_window(f.w, &gone);

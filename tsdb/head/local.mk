@@ -4,10 +4,10 @@ TSDB_HEAD_SOURCES = \
   tsdb/head/chunk.h \
   tsdb/head/head_sums.c \
   tsdb/head/head_sums.h \
-  tsdb/head/mask_fact.c \
-  tsdb/head/mask_fact.h \
   tsdb/head/remove.c \
   tsdb/head/remove.h \
+  tsdb/head/tombstone_fact.c \
+  tsdb/head/tombstone_fact.h \
   tsdb/head/window.c \
   tsdb/head/window.h
 if HAVE_CMOCKA

@@ -14,22 +14,22 @@ struct refill {
 };
 
 struct removal {
-	const struct mask_fact *f;
+	const struct tombstone_fact *f;
 	VEC(struct refill) refills;
 	struct record_profile p;
 	struct row_memory *memory; /* of the window */
 	size_t removed;
 };
 
-static bool in_range(const struct mask_fact *f, int64_t t_ms)
+static bool in_range(const struct tombstone_fact *f, int64_t t_ms)
 {
 	return t_ms > f->after_ms && t_ms <= f->until_ms;
 }
 
-static size_t count_rows(const struct mask_fact *f, const struct chunk *c)
+static size_t count_rows(const struct tombstone_fact *f, const struct chunk *c)
 {
 	size_t n = 0;
-	if (mask_fact_has(f, c->series))
+	if (tombstone_fact_has(f, c->series))
 		for (size_t i = 0; i < c->rows.n; i++)
 			n += in_range(f, c->rows.v[i].t_ms);
 	return n;
@@ -65,7 +65,7 @@ static void read_row(struct removal *x, const struct chunk *c, const struct row 
 /* old.base is what the base was, base what it is now. A multiple of a row that went stands for itself from here on. */
 static void fill(struct removal *x, struct refill *r, struct chunk *base, const uint32_t *base_moved)
 {
-	bool named = mask_fact_has(x->f, r->old.series);
+	bool named = tombstone_fact_has(x->f, r->old.series);
 	for (size_t i = 0; i < r->old.rows.n; i++) {
 		const struct row *row = &r->old.rows.v[i];
 		r->moved[i] = GONE;
@@ -103,7 +103,7 @@ static void refill(struct removal *x, struct chunk *c)
 static void remove_points(struct removal *x, struct fchunk *c)
 {
 	size_t kept = 0;
-	if (!mask_fact_has(x->f, c->series))
+	if (!tombstone_fact_has(x->f, c->series))
 		return;
 	for (size_t i = 0; i < c->points.n; i++)
 		if (!in_range(x->f, c->points.v[i].t_ms))
@@ -113,7 +113,7 @@ static void remove_points(struct removal *x, struct fchunk *c)
 }
 
 /* Bases first: what is a multiple of them looks up where their rows went. */
-size_t remove_from_window(struct window *w, const struct mask_fact *f)
+size_t remove_from_window(struct window *w, const struct tombstone_fact *f)
 {
 	struct removal x = { .f = f, .memory = &w->rows };
 	size_t before = w->rows.bytes, after = 0;

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/disk/list.h"
 #include "tsdb/disk/lock_ranks.h"
+#include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/log/notes.h"
 #include "tsdb/log/record.h"
@@ -372,11 +372,11 @@ static int try_open(struct hlog *l, bool anew, struct err *e)
 	struct err other = { 0 };
 	close_db(l);
 	l->broken = false;
-	if (!anew && (list_is_damaged(l->path) || rescue_is_needed(l->path, l->marked_last)))
+	if (!anew && (manifest_is_damaged(l->path) || rescue_is_needed(l->path, l->marked_last)))
 		return err_set(e, ERR_CORRUPT, "the head log %s: a file of it is damaged", l->path);
 	if (l->look_only)
 		return anew ? open_in_memory(l, e) : open_to_read(l, e);
-	if ((anew || list_is_gone(l->path)) && make_anew(l, e)) { /* opened without a list it would begin anew */
+	if ((anew || manifest_is_gone(l->path)) && make_anew(l, e)) { /* opened without a list it would begin anew */
 		LOG_WARN("msg", "the head log is damaged and cannot be made anew", "err", e->msg);
 		return anew ? open_in_memory(l, e) : -(int)e->code;
 	}
@@ -685,7 +685,7 @@ int hlog_reopen(struct hlog *l, struct err *e)
 {
 	rwlock_write(&l->db_lock);
 	close_db(l);
-	int rc = l->damaged || list_is_gone(l->path) ? make_anew(l, e) : 0;
+	int rc = l->damaged || manifest_is_gone(l->path) ? make_anew(l, e) : 0;
 	if (!rc)
 		rc = open_to_write(l, e);
 	if (!rc)

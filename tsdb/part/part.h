@@ -115,7 +115,7 @@ void pdb_drop(struct pdb *d);
 /* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
 int pdb_move_away(struct pdb *d, struct err *e) MUST_USE;
 /* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
- * later: without that it means nothing. drop.c has why. */
+ * later: without that it means nothing. partition_drop.c has why. */
 int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e) MUST_USE;
 void pdb_remove_mark(const char *dir);
 /* Removes a directory that has one, if it is there; the next one of its name is left alone. */

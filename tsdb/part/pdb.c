@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "tsdb/disk/list.h"
+#include "tsdb/disk/manifest.h"
 
 /* ---- staying open ---- */
 
@@ -184,13 +184,13 @@ static rocksdb_t *rebuild(struct pdb *d, struct err *e)
 rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
 {
 	if (d->look_only) {
-		if (list_is_damaged(d->dir))
+		if (manifest_is_damaged(d->dir))
 			LOG_WARN("msg", "a partition's list of files is damaged: what only its end names is not seen; the next start of the "
 				 "server makes it anew", "dir", d->dir);
 		d->read_only = true;
 		return try_open(d, false, true, e);
 	}
-	if (list_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
+	if (manifest_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
 		err_set(e, ERR_CORRUPT, "it has no CURRENT");
 		return rebuild(d, e);
 	}
@@ -219,7 +219,7 @@ rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
 rocksdb_t *pdb_open_first(struct pdb *d, struct err *e)
 {
 	for (int tries = 0; tries < OPEN_TRIES; tries++) {
-		if (d->look_only || !list_is_damaged(d->dir))
+		if (d->look_only || !manifest_is_damaged(d->dir))
 			return pdb_open_db(d, e);
 		clock_sleep_ms(OPEN_WAIT_MS / 10); /* it may only have been read wrong */
 	}

@@ -4,13 +4,13 @@
  * to is kept with the part, which never changes:
  *
  *	part      part      part      part          a part whose profiles cover one stretch: 40 bytes, one look
- *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, masks, markers of both kinds: its columns again
+ *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, tombstones, markers of both kinds: its columns again
  *
  * Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/read/space.h"
 #include "tsdb/read/view.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 /* NOT_ASKED, then TAKEN by the thread that fills it in, then for good one of the others. */
 enum { NOT_ASKED, TAKEN, KNOWN, MANY };
@@ -122,7 +122,7 @@ static void add_plain(const struct sealed_columns *c, size_t lo, size_t hi, stru
 static void add_columns(const struct pstate *s, const struct part *part, uint32_t series, const struct sealed_columns *c, size_t lo,
 			size_t hi, struct source_cover *ret)
 {
-	bool masked = masks_touch(s, series, part_start_ms(part), part_end_ms(part));
+	bool masked = tombstones_touch(s, series, part_start_ms(part), part_end_ms(part));
 	size_t k = 0;
 	if (!c->stale.n && !masked) {
 		add_plain(c, lo, hi, ret);
@@ -133,7 +133,7 @@ static void add_columns(const struct pstate *s, const struct part *part, uint32_
 		while (k < c->stale.n && c->stale.v[k] < i)
 			k++;
 		bool stale = k < c->stale.n && c->stale.v[k] == i;
-		if (!masked || !masks_hide(s, part, series, t))
+		if (!masked || !tombstones_hide(s, part, series, t))
 			source_cover_add(ret, t, c->same_cover ? c->cover_ms : c->covers.v[i], c->points.totals.v[i],
 					 c->same_period ? c->period : c->periods.v[i], stale);
 	}
@@ -146,7 +146,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 {
 	const struct part_series *x = part_find(p, series);
 	bool whole = part_start_ms(p) + x->min_ms > after_ms && part_start_ms(p) + x->max_ms <= until_ms && !x->is_float &&
-		     !masks_touch(s, series, part_start_ms(p), part_end_ms(p));
+		     !tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
 	struct part_cover *entry = whole ? entry_of(p, x) : NULL;
 	uint32_t state = entry ? atomic_load(&entry->state) : MANY;
 	if (state == KNOWN) {

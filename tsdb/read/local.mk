@@ -1,6 +1,5 @@
 # tsdb/read: what queries ask.
 TSDB_READ_SOURCES = \
-  tsdb/read/cells.c \
   tsdb/read/cover.c \
   tsdb/read/match.c \
   tsdb/read/match.h \
@@ -18,14 +17,15 @@ TSDB_READ_SOURCES = \
   tsdb/read/sums.c \
   tsdb/read/sums_put.c \
   tsdb/read/sums_put.h \
+  tsdb/read/value_scan.c \
   tsdb/read/view.c \
   tsdb/read/view.h \
   tsdb/read/view_open.c
 if HAVE_CMOCKA
-check_PROGRAMS += cells_test cover_test shares_test tsdb_points_test
-TESTS += cells_test cover_test shares_test tsdb_points_test
-cells_test_SOURCES = tsdb/read/cells_test.c
-cells_test_LDADD = $(TSDB_TEST_LIBS)
+check_PROGRAMS += cover_test shares_test tsdb_points_test value_scan_test
+TESTS += cover_test shares_test tsdb_points_test value_scan_test
+value_scan_test_SOURCES = tsdb/read/value_scan_test.c
+value_scan_test_LDADD = $(TSDB_TEST_LIBS)
 cover_test_SOURCES = tsdb/read/cover_test.c
 cover_test_LDADD = $(TSDB_TEST_LIBS)
 shares_test_SOURCES = tsdb/read/shares_test.c

@@ -6,7 +6,7 @@
 #include "tsdb/read/match.h"
 #include "tsdb/read/space.h"
 #include "tsdb/read/view.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 struct worker {
 	struct space *space;
@@ -55,11 +55,11 @@ static int read_part(struct reading *r, struct worker *w, size_t p, struct part 
 		if (rc)
 			return rc;
 	}
-	bool masked = masks_touch(s, series, part_start_ms(part), part_end_ms(part));
+	bool masked = tombstones_touch(s, series, part_start_ms(part), part_end_ms(part));
 	vec_reserve(&w->p, w->p.n + n);
 	for (size_t i = 0; i < n; i++) {
 		const struct sealed_row *row = &x->totals.rows.v[i];
-		if (row->t_ms > r->after_ms && row->t_ms <= r->until_ms && !(masked && masks_hide(s, part, series, row->t_ms)))
+		if (row->t_ms > r->after_ms && row->t_ms <= r->until_ms && !(masked && tombstones_hide(s, part, series, row->t_ms)))
 			view_profile(row, push(w, x->sums.v[i]));
 	}
 	return 0;
@@ -193,9 +193,9 @@ static int match_all(struct reading *r, size_t n, struct err *e)
 	for (size_t p = 0; p < r->v->v->n && !rc; p++) {
 		if (!has_any(r, p, n))
 			continue;
-		struct partition *stacks = own_stacks(r->v->own, p);
+		struct partition *stacks = query_dict_stacks(r->v->own, p);
 		r->match[p] = match_columns(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
-		own_give(r->v->own, stacks);
+		query_dict_give(r->v->own, stacks);
 		rc = r->match[p] ? 0 : -(int)e->code;
 	}
 	return rc;

@@ -8,8 +8,8 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
 #include "tsdb/read/space.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
-#include "tsdb/version/join.h"
 
 #define TASK_UNITS 32
 
@@ -295,7 +295,7 @@ static struct stackvec *group_result(struct merge *m, struct result *r, size_t n
 	if (ok && v.n) {
 		stackvec_unref(sum);
 		bool late = of.v[0]->names != NULL; /* names that a translation gives */
-		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : joins_sum(m->v->db->joins, of.v, v.v, v.n, e);
+		sum = v.n == 1 && !late ? stackvec_ref(v.v[0]) : dict_unions_sum(m->v->db->dict_unions, of.v, v.v, v.n, e);
 	} else if (!ok) {
 		stackvec_unref(sum);
 		sum = NULL;
@@ -399,7 +399,7 @@ static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct e
 /* A merge of days whose dictionaries would not fit together: each day's is there while its units are added up, then what they came
  * to is brought over to symbols that are this query's own. */
 struct days {
-	struct joins *joins;
+	struct dict_unions *dict_unions;
 	struct stackvec **sums; /* by group; NULL: nothing yet */
 	size_t counted;         /* bytes of the joint symbols in the account */
 };
@@ -407,7 +407,7 @@ struct days {
 static bool is_too_much(const struct merge *m)
 {
 	for (size_t i = 0, last = SIZE_MAX; i < m->plan.units.n; i++) {
-		if (m->plan.units.v[i].partition != last && own_has(m->v->own, m->plan.units.v[i].partition))
+		if (m->plan.units.v[i].partition != last && query_dict_has(m->v->own, m->plan.units.v[i].partition))
 			return true;
 		last = m->plan.units.v[i].partition;
 	}
@@ -416,8 +416,8 @@ static bool is_too_much(const struct merge *m)
 
 static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
 {
-	size_t now = joins_bytes(d->joins);
-	own_count(m->v->db, now, d->counted);
+	size_t now = dict_unions_bytes(d->dict_unions);
+	query_dict_count(m->v->db, now, d->counted);
 	d->counted = now;
 	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + evict_bytes(p);
 	if (max && all > max)
@@ -436,7 +436,7 @@ static int add_results(struct merge *m, struct days *d, struct results *all, uin
 		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
 		if (!x)
 			return -ERR_EXECUTION;
-		rc = joins_add(d->joins, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
+		rc = dict_unions_add(d->dict_unions, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
 		stackvec_unref(x);
 	}
 	return rc;
@@ -451,7 +451,7 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct pla
 			vec_push(&m->plan.units, plan->units.v[i]);
 	if (!m->plan.units.n)
 		return 0;
-	struct partition *stacks = own_stacks(m->v->own, p);
+	struct partition *stacks = query_dict_stacks(m->v->own, p);
 	use_stacks(m, p, stacks);
 	int rc = check_bytes(m, d, stacks, e);
 	if (!rc)
@@ -461,15 +461,15 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct pla
 	if (!rc)
 		rc = check_bytes(m, d, stacks, e);
 	results_release(&all);
-	joins_forget(d->joins, stacks->symbols);
+	dict_unions_forget(d->dict_unions, stacks->symbols);
 	m->stacks[p] = NULL;
-	own_give(m->v->own, stacks);
+	query_dict_give(m->v->own, stacks);
 	return rc;
 }
 
 static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
 {
-	struct days d = { joins_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	struct days d = { dict_unions_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
 	struct plan plan = m->plan;
 	int rc = 0;
 	m->plan = (struct plan){ 0 };
@@ -481,8 +481,8 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 		else
 			ret[g] = d.sums[g] ? d.sums[g] : nothing(m);
 	}
-	own_count(m->v->db, 0, d.counted);
-	joins_free(d.joins);
+	query_dict_count(m->v->db, 0, d.counted);
+	dict_unions_free(d.dict_unions);
 	free(d.sums);
 	plan_release(&plan);
 	return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/read/plan.h"
 
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 /* ---- asks ---- */
 
@@ -130,7 +130,7 @@ static bool can_be_complete(const struct part *p, size_t n_series)
 
 bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct ask_series *s)
 {
-	if (!can_be_complete(p, s->n) || !s->unique || masks_touch_part(ps, p))
+	if (!can_be_complete(p, s->n) || !s->unique || tombstones_touch_part(ps, p))
 		return NULL;
 	uint32_t *have = xcalloc(p->aggregates.n, sizeof *have);
 	for (size_t i = 0, k = 0; i < s->n && k < p->series.n;) {
@@ -185,7 +185,7 @@ static bool meets(const struct part *p, const struct part_series *s, const struc
 static void add_unmasked(struct plan *plan, const struct pstate *s, struct unit u)
 {
 	int64_t until = u.until_ms;
-	while (masks_next(s, u.part, u.series, &u.after_ms, until, &u.until_ms)) {
+	while (tombstones_next(s, u.part, u.series, &u.after_ms, until, &u.until_ms)) {
 		vec_push(&plan->units, u);
 		u.after_ms = u.until_ms;
 	}
@@ -197,7 +197,7 @@ static bool answers(const struct pstate *s, const struct part *p, const struct p
 {
 	if (p->level == LEVEL_HOUR)
 		return meets(p, x, u);
-	return whole(p, x, u) && !masks_touch(s, x->series, part_start_ms(p), part_end_ms(p));
+	return whole(p, x, u) && !tombstones_touch(s, x->series, part_start_ms(p), part_end_ms(p));
 }
 
 /* Units of one part for those series that it can answer, which are taken out of todo. */

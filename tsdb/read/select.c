@@ -59,7 +59,7 @@ static void add_found(struct tsdb_view *v, struct found *f, uint32_t ref)
 static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, struct found *f, struct err *e)
 {
-	struct partition *part = own_series(v->own, p);
+	struct partition *part = query_dict_series(v->own, p);
 	uint32_t *ids = NULL;
 	size_t n_ids = 0;
 	int rc = index_select(&part->index, &part->dict_lock, m, n, after_ms, until_ms, lim ? lim->regex : NULL, &ids, &n_ids, e);

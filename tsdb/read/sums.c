@@ -12,7 +12,7 @@
 #include "tsdb/read/set_asks.h"
 #include "tsdb/read/space.h"
 #include "tsdb/read/sums_put.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 #define MAX_AT_ONCE 32
 
@@ -120,9 +120,9 @@ static int match_all(struct sums *m, struct err *e)
 		uint32_t p = m->tasks.v[i].partition;
 		if (m->match[p])
 			continue;
-		struct partition *stacks = own_stacks(m->v->own, p);
+		struct partition *stacks = query_dict_stacks(m->v->own, p);
 		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
-		own_give(m->v->own, stacks);
+		query_dict_give(m->v->own, stacks);
 		if (!m->match[p])
 			return -(int)e->code;
 	}
@@ -261,9 +261,9 @@ static int read_series(struct sums *m, struct totals *t, const struct task *x, u
 	int rc = read_values(m, t, x, series, totals_only, &r, &read, values, e);
 	if (rc)
 		return rc;
-	if (masks_touch(ps, series, r.start_ms, r.end_ms))
+	if (tombstones_touch(ps, series, r.start_ms, r.end_ms))
 		for (size_t i = 0; i < r.n; i++)
-			for (unsigned k = 0; k < m->n_measures && masks_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
+			for (unsigned k = 0; k < m->n_measures && tombstones_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
 				values[k][i] = 0;
 	for (unsigned k = 0; k < m->n_measures; k++)
 		if (!m->filter && t->space->part.points.small)

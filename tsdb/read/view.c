@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/read/space.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 {
@@ -57,7 +57,7 @@ uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
 	if (id != NOT_LOOKED_UP)
 		return id;
 	/* Not under the view's lock: select takes it inside dict_lock. */
-	struct partition *part = own_series(v->own, p);
+	struct partition *part = query_dict_series(v->own, p);
 	rwlock_read(&part->dict_lock);
 	bool there = index_find(&part->index, r->labels, r->hash, &id) && same_type(r, part->index.series.v[id]);
 	rwlock_unlock(&part->dict_lock);
@@ -119,7 +119,7 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 		*out = xreallocarray(*out, *n + f.points.n + 1, sizeof **out);
 		for (size_t k = 0; k < f.points.n && !rc; k++)
 			if (f.points.v[k].t_ms > after_ms && f.points.v[k].t_ms <= until_ms &&
-			    !masks_hide(s, p, series, f.points.v[k].t_ms))
+			    !tombstones_hide(s, p, series, f.points.v[k].t_ms))
 				(*out)[(*n)++] = (struct point){ f.points.v[k].t_ms, value_from_bits(f.points.v[k].bits) };
 	}
 	vec_free(&f.points);
@@ -172,14 +172,14 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			continue;
 		}
 		size_t rows = w->part.totals.rows.n;
-		bool masked = masks_touch(s, series, part_start_ms(p), part_end_ms(p));
+		bool masked = tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
 		if (!*out || room < *n + rows) {
 			room = *n + MAX(rows, *n); /* not an hour more at a time: each may be copied */
 			*out = xreallocarray(*out, room + 1, sizeof **out);
 		}
 		for (size_t k = 0; k < rows; k++) {
 			const struct sealed_row *r = &w->part.totals.rows.v[k];
-			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && masks_hide(s, p, series, r->t_ms)))
+			if (r->t_ms <= after_ms || r->t_ms > until_ms || (masked && tombstones_hide(s, p, series, r->t_ms)))
 				continue;
 			view_profile(r, &(*out)[(*n)++]);
 		}

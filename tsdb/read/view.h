@@ -6,7 +6,7 @@
 
 #include "tsdb/part/sealed.h"
 #include "tsdb/version/db.h"
-#include "tsdb/version/own.h"
+#include "tsdb/version/query_dict.h"
 
 #define NOT_LOOKED_UP UINT32_MAX
 #define NOT_THERE (UINT32_MAX - 1)
@@ -23,7 +23,7 @@ struct tsdb_view {
 	struct tsdb *db;
 	struct version *v;
 	uint64_t seq;
-	struct own *own;      /* dictionaries that are this view's alone */
+	struct query_dict *own;      /* dictionaries that are this view's alone */
 	struct mutex lock; /* of refs */
 	VEC(struct view_ref *) refs;
 	struct map by_labels;

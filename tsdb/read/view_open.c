@@ -11,7 +11,7 @@ static void release(struct source_view *sv)
 		free(v->refs.v[i]);
 	vec_free(&v->refs);
 	map_free(&v->by_labels);
-	own_free(v->own);
+	query_dict_free(v->own);
 	version_unref(v->v);
 	mutex_destroy(&v->lock);
 	free(v);
@@ -30,7 +30,7 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 	v->base.ops = &ops;
 	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
 	v->v = tsdb_version(v->db, &v->seq);
-	v->own = own_new(v->db, v->v);
+	v->own = query_dict_new(v->db, v->v);
 	mutex_init(&v->lock, RANK_VIEW, "view");
 	*ret = &v->base;
 	return 0;

@@ -12,7 +12,7 @@
 #include "tsdb/part/readpart.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 #define IDLE_MS HOUR_MS
 /* So many parts are merged without waiting for an idle hour. */
@@ -32,7 +32,7 @@ struct refill {
 	VEC(uint8_t) bad;               /* of each of them: it is damaged, and left out */
 	uint64_t *lost;                 /* such series of all parts; NULL: that is an error */
 	VEC(uint32_t) multiples;        /* chains of them */
-	/* The series of the profiles at hand: out has fewer where some are masked. */
+	/* The series of the profiles at hand: out has fewer where some are hidden. */
 	uint32_t n_series, series[RECORD_MAX_TYPES];
 	int64_t factor[RECORD_MAX_TYPES];
 };
@@ -121,7 +121,7 @@ static int begin_profile(struct refill *c, const struct part *p, size_t of, stru
 	return 0;
 }
 
-/* All series of the profile, then without those that are masked at its stamp. False if that leaves none. */
+/* All series of the profile, then without those that are hidden at its stamp. False if that leaves none. */
 static bool begin_row(struct refill *c, const struct part *p, int64_t t_ms, uint64_t *ret_hidden)
 {
 	struct record_profile *out = &c->out;
@@ -132,7 +132,7 @@ static bool begin_row(struct refill *c, const struct part *p, int64_t t_ms, uint
 		out->series[i] = c->series[i];
 		out->times_of[i] = i ? 0 : 0xff;
 		out->factor[i] = c->factor[i];
-		if (c->s->masks && masks_hide(c->s, p, c->series[i], t_ms)) {
+		if (c->s->tombstones && tombstones_hide(c->s, p, c->series[i], t_ms)) {
 			*ret_hidden |= UINT64_C(1) << i;
 			n_hidden++;
 		}
@@ -224,7 +224,7 @@ static int add_floats(struct refill *c, const struct part *p, uint32_t series, s
 	if (!rc)
 		rc = sealed_get_floats(v.payload, &f, e);
 	for (size_t i = 0; !rc && i < f.points.n; i++)
-		if (!c->s->masks || !masks_hide(c->s, p, series, f.points.v[i].t_ms))
+		if (!c->s->tombstones || !tombstones_hide(c->s, p, series, f.points.v[i].t_ms))
 			window_add_float(c->w, &(struct record_float){ series, f.points.v[i].t_ms, f.points.v[i].bits }, 0, 0);
 	vec_free(&f.points);
 	return rc;
@@ -363,7 +363,7 @@ static void publish(struct compaction *c)
 			part_retire(s->parts[i]);
 	parts[n++] = c->to;
 	struct version *next = version_with(v, c->p, s->windows, s->n_windows, parts, n);
-	version_set_masks(next, c->p->day, masks_with(s->masks, NULL, parts, n));
+	version_set_tombstones(next, c->p->day, tombstones_with(s->tombstones, NULL, parts, n));
 	tsdb_publish(c->db, next, 0);
 	tsdb_trim_log(c->db);
 	mutex_unlock(&c->db->apply_lock);
@@ -415,7 +415,7 @@ static bool may_merge(struct tsdb *db, const struct pstate *s, uint32_t hour, bo
 		if (s->windows[i]->hour == (int64_t)s->p->day * 24 + hour)
 			return false; /* more is to come */
 	for (uint32_t i = lo; i < lo + n; i++) {
-		if (s->parts[i]->damaged || masks_touch_part(s, s->parts[i]))
+		if (s->parts[i]->damaged || tombstones_touch_part(s, s->parts[i]))
 			return false; /* it is written anew first */
 		samples += s->parts[i]->samples;
 	}

@@ -2,14 +2,14 @@
 TSDB_UPKEEP_SOURCES = \
   tsdb/upkeep/compact.c \
   tsdb/upkeep/compact.h \
-  tsdb/upkeep/drop.c \
-  tsdb/upkeep/drop.h \
-  tsdb/upkeep/keep.c \
-  tsdb/upkeep/keep.h \
   tsdb/upkeep/name_finder.c \
   tsdb/upkeep/name_finder.h \
+  tsdb/upkeep/partition_drop.c \
+  tsdb/upkeep/partition_drop.h \
   tsdb/upkeep/retention.c \
   tsdb/upkeep/retention.h \
+  tsdb/upkeep/retention_rules.c \
+  tsdb/upkeep/retention_rules.h \
   tsdb/upkeep/rewrite.c \
   tsdb/upkeep/rewrite.h \
   tsdb/upkeep/rollup.c \

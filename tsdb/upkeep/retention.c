@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retention by time and size: whole partitions go (drop.c), oldest first. Also the other end of a partition's life: finding those on disk at start. */
+/* Retention by time and size: whole partitions go (partition_drop.c), oldest first. Also the other end of a partition's life: finding those on disk at start. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -10,9 +10,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "tsdb/upkeep/drop.h"
-#include "tsdb/upkeep/keep.h"
+#include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/retention.h"
+#include "tsdb/upkeep/retention_rules.h"
 
 static uint64_t bytes_of(const struct pstate *s)
 {
@@ -85,7 +85,7 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	if (!rc && !waits)
 		rc = forget_empty(db, e);
 	if (!rc)
-		rc = keep_due(db, e);
+		rc = retention_rules_due(db, e);
 	mutex_unlock(&db->seal_lock);
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives back the space of what was deleted: the rows of a part that are not masked are brought back into a window and
+/* Gives back the space of what was deleted: the rows of a part that are not hidden are brought back into a window and
  * written like one, under a new number and with the old one's place in the chain of symbols (origin); the new part takes
  * its place in one step, and the old file goes with the last query that reads it. A crash in between leaves both, of
  * which the next open keeps the newer. A partition of which nothing is left goes as a whole. Runs on the sealer's
@@ -10,11 +10,11 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
-#include "tsdb/upkeep/drop.h"
+#include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/rewrite.h"
 #include "tsdb/upkeep/rollup.h"
 #include "tsdb/version/bounds.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 #define CLEAN_MS 30000 /* of a call that waits for it */
 
@@ -49,10 +49,10 @@ static void publish(struct rewrite *r)
 			part_retire(x);
 	}
 	struct version *next = version_with(v, r->p, s->windows, s->n_windows, parts, n);
-	version_set_masks(next, r->p->day, masks_with(s->masks, NULL, parts, n));
+	version_set_tombstones(next, r->p->day, tombstones_with(s->tombstones, NULL, parts, n));
 	rwlock_read(&r->p->dict_lock);
-	for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
-		bounds_renew(r->p, version_find(next, r->p->day), s->masks->facts.v[i]);
+	for (size_t i = 0; s->tombstones && i < s->tombstones->facts.n; i++)
+		bounds_renew(r->p, version_find(next, r->p->day), s->tombstones->facts.v[i]);
 	rwlock_unlock(&r->p->dict_lock);
 	tsdb_publish(r->db, next, 0);
 	part_retire(r->from);
@@ -118,11 +118,11 @@ static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *fr
 
 /* ---- what is due ---- */
 
-/* The first part with masked rows that was not found to be damaged. */
+/* The first part with hidden rows that was not found to be damaged. */
 static struct part *next_part(const struct pstate *s)
 {
-	for (size_t i = 0; s->masks && i < s->n_parts; i++)
-		if (s->parts[i]->level == LEVEL_HOUR && !s->parts[i]->damaged && masks_due(s->masks, s->parts[i]))
+	for (size_t i = 0; s->tombstones && i < s->n_parts; i++)
+		if (s->parts[i]->level == LEVEL_HOUR && !s->parts[i]->damaged && tombstones_due(s->tombstones, s->parts[i]))
 			return s->parts[i];
 	return NULL;
 }

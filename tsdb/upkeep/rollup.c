@@ -9,7 +9,7 @@
 #include "tsdb/part/readpart.h"
 #include "tsdb/seal/aggregate.h"
 #include "tsdb/upkeep/rollup.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 #define AFTER_MS (16 * INT64_C(60000))
 /* Sums have at most one entry for so many that they sum up, or they are left out. */
@@ -384,8 +384,8 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 /* Hours that still have deleted rows: they are written anew first. */
 static bool has_masks(const struct pstate *ps, uint32_t first, uint32_t hours)
 {
-	for (uint32_t i = ps->hour_first[first]; ps->masks && i < ps->hour_first[first + hours]; i++)
-		if (masks_touch_part(ps, ps->parts[i]))
+	for (uint32_t i = ps->hour_first[first]; ps->tombstones && i < ps->hour_first[first + hours]; i++)
+		if (tombstones_touch_part(ps, ps->parts[i]))
 			return true;
 	return false;
 }

@@ -11,8 +11,8 @@
 #include "tsdb/upkeep/name_finder.h"
 #include "tsdb/upkeep/rewrite.h"
 #include "tsdb/upkeep/rollup.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
-#include "tsdb/version/join.h"
 
 #define SEALER_NICE 10
 #define RETAIN_EVERY_MS 60000
@@ -69,7 +69,7 @@ void *tsdb_sealer(void *arg)
 			next_names = now + NAMES_EVERY_MS;
 		}
 		if (now >= next_retain) {
-			joins_tidy(db->joins, false);
+			dict_unions_tidy(db->dict_unions, false);
 			spaces_tidy(db->spaces, false);
 			room_tidy(false);
 			if (tsdb_retain(db, &e))

@@ -2,15 +2,15 @@
 #include "tsdb/version/bounds.h"
 
 #include "tsdb/part/part.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
-/* The part's bounds of the series without what is masked: exact where a mask covers one end of them. */
+/* The part's bounds of the series without what is hidden: exact where a tombstone covers one end of them. */
 static void saw_part(struct series *x, const struct pstate *s, const struct part *p, const struct part_series *b)
 {
 	int64_t lo = part_start_ms(p) + b->min_ms, hi = part_start_ms(p) + b->max_ms, after = lo - 1, until;
 	bool any = false;
 	int64_t last = 0;
-	while (masks_next(s, p, b->series, &after, hi, &until)) {
+	while (tombstones_next(s, p, b->series, &after, hi, &until)) {
 		if (!any)
 			series_saw(x, after + 1);
 		any = true;
@@ -46,7 +46,7 @@ static void one_bound(struct partition *p, const struct pstate *s, uint32_t id)
 		saw_window(x, s->windows[i], id);
 }
 
-void bounds_renew(struct partition *p, const struct pstate *s, const struct mask_fact *f)
+void bounds_renew(struct partition *p, const struct pstate *s, const struct tombstone_fact *f)
 {
 	rwlock_assert_held(&p->dict_lock);
 	for (size_t i = 0; i < (f ? f->series.n : p->index.series.n); i++) {

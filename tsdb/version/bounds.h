@@ -3,11 +3,11 @@
 #ifndef PYRRHA_TSDB_BOUNDS_H
 #define PYRRHA_TSDB_BOUNDS_H
 
-#include "tsdb/head/mask_fact.h"
+#include "tsdb/head/tombstone_fact.h"
 #include "tsdb/version/db.h"
 
-/* Makes the bounds of the series of a fact (NULL: of all) what windows and unmasked parts say. Under apply_lock, too,
+/* Makes the bounds of the series of a fact (NULL: of all) what windows, and parts without what is hidden, say. Under apply_lock, too,
  * unless nobody else sees it yet. */
-void bounds_renew(struct partition *p, const struct pstate *s, const struct mask_fact *f) REQUIRES_SHARED(p->dict_lock);
+void bounds_renew(struct partition *p, const struct pstate *s, const struct tombstone_fact *f) REQUIRES_SHARED(p->dict_lock);
 
 #endif

@@ -29,12 +29,12 @@
 #include "tsdb/version/retention_clock.h"
 
 struct finder;
-struct masks;
+struct tombstones;
 struct names;
 struct pstate;
-struct joins;
+struct dict_unions;
 struct spaces;
-struct keep_rules;
+struct retention_rules;
 struct part;
 struct pdb;
 
@@ -67,7 +67,7 @@ struct partition {
 	uint64_t next_symbols;      /* as first_symbols, of what was logged since the seal at work began */
 	bool sealing;
 	atomic_llong used_mono_ms;  /* when somebody last needed its dictionary */
-	uint64_t rules_done;        /* keep.c: what rules hid of it last, 0 = they will hide more, and */
+	uint64_t rules_done;        /* retention_rules.c: what rules hid of it last, 0 = they will hide more, and */
 	uint32_t rules_next_part;   /* its next_part then; both under seal_lock */
 	int64_t symbols_since_mono_ms; /* the sealer's: since when it has symbols in the log and no window; 0 = not */
 };
@@ -105,7 +105,7 @@ struct pstate {
 	uint32_t hour_first[25];
 	struct part *six[4], *all_day;
 	struct names *names; /* that came late; NULL = none. See names.h */
-	struct masks *masks; /* what was deleted of the parts; NULL = nothing. See masks.h */
+	struct tombstones *tombstones; /* what was deleted of the parts; NULL = nothing. See tombstones.h */
 };
 
 struct version {
@@ -123,8 +123,8 @@ const struct pstate *version_find(const struct version *v, uint32_t day);
 struct version *version_with(const struct version *v, struct partition *p, struct window *const *windows,
 			     size_t n_windows, struct part *const *parts, size_t n_parts);
 void version_set_names(struct version *v, uint32_t day, struct names *n);
-/* Gives the pstate of a version that is not published yet other masks; takes m. */
-void version_set_masks(struct version *v, uint32_t day, struct masks *m);
+/* Gives the pstate of a version that is not published yet other tombstones; takes m. */
+void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m);
 struct version *version_without(const struct version *v, uint32_t day);
 /* Parts of the version that meet the range and lost values when they were written anew: *lim knows of them. */
 void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
@@ -138,9 +138,9 @@ struct tsdb {
 	int lock_fd;
 	struct hlog *log;
 	rocksdb_cache_t *cache;
-	struct joins *joins;
+	struct dict_unions *dict_unions;
 	struct spaces *spaces;            /* of queries' threads */
-	atomic_ullong own_bytes, own_most; /* of dictionaries that are one query's own (own.h): now, and at most since start */
+	atomic_ullong query_dict_bytes, query_dict_most; /* of dictionaries that are one query's own (query_dict.h): now, and at most since start */
 	struct mutex apply_lock;
 
 	struct mutex state_lock;
@@ -171,7 +171,7 @@ struct tsdb {
 	pthread_cond_t readers_cond;
 	atomic_uint readers_waiters;
 	struct finder *finder;            /* late names; under seal_lock */
-	struct keep_rules *rules;         /* retention by selector; under seal_lock */
+	struct retention_rules *rules;         /* retention by selector; under seal_lock */
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
 	struct retention_clock retention_clock;
 	struct dropped dropped;           /* under seal_lock */

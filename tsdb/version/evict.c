@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/part/part.h"
-#include "tsdb/version/join.h"
+#include "tsdb/version/dict_union.h"
 
 size_t evict_bytes(struct partition *p)
 {
@@ -68,7 +68,7 @@ bool evict_day(struct tsdb *db, uint32_t day)
 	mutex_unlock(&db->apply_lock);
 	if (!gone)
 		return false;
-	joins_forget(db->joins, gone); /* not under apply_lock: a join takes its time */
+	dict_unions_forget(db->dict_unions, gone); /* not under apply_lock: a join takes its time */
 	symbols_unref(gone);
 	metric_inc(&tsdb_metrics[TM_EVICTED]);
 	return true;

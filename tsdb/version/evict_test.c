@@ -294,30 +294,30 @@ static void test_many_days(void **state)
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 	assert_int_equal(n, PODS);
 	assert_int_equal(loaded(&d), 1); /* of the others it has the series */
-	assert_true(atomic_load(&d.k.db->own_bytes) < most);
+	assert_true(atomic_load(&d.k.db->query_dict_bytes) < most);
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ .ref = s[i].ref, .until_ms = INT64_MAX, .scale = 1 };
-	size_t series = atomic_load(&d.k.db->own_bytes);
+	size_t series = atomic_load(&d.k.db->query_dict_bytes);
 	assert_int_equal(v->ops->merge(v, parts, n, 1, &lim, &sum, &e), 0);
 	assert_true(kit_vec_sum(sum) == want);
 	assert_int_equal(loaded(&d), 1);
-	assert_true(atomic_load(&d.k.db->own_bytes) == series);
-	assert_in_range(atomic_load(&d.k.db->own_most), most + 1, series + most + symbols_bytes(sum->symbols));
+	assert_true(atomic_load(&d.k.db->query_dict_bytes) == series);
+	assert_in_range(atomic_load(&d.k.db->query_dict_most), most + 1, series + most + symbols_bytes(sum->symbols));
 	tsdb_stats(d.k.db, &t);
 	assert_true(t.dictionary_bytes < 2 * most + series);
 	stackvec_unref(sum);
 	lim.max_bytes = most / 2;
 	assert_int_equal(v->ops->merge(v, parts, n, 1, &lim, &sum, &e), -ERR_LIMIT);
 	assert_non_null(strstr(e.msg, "--query.max-bytes"));
-	assert_true(atomic_load(&d.k.db->own_bytes) == series);
+	assert_true(atomic_load(&d.k.db->query_dict_bytes) == series);
 	free(s);
 	matcher_release(&m);
 	v->ops->release(v);
-	assert_true(atomic_load(&d.k.db->own_bytes) == 0);
+	assert_true(atomic_load(&d.k.db->query_dict_bytes) == 0);
 	/* Frames are looked for in one dictionary after the other, too. */
 	evict_all(&d);
 	kit_check_graph(&d.k, KIT_SAMPLES, PODS, KIT_T0, 6 * HOUR, 6 * HOUR, 4 * DAYS, NULL);
-	assert_true(atomic_load(&d.k.db->own_bytes) == 0);
+	assert_true(atomic_load(&d.k.db->query_dict_bytes) == 0);
 	kit_free(&d.k);
 }
 

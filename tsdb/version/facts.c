@@ -5,27 +5,27 @@
 #include "tsdb/head/remove.h"
 #include "tsdb/part/part.h"
 #include "tsdb/version/bounds.h"
-#include "tsdb/version/masks.h"
 #include "tsdb/version/names.h"
+#include "tsdb/version/tombstones.h"
 
 /* ---- deletes ---- */
 
-/* v with the masks of one partition replaced; takes v and m. */
-static struct version *set_masks(struct version *v, struct partition *p, struct masks *m)
+/* v with the tombstones of one partition replaced; takes v and m. */
+static struct version *set_masks(struct version *v, struct partition *p, struct tombstones *m)
 {
 	const struct pstate *s = version_find(v, p->day);
 	struct version *next = version_with(v, p, s->windows, s->n_windows, s->parts, s->n_parts);
-	version_set_masks(next, p->day, m);
+	version_set_tombstones(next, p->day, m);
 	version_unref(v);
 	return next;
 }
 
 static bool apply_delete(struct version **v, struct partition *p, struct cursor *c, uint64_t number) REQUIRES_SHARED(p->dict_lock)
 {
-	struct mask_fact f = { .number = number };
-	bool known = mask_fact_get(c, &f), ok = !c->bad;
+	struct tombstone_fact f = { .number = number };
+	bool known = tombstone_fact_get(c, &f), ok = !c->bad;
 	if (known)
-		p->next_part = MAX(p->next_part, f.below_part); /* those below it are masked, also if they are gone by now */
+		p->next_part = MAX(p->next_part, f.below_part); /* those below it are hidden, also if they are gone by now */
 	const struct pstate *s = version_find(*v, p->day);
 	size_t removed = 0;
 	if (known && s) {
@@ -37,7 +37,7 @@ static bool apply_delete(struct version **v, struct partition *p, struct cursor 
 			removed += remove_from_window(w, &f);
 			rwlock_unlock(&w->lock);
 		}
-		*v = set_masks(*v, p, masks_with(s->masks, &f, s->parts, s->n_parts));
+		*v = set_masks(*v, p, tombstones_with(s->tombstones, &f, s->parts, s->n_parts));
 		bounds_renew(p, version_find(*v, p->day), &f);
 	}
 	metric_add(&tsdb_metrics[TM_DELETED_ROWS], (double)removed);
@@ -129,9 +129,9 @@ uint64_t *facts_needed(struct tsdb *db, size_t *ret_n)
 		for (size_t k = 0; v->p[i]->names && k < v->p[i]->names->facts.n; k++)
 			vec_push(&out, v->p[i]->names->facts.v[k]);
 	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; v->p[i]->masks && k < v->p[i]->masks->facts.n; k++)
-			if (v->p[i]->masks->facts.v[k]->number)
-				vec_push(&out, v->p[i]->masks->facts.v[k]->number);
+		for (size_t k = 0; v->p[i]->tombstones && k < v->p[i]->tombstones->facts.n; k++)
+			if (v->p[i]->tombstones->facts.v[k]->number)
+				vec_push(&out, v->p[i]->tombstones->facts.v[k]->number);
 	version_unref(v);
 	if (out.n)
 		qsort(out.v, out.n, sizeof *out.v, by_u64);

@@ -5,24 +5,24 @@ TSDB_VERSION_SOURCES = \
   tsdb/version/bounds.c \
   tsdb/version/bounds.h \
   tsdb/version/db.h \
+  tsdb/version/dict_union.c \
+  tsdb/version/dict_union.h \
   tsdb/version/dropped.c \
   tsdb/version/dropped.h \
   tsdb/version/evict.c \
   tsdb/version/evict.h \
   tsdb/version/facts.c \
   tsdb/version/facts.h \
-  tsdb/version/join.c \
-  tsdb/version/join.h \
-  tsdb/version/masks.c \
-  tsdb/version/masks.h \
   tsdb/version/names.c \
   tsdb/version/names.h \
-  tsdb/version/own.c \
-  tsdb/version/own.h \
   tsdb/version/partition.c \
   tsdb/version/partition_load.c \
+  tsdb/version/query_dict.c \
+  tsdb/version/query_dict.h \
   tsdb/version/retention_clock.c \
   tsdb/version/retention_clock.h \
+  tsdb/version/tombstones.c \
+  tsdb/version/tombstones.h \
   tsdb/version/waiting.c
 if HAVE_CMOCKA
 check_PROGRAMS += accounts_test evict_test retention_clock_test

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "tsdb/part/part.h"
 #include "tsdb/part/readpart.h"
-#include "tsdb/version/masks.h"
 #include "tsdb/version/names.h"
+#include "tsdb/version/tombstones.h"
 
 struct partition *partition_new(struct tsdb *db, uint32_t day)
 {
@@ -77,7 +77,7 @@ void pstate_unref(struct pstate *s)
 		window_unref(s->windows[i]);
 	for (size_t i = 0; i < s->n_parts; i++)
 		part_unref(s->parts[i]);
-	masks_unref(s->masks);
+	tombstones_unref(s->tombstones);
 	names_unref(s->names);
 	partition_unref(s->p);
 	free(s->windows);
@@ -210,7 +210,7 @@ struct version *version_with(const struct version *v, struct partition *p, struc
 	next->p[at] = pstate_new(p, windows, n_windows, parts, n_parts);
 	next->n++;
 	const struct pstate *old = version_find(v, p->day);
-	next->p[at]->masks = old ? masks_ref(old->masks) : NULL;
+	next->p[at]->tombstones = old ? tombstones_ref(old->tombstones) : NULL;
 	next->p[at]->names = old ? names_ref(old->names) : NULL;
 	return next;
 }
@@ -226,15 +226,15 @@ void version_set_names(struct version *v, uint32_t day, struct names *n)
 	names_unref(n);
 }
 
-void version_set_masks(struct version *v, uint32_t day, struct masks *m)
+void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m)
 {
 	for (size_t i = 0; i < v->n; i++)
 		if (v->p[i]->p->day == day) {
-			masks_unref(v->p[i]->masks);
-			v->p[i]->masks = m;
+			tombstones_unref(v->p[i]->tombstones);
+			v->p[i]->tombstones = m;
 			return;
 		}
-	masks_unref(m);
+	tombstones_unref(m);
 }
 
 void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim)
@@ -358,7 +358,7 @@ bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t
 	}
 	for (size_t i = 0; ps && i < ps->n_parts && !found; i++)
 		if (ps->parts[i]->level == LEVEL_HOUR && ps->parts[i]->window == window_of(t_ms) &&
-		    !masks_hide(ps, ps->parts[i], series, t_ms))
+		    !tombstones_hide(ps, ps->parts[i], series, t_ms))
 			found = part_has_stamp(ps->parts[i], series, t_ms);
 	return found;
 }

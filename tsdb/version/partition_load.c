@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dictionaries and series indexes from the parts of a day: whole for everybody (partition_load), or for one query (own.h). */
+/* Dictionaries and series indexes from the parts of a day: whole for everybody (partition_load), or for one query (query_dict.h). */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 #include "tsdb/part/readpart.h"
 #include "tsdb/version/bounds.h"
 #include "tsdb/version/db.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 /* Values whose symbols are lost are not: the columns that they name are made up. */
 static void make_up_columns(struct partition *p, struct part *part)
@@ -165,8 +165,8 @@ static void load(struct partition *p, const struct pstate *s, bool series_only) 
 	}
 	for (size_t i = 0; s && i < s->n_parts; i++)
 		widen(p, s->parts[i]);
-	for (size_t i = 0; s && s->masks && i < s->masks->facts.n; i++)
-		bounds_renew(p, s, s->masks->facts.v[i]);
+	for (size_t i = 0; s && s->tombstones && i < s->tombstones->facts.n; i++)
+		bounds_renew(p, s, s->tombstones->facts.v[i]);
 	/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
 	dict_fill_up(&p->sealed, p->symbols, &p->index, series_only, &p->lost);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A delete is one commit with a fact per partition. When it is synced the committer takes the rows out of the windows
- * and masks them in the parts, in one step with the version; replay does the same at the same place of the log, so
+ * and hides them in the parts, in one step with the version; replay does the same at the same place of the log, so
  * that rows that came later stay. The call holds seal_lock from the moment it looks at the parts until then: no window
  * becomes a part in between. */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "tsdb/head/mask_fact.h"
+#include "tsdb/head/tombstone_fact.h"
 #include "tsdb/log/record.h"
 #include "tsdb/write/committer.h"
 #include "tsdb/write/request.h"
@@ -21,13 +21,13 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 	int rc = index_select(&p->index, &p->dict_lock, m, n, after_ms, until_ms, &meter, &ids, &n_ids, e);
 	if (!rc && n_ids) {
 		struct request_record *x = vec_add(&r->records);
-		struct mask_fact f = { .below_part = p->next_part, .after_ms = after_ms, .until_ms = until_ms };
+		struct tombstone_fact f = { .below_part = p->next_part, .after_ms = after_ms, .until_ms = until_ms };
 		f.series.v = ids;
 		f.series.n = n_ids;
 		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
 		record_begin(&x->bytes, RECORD_FACT, p->day);
-		mask_fact_put(&x->bytes, &f);
+		tombstone_fact_put(&x->bytes, &f);
 		*series += n_ids;
 	}
 	free(ids);

@@ -21,7 +21,7 @@
 #include "base/vec.h"
 #include "tsdb/part/part.h"
 #include "tsdb/testkit.h"
-#include "tsdb/upkeep/drop.h"
+#include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/version/db.h"
 
 #define MINUTE INT64_C(60000)
@@ -222,8 +222,8 @@ static void test_everywhere(void **state)
 	tsdb_stats(m.k.db, &after);
 	assert_true(after.disk_bytes < before.disk_bytes);
 	check(&m);
-	assert_true(before.masks > 0);
-	assert_int_equal(after.masks, 0);
+	assert_true(before.tombstones > 0);
+	assert_int_equal(after.tombstones, 0);
 	kit_reopen(&m.k);
 	check(&m);
 	tsdb_stats(m.k.db, &after);
@@ -247,7 +247,7 @@ static void test_whole_partition(void **state)
 	check(&m);
 	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
 	tsdb_stats(m.k.db, &st);
-	assert_int_equal(st.masks, 0);
+	assert_int_equal(st.tombstones, 0);
 	check(&m);
 	kit_reopen(&m.k);
 	check(&m);
@@ -295,7 +295,7 @@ static void test_leaves_its_partition(void **state)
 }
 
 /* A day comes again after all of it was deleted, while the log still has all that the old one was: its rows stay away, its
- * symbols, masks and numbers of parts do not meet those of the new one. */
+ * symbols, tombstones and numbers of parts do not meet those of the new one. */
 static void test_day_again(void **state)
 {
 	(void)state;
@@ -604,7 +604,7 @@ static void test_clean_beside_queries(void **state)
 	b.stop = true;
 	for (size_t i = 0; i < ARRAY_LEN(t); i++)
 		pthread_join(t[i], NULL);
-	assert_int_equal(st.masks, 0);
+	assert_int_equal(st.tombstones, 0);
 	check(&m);
 	end(&m);
 }
@@ -623,7 +623,7 @@ static void test_clean_beside_a_long_query(void **state)
 	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
 	print_message("cleaned in %lld ms\n", (long long)(clock_mono_ms() - from));
 	tsdb_stats(m.k.db, &st);
-	assert_int_equal(st.masks, 0);
+	assert_int_equal(st.tombstones, 0);
 	v->ops->release(v);
 	check(&m);
 	end(&m);
@@ -653,12 +653,12 @@ static void test_clean_is_cut_short(void **state)
 	pthread_join(t, &rc);
 	assert_int_equal((intptr_t)rc, ERR_UNAVAILABLE);
 	tsdb_stats(m.k.db, &st);
-	assert_true(st.masks > 0);
+	assert_true(st.tombstones > 0);
 	kit_reopen(&m.k);
 	check(&m);
 	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
 	tsdb_stats(m.k.db, &st);
-	assert_int_equal(st.masks, 0);
+	assert_int_equal(st.tombstones, 0);
 	check(&m);
 	end(&m);
 }
@@ -834,11 +834,11 @@ static void test_retention(void **state)
 	forget(&m, 1, 2 * HOUR);
 	check(&m);
 	tsdb_stats(m.k.db, &st);
-	assert_true(st.masks > 0);
+	assert_true(st.tombstones > 0);
 	assert_int_equal(tsdb_clean(m.k.db, &e), 0);
 	check(&m);
 	tsdb_stats(m.k.db, &cleaned);
-	assert_true(cleaned.masks < st.masks || cleaned.masks == 0);
+	assert_true(cleaned.tombstones < st.tombstones || cleaned.tombstones == 0);
 	for (int hour = 0; hour < 3; hour++) {
 		m.k.now_ms += 25 * MINUTE;
 		fill(&m, 4, m.k.now_ms - 25 * MINUTE, m.k.now_ms, 5 * MINUTE);

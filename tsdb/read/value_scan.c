@@ -6,7 +6,7 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/read/space.h"
 #include "tsdb/read/view.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/version/tombstones.h"
 
 struct task {
 	size_t series;       /* of the caller */
@@ -39,10 +39,10 @@ struct reading {
 /* Without the samples of rows that were deleted and still lie in the part. */
 static void drop_hidden(const struct pstate *s, const struct task *t, struct cells *c)
 {
-	uint8_t *hidden = s->masks ? xcalloc(c->t_ms.n + 1, 1) : NULL;
+	uint8_t *hidden = s->tombstones ? xcalloc(c->t_ms.n + 1, 1) : NULL;
 	size_t n = 0;
 	for (size_t i = 0; hidden && i < c->t_ms.n; i++)
-		n += hidden[i] = masks_hide(s, t->part, t->id, c->t_ms.v[i]);
+		n += hidden[i] = tombstones_hide(s, t->part, t->id, c->t_ms.v[i]);
 	size_t kept = 0;
 	for (size_t i = 0; n && i < c->values.n; i++) {
 		if (hidden[c->rows.v[i]])
@@ -158,7 +158,7 @@ static void add_part(struct reading *r, struct part *p, struct task t, int64_t a
 		return;
 	t.part = p;
 	if (r->to->alike && t.minutes == PART_ALL_MINUTES && r->to->alike(r->to->arg, t.series, t.series, first - 1, last) == SOURCE_ALIKE &&
-	    !masks_touch(r->v->v->p[t.partition], t.id, part_start_ms(p), part_end_ms(p)))
+	    !tombstones_touch(r->v->v->p[t.partition], t.id, part_start_ms(p), part_end_ms(p)))
 		t.whole_ms = last;
 	vec_push(&r->tasks, t);
 }
@@ -199,7 +199,7 @@ static void meet_sum(struct reading *r, const struct part *p, const struct part_
 /* What the sums of a part are the answer for: NULL, or malloc'd, by number. */
 static struct sum *find_sums(struct reading *r, const struct pstate *s, const struct part *p, const uint32_t *ids, size_t n)
 {
-	if (!r->to->alike || !p->aggregates.n || atomic_load(&p->no_sums) || masks_touch_part(s, p))
+	if (!r->to->alike || !p->aggregates.n || atomic_load(&p->no_sums) || tombstones_touch_part(s, p))
 		return NULL;
 	struct sum *sums = xcalloc(p->aggregates.n, sizeof *sums);
 	for (size_t i = 0; i < n; i++) {

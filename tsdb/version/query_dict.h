@@ -7,24 +7,24 @@
  *	their stacks     one day's at a time, for who merges or filters: read, used, and given back
  *
  * What a query takes so is bounded by the budget, one dictionary and its answer. Any thread of the view. Private. */
-#ifndef PYRRHA_TSDB_OWN_H
-#define PYRRHA_TSDB_OWN_H
+#ifndef PYRRHA_TSDB_QUERY_DICT_H
+#define PYRRHA_TSDB_QUERY_DICT_H
 
 #include "tsdb/version/db.h"
 
-struct own;
+struct query_dict;
 /* Borrows both. */
-struct own *own_new(struct tsdb *db, struct version *v);
-void own_free(struct own *o);
+struct query_dict *query_dict_new(struct tsdb *db, struct version *v);
+void query_dict_free(struct query_dict *o);
 /* Partition number p of the version, or one that has its series alone: its index is to be used. Borrowed, as long as the view. */
-struct partition *own_series(struct own *o, size_t p);
+struct partition *query_dict_series(struct query_dict *o, size_t p);
 /* Whether its stacks would be this query's own. */
-bool own_has(struct own *o, size_t p);
-/* Partition number p, or one that nobody else has, with its whole dictionary. It goes back by own_give. */
-struct partition *own_stacks(struct own *o, size_t p);
-void own_give(struct own *o, struct partition *p);
+bool query_dict_has(struct query_dict *o, size_t p);
+/* Partition number p, or one that nobody else has, with its whole dictionary. It goes back by query_dict_give. */
+struct partition *query_dict_stacks(struct query_dict *o, size_t p);
+void query_dict_give(struct query_dict *o, struct partition *p);
 
 /* Counts memory that a query has for itself in the account of dictionaries, less what it counted before. */
-void own_count(struct tsdb *db, size_t bytes, size_t before);
+void query_dict_count(struct tsdb *db, size_t bytes, size_t before);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/upkeep/keep.h"
+#include "tsdb/upkeep/retention_rules.h"
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@ struct rule {
 	int64_t keep_ms;
 };
 
-struct keep_rules {
+struct retention_rules {
 	VEC(struct rule) v;
 };
 
@@ -37,7 +37,7 @@ static struct rule copy_rule(const struct tsdb_retention *r)
 	return x;
 }
 
-void keep_rules_free(struct keep_rules *r)
+void retention_rules_free(struct retention_rules *r)
 {
 	for (size_t i = 0; r && i < r->v.n; i++) {
 		for (size_t k = 0; k < r->v.v[i].n; k++) {
@@ -55,21 +55,21 @@ void keep_rules_free(struct keep_rules *r)
 
 int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e)
 {
-	struct keep_rules *r = NEW(struct keep_rules);
+	struct retention_rules *r = NEW(struct retention_rules);
 	for (size_t i = 0; i < n; i++)
 		vec_push(&r->v, copy_rule(&rules[i]));
 	mutex_lock(&db->seal_lock);
-	keep_rules_free(db->rules);
+	retention_rules_free(db->rules);
 	db->rules = r;
 	db->rules_number++;
-	int rc = keep_due(db, e);
+	int rc = retention_rules_due(db, e);
 	mutex_unlock(&db->seal_lock);
 	return rc;
 }
 
 /* ---- one partition ---- */
 
-static bool has_rule_facts(const struct masks *m)
+static bool has_rule_facts(const struct tombstones *m)
 {
 	for (size_t i = 0; m && i < m->facts.n; i++)
 		if (!m->facts.v[i]->number)
@@ -78,14 +78,14 @@ static bool has_rule_facts(const struct masks *m)
 }
 
 /* A fact per rule that has something too old here. */
-static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct mask_fact **ret, size_t *ret_n, struct err *e)
+static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct tombstone_fact **ret, size_t *ret_n, struct err *e)
 	REQUIRES(db->seal_lock)
 {
-	VEC(struct mask_fact) out = { 0 };
+	VEC(struct tombstone_fact) out = { 0 };
 	int rc = 0;
 	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc; i++) {
 		const struct rule *r = &db->rules->v.v[i];
-		struct mask_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
+		struct tombstone_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
 		size_t n = 0;
 		if ((int64_t)p->day * DAY_MS >= f.until_ms)
 			continue;
@@ -102,7 +102,7 @@ static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct
 	return rc;
 }
 
-static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *facts, size_t n)
+static void hide(struct tsdb *db, struct partition *p, const struct tombstone_fact *facts, size_t n)
 {
 	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
@@ -118,12 +118,12 @@ static void hide(struct tsdb *db, struct partition *p, const struct mask_fact *f
 		}
 	if (s) {
 		struct version *next = version_with(v, p, s->windows, s->n_windows, s->parts, s->n_parts);
-		version_set_masks(next, p->day, masks_with_rules(s->masks, facts, n, s->parts, s->n_parts));
+		version_set_tombstones(next, p->day, tombstones_with_rules(s->tombstones, facts, n, s->parts, s->n_parts));
 		now = version_find(next, p->day);
 		rwlock_read(&p->dict_lock);
-		for (size_t i = 0; s->masks && i < s->masks->facts.n; i++)
-			if (!s->masks->facts.v[i]->number)
-				bounds_renew(p, now, s->masks->facts.v[i]);
+		for (size_t i = 0; s->tombstones && i < s->tombstones->facts.n; i++)
+			if (!s->tombstones->facts.v[i]->number)
+				bounds_renew(p, now, s->tombstones->facts.v[i]);
 		for (size_t i = 0; i < n; i++)
 			bounds_renew(p, now, &facts[i]);
 		rwlock_unlock(&p->dict_lock);
@@ -152,14 +152,14 @@ static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQU
 {
 	struct partition *p = s->p;
 	int64_t now_ms = retention_now_of(db, p);
-	struct mask_fact *facts = NULL;
+	struct tombstone_fact *facts = NULL;
 	size_t n = 0;
 	uint64_t rules = rules_on(db, p, now_ms);
 	bool was_loaded = atomic_load(&p->loaded);
 	if (rules && p->rules_done == rules && p->rules_next_part == p->next_part && !s->n_windows)
 		return 0;
 	int rc = find_old(db, p, now_ms, &facts, &n, e);
-	if (!rc && (n || has_rule_facts(s->masks)))
+	if (!rc && (n || has_rule_facts(s->tombstones)))
 		hide(db, p, facts, n);
 	for (size_t k = 0; k < n; k++)
 		vec_free(&facts[k].series);
@@ -173,7 +173,7 @@ static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQU
 	return rc;
 }
 
-int keep_due(struct tsdb *db, struct err *e)
+int retention_rules_due(struct tsdb *db, struct err *e)
 {
 	mutex_assert_held(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/head/mask_fact.h"
+#include "tsdb/head/tombstone_fact.h"
 
 #include "tsdb/log/record.h"
 
-bool mask_fact_has(const struct mask_fact *f, uint32_t series)
+bool tombstone_fact_has(const struct tombstone_fact *f, uint32_t series)
 {
 	size_t a = 0, b = f->series.n;
 	while (a < b) {
@@ -16,7 +16,7 @@ bool mask_fact_has(const struct mask_fact *f, uint32_t series)
 	return a < f->series.n && f->series.v[a] == series;
 }
 
-void mask_fact_put(struct buf *b, const struct mask_fact *f)
+void tombstone_fact_put(struct buf *b, const struct tombstone_fact *f)
 {
 	uint32_t next = 0;
 	buf_putc(b, FACT_DELETE);
@@ -30,7 +30,7 @@ void mask_fact_put(struct buf *b, const struct mask_fact *f)
 	}
 }
 
-bool mask_fact_get(struct cursor *c, struct mask_fact *ret)
+bool tombstone_fact_get(struct cursor *c, struct tombstone_fact *ret)
 {
 	uint64_t next = 0;
 	if (cursor_u8(c) != FACT_DELETE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/version/own.h"
+#include "tsdb/version/query_dict.h"
 
 #include "base/alloc.h"
 #include "tsdb/version/evict.h"
@@ -9,7 +9,7 @@ struct place {
 	size_t bytes;                       /* of it */
 };
 
-struct own {
+struct query_dict {
 	struct tsdb *db;
 	struct version *v;
 	struct mutex lock;     /* of what follows; held while a dictionary is read */
@@ -18,26 +18,26 @@ struct own {
 	struct place at[];        /* by partition of the version */
 };
 
-struct own *own_new(struct tsdb *db, struct version *v)
+struct query_dict *query_dict_new(struct tsdb *db, struct version *v)
 {
-	struct own *o = xcalloc(1, sizeof *o + v->n * sizeof *o->at);
+	struct query_dict *o = xcalloc(1, sizeof *o + v->n * sizeof *o->at);
 	o->db = db;
 	o->v = v;
 	mutex_init(&o->lock, RANK_OWN, "own dictionary");
 	return o;
 }
 
-void own_count(struct tsdb *db, size_t bytes, size_t before)
+void query_dict_count(struct tsdb *db, size_t bytes, size_t before)
 {
-	unsigned long long now = atomic_fetch_add(&db->own_bytes, bytes - before) + bytes - before;
-	for (unsigned long long most = atomic_load(&db->own_most); now > most && !atomic_compare_exchange_weak(&db->own_most, &most, now);)
+	unsigned long long now = atomic_fetch_add(&db->query_dict_bytes, bytes - before) + bytes - before;
+	for (unsigned long long most = atomic_load(&db->query_dict_most); now > most && !atomic_compare_exchange_weak(&db->query_dict_most, &most, now);)
 		;
 }
 
-void own_free(struct own *o)
+void query_dict_free(struct query_dict *o)
 {
 	for (size_t i = 0; i < o->v->n; i++) {
-		own_count(o->db, 0, o->at[i].bytes);
+		query_dict_count(o->db, 0, o->at[i].bytes);
 		partition_unref(atomic_load(&o->at[i].series));
 	}
 	mutex_destroy(&o->lock);
@@ -45,12 +45,12 @@ void own_free(struct own *o)
 }
 
 /* Whether one more dictionary like those brought so far is within the budget. The first always is: who asks for a day pays for it. */
-static bool may_bring(const struct own *o)
+static bool may_bring(const struct query_dict *o)
 {
 	return !o->n_brought || o->brought + o->brought / o->n_brought <= o->db->o.dictionary_bytes;
 }
 
-static struct partition *bring(struct own *o, size_t p)
+static struct partition *bring(struct query_dict *o, size_t p)
 {
 	const struct pstate *s = o->v->p[p];
 	if (atomic_load(&o->at[p].series))
@@ -58,7 +58,7 @@ static struct partition *bring(struct own *o, size_t p)
 	if (!atomic_load(&s->p->loaded) && s->n_parts && !s->n_windows && !may_bring(o)) {
 		struct partition *own = partition_read(s, true);
 		o->at[p].bytes = evict_bytes(own);
-		own_count(o->db, o->at[p].bytes, 0);
+		query_dict_count(o->db, o->at[p].bytes, 0);
 		atomic_store(&o->at[p].series, own);
 		return own;
 	}
@@ -71,7 +71,7 @@ static struct partition *bring(struct own *o, size_t p)
 	return s->p;
 }
 
-struct partition *own_series(struct own *o, size_t p)
+struct partition *query_dict_series(struct query_dict *o, size_t p)
 {
 	struct partition *x = atomic_load(&o->at[p].series);
 	if (x)
@@ -87,27 +87,27 @@ struct partition *own_series(struct own *o, size_t p)
 	return x;
 }
 
-bool own_has(struct own *o, size_t p)
+bool query_dict_has(struct query_dict *o, size_t p)
 {
 	return atomic_load(&o->at[p].series) && !atomic_load(&o->v->p[p]->p->loaded);
 }
 
-struct partition *own_stacks(struct own *o, size_t p)
+struct partition *query_dict_stacks(struct query_dict *o, size_t p)
 {
-	own_series(o, p);
-	if (!own_has(o, p))
+	query_dict_series(o, p);
+	if (!query_dict_has(o, p))
 		return partition_ref(o->v->p[p]->p);
 	struct partition *x = partition_read(o->v->p[p], false);
-	own_count(o->db, evict_bytes(x), 0);
+	query_dict_count(o->db, evict_bytes(x), 0);
 	return x;
 }
 
-void own_give(struct own *o, struct partition *p)
+void query_dict_give(struct query_dict *o, struct partition *p)
 {
 	bool shared = false;
 	for (size_t i = 0; i < o->v->n; i++)
 		shared |= o->v->p[i]->p == p;
 	if (!shared)
-		own_count(o->db, 0, evict_bytes(p));
+		query_dict_count(o->db, 0, evict_bytes(p));
 	partition_unref(p);
 }

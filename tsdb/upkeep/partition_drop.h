@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking whole partitions away. Private. */
-#ifndef PYRRHA_TSDB_DROP_H
-#define PYRRHA_TSDB_DROP_H
+#ifndef PYRRHA_TSDB_PARTITION_DROP_H
+#define PYRRHA_TSDB_PARTITION_DROP_H
 
 #include "tsdb/version/db.h"
 

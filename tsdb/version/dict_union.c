@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/version/join.h"
+#include "tsdb/version/dict_union.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,7 +15,7 @@ struct source_map {
 	struct symbols_map *map;
 };
 
-struct joins {
+struct dict_unions {
 	struct mutex lock;
 	struct symbols *to;   /* NULL: nothing yet */
 	VEC(struct source_map) maps;
@@ -23,9 +23,9 @@ struct joins {
 	size_t max_bytes;
 };
 
-struct joins *joins_new(size_t max_bytes)
+struct dict_unions *dict_unions_new(size_t max_bytes)
 {
-	struct joins *j = NEW(struct joins);
+	struct dict_unions *j = NEW(struct dict_unions);
 	j->max_bytes = max_bytes;
 	mutex_init(&j->lock, RANK_JOINS, "joins");
 	return j;
@@ -38,7 +38,7 @@ static void forget_map(struct source_map *x)
 	names_unref(x->names);
 }
 
-static void forget(struct joins *j)
+static void forget(struct dict_unions *j)
 {
 	for (size_t i = 0; i < j->maps.n; i++)
 		forget_map(&j->maps.v[i]);
@@ -47,7 +47,7 @@ static void forget(struct joins *j)
 	j->to = NULL;
 }
 
-void joins_free(struct joins *j)
+void dict_unions_free(struct dict_unions *j)
 {
 	if (!j)
 		return;
@@ -57,7 +57,7 @@ void joins_free(struct joins *j)
 }
 
 /* A map whose names are no longer those is made anew: what it remembers was called otherwise. */
-static struct symbols_map *map_of(struct joins *j, struct partition *p, struct names *names)
+static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, struct names *names)
 {
 	struct source_map *x = NULL;
 	for (size_t i = 0; i < j->maps.n && !x; i++)
@@ -76,7 +76,7 @@ static struct symbols_map *map_of(struct joins *j, struct partition *p, struct n
 	return x->map;
 }
 
-static void add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackacc *acc)
+static void add(struct dict_unions *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackacc *acc)
 {
 	rwlock_read(&p->dict_lock);
 	struct symbols_map *map = map_of(j, p, names);
@@ -90,7 +90,7 @@ static void add(struct joins *j, struct partition *p, struct names *names, const
 	rwlock_unlock(&p->dict_lock);
 }
 
-struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
+struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
 {
 	mutex_lock(&j->lock);
 	if (!j->to)
@@ -107,7 +107,7 @@ struct stackvec *joins_sum(struct joins *j, const struct pstate *const *of, stru
 	return sum;
 }
 
-int joins_add(struct joins *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e)
+int dict_unions_add(struct dict_unions *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e)
 {
 	mutex_lock(&j->lock);
 	if (!j->to)
@@ -125,7 +125,7 @@ int joins_add(struct joins *j, struct partition *p, struct names *names, const s
 	return 0;
 }
 
-void joins_tidy(struct joins *j, bool all)
+void dict_unions_tidy(struct dict_unions *j, bool all)
 {
 	mutex_lock(&j->lock);
 	if (j->to && (all || clock_mono_ms() - j->used_mono_ms > KEEP_MS))
@@ -133,7 +133,7 @@ void joins_tidy(struct joins *j, bool all)
 	mutex_unlock(&j->lock);
 }
 
-void joins_forget(struct joins *j, const struct symbols *from)
+void dict_unions_forget(struct dict_unions *j, const struct symbols *from)
 {
 	mutex_lock(&j->lock);
 	for (size_t i = 0; i < j->maps.n; i++)
@@ -145,7 +145,7 @@ void joins_forget(struct joins *j, const struct symbols *from)
 	mutex_unlock(&j->lock);
 }
 
-size_t joins_bytes(struct joins *j)
+size_t dict_unions_bytes(struct dict_unions *j)
 {
 	mutex_lock(&j->lock);
 	size_t n = j->to ? symbols_bytes(j->to) : 0;

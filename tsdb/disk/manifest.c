@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The framing of a MANIFEST is that of write-ahead files (wal.h). */
-#include "tsdb/disk/list.h"
+#include "tsdb/disk/manifest.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static int has_file(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-bool list_is_gone(const char *path)
+bool manifest_is_gone(const char *path)
 {
 	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
 	bool any = false;
@@ -31,7 +31,7 @@ bool list_is_gone(const char *path)
 	return any;
 }
 
-bool list_is_damaged(const char *path)
+bool manifest_is_damaged(const char *path)
 {
 	AUTOFREE char *current = xasprintf("%s/CURRENT", path);
 	CLEANUP(buf_free) struct buf name = { .max = 64 }, list = { .max = MAX_BYTES };

@@ -7,11 +7,11 @@
  * and freeing its dictionary is left to a thread of its own (drop_free), so that nobody waits for that.
  *
  * One of which everything was deleted goes too, but its day may come again: late profiles make a new partition of that
- * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, masks, late
+ * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, tombstones, late
  * names) must not meet the new one, and the old directory must not be taken for the new one's, wherever the power
  * fails. What is on disk, in this order:
  *
- *	1. nothing_left    every row of its parts is masked by facts in the log (synced), there are no windows; nobody reads
+ *	1. nothing_left    every row of its parts is hidden by facts in the log (synced), there are no windows; nobody reads
  *	                   it, no append has ids of it on the way, and those that want some wait from here on
  *	2. the mark        partitions/DAY/deleted, synced with its directory, names the log's next number, M
  *	3. the commit      a fact in the log, number N >= M, synced, and under the day's key the number N: this is the
@@ -32,10 +32,10 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/part/part.h"
-#include "tsdb/upkeep/drop.h"
-#include "tsdb/version/join.h"
-#include "tsdb/version/masks.h"
+#include "tsdb/upkeep/partition_drop.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/version/names.h"
+#include "tsdb/version/tombstones.h"
 #include "tsdb/write/committer.h"
 #include "tsdb/write/request.h"
 
@@ -146,7 +146,7 @@ static void *drop_free(void *arg)
 	struct remains *r = arg;
 	int64_t start = clock_mono_ns();
 	for (size_t i = 0; i < r->v.n; i++) {
-		joins_forget(r->db->joins, r->v.v[i]->p->symbols);
+		dict_unions_forget(r->db->dict_unions, r->v.v[i]->p->symbols);
 		pstate_unref(r->v.v[i]); /* the last one, if no query looks at it */
 	}
 	LOG_DEBUG("msg", "freed what dropped partitions left", "partitions", LOG_NUM(r->v.n), "us",
@@ -189,7 +189,7 @@ static bool nothing_left(const struct pstate *s)
 			return false; /* nobody knows what it had */
 		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
 			int64_t start = part_start_ms(p), after = start + p->series.v[k].min_ms - 1, until;
-			if (masks_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))
+			if (tombstones_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))
 				return false;
 		}
 	}
@@ -264,7 +264,7 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 	mutex_lock(&db->apply_lock);
 	struct version *v = tsdb_version(db, NULL);
 	struct version *next = version_with(v, s->p, s->windows, s->n_windows, s->parts, s->n_parts);
-	version_set_masks(next, s->p->day, masks_ref(s->masks));
+	version_set_tombstones(next, s->p->day, tombstones_ref(s->tombstones));
 	version_set_names(next, s->p->day, names_ref(s->names));
 	tsdb_publish(db, next, 0);
 	version_unref(v);
@@ -302,7 +302,7 @@ int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 	}
 	if (go && !rc) {
 		let_go(db, s);
-		joins_forget(db->joins, s->p->symbols);
+		dict_unions_forget(db->dict_unions, s->p->symbols);
 	} else {
 		put_back(db, s);
 	}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One delete in one partition, as the head log has it (docs/format/head.md): series, (after, until], and a part number: parts
+ * below it were there then and are hidden (tombstones.h), later ones hold nothing of it. Private. */
+#ifndef PYRRHA_TSDB_TOMBSTONE_FACT_H
+#define PYRRHA_TSDB_TOMBSTONE_FACT_H
+
+#include "base/buf.h"
+#include "base/vec.h"
+#include "tsdb/disk/cursor.h"
+
+struct tombstone_fact {
+	uint64_t number;      /* of its record in the head log; 0 = retention by selector (retention_rules.h) */
+	uint32_t below_part;
+	int64_t after_ms, until_ms;
+	VEC(uint32_t) series; /* ascending */
+};
+
+/* Whether the fact is of that series. */
+bool tombstone_fact_has(const struct tombstone_fact *f, uint32_t series);
+/* The payload of a fact. */
+void tombstone_fact_put(struct buf *b, const struct tombstone_fact *f);
+/* False if it is none that this program knows or it is malformed (then c->bad). */
+bool tombstone_fact_get(struct cursor *c, struct tombstone_fact *ret);
+
+#endif

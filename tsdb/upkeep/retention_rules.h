@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Retention by selector: what matches a rule is kept for less time than the rest. The sealer looks each minute (and at
+ * once when the rules change) what has become too old: it goes from the windows, is hidden in the parts (tombstones.h) by
+ * facts that stand in no log, and a part is written anew without it once it is too old as a whole. Private. */
+#ifndef PYRRHA_TSDB_RETENTION_RULES_H
+#define PYRRHA_TSDB_RETENTION_RULES_H
+
+#include "tsdb/version/tombstones.h"
+
+struct retention_rules;
+
+void retention_rules_free(struct retention_rules *r);
+/* Brings the tombstones of all partitions up to date. */
+int retention_rules_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock);
+
+#endif
