@@ -432,6 +432,58 @@ static void test_order_does_not_matter(void **unused)
 	memsource_free(m);
 }
 
+/* ---- what may not fit ---- */
+
+static size_t n_merged;
+
+static int count_merges(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_limits *lim,
+			struct stackvec **ret, struct err *e)
+{
+	n_merged++;
+	return real.merge(v, parts, n, n_groups, lim, ret, e);
+}
+
+/* A large gauge counts in each step by another scale: what it counts in one of them has to fit, not what it counts in all of them. */
+static void test_a_large_gauge_is_read_once(void **unused)
+{
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW("memory:inuse_space:bytes:space:bytes") }, { VIEW("pod"), VIEW("a") } };
+	struct promql_result range;
+	struct source_view *v;
+	struct ptype type;
+	struct arena a;
+	struct err e = { 0 };
+	const char *error = "";
+	arena_init(&a, 0);
+	assert_true(ptype_parse(l[0].value, &type));
+	struct stackvec *stacks = testlang_stacks(&a, memsource_symbols(m), VIEW("main@m.go:1!app 36028797018963968"), &error);
+	assert_non_null(stacks);
+	for (int64_t t = 10000; t <= END; t += 10000) {
+		struct source_profile p = { .t_ms = t, .cover_ms = 10000, .interval_ms = 10000, .weight = 1 };
+		assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, stacks, &e), 0);
+	}
+	stackvec_unref(stacks);
+	arena_free(&a);
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.merge = count_merges;
+	v->ops = &spied;
+	v->ops->release(v);
+	n_merged = 0;
+	assert_int_equal(promql_range(g, VIEW("self(merge(heap_inuse_space[1m]) / time())"), 60000, END, 1000, NULL, &range, &e), 0);
+	assert_int_equal(range.n_series, 1);
+	assert_int_equal(range.series[0].n, 541);
+	for (size_t i = 0; i < range.series[0].n; i++)
+		assert_true(fabs(range.series[0].points[i].v * (double)(60 + i) / 0x1p55 - 1) < 1e-12);
+	assert_int_equal(n_merged, 0);
+	promql_result_release(&range);
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 /* ---- sums in place of profiles ---- */
 
 /* Pods that are scraped each ten seconds for a bit more than an hour; all of pod d counts one and a half times. */
@@ -616,7 +668,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
-					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow), cmocka_unit_test(test_values_alone),
+					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow),
+					    cmocka_unit_test(test_values_alone), cmocka_unit_test(test_a_large_gauge_is_read_once),
 					    cmocka_unit_test(test_without_profiles) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -503,16 +503,33 @@ static double sum_of_sizes(const int64_t *values, size_t n)
 	return size;
 }
 
+/* The most that a profile of these runs counts in any step: of a gauge each step may have a run of its own. Runs that may meet are taken together;
+ * they mostly ascend, and where they do not all before them are. */
+static double most_of_runs(const struct graph_run *r, size_t n)
+{
+	double most = 0, all = 0, met = 0;
+	uint32_t first = 0, end = 0;
+	for (size_t i = 0; i < n; i++) {
+		double scale = fabs(r[i].scale);
+		if (r[i].first < first)
+			met = all;
+		else if (r[i].first >= end)
+			met = 0;
+		first = met > 0 ? MIN(first, r[i].first) : r[i].first;
+		end = MAX(end, r[i].end);
+		all += scale;
+		met += scale;
+		most = fmax(most, met);
+	}
+	return most;
+}
+
 /* The most that the values can add up to in a row and step, for each lane that they count in. */
 static void add_sizes(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c)
 {
 	double size = sum_of_sizes(c->values, c->n), most = 0;
-	for (size_t i = 0; i + 1 < k->first_run.n; i++) {
-		double scales = 0;
-		for (uint32_t run = k->first_run.v[i]; run < k->first_run.v[i + 1]; run++)
-			scales += fabs(k->runs.v[run].scale);
-		most = fmax(most, scales);
-	}
+	for (size_t i = 0; i + 1 < k->first_run.n; i++)
+		most = fmax(most, most_of_runs(k->runs.v + k->first_run.v[i], k->first_run.v[i + 1] - k->first_run.v[i]));
 	t->n_blocks++;
 	struct tree *x = NULL; /* runs of one lane mostly follow each other */
 	for (size_t i = 0; i < k->runs.n; i++) {
