@@ -110,7 +110,8 @@ static void ask(struct bench *b, const char *what, int64_t after_ms, int64_t unt
 	struct err e;
 	size_t n;
 	begin(b);
-	matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
+	if (matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e))
+		measure_die("matcher", &e);
 	tsdb_source(b->f.db)->open(tsdb_source(b->f.db), &v, &e);
 	if (v->ops->select(v, &m, 1, after_ms, until_ms, &lim, &s, &n, &e))
 		measure_die("select", &e);

@@ -251,11 +251,13 @@ static double run(struct bench *b, const struct question *q)
 	struct matcher m[2];
 	struct err e;
 	size_t n, n_m = 1;
-	matcher_init(&m[0], MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
-	if (q->who == ONE)
-		matcher_init(&m[n_m++], MATCH_EQ, VIEW("pod"), VIEW("service-0-0-3"), &e);
-	else if (q->who == SOME)
-		matcher_init(&m[n_m++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
+	int rc = matcher_init(&m[0], MATCH_EQ, VIEW("__name__"), VIEW(NAME), &e);
+	if (!rc && q->who == ONE)
+		rc = matcher_init(&m[n_m++], MATCH_EQ, VIEW("pod"), VIEW("service-0-0-3"), &e);
+	else if (!rc && q->who == SOME)
+		rc = matcher_init(&m[n_m++], MATCH_NE, VIEW("node"), VIEW("node-0"), &e);
+	if (rc)
+		measure_die("matcher", &e);
 	tsdb_source(b->f.db)->open(tsdb_source(b->f.db), &v, &e);
 	if (v->ops->select(v, m, n_m, end - q->range_ms, end, NULL, &s, &n, &e))
 		measure_die("select", &e);

@@ -425,7 +425,8 @@ int main(int argc, char **argv)
 		measure_die("open", &e);
 	ingest(&b);
 	query_all(&b);
-	tsdb_close(b.db, &e);
+	if (tsdb_close(b.db, &e))
+		measure_die("close", &e);
 	files_remove_tree(b.dir);
 	pool_free(b.threads);
 	for (int i = 0; i < SERVICES; i++) {

@@ -236,7 +236,8 @@ int main(int argc, char **argv)
 	printf("%s at the highest\n\n", b.highest);
 	print(&b, seconds, cpu);
 	bool kept = b.largest <= b.o.head_bytes + (64 << 20);
-	tsdb_close(b.f.db, &e);
+	if (tsdb_close(b.f.db, &e))
+		measure_die("close", &e);
 	files_remove_tree(b.dir);
 	return kept ? 0 : 1;
 }

@@ -7,14 +7,14 @@
 
 #define TOO_LARGE 1000000 /* of widths and precisions */
 
-struct printer {
+struct formatting {
 	struct gofmt f;
 	struct buf *out;
 	bool erroring; /* what is printed is part of an error: methods are not called */
 };
 
-static void print_arg(struct printer *p, const struct tvalue *v, uint32_t verb);
-static void print_value(struct printer *p, const struct tvalue *v, uint32_t verb, bool top);
+static void print_arg(struct formatting *p, const struct tvalue *v, uint32_t verb);
+static void print_value(struct formatting *p, const struct tvalue *v, uint32_t verb, bool top);
 
 static void put_rune(uint32_t r, struct buf *out)
 {
@@ -29,7 +29,7 @@ static bool is_nothing(const struct tvalue *v)
 	return v->type == TTYPE_INVALID || v->type == TTYPE_NIL;
 }
 
-static void bad_verb(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void bad_verb(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	p->erroring = true;
 	buf_puts(p->out, "%!");
@@ -60,7 +60,7 @@ static struct view truncated(const struct gofmt *f, struct view s)
 	return view_make(s.ptr, i);
 }
 
-static void print_quoted(struct printer *p, struct view s)
+static void print_quoted(struct formatting *p, struct view s)
 {
 	struct buf b = { .max = p->out->max };
 	s = truncated(&p->f, s);
@@ -76,7 +76,7 @@ static void print_quoted(struct printer *p, struct view s)
 	buf_free(&b);
 }
 
-static void print_hex(struct printer *p, struct view s, bool upper)
+static void print_hex(struct formatting *p, struct view s, bool upper)
 {
 	const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef", *prefix = upper ? "0X" : "0x";
 	const struct gofmt *f = &p->f;
@@ -105,7 +105,7 @@ static void print_hex(struct printer *p, struct view s, bool upper)
 }
 
 /* False: no verb of strings. */
-static bool print_string(struct printer *p, struct view s, uint32_t verb)
+static bool print_string(struct formatting *p, struct view s, uint32_t verb)
 {
 	switch (verb) {
 	case 'v':
@@ -127,7 +127,7 @@ static bool print_string(struct printer *p, struct view s, uint32_t verb)
 	}
 }
 
-static bool print_float(struct printer *p, double v, uint32_t verb)
+static bool print_float(struct formatting *p, double v, uint32_t verb)
 {
 	if (verb == 'v')
 		go_format_float(&p->f, v, 'g', -1, p->out);
@@ -140,7 +140,7 @@ static bool print_float(struct printer *p, double v, uint32_t verb)
 	return true;
 }
 
-static void print_char(struct printer *p, uint64_t u, bool quoted)
+static void print_char(struct formatting *p, uint64_t u, bool quoted)
 {
 	struct buf b = { .max = 64 };
 	uint32_t r = u > RUNE_MAX ? RUNE_BAD : (uint32_t)u;
@@ -152,7 +152,7 @@ static void print_char(struct printer *p, uint64_t u, bool quoted)
 	buf_free(&b);
 }
 
-static bool print_integer(struct printer *p, uint64_t u, bool is_signed, uint32_t verb)
+static bool print_integer(struct formatting *p, uint64_t u, bool is_signed, uint32_t verb)
 {
 	struct gofmt hex = p->f;
 	switch (verb) {
@@ -189,7 +189,7 @@ static bool print_integer(struct printer *p, uint64_t u, bool is_signed, uint32_
 	}
 }
 
-static bool print_bool(struct printer *p, bool b, uint32_t verb)
+static bool print_bool(struct formatting *p, bool b, uint32_t verb)
 {
 	if (verb != 't' && verb != 'v')
 		return false;
@@ -200,7 +200,7 @@ static bool print_bool(struct printer *p, bool b, uint32_t verb)
 /* ---- compound values ---- */
 
 /* Addresses say nothing in an alert and differ from run to run in Go: ours is always the same. */
-static void print_address(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void print_address(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	uint64_t u = tvalue_is_nil(v) ? 0 : 0xc000000000;
 	struct gofmt f = p->f;
@@ -217,13 +217,13 @@ static void print_address(struct printer *p, const struct tvalue *v, uint32_t ve
 	}
 }
 
-static void separate(struct printer *p, bool first)
+static void separate(struct formatting *p, bool first)
 {
 	if (!first)
 		buf_puts(p->out, p->f.sharp_v ? ", " : " ");
 }
 
-static void print_field(struct printer *p, const char *name, const struct tvalue *v, uint32_t verb, bool first)
+static void print_field(struct formatting *p, const char *name, const struct tvalue *v, uint32_t verb, bool first)
 {
 	separate(p, first);
 	if (p->f.plus_v || p->f.sharp_v)
@@ -231,14 +231,14 @@ static void print_field(struct printer *p, const char *name, const struct tvalue
 	print_value(p, v, verb, false);
 }
 
-static void open_brace(struct printer *p, const char *type)
+static void open_brace(struct formatting *p, const char *type)
 {
 	if (p->f.sharp_v)
 		buf_puts(p->out, type);
 	buf_putc(p->out, '{');
 }
 
-static void print_labels(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void print_labels(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	size_t n = v->type == TTYPE_LABELS ? v->labels.n : v->args->n;
 	buf_puts(p->out, p->f.sharp_v ? ttype_name(v->type) : "map[");
@@ -255,7 +255,7 @@ static void print_labels(struct printer *p, const struct tvalue *v, uint32_t ver
 	buf_putc(p->out, p->f.sharp_v ? '}' : ']');
 }
 
-static void print_vector(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void print_vector(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	if (p->f.sharp_v) {
 		buf_puts(p->out, ttype_name(v->type));
@@ -273,7 +273,7 @@ static void print_vector(struct printer *p, const struct tvalue *v, uint32_t ver
 	buf_putc(p->out, p->f.sharp_v ? '}' : ']');
 }
 
-static void print_struct(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void print_struct(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	open_brace(p, ttype_name(v->type));
 	if (v->type == TTYPE_SAMPLE_IN) {
@@ -329,7 +329,7 @@ static void go_syntax_of_time(struct ttime t, struct buf *out)
 }
 
 /* Values that print themselves; false: this one does not, or not for this verb. */
-static bool print_by_method(struct printer *p, const struct tvalue *v, uint32_t verb)
+static bool print_by_method(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	struct tvalue to = tvalue_pointed(v);
 	struct buf b = { .max = 256 };
@@ -352,7 +352,7 @@ static bool print_by_method(struct printer *p, const struct tvalue *v, uint32_t 
 	return done;
 }
 
-static void print_pointer(struct printer *p, const struct tvalue *v, uint32_t verb, bool top)
+static void print_pointer(struct formatting *p, const struct tvalue *v, uint32_t verb, bool top)
 {
 	struct tvalue to = tvalue_pointed(v);
 	if (!top || to.type == v->type || tvalue_kind(&to) != TKIND_STRUCT) {
@@ -364,7 +364,7 @@ static void print_pointer(struct printer *p, const struct tvalue *v, uint32_t ve
 }
 
 /* top: not within another value. */
-static void print_value(struct printer *p, const struct tvalue *v, uint32_t verb, bool top)
+static void print_value(struct formatting *p, const struct tvalue *v, uint32_t verb, bool top)
 {
 	bool ok = true;
 	if (!top && print_by_method(p, v, verb))
@@ -404,7 +404,7 @@ static void print_value(struct printer *p, const struct tvalue *v, uint32_t verb
 		bad_verb(p, v, verb);
 }
 
-static void print_arg(struct printer *p, const struct tvalue *v, uint32_t verb)
+static void print_arg(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	if (is_nothing(v)) {
 		if (verb == 'T' || verb == 'v')
@@ -426,7 +426,7 @@ static void print_arg(struct printer *p, const struct tvalue *v, uint32_t verb)
 
 void go_sprint(const struct tvalue *args, size_t n, struct buf *out)
 {
-	struct printer p = { .out = out };
+	struct formatting p = { .out = out };
 	bool string = true;
 	for (size_t i = 0; i < n; i++) {
 		bool is_string = tvalue_kind(&args[i]) == TKIND_STRING;
@@ -439,7 +439,7 @@ void go_sprint(const struct tvalue *args, size_t n, struct buf *out)
 
 void go_sprintln(const struct tvalue *args, size_t n, struct buf *out)
 {
-	struct printer p = { .out = out };
+	struct formatting p = { .out = out };
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			buf_putc(out, ' ');
@@ -461,7 +461,7 @@ void go_print_value(const struct tvalue *v, struct buf *out)
 
 void go_sprint_values(const struct tvalue *args, size_t n, struct buf *out)
 {
-	struct printer p = { .out = out };
+	struct formatting p = { .out = out };
 	bool string = true;
 	for (size_t i = 0; i < n; i++) {
 		struct tvalue v = args[i].type == TTYPE_NIL ? TSTRING(VIEW("<no value>")) : printable(&args[i]);
@@ -476,7 +476,7 @@ void go_sprint_values(const struct tvalue *args, size_t n, struct buf *out)
 /* ---- formats ---- */
 
 struct format {
-	struct printer p;
+	struct formatting p;
 	struct view text;
 	size_t at;
 	const struct tvalue *args;
