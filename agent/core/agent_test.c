@@ -255,7 +255,7 @@ static int matches(const struct seen_stack *k, const char *const *calls, size_t 
 static bool getting_ready(const struct seen_stack *k)
 {
 	for (size_t i = 0; i < k->n; i++)
-		if (strncmp(k->names[i], "ready", 5) == 0)
+		if (strncmp(k->names[i], "ready", 5) == 0 || strcmp(k->names[i], "main.ready") == 0)
 			return true;
 	return false;
 }
