@@ -113,7 +113,7 @@ def test_agent(env):
     check_sbom(env, image, root, ["pyrrha-agent"])
     check_names(root, ["pyrrha-agent"])
     # What it loads by name when it is asked to, with all that this needs.
-    with open(os.path.join(TOP, "agent", "debuginfod.c")) as f:
+    with open(os.path.join(TOP, "agent", "names", "debuginfod.c")) as f:
         wanted = re.findall(r'#define LIBRARY "(\S+)"', f.read())
     check(wanted, "a library that is loaded at run time")
     loader = os.path.join("/lib64", os.listdir(os.path.join(root, "usr/lib64"))[0])
@@ -130,7 +130,7 @@ def test_containerfiles(env):
         with open(os.path.join(TOP, "deploy", "Containerfile." + kind)) as f:
             text = f.read()
         check(f"\nARG VERSION={version}\n" in text and f":{version} ." in text, f"Containerfile.{kind} is of another version")
-    with open(os.path.join(TOP, "agent", "caps.c")) as f:
+    with open(os.path.join(TOP, "agent", "kernel", "caps.c")) as f:
         table = re.search(r"\} table\[\] = \{(.*?)\n\};", f.read(), re.S).group(1)
     asked = {m.group(1) for m in re.finditer(r"\{ CAP_(\w+), \"", table)} - {"SYS_ADMIN"}
     for name, pattern in (("Containerfile.agent", r"--cap-add=([\w,]+)"), ("pyrrha-agent.service", r"AmbientCapabilities=(.*)"),

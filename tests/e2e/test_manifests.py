@@ -218,7 +218,7 @@ def test_rights(env):
 
 def define(name, file):
     """A constant of the agent's sources, in MiB."""
-    for path in glob.glob(os.path.join(TOP, "*", file)) + glob.glob(os.path.join(TOP, "lib", "*", file)):
+    for path in glob.glob(os.path.join(TOP, "*", file)) + glob.glob(os.path.join(TOP, "*", "*", file)):
         with open(path, encoding="utf-8") as f:
             m = re.search(rf"^#define {name} \D*(\d+)u?\)?(?: << (\d+))?", re.sub(r"\((u?int64_t|size_t|rlim_t)\)", "", f.read()), re.M)
         if m:

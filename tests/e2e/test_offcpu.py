@@ -396,7 +396,7 @@ scrape_configs:
     wait_until("off_cpu is said to be off", lambda: [t.get("note") for t in server.targets() if t["profile"] == "off_cpu"] ==
                ["not served there (HTTP status 404): off-CPU profiles are off: start the agent with --off-cpu"], 40)
     wait_until("on_cpu is there", lambda: server.value('profile_up{job="agent", profile="on_cpu"}') == 1, 40)
-    check(server.value('up{job="agent"}') == 1, "the target is up")
+    wait_until("the target is up", lambda: server.value('up{job="agent"}') == 1, 40)
     check(server.value('min_over_time(up{job="agent"}[5m])') == 1, "it was never down")
     check(server.value('count(profile_up{profile="off_cpu"})') is None, "nothing is told of what is off by design")
     check(all(t["lastError"] == "" for t in server.targets()), f"{server.targets()}")
