@@ -210,25 +210,37 @@ static void test_a_group_asks_one_range(void **unused)
 	memsource_free(m);
 }
 
-/* Series of pods that are scraped each ten seconds; of pod c nothing is there for a while, pod b is asked for less time at the end. */
-static void add_regular(struct memsource *m)
+/* Series of pods, a letter each, that are scraped each ten seconds until `end`. weight says how much a profile counts, 0: it is not there. */
+static void add_pods(struct memsource *m, const char *pods, int64_t end, double (*weight)(char pod, int64_t t_ms))
 {
 	struct ptype type;
 	struct err e = { 0 };
-	for (const char *pod = "abc"; *pod; pod++) {
+	for (const char *pod = pods; *pod; pod++) {
 		struct label l[] = { { VIEW(LABEL_NAME), VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta") }, { VIEW("pod"), view_make(pod, 1) } };
 		assert_true(ptype_parse(l[0].value, &type));
-		for (int64_t t = 3700 + 10 * (*pod - 'a'); t < END; t += 10000) {
-			struct source_profile p = { .t_ms = t, .duration_ns = 10000000000, .cover_ms = 10000, .interval_ms = 10000, .weight = 1, .period = 10 };
-			if (*pod == 'b' && t > END - 150000)
-				p.weight = 1.25;
-			if (*pod == 'c' && t > END / 2 && t < END / 2 + 100000)
+		for (int64_t t = 3700 + 10 * (*pod - 'a'); t < end; t += 10000) {
+			struct source_profile p = { .t_ms = t, .duration_ns = 10000000000, .cover_ms = 10000, .interval_ms = 10000,
+						    .weight = weight(*pod, t), .period = 10 };
+			if (p.weight == 0)
 				continue;
 			struct stackvec *v = draw_stacks(m);
 			assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
 			stackvec_unref(v);
 		}
 	}
+}
+
+/* Of pod c nothing is there for a while, pod b counts more at the end. */
+static double regular_weight(char pod, int64_t t_ms)
+{
+	if (pod == 'c' && t_ms > END / 2 && t_ms < END / 2 + 100000)
+		return 0;
+	return pod == 'b' && t_ms > END - 150000 ? 1.25 : 1;
+}
+
+static void add_regular(struct memsource *m)
+{
+	add_pods(m, "abc", END, regular_weight);
 }
 
 /* Equal as they are stored. */
@@ -486,22 +498,11 @@ static void test_a_large_gauge_is_read_once(void **unused)
 
 /* ---- sums in place of profiles ---- */
 
-/* Pods that are scraped each ten seconds for a bit more than an hour; all of pod d counts one and a half times. */
-static void add_hour(struct memsource *m)
+/* All of pod d counts one and a half times. */
+static double hour_weight(char pod, int64_t t_ms)
 {
-	struct ptype type;
-	struct err e = { 0 };
-	for (const char *pod = "abcd"; *pod; pod++) {
-		struct label l[] = { { VIEW(LABEL_NAME), VIEW("process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta") }, { VIEW("pod"), view_make(pod, 1) } };
-		assert_true(ptype_parse(l[0].value, &type));
-		for (int64_t t = 3700 + 10 * (*pod - 'a'); t < 3900000; t += 10000) {
-			struct source_profile p = { .t_ms = t, .duration_ns = 10000000000, .cover_ms = 10000, .interval_ms = 10000,
-						    .weight = *pod == 'd' ? 1.5 : 1, .period = 10 };
-			struct stackvec *v = draw_stacks(m);
-			assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
-			stackvec_unref(v);
-		}
-	}
+	(void)t_ms;
+	return pod == 'd' ? 1.5 : 1;
 }
 
 /* Where windows begin and end on whole minutes a source may hand out what series add up to in place of their profiles: not where these
@@ -521,7 +522,7 @@ static void test_sums_stand_for_what_counts_alike(void **unused)
 	struct memsource *m = memsource_new();
 	struct promql_engine *g = promql_engine_new(memsource_source(m), &(struct promql_options){ 0 });
 	struct err e = { 0 };
-	add_hour(m);
+	add_pods(m, "abcd", 3900000, hour_weight); /* a bit more than an hour */
 	for (size_t i = 0; i < ARRAY_LEN(of_minutes) * ARRAY_LEN(spans); i++) {
 		const char *query = of_minutes[i / ARRAY_LEN(spans)];
 		__auto_type sp = &spans[i % ARRAY_LEN(spans)];
