@@ -165,13 +165,6 @@ struct node_text {
 	uint32_t from, len;
 };
 struct node_text *print_texts(const struct promql_expr *x, struct buf *out);
-void print_matchers(const struct node_selector *s, struct buf *out);
-void print_labels(const struct node_labels *l, struct buf *out);
-/* "expr[range:step]" without what the prefix is, the modifiers included. */
-void print_mods(const struct time_mods *m, struct buf *out);
-void print_binary_op(const struct node *n, struct buf *out); /* " + on (a)" without operands */
-void print_aggregate_op(const struct node *n, struct buf *out);
-void print_subquery_range(const struct node *n, struct buf *out);
 
 /* Calls fn for each direct child. */
 void node_each_child(struct node *n, void (*fn)(struct node *child, void *arg), void *arg);

@@ -37,7 +37,7 @@ static void put_label_name(struct view v, struct buf *out)
 		quote_string(v, out);
 }
 
-void print_labels(const struct node_labels *l, struct buf *out)
+static void print_labels(const struct node_labels *l, struct buf *out)
 {
 	buf_putc(out, '(');
 	for (size_t i = 0; i < l->n; i++) {
@@ -99,7 +99,7 @@ static void put_duration_node(const struct node *n, struct buf *out)
 		buf_putc(out, ')');
 }
 
-void print_mods(const struct time_mods *m, struct buf *out)
+static void print_mods(const struct time_mods *m, struct buf *out)
 {
 	if (m->edges)
 		buf_printf(out, " %s", edges_text(m->edges));
@@ -121,7 +121,7 @@ static int by_text(const void *a, const void *b)
 	return view_cmp(buf_view(a), buf_view(b));
 }
 
-void print_matchers(const struct node_selector *s, struct buf *out)
+static void print_matchers(const struct node_selector *s, struct buf *out)
 {
 	double number;
 	bool duration, plain = metric_name_plain(s->name) && !word_reserved(s->name) && !lexer_parse_number(s->name, &number, &duration);
@@ -165,7 +165,8 @@ static void put_fill(const char *word, double v, struct buf *out)
 	buf_putc(out, ')');
 }
 
-void print_binary_op(const struct node *n, struct buf *out)
+/* " + on (a)" without operands. */
+static void print_binary_op(const struct node *n, struct buf *out)
 {
 	buf_puts(out, binary_op_info(n->binary.op)->text);
 	if (n->binary.is_bool)
@@ -190,7 +191,7 @@ void print_binary_op(const struct node *n, struct buf *out)
 		put_fill(" fill_right (", f[1].v, out);
 }
 
-void print_aggregate_op(const struct node *n, struct buf *out)
+static void print_aggregate_op(const struct node *n, struct buf *out)
 {
 	buf_puts(out, aggregate_info(n->aggr.op)->name);
 	if (n->aggr.without || n->aggr.by.n) {
@@ -200,7 +201,8 @@ void print_aggregate_op(const struct node *n, struct buf *out)
 	}
 }
 
-void print_subquery_range(const struct node *n, struct buf *out)
+/* "[range:step]" of a subquery, its modifiers included. */
+static void print_subquery_range(const struct node *n, struct buf *out)
 {
 	buf_putc(out, '[');
 	if (n->sub.range_expr)
