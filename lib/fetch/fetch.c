@@ -25,24 +25,20 @@ static void start_curl(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e)
+void fetch_set_curl_up(void)
+{
+	pthread_once(&curl_once, start_curl);
+}
+
+struct fetch_client *fetch_client_plain(const struct http_config *c, const char *user_agent)
 {
 	static const struct http_config defaults = { .follow_redirects = true, .enable_http2 = true };
-	pthread_once(&curl_once, start_curl);
+	fetch_set_curl_up();
 	struct fetch_client *n = NEW(struct fetch_client);
 	n->refs = 1;
 	n->config = c ? c : &defaults;
 	n->user_agent = xstrdup(user_agent ? user_agent : "pyrrha");
-	if (n->config->oauth2)
-		n->oauth2 = fetch_oauth2_new(n->config->oauth2);
-	*ret = n;
-	return 0;
-}
-
-void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner)
-{
-	c->release = release;
-	c->owner = owner;
+	return n;
 }
 
 struct fetch_client *fetch_client_ref(struct fetch_client *c)
@@ -55,7 +51,7 @@ void fetch_client_unref(struct fetch_client *c)
 {
 	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	fetch_oauth2_free(c->oauth2);
+	fetch_token_free(c->token);
 	free(c->user_agent);
 	if (c->release)
 		c->release(c->owner);
@@ -75,7 +71,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 		f->over_limit = true;
 		return 0;
 	}
-	if (f->loop && !fetch_loop_may_take(f, n))
+	if (f->share && !fetch_share_may_take(f, n))
 		return CURL_WRITEFUNC_PAUSE;
 	f->seen += n;
 	if (f->on_data) {
@@ -112,7 +108,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct fetch *f = arg;
-	fetch_loop_resolved(f);
+	fetch_share_resolved(f);
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 	if (fd < 0)
 		f->socket_errno = errno;

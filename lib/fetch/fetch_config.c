@@ -90,7 +90,7 @@ static int apply_oauth2(struct fetch *f, struct err *e)
 {
 	struct buf line = { 0 };
 	buf_puts(&line, "Bearer ");
-	int rc = fetch_oauth2_token(f->client->oauth2, f->wait, &line, e);
+	int rc = fetch_token_get(f->client->token, f->wait, &line, e);
 	if (!rc)
 		rc = add_header(f, "Authorization", buf_view(&line), e);
 	buf_free(&line);

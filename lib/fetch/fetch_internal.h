@@ -4,6 +4,7 @@
 #define PYRRHA_FETCH_FETCH_INTERNAL_H
 
 #include <curl/curl.h>
+#include <pthread.h>
 
 #include "fetch/fetch.h"
 
@@ -11,7 +12,7 @@ struct fetch_client {
 	int refs; /* atomic */
 	const struct http_config *config; /* borrowed; never NULL */
 	char *user_agent;
-	struct fetch_oauth2 *oauth2;      /* NULL unless configured */
+	struct fetch_token *token;        /* NULL unless oauth2 is configured */
 	void (*release)(void *owner);
 	void *owner;
 };
@@ -34,6 +35,7 @@ struct fetch {
 	char problem[CURL_ERROR_SIZE];
 	/* On a loop: */
 	struct fetch_loop *loop;
+	struct fetch_share *share;
 	struct shard *shard;
 	bool paused;
 	bool resolving, too_many_names;   /* curl's thread looks its host's name up; was not let */
@@ -42,27 +44,69 @@ struct fetch {
 	void *arg;
 };
 
+/* What the exchanges of a loop share. */
+struct fetch_share {
+	size_t resolving, max_resolving;  /* exchanges whose name is looked up */
+	/* What large bodies may take now; below 0 they are paused until it has grown again. */
+	uint64_t pace;                    /* bytes a second; 0 = no limit */
+	int64_t allowed, grown_ns;
+	struct fetch *first_paused, *last_paused; /* who waits longest is first */
+	size_t n_paused;
+};
+
+/* So many bytes a second from now on (0 = no limit); what has become allowed since it was asked last. */
+void fetch_share_pace(struct fetch_share *s, uint64_t bytes_per_s);
+void fetch_share_grow(struct fetch_share *s);
+/* Whether n more bytes of a large body may come now. If not, the exchange is paused, and the loop goes on with it later. */
+bool fetch_share_may_take(struct fetch *f, size_t n);
+/* It is paused no longer. */
+void fetch_share_forget(struct fetch *f);
+/* Whether its name may be looked up now; the name is known, or the exchange ends. */
+bool fetch_share_resolve(struct fetch *f);
+void fetch_share_resolved(struct fetch *f);
+
+/* What is known of a client's token. */
+struct fetch_token {
+	const struct http_oauth2 *config;
+	pthread_t thread;
+	bool thread_runs;
+	atomic_bool stop;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;           /* monotonic */
+	char *text;                       /* under lock, as all below; NULL = none came yet */
+	int64_t good_until_ms;            /* monotonic */
+	struct err last;                  /* of the last failure; code 0: none since */
+};
+#define FETCH_TOKEN_MS 10000              /* how long a token URL may take, and who waits for its answer */
+
+/* Starts the thread; the failure to do so is what fetch_token_get says. c is borrowed. */
+struct fetch_token *fetch_token_new(const struct http_oauth2 *c, void *(*keep_fresh)(void *token));
+/* Ends the thread. */
+void fetch_token_free(struct fetch_token *t);
+/* Appends a token that is still good. Without one: waits for it (at most FETCH_TOKEN_MS), or fails at once. */
+int fetch_token_get(struct fetch_token *t, bool wait, struct buf *out, struct err *e) MUST_USE;
+/* Of the thread: a token (takes text), why there is none, and a rest until then (monotonic) or the end. */
+void fetch_token_put(struct fetch_token *t, char *text, int64_t good_until_ms);
+void fetch_token_fail(struct fetch_token *t, const struct err *why);
+void fetch_token_rest(struct fetch_token *t, int64_t until_ms);
+
+/* Once for the process, as often as it is called. */
+void fetch_set_curl_up(void);
+/* A client without tokens. c is borrowed (NULL = defaults). */
+struct fetch_client *fetch_client_plain(const struct http_config *c, const char *user_agent);
+
 /* Makes the handle ready to run; on failure nothing is left. */
 int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch_request *q, bool wait, struct err *e)
 	MUST_USE;
 /* Reads the result out of the handle once curl is done with it; *e tells what went wrong, in words. */
 int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e);
 void fetch_destroy(struct fetch *f);
-/* fetch_loop.c: whether n more bytes of a large body may come now. If not, the loop goes on with it later. */
-bool fetch_loop_may_take(struct fetch *f, size_t n);
-
-/* The name is known: a socket is made. */
-void fetch_loop_resolved(struct fetch *f);
-
 /* Credentials, headers, TLS and proxy of the client's configuration, onto a handle. */
 int fetch_apply_config(struct fetch *f, const char *url, struct err *e) MUST_USE;
 /* A file's content without white space around it, into out; at most 1 MiB. */
 int fetch_read_file(const char *path, struct buf *out, struct err *e) MUST_USE;
 
-/* Tokens by client credentials, asked for by a thread of their own. */
-struct fetch_oauth2 *fetch_oauth2_new(const struct http_oauth2 *c);
-void fetch_oauth2_free(struct fetch_oauth2 *o);
-/* Appends a token that is still good. Without one: waits for it (at most 10 s), or fails at once. */
-int fetch_oauth2_token(struct fetch_oauth2 *o, bool wait, struct buf *out, struct err *e) MUST_USE;
+/* The thread of a token (fetch_token_new): asks for it by client credentials, and again before it ends. */
+void *fetch_oauth2_keep_fresh(void *token);
 
 #endif

@@ -2,7 +2,7 @@
 /* Many exchanges at once, turned by one thread. Connections are kept and used again. A turn costs as much as happens in it,
  * however many requests hang: sockets are watched with epoll, curl is told of each one that is ready.
  *
- *	loop    one epoll; a heap of timers; the exchanges that are paused
+ *	loop    one epoll; a heap of timers; what its exchanges share (fetch_share.c)
  *	shard   a curl multi handle: the exchanges, connections and names of the hosts whose hash it has
  *	watch   what is waited for on a file descriptor, and for which shard
  *
@@ -32,7 +32,6 @@
 #define EVENTS 256        /* of one epoll_wait */
 #define READ_BUFFER 4096L /* each exchange has one for as long as it lasts, also while it waits; larger ones save calls and cost cache misses: no gain */
 #define PRUNE_EVERY 64    /* addresses are names to curl, too: it looks through all that it knows at the end of each exchange that lets it */
-#define PACE_BURST 10     /* of a second: what may be saved up */
 #define PACE_WAIT_MS 20
 #define LEAST_KEPT 2      /* connections that a shard keeps, however few files may be open */
 
@@ -54,83 +53,26 @@ struct fetch_loop {
 	struct shard shards[SHARDS];
 	struct heap timers;
 	VEC(struct watch) watches; /* by file descriptor */
-	size_t resolving, max_resolving; /* exchanges whose name is looked up */
 	int watch_errno;        /* of an epoll_ctl that failed; told once */
 	struct fetch *first;
 	atomic_size_t running; /* read by any thread */
-	/* What large bodies may take now; below 0 they are paused until it has grown again. */
-	uint64_t pace;         /* bytes a second; 0 = no limit */
-	int64_t allowed, grown_ns;
-	struct fetch *first_paused, *last_paused; /* who waits longest is first */
-	size_t n_paused;
+	struct fetch_share share;
 };
 
 void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s)
 {
-	l->pace = bytes_per_s;
-	l->grown_ns = clock_mono_ns();
-}
-
-static void note_paused(struct fetch *f)
-{
-	struct fetch_loop *l = f->loop;
-	f->paused = true;
-	f->prev_paused = l->last_paused;
-	f->next_paused = NULL;
-	*(f->prev_paused ? &f->prev_paused->next_paused : &l->first_paused) = f;
-	l->last_paused = f;
-	l->n_paused++;
-}
-
-static void forget_paused(struct fetch *f)
-{
-	struct fetch_loop *l = f->loop;
-	if (!f->paused)
-		return;
-	f->paused = false;
-	*(f->prev_paused ? &f->prev_paused->next_paused : &l->first_paused) = f->next_paused;
-	*(f->next_paused ? &f->next_paused->prev_paused : &l->last_paused) = f->prev_paused;
-	l->n_paused--;
-}
-
-bool fetch_loop_may_take(struct fetch *f, size_t n)
-{
-	struct fetch_loop *l = f->loop;
-	if (!l->pace || f->seen + n <= FETCH_SMALL_BODY)
-		return true;
-	if (l->allowed > 0) {
-		l->allowed -= (int64_t)n;
-		return true;
-	}
-	if (!f->paused)
-		note_paused(f);
-	return false;
+	fetch_share_pace(&l->share, bytes_per_s);
 }
 
 void fetch_loop_names(struct fetch_loop *l, size_t most)
 {
-	l->max_resolving = most;
-}
-
-void fetch_loop_resolved(struct fetch *f)
-{
-	if (f->resolving)
-		f->loop->resolving--;
-	f->resolving = false;
+	l->share.max_resolving = most;
 }
 
 /* curl: it is about to start a thread for a name. */
 static int on_resolve(void *resolver, void *unused, void *arg)
 {
-	struct fetch *f = arg;
-	if (f->resolving)
-		return 0;
-	f->too_many_names = f->loop->resolving >= f->loop->max_resolving;
-	if (f->too_many_names)
-		return 1;
-	f->resolving = true;
-	f->loop->resolving++;
-	return 0;
+	return !fetch_share_resolve(arg);
 }
 
 /* What curl connects to, "host:port" of it. */
@@ -162,10 +104,10 @@ static bool is_address(struct view host)
 
 static void take_out(struct fetch *f)
 {
-	fetch_loop_resolved(f);
+	fetch_share_resolved(f);
 	struct fetch_loop *l = f->loop;
 	curl_multi_remove_handle(f->shard->multi, f->easy);
-	forget_paused(f);
+	fetch_share_forget(f);
 	*(f->prev ? &f->prev->next : &l->first) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
@@ -185,13 +127,11 @@ static void finish(struct fetch *f, CURLcode rc)
  * curl_easy_pause; when they are refused, curl drops them and would go on with what comes after them. */
 static void go_on(struct fetch_loop *l)
 {
-	int64_t now = clock_mono_ns();
-	int64_t most = (int64_t)(l->pace / PACE_BURST), more = (int64_t)((double)l->pace * (double)(now - l->grown_ns) / 1e9);
-	l->grown_ns = now;
-	l->allowed = MIN(l->allowed + more, most);
-	for (size_t n = l->n_paused; n && l->first_paused && l->allowed > 0; n--) {
-		struct fetch *f = l->first_paused;
-		forget_paused(f);
+	struct fetch_share *s = &l->share;
+	fetch_share_grow(s);
+	for (size_t n = s->n_paused; n && s->first_paused && s->allowed > 0; n--) {
+		struct fetch *f = s->first_paused;
+		fetch_share_forget(f);
 		CURLcode rc = curl_easy_pause(f->easy, CURLPAUSE_CONT);
 		if (rc)
 			finish(f, rc);
@@ -272,13 +212,10 @@ static int open_loop(struct fetch_loop *l, struct err *e)
 
 struct fetch_loop *fetch_loop_new(struct err *e)
 {
-	struct fetch_client *warm = NULL;
-	if (fetch_client_new(&warm, NULL, NULL, e)) /* sets curl up, once */
-		return NULL;
-	fetch_client_unref(warm);
+	fetch_set_curl_up();
 	struct fetch_loop *l = NEW(struct fetch_loop);
 	l->max_kept = connections_kept();
-	l->max_resolving = FETCH_NAMES;
+	l->share.max_resolving = FETCH_NAMES;
 	for (size_t i = 0; i < SHARDS; i++)
 		l->shards[i].loop = l;
 	if (open_loop(l, e)) {
@@ -353,6 +290,7 @@ int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch
 		curl_easy_setopt(f->easy, CURLOPT_RESOLVER_START_DATA, f);
 	}
 	f->loop = l;
+	f->share = &l->share;
 	f->shard = s;
 	f->done = done;
 	f->arg = arg;
@@ -426,7 +364,7 @@ static int waiting_ms(const struct fetch_loop *l, int wait_ms)
 {
 	const struct heap_node *n = heap_first(&l->timers);
 	int64_t ms = n ? (n->key - clock_mono_ns() + 999999) / 1000000 : wait_ms;
-	if (l->n_paused)
+	if (l->share.n_paused)
 		ms = MIN(ms, PACE_WAIT_MS);
 	return (int)MAX(MIN(ms, wait_ms), 0);
 }
@@ -435,7 +373,7 @@ int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e)
 {
 	struct epoll_event ev[EVENTS];
 	size_t done = 0;
-	if (l->pace)
+	if (l->share.pace)
 		go_on(l);
 	int rc = act_on_time(l, &done, e);
 	int n = epoll_wait(l->epoll_fd, ev, EVENTS, rc || done ? 0 : waiting_ms(l, wait_ms));

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the exchanges of one loop share: bytes of large bodies, and names that are looked up. The callbacks of an exchange ask
+ * here, and so does the loop; only the loop's thread calls. */
+#include "base/clock.h"
+#include "fetch/fetch_internal.h"
+
+#define PACE_BURST 10 /* of a second: what may be saved up */
+
+void fetch_share_pace(struct fetch_share *s, uint64_t bytes_per_s)
+{
+	s->pace = bytes_per_s;
+	s->grown_ns = clock_mono_ns();
+}
+
+void fetch_share_grow(struct fetch_share *s)
+{
+	int64_t now = clock_mono_ns();
+	int64_t most = (int64_t)(s->pace / PACE_BURST), more = (int64_t)((double)s->pace * (double)(now - s->grown_ns) / 1e9);
+	s->grown_ns = now;
+	s->allowed = MIN(s->allowed + more, most);
+}
+
+static void note_paused(struct fetch *f)
+{
+	struct fetch_share *s = f->share;
+	f->paused = true;
+	f->prev_paused = s->last_paused;
+	f->next_paused = NULL;
+	*(f->prev_paused ? &f->prev_paused->next_paused : &s->first_paused) = f;
+	s->last_paused = f;
+	s->n_paused++;
+}
+
+void fetch_share_forget(struct fetch *f)
+{
+	struct fetch_share *s = f->share;
+	if (!f->paused)
+		return;
+	f->paused = false;
+	*(f->prev_paused ? &f->prev_paused->next_paused : &s->first_paused) = f->next_paused;
+	*(f->next_paused ? &f->next_paused->prev_paused : &s->last_paused) = f->prev_paused;
+	s->n_paused--;
+}
+
+bool fetch_share_may_take(struct fetch *f, size_t n)
+{
+	struct fetch_share *s = f->share;
+	if (!s->pace || f->seen + n <= FETCH_SMALL_BODY)
+		return true;
+	if (s->allowed > 0) {
+		s->allowed -= (int64_t)n;
+		return true;
+	}
+	if (!f->paused)
+		note_paused(f);
+	return false;
+}
+
+bool fetch_share_resolve(struct fetch *f)
+{
+	struct fetch_share *s = f->share;
+	if (f->resolving)
+		return true;
+	f->too_many_names = s->resolving >= s->max_resolving;
+	if (f->too_many_names)
+		return false;
+	f->resolving = true;
+	s->resolving++;
+	return true;
+}
+
+void fetch_share_resolved(struct fetch *f)
+{
+	if (f->resolving)
+		f->share->resolving--;
+	f->resolving = false;
+}
