@@ -1,12 +1,66 @@
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
-  lib/base/alloc.c lib/base/alloc.h lib/base/arena.c lib/base/arena.h lib/base/attrs.h lib/base/base64.c lib/base/base64.h lib/base/budget.c lib/base/budget.h \
-  lib/base/buf.c lib/base/buf.h lib/base/clock.c lib/base/clock.h lib/base/clock_steps.c lib/base/clock_steps.h lib/base/err.c lib/base/err.h \
-  lib/base/files.c lib/base/files.h \
-  lib/base/heap.c lib/base/heap.h lib/base/lock.c lib/base/lock.h lib/base/json.c lib/base/json.h lib/base/log.c lib/base/log.h lib/base/map.c lib/base/map.h lib/base/memory_limit.c lib/base/memory_limit.h lib/base/memory_parts.c lib/base/memory_parts.h lib/base/room.c lib/base/room.h lib/base/metrics.c lib/base/metrics.h \
-  lib/base/num.c lib/base/num.h lib/base/opts.c lib/base/opts.h lib/base/path_watch.c lib/base/path_watch.h lib/base/queue.c lib/base/queue.h \
-  lib/base/redact.c lib/base/redact.h lib/base/regex.c lib/base/regex.h lib/base/regex_re2.c lib/base/regex_re2.h lib/base/units.c lib/base/units.h lib/base/utf8.c lib/base/utf8.h \
-  lib/base/thread.c lib/base/thread.h lib/base/varint.h lib/base/vec.h lib/base/view.h
+  lib/base/alloc.c \
+  lib/base/alloc.h \
+  lib/base/arena.c \
+  lib/base/arena.h \
+  lib/base/attrs.h \
+  lib/base/base64.c \
+  lib/base/base64.h \
+  lib/base/budget.c \
+  lib/base/budget.h \
+  lib/base/buf.c \
+  lib/base/buf.h \
+  lib/base/buf_read.c \
+  lib/base/clock.c \
+  lib/base/clock.h \
+  lib/base/clock_steps.c \
+  lib/base/clock_steps.h \
+  lib/base/err.c \
+  lib/base/err.h \
+  lib/base/files.c \
+  lib/base/files.h \
+  lib/base/heap.c \
+  lib/base/heap.h \
+  lib/base/json.c \
+  lib/base/json.h \
+  lib/base/lock.c \
+  lib/base/lock.h \
+  lib/base/log.c \
+  lib/base/log.h \
+  lib/base/map.c \
+  lib/base/map.h \
+  lib/base/memory_limit.c \
+  lib/base/memory_limit.h \
+  lib/base/memory_parts.c \
+  lib/base/memory_parts.h \
+  lib/base/metrics.c \
+  lib/base/metrics.h \
+  lib/base/num.c \
+  lib/base/num.h \
+  lib/base/opts.c \
+  lib/base/opts.h \
+  lib/base/path_watch.c \
+  lib/base/path_watch.h \
+  lib/base/queue.c \
+  lib/base/queue.h \
+  lib/base/redact.c \
+  lib/base/redact.h \
+  lib/base/regex.c \
+  lib/base/regex.h \
+  lib/base/regex_re2.c \
+  lib/base/regex_re2.h \
+  lib/base/room.c \
+  lib/base/room.h \
+  lib/base/thread.c \
+  lib/base/thread.h \
+  lib/base/units.c \
+  lib/base/units.h \
+  lib/base/utf8.c \
+  lib/base/utf8.h \
+  lib/base/varint.h \
+  lib/base/vec.h \
+  lib/base/view.h
 if HAVE_CMOCKA
 check_PROGRAMS += base_test
 TESTS += base_test
