@@ -228,19 +228,6 @@ static void take_lines(struct fold *f, const struct look *x)
 		}
 }
 
-int64_t fold_wide_line(const struct fold *f, size_t call)
-{
-	size_t a = 0, b = f->wide.n;
-	while (a < b) {
-		size_t m = (a + b) / 2;
-		if (f->wide.v[m].call < call)
-			a = m + 1;
-		else
-			b = m;
-	}
-	return f->wide.v[a].line;
-}
-
 static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct look *x, const uint32_t *columns, size_t n)
 {
 	x->seen = xcalloc(f->met.words, sizeof *x->seen);

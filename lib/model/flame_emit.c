@@ -4,6 +4,19 @@
 
 #include "model/flame_internal.h"
 
+int64_t fold_wide_line(const struct fold *f, size_t call)
+{
+	size_t a = 0, b = f->wide.n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (f->wide.v[m].call < call)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return f->wide.v[a].line;
+}
+
 struct emit {
 	struct fold *f;
 	struct flame *out;

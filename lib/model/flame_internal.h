@@ -54,6 +54,7 @@ struct fold {
 	VEC(struct flame_frame) frames; /* [0] "total"; once all are there, the rest is by name ascending */
 };
 
+/* flame_emit.c: of a call whose line is CALL_LINES. */
 int64_t fold_wide_line(const struct fold *f, size_t call);
 
 static inline int64_t fold_line(const struct fold *f, size_t call)

@@ -1,11 +1,56 @@
 noinst_LIBRARIES += libmodel.a
 libmodel_a_SOURCES = \
-  lib/model/admin.h lib/model/alertmanagers.h lib/model/call_order.c lib/model/call_order.h lib/model/calltree.c lib/model/calltree.h lib/model/flame.c lib/model/flame_emit.c lib/model/flame_folded.c lib/model/flame_functions.c lib/model/flame.h lib/model/flame_internal.h lib/model/frame.c lib/model/frame.h \
-  lib/model/functions.c lib/model/functions.h lib/model/labels.c lib/model/labels.h lib/model/matcher.c lib/model/matcher.h \
-  lib/model/md5.c lib/model/md5.h lib/model/profile.c lib/model/profile.h lib/model/ptype.c lib/model/ptype.h lib/model/relabel.c lib/model/rules_past.h lib/model/rules_status.c lib/model/rules_status.h \
-  lib/model/relabel.h lib/model/selector.c lib/model/selector.h lib/model/sink.h lib/model/tap.h lib/model/source.c lib/model/source.h lib/model/stackvec.c \
-  lib/model/stackvec_export.c lib/model/stackvec.h lib/model/status.c lib/model/status.h lib/model/symbols.c lib/model/symbols_import.c lib/model/symbols_load.c lib/model/symbols_room.c \
-  lib/model/symbols_internal.h lib/model/symbols_map.c lib/model/symbols.h lib/model/value.h
+  lib/model/admin.h \
+  lib/model/alertmanagers.h \
+  lib/model/call_order.c \
+  lib/model/call_order.h \
+  lib/model/calltree.c \
+  lib/model/calltree.h \
+  lib/model/flame.c \
+  lib/model/flame.h \
+  lib/model/flame_emit.c \
+  lib/model/flame_folded.c \
+  lib/model/flame_functions.c \
+  lib/model/flame_internal.h \
+  lib/model/frame.c \
+  lib/model/frame.h \
+  lib/model/functions.c \
+  lib/model/functions.h \
+  lib/model/labels.c \
+  lib/model/labels.h \
+  lib/model/matcher.c \
+  lib/model/matcher.h \
+  lib/model/md5.c \
+  lib/model/md5.h \
+  lib/model/profile.c \
+  lib/model/profile.h \
+  lib/model/ptype.c \
+  lib/model/ptype.h \
+  lib/model/relabel.c \
+  lib/model/relabel.h \
+  lib/model/rules_past.h \
+  lib/model/rules_status.c \
+  lib/model/rules_status.h \
+  lib/model/selector.c \
+  lib/model/selector.h \
+  lib/model/sink.h \
+  lib/model/source.c \
+  lib/model/source.h \
+  lib/model/stackvec.c \
+  lib/model/stackvec.h \
+  lib/model/stackvec_export.c \
+  lib/model/status.c \
+  lib/model/status.h \
+  lib/model/symbols.c \
+  lib/model/symbols.h \
+  lib/model/symbols_import.c \
+  lib/model/symbols_internal.h \
+  lib/model/symbols_load.c \
+  lib/model/symbols_map.c \
+  lib/model/symbols_read.c \
+  lib/model/symbols_room.c \
+  lib/model/tap.h \
+  lib/model/value.h
 if HAVE_CMOCKA
 MODEL_TESTS = flame_agree_test flame_test model_test relabel_test stackvec_test symbols_test
 check_PROGRAMS += $(MODEL_TESTS)

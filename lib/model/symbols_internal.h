@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the dictionary share: symbols.c keeps the tables, symbols_load.c fills them from storage, symbols_import.c
- * takes profiles in, symbols_map.c translates. Private to them. */
+/* What the files of the dictionary share: symbols_read.c has the tables, symbols.c gives ids to what is new, symbols_load.c fills
+ * the tables from storage, symbols_import.c takes profiles in, symbols_map.c translates. Private to them. */
 #ifndef PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 #define PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 
@@ -16,6 +16,11 @@ struct chunked {
 	char *blocks[BLOCKS];
 	uint32_t n;
 	uint32_t item; /* bytes of an entry */
+};
+
+struct label_set {
+	const struct sym_label *v;
+	size_t n;
 };
 
 /* What is known of a stack besides its leaf. */
@@ -69,7 +74,7 @@ static inline void *chunked_at(const struct chunked *c, uint32_t i, size_t item)
 	return c->blocks[top - FIRST_BITS] + (x ^ UINT64_C(1) << top) * item;
 }
 
-/* symbols.c: the new entry, zeroed; its id is the old count. */
+/* symbols_read.c: the new entry, zeroed; its id is the old count. */
 void *symbols_chunked_add(struct symbols *s, struct chunked *c);
 /* symbols_load.c: brings a table's map up to what was loaded; with the pauses of symbols_index, or NULL. */
 void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause);
