@@ -287,13 +287,13 @@ struct scraper {
 	struct heap claims;              /* endpoints that were, by when room is to be kept for them */
 };
 
-/* scraper.c */
-void work_free(struct work *w); /* under the lock: gives references back */
-void endpoint_unref(struct endpoint *ep);
-/* Ends the endpoint's series, after what it has there already. Takes a reference. Under the lock. */
-struct work *work_end(struct endpoint *ep);
+/* endpoint.c */
+void endpoint_unref(struct endpoint *ep); /* under the lock */
 
 /* turns.c */
+void work_free(struct work *w); /* under the lock: gives references back */
+/* Ends the endpoint's series, after what it has there already. Takes a reference. Under the lock. */
+struct work *work_end(struct endpoint *ep);
 /* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. A body that is one too
  * many becomes a failed scrape. */
 void work_dispatch(struct work *w);
@@ -397,9 +397,6 @@ void stamp_note(struct endpoint *ep, const struct work *w, int64_t t_ms);
 /* work.c */
 void *worker_main(void *arg);
 
-/* object_jobs.c */
-void object_statuses_release(struct object_statuses *o);
-
 /* series.c */
 /* group: the labels of samples that the series was split by, sorted; NULL = not split. */
 struct series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial);
@@ -419,6 +416,7 @@ int status_relabel(struct status_targets *st, struct view pool, struct labels l,
 		   void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, struct err *e) MUST_USE;
 int status_config(struct status_targets *st, struct view pool, struct buf *out, struct err *e) MUST_USE;
 void status_metadata(struct status_targets *st, const struct status_metadata_query *q); /* status_metadata.c */
+void object_statuses_release(struct object_statuses *o);
 
 /* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
  * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */

@@ -26,5 +26,9 @@ struct job {
 
 /* For what takes long: a struct job. Nonzero, with e: it has had its time, or the program ends. */
 int job_go_on(void *arg, struct err *e) MUST_USE;
+/* Sample type i of the decoded profile as a type of ours; strings are the profile's or the worker's arena's. */
+int job_type_of(struct job *j, uint32_t i, struct ptype *ret);
+/* The stamp of a profile in the batch, and what goes with it. */
+void job_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp);
 
 #endif

@@ -1,11 +1,66 @@
 noinst_LIBRARIES += libscraper.a
 SCRAPER_LIBS = libscraper.a libpprof.a $(DEFLATE_LIBS) $(PROTOBUF_C_LIBS) $(DISCOVERY_LIBS)
 libscraper_a_SOURCES = \
-  scraper/scraper.c scraper/scraper.h scraper/internal.h scraper/ask.c scraper/delta.c scraper/delta.h scraper/pool.c scraper/job.h scraper/metric_cache.c scraper/metric_cache.h scraper/metric_families.c scraper/metric_families.h scraper/status_metadata.c scraper/metrics_work.c scraper/metrics_work.h scraper/text_metrics.c scraper/text_metrics.h scraper/profile_work.c scraper/profile_work.h \
-  scraper/report.c scraper/report.h scraper/schedule.c scraper/scrape_config.c scraper/scrape_config.h \
-  scraper/scrape_types.c scraper/series.c scraper/split.c scraper/split.h scraper/status.c scraper/sync.c scraper/table.c scraper/table.h scraper/target.c scraper/memory.c scraper/receipt.c scraper/receipt.h scraper/turns.c scraper/work.c
-libscraper_a_SOURCES += scraper/object_config.c scraper/object_config.h scraper/object_jobs.c scraper/names.c scraper/names.h scraper/stamp.c scraper/baseline.c scraper/baseline.h scraper/cursor.c scraper/cursor.h scraper/piece.c scraper/piece.h scraper/seen.c scraper/seen.h scraper/conflict.c scraper/check_discovery.c
-
+  scraper/ask.c \
+  scraper/baseline.c \
+  scraper/baseline.h \
+  scraper/check_discovery.c \
+  scraper/conflict.c \
+  scraper/cursor.c \
+  scraper/cursor.h \
+  scraper/delta.c \
+  scraper/delta.h \
+  scraper/endpoint.c \
+  scraper/internal.h \
+  scraper/job.c \
+  scraper/job.h \
+  scraper/memory.c \
+  scraper/metric_cache.c \
+  scraper/metric_cache.h \
+  scraper/metric_families.c \
+  scraper/metric_families.h \
+  scraper/metrics_work.c \
+  scraper/metrics_work.h \
+  scraper/names.c \
+  scraper/names.h \
+  scraper/names_ask.c \
+  scraper/names_ask.h \
+  scraper/object_config.c \
+  scraper/object_config.h \
+  scraper/object_jobs.c \
+  scraper/object_sources.c \
+  scraper/object_sources.h \
+  scraper/piece.c \
+  scraper/piece.h \
+  scraper/pool.c \
+  scraper/profile_work.c \
+  scraper/profile_work.h \
+  scraper/receipt.c \
+  scraper/receipt.h \
+  scraper/report.c \
+  scraper/report.h \
+  scraper/schedule.c \
+  scraper/scrape_config.c \
+  scraper/scrape_config.h \
+  scraper/scrape_types.c \
+  scraper/scraper.c \
+  scraper/scraper.h \
+  scraper/seen.c \
+  scraper/seen.h \
+  scraper/series.c \
+  scraper/split.c \
+  scraper/split.h \
+  scraper/stamp.c \
+  scraper/status.c \
+  scraper/status_metadata.c \
+  scraper/sync.c \
+  scraper/table.c \
+  scraper/table.h \
+  scraper/target.c \
+  scraper/text_metrics.c \
+  scraper/text_metrics.h \
+  scraper/turns.c \
+  scraper/work.c
 if HAVE_CMOCKA
 check_PROGRAMS += metric_families_test scraper_baseline_test text_metrics_test metrics_work_test scraper_cursor_test scraper_piece_test scraper_schedule_test scraper_names_test scraper_status_test scraper_sync_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test object_config_test
 TESTS += metric_families_test scraper_baseline_test text_metrics_test metrics_work_test scraper_cursor_test scraper_piece_test scraper_schedule_test scraper_names_test scraper_status_test scraper_sync_test scraper_turns_test scraper_memory_test scraper_test scraper_delta_test scraper_split_test scrape_config_test object_config_test

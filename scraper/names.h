@@ -12,25 +12,20 @@
 
 #include "scraper/job.h"
 
+#define NAMES_ROUNDS_MAX 4 /* requests for one scrape */
+
 struct names; /* of an endpoint: its decoder's */
 
 void names_free(struct names *n, struct budget *b);
 
-/* After a profile was decoded: whether its names have to be asked for first. Then nothing else is done with it, and names_park
- * follows. */
+/* After a profile was decoded: whether its names have to be asked for first. Then nothing else is done with it, and
+ * names_park (names_ask.h) follows. */
 bool names_wanted(struct job *j);
-/* Takes the work: it comes back to the decoders with the answer. Instead of turn_end. */
-void names_park(struct work *w, int64_t cpu_ns);
 /* Whether the profile is one that has its names from here: names_put, after increases were made of it, because these know
  * stacks by their names, and frames that are of no interest are dropped afterwards. */
 bool names_apply_to(const struct job *j);
 int names_put(struct job *j) MUST_USE;
 /* Why there are none; NULL = there is nothing to say. Owned. */
 char *names_problem(const struct endpoint *ep);
-
-/* In the loop thread, under the lock. */
-void names_start(struct scraper *s);
-/* Under the lock, when the scraper has stopped: all who wait go on without. */
-void names_drop(struct scraper *s);
 
 #endif

@@ -5,7 +5,7 @@
 #define PYRRHA_SCRAPER_OBJECT_CONFIG_H
 
 #include "discovery/kube_objects.h"
-#include "scraper/scrape_config.h"
+#include "scraper/object_sources.h"
 
 #define OBJECT_TARGETS_MAX 1000   /* of one object; as target_limit, all or none */
 #define OBJECT_RULES_MAX 100      /* relabelConfigs */
@@ -13,15 +13,6 @@
 #define OBJECT_PARAMS_MAX 64
 #define OBJECT_INTERVAL_MIN_MS 1000 /* or that of `global`, if it is shorter */
 #define OBJECT_TIMEOUT_MAX_MS 3600000
-
-/* One item of kubernetes_scrape_configs. */
-struct object_source {
-	struct kube_sd_config *config;
-	struct view fingerprint;
-};
-
-/* Decodes the top-level list into base. */
-int object_sources_decode(struct config_ctx *c, const struct config_tree *t, struct scraper_config *base, struct err *e) MUST_USE;
 
 /* A configuration of one job, `namespace/name`, with what it inherits from base's global. Depends on nothing of base or source
  * afterwards. The error names object and field. Returns owned. */

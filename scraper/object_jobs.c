@@ -448,15 +448,6 @@ static void apply_round(struct object_jobs *o, struct round *r)
 	pthread_mutex_unlock(&o->apply);
 }
 
-void object_statuses_release(struct object_statuses *o)
-{
-	for (size_t i = 0; i < o->v.n; i++) {
-		free(o->v.v[i].job);
-		free(o->v.v[i].problem);
-	}
-	vec_free(&o->v);
-}
-
 static void count_objects(const struct round *r)
 {
 	size_t all[KUBE_OBJECT_KINDS_] = { 0 }, bad[KUBE_OBJECT_KINDS_] = { 0 };

@@ -14,41 +14,7 @@
 #include "scraper/table.h"
 
 #define WINDOW_MS 2000               /* how far a profile's own time may lie outside of its request */
-#define PART_MAX 128                 /* bytes of one part of a profile's name */
 #define NOTE_MAX 256                 /* bytes of what an agent says of its profile */
-
-/* NAME parts are metric names when put together: what does not fit becomes _. */
-static struct view name_part(struct arena *a, struct view v, struct view instead)
-{
-	if (!v.len)
-		return instead;
-	char *s = arena_strndup(a, v.ptr, v.len);
-	if (!s)
-		return instead;
-	for (size_t i = 0; i < v.len; i++) {
-		char c = s[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')))
-			s[i] = '_';
-	}
-	return view_make(s, v.len);
-}
-
-/* The agent says in a comment what its profiles are, so that they are never added to what a process says of itself, even
- * where the job does not say that it asks an agent. */
-static struct view agent_name(const struct profile *p, struct view otherwise)
-{
-	static const char *const names[] = { "on_cpu", "off_cpu" };
-	struct view mark = VIEW("pyrrha: ");
-	for (uint32_t i = 0; i < p->n_comments; i++) {
-		struct view c = profile_str(p, p->comments[i]);
-		if (!view_starts(c, mark))
-			continue;
-		for (size_t k = 0; k < ARRAY_LEN(names); k++)
-			if (view_eqs(view_make(c.ptr + mark.len, c.len - mark.len), names[k]))
-				return view_of(names[k]);
-	}
-	return otherwise;
-}
 
 /* The agent also says there if it does less than it was asked for. */
 char *profile_work_note(const struct profile *p)
@@ -60,27 +26,6 @@ char *profile_work_note(const struct profile *p)
 			return xstrndup(c.ptr + mark.len, MIN(c.len - mark.len, (size_t)NOTE_MAX));
 	}
 	return NULL;
-}
-
-/* The profile's sample type i as a type of ours. A profile without a period type gets the sample type's. */
-int work_type(struct job *j, uint32_t i, struct ptype *ret)
-{
-	const struct profile *p = j->p;
-	struct arena *a = &j->worker->arena;
-	struct view type = profile_str(p, p->sample_types[i].type_str), unit = profile_str(p, p->sample_types[i].unit_str);
-	struct view ptype = profile_str(p, p->period_type.type_str), punit = profile_str(p, p->period_type.unit_str);
-	struct view parts[] = { type, unit, ptype, punit };
-	for (size_t k = 0; k < ARRAY_LEN(parts); k++)
-		if (parts[k].len > PART_MAX)
-			return err_set(&j->err, ERR_LIMIT, "the name of a sample type is longer than %d bytes", PART_MAX);
-	*ret = (struct ptype){ .name = agent_name(p, view_of(j->ep->name)) };
-	ret->sample_type = name_part(a, type, VIEW("unknown"));
-	ret->sample_unit = name_part(a, unit, VIEW("count"));
-	ret->period_type = name_part(a, ptype, ret->sample_type);
-	ret->period_unit = name_part(a, punit, ptype.len ? VIEW("count") : ret->sample_unit);
-	ret->kind = scrape_type_kind(j->work->type, type, unit, p->duration_ns > 0);
-	ret->delta = ret->kind == PROFILE_DELTA;
-	return 0;
 }
 
 /* docs/profql.md, "When a profile is". */
@@ -114,24 +59,6 @@ static void find_stamp(struct job *j)
 		metric_inc(&scraper_table[M_STAMPS_REPLACED]);
 }
 
-/* (t - w, t]: since the previous scrape if that is near, else one interval; never less than the duration. */
-static int64_t work_cover(const struct job *j, int64_t duration_ns)
-{
-	int64_t interval = j->ep->interval_ms, since = stamp_since(j->ep, j->work, j->t_ms);
-	int64_t w = since > 0 && since <= interval + interval / 2 ? since : interval;
-	return MAX(w, (duration_ns + 999999) / 1000000);
-}
-
-/* A piece of a history is what happened, whatever was asked for. */
-void work_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp)
-{
-	sp->t_ms = j->t_ms;
-	sp->duration_ns = duration_ns;
-	sp->cover_ms = j->cover_ms ? j->cover_ms : work_cover(j, duration_ns);
-	sp->interval_ms = MAX(j->ep->interval_ms, j->cover_ms);
-	sp->asked_ms = j->cover_ms ? 0 : j->ep->asked_s * 1000;
-}
-
 /* One sample type's series, made when it is first seen; NULL: dropped by relabelling, or an error (j->err). */
 static struct series *column_series(struct job *j, const struct ptype *type)
 {
@@ -160,7 +87,7 @@ static int sort_columns(struct job *j, struct columns kinds[4])
 		struct view unit = profile_str(j->p, j->p->sample_types[i].unit_str);
 		if (!scrape_type_keeps(j->work->type, name, unit))
 			continue;
-		if (work_type(j, i, &type))
+		if (job_type_of(j, i, &type))
 			return -(int)j->err.code;
 		struct series *s = column_series(j, &type);
 		struct columns *c = &kinds[type.kind];
@@ -184,7 +111,7 @@ static struct sink_profile *put_columns(struct job *j, const struct columns *c, 
 {
 	struct sink_profile *sp = batch_add_profile(j->batch);
 	sp->profile = j->p;
-	work_times(j, duration_ns, sp);
+	job_times(j, duration_ns, sp);
 	sp->period = j->p->period;
 	for (uint32_t i = 0; i < c->n; i++)
 		batch_add_column(j->batch, *c->series[i]->labels, &c->series[i]->type, c->index[i]);

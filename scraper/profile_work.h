@@ -9,9 +9,5 @@
 int profile_work_put(struct job *j);
 /* What an agent says of a decoded profile beside its samples. Owned; NULL = nothing. */
 char *profile_work_note(const struct profile *p);
-/* Sample type i of the decoded profile as a type of ours; strings are the profile's or the worker's arena's. */
-int work_type(struct job *j, uint32_t i, struct ptype *ret);
-/* The stamp of a profile in the batch, and what goes with it. */
-void work_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp);
 
 #endif

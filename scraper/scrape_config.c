@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "config/config_sources.h"
-#include "scraper/object_config.h"
+#include "scraper/object_sources.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 

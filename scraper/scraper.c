@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/units.h"
-#include "scraper/names.h"
+#include "scraper/names_ask.h"
 #include "scraper/table.h"
 
 #define MEMORY_BYTES ((size_t)512 << 20)
@@ -20,83 +20,6 @@
 #define SYNC_INTERVAL_MS 5000
 #define LARGE_BODIES_PER_S (UINT64_C(128) << 20)
 #define DRAIN_MS 500                   /* at the end, for what waits to be decoded */
-
-static void target_unref(struct scraper *s, struct target *t)
-{
-	if (--t->refs)
-		return;
-	struct target *last = s->targets.v[--s->targets.n];
-	map_remove(&s->target_index, t->key, t->index);
-	if (last != t) {
-		map_remove(&s->target_index, last->key, last->index);
-		last->index = t->index;
-		map_insert(&s->target_index, last->key, last->index);
-		s->targets.v[last->index] = last;
-	}
-	vec_free(&t->endpoints);
-	free(t->labels);
-	free(t);
-}
-
-struct work *work_end(struct endpoint *ep)
-{
-	struct work *w = NEW(struct work);
-	w->kind = WORK_GONE;
-	w->endpoint = ep;
-	ep->refs++;
-	w->end_ms = clock_now_ms();
-	w->end_boot_ms = clock_boot_ms();
-	return w;
-}
-
-static void leave_target(struct endpoint *ep)
-{
-	struct target *t = ep->target;
-	for (size_t i = 0; i < t->endpoints.n; i++)
-		if (t->endpoints.v[i] == ep) {
-			memmove(&t->endpoints.v[i], &t->endpoints.v[i + 1], (t->endpoints.n - i - 1) * sizeof *t->endpoints.v);
-			t->endpoints.n--;
-			break;
-		}
-	target_unref(ep->scraper, t);
-}
-
-void endpoint_unref(struct endpoint *ep)
-{
-	if (--ep->refs)
-		return;
-	leave_target(ep);
-	scraper_config_unref(ep->config);
-	fetch_client_unref(ep->client);
-	baseline_unref(ep->base);
-	baseline_unref(ep->before);
-	series_set_release(&ep->series);
-	names_free(ep->names, &ep->scraper->memory);
-	metric_cache_release(&ep->metrics);
-	metric_families_unref(ep->families);
-	receipt_unref(ep->receipt);
-	if (ep->cursor)
-		ep->cursor->refs--;
-	free(ep->url);
-	free(ep->socket);
-	free(ep->name);
-	discovery_group_unref(ep->group);
-	free(ep->refused);
-	free(ep->last_error);
-	free(ep->note);
-	free(ep);
-}
-
-void work_free(struct work *w)
-{
-	memory_drop_body(w);
-	buf_free(&w->names.ask);
-	buf_free(&w->names.answer);
-	piece_end(w->piece);
-	scraper_config_unref(w->config);
-	endpoint_unref(w->endpoint);
-	free(w);
-}
 
 static void observe_interval(struct endpoint *ep, int64_t now_ms)
 {

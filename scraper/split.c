@@ -197,7 +197,7 @@ static int find_types(struct splitting *x)
 		if (!scrape_type_keeps(j->work->type, name, profile_str(j->p, j->p->sample_types[i].unit_str)))
 			continue;
 		struct ptype *t = &x->types[x->n_columns];
-		if (work_type(j, i, t))
+		if (job_type_of(j, i, t))
 			return -(int)j->err.code;
 		if (t->kind == PROFILE_CUMULATIVE)
 			return err_set(&j->err, ERR_BAD_DATA, "series_labels cannot split %.*s, which is cumulative: say kind: delta or "
@@ -236,7 +236,7 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 			sp->profile = j->p;
 			sp->samples = samples;
 			sp->n_samples = n;
-			work_times(j, kind == PROFILE_DELTA ? j->delta_duration_ns : 0, sp);
+			job_times(j, kind == PROFILE_DELTA ? j->delta_duration_ns : 0, sp);
 			sp->period = j->p->period;
 		}
 		s->seen = true;

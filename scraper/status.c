@@ -486,6 +486,15 @@ static void show_job(struct scraper *s, const struct part *p, struct objects *ob
 	arena_free(&k.texts);
 }
 
+void object_statuses_release(struct object_statuses *o)
+{
+	for (size_t i = 0; i < o->v.n; i++) {
+		free(o->v.v[i].job);
+		free(o->v.v[i].problem);
+	}
+	vec_free(&o->v);
+}
+
 void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct scraper *s = scraper_of(st);

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "scraper/internal.h"
+#include "scraper/piece.h"
 #include "scraper/table.h"
 
 #define HALF_LIFE_MS 10000
@@ -22,6 +22,28 @@
 #define LIGHT_NS 20000000  /* a decode that takes no more is light */
 #define MAX_BODIES 2       /* of one endpoint: one at work and one that waits */
 #define MAX_WORKS 4        /* of one endpoint that wait; failures beyond are told as one with the last */
+
+struct work *work_end(struct endpoint *ep)
+{
+	struct work *w = NEW(struct work);
+	w->kind = WORK_GONE;
+	w->endpoint = ep;
+	ep->refs++;
+	w->end_ms = clock_now_ms();
+	w->end_boot_ms = clock_boot_ms();
+	return w;
+}
+
+void work_free(struct work *w)
+{
+	memory_drop_body(w);
+	buf_free(&w->names.ask);
+	buf_free(&w->names.answer);
+	piece_end(w->piece);
+	scraper_config_unref(w->config);
+	endpoint_unref(w->endpoint);
+	free(w);
+}
 
 static double cpu_now(const struct endpoint *ep, int64_t now_ms)
 {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "scraper/metrics_work.h"
 #include "scraper/names.h"
+#include "scraper/names_ask.h"
 #include "scraper/piece.h"
 #include "scraper/profile_work.h"
 #include "scraper/split.h"
@@ -20,18 +21,6 @@
 #define BATCH_BYTES ((size_t)16 << 20)
 #define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */
 #define BURY_MS 3600000              /* ends that were not stored are tried again for so long */
-
-/* CPU time costs a system call: it is only asked for when as much time went by. */
-int job_go_on(void *arg, struct err *e)
-{
-	struct job *j = arg;
-	int64_t now = clock_mono_ns(), give_up_ms = atomic_load_explicit(&j->worker->scraper->give_up_ms, memory_order_relaxed);
-	if (give_up_ms && now / 1000000 > give_up_ms)
-		return err_set(e, ERR_CANCELED, "the server stops");
-	if (now - j->start_ns < j->limit_ns || clock_cpu_ns() - j->start_cpu_ns < j->limit_ns)
-		return 0;
-	return err_set(e, ERR_TIMEOUT, "decoding it took more than %.1f s of CPU time", (double)j->limit_ns / 1e9);
-}
 
 static bool is_metrics(const struct job *j)
 {

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking targets for names; names.h says how they come to a profile. */
+#ifndef PYRRHA_SCRAPER_NAMES_ASK_H
+#define PYRRHA_SCRAPER_NAMES_ASK_H
+
+#include "scraper/internal.h"
+
+/* Takes the work: it comes back to the decoders with the answer. Instead of turn_end. */
+void names_park(struct work *w, int64_t cpu_ns);
+
+/* In the loop thread, under the lock. */
+void names_start(struct scraper *s);
+/* Under the lock, when the scraper has stopped: all who wait go on without. */
+void names_drop(struct scraper *s);
+
+#endif
