@@ -14,7 +14,7 @@ struct web;
 
 /* ---- what is asked; params.h has single parameters ---- */
 
-/* What a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
+/* question.c: what a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
  * leaves no time. */
 struct question {
 	struct view query;

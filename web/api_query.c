@@ -77,13 +77,6 @@ static void put_stats(struct buf *b, const struct promql_result *r)
 	json_object_end(b);
 }
 
-void answer_stages(struct httpd_request *rq, const struct promql_result *r)
-{
-	httpd_stage(rq, "queue", r->queue_ns); /* from the request's arrival on */
-	httpd_stage(rq, "read", r->read_ns);
-	httpd_stage(rq, "eval", r->eval_ns - r->read_ns);
-}
-
 /* Prometheus's words: it takes any text so far. */
 static struct view unknown_stats(struct httpd_request *rq, struct view stats)
 {
@@ -137,47 +130,6 @@ static void answer_graph(struct httpd_request *rq, const struct promql_result *r
 	end_result(rq, r, limit);
 	answer_columns(rq, MATRIX_TYPE, &values);
 	buf_free(&values);
-}
-
-int query_error(struct err *e)
-{
-	if (e->code == ERR_BAD_DATA)
-		param_wrap(e, "query");
-	return -(int)e->code;
-}
-
-/* A query that is wrong is told before that it has no time. */
-static int no_time(struct view query, struct err *e)
-{
-	struct promql_expr *x;
-	if (promql_parse(&x, query, e))
-		return query_error(e);
-	promql_expr_free(x);
-	return err_set(e, ERR_TIMEOUT, "query timed out in query queue: \"timeout\" leaves it no time");
-}
-
-int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e)
-{
-	*q = (struct question){ .query = httpd_param(rq, "query") };
-	q->params.canceled = httpd_canceled(rq);
-	q->params.arrived_ns = httpd_arrived_ns(rq);
-	q->params.count = httpd_param(rq, "stats").len > 0;
-	if (!w->o.engine)
-		return err_set(e, ERR_UNAVAILABLE, "there is no query engine");
-	int rc = param_limit(rq, "limit", &q->limit, e);
-	if (!rc)
-		rc = param_duration(rq, "timeout", w->o.query_timeout_ms, &q->params.timeout_ms, e);
-	if (!rc)
-		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
-	if (!rc)
-		rc = param_bool(rq, "explain", false, &q->params.explain, e);
-	if (rc)
-		return rc;
-	if (q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)
-		return no_time(q->query, e);
-	q->params.timeout_ms = MIN(q->params.timeout_ms, w->o.query_timeout_ms);
-	q->params.lookback_ms = MAX(q->params.lookback_ms, 0); /* the server's own, as for nothing */
-	return 0;
 }
 
 /* The engine's word on the query itself. */

@@ -4,9 +4,60 @@ include web/ui/local.mk
 
 noinst_LIBRARIES += libweb.a
 libweb_a_SOURCES = \
-  web/admin.c web/answer.c web/answer.h web/api_alertmanagers.c web/api_features.c web/api_frames.c web/api_language.c web/api_links.c web/api_metadata.c web/api_pins.c web/api_query.c web/api_rules.c web/api_rules_past.c web/api_series.c web/api_status.c web/api_targets.c web/api_types.c web/api_write.c web/assets.h \
-  web/dot.c web/federate.c web/flame_columns.c web/flame_columns.h web/flame_svg.c web/flamegraph.c web/formats.c web/formats.h web/frame_lists.c web/internal.h web/itself.c web/lanes.c web/lookup.c web/lookup.h web/matrix_columns.c web/matrix_columns.h web/merged.c web/metadata.h web/pages.c web/params.c web/params.h web/pins.c web/pins.h web/pprof_out.c \
-  web/profiles_json.c web/remedies.c web/remedies.h web/selectors.c web/source_links.c web/source_links.h web/speedscope.c web/symbolz.c web/web.c web/web.h
+  web/admin.c \
+  web/answer.c \
+  web/answer.h \
+  web/api_alertmanagers.c \
+  web/api_features.c \
+  web/api_frames.c \
+  web/api_language.c \
+  web/api_links.c \
+  web/api_metadata.c \
+  web/api_pins.c \
+  web/api_query.c \
+  web/api_rules.c \
+  web/api_rules_past.c \
+  web/api_series.c \
+  web/api_status.c \
+  web/api_targets.c \
+  web/api_types.c \
+  web/api_write.c \
+  web/assets.h \
+  web/dot.c \
+  web/federate.c \
+  web/flame_columns.c \
+  web/flame_columns.h \
+  web/flame_svg.c \
+  web/flamegraph.c \
+  web/formats.c \
+  web/formats.h \
+  web/frame_lists.c \
+  web/internal.h \
+  web/itself.c \
+  web/lanes.c \
+  web/lookup.c \
+  web/lookup.h \
+  web/matrix_columns.c \
+  web/matrix_columns.h \
+  web/merged.c \
+  web/metadata.h \
+  web/pages.c \
+  web/params.c \
+  web/params.h \
+  web/pins.c \
+  web/pins.h \
+  web/pprof_out.c \
+  web/profiles_json.c \
+  web/question.c \
+  web/remedies.c \
+  web/remedies.h \
+  web/selectors.c \
+  web/source_links.c \
+  web/source_links.h \
+  web/speedscope.c \
+  web/symbolz.c \
+  web/web.c \
+  web/web.h
 nodist_libweb_a_SOURCES = web/assets.c
 WEB_LIBS = libweb.a $(REMOTE_LIBS) $(CONFIG_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 
