@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes an OCI image of the server, the agent or the demo program, without a daemon and without a registry: the program,
-# the libraries it is linked with, out of this machine's Debian packages, and nothing else. No shell, no package manager.
-# What an image is started with stands in deploy/Containerfile.NAME, which buildah reads; who has a registry may use these
-# files by themselves. They call this script, too (--root), so that both ways lead to the same files.
+# Makes an OCI image of the server, the agent or the demo program, without a daemon or a registry. It contains the program
+# and its shared libraries, from this machine's Debian packages, and nothing else. No shell, no package manager. deploy/Containerfile.NAME
+# says how an image is started. buildah reads these files; with a registry they also work on their own. They call this
+# script, too (--root), so that both ways lead to the same files.
 set -eu
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 umask 022
@@ -84,8 +84,8 @@ program() {
 	echo "$build/tests/echoserver-static"
 }
 
-# owners: for each file of standard input a line with its Debian package, or '-', and the file. /lib is a link to /usr/lib, and
-# packages name either.
+# owners: for each file of standard input a line with its Debian package (or '-') and the file. /lib is a link to /usr/lib, and
+# packages use either path.
 owners() {
 	sed 's|^/usr/|/|' >"$work/asked"
 	{ cat "$work/asked"; sed 's|^|/usr|' "$work/asked"; } | xargs -r dpkg -S 2>/dev/null >"$work/said" || :
@@ -128,7 +128,7 @@ put_programs() {
 	done
 }
 
-# What programs expect of a system: names of users, where host names are from, whom TLS trusts, what system this is.
+# Files that programs expect of a system: user names, host name lookup, trusted TLS certificates, os-release.
 put_system() {
 	mkdir -p "$files/etc/ssl/certs" "$files/tmp" "$files/proc" "$files/sys" "$files/dev" "$files/usr/share/doc/$name"
 	chmod 1777 "$files/tmp"
@@ -144,7 +144,8 @@ put_system() {
 	printf '%s\n' base-files ca-certificates >>"$work/packages"
 }
 
-# Their licences ask for it. What scanners of images read (dpkg's status, a file for each package) is there, too.
+# Their licences ask for it. Files that image scanners read (dpkg's status, a file for each package) are
+# included, too.
 put_licences() {
 	local p doc
 	[ -s "$work/packages" ] || return 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by ./quickstart and ./check: finds which of deploy/packages.txt are missing, says why each is needed, then
-# installs them with apt-get. What is there already, from wherever, is left alone.
+# installs them with apt-get. Packages that are already installed, from any source, are left alone.
 # The caller sets $top (the source tree) and $work (where logs may go).
 # shellcheck shell=bash disable=SC2154
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The starter rules: they load, their unit tests pass, each alert has a test in which it fires and a runbook, and the metrics
-# that they look at exist.
+# The starter rules load, and their unit tests pass. Each alert has a runbook and a test in which it fires, and the metrics
+# that they use exist.
 tool=$top_builddir/pyrtool
 cd "$top_srcdir" || exit 99
 failed=0
