@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "remote/remote_write.h"
-#include "rules/notifier.h"
+#include "rules/notifier/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "web/web.h"

@@ -21,7 +21,7 @@
 #include "httpd/web_config.h"
 #include "promql-like/promql.h"
 #include "remote/remote_write.h"
-#include "rules/notifier.h"
+#include "rules/notifier/notifier.h"
 #include "rules/rules.h"
 #include "scraper/scraper.h"
 #include "selfprof/heap.h"

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "rules/group.h"
-#include "rules/template.h"
+#include "rules/template/template.h"
 
 int texts_parse(struct rule_text *x, struct view name, struct err *e)
 {

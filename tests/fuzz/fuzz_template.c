@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "rules/template.h"
+#include "rules/template/template.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "template";

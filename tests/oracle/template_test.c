@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
-#include "rules/template.h"
+#include "rules/template/template.h"
 
 #define MAX_SHOWN 40
 
