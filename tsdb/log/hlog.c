@@ -17,9 +17,9 @@
 #include "tsdb/disk/lock_ranks.h"
 #include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
+#include "tsdb/log/log_repair.h"
 #include "tsdb/log/notes.h"
 #include "tsdb/log/record.h"
-#include "tsdb/log/rescue.h"
 
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
@@ -50,7 +50,7 @@ struct hlog {
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	VEC(struct gone) gone;      /* as of the opening */
 	struct notes *notes;        /* those that are durable, and those of the batch */
-	struct notes *rescued;      /* while the log is made anew: the newest of each so far */
+	struct notes *repaired;     /* while the log is made anew: the newest of each so far */
 	uint64_t last_note;         /* the highest number of one, as of the opening */
 	struct mutex mark_lock;
 	struct rwlock db_lock;      /* written by hlog_reopen: db may be NULL after it failed */
@@ -285,7 +285,7 @@ static void free_log(struct hlog *l)
 	rwlock_destroy(&l->db_lock);
 	vec_free(&l->gone);
 	notes_free(l->notes);
-	notes_free(l->rescued);
+	notes_free(l->repaired);
 	free(l->dir);
 	free(l->path);
 	free(l);
@@ -293,21 +293,24 @@ static void free_log(struct hlog *l)
 
 /* What is trimmed and may be there still, in a file that was not removed yet, does not come back; facts are kept for longer than
  * the rest, and one too many does no harm. */
-static enum rescue_verdict rescue_judge_key(void *arg, const char *key, size_t len, struct view value)
+static enum log_repair_verdict repair_judge_key(void *arg, const char *key, size_t len, struct view value)
 {
 	const struct hlog *l = arg;
 	struct gone g;
 	struct record r;
 	struct err e;
 	if (len > NOTES_PREFIX_LEN && !memcmp(key, NOTES_PREFIX, NOTES_PREFIX_LEN))
-		return notes_judge(l->rescued, view_make(key, len), value);
-	if (get_gone_key(key, len, &g))
-		return !value.len ? RESCUE_VOID : value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len) ? RESCUE_TAKE : RESCUE_PASS;
+		return notes_judge(l->repaired, view_make(key, len), value);
+	if (get_gone_key(key, len, &g)) {
+		if (!value.len)
+			return LOG_REPAIR_VOID;
+		return value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len) ? LOG_REPAIR_TAKE : LOG_REPAIR_PASS;
+	}
 	if (len != 8 || record_parse(get_be(key, 8), value, &r, &e))
-		return RESCUE_PASS;
+		return LOG_REPAIR_PASS;
 	if (record_is_void(&r))
-		return RESCUE_VOID;
-	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT ? RESCUE_TAKE : RESCUE_PASS;
+		return LOG_REPAIR_VOID;
+	return get_be(key, 8) >= l->marked_first || r.kind == RECORD_FACT ? LOG_REPAIR_TAKE : LOG_REPAIR_PASS;
 }
 
 /* A file cannot be read, as the list of them after a power loss that tore its last entry, or is not there. Not a write that failed. */
@@ -337,15 +340,15 @@ static int open_in_memory(struct hlog *l, struct err *e)
 	l->in_memory = log_options();
 	rocksdb_options_set_env(l->in_memory, l->memory);
 	l->damaged = l->broken = true;
-	notes_clear(l->rescued);
-	return rescue_in_memory(l->in_memory, l->path, rescue_judge_key, l, l->marked_last, &l->db, e);
+	notes_clear(l->repaired);
+	return log_repair_in_memory(l->in_memory, l->path, repair_judge_key, l, l->marked_last, &l->db, e);
 }
 
 /* Nobody else has it. */
 static int make_anew(struct hlog *l, struct err *e)
 {
-	notes_clear(l->rescued);
-	int rc = rescue_log(l->options, l->path, rescue_judge_key, l, l->marked_last, e);
+	notes_clear(l->repaired);
+	int rc = log_repair(l->options, l->path, repair_judge_key, l, l->marked_last, e);
 	l->damaged = rc != 0;
 	return rc;
 }
@@ -372,7 +375,7 @@ static int try_open(struct hlog *l, bool anew, struct err *e)
 	struct err other = { 0 };
 	close_db(l);
 	l->broken = false;
-	if (!anew && (manifest_is_damaged(l->path) || rescue_is_needed(l->path, l->marked_last)))
+	if (!anew && (manifest_is_damaged(l->path) || log_repair_is_needed(l->path, l->marked_last)))
 		return err_set(e, ERR_CORRUPT, "the head log %s: a file of it is damaged", l->path);
 	if (l->look_only)
 		return anew ? open_in_memory(l, e) : open_to_read(l, e);
@@ -436,14 +439,14 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
 	l->notes = notes_new();
-	l->rescued = notes_new();
+	l->repaired = notes_new();
 	l->next = 1;
 	atomic_init(&l->last, 0);
 	atomic_init(&l->first, 1);
 	l->options = log_options();
 	l->look_only = !ret_writable;
 	read_marks(l);
-	int rc = l->look_only ? 0 : rescue_finish(l->path, e);
+	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
 	if (!rc)
 		rc = open_db(l, e);
 	if (rc) {

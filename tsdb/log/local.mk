@@ -2,12 +2,12 @@
 TSDB_LOG_SOURCES = \
   tsdb/log/hlog.c \
   tsdb/log/hlog.h \
+  tsdb/log/log_repair.c \
+  tsdb/log/log_repair.h \
   tsdb/log/notes.c \
   tsdb/log/notes.h \
   tsdb/log/record.c \
-  tsdb/log/record.h \
-  tsdb/log/rescue.c \
-  tsdb/log/rescue.h
+  tsdb/log/record.h
 if HAVE_CMOCKA
 check_PROGRAMS += notes_test
 TESTS += notes_test

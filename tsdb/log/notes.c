@@ -260,17 +260,17 @@ bool notes_load(struct notes *t, struct view key, struct view value, uint64_t *l
 	return true;
 }
 
-enum rescue_verdict notes_judge(struct notes *t, struct view key, struct view value)
+enum log_repair_verdict notes_judge(struct notes *t, struct view key, struct view value)
 {
 	struct sink_note n;
 	uint64_t number;
 	if (!decode(key, value, &n, &number))
-		return RESCUE_PASS;
+		return LOG_REPAIR_PASS;
 	size_t i = find(t, n.key);
 	if (i < t->all.n && t->all.v[i]->number > number)
-		return RESCUE_PASS;
+		return LOG_REPAIR_PASS;
 	set(t, note_new(n.key, VIEW(""), n.t_ms, number));
-	return RESCUE_TAKE;
+	return LOG_REPAIR_TAKE;
 }
 
 /* ---- the commit ---- */

@@ -9,7 +9,7 @@
 #define PYRRHA_TSDB_NOTES_H
 
 #include "model/sink.h"
-#include "tsdb/log/rescue.h"
+#include "tsdb/log/log_repair.h"
 
 /* What keys of notes begin with; behind it is the note's own. */
 #define NOTES_PREFIX "\xfenotes\0"
@@ -58,7 +58,7 @@ void notes_each(struct notes *t, struct view prefix, int64_t after_ms, void (*fn
 bool notes_load(struct notes *t, struct view key, struct view value, uint64_t *last);
 void notes_clear(struct notes *t);
 /* Of the several values of a key that damaged files have the newest is taken. t is a table for this alone. */
-enum rescue_verdict notes_judge(struct notes *t, struct view key, struct view value);
+enum log_repair_verdict notes_judge(struct notes *t, struct view key, struct view value);
 
 /* The commit at work: takes n. */
 void notes_put(struct notes *t, struct note *n);

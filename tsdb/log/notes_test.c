@@ -268,7 +268,7 @@ static struct change change_of(rocksdb_writebatch_t *batch)
 	return c;
 }
 
-static enum rescue_verdict judge(struct notes *t, const struct change *c)
+static enum log_repair_verdict judge(struct notes *t, const struct change *c)
 {
 	return notes_judge(t, view_make(c->key, c->key_len), view_make(c->value, c->value_len));
 }
@@ -296,9 +296,9 @@ static void test_judge(void **state)
 			notes_undo(t, batch, 14);
 			notes_undone(t);
 			struct change undone = change_of(batch);
-			assert_int_equal(judge(t, &undone), RESCUE_TAKE);
-			assert_int_equal(judge(t, &c[0]), RESCUE_PASS);
-			assert_int_equal(judge(t, &c[1]), RESCUE_PASS);
+			assert_int_equal(judge(t, &undone), LOG_REPAIR_TAKE);
+			assert_int_equal(judge(t, &c[0]), LOG_REPAIR_PASS);
+			assert_int_equal(judge(t, &c[1]), LOG_REPAIR_PASS);
 			notes_clear(t);
 			assert_true(notes_load(t, view_make(undone.key, undone.key_len), view_make(undone.value, undone.value_len), &last));
 			assert_int_equal(last, 14);
@@ -307,18 +307,18 @@ static void test_judge(void **state)
 			assert_int_equal(last, 0);
 		}
 	}
-	assert_int_equal(judge(t, &c[1]), RESCUE_TAKE);
-	assert_int_equal(judge(t, &c[0]), RESCUE_PASS);
-	assert_int_equal(judge(t, &c[1]), RESCUE_TAKE); /* found once more */
-	assert_int_equal(judge(t, &c[2]), RESCUE_TAKE);
-	assert_int_equal(judge(t, &c[1]), RESCUE_PASS);
+	assert_int_equal(judge(t, &c[1]), LOG_REPAIR_TAKE);
+	assert_int_equal(judge(t, &c[0]), LOG_REPAIR_PASS);
+	assert_int_equal(judge(t, &c[1]), LOG_REPAIR_TAKE); /* found once more */
+	assert_int_equal(judge(t, &c[2]), LOG_REPAIR_TAKE);
+	assert_int_equal(judge(t, &c[1]), LOG_REPAIR_PASS);
 	for (size_t i = 0; i < c[2].value_len; i++) {
 		c[2].value[i] ^= 16;
-		assert_int_equal(judge(t, &c[2]), RESCUE_PASS);
+		assert_int_equal(judge(t, &c[2]), LOG_REPAIR_PASS);
 		c[2].value[i] ^= 16;
 	}
 	c[2].key[c[2].key_len - 1] ^= 1; /* another note's */
-	assert_int_equal(judge(t, &c[2]), RESCUE_PASS);
+	assert_int_equal(judge(t, &c[2]), LOG_REPAIR_PASS);
 	rocksdb_writebatch_destroy(batch);
 	notes_free(t);
 }

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A log of which a file is damaged, be it one of data or the list of them (CURRENT, MANIFEST), made anew from what can be read. */
-#ifndef PYRRHA_TSDB_RESCUE_H
-#define PYRRHA_TSDB_RESCUE_H
+#ifndef PYRRHA_TSDB_LOG_REPAIR_H
+#define PYRRHA_TSDB_LOG_REPAIR_H
 
 #include "base/view.h"
 #include "tsdb/disk/rocks.h"
 
 /* What becomes of a key and its value: it is not needed or not whole; it goes into the new one; or it says that all others of
  * that key count for nothing. */
-enum rescue_verdict { RESCUE_PASS, RESCUE_TAKE, RESCUE_VOID };
-typedef enum rescue_verdict rescue_judge(void *arg, const char *key, size_t len, struct view value);
+enum log_repair_verdict { LOG_REPAIR_PASS, LOG_REPAIR_TAKE, LOG_REPAIR_VOID };
+typedef enum log_repair_verdict log_repair_judge(void *arg, const char *key, size_t len, struct view value);
 
 /* Behind it is a time: the directory beside the log that keeps those of its files that could not be read wholly. */
-#define RESCUE_BAD ".bad-"
+#define LOG_REPAIR_BAD ".bad-"
 
 /* path: the database's directory; nobody has it open. synced: the last record that is known to have been durable. Afterwards a new database with o lies there, synced; after an error,
  * or a crash at any time, the old one lies there as it was. Files that could not be read wholly stay in path.bad-STAMP. */
-int rescue_log(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, uint64_t synced, struct err *e) MUST_USE;
+int log_repair(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced, struct err *e) MUST_USE;
 /* The same where nothing can be written: o has an environment in memory, in which *ret is made. */
-int rescue_in_memory(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, uint64_t synced,
-		     rocksdb_t **ret, struct err *e) MUST_USE;
+int log_repair_in_memory(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced,
+			 rocksdb_t **ret, struct err *e) MUST_USE;
 /* Before path is opened: ends or takes back what a crash cut short. */
-int rescue_finish(const char *path, struct err *e) MUST_USE;
+int log_repair_finish(const char *path, struct err *e) MUST_USE;
 /* Whether a write-ahead file is damaged, other than at its end, where a power loss may cut it; there too if it ends before the
  * record `synced`, which was durable. RocksDB reads what it can of them and removes them. */
-bool rescue_is_needed(const char *path, uint64_t synced);
+bool log_repair_is_needed(const char *path, uint64_t synced);
 
 #endif

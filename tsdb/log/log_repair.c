@@ -12,7 +12,7 @@
  * A record never changes, so that their union is the log: which of two files has it does not matter. What was trimmed the
  * caller does not take, and what a commit left that failed is void (hlog.c), which counts in whatever file it is found. Runs
  * before any thread, or while nobody else has the log. */
-#include "tsdb/log/rescue.h"
+#include "tsdb/log/log_repair.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -38,11 +38,11 @@ struct file {
 	char *name;
 };
 
-struct rescue {
+struct log_repair {
 	rocksdb_options_t *options;
 	const char *path;
 	char *fresh, *whole;
-	rescue_judge *judge;
+	log_repair_judge *judge;
 	void *arg;
 	rocksdb_t *to;
 	rocksdb_writeoptions_t *write;
@@ -56,7 +56,7 @@ struct rescue {
 
 static int add_file(void *arg, const char *name, struct err *e)
 {
-	struct rescue *r = arg;
+	struct log_repair *r = arg;
 	bool is_log = view_ends(view_of(name), VIEW(".log"));
 	(void)e;
 	if (is_log || view_ends(view_of(name), VIEW(".sst")))
@@ -74,7 +74,7 @@ static int by_age(const void *a, const void *b)
 
 /* ---- one file ---- */
 
-static int write_batch(struct rescue *r, rocksdb_writebatch_t *batch, struct err *e)
+static int write_batch(struct log_repair *r, rocksdb_writebatch_t *batch, struct err *e)
 {
 	char *error = NULL;
 	rocksdb_write(r->to, r->write, batch, &error);
@@ -95,13 +95,13 @@ static uint64_t number_of(struct view key)
 
 static int copy(void *arg, struct view key, struct view value, struct err *e)
 {
-	struct rescue *r = arg;
-	enum rescue_verdict verdict = r->judge(r->arg, key.ptr, key.len, value);
-	r->taken += verdict == RESCUE_TAKE;
-	r->passed_over += verdict == RESCUE_PASS;
-	if (verdict == RESCUE_VOID)
+	struct log_repair *r = arg;
+	enum log_repair_verdict verdict = r->judge(r->arg, key.ptr, key.len, value);
+	r->taken += verdict == LOG_REPAIR_TAKE;
+	r->passed_over += verdict == LOG_REPAIR_PASS;
+	if (verdict == LOG_REPAIR_VOID)
 		rocksdb_writebatch_put(r->voids, key.ptr, key.len, value.ptr, value.len);
-	if (verdict != RESCUE_TAKE)
+	if (verdict != LOG_REPAIR_TAKE)
 		return 0;
 	rocksdb_writebatch_put(r->batch, key.ptr, key.len, value.ptr, value.len);
 	r->highest = MAX(r->highest, number_of(key));
@@ -116,7 +116,7 @@ static int copy_entry(void *arg, struct view entry, struct err *e)
 	return rc;
 }
 
-static int copy_log(struct rescue *r, const char *path, struct file *f, struct err *e)
+static int copy_log(struct log_repair *r, const char *path, struct file *f, struct err *e)
 {
 	CLEANUP(buf_free) struct buf bytes = { 0 };
 	struct wal_loss loss;
@@ -126,7 +126,7 @@ static int copy_log(struct rescue *r, const char *path, struct file *f, struct e
 	return rc ? rc : read;
 }
 
-static int copy_table(struct rescue *r, const char *path, struct file *f, struct err *e)
+static int copy_table(struct log_repair *r, const char *path, struct file *f, struct err *e)
 {
 	struct table_loss loss;
 	int rc = table_each(path, copy, r, &loss, e);
@@ -138,7 +138,7 @@ static int copy_table(struct rescue *r, const char *path, struct file *f, struct
 }
 
 /* What is read again is put again: that does no harm. */
-static int take(struct rescue *r, struct file *f, struct err *e)
+static int take(struct log_repair *r, struct file *f, struct err *e)
 {
 	AUTOFREE char *path = xasprintf("%s/%s", r->path, f->name);
 	uint64_t taken = r->taken, passed_over = r->passed_over;
@@ -161,7 +161,7 @@ static int take(struct rescue *r, struct file *f, struct err *e)
 }
 
 /* A write-ahead file that is cut at its end is damaged if the log was known to have more than is found. */
-static void judge_files(struct rescue *r, uint64_t synced)
+static void judge_files(struct log_repair *r, uint64_t synced)
 {
 	for (size_t i = 0; i < r->files.n; i++) {
 		struct file *f = &r->files.v[i];
@@ -175,7 +175,7 @@ static void judge_files(struct rescue *r, uint64_t synced)
 
 /* ---- all of it ---- */
 
-static int fill(struct rescue *r, uint64_t synced, struct err *e)
+static int fill(struct log_repair *r, uint64_t synced, struct err *e)
 {
 	char *error = NULL;
 	int rc = files_each(r->path, add_file, r, e);
@@ -221,7 +221,7 @@ static int put_in_place(const char *path, const char *whole, const char *away, s
 }
 
 struct keeping {
-	const struct rescue *r;
+	const struct log_repair *r;
 	const char *dir;
 };
 
@@ -238,16 +238,16 @@ static int remove_whole(void *arg, const char *name, struct err *e)
 }
 
 /* Only what is damaged is kept: what is whole is in the new one. */
-static void keep_bad(const struct rescue *r, const char *dir)
+static void keep_bad(const struct log_repair *r, const char *dir)
 {
 	IGNORE(files_each(dir, remove_whole, &(struct keeping){ r, dir }, NULL)); /* what stays takes room, no more */
 	LOG_ERROR("msg", "damaged files of the head log are kept aside; once nobody wants to look into them the directory can be removed",
 		  "dir", dir, "files", LOG_NUM(r->bad_files));
 }
 
-static int swap(struct rescue *r, struct err *e)
+static int swap(struct log_repair *r, struct err *e)
 {
-	AUTOFREE char *bad = xasprintf("%s" RESCUE_BAD "%lld", r->path, (long long)clock_now_ms());
+	AUTOFREE char *bad = xasprintf("%s" LOG_REPAIR_BAD "%lld", r->path, (long long)clock_now_ms());
 	int rc = sync_above(r->fresh, e); /* the name that it has until now, before it gets another */
 	if (!rc)
 		rc = move(r->fresh, r->whole, e);
@@ -260,7 +260,7 @@ static int swap(struct rescue *r, struct err *e)
 	return rc;
 }
 
-static void rescue_release(struct rescue *r)
+static void log_repair_release(struct log_repair *r)
 {
 	for (size_t i = 0; i < r->files.n; i++)
 		free(r->files.v[i].name);
@@ -272,7 +272,7 @@ static void rescue_release(struct rescue *r)
 	free(r->whole);
 }
 
-static void rescue_init(struct rescue *r)
+static void log_repair_init(struct log_repair *r)
 {
 	r->fresh = xasprintf("%s.new", r->path);
 	r->whole = xasprintf("%s.whole", r->path);
@@ -282,16 +282,16 @@ static void rescue_init(struct rescue *r)
 	rocksdb_writeoptions_disable_WAL(r->write, 1);
 }
 
-static void say(const struct rescue *r, const char *what)
+static void say(const struct log_repair *r, const char *what)
 {
 	LOG_WARN("msg", what, "dir", r->path, "files", LOG_NUM(r->files.n), "damaged", LOG_NUM(r->bad_files), "records",
 		 LOG_NUM(r->taken), "passed_over", LOG_NUM(r->passed_over));
 }
 
-int rescue_log(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, uint64_t synced, struct err *e)
+int log_repair(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced, struct err *e)
 {
-	struct rescue r = { .options = o, .path = path, .judge = judge, .arg = arg };
-	rescue_init(&r);
+	struct log_repair r = { .options = o, .path = path, .judge = judge, .arg = arg };
+	log_repair_init(&r);
 	files_remove_tree(r.fresh);
 	int rc = fill(&r, synced, e);
 	if (r.to)
@@ -302,15 +302,15 @@ int rescue_log(rocksdb_options_t *o, const char *path, rescue_judge *judge, void
 		files_remove_tree(r.fresh);
 	if (!rc)
 		say(&r, "the head log or its list of files was damaged: it was made anew from all that can be read of its files");
-	rescue_release(&r);
+	log_repair_release(&r);
 	return rc;
 }
 
-int rescue_in_memory(rocksdb_options_t *o, const char *path, rescue_judge *judge, void *arg, uint64_t synced,
-		     rocksdb_t **ret, struct err *e)
+int log_repair_in_memory(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced,
+			 rocksdb_t **ret, struct err *e)
 {
-	struct rescue r = { .options = o, .path = path, .judge = judge, .arg = arg };
-	rescue_init(&r);
+	struct log_repair r = { .options = o, .path = path, .judge = judge, .arg = arg };
+	log_repair_init(&r);
 	int rc = fill(&r, synced, e);
 	if (rc && r.to)
 		rocksdb_close(r.to);
@@ -318,14 +318,14 @@ int rescue_in_memory(rocksdb_options_t *o, const char *path, rescue_judge *judge
 		*ret = r.to;
 		say(&r, "the head log or its list of files is damaged and cannot be written: what can be read of its files was read into memory");
 	}
-	rescue_release(&r);
+	log_repair_release(&r);
 	return rc;
 }
 
-int rescue_finish(const char *path, struct err *e)
+int log_repair_finish(const char *path, struct err *e)
 {
 	AUTOFREE char *fresh = xasprintf("%s.new", path), *whole = xasprintf("%s.whole", path),
-		      *bad = xasprintf("%s" RESCUE_BAD "%lld", path, (long long)clock_now_ms());
+		      *bad = xasprintf("%s" LOG_REPAIR_BAD "%lld", path, (long long)clock_now_ms());
 	if (access(fresh, F_OK) == 0)
 		files_remove_tree(fresh);
 	return access(whole, F_OK) ? 0 : put_in_place(path, whole, bad, e);
@@ -370,7 +370,7 @@ static int look_at(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-bool rescue_is_needed(const char *path, uint64_t synced)
+bool log_repair_is_needed(const char *path, uint64_t synced)
 {
 	struct looking l = { .path = path };
 	struct err e;
