@@ -10,10 +10,10 @@ TSDB_PART_SOURCES = \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_write.c \
+  tsdb/part/partition_repair.c \
   tsdb/part/pdb.c \
   tsdb/part/readpart.c \
   tsdb/part/readpart.h \
-  tsdb/part/rebuild.c \
   tsdb/part/salvage.c \
   tsdb/part/salvage.h \
   tsdb/part/sealed.c \

@@ -32,7 +32,7 @@ struct pdb;
 
 /* What ends so in partitions/ was dropped and is on its way out. */
 #define PDB_GONE ".gone"
-/* What ends so is one that is being made anew (rebuild.c). */
+/* What ends so is one that is being made anew (partition_repair.c). */
 #define PDB_NEW ".new"
 /* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
 #define PDB_BAD ".bad-"
@@ -103,9 +103,9 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 void pdb_count_lost(struct pdb *d, atomic_ullong *count);
 /* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
  * all could). */
-int rebuild_partition(const char *dir, char **ret_aside, struct err *e) MUST_USE;
+int partition_repair(const char *dir, char **ret_aside, struct err *e) MUST_USE;
 /* Of one that was found beside it at start. */
-void rebuild_finish(const char *new_dir);
+void partition_repair_finish(const char *new_dir);
 struct pdb *pdb_ref(struct pdb *d);
 void pdb_unref(struct pdb *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */

@@ -174,11 +174,11 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 {
 	struct listing l = { .d = d };
 	list_files(&l);
-	if (d->rebuilt)
+	if (d->repaired)
 		IGNORE(files_each(d->aside, list_kept, &l, NULL)); /* what is damaged stays out of answers all the same */
 	for (size_t i = 0; i < l.bad.n; i++) {
 		struct bad_part *bad = &l.bad.v[i];
-		if (!d->rebuilt && !part_read_head(bad->p, &bad->e)) /* it was only read wrong */
+		if (!d->repaired && !part_read_head(bad->p, &bad->e)) /* it was only read wrong */
 			vec_push(&l.parts, bad->p);
 		else
 			replace(&l, bad);

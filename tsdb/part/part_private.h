@@ -32,7 +32,7 @@ struct pdb {
 	atomic_uint next_file;
 	atomic_ullong *count_lost; /* NULL: nobody counts */
 	char *aside;          /* where damaged files are kept: DAY.bad-STAMP; NULL: there was none */
-	bool rebuilt;         /* some of aside could not be taken in when the list of files was made anew */
+	bool repaired;        /* some of aside could not be taken in when the list of files was made anew */
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */

@@ -170,12 +170,12 @@ static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct er
 }
 
 /* RocksDB's own list of files (CURRENT, MANIFEST) is damaged or gone. */
-static rocksdb_t *rebuild(struct pdb *d, struct err *e)
+static rocksdb_t *repair(struct pdb *d, struct err *e)
 {
 	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
-	if (rebuild_partition(d->dir, &d->aside, e))
+	if (partition_repair(d->dir, &d->aside, e))
 		return NULL;
-	d->rebuilt = d->aside != NULL;
+	d->repaired = d->aside != NULL;
 	return try_open(d, true, false, e);
 }
 
@@ -192,14 +192,14 @@ rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
 	}
 	if (manifest_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
 		err_set(e, ERR_CORRUPT, "it has no CURRENT");
-		return rebuild(d, e);
+		return repair(d, e);
 	}
 	rocksdb_t *db = try_open(d, true, false, e);
 	for (int tries = 0; !db && tries < OPEN_TRIES; tries++) {
 		LOG_WARN("msg", "a partition does not open as it should", "dir", d->dir, "err", e->msg);
 		db = try_open(d, false, false, e);
 		if (!db && (e->code == ERR_CORRUPT || strstr(e->msg, "No such file")) && tries + 1 == OPEN_TRIES)
-			db = rebuild(d, e);
+			db = repair(d, e);
 		if (!db && e->code != ERR_CORRUPT) {
 			db = try_open(d, false, true, e);
 			d->read_only = db != NULL;
@@ -224,7 +224,7 @@ rocksdb_t *pdb_open_first(struct pdb *d, struct err *e)
 		clock_sleep_ms(OPEN_WAIT_MS / 10); /* it may only have been read wrong */
 	}
 	err_set(e, ERR_CORRUPT, "the partition %s: its list of files is damaged", d->dir);
-	rocksdb_t *db = rebuild(d, e);
+	rocksdb_t *db = repair(d, e);
 	if (!db) {
 		db = try_open(d, false, true, e);
 		d->read_only = db != NULL;

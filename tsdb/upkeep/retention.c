@@ -128,7 +128,7 @@ static int tidy_one(void *arg, const char *name, struct err *e)
 	if (view_ends(view_of(name), VIEW(PDB_GONE)))
 		files_remove_tree(dir);
 	if (view_ends(view_of(name), VIEW(PDB_NEW)))
-		rebuild_finish(dir);
+		partition_repair_finish(dir);
 	return 0;
 }
 

@@ -2,7 +2,7 @@
 /* A partition whose list of files (CURRENT, MANIFEST) is damaged or gone is made anew from its files: parts say themselves
  * what they are. RocksDB's own repair refuses files that were ingested, so they are ingested once more, as links, into a
  * database beside it, DAY.new, which then takes the place of the old one. A crash leaves the old one, or neither name but
- * DAY.new, which the next start puts in place (rebuild_finish). What cannot be ingested is counted and stays in
+ * DAY.new, which the next start puts in place (partition_repair_finish). What cannot be ingested is counted and stays in
  * DAY.bad-STAMP; if all could, the old directory goes. Before threads, or under seal_lock. */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include "tsdb/disk/rocks.h"
 #include "tsdb/part/part.h"
 
-struct rebuild {
+struct partition_repair {
 	const char *from;
 	char *to;
 	rocksdb_t *db;
@@ -26,7 +26,7 @@ struct rebuild {
 };
 
 /* Links are taken away by the ingest. Files of one database never overlap: each part is one. */
-static int ingest(struct rebuild *r, const char *link, struct err *e)
+static int ingest(struct partition_repair *r, const char *link, struct err *e)
 {
 	char *error = NULL;
 	const char *files[] = { link };
@@ -41,7 +41,7 @@ static int ingest(struct rebuild *r, const char *link, struct err *e)
 
 static int take(void *arg, const char *name, struct err *e)
 {
-	struct rebuild *r = arg;
+	struct partition_repair *r = arg;
 	struct err bad;
 	if (!view_ends(view_of(name), VIEW(".sst")))
 		return 0;
@@ -62,7 +62,7 @@ static int take(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-static int fill(struct rebuild *r, struct err *e)
+static int fill(struct partition_repair *r, struct err *e)
 {
 	char *error = NULL;
 	rocksdb_options_t *o = rocks_options(NULL);
@@ -87,7 +87,7 @@ static int sync_above(const char *dir, struct err *e)
 }
 
 struct keeping {
-	const struct rebuild *r;
+	const struct partition_repair *r;
 	const char *dir;
 };
 
@@ -103,7 +103,7 @@ static int remove_whole(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-static int swap(struct rebuild *r, char **ret_aside, struct err *e)
+static int swap(struct partition_repair *r, char **ret_aside, struct err *e)
 {
 	AUTOFREE char *bad = xasprintf("%s" PDB_BAD "%lld", r->from, (long long)clock_now_ms());
 	if (sync_above(r->to, e)) /* its name, before the other one goes */
@@ -126,9 +126,9 @@ static int swap(struct rebuild *r, char **ret_aside, struct err *e)
 	return rc;
 }
 
-int rebuild_partition(const char *dir, char **ret_aside, struct err *e)
+int partition_repair(const char *dir, char **ret_aside, struct err *e)
 {
-	struct rebuild r = { .from = dir, .to = xasprintf("%s" PDB_NEW, dir) };
+	struct partition_repair r = { .from = dir, .to = xasprintf("%s" PDB_NEW, dir) };
 	int rc = fill(&r, e);
 	if (!rc)
 		rc = swap(&r, ret_aside, e);
@@ -144,7 +144,7 @@ int rebuild_partition(const char *dir, char **ret_aside, struct err *e)
 	return rc;
 }
 
-void rebuild_finish(const char *new_dir)
+void partition_repair_finish(const char *new_dir)
 {
 	AUTOFREE char *dir = xstrdup(new_dir);
 	struct err e;
