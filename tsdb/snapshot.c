@@ -16,7 +16,7 @@ static int snapshot_partitions(struct tsdb *db, const char *dir, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		AUTOFREE char *to = xasprintf("%s/%u", partitions, v->p[i]->p->day);
 		if (v->p[i]->n_parts)
-			rc = pdb_snapshot(v->p[i]->parts[0]->db, to, e);
+			rc = partition_db_snapshot(v->p[i]->parts[0]->db, to, e);
 	}
 	version_unref(v);
 	return rc;

@@ -65,8 +65,8 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 			part_stats(v->p[i]->parts[k], loaded, ret);
 		ret->tombstones += v->p[i]->tombstones ? v->p[i]->tombstones->v.n : 0;
 		if (v->p[i]->n_parts) {
-			ret->disk_bytes += pdb_bytes(v->p[i]->parts[0]->db);
-			ret->table_bytes += pdb_table_memory(v->p[i]->parts[0]->db);
+			ret->disk_bytes += partition_db_bytes(v->p[i]->parts[0]->db);
+			ret->table_bytes += partition_db_table_memory(v->p[i]->parts[0]->db);
 		}
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);

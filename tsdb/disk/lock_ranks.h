@@ -18,7 +18,7 @@ enum tsdb_lock_rank {
 	RANK_LOG_DB,      /* hlog.db_lock: the head log is open */
 	RANK_LOG_WRITE,   /* hlog.write_lock: writes to it */
 	RANK_NOTES,       /* notes.lock: the table of notes */
-	RANK_PARTS,       /* pdb.parts_lock: the list of a partition's parts, what is damaged of them */
+	RANK_PARTS,       /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
 };
 
 #endif

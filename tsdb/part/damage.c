@@ -72,12 +72,12 @@ int damage_keep(struct part *p, struct err *e)
 	mutex_unlock(&p->db->parts_lock);
 	if (!bad)
 		return 0;
-	int rc = pdb_enter(p->db, e);
+	int rc = partition_db_enter(p->db, e);
 	if (rc)
 		return rc;
 	AUTOFREE char *file = file_of(p);
 	rc = file ? salvage_keep(p->db, file, e) : 0;
-	pdb_leave(p->db);
+	partition_db_leave(p->db);
 	if (!rc && file)
 		LOG_ERROR("msg", "a sealed part with damaged values is replaced by one without them, its file is kept aside", "file", file,
 			  "kept_in", p->db->aside ? p->db->aside : "", "series", LOG_NUM(bad));

@@ -10,8 +10,8 @@ TSDB_PART_SOURCES = \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_write.c \
+  tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
-  tsdb/part/pdb.c \
   tsdb/part/readpart.c \
   tsdb/part/readpart.h \
   tsdb/part/salvage.c \

@@ -80,7 +80,7 @@ void part_know(const struct part *p)
 
 static void forget_part(const struct part *p)
 {
-	struct pdb *d = p->db;
+	struct partition_db *d = p->db;
 	mutex_lock(&d->parts_lock);
 	for (size_t i = 0; i < d->parts.n; i++)
 		if (d->parts.v[i] == p) {
@@ -117,13 +117,13 @@ void part_unref(struct part *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
-	if (p->db && !p->db->look_only && !atomic_load(&p->db->read_only) && atomic_load(&p->retired) && !pdb_enter(p->db, NULL)) {
+	if (p->db && !p->db->look_only && !atomic_load(&p->db->read_only) && atomic_load(&p->retired) && !partition_db_enter(p->db, NULL)) {
 		part_remove_file(p);
-		pdb_leave(p->db);
+		partition_db_leave(p->db);
 	}
 	if (p->db)
 		forget_part(p);
-	pdb_unref(p->db);
+	partition_db_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
 	vec_free(&p->aggregates);
@@ -235,7 +235,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	char key[KEY_LEN], *error = NULL;
 	size_t len;
 	part_make_key(key, p->level, p->window, p->number, part_key_kind(p->one_kind, kind, stream), series, stream);
-	int rc = pdb_enter(p->db, e);
+	int rc = partition_db_enter(p->db, e);
 	if (rc)
 		return rc;
 	ret->db = p->db;
@@ -247,7 +247,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	if (!rc && !v)
 		rc = err_set(e, ERR_NOT_FOUND, "a sealed part has no such value");
 	if (!v) {
-		pdb_leave(p->db);
+		partition_db_leave(p->db);
 		ret->db = NULL;
 		return rc;
 	}
@@ -281,7 +281,7 @@ void part_value_release(struct part_value *v)
 	if (v->pin)
 		rocksdb_pinnableslice_destroy(v->pin);
 	if (v->db)
-		pdb_leave(v->db);
+		partition_db_leave(v->db);
 	v->pin = NULL;
 	v->db = NULL;
 }
@@ -328,7 +328,7 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 	size_t len;
 	if (r->db != p->db) {
 		part_reader_release(r);
-		int closed = pdb_enter(p->db, e);
+		int closed = partition_db_enter(p->db, e);
 		if (closed)
 			return closed;
 		r->db = p->db;
@@ -350,7 +350,7 @@ void part_reader_release(struct part_reader *r)
 	if (r->it)
 		rocksdb_iter_destroy(r->it);
 	if (r->db)
-		pdb_leave(r->db);
+		partition_db_leave(r->db);
 	r->it = NULL;
 	r->db = NULL;
 }

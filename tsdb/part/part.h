@@ -28,16 +28,16 @@ static inline int64_t level_hours(enum part_level l)
 	return l == LEVEL_HOUR ? 1 : l == LEVEL_6H ? 6 : 24;
 }
 
-struct pdb;
+struct partition_db;
 
 /* What ends so in partitions/ was dropped and is on its way out. */
-#define PDB_GONE ".gone"
+#define PARTITION_DB_GONE ".gone"
 /* What ends so is one that is being made anew (partition_repair.c). */
-#define PDB_NEW ".new"
+#define PARTITION_DB_NEW ".new"
 /* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
-#define PDB_BAD ".bad-"
+#define PARTITION_DB_BAD ".bad-"
 /* A part's file before it is ingested. */
-#define PDB_UNFINISHED ".part"
+#define PARTITION_DB_UNFINISHED ".part"
 
 /* What a part has of one series: its bounds, relative to the window's start. */
 struct part_series {
@@ -55,7 +55,7 @@ struct part_series {
 /* Immutable; lives as long as a pstate lists it. */
 struct part {
 	atomic_int refs;
-	struct pdb *db;       /* reference held */
+	struct partition_db *db;       /* reference held */
 	enum part_level level;
 	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
 	uint32_t number;
@@ -97,51 +97,51 @@ static inline int64_t part_end_ms(const struct part *p)
 /* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
  * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only; with look_only
  * nothing is written anyway. */
-int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-	     uint64_t *ret_lost, struct err *e) MUST_USE;
+int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+		      uint64_t *ret_lost, struct err *e) MUST_USE;
 /* What is found to be damaged later is added to *count, which lives as long as the database. */
-void pdb_count_lost(struct pdb *d, atomic_ullong *count);
+void partition_db_count_lost(struct partition_db *d, atomic_ullong *count);
 /* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
  * all could). */
 int partition_repair(const char *dir, char **ret_aside, struct err *e) MUST_USE;
 /* Of one that was found beside it at start. */
 void partition_repair_finish(const char *new_dir);
-struct pdb *pdb_ref(struct pdb *d);
-void pdb_unref(struct pdb *d);
+struct partition_db *partition_db_ref(struct partition_db *d);
+void partition_db_unref(struct partition_db *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
-int pdb_remove(const char *dir, struct err *e) MUST_USE;
+int partition_db_remove(const char *dir, struct err *e) MUST_USE;
 /* Its directory goes with the last reference. */
-void pdb_drop(struct pdb *d);
+void partition_db_drop(struct partition_db *d);
 /* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
-int pdb_move_away(struct pdb *d, struct err *e) MUST_USE;
+int partition_db_move_away(struct partition_db *d, struct err *e) MUST_USE;
 /* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
  * later: without that it means nothing. partition_drop.c has why. */
-int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e) MUST_USE;
-void pdb_remove_mark(const char *dir);
+int partition_db_put_mark(struct partition_db *d, uint64_t from, struct err *e) MUST_USE;
+void partition_db_remove_mark(const char *dir);
 /* Removes a directory that has one, if it is there; the next one of its name is left alone. */
-int pdb_remove_marked(const char *dir, struct err *e) MUST_USE;
+int partition_db_remove_marked(const char *dir, struct err *e) MUST_USE;
 /* Whether there is one; ret_from may be NULL. */
-bool pdb_has_mark(const char *dir, uint64_t *ret_from);
-const char *pdb_dir(const struct pdb *d);
+bool partition_db_has_mark(const char *dir, uint64_t *ret_from);
+const char *partition_db_dir(const struct partition_db *d);
 /* Whether nobody but so many parts and their partition has it. */
-bool pdb_is_alone(const struct pdb *d, size_t n_parts);
-uint64_t pdb_bytes(struct pdb *d);
+bool partition_db_is_alone(const struct partition_db *d, size_t n_parts);
+uint64_t partition_db_bytes(struct partition_db *d);
 /* Memory of the indexes of its open files, which are not in the block cache. */
-uint64_t pdb_table_memory(struct pdb *d);
-int pdb_snapshot(struct pdb *d, const char *dir, struct err *e) MUST_USE;
+uint64_t partition_db_table_memory(struct partition_db *d);
+int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e) MUST_USE;
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
-bool pdb_read_only(const struct pdb *d);
+bool partition_db_read_only(const struct partition_db *d);
 /* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). Files of parts that
  * nobody knows are what a failed write left, and go. */
-int pdb_reopen(struct pdb *d, struct err *e) MUST_USE;
+int partition_db_reopen(struct partition_db *d, struct err *e) MUST_USE;
 /* A number above those of all parts found at open. */
-uint32_t pdb_next_number(const struct pdb *d);
+uint32_t partition_db_next_number(const struct partition_db *d);
 
 /* One value: pinned until released. A missing one is ERR_NOT_FOUND. */
 struct part_value {
 	rocksdb_pinnableslice_t *pin;
-	struct pdb *db; /* kept open while it is pinned */
+	struct partition_db *db; /* kept open while it is pinned */
 	struct view payload;
 	uint8_t version;
 };
@@ -168,7 +168,7 @@ static inline void read_tally_add(size_t bytes)
 /* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
  * gives is valid until its next use. Free it before the parts it was used on. */
 struct part_reader {
-	struct pdb *db; /* borrowed; kept open */
+	struct partition_db *db; /* borrowed; kept open */
 	rocksdb_iterator_t *it;
 	uint8_t version; /* of the value it gave last */
 	struct part_value value; /* that one, where the iterator did not get to it */
@@ -183,7 +183,7 @@ void part_reader_release(struct part_reader *r);
 struct part_writer;
 /* n_bytes: of all values together, about; n_values: how many. Where they are small, as those of many small series, more of
  * them share a block, and zstd works harder. */
-int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
+int part_writer_new(struct part_writer **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number,
 		    uint64_t n_bytes, uint64_t n_values, struct err *e) MUST_USE;
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e) MUST_USE;
 /* PART_DETAIL's stream 0 of a series whose samples lie in the same places as those of another: it says which one, and it has no

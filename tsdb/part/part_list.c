@@ -12,11 +12,11 @@
 
 #define REOPEN_WAIT_MS 2000
 
-static struct part *part_of_file(struct pdb *d, const char *key)
+static struct part *part_of_file(struct partition_db *d, const char *key)
 {
 	struct part *p = NEW(struct part);
 	atomic_init(&p->refs, 1);
-	p->db = pdb_ref(d);
+	p->db = partition_db_ref(d);
 	p->level = (uint8_t)key[0];
 	p->window = part_key_word(key + 1);
 	p->number = part_key_word(key + 5);
@@ -65,7 +65,7 @@ struct bad_part {
 
 /* The parts of a database that is being opened. */
 struct listing {
-	struct pdb *d;
+	struct partition_db *d;
 	VEC(struct part *) parts;
 	VEC(struct bad_part) bad;
 	uint64_t lost;
@@ -89,7 +89,7 @@ static void keep_empty(struct listing *l, struct bad_part *bad)
 /* What can be read of it takes its place, unless nobody needs it. */
 static void replace(struct listing *l, struct bad_part *bad)
 {
-	struct pdb *d = l->d;
+	struct partition_db *d = l->d;
 	struct part *to;
 	struct err why = bad->e;
 	if (is_replaced(bad->p, l->parts.v, l->parts.n)) {
@@ -116,7 +116,7 @@ static void replace(struct listing *l, struct bad_part *bad)
  * iterator that runs into a file that is gone ends early and says OK. */
 static void list_files(struct listing *l)
 {
-	struct pdb *d = l->d;
+	struct partition_db *d = l->d;
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
 	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
 		struct err e = { 0 };
@@ -170,7 +170,7 @@ static void drop_superseded(struct listing *l)
 		}
 }
 
-static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
+static void list_parts(struct partition_db *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
 {
 	struct listing l = { .d = d };
 	list_files(&l);
@@ -191,10 +191,10 @@ static void list_parts(struct pdb *d, struct part ***ret, size_t *ret_n, uint64_
 	*ret_lost += l.lost;
 }
 
-int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-	     uint64_t *ret_lost, struct err *e)
+int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+		      uint64_t *ret_lost, struct err *e)
 {
-	struct pdb *d = NEW(struct pdb);
+	struct partition_db *d = NEW(struct partition_db);
 	atomic_init(&d->refs, 1);
 	rwlock_init_gate(&d->open_lock, LOCK_ANY, "partition open");
 	mutex_init(&d->parts_lock, RANK_PARTS, "parts");
@@ -206,13 +206,13 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
 	d->read = rocksdb_readoptions_create();
 	d->env = rocksdb_envoptions_create();
-	d->db = pdb_open_first(d, e);
+	d->db = partition_db_open_first(d, e);
 	if (!d->db) {
-		pdb_free(d);
+		partition_db_free(d);
 		return -ERR_IO;
 	}
 	if (!look_only)
-		files_remove_matching(dir, PDB_UNFINISHED);
+		files_remove_matching(dir, PARTITION_DB_UNFINISHED);
 	list_parts(d, parts, n, ret_lost);
 	*ret = d;
 	return 0;
@@ -220,7 +220,7 @@ int pdb_open(struct pdb **ret, const char *dir, rocksdb_cache_t *cache, bool loo
 
 /* ---- opening it again ---- */
 
-static bool is_known(struct pdb *d, const char *key)
+static bool is_known(struct partition_db *d, const char *key)
 {
 	bool known = false;
 	mutex_lock(&d->parts_lock);
@@ -233,7 +233,7 @@ static bool is_known(struct pdb *d, const char *key)
 }
 
 /* What a write that failed may have left in RocksDB's list. */
-static void remove_unknown(struct pdb *d)
+static void remove_unknown(struct partition_db *d)
 {
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
 	for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
@@ -248,14 +248,14 @@ static void remove_unknown(struct pdb *d)
 	rocksdb_livefiles_destroy(files);
 }
 
-int pdb_reopen(struct pdb *d, struct err *e)
+int partition_db_reopen(struct partition_db *d, struct err *e)
 {
 	if (!rwlock_write_within(&d->open_lock, REOPEN_WAIT_MS))
 		return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
 	if (d->db)
 		rocksdb_close(d->db);
 	atomic_store(&d->read_only, false);
-	d->db = pdb_open_db(d, e);
+	d->db = partition_db_open_rocks(d, e);
 	int rc = d->db ? 0 : -(int)e->code;
 	if (!rc && atomic_load(&d->read_only))
 		rc = err_set(e, ERR_IO, "the partition %s can be read and not be written", d->dir);

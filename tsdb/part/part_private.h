@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pdb.c (the database of a partition), part.c (keys, values and what a part says of itself), part_write.c and part_list.c (which
+/* What partition_db.c (the database of a partition), part.c (keys, values and what a part says of itself), part_write.c and part_list.c (which
  * parts there are) share. */
 #ifndef PYRRHA_TSDB_PART_PRIVATE_H
 #define PYRRHA_TSDB_PART_PRIVATE_H
@@ -18,7 +18,7 @@
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
 
-struct pdb {
+struct partition_db {
 	atomic_int refs;
 	char *dir;
 	rocksdb_t *db;
@@ -36,7 +36,7 @@ struct pdb {
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
-	struct rwlock open_lock; /* read: db stays as it is; written by pdb_reopen, after which it may be NULL */
+	struct rwlock open_lock; /* read: db stays as it is; written by partition_db_reopen, after which it may be NULL */
 };
 
 void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
@@ -48,14 +48,14 @@ uint32_t part_key_word(const char *p);
 /* The newest version of a kind. */
 uint8_t part_version_of(enum part_kind kind);
 
-/* The database stays as it is until pdb_leave. ERR_IO: it is closed after an error. */
-int pdb_enter(struct pdb *d, struct err *e) MUST_USE;
-void pdb_leave(struct pdb *d);
+/* The database stays as it is until partition_db_leave. ERR_IO: it is closed after an error. */
+int partition_db_enter(struct partition_db *d, struct err *e) MUST_USE;
+void partition_db_leave(struct partition_db *d);
 /* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
-rocksdb_t *pdb_open_db(struct pdb *d, struct err *e);
-rocksdb_t *pdb_open_first(struct pdb *d, struct err *e);
+rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e);
+rocksdb_t *partition_db_open_first(struct partition_db *d, struct err *e);
 /* With the last reference, or where it could not be opened. */
-void pdb_free(struct pdb *d);
+void partition_db_free(struct partition_db *d);
 
 /* The database knows the part until it is freed. */
 void part_know(const struct part *p);

@@ -13,7 +13,7 @@
 #define SMALL_VALUE 8192 /* bytes */
 
 struct part_writer {
-	struct pdb *d;
+	struct partition_db *d;
 	enum part_level level;
 	uint32_t window, number;
 	rocksdb_sstfilewriter_t *w;
@@ -22,7 +22,7 @@ struct part_writer {
 	char last[KEY_LEN];
 };
 
-int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level level, uint32_t window, uint32_t number,
+int part_writer_new(struct part_writer **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number,
 		    uint64_t n_bytes, uint64_t n_values, struct err *e)
 {
 	struct part_writer *w = NEW(struct part_writer);
@@ -35,7 +35,7 @@ int part_writer_new(struct part_writer **ret, struct pdb *d, enum part_level lev
 	w->level = level;
 	w->window = window;
 	w->number = number;
-	w->file = xasprintf("%s/%u-%u-%u-%u" PDB_UNFINISHED, d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
+	w->file = xasprintf("%s/%u-%u-%u-%u" PARTITION_DB_UNFINISHED, d->dir, level, window, number, atomic_fetch_add(&d->next_file, 1));
 	w->w = rocksdb_sstfilewriter_create(d->env, n_bytes / SMALL_VALUE < n_values ? d->small : d->options);
 	rocksdb_sstfilewriter_open(w->w, w->file, &error);
 	int rc = rocks_err(&error, e, "cannot write", w->file);
@@ -168,7 +168,7 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 		part_writer_abort(w);
 		return rc;
 	}
-	p->db = pdb_ref(w->d);
+	p->db = partition_db_ref(w->d);
 	p->one_kind = false;
 	part_know(p);
 	unlink(w->file); /* moved: a leftover link at most */

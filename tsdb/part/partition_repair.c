@@ -45,7 +45,7 @@ static int take(void *arg, const char *name, struct err *e)
 	struct err bad;
 	if (!view_ends(view_of(name), VIEW(".sst")))
 		return 0;
-	AUTOFREE char *file = xasprintf("%s/%s", r->from, name), *copy = xasprintf("%s/%s" PDB_UNFINISHED, r->to, name);
+	AUTOFREE char *file = xasprintf("%s/%s", r->from, name), *copy = xasprintf("%s/%s" PARTITION_DB_UNFINISHED, r->to, name);
 	if (link(file, copy))
 		return err_errno(e, errno, "cannot link %s", copy);
 	int rc = ingest(r, copy, &bad);
@@ -105,7 +105,7 @@ static int remove_whole(void *arg, const char *name, struct err *e)
 
 static int swap(struct partition_repair *r, char **ret_aside, struct err *e)
 {
-	AUTOFREE char *bad = xasprintf("%s" PDB_BAD "%lld", r->from, (long long)clock_now_ms());
+	AUTOFREE char *bad = xasprintf("%s" PARTITION_DB_BAD "%lld", r->from, (long long)clock_now_ms());
 	if (sync_above(r->to, e)) /* its name, before the other one goes */
 		return -(int)e->code;
 	if (rename(r->from, bad))
@@ -128,7 +128,7 @@ static int swap(struct partition_repair *r, char **ret_aside, struct err *e)
 
 int partition_repair(const char *dir, char **ret_aside, struct err *e)
 {
-	struct partition_repair r = { .from = dir, .to = xasprintf("%s" PDB_NEW, dir) };
+	struct partition_repair r = { .from = dir, .to = xasprintf("%s" PARTITION_DB_NEW, dir) };
 	int rc = fill(&r, e);
 	if (!rc)
 		rc = swap(&r, ret_aside, e);
@@ -148,7 +148,7 @@ void partition_repair_finish(const char *new_dir)
 {
 	AUTOFREE char *dir = xstrdup(new_dir);
 	struct err e;
-	dir[strlen(dir) - strlen(PDB_NEW)] = 0;
+	dir[strlen(dir) - strlen(PARTITION_DB_NEW)] = 0;
 	if (access(dir, F_OK) == 0)
 		files_remove_tree(new_dir);
 	else if (rename(new_dir, dir) || sync_above(dir, &e))

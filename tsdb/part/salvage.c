@@ -22,7 +22,7 @@ struct entry {
 };
 
 struct salvage {
-	struct pdb *d;
+	struct partition_db *d;
 	const struct part *bad;
 	struct part *to;
 	struct arena arena;
@@ -261,12 +261,12 @@ static int write_part(struct salvage *s, struct err *e)
 	return rc;
 }
 
-int salvage_keep(struct pdb *d, const char *file, struct err *e)
+int salvage_keep(struct partition_db *d, const char *file, struct err *e)
 {
 	if (access(file, F_OK) && errno == ENOENT)
 		return 0;
 	if (!d->aside)
-		d->aside = xasprintf("%s" PDB_BAD "%lld", d->dir, (long long)clock_now_ms());
+		d->aside = xasprintf("%s" PARTITION_DB_BAD "%lld", d->dir, (long long)clock_now_ms());
 	const char *slash = strrchr(file, '/');
 	AUTOFREE char *copy = xasprintf("%s/%s", d->aside, slash ? slash + 1 : file);
 	if (mkdir(d->aside, 0750) && errno != EEXIST)
@@ -276,7 +276,7 @@ int salvage_keep(struct pdb *d, const char *file, struct err *e)
 	return 0;
 }
 
-int salvage_part(struct pdb *d, const char *file, const struct part *bad, struct part **ret, struct err *e)
+int salvage_part(struct partition_db *d, const char *file, const struct part *bad, struct part **ret, struct err *e)
 {
 	struct salvage s = { .d = d, .bad = bad, .to = NEW(struct part) };
 	atomic_init(&s.to->refs, 1);

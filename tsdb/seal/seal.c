@@ -233,7 +233,7 @@ static int reopen_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock)
 	struct version *v = tsdb_version(db, NULL);
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++)
-		if (v->p[i]->p->db_parts && pdb_read_only(v->p[i]->p->db_parts))
+		if (v->p[i]->p->db_parts && partition_db_read_only(v->p[i]->p->db_parts))
 			rc = partition_reopen_parts(v->p[i]->p, e);
 	version_unref(v);
 	return rc;

@@ -76,14 +76,14 @@ void tsdb_open_again(struct tsdb *db, struct partition *p)
 /* On disk it is gone from here on, or as it was. */
 static int note_drop(struct tsdb *db, struct partition *p, uint64_t record, struct err *e)
 {
-	int rc = p->db_parts ? pdb_put_mark(p->db_parts, record, e) : 0;
+	int rc = p->db_parts ? partition_db_put_mark(p->db_parts, record, e) : 0;
 	if (!rc)
 		rc = dropped_add(db, p->day, record, e);
 	if (!rc || !p->db_parts)
 		return rc;
-	rc = pdb_move_away(p->db_parts, e);
+	rc = partition_db_move_away(p->db_parts, e);
 	if (rc)
-		pdb_remove_mark(pdb_dir(p->db_parts));
+		partition_db_remove_mark(partition_db_dir(p->db_parts));
 	else
 		dropped_must_add(db, p->day, record);
 	return rc;
@@ -93,7 +93,7 @@ static void leave(struct tsdb *db, struct partition *p)
 {
 	mutex_lock(&db->apply_lock);
 	if (p->db_parts)
-		pdb_drop(p->db_parts);
+		partition_db_drop(p->db_parts);
 	struct version *v = tsdb_version(db, NULL);
 	tsdb_publish(db, version_without(v, p->day), 0);
 	version_unref(v);
@@ -227,7 +227,7 @@ static struct pstate *take_out(struct tsdb *db)
 /* Whether the queries that saw it are over. */
 static bool is_alone(const struct pstate *s)
 {
-	bool alone = atomic_load(&s->refs) == 1 && pdb_is_alone(s->p->db_parts, s->n_parts);
+	bool alone = atomic_load(&s->refs) == 1 && partition_db_is_alone(s->p->db_parts, s->n_parts);
 	for (size_t k = 0; k < s->n_parts; k++)
 		alone &= atomic_load(&s->parts[k]->refs) == 1;
 	return alone;
@@ -276,8 +276,8 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 static void let_go(struct tsdb *db, const struct pstate *s)
 {
 	mutex_lock(&db->apply_lock);
-	pdb_drop(s->p->db_parts);
-	pdb_unref(s->p->db_parts);
+	partition_db_drop(s->p->db_parts);
+	partition_db_unref(s->p->db_parts);
 	s->p->db_parts = NULL;
 	tsdb_forget_partition(db, s->p);
 	tsdb_open_again(db, s->p);
@@ -294,11 +294,11 @@ int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 	int rc = 0;
 	bool go = wait_alone(db, s);
 	if (go) {
-		rc = pdb_put_mark(s->p->db_parts, hlog_last(db->log) + 1, e);
+		rc = partition_db_put_mark(s->p->db_parts, hlog_last(db->log) + 1, e);
 		if (!rc)
 			rc = commit_gone(db, s->p, e);
 		if (rc)
-			pdb_remove_mark(pdb_dir(s->p->db_parts));
+			partition_db_remove_mark(partition_db_dir(s->p->db_parts));
 	}
 	if (go && !rc) {
 		let_go(db, s);

@@ -16,7 +16,7 @@
 
 static uint64_t bytes_of(const struct pstate *s)
 {
-	return s->n_parts ? pdb_bytes(s->parts[0]->db) : 0;
+	return s->n_parts ? partition_db_bytes(s->parts[0]->db) : 0;
 }
 
 static bool is_old(struct tsdb *db, const struct partition *p)
@@ -109,14 +109,14 @@ static bool is_gone(const struct tsdb *db, int64_t day, const char *dir)
 	uint64_t from = 0, dropped = dropped_record(&db->dropped, (uint32_t)day);
 	if (dropped == DROPPED_ALL)
 		return true;
-	if (!pdb_has_mark(dir, &from))
+	if (!partition_db_has_mark(dir, &from))
 		return false;
 	if (dropped && dropped >= from)
 		return true;
 	if (hlog_gone(db->log, (uint32_t)day) && hlog_gone(db->log, (uint32_t)day) >= from)
 		return true;
 	if (!db->o.read_only)
-		pdb_remove_mark(dir); /* the crash came before the log had it */
+		partition_db_remove_mark(dir); /* the crash came before the log had it */
 	return false;
 }
 
@@ -125,9 +125,9 @@ static int tidy_one(void *arg, const char *name, struct err *e)
 	struct tsdb *db = arg;
 	(void)e;
 	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
-	if (view_ends(view_of(name), VIEW(PDB_GONE)))
+	if (view_ends(view_of(name), VIEW(PARTITION_DB_GONE)))
 		files_remove_tree(dir);
-	if (view_ends(view_of(name), VIEW(PDB_NEW)))
+	if (view_ends(view_of(name), VIEW(PARTITION_DB_NEW)))
 		partition_repair_finish(dir);
 	return 0;
 }
@@ -144,7 +144,7 @@ static int open_one(void *arg, const char *name, struct err *e)
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
 	if (is_gone(db, day, dir)) {
-		if (!db->o.read_only && pdb_remove(dir, &bad))
+		if (!db->o.read_only && partition_db_remove(dir, &bad))
 			LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", dir, "err", bad.msg);
 		return 0;
 	}

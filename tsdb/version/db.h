@@ -36,7 +36,7 @@ struct dict_unions;
 struct spaces;
 struct retention_rules;
 struct part;
-struct pdb;
+struct partition_db;
 
 struct partition {
 	atomic_int refs;
@@ -60,7 +60,7 @@ struct partition {
 	atomic_llong live_t_ms;     /* the last stamp that was taken in as it happened, 0 = none since the start, */
 	atomic_llong live_boot_ms;  /* and what CLOCK_BOOTTIME said then; retention_clock.h */
 	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
-	struct pdb *db_parts;       /* where its parts lie; NULL = it has none yet */
+	struct partition_db *db_parts;       /* where its parts lie; NULL = it has none yet */
 	uint32_t next_part;         /* number of the next part; under apply_lock, as the next two */
 	uint64_t kept_symbols;      /* lowest record with symbols that only the last part holds; UINT64_MAX = none */
 	int64_t kept_mono_ms;       /* since when */

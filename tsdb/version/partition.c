@@ -48,7 +48,7 @@ void partition_unref(struct partition *p)
 	index_release(&p->index);
 	accounts_release(&p->accounts);
 	symbols_unref(p->symbols);
-	pdb_unref(p->db_parts);
+	partition_db_unref(p->db_parts);
 	rwlock_destroy(&p->dict_lock);
 	mutex_destroy(&p->append_turn);
 	free(p);
@@ -380,10 +380,10 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	uint64_t lost = 0;
 	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
-		rc = pdb_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
+		rc = partition_db_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
 	if (!rc) {
-		p->next_part = MAX(p->next_part, pdb_next_number(p->db_parts));
-		pdb_count_lost(p->db_parts, &p->db->lost_records);
+		p->next_part = MAX(p->next_part, partition_db_next_number(p->db_parts));
+		partition_db_count_lost(p->db_parts, &p->db->lost_records);
 	}
 	atomic_fetch_add(&p->db->lost_records, lost);
 	return rc;
@@ -397,7 +397,7 @@ int partition_make_parts(struct partition *p, struct err *e)
 	AUTOFREE char *dir = xasprintf("%s/partitions/%u", p->db->path, p->day);
 	struct part **parts;
 	size_t n;
-	if (pdb_remove_marked(dir, e))
+	if (partition_db_remove_marked(dir, e))
 		return err_wrap(e, "%s was deleted, its place is not free yet", dir);
 	int rc = partition_open_parts(p, &parts, &n, e);
 	for (size_t i = 0; !rc && i < n; i++)
@@ -410,7 +410,7 @@ int partition_make_parts(struct partition *p, struct err *e)
 int partition_reopen_parts(struct partition *p, struct err *e)
 {
 	mutex_assert_held(&p->db->seal_lock);
-	int rc = pdb_reopen(p->db_parts, e);
+	int rc = partition_db_reopen(p->db_parts, e);
 	if (!rc)
 		LOG_INFO("msg", "a partition is open for writing again", "partition", LOG_NUM(p->day));
 	return rc;

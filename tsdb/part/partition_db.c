@@ -16,7 +16,7 @@
 
 /* ---- staying open ---- */
 
-int pdb_enter(struct pdb *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
+int partition_db_enter(struct partition_db *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
 {
 	rwlock_read(&d->open_lock);
 	if (d->db)
@@ -25,14 +25,14 @@ int pdb_enter(struct pdb *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock
 	return err_set(e, ERR_IO, "the partition %s is closed after an error", d->dir);
 }
 
-void pdb_leave(struct pdb *d) LOCKS_UNCHECKED
+void partition_db_leave(struct partition_db *d) LOCKS_UNCHECKED
 {
 	rwlock_unlock(&d->open_lock);
 }
 
 /* ---- opening ---- */
 
-struct pdb *pdb_ref(struct pdb *d)
+struct partition_db *partition_db_ref(struct partition_db *d)
 {
 	atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
 	return d;
@@ -42,7 +42,7 @@ struct pdb *pdb_ref(struct pdb *d)
  * it cannot be renamed it stays, and the next start tries again. */
 static int move_away(const char *dir, struct err *e)
 {
-	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir), *parent = xstrdup(dir);
+	AUTOFREE char *gone = xasprintf("%s" PARTITION_DB_GONE, dir), *parent = xstrdup(dir);
 	char *slash = strrchr(parent, '/');
 	files_remove_tree(gone);
 	if (slash)
@@ -50,16 +50,16 @@ static int move_away(const char *dir, struct err *e)
 	return rename(dir, gone) ? err_errno(e, errno, "cannot rename %s", dir) : files_sync_dir(parent, e);
 }
 
-int pdb_remove(const char *dir, struct err *e)
+int partition_db_remove(const char *dir, struct err *e)
 {
-	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	AUTOFREE char *gone = xasprintf("%s" PARTITION_DB_GONE, dir);
 	int rc = move_away(dir, e);
 	if (!rc)
 		files_remove_tree(gone);
 	return rc;
 }
 
-int pdb_move_away(struct pdb *d, struct err *e)
+int partition_db_move_away(struct partition_db *d, struct err *e)
 {
 	if (atomic_load(&d->moved))
 		return 0;
@@ -70,12 +70,12 @@ int pdb_move_away(struct pdb *d, struct err *e)
 	return 0;
 }
 
-int pdb_remove_marked(const char *dir, struct err *e)
+int partition_db_remove_marked(const char *dir, struct err *e)
 {
 	static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "marked partitions");
-	AUTOFREE char *gone = xasprintf("%s" PDB_GONE, dir);
+	AUTOFREE char *gone = xasprintf("%s" PARTITION_DB_GONE, dir);
 	mutex_lock(&lock);
-	bool marked = pdb_has_mark(dir, NULL);
+	bool marked = partition_db_has_mark(dir, NULL);
 	int rc = marked ? move_away(dir, e) : 0;
 	mutex_unlock(&lock);
 	if (marked && !rc)
@@ -83,7 +83,7 @@ int pdb_remove_marked(const char *dir, struct err *e)
 	return rc;
 }
 
-void pdb_free(struct pdb *d)
+void partition_db_free(struct partition_db *d)
 {
 	if (d->db)
 		rocksdb_close(d->db);
@@ -100,37 +100,37 @@ void pdb_free(struct pdb *d)
 		rocksdb_envoptions_destroy(d->env);
 	struct err e;
 	if (atomic_load(&d->moved)) {
-		AUTOFREE char *gone = xasprintf("%s" PDB_GONE, d->dir);
+		AUTOFREE char *gone = xasprintf("%s" PARTITION_DB_GONE, d->dir);
 		files_remove_tree(gone);
-	} else if (atomic_load(&d->dropped) && pdb_remove_marked(d->dir, &e))
+	} else if (atomic_load(&d->dropped) && partition_db_remove_marked(d->dir, &e))
 		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
 	free(d->aside);
 	free(d->dir);
 	free(d);
 }
 
-void pdb_unref(struct pdb *d)
+void partition_db_unref(struct partition_db *d)
 {
 	if (d && atomic_fetch_sub(&d->refs, 1) == 1)
-		pdb_free(d);
+		partition_db_free(d);
 }
 
 #define MARK "deleted"
 
-int pdb_put_mark(struct pdb *d, uint64_t from, struct err *e)
+int partition_db_put_mark(struct partition_db *d, uint64_t from, struct err *e)
 {
 	char text[64];
 	snprintf(text, sizeof text, "pyrrha-deleted 2\nfrom %" PRIu64 "\n", from);
 	return files_put(d->dir, MARK, view_of(text), e);
 }
 
-void pdb_remove_mark(const char *dir)
+void partition_db_remove_mark(const char *dir)
 {
 	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
 	unlink(mark);
 }
 
-bool pdb_has_mark(const char *dir, uint64_t *ret_from)
+bool partition_db_has_mark(const char *dir, uint64_t *ret_from)
 {
 	AUTOFREE char *mark = xasprintf("%s/" MARK, dir);
 	uint64_t from = 0;
@@ -145,22 +145,22 @@ bool pdb_has_mark(const char *dir, uint64_t *ret_from)
 	return true;
 }
 
-const char *pdb_dir(const struct pdb *d)
+const char *partition_db_dir(const struct partition_db *d)
 {
 	return d->dir;
 }
 
-bool pdb_is_alone(const struct pdb *d, size_t n_parts)
+bool partition_db_is_alone(const struct partition_db *d, size_t n_parts)
 {
 	return atomic_load(&d->refs) == (int)n_parts + 1;
 }
 
-void pdb_drop(struct pdb *d)
+void partition_db_drop(struct partition_db *d)
 {
 	atomic_store(&d->dropped, true);
 }
 
-static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct err *e)
+static rocksdb_t *try_open(struct partition_db *d, bool checks, bool read_only, struct err *e)
 {
 	char *error = NULL;
 	rocksdb_options_set_paranoid_checks(d->options, checks);
@@ -170,7 +170,7 @@ static rocksdb_t *try_open(struct pdb *d, bool checks, bool read_only, struct er
 }
 
 /* RocksDB's own list of files (CURRENT, MANIFEST) is damaged or gone. */
-static rocksdb_t *repair(struct pdb *d, struct err *e)
+static rocksdb_t *repair(struct partition_db *d, struct err *e)
 {
 	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
 	if (partition_repair(d->dir, &d->aside, e))
@@ -181,7 +181,7 @@ static rocksdb_t *repair(struct pdb *d, struct err *e)
 
 /* A damaged or missing file must not cost the others, nor a full disk the queries; and what fails only for a moment is
  * not bad. */
-rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
+rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e)
 {
 	if (d->look_only) {
 		if (manifest_is_damaged(d->dir))
@@ -215,12 +215,12 @@ rocksdb_t *pdb_open_db(struct pdb *d, struct err *e)
 }
 
 /* The first time: a list that is torn at its end, as a power loss leaves it, RocksDB would open without a word, and remove the
- * files that it no longer names. After a write that failed it may end so, too (pdb_reopen): then that is what there is. */
-rocksdb_t *pdb_open_first(struct pdb *d, struct err *e)
+ * files that it no longer names. After a write that failed it may end so, too (partition_db_reopen): then that is what there is. */
+rocksdb_t *partition_db_open_first(struct partition_db *d, struct err *e)
 {
 	for (int tries = 0; tries < OPEN_TRIES; tries++) {
 		if (d->look_only || !manifest_is_damaged(d->dir))
-			return pdb_open_db(d, e);
+			return partition_db_open_rocks(d, e);
 		clock_sleep_ms(OPEN_WAIT_MS / 10); /* it may only have been read wrong */
 	}
 	err_set(e, ERR_CORRUPT, "the partition %s: its list of files is damaged", d->dir);
@@ -232,51 +232,51 @@ rocksdb_t *pdb_open_first(struct pdb *d, struct err *e)
 	return db;
 }
 
-bool pdb_read_only(const struct pdb *d)
+bool partition_db_read_only(const struct partition_db *d)
 {
 	return atomic_load(&d->read_only);
 }
 
-void pdb_count_lost(struct pdb *d, atomic_ullong *count)
+void partition_db_count_lost(struct partition_db *d, atomic_ullong *count)
 {
 	d->count_lost = count;
 }
 
-uint32_t pdb_next_number(const struct pdb *d)
+uint32_t partition_db_next_number(const struct partition_db *d)
 {
 	return d->next_number;
 }
 
-static uint64_t property(struct pdb *d, const char *name)
+static uint64_t property(struct partition_db *d, const char *name)
 {
 	uint64_t n = 0;
-	if (pdb_enter(d, NULL))
+	if (partition_db_enter(d, NULL))
 		return 0;
 	char *v = rocksdb_property_value(d->db, name);
 	if (v) {
 		n = strtoull(v, NULL, 10);
 		rocksdb_free(v);
 	}
-	pdb_leave(d);
+	partition_db_leave(d);
 	return n;
 }
 
-uint64_t pdb_bytes(struct pdb *d)
+uint64_t partition_db_bytes(struct partition_db *d)
 {
 	return property(d, "rocksdb.total-sst-files-size");
 }
 
-uint64_t pdb_table_memory(struct pdb *d)
+uint64_t partition_db_table_memory(struct partition_db *d)
 {
 	return property(d, "rocksdb.estimate-table-readers-mem");
 }
 
-int pdb_snapshot(struct pdb *d, const char *dir, struct err *e)
+int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e)
 {
-	int rc = pdb_enter(d, e);
+	int rc = partition_db_enter(d, e);
 	if (rc)
 		return rc;
 	rc = rocks_checkpoint(d->db, dir, e);
-	pdb_leave(d);
+	partition_db_leave(d);
 	return rc;
 }
