@@ -2,7 +2,7 @@
 #include "tsdb/read/match.h"
 
 #include "base/alloc.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 
 static int location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l, struct err *e)
 {
@@ -30,7 +30,7 @@ static uint8_t *all_locations(const struct source_frame_filter *f, const struct 
 
 /* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. NULL after an
  * error. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct names *names,
+static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct late_names *names,
 			  uint32_t n_locations, uint32_t n, struct err *e)
 {
 	uint8_t *location = all_locations(f, s, n_locations, e), below = !f->leaf_only;
@@ -51,7 +51,7 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	return node;
 }
 
-uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n,
+uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
 			struct err *e)
 {
 	/* What is below these counts does not change or move any more, so that a slow filter holds up nobody who writes. */

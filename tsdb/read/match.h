@@ -8,7 +8,7 @@
 
 /* A bit per column of p, which is loaded, of *ret_n columns; malloc'd, NULL after an error of the filter. names: that came late, or
  * NULL. */
-uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct names *names, uint32_t *ret_n,
+uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
 			struct err *e);
 
 #endif

@@ -17,10 +17,10 @@ TSDB_UPKEEP_SOURCES = \
   tsdb/upkeep/sealer.c \
   tsdb/upkeep/sealer.h
 if HAVE_CMOCKA
-check_PROGRAMS += compact_test tsdb_names_test
-TESTS += compact_test tsdb_names_test
+check_PROGRAMS += compact_test late_names_test
+TESTS += compact_test late_names_test
 compact_test_SOURCES = tsdb/upkeep/compact_test.c
 compact_test_LDADD = $(TSDB_TEST_LIBS)
-tsdb_names_test_SOURCES = tsdb/upkeep/names_test.c
-tsdb_names_test_LDADD = $(TSDB_TEST_LIBS)
+late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
+late_names_test_LDADD = $(TSDB_TEST_LIBS)
 endif

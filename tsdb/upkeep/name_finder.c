@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 #include "tsdb/write/committer.h"
 #include "tsdb/write/request.h"
 
@@ -92,7 +92,7 @@ static struct seen *seen_of(struct finder *f, const struct partition *p)
 }
 
 /* New locations without lines; true if they are of a binary that was not wanted before. */
-static bool look_for_nameless(struct finder *f, struct partition *p, const struct names *names)
+static bool look_for_nameless(struct finder *f, struct partition *p, const struct late_names *names)
 {
 	struct seen *x = seen_of(f, p);
 	bool more = false;
@@ -201,7 +201,7 @@ static uint32_t intern(struct symbols *s, uint32_t location, const struct text_l
 /* Names found in one round, by partition. */
 struct found {
 	struct partition *p; /* reference held */
-	VEC(struct name) names;
+	VEC(struct late_name) names;
 };
 struct round {
 	struct tsdb *db;
@@ -227,7 +227,7 @@ static void name_one(struct round *r, struct place *nameless, const struct text_
 	rwlock_unlock(&s->p->dict_lock);
 	nameless->done = true;
 	if (as != nameless->location)
-		vec_push(&f->names, (struct name){ nameless->location, as });
+		vec_push(&f->names, (struct late_name){ nameless->location, as });
 }
 
 static bool same_place(const struct symbols *a, uint32_t la, const struct symbols *b, uint32_t lb)
@@ -270,7 +270,7 @@ static void match(struct round *r, struct finder *f, size_t old_nameless, size_t
 				name_pair(r, &f->nameless.v[id], &f->named.v[i]);
 }
 
-static void put_fact(struct buf *b, const struct name *v, size_t n)
+static void put_fact(struct buf *b, const struct late_name *v, size_t n)
 {
 	uint32_t next = 0;
 	buf_putc(b, FACT_NAMES);
@@ -284,7 +284,7 @@ static void put_fact(struct buf *b, const struct name *v, size_t n)
 
 static int by_location(const void *a, const void *b)
 {
-	const struct name *x = a, *y = b;
+	const struct late_name *x = a, *y = b;
 	return (x->location > y->location) - (x->location < y->location);
 }
 

@@ -34,7 +34,7 @@
 #include "tsdb/part/part.h"
 #include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/version/dict_union.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 #include "tsdb/write/committer.h"
 #include "tsdb/write/request.h"
@@ -265,7 +265,7 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 	struct version *v = tsdb_version(db, NULL);
 	struct version *next = version_with(v, s->p, s->windows, s->n_windows, s->parts, s->n_parts);
 	version_set_tombstones(next, s->p->day, tombstones_ref(s->tombstones));
-	version_set_names(next, s->p->day, names_ref(s->names));
+	version_set_late_names(next, s->p->day, late_names_ref(s->names));
 	tsdb_publish(db, next, 0);
 	version_unref(v);
 	tsdb_open_again(db, s->p);

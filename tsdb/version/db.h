@@ -30,7 +30,7 @@
 
 struct finder;
 struct tombstones;
-struct names;
+struct late_names;
 struct pstate;
 struct dict_unions;
 struct spaces;
@@ -104,7 +104,7 @@ struct pstate {
 	/* What parts hold: of each hour those from hour_first[h] on; rollups that sum exactly the parts there are. */
 	uint32_t hour_first[25];
 	struct part *six[4], *all_day;
-	struct names *names; /* that came late; NULL = none. See names.h */
+	struct late_names *names; /* that came late; NULL = none. See late_names.h */
 	struct tombstones *tombstones; /* what was deleted of the parts; NULL = nothing. See tombstones.h */
 };
 
@@ -122,7 +122,7 @@ const struct pstate *version_find(const struct version *v, uint32_t day);
  * Returns owned. */
 struct version *version_with(const struct version *v, struct partition *p, struct window *const *windows,
 			     size_t n_windows, struct part *const *parts, size_t n_parts);
-void version_set_names(struct version *v, uint32_t day, struct names *n);
+void version_set_late_names(struct version *v, uint32_t day, struct late_names *n);
 /* Gives the pstate of a version that is not published yet other tombstones; takes m. */
 void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m);
 struct version *version_without(const struct version *v, uint32_t day);

@@ -4,14 +4,14 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tsdb/disk/lock_ranks.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
 
 /* One dictionary that was met, with names that came late. */
 struct source_map {
 	struct symbols *from; /* reference held, as of names */
-	struct names *names;
+	struct late_names *names;
 	struct symbols_map *map;
 };
 
@@ -35,7 +35,7 @@ static void forget_map(struct source_map *x)
 {
 	symbols_map_free(x->map);
 	symbols_unref(x->from);
-	names_unref(x->names);
+	late_names_unref(x->names);
 }
 
 static void forget(struct dict_unions *j)
@@ -57,7 +57,7 @@ void dict_unions_free(struct dict_unions *j)
 }
 
 /* A map whose names are no longer those is made anew: what it remembers was called otherwise. */
-static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, struct names *names)
+static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, struct late_names *names)
 {
 	struct source_map *x = NULL;
 	for (size_t i = 0; i < j->maps.n && !x; i++)
@@ -70,13 +70,13 @@ static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, st
 	else
 		x = vec_add(&j->maps);
 	x->from = symbols_ref(p->symbols);
-	x->names = names ? names_ref(names) : NULL;
+	x->names = names ? late_names_ref(names) : NULL;
 	x->map = symbols_map_new(x->from, j->to);
-	names_map(x->names, x->map);
+	late_names_map(x->names, x->map);
 	return x->map;
 }
 
-static void add(struct dict_unions *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackacc *acc)
+static void add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackacc *acc)
 {
 	rwlock_read(&p->dict_lock);
 	struct symbols_map *map = map_of(j, p, names);
@@ -107,7 +107,8 @@ struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *con
 	return sum;
 }
 
-int dict_unions_add(struct dict_unions *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e)
+int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackvec **sum,
+		    struct err *e)
 {
 	mutex_lock(&j->lock);
 	if (!j->to)

@@ -15,7 +15,8 @@ void dict_unions_free(struct dict_unions *j);
 struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e);
 /* Adds v, which is over p's symbols, to *sum (NULL: nothing yet), which is over common symbols and becomes another; names: that came
  * late, or NULL. Negative and *e on overflow; *sum stays then. */
-int dict_unions_add(struct dict_unions *j, struct partition *p, struct names *names, const struct stackvec *v, struct stackvec **sum, struct err *e) MUST_USE;
+int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackvec **sum,
+		    struct err *e) MUST_USE;
 /* Lets go of one of the dictionaries that were met. */
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */

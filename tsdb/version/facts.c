@@ -5,7 +5,7 @@
 #include "tsdb/head/remove.h"
 #include "tsdb/part/part.h"
 #include "tsdb/version/bounds.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 
 /* ---- deletes ---- */
@@ -48,7 +48,7 @@ static bool apply_delete(struct version **v, struct partition *p, struct cursor 
 /* ---- late names ---- */
 
 /* Of one location the last name counts. */
-static void add_name(struct names *n, struct name x)
+static void add_name(struct late_names *n, struct late_name x)
 {
 	size_t a = 0, b = n->v.n;
 	while (a < b) {
@@ -67,9 +67,9 @@ static void add_name(struct names *n, struct name x)
 	n->v.v[a] = x;
 }
 
-static struct names *copy_names(const struct names *old)
+static struct late_names *copy_names(const struct late_names *old)
 {
-	struct names *n = NEW(struct names);
+	struct late_names *n = NEW(struct late_names);
 	atomic_init(&n->refs, 1);
 	for (size_t i = 0; old && i < old->v.n; i++)
 		vec_push(&n->v, old->v.v[i]);
@@ -86,10 +86,10 @@ static bool apply_names(struct version **v, struct partition *p, struct cursor *
 	uint64_t next = 0;
 	if (!s)
 		return true; /* its rows are gone */
-	struct names *n = copy_names(s->names);
+	struct late_names *n = copy_names(s->names);
 	for (size_t i = cursor_count(c); i && !c->bad; i--) {
 		uint64_t location = next + cursor_varint(c);
-		struct name x = { (uint32_t)location, cursor_u32(c) };
+		struct late_name x = { (uint32_t)location, cursor_u32(c) };
 		if (location >= n_locations || x.as >= n_locations)
 			c->bad = true;
 		else
@@ -98,7 +98,7 @@ static bool apply_names(struct version **v, struct partition *p, struct cursor *
 	}
 	vec_push(&n->facts, number);
 	struct version *now = version_with(*v, p, s->windows, s->n_windows, s->parts, s->n_parts);
-	version_set_names(now, p->day, n);
+	version_set_late_names(now, p->day, n);
 	version_unref(*v);
 	*v = now;
 	return !c->bad;

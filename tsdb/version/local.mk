@@ -13,8 +13,8 @@ TSDB_VERSION_SOURCES = \
   tsdb/version/evict.h \
   tsdb/version/facts.c \
   tsdb/version/facts.h \
-  tsdb/version/names.c \
-  tsdb/version/names.h \
+  tsdb/version/late_names.c \
+  tsdb/version/late_names.h \
   tsdb/version/partition.c \
   tsdb/version/partition_load.c \
   tsdb/version/query_dict.c \

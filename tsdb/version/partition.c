@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "tsdb/part/part.h"
 #include "tsdb/part/readpart.h"
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 
 struct partition *partition_new(struct tsdb *db, uint32_t day)
@@ -78,7 +78,7 @@ void pstate_unref(struct pstate *s)
 	for (size_t i = 0; i < s->n_parts; i++)
 		part_unref(s->parts[i]);
 	tombstones_unref(s->tombstones);
-	names_unref(s->names);
+	late_names_unref(s->names);
 	partition_unref(s->p);
 	free(s->windows);
 	free(s->parts);
@@ -211,19 +211,19 @@ struct version *version_with(const struct version *v, struct partition *p, struc
 	next->n++;
 	const struct pstate *old = version_find(v, p->day);
 	next->p[at]->tombstones = old ? tombstones_ref(old->tombstones) : NULL;
-	next->p[at]->names = old ? names_ref(old->names) : NULL;
+	next->p[at]->names = old ? late_names_ref(old->names) : NULL;
 	return next;
 }
 
-void version_set_names(struct version *v, uint32_t day, struct names *n)
+void version_set_late_names(struct version *v, uint32_t day, struct late_names *n)
 {
 	for (size_t i = 0; i < v->n; i++)
 		if (v->p[i]->p->day == day) {
-			names_unref(v->p[i]->names);
+			late_names_unref(v->p[i]->names);
 			v->p[i]->names = n;
 			return;
 		}
-	names_unref(n);
+	late_names_unref(n);
 }
 
 void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m)

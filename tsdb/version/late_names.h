@@ -8,27 +8,27 @@
  *	merged profiles       L is translated as if it were M      (merge.c)
  *
  * The facts live as long as their partition: the trim of the log leaves them. Private. */
-#ifndef PYRRHA_TSDB_NAMES_H
-#define PYRRHA_TSDB_NAMES_H
+#ifndef PYRRHA_TSDB_LATE_NAMES_H
+#define PYRRHA_TSDB_LATE_NAMES_H
 
 #include "tsdb/log/record.h"
 #include "tsdb/version/db.h"
 
-struct name {
+struct late_name {
 	uint32_t location, as; /* ids of the partition */
 };
 
 /* Immutable, of one partition; owned by its pstates. */
-struct names {
+struct late_names {
 	atomic_int refs;
-	VEC(struct name) v;       /* by location, each once */
+	VEC(struct late_name) v;  /* by location, each once */
 	VEC(uint64_t) facts;      /* numbers of their records */
 };
 
 /* NULL is none. */
-struct names *names_ref(struct names *n);
-void names_unref(struct names *n);
+struct late_names *late_names_ref(struct late_names *n);
+void late_names_unref(struct late_names *n);
 /* Has a translation read every location under its late name. */
-void names_map(const struct names *n, struct symbols_map *m);
+void late_names_map(const struct late_names *n, struct symbols_map *m);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/version/names.h"
+#include "tsdb/version/late_names.h"
 
 #include <stdlib.h>
 
-struct names *names_ref(struct names *n)
+struct late_names *late_names_ref(struct late_names *n)
 {
 	if (n)
 		atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
 	return n;
 }
 
-void names_unref(struct names *n)
+void late_names_unref(struct late_names *n)
 {
 	if (!n || atomic_fetch_sub(&n->refs, 1) != 1)
 		return;
@@ -19,7 +19,7 @@ void names_unref(struct names *n)
 	free(n);
 }
 
-void names_map(const struct names *n, struct symbols_map *m)
+void late_names_map(const struct late_names *n, struct symbols_map *m)
 {
 	for (size_t i = 0; n && i < n->v.n; i++)
 		symbols_map_location_as(m, n->v.v[i].location, n->v.v[i].as);
