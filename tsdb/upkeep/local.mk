@@ -10,12 +10,12 @@ TSDB_UPKEEP_SOURCES = \
   tsdb/upkeep/retention.h \
   tsdb/upkeep/retention_rules.c \
   tsdb/upkeep/retention_rules.h \
-  tsdb/upkeep/rewrite.c \
-  tsdb/upkeep/rewrite.h \
   tsdb/upkeep/rollup.c \
   tsdb/upkeep/rollup.h \
   tsdb/upkeep/sealer.c \
-  tsdb/upkeep/sealer.h
+  tsdb/upkeep/sealer.h \
+  tsdb/upkeep/tombstone_clean.c \
+  tsdb/upkeep/tombstone_clean.h
 if HAVE_CMOCKA
 check_PROGRAMS += compact_test late_names_test
 TESTS += compact_test late_names_test

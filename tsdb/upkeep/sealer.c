@@ -9,8 +9,8 @@
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
 #include "tsdb/upkeep/name_finder.h"
-#include "tsdb/upkeep/rewrite.h"
 #include "tsdb/upkeep/rollup.h"
+#include "tsdb/upkeep/tombstone_clean.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
 
@@ -27,7 +27,7 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e)
 
 static int tidy_sealed(struct tsdb *db, struct err *e)
 {
-	int rc = MIN(rewrite_due(db, 1, INT64_MAX, e), 0);
+	int rc = MIN(tombstone_clean_due(db, 1, INT64_MAX, e), 0);
 	if (!rc)
 		rc = rollup_due(db, e);
 	if (!rc && !atomic_load(&db->stopping))

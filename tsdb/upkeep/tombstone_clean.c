@@ -11,14 +11,14 @@
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
 #include "tsdb/upkeep/partition_drop.h"
-#include "tsdb/upkeep/rewrite.h"
 #include "tsdb/upkeep/rollup.h"
+#include "tsdb/upkeep/tombstone_clean.h"
 #include "tsdb/version/bounds.h"
 #include "tsdb/version/tombstones.h"
 
 #define CLEAN_MS 30000 /* of a call that waits for it */
 
-struct rewrite {
+struct tombstone_clean {
 	struct tsdb *db;
 	struct partition *p;
 	struct part *from, *to;
@@ -32,7 +32,7 @@ static bool sums_up(const struct part *rollup, uint32_t number)
 	return false;
 }
 
-static void publish(struct rewrite *r)
+static void publish(struct tombstone_clean *r)
 {
 	mutex_lock(&r->db->apply_lock);
 	struct version *v = tsdb_version(r->db, NULL);
@@ -79,7 +79,7 @@ static struct part *new_part(struct tsdb *db, struct partition *p, const struct 
 	return to;
 }
 
-static int write_part(struct rewrite *r, struct window *w, struct err *e)
+static int write_part(struct tombstone_clean *r, struct window *w, struct err *e)
 {
 	struct buf symbols = { 0 };
 	int rc = part_get_symbols(r->from, &symbols, e);
@@ -93,9 +93,9 @@ static int write_part(struct rewrite *r, struct window *w, struct err *e)
 	return rc;
 }
 
-static int rewrite_part(struct tsdb *db, const struct pstate *s, struct part *from, struct err *e)
+static int clean_part(struct tsdb *db, const struct pstate *s, struct part *from, struct err *e)
 {
-	struct rewrite r = { .db = db, .p = s->p, .from = from, .to = new_part(db, s->p, from) };
+	struct tombstone_clean r = { .db = db, .p = s->p, .from = from, .to = new_part(db, s->p, from) };
 	struct window *w = window_new(from->window);
 	partition_load(s->p);
 	int rc = compact_refill(s, &from, 1, w, &r.to->lost, e);
@@ -139,7 +139,7 @@ static int one_step(struct tsdb *db, bool *drop, struct err *e) REQUIRES(db->sea
 		struct part *p = next_part(s);
 		if (!p)
 			continue;
-		rc = rewrite_part(db, s, p, e);
+		rc = clean_part(db, s, p, e);
 		if (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND || rc == -ERR_EXECUTION) {
 			LOG_WARN("msg", "a part with deleted rows cannot be written anew: they stay hidden, their space stays taken",
 				 "partition", LOG_NUM(s->p->day), "part", LOG_NUM(p->number), "err", e->msg);
@@ -152,7 +152,7 @@ static int one_step(struct tsdb *db, bool *drop, struct err *e) REQUIRES(db->sea
 	return rc;
 }
 
-int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e)
+int tombstone_clean_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e)
 {
 	bool drop = true;
 	int rc = 1;
@@ -167,7 +167,7 @@ int rewrite_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err
 int tsdb_clean(struct tsdb *db, struct err *e)
 {
 	int64_t until = clock_mono_ms() + (db->o.clean_ms ? db->o.clean_ms : CLEAN_MS);
-	int rc = rewrite_due(db, 0, until, e);
+	int rc = tombstone_clean_due(db, 0, until, e);
 	if (!rc)
 		rc = compact_due(db, true, until, e);
 	if (!rc)
