@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "tsdb/admin.h"
 #include "tsdb/format.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/name_finder.h"
@@ -139,7 +139,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
 	db->dict_unions = dict_unions_new(db->o.dictionary_bytes);
-	db->spaces = spaces_new();
+	db->scratch_pool = scratch_pool_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
 	return db;
@@ -159,7 +159,7 @@ static void db_free(struct tsdb *db)
 	vec_free(&db->partitions);
 	vec_free(&db->tapped);
 	dict_unions_free(db->dict_unions);
-	spaces_free(db->spaces);
+	scratch_pool_free(db->scratch_pool);
 	if (db->queue)
 		queue_free(db->queue);
 	if (db->cache)

@@ -63,7 +63,7 @@ uint64_t values_magnitude(const int64_t *v, size_t n);
 /* Rows that a view at seq may see: the first so many. */
 size_t chunk_visible(const struct chunk *c, uint64_t seq);
 
-/* Sums over the columns of a partition, being made. Work space of one thread. */
+/* Sums over the columns of a partition, being made. Scratch of one thread. */
 struct dense {
 	int64_t *sums;       /* by column */
 	uint8_t *marks;      /* by 64 columns: something was added there */

@@ -305,10 +305,10 @@ static void check_sealed(const struct chunk *c)
 	struct sealed_buffers b = { 0 };
 	struct sealed_rollup u = { 0 };
 	struct sealed_totals t = { 0 };
-	struct sealed_space space = { 0 };
+	struct sealed_scratch scratch = { 0 };
 	struct dense sum = { 0 };
 	struct err e;
-	assert_int_equal(sealed_encode(c, &space, &b, &e), 0);
+	assert_int_equal(sealed_encode(c, &scratch, &b, &e), 0);
 	dense_reserve(&sum, c->n_columns);
 	uint32_t *columns = xcalloc(sum.room + 1, sizeof *columns);
 	int64_t *values = xcalloc(sum.room + 1, sizeof *values);
@@ -370,7 +370,7 @@ static void check_sealed(const struct chunk *c)
 	free(columns);
 	free(values);
 	dense_release(&sum);
-	sealed_space_release(&space);
+	sealed_scratch_release(&scratch);
 	sealed_rollup_release(&u);
 	sealed_totals_release(&t);
 	sealed_buffers_release(&b);
@@ -381,7 +381,7 @@ static void test_sealed(void **state)
 	for (int large = 0; large < 2; large++) {
 		struct record_profile p = { 0 };
 		struct row_memory memory = { 0 };
-		struct sealed_space space = { 0 };
+		struct sealed_scratch scratch = { 0 };
 		struct chunk c[3] = { { .series = 5 }, { .series = 6 }, { .series = 7 } };
 		uint64_t random = 11;
 		for (uint32_t i = 0; i < 300; i++) {
@@ -400,14 +400,14 @@ static void test_sealed(void **state)
 		check_sealed(&c[2]);
 		struct sealed_buffers b = { 0 };
 		struct err e;
-		assert_int_equal(sealed_encode(&c[1], &space, &b, &e), 0);
+		assert_int_equal(sealed_encode(&c[1], &scratch, &b, &e), 0);
 		assert_int_equal(b.times.series, 5);
 		assert_true(b.times.factor == 10000000);
 		sealed_buffers_release(&b);
 		for (int s = 0; s < 3; s++)
 			chunk_release(&c[s]);
 		row_memory_release(&memory);
-		sealed_space_release(&space);
+		sealed_scratch_release(&scratch);
 		record_profile_release(&p);
 	}
 }

@@ -22,7 +22,7 @@
 
 /* ---- turning rows into columns ---- */
 
-static void make_room(struct sealed_space *s, const struct chunk *c)
+static void make_room(struct sealed_scratch *s, const struct chunk *c)
 {
 	uint32_t room = (c->n_columns + 63) & ~63u;
 	size_t most = 0;
@@ -39,7 +39,7 @@ static void make_room(struct sealed_space *s, const struct chunk *c)
 	vec_reserve(&s->row_values, most + 1);
 }
 
-static uint32_t count_samples(struct sealed_space *s, const struct chunk *c)
+static uint32_t count_samples(struct sealed_scratch *s, const struct chunk *c)
 {
 	uint32_t n = 0;
 	for (size_t i = 0; i < c->rows.n; i++) {
@@ -58,7 +58,7 @@ static uint32_t count_samples(struct sealed_space *s, const struct chunk *c)
 }
 
 /* The columns that occur, ascending; what was a count becomes the place of the column's next sample. */
-static void list_columns(struct sealed_space *s)
+static void list_columns(struct sealed_scratch *s)
 {
 	uint32_t at = 0;
 	s->columns.n = s->start.n = 0;
@@ -77,7 +77,7 @@ static void list_columns(struct sealed_space *s)
 	vec_push(&s->start, at);
 }
 
-static void place_samples(struct sealed_space *s, const struct chunk *c, const uint32_t *order)
+static void place_samples(struct sealed_scratch *s, const struct chunk *c, const uint32_t *order)
 {
 	for (size_t i = 0; i < c->rows.n; i++) {
 		const struct row *r = &c->rows.v[order[i]];
@@ -92,7 +92,7 @@ static void place_samples(struct sealed_space *s, const struct chunk *c, const u
 	}
 }
 
-void detail_turn(struct detail_table *t, struct sealed_space *s, const struct chunk *c, const uint32_t *order)
+void detail_turn(struct detail_table *t, struct sealed_scratch *s, const struct chunk *c, const uint32_t *order)
 {
 	make_room(s, c);
 	uint32_t n = count_samples(s, c);
@@ -219,7 +219,7 @@ static void take_census(const struct detail_table *t, uint32_t k, int64_t g, str
 	c->scaled |= g > 2;
 }
 
-static const int64_t *divisors(const struct detail_table *t, struct sealed_space *s, struct census *c)
+static const int64_t *divisors(const struct detail_table *t, struct sealed_scratch *s, struct census *c)
 {
 	*c = (struct census){ 0 };
 	vec_reserve(&s->divisors, (size_t)t->n_columns + 1);
@@ -305,7 +305,7 @@ static void put_bytes(const struct detail_table *t, const int64_t *g, bool scale
 	stream_release(&s);
 }
 
-static void put_values(const struct detail_table *t, struct sealed_space *s, struct buf *out)
+static void put_values(const struct detail_table *t, struct sealed_scratch *s, struct buf *out)
 {
 	struct census c;
 	const int64_t *g = divisors(t, s, &c);
@@ -321,7 +321,7 @@ static void put_values(const struct detail_table *t, struct sealed_space *s, str
 		put_bytes(t, g, mode == VALUES_SCALED, out);
 }
 
-int detail_finish(const struct detail_table *t, struct sealed_space *s, struct buf *rollup, struct buf detail[3],
+int detail_finish(const struct detail_table *t, struct sealed_scratch *s, struct buf *rollup, struct buf detail[3],
 		  uint64_t *ret_samples, struct err *e)
 {
 	bool over = false;

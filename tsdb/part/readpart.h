@@ -6,7 +6,7 @@
 #include "model/source.h"
 #include "tsdb/part/part.h"
 
-/* Work space of one thread; released before the parts it was used on. */
+/* Scratch of one thread; released before the parts it was used on. */
 struct part_scratch {
 	struct sealed_rollup rollup;
 	struct sealed_totals totals;

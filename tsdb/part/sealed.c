@@ -102,7 +102,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Into s->order: the rows by stamp. */
-static void order_rows(struct sealed_space *s, const struct chunk *c)
+static void order_rows(struct sealed_scratch *s, const struct chunk *c)
 {
 	vec_reserve(&s->order, c->rows.n + 1);
 	for (size_t i = 0; i < c->rows.n; i++)
@@ -155,7 +155,7 @@ static void encode_rows(const struct chunk *c, const uint32_t *order, struct sea
 	free(rows);
 }
 
-int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e)
+int sealed_encode(const struct chunk *c, struct sealed_scratch *s, struct sealed_buffers *ret, struct err *e)
 {
 	struct detail_table t;
 	ret->min_t = INT64_MAX;
@@ -176,7 +176,7 @@ int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_b
 	return detail_finish(&t, s, &ret->rollup, ret->detail, &ret->samples, e);
 }
 
-void sealed_space_release(struct sealed_space *s)
+void sealed_scratch_release(struct sealed_scratch *s)
 {
 	free(s->count);
 	free(s->marks);
@@ -189,7 +189,7 @@ void sealed_space_release(struct sealed_space *s)
 	vec_free(&s->values);
 	vec_free(&s->divisors);
 	vec_free(&s->sums);
-	*s = (struct sealed_space){ 0 };
+	*s = (struct sealed_scratch){ 0 };
 }
 
 /* ---- floats ---- */

@@ -74,7 +74,7 @@ static inline int64_t sealed_stamp(const struct sealed_points *p, size_t i)
 struct sealed_totals {
 	struct sealed_times times;
 	VEC(struct sealed_row) rows; /* by stamp */
-	struct sealed_points points; /* work space */
+	struct sealed_points points; /* scratch */
 };
 
 struct sealed_rollup {
@@ -92,17 +92,17 @@ struct sealed_buffers {
 	uint64_t samples;
 };
 void sealed_buffers_release(struct sealed_buffers *b);
-/* Work space for one chunk after the other; zero-initialised is empty. */
-struct sealed_space {
+/* Scratch for one chunk after the other; zero-initialised is empty. */
+struct sealed_scratch {
 	uint32_t *count;  /* by column id; zero between uses, as is the next */
 	uint8_t *marks;   /* by 64 columns: some of them occur */
 	uint32_t room;
 	VEC(uint32_t) row_columns, columns, start, rows, order;
 	VEC(int64_t) row_values, values, divisors, sums;
 };
-void sealed_space_release(struct sealed_space *s);
+void sealed_scratch_release(struct sealed_scratch *s);
 /* The payloads of a chunk. ERR_EXECUTION if a sum does not fit. */
-int sealed_encode(const struct chunk *c, struct sealed_space *s, struct sealed_buffers *ret, struct err *e) MUST_USE;
+int sealed_encode(const struct chunk *c, struct sealed_scratch *s, struct sealed_buffers *ret, struct err *e) MUST_USE;
 void sealed_put_rollup(struct buf *b, const uint32_t *columns, const int64_t *sums, size_t n);
 void sealed_put_times(struct buf *b, struct sealed_times t);
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n);
@@ -114,7 +114,7 @@ int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e) MUST_USE;
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e) MUST_USE;
 /* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another
- * nothing is added, and w->times says of which; w is work space. ERR_EXECUTION if a sum does not fit. */
+ * nothing is added, and w->times says of which; w is scratch. ERR_EXECUTION if a sum does not fit. */
 int sealed_add_rollup(struct view v, struct sealed_rollup *w, struct dense *d, uint32_t n_columns, int64_t factor,
 		      uint64_t *ret_read, struct err *e) MUST_USE;
 void sealed_totals_release(struct sealed_totals *t);

@@ -8,7 +8,7 @@
  *
  * Runs on query threads. */
 #include "tsdb/part/damage.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/version/tombstones.h"
 
@@ -141,7 +141,7 @@ static void add_columns(const struct pstate *s, const struct part *part, uint32_
 
 /* ---- a series ---- */
 
-static int add_part(const struct pstate *s, struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct space **w,
+static int add_part(const struct pstate *s, struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct scratch **w,
 		    struct source_cover *ret, struct err *e)
 {
 	const struct part_series *x = part_find(p, series);
@@ -154,7 +154,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 		return 0;
 	}
 	if (!*w)
-		*w = space_take(s->p->db->spaces);
+		*w = scratch_take(s->p->db->scratch_pool);
 	int rc = part_columns(p, series, &(*w)->part, e);
 	if (rc)
 		return rc;
@@ -174,7 +174,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		     struct source_cover *ret, struct err *e)
 {
-	struct space *w = NULL;
+	struct scratch *w = NULL;
 	int rc = 0;
 	size_t i = 0;
 	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
@@ -182,7 +182,7 @@ static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, 
 		if (rc)
 			rc = damage_pass(lim, p, series, e);
 	}
-	space_give(s->p->db->spaces, w);
+	scratch_give(s->p->db->scratch_pool, w);
 	return rc;
 }
 
@@ -227,7 +227,7 @@ struct tiling {
 	struct tsdb_view *v;
 	const struct source_tiles *t;
 	int64_t until_ms;
-	struct space *space;
+	struct scratch *scratch;
 	struct source_cover one; /* at work; its spans are not wanted */
 	struct source_cover *ret;
 	uint64_t n;              /* stamps met */
@@ -258,14 +258,14 @@ static int tile_part(struct tiling *g, const struct pstate *s, struct part *p, u
 	const struct part_series *x = part_find(p, series);
 	size_t first = tile_at(g, part_start_ms(p) + x->min_ms), last = tile_at(g, part_start_ms(p) + x->max_ms);
 	if (first == last) {
-		int rc = add_part(s, p, series, tile_start(g, first), tile_start(g, first + 1), &g->space, &g->one, e);
+		int rc = add_part(s, p, series, tile_start(g, first), tile_start(g, first + 1), &g->scratch, &g->one, e);
 		put_tile(g, first);
 		return rc;
 	}
-	if (!g->space)
-		g->space = space_take(s->p->db->spaces);
-	int rc = part_columns(p, series, &g->space->part, e);
-	const struct sealed_columns *c = &g->space->part.columns;
+	if (!g->scratch)
+		g->scratch = scratch_take(s->p->db->scratch_pool);
+	int rc = part_columns(p, series, &g->scratch->part, e);
+	const struct sealed_columns *c = &g->scratch->part.columns;
 	for (size_t k = first, lo = rc ? 0 : first_after(&c->points, tile_start(g, first)); k <= last && !rc; k++) {
 		size_t hi = first_after(&c->points, tile_start(g, k + 1));
 		add_columns(s, p, series, c, lo, hi, &g->one);
@@ -300,7 +300,7 @@ static int tile_partition(struct tiling *g, const struct pstate *s, uint32_t ser
 		if (rc)
 			rc = damage_pass(lim, p, series, e);
 	}
-	space_give(s->p->db->spaces, TAKE_PTR(g->space));
+	scratch_give(s->p->db->scratch_pool, TAKE_PTR(g->scratch));
 	for (size_t k = 0; k < s->n_windows && !rc; k++)
 		if (hour_meets(s->windows[k]->hour, g->t->after_ms, g->until_ms))
 			tile_window(g, s->windows[k], series);

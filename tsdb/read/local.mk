@@ -7,11 +7,11 @@ TSDB_READ_SOURCES = \
   tsdb/read/merge.c \
   tsdb/read/plan.c \
   tsdb/read/plan.h \
+  tsdb/read/scratch.c \
+  tsdb/read/scratch.h \
   tsdb/read/select.c \
   tsdb/read/set_asks.c \
   tsdb/read/set_asks.h \
-  tsdb/read/space.c \
-  tsdb/read/space.h \
   tsdb/read/steps.c \
   tsdb/read/steps.h \
   tsdb/read/sums.c \

@@ -4,12 +4,12 @@
  * again. Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/read/match.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/version/tombstones.h"
 
 struct worker {
-	struct space *space;
+	struct scratch *scratch;
 	VEC(struct source_profile) p; /* of the series at work */
 	VEC(int64_t) match;           /* of each; its own n is not used */
 	uint64_t read;
@@ -42,7 +42,7 @@ static struct source_profile *push(struct worker *w, int64_t match)
 static int read_part(struct reading *r, struct worker *w, size_t p, struct part *part, uint32_t series, struct err *e)
 {
 	const struct pstate *s = r->v->v->p[p];
-	struct part_scratch *x = &w->space->part;
+	struct part_scratch *x = &w->scratch->part;
 	int rc = part_totals(part, series, x, e);
 	if (rc)
 		return damage_pass(r->lim, part, series, e);
@@ -161,8 +161,8 @@ static void run_series(void *arg, size_t i, unsigned worker)
 	struct err e;
 	if (atomic_load(&r->failed))
 		return;
-	if (!w->space)
-		w->space = space_take(r->v->db->spaces);
+	if (!w->scratch)
+		w->scratch = scratch_take(r->v->db->scratch_pool);
 	int rc = read_series(r, w, i, worker, &e);
 	if (!rc)
 		return;
@@ -218,7 +218,7 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 		rc = atomic_load(&r.failed);
 	}
 	for (size_t i = 0; i < n_workers; i++) {
-		space_give(v->db->spaces, r.workers[i].space);
+		scratch_give(v->db->scratch_pool, r.workers[i].scratch);
 		vec_free(&r.workers[i].p);
 		vec_free(&r.workers[i].match);
 	}

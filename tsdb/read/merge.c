@@ -7,7 +7,7 @@
 #include "tsdb/head/head_sums.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
 
@@ -22,10 +22,10 @@ struct result {
 	size_t n;
 };
 
-/* Work space of one worker. */
+/* Scratch of one worker. */
 struct worker {
-	struct space *space; /* NULL: it had nothing to do yet */
-	bool open;         /* there is something in the space's sums, of: */
+	struct scratch *scratch; /* NULL: it had nothing to do yet */
+	bool open;         /* there is something in the scratch's sums, of: */
 	struct unit of;
 	VEC(struct result) results;
 };
@@ -69,7 +69,7 @@ static void flush(struct worker *w)
 {
 	if (!w->open)
 		return;
-	size_t room = dense_count(&w->space->dense);
+	size_t room = dense_count(&w->scratch->dense);
 	w->open = false;
 	struct result *r = vec_add(&w->results);
 	r->group = w->of.group;
@@ -77,7 +77,7 @@ static void flush(struct worker *w)
 	r->scale = w->of.scale;
 	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
 	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
-	r->n = dense_take(&w->space->dense, r->columns, r->sums);
+	r->n = dense_take(&w->scratch->dense, r->columns, r->sums);
 }
 
 static bool same_place(const struct unit *a, const struct unit *b)
@@ -90,9 +90,9 @@ static void begin(struct merge *m, struct worker *w, const struct unit *u)
 	if (w->open && same_place(&w->of, u))
 		return;
 	flush(w);
-	if (!w->space)
-		w->space = space_take(m->v->db->spaces);
-	dense_reserve(&w->space->dense, m->columns[u->partition]);
+	if (!w->scratch)
+		w->scratch = scratch_take(m->v->db->scratch_pool);
+	dense_reserve(&w->scratch->dense, m->columns[u->partition]);
 	w->of = *u;
 	w->open = true;
 }
@@ -113,7 +113,7 @@ static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct e
 static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
 	uint64_t read = 0;
-	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->space->part, &w->space->dense, m->columns[u->partition], &read,
+	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->scratch->part, &w->scratch->dense, m->columns[u->partition], &read,
 			  e);
 	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
 }
@@ -129,7 +129,7 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 	struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(chunk_sample_bytes(c));
-		rc = head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->space->dense, &w->space->work, &read, e);
+		rc = head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch->dense, &w->scratch->work, &read, e);
 	}
 	rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
@@ -172,7 +172,7 @@ static bool join_workers(struct merge *m)
 	for (size_t i = 0; i < m->n_workers; i++) {
 		struct worker *w = &m->workers[i];
 		if (to && w->open && same_place(&to->of, &w->of)) {
-			ok &= dense_move(&to->space->dense, &w->space->dense);
+			ok &= dense_move(&to->scratch->dense, &w->scratch->dense);
 			w->open = false;
 		} else if (!to && w->open) {
 			to = w;
@@ -211,9 +211,9 @@ static bool add_equal(struct merge *m, struct result *r, size_t n)
 	if (n == 1)
 		return true;
 	struct worker *w = &m->workers[0];
-	if (!w->space)
-		w->space = space_take(m->v->db->spaces);
-	struct dense *d = &w->space->dense;
+	if (!w->scratch)
+		w->scratch = scratch_take(m->v->db->scratch_pool);
+	struct dense *d = &w->scratch->dense;
 	dense_reserve(d, m->columns[r->partition]);
 	for (size_t i = 0; i < n; i++)
 		ok &= dense_add(d, r[i].columns, r[i].sums, r[i].n, 1);
@@ -355,7 +355,7 @@ static void merge_release(struct merge *m)
 			free(w->results.v[k].sums);
 		}
 		vec_free(&w->results);
-		space_give(m->v->db->spaces, w->space);
+		scratch_give(m->v->db->scratch_pool, w->scratch);
 	}
 	plan_release(&m->plan);
 	asks_release(&m->asks);

@@ -9,8 +9,8 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/read/match.h"
 #include "tsdb/read/plan.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/read/set_asks.h"
-#include "tsdb/read/space.h"
 #include "tsdb/read/sums_put.h"
 #include "tsdb/version/tombstones.h"
 
@@ -208,7 +208,7 @@ static void rows_of_points(const struct sealed_points *p, struct rows *ret)
 static int read_measures(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
 			 uint64_t *read, int64_t **values, struct err *e)
 {
-	struct part_scratch *w = &t->space->part;
+	struct part_scratch *w = &t->scratch->part;
 	int rc = part_columns(x->part, series, w, e);
 	if (!rc)
 		rc = part_match(x->part, series, totals_only ? NULL : m->match[x->partition], m->n_match[x->partition], w->columns.points.n, w, read, e);
@@ -231,19 +231,19 @@ static int read_measures(struct sums *m, struct totals *t, const struct task *x,
 static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
 		       uint64_t *read, int64_t **values, struct err *e)
 {
-	const struct sealed_points *points = &t->space->part.points;
+	const struct sealed_points *points = &t->scratch->part.points;
 	int rc;
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
 	if (m->n_measures > 1)
 		return read_measures(m, t, x, series, totals_only, ret, read, values, e);
 	if (m->filter) {
-		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->space->part, &ret->n, read, e);
-		ret->t_ms = ret->n ? &t->space->part.totals.rows.v[0].t_ms : NULL;
-		ret->stride = sizeof *t->space->part.totals.rows.v;
-		*values = t->space->part.sums.v;
+		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->scratch->part, &ret->n, read, e);
+		ret->t_ms = ret->n ? &t->scratch->part.totals.rows.v[0].t_ms : NULL;
+		ret->stride = sizeof *t->scratch->part.totals.rows.v;
+		*values = t->scratch->part.sums.v;
 		return rc;
 	}
-	rc = part_points(x->part, series, &t->space->part, e);
+	rc = part_points(x->part, series, &t->scratch->part, e);
 	if (rc)
 		return rc;
 	*read = points->n;
@@ -266,7 +266,7 @@ static int read_series(struct sums *m, struct totals *t, const struct task *x, u
 			for (unsigned k = 0; k < m->n_measures && tombstones_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
 				values[k][i] = 0;
 	for (unsigned k = 0; k < m->n_measures; k++)
-		if (!m->filter && t->space->part.points.small)
+		if (!m->filter && t->scratch->part.points.small)
 			give_small(m, t, x->set, &r, values[k]);
 		else
 			give_values(m, t + k * m->n_workers, x->set, r, values[k]);
@@ -446,11 +446,11 @@ static void fail(struct sums *m, const struct err *e)
 /* A worker's, of all measures. */
 static void open_totals(struct sums *m, struct totals *first)
 {
-	first->space = space_take(m->v->db->spaces);
-	space_slots(first->space, m->n_measures * m->asks.n_slots + 1);
+	first->scratch = scratch_take(m->v->db->scratch_pool);
+	scratch_slots(first->scratch, m->n_measures * m->asks.n_slots + 1);
 	for (unsigned i = 0; i < m->n_measures; i++) {
 		struct totals *t = first + i * m->n_workers;
-		t->slots = first->space->slots + i * m->asks.n_slots;
+		t->slots = first->scratch->slots + i * m->asks.n_slots;
 		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
 		for (size_t k = 0; k < m->asks.v.n; k++)
 			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
@@ -478,7 +478,7 @@ static void totals_release(struct sums *m, struct totals *t)
 	for (size_t i = 0; t->asks && i < m->asks.v.n; i++)
 		if (t->asks[i].end)
 			memset(t->asks[i].sums + t->asks[i].first, 0, (t->asks[i].end - t->asks[i].first) * sizeof *t->slots);
-	space_give(m->v->db->spaces, t->space);
+	scratch_give(m->v->db->scratch_pool, t->scratch);
 	free(t->wraps);
 	free(t->asks);
 	vec_free(&t->before);
@@ -487,7 +487,7 @@ static void totals_release(struct sums *m, struct totals *t)
 
 static void sums_release(struct sums *m)
 {
-	for (size_t i = m->n_measures * m->n_workers; i-- > 0;) /* those of the first measure have the space */
+	for (size_t i = m->n_measures * m->n_workers; i-- > 0;) /* those of the first measure have the scratch */
 		totals_release(m, &m->workers[i]);
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);

@@ -75,7 +75,7 @@ static bool put_wide(const struct sums_put *m, size_t slot, uint32_t first, uint
 	return true;
 }
 
-/* The same where no sum of a worker went over the end of 64 bits. sums: zero, work space. */
+/* The same where no sum of a worker went over the end of 64 bits. sums: zero, scratch. */
 static bool put_narrow(const struct sums_put *m, size_t i, uint32_t first, uint32_t end, double *ret, int64_t *exact)
 {
 	const int64_t *of[2] = { NULL, NULL };

@@ -6,16 +6,16 @@
 
 #include "tsdb/read/steps.h"
 
-struct space;
+struct scratch;
 
-/* Work space of one worker. */
+/* Scratch of one worker. */
 struct totals {
-	int64_t *slots;    /* by step of an ask, of the space; zero but in: */
+	int64_t *slots;    /* by step of an ask, of the scratch; zero but in: */
 	struct step_sums *asks; /* by ask: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
 	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
-	VEC(int64_t) rows;    /* work space: a number for each row */
-	struct space *space;  /* NULL: another measure of the worker has it */
+	VEC(int64_t) rows;    /* scratch: a number for each row */
+	struct scratch *scratch; /* NULL: another measure of the worker has it */
 };
 
 struct sums_put {

@@ -4,7 +4,7 @@
  * count alike, but for a few profiles, their sum is read and those few, of the others its series: of rate(x[10m]) by series the first and the
  * last profile of each window. Runs on query threads. */
 #include "tsdb/part/damage.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/version/tombstones.h"
 
@@ -21,7 +21,7 @@ struct task {
 };
 
 struct worker {
-	struct space *space;
+	struct scratch *scratch;
 	struct cells cells;
 };
 
@@ -76,10 +76,10 @@ static int decode(struct reading *r, const struct task *t, struct worker *w, str
 	if (!t->part)
 		return read_window(r, t, w, e);
 	const struct pstate *s = r->v->v->p[t->partition];
-	const struct sealed_rollup *u = &w->space->part.rollup;
+	const struct sealed_rollup *u = &w->scratch->part.rollup;
 	const struct part_choice some = { t->minutes, t->few, t->series, r->to }, *choice = t->minutes == PART_ALL_MINUTES ? NULL : &some;
-	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->space->part, &w->cells, e)
-			     : part_cells(t->part, t->id, choice, &w->space->part, &w->cells, e);
+	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->scratch->part, &w->cells, e)
+			     : part_cells(t->part, t->id, choice, &w->scratch->part, &w->cells, e);
 	if (!rc && w->cells.values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
 		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
 	if (!rc && !t->whole_ms)
@@ -136,8 +136,8 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	struct err e;
 	if (atomic_load(&r->failed))
 		return;
-	if (!w->space)
-		w->space = space_take(r->v->db->spaces);
+	if (!w->scratch)
+		w->scratch = scratch_take(r->v->db->scratch_pool);
 	int rc = t->part && t->id & PART_AGGREGATE ? read_sum(r, t, w, worker, &e) : read_one(r, t, w, worker, &e);
 	if (!rc)
 		return;
@@ -288,7 +288,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 		rc = atomic_load(&r.failed);
 	}
 	for (size_t i = 0; i < n_workers; i++) {
-		space_give(r.v->db->spaces, r.workers[i].space);
+		scratch_give(r.v->db->scratch_pool, r.workers[i].scratch);
 		cells_release(&r.workers[i].cells);
 	}
 	free(r.workers);

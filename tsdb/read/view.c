@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "tsdb/part/damage.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/version/tombstones.h"
 
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
@@ -162,7 +162,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 				   size_t *n, const struct source_limits *lim, struct err *e)
 {
 	struct source_profile **out = list;
-	struct space *w = space_take(s->p->db->spaces);
+	struct scratch *w = scratch_take(s->p->db->scratch_pool);
 	int rc = 0;
 	size_t i = 0, room = 0;
 	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
@@ -184,7 +184,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 			view_profile(r, &(*out)[(*n)++]);
 		}
 	}
-	space_give(s->p->db->spaces, w);
+	scratch_give(s->p->db->scratch_pool, w);
 	return rc;
 }
 

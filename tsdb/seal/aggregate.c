@@ -144,7 +144,7 @@ struct summing {
 	struct record_profile out;
 	uint64_t in;        /* samples read */
 	bool keep;          /* however little it saves */
-	struct sealed_space *space;
+	struct sealed_scratch *scratch;
 	struct row_memory memory; /* of the sum */
 };
 
@@ -258,7 +258,7 @@ static int encode_one(struct summing *s, const struct aggregate_member *m, struc
 	if (any->rows.n && !may_overflow(m, a))
 		rc = sum_up(s, m, a, window_of(any->rows.v[0].t_ms), &sum, ret_keep, e);
 	if (*ret_keep && !rc)
-		rc = sealed_encode(&sum, s->space, &a->b, e);
+		rc = sealed_encode(&sum, s->scratch, &a->b, e);
 	chunk_release(&sum);
 	row_memory_release(&s->memory);
 	return rc;
@@ -294,9 +294,9 @@ static int encode_all(struct aggregates *as, struct summing *s, struct aggregate
 }
 
 int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n,
-		      struct sealed_space *space, struct err *e)
+		      struct sealed_scratch *scratch, struct err *e)
 {
-	struct summing s = { .keep = p->db->o.keep_aggregates, .space = space };
+	struct summing s = { .keep = p->db->o.keep_aggregates, .scratch = scratch };
 	aggregates_group(ret, p, m, n);
 	if (!ret->v.n)
 		return 0;

@@ -30,7 +30,7 @@ struct aggregates {
 void aggregates_group(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n);
 /* Also encodes them; those that are not worth their bytes are dropped. */
 int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n,
-		      struct sealed_space *space, struct err *e) MUST_USE;
+		      struct sealed_scratch *scratch, struct err *e) MUST_USE;
 void aggregates_release(struct aggregates *a);
 
 #endif

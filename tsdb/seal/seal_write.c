@@ -24,7 +24,7 @@ struct writing {
 	const struct buf *symbols;
 	VEC(struct item) items; /* by series */
 	struct aggregates aggregates;
-	struct sealed_space space;
+	struct sealed_scratch scratch;
 	size_t bytes;           /* of all that, as it counts in the head's budget */
 };
 
@@ -100,7 +100,7 @@ static int encode_items(struct writing *s, struct err *e)
 	for (size_t i = 0; i < s->items.n && !rc; i++) {
 		struct item *x = &s->items.v[i];
 		if (x->chunk) {
-			rc = sealed_encode(x->chunk, &s->space, &x->b, e);
+			rc = sealed_encode(x->chunk, &s->scratch, &x->b, e);
 			if (!rc && !x->b.times.factor && before)
 				share_places(x, before);
 			if (!x->b.times.factor && !x->same_places)
@@ -129,7 +129,7 @@ static int encode_aggregates(struct writing *s, struct err *e)
 		if (s->items.v[i].chunk)
 			m[n++] = (struct aggregate_member){ .series = s->items.v[i].series, .chunk = s->items.v[i].chunk,
 							    .times = s->items.v[i].b.times };
-	int rc = aggregates_encode(&s->aggregates, s->p, m, n, &s->space, e);
+	int rc = aggregates_encode(&s->aggregates, s->p, m, n, &s->scratch, e);
 	for (size_t i = 0; i < s->aggregates.v.n && !rc; i++) {
 		vec_push(&s->part->aggregates, 0);
 		takes(s, buffer_bytes(&s->aggregates.v.v[i].b));
@@ -258,7 +258,7 @@ int seal_write(struct partition *p, struct window *w, struct part *part, const s
 	}
 	vec_free(&s.items);
 	aggregates_release(&s.aggregates);
-	sealed_space_release(&s.space);
+	sealed_scratch_release(&s.scratch);
 	atomic_fetch_sub(&p->db->sealing_bytes, s.bytes);
 	tsdb_head_changed(p->db);
 	return rc;

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/room.h"
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
 #include "tsdb/upkeep/name_finder.h"
@@ -70,7 +70,7 @@ void *tsdb_sealer(void *arg)
 		}
 		if (now >= next_retain) {
 			dict_unions_tidy(db->dict_unions, false);
-			spaces_tidy(db->spaces, false);
+			scratch_pool_tidy(db->scratch_pool, false);
 			room_tidy(false);
 			if (tsdb_retain(db, &e))
 				LOG_ERROR("msg", "retention failed", "err", e.msg);

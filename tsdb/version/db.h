@@ -33,7 +33,7 @@ struct tombstones;
 struct late_names;
 struct pstate;
 struct dict_unions;
-struct spaces;
+struct scratch_pool;
 struct retention_rules;
 struct part;
 struct partition_db;
@@ -139,7 +139,7 @@ struct tsdb {
 	struct hlog *log;
 	rocksdb_cache_t *cache;
 	struct dict_unions *dict_unions;
-	struct spaces *spaces;            /* of queries' threads */
+	struct scratch_pool *scratch_pool; /* of queries' threads */
 	atomic_ullong query_dict_bytes, query_dict_most; /* of dictionaries that are one query's own (query_dict.h): now, and at most since start */
 	struct mutex apply_lock;
 

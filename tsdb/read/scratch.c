@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/read/space.h"
+#include "tsdb/read/scratch.h"
 
 
 #include "base/alloc.h"
@@ -10,20 +10,20 @@
 #define KEEP_MS INT64_C(60000)
 #define MAX_BYTES ((size_t)32 << 20) /* one that grew beyond it is not kept */
 
-struct spaces {
+struct scratch_pool {
 	struct mutex lock;
-	struct space *idle[KEEP];
+	struct scratch *idle[KEEP];
 	size_t n;
 };
 
-struct spaces *spaces_new(void)
+struct scratch_pool *scratch_pool_new(void)
 {
-	struct spaces *s = NEW(struct spaces);
+	struct scratch_pool *s = NEW(struct scratch_pool);
 	mutex_init(&s->lock, LOCK_LEAF, "scratch");
 	return s;
 }
 
-static void free_space(struct space *x)
+static void free_scratch(struct scratch *x)
 {
 	part_scratch_release(&x->part);
 	dense_release(&x->dense);
@@ -32,24 +32,24 @@ static void free_space(struct space *x)
 	free(x);
 }
 
-void spaces_free(struct spaces *s)
+void scratch_pool_free(struct scratch_pool *s)
 {
 	if (!s)
 		return;
-	spaces_tidy(s, true);
+	scratch_pool_tidy(s, true);
 	mutex_destroy(&s->lock);
 	free(s);
 }
 
-struct space *space_take(struct spaces *s)
+struct scratch *scratch_take(struct scratch_pool *s)
 {
 	mutex_lock(&s->lock);
-	struct space *x = s->n ? s->idle[--s->n] : NULL;
+	struct scratch *x = s->n ? s->idle[--s->n] : NULL;
 	mutex_unlock(&s->lock);
-	return x ? x : NEW(struct space);
+	return x ? x : NEW(struct scratch);
 }
 
-void space_give(struct spaces *s, struct space *x)
+void scratch_give(struct scratch_pool *s, struct scratch *x)
 {
 	if (!x)
 		return;
@@ -64,10 +64,10 @@ void space_give(struct spaces *s, struct space *x)
 		s->idle[s->n++] = x;
 	mutex_unlock(&s->lock);
 	if (!keep)
-		free_space(x);
+		free_scratch(x);
 }
 
-void space_slots(struct space *x, size_t n)
+void scratch_slots(struct scratch *x, size_t n)
 {
 	if (n <= x->n_slots)
 		return;
@@ -76,9 +76,9 @@ void space_slots(struct space *x, size_t n)
 	x->n_slots = n;
 }
 
-void spaces_tidy(struct spaces *s, bool all)
+void scratch_pool_tidy(struct scratch_pool *s, bool all)
 {
-	struct space *old[KEEP];
+	struct scratch *old[KEEP];
 	size_t n = 0, kept = 0;
 	int64_t now = clock_mono_ms();
 	mutex_lock(&s->lock);
@@ -90,5 +90,5 @@ void spaces_tidy(struct spaces *s, bool all)
 	s->n = kept;
 	mutex_unlock(&s->lock);
 	while (n)
-		free_space(old[--n]);
+		free_scratch(old[--n]);
 }

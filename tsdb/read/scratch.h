@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scratch of the threads of a query, kept from one query to the next: touching memory for the first time costs more
+ * than what a small query does with it. A few are kept, and none for long. Threads: any. */
+#ifndef PYRRHA_TSDB_SCRATCH_H
+#define PYRRHA_TSDB_SCRATCH_H
+
+#include "tsdb/part/readpart.h"
+
+struct scratch {
+	struct part_scratch part;
+	struct dense dense, work; /* empty; work: of head_sums_add */
+	int64_t *slots;     /* of sums; all zero */
+	size_t n_slots;
+	int64_t given_mono_ms;
+};
+
+struct scratch_pool;
+struct scratch_pool *scratch_pool_new(void);
+void scratch_pool_free(struct scratch_pool *s);
+/* Returns owned; it goes back by scratch_give, which lets go of the parts that it was used on. */
+struct scratch *scratch_take(struct scratch_pool *s);
+/* NULL is nothing. */
+void scratch_give(struct scratch_pool *s, struct scratch *x);
+/* Frees what was not used for a while; all: everything that is not in use. */
+void scratch_pool_tidy(struct scratch_pool *s, bool all);
+
+/* So many slots. */
+void scratch_slots(struct scratch *x, size_t n);
+
+#endif
