@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/read/match.h"
+#include "tsdb/read/column_filter.h"
 
 #include "base/alloc.h"
 #include "tsdb/version/late_names.h"
@@ -51,8 +51,8 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	return node;
 }
 
-uint64_t *match_columns(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
-			struct err *e)
+uint64_t *column_filter_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
+			     struct err *e)
 {
 	/* What is below these counts does not change or move any more, so that a slow filter holds up nobody who writes. */
 	rwlock_read(&p->dict_lock);

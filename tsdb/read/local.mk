@@ -1,8 +1,8 @@
 # tsdb/read: what queries ask.
 TSDB_READ_SOURCES = \
+  tsdb/read/column_filter.c \
+  tsdb/read/column_filter.h \
   tsdb/read/cover.c \
-  tsdb/read/match.c \
-  tsdb/read/match.h \
   tsdb/read/matches.c \
   tsdb/read/merge.c \
   tsdb/read/plan.c \

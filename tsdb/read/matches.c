@@ -3,7 +3,7 @@
  * window, so that no sum of several helps. A task is a series: its parts are read one after the other into arrays that a worker uses
  * again. Runs on query threads. */
 #include "tsdb/part/damage.h"
-#include "tsdb/read/match.h"
+#include "tsdb/read/column_filter.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/version/tombstones.h"
@@ -194,7 +194,7 @@ static int match_all(struct reading *r, size_t n, struct err *e)
 		if (!has_any(r, p, n))
 			continue;
 		struct partition *stacks = query_dict_stacks(r->v->own, p);
-		r->match[p] = match_columns(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
+		r->match[p] = column_filter_bits(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
 		query_dict_give(r->v->own, stacks);
 		rc = r->match[p] ? 0 : -(int)e->code;
 	}

@@ -7,7 +7,7 @@
  * Sums are integers until the end (sums_put.h), so that the answer does not depend on the order of threads, nor on what it was
  * read from. */
 #include "tsdb/part/damage.h"
-#include "tsdb/read/match.h"
+#include "tsdb/read/column_filter.h"
 #include "tsdb/read/plan.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/set_asks.h"
@@ -121,7 +121,7 @@ static int match_all(struct sums *m, struct err *e)
 		if (m->match[p])
 			continue;
 		struct partition *stacks = query_dict_stacks(m->v->own, p);
-		m->match[p] = match_columns(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
+		m->match[p] = column_filter_bits(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
 		query_dict_give(m->v->own, stacks);
 		if (!m->match[p])
 			return -(int)e->code;
