@@ -10,8 +10,8 @@ TSDB_READ_SOURCES = \
   tsdb/read/scratch.c \
   tsdb/read/scratch.h \
   tsdb/read/select.c \
-  tsdb/read/set_asks.c \
-  tsdb/read/set_asks.h \
+  tsdb/read/set_requests.c \
+  tsdb/read/set_requests.h \
   tsdb/read/steps.c \
   tsdb/read/steps.h \
   tsdb/read/sums.c \

@@ -33,7 +33,7 @@ struct worker {
 struct merge {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
-	struct asks asks;
+	struct plan_requests requests;
 	struct plan plan;
 	size_t task_units;
 	uint8_t *is_float; /* by group */
@@ -358,7 +358,7 @@ static void merge_release(struct merge *m)
 		scratch_give(m->v->db->scratch_pool, w->scratch);
 	}
 	plan_release(&m->plan);
-	asks_release(&m->asks);
+	plan_requests_release(&m->requests);
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
@@ -502,9 +502,9 @@ static int merge(struct source_view *sv, const struct source_part *parts, size_t
 	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
 	m.columns = xcalloc(m.v->v->n + 1, sizeof *m.columns);
 	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
-	int rc = asks_make(m.v, parts, n, n_groups, lim, &m.asks, e);
+	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
-		rc = plan_make(m.v, &m.asks, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+		rc = plan_make(m.v, &m.requests, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	*again = rc && atomic_load(&m.without_sums);

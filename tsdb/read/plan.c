@@ -3,9 +3,9 @@
 
 #include "tsdb/version/tombstones.h"
 
-/* ---- asks ---- */
+/* ---- requests ---- */
 
-static bool same_refs(const struct asks *a, const struct ask_set *s, size_t first, size_t n)
+static bool same_refs(const struct plan_requests *a, const struct plan_set *s, size_t first, size_t n)
 {
 	if (s->n != n)
 		return false;
@@ -15,7 +15,7 @@ static bool same_refs(const struct asks *a, const struct ask_set *s, size_t firs
 	return true;
 }
 
-static uint32_t need_set(struct asks *a, size_t first, size_t n)
+static uint32_t need_set(struct plan_requests *a, size_t first, size_t n)
 {
 	uint32_t last = (uint32_t)a->sets.n - 1, id;
 	if (a->v.n && same_refs(a, &a->sets.v[a->v.v[a->v.n - 1].set], first, n))
@@ -28,7 +28,7 @@ static uint32_t need_set(struct asks *a, size_t first, size_t n)
 			return id;
 	last = (uint32_t)a->sets.n;
 	map_insert(&a->by_refs, h, last);
-	vec_push(&a->sets, (struct ask_set){ .first = first, .n = n });
+	vec_push(&a->sets, (struct plan_set){ .first = first, .n = n });
 	return last;
 }
 
@@ -47,8 +47,8 @@ static int check_part(struct tsdb_view *v, const struct source_part *p, size_t n
 	return 0;
 }
 
-int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-	      const struct source_limits *lim, struct asks *ret, struct err *e)
+int plan_requests_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		       const struct source_limits *lim, struct plan_requests *ret, struct err *e)
 {
 	ret->parts = parts;
 	ret->n_partitions = v->v->n;
@@ -61,7 +61,7 @@ int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, si
 		if (i + 1 < n && same_question(&parts[i], &parts[i + 1]))
 			continue;
 		uint32_t set = need_set(ret, first, i + 1 - first);
-		vec_push(&ret->v, (struct ask){ parts[i].after_ms, parts[i].until_ms, parts[i].step_ms, parts[i].scale,
+		vec_push(&ret->v, (struct plan_request){ parts[i].after_ms, parts[i].until_ms, parts[i].step_ms, parts[i].scale,
 						MAX(parts[i].n_steps, 1), parts[i].group, set, ret->n_slots });
 		ret->n_slots += MAX(parts[i].n_steps, 1);
 		first = i + 1;
@@ -69,7 +69,7 @@ int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, si
 	return 0;
 }
 
-void asks_release(struct asks *a)
+void plan_requests_release(struct plan_requests *a)
 {
 	for (size_t i = 0; i < a->sets.n; i++) {
 		for (size_t p = 0; a->sets.v[i].in && p < a->n_partitions; p++)
@@ -87,12 +87,12 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-const struct ask_series *asks_series(struct asks *a, struct tsdb_view *v, size_t set, size_t p)
+const struct plan_series *plan_requests_series(struct plan_requests *a, struct tsdb_view *v, size_t set, size_t p)
 {
-	struct ask_set *s = &a->sets.v[set];
+	struct plan_set *s = &a->sets.v[set];
 	if (!s->in)
 		s->in = xcalloc(a->n_partitions + 1, sizeof *s->in);
-	struct ask_series *x = &s->in[p];
+	struct plan_series *x = &s->in[p];
 	if (x->known)
 		return x;
 	bool sorted = true;
@@ -128,7 +128,7 @@ static bool can_be_complete(const struct part *p, size_t n_series)
 	return false;
 }
 
-bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct ask_series *s)
+bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct plan_series *s)
 {
 	if (!can_be_complete(p, s->n) || !s->unique || tombstones_touch_part(ps, p))
 		return NULL;
@@ -158,7 +158,7 @@ bool *aggregates_complete(const struct pstate *ps, const struct part *p, const s
 
 /* ---- units of a merge ---- */
 
-static void add_windows(struct plan *plan, const struct pstate *s, const struct ask_series *series, struct unit u)
+static void add_windows(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
 {
 	for (size_t i = 0; i < s->n_windows; i++) {
 		if (!hour_meets(s->windows[i]->hour, u.after_ms, u.until_ms))
@@ -201,7 +201,7 @@ static bool answers(const struct pstate *s, const struct part *p, const struct p
 }
 
 /* Units of one part for those series that it can answer, which are taken out of todo. */
-static void add_part(struct plan *plan, const struct pstate *s, struct part *p, struct ask_series *todo, struct unit u)
+static void add_part(struct plan *plan, const struct pstate *s, struct part *p, struct plan_series *todo, struct unit u)
 {
 	bool *complete = aggregates_complete(s, p, todo), *cut = xcalloc(p->aggregates.n + 1, 1);
 	bool minutes = p->level == LEVEL_HOUR && bound_is_whole(p, u.after_ms) && bound_is_whole(p, u.until_ms);
@@ -240,34 +240,34 @@ static void add_part(struct plan *plan, const struct pstate *s, struct part *p, 
 	free(cut);
 }
 
-static struct ask_series copy_series(const struct ask_series *s)
+static struct plan_series copy_series(const struct plan_series *s)
 {
-	struct ask_series c = { .n = s->n, .unique = s->unique, .ids = xreallocarray(NULL, s->n + 1, sizeof *c.ids) };
+	struct plan_series c = { .n = s->n, .unique = s->unique, .ids = xreallocarray(NULL, s->n + 1, sizeof *c.ids) };
 	if (s->n)
 		memcpy(c.ids, s->ids, s->n * sizeof *c.ids);
 	return c;
 }
 
-static void add_hours(struct plan *plan, const struct pstate *s, const struct ask_series *series, struct unit u,
+static void add_hours(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u,
 		      uint32_t first, uint32_t n)
 {
 	for (uint32_t i = s->hour_first[first]; i < s->hour_first[first + n]; i++) {
 		if (!hour_meets(s->parts[i]->window, u.after_ms, u.until_ms))
 			continue;
-		struct ask_series todo = copy_series(series);
+		struct plan_series todo = copy_series(series);
 		add_part(plan, s, s->parts[i], &todo, u);
 		free(todo.ids);
 	}
 }
 
 /* The coarsest that fit. */
-static void add_parts(struct plan *plan, const struct pstate *s, const struct ask_series *series, struct unit u)
+static void add_parts(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
 {
-	struct ask_series day = copy_series(series);
+	struct plan_series day = copy_series(series);
 	if (s->all_day && !atomic_load(&s->all_day->no_sums))
 		add_part(plan, s, s->all_day, &day, u);
 	for (uint32_t i = 0; i < 4 && day.n; i++) {
-		struct ask_series six = copy_series(&day);
+		struct plan_series six = copy_series(&day);
 		if (s->six[i] && !atomic_load(&s->six[i]->no_sums))
 			add_part(plan, s, s->six[i], &six, u);
 		add_hours(plan, s, &six, u, i * 6, 6);
@@ -294,10 +294,10 @@ static bool in_order(const struct plan *p)
 	return true;
 }
 
-int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits *lim, struct plan *ret, struct err *e)
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct plan *ret, struct err *e)
 {
-	for (size_t i = 0; i < asks->v.n; i++) {
-		const struct ask *a = &asks->v.v[i];
+	for (size_t i = 0; i < requests->v.n; i++) {
+		const struct plan_request *a = &requests->v.v[i];
 		int rc = limits_check(lim, 0, e);
 		for (uint32_t step = 0; step < a->n_steps && !rc; step++)
 			for (size_t p = 0; p < v->v->n; p++) {
@@ -307,7 +307,7 @@ int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits
 						  .until_ms = a->until_ms + step * a->step_ms };
 				if (!partition_meets(s->p, u.after_ms, u.until_ms))
 					continue;
-				const struct ask_series *series = asks_series(asks, v, a->set, p);
+				const struct plan_series *series = plan_requests_series(requests, v, a->set, p);
 				add_windows(ret, s, series, u);
 				add_parts(ret, s, series, u);
 			}

@@ -2,7 +2,7 @@
 /* What a call asks for, and cutting it into units: one series in one window of one partition. Private to merge.c and
  * sums.c.
  *
- * Parts that follow each other and differ only in their series are one ask; asks of the same series share a set. That
+ * Parts that follow each other and differ only in their series are one request; requests of the same series share a set. That
  * is what a range or a graph looks like, and it shows where an aggregate (aggregate.h) is the answer: where all series
  * that it sums up are asked for, over whole minutes or all that there is of them. */
 #ifndef PYRRHA_TSDB_PLAN_H
@@ -10,19 +10,19 @@
 
 #include "tsdb/read/view.h"
 
-/* The series of asks. */
-struct ask_series {
+/* The series of requests. */
+struct plan_series {
 	uint32_t *ids;  /* in one partition, ascending */
 	size_t n;
 	bool known, unique;
 };
 
-struct ask_set {
+struct plan_set {
 	size_t first, n;        /* parts; their refs are the set */
-	struct ask_series *in;  /* by partition of the version */
+	struct plan_series *in;  /* by partition of the version */
 };
 
-struct ask {
+struct plan_request {
 	int64_t after_ms, until_ms, step_ms;
 	double scale;
 	uint32_t n_steps;       /* at least 1 */
@@ -30,25 +30,25 @@ struct ask {
 	size_t slot;            /* running number of its first step */
 };
 
-struct asks {
+struct plan_requests {
 	const struct source_part *parts; /* borrowed */
-	VEC(struct ask) v;
-	VEC(struct ask_set) sets;
+	VEC(struct plan_request) v;
+	VEC(struct plan_set) sets;
 	struct map by_refs;     /* hash of a set's refs -> number */
 	size_t n_slots, n_partitions;
 };
 
-int asks_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-	      const struct source_limits *lim, struct asks *ret, struct err *e) MUST_USE;
-void asks_release(struct asks *a);
+int plan_requests_make(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+		       const struct source_limits *lim, struct plan_requests *ret, struct err *e) MUST_USE;
+void plan_requests_release(struct plan_requests *a);
 /* The series of a set in partition p of the version. */
-const struct ask_series *asks_series(struct asks *a, struct tsdb_view *v, size_t set, size_t p);
+const struct plan_series *plan_requests_series(struct plan_requests *a, struct tsdb_view *v, size_t set, size_t p);
 
 /* Whether ranges that begin or end here take whole minutes of the part. */
 bool bound_is_whole(const struct part *p, int64_t t_ms);
 /* Of each aggregate of a part, whether the series hold all that it sums up: ret[a]. Malloc'd; NULL = none does, or
  * something of the part was deleted. */
-bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct ask_series *s);
+bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct plan_series *s);
 
 struct unit {
 	uint32_t group;
@@ -65,7 +65,7 @@ struct plan {
 };
 
 /* Units of a merge, sorted by group, partition and place. */
-int plan_make(struct tsdb_view *v, struct asks *asks, const struct source_limits *lim, struct plan *ret, struct err *e) MUST_USE;
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct plan *ret, struct err *e) MUST_USE;
 void plan_release(struct plan *p);
 
 #endif

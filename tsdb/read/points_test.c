@@ -112,7 +112,7 @@ static void no_wrap(void *arg, uint32_t step, int by)
 #define ROWS 40
 
 /* Each step's sum, from the rows one by one. */
-static void check_steps(const struct ask *a, const struct rows *r, const int64_t *values)
+static void check_steps(const struct plan_request *a, const struct rows *r, const int64_t *values)
 {
 	int64_t before[ROWS + 1] = { 0 }, got[STEPS] = { 0 }, want[STEPS] = { 0 };
 	struct step_sums s = { got, 0, 0 };
@@ -139,7 +139,7 @@ static void test_steps(void **state)
 		struct rows r = { .n = 1 + kit_random(&random) % ROWS, .every_ms = every, .first_ms = base + 1 + (int64_t)(kit_random(&random) % 20) };
 		r.start_ms = r.first_ms - 1 - (int64_t)(kit_random(&random) % 5);
 		r.end_ms = rows_stamp(&r, r.n - 1) + (int64_t)(kit_random(&random) % 5);
-		struct ask a = { .after_ms = base - 60 + (int64_t)(kit_random(&random) % 90), .n_steps = 1 + (uint32_t)(kit_random(&random) % STEPS),
+		struct plan_request a = { .after_ms = base - 60 + (int64_t)(kit_random(&random) % 90), .n_steps = 1 + (uint32_t)(kit_random(&random) % STEPS),
 				 .step_ms = 1 + (int64_t)(kit_random(&random) % 6), .scale = 1 };
 		a.until_ms = a.after_ms + (int64_t)(kit_random(&random) % 12);
 		if (round % 2)
@@ -176,7 +176,7 @@ static void test_wraps(void **state)
 		for (int series = 0; series < SERIES; series++) {
 			int64_t before[N + 1] = { 0 }, large = INT64_MAX / N, values[N];
 			struct rows r = { .n = N, .first_ms = 10, .every_ms = 10, .start_ms = 5, .end_ms = 40 };
-			struct ask a = { .after_ms = 0, .until_ms = 20, .step_ms = 10, .n_steps = N, .scale = 1 };
+			struct plan_request a = { .after_ms = 0, .until_ms = 20, .step_ms = 10, .n_steps = N, .scale = 1 };
 			if (round % 2) {
 				r.t_ms = stamps;
 				r.stride = sizeof *stamps;

@@ -21,7 +21,7 @@ static size_t seek(const struct rows *r, size_t at, int64_t t_ms)
 }
 
 /* The steps that can meet (start, end]. */
-static void steps_of(const struct ask *a, const struct rows *r, uint32_t *first, uint32_t *end)
+static void steps_of(const struct plan_request *a, const struct rows *r, uint32_t *first, uint32_t *end)
 {
 	*first = 0;
 	*end = a->n_steps;
@@ -65,7 +65,7 @@ static inline size_t within(int64_t k, size_t n)
 }
 
 /* A step further is so many rows further. */
-static void give_regular(struct giving *g, const struct ask *a, const struct rows *r, uint32_t step, uint32_t end)
+static void give_regular(struct giving *g, const struct plan_request *a, const struct rows *r, uint32_t step, uint32_t end)
 {
 	int64_t by = a->step_ms / r->every_ms;
 	int64_t lo = regular_up_to(r, a->after_ms + step * a->step_ms), hi = regular_up_to(r, a->until_ms + step * a->step_ms);
@@ -73,7 +73,7 @@ static void give_regular(struct giving *g, const struct ask *a, const struct row
 		give(g, step, within(lo, r->n), within(hi, r->n));
 }
 
-static void give_any(struct giving *g, const struct ask *a, const struct rows *r, uint32_t step, uint32_t end)
+static void give_any(struct giving *g, const struct plan_request *a, const struct rows *r, uint32_t step, uint32_t end)
 {
 	size_t lo = 0, hi = 0;
 	int64_t reached = INT64_MIN; /* rows below hi are stamped up to it */
@@ -87,14 +87,14 @@ static void give_any(struct giving *g, const struct ask *a, const struct rows *r
 }
 
 /* Whether all of it is far from the ends of 64 bits, and steps are rows. */
-static bool is_regular(const struct ask *a, const struct rows *r)
+static bool is_regular(const struct plan_request *a, const struct rows *r)
 {
 	const int64_t far = INT64_C(1) << 61;
 	return !r->t_ms && r->n && a->after_ms > -far && a->until_ms < far && a->step_ms >= 0 &&
 	       (a->n_steps == 1 || a->step_ms % r->every_ms == 0);
 }
 
-void steps_add(const struct ask *a, const struct rows *r, const int64_t *before, struct step_sums *to,
+void steps_add(const struct plan_request *a, const struct rows *r, const int64_t *before, struct step_sums *to,
 	       void (*wrapped)(void *arg, uint32_t step, int by), void *arg)
 {
 	struct giving g = { before, to, wrapped, arg, UINT32_MAX, 0 };

@@ -28,7 +28,7 @@ static inline void rows_skip(struct rows *r, size_t from)
 	r->first_ms += (int64_t)from * r->every_ms;
 }
 
-/* What a worker has of one ask: sums by step, modulo 2^64. */
+/* What a worker has of one request: sums by step, modulo 2^64. */
 struct step_sums {
 	int64_t *sums;
 	uint32_t first, end;  /* all that is not zero lies in [first, end); end 0: nothing */
@@ -36,7 +36,7 @@ struct step_sums {
 
 /* Adds before[hi] - before[lo] to every step that takes the rows [lo, hi). before[i] is what the i rows before add up to. wrapped is
  * called for a step that went over the end of 64 bits, by 1 or -1. */
-void steps_add(const struct ask *a, const struct rows *r, const int64_t *before, struct step_sums *to,
+void steps_add(const struct plan_request *a, const struct rows *r, const int64_t *before, struct step_sums *to,
 	       void (*wrapped)(void *arg, uint32_t step, int by), void *arg);
 
 #endif

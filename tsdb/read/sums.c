@@ -10,7 +10,7 @@
 #include "tsdb/read/column_filter.h"
 #include "tsdb/read/plan.h"
 #include "tsdb/read/scratch.h"
-#include "tsdb/read/set_asks.h"
+#include "tsdb/read/set_requests.h"
 #include "tsdb/read/sums_put.h"
 #include "tsdb/version/tombstones.h"
 
@@ -30,8 +30,8 @@ struct sums {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
 	const struct source_frame_filter *filter;
-	struct asks asks;
-	struct set_asks *of_set;
+	struct plan_requests requests;
+	struct set_requests *of_set;
 	VEC(struct task) tasks;
 	size_t at_once;    /* tasks that a worker takes */
 	uint64_t **match;  /* by partition, a bit per column */
@@ -48,7 +48,7 @@ struct sums {
 /* ---- tasks ---- */
 
 /* Whether the part has any of the series. *at: where the first of those asked about before would be; none comes before it. */
-static bool any_series(const struct part *p, const struct ask_series *s, size_t *at)
+static bool any_series(const struct part *p, const struct plan_series *s, size_t *at)
 {
 	while (*at < p->series.n && p->series.v[*at].series < s->ids[0])
 		++*at;
@@ -62,7 +62,7 @@ static bool any_series(const struct part *p, const struct ask_series *s, size_t 
 
 struct located {
 	uint32_t series, set;
-	const struct ask_series *all;
+	const struct plan_series *all;
 };
 
 static int by_series(const void *a, const void *b)
@@ -82,8 +82,10 @@ static struct located_sets sets_of(struct sums *m, uint32_t p)
 {
 	int64_t start = (int64_t)m->v->v->p[p]->p->day * DAY_MS;
 	struct located_sets sets = { 0 };
-	for (uint32_t set = 0; set < m->asks.sets.n; set++) {
-		const struct ask_series *s = set_asks_any(&m->asks, &m->of_set[set], start, start + DAY_MS) ? asks_series(&m->asks, m->v, set, p) : NULL;
+	for (uint32_t set = 0; set < m->requests.sets.n; set++) {
+		const struct plan_series *s = set_requests_any(&m->requests, &m->of_set[set], start, start + DAY_MS)
+						      ? plan_requests_series(&m->requests, m->v, set, p)
+						      : NULL;
 		if (s && s->n)
 			vec_push(&sets.v, (struct located){ s->ids[0], set, s });
 	}
@@ -101,11 +103,12 @@ static void cut_tasks(struct sums *m)
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 			for (size_t k = 0, at = 0; k < sets.v.n; k++)
 				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
-				    set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+				    set_requests_any(&m->requests, &m->of_set[sets.v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
 					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, s->parts[i], NULL });
 		for (size_t i = 0; i < s->n_windows; i++)
 			for (size_t k = 0; k < sets.v.n; k++)
-				if (set_asks_any(&m->asks, &m->of_set[sets.v.v[k].set], s->windows[i]->hour * HOUR_MS, (s->windows[i]->hour + 1) * HOUR_MS))
+				if (set_requests_any(&m->requests, &m->of_set[sets.v.v[k].set], s->windows[i]->hour * HOUR_MS,
+						     (s->windows[i]->hour + 1) * HOUR_MS))
 					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
 		vec_free(&sets.v);
 	}
@@ -141,18 +144,18 @@ static void count_wrap(void *arg, uint32_t step, int by)
 {
 	struct wrapped *w = arg;
 	if (!w->t->wraps)
-		w->t->wraps = xcalloc(w->m->asks.n_slots + 1, sizeof *w->t->wraps);
+		w->t->wraps = xcalloc(w->m->requests.n_slots + 1, sizeof *w->t->wraps);
 	w->t->wraps[w->slot + step] += by;
 }
 
 static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
 {
-	const struct set_asks *s = &m->of_set[set];
-	for (size_t i = set_asks_first(s, r->start_ms); i < s->asks.n; i++) {
-		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
+	const struct set_requests *s = &m->of_set[set];
+	for (size_t i = set_requests_first(s, r->start_ms); i < s->requests.n; i++) {
+		const struct plan_request *a = &m->requests.v.v[s->requests.v[i]];
 		if (a->after_ms >= r->end_ms)
 			break;
-		steps_add(a, r, t->before.v, &t->asks[s->asks.v[i]], count_wrap, &(struct wrapped){ m, t, a->slot });
+		steps_add(a, r, t->before.v, &t->requests[s->requests.v[i]], count_wrap, &(struct wrapped){ m, t, a->slot });
 	}
 }
 
@@ -290,9 +293,9 @@ static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms
 /* Whether every step that meets the part takes whole minutes of it. */
 static bool by_minutes(const struct sums *m, const struct task *x)
 {
-	const struct set_asks *s = &m->of_set[x->set];
-	for (size_t i = set_asks_first(s, part_start_ms(x->part)); i < s->asks.n; i++) {
-		const struct ask *a = &m->asks.v.v[s->asks.v[i]];
+	const struct set_requests *s = &m->of_set[x->set];
+	for (size_t i = set_requests_first(s, part_start_ms(x->part)); i < s->requests.n; i++) {
+		const struct plan_request *a = &m->requests.v.v[s->requests.v[i]];
 		if (a->after_ms >= part_end_ms(x->part))
 			break;
 		if (!bounds_are_whole(x->part, a->after_ms, a->step_ms, a->n_steps) || !bounds_are_whole(x->part, a->until_ms, a->step_ms, a->n_steps))
@@ -315,7 +318,7 @@ static int read_one(struct sums *m, struct totals *t, const struct task *x, uint
 }
 
 /* One that is damaged is not needed: its series are there. */
-static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct ask_series *s, uint32_t a, struct err *e)
+static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct plan_series *s, uint32_t a, struct err *e)
 {
 	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
 	if (!rc || !damage_is(e))
@@ -333,7 +336,7 @@ static int read_aggregate(struct sums *m, struct totals *t, const struct task *x
 
 static int read_part(struct sums *m, struct totals *t, const struct task *x, struct err *e)
 {
-	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
+	const struct plan_series *s = plan_requests_series(&m->requests, m->v, x->set, x->partition);
 	bool *complete = x->part->aggregates.n && by_minutes(m, x) ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
 	int rc = 0;
 	for (size_t i = 0; i < s->n && !rc; i++) {
@@ -415,7 +418,7 @@ static int read_chunk(struct sums *m, struct totals *t, const struct task *x, co
 
 static int read_window(struct sums *m, struct totals *t, const struct task *x, struct err *e)
 {
-	const struct ask_series *s = asks_series(&m->asks, m->v, x->set, x->partition);
+	const struct plan_series *s = plan_requests_series(&m->requests, m->v, x->set, x->partition);
 	int rc = 0;
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		uint64_t read = 0;
@@ -447,13 +450,13 @@ static void fail(struct sums *m, const struct err *e)
 static void open_totals(struct sums *m, struct totals *first)
 {
 	first->scratch = scratch_take(m->v->db->scratch_pool);
-	scratch_slots(first->scratch, m->n_measures * m->asks.n_slots + 1);
+	scratch_slots(first->scratch, m->n_measures * m->requests.n_slots + 1);
 	for (unsigned i = 0; i < m->n_measures; i++) {
 		struct totals *t = first + i * m->n_workers;
-		t->slots = first->scratch->slots + i * m->asks.n_slots;
-		t->asks = xcalloc(m->asks.v.n + 1, sizeof *t->asks);
-		for (size_t k = 0; k < m->asks.v.n; k++)
-			t->asks[k].sums = t->slots + m->asks.v.v[k].slot;
+		t->slots = first->scratch->slots + i * m->requests.n_slots;
+		t->requests = xcalloc(m->requests.v.n + 1, sizeof *t->requests);
+		for (size_t k = 0; k < m->requests.v.n; k++)
+			t->requests[k].sums = t->slots + m->requests.v.v[k].slot;
 	}
 }
 
@@ -475,12 +478,12 @@ static void run_tasks(void *arg, size_t i, unsigned worker)
 /* Its slots are zero again. */
 static void totals_release(struct sums *m, struct totals *t)
 {
-	for (size_t i = 0; t->asks && i < m->asks.v.n; i++)
-		if (t->asks[i].end)
-			memset(t->asks[i].sums + t->asks[i].first, 0, (t->asks[i].end - t->asks[i].first) * sizeof *t->slots);
+	for (size_t i = 0; t->requests && i < m->requests.v.n; i++)
+		if (t->requests[i].end)
+			memset(t->requests[i].sums + t->requests[i].first, 0, (t->requests[i].end - t->requests[i].first) * sizeof *t->slots);
 	scratch_give(m->v->db->scratch_pool, t->scratch);
 	free(t->wraps);
-	free(t->asks);
+	free(t->requests);
 	vec_free(&t->before);
 	vec_free(&t->rows);
 }
@@ -491,12 +494,12 @@ static void sums_release(struct sums *m)
 		totals_release(m, &m->workers[i]);
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);
-	set_asks_free(&m->asks, m->of_set);
+	set_requests_free(&m->requests, m->of_set);
 	free(m->match);
 	free(m->n_match);
 	free(m->workers);
 	vec_free(&m->tasks);
-	asks_release(&m->asks);
+	plan_requests_release(&m->requests);
 	mutex_destroy(&m->lock);
 }
 
@@ -507,10 +510,10 @@ static int add_up(struct sums *m, const struct source_part *parts, size_t n, siz
 	m->n_workers = (m->pool ? pool_size(m->pool) : 0) + 1;
 	mutex_init(&m->lock, LOCK_LEAF, "sums");
 	m->workers = xcalloc(m->n_measures * m->n_workers, sizeof(*m->workers));
-	int rc = asks_make(m->v, parts, n, n_groups, m->lim, &m->asks, e);
+	int rc = plan_requests_make(m->v, parts, n, n_groups, m->lim, &m->requests, e);
 	if (rc)
 		return rc;
-	m->of_set = set_asks_list(&m->asks);
+	m->of_set = set_requests_list(&m->requests);
 	cut_tasks(m);
 	if (m->filter)
 		rc = match_all(m, e);
@@ -523,7 +526,7 @@ static int add_up(struct sums *m, const struct source_part *parts, size_t n, siz
 
 static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double *ret, int64_t *exact, struct err *e)
 {
-	return sums_put(&(struct sums_put){ &m->asks, m->workers + k * m->n_workers, m->n_workers, m->pool, n_groups, ret, exact }, e);
+	return sums_put(&(struct sums_put){ &m->requests, m->workers + k * m->n_workers, m->n_workers, m->pool, n_groups, ret, exact }, e);
 }
 
 int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,

@@ -3,12 +3,12 @@
 
 typedef __int128 wide;
 
-/* The steps of an ask that any worker has something of: sums is not filled in. */
+/* The steps of a request that any worker has something of: sums is not filled in. */
 static struct step_sums touched_steps(const struct sums_put *m, size_t i)
 {
 	struct step_sums all = { NULL, UINT32_MAX, 0 };
 	for (size_t w = 0; w < m->n_workers; w++) {
-		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
+		const struct step_sums *x = m->workers[w].requests ? &m->workers[w].requests[i] : NULL;
 		if (!x || !x->end)
 			continue;
 		all.first = MIN(all.first, x->first);
@@ -30,10 +30,10 @@ static wide step_sum(const struct sums_put *m, size_t slot)
 	return sum;
 }
 
-/* What all workers have of one ask: into whole, or scaled into ret. */
-static void add_ask(const struct sums_put *m, size_t i, wide *whole)
+/* What all workers have of one request: into whole, or scaled into ret. */
+static void add_request(const struct sums_put *m, size_t i, wide *whole)
 {
-	const struct ask *a = &m->asks->v.v[i];
+	const struct plan_request *a = &m->requests->v.v[i];
 	struct step_sums x = touched_steps(m, i);
 	for (uint32_t step = x.first; step < x.end; step++) {
 		wide sum = step_sum(m, a->slot + step);
@@ -49,19 +49,19 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 }
 
-/* Whether each group is one ask's alone, and a whole number. */
-static bool asks_are_apart(const struct asks *asks)
+/* Whether each group is one request's alone, and a whole number. */
+static bool requests_are_apart(const struct plan_requests *requests)
 {
 	size_t end = 0;
-	for (size_t i = 0; i < asks->v.n; i++) {
-		if (asks->v.v[i].scale != 1 || asks->v.v[i].group < end)
+	for (size_t i = 0; i < requests->v.n; i++) {
+		if (requests->v.v[i].scale != 1 || requests->v.v[i].group < end)
 			return false;
-		end = (size_t)asks->v.v[i].group + asks->v.v[i].n_steps;
+		end = (size_t)requests->v.v[i].group + requests->v.v[i].n_steps;
 	}
 	return true;
 }
 
-/* The steps [first, end) of an ask, into ret and exact (may be NULL). False: one does not fit. */
+/* The steps [first, end) of a request, into ret and exact (may be NULL). False: one does not fit. */
 static bool put_wide(const struct sums_put *m, size_t slot, uint32_t first, uint32_t end, double *ret, int64_t *exact)
 {
 	for (uint32_t step = first; step < end; step++) {
@@ -81,11 +81,11 @@ static bool put_narrow(const struct sums_put *m, size_t i, uint32_t first, uint3
 	const int64_t *of[2] = { NULL, NULL };
 	size_t n = 0;
 	for (size_t w = 0; w < m->n_workers; w++) {
-		const struct step_sums *x = m->workers[w].asks ? &m->workers[w].asks[i] : NULL;
+		const struct step_sums *x = m->workers[w].requests ? &m->workers[w].requests[i] : NULL;
 		if (!x || !x->end)
 			continue;
 		if (m->workers[w].wraps || n == 2)
-			return put_wide(m, m->asks->v.v[i].slot, first, end, ret, exact);
+			return put_wide(m, m->requests->v.v[i].slot, first, end, ret, exact);
 		of[n++] = x->sums;
 	}
 	bool over = false;
@@ -114,18 +114,18 @@ struct putting {
 	atomic_bool too_large;
 };
 
-/* So many asks, and the groups between them and the one before. */
-static void put_asks(void *arg, size_t part, unsigned worker)
+/* So many requests, and the groups between them and the one before. */
+static void put_requests(void *arg, size_t part, unsigned worker)
 {
 	struct putting *p = arg;
-	const struct asks *asks = p->m->asks;
+	const struct plan_requests *requests = p->m->requests;
 	double *ret = p->m->ret;
 	int64_t *exact = p->m->exact;
-	size_t i = part * PUT_AT_ONCE, end = MIN(i + PUT_AT_ONCE, asks->v.n);
-	size_t done = i ? (size_t)asks->v.v[i - 1].group + asks->v.v[i - 1].n_steps : 0;
+	size_t i = part * PUT_AT_ONCE, end = MIN(i + PUT_AT_ONCE, requests->v.n);
+	size_t done = i ? (size_t)requests->v.v[i - 1].group + requests->v.v[i - 1].n_steps : 0;
 	(void)worker;
 	for (; i < end; i++) {
-		const struct ask *a = &asks->v.v[i];
+		const struct plan_request *a = &requests->v.v[i];
 		struct step_sums x = touched_steps(p->m, i);
 		if (!x.end)
 			continue;
@@ -134,14 +134,14 @@ static void put_asks(void *arg, size_t part, unsigned worker)
 			atomic_store(&p->too_large, true);
 		done = (size_t)a->group + x.end;
 	}
-	const struct ask *last = &asks->v.v[end - 1];
-	put_zeros(ret, exact, done, end == asks->v.n ? p->m->n_groups : (size_t)last->group + last->n_steps);
+	const struct plan_request *last = &requests->v.v[end - 1];
+	put_zeros(ret, exact, done, end == requests->v.n ? p->m->n_groups : (size_t)last->group + last->n_steps);
 }
 
 static int put_apart(const struct sums_put *m, struct err *e)
 {
 	struct putting p = { m, false };
-	pool_run(m->pool, (m->asks->v.n + PUT_AT_ONCE - 1) / PUT_AT_ONCE, put_asks, &p);
+	pool_run(m->pool, (m->requests->v.n + PUT_AT_ONCE - 1) / PUT_AT_ONCE, put_requests, &p);
 	return atomic_load(&p.too_large) ? too_large(e) : 0;
 }
 
@@ -149,8 +149,8 @@ static int put_apart(const struct sums_put *m, struct err *e)
 static uint8_t *scaled_groups(const struct sums_put *m)
 {
 	uint8_t *scaled = NULL;
-	for (size_t i = 0; i < m->asks->v.n; i++) {
-		const struct ask *a = &m->asks->v.v[i];
+	for (size_t i = 0; i < m->requests->v.n; i++) {
+		const struct plan_request *a = &m->requests->v.v[i];
 		if (a->scale == 1)
 			continue;
 		if (!scaled)
@@ -163,13 +163,13 @@ static uint8_t *scaled_groups(const struct sums_put *m)
 int sums_put(const struct sums_put *m, struct err *e)
 {
 	int rc = 0;
-	if (m->asks->v.n && asks_are_apart(m->asks))
+	if (m->requests->v.n && requests_are_apart(m->requests))
 		return put_apart(m, e);
 	put_zeros(m->ret, m->exact, 0, m->n_groups);
 	wide *whole = xcalloc(m->n_groups + 1, sizeof *whole);
 	uint8_t *scaled = scaled_groups(m);
-	for (size_t i = 0; i < m->asks->v.n; i++)
-		add_ask(m, i, whole);
+	for (size_t i = 0; i < m->requests->v.n; i++)
+		add_request(m, i, whole);
 	for (size_t g = 0; g < m->n_groups && !rc; g++) {
 		if (!whole[g])
 			continue;

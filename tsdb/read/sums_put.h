@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of sums.c: what each worker has summed by step of an ask, added up over workers and put into the answer, in integers of
+/* The end of sums.c: what each worker has summed by step of a request, added up over workers and put into the answer, in integers of
  * 128 bits, so that it does not depend on which worker read what. Private to sums.c. */
 #ifndef PYRRHA_TSDB_SUMS_PUT_H
 #define PYRRHA_TSDB_SUMS_PUT_H
@@ -10,8 +10,8 @@ struct scratch;
 
 /* Scratch of one worker. */
 struct totals {
-	int64_t *slots;    /* by step of an ask, of the scratch; zero but in: */
-	struct step_sums *asks; /* by ask: its slots */
+	int64_t *slots;    /* by step of a request, of the scratch; zero but in: */
+	struct step_sums *requests; /* by request: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
 	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
 	VEC(int64_t) rows;    /* scratch: a number for each row */
@@ -19,13 +19,13 @@ struct totals {
 };
 
 struct sums_put {
-	const struct asks *asks;
+	const struct plan_requests *requests;
 	const struct totals *workers;
 	size_t n_workers;
 	struct pool *pool;     /* or NULL */
 	size_t n_groups;
 	double *ret;           /* by group, scaled */
-	int64_t *exact;        /* by group, of the asks without a scale; or NULL */
+	int64_t *exact;        /* by group, of the requests without a scale; or NULL */
 };
 
 /* Every group is written. ERR_EXECUTION: one does not fit in 64 bits. */
