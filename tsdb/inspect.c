@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/version/tombstones.h"
 
 /* ---- parts ---- */

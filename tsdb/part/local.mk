@@ -9,11 +9,11 @@ TSDB_PART_SOURCES = \
   tsdb/part/part.h \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
+  tsdb/part/part_read.c \
+  tsdb/part/part_read.h \
   tsdb/part/part_write.c \
   tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
-  tsdb/part/readpart.c \
-  tsdb/part/readpart.h \
   tsdb/part/salvage.c \
   tsdb/part/salvage.h \
   tsdb/part/sealed.c \

@@ -4,7 +4,7 @@
 #ifndef PYRRHA_TSDB_SCRATCH_H
 #define PYRRHA_TSDB_SCRATCH_H
 
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 
 struct scratch {
 	struct part_scratch part;

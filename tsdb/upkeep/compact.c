@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/part/damage.h"
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
 #include "tsdb/version/tombstones.h"

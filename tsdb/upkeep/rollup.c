@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/part/damage.h"
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/seal/aggregate.h"
 #include "tsdb/upkeep/rollup.h"
 #include "tsdb/version/tombstones.h"

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "tsdb/part/part.h"
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 

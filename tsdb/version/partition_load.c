@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/part/part.h"
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/version/bounds.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/tombstones.h"

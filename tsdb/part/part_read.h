@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What queries ask of one series in one sealed part. A series may be an aggregate (PART_AGGREGATE | number). */
-#ifndef PYRRHA_TSDB_READPART_H
-#define PYRRHA_TSDB_READPART_H
+#ifndef PYRRHA_TSDB_PART_READ_H
+#define PYRRHA_TSDB_PART_READ_H
 
 #include "model/source.h"
 #include "tsdb/part/part.h"

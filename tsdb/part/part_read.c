@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/part/readpart.h"
+#include "tsdb/part/part_read.h"
 
 void part_scratch_leave(struct part_scratch *s)
 {
