@@ -139,8 +139,9 @@ static void test_steps(void **state)
 		struct rows r = { .n = 1 + kit_random(&random) % ROWS, .every_ms = every, .first_ms = base + 1 + (int64_t)(kit_random(&random) % 20) };
 		r.start_ms = r.first_ms - 1 - (int64_t)(kit_random(&random) % 5);
 		r.end_ms = rows_stamp(&r, r.n - 1) + (int64_t)(kit_random(&random) % 5);
-		struct plan_request a = { .after_ms = base - 60 + (int64_t)(kit_random(&random) % 90), .n_steps = 1 + (uint32_t)(kit_random(&random) % STEPS),
-				 .step_ms = 1 + (int64_t)(kit_random(&random) % 6), .scale = 1 };
+		struct plan_request a = { .after_ms = base - 60 + (int64_t)(kit_random(&random) % 90),
+					  .n_steps = 1 + (uint32_t)(kit_random(&random) % STEPS),
+					  .step_ms = 1 + (int64_t)(kit_random(&random) % 6), .scale = 1 };
 		a.until_ms = a.after_ms + (int64_t)(kit_random(&random) % 12);
 		if (round % 2)
 			a.step_ms = every * (1 + (int64_t)(kit_random(&random) % 3));
