@@ -28,7 +28,7 @@ static bool profile_series(const struct series *s)
 	return s->n && s->s[0].p;
 }
 
-static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct prof *p, double value)
+static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct lazy_profile *p, double value)
 {
 	*to = (struct promql_profile){ .type = type, .value = value };
 	if (!p)
@@ -69,7 +69,7 @@ static int copy_series(struct promql_result *r, const struct series *s, struct p
 	if (!out->profiles || !type)
 		return too_large(e);
 	for (size_t i = 0; i < s->n; i++) {
-		const struct prof *p = s->s[i].p;
+		const struct lazy_profile *p = s->s[i].p;
 		if (p && p->type != last) {
 			type = copy_type(&r->arena, p->type);
 			last = p->type;
@@ -92,14 +92,14 @@ static int settle_names(struct eval *q, struct value *v, struct err *e)
 
 static int take_stacks(struct eval *q, struct value *v, struct err *e)
 {
-	VEC(struct prof *) all = { 0 };
+	VEC(struct lazy_profile *) all = { 0 };
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++)
 			if (v->s[i].s[k].p)
 				vec_push(&all, v->s[i].s[k].p);
-	int rc = profs_materialise(q, all.v, all.n, e);
+	int rc = lazy_profiles_materialise(q, all.v, all.n, e);
 	for (size_t i = 0; i < all.n && !rc; i++) { /* both sides of a diff over one dictionary */
-		struct prof *p = all.v[i];
+		struct lazy_profile *p = all.v[i];
 		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
 			continue;
 		pthread_mutex_lock(&q->symbols_lock);

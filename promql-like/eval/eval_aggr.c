@@ -94,31 +94,31 @@ static double number_of(struct aggr *a, const struct member *m, size_t n, size_t
 
 /* ---- profiles ---- */
 
-static int sum_profiles(const char *op, const struct member *m, size_t n, double scale, struct prof **ret, struct err *e)
+static int sum_profiles(const char *op, const struct member *m, size_t n, double scale, struct lazy_profile **ret, struct err *e)
 {
-	struct prof *sum = NULL;
+	struct lazy_profile *sum = NULL;
 	size_t terms = 0;
-	int rc = prof_scale(m[0].s->p, 1, &sum, e);
+	int rc = lazy_profile_scale(m[0].s->p, 1, &sum, e);
 	for (size_t i = 0; i < n; i++)
 		terms += m[i].s->p->a.n;
 	if (!rc)
-		side_reserve(&sum->a, terms);
+		lazy_side_reserve(&sum->a, terms);
 	for (size_t i = 1; i < n && !rc; i++) {
 		double by;
-		rc = prof_compatible(sum->type, m[i].s->p->type, MEET_GROUPED, op, &by, e);
+		rc = lazy_profile_compatible(sum->type, m[i].s->p->type, MEET_GROUPED, op, &by, e);
 		if (!rc)
-			rc = prof_accumulate(sum, m[i].s->p, by, e);
+			rc = lazy_profile_accumulate(sum, m[i].s->p, by, e);
 	}
 	if (!rc && scale != 1) {
-		struct prof *scaled;
-		rc = prof_scale(sum, scale, &scaled, e);
+		struct lazy_profile *scaled;
+		rc = lazy_profile_scale(sum, scale, &scaled, e);
 		if (!rc) {
-			prof_unref(sum);
+			lazy_profile_unref(sum);
 			sum = scaled;
 		}
 	}
 	if (rc) {
-		prof_unref(sum);
+		lazy_profile_unref(sum);
 		return rc;
 	}
 	*ret = sum;
@@ -148,9 +148,9 @@ static int plain_step(struct aggr *a, size_t group, size_t step, struct err *e)
 		return 0;
 	}
 	if (profiles) {
-		struct prof *p;
+		struct lazy_profile *p;
 		int rc = sum_profiles(aggregate_info(op)->name, m, n, op == AGGR_AVG ? 1 / (double)n : 1, &p, e);
-		return rc ? rc : series_push(a->q, &a->out.s[group], t, prof_value(p), p, e);
+		return rc ? rc : series_push(a->q, &a->out.s[group], t, lazy_profile_value(p), p, e);
 	}
 	return series_push(a->q, &a->out.s[group], t, number_of(a, m, n, step), NULL, e);
 }
@@ -247,7 +247,7 @@ static bool in_ratio(double r, struct labels l)
 static int pass_on(struct aggr *a, const struct member *m, int64_t t, struct err *e)
 {
 	struct series *out = &a->out.s[m->series];
-	return series_push(a->q, out, t, m->s->v, prof_ref(m->s->p), e);
+	return series_push(a->q, out, t, m->s->v, lazy_profile_ref(m->s->p), e);
 }
 
 static int rank_step(struct aggr *a, size_t group, size_t step, struct err *e)
@@ -447,7 +447,7 @@ static int append_series(struct eval *q, struct value *out, struct map *m, struc
 			to = value_add(out, s->labels, s->drop_name);
 		}
 		for (size_t k = 0; k < s->n; k++) {
-			int rc = series_push(q, to, s->s[k].t_ms, s->s[k].v, prof_ref(s->s[k].p), e);
+			int rc = series_push(q, to, s->s[k].t_ms, s->s[k].v, lazy_profile_ref(s->s[k].p), e);
 			if (rc)
 				return rc;
 		}

@@ -13,49 +13,49 @@
 struct pair_result {
 	bool keep;
 	double v;
-	struct prof *p;
+	struct lazy_profile *p;
 };
 
-static int scale_profile(struct prof *p, double by, struct pair_result *r, struct err *e)
+static int scale_profile(struct lazy_profile *p, double by, struct pair_result *r, struct err *e)
 {
-	int rc = prof_scale(p, by, &r->p, e);
+	int rc = lazy_profile_scale(p, by, &r->p, e);
 	if (!rc)
-		r->v = prof_value(r->p);
+		r->v = lazy_profile_value(r->p);
 	return rc;
 }
 
 static int add_profiles(const struct sample *a, const struct sample *b, struct pair_result *r, struct err *e)
 {
 	double scale;
-	int rc = prof_compatible(a->p->type, b->p->type, MEET_ADDED, "+", &scale, e);
-	struct prof *sum = NULL;
+	int rc = lazy_profile_compatible(a->p->type, b->p->type, MEET_ADDED, "+", &scale, e);
+	struct lazy_profile *sum = NULL;
 	if (!rc)
-		rc = prof_scale(a->p, 1, &sum, e);
+		rc = lazy_profile_scale(a->p, 1, &sum, e);
 	if (!rc)
-		rc = prof_accumulate(sum, b->p, scale, e);
+		rc = lazy_profile_accumulate(sum, b->p, scale, e);
 	if (rc) {
-		prof_unref(sum);
+		lazy_profile_unref(sum);
 		return rc;
 	}
 	r->p = sum;
-	r->v = prof_value(sum);
+	r->v = lazy_profile_value(sum);
 	return 0;
 }
 
 static int subtract_profiles(const struct sample *a, const struct sample *b, struct pair_result *r, struct err *e)
 {
 	double scale;
-	struct prof *other = b->p, *scaled = NULL;
-	int rc = prof_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "-", &scale, e);
+	struct lazy_profile *other = b->p, *scaled = NULL;
+	int rc = lazy_profile_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "-", &scale, e);
 	if (!rc && scale != 1) {
-		rc = prof_scale(b->p, scale, &scaled, e);
+		rc = lazy_profile_scale(b->p, scale, &scaled, e);
 		other = scaled;
 	}
 	if (!rc)
-		rc = prof_diff(a->p, other, 1, &r->p, e);
-	prof_unref(scaled);
+		rc = lazy_profile_diff(a->p, other, 1, &r->p, e);
+	lazy_profile_unref(scaled);
 	if (!rc)
-		r->v = prof_value(r->p);
+		r->v = lazy_profile_value(r->p);
 	return rc;
 }
 
@@ -75,7 +75,7 @@ static int combine(const struct node *n, const struct sample *a, const struct sa
 		const struct sample *kept = left_kept ? a : b;
 		r->keep = is;
 		r->v = kept->v;
-		r->p = is ? prof_ref(kept->p) : NULL;
+		r->p = is ? lazy_profile_ref(kept->p) : NULL;
 		return 0;
 	}
 	if (a->p && b->p && op == OP_ADD)
@@ -122,7 +122,7 @@ static int vector_scalar(struct eval *q, struct node *n, struct value *vec, stru
 				s->n -= k - out;
 				return rc;
 			}
-			prof_unref(x.p);
+			lazy_profile_unref(x.p);
 			if (r.keep)
 				s->s[out++] = (struct sample){ x.t_ms, r.v, r.p };
 		}
@@ -203,7 +203,7 @@ static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *si
 			if ((present[sig[k]] == i + 1) == wanted)
 				v->s[k].s[out[k]++] = *s;
 			else
-				prof_unref(s->p);
+				lazy_profile_unref(s->p);
 		}
 	}
 	for (size_t k = 0; k < v->n; k++) {
@@ -422,7 +422,7 @@ static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size
 		return rc;
 	size_t out = output_series(m, (uint32_t)i, (uint32_t)k);
 	if (seen_before(m, one_to_one ? sig : out, step)) {
-		prof_unref(r.p);
+		lazy_profile_unref(r.p);
 		return err_set(e, ERR_EXECUTION, one_to_one ?
 			       "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)" :
 			       "multiple matches for labels: grouping labels must ensure unique matches");
@@ -431,7 +431,7 @@ static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size
 		return 0; /* what a comparison filters out has been a match all the same */
 	struct series *to = &m->ret.s[out];
 	if (to->n && to->s[to->n - 1].t_ms == s->t_ms) { /* two many-side series, one output: the names differ only */
-		prof_unref(r.p);
+		lazy_profile_unref(r.p);
 		return err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");
 	}
 	return series_push(m->q, to, s->t_ms, r.v, r.p, e);
@@ -616,14 +616,14 @@ int eval_unary(struct eval *q, struct node *n, const struct span *sp, struct val
 		ret->s[i].drop_name = true;
 		for (size_t k = 0; k < ret->s[i].n && !rc; k++) {
 			struct sample *s = &ret->s[i].s[k];
-			struct prof *negated = NULL;
+			struct lazy_profile *negated = NULL;
 			if (s->p)
-				rc = prof_scale(s->p, -1, &negated, e);
+				rc = lazy_profile_scale(s->p, -1, &negated, e);
 			if (rc)
 				break;
-			prof_unref(s->p);
+			lazy_profile_unref(s->p);
 			s->p = negated;
-			s->v = negated ? prof_value(negated) : -s->v;
+			s->v = negated ? lazy_profile_value(negated) : -s->v;
 		}
 	}
 	if (rc)

@@ -70,13 +70,13 @@ static int64_t union_length(struct interval *v, size_t n)
 	return sum;
 }
 
-static int check_same_type(const struct prof *p, const struct ptype *t, double *by, struct err *e)
+static int check_same_type(const struct lazy_profile *p, const struct ptype *t, double *by, struct err *e)
 {
-	return prof_compatible(p->type, t, MEET_GROUPED, "merge", by, e);
+	return lazy_profile_compatible(p->type, t, MEET_GROUPED, "merge", by, e);
 }
 
 /* The mean over the time that any series of the group was covered. */
-static int merge_gauges(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
+static int merge_gauges(struct merge_job *j, size_t group, struct lazy_profile *p, bool *any, struct err *e)
 {
 	j->iv.n = 0;
 	EACH_MEMBER(j, group, i) {
@@ -121,19 +121,19 @@ static bool is_near(const struct merge_job *j, const struct rseries *s)
 }
 
 /* Of one whose profiles are known by what they come to. */
-static int add_cover(struct merge_job *j, struct prof *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
+static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
 {
 	const struct source_cover *c = &s->cover[j->step];
 	if (c->n == c->n_stale)
-		return is_near(j, s) ? side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
+		return is_near(j, s) ? lazy_side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
 	*any = true;
 	p->period = MAX(p->period, c->period);
 	for (size_t k = 0; k < c->spans.n; k++)
 		push_interval(j, (struct interval){ c->spans.v[k].after_ms, c->spans.v[k].until_ms });
-	return side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);
+	return lazy_side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);
 }
 
-static int merge_deltas(struct merge_job *j, size_t group, struct prof *p, bool *any, struct err *e)
+static int merge_deltas(struct merge_job *j, size_t group, struct lazy_profile *p, bool *any, struct err *e)
 {
 	j->iv.n = 0;
 	EACH_MEMBER(j, group, i) {
@@ -186,16 +186,16 @@ static int merge_group(struct merge_job *j, size_t group, int64_t t, struct seri
 			type = j->r.s[i].type;
 	if (!type)
 		return 0;
-	struct prof *p = prof_new(type, 0);
+	struct lazy_profile *p = lazy_profile_new(type, 0);
 	bool any = false;
 	if (out->n) /* about as many as at the step before */
-		side_reserve(&p->a, out->s[out->n - 1].p->a.n);
+		lazy_side_reserve(&p->a, out->s[out->n - 1].p->a.n);
 	int rc = type->kind == PROFILE_GAUGE ? merge_gauges(j, group, p, &any, e) : merge_deltas(j, group, p, &any, e);
 	if (rc || !any) {
-		prof_unref(p);
+		lazy_profile_unref(p);
 		return rc;
 	}
-	return series_push(j->q, out, t, prof_value(p), p, e);
+	return series_push(j->q, out, t, lazy_profile_value(p), p, e);
 }
 
 static int merge_steps(struct merge_job *j, struct value *out, struct err *e)

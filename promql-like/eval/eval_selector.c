@@ -435,13 +435,13 @@ static int smooth_profiles(struct eval *q, const struct node *n, const struct pt
 	return rc;
 }
 
-static int prof_of_one(const struct ptype *type, const struct source_profile *v, uint64_t ref, struct prof **ret, struct err *e)
+static int profile_of_one(const struct ptype *type, const struct source_profile *v, uint64_t ref, struct lazy_profile **ret, struct err *e)
 {
-	struct prof *p = prof_new(type, v->period);
+	struct lazy_profile *p = lazy_profile_new(type, v->period);
 	p->covered_s = (double)v->duration_ns / 1e9;
-	int rc = side_add_stored(&p->a, ref, v->t_ms - 1, v->t_ms, v->total, 1, e);
+	int rc = lazy_side_add_stored(&p->a, ref, v->t_ms - 1, v->t_ms, v->total, 1, e);
 	if (rc) {
-		prof_unref(p);
+		lazy_profile_unref(p);
 		return rc;
 	}
 	*ret = p;
@@ -462,7 +462,7 @@ static int newest_profiles(struct eval *q, const struct instant *in, const struc
 		const struct source_profile *v = k ? &f->vp[k - 1] : NULL;
 		if (!v || v->t_ms <= t - q->lookback_ms || v->stale)
 			continue;
-		struct prof *p = NULL;
+		struct lazy_profile *p = NULL;
 		int rc = 0;
 		if (in->times) {
 			rc = series_push(q, out, span_at(sp, i), (double)v->t_ms / 1000, NULL, e);
@@ -471,13 +471,13 @@ static int newest_profiles(struct eval *q, const struct instant *in, const struc
 			continue;
 		}
 		if (made == v) /* the same as at the step before */
-			p = prof_ref(out->s[out->n - 1].p);
+			p = lazy_profile_ref(out->s[out->n - 1].p);
 		else
-			rc = prof_of_one(c->type, v, f->refs ? f->refs[k - 1] : f->ref, &p, e);
+			rc = profile_of_one(c->type, v, f->refs ? f->refs[k - 1] : f->ref, &p, e);
 		if (rc)
 			return rc;
 		made = v;
-		rc = series_push(q, out, span_at(sp, i), prof_value(p), p, e);
+		rc = series_push(q, out, span_at(sp, i), lazy_profile_value(p), p, e);
 		if (rc)
 			return rc;
 	}
@@ -559,12 +559,12 @@ void rseries_points(struct rseries *s)
 {
 	if (!s->vp || s->pts)
 		return;
-	struct prof like = { .type = s->type };
-	double factor = prof_factor(&like);
+	struct lazy_profile like = { .type = s->type };
+	double factor = lazy_profile_factor(&like);
 	s->pts = xreallocarray(NULL, s->n_vp + 1, sizeof *s->pts);
 	for (size_t i = 0; i < s->n_vp; i++)
 		if (!s->vp[i].stale)
-			s->pts[s->n++] = (struct point){ s->vp[i].t_ms, prof_in_base((double)s->vp[i].total, factor, 0) };
+			s->pts[s->n++] = (struct point){ s->vp[i].t_ms, lazy_profile_in_base((double)s->vp[i].total, factor, 0) };
 }
 
 void rseries_release(struct rseries *s)
@@ -823,14 +823,14 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 		}
 		for (size_t k = 0; k < s->n && !rc; k++)
 			if (!s->vp && s->pts[k].t_ms > from && s->pts[k].t_ms <= to)
-				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? prof_ref(s->smp[k].p) : NULL, e);
+				rc = series_push(q, out, s->pts[k].t_ms, s->pts[k].v, s->smp ? lazy_profile_ref(s->smp[k].p) : NULL, e);
 		for (size_t k = 0; k < s->n_vp && !rc; k++) {
-			struct prof *p;
+			struct lazy_profile *p;
 			if (s->vp[k].stale || s->vp[k].t_ms <= from || s->vp[k].t_ms > to)
 				continue;
-			rc = prof_of_one(s->type, &s->vp[k], s->refs ? s->refs[k] : s->ref, &p, e);
+			rc = profile_of_one(s->type, &s->vp[k], s->refs ? s->refs[k] : s->ref, &p, e);
 			if (!rc)
-				rc = series_push(q, out, s->vp[k].t_ms, prof_value(p), p, e);
+				rc = series_push(q, out, s->vp[k].t_ms, lazy_profile_value(p), p, e);
 		}
 	}
 	struct taken taken = { 0 };

@@ -45,14 +45,14 @@ static void prepare(void *arg, const struct range *r)
 			value_add(&t->out, t->labels[i], t->drop_name[i]);
 	}
 	if (r->n) {
-		struct prof like = { .type = r->s[0].type };
-		t->factor = prof_factor(&like);
+		struct lazy_profile like = { .type = r->s[0].type };
+		t->factor = lazy_profile_factor(&like);
 	}
 }
 
 static double value_of(const struct totals *t, const struct total *x, double per_s)
 {
-	return prof_in_base(x->is_float ? x->f : (double)x->i, t->factor, per_s);
+	return lazy_profile_in_base(x->is_float ? x->f : (double)x->i, t->factor, per_s);
 }
 
 static void fill_series(const struct totals *t, const struct total *x, size_t n, double per_s, struct series *out)

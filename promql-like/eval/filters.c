@@ -335,9 +335,9 @@ static struct stackvec *run_trim(struct filter *f, const struct stackvec *v, str
 static int filter_prof(struct filter *f, struct sample *s, struct err *e)
 {
 	struct stackvec *a, *b = NULL;
-	f->whole = side_total(&s->p->a) - (s->p->diff ? side_total(&s->p->b) : 0);
+	f->whole = lazy_side_total(&s->p->a) - (s->p->diff ? lazy_side_total(&s->p->b) : 0);
 	if (s->p->diff) /* so that both sides are cut alike only where both are small */
-		f->whole = fmax(fabs(side_total(&s->p->a)), fabs(side_total(&s->p->b)));
+		f->whole = fmax(fabs(lazy_side_total(&s->p->a)), fabs(lazy_side_total(&s->p->b)));
 	a = f->run(f, s->p->a.vec, e);
 	if (a && s->p->diff) {
 		b = f->run(f, s->p->b.vec, e);
@@ -346,12 +346,12 @@ static int filter_prof(struct filter *f, struct sample *s, struct err *e)
 			a = NULL;
 		}
 	}
-	struct prof *p = a ? prof_with(s->p, a, b, e) : NULL;
+	struct lazy_profile *p = a ? lazy_profile_with(s->p, a, b, e) : NULL;
 	if (!p)
 		return -(int)(e->code ? e->code : ERR_EXECUTION);
-	prof_unref(s->p);
+	lazy_profile_unref(s->p);
 	s->p = p;
-	s->v = prof_value(p);
+	s->v = lazy_profile_value(p);
 	return 0;
 }
 
@@ -361,12 +361,12 @@ static int apply(struct filter *f, const struct span *sp, struct value *ret, str
 	int rc = eval_node(f->q, f->n->call.args[0], sp, &v, e);
 	if (!rc)
 		rc = keep_profiles(f->q, f->n, f->n->call.fn->name, "there are no stacks in a number", &v, e);
-	VEC(struct prof *) all = { 0 };
+	VEC(struct lazy_profile *) all = { 0 };
 	for (size_t i = 0; i < v.n && !rc; i++)
 		for (size_t k = 0; k < v.s[i].n; k++)
 			vec_push(&all, v.s[i].s[k].p);
 	if (!rc)
-		rc = profs_materialise(f->q, all.v, all.n, e);
+		rc = lazy_profiles_materialise(f->q, all.v, all.n, e);
 	vec_free(&all);
 	for (size_t i = 0; i < v.n && !rc; i++) {
 		v.s[i].drop_name = true;
@@ -538,7 +538,7 @@ struct split_part {
 	struct stackacc *a, *b;
 };
 
-static struct split_part *part_of(struct split *s, struct split_part **parts, size_t *n, size_t series, const struct prof *p)
+static struct split_part *part_of(struct split *s, struct split_part **parts, size_t *n, size_t series, const struct lazy_profile *p)
 {
 	(void)s;
 	for (size_t i = 0; i < *n; i++)
@@ -549,7 +549,7 @@ static struct split_part *part_of(struct split *s, struct split_part **parts, si
 	return &(*parts)[(*n)++];
 }
 
-static void split_side(struct split *s, struct labels in, const struct prof *p, const struct stackvec *v, bool is_b,
+static void split_side(struct split *s, struct labels in, const struct lazy_profile *p, const struct stackvec *v, bool is_b,
 		       struct split_part **parts, size_t *n)
 {
 	uint32_t last = UINT32_MAX;
@@ -578,15 +578,15 @@ static int split_prof(struct split *s, struct labels in, const struct sample *x,
 		split_side(s, in, x->p, x->p->b.vec, true, &parts, &n);
 	for (size_t i = 0; i < n; i++) {
 		struct stackvec *a = rc ? NULL : stackacc_finish(parts[i].a, e), *b = parts[i].b && a ? stackacc_finish(parts[i].b, e) : NULL;
-		struct prof *p = a ? prof_with(x->p, a, b, e) : NULL;
+		struct lazy_profile *p = a ? lazy_profile_with(x->p, a, b, e) : NULL;
 		if (!rc && !p)
 			rc = -ERR_EXECUTION;
 		struct series *out = &s->out.s[parts[i].series];
 		if (p && out->n && out->s[out->n - 1].t_ms == x->t_ms) {
-			prof_unref(p);
+			lazy_profile_unref(p);
 			rc = err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");
 		} else if (p) {
-			rc = series_push(s->q, out, x->t_ms, prof_value(p), p, e);
+			rc = series_push(s->q, out, x->t_ms, lazy_profile_value(p), p, e);
 		}
 		stackacc_free(parts[i].a);
 		stackacc_free(parts[i].b);
@@ -605,7 +605,7 @@ int eval_split(struct eval *q, struct node *n, const struct span *sp, struct val
 		rc = keep_profiles(q, n, "split", "there are no samples in a number", &v, e);
 	for (size_t i = 0; i < v.n && !rc; i++)
 		for (size_t k = 0; k < v.s[i].n && !rc; k++) {
-			rc = profs_materialise(q, &v.s[i].s[k].p, 1, e);
+			rc = lazy_profiles_materialise(q, &v.s[i].s[k].p, 1, e);
 			if (!rc)
 				rc = split_prof(&s, v.s[i].labels, &v.s[i].s[k], e);
 		}

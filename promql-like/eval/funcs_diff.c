@@ -37,20 +37,20 @@ static struct labels shared_labels(struct eval *q, struct labels a, struct label
 static int push_pair(struct diffing *d, const struct sample *a, const struct sample *b, size_t out, struct err *e)
 {
 	double unit, scale = 1;
-	struct prof *other = b->p, *scaled = NULL, *p = NULL;
-	int rc = prof_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "diff", &unit, e);
+	struct lazy_profile *other = b->p, *scaled = NULL, *p = NULL;
+	int rc = lazy_profile_compatible(a->p->type, b->p->type, MEET_SUBTRACTED, "diff", &unit, e);
 	if (!rc && unit != 1) {
-		rc = prof_scale(b->p, unit, &scaled, e);
+		rc = lazy_profile_scale(b->p, unit, &scaled, e);
 		other = scaled;
 	}
 	if (!rc && d->share && a->v != 0)
 		scale = b->v / a->v;
 	if (!rc)
-		rc = prof_diff(a->p, other, scale, &p, e);
+		rc = lazy_profile_diff(a->p, other, scale, &p, e);
 	if (!rc && d->share)
 		p->whole = b->v; /* that of both sides, now: a share of the difference is a function's change in points */
-	prof_unref(scaled);
-	return rc ? rc : series_push(d->q, &d->out.s[out], a->t_ms, prof_value(p), p, e);
+	lazy_profile_unref(scaled);
+	return rc ? rc : series_push(d->q, &d->out.s[out], a->t_ms, lazy_profile_value(p), p, e);
 }
 
 static size_t single_output(struct diffing *d, size_t a, size_t b)

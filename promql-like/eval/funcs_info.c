@@ -305,7 +305,7 @@ static int put(struct info *x, struct labels l, bool drop_name, const struct sam
 	struct series *out = output_of(x, l, drop_name);
 	if (out->n && out->s[out->n - 1].t_ms == s->t_ms)
 		return err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");
-	return series_push(x->q, out, s->t_ms, s->v, prof_ref(s->p), e);
+	return series_push(x->q, out, s->t_ms, s->v, lazy_profile_ref(s->p), e);
 }
 
 static int enrich(struct info *x, size_t i, const struct sample *s, struct err *e)

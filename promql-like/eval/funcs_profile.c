@@ -59,7 +59,7 @@ int range_drop_refused(struct eval *q, const struct node *n, struct range *r, st
 
 /* ---- range functions with a meaning of their own ---- */
 
-static int rate_window(const struct pwindow *w, bool per_second, struct prof *p, bool *ret_any, struct err *e)
+static int rate_window(const struct pwindow *w, bool per_second, struct lazy_profile *p, bool *ret_any, struct err *e)
 {
 	int64_t ms = 0;
 	int rc = pwindow_add_covered(p, w, 1, true, &ms, e);
@@ -104,7 +104,7 @@ static size_t pick(const struct pwindow *w, enum over over)
 	return best;
 }
 
-static int plain_window(enum over over, const struct pwindow *w, struct prof *p, bool *ret_any, struct err *e)
+static int plain_window(enum over over, const struct pwindow *w, struct lazy_profile *p, bool *ret_any, struct err *e)
 {
 	if (over == OVER_RATE || over == OVER_INCREASE)
 		return rate_window(w, over == OVER_RATE, p, ret_any, e);
@@ -125,7 +125,7 @@ static int plain_window(enum over over, const struct pwindow *w, struct prof *p,
 
 /* Snapshots of a subquery. */
 static int snapshot_window(struct eval *q, const struct func *f, const struct node *n, const struct sample *s, size_t count,
-			   struct prof **ret, struct err *e)
+			   struct lazy_profile **ret, struct err *e)
 {
 	char place[32];
 	for (size_t i = 0; i < count; i++)
@@ -141,19 +141,19 @@ static int snapshot_window(struct eval *q, const struct func *f, const struct no
 			if (*f->name == 'l' || (strncmp(f->name, "max", 3) == 0 && s[i].v > s[best].v) ||
 			    (strncmp(f->name, "min", 3) == 0 && s[i].v < s[best].v))
 				best = i;
-		*ret = prof_ref(s[best].p);
+		*ret = lazy_profile_ref(s[best].p);
 		return 0;
 	}
-	struct prof *sum = NULL;
+	struct lazy_profile *sum = NULL;
 	double by = mean && count > 1 ? 1 / (double)count : 1, unit;
-	int rc = prof_scale(s[0].p, by, &sum, e);
+	int rc = lazy_profile_scale(s[0].p, by, &sum, e);
 	for (size_t i = 1; i < count && !rc; i++) {
-		rc = prof_compatible(sum->type, s[i].p->type, MEET_ADDED, f->name, &unit, e);
+		rc = lazy_profile_compatible(sum->type, s[i].p->type, MEET_ADDED, f->name, &unit, e);
 		if (!rc)
-			rc = prof_accumulate(sum, s[i].p, by * unit, e);
+			rc = lazy_profile_accumulate(sum, s[i].p, by * unit, e);
 	}
 	if (rc)
-		prof_unref(sum);
+		lazy_profile_unref(sum);
 	else
 		*ret = sum;
 	return rc;
@@ -168,10 +168,10 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		window_slide(s->pts, s->n, &lo, &hi, to - r->range_ms, to);
 		taken_window(&taken, lo, hi);
-		struct prof *p = NULL;
+		struct lazy_profile *p = NULL;
 		int rc = lo < hi ? snapshot_window(q, f, n, s->smp + lo, hi - lo, &p, e) : 0;
 		if (!rc && p)
-			rc = series_push(q, out, t, prof_value(p), p, e);
+			rc = series_push(q, out, t, lazy_profile_value(p), p, e);
 		if (rc)
 			return rc;
 	}
@@ -195,17 +195,17 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 		int64_t t = span_at(sp, i), to = mods_time(r->mods, t);
 		pwindow_slide(&w, to - r->range_ms, to);
 		taken_window(&taken, w.lo, w.hi);
-		struct prof *p = prof_new(s->type, 0);
+		struct lazy_profile *p = lazy_profile_new(s->type, 0);
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
-		side_reserve(&p->a, terms);
+		lazy_side_reserve(&p->a, terms);
 		if (!rc)
 			rc = plain_window(over, &w, p, &any, e);
 		terms = p->a.n;
 		if (rc || !any)
-			prof_unref(p);
+			lazy_profile_unref(p);
 		if (!rc && any)
-			rc = series_push(q, out, t, prof_value(p), p, e);
+			rc = series_push(q, out, t, lazy_profile_value(p), p, e);
 		if (rc)
 			return rc;
 	}
@@ -231,7 +231,7 @@ int profile_totals(struct eval *q, const struct func *f, const struct range *r, 
 		int64_t to = mods_time(r->mods, span_at(sp, i));
 		pwindow_slide(&w, to - r->range_ms, to);
 		taken_window(&taken, w.lo, w.hi);
-		struct prof p = { .type = s->type, .a.no_terms = true };
+		struct lazy_profile p = { .type = s->type, .a.no_terms = true };
 		bool any = false;
 		int rc = i % 256 ? 0 : eval_check(q, e);
 		if (!rc)

@@ -39,10 +39,10 @@ static int64_t part_after(const struct rseries *s, size_t i, bool joined)
 	return joined && !s->refs ? s->vp[i - 1].t_ms : s->vp[i].t_ms - 1;
 }
 
-int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e)
+int pwindow_add_one(struct lazy_side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e)
 {
 	const struct source_profile *p = &s->vp[i];
-	return side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
+	return lazy_side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
 }
 
 static bool is_near(const struct pwindow *w)
@@ -53,7 +53,7 @@ static bool is_near(const struct pwindow *w)
 /* Of one series the profiles are all that it has there, so that the range is asked for and not their stamps: series that are asked the same
  * are read as one (source.h). For that, one that has nothing there but shortly before or after is asked, too: a sum of a service is read
  * only where all series are asked for that it holds. */
-int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e)
+int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double scale, struct err *e)
 {
 	bool joined = false, any = false;
 	size_t first = p->a.n;
@@ -72,9 +72,9 @@ int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, str
 	if (w->s->refs)
 		return 0;
 	if (any)
-		side_widen(&p->a, first, w->from, w->to);
+		lazy_side_widen(&p->a, first, w->from, w->to);
 	else if (is_near(w))
-		return side_add_stored(&p->a, w->s->ref, w->from, w->to, 0, scale, e);
+		return lazy_side_add_stored(&p->a, w->s->ref, w->from, w->to, 0, scale, e);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
 }
 
 /* The totals of the plain ones from i on, as add_covered would; returns the next that is not. */
-static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
+static size_t add_plain(struct lazy_profile *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
 {
 	for (; i < w->hi && is_plain(w, i, weighted); i++) {
 		const struct source_profile *s = &w->s->vp[i];
@@ -110,7 +110,7 @@ static size_t add_plain(struct prof *p, const struct pwindow *w, size_t i, bool 
 }
 
 /* Most of a window is a run of plain ones, which are one term. *i: the next that is none; *joined as of it. */
-static int add_run(struct prof *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
+static int add_run(struct lazy_profile *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
 {
 	const struct rseries *s = w->s;
 	size_t first = *i;
@@ -121,10 +121,10 @@ static int add_run(struct prof *p, const struct pwindow *w, bool weighted, size_
 		return 0;
 	int64_t after = part_after(s, first, *joined);
 	*joined = true;
-	return side_add_stored(&p->a, s->ref, after, s->vp[*i - 1].t_ms, 0, 1, e); /* its total is there already */
+	return lazy_side_add_stored(&p->a, s->ref, after, s->vp[*i - 1].t_ms, 0, 1, e); /* its total is there already */
 }
 
-int pwindow_add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
+int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
 {
 	bool joined = false;
 	for (size_t i = pwindow_first(w); i < w->hi; i++) {

@@ -35,11 +35,11 @@ size_t pwindow_count(const struct pwindow *w);
 #define PWINDOW_NEAR_MS INT64_C(3600000)
 
 /* Profile i of the series, times scale; joined: the one before it was added last, and nothing lies between. */
-int pwindow_add_one(struct side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e) MUST_USE;
+int pwindow_add_one(struct lazy_side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e) MUST_USE;
 /* Those stamped in the range, whole, each times scale. Of a series that has none there it may be asked all the same. */
-int pwindow_add_whole(struct prof *p, const struct pwindow *w, double scale, struct err *e) MUST_USE;
+int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double scale, struct err *e) MUST_USE;
 /* All in proportion to what of their cover lies in the range, times `times` and, if weighted, the weight that each was scraped
  * with; *ret_ms grows by how much was covered. */
-int pwindow_add_covered(struct prof *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e) MUST_USE;
+int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e) MUST_USE;
 
 #endif

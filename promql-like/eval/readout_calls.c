@@ -24,11 +24,11 @@ static void name_asked_for(struct readout *r)
 
 static int read_rows(struct readout *r, struct value *v, struct err *e)
 {
-	VEC(struct prof *) all = { 0 };
+	VEC(struct lazy_profile *) all = { 0 };
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++)
 			vec_push(&all, v->s[i].s[k].p);
-	int rc = profs_materialise(r->q, all.v, all.n, e);
+	int rc = lazy_profiles_materialise(r->q, all.v, all.n, e);
 	vec_free(&all);
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		size_t in = readout_in(r, v->s[i].labels);

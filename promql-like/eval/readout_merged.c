@@ -70,7 +70,7 @@ static int ask(struct merged *m, struct err *e)
 
 static int put_group(struct merged *m, size_t g, struct err *e)
 {
-	struct prof like = { .type = m->range.s[0].type };
+	struct lazy_profile like = { .type = m->range.s[0].type };
 	struct source_shares got = { m->got.match + g * m->sp->n, m->got.total + g * m->sp->n, m->got.there + g * m->sp->n };
 	struct series *out = NULL;
 	int rc = 0;
@@ -78,7 +78,7 @@ static int put_group(struct merged *m, size_t g, struct err *e)
 		if (!got.there[i])
 			continue;
 		like.a.total = got.total[i];
-		struct sample s = { span_at(m->sp, i), prof_value(&like), &like };
+		struct sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
 		struct reading x = readout_reading(m->r, &s);
 		double v;
 		if (!reading_number(&x, (double)got.match[i], &v))

@@ -48,7 +48,7 @@ struct rated_sum {
 };
 
 struct worker {
-	struct prof p;             /* of a window; its terms are used again */
+	struct lazy_profile p;             /* of a window; its terms are used again */
 	VEC(uint64_t) before;      /* what matches of the profiles before each, modulo 2^64 */
 };
 
@@ -115,7 +115,7 @@ static size_t seek(const struct pwindow *w, size_t at, int64_t t_ms)
 
 static int add_window(struct rated *m, struct worker *w, const struct pwindow *win, struct rated_series *to, struct rated_step *step, struct err *e)
 {
-	struct side *a = &w->p.a;
+	struct lazy_side *a = &w->p.a;
 	int64_t ms = 0;
 	*step = (struct rated_step){ 0 };
 	a->n = 0;
@@ -219,7 +219,7 @@ static int match_of(struct rated *m, struct rated_sum *x, double *ret, struct er
 /* The numbers of a group whose series are all there. Leaves zeros. */
 static int end_group(struct rated *m, size_t g, struct err *e)
 {
-	struct prof like = { .type = m->range.s[0].type, .per_s = m->per_second ? (double)m->range.range_ms / 1000 : 0 };
+	struct lazy_profile like = { .type = m->range.s[0].type, .per_s = m->per_second ? (double)m->range.range_ms / 1000 : 0 };
 	int rc = 0;
 	for (size_t i = 0; i < m->sp->n && !rc; i++) {
 		struct rated_sum *x = &m->sums[i];
@@ -230,7 +230,7 @@ static int end_group(struct rated *m, size_t g, struct err *e)
 		like.a.total = x->total.i;
 		like.a.ftotal = x->total.f;
 		like.a.is_float = x->total.is_float;
-		struct sample s = { span_at(m->sp, i), prof_value(&like), &like };
+		struct sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
 		struct reading reading = readout_reading(m->r, &s);
 		if (!rc && reading_number(&reading, native, &v))
 			vec_push(&m->points[g], (struct point){ s.t_ms, v });

@@ -135,7 +135,7 @@ static void heap_replace(double *h, size_t n, double v)
 /* A share of a negative whole is the greater the less it is. */
 static double rank_of(const struct put *p, const struct sample *s, double native)
 {
-	return is_share(p) && prof_whole(s->p, s->v) < 0 ? -p->sign * native : p->sign * native;
+	return is_share(p) && lazy_profile_whole(s->p, s->v) < 0 ? -p->sign * native : p->sign * native;
 }
 
 /* The k-th best of each sample's rows; what is worse cannot be among the k best of any group. */

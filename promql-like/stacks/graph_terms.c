@@ -57,13 +57,13 @@ static bool set_bits(struct graph_lane *l)
 	return true;
 }
 
-static void add_side(struct graph_terms *g, const struct side *s, uint32_t step, uint32_t lane)
+static void add_side(struct graph_terms *g, const struct lazy_side *s, uint32_t step, uint32_t lane)
 {
 	struct ref_terms *to = NULL;
 	while (g->lanes.n <= lane)
 		vec_push(&g->lanes, (struct graph_lane){ 0 });
 	for (size_t i = 0; i < s->n; i++) {
-		const struct term *t = &s->t[i];
+		const struct lazy_term *t = &s->t[i];
 		if (!to || to->ref != t->ref)
 			to = need_ref(g, t->ref);
 		vec_push(&to->e, (struct entry){ t->after_ms, t->until_ms, t->scale, step, lane });
@@ -72,7 +72,7 @@ static void add_side(struct graph_terms *g, const struct side *s, uint32_t step,
 }
 
 /* Stacks that exist already, or ranges for which storage keeps sums by the hour, are not for a table. */
-static bool side_fits(const struct side *s)
+static bool side_fits(const struct lazy_side *s)
 {
 	if (__atomic_load_n(&s->vec, __ATOMIC_ACQUIRE))
 		return false;
@@ -86,7 +86,7 @@ bool graph_terms_fit(const struct value *v)
 {
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct prof *p = v->s[i].s[k].p;
+			const struct lazy_profile *p = v->s[i].s[k].p;
 			if (!p || !side_fits(&p->a) || (p->diff && !side_fits(&p->b)))
 				return false;
 		}

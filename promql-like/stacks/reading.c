@@ -2,7 +2,7 @@
 /* What makes a native number of a profile that which is put out: its value, its share, a bound of its share. */
 #include "promql-like/stacks/readout.h"
 
-double readout_per_observation(const struct prof *p)
+double readout_per_observation(const struct lazy_profile *p)
 {
 	if (view_eqs(p->type->sample_unit, "count"))
 		return 1;
@@ -21,7 +21,7 @@ struct reading readout_reading(const struct readout *r, const struct sample *s)
 	struct unit_info u;
 	unit_lookup(s->p->type->sample_unit, &u);
 	struct reading x = { .factor = u.factor, .per_s = s->p->per_s, .share = r->measure == SHARE || r->measure == SELF_SHARE, .idle = r->has_frames,
-			     .whole = prof_whole(s->p, s->v), .bound = r->bound };
+			     .whole = lazy_profile_whole(s->p, s->v), .bound = r->bound };
 	if (r->bound) {
 		x.observations = readout_observations(s);
 		x.z = value_scalar(&r->z, graph_step(r->sp, s->t_ms));

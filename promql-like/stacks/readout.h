@@ -145,7 +145,7 @@ double reading_bound(double p, double n, double z, enum bound which);
 /* False: nothing is put out. */
 static inline bool reading_number(const struct reading *x, double native, double *ret)
 {
-	double v = prof_in_base(native, x->factor, x->per_s);
+	double v = lazy_profile_in_base(native, x->factor, x->per_s);
 	if (x->share) {
 		if (x->whole == 0 && (native != 0 || !x->idle))
 			return false;
@@ -180,7 +180,7 @@ void readout_forget_rows(struct readout *r);
 /* The profile at work has the row of that function, at least 0. */
 void readout_touch_function(struct readout *r, struct view name);
 /* How many observations one base unit of it is. */
-double readout_per_observation(const struct prof *p);
+double readout_per_observation(const struct lazy_profile *p);
 /* How many observations a profile stands on; of a rate: those of its range. */
 double readout_observations(const struct sample *s);
 /* The row of a function; hash 0: not known. Sets what the profile at work has in it. */

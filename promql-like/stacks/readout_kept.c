@@ -31,7 +31,7 @@ static bool can(const struct readout *r, const struct value *v)
 	return true;
 }
 
-static struct prof_rows **slot(const struct readout *r, struct prof *p)
+static struct lazy_profile_rows **slot(const struct readout *r, struct lazy_profile *p)
 {
 	return &p->rows[r->measure == TOTAL || r->measure == SHARE];
 }
@@ -57,7 +57,7 @@ static void sort_touched(struct readout *r)
 }
 
 /* What readout_rows left in r, without names; NULL if a number does not fit, or there is no room. */
-static struct prof_rows *take_sums(struct readout *r, const struct prof *p)
+static struct lazy_profile_rows *take_sums(struct readout *r, const struct lazy_profile *p)
 {
 	size_t vecs = (p->a.vec->n + (p->diff ? p->b.vec->n : 0)) * 12, n = r->touched.n;
 	for (size_t i = 0; i < n; i++) {
@@ -65,9 +65,9 @@ static struct prof_rows *take_sums(struct readout *r, const struct prof *p)
 		if (x->i > INT64_MAX || x->i < INT64_MIN)
 			return NULL;
 	}
-	if (!shared_charge(r->q->once, sizeof(struct prof_rows) + n * (3 * sizeof(uint32_t) + sizeof(double)) + vecs))
+	if (!shared_charge(r->q->once, sizeof(struct lazy_profile_rows) + n * (3 * sizeof(uint32_t) + sizeof(double)) + vecs))
 		return NULL;
-	struct prof_rows *x = NEW(struct prof_rows);
+	struct lazy_profile_rows *x = NEW(struct lazy_profile_rows);
 	x->n = n;
 	x->finite = true;
 	x->name = xcalloc(n + 1, sizeof *x->name);
@@ -81,7 +81,7 @@ static struct prof_rows *take_sums(struct readout *r, const struct prof *p)
 	return x;
 }
 
-static struct prof_rows *make_rows(struct readout *r, const struct prof *p)
+static struct lazy_profile_rows *make_rows(struct readout *r, const struct lazy_profile *p)
 {
 	bool has_frames = r->has_frames, frame_rows = r->frame_rows;
 	r->has_frames = r->frame_rows = false;
@@ -90,20 +90,20 @@ static struct prof_rows *make_rows(struct readout *r, const struct prof *p)
 		readout_rows(r, p->b.vec, true);
 	r->has_frames = has_frames;
 	r->frame_rows = frame_rows;
-	struct prof_rows *x = take_sums(r, p);
+	struct lazy_profile_rows *x = take_sums(r, p);
 	readout_forget_rows(r);
 	return x;
 }
 
 /* A copy of all that were met: dictionaries may go. NULL: there is no room. */
-static struct prof_names *copy_names(struct readout *r)
+static struct lazy_profile_names *copy_names(struct readout *r)
 {
 	size_t text = 0, n = r->rows.n;
 	for (size_t i = 0; i < n; i++)
 		text += r->rows.v[i].function.len;
-	if (!shared_charge(r->q->once, text + n * sizeof(struct prof_name) + map_bytes_for(n)))
+	if (!shared_charge(r->q->once, text + n * sizeof(struct lazy_profile_name) + map_bytes_for(n)))
 		return NULL;
-	struct prof_names *x = NEW(struct prof_names);
+	struct lazy_profile_names *x = NEW(struct lazy_profile_names);
 	x->refs = 1;
 	x->v = xcalloc(n + 1, sizeof *x->v);
 	x->text = xmalloc(text + 1);
@@ -115,32 +115,32 @@ static struct prof_names *copy_names(struct readout *r)
 			memcpy(x->text + text, name.ptr, name.len);
 		name.ptr = x->text + text;
 		text += name.len;
-		x->v[x->n] = (struct prof_name){ name, prof_name_hash(name) };
+		x->v[x->n] = (struct lazy_profile_name){ name, lazy_profile_name_hash(name) };
 		map_insert(&x->by_name, x->v[x->n].hash, (uint32_t)x->n);
 	}
 	return x;
 }
 
-static void hang_rows(struct readout *r, struct prof *p, struct prof_rows *x, struct prof_names *names)
+static void hang_rows(struct readout *r, struct lazy_profile *p, struct lazy_profile_rows *x, struct lazy_profile_names *names)
 {
-	struct prof_rows *none = NULL;
+	struct lazy_profile_rows *none = NULL;
 	x->names = names;
 	__atomic_fetch_add(&names->refs, 1, __ATOMIC_RELAXED);
 	if (!__atomic_compare_exchange_n(slot(r, p), &none, x, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		prof_rows_free(x); /* another query was faster */
+		lazy_profile_rows_free(x); /* another query was faster */
 }
 
 static int make_indices(struct readout *r, const struct value *v, bool *ret_all, struct err *e)
 {
-	VEC(struct prof *) without = { 0 };
+	VEC(struct lazy_profile *) without = { 0 };
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++)
 			if (!__atomic_load_n(slot(r, v->s[i].s[k].p), __ATOMIC_ACQUIRE))
 				vec_push(&without, v->s[i].s[k].p);
-	struct prof_rows **made = xcalloc(without.n + 1, sizeof *made);
-	struct prof_names *names = NULL;
+	struct lazy_profile_rows **made = xcalloc(without.n + 1, sizeof *made);
+	struct lazy_profile_names *names = NULL;
 	size_t n = 0;
-	int rc = without.n ? profs_materialise(r->q, without.v, without.n, e) : 0;
+	int rc = without.n ? lazy_profiles_materialise(r->q, without.v, without.n, e) : 0;
 	for (; n < without.n && !rc && (made[n] = make_rows(r, without.v[n])); n++)
 		rc = eval_check(r->q, e);
 	if (!rc && n)
@@ -149,9 +149,9 @@ static int make_indices(struct readout *r, const struct value *v, bool *ret_all,
 		if (names && made[i])
 			hang_rows(r, without.v[i], made[i], names);
 		else
-			prof_rows_free(made[i]);
+			lazy_profile_rows_free(made[i]);
 	*ret_all = n == without.n && (names || !n);
-	prof_names_unref(names);
+	lazy_profile_names_unref(names);
 	free(made);
 	vec_free(&without);
 	return rc;
@@ -161,21 +161,21 @@ static int make_indices(struct readout *r, const struct value *v, bool *ret_all,
 struct asked {
 	struct view name;
 	uint64_t hash;
-	const struct prof_names *names;
+	const struct lazy_profile_names *names;
 	uint32_t at;
 };
 
 static int put_one(struct readout *r, size_t in, const struct sample *s, struct asked *f, struct err *e)
 {
-	const struct prof_rows *rows = *slot(r, s->p);
+	const struct lazy_profile_rows *rows = *slot(r, s->p);
 	struct reading x = readout_reading(r, s);
 	bool there;
 	double v;
 	if (f->names != rows->names) {
 		f->names = rows->names;
-		f->at = prof_names_find(rows->names, f->name, f->hash);
+		f->at = lazy_profile_names_find(rows->names, f->name, f->hash);
 	}
-	double native = f->at == UINT32_MAX ? 0 : prof_rows_native(rows, f->at, &there);
+	double native = f->at == UINT32_MAX ? 0 : lazy_profile_rows_native(rows, f->at, &there);
 	if (!reading_number(&x, native, &v) || !choice_wants(r->frame_rows ? r->choice : NULL, v))
 		return 0;
 	uint32_t row = r->frame_rows ? readout_row_named(r, f->name, f->hash) : UINT32_MAX;
@@ -186,9 +186,9 @@ static int put_one(struct readout *r, size_t in, const struct sample *s, struct 
  *
  * They are only told apart by name once they may be: the greatest are first, and the numbers that are put out fall as they do. */
 
-static void take(struct readout *r, const struct prof_rows *rows, size_t i)
+static void take(struct readout *r, const struct lazy_profile_rows *rows, size_t i)
 {
-	const struct prof_name *name = &rows->names->v[rows->name[i]];
+	const struct lazy_profile_name *name = &rows->names->v[rows->name[i]];
 	readout_set_row(r, readout_row_named(r, name->name, name->hash), rows->native[i]);
 }
 
@@ -198,10 +198,10 @@ static bool wants_great(const struct row_choice *c)
 	return c->compared && !c->only && !c->best_k && (c->row_left ? c->op == OP_GT || c->op == OP_GE : c->op == OP_LT || c->op == OP_LE);
 }
 
-static void take_greater(struct readout *r, const struct reading *x, struct prof_rows *rows)
+static void take_greater(struct readout *r, const struct reading *x, struct lazy_profile_rows *rows)
 {
 	const struct row_choice *c = r->choice;
-	const uint32_t *order = prof_rows_falling(rows);
+	const uint32_t *order = lazy_profile_rows_falling(rows);
 	double v, low = x->bound ? c->number - READING_SLACK : c->number;
 	for (size_t i = 0; i < rows->n && reading_number(x, rows->native[order[i]], &v) && !(v < low); i++)
 		if (choice_wants(c, v))
@@ -209,9 +209,9 @@ static void take_greater(struct readout *r, const struct reading *x, struct prof
 }
 
 /* The k first, and those that are put out as equal to the last of them. */
-static void take_best(struct readout *r, const struct reading *x, struct prof_rows *rows, double k)
+static void take_best(struct readout *r, const struct reading *x, struct lazy_profile_rows *rows, double k)
 {
-	const uint32_t *order = prof_rows_falling(rows);
+	const uint32_t *order = lazy_profile_rows_falling(rows);
 	double v, last = INFINITY;
 	for (size_t i = 0; i < rows->n && reading_number(x, rows->native[order[i]], &v) && ((double)i < k || v >= last); i++) {
 		last = v;
@@ -219,21 +219,21 @@ static void take_best(struct readout *r, const struct reading *x, struct prof_ro
 	}
 }
 
-static void take_named(struct readout *r, const struct prof_rows *rows)
+static void take_named(struct readout *r, const struct lazy_profile_rows *rows)
 {
 	const struct row_set *names = r->choice->only;
 	for (size_t i = 0; i < names->rows.n; i++) {
 		const struct row *x = &names->rows.v[i];
-		uint32_t at = x->file.len || x->line.len ? UINT32_MAX : prof_names_find(rows->names, x->function, x->hash);
+		uint32_t at = x->file.len || x->line.len ? UINT32_MAX : lazy_profile_names_find(rows->names, x->function, x->hash);
 		bool there = false;
-		double native = at == UINT32_MAX ? 0 : prof_rows_native(rows, at, &there);
+		double native = at == UINT32_MAX ? 0 : lazy_profile_rows_native(rows, at, &there);
 		if (there)
 			readout_set_row(r, readout_row_named(r, x->function, x->hash), native);
 	}
 }
 
 /* Rows whose number is not wanted by itself are not even named. */
-static void take_each(struct readout *r, const struct reading *x, const struct prof_rows *rows)
+static void take_each(struct readout *r, const struct reading *x, const struct lazy_profile_rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		double v;
@@ -248,7 +248,7 @@ static void take_each(struct readout *r, const struct reading *x, const struct p
 
 static void take_rows(struct readout *r, const struct sample *s)
 {
-	struct prof_rows *rows = *slot(r, s->p);
+	struct lazy_profile_rows *rows = *slot(r, s->p);
 	const struct reading x = readout_reading(r, s);
 	struct row_choice *c = r->choice;
 	double k = c && c->best_k ? value_scalar(c->best_k, graph_step(r->sp, s->t_ms)) : 0, least;
@@ -256,7 +256,7 @@ static void take_rows(struct readout *r, const struct sample *s)
 		take_each(r, &x, rows);
 		return;
 	}
-	if (rows->n && reading_number(&x, rows->native[prof_rows_falling(rows)[rows->n - 1]], &least))
+	if (rows->n && reading_number(&x, rows->native[lazy_profile_rows_falling(rows)[rows->n - 1]], &least))
 		c->negative |= !(least >= 0);
 	if (wants_great(c))
 		take_greater(r, &x, rows);
@@ -272,7 +272,7 @@ int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err 
 {
 	struct asked f = { 0 };
 	bool one = one_function(r, &f.name);
-	f.hash = one ? prof_name_hash(f.name) : 0;
+	f.hash = one ? lazy_profile_name_hash(f.name) : 0;
 	*ret_done = false;
 	if (!can(r, v))
 		return 0;

@@ -18,7 +18,7 @@ struct pending {
 /* Groups that follow each other, of sides with the same terms, each a step after the one before: their parts are asked for all steps
  * at once. What is joined with what is the same in each of them, so numbers are added up as if each were asked for by itself. */
 struct run {
-	const struct side *last; /* NULL: none goes on */
+	const struct lazy_side *last; /* NULL: none goes on */
 	size_t first;            /* of its parts; they are the last ones */
 	uint32_t n_steps;
 };
@@ -58,13 +58,13 @@ static void sum_vec(const struct frames *f, const struct stackvec *v, double sca
 	x->overflow |= part.overflow;
 }
 
-static bool run_goes_on(const struct run *run, const struct side *side, int64_t step_ms)
+static bool run_goes_on(const struct run *run, const struct lazy_side *side, int64_t step_ms)
 {
-	const struct side *last = run->last;
+	const struct lazy_side *last = run->last;
 	if (!last || last->n != side->n)
 		return false;
 	for (size_t i = 0; i < side->n; i++) {
-		const struct term *x = &last->t[i], *y = &side->t[i];
+		const struct lazy_term *x = &last->t[i], *y = &side->t[i];
 		if (y->vec || x->ref != y->ref || x->scale != y->scale || y->after_ms - x->after_ms != step_ms ||
 		    y->until_ms - x->until_ms != step_ms)
 			return false;
@@ -82,9 +82,9 @@ static void end_run(struct sums *s, int64_t step_ms)
 }
 
 /* What is stored goes to the source, what is a vector already is summed here. */
-static uint32_t want_side(struct readout *r, struct sums *s, const struct side *side, bool leaf_only, bool minus, struct exact *x)
+static uint32_t want_side(struct readout *r, struct sums *s, const struct lazy_side *side, bool leaf_only, bool minus, struct exact *x)
 {
-	struct stackvec *whole = __atomic_load_n(&((struct side *)side)->vec, __ATOMIC_ACQUIRE);
+	struct stackvec *whole = __atomic_load_n(&((struct lazy_side *)side)->vec, __ATOMIC_ACQUIRE);
 	if (!whole && run_goes_on(&s->run, side, r->sp->step)) {
 		s->run.last = side;
 		s->run.n_steps++;
@@ -96,7 +96,7 @@ static uint32_t want_side(struct readout *r, struct sums *s, const struct side *
 		return UINT32_MAX;
 	}
 	for (size_t i = 0; i < side->n; i++) {
-		const struct term *t = &side->t[i];
+		const struct lazy_term *t = &side->t[i];
 		if (t->vec)
 			sum_vec(&r->frames, t->vec, t->scale, leaf_only, minus, x);
 		else
@@ -117,7 +117,7 @@ static void take_group(struct exact *x, uint32_t group, bool minus, bool is_floa
 		x->overflow = true;
 }
 
-static bool all_scales_one(const struct side *s)
+static bool all_scales_one(const struct lazy_side *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->t[i].scale != 1 && !s->t[i].vec)
@@ -175,7 +175,7 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 /* ---- samples ---- */
 
 /* The value divided by the period is the number of observations where the type is the period's. */
-static bool has_observations(const struct prof *p)
+static bool has_observations(const struct lazy_profile *p)
 {
 	const struct ptype *t = p->type;
 	return view_eqs(t->sample_unit, "count") ||
@@ -183,7 +183,7 @@ static bool has_observations(const struct prof *p)
 }
 
 /* Whether r can take the profile; if not, why is filled in. */
-static bool check_counted(const struct readout *r, const struct prof *p, struct err *why)
+static bool check_counted(const struct readout *r, const struct lazy_profile *p, struct err *why)
 {
 	const char *fn = r->n->call.fn->name;
 	if (r->bound && p->diff) {
@@ -221,7 +221,7 @@ int readout_keep_counted(struct readout *r, struct value *v, struct err *e)
 				continue;
 			}
 			eval_note(r->q, false, "PromQL warning: dropped: %s (%s)", why.msg, eval_place(r->q, r->n->start, place));
-			prof_unref(s->s[k].p);
+			lazy_profile_unref(s->s[k].p);
 		}
 		eval_unhold(r->q, s->n - out);
 		s->n = out;

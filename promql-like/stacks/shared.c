@@ -176,7 +176,7 @@ static void copy_series(const struct value *from, struct value *to)
 		y->n = y->cap = x->n;
 		for (size_t k = 0; k < x->n; k++) {
 			y->s[k] = x->s[k];
-			prof_ref(y->s[k].p);
+			lazy_profile_ref(y->s[k].p);
 		}
 	}
 }
@@ -186,7 +186,7 @@ static bool needs_view(const struct value *v)
 {
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct prof *p = v->s[i].s[k].p;
+			const struct lazy_profile *p = v->s[i].s[k].p;
 			if (p && (!__atomic_load_n(&p->a.vec, __ATOMIC_ACQUIRE) || (p->diff && !__atomic_load_n(&p->b.vec, __ATOMIC_ACQUIRE))))
 				return true;
 		}
@@ -258,7 +258,7 @@ static size_t bytes_of(const struct value *v, struct view text)
 			n += v->s[i].labels.v[k].name.len + v->s[i].labels.v[k].value.len;
 		for (size_t k = 0; k < v->s[i].n; k++)
 			if (v->s[i].s[k].p)
-				n += sizeof(struct prof) + (v->s[i].s[k].p->a.n + v->s[i].s[k].p->b.n) * sizeof(struct term);
+				n += sizeof(struct lazy_profile) + (v->s[i].s[k].p->a.n + v->s[i].s[k].p->b.n) * sizeof(struct lazy_term);
 	}
 	return n;
 }

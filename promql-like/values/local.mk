@@ -3,10 +3,10 @@ PROMQL_VALUES_SOURCES = \
   promql-like/values/arith.h \
   promql-like/values/explain.c \
   promql-like/values/explain.h \
+  promql-like/values/lazy_profile.c \
+  promql-like/values/lazy_profile.h \
   promql-like/values/memory_guard.c \
   promql-like/values/memory_guard.h \
-  promql-like/values/prof.c \
-  promql-like/values/prof.h \
   promql-like/values/query.c \
   promql-like/values/query.h \
   promql-like/values/value.c

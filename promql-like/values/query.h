@@ -11,8 +11,8 @@
 #include "base/map.h"
 #include "promql-like/syntax/ast.h"
 #include "promql-like/syntax/engine_names.h"
+#include "promql-like/values/lazy_profile.h"
 #include "promql-like/values/memory_guard.h"
-#include "promql-like/values/prof.h"
 
 struct metric;
 
@@ -32,7 +32,7 @@ static inline int64_t span_at(const struct span *sp, size_t i)
 struct sample {
 	int64_t t_ms;
 	double v;
-	struct prof *p; /* reference held; NULL: a float */
+	struct lazy_profile *p; /* reference held; NULL: a float */
 };
 
 struct series {
@@ -110,7 +110,7 @@ void series_free(struct value *v, struct series *s);
 /* From now on it is a number only. */
 void sample_drop_profile(struct eval *q, struct sample *s);
 /* Takes the reference to p. ERR_LIMIT past max_samples. */
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e) MUST_USE;
+int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e) MUST_USE;
 /* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */
 int eval_hold(struct eval *q, size_t n, struct err *e) MUST_USE;
 void eval_unhold(struct eval *q, size_t n);

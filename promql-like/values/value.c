@@ -24,13 +24,13 @@ struct series *value_add(struct value *v, struct labels l, bool drop_name)
 #define BUDGET_BYTES (INT64_C(256) << 10)
 #define PROFILE_BYTES 256 /* itself, and what asking for its stacks takes */
 
-static int64_t profile_bytes(const struct prof *p)
+static int64_t profile_bytes(const struct lazy_profile *p)
 {
 	bool shared = __atomic_load_n(&p->refs, __ATOMIC_RELAXED) > 1; /* by steps, or with what is kept: its terms are another's */
-	return PROFILE_BYTES + (shared ? 0 : (int64_t)((p->a.n + p->b.n) * sizeof(struct term)));
+	return PROFILE_BYTES + (shared ? 0 : (int64_t)((p->a.n + p->b.n) * sizeof(struct lazy_term)));
 }
 
-static int hold_profile(struct eval *q, const struct prof *p, struct err *e)
+static int hold_profile(struct eval *q, const struct lazy_profile *p, struct err *e)
 {
 	int64_t n = profile_bytes(p), before = atomic_fetch_add(&q->profile_bytes, n), after = before + n;
 	int64_t more = MAX(after, INT64_C(0)) / BUDGET_BYTES - MAX(before, INT64_C(0)) / BUDGET_BYTES;
@@ -50,7 +50,7 @@ void sample_drop_profile(struct eval *q, struct sample *s)
 	if (!s->p)
 		return;
 	unhold_profiles(q, profile_bytes(s->p));
-	prof_unref(s->p);
+	lazy_profile_unref(s->p);
 	s->p = NULL;
 }
 
@@ -60,7 +60,7 @@ void series_free(struct value *v, struct series *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->s[i].p) {
 			bytes += profile_bytes(s->s[i].p);
-			prof_unref(s->s[i].p);
+			lazy_profile_unref(s->s[i].p);
 		}
 	if (v->q) {
 		atomic_fetch_sub(&v->q->held, s->n);
@@ -101,7 +101,7 @@ void eval_unhold(struct eval *q, size_t n)
 		eval_budget_give(q, less * BUDGET_SAMPLES * sizeof(struct sample));
 }
 
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct prof *p, struct err *e)
+int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 4;
@@ -145,7 +145,7 @@ int value_copy_steps(struct eval *q, const struct value *from, const struct span
 		const struct series *s = &from->s[i];
 		struct series *out = value_add(&v, s->labels, s->drop_name);
 		for (size_t k = 0; k < sp->n && s->n && !rc; k++)
-			rc = series_push(q, out, span_at(sp, k), s->s[0].v, prof_ref(s->s[0].p), e);
+			rc = series_push(q, out, span_at(sp, k), s->s[0].v, lazy_profile_ref(s->s[0].p), e);
 	}
 	if (rc) {
 		value_free(&v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "promql-like/values/prof.h"
+#include "promql-like/values/lazy_profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,23 +7,23 @@
 #include "base/alloc.h"
 #include "promql-like/values/query.h"
 
-struct prof *prof_new(const struct ptype *type, int64_t period)
+struct lazy_profile *lazy_profile_new(const struct ptype *type, int64_t period)
 {
-	struct prof *p = NEW(struct prof);
+	struct lazy_profile *p = NEW(struct lazy_profile);
 	p->refs = 1;
 	p->type = type;
 	p->period = period;
 	return p;
 }
 
-struct prof *prof_ref(struct prof *p)
+struct lazy_profile *lazy_profile_ref(struct lazy_profile *p)
 {
 	if (p)
 		__atomic_fetch_add(&p->refs, 1, __ATOMIC_RELAXED);
 	return p;
 }
 
-static void side_release(struct side *s)
+static void side_release(struct lazy_side *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		stackvec_unref(s->t[i].vec);
@@ -31,18 +31,18 @@ static void side_release(struct side *s)
 	stackvec_unref(s->vec);
 }
 
-void prof_unref(struct prof *p)
+void lazy_profile_unref(struct lazy_profile *p)
 {
 	if (!p || __atomic_fetch_sub(&p->refs, 1, __ATOMIC_ACQ_REL) != 1)
 		return;
 	side_release(&p->a);
 	side_release(&p->b);
-	prof_rows_free(p->rows[0]);
-	prof_rows_free(p->rows[1]);
+	lazy_profile_rows_free(p->rows[0]);
+	lazy_profile_rows_free(p->rows[1]);
 	free(p);
 }
 
-void prof_names_unref(struct prof_names *names)
+void lazy_profile_names_unref(struct lazy_profile_names *names)
 {
 	if (!names || __atomic_fetch_sub(&names->refs, 1, __ATOMIC_ACQ_REL) != 1)
 		return;
@@ -52,7 +52,7 @@ void prof_names_unref(struct prof_names *names)
 	free(names);
 }
 
-uint32_t prof_names_find(const struct prof_names *names, struct view name, uint64_t hash)
+uint32_t lazy_profile_names_find(const struct lazy_profile_names *names, struct view name, uint64_t hash)
 {
 	uint32_t id;
 	for (size_t at = map_start(&names->by_name, hash); map_probe(&names->by_name, hash, &at, &id);)
@@ -61,18 +61,18 @@ uint32_t prof_names_find(const struct prof_names *names, struct view name, uint6
 	return UINT32_MAX;
 }
 
-void prof_rows_free(struct prof_rows *r)
+void lazy_profile_rows_free(struct lazy_profile_rows *r)
 {
 	if (!r)
 		return;
-	prof_names_unref(r->names);
+	lazy_profile_names_unref(r->names);
 	free(r->name);
 	free(r->native);
 	free(r->falling);
 	free(r);
 }
 
-double prof_rows_native(const struct prof_rows *r, uint32_t name, bool *ret_there)
+double lazy_profile_rows_native(const struct lazy_profile_rows *r, uint32_t name, bool *ret_there)
 {
 	size_t a = 0, b = r->n;
 	while (a < b) {
@@ -92,7 +92,7 @@ static int greatest_first(const void *a, const void *b, void *arg)
 	return (x < y) - (x > y);
 }
 
-const uint32_t *prof_rows_falling(struct prof_rows *r)
+const uint32_t *lazy_profile_rows_falling(struct lazy_profile_rows *r)
 {
 	uint32_t *made = __atomic_load_n(&r->falling, __ATOMIC_ACQUIRE), *none = NULL;
 	if (made)
@@ -107,7 +107,7 @@ const uint32_t *prof_rows_falling(struct prof_rows *r)
 	return none;
 }
 
-static struct term *side_term(struct side *s)
+static struct lazy_term *side_term(struct lazy_side *s)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 2;
@@ -116,7 +116,7 @@ static struct term *side_term(struct side *s)
 	return &s->t[s->n++];
 }
 
-void side_reserve(struct side *s, size_t n)
+void lazy_side_reserve(struct lazy_side *s, size_t n)
 {
 	if (s->no_terms || n <= s->cap)
 		return;
@@ -124,7 +124,7 @@ void side_reserve(struct side *s, size_t n)
 	s->t = xreallocarray(s->t, s->cap, sizeof *s->t);
 }
 
-static int add_total(struct side *s, int64_t total, double ftotal, bool is_float, double scale, struct err *e)
+static int add_total(struct lazy_side *s, int64_t total, double ftotal, bool is_float, double scale, struct err *e)
 {
 	if (!is_float && (scale == 1 || scale == -1)) {
 		bool over = scale == 1 ? __builtin_add_overflow(s->total, total, &s->total)
@@ -138,19 +138,19 @@ static int add_total(struct side *s, int64_t total, double ftotal, bool is_float
 	return 0;
 }
 
-int side_add_stored(struct side *s, uint64_t ref, int64_t after, int64_t until, int64_t total, double scale, struct err *e)
+int lazy_side_add_stored(struct lazy_side *s, uint64_t ref, int64_t after, int64_t until, int64_t total, double scale, struct err *e)
 {
-	struct term *last = s->n ? &s->t[s->n - 1] : NULL;
+	struct lazy_term *last = s->n ? &s->t[s->n - 1] : NULL;
 	if (s->no_terms)
 		return add_total(s, total, 0, false, scale, e);
 	if (last && !last->vec && last->ref == ref && last->scale == scale && last->until_ms == after)
 		last->until_ms = until;
 	else
-		*side_term(s) = (struct term){ ref, after, until, NULL, scale };
+		*side_term(s) = (struct lazy_term){ ref, after, until, NULL, scale };
 	return add_total(s, total, 0, false, scale, e);
 }
 
-void side_widen(struct side *s, size_t first, int64_t after, int64_t until)
+void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t until)
 {
 	if (first >= s->n) /* no terms are kept */
 		return;
@@ -159,7 +159,7 @@ void side_widen(struct side *s, size_t first, int64_t after, int64_t until)
 	s->n = first + 1;
 }
 
-int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e)
+int lazy_side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, struct err *e)
 {
 	int64_t total = 0;
 	if (!v->is_float) {
@@ -167,22 +167,22 @@ int side_add_vec(struct side *s, struct stackvec *v, double scale, struct err *e
 		if (rc)
 			return rc;
 	}
-	*side_term(s) = (struct term){ .vec = stackvec_ref(v), .scale = scale };
+	*side_term(s) = (struct lazy_term){ .vec = stackvec_ref(v), .scale = scale };
 	return add_total(s, total, v->is_float ? stackvec_total(v) : 0, v->is_float, scale, e);
 }
 
-int side_add(struct side *s, const struct side *from, double scale, struct err *e)
+int lazy_side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e)
 {
 	if (from->vec) {
 		int rc = 0;
 		if (from->vec->n || from->is_float) {
-			*side_term(s) = (struct term){ .vec = stackvec_ref(from->vec), .scale = scale };
+			*side_term(s) = (struct lazy_term){ .vec = stackvec_ref(from->vec), .scale = scale };
 			rc = add_total(s, from->total, from->ftotal, from->is_float, scale, e);
 		}
 		return rc;
 	}
 	for (size_t i = 0; i < from->n; i++) {
-		struct term t = from->t[i];
+		struct lazy_term t = from->t[i];
 		t.scale *= scale;
 		if (t.vec)
 			stackvec_ref(t.vec);
@@ -191,12 +191,12 @@ int side_add(struct side *s, const struct side *from, double scale, struct err *
 	return add_total(s, from->total, from->ftotal, from->is_float, scale, e);
 }
 
-double side_total(const struct side *s)
+double lazy_side_total(const struct lazy_side *s)
 {
 	return s->is_float ? s->ftotal : (double)s->total;
 }
 
-double prof_factor(const struct prof *p)
+double lazy_profile_factor(const struct lazy_profile *p)
 {
 	struct unit_info u;
 	unit_lookup(p->type->sample_unit, &u);
@@ -209,28 +209,28 @@ static double to_base(double native, double factor)
 	return factor < 1 ? native / rint(1 / factor) : native * factor;
 }
 
-double prof_in_base(double total, double factor, double per_s)
+double lazy_profile_in_base(double total, double factor, double per_s)
 {
 	double v = to_base(total, factor);
 	return per_s ? v / per_s : v;
 }
 
-double prof_value(const struct prof *p)
+double lazy_profile_value(const struct lazy_profile *p)
 {
 	struct unit_info u;
 	unit_lookup(p->type->sample_unit, &u);
-	double native = side_total(&p->a);
+	double native = lazy_side_total(&p->a);
 	if (p->diff) {
 		int64_t d;
 		if (!p->a.is_float && !p->b.is_float && !__builtin_sub_overflow(p->a.total, p->b.total, &d))
 			native = (double)d;
 		else
-			native -= side_total(&p->b);
+			native -= lazy_side_total(&p->b);
 	}
-	return prof_in_base(native, u.factor, p->per_s);
+	return lazy_profile_in_base(native, u.factor, p->per_s);
 }
 
-int prof_accumulate(struct prof *p, const struct prof *other, double scale, struct err *e)
+int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *other, double scale, struct err *e)
 {
 	double given = scale;
 	if (p->per_s != other->per_s) { /* both into p's terms */
@@ -239,10 +239,10 @@ int prof_accumulate(struct prof *p, const struct prof *other, double scale, stru
 		if (p->per_s)
 			scale *= p->per_s;
 	}
-	int rc = side_add(&p->a, &other->a, scale, e);
+	int rc = lazy_side_add(&p->a, &other->a, scale, e);
 	if (!rc && other->diff) {
 		p->diff = true;
-		rc = side_add(&p->b, &other->b, scale, e);
+		rc = lazy_side_add(&p->b, &other->b, scale, e);
 	}
 	p->whole = p->whole && other->whole ? p->whole + other->whole * given : 0;
 	p->period = MAX(p->period, other->period);
@@ -250,9 +250,9 @@ int prof_accumulate(struct prof *p, const struct prof *other, double scale, stru
 	return rc;
 }
 
-static struct prof *like(const struct prof *p)
+static struct lazy_profile *like(const struct lazy_profile *p)
 {
-	struct prof *n = prof_new(p->type, p->period);
+	struct lazy_profile *n = lazy_profile_new(p->type, p->period);
 	n->per_s = p->per_s;
 	n->covered_s = p->covered_s;
 	n->diff = p->diff;
@@ -260,24 +260,24 @@ static struct prof *like(const struct prof *p)
 	return n;
 }
 
-int prof_scale(const struct prof *p, double by, struct prof **ret, struct err *e)
+int lazy_profile_scale(const struct lazy_profile *p, double by, struct lazy_profile **ret, struct err *e)
 {
-	struct prof *n = like(p);
-	int rc = prof_accumulate(n, p, by, e);
+	struct lazy_profile *n = like(p);
+	int rc = lazy_profile_accumulate(n, p, by, e);
 	n->whole = p->whole * by;
 	if (by != 1 && by != -1) /* an empty profile scaled is a scaled one too */
 		n->a.is_float = true;
 	if (rc) {
-		prof_unref(n);
+		lazy_profile_unref(n);
 		return rc;
 	}
 	*ret = n;
 	return 0;
 }
 
-int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct prof **ret, struct err *e)
+int lazy_profile_diff(const struct lazy_profile *a, const struct lazy_profile *b, double scale_a, struct lazy_profile **ret, struct err *e)
 {
-	struct prof *n = like(a);
+	struct lazy_profile *n = like(a);
 	n->diff = true;
 	n->whole = 0;
 	double scale_b = 1;
@@ -285,25 +285,25 @@ int prof_diff(const struct prof *a, const struct prof *b, double scale_a, struct
 		scale_b = b->per_s ? 1 / b->per_s : 1;
 		scale_b *= a->per_s ? a->per_s : 1;
 	}
-	int rc = side_add(&n->a, &a->a, scale_a, e);
+	int rc = lazy_side_add(&n->a, &a->a, scale_a, e);
 	if (!rc && b->diff)
-		rc = side_add(&n->a, &b->b, scale_b, e);
+		rc = lazy_side_add(&n->a, &b->b, scale_b, e);
 	if (!rc)
-		rc = side_add(&n->b, &b->a, scale_b, e);
+		rc = lazy_side_add(&n->b, &b->a, scale_b, e);
 	if (!rc && a->diff)
-		rc = side_add(&n->b, &a->b, scale_a, e);
+		rc = lazy_side_add(&n->b, &a->b, scale_a, e);
 	n->period = MAX(a->period, b->period);
 	n->covered_s = MAX(a->covered_s, b->covered_s);
 	if (rc) {
-		prof_unref(n);
+		lazy_profile_unref(n);
 		return rc;
 	}
 	*ret = n;
 	return 0;
 }
 
-int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meeting how, const char *op, double *ret_scale,
-		    struct err *e)
+int lazy_profile_compatible(const struct ptype *a, const struct ptype *b, enum lazy_profile_meeting how, const char *op, double *ret_scale,
+			    struct err *e)
 {
 	*ret_scale = 1;
 	if (a == b)
@@ -333,21 +333,21 @@ int prof_compatible(const struct ptype *a, const struct ptype *b, enum prof_meet
 	return 0;
 }
 
-struct prof *prof_with(const struct prof *p, struct stackvec *a, struct stackvec *b, struct err *e)
+struct lazy_profile *lazy_profile_with(const struct lazy_profile *p, struct stackvec *a, struct stackvec *b, struct err *e)
 {
-	struct prof *n = like(p);
-	struct { struct side *s; struct stackvec *v; } sides[] = { { &n->a, a }, { &n->b, b } };
+	struct lazy_profile *n = like(p);
+	struct { struct lazy_side *s; struct stackvec *v; } sides[] = { { &n->a, a }, { &n->b, b } };
 	int rc = 0;
 	for (size_t i = 0; i < 2 && !rc; i++) {
 		if (!sides[i].v)
 			continue;
-		rc = side_add_vec(sides[i].s, sides[i].v, 1, e);
+		rc = lazy_side_add_vec(sides[i].s, sides[i].v, 1, e);
 		sides[i].s->vec = stackvec_ref(sides[i].v);
 	}
 	stackvec_unref(a);
 	stackvec_unref(b);
 	if (rc) {
-		prof_unref(n);
+		lazy_profile_unref(n);
 		return NULL;
 	}
 	return n;
@@ -356,12 +356,12 @@ struct prof *prof_with(const struct prof *p, struct stackvec *a, struct stackvec
 /* ---- stacks ---- */
 
 struct wanted {
-	VEC(struct side *) sides;
+	VEC(struct lazy_side *) sides;
 	VEC(struct source_part) parts;
 	VEC(uint32_t) group_of;  /* parts group -> side */
 };
 
-static void want_side(struct wanted *w, struct side *s)
+static void want_side(struct wanted *w, struct lazy_side *s)
 {
 	if (__atomic_load_n(&s->vec, __ATOMIC_ACQUIRE))
 		return;
@@ -386,7 +386,7 @@ static struct symbols *query_symbols(struct eval *q)
 }
 
 /* One vector out of what storage gave and the terms that are vectors already. */
-static int finish_side(struct eval *q, struct side *s, struct stackvec *stored, struct err *e)
+static int finish_side(struct eval *q, struct lazy_side *s, struct stackvec *stored, struct err *e)
 {
 	VEC(struct stackvec *) v = { 0 };
 	VEC(double) scales = { 0 };
@@ -421,7 +421,7 @@ static int finish_side(struct eval *q, struct side *s, struct stackvec *stored, 
 	return eval_hold_bytes(q, s->vec->n * 12, e);
 }
 
-int profs_materialise(struct eval *q, struct prof *const *p, size_t n, struct err *e)
+int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, size_t n, struct err *e)
 {
 	struct wanted w = { 0 };
 	for (size_t i = 0; i < n; i++) {
