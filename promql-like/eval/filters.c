@@ -9,9 +9,9 @@
 
 #include "base/num.h"
 #include "promql-like/eval/funcs.h"
-#include "promql-like/stacks/choose.h"
 #include "promql-like/stacks/frames.h"
 #include "promql-like/stacks/rewrite.h"
+#include "promql-like/stacks/stack_filter.h"
 #include "promql-like/stacks/tagroot.h"
 
 struct filter {
@@ -20,7 +20,7 @@ struct filter {
 	struct frames frames;
 	/* One side of one profile; returns owned. */
 	struct stackvec *(*run)(struct filter *f, const struct stackvec *v, struct err *e);
-	struct chooser chooser;
+	struct stack_filter stack_filter;
 	const struct value *fractions;   /* trim: by step; NULL otherwise */
 	double fraction;                 /* at the step at hand */
 	double whole;                    /* trim: of both sides */
@@ -402,17 +402,17 @@ FILTER(fn_prune_from, run_prune_from)
 
 static struct stackvec *run_choose(struct filter *f, const struct stackvec *v, struct err *e)
 {
-	return chooser_run(&f->chooser, v, e);
+	return stack_filter_run(&f->stack_filter, v, e);
 }
 
 static int choose(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct filter f = { .q = q, .n = n, .run = run_choose };
-	int rc = chooser_init(&f.chooser, q, n, e);
+	int rc = stack_filter_init(&f.stack_filter, q, n, e);
 	if (rc)
 		return rc;
 	rc = apply(&f, sp, ret, e);
-	chooser_release(&f.chooser);
+	stack_filter_release(&f.stack_filter);
 	return rc;
 }
 

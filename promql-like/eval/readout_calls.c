@@ -93,9 +93,9 @@ static int parse_errors(struct readout *r, struct err *e)
 
 static void forget_choosers(struct readout *r)
 {
-	for (size_t i = 0; i < r->choosers.n; i++)
-		chooser_release(&r->choosers.v[i]);
-	vec_free(&r->choosers);
+	for (size_t i = 0; i < r->stack_filters.n; i++)
+		stack_filter_release(&r->stack_filters.v[i]);
+	vec_free(&r->stack_filters);
 	r->in = r->n->call.args[0];
 }
 
@@ -154,12 +154,12 @@ static int find_choosers(struct readout *r, const struct span *sp, struct err *e
 	r->in = r->n->call.args[0];
 	if (sp->n < 2 || r->has_frames || (r->measure != SELF && r->measure != TOTAL))
 		return 0;
-	for (struct node *n = node_unwrap(r->in); chooses(n) && !rc; n = node_unwrap(r->in)) {
-		struct chooser c;
-		rc = chooser_init(&c, r->q, n, e);
+	for (struct node *n = node_unwrap(r->in); stack_filter_is_call(n) && !rc; n = node_unwrap(r->in)) {
+		struct stack_filter c;
+		rc = stack_filter_init(&c, r->q, n, e);
 		if (rc)
 			break;
-		vec_push(&r->choosers, c);
+		vec_push(&r->stack_filters, c);
 		r->in = n->call.args[0];
 	}
 	return rc;
@@ -169,7 +169,7 @@ static int find_choosers(struct readout *r, const struct span *sp, struct err *e
 static struct node *taker(const struct readout *r)
 {
 	struct node *n = r->n;
-	for (size_t i = 0; i < r->choosers.n; i++)
+	for (size_t i = 0; i < r->stack_filters.n; i++)
 		n = node_unwrap(n->call.args[0]);
 	return n;
 }
@@ -218,7 +218,7 @@ static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps,
 		rc = r->measure == SAMPLES ? readout_samples(r, &v, e) : readout_sums(r, &v, e);
 	else
 		rc = read_graph(r, &v, sp, &done, n_steps, e);
-	if (!rc && !done && r->choosers.n) { /* the filters have to be run */
+	if (!rc && !done && r->stack_filters.n) { /* the filters have to be run */
 		value_free(&v);
 		forget_choosers(r);
 		rc = read_value(r, sp, &v, e);

@@ -18,7 +18,7 @@ struct dict {
 	struct symbols *s;
 	uint32_t n_locations, n_lines, n_columns, n_nodes;
 	uint32_t *lines, *bare;    /* row + 1, as in row_memo */
-	struct frames_memo *memos; /* by chooser */
+	struct frames_memo *memos; /* by stack filter */
 };
 
 /* The tree of a lane and dictionary, and the table of the hour at work. */
@@ -170,9 +170,9 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 			    symbols_count(s, SYMBOLS_NODES), NULL, NULL, NULL };
 	d->lines = xcalloc((size_t)d->n_lines + 1, sizeof *d->lines);
 	d->bare = xcalloc((size_t)d->n_locations + 1, sizeof *d->bare);
-	d->memos = xcalloc(r->choosers.n + 1, sizeof *d->memos);
-	for (size_t i = 0; i < r->choosers.n; i++)
-		frames_memo_init(&d->memos[i], &r->choosers.v[i].frames, s);
+	d->memos = xcalloc(r->stack_filters.n + 1, sizeof *d->memos);
+	for (size_t i = 0; i < r->stack_filters.n; i++)
+		frames_memo_init(&d->memos[i], &r->stack_filters.v[i].frames, s);
 	return t->dicts.n - 1;
 }
 
@@ -189,18 +189,18 @@ static uint32_t row_at(struct graph_table *t, struct dict *d, uint32_t location,
 }
 
 /* 0, or the error of a match. */
-static int choosers_failed(const struct readout *r, struct err *e)
+static int stack_filters_failed(const struct readout *r, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < r->choosers.n && !rc; i++)
-		rc = frames_failed(&r->choosers.v[i].frames, e);
+	for (size_t i = 0; i < r->stack_filters.n && !rc; i++)
+		rc = frames_failed(&r->stack_filters.v[i].frames, e);
 	return rc;
 }
 
 static bool chosen(const struct readout *r, struct dict *d, uint32_t column)
 {
-	for (size_t i = 0; i < r->choosers.n; i++)
-		if (!r->choosers.v[i].keeps(&r->choosers.v[i], &d->memos[i], column))
+	for (size_t i = 0; i < r->stack_filters.n; i++)
+		if (!r->stack_filters.v[i].keeps(&r->stack_filters.v[i], &d->memos[i], column))
 			return false;
 	return true;
 }
@@ -272,14 +272,14 @@ static uint32_t grow(struct graph_table *t, struct tree *x, uint32_t node)
 	return at;
 }
 
-/* *ret: the node of a column, or NO_NODE: it has no frames, or no chooser wants it. */
+/* *ret: the node of a column, or NO_NODE: it has no frames, or no stack filter wants it. */
 static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
 {
 	struct dict *d = &t->dicts.v[x->dict];
 	if (column >= d->n_columns)
 		return err_set(e, ERR_EXECUTION, "a stored profile names a column that its dictionary lacks");
 	bool wanted = chosen(t->to->r, d, column);
-	int rc = choosers_failed(t->to->r, e);
+	int rc = stack_filters_failed(t->to->r, e);
 	if (rc)
 		return rc;
 	uint32_t node = wanted ? symbols_stack_node(d->s, symbols_get_column(d->s, column)->stack) : 0;
@@ -693,7 +693,7 @@ struct graph_table *graph_table_new(struct graph_rows *to)
 void graph_table_free(struct graph_table *t)
 {
 	for (size_t i = 0; i < t->dicts.n; i++) {
-		for (size_t k = 0; k < t->to->r->choosers.n; k++)
+		for (size_t k = 0; k < t->to->r->stack_filters.n; k++)
 			frames_memo_free(&t->dicts.v[i].memos[k]);
 		free(t->dicts.v[i].memos);
 		free(t->dicts.v[i].lines);

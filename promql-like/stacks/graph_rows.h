@@ -44,7 +44,7 @@ bool graph_rows_finish(struct graph_rows *g);
 /* A worker's; free it. */
 struct graph_table *graph_table_new(struct graph_rows *to);
 void graph_table_free(struct graph_table *t);
-/* Adds what storage handed out. The readout's choosers leave columns out. */
+/* Adds what storage handed out. The readout's stack filters leave columns out. */
 int graph_table_add(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c, struct err *e) MUST_USE;
 /* What it has goes into the rows. */
 int graph_table_flush(struct graph_table *t, struct err *e) MUST_USE;

@@ -1,7 +1,5 @@
 # promql-like/stacks: filters and numbers of stacks.
 PROMQL_STACKS_SOURCES = \
-  promql-like/stacks/choose.c \
-  promql-like/stacks/choose.h \
   promql-like/stacks/frames.c \
   promql-like/stacks/frames.h \
   promql-like/stacks/graph.c \
@@ -20,5 +18,7 @@ PROMQL_STACKS_SOURCES = \
   promql-like/stacks/rewrite.h \
   promql-like/stacks/shared.c \
   promql-like/stacks/shared.h \
+  promql-like/stacks/stack_filter.c \
+  promql-like/stacks/stack_filter.h \
   promql-like/stacks/tagroot.c \
   promql-like/stacks/tagroot.h

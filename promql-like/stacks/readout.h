@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "promql-like/stacks/choose.h"
 #include "promql-like/stacks/frames.h"
+#include "promql-like/stacks/stack_filter.h"
 #include "promql-like/syntax/func.h"
 #include "promql-like/values/arith.h"
 #include "promql-like/values/query.h"
@@ -119,7 +119,7 @@ struct readout {
 	struct row_choice *choice;    /* NULL: all rows */
 	/* self(focus(P, F)): what P is, and the filters around it, as long as it can be read in one pass; else in is the argument. */
 	struct node *in;
-	VEC(struct chooser) choosers;
+	VEC(struct stack_filter) stack_filters;
 	VEC(struct row) rows;
 	struct map row_map;           /* by name, if mapped */
 	bool mapped;

@@ -3,8 +3,8 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "promql-like/stacks/choose.h"
 #include "promql-like/stacks/rewrite.h"
+#include "promql-like/stacks/stack_filter.h"
 #include "promql-like/values/query.h"
 
 /* The names of the frames of one kind of sample: n_keys of them. */

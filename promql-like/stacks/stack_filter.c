@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters that only choose among samples: what they keep depends on a sample's stack or labels alone, not on its value, so
  * that it can be asked once for each column. */
-#include "promql-like/stacks/choose.h"
+#include "promql-like/stacks/stack_filter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "promql-like/syntax/func.h"
 #include "promql-like/values/query.h"
 
-static bool has(const struct chooser *c, struct frames_memo *fm, uint32_t column)
+static bool has(const struct stack_filter *c, struct frames_memo *fm, uint32_t column)
 {
 	(void)c;
 	return frames_memo_stack(fm, column, false);
 }
 
-static bool has_not(const struct chooser *c, struct frames_memo *fm, uint32_t column)
+static bool has_not(const struct stack_filter *c, struct frames_memo *fm, uint32_t column)
 {
 	(void)c;
 	return !frames_memo_stack(fm, column, false);
@@ -99,7 +99,7 @@ static bool number_in(const struct bound *b, bool lower, double raw, double base
 	return lower ? v >= b->v : v <= b->v;
 }
 
-static bool in_range(const struct chooser *c, const struct symbols *s, const struct sym_label *l, size_t n)
+static bool in_range(const struct stack_filter *c, const struct symbols *s, const struct sym_label *l, size_t n)
 {
 	struct bound lo, hi;
 	parse_bounds(c->range, &lo, &hi);
@@ -120,7 +120,7 @@ static bool in_range(const struct chooser *c, const struct symbols *s, const str
 	return false;
 }
 
-static bool where_keeps(const struct chooser *c, struct frames_memo *fm, uint32_t column)
+static bool where_keeps(const struct stack_filter *c, struct frames_memo *fm, uint32_t column)
 {
 	size_t n;
 	const struct sym_label *l = symbols_get_label_set(fm->s, symbols_get_column(fm->s, column)->label_set, &n);
@@ -136,18 +136,18 @@ static bool where_keeps(const struct chooser *c, struct frames_memo *fm, uint32_
 
 static const struct {
 	const char *name;
-	bool (*keeps)(const struct chooser *c, struct frames_memo *m, uint32_t column);
-} choosers[] = { { "focus", has }, { "ignore", has_not }, { "where", where_keeps } };
+	bool (*keeps)(const struct stack_filter *c, struct frames_memo *m, uint32_t column);
+} stack_filters[] = { { "focus", has }, { "ignore", has_not }, { "where", where_keeps } };
 
-bool chooses(const struct node *n)
+bool stack_filter_is_call(const struct node *n)
 {
-	for (size_t i = 0; i < ARRAY_LEN(choosers) && n->kind == NODE_CALL; i++)
-		if (strcmp(n->call.fn->name, choosers[i].name) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(stack_filters) && n->kind == NODE_CALL; i++)
+		if (strcmp(n->call.fn->name, stack_filters[i].name) == 0)
 			return true;
 	return false;
 }
 
-static int init_where(struct chooser *c, struct eval *q, const struct node *n, struct err *e)
+static int init_where(struct stack_filter *c, struct eval *q, const struct node *n, struct err *e)
 {
 	struct node *arg = node_unwrap(n->call.args[1]);
 	struct bound lo, hi;
@@ -166,21 +166,21 @@ static int init_where(struct chooser *c, struct eval *q, const struct node *n, s
 	return 0;
 }
 
-int chooser_init(struct chooser *ret, struct eval *q, const struct node *n, struct err *e)
+int stack_filter_init(struct stack_filter *ret, struct eval *q, const struct node *n, struct err *e)
 {
-	*ret = (struct chooser){ 0 };
-	for (size_t i = 0; i < ARRAY_LEN(choosers); i++)
-		if (strcmp(n->call.fn->name, choosers[i].name) == 0)
-			ret->keeps = choosers[i].keeps;
+	*ret = (struct stack_filter){ 0 };
+	for (size_t i = 0; i < ARRAY_LEN(stack_filters); i++)
+		if (strcmp(n->call.fn->name, stack_filters[i].name) == 0)
+			ret->keeps = stack_filters[i].keeps;
 	return ret->keeps == where_keeps ? init_where(ret, q, n, e) : frames_init(&ret->frames, q, n->call.args[1], e);
 }
 
-void chooser_release(struct chooser *c)
+void stack_filter_release(struct stack_filter *c)
 {
 	frames_release(&c->frames);
 }
 
-struct stackvec *chooser_run(const struct chooser *c, const struct stackvec *v, struct err *e)
+struct stackvec *stack_filter_run(const struct stack_filter *c, const struct stackvec *v, struct err *e)
 {
 	struct frames_memo fm;
 	frames_memo_init(&fm, &c->frames, v->symbols);
