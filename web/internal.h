@@ -46,7 +46,7 @@ void pages_release(struct web *w);
 void serve_index(struct httpd_request *rq, void *arg);
 void serve_file(struct httpd_request *rq, void *arg);
 
-/* itself.c: health, readiness, metrics, reload, quit */
+/* management.c: health, readiness, metrics, reload, quit */
 void serve_healthy(struct httpd_request *rq, void *arg);
 void serve_ready(struct httpd_request *rq, void *arg);
 void serve_metrics(struct httpd_request *rq, void *arg);

@@ -33,10 +33,10 @@ libweb_a_SOURCES = \
   web/formats.h \
   web/frame_lists.c \
   web/internal.h \
-  web/itself.c \
+  \
   web/lanes.c \
   web/lookup.c \
-  web/lookup.h \
+  web/lookup.h web/management.c \
   web/matrix_columns.c \
   web/matrix_columns.h \
   web/merged.c \
