@@ -91,7 +91,7 @@ static int parse_errors(struct readout *r, struct err *e)
 	return rc;
 }
 
-static void forget_choosers(struct readout *r)
+static void forget_filters(struct readout *r)
 {
 	for (size_t i = 0; i < r->stack_filters.n; i++)
 		stack_filter_release(&r->stack_filters.v[i]);
@@ -123,7 +123,7 @@ static void readout_free(struct readout *r)
 	free(r->sums);
 	free(r->on);
 	frames_release(&r->frames);
-	forget_choosers(r);
+	forget_filters(r);
 }
 
 /* How many numbers the tables of a graph may hold; more steps at a time share more of what is read. */
@@ -148,7 +148,7 @@ static int read_graph(struct readout *r, struct value *v, const struct span *sp,
 
 /* Filters that only choose among samples need not be run: what they take out is passed over while reading. A share is of what they
  * leave, which is not known then. */
-static int find_choosers(struct readout *r, const struct span *sp, struct err *e)
+static int find_filters(struct readout *r, const struct span *sp, struct err *e)
 {
 	int rc = 0;
 	r->in = r->n->call.args[0];
@@ -220,7 +220,7 @@ static int read_chunk(struct readout *r, const struct span *sp, size_t *n_steps,
 		rc = read_graph(r, &v, sp, &done, n_steps, e);
 	if (!rc && !done && r->stack_filters.n) { /* the filters have to be run */
 		value_free(&v);
-		forget_choosers(r);
+		forget_filters(r);
 		rc = read_value(r, sp, &v, e);
 		if (rc)
 			return rc;
@@ -267,7 +267,7 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 	bool stacks = reads_rows(&r);
 	r.in = n->call.args[0];
 	if (!rc)
-		rc = find_choosers(&r, sp, e);
+		rc = find_filters(&r, sp, e);
 	size_t at_once = stacks ? STEPS_AT_ONCE : sp->n;
 	for (size_t i = 0, n_steps = at_once; i < sp->n && !rc; i += at_once, at_once = n_steps) {
 		struct span part = { span_at(sp, i), 0, sp->step, MIN(at_once, sp->n - i) };
