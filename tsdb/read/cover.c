@@ -141,7 +141,7 @@ static void add_columns(const struct pstate *s, const struct part *part, uint32_
 
 /* ---- a series ---- */
 
-static int add_part(const struct pstate *s, struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct scratch **w,
+static int add_part(const struct pstate *s, struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct read_scratch **w,
 		    struct source_cover *ret, struct err *e)
 {
 	const struct part_series *x = part_find(p, series);
@@ -174,7 +174,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		     struct source_cover *ret, struct err *e)
 {
-	struct scratch *w = NULL;
+	struct read_scratch *w = NULL;
 	int rc = 0;
 	size_t i = 0;
 	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
@@ -227,7 +227,7 @@ struct tiling {
 	struct tsdb_view *v;
 	const struct source_tiles *t;
 	int64_t until_ms;
-	struct scratch *scratch;
+	struct read_scratch *scratch;
 	struct source_cover one; /* at work; its spans are not wanted */
 	struct source_cover *ret;
 	uint64_t n;              /* stamps met */

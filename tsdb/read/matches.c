@@ -9,7 +9,7 @@
 #include "tsdb/version/tombstones.h"
 
 struct worker {
-	struct scratch *scratch;
+	struct read_scratch *scratch;
 	VEC(struct source_profile) p; /* of the series at work */
 	VEC(int64_t) match;           /* of each; its own n is not used */
 	uint64_t read;

@@ -24,7 +24,7 @@ struct result {
 
 /* Scratch of one worker. */
 struct worker {
-	struct scratch *scratch; /* NULL: it had nothing to do yet */
+	struct read_scratch *scratch; /* NULL: it had nothing to do yet */
 	bool open;         /* there is something in the scratch's sums, of: */
 	struct unit of;
 	VEC(struct result) results;

@@ -12,7 +12,7 @@
 
 struct scratch_pool {
 	struct mutex lock;
-	struct scratch *idle[KEEP];
+	struct read_scratch *idle[KEEP];
 	size_t n;
 };
 
@@ -23,7 +23,7 @@ struct scratch_pool *scratch_pool_new(void)
 	return s;
 }
 
-static void free_scratch(struct scratch *x)
+static void free_scratch(struct read_scratch *x)
 {
 	part_scratch_release(&x->part);
 	dense_release(&x->dense);
@@ -41,15 +41,15 @@ void scratch_pool_free(struct scratch_pool *s)
 	free(s);
 }
 
-struct scratch *scratch_take(struct scratch_pool *s)
+struct read_scratch *scratch_take(struct scratch_pool *s)
 {
 	mutex_lock(&s->lock);
-	struct scratch *x = s->n ? s->idle[--s->n] : NULL;
+	struct read_scratch *x = s->n ? s->idle[--s->n] : NULL;
 	mutex_unlock(&s->lock);
-	return x ? x : NEW(struct scratch);
+	return x ? x : NEW(struct read_scratch);
 }
 
-void scratch_give(struct scratch_pool *s, struct scratch *x)
+void scratch_give(struct scratch_pool *s, struct read_scratch *x)
 {
 	if (!x)
 		return;
@@ -67,7 +67,7 @@ void scratch_give(struct scratch_pool *s, struct scratch *x)
 		free_scratch(x);
 }
 
-void scratch_slots(struct scratch *x, size_t n)
+void scratch_slots(struct read_scratch *x, size_t n)
 {
 	if (n <= x->n_slots)
 		return;
@@ -78,7 +78,7 @@ void scratch_slots(struct scratch *x, size_t n)
 
 void scratch_pool_tidy(struct scratch_pool *s, bool all)
 {
-	struct scratch *old[KEEP];
+	struct read_scratch *old[KEEP];
 	size_t n = 0, kept = 0;
 	int64_t now = clock_mono_ms();
 	mutex_lock(&s->lock);

@@ -6,7 +6,7 @@
 
 #include "tsdb/part/part_read.h"
 
-struct scratch {
+struct read_scratch {
 	struct part_scratch part;
 	struct dense dense, work; /* empty; work: of head_sums_add */
 	int64_t *slots;     /* of sums; all zero */
@@ -18,13 +18,13 @@ struct scratch_pool;
 struct scratch_pool *scratch_pool_new(void);
 void scratch_pool_free(struct scratch_pool *s);
 /* Returns owned; it goes back by scratch_give, which lets go of the parts that it was used on. */
-struct scratch *scratch_take(struct scratch_pool *s);
+struct read_scratch *scratch_take(struct scratch_pool *s);
 /* NULL is nothing. */
-void scratch_give(struct scratch_pool *s, struct scratch *x);
+void scratch_give(struct scratch_pool *s, struct read_scratch *x);
 /* Frees what was not used for a while; all: everything that is not in use. */
 void scratch_pool_tidy(struct scratch_pool *s, bool all);
 
 /* So many slots. */
-void scratch_slots(struct scratch *x, size_t n);
+void scratch_slots(struct read_scratch *x, size_t n);
 
 #endif

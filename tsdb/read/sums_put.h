@@ -6,7 +6,7 @@
 
 #include "tsdb/read/steps.h"
 
-struct scratch;
+struct read_scratch;
 
 /* Scratch of one worker. */
 struct totals {
@@ -15,7 +15,7 @@ struct totals {
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
 	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
 	VEC(int64_t) rows;    /* scratch: a number for each row */
-	struct scratch *scratch; /* NULL: another measure of the worker has it */
+	struct read_scratch *scratch; /* NULL: another measure of the worker has it */
 };
 
 struct sums_put {

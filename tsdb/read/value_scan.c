@@ -21,7 +21,7 @@ struct task {
 };
 
 struct worker {
-	struct scratch *scratch;
+	struct read_scratch *scratch;
 	struct cells cells;
 };
 

@@ -162,7 +162,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 				   size_t *n, const struct source_limits *lim, struct err *e)
 {
 	struct source_profile **out = list;
-	struct scratch *w = scratch_take(s->p->db->scratch_pool);
+	struct read_scratch *w = scratch_take(s->p->db->scratch_pool);
 	int rc = 0;
 	size_t i = 0, room = 0;
 	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
