@@ -26,6 +26,7 @@ libbase_a_SOURCES = \
   lib/base/json.h \
   lib/base/lock.c \
   lib/base/lock.h \
+  lib/base/lock_ranks.h \
   lib/base/log.c \
   lib/base/log.h \
   lib/base/map.c \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #ifdef PYRRHA_LOCK_CHECKS
 #define SET_RULE(l, rank_, name_, gate_) ((l)->rule = (struct lock_rule){ .name = (name_), .rank = (rank_), .gate = (gate_) })
@@ -39,15 +40,6 @@ void rwlock_let_in(struct rwlock *l) LOCKS_UNCHECKED /* clang would have it rele
 	rwlock_read(l);
 }
 
-void mutex_cond_init(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
-
 static struct timespec timespec_of(int64_t ms)
 {
 	return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
@@ -56,7 +48,8 @@ static struct timespec timespec_of(int64_t ms)
 bool mutex_wait_ms(struct mutex *m, pthread_cond_t *cond, int64_t until_mono_ms)
 {
 	const struct timespec until = timespec_of(until_mono_ms);
-	return mutex_wait_until(m, cond, &until) != ETIMEDOUT;
+	mutex_assert_held(m);
+	return pthread_cond_clockwait(cond, &m->raw, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }
 
 /* ThreadSanitizer of gcc 12 does not know the call with a clock of one's choice. */
@@ -183,12 +176,6 @@ void mutex_wait(struct mutex *m, pthread_cond_t *cond)
 {
 	mutex_assert_held(m);
 	pthread_cond_wait(cond, &m->raw);
-}
-
-int mutex_wait_until(struct mutex *m, pthread_cond_t *cond, const struct timespec *until)
-{
-	mutex_assert_held(m);
-	return pthread_cond_timedwait(cond, &m->raw, until);
 }
 
 void rwlock_destroy(struct rwlock *l)

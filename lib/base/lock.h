@@ -8,8 +8,7 @@
  * (mutex_assert_held) instead.
  *
  * A lock has a name and a rank. A thread takes locks by ascending rank; of equal rank, by ascending order (rwlock_set_order), and
- * never two of the same. Each folder has its ranks in one enum. LOCK_LEAF is the last: nothing is taken under it. LOCK_ANY is
- * held against nothing.
+ * never two of the same. All ranks are in one enum, base/lock_ranks.h.
  *
  * With --enable-lock-checks, and so with --enable-sanitize, each thread has a list of the locks that it holds, and the program aborts
  * at the first one that is taken out of order, released by who does not hold it, or missing where it is asserted. Otherwise all of
@@ -20,7 +19,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "base/lock_ranks.h"
 
 #ifdef __clang__
 #define CAPABILITY_(...) __attribute__((__VA_ARGS__))
@@ -42,9 +42,6 @@
 #define TRY_ACQUIRES_SHARED(...) CAPABILITY_(try_acquire_shared_capability(__VA_ARGS__))
 /* clang does not look into this function. A comment says why. */
 #define LOCKS_UNCHECKED CAPABILITY_(no_thread_safety_analysis)
-
-#define LOCK_ANY 0U
-#define LOCK_LEAF 1000000U
 
 #ifdef PYRRHA_LOCK_CHECKS
 /* What the checks know of a lock. */
@@ -84,9 +81,7 @@ void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name);
 void rwlock_let_in(struct rwlock *l) REQUIRES_SHARED(l);
 /* Waits to write for so long; false: it did not get it. Not of a lock that could be held for ever by who waits here. */
 bool rwlock_write_within(struct rwlock *l, int64_t ms) TRY_ACQUIRES(true, l);
-/* A condition that is waited for by the clock that nobody sets, as mutex_wait_ms does. */
-void mutex_cond_init(pthread_cond_t *cond);
-/* Waits for the condition until this moment of clock_mono_ms(); false: it has passed. */
+/* Waits for the condition, whichever its clock is, until this moment of clock_mono_ms(); false: it has passed. */
 bool mutex_wait_ms(struct mutex *m, pthread_cond_t *cond, int64_t until_mono_ms) REQUIRES(m);
 
 #ifdef PYRRHA_LOCK_CHECKS
@@ -96,7 +91,6 @@ void mutex_lock(struct mutex *m) ACQUIRES(m);
 bool mutex_try(struct mutex *m) TRY_ACQUIRES(true, m);
 void mutex_unlock(struct mutex *m) RELEASES(m);
 void mutex_wait(struct mutex *m, pthread_cond_t *cond) REQUIRES(m);
-int mutex_wait_until(struct mutex *m, pthread_cond_t *cond, const struct timespec *until) REQUIRES(m);
 void rwlock_destroy(struct rwlock *l);
 void rwlock_set_order(struct rwlock *l, uint64_t order);
 void rwlock_read(struct rwlock *l) ACQUIRES_SHARED(l);
@@ -133,12 +127,6 @@ static inline void mutex_unlock(struct mutex *m) RELEASES(m) LOCKS_UNCHECKED
 static inline void mutex_wait(struct mutex *m, pthread_cond_t *cond) REQUIRES(m)
 {
 	pthread_cond_wait(cond, &m->raw);
-}
-
-/* 0, or ETIMEDOUT. */
-static inline int mutex_wait_until(struct mutex *m, pthread_cond_t *cond, const struct timespec *until) REQUIRES(m)
-{
-	return pthread_cond_timedwait(cond, &m->raw, until);
 }
 
 static inline void rwlock_destroy(struct rwlock *l)

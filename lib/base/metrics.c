@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <dirent.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/num.h"
 #include "base/vec.h"
@@ -31,13 +31,13 @@ struct metric_state {
 	size_t n_bounds;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INIT(RANK_METRICS, "metrics");
 static VEC(struct metric *) registry;
 static VEC(struct { void (*fn)(void *); void *arg; }) collectors;
 
 void metrics_register(struct metric *table, size_t n)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	for (size_t i = 0; i < n; i++) {
 		struct metric *m = &table[i];
 		if (m->state)
@@ -51,16 +51,16 @@ void metrics_register(struct metric *table, size_t n)
 		}
 		vec_push(&registry, m);
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 void metrics_on_collect(void (*fn)(void *), void *arg)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	__auto_type c = vec_add(&collectors);
 	c->fn = fn;
 	c->arg = arg;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 static void put_label_value(struct buf *b, struct view v)
@@ -94,8 +94,8 @@ static void format_labels(struct buf *b, const struct metric *m, va_list *values
 	}
 }
 
-/* Under the lock. NULL if absent and not to be created. */
-static struct child *find_child(struct metric *m, struct view labels, bool create)
+/* NULL if absent and not to be created. */
+static struct child *find_child(struct metric *m, struct view labels, bool create) REQUIRES(lock)
 {
 	struct metric_state *s = m->state;
 	uint64_t h = hash_view(labels);
@@ -113,7 +113,7 @@ static struct child *find_child(struct metric *m, struct view labels, bool creat
 	return c;
 }
 
-static struct child *child_of(struct metric *m, va_list *values, bool create)
+static struct child *child_of(struct metric *m, va_list *values, bool create) REQUIRES(lock)
 {
 	if (!m->state)
 		return NULL; /* not registered: counts for nobody */
@@ -132,10 +132,10 @@ static struct child *child_of(struct metric *m, va_list *values, bool create)
 #define WITH_CHILD(m, last, create, ...) do { \
 	va_list ap_; \
 	va_start(ap_, last); \
-	pthread_mutex_lock(&lock); \
+	mutex_lock(&lock); \
 	struct child *c = child_of((m), &ap_, create); \
 	if (c) { __VA_ARGS__; } \
-	pthread_mutex_unlock(&lock); \
+	mutex_unlock(&lock); \
 	va_end(ap_); \
 } while (0)
 
@@ -167,8 +167,8 @@ double metric_get_(struct metric *m, ...)
 	return v;
 }
 
-/* Under the lock. The last child takes its place. */
-static void remove_child(struct metric_state *s, struct child *c)
+/* The last child takes its place. */
+static void remove_child(struct metric_state *s, struct child *c) REQUIRES(lock)
 {
 	uint32_t id = (uint32_t)(c - s->children.v), last = (uint32_t)s->children.n - 1;
 	map_remove(&s->index, hash_view(view_of(c->labels)), id);
@@ -200,7 +200,7 @@ static void free_children(struct metric_state *s)
 
 void metrics_free(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	for (size_t i = 0; i < registry.n; i++) {
 		free_children(registry.v[i]->state);
 		free(registry.v[i]->state);
@@ -208,7 +208,7 @@ void metrics_free(void)
 	}
 	vec_free(&registry);
 	vec_free(&collectors);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 static void put_line(struct buf *out, const char *name, const char *suffix, const char *labels, const char *more, double v)
@@ -244,7 +244,7 @@ void metrics_render(struct buf *out)
 	for (size_t i = 0; i < collectors.n; i++)
 		collectors.v[i].fn(collectors.v[i].arg);
 	static const char *const types[] = { "counter", "gauge", "histogram" };
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	if (registry.n)
 		qsort(registry.v, registry.n, sizeof *registry.v, by_name);
 	for (size_t i = 0; i < registry.n; i++) {
@@ -262,7 +262,7 @@ void metrics_render(struct buf *out)
 				put_line(out, m->name, "", c->labels, "", c->value);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 /* ---- the process itself ---- */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/queue.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/lock.h"
 
 struct item {
 	void *ptr;
@@ -14,7 +13,7 @@ struct item {
 };
 
 struct queue {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t not_empty, not_full;
 	struct item *ring; /* cap entries, n of them from head on */
 	size_t cap, head, n, bytes, max_bytes;
@@ -28,13 +27,9 @@ struct queue *queue_new(size_t max_items, size_t max_bytes)
 	q->cap = max_items ? max_items : 1;
 	q->max_bytes = max_bytes;
 	q->ring = xcalloc(q->cap, sizeof *q->ring);
-	pthread_mutex_init(&q->lock, NULL);
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&q->not_empty, &attr);
-	pthread_cond_init(&q->not_full, &attr);
-	pthread_condattr_destroy(&attr);
+	mutex_init(&q->lock, LOCK_LEAF, "queue");
+	pthread_cond_init(&q->not_empty, NULL);
+	pthread_cond_init(&q->not_full, NULL);
 	return q;
 }
 
@@ -44,17 +39,17 @@ void queue_free(struct queue *q)
 		return;
 	pthread_cond_destroy(&q->not_empty);
 	pthread_cond_destroy(&q->not_full);
-	pthread_mutex_destroy(&q->lock);
+	mutex_destroy(&q->lock);
 	free(q->ring);
 	free(q);
 }
 
-static bool full(const struct queue *q, size_t bytes)
+static bool full(const struct queue *q, size_t bytes) REQUIRES(q->lock)
 {
 	return q->n == q->cap || (q->max_bytes && q->n && q->bytes + bytes > q->max_bytes);
 }
 
-static void put(struct queue *q, void *ptr, size_t bytes)
+static void put(struct queue *q, void *ptr, size_t bytes) REQUIRES(q->lock)
 {
 	q->ring[(q->head + q->n++) % q->cap] = (struct item){ ptr, bytes };
 	q->bytes += bytes;
@@ -63,46 +58,37 @@ static void put(struct queue *q, void *ptr, size_t bytes)
 
 bool queue_push(struct queue *q, void *ptr, size_t bytes)
 {
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	while (!q->closed && full(q, bytes))
-		pthread_cond_wait(&q->not_full, &q->lock);
+		mutex_wait(&q->lock, &q->not_full);
 	bool ok = !q->closed;
 	if (ok)
 		put(q, ptr, bytes);
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	return ok;
 }
 
 bool queue_try_push(struct queue *q, void *ptr, size_t bytes)
 {
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	bool ok = !q->closed && !full(q, bytes);
 	if (ok)
 		put(q, ptr, bytes);
 	else
 		q->dropped++;
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	return ok;
 }
 
 void *queue_pop(struct queue *q, int wait_ms)
 {
-	struct timespec until;
-	if (wait_ms > 0) {
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += wait_ms / 1000;
-		until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
-		}
-	}
+	int64_t until = wait_ms > 0 ? clock_mono_ms() + wait_ms : 0;
 	void *ptr = NULL;
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	while (!q->n && !q->closed && wait_ms) {
 		if (wait_ms < 0)
-			pthread_cond_wait(&q->not_empty, &q->lock);
-		else if (pthread_cond_timedwait(&q->not_empty, &q->lock, &until) == ETIMEDOUT)
+			mutex_wait(&q->lock, &q->not_empty);
+		else if (!mutex_wait_ms(&q->lock, &q->not_empty, until))
 			break;
 	}
 	if (q->n) {
@@ -114,26 +100,26 @@ void *queue_pop(struct queue *q, int wait_ms)
 		/* Room in bytes may serve several waiting producers. */
 		pthread_cond_broadcast(&q->not_full);
 	}
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	return ptr;
 }
 
 void queue_close(struct queue *q)
 {
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	q->closed = true;
 	pthread_cond_broadcast(&q->not_empty);
 	pthread_cond_broadcast(&q->not_full);
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 }
 
 #define LOCKED_READ(type, name, expr) \
 	type name(const struct queue *cq) \
 	{ \
 		struct queue *q = (struct queue *)cq; \
-		pthread_mutex_lock(&q->lock); \
+		mutex_lock(&q->lock); \
 		type v = (expr); \
-		pthread_mutex_unlock(&q->lock); \
+		mutex_unlock(&q->lock); \
 		return v; \
 	}
 LOCKED_READ(bool, queue_closed, q->closed)

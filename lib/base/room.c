@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/room.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +9,14 @@
 #include "base/alloc.h"
 #include "base/attrs.h"
 #include "base/clock.h"
+#include "base/lock.h"
 
 #define LEAST ((size_t)2 << 20)       /* smaller ones malloc keeps itself; a large page */
 #define KEEP 6
 #define KEEP_BYTES ((size_t)64 << 20) /* of all that are kept */
 #define KEEP_MS INT64_C(60000)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "idle rooms");
 static struct idle {
 	struct room r;
 	int64_t given_mono_ms;
@@ -42,8 +42,8 @@ static void unmap_room(struct room r)
 	munmap(r.v, r.bytes);
 }
 
-/* The smallest that is large enough and not much larger. Under the lock. */
-static size_t find_idle(size_t bytes)
+/* The smallest that is large enough and not much larger. */
+static size_t find_idle(size_t bytes) REQUIRES(lock)
 {
 	size_t best = KEEP;
 	for (size_t i = 0; i < n_idle; i++)
@@ -52,7 +52,7 @@ static size_t find_idle(size_t bytes)
 	return best;
 }
 
-static struct room take_out(size_t i)
+static struct room take_out(size_t i) REQUIRES(lock)
 {
 	struct room r = idle[i].r;
 	idle_bytes -= r.bytes;
@@ -65,11 +65,11 @@ struct room room_take(size_t bytes)
 	if (bytes < LEAST)
 		return (struct room){ xmalloc(bytes), bytes };
 	struct room r = { 0 };
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	size_t i = find_idle(bytes);
 	if (i < KEEP)
 		r = take_out(i);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return r.v ? r : map_room(bytes);
 }
 
@@ -81,13 +81,13 @@ void room_give(struct room *r)
 		free(x.v);
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	bool keep = n_idle < KEEP && x.bytes <= KEEP_BYTES - idle_bytes;
 	if (keep) {
 		idle[n_idle++] = (struct idle){ x, clock_mono_ms() };
 		idle_bytes += x.bytes;
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (!keep)
 		unmap_room(x);
 }
@@ -108,19 +108,19 @@ void room_tidy(bool all)
 	struct room old[KEEP];
 	size_t n = 0;
 	int64_t now = clock_mono_ms();
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	for (size_t i = n_idle; i--;)
 		if (all || now - idle[i].given_mono_ms > KEEP_MS)
 			old[n++] = take_out(i);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	while (n)
 		unmap_room(old[--n]);
 }
 
 size_t room_kept(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	size_t n = idle_bytes;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return n;
 }

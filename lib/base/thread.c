@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/num.h"
 
 struct start {
@@ -65,11 +66,11 @@ struct job {
 	void *arg;
 	size_t n;
 	atomic_size_t taken;
-	unsigned inside; /* pool threads at work on it; under the pool's lock */
+	unsigned inside; /* pool threads at work on it; the pool's lock guards it */
 };
 
 struct pool {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t work, idle;
 	struct job *jobs;
 	pthread_t *threads;
@@ -97,7 +98,7 @@ static void *worker_main(void *p)
 	struct worker_arg a = *(struct worker_arg *)p;
 	free(p);
 	struct pool *pool = a.pool;
-	pthread_mutex_lock(&pool->lock);
+	mutex_lock(&pool->lock);
 	for (;;) {
 		struct job *j = pool->jobs;
 		while (j && atomic_load(&j->taken) >= j->n)
@@ -105,17 +106,17 @@ static void *worker_main(void *p)
 		if (!j) {
 			if (pool->stop)
 				break;
-			pthread_cond_wait(&pool->work, &pool->lock);
+			mutex_wait(&pool->lock, &pool->work);
 			continue;
 		}
 		j->inside++;
-		pthread_mutex_unlock(&pool->lock);
+		mutex_unlock(&pool->lock);
 		work_on(j, a.number);
-		pthread_mutex_lock(&pool->lock);
+		mutex_lock(&pool->lock);
 		if (--j->inside == 0)
 			pthread_cond_broadcast(&pool->idle);
 	}
-	pthread_mutex_unlock(&pool->lock);
+	mutex_unlock(&pool->lock);
 	return NULL;
 }
 
@@ -126,7 +127,7 @@ struct pool *pool_new(unsigned n, const char *name)
 		n = cpus > 0 ? (unsigned)cpus : 1;
 	}
 	struct pool *p = NEW(struct pool);
-	pthread_mutex_init(&p->lock, NULL);
+	mutex_init(&p->lock, LOCK_LEAF, "pool");
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->idle, NULL);
 	p->threads = xcalloc(n, sizeof *p->threads);
@@ -146,15 +147,15 @@ void pool_free(struct pool *p)
 {
 	if (!p)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	p->stop = true;
 	pthread_cond_broadcast(&p->work);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->n; i++)
 		pthread_join(p->threads[i], NULL);
 	pthread_cond_destroy(&p->work);
 	pthread_cond_destroy(&p->idle);
-	pthread_mutex_destroy(&p->lock);
+	mutex_destroy(&p->lock);
 	free(p->threads);
 	free(p);
 }
@@ -171,19 +172,19 @@ void pool_run(struct pool *p, size_t n, void (*fn)(void *, size_t, unsigned), vo
 		work_on(&j, pool_size(p));
 		return;
 	}
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	j.next = p->jobs;
 	p->jobs = &j;
 	pthread_cond_broadcast(&p->work);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	work_on(&j, p->n);
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (struct job **at = &p->jobs; *at; at = &(*at)->next)
 		if (*at == &j) {
 			*at = j.next;
 			break;
 		}
 	while (j.inside)
-		pthread_cond_wait(&p->idle, &p->lock);
-	pthread_mutex_unlock(&p->lock);
+		mutex_wait(&p->lock, &p->idle);
+	mutex_unlock(&p->lock);
 }

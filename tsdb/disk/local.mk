@@ -2,7 +2,6 @@
 TSDB_DISK_SOURCES = \
   tsdb/disk/cursor.c \
   tsdb/disk/cursor.h \
-  tsdb/disk/lock_ranks.h \
   tsdb/disk/manifest.c \
   tsdb/disk/manifest.h \
   tsdb/disk/metrics.c \

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "tsdb/disk/lock_ranks.h"
 #include "tsdb/head/head_sums.h"
 
 struct window *window_new(int64_t hour)
@@ -15,7 +14,7 @@ struct window *window_new(int64_t hour)
 	w->first_record = UINT64_MAX;
 	w->opened_mono_ms = clock_mono_ms();
 	mutex_init(&w->sums_lock, LOCK_LEAF, "head sums");
-	rwlock_init(&w->lock, RANK_WINDOW, "window");
+	rwlock_init(&w->lock, RANK_TSDB_WINDOW, "window");
 	return w;
 }
 

@@ -11,10 +11,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/disk/lock_ranks.h"
 #include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/log/log_repair.h"
@@ -434,8 +434,8 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 {
 	struct hlog *l = NEW(struct hlog);
 	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
-	mutex_init(&l->write_lock, RANK_LOG_WRITE, "log writes");
-	rwlock_init(&l->db_lock, RANK_LOG_DB, "log");
+	mutex_init(&l->write_lock, RANK_TSDB_LOG_WRITE, "log writes");
+	rwlock_init(&l->db_lock, RANK_TSDB_LOG_DB, "log");
 	l->dir = xstrdup(dir);
 	l->path = xasprintf("%s/head", dir);
 	l->notes = notes_new();

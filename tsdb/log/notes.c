@@ -3,9 +3,9 @@
 
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/disk/lock_ranks.h"
 
 #define HEADER 16  /* number, stamp */
 #define TRAILER 8  /* checksum */
@@ -22,7 +22,7 @@ struct notes {
 struct notes *notes_new(void)
 {
 	struct notes *t = NEW(struct notes);
-	mutex_init(&t->lock, RANK_NOTES, "notes");
+	mutex_init(&t->lock, RANK_TSDB_NOTES, "notes");
 	return t;
 }
 

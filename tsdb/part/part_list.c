@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lock.h"
 #include "base/log.h"
-#include "tsdb/disk/lock_ranks.h"
 #include "tsdb/part/part_private.h"
 #include "tsdb/part/salvage.h"
 
@@ -197,7 +197,7 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
 	struct partition_db *d = NEW(struct partition_db);
 	atomic_init(&d->refs, 1);
 	rwlock_init_gate(&d->open_lock, LOCK_ANY, "partition open");
-	mutex_init(&d->parts_lock, RANK_PARTS, "parts");
+	mutex_init(&d->parts_lock, RANK_TSDB_PARTS, "parts");
 	d->dir = xstrdup(dir);
 	d->look_only = look_only;
 	d->options = rocks_options(cache);

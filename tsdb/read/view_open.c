@@ -31,7 +31,7 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
 	v->v = tsdb_version(v->db, &v->seq);
 	v->own = query_dict_new(v->db, v->v);
-	mutex_init(&v->lock, RANK_VIEW, "view");
+	mutex_init(&v->lock, RANK_TSDB_VIEW, "view");
 	*ret = &v->base;
 	return 0;
 }

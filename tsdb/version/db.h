@@ -6,7 +6,7 @@
  * A version and its pstates never change once published; who changes something builds the next. A query holds a
  * version and a commit number (seq): rows with a larger one do not exist for it.
  *
- * Locks, and the order in which they are taken: lock_ranks.h. */
+ * Locks, and the order in which they are taken: base/lock_ranks.h. */
 #ifndef PYRRHA_TSDB_DB_H
 #define PYRRHA_TSDB_DB_H
 
@@ -14,10 +14,10 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/queue.h"
 #include "base/thread.h"
 #include "tsdb/dict/dict.h"
-#include "tsdb/disk/lock_ranks.h"
 #include "tsdb/disk/metrics.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/head/window.h"

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "tsdb/disk/lock_ranks.h"
+#include "base/lock.h"
 #include "tsdb/version/late_names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
@@ -27,7 +27,7 @@ struct dict_unions *dict_unions_new(size_t max_bytes)
 {
 	struct dict_unions *j = NEW(struct dict_unions);
 	j->max_bytes = max_bytes;
-	mutex_init(&j->lock, RANK_JOINS, "joins");
+	mutex_init(&j->lock, RANK_TSDB_DICT_UNION, "dictionary union");
 	return j;
 }
 

@@ -21,8 +21,8 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	static atomic_ullong serials;
 	p->serial = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
-	mutex_init(&p->append_turn, RANK_APPEND_TURN, "append turn");
-	rwlock_init(&p->dict_lock, RANK_DICT, "dictionary");
+	mutex_init(&p->append_turn, RANK_TSDB_APPEND_TURN, "append turn");
+	rwlock_init(&p->dict_lock, RANK_TSDB_DICT, "dictionary");
 	rwlock_set_order(&p->dict_lock, UINT32_MAX - day);
 	p->symbols = symbols_new();
 	index_init(&p->index, p->symbols);

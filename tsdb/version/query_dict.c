@@ -23,7 +23,7 @@ struct query_dict *query_dict_new(struct tsdb *db, struct version *v)
 	struct query_dict *o = xcalloc(1, sizeof *o + v->n * sizeof *o->at);
 	o->db = db;
 	o->v = v;
-	mutex_init(&o->lock, RANK_OWN, "own dictionary");
+	mutex_init(&o->lock, RANK_TSDB_QUERY_DICT, "query dictionary");
 	return o;
 }
 

@@ -3,8 +3,6 @@
  * symbols their partitions gained, then their records, in one write batch with one sync, then applies them to the
  * windows and publishes the commit as one step. Nothing can be queried before it is synced, because rows are only
  * applied after that. Replay goes the same way (tsdb_apply), so that memory is always what the log says. */
-#include <errno.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -462,14 +460,6 @@ void tsdb_flush(struct tsdb *db)
 	tsdb_hurry(db, false);
 }
 
-static struct timespec in_ms(int64_t ms)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	int64_t ns = t.tv_nsec + ms * INT64_C(1000000);
-	return (struct timespec){ t.tv_sec + ns / 1000000000, ns % 1000000000 };
-}
-
 /* Sleeps until the commit that has begun to gather should be written: an interval after the first request that somebody waits
  * for. Who appends meanwhile wakes nobody. */
 static void wait_for_more(struct tsdb *db)
@@ -477,13 +467,11 @@ static void wait_for_more(struct tsdb *db)
 	mutex_lock(&db->flush_lock);
 	bool pressed = db->pressing;
 	int64_t interval = db->o.commit_interval_ms, patient = MAX(interval, MIN(interval * PATIENCE, (int64_t)PATIENCE_MS));
-	struct timespec until = in_ms(pressed ? interval : patient);
-	while (!enough(db) && mutex_wait_until(&db->flush_lock, &db->hurry_cond, &until) != ETIMEDOUT)
+	int64_t until = clock_mono_ms() + (pressed ? interval : patient);
+	while (!enough(db) && mutex_wait_ms(&db->flush_lock, &db->hurry_cond, until))
 		if (db->pressing && !pressed) {
 			pressed = true;
-			struct timespec sooner = in_ms(interval);
-			if (sooner.tv_sec < until.tv_sec || (sooner.tv_sec == until.tv_sec && sooner.tv_nsec < until.tv_nsec))
-				until = sooner;
+			until = MIN(until, clock_mono_ms() + interval);
 		}
 	mutex_unlock(&db->flush_lock);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order in which locks are taken, of the whole program: a thread that holds one takes only those below it in this table.
+ * base/lock.h says how that is checked. A new lock has its row here, unless nothing is ever taken under it: then it is a LOCK_LEAF. */
+#ifndef PYRRHA_BASE_LOCK_RANKS_H
+#define PYRRHA_BASE_LOCK_RANKS_H
+
+enum lock_rank {
+	LOCK_ANY, /* held against nothing */
+
+	/* lib/discovery, lib/kube */
+	RANK_DISCOVERY_REGISTRY, /* of sources.c: which sources there are; held while one is started */
+	RANK_KUBE_REGISTRY,      /* of kube_informer.c: which informers there are */
+	RANK_KUBE_INFORMER,      /* kube_informer.lock: its subscribers; not held while one is called */
+	RANK_KUBE_OBJECTS,       /* kube_objects.lock; held while kube_objects_each calls */
+	RANK_KUBE_RUN,           /* run.lock of sd_kubernetes_run.c: the store */
+	RANK_DISCOVERY_SOURCE,   /* source.lock of sources.c: its groups; held while who uses it is told that they changed */
+
+	/* lib/remote */
+	RANK_REMOTE_WRITE_APPLY, /* remote_write.apply: one change at a time */
+	RANK_REMOTE_WRITE,       /* remote_write.lock: the intake, the change that waits */
+
+	/* lib/httpd */
+	RANK_WEB_CHANGE,         /* httpd_web.change: for reading, while a request is admitted by one configuration */
+	RANK_WEB_CONFIG,         /* httpd_web.lock: which configuration that is */
+	RANK_LOGIN,              /* login.lock: passwords that are being checked */
+	RANK_HTTPD_WORK,         /* httpd_work.lock: requests in flight */
+
+	/* tsdb/ */
+	RANK_TSDB_SEAL,        /* tsdb.seal_lock: one seal or retention at a time */
+	RANK_TSDB_APPLY,       /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
+	RANK_TSDB_APPEND_TURN, /* partition.append_turn: who appends to a day; held while dict_lock is wanted for writing and had */
+	RANK_TSDB_DICT_UNION,  /* dict_union.lock: the dictionary of several partitions; held while theirs are read */
+	RANK_TSDB_QUERY_DICT,  /* query_dict.lock: a query's own dictionaries; held while they are read */
+	RANK_TSDB_DICT,        /* partition.dict_lock: symbols and index; a newer partition's before an older one's */
+	RANK_TSDB_VIEW,        /* view.lock: what a query holds */
+	RANK_TSDB_STATE,       /* tsdb.state_lock: the pointer to the current version, seq, the list of partitions; for a few instructions */
+	RANK_TSDB_WINDOW,      /* window.lock: rows of one window */
+	RANK_TSDB_LOG_DB,      /* hlog.db_lock: the head log is open */
+	RANK_TSDB_LOG_WRITE,   /* hlog.write_lock: writes to it */
+	RANK_TSDB_NOTES,       /* notes.lock: the table of notes */
+	RANK_TSDB_PARTS,       /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
+
+	/* lib/model */
+	RANK_CALLTREE,           /* calltree.lock: nodes of a dictionary as calls */
+
+	/* lib/selfprof */
+	RANK_SELFPROF_CPU,       /* of cpu.c: the profiles that are being taken */
+	RANK_SELFPROF_HEAP,      /* of heap.c: stacks of the heap */
+	RANK_OWN_NAMING,         /* own_code.naming: names */
+	RANK_OWN_UNWINDING,      /* own_code.unwinding: images and rules */
+
+	/* What has no row of its own: a thread holds one of these at a time, and takes only what follows. */
+	LOCK_LEAF,
+
+	RANK_METRICS,            /* of base/metrics.c: whoever counts may hold any other */
+	RANK_MALLOC,             /* of selfprof/heap_live.c: whoever allocates may hold any other */
+};
+
+#endif
