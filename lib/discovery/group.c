@@ -7,11 +7,11 @@
  * never freed; when there are too many, new ones are copied into their group like values. */
 #include "discovery/group.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 
 #define NAMES_MAX ((size_t)1 << 16)
 #define NAMES_MAX_BYTES ((size_t)4 << 20)
@@ -39,14 +39,14 @@ void discovery_group_unref(const struct discovery_group *g)
 }
 
 static struct {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	VEC(struct view) v;
 	struct map index;
 	size_t bytes;
 	bool full; /* for good, so that one name always gets the same answer */
-} names = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} names = { .lock = MUTEX_INIT(LOCK_LEAF, "label names") };
 
-static bool find_name(struct view name, uint64_t hash, struct view *ret)
+static bool find_name(struct view name, uint64_t hash, struct view *ret) REQUIRES(names.lock)
 {
 	uint32_t id;
 	for (size_t at = map_start(&names.index, hash); map_probe(&names.index, hash, &at, &id);)
@@ -61,7 +61,7 @@ static bool find_name(struct view name, uint64_t hash, struct view *ret)
 static bool shared_name(struct view name, struct view *ret)
 {
 	uint64_t hash = hash_view(name);
-	pthread_mutex_lock(&names.lock);
+	mutex_lock(&names.lock);
 	bool there = find_name(name, hash, ret);
 	if (!there && !names.full) {
 		names.full = names.v.n >= NAMES_MAX || names.bytes + name.len > NAMES_MAX_BYTES;
@@ -73,7 +73,7 @@ static bool shared_name(struct view name, struct view *ret)
 			there = true;
 		}
 	}
-	pthread_mutex_unlock(&names.lock);
+	mutex_unlock(&names.lock);
 	return there;
 }
 

@@ -7,9 +7,8 @@
  * deleted is gone: its finalizer may be of an operator that is not there any more. */
 #include "discovery/kube_objects.h"
 
-#include <pthread.h>
-
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "kube/kube.h"
@@ -40,7 +39,7 @@ struct list {
 	enum kube_object_kind kind;
 	char *path;
 	struct kube_subscription *subscription;
-	/* under the owner's lock */
+	/* the owner's lock guards these */
 	uint32_t index, round;
 	bool read;
 	char *problem;
@@ -52,7 +51,7 @@ struct kube_objects {
 	void *arg;
 	struct list *lists;
 	size_t n_lists;
-	pthread_mutex_t lock;        /* of the rest */
+	struct mutex lock;           /* of the rest */
 	struct map index;            /* hash -> place in entries */
 	VEC(struct entry *) entries;
 };
@@ -70,7 +69,7 @@ static uint64_t hash_of(enum kube_object_kind kind, const char *ns, const char *
 	return hash_bytes_seed(name, strlen(name), hash_bytes_seed(ns, strlen(ns), (uint64_t)kind + 1));
 }
 
-static struct entry *find(const struct kube_objects *o, enum kube_object_kind kind, const char *ns, const char *name)
+static struct entry *find(const struct kube_objects *o, enum kube_object_kind kind, const char *ns, const char *name) REQUIRES(o->lock)
 {
 	uint64_t hash = hash_of(kind, ns, name);
 	uint32_t id;
@@ -82,7 +81,7 @@ static struct entry *find(const struct kube_objects *o, enum kube_object_kind ki
 	return NULL;
 }
 
-static void drop_at(struct kube_objects *o, uint32_t place)
+static void drop_at(struct kube_objects *o, uint32_t place) REQUIRES(o->lock)
 {
 	struct entry *x = o->entries.v[place], *last = o->entries.v[o->entries.n - 1];
 	map_remove(&o->index, x->hash, place);
@@ -95,7 +94,7 @@ static void drop_at(struct kube_objects *o, uint32_t place)
 	entry_free(x);
 }
 
-static void drop(struct kube_objects *o, const struct entry *x)
+static void drop(struct kube_objects *o, const struct entry *x) REQUIRES(o->lock)
 {
 	for (uint32_t i = 0; i < o->entries.n; i++)
 		if (o->entries.v[i] == x) {
@@ -104,7 +103,7 @@ static void drop(struct kube_objects *o, const struct entry *x)
 		}
 }
 
-static bool room_for(const struct kube_objects *o, const char *ns)
+static bool room_for(const struct kube_objects *o, const char *ns) REQUIRES(o->lock)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < o->entries.n; i++)
@@ -112,7 +111,7 @@ static bool room_for(const struct kube_objects *o, const char *ns)
 	return n < KUBE_OBJECTS_PER_NAMESPACE && o->entries.n < KUBE_OBJECTS_MAX;
 }
 
-static struct entry *add(struct kube_objects *o, enum kube_object_kind kind, const char *ns, const char *name)
+static struct entry *add(struct kube_objects *o, enum kube_object_kind kind, const char *ns, const char *name) REQUIRES(o->lock)
 {
 	if (!room_for(o, ns))
 		return NULL;
@@ -128,10 +127,10 @@ static struct entry *add(struct kube_objects *o, enum kube_object_kind kind, con
 static void on_begin(void *arg)
 {
 	struct list *l = arg;
-	pthread_mutex_lock(&l->owner->lock);
+	mutex_lock(&l->owner->lock);
 	l->round++;
 	l->left_out = 0;
-	pthread_mutex_unlock(&l->owner->lock);
+	mutex_unlock(&l->owner->lock);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -143,6 +142,7 @@ static bool same_text(const char *a, const char *b)
 static bool put(struct list *l, const char *ns, const char *name, char *spec, const char *problem)
 {
 	struct kube_objects *o = l->owner;
+	mutex_assert_held(&o->lock);
 	struct entry *x = find(o, l->kind, ns, name);
 	bool fresh = !x;
 	x = x ? x : add(o, l->kind, ns, name);
@@ -182,11 +182,11 @@ static void on_del(void *arg, const json_t *object)
 {
 	struct list *l = arg;
 	struct kube_objects *o = l->owner;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	struct entry *x = find(o, l->kind, kube_text(object, "metadata.namespace"), kube_text(object, "metadata.name"));
 	if (x)
 		drop(o, x);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	if (x)
 		o->changed(o->arg);
 }
@@ -203,15 +203,16 @@ static void on_put(void *arg, const json_t *object)
 	if (!*ns || !*name || strlen(ns) > 253 || strlen(name) > 253)
 		return;
 	char *spec = spec_of(object, &problem);
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	bool moved = put(l, ns, name, spec, problem);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	if (moved)
 		o->changed(o->arg);
 }
 
 static void set_problem(struct list *l, const struct err *e)
 {
+	mutex_assert_held(&l->owner->lock);
 	free(l->problem);
 	l->problem = e && e->code && e->code != ERR_NOT_FOUND ? xasprintf("%s: %s", kinds[l->kind].name, e->msg) : NULL;
 	if (e && e->code == ERR_NOT_FOUND)
@@ -222,7 +223,7 @@ static void on_end(void *arg)
 {
 	struct list *l = arg;
 	struct kube_objects *o = l->owner;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	for (uint32_t i = 0; i < o->entries.n;)
 		if (o->entries.v[i]->list == l->index && o->entries.v[i]->round != l->round)
 			drop_at(o, i);
@@ -230,16 +231,16 @@ static void on_end(void *arg)
 			i++;
 	l->read = true;
 	set_problem(l, NULL);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	o->changed(o->arg);
 }
 
 static void on_problem(void *arg, const struct err *e)
 {
 	struct list *l = arg;
-	pthread_mutex_lock(&l->owner->lock);
+	mutex_lock(&l->owner->lock);
 	set_problem(l, e);
-	pthread_mutex_unlock(&l->owner->lock);
+	mutex_unlock(&l->owner->lock);
 	l->owner->changed(l->owner->arg);
 }
 
@@ -275,7 +276,7 @@ int kube_objects_start(struct kube_objects **ret, const struct kube_sd_config *c
 		       struct err *e)
 {
 	struct kube_objects *o = NEW(struct kube_objects);
-	pthread_mutex_init(&o->lock, NULL);
+	mutex_init(&o->lock, RANK_KUBE_OBJECTS, "kube objects");
 	o->changed = changed;
 	o->arg = arg;
 	int rc = make_lists(o, c, e);
@@ -312,28 +313,28 @@ void kube_objects_stop(struct kube_objects *o)
 		entry_free(o->entries.v[i]);
 	vec_free(&o->entries);
 	map_free(&o->index);
-	pthread_mutex_destroy(&o->lock);
+	mutex_destroy(&o->lock);
 	free(o->lists);
 	free(o);
 }
 
 void kube_objects_each(struct kube_objects *o, void (*fn)(void *arg, const struct kube_object *object), void *arg)
 {
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->entries.n; i++) {
 		const struct entry *x = o->entries.v[i];
 		fn(arg, &(struct kube_object){ x->kind, x->namespace, x->name, x->spec, x->problem });
 	}
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 }
 
 bool kube_objects_ready(struct kube_objects *o)
 {
 	bool ready = true;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->n_lists; i++)
 		ready &= o->lists[i].read || o->lists[i].problem;
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	return ready;
 }
 
@@ -341,7 +342,7 @@ char *kube_objects_problem(struct kube_objects *o)
 {
 	char *text = NULL;
 	size_t left_out = 0;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->n_lists && !text; i++) {
 		left_out += o->lists[i].left_out;
 		if (o->lists[i].problem)
@@ -351,6 +352,6 @@ char *kube_objects_problem(struct kube_objects *o)
 		text = xasprintf("%zu objects were left out: at most %d of one namespace and %d in all are taken; once there is room, "
 				 "a change of the object or a restart takes it in", left_out,
 				 KUBE_OBJECTS_PER_NAMESPACE, KUBE_OBJECTS_MAX);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	return text;
 }

@@ -3,11 +3,11 @@
  * may emit as it goes and fail in the end. What was told is known by the names of its sources alone. */
 #include "discovery/refresh.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "discovery/group.h"
 #include "discovery/metrics.h"
@@ -22,9 +22,9 @@ struct refresher {
 	pthread_t thread;
 	atomic_bool cancel;
 
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t wake;
-	bool now; /* under the lock: do not wait for the interval */
+	bool now; /* do not wait for the interval; lock guards it */
 
 	/* The thread's own. */
 	struct group_set collected;
@@ -103,13 +103,11 @@ static void refresh_once(struct refresher *r)
 /* Until the time, or somebody wants it now. */
 static void wait_until(struct refresher *r, int64_t mono_ms)
 {
-	const struct timespec t = { mono_ms / 1000, mono_ms % 1000 * 1000000 };
-	pthread_mutex_lock(&r->lock);
-	while (!r->now && !atomic_load(&r->cancel))
-		if (pthread_cond_timedwait(&r->wake, &r->lock, &t))
-			break;
+	mutex_lock(&r->lock);
+	while (!r->now && !atomic_load(&r->cancel) && mutex_wait_ms(&r->lock, &r->wake, mono_ms))
+		;
 	r->now = false;
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }
 
 static void *refresh_main(void *arg)
@@ -130,7 +128,7 @@ static void refresher_free(struct refresher *r)
 	forget_told(r);
 	vec_free(&r->told);
 	pthread_cond_destroy(&r->wake);
-	pthread_mutex_destroy(&r->lock);
+	mutex_destroy(&r->lock);
 	free(r);
 }
 
@@ -138,17 +136,13 @@ int refresh_start(struct discovery_provider **ret, const struct discovery_ops *o
 		  void *state, const struct discovery_emit *emit, struct err *e)
 {
 	struct refresher *r = NEW(struct refresher);
-	pthread_condattr_t attr;
 	r->provider.ops = ops;
 	r->config = *config;
 	r->config.interval_ms = MAX(config->interval_ms, MIN_INTERVAL_MS);
 	r->state = state;
 	r->emit = *emit;
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	mutex_init(&r->lock, LOCK_LEAF, "refresher");
+	pthread_cond_init(&r->wake, NULL);
 	char name[16];
 	snprintf(name, sizeof name, "sd-%s", config->kind);
 	int rc = thread_start(&r->thread, name, refresh_main, r, e);
@@ -162,12 +156,12 @@ int refresh_start(struct discovery_provider **ret, const struct discovery_ops *o
 
 static void wake(struct refresher *r, bool cancel)
 {
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	r->now = true;
 	if (cancel)
 		atomic_store(&r->cancel, true);
 	pthread_cond_broadcast(&r->wake);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }
 
 void refresh_now(struct discovery_provider *p)

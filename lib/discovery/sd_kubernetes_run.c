@@ -6,9 +6,9 @@
  * What the lists say goes into the store under the lock; a thread of the provider's own makes groups under it, one at a time,
  * and tells of them without it. It begins once each list was read once. A list that fails keeps what it had; one that was read
  * again ends what it does not have any more. */
-#include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "config.h"
@@ -31,7 +31,7 @@ struct list {
 	const char *label, *field;   /* the config's */
 	struct buf key, packed;      /* of the informer's thread */
 
-	/* under the run's lock */
+	/* the run's lock guards these */
 	uint32_t round;
 	bool read;                   /* once */
 	char *problem;
@@ -46,7 +46,7 @@ struct run {
 	size_t n_lists;
 	pthread_t thread;
 
-	pthread_mutex_t lock;        /* of the rest */
+	struct mutex lock;           /* of the rest */
 	pthread_cond_t moved;
 	struct kube_sd_store store;
 	bool stopping, problem_moved, told;
@@ -75,9 +75,9 @@ static void count_event(const struct list *l, const char *event, size_t n)
 static void on_begin(void *arg)
 {
 	struct list *l = arg;
-	pthread_mutex_lock(&l->run->lock);
+	mutex_lock(&l->run->lock);
 	l->round++;
-	pthread_mutex_unlock(&l->run->lock);
+	mutex_unlock(&l->run->lock);
 }
 
 static void on_put(void *arg, const json_t *object)
@@ -87,10 +87,10 @@ static void on_put(void *arg, const json_t *object)
 	if (!take_object(l, object))
 		return;
 	kube_sd_pack(l->kind, (int)l->kind != r->config->role, object, &l->packed);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	enum kube_sd_change change = kube_sd_store_put(&r->store, l->kind, buf_view(&l->key), buf_view(&l->packed), l->index, l->round);
 	pthread_cond_signal(&r->moved);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	count_event(l, change == KUBE_SD_ADDED ? "add" : "update", change != KUBE_SD_SAME);
 }
 
@@ -100,10 +100,10 @@ static void on_del(void *arg, const json_t *object)
 	struct run *r = l->run;
 	if (!take_object(l, object))
 		return;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	bool was = kube_sd_store_del(&r->store, l->kind, buf_view(&l->key));
 	pthread_cond_signal(&r->moved);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	count_event(l, "delete", was);
 }
 
@@ -111,11 +111,11 @@ static void on_end(void *arg)
 {
 	struct list *l = arg;
 	struct run *r = l->run;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	size_t gone = kube_sd_store_sweep(&r->store, l->index, l->round);
 	l->read = true;
 	pthread_cond_signal(&r->moved);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	count_event(l, "delete", gone);
 }
 
@@ -126,29 +126,29 @@ static void on_problem(void *arg, const struct err *e)
 	bool wrong = e && e->code;
 	if (wrong)
 		metric_inc(&discovery_table[SD_KUBERNETES_FAILURES]);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	free(l->problem);
 	l->problem = wrong ? xstrdup(e->msg) : NULL;
 	r->problem_moved = true;
 	pthread_cond_signal(&r->moved);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }
 
-/* --- what is told: on the run's thread, under the lock, which is let go of while it tells --- */
+/* --- what is told: on the run's thread, which lets the lock go while it tells --- */
 
-static void tell_problem(struct run *r)
+static void tell_problem(struct run *r) REQUIRES(r->lock)
 {
 	struct err e = { 0 };
 	for (size_t i = 0; i < r->n_lists && !e.code; i++)
 		if (r->lists[i].problem)
 			err_set(&e, ERR_UNAVAILABLE, "%s", r->lists[i].problem);
 	r->problem_moved = false;
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	r->emit.problem(r->emit.arg, e.code ? &e : NULL);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 }
 
-static bool all_read(const struct run *r)
+static bool all_read(const struct run *r) REQUIRES(r->lock)
 {
 	for (size_t i = 0; i < r->n_lists; i++)
 		if (!r->lists[i].read)
@@ -156,26 +156,26 @@ static bool all_read(const struct run *r)
 	return true;
 }
 
-static bool tell_group(struct run *r, struct kube_sd_made *made)
+static bool tell_group(struct run *r, struct kube_sd_made *made) REQUIRES(r->lock)
 {
 	if (!kube_sd_store_next(&r->store, &r->attach, made))
 		return false;
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	if (!made->rc)
 		r->emit.group(r->emit.arg, &made->group);
 	else if (made->rc != -ERR_NOT_FOUND && !made->again)
 		LOG_WARN("msg", "what is told of an object of Kubernetes stays as it was", "err", made->err.msg);
 	kube_sd_made_reset(made);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	return true;
 }
 
-static void tell_ready(struct run *r)
+static void tell_ready(struct run *r) REQUIRES(r->lock)
 {
 	r->told = true;
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	r->emit.ready(r->emit.arg);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 }
 
 static void *run_main(void *arg)
@@ -183,7 +183,7 @@ static void *run_main(void *arg)
 	struct run *r = arg;
 	struct kube_sd_made made = { 0 };
 	arena_init(&made.arena, GROUP_ARENA_MAX);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	while (!r->stopping) {
 		bool read = all_read(r);
 		if (r->problem_moved)
@@ -193,9 +193,9 @@ static void *run_main(void *arg)
 		else if (read && !r->told)
 			tell_ready(r);
 		else
-			pthread_cond_wait(&r->moved, &r->lock);
+			mutex_wait(&r->lock, &r->moved);
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	kube_sd_made_reset(&made);
 	vec_free(&made.parsed);
 	arena_free(&made.arena);
@@ -288,7 +288,7 @@ static void run_free(struct run *r)
 	free(r->lists);
 	kube_sd_store_free(&r->store);
 	pthread_cond_destroy(&r->moved);
-	pthread_mutex_destroy(&r->lock);
+	mutex_destroy(&r->lock);
 	free(r);
 }
 
@@ -301,7 +301,7 @@ int kube_sd_start(struct discovery_provider **ret, const struct discovery_ops *o
 	r->emit = *emit;
 	r->attach = attach_of(r->config);
 	r->store.role = (enum kube_sd_kind)r->config->role;
-	pthread_mutex_init(&r->lock, NULL);
+	mutex_init(&r->lock, RANK_KUBE_RUN, "kubernetes_sd");
 	pthread_cond_init(&r->moved, NULL);
 	int rc = make_lists(r, e);
 	for (size_t i = 0; i < r->n_lists && !rc; i++)
@@ -318,10 +318,10 @@ int kube_sd_start(struct discovery_provider **ret, const struct discovery_ops *o
 void kube_sd_cancel(struct discovery_provider *p)
 {
 	struct run *r = run_of(p);
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	r->stopping = true;
 	pthread_cond_signal(&r->moved);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	for (size_t i = 0; i < r->n_lists; i++)
 		kube_unsubscribe_soon(r->lists[i].subscription);
 }

@@ -10,11 +10,11 @@
 #include "discovery/discovery.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "discovery/group.h"
@@ -31,11 +31,11 @@ struct source {
 	char *name, *mechanism;
 	const char *role;
 
-	/* under registry_lock */
+	/* registry_lock guards these */
 	unsigned users_n;
 	int64_t idle_ms;                 /* monotonic: since when nobody uses it */
 
-	pthread_mutex_t lock;            /* of the rest */
+	struct mutex lock;               /* of the rest */
 	struct group_set groups;
 	VEC(struct discovery *) users;
 	bool ready;
@@ -51,7 +51,7 @@ struct discovery {
 	atomic_bool unread; /* changed was called, and discovery_each was not since */
 };
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex registry_lock = MUTEX_INIT(RANK_DISCOVERY_REGISTRY, "discovery registry");
 static pthread_cond_t registry_moved = PTHREAD_COND_INITIALIZER; /* something became idle, or has ended; or an end is wanted */
 static struct {
 	VEC(struct source *) sources;
@@ -61,7 +61,7 @@ static struct {
 
 /* ---- what a source emits ---- */
 
-static void tell_users(struct source *s)
+static void tell_users(struct source *s) REQUIRES(s->lock)
 {
 	for (size_t i = 0; i < s->users.n; i++) {
 		struct discovery *d = s->users.v[i];
@@ -76,9 +76,9 @@ static void count_targets(const struct source *s, const struct discovery *d, dou
 	metric_add(&discovery_table[SD_TARGETS], more, d->job, s->mechanism, s->role);
 }
 
-/* Under the source's lock. `put` is one of group_set_put and group_set_put_counted. */
+/* `put` is one of group_set_put and group_set_put_counted. */
 static size_t take_in(struct source *s, const struct discovery_group *const *v, size_t n,
-		      bool (*put)(struct group_set *s, const struct discovery_group *g))
+		      bool (*put)(struct group_set *s, const struct discovery_group *g)) REQUIRES(s->lock)
 {
 	size_t before = s->groups.targets, changed = 0;
 	for (size_t i = 0; i < n; i++)
@@ -95,9 +95,9 @@ static size_t take_in(struct source *s, const struct discovery_group *const *v, 
 static void take_in_locked(struct source *s, const struct discovery_group *const *v, size_t n,
 			   bool (*put)(struct group_set *s, const struct discovery_group *g))
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	size_t changed = take_in(s, v, n, put);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	metric_add(&discovery_table[SD_RECEIVED], (double)n, s->mechanism, s->role);
 	if (changed)
 		metric_add(&discovery_table[SD_UPDATES], (double)changed, s->mechanism, s->role);
@@ -131,7 +131,7 @@ static void on_problem(void *arg, const struct err *e)
 {
 	struct source *s = arg;
 	bool wrong = e && e->code;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bool was = s->problem, news = wrong && (!was || !err_same_but_for_numbers(s->problem, e->msg));
 	if (wrong && !was)
 		s->problem_since_ms = clock_now_ms();
@@ -139,7 +139,7 @@ static void on_problem(void *arg, const struct err *e)
 	s->problem = wrong ? xstrdup(e->msg) : NULL;
 	if (wrong != was)
 		count_problem(s, wrong ? 1 : -1);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (news)
 		LOG_WARN("msg", "discovery failed; what it told of before stays", "mechanism", s->mechanism, "name", s->name, "err",
 			 e->msg);
@@ -150,12 +150,12 @@ static void on_problem(void *arg, const struct err *e)
 static void on_ready(void *arg)
 {
 	struct source *s = arg;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (!s->ready) {
 		s->ready = true;
 		tell_users(s);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* ---- sources: one for each configuration ---- */
@@ -188,7 +188,7 @@ static void source_free(struct source *s)
 		s->unref(s->owner);
 	group_set_free(&s->groups);
 	vec_free(&s->users);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s->problem);
 	free(s->mechanism);
 	free(s->name);
@@ -201,7 +201,7 @@ static int source_new(struct source **ret, const struct discovery_config *c, con
 	const struct discovery_emit emit = { on_group, on_problem, on_ready, s, on_groups };
 	*s = (struct source){ .ops = c->ops, .config = c->config, .name = name_of(c), .mechanism = mechanism_of(c->ops),
 			      .role = c->ops->role ? c->ops->role(c->config) : "" };
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, RANK_DISCOVERY_SOURCE, "discovery source");
 	if (user->owner) {
 		user->ref(user->owner);
 		s->owner = user->owner;
@@ -216,8 +216,7 @@ static int source_new(struct source **ret, const struct discovery_config *c, con
 	return 0;
 }
 
-/* Under registry_lock. */
-static struct source *find_source(const struct discovery_config *c)
+static struct source *find_source(const struct discovery_config *c) REQUIRES(registry_lock)
 {
 	for (size_t i = 0; i < registry.sources.n; i++) {
 		struct source *s = registry.sources.v[i];
@@ -235,8 +234,7 @@ static bool uses(const struct discovery *d, const struct source *s)
 	return false;
 }
 
-/* Under registry_lock. */
-static int use(struct discovery *d, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
+static int use(struct discovery *d, const struct discovery_config *c, const struct discovery_user *user, struct err *e) REQUIRES(registry_lock)
 {
 	struct source *s = find_source(c);
 	if (s && uses(d, s))
@@ -249,33 +247,33 @@ static int use(struct discovery *d, const struct discovery_config *c, const stru
 	}
 	s->users_n++;
 	vec_push(&d->sources, s);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	vec_push(&s->users, d);
 	count_targets(s, d, (double)s->groups.targets);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return 0;
 }
 
 static void leave(struct discovery *d, struct source *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->users.n; i++)
 		if (s->users.v[i] == d) {
 			s->users.v[i] = s->users.v[--s->users.n];
 			break;
 		}
 	count_targets(s, d, -(double)s->groups.targets);
-	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_lock(&registry_lock);
+	mutex_unlock(&s->lock);
+	mutex_lock(&registry_lock);
 	if (--s->users_n == 0)
 		s->idle_ms = clock_mono_ms();
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 /* ---- the end of those that nobody uses ---- */
 
-/* Under registry_lock: takes the next one out that has to end now. *ret_wait_ms: how long until one has to; -1 = none is idle. */
-static struct source *take_idle(int64_t *ret_wait_ms)
+/* Takes the next one out that has to end now. *ret_wait_ms: how long until one has to; -1 = none is idle. */
+static struct source *take_idle(int64_t *ret_wait_ms) REQUIRES(registry_lock)
 {
 	*ret_wait_ms = -1;
 	for (size_t i = 0; i < registry.sources.n; i++) {
@@ -293,15 +291,15 @@ static struct source *take_idle(int64_t *ret_wait_ms)
 	return NULL;
 }
 
-/* Under registry_lock, which is let go meanwhile. All that are due are told before the first is waited for. */
-static bool reap_due(int64_t *ret_wait_ms)
+/* Lets registry_lock go meanwhile. All that are due are told before the first is waited for. */
+static bool reap_due(int64_t *ret_wait_ms) REQUIRES(registry_lock)
 {
 	VEC(struct source *) due = { 0 };
 	for (struct source *s; (s = take_idle(ret_wait_ms));)
 		vec_push(&due, s);
 	if (!due.n)
 		return false;
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	for (size_t i = 0; i < due.n; i++)
 		if (due.v[i]->ops->cancel)
 			due.v[i]->ops->cancel(due.v[i]->provider);
@@ -310,26 +308,22 @@ static bool reap_due(int64_t *ret_wait_ms)
 		source_free(due.v[i]);
 	}
 	vec_free(&due);
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	return true;
 }
 
-static void wait_moved(int64_t ms)
+static void wait_moved(int64_t ms) REQUIRES(registry_lock)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
-	t = (struct timespec){ t.tv_sec + ms / 1000 + ns / 1000000000, ns % 1000000000 };
 	if (ms < 0)
-		pthread_cond_wait(&registry_moved, &registry_lock);
+		mutex_wait(&registry_lock, &registry_moved);
 	else
-		pthread_cond_clockwait(&registry_moved, &registry_lock, CLOCK_MONOTONIC, &t);
+		mutex_wait_ms(&registry_lock, &registry_moved, clock_mono_ms() + ms);
 }
 
 static void *reaper_main(void *arg)
 {
 	int64_t wait;
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	for (;;) {
 		if (reap_due(&wait))
 			continue;
@@ -337,35 +331,35 @@ static void *reaper_main(void *arg)
 			break;
 		wait_moved(wait);
 	}
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	return NULL;
 }
 
 static void wake_reaper(void)
 {
 	int64_t wait;
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	if (!registry.reaper_runs && !registry.finish)
 		registry.reaper_runs = thread_start(&registry.reaper, "sd-reaper", reaper_main, NULL, NULL) == 0;
 	if (registry.reaper_runs)
 		pthread_cond_broadcast(&registry_moved);
 	else
 		reap_due(&wait); /* no thread to be had: what is left goes with discovery_finish */
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 void discovery_finish(void)
 {
 	int64_t wait;
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	while (registry.finish) /* somebody else is at it */
-		pthread_cond_wait(&registry_moved, &registry_lock);
+		mutex_wait(&registry_lock, &registry_moved);
 	registry.finish = true;
 	pthread_cond_broadcast(&registry_moved);
 	if (registry.reaper_runs) {
-		pthread_mutex_unlock(&registry_lock);
+		mutex_unlock(&registry_lock);
 		pthread_join(registry.reaper, NULL);
-		pthread_mutex_lock(&registry_lock);
+		mutex_lock(&registry_lock);
 	}
 	while (reap_due(&wait))
 		;
@@ -373,7 +367,7 @@ void discovery_finish(void)
 	if (!registry.sources.n)
 		vec_free(&registry.sources);
 	pthread_cond_broadcast(&registry_moved);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 /* ---- the providers of one job ---- */
@@ -386,10 +380,10 @@ int discovery_start(struct discovery **ret, const struct discovery_configs *conf
 	d->changed = user->changed;
 	d->arg = user->arg;
 	int rc = 0;
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	for (size_t i = 0; i < configs->n && !rc; i++)
 		rc = use(d, &configs->v[i], user, e);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	if (rc) {
 		discovery_stop(d);
 		return rc;
@@ -417,11 +411,11 @@ void discovery_each(struct discovery *d, void (*group)(void *arg, const struct d
 	atomic_store(&d->unread, false);
 	for (size_t i = 0; i < d->sources.n; i++) {
 		struct source *s = d->sources.v[i];
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		vec_reserve(&now, now.n + s->groups.groups.n);
 		for (size_t k = 0; k < s->groups.groups.n; k++)
 			now.v[now.n++] = discovery_group_ref(s->groups.groups.v[k]);
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 	}
 	for (size_t i = 0; i < now.n; i++) {
 		group(arg, now.v[i]);
@@ -435,9 +429,9 @@ bool discovery_ready(struct discovery *d)
 	bool ready = true;
 	for (size_t i = 0; i < d->sources.n && ready; i++) {
 		struct source *s = d->sources.v[i];
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		ready = s->ready;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 	}
 	return ready;
 }
@@ -446,13 +440,13 @@ void discovery_each_status(struct discovery *d, void (*fn)(void *arg, const stru
 {
 	for (size_t i = 0; i < d->sources.n; i++) {
 		struct source *s = d->sources.v[i];
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		struct discovery_status st = { .kind = s->ops->key, .role = s->role, .name = s->name,
 					       .groups = s->groups.groups.n, .targets = s->groups.targets,
 					       .ready = s->ready, .problem_since_ms = s->problem ? s->problem_since_ms : 0,
 					       .changed_ms = s->changed_ms, .users = (unsigned)s->users.n };
 		char *problem AUTOFREE = s->problem ? xstrdup(s->problem) : NULL;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		st.problem = problem;
 		fn(arg, &st);
 	}

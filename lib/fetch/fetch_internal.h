@@ -6,6 +6,7 @@
 #include <curl/curl.h>
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "fetch/fetch.h"
 
 struct fetch_client {
@@ -71,9 +72,9 @@ struct fetch_token {
 	pthread_t thread;
 	bool thread_runs;
 	atomic_bool stop;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;           /* monotonic */
-	char *text;                       /* under lock, as all below; NULL = none came yet */
+	struct mutex lock;
+	pthread_cond_t changed;
+	char *text;                       /* lock guards it, as all below; NULL = none came yet */
 	int64_t good_until_ms;            /* monotonic */
 	struct err last;                  /* of the last failure; code 0: none since */
 };

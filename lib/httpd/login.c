@@ -4,12 +4,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/crypto.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
@@ -38,7 +38,7 @@ struct check {
 
 struct login {
 	void (*answered)(struct login_waiter *w);
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t queued;
 	pthread_t worker;
 	bool has_worker, closed;
@@ -56,8 +56,8 @@ struct login {
 
 /* ---- what failed ---- */
 
-/* Under the lock. A user's name is logged if it is one: else it may be a password that was typed into the wrong field. */
-static void say_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name, unsigned n)
+/* A user's name is logged if it is one: else it may be a password that was typed into the wrong field. */
+static void say_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name, unsigned n) REQUIRES(l->lock)
 {
 	int64_t minute = clock_mono_ms() / 60000;
 	char address[INET6_ADDRSTRLEN] = "?";
@@ -78,8 +78,7 @@ static void say_failed(struct login *l, const struct in6_addr *from, const char 
 	l->n_unsaid = 0;
 }
 
-/* Under the lock. */
-static void note_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name)
+static void note_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name) REQUIRES(l->lock)
 {
 	say_failed(l, from, what, name, login_failures_add(l->failures, from, clock_mono_ms()));
 }
@@ -111,8 +110,8 @@ static void check_free(struct check *c)
 	free(c);
 }
 
-/* Without the lock: nobody else can reach it any more. */
-static void answer_all(struct login *l, struct check *c, enum login_answer answer, unsigned retry_s, const char *reason)
+/* Nobody else can reach it any more. */
+static void answer_all(struct login *l, struct check *c, enum login_answer answer, unsigned retry_s, const char *reason) EXCLUDES(l->lock)
 {
 	struct login_waiter *next;
 	for (struct login_waiter *w = c->waiters; w; w = next) {
@@ -126,8 +125,8 @@ static void answer_all(struct login *l, struct check *c, enum login_answer answe
 	check_free(c);
 }
 
-/* Under the lock, which it leaves for bcrypt. */
-static void run_one(struct login *l)
+/* Leaves the lock for bcrypt. */
+static void run_one(struct login *l) REQUIRES(l->lock)
 {
 	struct check *c = l->first;
 	l->first = c->next;
@@ -138,10 +137,10 @@ static void run_one(struct login *l)
 	unsigned wait = login_failures_wait(l->failures, &c->from, clock_mono_ms());
 	bool right = false;
 	if (!wait) {
-		pthread_mutex_unlock(&l->lock);
+		mutex_unlock(&l->lock);
 		right = bcrypt_check(l->bcrypt, c->hash, view_make(c->password, c->n_password)) && c->user;
 		httpd_metrics_login_checked();
-		pthread_mutex_lock(&l->lock);
+		mutex_lock(&l->lock);
 	}
 	l->running = NULL;
 	for (const struct login_waiter *w = c->waiters; w; w = w->next)
@@ -150,34 +149,34 @@ static void run_one(struct login *l)
 		login_known_add(l->known, &c->key);
 	else if (!wait)
 		note_failed(l, &c->from, "password", c->user);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	if (right)
 		answer_all(l, c, LOGIN_PASS, 0, NULL);
 	else if (wait)
 		answer_all(l, c, LOGIN_LATER, wait, "waits");
 	else
 		answer_all(l, c, LOGIN_NEEDED, 0, "password");
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 }
 
 static void *worker_main(void *arg)
 {
 	struct login *l = arg;
 	thread_give_way(LOW_PRIORITY);
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	while (!l->closed) {
 		if (l->first)
 			run_one(l);
 		else
-			pthread_cond_wait(&l->queued, &l->lock);
+			mutex_wait(&l->lock, &l->queued);
 	}
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return NULL;
 }
 
-/* ---- the way in, under the lock ---- */
+/* ---- the way in ---- */
 
-static struct check *same_check(struct login *l, const struct login_key *key)
+static struct check *same_check(struct login *l, const struct login_key *key) REQUIRES(l->lock)
 {
 	if (l->running && memcmp(&l->running->key, key, sizeof *key) == 0)
 		return l->running;
@@ -187,7 +186,7 @@ static struct check *same_check(struct login *l, const struct login_key *key)
 	return NULL;
 }
 
-static unsigned count_of(const struct login *l, const struct in6_addr *from)
+static unsigned count_of(const struct login *l, const struct in6_addr *from) REQUIRES(l->lock)
 {
 	unsigned n = 0;
 	for (const struct check *c = l->first; c; c = c->next)
@@ -196,13 +195,13 @@ static unsigned count_of(const struct login *l, const struct in6_addr *from)
 }
 
 /* Always the same one for a name, so that names that are none are not told by costs that differ. */
-static const char *some_hash(const struct login *l, struct view name)
+static const char *some_hash(const struct login *l, struct view name) REQUIRES(l->lock)
 {
 	return l->config->users[hash_bytes_seed(name.ptr, name.len, l->seed) % l->config->n_users].hash;
 }
 
 static struct check *add_check(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
-			       const struct login_key *key)
+			       const struct login_key *key) REQUIRES(l->lock)
 {
 	struct check *c = NEW(struct check);
 	c->key = *key;
@@ -222,7 +221,7 @@ static struct check *add_check(struct login *l, const struct authorization *a, c
 	return c;
 }
 
-static bool has_worker(struct login *l)
+static bool has_worker(struct login *l) REQUIRES(l->lock)
 {
 	if (!l->has_worker)
 		l->has_worker = thread_start(&l->worker, "httpd-login", worker_main, l, NULL) == 0;
@@ -230,7 +229,7 @@ static bool has_worker(struct login *l)
 }
 
 static enum login_answer enqueue(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
-				 const struct login_key *key, struct login_waiter *w)
+				 const struct login_key *key, struct login_waiter *w) REQUIRES(l->lock)
 {
 	struct check *c = same_check(l, key);
 	if (l->closed || l->n_waiters >= LOGIN_WAITERS || (!c && (l->n_waiting >= LOGIN_QUEUE || count_of(l, from) >= LOGIN_QUEUE_ADDRESS || !has_worker(l))))
@@ -264,7 +263,7 @@ static const struct web_token *find_token(const struct web_config *c, const unsi
 }
 
 static enum login_answer ask_password(struct login *l, struct view header, const struct authorization *a, const struct in6_addr *from,
-				      bool queue, struct login_waiter *w)
+				      bool queue, struct login_waiter *w) REQUIRES(l->lock)
 {
 	const struct web_user *u = find_user(l->config, a->user);
 	struct login_key key = login_known_key(l->known, from, header, u ? view_of(u->hash) : VIEW(""));
@@ -280,7 +279,7 @@ static enum login_answer ask_password(struct login *l, struct view header, const
 }
 
 static enum login_answer ask_token(struct login *l, struct view header, const struct authorization *a, const struct in6_addr *from,
-				   struct login_waiter *w)
+				   struct login_waiter *w) REQUIRES(l->lock)
 {
 	unsigned char sha256[WEB_SHA256];
 	web_config_hash(a->secret, sha256);
@@ -299,7 +298,7 @@ static enum login_answer ask_token(struct login *l, struct view header, const st
 	return give(w, LOGIN_NEEDED, 0, "token");
 }
 
-static enum login_answer ask(struct login *l, struct view header, const struct in6_addr *from, bool queue, struct login_waiter *w)
+static enum login_answer ask(struct login *l, struct view header, const struct in6_addr *from, bool queue, struct login_waiter *w) REQUIRES(l->lock)
 {
 	struct authorization a;
 	enum login_answer answer;
@@ -324,17 +323,17 @@ enum login_answer login_ask(struct login *l, struct view header, const struct in
 			    struct login_waiter *w)
 {
 	*w = (struct login_waiter){ .right = right };
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	enum login_answer answer = ask(l, header, from, queue, w);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return answer;
 }
 
 const char *login_challenge(struct login *l)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	bool tokens_only = l->config && !l->config->n_users && l->config->n_tokens;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return tokens_only ? "Bearer" : "Basic";
 }
 
@@ -342,10 +341,10 @@ const char *login_challenge(struct login *l)
 
 void login_set_config(struct login *l, struct web_config *c)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	struct web_config *before = l->config;
 	l->config = c ? web_config_ref(c) : NULL;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	web_config_unref(before);
 }
 
@@ -357,7 +356,7 @@ struct login *login_new(void (*answered)(struct login_waiter *w))
 		if (errno != EINTR)
 			abort(); /* no random numbers: what is remembered could be guessed */
 	l->answered = answered;
-	pthread_mutex_init(&l->lock, NULL);
+	mutex_init(&l->lock, RANK_LOGIN, "login");
 	pthread_cond_init(&l->queued, NULL);
 	l->known = login_known_new(random.secret);
 	l->failures = login_failures_new(random.seeds[0]);
@@ -369,10 +368,10 @@ struct login *login_new(void (*answered)(struct login_waiter *w))
 
 void login_close(struct login *l)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	l->closed = true;
 	pthread_cond_signal(&l->queued);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	if (l->has_worker)
 		pthread_join(l->worker, NULL);
 	l->has_worker = false;
@@ -393,6 +392,6 @@ void login_free(struct login *l)
 	login_failures_free(l->failures);
 	bcrypt_free(l->bcrypt);
 	pthread_cond_destroy(&l->queued);
-	pthread_mutex_destroy(&l->lock);
+	mutex_destroy(&l->lock);
 	free(l);
 }

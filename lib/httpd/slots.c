@@ -3,11 +3,11 @@
 
 #include <linux/tcp.h> /* glibc's tcp_info does not know what a client took */
 #include <netinet/in.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "httpd/internal.h"
 
 #define NS_PER_MS INT64_C(1000000)
@@ -29,7 +29,7 @@ struct slot {
 
 struct slots {
 	struct slots_options o;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct slot *first;
 	unsigned n_open;     /* without those that are closing */
 };
@@ -38,7 +38,7 @@ struct slots *slots_new(const struct slots_options *o)
 {
 	struct slots *s = NEW(struct slots);
 	s->o = *o;
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_LEAF, "slots");
 	return s;
 }
 
@@ -48,7 +48,7 @@ void slots_free(struct slots *s)
 		return;
 	while (s->first)
 		slots_remove(s->first);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -75,17 +75,16 @@ const struct in6_addr *slot_from(const struct slot *c)
 	return &c->from;
 }
 
-/* Under the lock. */
-static void shut(struct slot *c, const char *why)
+static void shut(struct slots *s, struct slot *c, const char *why) REQUIRES(s->lock)
 {
 	shutdown(c->fd, SHUT_RDWR);
 	c->closing = true;
-	c->slots->n_open--;
+	s->n_open--;
 	httpd_metrics_closed(why);
 }
 
-/* Under the lock. Of that address; NULL: of any. */
-static struct slot *longest_silent(struct slots *s, const struct in6_addr *from)
+/* Of that address; NULL: of any. */
+static struct slot *longest_silent(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
 {
 	struct slot *found = NULL;
 	for (struct slot *c = s->first; c; c = c->next)
@@ -95,8 +94,7 @@ static struct slot *longest_silent(struct slots *s, const struct in6_addr *from)
 	return found;
 }
 
-/* Under the lock. */
-static unsigned count_of(struct slots *s, const struct in6_addr *from)
+static unsigned count_of(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
 {
 	unsigned n = 0;
 	for (struct slot *c = s->first; c; c = c->next)
@@ -104,11 +102,11 @@ static unsigned count_of(struct slots *s, const struct in6_addr *from)
 	return n;
 }
 
-static bool make_room(struct slots *s, const struct in6_addr *from, const char *why)
+static bool make_room(struct slots *s, const struct in6_addr *from, const char *why) REQUIRES(s->lock)
 {
 	struct slot *victim = longest_silent(s, from);
 	if (victim)
-		shut(victim, why);
+		shut(s, victim, why);
 	else
 		httpd_metrics_closed("refused");
 	return victim != NULL;
@@ -119,12 +117,12 @@ bool slots_admit(struct slots *s, const struct sockaddr *from)
 	struct in6_addr a = address_of(from);
 	unsigned share = MAX(s->o.max - s->o.max / 4, 1u);
 	bool room = true;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (s->n_open >= share && count_of(s, &a) >= share)
 		room = make_room(s, &a, "address");
 	else if (s->n_open >= s->o.max)
 		room = make_room(s, NULL, "slots");
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return room;
 }
 
@@ -136,13 +134,13 @@ struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from)
 	c->from = address_of(from);
 	c->since_ns = clock_mono_ns();
 	c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	c->next = s->first;
 	if (c->next)
 		c->next->prev = c;
 	s->first = c;
 	s->n_open++;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	httpd_metrics_connections(1);
 	return c;
 }
@@ -150,7 +148,7 @@ struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from)
 void slots_remove(struct slot *c)
 {
 	struct slots *s = c->slots;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -158,7 +156,7 @@ void slots_remove(struct slot *c)
 	if (c->next)
 		c->next->prev = c->prev;
 	s->n_open -= !c->closing;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	httpd_metrics_connections(-1);
 	free(c);
 }
@@ -166,17 +164,17 @@ void slots_remove(struct slot *c)
 void slot_begin(struct slot *c)
 {
 	struct slots *s = c->slots;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (c->phase == SLOT_IDLE) { /* else it counts from accept */
 		c->phase = SLOT_REQUEST;
 		c->since_ns = clock_mono_ns();
 		c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
-/* Under the lock. The first line of a next request may begin at the last moment, and then has the time of headers. */
-static int64_t deadline_of(const struct slots *s, enum slot_phase phase, int64_t now_ns, uint64_t answer)
+/* The first line of a next request may begin at the last moment, and then has the time of headers. */
+static int64_t deadline_of(const struct slots *s, enum slot_phase phase, int64_t now_ns, uint64_t answer) REQUIRES(s->lock)
 {
 	switch (phase) {
 	case SLOT_WORK:
@@ -196,13 +194,13 @@ static void set_phase(struct slot *c, enum slot_phase phase, uint64_t answer, si
 {
 	struct slots *s = c->slots;
 	int64_t now = clock_mono_ns();
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	c->phase = phase;
 	c->since_ns = now;
 	c->deadline_ns = deadline_of(s, phase, now, answer);
 	c->held = held;
 	c->acked = 0;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void slot_set_phase(struct slot *c, enum slot_phase phase)
@@ -215,9 +213,10 @@ void slot_answer(struct slot *c, uint64_t n, size_t held)
 	set_phase(c, SLOT_ANSWER, n, held);
 }
 
-/* Under the lock. A client that takes an answer drop by drop is as good as silent. */
+/* A client that takes an answer drop by drop is as good as silent. */
 static void note_progress(struct slot *c, int64_t now_ns)
 {
+	mutex_assert_held(&c->slots->lock);
 	struct tcp_info info = { 0 };
 	socklen_t n = sizeof info;
 	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) || info.tcpi_bytes_acked < c->acked + TAKEN_A_SECOND / 2)
@@ -230,23 +229,23 @@ void slots_tick(struct slots *s, int64_t now_ns)
 {
 	static const char *const why[] = { [SLOT_REQUEST] = "headers", [SLOT_BODY] = "body", [SLOT_ANSWER] = "answer",
 					   [SLOT_IDLE] = "headers" };
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (struct slot *c = s->first; c; c = c->next) {
 		if (c->closing || !c->deadline_ns)
 			continue;
 		if (c->phase == SLOT_ANSWER)
 			note_progress(c, now_ns);
 		if (now_ns > c->deadline_ns)
-			shut(c, why[c->phase]);
+			shut(s, c, why[c->phase]);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 size_t slots_close_stuck(struct slots *s, int64_t now_ns)
 {
 	struct slot *found = NULL;
 	size_t held = 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (struct slot *c = s->first; c; c = c->next) {
 		if (c->closing || c->phase != SLOT_ANSWER || c->held < TAKEN_A_SECOND)
 			continue;
@@ -256,8 +255,8 @@ size_t slots_close_stuck(struct slots *s, int64_t now_ns)
 	}
 	if (found) {
 		held = found->held;
-		shut(found, "memory");
+		shut(s, found, "memory");
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return held;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "config/config_watch.h"
@@ -22,12 +23,12 @@ static struct metric table[] = {
 struct httpd_web {
 	struct httpd *httpd;
 	char *path;
-	pthread_rwlock_t change;        /* before `lock`; see httpd_web_hold */
-	pthread_mutex_t lock;
-	struct web_config *config;      /* under the lock */
+	struct rwlock change;           /* see httpd_web_hold */
+	struct mutex lock;
+	struct web_config *config;      /* lock guards it */
 	struct config_sources sources;  /* of the last reading; the watch's thread has them */
 	struct config_watch *watch;
-	int64_t paid_until_ns;          /* of the rate limit, under the lock; see below */
+	int64_t paid_until_ns;          /* of the rate limit; lock guards it; see below */
 };
 
 static void log_problem(void *arg, const char *text)
@@ -86,15 +87,15 @@ static int check_change(const struct httpd_web *w, const struct web_config *c, s
 
 static void swap(struct httpd_web *w, struct web_config *c)
 {
-	pthread_rwlock_wrlock(&w->change);
-	pthread_mutex_lock(&w->lock);
+	rwlock_write(&w->change);
+	mutex_lock(&w->lock);
 	struct web_config *before = w->config;
 	if (before->rate_interval_ns != c->rate_interval_ns || before->rate_burst != c->rate_burst)
 		w->paid_until_ns = 0;
 	w->config = c;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	login_set_config(w->httpd->login, c);
-	pthread_rwlock_unlock(&w->change);
+	rwlock_unlock(&w->change);
 	web_config_unref(before);
 }
 
@@ -122,8 +123,8 @@ int httpd_web_open(struct httpd *h, const char *path, struct err *e)
 	struct httpd_web *w = NEW(struct httpd_web);
 	w->httpd = h;
 	w->path = xstrdup(path);
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_rwlock_init(&w->change, NULL);
+	mutex_init(&w->lock, RANK_WEB_CONFIG, "web configuration");
+	rwlock_init(&w->change, RANK_WEB_CHANGE, "change of the web configuration");
 	h->web = w;
 	metrics_register(table, ARRAY_LEN(table));
 	int rc = read_file(w, &w->config, e);
@@ -159,8 +160,8 @@ void httpd_web_close(struct httpd *h)
 	httpd_web_unwatch(h);
 	web_config_unref(w->config);
 	config_sources_free(&w->sources);
-	pthread_mutex_destroy(&w->lock);
-	pthread_rwlock_destroy(&w->change);
+	mutex_destroy(&w->lock);
+	rwlock_destroy(&w->change);
 	free(w->path);
 	free(w);
 	h->web = NULL;
@@ -171,26 +172,26 @@ struct web_config *httpd_web_config(struct httpd *h)
 	struct httpd_web *w = h->web;
 	if (!w)
 		return NULL;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	struct web_config *c = web_config_ref(w->config);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return c;
 }
 
-void httpd_web_hold(struct httpd_request *rq)
+void httpd_web_hold(struct httpd_request *rq) LOCKS_UNCHECKED /* there may be no configuration, and so no lock */
 {
 	struct httpd_web *w = rq->httpd->web;
 	if (!w)
 		return;
-	pthread_rwlock_rdlock(&w->change);
+	rwlock_read(&w->change);
 	web_config_unref(rq->web);
 	rq->web = httpd_web_config(rq->httpd);
 }
 
-void httpd_web_release(struct httpd_request *rq)
+void httpd_web_release(struct httpd_request *rq) LOCKS_UNCHECKED
 {
 	if (rq->httpd->web)
-		pthread_rwlock_unlock(&rq->httpd->web->change);
+		rwlock_unlock(&rq->httpd->web->change);
 }
 
 /* ---- the rate ---- */
@@ -201,13 +202,13 @@ static bool take_token(struct httpd_web *w, const struct web_config *c, int64_t 
 {
 	if (c->rate_burst < 1)
 		return false;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	int64_t from = MAX(w->paid_until_ns, now_ns);
 	/* as from + interval - now <= burst * interval, without an overflow */
 	bool free = (from - now_ns) / c->rate_interval_ns < c->rate_burst - ((from - now_ns) % c->rate_interval_ns > 0);
 	if (free)
 		w->paid_until_ns = from + c->rate_interval_ns;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return free;
 }
 

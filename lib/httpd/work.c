@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "httpd/internal.h"
 
@@ -31,7 +32,7 @@ struct lane {
 
 struct httpd_work {
 	struct httpd *httpd;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t idle;
 	struct httpd_request *first, *last; /* in flight: waiting or at work */
 	unsigned n_in_flight;
@@ -42,9 +43,9 @@ struct httpd_work {
 	bool stop, closed;
 };
 
-/* ---- lists, under the lock ---- */
+/* ---- lists ---- */
 
-static void list_append(struct httpd_work *w, struct httpd_request *rq)
+static void list_append(struct httpd_work *w, struct httpd_request *rq) REQUIRES(w->lock)
 {
 	rq->next = NULL;
 	rq->prev = w->last;
@@ -56,7 +57,7 @@ static void list_append(struct httpd_work *w, struct httpd_request *rq)
 	w->n_in_flight++;
 }
 
-static void list_remove(struct httpd_work *w, struct httpd_request *rq)
+static void list_remove(struct httpd_work *w, struct httpd_request *rq) REQUIRES(w->lock)
 {
 	if (rq->prev)
 		rq->prev->next = rq->next;
@@ -70,6 +71,7 @@ static void list_remove(struct httpd_work *w, struct httpd_request *rq)
 
 static void queue_append(struct lane *l, struct httpd_request *rq)
 {
+	mutex_assert_held(&l->work->lock);
 	rq->waits = true;
 	rq->wait_next = NULL;
 	rq->wait_prev = l->last;
@@ -83,6 +85,7 @@ static void queue_append(struct lane *l, struct httpd_request *rq)
 
 static void queue_remove(struct lane *l, struct httpd_request *rq)
 {
+	mutex_assert_held(&l->work->lock);
 	rq->waits = false;
 	if (rq->wait_prev)
 		rq->wait_prev->wait_next = rq->wait_next;
@@ -103,39 +106,41 @@ static void queue_remove(struct lane *l, struct httpd_request *rq)
 static void finish(struct httpd_work *w, struct httpd_request *rq)
 {
 	httpd_watch_remove(w->httpd->watch, rq->fd);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	list_remove(w, rq);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	rq->state = RQ_ANSWERED;
 	httpd_metrics_in_flight(-1);
 	MHD_resume_connection(rq->connection); /* from here on rq is the loop's */
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	if (--w->n_in_flight == 0)
 		pthread_cond_broadcast(&w->idle);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static unsigned n_idle(const struct lane *l)
 {
+	mutex_assert_held(&l->work->lock);
 	return l->ranks[0].n_idle + l->ranks[1].n_idle;
 }
 
-/* Under the lock. Those of the usual priority first. */
+/* Those of the usual priority first. */
 static void wake_one(struct lane *l)
 {
+	mutex_assert_held(&l->work->lock);
 	pthread_cond_signal(&l->ranks[l->ranks[0].n_idle ? 0 : 1].queued);
 }
 
 static void work(struct lane *l, struct rank *r)
 {
 	struct httpd_work *w = l->work;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	for (;;) {
 		if (!l->first) {
 			if (w->stop)
 				break;
 			r->n_idle++;
-			pthread_cond_wait(&r->queued, &w->lock);
+			mutex_wait(&w->lock, &r->queued);
 			r->n_idle--;
 			continue;
 		}
@@ -143,16 +148,16 @@ static void work(struct lane *l, struct rank *r)
 		queue_remove(l, rq);
 		if (l->first) /* it may have been meant to wake this one again */
 			wake_one(l);
-		pthread_mutex_unlock(&w->lock);
+		mutex_unlock(&w->lock);
 		rq->gives_way = r != l->ranks;
 		if (atomic_load(&rq->canceled))
 			httpd_request_refuse(rq, HTTPD_CANCELED);
 		else
 			httpd_request_serve(rq);
 		finish(w, rq);
-		pthread_mutex_lock(&w->lock);
+		mutex_lock(&w->lock);
 	}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static void *worker_main(void *arg)
@@ -173,7 +178,7 @@ static void *low_worker_main(void *arg)
 void httpd_work_left(struct httpd_work *w, uint64_t serial)
 {
 	struct httpd_request *rq, *waited = NULL;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	for (rq = w->first; rq; rq = rq->next)
 		if (rq->serial == serial) {
 			rq->left = true;
@@ -184,7 +189,7 @@ void httpd_work_left(struct httpd_work *w, uint64_t serial)
 			}
 			break;
 		}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (waited) {
 		httpd_request_refuse(waited, HTTPD_CANCELED);
 		finish(w, waited);
@@ -194,7 +199,7 @@ void httpd_work_left(struct httpd_work *w, uint64_t serial)
 void httpd_work_tick(struct httpd_work *w, int64_t now_ns)
 {
 	struct httpd_request *late = NULL, *next;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	for (size_t i = 0; i < w->n_lanes; i++)
 		for (struct httpd_request *rq = w->lanes[i].first; rq; rq = next) {
 			next = rq->wait_next;
@@ -204,7 +209,7 @@ void httpd_work_tick(struct httpd_work *w, int64_t now_ns)
 				late = rq;
 			}
 		}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	for (; late; late = next) {
 		next = late->wait_next;
 		httpd_request_refuse(late, HTTPD_LATE);
@@ -237,12 +242,8 @@ struct httpd_work *httpd_work_new(struct httpd *h)
 {
 	struct httpd_work *w = NEW(struct httpd_work);
 	w->httpd = h;
-	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_t ca;
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->idle, &ca);
-	pthread_condattr_destroy(&ca);
+	mutex_init(&w->lock, RANK_HTTPD_WORK, "requests");
+	pthread_cond_init(&w->idle, NULL);
 	add_lanes(w, &h->o);
 	return w;
 }
@@ -251,12 +252,12 @@ void httpd_work_free(struct httpd_work *w)
 {
 	if (!w)
 		return;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->stop = true;
 	for (size_t i = 0; i < w->n_lanes; i++)
 		for (size_t k = 0; k < ARRAY_LEN(w->lanes[i].ranks); k++)
 			pthread_cond_broadcast(&w->lanes[i].ranks[k].queued);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	for (size_t i = 0; i < w->threads.n; i++)
 		pthread_join(w->threads.v[i], NULL);
 	vec_free(&w->threads);
@@ -265,15 +266,16 @@ void httpd_work_free(struct httpd_work *w)
 			pthread_cond_destroy(&w->lanes[i].ranks[k].queued);
 	free(w->lanes);
 	pthread_cond_destroy(&w->idle);
-	pthread_mutex_destroy(&w->lock);
+	mutex_destroy(&w->lock);
 	free(w);
 }
 
 /* ---- the way in ---- */
 
-/* Under the lock: for one more request. A thread that cannot be started is not missed as long as there is another. */
+/* For one more request. A thread that cannot be started is not missed as long as there is another. */
 static bool has_workers(struct lane *l)
 {
+	mutex_assert_held(&l->work->lock);
 	pthread_t t;
 	bool low = l->o.usual_priority && l->n_workers >= l->o.usual_priority;
 	if (l->n_waiting >= n_idle(l) && l->n_workers < l->o.workers &&
@@ -284,9 +286,10 @@ static bool has_workers(struct lane *l)
 	return l->n_workers > 0;
 }
 
-/* Under the lock. Whether a request would have to wait; those that an idle worker is about to take do not. */
+/* Whether a request would have to wait; those that an idle worker is about to take do not. */
 static bool no_worker_free(const struct lane *l)
 {
+	mutex_assert_held(&l->work->lock);
 	return l->n_waiting >= n_idle(l) && l->n_workers == l->o.workers;
 }
 
@@ -295,7 +298,7 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 	rq->lane = (unsigned)MIN(rq->lane, w->n_lanes - 1);
 	struct lane *l = &w->lanes[rq->lane];
 	enum httpd_submitted how = SUBMIT_DONE;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	bool waits = no_worker_free(l);
 	if (w->closed) {
 		how = SUBMIT_CLOSED;
@@ -312,44 +315,45 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 		wake_one(l);
 		httpd_metrics_in_flight(1);
 	}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return how;
 }
 
 unsigned httpd_work_in_flight(struct httpd_work *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	unsigned n = w->n_in_flight;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return n;
 }
 
 bool httpd_work_wait_idle(struct httpd_work *w, int64_t timeout_ms)
 {
-	int64_t until = clock_mono_ns() + timeout_ms * 1000000;
-	struct timespec ts = { until / 1000000000, until % 1000000000 };
-	int rc = 0;
-	pthread_mutex_lock(&w->lock);
-	while (w->n_in_flight && rc != ETIMEDOUT)
-		rc = timeout_ms < 0 ? pthread_cond_wait(&w->idle, &w->lock) :
-		     pthread_cond_timedwait(&w->idle, &w->lock, &ts);
+	int64_t until = clock_mono_ms() + timeout_ms;
+	bool in_time = true;
+	mutex_lock(&w->lock);
+	while (w->n_in_flight && in_time)
+		if (timeout_ms < 0)
+			mutex_wait(&w->lock, &w->idle);
+		else
+			in_time = mutex_wait_ms(&w->lock, &w->idle, until);
 	bool idle = !w->n_in_flight;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return idle;
 }
 
 void httpd_work_cancel_all(struct httpd_work *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	for (struct httpd_request *rq = w->first; rq; rq = rq->next)
 		atomic_store(&rq->canceled, true);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 void httpd_work_close(struct httpd_work *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->closed = true;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	httpd_work_cancel_all(w);
 }

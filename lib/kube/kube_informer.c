@@ -9,11 +9,11 @@
  * a running watch there is a list of their own (kube_watch's list_wanted); all who came until it begins take part.
  *
  * No lock is held while a subscriber is called, so that he may lock what he likes: who is being called stands in `called`, and
- * kube_unsubscribe waits for that. Locks: registry_lock, then an informer's. */
+ * kube_unsubscribe waits for that. */
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 #include "base/vec.h"
 #include "kube/kube_private.h"
@@ -30,8 +30,8 @@ enum phase {
 struct kube_subscription {
 	struct kube_informer *of;
 	struct kube_events ev;
-	enum phase phase;            /* under the informer's lock */
-	bool told;                   /* of how things are; under the informer's lock */
+	enum phase phase;            /* the informer's lock guards it */
+	bool told;                   /* of how things are; the informer's lock guards it */
 	bool left, last;             /* the subscriber's: it left; as the last one */
 };
 
@@ -42,35 +42,35 @@ struct kube_informer {
 	pthread_t thread;
 	atomic_bool cancel;
 	bool listing;                /* the thread's */
-	size_t refs;                 /* under registry_lock */
+	size_t refs;                 /* registry_lock guards it */
 
-	pthread_mutex_t lock;        /* guards all below */
+	struct mutex lock;           /* guards all below */
 	pthread_cond_t returned;     /* called became NULL */
 	VEC(struct kube_subscription *) subs; /* NULL: one that left. Only the thread takes these out */
 	struct kube_subscription *called;
 	struct err problem;          /* code 0: none */
 };
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static VEC(struct kube_informer *) registry; /* under registry_lock */
+static struct mutex registry_lock = MUTEX_INIT(RANK_KUBE_REGISTRY, "kube registry");
+static VEC(struct kube_informer *) registry; /* registry_lock guards it */
 
 /* --- on the thread: calls --- */
 
 typedef void call_fn(const struct kube_events *ev, const void *what);
 
-/* Under the lock, which is let go for the call. */
-static void call_one(struct kube_informer *i, struct kube_subscription *s, call_fn *fn, const void *what)
+/* Lets the lock go for the call. */
+static void call_one(struct kube_informer *i, struct kube_subscription *s, call_fn *fn, const void *what) REQUIRES(i->lock)
 {
 	i->called = s;
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 	fn(&s->ev, what);
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	i->called = NULL;
 	pthread_cond_broadcast(&i->returned);
 }
 
 /* Those who left while somebody was called. */
-static void forget_gone(struct kube_informer *i)
+static void forget_gone(struct kube_informer *i) REQUIRES(i->lock)
 {
 	size_t kept = 0;
 	for (size_t k = 0; k < i->subs.n; k++)
@@ -82,7 +82,7 @@ static void forget_gone(struct kube_informer *i)
 /* Calls those whose phase is one of `from`; they are `to` then. */
 static void call_all(struct kube_informer *i, unsigned from, enum phase to, call_fn *fn, const void *what)
 {
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	forget_gone(i);
 	for (size_t k = 0; k < i->subs.n; k++) {
 		struct kube_subscription *s = i->subs.v[k];
@@ -91,7 +91,7 @@ static void call_all(struct kube_informer *i, unsigned from, enum phase to, call
 		s->phase = to;
 		call_one(i, s, fn, what);
 	}
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 }
 
 static void say_begin(const struct kube_events *ev, const void *what)
@@ -149,7 +149,7 @@ static void on_del(void *arg, const json_t *object)
 /* Tells those who were not told yet how things are. Who came while all was well needs no word. */
 static void tell(struct kube_informer *i)
 {
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	forget_gone(i);
 	for (size_t k = 0; k < i->subs.n; k++) {
 		struct kube_subscription *s = i->subs.v[k];
@@ -159,19 +159,19 @@ static void tell(struct kube_informer *i)
 		s->told = true;
 		call_one(i, s, say_problem, e.code ? &e : NULL);
 	}
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 }
 
 static void on_problem(void *arg, const struct err *e)
 {
 	struct kube_informer *i = arg;
 	i->listing = false;          /* it broke off, or was over */
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	i->problem = e ? *e : (struct err){ 0 };
 	for (size_t k = 0; k < i->subs.n; k++)
 		if (i->subs.v[k])
 			i->subs.v[k]->told = false;
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 	tell(i);
 }
 
@@ -188,10 +188,10 @@ static bool on_list_wanted(void *arg)
 	struct kube_informer *i = arg;
 	bool wanted = false;
 	tell(i);
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	for (size_t k = 0; k < i->subs.n; k++)
 		wanted |= i->subs.v[k] && i->subs.v[k]->phase != LIVE;
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 	return wanted;
 }
 
@@ -213,8 +213,7 @@ static bool same_text(const char *a, const char *b)
 	return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-/* Under registry_lock. */
-static struct kube_informer *find(const struct kube_informer_config *c)
+static struct kube_informer *find(const struct kube_informer_config *c) REQUIRES(registry_lock)
 {
 	for (size_t k = 0; k < registry.n; k++) {
 		const struct kube_informer_config *o = &registry.v[k]->config;
@@ -231,7 +230,7 @@ static void informer_free(struct kube_informer *i)
 	arena_free(&i->arena);
 	vec_free(&i->subs);
 	pthread_cond_destroy(&i->returned);
-	pthread_mutex_destroy(&i->lock);
+	mutex_destroy(&i->lock);
 	free(i);
 }
 
@@ -240,7 +239,7 @@ static int informer_new(struct kube_informer **ret, const struct kube_informer_c
 {
 	struct kube_informer *i = NEW(struct kube_informer);
 	arena_init(&i->arena, 0);
-	pthread_mutex_init(&i->lock, NULL);
+	mutex_init(&i->lock, RANK_KUBE_INFORMER, "kube informer");
 	pthread_cond_init(&i->returned, NULL);
 	i->config = (struct kube_informer_config){ .client = kube_source_copy(&i->arena, &c->client),
 						   .path = kube_text_copy(&i->arena, c->path),
@@ -254,18 +253,17 @@ static int informer_new(struct kube_informer **ret, const struct kube_informer_c
 	return rc;
 }
 
-static void add(struct kube_informer *i, struct kube_subscription *s)
+static void add(struct kube_informer *i, struct kube_subscription *s) REQUIRES(registry_lock)
 {
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	s->of = i;
 	s->told = !i->problem.code;
 	vec_push(&i->subs, s);
-	pthread_mutex_unlock(&i->lock);
+	mutex_unlock(&i->lock);
 	i->refs++;
 }
 
-/* Under registry_lock. */
-static int join(struct kube_subscription *s, const struct kube_informer_config *c, struct err *e)
+static int join(struct kube_subscription *s, const struct kube_informer_config *c, struct err *e) REQUIRES(registry_lock)
 {
 	struct kube_informer *i = find(c);
 	if (i) {
@@ -290,9 +288,9 @@ int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_co
 	struct kube_subscription *s = NEW(struct kube_subscription);
 	s->ev = *ev;
 	s->phase = WAITING;
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	int rc = join(s, c, e);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	if (rc)
 		free(s);
 	else
@@ -303,26 +301,26 @@ int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_co
 /* After it nobody calls s, nor knows it. */
 static void leave(struct kube_informer *i, struct kube_subscription *s)
 {
-	pthread_mutex_lock(&i->lock);
+	mutex_lock(&i->lock);
 	for (size_t k = 0; k < i->subs.n; k++)
 		if (i->subs.v[k] == s)
 			i->subs.v[k] = NULL;
 	while (i->called == s)
-		pthread_cond_wait(&i->returned, &i->lock);
-	pthread_mutex_unlock(&i->lock);
+		mutex_wait(&i->lock, &i->returned);
+	mutex_unlock(&i->lock);
 }
 
 /* Takes it out of the registry if nobody is left; true: its thread is to be ended. */
 static bool let_go(struct kube_informer *i)
 {
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	bool last = --i->refs == 0;
 	for (size_t k = 0; last && k < registry.n; k++)
 		if (registry.v[k] == i)
 			registry.v[k--] = registry.v[--registry.n];
 	if (last && !registry.n)
 		vec_free(&registry);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	return last;
 }
 

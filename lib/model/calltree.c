@@ -6,8 +6,7 @@
  * have several are in an index. What a location adds to the way is kept by location: there are few of them. */
 #include "model/calltree.h"
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/call_order.h"
@@ -26,7 +25,7 @@ struct step {
 };
 
 struct calltree {
-	pthread_rwlock_t lock; /* of all; held for writing while calls are added */
+	struct rwlock lock;    /* of all; held for writing while calls are added */
 	struct arena text;     /* names of locations without functions */
 	struct call_node *nodes;
 	uint32_t n_nodes;      /* room; those beyond are not made */
@@ -52,7 +51,7 @@ struct calltree *calltree_new(uint64_t seed)
 {
 	struct calltree *t = NEW(struct calltree);
 	t->seed = seed;
-	pthread_rwlock_init(&t->lock, NULL);
+	rwlock_init(&t->lock, RANK_CALLTREE, "call tree");
 	arena_init(&t->text, 0);
 	vec_push(&t->calls, (struct call){ 0, 0, 0 });
 	vec_push(&t->children, (struct children){ 0, false });
@@ -66,7 +65,7 @@ void calltree_free(struct calltree *t)
 {
 	if (!t)
 		return;
-	pthread_rwlock_destroy(&t->lock);
+	rwlock_destroy(&t->lock);
 	arena_free(&t->text);
 	free(t->nodes);
 	free(t->columns);
@@ -89,12 +88,12 @@ static size_t map_bytes(const struct map *m)
 
 size_t calltree_bytes(struct calltree *t)
 {
-	pthread_rwlock_rdlock(&t->lock);
+	rwlock_read(&t->lock);
 	size_t n = sizeof *t + t->text.used + t->n_nodes * sizeof *t->nodes + t->n_columns * sizeof *t->columns +
 		   t->calls.cap * sizeof *t->calls.v + t->children.cap * sizeof *t->children.v + t->names.cap * sizeof *t->names.v +
 		   t->of_names.cap * sizeof *t->of_names.v + t->name_of.cap * sizeof *t->name_of.v + t->steps.cap * sizeof *t->steps.v +
 		   map_bytes(&t->call_index) + map_bytes(&t->name_index) + call_order_bytes(&t->order);
-	pthread_rwlock_unlock(&t->lock);
+	rwlock_unlock(&t->lock);
 	return n;
 }
 
@@ -241,7 +240,7 @@ static inline struct step *step_of(struct calltree *t, uint32_t location)
 	return &t->steps.v[location];
 }
 
-static void make_call(struct calltree *t, const struct symbols *s, const struct sym_node *n, struct call_node *to)
+static void make_call(struct calltree *t, const struct symbols *s, const struct sym_node *n, struct call_node *to) REQUIRES(t->lock)
 {
 	struct step *step = step_of(t, n->location);
 	uint32_t call = t->nodes[n->parent].call;
@@ -258,7 +257,7 @@ static void make_call(struct calltree *t, const struct symbols *s, const struct 
 		*step = (struct step){ name + 1, to->line };
 }
 
-static bool all_made(const struct calltree *t, const uint32_t *columns, size_t n)
+static bool all_made(const struct calltree *t, const uint32_t *columns, size_t n) REQUIRES_SHARED(t->lock)
 {
 	if (n && columns[n - 1] >= t->n_columns)
 		return false;
@@ -293,7 +292,7 @@ static void find_unmade(const struct calltree *t, const struct symbols *s, const
 }
 
 /* Parents before their children. */
-static void make_nodes(struct calltree *t, const struct symbols *s, uint32_t most, const uint32_t *columns, size_t n)
+static void make_nodes(struct calltree *t, const struct symbols *s, uint32_t most, const uint32_t *columns, size_t n) REQUIRES(t->lock)
 {
 	uint64_t *todo = xcalloc(most / 64 + 1, sizeof *todo);
 	const struct sym_node *run = NULL;
@@ -308,7 +307,7 @@ static void make_nodes(struct calltree *t, const struct symbols *s, uint32_t mos
 	free(todo);
 }
 
-static void make_all(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
+static void make_all(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n) REQUIRES(t->lock)
 {
 	uint32_t most = 0;
 	for (size_t i = 0; i < n; i++)
@@ -322,20 +321,21 @@ static void make_all(struct calltree *t, const struct symbols *s, const uint32_t
 }
 
 struct calltree_view calltree_begin(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
+	LOCKS_UNCHECKED /* it returns with the lock, which callers cannot name */
 {
-	pthread_rwlock_rdlock(&t->lock);
+	rwlock_read(&t->lock);
 	if (!all_made(t, columns, n)) {
-		pthread_rwlock_unlock(&t->lock);
-		pthread_rwlock_wrlock(&t->lock);
+		rwlock_unlock(&t->lock);
+		rwlock_write(&t->lock);
 		make_all(t, s, columns, n);
-		pthread_rwlock_unlock(&t->lock);
-		pthread_rwlock_rdlock(&t->lock); /* nothing is ever taken out in between */
+		rwlock_unlock(&t->lock);
+		rwlock_read(&t->lock); /* nothing is ever taken out in between */
 	}
 	return (struct calltree_view){ t->columns, t->nodes, t->calls.v, t->names.v, t->of_names.v, (uint32_t)t->calls.n,
 				       (uint32_t)t->names.n, t->order.place, t->order.calls, t->order.names };
 }
 
-void calltree_end(struct calltree *t)
+void calltree_end(struct calltree *t) LOCKS_UNCHECKED
 {
-	pthread_rwlock_unlock(&t->lock);
+	rwlock_unlock(&t->lock);
 }

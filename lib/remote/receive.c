@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receiver: snappy, protobuf, checks of every label, then one batch for the sink. What is decoded lies in an arena whose
  * cap follows from the message's. */
-#include <pthread.h>
 #include <snappy-c.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/utf8.h"
 #include "base/vec.h"
 #include "remote/remote.pb-c.h"
@@ -80,7 +80,7 @@ static int take_labels(const Prompb__TimeSeries *ts, size_t max, struct arena *a
 }
 
 struct waiter {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t done;
 	bool ready;
 	struct err e;
@@ -89,24 +89,24 @@ struct waiter {
 static void batch_done(void *arg, const struct err *e)
 {
 	struct waiter *w = arg;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->ready = true;
 	w->e = *e;
 	pthread_cond_signal(&w->done);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static int append_and_wait(struct sink *s, const struct sink_float *floats, size_t n, struct sink_result *ret, struct err *e)
 {
-	struct waiter w = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, { 0 } };
+	struct waiter w = { .lock = MUTEX_INIT(LOCK_LEAF, "remote batch"), .done = PTHREAD_COND_INITIALIZER };
 	struct sink_batch b = { .floats = floats, .n_floats = n, .done = batch_done, .done_arg = &w };
 	int rc = s->append(s, &b, ret, e);
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&w.lock);
+	mutex_lock(&w.lock);
 	while (!w.ready)
-		pthread_cond_wait(&w.done, &w.lock);
-	pthread_mutex_unlock(&w.lock);
+		mutex_wait(&w.lock, &w.done);
+	mutex_unlock(&w.lock);
 	if (w.e.code)
 		*e = w.e;
 	return -(int)w.e.code;

@@ -6,11 +6,10 @@
  * The storage keeps in its log what the queues do not have on disk yet. That ends: when a queue cannot be written for long, or memory
  * for what came meanwhile is full, floats are dropped and counted, so that a disk that fails holds up neither what comes in nor the
  * log. Before the storage has read its log there is no thread: who hands floats over writes them.
- * Lock: `lock` for the intake and for what waits for the thread; outlets are the thread's alone. */
+ * lock guards the intake and what waits for the thread; outlets are the thread's alone. */
 #include "remote/remote_write.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <time.h>
@@ -18,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "remote/outlet.h"
@@ -25,7 +25,7 @@
 #define QUEUE_BYTES ((uint64_t)1 << 30)
 #define INTAKE_MAX ((size_t)64 << 20)  /* who hands over waits above it, and drops what is more while nothing can be written */
 #define INTAKE_FLUSH ((size_t)1 << 20)
-#define TAKE_WAIT_S 5
+#define TAKE_WAIT_MS 5000
 #define FLUSH_MS 1000
 #define GIVE_UP_MS 60000               /* so long is it tried to write what was taken in */
 #define LOOK_MS 1000
@@ -55,16 +55,17 @@ struct remote_write {
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
-	pthread_mutex_t apply;      /* one change at a time; before lock */
-	pthread_mutex_t lock;
+	struct mutex apply;         /* one change at a time */
+	struct mutex lock;
 	pthread_cond_t moved;       /* the intake was taken, or a change is done */
-	struct intake in;           /* under lock */
-	uint64_t handed;            /* under lock: the number of the last call of take */
-	uint64_t lost;              /* under lock: samples that were dropped because the intake was full, not counted yet */
-	uint64_t flushed;           /* under lock: outlets have everything up to here on disk */
-	bool full, closing, ending; /* under lock; full: floats are dropped, which is logged */
-	struct change *change;      /* under lock */
-	bool changing;              /* under lock: the thread is at it */
+	/* lock guards: */
+	struct intake in;
+	uint64_t handed;            /* the number of the last call of take */
+	uint64_t lost;              /* samples that were dropped because the intake was full, not counted yet */
+	uint64_t flushed;           /* outlets have everything up to here on disk */
+	bool full, closing, ending; /* full: floats are dropped, which is logged */
+	struct change *change;
+	bool changing;              /* the thread is at it */
 	/* the thread's: */
 	struct intake work;         /* what is being written */
 	int64_t work_since_ms;      /* since when, 0 = nothing is */
@@ -76,7 +77,6 @@ struct remote_write {
 
 /* ---- floats come ---- */
 
-/* Under lock. */
 static void put(struct intake *in, uint64_t number, const struct sink_float *f, size_t n)
 {
 	double highest = 0;
@@ -97,15 +97,12 @@ static size_t bytes_of(const struct intake *in)
 	return in->arena.used + in->floats.n * sizeof *in->floats.v;
 }
 
-/* Under lock. False: there was none within some seconds, or nothing can be written. */
-static bool wait_for_room(struct remote_write *w)
+/* False: there was none within some seconds, or nothing can be written. */
+static bool wait_for_room(struct remote_write *w) REQUIRES(w->lock)
 {
-	struct timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += TAKE_WAIT_S;
-	while (bytes_of(&w->in) > INTAKE_MAX && !w->full)
-		if (pthread_cond_timedwait(&w->moved, &w->lock, &until) == ETIMEDOUT)
-			break;
+	int64_t until = clock_mono_ms() + TAKE_WAIT_MS;
+	while (bytes_of(&w->in) > INTAKE_MAX && !w->full && mutex_wait_ms(&w->lock, &w->moved, until))
+		;
 	bool room = bytes_of(&w->in) <= INTAKE_MAX;
 	if (!room && !w->full)
 		LOG_ERROR("msg", "remote-write queues are not written: samples are dropped until they are");
@@ -129,7 +126,7 @@ static void take(struct tap *t, uint64_t number, const struct sink_float *f, siz
 	struct remote_write *w = (struct remote_write *)(void *)t;
 	if (!w->thread_runs && is_between(w, number))
 		flush(w, false);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	bool first = !w->in.floats.n, threaded = w->thread_runs;
 	if (n && (!threaded || wait_for_room(w)))
 		put(&w->in, number, f, n);
@@ -137,7 +134,7 @@ static void take(struct tap *t, uint64_t number, const struct sink_float *f, siz
 		w->lost += n;
 	w->in.number = w->handed = number; /* the void records between two calls have no floats */
 	bool much = bytes_of(&w->in) > INTAKE_FLUSH;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (!threaded && much)
 		flush(w, false);
 	else if (threaded && n && (first || much))
@@ -147,9 +144,9 @@ static void take(struct tap *t, uint64_t number, const struct sink_float *f, siz
 static uint64_t durable(struct tap *t)
 {
 	struct remote_write *w = (struct remote_write *)(void *)t;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	uint64_t number = w->in.floats.n || w->work_since_ms ? w->flushed : w->handed;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return number;
 }
 
@@ -157,7 +154,7 @@ static uint64_t durable(struct tap *t)
 
 static bool take_intake(struct remote_write *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	if (!w->work_since_ms && w->in.floats.n) {
 		struct intake empty = w->work;
 		w->work = w->in;
@@ -165,26 +162,26 @@ static bool take_intake(struct remote_write *w)
 		w->in.number = w->work.number;
 		w->work_since_ms = clock_mono_ms();
 	}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	w->in_since_ms = 0;
 	return w->work_since_ms;
 }
 
 static bool may_give_up(struct remote_write *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	bool much = bytes_of(&w->in) > INTAKE_MAX;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return much || clock_mono_ms() - w->work_since_ms > GIVE_UP_MS;
 }
 
 static void work_is_done(struct remote_write *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->flushed = w->work.number;
 	w->work_since_ms = 0;
 	pthread_cond_broadcast(&w->moved);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	w->work.floats.n = 0;
 	arena_reset(&w->work.arena);
 }
@@ -215,9 +212,9 @@ static void flush(struct remote_write *w, bool end)
 static int64_t flush_time(struct remote_write *w, int64_t now_ms)
 {
 	int64_t wait = FLUSH_MS;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	bool any = w->in.floats.n, much = bytes_of(&w->in) > INTAKE_FLUSH;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (w->work_since_ms)
 		return w->work_tried_ms + LOOK_MS; /* it failed then */
 	if (!any)
@@ -350,10 +347,10 @@ static int take_over(struct remote_write *w, struct change *c, struct err *e)
 
 static void do_change(struct remote_write *w)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	struct change *c = w->change && !w->change->done && clock_mono_ms() >= w->change->again_ms ? w->change : NULL;
 	w->changing = c != NULL;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (!c)
 		return;
 	atomic_store(&w->tap.wanted, true); /* what comes from here on is for new ones */
@@ -362,13 +359,13 @@ static void do_change(struct remote_write *w)
 	atomic_store(&w->tap.wanted, w->outlets.n > 0);
 	if (!rc && c->of_start)
 		LOG_INFO("msg", "all queues of remote_write are open after all");
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	c->rc = rc;
 	c->done = !rc || !c->of_start;
 	c->again_ms = clock_mono_ms() + LOOK_MS;
 	w->changing = false;
 	pthread_cond_broadcast(&w->moved);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static void change_free(struct change *c)
@@ -412,24 +409,24 @@ int remote_write_apply(struct remote_write *w, struct remote_write_config *confi
 	int rc = change_new(&c, w, config, e);
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&w->apply);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->apply);
+	mutex_lock(&w->lock);
 	while (w->changing) /* with one from before there was a thread */
-		pthread_cond_wait(&w->moved, &w->lock);
+		mutex_wait(&w->lock, &w->moved);
 	old = w->change;
 	w->change = c;
 	bool threaded = w->thread_runs;
 	if (threaded) {
 		fetch_loop_wake(w->loop);
 		while (!c->done && !w->ending)
-			pthread_cond_wait(&w->moved, &w->lock);
+			mutex_wait(&w->lock, &w->moved);
 		w->change = NULL;
 		rc = c->rc;
 		if (rc)
 			*e = c->e;
 	}
-	pthread_mutex_unlock(&w->lock);
-	pthread_mutex_unlock(&w->apply);
+	mutex_unlock(&w->lock);
+	mutex_unlock(&w->apply);
 	change_free(old);
 	if (threaded)
 		change_free(c);
@@ -451,12 +448,12 @@ static void *remote_write_main(void *arg)
 	struct remote_write *w = arg;
 	struct err e = { 0 };
 	for (bool ending = false; !ending;) {
-		pthread_mutex_lock(&w->lock);
+		mutex_lock(&w->lock);
 		bool closing = w->closing;
 		uint64_t lost = w->lost;
 		w->lost = 0;
 		ending = w->ending;
-		pthread_mutex_unlock(&w->lock);
+		mutex_unlock(&w->lock);
 		int64_t now = clock_mono_ms(), next = now + LOOK_MS;
 		if (closing && !w->close_ms)
 			w->close_ms = now + CLOSE_MS;
@@ -486,19 +483,19 @@ static void *remote_write_main(void *arg)
 static int tap_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct err *e)
 {
 	struct remote_write *w = (struct remote_write *)(void *)t;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	struct change *c = TAKE_PTR(w->change);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	w->loop = fetch_loop_new(e);
 	int rc = w->loop ? 0 : -(int)e->code;
 	if (c)
 		c->of_start = true;
 	if (!rc && c && take_over(w, c, e)) {
 		LOG_ERROR("msg", "a queue of remote_write cannot be opened, it is tried again and again", "err", e->msg); /* the rest works */
-		pthread_mutex_lock(&w->lock);
+		mutex_lock(&w->lock);
 		if (!w->change) /* there may have been a reload */
 			w->change = TAKE_PTR(c);
-		pthread_mutex_unlock(&w->lock);
+		mutex_unlock(&w->lock);
 	}
 	change_free(c);
 	*ret_has = UINT64_MAX;
@@ -531,10 +528,10 @@ static void tap_ready(struct tap *t, uint64_t number)
 			LOG_WARN("msg", "the queue of a remote-write receiver cannot be written", "remote_name", o->name, "err", e.msg);
 		o->number = number;
 	}
-	pthread_mutex_lock(&w->lock); /* apply may be called already */
+	mutex_lock(&w->lock); /* apply may be called already */
 	w->thread_runs = !thread_start(&w->thread, "remote-write", remote_write_main, w, &e);
 	bool runs = w->thread_runs;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (!runs) {
 		LOG_ERROR("msg", "remote_write cannot run", "err", e.msg);
 		atomic_store(&w->tap.wanted, false);
@@ -556,8 +553,8 @@ void remote_write_new(struct remote_write **ret, const struct remote_write_optio
 	w->tap.durable = durable;
 	arena_init(&w->in.arena, 0);
 	arena_init(&w->work.arena, 0);
-	pthread_mutex_init(&w->apply, NULL);
-	pthread_mutex_init(&w->lock, NULL);
+	mutex_init(&w->apply, RANK_REMOTE_WRITE_APPLY, "remote_write change");
+	mutex_init(&w->lock, RANK_REMOTE_WRITE, "remote_write");
 	pthread_cond_init(&w->moved, NULL);
 	*ret = w;
 }
@@ -569,11 +566,11 @@ struct tap *remote_write_tap(struct remote_write *w)
 
 static void set_ending(struct remote_write *w, bool ending)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->closing = true;
 	w->ending |= ending;
 	pthread_cond_broadcast(&w->moved);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	if (w->loop)
 		fetch_loop_wake(w->loop);
 }
@@ -601,8 +598,8 @@ void remote_write_free(struct remote_write *w)
 	vec_free(&w->work.floats);
 	arena_free(&w->in.arena);
 	arena_free(&w->work.arena);
-	pthread_mutex_destroy(&w->apply);
-	pthread_mutex_destroy(&w->lock);
+	mutex_destroy(&w->apply);
+	mutex_destroy(&w->lock);
 	pthread_cond_destroy(&w->moved);
 	free(w->dir);
 	free(w->user_agent);

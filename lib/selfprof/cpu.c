@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU profile: ticks in, unwound as they come (their slots are few), added up by stack, named at the end. */
-#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "selfprof/own_code.h"
 #include "selfprof/selfprof.h"
 #include "selfprof/ticks.h"
@@ -25,10 +25,10 @@ struct measuring {
 
 /* All that is measured just now: each gets every tick, which is unwound once. The lock guards them and the ticks. */
 static struct {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct measuring *first;
 	unsigned n;
-} running = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} running = { .lock = MUTEX_INIT(RANK_SELFPROF_CPU, "CPU profiles") };
 
 static void take_tick(void *arg, const struct own_stack *s, uint32_t weight)
 {
@@ -47,19 +47,18 @@ static void take_tick(void *arg, const struct own_stack *s, uint32_t weight)
 	}
 }
 
-/* Under the lock. */
-static void take_ticks(struct own_code *code)
+static void take_ticks(struct own_code *code) REQUIRES(running.lock)
 {
-	pthread_mutex_lock(&code->unwinding);
+	mutex_lock(&code->unwinding);
 	ticks_take(take_tick, code);
-	pthread_mutex_unlock(&code->unwinding);
+	mutex_unlock(&code->unwinding);
 }
 
 static int join(struct measuring *m, struct err *e)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&running.lock);
+	mutex_lock(&running.lock);
 	if (running.n == PROFILES_MAX) {
 		rc = err_set(e, ERR_CONFLICT, "%d CPU profiles are being taken already", PROFILES_MAX);
 	} else if (running.n) {
@@ -73,7 +72,7 @@ static int join(struct measuring *m, struct err *e)
 		running.first = m;
 		running.n++;
 	}
-	pthread_mutex_unlock(&running.lock);
+	mutex_unlock(&running.lock);
 	return rc;
 }
 
@@ -82,11 +81,11 @@ static struct ticks_stats leave(struct measuring *m)
 {
 	struct ticks_stats st;
 
-	pthread_mutex_lock(&running.lock);
+	mutex_lock(&running.lock);
 	if (running.n == 1) {
-		pthread_mutex_lock(&m->code->unwinding);
+		mutex_lock(&m->code->unwinding);
 		ticks_stop(take_tick, m->code, &st);
-		pthread_mutex_unlock(&m->code->unwinding);
+		mutex_unlock(&m->code->unwinding);
 	} else {
 		take_ticks(m->code);
 		ticks_stats(&st);
@@ -96,7 +95,7 @@ static struct ticks_stats leave(struct measuring *m)
 		at = &(*at)->next;
 	*at = m->next;
 	running.n--;
-	pthread_mutex_unlock(&running.lock);
+	mutex_unlock(&running.lock);
 	st.stackless -= m->before.stackless;
 	st.owed -= MIN(st.owed, m->before.owed);
 	return st;
@@ -120,11 +119,11 @@ static bool run_until(struct measuring *m, int64_t end_ns, const atomic_bool *st
 		if (left <= 0)
 			return true;
 		clock_sleep_us(MIN(left / 1000 + 1, TURN_MS * 1000));
-		pthread_mutex_lock(&running.lock);
+		mutex_lock(&running.lock);
 		ticks_look();
 		take_ticks(m->code);
 		own_code_name(m->code, &m->stacks, &m->named);
-		pthread_mutex_unlock(&running.lock);
+		mutex_unlock(&running.lock);
 	}
 }
 

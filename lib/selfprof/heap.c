@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "selfprof/heap_live.h"
 #include "selfprof/own_code.h"
@@ -19,9 +20,9 @@
 static struct {
 	bool on;
 	heap_hooks_spare_me *spare_me;
-	pthread_mutex_t lock;        /* stacks, and who takes pieces */
+	struct mutex lock;           /* stacks, and who takes pieces */
 	struct stacks stacks;        /* [i]: site i */
-} heap = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} heap = { .lock = MUTEX_INIT(RANK_SELFPROF_HEAP, "heap profile") };
 
 /* Leaves out the hook's own frames, which are the innermost ones. */
 static uint32_t without_hook(uint64_t *frames, uint32_t n, uint64_t above)
@@ -53,13 +54,13 @@ static void take_piece(void *arg, const struct heap_piece *p)
 	heap_live_place(p->entry, site);
 }
 
-static void take_pieces(void)
+static void take_pieces(void) REQUIRES(heap.lock)
 {
 	struct own_code *code = own_code();
 
-	pthread_mutex_lock(&code->unwinding);
+	mutex_lock(&code->unwinding);
 	heap_live_take(take_piece, code);
-	pthread_mutex_unlock(&code->unwinding);
+	mutex_unlock(&code->unwinding);
 }
 
 static void *heap_main(void *arg)
@@ -68,9 +69,9 @@ static void *heap_main(void *arg)
 	for (;;) {
 		heap_live_wait();
 		clock_sleep_ms(PAUSE_MS);
-		pthread_mutex_lock(&heap.lock);
+		mutex_lock(&heap.lock);
 		take_pieces();
-		pthread_mutex_unlock(&heap.lock);
+		mutex_unlock(&heap.lock);
 	}
 	return NULL;
 }
@@ -96,10 +97,10 @@ int selfprof_heap_start(heap_hooks_spare_me *hooks, struct err *e)
 /* The sites as they are now; *ret is the caller's to free. */
 static size_t sites_now(struct heap_site **ret)
 {
-	pthread_mutex_lock(&heap.lock);
+	mutex_lock(&heap.lock);
 	take_pieces();
 	size_t n = heap.stacks.v.n;
-	pthread_mutex_unlock(&heap.lock);
+	mutex_unlock(&heap.lock);
 	*ret = xcalloc(n, sizeof **ret);
 	heap_live_sites(*ret, n);
 	return n;
@@ -130,14 +131,14 @@ static void gather(struct stacks *out, const struct heap_site *now, size_t n, co
 	static const struct heap_site none;
 	int64_t values[STACK_VALUES];
 
-	pthread_mutex_lock(&heap.lock);
+	mutex_lock(&heap.lock);
 	for (size_t i = 0; i < n; i++) {
 		const struct stack_entry *s = &heap.stacks.v.v[i];
 		set_values(values, &now[i], i < n_before ? &before[i] : &none);
 		if (values[0] || values[1] || values[2] || values[3])
 			stacks_add(out, heap.stacks.frames.v + s->first, s->n, values, STACK_VALUES);
 	}
-	pthread_mutex_unlock(&heap.lock);
+	mutex_unlock(&heap.lock);
 }
 
 int selfprof_heap(enum heap_default which, int64_t duration_ns, const atomic_bool *stop, struct profile *out, struct err *e)

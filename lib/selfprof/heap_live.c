@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 
+#include "base/lock.h"
 #include "base/map.h"
 
 #define PIECES 128u
@@ -26,12 +26,12 @@ static struct {
 	atomic_int idle;             /* the thread waits */
 	sem_t wake;
 	struct pieces pieces;        /* mark[0]: block, mark[1]: above */
-	pthread_mutex_t lock;        /* guards what follows */
+	struct mutex lock;           /* guards what follows */
 	struct block *blocks;
 	uint32_t n_blocks, free_block; /* that were used; index + 1 */
 	uint32_t *buckets;           /* index + 1 */
 	struct heap_site *sites;
-} H = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} H = { .lock = MUTEX_INIT(RANK_MALLOC, "live samples of the heap") };
 
 static void *room(size_t bytes)
 {
@@ -40,19 +40,19 @@ static void *room(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static void before_fork(void)
+static void before_fork(void) ACQUIRES(H.lock)
 {
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 }
 
-static void after_fork(void)
+static void after_fork(void) RELEASES(H.lock)
 {
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 }
 
-static void in_child(void)
+static void in_child(void) RELEASES(H.lock)
 {
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 	heap_live_off();
 }
 
@@ -89,19 +89,19 @@ static uint32_t *bucket_of(const void *at)
 }
 
 /* Of a block, whose site is known: it is there, or no more. */
-static void count_alloc(const struct block *b)
+static void count_alloc(const struct block *b) REQUIRES(H.lock)
 {
 	H.sites[b->site].alloc_objects += b->objects;
 	H.sites[b->site].alloc_bytes += b->bytes;
 }
 
-static void count_free(const struct block *b)
+static void count_free(const struct block *b) REQUIRES(H.lock)
 {
 	H.sites[b->site].free_objects += b->objects;
 	H.sites[b->site].free_bytes += b->bytes;
 }
 
-static void give_back(uint32_t i)
+static void give_back(uint32_t i) REQUIRES(H.lock)
 {
 	H.blocks[i].next = H.free_block;
 	H.free_block = i + 1;
@@ -111,7 +111,7 @@ static bool add_block(const void *at, double objects, double bytes, uint32_t sit
 {
 	bool room_left = true;
 
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	if (H.free_block) {
 		*ret = H.free_block - 1;
 		H.free_block = H.blocks[*ret].next;
@@ -126,7 +126,7 @@ static bool add_block(const void *at, double objects, double bytes, uint32_t sit
 		if (site != NOWHERE)
 			count_alloc(b);
 	}
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 	return room_left;
 }
 
@@ -149,7 +149,7 @@ void heap_live_add(void *block, size_t bytes, double objects, uint64_t ip, uint6
 }
 
 /* Takes it out of its bucket; index + 1, 0: it is not there. */
-static uint32_t unlink_block(const void *block)
+static uint32_t unlink_block(const void *block) REQUIRES(H.lock)
 {
 	uint32_t *at, i;
 
@@ -162,7 +162,7 @@ static uint32_t unlink_block(const void *block)
 	return i;
 }
 
-static void end_block(uint32_t i)
+static void end_block(uint32_t i) REQUIRES(H.lock)
 {
 	struct block *b = &H.blocks[i];
 
@@ -183,25 +183,25 @@ void heap_live_drop(void *block)
 {
 	if (!may_be_sample(block))
 		return;
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	uint32_t i = unlink_block(block);
 	if (i)
 		end_block(i - 1);
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 }
 
 uint32_t heap_live_lift(void *block)
 {
 	if (!may_be_sample(block))
 		return 0;
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	uint32_t i = unlink_block(block);
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 	return i;
 }
 
 /* As its size, so what it stands for. */
-static void resize(struct block *b, size_t old_bytes, size_t bytes, double points)
+static void resize(struct block *b, size_t old_bytes, size_t bytes, double points) REQUIRES(H.lock)
 {
 	double was_objects = b->objects, was_bytes = b->bytes;
 
@@ -223,7 +223,7 @@ void heap_live_lay(uint32_t lifted, void *to, size_t old_bytes, size_t bytes, do
 {
 	struct block *b = &H.blocks[lifted - 1];
 
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	if (!to) {
 		end_block(lifted - 1);
 	} else {
@@ -232,7 +232,7 @@ void heap_live_lay(uint32_t lifted, void *to, size_t old_bytes, size_t bytes, do
 		b->next = *bucket_of(to);
 		*bucket_of(to) = lifted;
 	}
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 }
 
 void heap_live_wait(void)
@@ -266,7 +266,7 @@ void heap_live_take(heap_piece_fn *fn, void *arg)
 void heap_live_place(uint32_t entry, uint32_t site)
 {
 	assert(site < HEAP_SITES_MAX);
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	struct block *b = &H.blocks[entry];
 	b->site = site;
 	count_alloc(b);
@@ -274,12 +274,12 @@ void heap_live_place(uint32_t entry, uint32_t site)
 		count_free(b);
 		give_back(entry);
 	}
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 }
 
 void heap_live_sites(struct heap_site *out, size_t n)
 {
-	pthread_mutex_lock(&H.lock);
+	mutex_lock(&H.lock);
 	memcpy(out, H.sites, n * sizeof *out);
-	pthread_mutex_unlock(&H.lock);
+	mutex_unlock(&H.lock);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "selfprof/own_code.h"
 
-static struct own_code the_code = { .unwinding = PTHREAD_MUTEX_INITIALIZER, .naming = PTHREAD_MUTEX_INITIALIZER };
+static struct own_code the_code = { .unwinding = MUTEX_INIT(RANK_OWN_UNWINDING, "own images"),
+				     .naming = MUTEX_INIT(RANK_OWN_NAMING, "own names") };
 
 static void make(void)
 {
@@ -23,7 +24,7 @@ static struct own_images copy_images(struct own_code *c)
 {
 	struct own_images copy = { .mem_fd = -1 };
 
-	pthread_mutex_lock(&c->unwinding);
+	mutex_lock(&c->unwinding);
 	if (!c->images.read_ns)
 		own_images_read(&c->images);
 	vec_reserve(&copy.v, c->images.v.n);
@@ -32,7 +33,7 @@ static struct own_images copy_images(struct own_code *c)
 		vec_push(&copy.v, c->images.v.v[i]);
 	for (size_t i = 0; i < c->images.maps.n; i++)
 		vec_push(&copy.maps, c->images.maps.v[i]);
-	pthread_mutex_unlock(&c->unwinding);
+	mutex_unlock(&c->unwinding);
 	return copy;
 }
 
@@ -43,7 +44,7 @@ void own_code_name(struct own_code *c, const struct stacks *s, size_t *named)
 	if (*named == s->v.n)
 		return;
 	struct own_images images = copy_images(c);
-	pthread_mutex_lock(&c->naming);
+	mutex_lock(&c->naming);
 	for (; *named < s->v.n; ++*named) {
 		const struct stack_entry *x = &s->v.v[*named];
 		for (uint32_t i = 0; i < x->n; i++) {
@@ -52,7 +53,7 @@ void own_code_name(struct own_code *c, const struct stacks *s, size_t *named)
 				own_names_at(&c->names, images.v.v[image - 1], frame & FRAME_ADDR_MASK, calls);
 		}
 	}
-	pthread_mutex_unlock(&c->naming);
+	mutex_unlock(&c->naming);
 	vec_free(&images.v);
 	vec_free(&images.maps);
 }
@@ -61,9 +62,9 @@ int own_code_profile(struct own_code *c, const struct stacks *s, const struct st
 {
 	struct own_images images = copy_images(c);
 
-	pthread_mutex_lock(&c->naming);
+	mutex_lock(&c->naming);
 	int rc = stacks_to_profile(s, form, &images, &c->names, out, e);
-	pthread_mutex_unlock(&c->naming);
+	mutex_unlock(&c->naming);
 	vec_free(&images.v);
 	vec_free(&images.maps);
 	return rc;

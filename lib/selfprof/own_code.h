@@ -6,23 +6,25 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "selfprof/stacks.h"
 #include "unwind/own_unwind.h"
 
 struct own_code {
-	pthread_mutex_t unwinding;   /* images, unwind */
+	struct mutex unwinding;      /* images, unwind */
 	struct own_images images;
 	struct own_unwind unwind;
-	pthread_mutex_t naming;      /* names; taken alone or before the other */
+	struct mutex naming;         /* names */
 	struct own_names names;
 };
 
 /* Made at the first call; lives for ever. */
 struct own_code *own_code(void);
 /* Looks up the names of the stacks from number *named on, so that own_code_profile finds them known: a CPU profile does so
- * while it measures, or that work would be CPU time that it does not show. The caller holds neither lock. */
-void own_code_name(struct own_code *c, const struct stacks *s, size_t *named);
-/* stacks_to_profile under the locks that it needs; the caller holds neither. */
-int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e) MUST_USE;
+ * while it measures, or that work would be CPU time that it does not show. */
+void own_code_name(struct own_code *c, const struct stacks *s, size_t *named) EXCLUDES(c->naming, c->unwinding);
+/* stacks_to_profile under the locks that it needs. */
+int own_code_profile(struct own_code *c, const struct stacks *s, const struct stacks_form *form, struct profile *out, struct err *e) MUST_USE
+	EXCLUDES(c->naming, c->unwinding);
 
 #endif
