@@ -176,7 +176,7 @@ static void fail_at_once(struct work *w)
 void ask(struct endpoint *ep)
 {
 	bool extra = ep->extra;
-	struct piece *piece = NULL;
+	struct history_piece *piece = NULL;
 	ep->extra = false;
 	if (!extra)
 		ep->extras = CURSOR_EXTRAS;

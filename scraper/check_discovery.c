@@ -155,7 +155,7 @@ static void put_key(struct buf *out, const char *key)
 
 static void put_labels(struct buf *out, const char *key, struct labels l)
 {
-	struct shown s = { 0 };
+	struct shown_labels s = { 0 };
 	put_key(out, key);
 	json_object_begin(out);
 	l = shown_labels(&s, l);

@@ -80,7 +80,7 @@ static int64_t newest(int64_t interval_ms, int64_t agent_ms)
 	return to_ms - interval_ms;
 }
 
-struct cursor_piece cursor_next(const struct cursor *c, int64_t interval_ms, int64_t now_ms)
+struct cursor_piece cursor_next(const struct history_cursor *c, int64_t interval_ms, int64_t now_ms)
 {
 	struct cursor_piece p = { .before = c->at };
 	int64_t agent_ms = now_ms + c->ahead_ms - SLACK_MS - c->slack_ms;
@@ -94,7 +94,7 @@ struct cursor_piece cursor_next(const struct cursor *c, int64_t interval_ms, int
 }
 
 /* A window ends between finished_ms and a window later by the agent's clock. */
-static void learn_time(struct cursor *c, int64_t finished_ms, int64_t now_ms)
+static void learn_time(struct history_cursor *c, int64_t finished_ms, int64_t now_ms)
 {
 	int64_t least = finished_ms - now_ms, most = least + WINDOW_MS + SLACK_MS;
 	c->ahead_ms = least > 0 ? least : MIN(most, 0);
@@ -108,7 +108,7 @@ static bool is_of(const struct cursor_piece *p, const struct cursor_answer *a)
 }
 
 /* After some tries the next piece is asked for: the agent may know better what that is. */
-static enum cursor_news learn_wrong(struct cursor *c, const struct cursor_piece *p)
+static enum cursor_news learn_wrong(struct history_cursor *c, const struct cursor_piece *p)
 {
 	if (++c->tries >= CURSOR_TRIES) {
 		c->tries = 0;
@@ -117,7 +117,7 @@ static enum cursor_news learn_wrong(struct cursor *c, const struct cursor_piece 
 	return CURSOR_WRONG;
 }
 
-enum cursor_news cursor_learn(struct cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
+enum cursor_news cursor_learn(struct history_cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
 			      int64_t interval_ms, int64_t now_ms)
 {
 	int64_t finished_ms = MAX(a->finished_ms, a->end_ms);
@@ -164,7 +164,7 @@ struct cursor_at cursor_after(const struct cursor_piece *p, const struct cursor_
 	return at;
 }
 
-void cursor_move(struct cursor *c, const struct cursor_at *to, uint64_t lost, int64_t now_ms)
+void cursor_move(struct history_cursor *c, const struct cursor_at *to, uint64_t lost, int64_t now_ms)
 {
 	c->at = *to;
 	c->from_ms = 0;
@@ -229,7 +229,7 @@ bool cursor_note_parse(struct view key, struct view value, uint64_t *ret_key, st
 
 /* ---- all of them ---- */
 
-static struct cursor *find(const struct cursors *all, uint64_t key)
+static struct history_cursor *find(const struct cursors *all, uint64_t key)
 {
 	uint32_t id;
 	for (size_t at = map_start(&all->index, key); map_probe(&all->index, key, &at, &id);)
@@ -238,16 +238,16 @@ static struct cursor *find(const struct cursors *all, uint64_t key)
 	return NULL;
 }
 
-static struct cursor *add(struct cursors *all, uint64_t key)
+static struct history_cursor *add(struct cursors *all, uint64_t key)
 {
-	struct cursor *c = NEW(struct cursor);
+	struct history_cursor *c = NEW(struct history_cursor);
 	c->key = key;
 	map_insert(&all->index, key, (uint32_t)all->v.n);
 	vec_push(&all->v, c);
 	return c;
 }
 
-static void cursor_free(struct cursor *c)
+static void cursor_free(struct history_cursor *c)
 {
 	free(c->seen);
 	free(c);
@@ -259,7 +259,7 @@ static void drop_some(struct cursors *all, int64_t now_ms)
 	size_t kept = 0;
 	map_clear(&all->index);
 	for (size_t i = 0; i < all->v.n; i++) {
-		struct cursor *c = all->v.v[i];
+		struct history_cursor *c = all->v.v[i];
 		if (!c->refs && !c->busy && now_ms - c->stored_ms > SINK_NOTE_KEPT_MS) {
 			cursor_free(c);
 			continue;
@@ -270,9 +270,9 @@ static void drop_some(struct cursors *all, int64_t now_ms)
 	all->v.n = all->kept = kept;
 }
 
-struct cursor *cursors_get(struct cursors *all, uint64_t key, int64_t now_ms)
+struct history_cursor *cursors_get(struct cursors *all, uint64_t key, int64_t now_ms)
 {
-	struct cursor *c = find(all, key);
+	struct history_cursor *c = find(all, key);
 	if (!c && all->v.n > 2 * all->kept + KEPT_MIN)
 		drop_some(all, now_ms);
 	if (!c)
@@ -289,7 +289,7 @@ static void load_one(void *arg, const struct sink_note *n)
 	uint64_t key;
 	if (!cursor_note_parse(n->key, n->value, &key, &at, &seen))
 		return;
-	struct cursor *c = find(all, key);
+	struct history_cursor *c = find(all, key);
 	if (!c)
 		c = add(all, key);
 	c->at = at;

@@ -61,7 +61,7 @@ enum cursor_news {
 };
 
 /* Of one profile type of one agent. Under the scraper's lock. */
-struct cursor {
+struct history_cursor {
 	uint64_t key;
 	int refs;            /* endpoints that have it */
 	bool busy;           /* a piece is under way: asked for, decoded, or not durable yet */
@@ -81,14 +81,14 @@ struct cursor {
 };
 
 /* The next piece, if it is finished by now_ms (wall clock); to_ms 0 if it is not. */
-struct cursor_piece cursor_next(const struct cursor *c, int64_t interval_ms, int64_t now_ms);
+struct cursor_piece cursor_next(const struct history_cursor *c, int64_t interval_ms, int64_t now_ms);
 /* What an answer to that piece says. now_ms: wall clock of the answer. Changes what is known of the agent, not `at`. */
-enum cursor_news cursor_learn(struct cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
+enum cursor_news cursor_learn(struct history_cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
 			      int64_t interval_ms, int64_t now_ms);
 /* Where the cursor is after a piece that was taken, and how many windows are missing before it. */
 struct cursor_at cursor_after(const struct cursor_piece *p, const struct cursor_answer *a, uint64_t *ret_lost);
 /* The piece is stored. */
-void cursor_move(struct cursor *c, const struct cursor_at *to, uint64_t lost, int64_t now_ms);
+void cursor_move(struct history_cursor *c, const struct cursor_at *to, uint64_t lost, int64_t now_ms);
 
 /* The note. Returns the length of what the value begins with. */
 void cursor_note_key(uint64_t key, char ret[CURSOR_KEY_LEN]);
@@ -97,14 +97,14 @@ bool cursor_note_parse(struct view key, struct view value, uint64_t *ret_key, st
 
 /* All there are. */
 struct cursors {
-	VEC(struct cursor *) v;
+	VEC(struct history_cursor *) v;
 	struct map index;    /* key -> place */
 	size_t kept;         /* how many were left when old ones were dropped last */
 };
 /* Reads those that are stored. */
 int cursors_load(struct cursors *all, struct sink *sink, struct err *e) MUST_USE;
 /* That of a key, made if there is none; counted in its refs. */
-struct cursor *cursors_get(struct cursors *all, uint64_t key, int64_t now_ms);
+struct history_cursor *cursors_get(struct cursors *all, uint64_t key, int64_t now_ms);
 void cursors_release(struct cursors *all);
 
 #endif

@@ -41,7 +41,7 @@ static void pieces_follow_from_windows_and_interval(void **state)
 	for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
 		int64_t ends[2][64], lost = 0;
 		for (int server = 0; server < 2; server++) {
-			struct cursor c = { .at = { "b", 0, T } };
+			struct history_cursor c = { .at = { "b", 0, T } };
 			int64_t now = T + (server ? 300000 : 0);
 			for (int n = 0; n < 12; now += server ? 1700 : 333) {
 				struct cursor_piece p = cursor_next(&c, intervals[i], now);
@@ -70,7 +70,7 @@ static void pieces_follow_from_windows_and_interval(void **state)
 static void begins_one_interval_back(void **state)
 {
 	(void)state;
-	struct cursor c = { 0 };
+	struct history_cursor c = { 0 };
 	struct cursor_piece p = cursor_next(&c, 10000, T + 2500);
 	assert_int_equal(p.from_ms, T - 10000);
 	assert_int_equal(p.to_ms, T);
@@ -86,7 +86,7 @@ static void begins_one_interval_back(void **state)
 static void what_an_answer_says(void **state)
 {
 	(void)state;
-	struct cursor c = { .at = { "b", 5, T } };
+	struct history_cursor c = { .at = { "b", 5, T } };
 	struct cursor_piece p = cursor_next(&c, 10000, T + 13000);
 	assert_int_equal(p.from_ms, T);
 	/* not finished */
@@ -164,7 +164,7 @@ static void answers_about_other_times(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct cursor c = { .at = { "b", 5, T }, .met = true };
+		struct history_cursor c = { .at = { "b", 5, T }, .met = true };
 		struct cursor_piece p = cursor_next(&c, 10000, T + 13000);
 		struct cursor_answer a = answer_of("b", rows[i].covered, rows[i].windows, "1700000010000", "");
 		assert_int_equal(p.from_ms, T);
@@ -172,7 +172,7 @@ static void answers_about_other_times(void **state)
 			fail_msg("%s %s", rows[i].covered, rows[i].windows);
 	}
 	/* It is asked for three times; then the next is, and nothing of it was learnt. */
-	struct cursor c = { .at = { "b", 5, T }, .met = true };
+	struct history_cursor c = { .at = { "b", 5, T }, .met = true };
 	struct cursor_answer a = answer_of("b", "2700000000000-2700000010000", "6-6", "", "");
 	for (int i = 0; i < 3; i++) {
 		struct cursor_piece p = cursor_next(&c, 10000, T + 25000);
@@ -221,9 +221,9 @@ static void what_was_seen(void **state)
 	(void)state;
 	struct label a[] = { { VIEW("comm"), VIEW("web") }, { VIEW("node"), VIEW("n1") } }, b[] = { { VIEW("comm"), VIEW("db") } };
 	struct labels la = { a, 2 }, lb = { b, 1 };
-	struct series s[4] = { { .group = &la, .seen = true, .last_seen_ms = T }, { .group = &lb, .live = true, .last_seen_ms = T - 20000 },
+	struct scrape_series s[4] = { { .group = &la, .seen = true, .last_seen_ms = T }, { .group = &lb, .live = true, .last_seen_ms = T - 20000 },
 			       { .group = &lb, .live = true, .last_seen_ms = T - 400000 }, { .live = true } };
-	struct series *v[] = { &s[0], &s[1], &s[2], &s[3] };
+	struct scrape_series *v[] = { &s[0], &s[1], &s[2], &s[3] };
 	struct series_set set = { .v = { .v = v, .n = 4 } };
 	struct buf out = { 0 };
 	struct arena arena;

@@ -34,7 +34,7 @@ enum outcome {
 };
 
 /* A series of an endpoint: one sample type. */
-struct series {
+struct scrape_series {
 	struct ptype type;     /* strings in `text` */
 	char *text;
 	struct labels *labels; /* owned; NULL: relabelling dropped it */
@@ -46,7 +46,7 @@ struct series {
 };
 
 struct series_set {
-	VEC(struct series *) v;
+	VEC(struct scrape_series *) v;
 	struct map index;      /* hash of type, group and serial -> v[] */
 	size_t keep;           /* fewer than this are not looked through for ended ones */
 	int64_t hour;          /* since 1970, of the count */
@@ -73,7 +73,7 @@ struct target {
 struct endpoint {
 	int refs;
 	struct scraper *scraper;
-	struct pool *pool;               /* borrowed; NULL once it is gone */
+	struct scrape_pool *pool;               /* borrowed; NULL once it is gone */
 	uint32_t place;                  /* in the pool's endpoints */
 	uint32_t n_groups;               /* of the pool, that have it */
 	const struct pool_group *newest; /* the last of them that took it in; compared only */
@@ -98,7 +98,7 @@ struct endpoint {
 	int64_t last_start_ms;           /* monotonic */
 	int64_t slot_ms;                 /* when it is due by the wall clock */
 	struct flight *flight;           /* the request under way */
-	struct cursor *cursor;           /* of an agent's history; counted in its refs. NULL: is not asked so */
+	struct history_cursor *cursor;           /* of an agent's history; counted in its refs. NULL: is not asked so */
 	int extras;                      /* pieces that may still be asked for before the next regular scrape */
 	bool extra;                      /* it is due for one of these */
 	bool gone;
@@ -136,7 +136,7 @@ struct endpoint {
 };
 
 /* A profile type of a discovered target that is not scraped. */
-struct dropped {
+struct dropped_type {
 	uint32_t target;          /* in the group */
 	uint16_t type, rule;      /* in the job's types; in its relabel_configs, if that dropped it; UINT16_MAX: that or a later one */
 	char *problem;            /* why it cannot be; owned. NULL: relabelling dropped it */
@@ -151,21 +151,21 @@ struct pool_group {
 	uint64_t round;                       /* the last sync that found it */
 	size_t targets;                       /* that are endpoints */
 	VEC(struct endpoint *) endpoints;     /* borrowed: each counts it in n_groups */
-	VEC(struct dropped) dropped;
+	VEC(struct dropped_type) dropped;
 	size_t failed;                        /* of these, those with a problem */
 };
 
 /* What a configuration makes of a job. Immutable. */
 struct setup {
 	atomic_int refs;
-	struct pool *pool;                    /* reference */
+	struct scrape_pool *pool;                    /* reference */
 	struct scraper_config *config;        /* reference; job points into it */
 	const struct job_config *job;
 	struct fetch_client *client;
 	struct discovery *discovery;
 };
 
-struct pool {
+struct scrape_pool {
 	atomic_int refs;                  /* setups have one each: discovery calls it */
 	struct scraper *scraper;
 	char *name;
@@ -207,7 +207,7 @@ struct work {
 	const struct type_config *type;
 	struct buf body;
 	struct err err;                  /* what is known to be wrong */
-	struct piece *piece;             /* of an agent's history, that it is; owned. NULL: is none, or storage has it */
+	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
@@ -220,7 +220,7 @@ struct work {
 	int64_t since_ms;                /* of an end: when it was tried first, monotonic; 0 = not yet */
 };
 
-struct worker {
+struct scrape_worker {
 	pthread_t thread;
 	struct scraper *scraper;
 	bool spare;                      /* takes only what is light */
@@ -252,8 +252,8 @@ struct scraper {
 	pthread_mutex_t lock;
 	struct scraper_config *config;   /* reference; NULL before the first apply */
 	pthread_mutex_t apply_lock;      /* taken before the other: one configuration at a time; pools change under both */
-	VEC(struct pool *) pools;
-	VEC(struct pool *) leaving;      /* the sync thread ends them */
+	VEC(struct scrape_pool *) pools;
+	VEC(struct scrape_pool *) leaving;      /* the sync thread ends them */
 	pthread_t sync_thread;
 	bool sync_runs;
 	pthread_cond_t sync_came;        /* by CLOCK_MONOTONIC */
@@ -279,7 +279,7 @@ struct scraper {
 	bool turns_held, held_work, held_light; /* see turns_hold */
 	size_t n_waiting, waiting_bytes; /* works, their bodies */
 	atomic_int_least64_t give_up_ms; /* monotonic: decoding ends then, because the program does; 0 = not yet */
-	struct worker *workers;
+	struct scrape_worker *workers;
 	unsigned n_workers;
 	struct cursors cursors;
 	struct budget memory;
@@ -301,7 +301,7 @@ void work_dispatch(struct work *w);
 void turns_hold(struct scraper *s);
 void turns_unlock(struct scraper *s);
 /* Waits for work; NULL: the scraper has stopped and there is none. */
-struct work *turn_begin(struct worker *wk);
+struct work *turn_begin(struct scrape_worker *wk);
 /* Takes w, unless it has to be done again: it was not as light as it was believed to be. */
 void turn_end(struct work *w, int64_t cpu_ns, bool again);
 /* The decoder is done with w for now, and nobody else gets the endpoint until turn_back(w). Under the lock. */
@@ -335,20 +335,20 @@ void pool_changed(void *pool); /* from any thread, not under the lock: it is to 
 void sync_wake(struct scraper *s); /* under the lock: there is something for the sync thread */
 void *sync_main(void *arg);
 /* Not under the lock: discovery is started or stopped. */
-struct pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e);
-int pool_prepare(struct pool *p, const struct job_config *j, struct setup **ret, struct err *e) MUST_USE;
+struct scrape_pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e);
+int pool_prepare(struct scrape_pool *p, const struct job_config *j, struct setup **ret, struct err *e) MUST_USE;
 void setup_unref(struct setup *u);
-void pool_free_job(struct pool *p); /* nobody else knows it any more */
+void pool_free_job(struct scrape_pool *p); /* nobody else knows it any more */
 /* Under the lock: u takes over soon; takes it. Returns one that never will, to be dropped. */
-struct setup *pool_reconfigure(struct pool *p, struct setup *u);
+struct setup *pool_reconfigure(struct scrape_pool *p, struct setup *u);
 /* Under the lock: the newest; who refs it may ask its discovery without the lock. */
-const struct setup *pool_setup(const struct pool *p);
+const struct setup *pool_setup(const struct scrape_pool *p);
 struct setup *setup_ref(const struct setup *u);
 
 /* sync.c: in the sync thread, not under the lock */
-void pool_sync(struct pool *p);
-void pool_empty(struct pool *p); /* all its endpoints leave */
-void pool_let_go(struct pool *p, struct endpoint *ep); /* under the lock */
+void pool_sync(struct scrape_pool *p);
+void pool_empty(struct scrape_pool *p); /* all its endpoints leave */
+void pool_let_go(struct scrape_pool *p, struct endpoint *ep); /* under the lock */
 void pool_group_free(struct pool_group *g);
 
 /* target.c: labels of one endpoint from what discovery and configuration say. */
@@ -399,9 +399,9 @@ void *worker_main(void *arg);
 
 /* series.c */
 /* group: the labels of samples that the series was split by, sorted; NULL = not split. */
-struct series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial);
-struct series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
-			  const struct job_config *j, uint64_t serial, struct arena *a, struct err *e);
+struct scrape_series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial);
+struct scrape_series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
+				 const struct job_config *j, uint64_t serial, struct arena *a, struct err *e);
 /* Ended series are forgotten when there are many. Not while series of the set are pointed to. */
 void series_forget_some(struct series_set *set);
 void series_set_release(struct series_set *set);
@@ -420,11 +420,11 @@ void object_statuses_release(struct object_statuses *o);
 
 /* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
  * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */
-struct shown {
+struct shown_labels {
 	struct labels_builder b;
 	VEC(char *) texts; /* owned: what stands for values */
 };
-struct labels shown_labels(struct shown *s, struct labels l);
-void shown_free(struct shown *s);
+struct labels shown_labels(struct shown_labels *s, struct labels l);
+void shown_free(struct shown_labels *s);
 
 #endif

@@ -8,7 +8,7 @@
 /* CPU time costs a system call: it is only asked for when as much time went by. */
 int job_go_on(void *arg, struct err *e)
 {
-	struct job *j = arg;
+	struct scrape_job *j = arg;
 	int64_t now = clock_mono_ns(), give_up_ms = atomic_load_explicit(&j->worker->scraper->give_up_ms, memory_order_relaxed);
 	if (give_up_ms && now / 1000000 > give_up_ms)
 		return err_set(e, ERR_CANCELED, "the server stops");
@@ -51,7 +51,7 @@ static struct view agent_name(const struct profile *p, struct view otherwise)
 }
 
 /* The profile's sample type i as a type of ours. A profile without a period type gets the sample type's. */
-int job_type_of(struct job *j, uint32_t i, struct ptype *ret)
+int job_type_of(struct scrape_job *j, uint32_t i, struct ptype *ret)
 {
 	const struct profile *p = j->p;
 	struct arena *a = &j->worker->arena;
@@ -72,7 +72,7 @@ int job_type_of(struct job *j, uint32_t i, struct ptype *ret)
 }
 
 /* (t - w, t]: since the previous scrape if that is near, else one interval; never less than the duration. */
-static int64_t cover_of(const struct job *j, int64_t duration_ns)
+static int64_t cover_of(const struct scrape_job *j, int64_t duration_ns)
 {
 	int64_t interval = j->ep->interval_ms, since = stamp_since(j->ep, j->work, j->t_ms);
 	int64_t w = since > 0 && since <= interval + interval / 2 ? since : interval;
@@ -80,7 +80,7 @@ static int64_t cover_of(const struct job *j, int64_t duration_ns)
 }
 
 /* A piece of a history is what happened, whatever was asked for. */
-void job_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp)
+void job_times(const struct scrape_job *j, int64_t duration_ns, struct sink_profile *sp)
 {
 	sp->t_ms = j->t_ms;
 	sp->duration_ns = duration_ns;

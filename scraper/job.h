@@ -8,11 +8,11 @@
 #define CPU_LIMIT_NS INT64_C(5000000000) /* of the decode of one body */
 
 /* A scrape while it is worked on. */
-struct job {
-	struct worker *worker;
+struct scrape_job {
+	struct scrape_worker *worker;
 	struct work *work;
 	struct endpoint *ep;
-	struct batch *batch;
+	struct scrape_batch *batch;
 	struct profile *p;
 	struct err err;
 	int64_t t_ms, cover_ms, delta_duration_ns;
@@ -24,11 +24,11 @@ struct job {
 	bool again;                     /* it was believed to be light and is not: nothing was done */
 };
 
-/* For what takes long: a struct job. Nonzero, with e: it has had its time, or the program ends. */
+/* For what takes long: a struct scrape_job. Nonzero, with e: it has had its time, or the program ends. */
 int job_go_on(void *arg, struct err *e) MUST_USE;
 /* Sample type i of the decoded profile as a type of ours; strings are the profile's or the worker's arena's. */
-int job_type_of(struct job *j, uint32_t i, struct ptype *ret);
+int job_type_of(struct scrape_job *j, uint32_t i, struct ptype *ret);
 /* The stamp of a profile in the batch, and what goes with it. */
-void job_times(const struct job *j, int64_t duration_ns, struct sink_profile *sp);
+void job_times(const struct scrape_job *j, int64_t duration_ns, struct sink_profile *sp);
 
 #endif

@@ -68,13 +68,13 @@ static size_t unescape(struct view v, char *out)
 }
 
 /* One on its way into a table. */
-struct draft {
+struct family_draft {
 	struct metric_family f;
 	bool escaped; /* its help is as in the body */
 };
 
 struct drafts {
-	VEC(struct draft) v;
+	VEC(struct family_draft) v;
 	size_t text;  /* bytes of all strings */
 };
 
@@ -83,7 +83,7 @@ static void add(struct drafts *d, struct metric_family f, bool escaped)
 	if (!f.type.len)
 		f.type = VIEW("unknown");
 	d->text += f.name.len + f.type.len + f.help.len;
-	vec_push(&d->v, (struct draft){ f, escaped });
+	vec_push(&d->v, (struct family_draft){ f, escaped });
 }
 
 /* A family that this scrape does not have. */
@@ -135,7 +135,7 @@ static struct metric_families *make(const struct drafts *d, uint64_t hash, struc
 	*f = (struct metric_families){ .refs = 1, .budget = b, .bytes = bytes, .hash = hash, .n = d->v.n };
 	char *at = (char *)(f->v + f->n);
 	for (size_t i = 0; i < f->n; i++) {
-		const struct draft *x = &d->v.v[i];
+		const struct family_draft *x = &d->v.v[i];
 		f->v[i].name = put(&at, x->f.name, false);
 		f->v[i].type = put(&at, x->f.type, false);
 		f->v[i].help = put(&at, x->f.help, x->escaped);

@@ -17,7 +17,7 @@
 
 /* One body on its way into the batch. */
 struct putting {
-	struct job *j;
+	struct scrape_job *j;
 	struct metric_cache *c;
 	struct text_metrics t;
 	int64_t ahead_ms;   /* the latest stamp that is taken */
@@ -37,7 +37,7 @@ static void forget_times(struct metric_cache *c)
 		c->series.v[i].last_t_ms = INT64_MIN;
 }
 
-void metrics_work_begin(struct job *j)
+void metrics_work_begin(struct scrape_job *j)
 {
 	struct metric_cache *c = &j->ep->metrics;
 	int64_t t = j->work->kind == WORK_SCRAPE ? metrics_work_snap(j->work->start_ms, j->work->slot_ms, j->ep->interval_ms) : clock_now_ms();
@@ -111,7 +111,7 @@ static int check_labels(const struct job_config *j, struct labels l, struct err 
 /* The series of a text that is new: the target's labels on top, relabelled. */
 static int add_text(struct putting *x, struct metric_text **ret)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	const struct job_config *cfg = j->work->job;
 	struct arena *a = &j->worker->arena;
 	struct labels own, target = *j->ep->target->labels;
@@ -166,7 +166,7 @@ static bool takes(const struct putting *x, struct metric_series *s, int64_t t_ms
 	return true;
 }
 
-static bool put_float(struct job *j, struct metric_series *s, int64_t t_ms, double v)
+static bool put_float(struct scrape_job *j, struct metric_series *s, int64_t t_ms, double v)
 {
 	struct metric_cache *c = &j->ep->metrics;
 	struct labels l = metric_cache_labels(c, s, &j->worker->floats);
@@ -181,7 +181,7 @@ static bool put_float(struct job *j, struct metric_series *s, int64_t t_ms, doub
 
 static int put_value(struct putting *x, struct metric_text *text, bool again)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	const struct job_config *cfg = j->work->job;
 	struct metric_series *s = &x->c->series.v[text->series];
 	bool explicit = x->t.has_t && cfg->honor_timestamps, had;
@@ -204,7 +204,7 @@ static int put_value(struct putting *x, struct metric_text *text, bool again)
 
 static int put_sample(struct putting *x)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	struct metric_cache *c = x->c;
 	struct metric_text *text = metric_cache_find(c, x->t.series);
 	bool again = text && text->pass == c->pass;
@@ -223,7 +223,7 @@ static int put_sample(struct putting *x)
 
 static int put_all(struct putting *x)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	int rc = job_go_on(j, &j->err);
 	for (size_t n = 1; !rc; n++) {
 		rc = text_metrics_next(&x->t, &j->err);
@@ -255,7 +255,7 @@ static void settle_families(struct putting *x)
 	pthread_mutex_unlock(&ep->scraper->lock);
 }
 
-int metrics_work_put(struct job *j)
+int metrics_work_put(struct scrape_job *j)
 {
 	struct putting x = { .j = j, .c = &j->ep->metrics, .ahead_ms = clock_now_ms() + AHEAD_MS };
 	text_metrics_init(&x.t, buf_view(&j->work->body));
@@ -272,13 +272,13 @@ int metrics_work_put(struct job *j)
 	return rc;
 }
 
-void metrics_work_undo(struct job *j)
+void metrics_work_undo(struct scrape_job *j)
 {
 	j->ep->metrics.scrape--;
 	j->n_scraped = j->n_added = j->n_new = 0;
 }
 
-void metrics_work_fail(struct job *j)
+void metrics_work_fail(struct scrape_job *j)
 {
 	j->ep->metrics.scrape++;
 	j->ep->metrics.pass++;
@@ -287,7 +287,7 @@ void metrics_work_fail(struct job *j)
 
 /* ---- ends ---- */
 
-void metrics_work_put_stale(struct job *j)
+void metrics_work_put_stale(struct scrape_job *j)
 {
 	struct metric_cache *c = &j->ep->metrics;
 	for (size_t i = 0; i < c->series.n; i++) {
@@ -299,7 +299,7 @@ void metrics_work_put_stale(struct job *j)
 	}
 }
 
-void metrics_work_settle(struct job *j)
+void metrics_work_settle(struct scrape_job *j)
 {
 	struct metric_cache *c = &j->ep->metrics;
 	for (size_t i = 0; i < c->series.n; i++) {
@@ -315,7 +315,7 @@ void metrics_work_settle(struct job *j)
 	metric_cache_forget_old(c);
 }
 
-void metrics_work_doubt(struct job *j)
+void metrics_work_doubt(struct scrape_job *j)
 {
 	struct metric_cache *c = &j->ep->metrics;
 	for (size_t i = 0; i < c->series.n; i++)
@@ -328,14 +328,14 @@ void metrics_work_doubt(struct job *j)
 static const char *const reports[] = { "scrape_duration_seconds", "scrape_samples_scraped",
 				       "scrape_samples_post_metric_relabeling", "scrape_series_added" };
 
-void metrics_work_put_reports(struct job *j)
+void metrics_work_put_reports(struct scrape_job *j)
 {
 	const double values[] = { (double)j->work->duration_ns / 1e9, (double)j->n_scraped, (double)j->n_added, (double)j->n_new };
 	for (size_t i = 0; i < ARRAY_LEN(reports); i++)
 		batch_add_float(j->batch, j->ep->target, reports[i], NULL, j->t_ms, values[i]);
 }
 
-void metrics_work_end_reports(struct job *j, int64_t t_ms)
+void metrics_work_end_reports(struct scrape_job *j, int64_t t_ms)
 {
 	for (size_t i = 0; i < ARRAY_LEN(reports); i++)
 		batch_add_float(j->batch, j->ep->target, reports[i], NULL, t_ms, value_from_bits(VALUE_STALE_BITS));

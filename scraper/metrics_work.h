@@ -7,22 +7,22 @@
 #include "scraper/job.h"
 
 /* Before anything else of a scrape, or of an end: its stamp, j->t_ms. */
-void metrics_work_begin(struct job *j);
+void metrics_work_begin(struct scrape_job *j);
 /* The whole of a successful answer into the batch. Fills j->err; nothing of the scrape counts then. */
-int metrics_work_put(struct job *j);
+int metrics_work_put(struct scrape_job *j);
 /* The scrape is to be done once more, from the start. */
-void metrics_work_undo(struct job *j);
+void metrics_work_undo(struct scrape_job *j);
 /* The scrape failed: it is one that brings nothing. */
-void metrics_work_fail(struct job *j);
+void metrics_work_fail(struct scrape_job *j);
 /* Series that this scrape did not bring end. */
-void metrics_work_put_stale(struct job *j);
+void metrics_work_put_stale(struct scrape_job *j);
 /* up, scrape_duration_seconds, ...: of the scrape; or their ends. */
-void metrics_work_put_reports(struct job *j);
-void metrics_work_end_reports(struct job *j, int64_t t_ms);
+void metrics_work_put_reports(struct scrape_job *j);
+void metrics_work_end_reports(struct scrape_job *j, int64_t t_ms);
 /* The batch was taken. */
-void metrics_work_settle(struct job *j);
+void metrics_work_settle(struct scrape_job *j);
 /* A batch of the endpoint was not stored: what was in it is not known. */
-void metrics_work_doubt(struct job *j);
+void metrics_work_doubt(struct scrape_job *j);
 
 /* The time of a scrape: that of its slot if it began within 2 ms, or a hundredth of the interval, of that. So the differences
  * between stamps are all the same. slot_ms 0: it has none. */

@@ -162,7 +162,7 @@ static bool needs_name(const struct profile *p, const struct profile_location *l
 	return l->address && !l->n_lines && l->mapping && !p->mappings[l->mapping - 1].has_functions;
 }
 
-bool names_apply_to(const struct job *j)
+bool names_apply_to(const struct scrape_job *j)
 {
 	const struct job_config *c = j->work->job;
 	return !c->agent && !c->series_labels.n && !j->p->n_functions && j->p->n_locations;
@@ -179,7 +179,7 @@ static uint64_t hash_maps(const struct profile *p)
 	return h;
 }
 
-static struct names *names_of(struct job *j, int64_t now_ms)
+static struct names *names_of(struct scrape_job *j, int64_t now_ms)
 {
 	struct endpoint *ep = j->ep;
 	uint64_t maps = hash_maps(j->p);
@@ -195,7 +195,7 @@ static struct names *names_of(struct job *j, int64_t now_ms)
 }
 
 /* What is kept is counted; where there is no room it is used for this scrape, and forgotten. */
-static void account(struct job *j, struct names *n)
+static void account(struct scrape_job *j, struct names *n)
 {
 	struct budget *b = &j->worker->scraper->memory;
 	if (n->bytes > n->held && budget_take(b, n->bytes - n->held, BUDGET_KEPT))
@@ -208,7 +208,7 @@ static void account(struct job *j, struct names *n)
 	}
 }
 
-bool names_wanted(struct job *j)
+bool names_wanted(struct scrape_job *j)
 {
 	struct work *w = j->work;
 	const struct profile *p = j->p;
@@ -228,7 +228,7 @@ bool names_wanted(struct job *j)
 	return wanted && !w->names.ask.overflow;
 }
 
-int names_put(struct job *j)
+int names_put(struct scrape_job *j)
 {
 	struct profile *p = j->p;
 	struct names *n = j->ep->names;

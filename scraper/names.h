@@ -20,11 +20,11 @@ void names_free(struct names *n, struct budget *b);
 
 /* After a profile was decoded: whether its names have to be asked for first. Then nothing else is done with it, and
  * names_park (names_ask.h) follows. */
-bool names_wanted(struct job *j);
+bool names_wanted(struct scrape_job *j);
 /* Whether the profile is one that has its names from here: names_put, after increases were made of it, because these know
  * stacks by their names, and frames that are of no interest are dropped afterwards. */
-bool names_apply_to(const struct job *j);
-int names_put(struct job *j) MUST_USE;
+bool names_apply_to(const struct scrape_job *j);
+int names_put(struct scrape_job *j) MUST_USE;
 /* Why there are none; NULL = there is nothing to say. Owned. */
 char *names_problem(const struct endpoint *ep);
 

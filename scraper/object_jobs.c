@@ -33,7 +33,7 @@ static struct metric metrics[] = {
 };
 
 /* One item of kubernetes_scrape_configs at work. */
-struct source {
+struct running_source {
 	struct object_jobs *owner;
 	struct scraper_config *config;   /* reference: what the objects borrow from */
 	struct object_source said;       /* lies there */
@@ -46,7 +46,7 @@ struct source {
 /* An object as of the last round; the thread's. */
 struct known {
 	struct kube_object object;       /* texts owned */
-	const struct source *source;
+	const struct running_source *source;
 	uint64_t order;                  /* of the source, which may be gone */
 	struct scraper_config *good;     /* of good_spec; NULL = there never was one */
 	char *good_spec;
@@ -56,9 +56,9 @@ struct known {
 	int64_t problem_ms;
 };
 
-struct part {
+struct config_part {
 	struct scraper_config *config;   /* reference */
-	const struct source *source;
+	const struct running_source *source;
 };
 
 struct object_jobs {
@@ -68,20 +68,20 @@ struct object_jobs {
 
 	pthread_mutex_t apply;           /* one scraper_apply at a time; guards: */
 	struct scraper_config *base;
-	VEC(struct source *) sources;
-	VEC(struct part) parts;
+	VEC(struct running_source *) sources;
+	VEC(struct config_part) parts;
 	uint64_t n_begun;                /* sources, ever */
 	bool untaken;                    /* parts that the scraper refused: tried again each round */
 
 	pthread_mutex_t lock;            /* short; inside apply. Guards: */
 	pthread_cond_t moved;
 	bool dirty, stopping;
-	VEC(struct source *) ended;      /* the thread stops them */
+	VEC(struct running_source *) ended;      /* the thread stops them */
 };
 
 static void note_change(void *arg)
 {
-	struct object_jobs *o = ((struct source *)arg)->owner;
+	struct object_jobs *o = ((struct running_source *)arg)->owner;
 	pthread_mutex_lock(&o->lock);
 	o->dirty = true;
 	pthread_cond_signal(&o->moved);
@@ -90,7 +90,7 @@ static void note_change(void *arg)
 
 /* --- sources; under apply --- */
 
-static void source_free(struct source *s)
+static void source_free(struct running_source *s)
 {
 	kube_objects_stop(s->objects);
 	scraper_config_unref(s->config);
@@ -99,7 +99,7 @@ static void source_free(struct source *s)
 }
 
 /* All are told before the first is waited for. */
-static void sources_free(struct source *const *v, size_t n)
+static void sources_free(struct running_source *const *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		kube_objects_cancel(v[i]->objects);
@@ -107,11 +107,11 @@ static void sources_free(struct source *const *v, size_t n)
 		source_free(v[i]);
 }
 
-static int source_new(struct object_jobs *o, struct scraper_config *c, const struct object_source *said, struct source **ret,
+static int source_new(struct object_jobs *o, struct scraper_config *c, const struct object_source *said, struct running_source **ret,
 		      struct err *e)
 {
-	struct source *s = NEW(struct source);
-	*s = (struct source){ .owner = o, .config = scraper_config_ref(c), .said = *said, .order = o->n_begun++ };
+	struct running_source *s = NEW(struct running_source);
+	*s = (struct running_source){ .owner = o, .config = scraper_config_ref(c), .said = *said, .order = o->n_begun++ };
 	int rc = kube_objects_start(&s->objects, said->config, note_change, s, e);
 	if (rc)
 		source_free(s);
@@ -120,7 +120,7 @@ static int source_new(struct object_jobs *o, struct scraper_config *c, const str
 	return rc;
 }
 
-static struct source *find_source(struct source *const *v, size_t n, struct view fingerprint)
+static struct running_source *find_source(struct running_source *const *v, size_t n, struct view fingerprint)
 {
 	for (size_t i = 0; i < n; i++)
 		if (view_eq(v[i]->said.fingerprint, fingerprint))
@@ -128,7 +128,7 @@ static struct source *find_source(struct source *const *v, size_t n, struct view
 	return NULL;
 }
 
-static bool has_source(const struct object_jobs *o, const struct source *s)
+static bool has_source(const struct object_jobs *o, const struct running_source *s)
 {
 	for (size_t i = 0; i < o->sources.n; i++)
 		if (o->sources.v[i] == s)
@@ -137,7 +137,7 @@ static bool has_source(const struct object_jobs *o, const struct source *s)
 }
 
 /* The sources that c wants, in ret (room for all): those that run, and new ones. Equal ones once. */
-static int choose_sources(struct object_jobs *o, struct scraper_config *c, struct source **ret, size_t *ret_n, struct err *e)
+static int choose_sources(struct object_jobs *o, struct scraper_config *c, struct running_source **ret, size_t *ret_n, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; i < c->n_sources && !rc; i++) {
@@ -153,7 +153,7 @@ static int choose_sources(struct object_jobs *o, struct scraper_config *c, struc
 }
 
 /* Ends those of from that are not in keep; their thread does it, since that takes up to a second. */
-static void end_sources(struct object_jobs *o, struct source *const *from, size_t n_from, struct source *const *keep, size_t n_keep)
+static void end_sources(struct object_jobs *o, struct running_source *const *from, size_t n_from, struct running_source *const *keep, size_t n_keep)
 {
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < n_from; i++)
@@ -167,7 +167,7 @@ static void end_sources(struct object_jobs *o, struct source *const *from, size_
 /* --- what is applied; under apply --- */
 
 /* base and those parts that are from a source of v, and whose names no job of a file has. */
-static struct scraper_config *join(const struct object_jobs *o, struct scraper_config *base, struct source *const *v, size_t n)
+static struct scraper_config *join(const struct object_jobs *o, struct scraper_config *base, struct running_source *const *v, size_t n)
 {
 	struct scraper_config **parts AUTOFREE = xcalloc(o->parts.n, sizeof(struct scraper_config *));
 	size_t kept = 0;
@@ -178,7 +178,7 @@ static struct scraper_config *join(const struct object_jobs *o, struct scraper_c
 	return scraper_config_join(base, parts, kept);
 }
 
-static int apply_with(struct object_jobs *o, struct scraper_config *base, struct source *const *v, size_t n, struct err *e)
+static int apply_with(struct object_jobs *o, struct scraper_config *base, struct running_source *const *v, size_t n, struct err *e)
 {
 	struct scraper_config *all = join(o, base, v, n);
 	int rc = scraper_apply(o->scraper, all, e);
@@ -207,7 +207,7 @@ static void forget_parts(struct object_jobs *o)
 
 int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct err *e)
 {
-	struct source **wanted AUTOFREE = xcalloc(c->n_sources, sizeof(struct source *));
+	struct running_source **wanted AUTOFREE = xcalloc(c->n_sources, sizeof(struct running_source *));
 	size_t n = 0;
 	pthread_mutex_lock(&o->apply);
 	int rc = choose_sources(o, c, wanted, &n, e);
@@ -233,7 +233,7 @@ int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct er
 
 struct round {
 	VEC(struct known *) v;       /* objects as they are; sorted */
-	const struct source *source; /* that is being read */
+	const struct running_source *source; /* that is being read */
 	struct scraper_config *base; /* reference */
 	struct object_statuses failing; /* sources */
 };
@@ -277,7 +277,7 @@ static int compare(const void *x, const void *y)
 }
 
 /* Takes text; NULL: all is well. */
-static void note_problem(struct source *s, char *text)
+static void note_problem(struct running_source *s, char *text)
 {
 	if (text && (!s->problem || !err_same_but_for_numbers(s->problem, text)))
 		LOG_WARN("msg", "objects cannot be read; those that were read stay", "section", SECTION, "err", text);
@@ -294,7 +294,7 @@ static void read_sources(struct object_jobs *o, struct round *r)
 	pthread_mutex_lock(&o->apply);
 	r->base = o->base ? scraper_config_ref(o->base) : NULL;
 	for (size_t i = 0; i < o->sources.n; i++) {
-		struct source *s = o->sources.v[i];
+		struct running_source *s = o->sources.v[i];
 		note_problem(s, kube_objects_problem(s->objects));
 		if (s->problem)
 			vec_push(&r->failing.v, (struct object_status){ SECTION, xstrdup(SECTION), xstrdup(s->problem), s->problem_ms });
@@ -400,7 +400,7 @@ static bool place(struct known *k, const struct known *before, const struct scra
 /* The parts of the round, or false: they are those that run. Under apply. */
 static bool take_parts(struct object_jobs *o, struct round *r)
 {
-	VEC(struct part) fresh = { 0 };
+	VEC(struct config_part) fresh = { 0 };
 	const struct known *before = NULL;
 	size_t n_namespace = 0;
 	for (size_t i = 0; i < r->v.n; i++) {
@@ -412,7 +412,7 @@ static bool take_parts(struct object_jobs *o, struct round *r)
 		n_namespace = before && strcmp(before->object.namespace, k->object.namespace) == 0 ? n_namespace : 0;
 		if (!place(k, before, r->base, n_namespace))
 			continue;
-		vec_push(&fresh, (struct part){ k->good, k->source });
+		vec_push(&fresh, (struct config_part){ k->good, k->source });
 		before = k;
 		n_namespace++;
 	}
@@ -512,7 +512,7 @@ static void run_round(struct object_jobs *o)
 /* Under the lock, which is let go of. What is known of their objects is forgotten by the round that follows. */
 static void stop_ended(struct object_jobs *o)
 {
-	VEC(struct source *) ended = { 0 };
+	VEC(struct running_source *) ended = { 0 };
 	for (size_t i = 0; i < o->ended.n; i++)
 		vec_push(&ended, o->ended.v[i]);
 	o->ended.n = 0;

@@ -14,15 +14,15 @@
 #define TELL_MS 3600000    /* so long the page says that windows were lost */
 #define APART_MS 60000     /* clocks that differ by more are worth a word */
 
-struct piece *piece_begin(struct endpoint *ep)
+struct history_piece *piece_begin(struct endpoint *ep)
 {
-	struct cursor *c = ep->cursor;
+	struct history_cursor *c = ep->cursor;
 	if (c->busy)
 		return NULL;
 	struct cursor_piece asked = cursor_next(c, ep->interval_ms, clock_now_ms());
 	if (!asked.to_ms)
 		return NULL;
-	struct piece *p = NEW(struct piece);
+	struct history_piece *p = NEW(struct history_piece);
 	p->endpoint = ep;
 	ep->refs++;
 	p->asked = asked;
@@ -41,7 +41,7 @@ static void ask_again(struct endpoint *ep)
 	fetch_loop_wake(ep->scraper->loop);
 }
 
-void piece_end(struct piece *p)
+void piece_end(struct history_piece *p)
 {
 	if (!p)
 		return;
@@ -54,7 +54,7 @@ void piece_end(struct piece *p)
 }
 
 /* The seconds are for an agent that has no history. */
-char *piece_url(const struct piece *p)
+char *piece_url(const struct history_piece *p)
 {
 	const struct cursor_piece *a = &p->asked;
 	struct buf url = { 0 };
@@ -67,7 +67,7 @@ char *piece_url(const struct piece *p)
 
 bool piece_answered(struct work *w, struct fetch_response *r)
 {
-	struct piece *p = w->piece;
+	struct history_piece *p = w->piece;
 	struct endpoint *ep = w->endpoint;
 	if (r->status != 200 && r->status != 404)
 		return true;
@@ -104,10 +104,10 @@ bool piece_is_nothing(const struct work *w)
 }
 
 /* What the next start has to know of idle series. */
-static void put_seen(struct job *j, int64_t t_ms, struct buf *out)
+static void put_seen(struct scrape_job *j, int64_t t_ms, struct buf *out)
 {
 	struct endpoint *ep = j->ep;
-	struct cursor *c = ep->cursor;
+	struct history_cursor *c = ep->cursor;
 	pthread_mutex_lock(&ep->scraper->lock);
 	bool brief = c->brief, there = c->seen != NULL;
 	if (there && !brief) /* nothing was decoded since the start */
@@ -117,9 +117,9 @@ static void put_seen(struct job *j, int64_t t_ms, struct buf *out)
 		seen_encode(&ep->series, j->work->config->serial, t_ms, out);
 }
 
-bool piece_put_note(struct job *j)
+bool piece_put_note(struct scrape_job *j)
 {
-	struct piece *p = j->work->piece;
+	struct history_piece *p = j->work->piece;
 	struct buf value = { 0 };
 	char first[CURSOR_VALUE_MAX], *key = arena_alloc(j->batch->arena, CURSOR_KEY_LEN);
 	p->to = cursor_after(&p->asked, &p->answer, &p->lost);
@@ -153,10 +153,10 @@ void piece_notes_full(struct endpoint *ep)
 	pthread_mutex_unlock(&ep->scraper->lock);
 }
 
-void piece_put_refused(struct job *j)
+void piece_put_refused(struct scrape_job *j)
 {
 	const struct work *w = j->work;
-	struct piece *p = w->piece;
+	struct history_piece *p = w->piece;
 	/* Time that the network took is not the piece's fault, nor is it that storage has no room. */
 	bool own = j->err.code == ERR_BAD_DATA || (j->err.code == ERR_LIMIT && !j->offered) || (j->err.code == ERR_TIMEOUT && !w->err.code);
 	if (!own || !piece_taken(w))
@@ -174,7 +174,7 @@ void piece_put_refused(struct job *j)
 		 LOG_NUM(p->lost), "err", j->err.msg);
 }
 
-static void count_lost(const struct piece *p)
+static void count_lost(const struct history_piece *p)
 {
 	struct endpoint *ep = p->endpoint;
 	if (!p->lost)
@@ -186,7 +186,7 @@ static void count_lost(const struct piece *p)
 
 void piece_done(void *arg, const struct err *e)
 {
-	struct piece *p = arg;
+	struct history_piece *p = arg;
 	struct scraper *s = p->endpoint->scraper;
 	receipt_done(TAKE_PTR(p->receipt), e);
 	pthread_mutex_lock(&s->lock);
@@ -206,7 +206,7 @@ static void say(struct buf *b, const char *text)
 
 char *piece_note(const struct work *w, char *agents)
 {
-	const struct cursor *c = w->endpoint->cursor;
+	const struct history_cursor *c = w->endpoint->cursor;
 	struct buf b = { 0 };
 	char text[160];
 	if (w->piece && w->piece->answered && w->piece->news == CURSOR_OLD && w->http_status == 200)

@@ -7,9 +7,9 @@
 #include "scraper/cursor.h"
 #include "scraper/internal.h"
 
-struct job;
+struct scrape_job;
 
-struct piece {
+struct history_piece {
 	struct endpoint *endpoint;   /* reference */
 	struct receipt *receipt;     /* reference, while storage has its batch */
 	struct cursor_piece asked;
@@ -28,11 +28,11 @@ static inline bool pieces_of(const struct endpoint *ep)
 	return ep->cursor && ep->job->agent;
 }
 /* Under the lock: what to ask for now; NULL: nothing, or one is under way. */
-struct piece *piece_begin(struct endpoint *ep);
+struct history_piece *piece_begin(struct endpoint *ep);
 /* Under the lock, whatever became of it. NULL does nothing. */
-void piece_end(struct piece *p);
+void piece_end(struct history_piece *p);
 /* Returns owned. */
-char *piece_url(const struct piece *p);
+char *piece_url(const struct history_piece *p);
 /* Under the lock, in the loop thread: what the answer's headers say. False: its body is of no use. */
 bool piece_answered(struct work *w, struct fetch_response *r);
 /* Sets the work's error to why that is. */
@@ -44,9 +44,9 @@ bool piece_taken(const struct work *w);
 /* The agent has answered, and there is nothing to store. */
 bool piece_is_nothing(const struct work *w);
 /* The cursor is to move with what is in the batch, which gets the note. False, with j->err: no memory. */
-bool piece_put_note(struct job *j);
+bool piece_put_note(struct scrape_job *j);
 /* The piece was refused for what it is: too large, not a profile. After a few times it is given up, with a note in the batch. */
-void piece_put_refused(struct job *j);
+void piece_put_refused(struct scrape_job *j);
 /* What the note of the last run says of idle series (seen.h), to the first who asks; owned, or NULL. */
 char *piece_take_seen(struct endpoint *ep, size_t *ret_len);
 /* Storage has no room for notes of that size: they are made smaller. */

@@ -29,7 +29,7 @@ static void release_config(void *c)
 	scraper_config_unref(c);
 }
 
-static void pool_unref(struct pool *p)
+static void pool_unref(struct scrape_pool *p)
 {
 	if (atomic_fetch_sub(&p->refs, 1) > 1)
 		return;
@@ -55,7 +55,7 @@ void setup_unref(struct setup *u)
 	free(u);
 }
 
-static int setup_new(struct setup **ret, struct pool *p, const struct job_config *j, struct err *e)
+static int setup_new(struct setup **ret, struct scrape_pool *p, const struct job_config *j, struct err *e)
 {
 	struct setup *u = NEW(struct setup);
 	u->refs = 1;
@@ -77,14 +77,14 @@ static int setup_new(struct setup **ret, struct pool *p, const struct job_config
 	return 0;
 }
 
-const struct setup *pool_setup(const struct pool *p)
+const struct setup *pool_setup(const struct scrape_pool *p)
 {
 	return p->next ? p->next : p->now;
 }
 
-struct pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e)
+struct scrape_pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e)
 {
-	struct pool *p = NEW(struct pool);
+	struct scrape_pool *p = NEW(struct scrape_pool);
 	p->refs = 1;
 	p->scraper = s;
 	p->name = xstrdup(j->name);
@@ -95,12 +95,12 @@ struct pool *pool_new_job(struct scraper *s, const struct job_config *j, struct 
 	return p;
 }
 
-int pool_prepare(struct pool *p, const struct job_config *j, struct setup **ret, struct err *e)
+int pool_prepare(struct scrape_pool *p, const struct job_config *j, struct setup **ret, struct err *e)
 {
 	return setup_new(ret, p, j, e);
 }
 
-struct setup *pool_reconfigure(struct pool *p, struct setup *u)
+struct setup *pool_reconfigure(struct scrape_pool *p, struct setup *u)
 {
 	struct setup *unused = p->next;
 	if (!unused)
@@ -109,7 +109,7 @@ struct setup *pool_reconfigure(struct pool *p, struct setup *u)
 	return unused;
 }
 
-void pool_free_job(struct pool *p)
+void pool_free_job(struct scrape_pool *p)
 {
 	setup_unref(p->next);
 	setup_unref(p->now);
@@ -131,7 +131,7 @@ void pool_free_job(struct pool *p)
 
 void pool_changed(void *arg)
 {
-	struct pool *p = arg;
+	struct scrape_pool *p = arg;
 	struct scraper *s = p->scraper;
 	bool known = atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready);
 	if (known && !atomic_load(&p->waits))
@@ -149,7 +149,7 @@ void sync_wake(struct scraper *s)
 
 /* ---- the thread ---- */
 
-static struct pool *leaving_pool(struct scraper *s)
+static struct scrape_pool *leaving_pool(struct scraper *s)
 {
 	return s->leaving.n ? s->leaving.v[--s->leaving.n] : NULL;
 }
@@ -157,11 +157,11 @@ static struct pool *leaving_pool(struct scraper *s)
 /* Of the pools that are due the one that waited longest since its last turn: a job that changes all the time and is slow has
  * one turn like the others. Without one, of those whose discovery was not all read yet, one that was not asked about in this round. *next: when one will be due. A new configuration takes over once its discovery was read, so that targets
  * which it has as well are not left meanwhile. */
-static struct pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
+static struct scrape_pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
 {
-	struct pool *due = NULL, *unread = NULL;
+	struct scrape_pool *due = NULL, *unread = NULL;
 	for (size_t i = 0; i < s->pools.n; i++) {
-		struct pool *p = s->pools.v[i];
+		struct scrape_pool *p = s->pools.v[i];
 		if (!p->next && !atomic_load(&p->dirty))
 			continue;
 		int64_t at = !p->next ? p->not_before_ms : p->now ? p->take_over_ms : 0;
@@ -188,7 +188,7 @@ static void wait_until(struct scraper *s, int64_t ms)
 }
 
 /* The new configuration takes over. Returns the one before. */
-static struct setup *take_setup(struct pool *p)
+static struct setup *take_setup(struct scrape_pool *p)
 {
 	struct setup *old = NULL;
 	if (p->next) {
@@ -202,7 +202,7 @@ static struct setup *take_setup(struct pool *p)
 }
 
 /* Without the lock, but for taking p's setup. Only this thread changes p->now: it may read it. */
-static void bring_up_to_date(struct pool *p)
+static void bring_up_to_date(struct scrape_pool *p)
 {
 	struct scraper *s = p->scraper;
 	pthread_mutex_lock(&s->lock);
@@ -225,7 +225,7 @@ void *sync_main(void *arg)
 	while (!atomic_load(&s->stopping)) {
 		int64_t next = INT64_MAX;
 		bool ask_ready = false;
-		struct pool *left = leaving_pool(s), *p = left ? NULL : due_pool(s, clock_mono_ms(), &next, &ask_ready);
+		struct scrape_pool *left = leaving_pool(s), *p = left ? NULL : due_pool(s, clock_mono_ms(), &next, &ask_ready);
 		if (!left && !p) {
 			wait_until(s, next);
 			continue;

@@ -29,7 +29,7 @@ char *profile_work_note(const struct profile *p)
 }
 
 /* docs/profql.md, "When a profile is". */
-static void find_stamp(struct job *j)
+static void find_stamp(struct scrape_job *j)
 {
 	const struct work *w = j->work;
 	struct profile *p = j->p;
@@ -60,9 +60,9 @@ static void find_stamp(struct job *j)
 }
 
 /* One sample type's series, made when it is first seen; NULL: dropped by relabelling, or an error (j->err). */
-static struct series *column_series(struct job *j, const struct ptype *type)
+static struct scrape_series *column_series(struct scrape_job *j, const struct ptype *type)
 {
-	struct series *s = series_find(&j->ep->series, type, NULL, j->work->config->serial);
+	struct scrape_series *s = series_find(&j->ep->series, type, NULL, j->work->config->serial);
 	if (!s)
 		s = series_add(&j->ep->series, type, NULL, j->ep->target, j->work->job, j->work->config->serial,
 			       &j->worker->arena, &j->err);
@@ -75,11 +75,11 @@ static struct series *column_series(struct job *j, const struct ptype *type)
 /* Which of the profile's sample types are of a kind, and whose series they are. */
 struct columns {
 	uint32_t index[64];
-	struct series *series[64];
+	struct scrape_series *series[64];
 	uint32_t n;
 };
 
-static int sort_columns(struct job *j, struct columns kinds[4])
+static int sort_columns(struct scrape_job *j, struct columns kinds[4])
 {
 	for (uint32_t i = 0; i < j->p->n_sample_types; i++) {
 		struct ptype type;
@@ -89,7 +89,7 @@ static int sort_columns(struct job *j, struct columns kinds[4])
 			continue;
 		if (job_type_of(j, i, &type))
 			return -(int)j->err.code;
-		struct series *s = column_series(j, &type);
+		struct scrape_series *s = column_series(j, &type);
 		struct columns *c = &kinds[type.kind];
 		if (j->err.code)
 			return -(int)j->err.code;
@@ -107,7 +107,7 @@ static int sort_columns(struct job *j, struct columns kinds[4])
 	return 0;
 }
 
-static struct sink_profile *put_columns(struct job *j, const struct columns *c, int64_t duration_ns)
+static struct sink_profile *put_columns(struct scrape_job *j, const struct columns *c, int64_t duration_ns)
 {
 	struct sink_profile *sp = batch_add_profile(j->batch);
 	sp->profile = j->p;
@@ -118,14 +118,14 @@ static struct sink_profile *put_columns(struct job *j, const struct columns *c, 
 	return sp;
 }
 
-static void put_plain(struct job *j, const struct columns *c, int64_t duration_ns)
+static void put_plain(struct scrape_job *j, const struct columns *c, int64_t duration_ns)
 {
 	if (c->n)
 		put_columns(j, c, duration_ns);
 }
 
 /* An answer that holds what happened since the request before, if that was ours. Of the first nobody knows since when. */
-static void put_since_last(struct job *j, const struct columns *c)
+static void put_since_last(struct scrape_job *j, const struct columns *c)
 {
 	int64_t since_ms = stamp_since(j->ep, j->work, j->t_ms);
 	if (!c->n || !since_ms)
@@ -135,7 +135,7 @@ static void put_since_last(struct job *j, const struct columns *c)
 	sp->cover_ms = since_ms;
 }
 
-static uint64_t columns_id(const struct job *j, const struct columns *c)
+static uint64_t columns_id(const struct scrape_job *j, const struct columns *c)
 {
 	uint64_t h = c->n;
 	for (uint32_t i = 0; i < c->n; i++) {
@@ -146,7 +146,7 @@ static uint64_t columns_id(const struct job *j, const struct columns *c)
 }
 
 /* The first scrape is the baseline: its series begin with the second. */
-static int put_increase(struct job *j, const struct columns *c)
+static int put_increase(struct scrape_job *j, const struct columns *c)
 {
 	struct endpoint *ep = j->ep;
 	if (!c->n)
@@ -176,7 +176,7 @@ static int put_increase(struct job *j, const struct columns *c)
 }
 
 /* The error of a decode in the words of who configures the job. */
-static int say_undecodable(struct job *j, int rc)
+static int say_undecodable(struct scrape_job *j, int rc)
 {
 	if (rc == -ERR_TIMEOUT || rc == -ERR_CANCELED)
 		return rc;
@@ -185,7 +185,7 @@ static int say_undecodable(struct job *j, int rc)
 	return err_wrap(&j->err, rc == -ERR_LIMIT ? "over a limit (body_size_limit)" : "not a profile that is read here");
 }
 
-static int decode(struct job *j)
+static int decode(struct scrape_job *j)
 {
 	struct work *w = j->work;
 	struct pprof_limits lim = { .max_bytes = w->job->body_size_limit, .go_on = job_go_on, .go_on_arg = j,
@@ -209,7 +209,7 @@ static int decode(struct job *j)
 	return 0;
 }
 
-int profile_work_put(struct job *j)
+int profile_work_put(struct scrape_job *j)
 {
 	struct columns kinds[4] = { 0 };
 	int rc = decode(j);

@@ -6,7 +6,7 @@
 #include "scraper/job.h"
 
 /* The whole of a successful answer into the batch; j->t_ms is its stamp then. Fills j->err. */
-int profile_work_put(struct job *j);
+int profile_work_put(struct scrape_job *j);
 /* What an agent says of a decoded profile beside its samples. Owned; NULL = nothing. */
 char *profile_work_note(const struct profile *p);
 

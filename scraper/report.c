@@ -2,12 +2,12 @@
 #include "scraper/report.h"
 
 
-void batch_reset(struct batch *b)
+void batch_reset(struct scrape_batch *b)
 {
 	b->columns.n = b->parts.n = b->floats.n = b->notes.n = b->profiles.n = 0;
 }
 
-void batch_free(struct batch *b)
+void batch_free(struct scrape_batch *b)
 {
 	vec_free(&b->columns);
 	vec_free(&b->parts);
@@ -16,20 +16,20 @@ void batch_free(struct batch *b)
 	vec_free(&b->profiles);
 }
 
-struct sink_profile *batch_add_profile(struct batch *b)
+struct sink_profile *batch_add_profile(struct scrape_batch *b)
 {
-	struct part *p = vec_add(&b->parts);
+	struct batch_part *p = vec_add(&b->parts);
 	p->first_column = b->columns.n;
 	return &p->p;
 }
 
-void batch_add_column(struct batch *b, struct labels labels, const struct ptype *type, uint32_t value_index)
+void batch_add_column(struct scrape_batch *b, struct labels labels, const struct ptype *type, uint32_t value_index)
 {
 	vec_push(&b->columns, (struct sink_column){ labels, *type, value_index });
 	b->parts.v[b->parts.n - 1].p.n_columns++;
 }
 
-void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int64_t interval_ms)
+void batch_add_stale(struct scrape_batch *b, const struct scrape_series *s, int64_t t_ms, int64_t interval_ms)
 {
 	struct sink_profile *p = batch_add_profile(b);
 	p->t_ms = t_ms;
@@ -37,7 +37,7 @@ void batch_add_stale(struct batch *b, const struct series *s, int64_t t_ms, int6
 	batch_add_column(b, *s->labels, &s->type, 0);
 }
 
-bool batch_add_float(struct batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
+bool batch_add_float(struct scrape_batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
 		     double v)
 {
 	struct labels_builder lb;
@@ -52,12 +52,12 @@ bool batch_add_float(struct batch *b, const struct target *t, const char *metric
 	return l.v != NULL;
 }
 
-void batch_add_note(struct batch *b, struct view key, struct view value, int64_t t_ms)
+void batch_add_note(struct scrape_batch *b, struct view key, struct view value, int64_t t_ms)
 {
 	vec_push(&b->notes, (struct sink_note){ key, value, t_ms });
 }
 
-int batch_send(struct batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
+int batch_send(struct scrape_batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
 	       struct sink_result *res, struct err *e)
 {
 	*res = (struct sink_result){ 0 };

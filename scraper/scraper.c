@@ -119,7 +119,7 @@ static int start_threads(struct scraper *s, unsigned n, struct err *e)
 	n++; /* one that is spared what is heavy */
 	s->workers = xcalloc(n, sizeof *s->workers);
 	for (unsigned i = 0; i < n; i++) {
-		struct worker *w = &s->workers[i];
+		struct scrape_worker *w = &s->workers[i];
 		w->scraper = s;
 		w->spare = i == n - 1;
 		profile_init(&w->profile, PROFILE_BYTES);
@@ -175,7 +175,7 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	return 0;
 }
 
-static struct pool *find_pool(struct scraper *s, const char *name)
+static struct scrape_pool *find_pool(struct scraper *s, const char *name)
 {
 	for (size_t i = 0; i < s->pools.n; i++)
 		if (strcmp(s->pools.v[i]->name, name) == 0)
@@ -186,9 +186,9 @@ static struct pool *find_pool(struct scraper *s, const char *name)
 /* What a configuration changes, made before anything changes. */
 struct change {
 	size_t n;                 /* jobs */
-	struct pool **made;       /* NULL: there is one */
+	struct scrape_pool **made;       /* NULL: there is one */
 	struct setup **setups;    /* for that one; NULL: it stays as it is */
-	struct pool **kept;
+	struct scrape_pool **kept;
 };
 
 static void change_release(struct change *ch)
@@ -203,7 +203,7 @@ static void change_release(struct change *ch)
 	free(ch->kept);
 }
 
-static bool has_changed(struct scraper *s, const struct pool *p, const struct job_config *j)
+static bool has_changed(struct scraper *s, const struct scrape_pool *p, const struct job_config *j)
 {
 	pthread_mutex_lock(&s->lock); /* the setup may be moved meanwhile */
 	bool changed = !view_eq(j->fingerprint, pool_setup(p)->job->fingerprint);
@@ -214,8 +214,8 @@ static bool has_changed(struct scraper *s, const struct pool *p, const struct jo
 static int prepare(struct scraper *s, struct scraper_config *c, struct change *ch, struct err *e)
 {
 	int rc = 0;
-	*ch = (struct change){ c->n_jobs, xcalloc(c->n_jobs, sizeof(struct pool *)), xcalloc(c->n_jobs, sizeof(struct setup *)),
-			       xcalloc(c->n_jobs, sizeof(struct pool *)) };
+	*ch = (struct change){ c->n_jobs, xcalloc(c->n_jobs, sizeof(struct scrape_pool *)), xcalloc(c->n_jobs, sizeof(struct setup *)),
+			       xcalloc(c->n_jobs, sizeof(struct scrape_pool *)) };
 	for (size_t i = 0; i < c->n_jobs && !rc; i++) {
 		ch->kept[i] = find_pool(s, c->jobs[i]->name);
 		if (!ch->kept[i]) {
@@ -233,7 +233,7 @@ static void drop_old(struct scraper *s, const struct scraper_config *c)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < s->pools.n; i++) {
-		struct pool *p = s->pools.v[i];
+		struct scrape_pool *p = s->pools.v[i];
 		if (scraper_config_job(c, p->name))
 			s->pools.v[kept++] = p;
 		else

@@ -24,7 +24,7 @@ static void put(struct buf *out, uint64_t v)
 	buf_put(out, b, varint_put(b, v));
 }
 
-static void put_group(struct strings *x, const struct series *s, int64_t age_ms, struct buf *out)
+static void put_group(struct strings *x, const struct scrape_series *s, int64_t age_ms, struct buf *out)
 {
 	put(out, (uint64_t)age_ms);
 	put(out, s->group->n);
@@ -39,9 +39,9 @@ void seen_encode(const struct series_set *set, uint64_t serial, int64_t t_ms, st
 	struct strings x = { 0 };
 	struct buf groups = { 0 };
 	size_t before = out->len;
-	const struct series *first = NULL; /* all types of a profile have the same groups */
+	const struct scrape_series *first = NULL; /* all types of a profile have the same groups */
 	for (size_t i = 0; i < set->v.n; i++) {
-		const struct series *s = set->v.v[i];
+		const struct scrape_series *s = set->v.v[i];
 		if (!s->group || s->serial != serial || !(s->seen || s->live) || t_ms - s->last_seen_ms > SPLIT_IDLE_MS ||
 		    s->last_seen_ms > t_ms || (first && !ptype_eq(&first->type, &s->type)))
 			continue;

@@ -21,19 +21,19 @@ static bool same_group(const struct labels *a, const struct labels *b)
 	return a && b ? labels_eq(*a, *b) : !a && !b;
 }
 
-struct series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial)
+struct scrape_series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial)
 {
 	uint64_t h = series_hash(type, group, serial);
 	uint32_t i;
 	for (size_t at = map_start(&set->index, h); map_probe(&set->index, h, &at, &i);) {
-		struct series *s = set->v.v[i];
+		struct scrape_series *s = set->v.v[i];
 		if (s->serial == serial && ptype_eq(&s->type, type) && same_group(s->group, group))
 			return s;
 	}
 	return NULL;
 }
 
-static void series_free(struct series *s)
+static void series_free(struct scrape_series *s)
 {
 	free(s->text);
 	free(s->labels);
@@ -48,7 +48,7 @@ void series_forget_some(struct series_set *set)
 		return;
 	map_clear(&set->index);
 	for (size_t i = 0; i < set->v.n; i++) {
-		struct series *s = set->v.v[i];
+		struct scrape_series *s = set->v.v[i];
 		if (!s->live && !s->seen) {
 			series_free(s);
 			continue;
@@ -67,7 +67,7 @@ static struct view put(struct buf *b, struct view v)
 	return (struct view){ (const char *)at, v.len }; /* an offset, until the text has its place */
 }
 
-static void copy_type(struct series *s, const struct ptype *t)
+static void copy_type(struct scrape_series *s, const struct ptype *t)
 {
 	struct buf b = { 0 };
 	s->type = (struct ptype){ put(&b, t->name), put(&b, t->sample_type), put(&b, t->sample_unit),
@@ -141,15 +141,15 @@ static int count_new(struct series_set *set, const struct job_config *j, uint64_
 		       "raise the limit", (long long)j->series_limit, (long long)j->series_limit);
 }
 
-struct series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
-			  const struct job_config *j, uint64_t serial, struct arena *a, struct err *e)
+struct scrape_series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
+				 const struct job_config *j, uint64_t serial, struct arena *a, struct err *e)
 {
 	struct labels *l = NULL;
 	if (count_new(set, j, serial, e))
 		return NULL;
 	if (make_labels(type, group, t, j, a, &l, e))
 		return NULL;
-	struct series *s = NEW(struct series);
+	struct scrape_series *s = NEW(struct scrape_series);
 	s->labels = l;
 	s->group = group ? labels_dup(*group) : NULL;
 	s->serial = serial;

@@ -22,7 +22,7 @@ struct group {
 };
 
 struct splitting {
-	struct job *j;
+	struct scrape_job *j;
 	struct map index;        /* hash of labels -> groups */
 	VEC(struct group) groups;
 	struct view more[SPLIT_MORE_MAX]; /* labels that the profile itself names, besides the job's */
@@ -143,11 +143,11 @@ static int by_rank(const void *a, const void *b)
 
 static struct rank rank_of(const struct splitting *x, uint32_t id)
 {
-	const struct job *j = x->j;
+	const struct scrape_job *j = x->j;
 	const struct group *g = &x->groups.v[id];
 	struct rank r = { .id = id };
 	for (uint32_t i = 0; i < x->n_columns && !r.live; i++) {
-		struct series *s = series_find(&j->ep->series, &x->types[i], &g->labels, j->work->config->serial);
+		struct scrape_series *s = series_find(&j->ep->series, &x->types[i], &g->labels, j->work->config->serial);
 		r.live = s && s->live;
 	}
 	for (size_t i = 0; i < g->samples.n && x->n_columns; i++)
@@ -191,7 +191,7 @@ static void fold_groups(struct splitting *x)
 
 static int find_types(struct splitting *x)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	for (uint32_t i = 0; i < j->p->n_sample_types && x->n_columns < ARRAY_LEN(x->columns); i++) {
 		struct view name = profile_str(j->p, j->p->sample_types[i].type_str);
 		if (!scrape_type_keeps(j->work->type, name, profile_str(j->p, j->p->sample_types[i].unit_str)))
@@ -208,7 +208,7 @@ static int find_types(struct splitting *x)
 }
 
 /* What is idle in an agent's history is so by its own time, whenever that is asked for: every server has the same. */
-static int64_t split_clock(const struct job *j)
+static int64_t split_clock(const struct scrape_job *j)
 {
 	return j->ep->cursor ? j->t_ms : j->work->end_boot_ms;
 }
@@ -217,13 +217,13 @@ static int64_t split_clock(const struct job *j)
 static int put_group(struct splitting *x, const struct labels *labels, enum profile_kind kind, const uint32_t *samples,
 		     uint32_t n)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	struct sink_profile *sp = NULL;
 	for (uint32_t i = 0; i < x->n_columns; i++) {
 		if (x->types[i].kind != kind)
 			continue;
 		uint64_t serial = j->work->config->serial;
-		struct series *s = series_find(&j->ep->series, &x->types[i], labels, serial);
+		struct scrape_series *s = series_find(&j->ep->series, &x->types[i], labels, serial);
 		if (!s)
 			s = series_add(&j->ep->series, &x->types[i], labels, j->ep->target, j->work->job, serial, &j->worker->arena,
 				       &j->err);
@@ -247,7 +247,7 @@ static int put_group(struct splitting *x, const struct labels *labels, enum prof
 	return 0;
 }
 
-bool split_is_idle(const struct job *j, const struct series *s)
+bool split_is_idle(const struct scrape_job *j, const struct scrape_series *s)
 {
 	return s->group && !j->err.code && j->work->kind == WORK_SCRAPE && s->last_seen_ms && split_clock(j) - s->last_seen_ms <= SPLIT_IDLE_MS;
 }
@@ -256,12 +256,12 @@ bool split_is_idle(const struct job *j, const struct series *s)
 static bool restore(void *arg, int64_t age_ms, struct labels l)
 {
 	struct splitting *x = arg;
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	uint64_t serial = j->work->config->serial;
 	for (uint32_t i = 0; i < x->n_columns; i++) {
 		if (series_find(&j->ep->series, &x->types[i], &l, serial))
 			continue;
-		struct series *s = series_add(&j->ep->series, &x->types[i], &l, j->ep->target, j->work->job, serial, &j->worker->arena, &j->err);
+		struct scrape_series *s = series_add(&j->ep->series, &x->types[i], &l, j->ep->target, j->work->job, serial, &j->worker->arena, &j->err);
 		if (!s)
 			return false;
 		s->live = s->labels != NULL;
@@ -272,7 +272,7 @@ static bool restore(void *arg, int64_t age_ms, struct labels l)
 
 static int restore_seen(struct splitting *x)
 {
-	struct job *j = x->j;
+	struct scrape_job *j = x->j;
 	size_t n;
 	char *seen = piece_taken(j->work) ? piece_take_seen(j->ep, &n) : NULL;
 	if (seen)
@@ -288,7 +288,7 @@ static int put_idle(struct splitting *x)
 	struct series_set *set = &x->j->ep->series;
 	size_t n = set->v.n; /* nothing is added below: these series exist */
 	for (size_t i = 0; i < n; i++) {
-		struct series *s = set->v.v[i];
+		struct scrape_series *s = set->v.v[i];
 		if (!s->live || s->seen || s->serial != x->j->work->config->serial || !split_is_idle(x->j, s))
 			continue;
 		int rc = put_group(x, s->group, s->type.kind, none, 0);
@@ -298,7 +298,7 @@ static int put_idle(struct splitting *x)
 	return 0;
 }
 
-int split_profile(struct job *j)
+int split_profile(struct scrape_job *j)
 {
 	struct splitting x = { .j = j };
 	if (j->work->job->series_from_profile)

@@ -13,8 +13,8 @@
 #define SPLIT_IDLE_MS 300000
 
 /* The whole of a successful answer into the batch. */
-int split_profile(struct job *j);
+int split_profile(struct scrape_job *j);
 /* Whether an absent series is only idle: then an empty profile was put into the batch for it. */
-bool split_is_idle(const struct job *j, const struct series *s);
+bool split_is_idle(const struct scrape_job *j, const struct scrape_series *s);
 
 #endif

@@ -15,12 +15,12 @@ struct lost {
 	const struct discovery_group *group; /* reference */
 	struct scraper_config *config;       /* reference; job points into it */
 	const struct job_config *job;
-	struct dropped *v;                   /* owned, with their problems */
+	struct dropped_type *v;                   /* owned, with their problems */
 	size_t n;
 };
 
 /* A job with what it had when it was asked. */
-struct part {
+struct shown_job {
 	char *name;
 	struct setup *setup;             /* reference */
 	const struct job_config *job;    /* of the setup */
@@ -31,7 +31,7 @@ struct part {
 };
 
 struct parts {
-	VEC(struct part) v;
+	VEC(struct shown_job) v;
 };
 
 /* What of an endpoint may change, copied. */
@@ -67,7 +67,7 @@ static bool is_secret_label(struct view name)
 	return view_starts(name, param) && config_secret_name(view_make(name.ptr + param.len, name.len - param.len));
 }
 
-void shown_free(struct shown *s)
+void shown_free(struct shown_labels *s)
 {
 	labels_builder_free(&s->b);
 	for (size_t i = 0; i < s->texts.n; i++)
@@ -76,7 +76,7 @@ void shown_free(struct shown *s)
 }
 
 /* What is shown instead of a value that is a URL or the path of one; the value itself if there is nothing to hide. */
-static struct view shown_url(struct shown *s, struct view value)
+static struct view shown_url(struct shown_labels *s, struct view value)
 {
 	struct buf b = { 0 };
 	config_redact_url(value, &b);
@@ -89,7 +89,7 @@ static struct view shown_url(struct shown *s, struct view value)
 	return view_make(s->texts.v[s->texts.n - 1], n);
 }
 
-static struct view shown_value(struct shown *s, const struct label *l)
+static struct view shown_value(struct shown_labels *s, const struct label *l)
 {
 	if (is_secret_label(l->name))
 		return VIEW("<secret>");
@@ -97,7 +97,7 @@ static struct view shown_value(struct shown *s, const struct label *l)
 	return path || view_contains(l->value, VIEW("://")) ? shown_url(s, l->value) : l->value;
 }
 
-struct labels shown_labels(struct shown *s, struct labels l)
+struct labels shown_labels(struct shown_labels *s, struct labels l)
 {
 	bool copied = false;
 	for (size_t i = 0; i < l.n; i++) {
@@ -114,7 +114,7 @@ struct labels shown_labels(struct shown *s, struct labels l)
 
 /* ---- what there is ---- */
 
-static void take_endpoints(struct part *t, const struct pool *p)
+static void take_endpoints(struct shown_job *t, const struct scrape_pool *p)
 {
 	t->n = p->endpoints.n;
 	t->endpoints = xcalloc(t->n, sizeof(struct endpoint *));
@@ -125,7 +125,7 @@ static void take_endpoints(struct part *t, const struct pool *p)
 }
 
 /* n: at most so many rows of it. */
-static void take_lost(struct part *t, const struct pool_group *g, size_t n)
+static void take_lost(struct shown_job *t, const struct pool_group *g, size_t n)
 {
 	struct lost *l = vec_add(&t->lost);
 	*l = (struct lost){ discovery_group_ref(g->group), scraper_config_ref(g->config), g->job, xcalloc(n, sizeof *l->v), n };
@@ -147,7 +147,7 @@ static size_t count_lost(const struct pool_group *g)
 	return targets;
 }
 
-static void take_dropped(struct part *t, const struct pool *p, bool rows)
+static void take_dropped(struct shown_job *t, const struct scrape_pool *p, bool rows)
 {
 	size_t room = t->job->keep_dropped_targets ? (size_t)t->job->keep_dropped_targets : SIZE_MAX;
 	for (size_t i = 0; i < p->groups.n; i++) {
@@ -169,10 +169,10 @@ static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool
 	*ret = (struct parts){ 0 };
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++) {
-		const struct pool *p = s->pools.v[i];
+		const struct scrape_pool *p = s->pools.v[i];
 		if (pool.len && !view_eqs(pool, p->name))
 			continue;
-		struct part *t = vec_add(&ret->v);
+		struct shown_job *t = vec_add(&ret->v);
 		t->name = xstrdup(p->name);
 		t->setup = setup_ref(pool_setup(p));
 		t->job = t->setup->job;
@@ -192,7 +192,7 @@ static void free_lost(struct lost *l)
 	free(l->v);
 }
 
-static void free_part(struct scraper *s, struct part *t)
+static void free_part(struct scraper *s, struct shown_job *t)
 {
 	for (size_t i = 0; i < t->n;) {
 		pthread_mutex_lock(&s->lock);
@@ -260,9 +260,9 @@ static struct view text_of(const char *s)
 }
 
 /* ep's name, url and target's labels are as they are for as long as it lives. */
-static void show_row(struct walk *w, const struct part *p, const struct endpoint *ep, const struct row *r)
+static void show_row(struct walk *w, const struct shown_job *p, const struct endpoint *ep, const struct row *r)
 {
-	struct shown before = { 0 };
+	struct shown_labels before = { 0 };
 	struct buf url = { 0 };
 	struct labels *discovered AUTOFREE = target_discovered(r->job, r->type, r->group->labels, r->group->targets[r->group_target]);
 	char *lost AUTOFREE = r->lost ? xasprintf("not stored: %s", r->lost) : NULL;
@@ -281,7 +281,7 @@ static void show_row(struct walk *w, const struct part *p, const struct endpoint
 }
 
 /* Without a search it is known under the lock which are wanted; with one, all have to be looked at. */
-static void walk_chunk(struct walk *w, struct scraper *s, const struct part *p, size_t from, size_t n)
+static void walk_chunk(struct walk *w, struct scraper *s, const struct shown_job *p, size_t from, size_t n)
 {
 	const struct endpoint *found[CHUNK];
 	struct row rows[CHUNK];
@@ -315,7 +315,7 @@ size_t status_active(struct status_targets *st, const struct status_query *q,
 	struct parts parts;
 	take_parts(s, q->pool, true, false, &parts);
 	for (size_t i = 0; i < parts.v.n; i++) {
-		const struct part *p = &parts.v.v[i];
+		const struct shown_job *p = &parts.v.v[i];
 		for (size_t k = 0; k < p->n && !w.ended; k += CHUNK)
 			walk_chunk(&w, s, p, k, MIN(p->n - k, (size_t)CHUNK));
 	}
@@ -325,7 +325,7 @@ size_t status_active(struct status_targets *st, const struct status_query *q,
 
 /* ---- dropped ---- */
 
-static char *why_dropped(const struct job_config *j, const struct dropped *d)
+static char *why_dropped(const struct job_config *j, const struct dropped_type *d)
 {
 	if (d->problem)
 		return xstrdup(d->problem);
@@ -336,9 +336,9 @@ static char *why_dropped(const struct job_config *j, const struct dropped *d)
 	return xasprintf("relabel_configs, rule %u: %s", d->rule + 1u, relabel_action_text(j->relabel.v[d->rule].action));
 }
 
-static void show_dropped(struct walk *w, const struct part *p, const struct lost *l, const struct dropped *one)
+static void show_dropped(struct walk *w, const struct shown_job *p, const struct lost *l, const struct dropped_type *one)
 {
-	struct shown before = { 0 };
+	struct shown_labels before = { 0 };
 	if (!w->q->search.len && !take_one(w, true))
 		return;
 	struct labels *discovered AUTOFREE = target_discovered(l->job, &l->job->types[one->type], l->group->labels,
@@ -352,7 +352,7 @@ static void show_dropped(struct walk *w, const struct part *p, const struct lost
 	shown_free(&before);
 }
 
-static void walk_lost(struct walk *w, const struct part *p)
+static void walk_lost(struct walk *w, const struct shown_job *p)
 {
 	for (size_t i = 0; i < p->lost.n; i++)
 		for (size_t k = 0; k < p->lost.v[i].n && !w->ended; k++)
@@ -387,7 +387,7 @@ static void count_target(const struct target *t, struct status_job *j)
 	j->up += up && !down;
 }
 
-static void count_job(struct scraper *s, const struct part *p, struct status_job *j)
+static void count_job(struct scraper *s, const struct shown_job *p, struct status_job *j)
 {
 	for (size_t i = 0; i < p->n;) {
 		pthread_mutex_lock(&s->lock);
@@ -471,7 +471,7 @@ static void show_objects(struct objects *objects, void (*job)(void *arg, const s
 	vec_free(&k.v);
 }
 
-static void show_job(struct scraper *s, const struct part *p, struct objects *objects,
+static void show_job(struct scraper *s, const struct shown_job *p, struct objects *objects,
 		     void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
@@ -536,7 +536,7 @@ struct step {
 static void show_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
 {
 	const struct step *t = arg;
-	struct shown l = { 0 };
+	struct shown_labels l = { 0 };
 	t->fn(t->arg, r, shown_labels(&l, after), keep);
 	shown_free(&l);
 }

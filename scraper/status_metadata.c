@@ -19,7 +19,7 @@ static void take_tables(struct scraper *s, struct tables *t)
 {
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++) {
-		const struct pool *p = s->pools.v[i];
+		const struct scrape_pool *p = s->pools.v[i];
 		for (size_t k = 0; k < p->endpoints.n; k++) {
 			struct endpoint *ep = p->endpoints.v[k];
 			if (!ep->families)

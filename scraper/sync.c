@@ -31,7 +31,7 @@ struct plan {
 };
 
 struct sync {
-	struct pool *pool;
+	struct scrape_pool *pool;
 	const struct setup *setup;
 	struct arena arena;
 	VEC(const struct discovery_group *) found; /* references */
@@ -72,7 +72,7 @@ static void breathe(struct sync *y)
 
 /* ---- endpoints ---- */
 
-static struct endpoint *find_endpoint(const struct pool *p, uint64_t hash)
+static struct endpoint *find_endpoint(const struct scrape_pool *p, uint64_t hash)
 {
 	uint32_t id;
 	for (size_t at = map_start(&p->endpoint_index, hash); map_probe(&p->endpoint_index, hash, &at, &id);)
@@ -81,7 +81,7 @@ static struct endpoint *find_endpoint(const struct pool *p, uint64_t hash)
 	return NULL;
 }
 
-void pool_let_go(struct pool *p, struct endpoint *ep)
+void pool_let_go(struct scrape_pool *p, struct endpoint *ep)
 {
 	struct endpoint *last = p->endpoints.v[--p->endpoints.n];
 	map_remove(&p->endpoint_index, ep->hash, ep->place);
@@ -118,7 +118,7 @@ static struct target *find_target(struct scraper *s, struct target_plan *plan)
 
 static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 {
-	struct pool *p = y->pool;
+	struct scrape_pool *p = y->pool;
 	struct endpoint *ep = NEW(struct endpoint);
 	ep->refs = 1;
 	ep->scraper = p->scraper;
@@ -202,7 +202,7 @@ static uint64_t key_of(const struct discovery_group *g, unsigned revision)
 	return hash_u64((uintptr_t)g + revision);
 }
 
-static struct pool_group *find_group(const struct pool *p, const struct discovery_group *g)
+static struct pool_group *find_group(const struct scrape_pool *p, const struct discovery_group *g)
 {
 	uint32_t id;
 	uint64_t key = key_of(g, p->revision);
@@ -212,13 +212,13 @@ static struct pool_group *find_group(const struct pool *p, const struct discover
 	return NULL;
 }
 
-static void add_group(struct pool *p, struct pool_group *g)
+static void add_group(struct scrape_pool *p, struct pool_group *g)
 {
 	map_insert(&p->group_index, key_of(g->group, g->revision), (uint32_t)p->groups.n);
 	vec_push(&p->groups, g);
 }
 
-static void remove_group(struct pool *p, size_t i)
+static void remove_group(struct scrape_pool *p, size_t i)
 {
 	struct pool_group *g = p->groups.v[i], *last = p->groups.v[--p->groups.n];
 	map_remove(&p->group_index, key_of(g->group, g->revision), (uint32_t)i);
@@ -235,7 +235,7 @@ static void take_plan(struct sync *y, struct plan *plan)
 	struct pool_group *g = y->group;
 	if (!plan->p.url) {
 		g->failed += plan->p.problem != NULL;
-		vec_push(&g->dropped, (struct dropped){ plan->target, (uint16_t)(plan->type - y->setup->job->types),
+		vec_push(&g->dropped, (struct dropped_type){ plan->target, (uint16_t)(plan->type - y->setup->job->types),
 							(uint16_t)MIN(plan->p.rule, UINT16_MAX), TAKE_PTR(plan->p.problem) });
 		return;
 	}
@@ -317,7 +317,7 @@ static bool plan_target(struct sync *y, const struct discovery_group *g, uint32_
 
 static void plan_group(struct sync *y, const struct discovery_group *found)
 {
-	struct pool *p = y->pool;
+	struct scrape_pool *p = y->pool;
 	struct pool_group *g = NEW(struct pool_group);
 	g->group = discovery_group_ref(found);
 	g->config = scraper_config_ref(y->setup->config);
@@ -345,7 +345,7 @@ static void collect(void *arg, const struct discovery_group *g)
 
 static void take_groups(struct sync *y)
 {
-	struct pool *p = y->pool;
+	struct scrape_pool *p = y->pool;
 	discovery_each(y->setup->discovery, collect, y);
 	for (size_t i = 0; i < y->found.n && !ending(y); i++) {
 		struct pool_group *g = find_group(p, y->found.v[i]);
@@ -381,7 +381,7 @@ static void hand_on(struct sync *y, struct endpoint *ep)
 /* Those whose groups have all gone leave. */
 static void sweep(struct sync *y)
 {
-	struct pool *p = y->pool;
+	struct scrape_pool *p = y->pool;
 	for (size_t i = p->groups.n; i-- > 0;) {
 		struct pool_group *g = p->groups.v[i];
 		if (g->round == p->round)
@@ -408,7 +408,7 @@ static void sweep(struct sync *y)
 /* Everything or nothing: which targets of too many would be scraped should not depend on chance. */
 static void check_target_limit(struct sync *y)
 {
-	struct pool *p = y->pool;
+	struct scrape_pool *p = y->pool;
 	int64_t limit = y->setup->job->target_limit;
 	char *text = NULL;
 	if (limit && p->n_targets > (size_t)limit) {
@@ -438,7 +438,7 @@ static void place_fresh(struct sync *y)
 	vec_free(&y->fresh);
 }
 
-void pool_sync(struct pool *p)
+void pool_sync(struct scrape_pool *p)
 {
 	struct sync y = { .pool = p, .setup = p->now };
 	arena_init(&y.arena, PLAN_ARENA);
@@ -461,7 +461,7 @@ void pool_sync(struct pool *p)
 	arena_free(&y.arena);
 }
 
-void pool_empty(struct pool *p)
+void pool_empty(struct scrape_pool *p)
 {
 	struct sync y = { .pool = p };
 	p->round++;

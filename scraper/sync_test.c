@@ -178,7 +178,7 @@ static struct endpoint *endpoint_of(struct bench *b, const char *what, const str
 {
 	struct endpoint *found = NULL;
 	pthread_mutex_lock(&b->scraper->lock);
-	struct pool *p = b->scraper->pools.v[0];
+	struct scrape_pool *p = b->scraper->pools.v[0];
 	for (size_t i = 0; i < p->groups.n; i++)
 		for (size_t k = 0; k < p->groups.v[i]->endpoints.n; k++)
 			if (strstr(p->groups.v[i]->endpoints.v[k]->url, what)) {
@@ -239,7 +239,7 @@ static void what_stays_and_what_goes(void **state)
 	tell("e", "e", 0, "");
 	wait_endpoints(b, 0);
 	pthread_mutex_lock(&b->scraper->lock);
-	const struct pool *p = b->scraper->pools.v[0];
+	const struct scrape_pool *p = b->scraper->pools.v[0];
 	assert_int_equal(p->groups.n, 1);
 	assert_int_equal(p->groups.v[0]->dropped.n, 4);
 	assert_int_equal(p->n_targets, 0);
@@ -310,7 +310,7 @@ static char *last_problem(struct bench *b)
 	char *problem = NULL;
 	for (int i = 0; i < 5000 && !problem; i++) {
 		pthread_mutex_lock(&b->scraper->lock);
-		const struct pool *p = b->scraper->pools.v[0];
+		const struct scrape_pool *p = b->scraper->pools.v[0];
 		if (p->groups.n && p->groups.v[0]->dropped.n == 10) {
 			assert_int_equal(p->groups.v[0]->failed, 10);
 			problem = xstrdup(p->groups.v[0]->dropped.v[9].problem);

@@ -170,7 +170,7 @@ static struct endpoint *choose(struct scraper *s, bool spare)
 	return heavy;
 }
 
-struct work *turn_begin(struct worker *wk)
+struct work *turn_begin(struct scrape_worker *wk)
 {
 	struct scraper *s = wk->scraper;
 	struct endpoint *ep;

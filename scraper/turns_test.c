@@ -15,7 +15,7 @@
 struct stage {
 	struct scraper s;
 	struct endpoint ep[4];
-	struct worker normal, spare;
+	struct scrape_worker normal, spare;
 };
 
 static int setup(void **state)
@@ -26,8 +26,8 @@ static int setup(void **state)
 	pthread_cond_init(&g->s.light_came, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(g->ep); i++)
 		g->ep[i] = (struct endpoint){ .refs = 1000, .scraper = &g->s };
-	g->normal = (struct worker){ .scraper = &g->s };
-	g->spare = (struct worker){ .scraper = &g->s, .spare = true };
+	g->normal = (struct scrape_worker){ .scraper = &g->s };
+	g->spare = (struct scrape_worker){ .scraper = &g->s, .spare = true };
 	*state = g;
 	return 0;
 }
@@ -69,7 +69,7 @@ static void dispatch(struct endpoint *ep, enum work_kind kind, const char *body)
 }
 
 /* What a decoder gets, worked on for so long; -1: nothing is there for it. */
-static int64_t work_on(struct stage *g, struct worker *wk, int64_t cpu_ms)
+static int64_t work_on(struct stage *g, struct scrape_worker *wk, int64_t cpu_ms)
 {
 	g->s.stopped = true; /* so that it does not wait */
 	struct work *w = turn_begin(wk);

@@ -22,12 +22,12 @@
 #define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */
 #define BURY_MS 3600000              /* ends that were not stored are tried again for so long */
 
-static bool is_metrics(const struct job *j)
+static bool is_metrics(const struct scrape_job *j)
 {
 	return j->ep->is_metrics;
 }
 
-static bool same_labels_seen(const struct series_set *set, const struct series *s)
+static bool same_labels_seen(const struct series_set *set, const struct scrape_series *s)
 {
 	for (size_t i = 0; i < set->v.n; i++)
 		if (set->v.v[i]->seen && set->v.v[i]->labels && labels_eq(*set->v.v[i]->labels, *s->labels))
@@ -37,7 +37,7 @@ static bool same_labels_seen(const struct series_set *set, const struct series *
 
 /* Live series that this scrape did not bring end here. Increases that go on under other labels end where these begin: until its
  * end the last one would cover that time too. */
-static void put_stale(struct job *j)
+static void put_stale(struct scrape_job *j)
 {
 	if (is_metrics(j)) {
 		metrics_work_put_stale(j);
@@ -48,7 +48,7 @@ static void put_stale(struct job *j)
 		now |= 1; /* a piece that comes later may end at any full second */
 	bool handed_on = atomic_load(&j->ep->base->has_heir);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
-		struct series *s = j->ep->series.v.v[i];
+		struct scrape_series *s = j->ep->series.v.v[i];
 		int64_t t = handed_on && s->type.kind == PROFILE_CUMULATIVE ? MIN(j->ep->last_t_ms + 1, now) : now;
 		if (s->live && !s->seen && !split_is_idle(j, s) && !same_labels_seen(&j->ep->series, s))
 			batch_add_stale(j->batch, s, t, j->ep->interval_ms);
@@ -56,32 +56,32 @@ static void put_stale(struct job *j)
 }
 
 /* After the batch was taken: what is live now. */
-static void settle_series(struct job *j)
+static void settle_series(struct scrape_job *j)
 {
 	if (is_metrics(j))
 		metrics_work_settle(j);
 	for (size_t i = 0; i < j->ep->series.v.n; i++) {
-		struct series *s = j->ep->series.v.v[i];
+		struct scrape_series *s = j->ep->series.v.v[i];
 		s->live = s->seen;
 		s->seen = false;
 	}
 	series_forget_some(&j->ep->series);
 }
 
-static void clear_seen(struct job *j)
+static void clear_seen(struct scrape_job *j)
 {
 	for (size_t i = 0; i < j->ep->series.v.n; i++)
 		j->ep->series.v.v[i]->seen = false;
 }
 
-static enum outcome outcome_of(const struct job *j)
+static enum outcome outcome_of(const struct scrape_job *j)
 {
 	if (!j->err.code)
 		return OUTCOME_OK;
 	return j->work->http_status == 404 && !j->work->type->named ? OUTCOME_ABSENT : OUTCOME_FAILED;
 }
 
-static void log_change(const struct job *j, enum outcome was, enum outcome now)
+static void log_change(const struct scrape_job *j, enum outcome was, enum outcome now)
 {
 	if (was == now || (was != OUTCOME_FAILED && now != OUTCOME_FAILED))
 		return;
@@ -130,7 +130,7 @@ static bool is_first(const struct endpoint *ep)
 
 /* Which `up` to write: -1 = none now. It is written with each scrape of the target's metrics; without these with each of
  * its first type, and whenever it changes. Under the lock. */
-static int up_to_write(struct job *j, int64_t *ret_up_ms)
+static int up_to_write(struct scrape_job *j, int64_t *ret_up_ms)
 {
 	struct endpoint *ep = j->ep;
 	struct target *t = ep->target;
@@ -145,7 +145,7 @@ static int up_to_write(struct job *j, int64_t *ret_up_ms)
 }
 
 /* Sets what the page shows, and says which `up` to write. */
-static int note_outcome(struct job *j, int64_t *ret_up_ms)
+static int note_outcome(struct scrape_job *j, int64_t *ret_up_ms)
 {
 	struct endpoint *ep = j->ep;
 	enum outcome was, now = outcome_of(j);
@@ -173,7 +173,7 @@ static int note_outcome(struct job *j, int64_t *ret_up_ms)
 static const char *const per_profile[] = { "profile_up", "scrape_duration_seconds", "scrape_samples_scraped",
 					   "scrape_body_size_bytes" };
 
-static void end_reports(struct job *j, int64_t t_ms)
+static void end_reports(struct scrape_job *j, int64_t t_ms)
 {
 	struct endpoint *ep = j->ep;
 	if (is_metrics(j) && ep->reports)
@@ -182,7 +182,7 @@ static void end_reports(struct job *j, int64_t t_ms)
 		batch_add_float(j->batch, ep->target, per_profile[i], ep->name, t_ms, value_from_bits(VALUE_STALE_BITS));
 }
 
-static void put_reports(struct job *j)
+static void put_reports(struct scrape_job *j)
 {
 	struct endpoint *ep = j->ep;
 	const struct work *w = j->work;
@@ -218,10 +218,10 @@ static void count_result(const struct sink_result *r)
 }
 
 /* Hands the batch over; the endpoint's receipt knows what becomes of it. */
-static int send(struct job *j, struct sink_result *res, struct err *e)
+static int send(struct scrape_job *j, struct sink_result *res, struct err *e)
 {
 	struct receipt *r = receipt_expect(j->ep->receipt);
-	struct piece *p = j->work->piece;
+	struct history_piece *p = j->work->piece;
 	if (p && p->moves) {
 		j->work->piece = NULL; /* storage may tell of it before it returns */
 		p->receipt = r;
@@ -240,7 +240,7 @@ static int send(struct job *j, struct sink_result *res, struct err *e)
 }
 
 /* A batch of it was not stored: ends of series may have been in it. What does not come now ends once more. */
-static void doubt_ends(struct job *j)
+static void doubt_ends(struct scrape_job *j)
 {
 	if (!receipt_take_failure(j->ep->receipt))
 		return;
@@ -252,13 +252,13 @@ static void doubt_ends(struct job *j)
 }
 
 /* What an agent has measured meanwhile is there once it can be asked again: its series do not end at once. */
-static bool may_still_come(const struct job *j)
+static bool may_still_come(const struct scrape_job *j)
 {
 	return pieces_of(j->ep) && j->work->end_ms - j->ep->last_t_ms <= SPLIT_IDLE_MS;
 }
 
 /* The agent has answered, and there is nothing to store: it is up, and its series go on. */
-static void wait_for_more(struct job *j)
+static void wait_for_more(struct scrape_job *j)
 {
 	struct sink_result res;
 	struct err e = { 0 };
@@ -272,7 +272,7 @@ static void wait_for_more(struct job *j)
 }
 
 /* A scrape that brought nothing: nothing but the end of its series and what is told of the target. */
-static void fail(struct job *j)
+static void fail(struct scrape_job *j)
 {
 	struct sink_result res;
 	struct err e = { 0 };
@@ -295,7 +295,7 @@ static void fail(struct job *j)
 	}
 }
 
-static void say_if_refused(struct job *j)
+static void say_if_refused(struct scrape_job *j)
 {
 	if (j->p->arena.refused)
 		memory_refused(j->worker->scraper, &j->err);
@@ -303,7 +303,7 @@ static void say_if_refused(struct job *j)
 }
 
 /* Whether the scrape is to be left as it is: it has to be decoded anew, as a heavy one, or the program ends. */
-static bool left_alone(struct job *j)
+static bool left_alone(struct scrape_job *j)
 {
 	say_if_refused(j);
 	if (j->err.code == ERR_TIMEOUT && j->worker->light && j->limit_ns == LIGHT_LIMIT_NS)
@@ -319,7 +319,7 @@ static bool left_alone(struct job *j)
 }
 
 /* It is stored, and up; but not all of it has its name. */
-static void note_other(struct job *j, uint32_t samples)
+static void note_other(struct scrape_job *j, uint32_t samples)
 {
 	struct endpoint *ep = j->ep;
 	if (!samples)
@@ -336,7 +336,7 @@ static void note_other(struct job *j, uint32_t samples)
 			 "url", ep->url, "samples", LOG_NUM(samples));
 }
 
-static void scrape(struct job *j)
+static void scrape(struct scrape_job *j)
 {
 	struct sink_result res;
 	struct endpoint *ep = j->ep;
@@ -408,7 +408,7 @@ static void on_buried(void *arg, const struct err *e)
 }
 
 /* The endpoint left: all its series end, and `up` with the last of its target. */
-static void bury(struct job *j)
+static void bury(struct scrape_job *j)
 {
 	struct endpoint *ep = j->ep;
 	struct sink_result res;
@@ -441,9 +441,9 @@ static void bury(struct job *j)
 		on_buried(b, &j->err);
 }
 
-static void do_work(struct worker *wk, struct batch *b, struct work *w)
+static void do_work(struct scrape_worker *wk, struct scrape_batch *b, struct work *w)
 {
-	struct job j = { .worker = wk, .work = w, .ep = w->endpoint, .batch = b, .p = &wk->profile,
+	struct scrape_job j = { .worker = wk, .work = w, .ep = w->endpoint, .batch = b, .p = &wk->profile,
 			 .limit_ns = wk->light ? LIGHT_LIMIT_NS : CPU_LIMIT_NS,
 			 .start_ns = clock_mono_ns(), .start_cpu_ns = clock_cpu_ns() };
 	batch_reset(b);
@@ -464,8 +464,8 @@ static void do_work(struct worker *wk, struct batch *b, struct work *w)
 
 void *worker_main(void *arg)
 {
-	struct worker *wk = arg;
-	struct batch b = { .arena = &wk->arena };
+	struct scrape_worker *wk = arg;
+	struct scrape_batch b = { .arena = &wk->arena };
 	arena_init(&wk->arena, BATCH_BYTES);
 	wk->arena.budget = &wk->scraper->memory;
 	arena_init(&wk->floats, 0);
