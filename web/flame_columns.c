@@ -74,14 +74,14 @@ static inline void measure(struct scale *s, union flame_value v)
 static void measure_all(struct scale *s)
 {
 	const struct flame *f = s->f;
-	for (size_t i = 0; i < f->root; i++) {
-		measure(s, f->nodes[i].total);
-		measure(s, f->nodes[i].base_total);
-	}
-	for (size_t i = 0; i < f->n_nodes; i++) {
-		measure(s, f->nodes[i].self);
-		measure(s, f->nodes[i].base_self);
-	}
+	for (size_t i = 0; i < f->root; i++)
+		measure(s, f->nodes.total[i]);
+	for (size_t i = 0; i < f->n_nodes; i++)
+		measure(s, f->nodes.self[i]);
+	for (size_t i = 0; f->has_base && i < f->root; i++)
+		measure(s, f->nodes.base_total[i]);
+	for (size_t i = 0; f->has_base && i < f->n_nodes; i++)
+		measure(s, f->nodes.base_self[i]);
 	for (size_t i = 0; i < f->n_functions; i++) {
 		measure(s, f->functions[i].self);
 		measure(s, f->functions[i].total);
@@ -99,14 +99,14 @@ static void choose_unit(struct scale *s)
 	double now = 0, base = 0;
 	int exponent;
 	measure_all(s);
-	for (size_t i = 0; i < f->root; i++) {
-		now += fabs(f->nodes[i].total.d);
-		base += fabs(f->nodes[i].base_total.d);
-	}
-	for (size_t i = 0; i < f->n_nodes; i++) {
-		now += fabs(f->nodes[i].self.d);
-		base += fabs(f->nodes[i].base_self.d);
-	}
+	for (size_t i = 0; i < f->root; i++)
+		now += fabs(f->nodes.total[i].d);
+	for (size_t i = 0; i < f->n_nodes; i++)
+		now += fabs(f->nodes.self[i].d);
+	for (size_t i = 0; f->has_base && i < f->root; i++)
+		base += fabs(f->nodes.base_total[i].d);
+	for (size_t i = 0; f->has_base && i < f->n_nodes; i++)
+		base += fabs(f->nodes.base_self[i].d);
 	frexp(fmin(fmax(s->largest, fmax(now, base)), DBL_MAX), &exponent);
 	s->unit = ldexp(1, MAX(exponent - FRACTION_BITS, -1022));
 }
@@ -227,9 +227,9 @@ static void make_heads(const struct columns *c, uint32_t *head, int64_t *line)
 	const struct flame *f = c->f;
 	int64_t *last = xcalloc(f->n_frames, sizeof *last);
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		int64_t l = plain_line(n->line);
-		head[i] = (i ? f->nodes[i - 1].depth + 1 - n->depth : 0) << UP_SHIFT | (number_of(c, n->self) ? HAS_SELF : 0) |
+		head[i] = (i ? f->nodes.depth[i - 1] + 1 - n->depth : 0) << UP_SHIFT | (number_of(c, n->self) ? HAS_SELF : 0) |
 			  (l != last[n->frame] ? HAS_LINE : 0) | (number_of(c, n->base_self) ? HAS_BASE : 0) | (n->cut ? IS_CUT : 0);
 		line[i] = l - last[n->frame];
 		last[n->frame] = l;
@@ -240,29 +240,29 @@ static void make_heads(const struct columns *c, uint32_t *head, int64_t *line)
 /* Of a node on the way to the root what its children that are not there have. */
 static int64_t rest_of(const struct columns *c, size_t i)
 {
-	const struct flame_node *n = &c->f->nodes[i];
-	return less(less(number_of(c, n->total), number_of(c, n->self)), number_of(c, n[1].total));
+	const struct flame_nodes *n = &c->f->nodes;
+	return less(less(number_of(c, n->total[i]), number_of(c, n->self[i])), number_of(c, n->total[i + 1]));
 }
 
 static int64_t base_rest_of(const struct columns *c, size_t i)
 {
-	const struct flame_node *n = &c->f->nodes[i];
-	return less(less(number_of(c, n->base_total), number_of(c, n->base_self)), number_of(c, n[1].base_total));
+	const struct flame_nodes *n = &c->f->nodes;
+	return less(less(number_of(c, n->base_total[i]), number_of(c, n->base_self[i])), number_of(c, n->base_total[i + 1]));
 }
 
 static void put_nodes(struct buf *out, const struct columns *c)
 {
-	const struct flame_node *nodes = c->f->nodes;
+	const struct flame_nodes *nodes = &c->f->nodes;
 	size_t n = c->f->n_nodes;
 	uint32_t *head = xmalloc(n * sizeof *head);
 	int64_t *line = xmalloc(n * sizeof *line);
 	make_heads(c, head, line);
 	COLUMN(out, n, true, head[i]);
-	COLUMN(out, n, true, c->numbers.of_frame[nodes[i].frame]);
+	COLUMN(out, n, true, c->numbers.of_frame[nodes->frame[i]]);
 	COLUMN(out, n, head[i] & HAS_LINE, zigzag_encode(line[i]));
-	COLUMN(out, n, head[i] & HAS_SELF, zigzag_encode(number_of(c, nodes[i].self)));
-	COLUMN(out, n, head[i] & HAS_BASE, zigzag_encode(number_of(c, nodes[i].base_self)));
-	COLUMN(out, n, head[i] & IS_CUT, nodes[i].cut);
+	COLUMN(out, n, head[i] & HAS_SELF, zigzag_encode(number_of(c, nodes->self[i])));
+	COLUMN(out, n, head[i] & HAS_BASE, zigzag_encode(number_of(c, nodes->base_self[i])));
+	COLUMN(out, n, head[i] & IS_CUT, nodes->cut[i]);
 	COLUMN(out, c->f->root, true, zigzag_encode(rest_of(c, i)));
 	COLUMN(out, c->f->has_base ? c->f->root : 0, true, zigzag_encode(base_rest_of(c, i)));
 	free(head);

@@ -76,7 +76,7 @@ static void count_flame(struct counts *c, const struct flame *f)
 {
 	VEC(uint32_t) path = { 0 };
 	for (size_t i = 1; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		path.n = n->depth - 1;
 		bool again = false;
 		for (size_t k = 0; k < path.n; k++)
@@ -121,20 +121,20 @@ static void check_root(const struct flame *whole, const struct stackvec *v)
 	struct flame f;
 	struct err e = { 0 };
 	size_t at = whole->n_nodes / 2, end = at + 1;
-	while (end < whole->n_nodes && whole->nodes[end].depth > whole->nodes[at].depth)
+	while (end < whole->n_nodes && whole->nodes.depth[end] > whole->nodes.depth[at])
 		end++;
-	uint32_t depth = whole->nodes[at].depth;
+	uint32_t depth = whole->nodes.depth[at];
 	for (uint32_t d = 1; d <= depth; d++) {
 		size_t i = at;
-		while (whole->nodes[i].depth != d)
+		while (whole->nodes.depth[i] != d)
 			i--;
-		vec_push(&path, whole->frames[whole->nodes[i].frame].name);
+		vec_push(&path, whole->frames[whole->nodes.frame[i]].name);
 	}
 	assert_int_equal(flame_fold(&f, v, NULL, &(struct flame_ask){ .root = path.v, .n_root = path.n }, &e), 0);
 	assert_int_equal(f.root, depth);
 	assert_int_equal(f.n_nodes, depth + (end - at));
 	for (size_t i = at; i < end; i++) {
-		const struct flame_node *want = &whole->nodes[i], *got = &f.nodes[depth + i - at];
+		const struct flame_node is = flame_node(&f, depth + i - at), should = flame_node(whole, i), *want = &should, *got = &is;
 		assert_true(got->depth == want->depth && got->total.i == want->total.i && got->self.i == want->self.i);
 		assert_true(view_eq(f.frames[got->frame].name, whole->frames[want->frame].name));
 	}
@@ -150,7 +150,7 @@ static void check_vector(const struct stackvec *v)
 	int64_t total;
 	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(stackvec_total_int(v, &total, &e), 0);
-	assert_int_equal(f.nodes[0].total.i, total);
+	assert_int_equal(f.nodes.total[0].i, total);
 	for (size_t i = 0; i < v->n; i++)
 		if (v->ints[i])
 			count_stack(&plain, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, v->ints[i]);

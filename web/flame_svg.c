@@ -45,7 +45,7 @@ static double value_of(const struct flame *f, union flame_value v)
 /* Width counts both sides, so that what is only in one is seen. */
 static double weight_of(const struct drawing *d, size_t i)
 {
-	const struct flame_node *n = &d->f->nodes[i];
+	const struct flame_node row = flame_node(d->f, i), *n = &row;
 	double v = fabs(value_of(d->f, n->total));
 	return d->f->has_base ? v + fabs(value_of(d->f, n->base_total)) : v;
 }
@@ -59,7 +59,7 @@ static void put_amount(struct buf *b, const struct merged *m, double native)
 
 static void put_colour(const struct drawing *d, size_t i)
 {
-	const struct flame_node *n = &d->f->nodes[i];
+	const struct flame_node row = flame_node(d->f, i), *n = &row;
 	if (d->f->has_base) {
 		double a = value_of(d->f, n->total), b = value_of(d->f, n->base_total), all = fabs(a) + fabs(b);
 		double grown = all > 0 ? (a - b) / all : 0;
@@ -81,9 +81,9 @@ static void put_colour(const struct drawing *d, size_t i)
 
 static void put_box(struct drawing *d, size_t i, double x, double w)
 {
-	const struct flame_node *n = &d->f->nodes[i];
+	const struct flame_node row = flame_node(d->f, i), *n = &row;
 	struct view name = d->f->frames[n->frame].name;
-	double whole = value_of(d->f, d->f->nodes[0].total), v = value_of(d->f, n->total);
+	double whole = value_of(d->f, d->f->nodes.total[0]), v = value_of(d->f, n->total);
 	unsigned y = TOP + n->depth * ROW;
 	buf_puts(d->out, "<g><title>");
 	put_text(d->out, name);
@@ -113,7 +113,7 @@ static void draw(struct drawing *d, bool put)
 	d->x.n = 0;
 	vec_push(&d->x, 0);
 	for (size_t i = 0; i < d->f->n_nodes; i++) {
-		size_t depth = d->f->nodes[i].depth;
+		size_t depth = d->f->nodes.depth[i];
 		if (depth > skip)
 			continue;
 		skip = SIZE_MAX;
@@ -158,7 +158,7 @@ int flame_svg(const struct merged *m, struct view query, struct buf *out, struct
 	buf_printf(out, "</title>\n<rect width=\"%.0f\" height=\"%u\" fill=\"#fff\"/>\n<text x=\"4\" y=\"16\" font-size=\"13\">", WIDTH, height);
 	put_text(out, buf_view(&title));
 	buf_puts(out, ", ");
-	put_amount(out, m, f.is_float ? f.nodes[0].total.d : (double)f.nodes[0].total.i);
+	put_amount(out, m, f.is_float ? f.nodes.total[0].d : (double)f.nodes.total[0].i);
 	buf_puts(out, "</text>\n<text x=\"4\" y=\"33\" fill=\"#555\">");
 	put_text(out, query);
 	buf_puts(out, "</text>\n");

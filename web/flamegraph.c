@@ -42,14 +42,34 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 		json_int(b, v.i);
 }
 
+/* Totals in nanoseconds are long, and often that of a call is its caller's, too. */
+#define NUM_SHORT 1000000
+struct long_number {
+	int64_t v;
+	char text[NUM_I64_LEN]; /* of v, if it is not zero */
+	size_t len;
+};
+
+static char *put_long(char *p, int64_t v, struct long_number *last)
+{
+	if (v != last->v) {
+		last->v = v;
+		last->len = (size_t)(num_put_i64(last->text, v) - last->text);
+	}
+	memcpy(p, last->text, sizeof last->text);
+	return p + last->len;
+}
+
 /* "key":[whole number for each i in 0..count) */
 #define INT_COLUMN(b, key, count, expression) do { \
 	json_array_begin_at(b, key); \
 	if (!buf_reserve(b, (count) * (NUM_I64_LEN + 1) + 1)) \
 		break; \
 	char *p_ = (b)->ptr + (b)->len; \
+	struct long_number last_ = { 0 }; \
 	for (size_t i = 0; i < (count); i++) { \
-		p_ = num_put_i64(p_, (expression)); \
+		int64_t v_ = (expression); \
+		p_ = UNLIKELY((uint64_t)v_ >= NUM_SHORT) ? put_long(p_, v_, &last_) : num_put_small(p_, v_); \
 		*p_++ = ','; \
 	} \
 	p_[-((count) > 0)] = ']'; \
@@ -57,29 +77,31 @@ static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 	(b)->ptr[(b)->len] = 0; \
 } while (0)
 
-/* rows: nodes or functions */
-#define VALUE_COLUMN(b, key, f, rows, field) do { \
+/* field: the value at i */
+#define VALUE_COLUMN(b, key, f, count, field) do { \
 	if (!(f)->is_float) { \
-		INT_COLUMN(b, key, (f)->n_##rows, (f)->rows[i].field.i); \
+		INT_COLUMN(b, key, count, (field).i); \
 		break; \
 	} \
 	json_array_begin_at(b, key); \
-	for (size_t i = 0; i < (f)->n_##rows; i++) \
-		put_value(b, f, (f)->rows[i].field); \
+	for (size_t i = 0; i < (count); i++) \
+		put_value(b, f, field); \
 	json_array_end(b); \
 } while (0)
 
-/* total and self, and of a diff the same of its base */
-#define VALUE_COLUMNS(b, f, rows) do { \
-	VALUE_COLUMN(b, "total", f, rows, total); \
-	VALUE_COLUMN(b, "self", f, rows, self); \
+/* total and self, and of a diff the same of its base; OF says where a field of i is */
+#define VALUE_COLUMNS(b, f, count, OF) do { \
+	VALUE_COLUMN(b, "total", f, count, OF(total)); \
+	VALUE_COLUMN(b, "self", f, count, OF(self)); \
 	if (!(f)->has_base) \
 		break; \
 	json_object_begin_at(b, "base"); \
-	VALUE_COLUMN(b, "total", f, rows, base_total); \
-	VALUE_COLUMN(b, "self", f, rows, base_self); \
+	VALUE_COLUMN(b, "total", f, count, OF(base_total)); \
+	VALUE_COLUMN(b, "self", f, count, OF(base_self)); \
 	json_object_end(b); \
 } while (0)
+#define OF_NODE(field) f->nodes.field[i]
+#define OF_FUNCTION(field) f->functions[i].field
 
 /* The places of a frame's texts in the table. */
 struct frame_texts {
@@ -123,11 +145,11 @@ static void put_cut(struct buf *b, const struct flame *f)
 {
 	VEC(uint32_t) at = { 0 };
 	for (uint32_t i = 0; i < f->n_nodes; i++)
-		if (f->nodes[i].cut)
+		if (f->nodes.cut[i])
 			vec_push(&at, i);
 	json_object_begin_at(b, "cut");
 	INT_COLUMN(b, "node", at.n, at.v[i]);
-	INT_COLUMN(b, "count", at.n, f->nodes[at.v[i]].cut);
+	INT_COLUMN(b, "count", at.n, f->nodes.cut[at.v[i]]);
 	json_object_end(b);
 	vec_free(&at);
 }
@@ -136,10 +158,10 @@ static void put_cut(struct buf *b, const struct flame *f)
 static void put_nodes(struct buf *b, const struct flame *f)
 {
 	json_object_begin_at(b, "nodes");
-	INT_COLUMN(b, "depth", f->n_nodes, f->nodes[i].depth);
-	INT_COLUMN(b, "frame", f->n_nodes, f->nodes[i].frame);
-	INT_COLUMN(b, "line", f->n_nodes, f->nodes[i].line);
-	VALUE_COLUMNS(b, f, nodes);
+	INT_COLUMN(b, "depth", f->n_nodes, f->nodes.depth[i]);
+	INT_COLUMN(b, "frame", f->n_nodes, f->nodes.frame[i]);
+	INT_COLUMN(b, "line", f->n_nodes, f->nodes.line[i]);
+	VALUE_COLUMNS(b, f, f->n_nodes, OF_NODE);
 	if (f->hidden)
 		put_cut(b, f);
 	json_object_end(b);
@@ -150,7 +172,7 @@ static void put_functions(struct buf *b, const struct flame *f)
 {
 	json_object_begin_at(b, "functions");
 	INT_COLUMN(b, "frame", f->n_functions, f->functions[i].frame);
-	VALUE_COLUMNS(b, f, functions);
+	VALUE_COLUMNS(b, f, f->n_functions, OF_FUNCTION);
 	json_field_count(b, "all", f->all_functions);
 	json_object_end(b);
 }
@@ -182,7 +204,7 @@ void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
 	json_field_float(b, "coveredSeconds", m->covered_s);
 	json_field_float(b, "perSeconds", m->per_s);
 	json_key(b, "total");
-	put_value(b, f, f->nodes[0].total);
+	put_value(b, f, f->nodes.total[0]);
 }
 
 /* An answer without profiles is a root of its own. */

@@ -41,7 +41,7 @@ static void put_frames(struct buf *b, const struct flame *f)
 
 static double self_of(const struct flame *f, size_t i, bool base)
 {
-	union flame_value v = base ? f->nodes[i].base_self : f->nodes[i].self;
+	union flame_value v = base ? f->nodes.base_self[i] : f->nodes.self[i];
 	return f->is_float ? v.d : (double)v.i;
 }
 
@@ -52,8 +52,8 @@ static double put_samples(struct buf *b, const struct flame *f, bool base, bool 
 	double sum = 0;
 	for (size_t i = 1; i < f->n_nodes; i++) {
 		double v = self_of(f, i, base);
-		path.n = f->nodes[i].depth - 1;
-		vec_push(&path, f->nodes[i].frame - 1);
+		path.n = f->nodes.depth[i] - 1;
+		vec_push(&path, f->nodes.frame[i] - 1);
 		if (v <= 0)
 			continue;
 		sum += v;

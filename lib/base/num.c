@@ -184,16 +184,25 @@ static inline char *put_eight(char *p, uint64_t digits)
 	return p + 8;
 }
 
-/* v < 10000. Without a branch: lengths change from number to number. */
-static inline char *put_four(char *p, uint32_t v)
+#define TENS(x, of) x(of, '0'), x(of, '1'), x(of, '2'), x(of, '3'), x(of, '4'), x(of, '5'), x(of, '6'), x(of, '7'), x(of, '8'), x(of, '9')
+#define ONE(of, c) { c, 0, 0, 1 }
+#define TWO(of, c) { of, c, 0, 2 }
+#define THREE_OF(h, t) { h, t, '0', 3 }, { h, t, '1', 3 }, { h, t, '2', 3 }, { h, t, '3', 3 }, { h, t, '4', 3 }, { h, t, '5', 3 }, \
+	{ h, t, '6', 3 }, { h, t, '7', 3 }, { h, t, '8', 3 }, { h, t, '9', 3 }
+
+const char num_below_1000[1000][4] = {
+	TENS(ONE, 0), TENS(TWO, '1'), TENS(TWO, '2'), TENS(TWO, '3'), TENS(TWO, '4'), TENS(TWO, '5'), TENS(TWO, '6'), TENS(TWO, '7'), TENS(TWO, '8'),
+	TENS(TWO, '9'), TENS(THREE_OF, '1'), TENS(THREE_OF, '2'), TENS(THREE_OF, '3'), TENS(THREE_OF, '4'), TENS(THREE_OF, '5'),
+	TENS(THREE_OF, '6'), TENS(THREE_OF, '7'), TENS(THREE_OF, '8'), TENS(THREE_OF, '9'),
+};
+
+/* 1,000 <= v < 1,000,000. */
+static inline char *put_thousands(char *p, uint32_t v)
 {
-	uint16_t high, low;
-	memcpy(&high, pairs + v / 100 * 2, 2);
-	memcpy(&low, pairs + v % 100 * 2, 2);
-	unsigned n = 1 + (v >= 10) + (v >= 100) + (v >= 1000);
-	uint32_t digits = htole32((le16toh(high) | (uint32_t)le16toh(low) << 16) >> (4 - n) * 8);
-	memcpy(p, &digits, 4);
-	return p + n;
+	p = num_put_small(p, v / 1000);
+	*p++ = (char)('0' + v % 1000 / 100);
+	memcpy(p, pairs + v % 100 * 2, 2);
+	return p + 2;
 }
 
 char *num_put_i64(char *p, int64_t v)
@@ -201,10 +210,12 @@ char *num_put_i64(char *p, int64_t v)
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 	if (v < 0)
 		*p++ = '-';
-	if (u < 10000)
-		return put_four(p, (uint32_t)u);
+	if (u < 1000)
+		return num_put_small(p, (int64_t)u);
+	if (u < 1000000)
+		return put_thousands(p, (uint32_t)u);
 	if (u < 100000000) {
-		unsigned n = 5 + (u >= 100000) + (u >= 1000000) + (u >= 10000000);
+		unsigned n = 7 + (u >= 10000000);
 		put_eight(p, eight_digits((uint32_t)u) >> (8 - n) * 8);
 		return p + n;
 	}

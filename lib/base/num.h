@@ -3,6 +3,9 @@
 #ifndef PYRRHA_BASE_NUM_H
 #define PYRRHA_BASE_NUM_H
 
+#include <string.h>
+
+#include "base/attrs.h"
 #include "base/view.h"
 
 /* The whole view as a decimal float, "Inf", "+Inf", "-Inf" or "NaN" (any case); no blanks, no hexadecimal. */
@@ -17,6 +20,16 @@ bool num_round_i64(double v, int64_t *ret);
 /* Writes v in decimal without a NUL and returns its end. p has NUM_I64_LEN bytes, of which those behind the end may be written, too. */
 #define NUM_I64_LEN 20
 char *num_put_i64(char *p, int64_t v);
+/* The digits of a number, the first one first, and how many they are. */
+extern const char num_below_1000[1000][4];
+/* The same as num_put_i64, for numbers most of which are below 1,000. */
+static inline char *num_put_small(char *p, int64_t v)
+{
+	if (UNLIKELY((uint64_t)v >= 1000))
+		return num_put_i64(p, v);
+	memcpy(p, num_below_1000[v], 4);
+	return p + num_below_1000[v][3];
+}
 
 #define NUM_LEN 32
 /* The shortest text that reads back as the same double; "NaN", "+Inf", "-Inf". Whole numbers below 1e15 have no

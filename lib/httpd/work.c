@@ -124,11 +124,11 @@ static unsigned n_idle(const struct lane *l)
 	return l->ranks[0].n_idle + l->ranks[1].n_idle;
 }
 
-/* Those of the usual priority first. */
-static void wake_one(struct lane *l)
+/* Whom a request wakes, those of the usual priority first. Woken after the lock is left, or it would wait for the lock at once. */
+static pthread_cond_t *next_to_wake(struct lane *l)
 {
 	mutex_assert_held(&l->work->lock);
-	pthread_cond_signal(&l->ranks[l->ranks[0].n_idle ? 0 : 1].queued);
+	return &l->ranks[l->ranks[0].n_idle ? 0 : 1].queued;
 }
 
 static void work(struct lane *l, struct rank *r)
@@ -146,9 +146,10 @@ static void work(struct lane *l, struct rank *r)
 		}
 		struct httpd_request *rq = l->first;
 		queue_remove(l, rq);
-		if (l->first) /* it may have been meant to wake this one again */
-			wake_one(l);
+		pthread_cond_t *wake = l->first ? next_to_wake(l) : NULL; /* it may have been meant to wake this one again */
 		mutex_unlock(&w->lock);
+		if (wake)
+			pthread_cond_signal(wake);
 		rq->gives_way = r != l->ranks;
 		if (atomic_load(&rq->canceled))
 			httpd_request_refuse(rq, HTTPD_CANCELED);
@@ -298,6 +299,7 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 	rq->lane = (unsigned)MIN(rq->lane, w->n_lanes - 1);
 	struct lane *l = &w->lanes[rq->lane];
 	enum httpd_submitted how = SUBMIT_DONE;
+	pthread_cond_t *wake = NULL;
 	mutex_lock(&w->lock);
 	bool waits = no_worker_free(l);
 	if (w->closed) {
@@ -312,10 +314,12 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 		rq->counted_waiting = waits;
 		if (waits)
 			httpd_metrics_waiting(l->o.name, 1);
-		wake_one(l);
+		wake = next_to_wake(l);
 		httpd_metrics_in_flight(1);
 	}
 	mutex_unlock(&w->lock);
+	if (wake)
+		pthread_cond_signal(wake);
 	return how;
 }
 

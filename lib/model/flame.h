@@ -30,6 +30,15 @@ struct flame_node {
 	uint32_t cut;   /* "(other)" for this many nodes that are not here; 0: a call */
 };
 
+/* The same of all nodes, an array for each: who writes answers passes over one of them at a time, of half a million nodes. */
+struct flame_nodes {
+	uint32_t *depth, *frame;
+	int64_t *line;
+	union flame_value *total, *self;
+	union flame_value *base_total, *base_self; /* NULL: no diff */
+	uint32_t *cut;                             /* NULL: nothing is hidden */
+};
+
 /* What a function costs below the flame's root, whatever of it the nodes show: itself, and with all it calls, a recursive
  * one counted once per stack. */
 struct flame_function {
@@ -60,7 +69,7 @@ struct flame {
 	union flame_value found, base_found; /* of all stacks below the root with a frame that matches the search */
 	size_t n_found;             /* functions that match */
 	size_t root;                /* how many names of the path to the root were there */
-	struct flame_node *nodes;
+	struct flame_nodes nodes;
 	size_t n_nodes;
 	struct room room;           /* of nodes */
 	size_t hidden;              /* nodes that went into "(other)" */
@@ -74,6 +83,18 @@ struct flame {
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,
 	       struct err *e) MUST_USE;
 void flame_release(struct flame *f);
+/* Node i; what there is no array of is zero. */
+static inline struct flame_node flame_node(const struct flame *f, size_t i)
+{
+	const struct flame_nodes *n = &f->nodes;
+	struct flame_node x = { .depth = n->depth[i], .frame = n->frame[i], .line = n->line[i], .total = n->total[i], .self = n->self[i] };
+	if (n->base_total) {
+		x.base_total = n->base_total[i];
+		x.base_self = n->base_self[i];
+	}
+	x.cut = n->cut ? n->cut[i] : 0;
+	return x;
+}
 /* Lines "root;caller;callee VALUE" of the nodes' own values, integers of the native unit (of a diff the difference);
  * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits. */
 int flame_folded(const struct flame *f, struct buf *out, struct err *e) MUST_USE;

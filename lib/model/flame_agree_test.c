@@ -182,10 +182,10 @@ static void check_order(const struct flame *f)
 {
 	VEC(size_t) last = { 0 }; /* by depth: the node that is open */
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		assert_in_range(n->depth, i != 0, last.n);
 		if (n->depth < last.n)
-			assert_true(view_cmp(f->frames[f->nodes[last.v[n->depth]].frame].name, f->frames[n->frame].name) < 0);
+			assert_true(view_cmp(f->frames[f->nodes.frame[last.v[n->depth]]].name, f->frames[n->frame].name) < 0);
 		last.n = n->depth;
 		vec_push(&last, i);
 	}
@@ -198,7 +198,7 @@ static void compare(const struct flame *f, struct plain *p)
 	check_order(f);
 	struct buf path = { 0 };
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		const struct flame_frame *x = &f->frames[n->frame];
 		ends.n = n->depth;
 		path.len = n->depth ? ends.v[n->depth - 1] : 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A folded tree as nodes in preorder, without what is too small to see. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/flame_internal.h"
 
@@ -21,17 +22,64 @@ struct emit {
 	struct fold *f;
 	struct flame *out;
 	double least;           /* below it a call is hidden; 0: none is */
+	size_t room;            /* nodes that there is room for */
 };
 
-static struct flame_node *add_node(struct emit *x)
+/* Of v, after what is at `at`; the room begins at a multiple of eight. NULL if it is not wanted. */
+static void *lay_out(char **at, bool wanted, size_t n, size_t item, const void *v, size_t used)
+{
+	if (!wanted)
+		return NULL;
+	void *to = *at;
+	if (used)
+		memcpy(to, v, used * item);
+	*at += (n * item + 7) / 8 * 8;
+	return to;
+}
+
+/* Room for n nodes, those that are there included. */
+static void make_room(struct emit *x, size_t n)
 {
 	struct flame *out = x->out;
-	size_t used = out->n_nodes * sizeof *out->nodes;
-	if (UNLIKELY(used + sizeof *out->nodes > out->room.bytes)) {
-		room_grow(&out->room, used, used * 2);
-		out->nodes = out->room.v;
+	size_t used = out->n_nodes;
+	bool base = out->has_base, cuts = x->least > 0;
+	size_t values = base ? 4 : 2, words = cuts ? 3 : 2;
+	struct room room = room_take(n * (sizeof(int64_t) + values * sizeof(union flame_value) + words * sizeof(uint32_t)) + words * 8);
+	char *at = room.v;
+	struct flame_nodes v = out->nodes;
+#define LAY_OUT(column, wanted) v.column = lay_out(&at, wanted, n, sizeof *v.column, out->nodes.column, used)
+	LAY_OUT(line, true);
+	LAY_OUT(total, true);
+	LAY_OUT(self, true);
+	LAY_OUT(base_total, base);
+	LAY_OUT(base_self, base);
+	LAY_OUT(depth, true);
+	LAY_OUT(frame, true);
+	LAY_OUT(cut, cuts);
+#undef LAY_OUT
+	room_give(&out->room);
+	out->room = room;
+	out->nodes = v;
+	x->room = n;
+}
+
+static void add_node(struct emit *x, const struct flame_node *n)
+{
+	if (UNLIKELY(x->out->n_nodes == x->room))
+		make_room(x, x->room * 2);
+	struct flame_nodes *v = &x->out->nodes;
+	size_t i = x->out->n_nodes++;
+	v->depth[i] = n->depth;
+	v->frame[i] = n->frame;
+	v->line[i] = n->line;
+	v->total[i] = n->total;
+	v->self[i] = n->self;
+	if (v->base_total) {
+		v->base_total[i] = n->base_total;
+		v->base_self[i] = n->base_self;
 	}
-	return &out->nodes[out->n_nodes++];
+	if (v->cut)
+		v->cut[i] = n->cut;
 }
 
 static void put_node(struct emit *x, uint32_t id)
@@ -39,7 +87,7 @@ static void put_node(struct emit *x, uint32_t id)
 	const struct fcall *c = &x->f->calls[id];
 	const struct fbase b = fold_base(x->f, id);
 	x->f->used[c->frame] = true;
-	*add_node(x) = (struct flame_node){ x->f->depths[id], c->frame, fold_line(x->f, id), c->total, c->self, b.total, b.self, 0 };
+	add_node(x, &(struct flame_node){ x->f->depths[id], c->frame, fold_line(x->f, id), c->total, c->self, b.total, b.self, 0 });
 }
 
 static bool is_hidden(const struct emit *x, uint32_t id)
@@ -64,7 +112,7 @@ static void put_hidden(struct emit *x, uint32_t of)
 	hidden.self = hidden.total;
 	hidden.base_self = hidden.base_total;
 	f->used[f->other] = true;
-	*add_node(x) = hidden;
+	add_node(x, &hidden);
 	f->out->hidden += hidden.cut;
 }
 
@@ -105,8 +153,7 @@ void fold_emit(struct fold *f, const struct flame_ask *ask)
 	bool trims = fold_trims(f, ask);
 	if (trims)
 		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, fold_base(f, f->root).total);
-	f->out->room = room_take((trims ? TRIMMED : f->calls[f->root].subtree + f->out->root) * sizeof *f->out->nodes);
-	f->out->nodes = f->out->room.v;
+	make_room(&x, trims ? TRIMMED : f->calls[f->root].subtree + f->out->root);
 	f->used = xcalloc(f->frames.n, sizeof *f->used);
 	emit_all(&x);
 }
@@ -128,7 +175,7 @@ void fold_drop_frames(struct fold *f)
 		}
 	bool all = out->n_frames == f->frames.n;
 	for (size_t i = 0; i < out->n_nodes && !all; i++)
-		out->nodes[i].frame = as[out->nodes[i].frame];
+		out->nodes.frame[i] = as[out->nodes.frame[i]];
 	for (size_t i = 0; i < out->n_functions && !all; i++)
 		out->functions[i].frame = as[out->functions[i].frame];
 	out->frames = f->frames.v;

@@ -27,7 +27,7 @@ int flame_folded(const struct flame *f, struct buf *out, struct err *e)
 	int rc = 0;
 	VEC(size_t) ends = { 0 }; /* of path, by depth */
 	for (size_t i = 0; i < f->n_nodes && !rc; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		int64_t v;
 		while (ends.n > n->depth)
 			ends.n--;

@@ -87,7 +87,7 @@ static char *picture(const struct flame *f)
 {
 	struct buf b = { 0 };
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		const struct flame_node *n = &f->nodes[i];
+		const struct flame_node row = flame_node(f, i), *n = &row;
 		const struct flame_frame *frame = &f->frames[n->frame];
 		if (f->is_float)
 			buf_printf(&b, "%*s%.*s %g %g", (int)n->depth, "", VIEW_ARG(frame->name), n->total.d, n->self.d);
@@ -170,9 +170,9 @@ static void test_trim(void **state)
 				 "    (other) 1 1\n"
 				 "    deep 3 3\n");
 	free(got);
-	assert_int_equal(f.nodes[2].cut, 3);
-	assert_int_equal(f.nodes[6].cut, 1);
-	assert_int_equal(f.nodes[5].cut, 0);
+	assert_int_equal(f.nodes.cut[2], 3);
+	assert_int_equal(f.nodes.cut[6], 1);
+	assert_int_equal(f.nodes.cut[5], 0);
 	assert_int_equal(f.hidden, 5);
 	assert_int_equal(f.n_functions, 0);
 	flame_release(&f);
@@ -199,10 +199,10 @@ static void test_lines(void **state)
 	struct err e = { 0 };
 	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(f.n_nodes, 4);
-	assert_int_equal(f.nodes[2].line, 0); /* work: two lines */
-	assert_int_equal(f.nodes[3].line, 8);
-	assert_true(view_eqs(f.frames[f.nodes[3].frame].binary, "demo"));
-	assert_true(view_eqs(f.frames[f.nodes[3].frame].file, "demo.c"));
+	assert_int_equal(f.nodes.line[2], 0); /* work: two lines */
+	assert_int_equal(f.nodes.line[3], 8);
+	assert_true(view_eqs(f.frames[f.nodes.frame[3]].binary, "demo"));
+	assert_true(view_eqs(f.frames[f.nodes.frame[3]].file, "demo.c"));
 	flame_release(&f);
 	stackvec_unref(v);
 	symbols_unref(s);
@@ -257,7 +257,7 @@ static void test_edges(void **state)
 	struct flame f;
 	assert_int_equal(flame_fold(&f, v, NULL, NULL, &e), 0);
 	assert_int_equal(f.n_nodes, ARRAY_LEN(deep) + 1);
-	assert_int_equal(f.nodes[ARRAY_LEN(deep)].self.i, 1);
+	assert_int_equal(f.nodes.self[ARRAY_LEN(deep)].i, 1);
 	flame_release(&f);
 	const struct sample large[] = { { "a", INT64_MAX }, { "b", 1 } };
 	struct stackvec *over = vector(s, large, 2);
@@ -301,7 +301,7 @@ static void test_again(void **state)
 		assert_int_equal(f.n_frames, 6);
 		const int64_t lines[] = { 0, 9, 7, 8, 8, 1 };
 		for (size_t i = 0; i < ARRAY_LEN(lines); i++)
-			assert_int_equal(f.nodes[i].line, lines[i]);
+			assert_int_equal(f.nodes.line[i], lines[i]);
 		flame_release(&f);
 	}
 	stackvec_unref(a);

@@ -34,6 +34,7 @@ struct memory_guard {
 	uint64_t making, most_making; /* bytes */
 	unsigned n_making, n_held;
 	bool ends, somebody_left; /* since malloc's arenas were walked */
+	bool rests;               /* until a query comes; else the thread looks by itself before LOOK_NS are over */
 	bool grew;                /* by more than most_growth, since there was no query */
 };
 
@@ -108,6 +109,7 @@ static bool wait_for(struct memory_guard *g, int64_t ns)
 static void rest(struct memory_guard *g)
 {
 	atomic_store(&g->is_short, false);
+	g->rests = true;
 	if (!g->grew) {
 		pthread_cond_wait(&g->changed, &g->lock);
 	} else if (wait_for(g, IDLE_NS) && !g->first && !g->n_held) {
@@ -116,6 +118,7 @@ static void rest(struct memory_guard *g)
 		malloc_trim(0);
 		pthread_mutex_lock(&g->lock);
 	}
+	g->rests = false;
 }
 
 static void *watch(void *arg)
@@ -176,16 +179,19 @@ void memory_guard_free(struct memory_guard *g)
 
 void memory_guard_enter(struct memory_guard *g, struct guarded *x)
 {
+	bool wake = false;
 	if (!g)
 		return;
 	pthread_mutex_lock(&g->lock);
 	if (!g->first && !g->n_held) {
 		g->base = g->resident();
-		pthread_cond_signal(&g->changed);
+		wake = g->rests;
 	}
 	x->next = g->first;
 	g->first = x;
 	pthread_mutex_unlock(&g->lock);
+	if (wake)
+		pthread_cond_signal(&g->changed);
 }
 
 void memory_guard_leave(struct memory_guard *g, struct guarded *x)
