@@ -13,7 +13,7 @@ void answer_error(struct httpd_request *rq, const struct err *e)
 {
 	const struct err_info *info = err_info(e->code);
 	struct buf *b = httpd_out(rq);
-	buf_reset(b);
+	httpd_out_anew(rq);
 	httpd_status(rq, info->http);
 	httpd_type(rq, "application/json");
 	json_object_begin(b);
@@ -57,11 +57,10 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 	json_object_end(b);
 }
 
-void answer_columns(struct httpd_request *rq, const char *content_type, const struct buf *columns)
+struct buf *answer_columns(struct httpd_request *rq, const char *content_type)
 {
 	struct buf *b = httpd_out(rq);
 	httpd_type(rq, content_type);
 	buf_putc(b, '\n');
-	buf_putv(b, buf_view(columns));
-	b->overflow |= columns->overflow;
+	return b;
 }

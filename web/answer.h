@@ -47,8 +47,8 @@ void answer_error(struct httpd_request *rq, const struct err *e);
 struct buf *answer_begin(struct httpd_request *rq);
 void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
 		size_t n_infos);
-/* Behind the end: a newline and columns, all of them content of that type. */
-void answer_columns(struct httpd_request *rq, const char *content_type, const struct buf *columns);
+/* Behind the end: a newline. The caller writes columns into what is returned; with them it is content of that type. */
+struct buf *answer_columns(struct httpd_request *rq, const char *content_type);
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;
 

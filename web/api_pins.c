@@ -64,10 +64,8 @@ void serve_pin_make(struct httpd_request *rq, void *arg)
 		}
 		promql_result_release(&r);
 	}
-	if (rc) {
-		buf_reset(httpd_out(rq));
+	if (rc)
 		answer_error(rq, &e);
-	}
 }
 
 void serve_pin(struct httpd_request *rq, void *arg)

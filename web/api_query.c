@@ -125,11 +125,14 @@ static void answer_graph(struct httpd_request *rq, const struct promql_result *r
 		answer_result(rq, r, limit);
 		return;
 	}
-	struct buf values = { 0 };
-	matrix_columns(r, at_most(r, limit), start, step, answer_begin(rq), &values);
+	size_t n = at_most(r, limit);
+	matrix_head(r, n, start, step, answer_begin(rq));
 	end_result(rq, r, limit);
-	answer_columns(rq, MATRIX_TYPE, &values);
-	buf_free(&values);
+	struct buf *out = answer_columns(rq, MATRIX_TYPE);
+	for (size_t i = 0; i < n; i++) {
+		matrix_values(&r->series[i], out);
+		httpd_out_stays(rq);
+	}
 }
 
 /* The engine's word on the query itself. */

@@ -91,7 +91,9 @@ static int write_columns(struct web *w, struct httpd_request *rq, const struct m
 		rc = flamegraph_columns(w->frames, list, m, ask, answer_begin(rq), &columns, e);
 	if (!rc) {
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
-		answer_columns(rq, FLAME_TYPE, &columns);
+		struct buf *out = answer_columns(rq, FLAME_TYPE);
+		buf_putv(out, buf_view(&columns));
+		out->overflow |= columns.overflow;
 	}
 	buf_free(&columns);
 	return rc;
@@ -217,7 +219,6 @@ static const struct format {
 
 static void format_error(struct httpd_request *rq, const struct format *f, const struct err *e)
 {
-	buf_reset(httpd_out(rq));
 	if (!f->text_errors) {
 		answer_error(rq, e);
 		return;

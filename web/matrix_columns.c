@@ -23,7 +23,7 @@ static void put_runs(struct buf *b, const struct promql_series *s, int64_t start
 	}
 }
 
-static void put_values(struct buf *b, const struct promql_series *s)
+void matrix_values(const struct promql_series *s, struct buf *b)
 {
 	if (!buf_reserve(b, s->n * 8))
 		return;
@@ -36,24 +36,23 @@ static void put_values(struct buf *b, const struct promql_series *s)
 	}
 }
 
-void matrix_columns(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *head, struct buf *out)
+void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *b)
 {
-	json_object_begin(head);
-	json_field_text(head, "resultType", "matrix");
-	json_object_begin_at(head, "columns");
-	json_field_int(head, "startMs", start_ms);
-	json_field_int(head, "stepMs", step_ms);
-	json_object_end(head);
-	json_array_begin_at(head, "result");
+	json_object_begin(b);
+	json_field_text(b, "resultType", "matrix");
+	json_object_begin_at(b, "columns");
+	json_field_int(b, "startMs", start_ms);
+	json_field_int(b, "stepMs", step_ms);
+	json_object_end(b);
+	json_array_begin_at(b, "result");
 	for (size_t i = 0; i < n; i++) {
-		json_object_begin(head);
-		json_key(head, "metric");
-		labels_json(r->series[i].labels, head);
-		json_array_begin_at(head, "runs");
-		put_runs(head, &r->series[i], start_ms, step_ms);
-		json_array_end(head);
-		json_object_end(head);
-		put_values(out, &r->series[i]);
+		json_object_begin(b);
+		json_key(b, "metric");
+		labels_json(r->series[i].labels, b);
+		json_array_begin_at(b, "runs");
+		put_runs(b, &r->series[i], start_ms, step_ms);
+		json_array_end(b);
+		json_object_end(b);
 	}
-	json_array_end(head);
+	json_array_end(b);
 }

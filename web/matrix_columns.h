@@ -9,7 +9,9 @@
 #define MATRIX_TYPE "application/vnd.pyrrha.matrix"
 
 /* The first n series of a matrix over steps from start_ms on, step_ms > 0 apart: appends the data object's content, without its
- * closing brace, to head, and the values to out. */
-void matrix_columns(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *head, struct buf *out);
+ * closing brace, to b. */
+void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *b);
+/* The values of one of them, which follow the head in its order. */
+void matrix_values(const struct promql_series *s, struct buf *b);
 
 #endif

@@ -179,8 +179,12 @@ void json_field_raw(struct buf *b, const char *key, struct view v)
 
 /* ---- numbers ---- */
 
-/* Texts of numbers are written to p, where there is room for JSON_NUMBER bytes; returned is their end. */
-#define JSON_NUMBER 48
+/* Texts of numbers are written to p, where there is room for JSON_NUMBER bytes; returned is their end. What is behind it may be written, too. */
+#define JSON_NUMBER 64
+
+/* Room for digits: copies of DIGITS of them, from any of NUM_LEN on, without a look at how many there are. */
+#define DIGITS 24
+#define DIGITS_ROOM (NUM_LEN + DIGITS)
 
 static char *put_text(char *p, const char *text, size_t n)
 {
@@ -188,26 +192,28 @@ static char *put_text(char *p, const char *text, size_t n)
 	return p + n;
 }
 
-/* Digits d1d2d3... and exponent e (-6 to 20) of d1.d2d3... * 10^e, laid out without an exponent. */
-static char *put_fixed(char *p, const char *digits, int n, int exponent)
+/* Digits d1d2d3... (at most DIGITS) and exponent e (-6 to 20) of d1.d2d3... * 10^e, laid out without an exponent. */
+static char *put_fixed(char *p, const char digits[DIGITS_ROOM], int n, int exponent)
 {
 	if (exponent < 0) {
-		p = put_text(p, "0.000000", (size_t)(1 - exponent));
-		return put_text(p, digits, (size_t)n);
+		p = put_text(p, "0.000000", 8) - 7 - exponent;
+		memcpy(p, digits, DIGITS);
+		return p + n;
 	}
-	int whole = MIN(n, exponent + 1);
-	p = put_text(p, digits, (size_t)whole);
-	for (int i = n; i <= exponent; i++)
-		*p++ = '0';
+	memcpy(p, digits, DIGITS);
+	int whole = exponent + 1;
 	if (n > whole) {
-		*p++ = '.';
-		p = put_text(p, digits + whole, (size_t)(n - whole));
+		p[whole] = '.';
+		memcpy(p + whole + 1, digits + whole, DIGITS);
+		return p + n + 1;
 	}
-	return p;
+	if (n < whole)
+		memset(p + n, '0', (size_t)(whole - n));
+	return p + whole;
 }
 
 /* The shortest digits of |v|, which is neither 0 nor infinite, that read back as it: d1.d2d3... * 10^exponent. Returns how many. */
-static int shortest_digits(double v, char digits[NUM_LEN], int *ret_exponent)
+static int shortest_digits(double v, char digits[DIGITS_ROOM], int *ret_exponent)
 {
 	char text[40];
 	int n = 0;
@@ -243,7 +249,7 @@ static char *put_scientific(char *p, const char *digits, int n, int exponent)
 /* From `large` on with an exponent. */
 static char *put_shortest(char *to, double v, double large)
 {
-	char digits[NUM_LEN];
+	char digits[DIGITS_ROOM];
 	int exponent, n = shortest_digits(v, digits, &exponent);
 	if (v < 0)
 		*to++ = '-';
@@ -297,20 +303,24 @@ void json_time(struct buf *b, int64_t t_ms)
 
 void json_point(struct buf *b, int64_t t_ms, double v)
 {
-	char text[2 * JSON_NUMBER + 8], *p = text;
-	if (comma_due(b))
+	bool comma = comma_due(b);
+	if (!buf_reserve(b, 2 * JSON_NUMBER + 8))
+		return;
+	char *p = b->ptr + b->len;
+	if (comma)
 		*p++ = ',';
 	*p++ = '[';
 	p = put_time(p, t_ms);
 	p = put_text(p, ",\"", 2);
 	p = put_float(p, v, 1e21);
 	p = put_text(p, "\"]", 2);
-	buf_put(b, text, (size_t)(p - text));
+	*p = 0;
+	b->len = (size_t)(p - b->ptr);
 }
 
 void json_exponent(struct buf *b, double v)
 {
-	char text[JSON_NUMBER + 2], digits[NUM_LEN], *p = text;
+	char text[JSON_NUMBER + 2], digits[DIGITS_ROOM], *p = text;
 	int exponent = 0, n = 1;
 	json_comma(b);
 	*p++ = '"';

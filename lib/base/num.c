@@ -111,16 +111,6 @@ char *num_format(double v, char out[NUM_LEN])
 static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
 			    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
-/* m 2^-s with p digits: the integer nearest to m 10^k / 2^s, all in 128 bits, as printf rounds (half to even). *ret_exact:
- * it lies nearer to this double than to any other. */
-static unsigned __int128 scaled(uint64_t m, int s, unsigned __int128 power, bool *ret_exact)
-{
-	unsigned __int128 n = m * power, one = (unsigned __int128)1 << s, rest = n & (one - 1), d = n >> s;
-	bool up = rest > one / 2 || (rest == one / 2 && (d & 1));
-	*ret_exact = (up ? one - rest : rest) * 2 < power;
-	return d + up;
-}
-
 /* The decimal exponent of 1e-4 <= v < 1e15; below 1 it may be one too large or too small, which num_digits finds out. */
 static int exponent_of(double v, int binary)
 {
@@ -130,42 +120,12 @@ static int exponent_of(double v, int binary)
 	return v >= tens[x + 1 + 5] ? x + 1 : x;
 }
 
-static const uint64_t integer_tens[20] = {
-	UINT64_C(1), UINT64_C(10), UINT64_C(100), UINT64_C(1000), UINT64_C(10000), UINT64_C(100000), UINT64_C(1000000), UINT64_C(10000000),
-	UINT64_C(100000000), UINT64_C(1000000000), UINT64_C(10000000000), UINT64_C(100000000000), UINT64_C(1000000000000),
-	UINT64_C(10000000000000), UINT64_C(100000000000000), UINT64_C(1000000000000000), UINT64_C(10000000000000000),
-	UINT64_C(100000000000000000), UINT64_C(1000000000000000000), UINT64_C(10000000000000000000),
+static const uint64_t powers_of_five[22] = {
+	UINT64_C(1), UINT64_C(5), UINT64_C(25), UINT64_C(125), UINT64_C(625), UINT64_C(3125), UINT64_C(15625), UINT64_C(78125),
+	UINT64_C(390625), UINT64_C(1953125), UINT64_C(9765625), UINT64_C(48828125), UINT64_C(244140625), UINT64_C(1220703125),
+	UINT64_C(6103515625), UINT64_C(30517578125), UINT64_C(152587890625), UINT64_C(762939453125), UINT64_C(3814697265625),
+	UINT64_C(19073486328125), UINT64_C(95367431640625), UINT64_C(476837158203125),
 };
-
-bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
-{
-	uint64_t bits, one = UINT64_C(1) << 52, low = 100000000000000;
-	unsigned __int128 d = 0, power;
-	memcpy(&bits, &v, sizeof bits);
-	if (!(v >= 1e-4 && v < 1e15) || !(bits & (one - 1))) /* below a power of two doubles lie closer */
-		return false;
-	int s = 1075 - (int)(bits >> 52), x = exponent_of(v, (int)(bits >> 52) - 1023), p = 15;
-	bool exact = false;
-	power = integer_tens[p - 1 - x]; /* 0 .. 19: x is -5 .. 14 */
-	for (; p <= 17 && !exact; p++, low *= 10, power *= 10) {
-		d = scaled((bits & (one - 1)) | one, s, power, &exact);
-		if (d < low || d >= (unsigned __int128)low * 10)
-			return false; /* its logarithm, or the rounding, came out at the next power of ten */
-	}
-	if (!exact)
-		return false;
-	uint64_t rest = (uint64_t)d; /* below 1e17 */
-	for (; rest % 10 == 0; rest /= 10)
-		p--;
-	*ret_n = p - 1;
-	*ret_exponent = x;
-	int i = *ret_n;
-	for (; i > 1; rest /= 100)
-		memcpy(digits + (i -= 2), pairs + rest % 100 * 2, 2);
-	if (i)
-		*digits = (char)('0' + rest);
-	return true;
-}
 
 /* The decimal digits of v < 1e8 as text, eight of them, the first one in the lowest byte. All at once: 4 digits and 4, pairs, digits. */
 static inline uint64_t eight_digits(uint32_t v)
@@ -182,6 +142,61 @@ static inline char *put_eight(char *p, uint64_t digits)
 	digits = htole64(digits);
 	memcpy(p, &digits, 8);
 	return p + 8;
+}
+
+/* A number in units of its 17th digit: whole + part 2^-64. What is nearer to it than `near` 2^-64 reads back as the same double. */
+struct scaled {
+	uint64_t whole, part;
+	unsigned __int128 near;
+};
+
+/* The multiple of `unit` that is nearest, as printf rounds (half to even); false if it reads back as another double. Without a branch, as which of
+ * them do is a guess. */
+static inline bool round_to(const struct scaled *v, unsigned unit, uint64_t *ret)
+{
+	uint64_t times = v->whole / unit;
+	unsigned __int128 above = (unsigned __int128)(v->whole - times * unit) << 64 | v->part, below = ((unsigned __int128)unit << 64) - above;
+	unsigned up = (above > below) | ((above == below) & (times & 1));
+	*ret = (times + up) * unit;
+	return (above < v->near) | (below < v->near);
+}
+
+static inline uint64_t choose(bool first, uint64_t a, uint64_t b)
+{
+	return b ^ ((a ^ b) & (0 - (uint64_t)first));
+}
+
+/* 17 digits. Returns how many there are without zeros at the end. */
+static inline int put_digits(char *to, uint64_t v)
+{
+	const uint64_t zeros = UINT64_C(0x3030303030303030);
+	uint64_t high = v / 100000000, mid = eight_digits((uint32_t)(high % 100000000)), low = eight_digits((uint32_t)(v % 100000000));
+	*to = (char)('0' + high / 100000000);
+	put_eight(put_eight(to + 1, mid), low);
+	bool short_one = low == zeros;
+	uint64_t last = choose(short_one, mid, low) ^ zeros;
+	return 17 - 8 * (int)short_one - (last ? __builtin_clzll(last) / 8 : 8);
+}
+
+bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent)
+{
+	const uint64_t one = UINT64_C(1) << 52, least = UINT64_C(10000000000000000);
+	uint64_t bits, d15, d16, d17;
+	memcpy(&bits, &v, sizeof bits);
+	if (!(v >= 1e-4 && v < 1e15) || !(bits & (one - 1))) /* below a power of two doubles lie closer */
+		return false;
+	/* v = m 2^-s, and that times 10^k is m 5^k 2^(k - s). x is -5 .. 14, so k is 2 .. 21 and s - k 1 .. 47. */
+	int x = exponent_of(v, (int)(bits >> 52) - 1023), k = 16 - x, shift = 64 - (1075 - (int)(bits >> 52) - k);
+	unsigned __int128 all = ((unsigned __int128)((bits & (one - 1)) | one) * powers_of_five[k]) << shift;
+	struct scaled n = { (uint64_t)(all >> 64), (uint64_t)all, (unsigned __int128)powers_of_five[k] << (shift - 1) };
+	bool by15 = round_to(&n, 100, &d15), by16 = round_to(&n, 10, &d16);
+	bool any = round_to(&n, 1, &d17) | by16 | by15;
+	uint64_t d = choose(by15, d15, choose(by16, d16, d17));
+	if (!any || n.whole < least || d >= least * 10)
+		return false; /* its logarithm, or the rounding, came out at the next power of ten */
+	*ret_n = put_digits(digits, d);
+	*ret_exponent = x;
+	return true;
 }
 
 #define TENS(x, of) x(of, '0'), x(of, '1'), x(of, '2'), x(of, '3'), x(of, '4'), x(of, '5'), x(of, '6'), x(of, '7'), x(of, '8'), x(of, '9')

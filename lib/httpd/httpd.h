@@ -172,8 +172,10 @@ void httpd_set_header(struct httpd_request *rq, const char *name, const char *fm
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
 struct buf *httpd_out(struct httpd_request *rq);
 /* Tells, now and then while a large answer is written, that what is in it so far stays as it is: it may be compressed meanwhile, by
- * other threads. After that only a text that is shorter, of an error, takes its place. For what takes longer to write than to compress. */
+ * other threads, and then it is gone from the buffer, but for its last byte. */
 void httpd_out_stays(struct httpd_request *rq);
+/* Empties it, and forgets what was compressed: another answer takes its place. Texts (httpd_text) do. */
+void httpd_out_anew(struct httpd_request *rq);
 /* Bytes that are compressed already, or would not get smaller: sent as they are. */
 void httpd_no_compress(struct httpd_request *rq);
 /* Status, text/plain, a line of text. */

@@ -73,7 +73,7 @@ struct httpd_request {
 	int status;
 	const char *type;
 	struct buf out;
-	struct packer *packer;             /* at work on `out`; NULL: none */
+	struct packer *packer;             /* has what was before `out`; NULL: none */
 	bool gives_way;                    /* its worker has a low priority */
 	struct buf stages;                 /* of Server-Timing */
 	int64_t stage_ns;                  /* when the last of them ended */
@@ -167,10 +167,13 @@ void packer_free(struct packer *p);
 /* False: it is at work for another answer, or NULL. Who takes it drops it in the end. */
 bool packer_take(struct packer *p, int level);
 void packer_drop(struct packer *p);
-/* All of the answer that is there; its first bytes are those of the call before. */
-void packer_feed(struct packer *p, struct view answer);
-/* The whole answer. False if it does not get smaller, is shorter than what was fed, or memory is out; else *ret is owned. */
-bool packer_end(struct packer *p, struct view answer, struct buf *ret);
+/* Takes what there is of the answer out of its buffer, if that is enough to be worth it, but for the last byte, which json.h looks at. What
+ * was taken counts against the buffer's ceiling. */
+void packer_feed(struct packer *p, struct buf *answer);
+/* Whether some of the answer is only here. NULL: no. */
+bool packer_has(const struct packer *p);
+/* The whole answer, of which this is the rest. False if memory is out; else *ret is owned. */
+bool packer_end(struct packer *p, struct view rest, struct buf *ret);
 
 /* watch.c: the thread that watches sockets. */
 struct httpd_watch {

@@ -14,13 +14,14 @@
 #define WORKERS 2
 #define PIECE (512 << 10) /* bytes that a thread compresses at once; libzstd takes no less */
 
-#define FED_AT_ONCE (64 << 10) /* bytes; less waits for more */
+#define FED_AT_ONCE ((size_t)64 << 10) /* bytes; less waits for more */
+#define ROOM ((size_t)4 << 20) /* for what comes out, so that it is not copied as it grows: what is not written takes no memory */
 
 struct packer {
 	atomic_bool taken;
 	ZSTD_CCtx *zstd;
 	struct buf packed;
-	size_t fed;    /* bytes of the answer */
+	size_t fed;    /* bytes of the answer, which are gone from where it is written */
 	bool failed;
 };
 
@@ -53,7 +54,7 @@ bool packer_take(struct packer *p, int level)
 	if (!p || atomic_exchange(&p->taken, true))
 		return false;
 	p->fed = 0;
-	p->failed = !set_up(p, level);
+	p->failed = !set_up(p, level) || !buf_reserve(&p->packed, ROOM);
 	return true;
 }
 
@@ -77,27 +78,35 @@ static size_t step(struct packer *p, ZSTD_inBuffer *in, ZSTD_EndDirective how)
 	return left;
 }
 
-void packer_feed(struct packer *p, struct view answer)
+void packer_feed(struct packer *p, struct buf *answer)
 {
-	ZSTD_inBuffer in = { answer.ptr, answer.len, p->fed };
-	p->failed |= answer.len < p->fed;
-	if (!p->failed && in.size - in.pos < FED_AT_ONCE)
+	if (p->failed || answer->len <= FED_AT_ONCE)
 		return;
+	ZSTD_inBuffer in = { answer->ptr, answer->len - 1, 0 };
 	while (!p->failed && in.pos < in.size)
 		step(p, &in, ZSTD_e_continue);
-	p->fed = in.pos;
+	if (p->failed)
+		return;
+	p->fed += in.pos;
+	answer->ptr[0] = answer->ptr[in.pos];
+	answer->ptr[1] = 0;
+	answer->len = 1;
+	answer->overflow |= p->fed > (answer->max ? answer->max : BUF_DEFAULT_MAX);
 }
 
-bool packer_end(struct packer *p, struct view answer, struct buf *ret)
+bool packer_has(const struct packer *p)
 {
-	ZSTD_inBuffer in = { answer.ptr, answer.len, p->fed };
-	p->failed |= answer.len < p->fed;
+	return p && p->fed;
+}
+
+bool packer_end(struct packer *p, struct view rest, struct buf *ret)
+{
+	ZSTD_inBuffer in = { rest.ptr, rest.len, 0 };
 	while (!p->failed && step(p, &in, ZSTD_e_end))
 		;
-	bool smaller = !p->failed && p->packed.len < answer.len;
-	if (smaller) {
-		*ret = p->packed;
-		p->packed = (struct buf){ 0 };
-	}
-	return smaller;
+	if (p->failed)
+		return false;
+	*ret = p->packed;
+	p->packed = (struct buf){ 0 };
+	return true;
 }

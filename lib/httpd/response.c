@@ -64,6 +64,19 @@ void httpd_no_compress(struct httpd_request *rq)
 	rq->no_compress = true;
 }
 
+static void drop_packer(struct httpd_request *rq)
+{
+	if (rq->packer)
+		packer_drop(rq->packer);
+	rq->packer = NULL;
+}
+
+void httpd_out_anew(struct httpd_request *rq)
+{
+	drop_packer(rq);
+	buf_reset(&rq->out);
+}
+
 void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...)
 {
 	char *text;
@@ -73,7 +86,7 @@ void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...)
 	va_end(ap);
 	rq->status = status;
 	rq->type = "text/plain; charset=utf-8";
-	buf_reset(&rq->out);
+	httpd_out_anew(rq);
 	if (n >= 0) {
 		buf_put(&rq->out, text, (size_t)n);
 		buf_putc(&rq->out, '\n');
@@ -186,20 +199,13 @@ static bool packs_beside(struct httpd_request *rq)
 void httpd_out_stays(struct httpd_request *rq)
 {
 	if (packs_beside(rq))
-		packer_feed(rq->packer, buf_view(&rq->out));
-}
-
-static void drop_packer(struct httpd_request *rq)
-{
-	if (rq->packer)
-		packer_drop(rq->packer);
-	rq->packer = NULL;
+		packer_feed(rq->packer, &rq->out);
 }
 
 static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
 {
-	if (rq->packer && packer_end(rq->packer, buf_view(&rq->out), ret))
-		return true;
+	if (packer_has(rq->packer))
+		return packer_end(rq->packer, buf_view(&rq->out), ret);
 	if (!httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
 		return false;
 	ret->cap = ret->len;
@@ -208,13 +214,17 @@ static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
 
 static void compress_body(struct httpd_request *rq)
 {
-	if (rq->no_compress || rq->out.len < COMPRESS_LEAST)
+	bool begun = packer_has(rq->packer);
+	if (!begun && (rq->no_compress || rq->out.len < COMPRESS_LEAST))
 		return;
 	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
 	bool zstd = takes_zstd(rq);
 	struct buf packed = { 0 };
-	if (!(zstd || takes_gzip(rq)) || !compressed(rq, zstd, &packed))
+	if (!(zstd || takes_gzip(rq)) || !compressed(rq, zstd, &packed)) {
+		if (begun)
+			httpd_text(rq, MHD_HTTP_INTERNAL_SERVER_ERROR, "there is no memory to compress the answer");
 		return;
+	}
 	buf_free(&rq->out);
 	rq->out = packed;
 	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, zstd ? "zstd" : "gzip");

@@ -126,7 +126,7 @@ static int add_totals(struct total *to, const struct total *x, uint32_t *members
 	return 0;
 }
 
-static int push_group(struct totals *t, struct total *x, const uint32_t *members, bool mean, struct series *out, struct err *e)
+static int push_group(const struct totals *t, struct total *x, const uint32_t *members, bool mean, struct series *out, struct err *e)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < t->sp->n; i++) {
@@ -144,34 +144,75 @@ static int push_group(struct totals *t, struct total *x, const uint32_t *members
 	return rc;
 }
 
-static int add_groups(struct totals *t, const struct node *aggr, struct err *e)
-{
+/* Groups are added up by several threads. */
+struct group_job {
+	struct totals *t;
 	struct groups g;
-	int rc = 0;
-	compact(t);
-	groups_make(t->q, t->labels, t->drop_name, t->n, &aggr->aggr.by, aggr->aggr.without, &g);
+	uint32_t *first, *next;    /* lists of series + 1, each in order: of a group, behind a series */
+	bool mean;
+	atomic_bool failed;
+	pthread_mutex_t lock;      /* of e */
+	struct err e;
+};
+
+static int add_group(struct group_job *j, size_t group, struct err *e)
+{
+	struct totals *t = j->t;
+	struct series *out = &t->out.s[group];
+	uint32_t only = j->first[group];
+	if (!j->next[only - 1]) /* its mean, too, is what it is */
+		return push_group(t, t->of[only - 1], NULL, false, out, e);
 	struct total *sum = xcalloc(t->sp->n, sizeof *sum);
-	uint32_t *members = xcalloc(t->sp->n, sizeof *members), *next = xcalloc(t->n + 1, sizeof *next), *first = xcalloc(g.n + 1, sizeof *first);
-	for (size_t i = t->n; i-- > 0;) { /* lists of series + 1, each in order */
-		next[i] = first[g.of[i]];
-		first[g.of[i]] = (uint32_t)i + 1;
-	}
-	for (size_t k = 0; k < g.n && !rc; k++) {
-		memset(sum, 0, t->sp->n * sizeof *sum);
-		memset(members, 0, t->sp->n * sizeof *members);
-		for (uint32_t i = first[k]; i && !rc; i = next[i - 1])
-			rc = add_totals(sum, t->of[i - 1], members, t->sp->n, e);
-		if (!rc)
-			rc = push_group(t, sum, members, aggr->aggr.op == AGGR_AVG, value_add(&t->out, g.labels[k], g.drop_name[k]), e);
-		if (!rc)
-			rc = eval_check(t->q, e);
-	}
+	uint32_t *members = xcalloc(t->sp->n, sizeof *members);
+	int rc = 0;
+	for (uint32_t i = only; i && !rc; i = j->next[i - 1])
+		rc = add_totals(sum, t->of[i - 1], members, t->sp->n, e);
+	if (!rc)
+		rc = push_group(t, sum, members, j->mean, out, e);
 	free(sum);
 	free(members);
-	free(next);
-	free(first);
-	groups_free(&g);
 	return rc;
+}
+
+static void add_one_group(void *arg, size_t group, unsigned worker)
+{
+	(void)worker;
+	struct group_job *j = arg;
+	struct err e;
+	if (atomic_load(&j->failed))
+		return;
+	int rc = add_group(j, group, &e);
+	if (!rc)
+		rc = eval_check(j->t->q, &e);
+	if (!rc)
+		return;
+	pthread_mutex_lock(&j->lock);
+	if (!atomic_exchange(&j->failed, true))
+		j->e = e;
+	pthread_mutex_unlock(&j->lock);
+}
+
+static int add_groups(struct totals *t, const struct node *aggr, struct err *e)
+{
+	compact(t);
+	struct group_job j = { .t = t, .mean = aggr->aggr.op == AGGR_AVG, .lock = PTHREAD_MUTEX_INITIALIZER };
+	groups_make(t->q, t->labels, t->drop_name, t->n, &aggr->aggr.by, aggr->aggr.without, &j.g);
+	j.next = xcalloc(t->n + 1, sizeof *j.next);
+	j.first = xcalloc(j.g.n + 1, sizeof *j.first);
+	for (size_t i = t->n; i-- > 0;) {
+		j.next[i] = j.first[j.g.of[i]];
+		j.first[j.g.of[i]] = (uint32_t)i + 1;
+	}
+	for (size_t k = 0; k < j.g.n; k++)
+		value_add(&t->out, j.g.labels[k], j.g.drop_name[k]);
+	pool_run(t->q->pool, j.g.n, add_one_group, &j);
+	free(j.next);
+	free(j.first);
+	groups_free(&j.g);
+	if (!atomic_load(&j.failed))
+		return 0;
+	*e = j.e;
+	return -(int)e->code;
 }
 
 /* ---- the call ---- */

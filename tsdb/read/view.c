@@ -158,6 +158,15 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 	rwlock_unlock(&w->lock);
 }
 
+/* The parts that view_next_part has from i on. */
+static size_t parts_left(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t i)
+{
+	size_t n = 0;
+	while (view_next_part(s, series, after_ms, until_ms, &i))
+		n++;
+	return n;
+}
+
 static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list,
 				   size_t *n, const struct source_limits *lim, struct err *e)
 {
@@ -174,7 +183,8 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 		size_t rows = w->part.totals.rows.n;
 		bool masked = tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
 		if (!*out || room < *n + rows) {
-			room = *n + MAX(rows, *n); /* not an hour more at a time: each may be copied */
+			/* Hours are mostly alike, and growing would copy what is there. */
+			room = *n + MAX(rows * (1 + parts_left(s, series, after_ms, until_ms, i)), *n);
 			*out = xreallocarray(*out, room + 1, sizeof **out);
 		}
 		for (size_t k = 0; k < rows; k++) {
