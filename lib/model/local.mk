@@ -18,6 +18,8 @@ libmodel_a_SOURCES = \
   lib/model/functions.h \
   lib/model/labels.c \
   lib/model/labels.h \
+  lib/model/lexer.c \
+  lib/model/lexer.h \
   lib/model/matcher.c \
   lib/model/matcher.h \
   lib/model/md5.c \

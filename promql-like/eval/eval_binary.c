@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "promql-like/eval/eval.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 
 /* ---- one pair of elements ---- */
 

@@ -8,8 +8,6 @@ PROMQL_SYNTAX_SOURCES = \
   promql-like/syntax/examples.c \
   promql-like/syntax/func.h \
   promql-like/syntax/func_rows.h \
-  promql-like/syntax/lexer.c \
-  promql-like/syntax/lexer.h \
   promql-like/syntax/parse.c \
   promql-like/syntax/parser.c \
   promql-like/syntax/parser.h \

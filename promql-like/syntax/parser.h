@@ -7,7 +7,7 @@
 #include <setjmp.h>
 
 #include "promql-like/syntax/ast.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 
 #define PARSER_MAX_DEPTH 400
 

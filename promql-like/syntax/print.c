@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/units.h"
 #include "promql-like/syntax/func.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 #include "promql-like/syntax/printer.h"
 
 #define LINE_MAX_CHARS 100

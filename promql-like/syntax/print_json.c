@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "promql-like/syntax/func.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 #include "promql-like/syntax/printer.h"
 
 static void json_names(const char *key, const struct node_labels *l, struct buf *out)

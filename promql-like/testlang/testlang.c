@@ -25,7 +25,7 @@
 
 #include "base/num.h"
 #include "model/ptype.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 #include "promql-like/testlang/testlang_case.h"
 
 static void split_lines(struct runner *r, struct view text)

@@ -5,7 +5,7 @@
 
 #include "promql-like/syntax/ast.h"
 #include "promql-like/syntax/func.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 
 /* ---- what is expected ---- */
 

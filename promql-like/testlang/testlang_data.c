@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "base/units.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 #include "promql-like/testlang/testlang_data.h"
 
 static bool parse_pairs(struct arena *a, struct lexer *lex, struct token *t, struct labels_builder *b, const char **error)

@@ -2,7 +2,7 @@
 /* Series of profiles as language tests and unit tests of rules write them (testlang.c has the format). */
 #include "base/num.h"
 #include "model/ptype.h"
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 #include "promql-like/testlang/testlang_data.h"
 
 #define MAX_RANGE 100000

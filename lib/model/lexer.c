@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scanner: one token per call, no state but its position and which brackets the parser is in. */
-#include "promql-like/syntax/lexer.h"
+#include "model/lexer.h"
 
 #include <math.h>
 #include <stdlib.h>

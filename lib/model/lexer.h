@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of ProfQL. Keywords are identifiers here: most of them are also legal metric and label names, so only the
  * parser can tell. A token borrows the query's text. */
-#ifndef PYRRHA_PROMQL_LEXER_H
-#define PYRRHA_PROMQL_LEXER_H
+#ifndef PYRRHA_MODEL_LEXER_H
+#define PYRRHA_MODEL_LEXER_H
 
 #include "base/arena.h"
 #include "base/buf.h"
