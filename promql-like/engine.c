@@ -175,7 +175,7 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 			   struct err *e)
 {
 	struct engine_names *n = g ? current_names(g) : NULL;
-	int rc = selector_parse(n, ret, text, ret_m, ret_n, e);
+	int rc = parse_selector_alone(n, ret, text, ret_m, ret_n, e);
 	engine_names_unref(n);
 	return rc;
 }

@@ -380,3 +380,19 @@ void token_describe(const struct token *t, struct buf *out)
 	}
 	quote_string(t->text, out);
 }
+
+void token_unexpected(const struct token *t, struct view src, const char *context, const char *expected, uint32_t *ret_at, struct err *e)
+{
+	*ret_at = t->start;
+	if (t->kind == TOK_ERROR && t->end)
+		err_set(e, ERR_BAD_DATA, "%s\"%.*s\"", t->error, (int)(t->end - t->start), src.ptr + t->start);
+	else if (t->kind == TOK_ERROR)
+		err_set(e, ERR_BAD_DATA, t->bad[0] ? "%s'%s'" : "%s", t->error, t->bad);
+	if (t->kind == TOK_ERROR)
+		return;
+	struct buf what = { .max = 400 };
+	token_describe(t, &what);
+	err_set(e, ERR_BAD_DATA, "unexpected %s%s%s%s%s", what.overflow || !what.ptr ? "a long token" : what.ptr, *context ? " in " : "",
+		context, *expected ? ", expected " : "", expected);
+	buf_free(&what);
+}

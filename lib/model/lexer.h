@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of ProfQL. Keywords are identifiers here: most of them are also legal metric and label names, so only the
+/* Tokens of ProfQL, and of selectors alone. Keywords are identifiers here: most of them are also legal metric and label names, so only the
  * parser can tell. A token borrows the query's text. */
 #ifndef PYRRHA_MODEL_LEXER_H
 #define PYRRHA_MODEL_LEXER_H
@@ -43,6 +43,9 @@ bool lexer_parse_number(struct view v, double *ret, bool *ret_duration);
 bool word_reserved(struct view v);
 /* For messages: "identifier \"foo\"", "\")\"", "end of input". */
 void token_describe(const struct token *t, struct buf *out);
+/* Says why a token of src cannot stand where it does: "unexpected X in CONTEXT, expected Y", either may be empty; of one that is
+ * malformed, how. *ret_at: where, bytes into src. The code is ERR_BAD_DATA. */
+void token_unexpected(const struct token *t, struct view src, const char *context, const char *expected, uint32_t *ret_at, struct err *e);
 /* A Go-quoted string, as the language prints it. */
 void quote_string(struct view v, struct buf *out);
 

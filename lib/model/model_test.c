@@ -9,6 +9,7 @@
 #include "model/matcher.h"
 #include "model/ptype.h"
 #include "model/selector.h"
+#include "model/selector_probes.h"
 
 static void test_labels(void **state)
 {
@@ -75,35 +76,50 @@ static void test_types(void **state)
 
 static void test_selectors(void **state)
 {
-	static const struct { const char *text; size_t n; } good[] = {
-		{ "{container=\"echoserver\"}", 1 }, { "<container=\"echo\\\"server\", pod!~\"a.*\">", 2 }, { "on_cpu", 1 },
-		{ "on_cpu{ a != \"b\" , }", 2 }, { "{\"on_cpu\", \"x.y\"='1'}", 2 }, { "{}", 0 },
-	};
-	static const struct { const char *text, *error; } bad[] = {
-		{ "", "byte 1: a selector is expected" }, { "{a=\"b\"", "byte 7: a comma or the end of the selector" }, { "{a}", "byte 3: one of = != =~ !~" },
-		{ "{a=b}", "byte 4: a quoted string" }, { "{a=\"b\"} x", "byte 9: nothing may follow" }, { "{a=\"\\q\"}", "unknown escape" },
-		{ "{a=~\"(\"}", "error parsing regexp" },
-	};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(selector_probes); i++) {
+		const struct selector_probe *p = &selector_probes[i];
+		struct selector s;
+		struct err e = { 0 };
+		struct buf got = { 0 }, byte = { 0 };
+		int rc = selector_parse(&s, view_of(p->text), &e);
+		buf_printf(&byte, ": byte %u: ", p->byte);
+		selector_shape(s.m.v, s.m.n, &got);
+		if (!rc != !!p->shape || (rc && (!strstr(e.msg, p->error) || !strstr(e.msg, byte.ptr))))
+			fail_msg("%s: %s", p->text, rc ? e.msg : "is read");
+		if (p->shape)
+			assert_string_equal(buf_view(&got).ptr, p->shape);
+		buf_free(&got);
+		buf_free(&byte);
+		selector_release(&s);
+	}
+}
+
+/* What labels_format writes is a selector: the agent tells its targets by such. */
+static void test_formatted_labels(void **state)
+{
+	(void)state;
+	struct label l[] = { { VIEW("container"), VIEW("a\"b\\c\n\t\r\x01\x7f") }, { VIEW("x.y"), VIEW("gr\xc3\xbc\xc3\x9f") } };
+	struct buf text = { 0 };
 	struct selector s;
-	struct err e;
-	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		assert_int_equal(selector_parse(&s, view_of(good[i].text), &e), 0);
-		assert_int_equal(s.m.n, good[i].n);
-		selector_release(&s);
+	struct err e = { 0 };
+	labels_format((struct labels){ l, ARRAY_LEN(l) }, &text);
+	if (selector_parse(&s, buf_view(&text), &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(s.m.n, ARRAY_LEN(l));
+	for (size_t i = 0; i < ARRAY_LEN(l); i++) {
+		assert_true(view_eq(s.m.v[i].name, l[i].name));
+		assert_true(view_eq(s.m.v[i].value, l[i].value));
 	}
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		assert_true(selector_parse(&s, view_of(bad[i].text), &e) < 0);
-		if (!strstr(e.msg, bad[i].error))
-			fail_msg("%s: %s", bad[i].text, e.msg);
-		selector_release(&s);
-	}
+	selector_release(&s);
+	buf_free(&text);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_labels), cmocka_unit_test(test_matchers), cmocka_unit_test(test_types),
-		cmocka_unit_test(test_selectors),
+		cmocka_unit_test(test_selectors), cmocka_unit_test(test_formatted_labels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,153 +1,185 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/selector.h"
 
-struct reader {
-	struct view in;
-	size_t at;
-	struct selector *out;
-	struct err *e;
-};
+#define FAIL(r, where, e, ...) ((r)->at = (where), err_set((e), ERR_BAD_DATA, __VA_ARGS__))
 
-static int bad(struct reader *r, const char *what)
+static int unexpected(struct selector_reader *r, const char *context, const char *expected, struct err *e)
 {
-	return err_set(r->e, ERR_BAD_DATA, "selector \"%.*s\": byte %zu: %s", VIEW_ARG(r->in), r->at + 1, what);
+	token_unexpected(r->tok, r->lex->src, context, expected, &r->at, e);
+	return -ERR_BAD_DATA;
 }
 
-static void blanks(struct reader *r)
+static void advance(struct selector_reader *r)
 {
-	while (r->at < r->in.len && strchr(" \t\r\n", r->in.ptr[r->at]))
-		r->at++;
+	*r->last_end = r->tok->end;
+	lexer_next(r->lex, r->tok);
 }
 
-static bool eat(struct reader *r, const char *text)
+static int unquote(struct selector_reader *r, const struct token *t, struct view *ret, struct err *e)
 {
-	struct view t = view_of(text), rest = view_make(r->in.ptr + r->at, r->in.len - r->at);
-	if (!view_starts(rest, t))
-		return false;
-	r->at += t.len;
-	return true;
+	const char *error = "";
+	return lexer_unquote(r->arena, t->text, ret, &error) ? 0 : FAIL(r, t->start, e, "%s", error);
 }
 
-static struct view word(struct reader *r, bool colons)
+static int add(struct selector_reader *r, enum matcher_op op, struct view name, struct view value, uint32_t at, struct err *e)
 {
-	size_t first = r->at;
-	while (r->at < r->in.len) {
-		char c = r->in.ptr[r->at];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (colons && c == ':') ||
-		      (r->at > first && c >= '0' && c <= '9')))
-			break;
-		r->at++;
-	}
-	return view_make(r->in.ptr + first, r->at - first);
-}
-
-/* A quoted string with Go's simple escapes. */
-static int quoted(struct reader *r, struct view *ret)
-{
-	char quote = r->at < r->in.len ? r->in.ptr[r->at] : 0;
-	if (quote != '"' && quote != '\'')
-		return bad(r, "a quoted string is expected");
-	char *out = arena_alloc(&r->out->arena, r->in.len - r->at + 1);
-	size_t n = 0;
-	if (!out)
-		return bad(r, "too long");
-	for (r->at++; r->at < r->in.len && r->in.ptr[r->at] != quote; r->at++) {
-		char c = r->in.ptr[r->at];
-		if (c == '\\') {
-			static const char from[] = "nrt\\\"'", to[] = "\n\r\t\\\"'";
-			const char *x = ++r->at < r->in.len ? strchr(from, r->in.ptr[r->at]) : NULL;
-			if (!x || !*x)
-				return bad(r, "unknown escape");
-			c = to[x - from];
-		}
-		out[n++] = c;
-	}
-	if (r->at == r->in.len)
-		return bad(r, "the string does not end");
-	r->at++;
-	out[n] = 0;
-	*ret = view_make(out, n);
-	return 0;
-}
-
-static int add(struct reader *r, enum matcher_op op, struct view name, struct view value)
-{
-	struct matcher m;
-	int rc = matcher_init(&m, op, name, value, r->e);
-	if (!rc)
-		vec_push(&r->out->m, m);
+	struct matcher m = { .op = op, .name = name, .value = value };
+	int rc = r->shape_only ? 0 : matcher_init(&m, op, name, value, e);
+	if (rc)
+		r->at = at;
+	else
+		vec_push(&r->m, m);
 	return rc;
 }
 
-static int one_matcher(struct reader *r)
+static bool is_op(enum token_kind kind, enum matcher_op *ret)
 {
-	static const struct { const char *text; enum matcher_op op; } ops[] = {
-		{ "=~", MATCH_RE }, { "!~", MATCH_NRE }, { "!=", MATCH_NE }, { "=", MATCH_EQ },
-	};
-	struct view name = word(r, false), value;
-	bool is_quoted = !name.len;
-	if (is_quoted) {
-		int rc = quoted(r, &name);
-		if (rc)
-			return rc;
-	} else {
-		name = arena_view(&r->out->arena, name);
-		if (!name.ptr)
-			return bad(r, "too long");
+	switch (kind) {
+	case TOK_EQL: *ret = MATCH_EQ; return true;
+	case TOK_NEQ: *ret = MATCH_NE; return true;
+	case TOK_EQ_RE: *ret = MATCH_RE; return true;
+	case TOK_NE_RE: *ret = MATCH_NRE; return true;
+	default: return false;
 	}
-	blanks(r);
-	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
-		if (eat(r, ops[i].text)) {
-			blanks(r);
-			int rc = quoted(r, &value);
-			return rc ? rc : add(r, ops[i].op, name, value);
-		}
-	/* {"a name"} alone is the metric's name */
-	if (is_quoted && r->at < r->in.len && strchr(",}>", r->in.ptr[r->at]))
-		return add(r, MATCH_EQ, VIEW(LABEL_NAME), name);
-	return bad(r, "one of = != =~ !~ is expected");
 }
 
-static int parse(struct reader *r)
+bool selector_angle_opens(const struct lexer *lex, const struct token *tok)
 {
-	blanks(r);
-	struct view name = word(r, true);
-	if (name.len) {
-		name = arena_view(&r->out->arena, name);
-		int rc = name.ptr ? add(r, MATCH_EQ, VIEW(LABEL_NAME), name) : bad(r, "too long");
+	if (tok->kind != TOK_LT)
+		return false;
+	struct lexer ahead = *lex;
+	ahead.in_angle = true;
+	struct token a, b, c;
+	enum matcher_op op;
+	lexer_next(&ahead, &a);
+	lexer_next(&ahead, &b);
+	lexer_next(&ahead, &c);
+	if (a.kind == TOK_STRING && (b.kind == TOK_GT || b.kind == TOK_COMMA))
+		return true;
+	return (a.kind == TOK_IDENT || a.kind == TOK_STRING) && is_op(b.kind, &op) && c.kind == TOK_STRING;
+}
+
+static int set_name(struct selector_reader *r, uint32_t start, struct view name, struct err *e)
+{
+	if (r->name.ptr)
+		return FAIL(r, start, e, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(r->name), VIEW_ARG(name));
+	r->name = name;
+	return 0;
+}
+
+/* One matcher; a lone quoted string is the metric's name. */
+static int read_matcher(struct selector_reader *r, uint32_t start, enum token_kind close, struct err *e)
+{
+	struct token name = *r->tok;
+	struct view label = name.text, value;
+	enum matcher_op op;
+	int rc = 0;
+	if (name.kind == TOK_STRING)
+		rc = unquote(r, &name, &label, e);
+	else if (name.kind != TOK_IDENT || !label_name_plain(name.text))
+		rc = unexpected(r, "label matching", close == TOK_GT ? "identifier or \">\"" : "identifier or \"}\"", e);
+	if (rc)
+		return rc;
+	advance(r);
+	if (name.kind == TOK_STRING && (r->tok->kind == TOK_COMMA || r->tok->kind == close)) {
+		rc = add(r, MATCH_EQ, VIEW(LABEL_NAME), label, name.start, e);
+		return rc ? rc : set_name(r, start, label, e);
+	}
+	if (!is_op(r->tok->kind, &op))
+		return unexpected(r, "label matching", "label matching operator", e);
+	advance(r);
+	if (r->tok->kind != TOK_STRING)
+		return unexpected(r, "label matching", "string", e);
+	rc = unquote(r, r->tok, &value, e);
+	if (!rc)
+		rc = add(r, op, label, value, r->tok->start, e);
+	if (!rc)
+		advance(r);
+	return rc;
+}
+
+/* Between the brackets; the closing one is left at hand. */
+static int read_matchers(struct selector_reader *r, uint32_t start, enum token_kind close, struct err *e)
+{
+	while (r->tok->kind != close) {
+		if (r->tok->kind == TOK_EOF)
+			return FAIL(r, r->tok->start, e, "unexpected end of input inside braces");
+		if (r->m.n == SELECTOR_MATCHERS_MAX)
+			return FAIL(r, r->tok->start, e, "more than %d matchers in one selector", SELECTOR_MATCHERS_MAX);
+		int rc = read_matcher(r, start, close, e);
 		if (rc)
 			return rc;
-	}
-	blanks(r);
-	if (r->at == r->in.len)
-		return name.len ? 0 : bad(r, "a selector is expected, such as {container=\"web\"}");
-	const char *close = eat(r, "{") ? "}" : eat(r, "<") ? ">" : NULL;
-	if (!close)
-		return bad(r, "{ or < is expected");
-	for (;;) {
-		blanks(r);
-		if (eat(r, close))
+		if (r->tok->kind == close)
 			break;
-		int rc = one_matcher(r);
-		if (rc)
-			return rc;
-		blanks(r);
-		if (!eat(r, ",")) {
-			if (eat(r, close))
-				break;
-			return bad(r, "a comma or the end of the selector is expected");
-		}
+		if (r->tok->kind != TOK_COMMA)
+			return unexpected(r, "label matching", close == TOK_GT ? "\",\" or \">\"" : "\",\" or \"}\"", e);
+		advance(r);
 	}
-	blanks(r);
-	return r->at == r->in.len ? 0 : bad(r, "nothing may follow the selector");
+	size_t names = 0;
+	for (size_t i = 0; i < r->m.n; i++)
+		names += view_eqs(r->m.v[i].name, LABEL_NAME);
+	if (r->name.ptr && names > 1)
+		return FAIL(r, start, e, "metric name must not be set twice: \"%.*s\" and another matcher of " LABEL_NAME, VIEW_ARG(r->name));
+	return 0;
+}
+
+int selector_read(struct selector_reader *r, struct err *e)
+{
+	uint32_t start = r->tok->start;
+	struct view front = { 0 };
+	int rc = 0;
+	if (r->tok->kind == TOK_IDENT) {
+		if (word_reserved(r->tok->text))
+			return unexpected(r, "", "", e);
+		front = r->tok->text;
+		advance(r);
+	}
+	bool angle = selector_angle_opens(r->lex, r->tok);
+	if (angle || r->tok->kind == TOK_LBRACE) {
+		*(angle ? &r->lex->in_angle : &r->lex->in_brace) = true;
+		advance(r);
+		rc = read_matchers(r, start, angle ? TOK_GT : TOK_RBRACE, e);
+		r->lex->in_angle = r->lex->in_brace = false;
+		if (!rc)
+			advance(r);
+	}
+	if (rc || !front.ptr)
+		return rc;
+	if (r->name.ptr)
+		return FAIL(r, start, e, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(front), VIEW_ARG(r->name));
+	r->name = front;
+	for (size_t i = 0; i < r->m.n; i++)
+		if (view_eqs(r->m.v[i].name, LABEL_NAME))
+			return FAIL(r, start, e, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(front),
+				    VIEW_ARG(r->m.v[i].value));
+	return add(r, MATCH_EQ, VIEW(LABEL_NAME), front, start, e);
+}
+
+static int read_whole(struct selector_reader *r, struct err *e)
+{
+	lexer_next(r->lex, r->tok);
+	if (r->tok->kind != TOK_IDENT && r->tok->kind != TOK_LBRACE && !selector_angle_opens(r->lex, r->tok))
+		return unexpected(r, "", "a selector such as {container=\"web\"}", e);
+	int rc = selector_read(r, e);
+	return rc || r->tok->kind == TOK_EOF ? rc : unexpected(r, "", "the end of the selector", e);
 }
 
 int selector_parse(struct selector *ret, struct view text, struct err *e)
 {
+	struct token tok;
+	uint32_t last_end = 0;
+	struct err why = { 0 };
 	*ret = (struct selector){ 0 };
 	arena_init(&ret->arena, (size_t)1 << 20);
-	struct reader r = { .in = text, .out = ret, .e = e };
-	return parse(&r);
+	struct lexer lex = { .src = arena_view(&ret->arena, text) };
+	if (!lex.src.ptr)
+		return err_set(e, ERR_LIMIT, "the selector is %zu bytes long; the limit is %zu", text.len, ret->arena.max);
+	struct selector_reader r = { .lex = &lex, .tok = &tok, .last_end = &last_end, .arena = &ret->arena };
+	int rc = read_whole(&r, &why);
+	ret->m.v = r.m.v;
+	ret->m.n = r.m.n;
+	ret->m.cap = r.m.cap;
+	return rc ? err_set(e, ERR_BAD_DATA, "selector \"%.*s\": byte %u: %s", VIEW_ARG(text), r.at + 1, why.msg) : 0;
 }
 
 void selector_release(struct selector *s)

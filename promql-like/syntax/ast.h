@@ -172,8 +172,8 @@ void node_each_child(struct node *n, void (*fn)(struct node *child, void *arg), 
 struct node *node_unwrap(struct node *n);
 
 /* promql_parse_selector, with these aliases; names may be NULL. */
-int selector_parse(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
-		   size_t *ret_n, struct err *e) MUST_USE;
+int parse_selector_alone(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
+			 size_t *ret_n, struct err *e) MUST_USE;
 /* The string of a string argument (a literal, maybe in parentheses). */
 struct view string_arg(const struct node *n);
 

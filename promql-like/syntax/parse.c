@@ -38,11 +38,11 @@ int parse_shape(struct promql_expr **ret, struct view query, struct err *e)
 int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			  struct err *e)
 {
-	return selector_parse(NULL, ret, text, ret_m, ret_n, e);
+	return parse_selector_alone(NULL, ret, text, ret_m, ret_n, e);
 }
 
-int selector_parse(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
-		   size_t *ret_n, struct err *e)
+int parse_selector_alone(const struct engine_names *names, struct promql_expr **ret, struct view text, const struct matcher **ret_m,
+			 size_t *ret_n, struct err *e)
 {
 	struct promql_expr *x;
 	int rc = promql_parse(&x, text, e);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "model/selector.h"
 #include "promql-like/syntax/func.h"
 
 static struct node *parse_binary(struct parser *p, int min_prec);
@@ -55,149 +56,37 @@ static struct node_labels parse_labels(struct parser *p)
 
 /* ---- selectors ---- */
 
-static struct matcher *new_matcher(struct parser *p, enum matcher_op op, struct view name, struct view value, uint32_t at)
+/* Copies of the matchers for the tree, which others may be put in the place of; the tree lets go of the originals. */
+static void keep_matchers(struct parser *p, struct node *n, struct selector_reader *r)
 {
-	struct matcher *m = parser_alloc(p, sizeof *m);
-	struct err e = { 0 };
-	if (p->x->shape_only)
-		*m = (struct matcher){ .op = op, .name = name, .value = value };
-	else if (matcher_init(m, op, name, value, &e))
-		parser_die(p, at, "%s", e.msg);
-	vec_push(&p->x->matchers, m);
-	return m;
-}
-
-static enum matcher_op parse_match_op(struct parser *p)
-{
-	enum matcher_op op;
-	switch (p->tok.kind) {
-	case TOK_EQL: op = MATCH_EQ; break;
-	case TOK_NEQ: op = MATCH_NE; break;
-	case TOK_EQ_RE: op = MATCH_RE; break;
-	case TOK_NE_RE: op = MATCH_NRE; break;
-	default: parser_unexpected(p, "label matching", "label matching operator");
-	}
-	parser_advance(p);
-	return op;
-}
-
-/* One matcher; a lone quoted string is the metric's name. */
-static struct matcher *parse_matcher(struct parser *p, struct view *quoted_name)
-{
-	struct token name = p->tok;
-	struct view label;
-	if (name.kind == TOK_STRING)
-		label = unquote(p, &name);
-	else if (name.kind == TOK_IDENT && label_name_plain(name.text))
-		label = name.text;
-	else
-		parser_unexpected(p, "label matching", p->lex.in_angle ? "identifier or \">\"" : "identifier or \"}\"");
-	parser_advance(p);
-	bool ends = p->tok.kind == TOK_COMMA || p->tok.kind == (p->lex.in_angle ? TOK_GT : TOK_RBRACE);
-	if (name.kind == TOK_STRING && ends) {
-		*quoted_name = label;
-		return new_matcher(p, MATCH_EQ, VIEW(LABEL_NAME), label, name.start);
-	}
-	enum matcher_op op = parse_match_op(p);
-	if (p->tok.kind != TOK_STRING)
-		parser_unexpected(p, "label matching", "string");
-	struct view value = unquote(p, &p->tok);
-	struct matcher *m = new_matcher(p, op, label, value, p->tok.start);
-	parser_advance(p);
-	return m;
-}
-
-/* Between the braces; the closing one is left as the current token, with the lexer's mode switched back. */
-static void parse_matchers(struct parser *p, struct node *n)
-{
-	enum token_kind close = p->lex.in_angle ? TOK_GT : TOK_RBRACE;
-	struct matcher *list[128];
-	size_t count = 0;
-	while (p->tok.kind != close) {
-		if (p->tok.kind == TOK_EOF)
-			parser_die(p, p->tok.start, "unexpected end of input inside braces");
-		if (count == ARRAY_LEN(list))
-			parser_die(p, p->tok.start, "more than %zu matchers in one selector", ARRAY_LEN(list));
-		struct view quoted = { 0 };
-		list[count++] = parse_matcher(p, &quoted);
-		if (quoted.ptr) {
-			if (n->sel.name.ptr)
-				parser_die(p, n->start, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(n->sel.name),
-				    VIEW_ARG(quoted));
-			n->sel.name = quoted;
-		}
-		if (p->tok.kind == close)
-			break;
-		if (p->tok.kind != TOK_COMMA)
-			parser_unexpected(p, "label matching", close == TOK_GT ? "\",\" or \">\"" : "\",\" or \"}\"");
-		parser_advance(p);
-	}
-	size_t names = 0;
-	n->sel.m = parser_alloc(p, (count + 1) * sizeof *n->sel.m);
+	size_t count = r->m.n;
+	struct matcher *all = arena_calloc(&p->x->arena, 2 * count + 1, sizeof *all);
 	for (size_t i = 0; i < count; i++) {
-		n->sel.m[i] = *list[i];
-		names += view_eqs(list[i]->name, LABEL_NAME);
+		if (!all) {
+			matcher_release(&r->m.v[i]);
+			continue;
+		}
+		all[i] = all[count + i] = r->m.v[i];
+		vec_push(&p->x->matchers, &all[count + i]);
 	}
-	if (n->sel.name.ptr && names > 1)
-		parser_die(p, n->start, "metric name must not be set twice: \"%.*s\" and another matcher of " LABEL_NAME,
-		    VIEW_ARG(n->sel.name));
+	vec_free(&r->m);
+	if (!all)
+		parser_die(p, p->tok.start, "the query is too long");
+	n->sel.m = all;
 	n->sel.n = count;
-}
-
-/* `<` opens a selector when `label matchop string` or a quoted name follows. */
-static bool angle_opens(const struct parser *p)
-{
-	if (p->tok.kind != TOK_LT)
-		return false;
-	struct lexer ahead = p->lex;
-	ahead.in_angle = true;
-	struct token a, b, c;
-	lexer_next(&ahead, &a);
-	lexer_next(&ahead, &b);
-	lexer_next(&ahead, &c);
-	bool op = b.kind == TOK_EQL || b.kind == TOK_NEQ || b.kind == TOK_EQ_RE || b.kind == TOK_NE_RE;
-	if (a.kind == TOK_STRING && (b.kind == TOK_GT || b.kind == TOK_COMMA))
-		return true;
-	return (a.kind == TOK_IDENT || a.kind == TOK_STRING) && op && c.kind == TOK_STRING;
-}
-
-static void add_name_matcher(struct parser *p, struct node *n, uint32_t at)
-{
-	for (size_t i = 0; i < n->sel.n; i++)
-		if (view_eqs(n->sel.m[i].name, LABEL_NAME))
-			parser_die(p, at, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(n->sel.name),
-			    VIEW_ARG(n->sel.m[i].value));
-	n->sel.m[n->sel.n++] = *new_matcher(p, MATCH_EQ, VIEW(LABEL_NAME), n->sel.name, at);
 }
 
 static struct node *parse_selector(struct parser *p)
 {
 	struct node *n = parser_node(p, NODE_SELECTOR, p->tok.start);
-	struct view name = { 0 };
-	if (p->tok.kind == TOK_IDENT) {
-		name = p->tok.text;
-		parser_advance(p);
-	}
-	bool angle = angle_opens(p);
-	if (angle || p->tok.kind == TOK_LBRACE) {
-		*(angle ? &p->lex.in_angle : &p->lex.in_brace) = true;
-		if (name.ptr)
-			n->sel.name = (struct view){ NULL, 0 };
-		parser_advance(p);
-		parse_matchers(p, n);
-		p->lex.in_angle = p->lex.in_brace = false;
-		parser_advance(p);
-	} else {
-		n->sel.m = parser_alloc(p, sizeof *n->sel.m);
-	}
-	if (name.ptr) {
-		struct view quoted = n->sel.name;
-		n->sel.name = name;
-		if (quoted.ptr)
-			parser_die(p, n->start, "metric name must not be set twice: \"%.*s\" or \"%.*s\"", VIEW_ARG(name),
-			    VIEW_ARG(quoted));
-		add_name_matcher(p, n, n->start);
-	}
+	struct selector_reader r = { .lex = &p->lex, .tok = &p->tok, .last_end = &p->last_end, .arena = &p->x->arena,
+				     .shape_only = p->x->shape_only };
+	struct err why = { 0 };
+	int rc = selector_read(&r, &why);
+	keep_matchers(p, n, &r);
+	if (rc)
+		parser_die(p, r.at, "%s", why.msg);
+	n->sel.name = r.name;
 	return parser_done(p, n);
 }
 
@@ -297,8 +186,6 @@ static struct node *parse_name(struct parser *p)
 	}
 	if (next.kind == TOK_LPAREN)
 		return parse_call(p);
-	if (p->tok.kind == TOK_IDENT && word_reserved(p->tok.text))
-		parser_unexpected(p, "", "");
 	return parse_selector(p);
 }
 
@@ -329,7 +216,7 @@ static struct node *parse_primary(struct parser *p)
 	case TOK_LBRACE:
 		return parse_selector(p);
 	case TOK_LT:
-		if (angle_opens(p))
+		if (selector_angle_opens(&p->lex, &p->tok))
 			return parse_selector(p);
 		break;
 	case TOK_IDENT:

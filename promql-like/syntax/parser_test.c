@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model/selector_probes.h"
 #include "promql-like/promql.h"
 
 static const struct {
@@ -203,6 +204,35 @@ static void test_selector(void **state)
 	assert_true(promql_parse_selector(&x, VIEW("{}"), &m, &n, &e) < 0);
 }
 
+/* The same selectors as the agent is tested with. */
+static void test_probes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(selector_probes); i++) {
+		const struct selector_probe *p = &selector_probes[i];
+		struct promql_expr *x;
+		struct err e = { 0 };
+		struct buf got = { 0 }, column = { 0 };
+		const struct matcher *m = NULL;
+		size_t n = 0;
+		int rc = promql_parse_selector(&x, view_of(p->text), &m, &n, &e);
+		buf_printf(&column, ":%u: parse error: ", p->byte);
+		selector_shape(m, n, &got);
+		if (!rc != (p->shape && !p->selects_all))
+			fail_msg("%s: %s", p->text, rc ? e.msg : "is read");
+		if (rc && p->selects_all)
+			assert_non_null(strstr(e.msg, "at least one non-empty matcher"));
+		else if (rc && (!strstr(e.msg, p->error) || !strstr(e.msg, column.ptr)))
+			fail_msg("%s: %s", p->text, e.msg);
+		else if (!rc)
+			assert_string_equal(buf_view(&got).ptr, p->shape);
+		buf_free(&got);
+		buf_free(&column);
+		if (!rc)
+			promql_expr_free(x);
+	}
+}
+
 static void test_errors(void **state)
 {
 	(void)state;
@@ -340,7 +370,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_print), cmocka_unit_test(test_format), cmocka_unit_test(test_json), cmocka_unit_test(test_features), cmocka_unit_test(test_functions),
-		cmocka_unit_test(test_selector), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_selector), cmocka_unit_test(test_probes), cmocka_unit_test(test_errors), cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_chains), cmocka_unit_test(test_print_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

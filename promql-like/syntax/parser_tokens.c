@@ -15,32 +15,18 @@ void parser_die(struct parser *p, uint32_t at, const char *fmt, ...)
 	longjmp(p->failed, 1);
 }
 
-static NORETURN void die_lexer(struct parser *p)
-{
-	const struct token *t = &p->tok;
-	if (t->end)
-		parser_die(p, t->start, "%s\"%.*s\"", t->error, (int)(t->end - t->start), p->x->src.ptr + t->start);
-	parser_die(p, t->start, t->bad[0] ? "%s'%s'" : "%s", t->error, t->bad);
-}
-
 void parser_advance(struct parser *p)
 {
 	p->last_end = p->tok.end;
 	lexer_next(&p->lex, &p->tok);
 }
 
-/* "unexpected X in CONTEXT, expected Y". */
 void parser_unexpected(struct parser *p, const char *context, const char *expected)
 {
-	if (p->tok.kind == TOK_ERROR)
-		die_lexer(p);
-	struct buf what = { .max = 400 };
-	token_describe(&p->tok, &what);
-	char text[420];
-	snprintf(text, sizeof text, "%s", what.overflow || !what.ptr ? "a long token" : what.ptr);
-	buf_free(&what);
-	parser_die(p, p->tok.start, "unexpected %s%s%s%s%s", text, *context ? " in " : "", context, *expected ? ", expected " : "",
-	    expected);
+	struct err why = { 0 };
+	uint32_t at;
+	token_unexpected(&p->tok, p->x->src, context, expected, &at, &why);
+	parser_die(p, at, "%s", why.msg);
 }
 
 void parser_expect(struct parser *p, enum token_kind kind, const char *context, const char *expected)
