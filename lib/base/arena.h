@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arena: memory that is freed all at once. One per request, scrape or query, with a byte cap, reset and
- * reused per worker. arena_alloc returns NULL once the cap is reached: what calls it turns that into
- * ERR_LIMIT. Not thread-safe. With PYRRHA_DEBUG_ARENA set at compile time each allocation is a malloc of its
- * own, so that sanitizers see overruns. An arena may belong to a budget, which then has to agree to each block. */
+/* Arena: memory that is freed all at once. One per request, scrape or query, with a byte cap, reset and reused per
+ * worker. arena_alloc returns NULL once the cap is reached; its caller turns that into ERR_LIMIT. Not thread-safe.
+ * With PYRRHA_DEBUG_ARENA set at compile time each allocation is a malloc of its own, so that sanitizers see
+ * overruns. An arena may belong to a budget, which then has to agree to each block. */
 #ifndef PYRRHA_BASE_ARENA_H
 #define PYRRHA_BASE_ARENA_H
 
@@ -17,7 +17,7 @@ struct arena {
 	size_t max;               /* cap in bytes; 0 = none */
 	struct budget *budget;    /* borrowed; NULL = none. Set before the first allocation */
 	size_t held;              /* bytes of the blocks that the budget counts */
-	bool refused;             /* the budget said no; who has read it sets it back */
+	bool refused;             /* the budget refused; the reader of this flag clears it */
 };
 
 void arena_init(struct arena *a, size_t max);

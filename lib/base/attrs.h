@@ -11,7 +11,7 @@
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define PRINTF_LIKE(fmt_arg, first_arg) __attribute__((format(printf, fmt_arg, first_arg)))
 #define MUST_USE __attribute__((warn_unused_result))
-/* A call whose failure changes nothing; why is said beside it. */
+/* For a call whose failure changes nothing; a comment beside it says why. */
 #define IGNORE(call) ((void)!(call))
 #define NORETURN __attribute__((noreturn))
 #define UNUSED __attribute__((unused))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One ceiling over the memory of many holders, counted in bytes. Who wants more asks first and does without if the answer
- * is no. Each kind of use may fill the budget up to a line of its own, so that the small and the short-lived find room
- * above what is large or stays. Thread-safe.
+/* One ceiling over the memory of many holders, counted in bytes. A user of more memory asks first, and continues without
+ * it if the answer is no. Each kind of use may fill the budget up to its own limit, so that small and short-lived uses
+ * still have room when large or lasting ones have filled theirs. Thread-safe.
  *
  *	0            12/16    13/16    14/16         16/16
  *	|-------------|--------|--------|-------------|

@@ -93,13 +93,13 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	b->len += (size_t)n;
 }
 
-/* Bytes of ASCII that go out as they are. */
+/* ASCII bytes that are written unescaped. */
 static bool json_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* How many bytes of p are plain, or fewer by up to 15: for who looks at the rest one by one. */
+/* The number of plain bytes at the start of p, or up to 15 less: the caller checks the rest one by one. */
 static size_t json_plain_run(const char *p, size_t n)
 {
 	size_t i = 0;
@@ -122,7 +122,7 @@ static size_t json_plain_run(const char *p, size_t n)
 void buf_json_string(struct buf *b, struct view v)
 {
 	buf_putc(b, '"');
-	size_t run = 0; /* start of the bytes that go out as they are */
+	size_t run = 0; /* start of the bytes that are written unescaped */
 	for (size_t i = json_plain_run(v.ptr, v.len); i < v.len;) {
 		unsigned char c = (unsigned char)v.ptr[i];
 		if (json_plain(c)) {

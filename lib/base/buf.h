@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that grow, up to a ceiling. Zero-initialised is empty with the default ceiling (BUF_DEFAULT_MAX).
- * A write past the ceiling sets `overflow` and is dropped whole: writers may go on and check once at the end. */
+ * A write past the ceiling sets `overflow` and is dropped as a whole. Writers may continue and check once at the
+ * end. */
 #ifndef PYRRHA_BASE_BUF_H
 #define PYRRHA_BASE_BUF_H
 
@@ -45,7 +46,8 @@ void buf_be64(struct buf *b, uint64_t v);
 /* Adds what the file, or the descriptor (path: for messages), holds up to its end. ERR_LIMIT: more than the ceiling; else as
  * err_errno. After an error some of it may have been added. */
 int buf_read_file(struct buf *b, const char *path, struct err *e) MUST_USE;
-/* Whether path is a file, or a link to one: reading a pipe or a device may wait for ever. For who lets a library read it. */
+/* Whether path is a regular file, or a link to one: reading a pipe or a device may block for ever. For callers that let a
+ * library read the file. */
 int buf_check_file(const char *path, struct err *e) MUST_USE;
 int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e) MUST_USE;
 

@@ -44,7 +44,7 @@ int64_t clock_boot_ms(void)
 static void sleep_for(struct timespec ts)
 {
 	while (nanosleep(&ts, &ts) && errno == EINTR) {
-		/* what is left is in ts */
+		/* ts holds the remaining time */
 	}
 }
 

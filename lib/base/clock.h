@@ -15,7 +15,8 @@ static inline int64_t clock_mono_ms(void)
 {
 	return clock_mono_ns() / 1000000;
 }
-/* CLOCK_BOOTTIME: as that, and goes on while the machine sleeps. What the wall clock is held against. */
+/* CLOCK_BOOTTIME: as that, and goes on while the machine sleeps. The clock that the wall clock is compared
+ * with. */
 int64_t clock_boot_ms(void);
 void clock_sleep_ms(int64_t ms);
 void clock_sleep_us(int64_t us);

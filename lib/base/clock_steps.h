@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds steps of the wall clock: it is looked at every now and then beside a clock that nobody sets. What they differ by
- * moves slowly while the clock is disciplined, and at once when somebody sets it. Not thread-safe. */
+/* Finds steps of the wall clock by comparing it regularly with a clock that nobody sets. Their difference changes
+ * slowly while the clock is disciplined, and at once when the clock is set. Not thread-safe. */
 #ifndef PYRRHA_BASE_CLOCK_STEPS_H
 #define PYRRHA_BASE_CLOCK_STEPS_H
 

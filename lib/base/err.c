@@ -88,7 +88,7 @@ static const char *skip_unit(const char *s)
 	return isalpha((unsigned char)s[n]) ? s : s + n;
 }
 
-/* Numbers, and durations as a whole: 1s is followed by 1s2ms. */
+/* Numbers, and durations as a whole: 1s equals 1s2ms. */
 static const char *skip_numbers(const char *s)
 {
 	while (isdigit((unsigned char)*s))

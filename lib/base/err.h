@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: a function that can fail returns 0 or a negative enum err_code and fills the caller's struct err.
- * There is no thread-local "last error". Library code logs only what no caller is told: failures of its own threads, and
- * damage that it found and works around. One table (err_info) maps a code to the API's errorType and HTTP status. */
+ * There is no thread-local "last error". Library code logs only what no caller learns: failures of its own threads, and
+ * damage that it works around (most of it in tsdb/). One table (err_info) maps a code to the API's errorType and HTTP status. */
 #ifndef PYRRHA_BASE_ERR_H
 #define PYRRHA_BASE_ERR_H
 
@@ -47,7 +47,8 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* From errno: ERR_NOT_FOUND for ENOENT, ERR_DENIED for EACCES and EPERM, else ERR_IO; ": strerror" appended. */
 int err_errno(struct err *e, int errnum, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Whether two messages are equal but for the numbers and durations in them: "timed out after 1s", then after 1s2ms, is no news. */
+/* Whether two messages are equal except for the numbers and durations in them: "timed out after 1s" and "timed out after 1s2ms"
+ * are the same error. */
 bool err_same_but_for_numbers(const char *a, const char *b);
 
 static inline void err_clear(struct err *e)

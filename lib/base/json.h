@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON, written into a buffer piece by piece. Nobody keeps a state: a comma is put before a key or a value unless the last byte of the
- * buffer says that none is due, because it is one of { [ : , or white space, or because there is none. So a member or an element may be
- * left out, or taken back by setting the length, and writers need not know what came before.
+/* JSON, written into a buffer piece by piece. The writer has no state of its own. A comma is put before a key or a value, unless the
+ * buffer is empty or its last byte shows that none is needed: { [ : , or white space. So a member or an element may be left out, or
+ * removed again by resetting the length. Writers need not know what was written before.
  *
  *	json_object_begin(b);
  *	json_field(b, "name", name);
@@ -11,8 +11,8 @@
  *	json_array_end(b);
  *	json_object_end(b);
  *
- * Keys that are C strings are ours: they go out as they are. What follows another text in a buffer (lines of JSON) has to follow white
- * space. Errors: as of a buffer, `overflow`. */
+ * Keys that are C strings are constants of this program: they are written without escapes. A value after another text in the
+ * same buffer (lines of JSON) has to follow white space. Errors: as of a buffer, `overflow`. */
 #ifndef PYRRHA_BASE_JSON_H
 #define PYRRHA_BASE_JSON_H
 
@@ -26,7 +26,7 @@ void json_object_end(struct buf *b);
 void json_array_begin(struct buf *b);
 void json_array_begin_at(struct buf *b, const char *key);
 void json_array_end(struct buf *b);
-/* What follows begins a line, after the comma if one is due, behind so many blanks. */
+/* Begins a new line for the next value, after the comma if one is needed, with this many blanks. */
 void json_line(struct buf *b, unsigned blanks);
 
 /* ---- keys: a value follows ---- */
@@ -45,10 +45,11 @@ void json_null_value(struct buf *b);
 void json_comma(struct buf *b);
 /* JSON from elsewhere, not empty: a value, or members of an object without its braces. */
 void json_raw(struct buf *b, struct view v);
-/* A bare number: shortest digits that read back, no exponent from 1e-6 to 2^63, beyond which readers that take a number
- * without one for an integer fail. What JSON has no number for is a string: "NaN", "+Inf", "-Inf". */
+/* A bare number: the shortest digits that read back, without an exponent from 1e-6 to 2^63. Beyond 2^63 it has one,
+ * because readers that take a number without an exponent for an integer would fail. Values without a JSON number are
+ * strings: "NaN", "+Inf", "-Inf". */
 void json_float(struct buf *b, double v);
-/* So many digits after the point; v is finite. */
+/* With this many digits after the point; v is finite. */
 void json_decimals(struct buf *b, double v, int digits);
 
 /* ---- members ---- */

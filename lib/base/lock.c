@@ -34,7 +34,7 @@ void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name)
 	SET_RULE(l, rank, name, true);
 }
 
-void rwlock_let_in(struct rwlock *l) LOCKS_UNCHECKED /* clang would have it released and taken in one mode */
+void rwlock_let_in(struct rwlock *l) LOCKS_UNCHECKED /* clang requires taking and releasing in the same mode */
 {
 	rwlock_unlock(l);
 	rwlock_read(l);
@@ -52,7 +52,7 @@ bool mutex_wait_ms(struct mutex *m, pthread_cond_t *cond, int64_t until_mono_ms)
 	return pthread_cond_clockwait(cond, &m->raw, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }
 
-/* ThreadSanitizer of gcc 12 does not know the call with a clock of one's choice. */
+/* ThreadSanitizer of gcc 12 does not know the call with a chosen clock. */
 static int write_within(pthread_rwlock_t *l, int64_t ms)
 {
 	struct timespec now, until;
@@ -69,7 +69,7 @@ static int write_within(pthread_rwlock_t *l, int64_t ms)
 
 #ifndef PYRRHA_LOCK_CHECKS
 
-bool rwlock_write_within(struct rwlock *l, int64_t ms) LOCKS_UNCHECKED /* it is what clang is told of it */
+bool rwlock_write_within(struct rwlock *l, int64_t ms) LOCKS_UNCHECKED /* only the declaration matters to clang */
 {
 	return !write_within(&l->raw, ms);
 }
@@ -79,7 +79,7 @@ bool rwlock_write_within(struct rwlock *l, int64_t ms) LOCKS_UNCHECKED /* it is 
 enum lock_mode { LOCK_READING, LOCK_WRITING };
 static const char *const MODES[] = { [LOCK_READING] = "reading", [LOCK_WRITING] = "writing" };
 
-/* What this thread holds, in the order in which it took them. */
+/* The locks that this thread holds, in the order in which it took them. */
 #define HELD_MAX 32
 static _Thread_local struct held {
 	const void *lock;
@@ -162,7 +162,7 @@ bool mutex_try(struct mutex *m) LOCKS_UNCHECKED
 {
 	if (pthread_mutex_trylock(&m->raw))
 		return false;
-	note(m, &m->rule, LOCK_WRITING); /* in any order: nobody waits */
+	note(m, &m->rule, LOCK_WRITING); /* in any order: nothing waits here */
 	return true;
 }
 

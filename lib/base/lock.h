@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mutexes and read-write locks whose rules are checked: by clang where the code says them, and by the program while its tests run.
+/* Mutexes and read-write locks whose rules are checked: by clang from annotations in the code, and at run time in builds with
+ * checks.
  *
  *	void tsdb_publish(struct tsdb *db, struct version *v) REQUIRES(db->apply_lock);
  *
- * clang -Wthread-safety (tests/lint/locks) then complains of a caller that does not hold it, of a lock that is taken twice and of one
- * that a function keeps. It knows a lock by the expression that names it: where one object has two names, the function asserts
- * (mutex_assert_held) instead.
+ * clang -Wthread-safety (tests/lint/locks) then reports a caller that does not hold it, a lock that is taken twice, and one that a
+ * function does not release. It identifies a lock by the expression that names it. If one object has two names, the function
+ * asserts (mutex_assert_held) instead.
  *
  * A lock has a name and a rank. A thread takes locks by ascending rank; of equal rank, by ascending order (rwlock_set_order), and
  * never two of the same. All ranks are in one enum, base/lock_ranks.h.
  *
- * With --enable-lock-checks, and so with --enable-sanitize, each thread has a list of the locks that it holds, and the program aborts
- * at the first one that is taken out of order, released by who does not hold it, or missing where it is asserted. Otherwise all of
- * it is pthread's calls and nothing else. */
+ * With --enable-lock-checks, and so with --enable-sanitize, each thread has a list of the locks that it holds. The program aborts if
+ * a lock is taken out of order, released by a thread that does not hold it, or missing at an assertion. Otherwise these functions
+ * are only pthread's calls. */
 #ifndef PYRRHA_BASE_LOCK_H
 #define PYRRHA_BASE_LOCK_H
 
@@ -27,10 +28,10 @@
 #else
 #define CAPABILITY_(...)
 #endif
-/* Of a function: who calls it holds these locks. */
+/* On a function: its callers hold these locks. */
 #define REQUIRES(...) CAPABILITY_(requires_capability(__VA_ARGS__))
 #define REQUIRES_SHARED(...) CAPABILITY_(requires_shared_capability(__VA_ARGS__))
-/* It takes them and returns with them; it releases them; who calls it holds none of them. */
+/* ACQUIRES: takes them and returns with them held. RELEASES: releases them. EXCLUDES: its callers hold none of them. */
 #define ACQUIRES(...) CAPABILITY_(acquire_capability(__VA_ARGS__))
 #define ACQUIRES_SHARED(...) CAPABILITY_(acquire_shared_capability(__VA_ARGS__))
 #define RELEASES(...) CAPABILITY_(release_capability(__VA_ARGS__))
@@ -44,7 +45,7 @@
 #define LOCKS_UNCHECKED CAPABILITY_(no_thread_safety_analysis)
 
 #ifdef PYRRHA_LOCK_CHECKS
-/* What the checks know of a lock. */
+/* What the checks know about a lock. */
 struct lock_rule {
 	const char *name;
 	unsigned rank;
@@ -63,23 +64,24 @@ struct CAPABILITY_(capability("mutex")) mutex {
 	LOCK_RULE_
 };
 
-/* Whoever writes goes before readers that come later, so that a stream of readers does not hold it back: a thread must not take it for
- * reading twice. */
+/* Waiting writers go before later readers, so that a stream of readers does not delay them. So a thread must not take it for reading
+ * twice. */
 struct CAPABILITY_(capability("rwlock")) rwlock {
 	pthread_rwlock_t raw;
 	LOCK_RULE_
 };
 
-/* The initializer of a mutex that nobody destroys. */
+/* The initializer of a mutex that is never destroyed. */
 #define MUTEX_INIT(rank, name) { .raw = PTHREAD_MUTEX_INITIALIZER LOCK_RULE_INIT_(rank, name) }
 
 void mutex_init(struct mutex *m, unsigned rank, const char *name);
 void rwlock_init(struct rwlock *l, unsigned rank, const char *name);
-/* A gate: readers go first, may take it again, and may have another thread release it. So only who writes is listed. */
+/* A gate: readers go first, may take it again, and may have another thread release it. So only writers are listed. */
 void rwlock_init_gate(struct rwlock *l, unsigned rank, const char *name);
-/* Of a reader: those who wait to write go first now, and with them the readers behind them. */
+/* For a reader: waiting writers go first now, and then the readers that wait behind them. */
 void rwlock_let_in(struct rwlock *l) REQUIRES_SHARED(l);
-/* Waits to write for so long; false: it did not get it. Not of a lock that could be held for ever by who waits here. */
+/* Waits to write for so long; false: it did not get it. Not for a lock that the waiting thread itself could hold for
+ * ever. */
 bool rwlock_write_within(struct rwlock *l, int64_t ms) TRY_ACQUIRES(true, l);
 /* Waits for the condition, whichever its clock is, until this moment of clock_mono_ms(); false: it has passed. */
 bool mutex_wait_ms(struct mutex *m, pthread_cond_t *cond, int64_t until_mono_ms) REQUIRES(m);

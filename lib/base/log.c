@@ -104,7 +104,7 @@ void log_write(enum log_level level, const char *file, int line, ...)
 	b.max = LINE_MAX_BYTES + 2;
 	buf_puts(&b, line_format == LOG_FORMAT_JSON ? "}\n" : "\n");
 	if (b.ptr && write(STDERR_FILENO, b.ptr, b.len) < 0) {
-		/* nobody is left to tell */
+		/* there is nowhere left to report it */
 	}
 	buf_free(&b);
 }

@@ -29,7 +29,7 @@ void log_write(enum log_level level, const char *file, int line, ...) __attribut
 #define LOG_WARN(...) LOG_AT(LOG_LEVEL_WARN, __VA_ARGS__)
 #define LOG_ERROR(...) LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
 
-/* A number as text that lives until the end of the statement's block. */
+/* A number as text that is valid until the end of the statement's block. */
 #define LOG_NUM(n) log_num((char[24]){ 0 }, (int64_t)(n))
 char *log_num(char out[24], int64_t n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash index: 64-bit hash -> dense id (below 2^32-1). The things themselves lie in the caller's array, the caller
+/* Hash index: 64-bit hash -> dense id (below 2^32-1). The values themselves are in the caller's array; the caller
  * compares them:
  *
  *	uint32_t id;
@@ -14,7 +14,7 @@
  *	return id;
  *
  * Open addressing, linear probing, at most 3/4 full; a slot is the hash's upper half and the id plus one.
- * Zero-initialised is empty. Reads from several threads are safe while nobody inserts. */
+ * Zero-initialised is empty. Several threads may read while no thread inserts. */
 #ifndef PYRRHA_BASE_MAP_H
 #define PYRRHA_BASE_MAP_H
 
@@ -32,7 +32,7 @@ void map_reserve(struct map *m, size_t n);
 void map_insert(struct map *m, uint64_t hash, uint32_t id);
 /* Bytes of a map that was reserved for n entries while it was empty. */
 size_t map_bytes_for(size_t n);
-/* Takes out the entry with this hash and id; false if there is none. */
+/* Removes the entry with this hash and id; false if there is none. */
 bool map_remove(struct map *m, uint64_t hash, uint32_t id);
 
 static inline size_t map_start(const struct map *m, uint64_t hash)
@@ -56,8 +56,8 @@ static inline bool map_probe(const struct map *m, uint64_t hash, size_t *at, uin
 	}
 }
 
-/* Sets `id`, a uint32_t, to the one of this hash for which `equal`, an expression of it, is true; there is none: to `next`, which is added.
- * Whether it was there. A macro, so that the comparison is part of the loop. */
+/* Sets `id`, a uint32_t, to the entry with this hash for which `equal`, an expression of `id`, is true. If there is none, sets it to `next`
+ * and adds that. Whether it was there. A macro, so that the comparison is part of the loop. */
 #define MAP_FIND_OR_ADD(m, hash, id, next, equal)                                                      \
 	({                                                                                             \
 		struct map *map_ = (m);                                                                \
@@ -77,7 +77,7 @@ static inline uint64_t hash_view(struct view v)
 {
 	return hash_bytes(v.ptr, v.len);
 }
-/* A good mix of one word (the finaliser of splitmix64). */
+/* Mixes one word well (the finaliser of splitmix64). */
 static inline uint64_t hash_u64(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15u;

@@ -25,7 +25,8 @@ static uint64_t limit_in(const char *root, const char *base, struct view group, 
 	return n;
 }
 
-/* Of a group and all above it. Within a container what is mounted may be the group itself: the path is looked for from there, too. */
+/* Of a group and all groups above it. Within a container what is mounted may be the group itself: the path is looked for from there,
+ * too. */
 static uint64_t least_of(const char *root, const char *base, struct view group, const char *name)
 {
 	uint64_t least = UINT64_MAX;

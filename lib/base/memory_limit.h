@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Bytes: the machine's memory, or the least limit of the control groups (version 2 and 1) that the process is in, if that is less. root
- * stands before /proc and /sys; "" is the machine's. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux. */
+/* Bytes: the machine's memory, or the least limit of the control groups (version 2 and 1) of the process, if that is less. root is put
+ * before /proc and /sys; "" is the machine's. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst of Linux. */
 uint64_t memory_limit(const char *root);
 
 #endif

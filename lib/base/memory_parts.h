@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the memory that the process may use is divided among what has a budget: each part has its share of the whole, and what
- * somebody said of a part holds, whatever its share. */
+/* Divides the memory that the process may use among the parts with a budget. Each part has its share of the whole; a size
+ * that was given for a part always applies. */
 #ifndef PYRRHA_BASE_MEMORY_PARTS_H
 #define PYRRHA_BASE_MEMORY_PARTS_H
 
@@ -17,8 +17,8 @@ struct memory_part {
 	bool given;
 };
 
-/* Parts that were not given get their share of the whole. Where those given have more than theirs, the others share what is left, but
- * have at least a quarter of what would be theirs. Returns the bytes of all parts, and of those given: both may be more than the whole. */
+/* Parts without a given size get their share of the whole. If the given sizes exceed their shares, the others share the rest, but have at
+ * least a quarter of their own shares. Returns the bytes of all parts, and of the given ones: both may exceed the whole. */
 uint64_t memory_divide(uint64_t whole, struct memory_part *parts, size_t n, uint64_t *ret_given);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registry of metrics. One lock guards it all: an update is a hash look-up and an addition, far below the cost of
- * what it counts (requests, scrapes, commits); per-sample counts are added up by their owners first. */
+/* Registry of metrics. One lock guards everything. An update is a hash look-up and an addition, which is cheap
+ * compared with what it counts (requests, scrapes, commits). Per-sample counts are first added up by their
+ * owners. */
 #include "base/metrics.h"
 
 #include <fcntl.h>
@@ -116,7 +117,7 @@ static struct child *find_child(struct metric *m, struct view labels, bool creat
 static struct child *child_of(struct metric *m, va_list *values, bool create) REQUIRES(lock)
 {
 	if (!m->state)
-		return NULL; /* not registered: counts for nobody */
+		return NULL; /* not registered: the count is ignored */
 	struct buf b = { 0 };
 	format_labels(&b, m, values, NULL);
 	struct child *c = find_child(m, buf_view(&b), create && m->state->children.n < METRIC_MAX_CHILDREN);

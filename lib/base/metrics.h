@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the program tells of itself, in the text format 0.0.4. A module defines its metrics as one static table and
+/* The program's own metrics, in the text format 0.0.4. A module defines its metrics as one static table and
  * registers it at start; nothing else makes a metric appear.
  *
  *	static struct metric table[] = {
@@ -10,8 +10,8 @@
  *	metric_inc(&table[M_APPENDED]);
  *	metric_add(&table[M_REQUESTS], 1, "query", "200");
  *
- * Label values are given in the order of the names; there are at most METRIC_MAX_CHILDREN combinations, the rest
- * go to one whose values are "(other)". Everything is thread-safe. */
+ * Label values are given in the order of the names. There are at most METRIC_MAX_CHILDREN combinations; all
+ * others share one whose values are "(other)". Everything is thread-safe. */
 #ifndef PYRRHA_BASE_METRICS_H
 #define PYRRHA_BASE_METRICS_H
 
@@ -49,7 +49,7 @@ void metric_observe_(struct metric *m, double v, ...) __attribute__((sentinel));
 #define metric_add(m, ...) metric_add_((m), __VA_ARGS__, (char *)NULL)
 #define metric_set(m, ...) metric_set_((m), __VA_ARGS__, (char *)NULL)
 #define metric_observe(m, ...) metric_observe_((m), __VA_ARGS__, (char *)NULL)
-/* What it is of is gone: these values are told of no more, and begin at 0 if they come back. */
+/* The labelled thing no longer exists: these values are no longer written, and begin at 0 if they return. */
 void metric_forget_(struct metric *m, ...) __attribute__((sentinel));
 #define metric_forget(...) metric_forget_(__VA_ARGS__, (char *)NULL)
 /* The value of a counter or gauge; 0 if it was never set. */

@@ -8,9 +8,10 @@
 #include "base/attrs.h"
 #include "base/view.h"
 
-/* The whole view as a decimal float, "Inf", "+Inf", "-Inf" or "NaN" (any case); no blanks, no hexadecimal. */
+/* Parses the whole view as a decimal float, "Inf", "+Inf", "-Inf" or "NaN" (any case); no blanks, no
+ * hexadecimal. */
 bool num_parse_double(struct view v, double *ret);
-/* The whole view as a decimal integer that fits. */
+/* Parses the whole view as a decimal integer that fits. */
 bool num_parse_i64(struct view v, int64_t *ret);
 bool num_parse_u64(struct view v, uint64_t *ret);
 
@@ -35,9 +36,9 @@ static inline char *num_put_small(char *p, int64_t v)
 /* The shortest text that reads back as the same double; "NaN", "+Inf", "-Inf". Whole numbers below 1e15 have no
  * exponent. Returns out. */
 char *num_format(double v, char out[NUM_LEN]);
-/* Of a positive number its shortest digits d1d2d3..., at least 15 of them before zeros at the end are taken away, at most
- * 17, that read back as the same double: v = d1.d2d3... * 10^exponent. Ten times as fast as printf and strtod. False for a
- * few numbers, and for all outside of 1e-4 to 1e15: then it takes those. */
+/* The shortest digits d1d2d3... of a positive number that read back as the same double: at least 15 before trailing zeros
+ * are removed, at most 17. v = d1.d2d3... * 10^exponent. Ten times as fast as printf and strtod. False for a few numbers,
+ * and for all outside of 1e-4 to 1e15: then it takes those. */
 bool num_digits(double v, char digits[NUM_LEN], int *ret_n, int *ret_exponent);
 
 #endif

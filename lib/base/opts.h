@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command-line flags from a table: parser, default, --help and the flags API all come from the row.
  *
- * Accepted: --name=value, --name value, --switch, --no-switch, -h, --help, --version. A row with an alias is also
- * known by that name (another system's flag); OPT_REFUSED and OPT_EXPLAINED are rows for flags that have no meaning here. */
+ * Accepted: --name=value, --name value, --switch, --no-switch, -h, --help, --version. A row with an alias also has that name
+ * (another system's flag). OPT_REFUSED and OPT_EXPLAINED are rows for flags that do not apply here. */
 #ifndef PYRRHA_BASE_OPTS_H
 #define PYRRHA_BASE_OPTS_H
 
@@ -38,7 +38,8 @@ struct opt {
 
 /* Parses argv[1..]; what is not a flag is left in order in argv[1..*ret_rest]. Values are borrowed from argv. */
 int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e) MUST_USE;
-/* Calls say for each row that is OPT_EXPLAINED and was given, with its help as the advice. Values are not told: some are secrets. */
+/* Calls say for each row that is OPT_EXPLAINED and was given, with its help as the advice. Values are not printed: some are
+ * secrets. */
 void opts_explain(const struct opt *table, size_t n, void (*say)(const char *name, const char *advice));
 /* The text of --help: usage line, then a row per flag with its default. */
 void opts_help(const struct opt *table, size_t n, const char *usage, struct buf *out);

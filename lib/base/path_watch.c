@@ -68,7 +68,7 @@ static void watch_folder(struct path_watch *w, const char *path)
 
 static void follow(struct path_watch *w, const char *path, unsigned links);
 
-/* Where a link at `path` (the first `len` bytes of it) points, with the rest of the path behind it. */
+/* Target of the link at `path` (its first `len` bytes), followed by the rest of the path. */
 static void follow_link(struct path_watch *w, const char *path, size_t len, unsigned links)
 {
 	char target[PATH_MAX];
@@ -85,7 +85,7 @@ static void follow_link(struct path_watch *w, const char *path, size_t len, unsi
 	free(link);
 }
 
-/* The folder of the path, and of the first link on the way; what lies behind that is what follow_link comes to. */
+/* The folder of the path, and of the first link on the way; follow_link finds the folders behind it. */
 static void follow(struct path_watch *w, const char *path, unsigned links)
 {
 	size_t len = 0;

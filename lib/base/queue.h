@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bounded, closable queue of pointers between two stages; any number of producers and consumers.
- * Full: queue_push waits, queue_try_push counts a drop and refuses. Closed: pushes are refused, pops drain what is
- * there and then say so. Sizes are in items and, if a byte bound is set, in bytes as told by the producer. */
+ * Full: queue_push waits, queue_try_push counts a drop and refuses. Closed: pushes are refused; pops return the
+ * remaining elements and then report the end. Sizes are in items and, if a byte bound is set, in bytes as told by
+ * the producer. */
 #ifndef PYRRHA_BASE_QUEUE_H
 #define PYRRHA_BASE_QUEUE_H
 
@@ -17,7 +18,7 @@ void queue_free(struct queue *q);
 bool queue_push(struct queue *q, void *item, size_t bytes);
 /* False: full (counted as a drop) or closed. */
 bool queue_try_push(struct queue *q, void *item, size_t bytes);
-/* Waits at most wait_ms (-1 = for ever, 0 = not at all). NULL: nothing came, or closed and drained. */
+/* Waits at most wait_ms (-1 = no limit, 0 = not at all). NULL: nothing came, or closed and drained. */
 void *queue_pop(struct queue *q, int wait_ms);
 void queue_close(struct queue *q);
 bool queue_closed(const struct queue *q);

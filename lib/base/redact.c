@@ -9,7 +9,7 @@
 
 /* ---- URLs ---- */
 
-/* What ends the part of a URL that user info is in. */
+/* The bytes that end the part of a URL with user info. */
 static bool ends_authority(char c)
 {
 	return c == '/' || c == '?' || c == '#' || (unsigned char)c <= ' ';
@@ -86,7 +86,7 @@ static bool is_name_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
-/* Where the value of the first name like a secret's begins; text.len: there is none. In "NAME=", "NAME:", "\"NAME\": ", and for what
+/* Where the value of the first secret-like name begins; text.len: there is none. In "NAME=", "NAME:", "\"NAME\": ", and for what
  * begins with '-' also "NAME ". */
 static size_t find_secret(struct view text)
 {
@@ -112,7 +112,8 @@ static size_t find_secret(struct view text)
 	return text.len;
 }
 
-/* "user:password@host" without a scheme: where it begins and how much of it is user info. An image's "name:tag@sha256:" is none. */
+/* "user:password@host" without a scheme: where it begins and how long its user info is. An image's "name:tag@sha256:" has no user
+ * info. */
 static bool find_login(struct view text, size_t *ret_from, size_t *ret_n)
 {
 	size_t from = 0;
@@ -147,7 +148,7 @@ static void put_logins(struct view text, struct buf *out)
 	buf_putv(out, text);
 }
 
-/* All that is behind a secret's name goes: who knows where its value ends. */
+/* Everything behind a secret's name is removed, because the end of its value is unknown. */
 void redact_text(struct view text, bool cut, struct buf *out)
 {
 	struct buf urls = { 0 };

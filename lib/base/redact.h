@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text as it may be shown: without the user info of URLs, and of command lines without the values of what is named like a
- * secret. When in doubt more is left out. */
+/* Text without secrets: URLs lose their user info, and command lines the values of secret-like names. When in doubt more
+ * is left out. */
 #ifndef PYRRHA_BASE_REDACT_H
 #define PYRRHA_BASE_REDACT_H
 
 #include "base/buf.h"
 
-/* "x://user:password@host" into "x://WITH@host" ("x://host" if `with` is empty), of every URL in the text. cut: the text goes on, so that a URL at its end may have
- * user info that does not end in it. */
+/* Turns "x://user:password@host" into "x://WITH@host" ("x://host" if `with` is empty), for every URL in the text. cut: the text was truncated, so a
+ * URL at its end may have unfinished user info. */
 void redact_user_info(struct view text, bool cut, const char *with, struct buf *out);
 /* The same with <secret>, in place; room: bytes of the buffer, the text ends with a NUL before them. */
 void redact_string(char *text, size_t room);

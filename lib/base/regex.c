@@ -108,12 +108,12 @@ struct view regex_pattern(const struct regex *re)
 
 /* ---- what a match may cost ---- */
 
-/* Of PCRE2's steps. A search counts them for each place where it begins anew: all places together get SEARCH_STEPS. */
+/* In PCRE2's steps. A search counts them for each start position: all positions together get SEARCH_STEPS. */
 #define MATCH_STEPS 1000000
 #define SEARCH_STEPS 8000000
 #define MATCH_HEAP_KB 65536 /* of the interpreter */
 
-/* What a thread keeps from match to match. */
+/* What a thread reuses from match to match. */
 struct matcher_thread {
 	pcre2_match_context *limits;
 	pcre2_match_data *data;    /* one pair: whether, not where */
@@ -124,7 +124,8 @@ struct matcher_thread {
 	bool slow;                 /* the last that was timed */
 };
 
-/* The clock costs as much as a match: one in so many is timed and stands for all, as long as they are fast. */
+/* Reading the clock costs as much as a match. So one match in several is timed and counts for all, as long as
+ * matches are fast. */
 #define TIMED 8
 #define SLOW_NS 100000
 
@@ -161,7 +162,7 @@ static struct matcher_thread *this_thread(void)
 	return of_thread = t;
 }
 
-/* Whether the next match is to be timed. */
+/* Whether to time the next match. */
 static bool timed(struct matcher_thread *t, struct regex_meter *m)
 {
 	if (m && t->meter != m) {
@@ -172,7 +173,7 @@ static bool timed(struct matcher_thread *t, struct regex_meter *m)
 	return m && (t->slow || t->n % TIMED == 0);
 }
 
-/* The meter's verdict after one more match; ns: of one that was timed, else 0. */
+/* The meter's verdict after one more match; ns: its time if it was timed, else 0. */
 static int charge(struct matcher_thread *t, struct regex_meter *m, int64_t ns, struct err *e)
 {
 	t->ns += t->slow ? ns : ns * TIMED;
@@ -201,7 +202,7 @@ static int run(struct matcher_thread *t, const pcre2_code *code, struct view s, 
 	return pcre2_match(code, (PCRE2_SPTR)(s.ptr ? s.ptr : ""), s.len, 0, options, md, t->limits);
 }
 
-/* Steps from each place where a search of so many bytes may begin. */
+/* Steps for each start position in a search of this many bytes. */
 static uint32_t steps_of(const struct regex *re, struct view s)
 {
 	size_t each = SEARCH_STEPS / (s.len + 1);
@@ -216,7 +217,7 @@ static int run_within_limits(struct matcher_thread *t, const struct regex *re, s
 		rc = run(t, code = re->whole, s, MATCH_STEPS, 0, md);
 	if (rc == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter takes its room from the heap */
 		rc = run(t, code = re->whole ? re->whole : code, s, MATCH_STEPS, PCRE2_NO_JIT, md);
-	/* What `whole` has before the expression does not pass over bytes that are no UTF-8. */
+	/* The prefix that `whole` adds does not skip bytes that are not UTF-8. */
 	return rc == PCRE2_ERROR_NOMATCH && code != re->code && !utf8_valid(s) ? PCRE2_ERROR_MATCHLIMIT : rc;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RE2 into PCRE2, one pass. What is written out depends on nothing that PCRE2 could read differently: `^ $ .` become
- * \A, \z and classes by the flags in force, Perl classes become explicit sets, every other character that is no
- * letter or digit becomes \x{..}, and laziness is settled here (flag U). Only case folding is left to a flag. What
- * RE2 does not have (back-references, look-around, atomic groups, possessive repeats, recursion, \C) never passes,
- * since nothing passes that is not in RE2's grammar. */
+/* RE2 into PCRE2, one pass. The output contains nothing that PCRE2 could read differently. `^ $ .` become \A, \z and
+ * classes by the current flags; Perl classes become explicit sets. Every other character that is not a letter or
+ * digit becomes \x{..}, and laziness is resolved here (flag U). Only case folding remains a flag. Features that RE2
+ * lacks (back-references, look-around, atomic groups, possessive repeats, recursion, \C) are refused, because only
+ * RE2's grammar is accepted. */
 #include "base/regex_re2.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -26,7 +26,7 @@ struct parser {
 	struct view src;
 	size_t at;
 	struct flags f;
-	bool folding;       /* what PCRE2 has been told of flag i so far */
+	bool folding;       /* the current state of flag i in the output */
 	bool open_quote;    /* \Q without \E */
 	unsigned depth;
 	struct err *e;
@@ -57,7 +57,7 @@ static bool alnum(char c)
 static uint32_t next_codepoint(struct parser *p)
 {
 	uint32_t cp;
-	p->at += utf8_decode(p->src.ptr + p->at, p->src.len - p->at, &cp); /* validated as a whole before */
+	p->at += utf8_decode(p->src.ptr + p->at, p->src.len - p->at, &cp); /* the whole text was validated before */
 	return cp;
 }
 
@@ -100,8 +100,8 @@ static void put_range(struct buf *out, uint32_t lo, uint32_t hi)
 		buf_printf(out, "\\x{%x}-\\x{%x}", lo, hi);
 }
 
-/* As ranges of a class. The complement under case folding lacks the two characters outside ASCII that fold into it
- * (long s, Kelvin): RE2 folds first and complements then, PCRE2 the other way round. */
+/* As ranges of a class. The complement under case folding lacks the two non-ASCII characters that fold into it
+ * (long s, Kelvin): RE2 folds first and then complements, PCRE2 the reverse. */
 static void put_set(struct parser *p, size_t i, bool negated)
 {
 	struct buf *out = &p->r->out;
@@ -140,7 +140,7 @@ static bool perl_set(struct parser *p)
 	return false;
 }
 
-/* \pN, \p{Greek}, \P{^Lu}: written as PCRE2's. 1: done, 0: it is none. */
+/* \pN, \p{Greek}, \P{^Lu}: written as PCRE2's. 1: done, 0: not this construct. */
 static int unicode_set(struct parser *p)
 {
 	size_t from = p->at;
@@ -202,7 +202,7 @@ static int hex_escape(struct parser *p, size_t from, uint32_t *ret)
 	return 0;
 }
 
-/* An escape that stands for one character. */
+/* An escape for one character. */
 static int escape(struct parser *p, uint32_t *ret)
 {
 	size_t from = p->at++;

@@ -32,7 +32,7 @@ void thread_give_way(int steps)
 	errno = 0;
 	int now = getpriority(PRIO_PROCESS, 0); /* on Linux: of this thread */
 	if (!errno && setpriority(PRIO_PROCESS, 0, MIN(now + steps, 19)))
-		return; /* it goes on as it is */
+		return; /* its priority stays unchanged */
 }
 
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
@@ -59,7 +59,7 @@ int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *ar
 	return 0;
 }
 
-/* One call of pool_run: lies on its caller's stack, linked into the pool while there is work to take. */
+/* One call of pool_run: it is on its caller's stack, linked into the pool while work remains. */
 struct job {
 	struct job *next;
 	void (*fn)(void *, size_t, unsigned);

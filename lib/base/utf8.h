@@ -5,8 +5,8 @@
 
 #include "base/view.h"
 
-/* Length in bytes of the valid sequence at p (1..4), or 0 if the bytes there are not valid; *ret_cp gets the
- * code point. n > 0. */
+/* Length in bytes of the valid sequence at p (1..4), or 0 if these bytes are malformed; *ret_cp gets the code
+ * point. n > 0. */
 unsigned utf8_decode(const char *p, size_t n, uint32_t *ret_cp);
 /* Writes 1..4 bytes; cp must be a valid scalar value. */
 unsigned utf8_encode(uint32_t cp, char out[4]);

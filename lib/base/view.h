@@ -67,7 +67,7 @@ static inline bool view_contains(struct view v, struct view what)
 	return what.len == 0 || (v.len >= what.len && memmem(v.ptr, v.len, what.ptr, what.len) != NULL);
 }
 
-/* What comes before the first `at`, all of it if there is none; *rest becomes what comes after it. */
+/* The part before the first `at`, or all of it if there is none; *rest becomes the part after it. */
 static inline struct view view_cut(struct view *rest, char at)
 {
 	const char *end = rest->len ? memchr(rest->ptr, at, rest->len) : NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration: YAML read into a tree whose nodes know their line and column, and tables that decode a part of the
- * tree into a module's own struct.
+/* Configuration: YAML is read into a tree whose nodes know their line and column. Tables decode a part of the tree into a module's own
+ * struct.
  *
  * Strict: an unknown key, a duplicate key and a value of the wrong shape are errors, spelt
  * "file:line:column: field scrape_configs[0].scrape_interval: ...". Anchors, aliases and merge keys (<<) work.
- * What is decoded lies in the arena of the context, strings NUL-terminated: it is freed with that arena, all at once.
- * Secrets appear in no error and are printed as <secret>. */
+ * Decoded data is in the arena of the context, strings NUL-terminated; it is freed with that arena. Secrets appear in no error and are
+ * printed as <secret>. */
 #ifndef PYRRHA_CONFIG_CONFIG_H
 #define PYRRHA_CONFIG_CONFIG_H
 
@@ -22,7 +22,7 @@ struct config_node {
 	enum config_node_type type;
 	uint32_t line, column;            /* from 1 */
 	const char *file;
-	const char *field;                /* NULL, or all that messages say of its place besides file: it stands in none */
+	const char *field;                /* NULL, or the place for messages, without the file: it is not in one */
 	struct view text;                 /* scalar: NUL-terminated as well */
 	bool quoted;                      /* scalar: a string whatever it looks like */
 	struct view raw;                  /* scalar with variables (config_expand.h): as it was written; else empty */
@@ -52,7 +52,7 @@ struct config_how {
 int config_load(struct config_tree **ret, const char *path, struct err *e) MUST_USE;
 /* how: NULL = as config_load. */
 int config_load_how(struct config_tree **ret, const char *path, const struct config_how *how, struct err *e) MUST_USE;
-/* The same from memory; `name` stands for the file in messages and decides what relative paths refer to. */
+/* The same from memory; `name` is used as the file in messages, and relative paths refer to it. */
 int config_parse(struct config_tree **ret, struct view text, const char *name, struct err *e) MUST_USE;
 int config_parse_how(struct config_tree **ret, struct view text, const char *name, const struct config_how *how, struct err *e) MUST_USE;
 /* How it was read: for other files that it names. */
@@ -62,14 +62,14 @@ void config_free(struct config_tree *t);
 const struct config_node *config_root(const struct config_tree *t);
 /* Whether there was nothing in it at all ({} is something): a file that is being written, perhaps. */
 bool config_is_empty(const struct config_tree *t);
-/* The bytes of the file as they were read (for /api/v1/status/config: see config_redact). */
+/* The bytes of the file as read (for /api/v1/status/config: see config_redact). */
 struct view config_text(const struct config_tree *t);
-/* The tree as YAML again, secrets (the values of password, credentials, client_secret, bearer_token, secrets, key,
- * parameters that are named like a secret, and what config_redact_url hides) replaced by <secret>. */
+/* The tree as YAML again, with secrets replaced by <secret>: the values of password, credentials, client_secret, bearer_token,
+ * secrets, key, parameters with secret-like names, and the secret parts that config_redact_url finds. */
 void config_redact(const struct config_tree *t, struct buf *out);
 /* The same of a part of the tree. */
 void config_redact_node(const struct config_node *n, struct buf *out);
-/* A URL, or the path of one, as it may be shown: user info, and parameters named like a secret, become <secret>. */
+/* A URL, or the path of one, for display: user info, and parameters with secret-like names, become <secret>. */
 void config_redact_url(struct view url, struct buf *out);
 /* Whether a parameter of that name is one not to show: token, api_key, X-Password ... */
 bool config_secret_name(struct view name);
@@ -78,10 +78,10 @@ void config_canonical(const struct config_node *n, struct buf *out);
 /* The value of a key of a map; NULL if there is none, or n is no map. */
 const struct config_node *config_get(const struct config_node *n, const char *key);
 
-/* What decoding needs: where to put things, where to tell of warnings. */
+/* The context of decoding: where to allocate, and where to report warnings. */
 struct config_ctx {
 	struct arena *arena;
-	const char *dir; /* relative paths resolve against it; NULL = as they are */
+	const char *dir; /* relative paths are resolved against it; NULL = unchanged */
 	/* One line without newline: "file:line:column: field X: ...". May be NULL. */
 	void (*warn)(void *arg, const char *text);
 	void *warn_arg;
@@ -114,7 +114,7 @@ enum config_type {
 	CONFIG_STRUCT,   /* the struct itself, by the field's table */
 	CONFIG_POINTER,  /* struct *, allocated when the key is there, else NULL */
 	CONFIG_STRUCTS,  /* struct config_list of structs, by the field's table */
-	CONFIG_INLINE,   /* the struct itself; its keys stand beside the outer ones. key is NULL */
+	CONFIG_INLINE,   /* the struct itself; its keys are beside the outer ones. key is NULL */
 	CONFIG_NODE,     /* const struct config_node *: the module looks itself */
 	CONFIG_CUSTOM,   /* the field's function */
 	CONFIG_IGNORED,  /* accepted with a warning: `words` is what it says */
@@ -184,8 +184,8 @@ int config_decode_at(struct config_ctx *c, const char *field, const struct confi
 /* For custom fields: one value of a type, with no default. */
 int config_decode_value(struct config_ctx *c, const struct config_field *f, const struct config_node *n, void *at,
 			struct err *e) MUST_USE;
-/* Whether two structs that were decoded by t, or made as if, say the same. A custom field counts as different, unless its row has
- * a table: then it is a struct config_list, or a pointer and a size_t after it, of structs of that table. */
+/* Whether two structs that were decoded by t, or made as if, say the same. A custom field counts as different, unless its row has a
+ * table. Then it is a struct config_list, or a pointer followed by a size_t, of structs of that table. */
 bool config_same(const struct config_table *t, const void *a, const void *b);
 /* A copy with all it points at in an arena without a limit. Custom fields as above; CONFIG_NODE stays what it was. */
 void config_copy(const struct config_table *t, struct arena *a, const void *from, void *to);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables onto the tree: each row is a key, the functions here turn its node into the struct's field. Everything that
- * is made lies in the context's arena. The context's path is the field that is being decoded, for messages. Any
- * thread, one at a time per context. */
+/* Tables onto the tree: each row is a key, the functions here turn its node into the struct's field. All allocations are in the
+ * context's arena. The context's path is the field that is being decoded, for messages. Any thread, one at a time per context. */
 #include <stdio.h>
 
 #include "base/num.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Variables in the values of a tree. The tree is not changed: where something below a node changes, the node is copied.
- * An alias is the anchored node itself, so a node may be met twice, as a key and as a value, or within external_labels
- * and outside of it; copies keep these apart. */
+ * An alias is the anchored node itself. So a node may appear twice, as a key and as a value, or within external_labels and outside;
+ * copies keep these apart. */
 #include "config/config_expand.h"
 
 #include <stdlib.h>
@@ -189,7 +189,7 @@ static int expand_map(struct expansion *x, const struct config_node *n, const st
 	return 0;
 }
 
-/* spared: keys, from here on, that lead to what is left out; NULL = nothing is. The depth is bounded by who parsed. */
+/* spared: keys, from here on, that lead to parts that are not expanded; NULL = none. The depth is bounded by who parsed. */
 static int expand(struct expansion *x, const struct config_node *n, const struct config_node **ret, const char *const *spared)
 {
 	switch (n->type) {

@@ -6,11 +6,11 @@
  *	$$${NAME}   a dollar sign and the variable
  *	$1 ${1} $NAME $$ ${ ${a-b}   stay as they are, so relabelling's groups do
  *
- * What a variable holds is not looked at again, and stays one value: "seconds: ${N}" can be a number, but neither a list nor
- * no value at all. Keys are never expanded. global.external_labels is left out: it has Prometheus's own expansion.
+ * A variable's value is not expanded again, and stays one value: "seconds: ${N}" can be a number, but not a list and not an empty
+ * value. Keys are never expanded. global.external_labels is left out: it has Prometheus's own expansion.
  *
- * Relabelling: ${NAME} in replacement or target_label, where regex has a group of that name and the environment a variable,
- * could mean either and is an error; $${NAME}, or $NAME, is the group. */
+ * Relabelling: ${NAME} in replacement or target_label is ambiguous if regex has a group and the environment a variable of that name.
+ * That is an error; $${NAME}, or $NAME, is the group. */
 #ifndef PYRRHA_CONFIG_CONFIG_EXPAND_H
 #define PYRRHA_CONFIG_CONFIG_EXPAND_H
 

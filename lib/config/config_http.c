@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of Prometheus's HTTP client configuration, and its rules: one kind of credentials at most, files or
- * values but not both. lib/fetch acts on what is decoded here. */
+/* The tables of Prometheus's HTTP client configuration, and its rules: one kind of credentials at most, and either files or values.
+ * lib/fetch uses the decoded struct. */
 #include <assert.h>
 
 #include "config/config_http.h"

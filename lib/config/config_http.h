@@ -38,7 +38,7 @@ struct http_oauth2 {
 	int grant_type;
 };
 
-/* One header: values and secrets as they are, files read for each request. */
+/* One header: values and secrets unchanged, files read for each request. */
 struct http_header {
 	const char *name;
 	struct config_strings values, secrets, files;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration as it may be shown: the tree as YAML again, with secrets replaced. What is a secret is decided by
- * the key alone, so that a section this program does not decode is covered as well. Parameters of URLs have names that
- * others chose: of those it is what such names have in them. Any thread. */
+/* A configuration as it may be shown: the tree as YAML again, with secrets replaced. Only the key decides whether a value is a secret,
+ * so sections that this program does not decode are covered as well. Parameters of URLs have arbitrary names: those with secret-like
+ * words in them are secrets. Any thread. */
 #include <strings.h>
 
 #include "base/redact.h"
@@ -12,7 +12,7 @@
 
 static const char *const secret_keys[] = { "password", "credentials", "client_secret", "bearer_token", "secrets", "key",
 					   "secret_key", "secret", "token", "proxy_connect_header" };
-/* In the name of a parameter; or as the whole of it. */
+/* Within the name of a parameter, or as the whole name. */
 static const char *const secret_words[] = { "passw", "passphrase", "pwd", "secret", "token", "credential", "apikey", "api_key",
 					    "api-key", "access_key", "access-key", "accesskey", "private", "signature", "auth",
 					    "session", "cookie", "bearer" };
@@ -93,7 +93,7 @@ static bool plain(struct view v)
 	return true;
 }
 
-/* What YAML lets stand in double quotes as it is, line breaks of Unicode excepted. */
+/* The characters that YAML allows unescaped in double quotes, except Unicode line breaks. */
 static bool printable(uint32_t cp)
 {
 	if (cp < 0x7f)

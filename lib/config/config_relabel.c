@@ -36,7 +36,7 @@ static struct view next_group(const char *regex, size_t *at)
 	return VIEW("");
 }
 
-/* What was a variable might have been meant as a group of the expression. */
+/* An expanded variable may have been meant as a group of the expression. */
 static int check_expanded(struct config_ctx *c, const struct config_node *rule, const char *key, const char *regex, struct err *e)
 {
 	const struct config_node *n = config_get(rule, key);

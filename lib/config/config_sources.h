@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files that a configuration was read from, with a hash of what they held, in order to tell later whether they hold
- * something else. What could not be read, and what patterns matched, count too: a reading that failed is a reading. */
+ * something else. Files that could not be read, and the matches of patterns, count too: a failed reading is a reading. */
 #ifndef PYRRHA_CONFIG_CONFIG_SOURCES_H
 #define PYRRHA_CONFIG_CONFIG_SOURCES_H
 
@@ -25,7 +25,7 @@ struct config_sources {
 void config_sources_note(struct config_sources *s, const char *path, const struct view *text);
 void config_sources_note_pattern(struct config_sources *s, const char *pattern, const glob_t *found);
 void config_sources_free(struct config_sources *s);
-/* What `to` had goes. */
+/* The previous content of `to` is freed. */
 void config_sources_copy(struct config_sources *to, const struct config_sources *from);
 /* One number for all that they held when they were noted, and now (reads them). */
 uint64_t config_sources_were(const struct config_sources *s);

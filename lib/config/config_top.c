@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The top level of the server's file as one table: a row per section, ours, Prometheus's and Parca's. What is not
- * ours but harmless is accepted with a warning that names what to use instead, so that the files people have load. */
+/* The top level of the server's file as one table: a row per section, ours, Prometheus's and Parca's. Keys that do not apply but are
+ * harmless are accepted with a warning that names what to use instead, so that existing files load. */
 #include "config/config_top.h"
 
 #include "base/utf8.h"
@@ -72,7 +72,7 @@ static const struct config_field sections[] = {
 	PASSED_OVER("profile_share_server", "ignored; nothing leaves this machine"),
 };
 
-/* Where the rows of sections that others decode put their node. */
+/* Sections that other modules decode: their rows store the node here. */
 struct section {
 	const struct config_node *node;
 };

@@ -18,12 +18,12 @@ struct config_global {
 	int64_t keep_dropped_targets;
 };
 
-/* Refuses unknown sections (with the place) and warns of those of Prometheus and Parca that do not apply, naming
- * ours. object_storage must be of type FILESYSTEM. */
+/* Refuses unknown sections (with the place), and warns about those of Prometheus and Parca that do not apply, naming ours.
+ * object_storage must be of type FILESYSTEM. */
 int config_check_top(const struct config_tree *t, struct config_ctx *c, struct err *e) MUST_USE;
 int config_global_decode(const struct config_tree *t, struct config_ctx *c, struct config_global *ret, struct err *e)
 	MUST_USE;
-/* external_labels as labels; the copy lies in the arena. */
+/* external_labels as labels; the copy is in the arena. */
 struct labels config_external_labels(const struct config_global *g, struct arena *a);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* YAML into a tree: the only place that sees libyaml. One document per file. An alias is the anchored node itself,
  * shared; an anchor is known only once its node is complete, so there are no cycles. A merge key (<<) adds the keys
- * that the map does not name itself. Everything lies in the tree's arena. Any thread; a tree does not change. */
+ * that the map does not name itself. All memory is in the tree's arena. Any thread; a tree does not change. */
 #include "config/config.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct reader {
 	struct config_tree *t;
 	yaml_parser_t yaml;
 	VEC(struct anchor) anchors;
-	size_t nodes;     /* as those see them who walk the tree: an alias counts as what it stands for */
+	size_t nodes;     /* as a walk of the tree sees them: an alias counts as its anchored node */
 	unsigned depth;   /* of the node at hand */
 	unsigned deepest; /* level that the node at hand reaches so far, aliases included */
 };
@@ -132,7 +132,7 @@ static const struct config_pair *find_pair(const struct config_pair *v, size_t n
 	return NULL;
 }
 
-/* Adds what `from` has and the map does not; keys that stand in the map itself always win. */
+/* Adds the entries of `from` that the map does not have; keys of the map itself always win. */
 static int merge_map(struct reader *r, struct pairs *p, const struct config_node *from, struct err *e)
 {
 	if (from->type == CONFIG_NODE_LIST) {

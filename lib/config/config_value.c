@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was decoded, by the same tables: whether two structs say the same, and a copy that lives on its own. So that a field
- * that is added to a table is compared and copied without anybody having to think of it. */
+/* Decoded structs, by the same tables: whether two are equal, and independent copies. So a field that is added to a table is
+ * automatically compared and copied. */
 #include "config/config.h"
 
 static bool same_text(const char *a, const char *b)

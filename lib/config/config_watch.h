@@ -11,7 +11,7 @@ struct config_watch_options {
 	int64_t interval_ms;
 	/* The files of the last reading. From the watch's thread. */
 	void (*sources)(void *arg, struct config_sources *ret);
-	/* They hold something else. Whatever comes of it, `sources` tells what was read. */
+	/* They hold something else. Whatever the result, `sources` has what was read. */
 	void (*reload)(void *arg);
 	void *arg;
 };

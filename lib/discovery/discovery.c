@@ -10,7 +10,7 @@ const struct discovery_ops *const discovery_kinds[] = {
 	&sd_static, &sd_file, &sd_http, &sd_dns, &sd_docker, &sd_consul, &sd_kubernetes, NULL,
 };
 
-/* Kinds of Prometheus's, until 3.14, that are not built in are known, so that the message can say so. */
+/* Kinds of Prometheus (until 3.14) that are not supported are known, so that the message can say so. */
 static const char *const elsewhere[] = {
 	"aws_sd_configs", "azure_sd_configs", "consul_sd_configs", "digitalocean_sd_configs", "dns_sd_configs",
 	"docker_sd_configs", "dockerswarm_sd_configs", "ec2_sd_configs", "ecs_sd_configs", "elasticache_sd_configs",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Service discovery: providers that tell of groups of targets. A kind of provider is a row in a table, its code a file
- * of its own (sd_KIND.c). A provider emits groups; a group replaces the previous one of equal source, one without
- * targets deletes it; nothing partial is ever emitted: on failure the last groups stay.
+/* Service discovery: providers report groups of targets. A kind of provider is a row in a table, its code a file of its own
+ * (sd_KIND.c). A provider emits groups. A group replaces the previous one of equal source; one without targets deletes it. A partial
+ * result is never emitted: on failure the last groups stay.
  *
  * A provider with a thread of its own emits from it; what emit is given is copied before emit returns.
  *
- * Equal configurations run once, whoever uses them: the jobs of one configuration, and those of the next. The last
- * user's going ends a provider, a moment later and on a thread of its own, so that a reload finds it still running. */
+ * Equal configurations run once, for all their users: the jobs of one configuration, and those of the next. The last user's going ends
+ * a provider, a moment later and on a thread of its own, so that a reload finds it still running. */
 #ifndef PYRRHA_DISCOVERY_DISCOVERY_H
 #define PYRRHA_DISCOVERY_DISCOVERY_H
 
@@ -21,8 +21,8 @@ struct discovery_group {
 	size_t n_targets;
 };
 
-/* Groups that discovery_each lends are immutable, each in one allocation, and counted: who refs one may keep it, also
- * after discovery_stop. (Those given to emit, and those on a stack, cannot be ref'd.) */
+/* Groups that discovery_each lends are immutable, each in one allocation, and reference-counted: a caller that refs one may keep it,
+ * also after discovery_stop. (Those given to emit, and those on a stack, cannot be ref'd.) */
 const struct discovery_group *discovery_group_ref(const struct discovery_group *g);
 void discovery_group_unref(const struct discovery_group *g);
 /* A copy that is counted, of any group. Returns owned: one reference. */
@@ -35,8 +35,8 @@ struct discovery_emit {
 	void (*problem)(void *arg, const struct err *e); /* what is wrong now (logged when more than its numbers change); NULL: nothing any more */
 	void (*ready)(void *arg);                        /* everything was read for the first time; later calls do nothing */
 	void *arg;
-	/* As group for each, but nobody sees a part of them: a target that moves from one group to another is never gone. Those
-	 * with targets are counted (discovery_group_copy). Ask for it by discovery_emit_groups. */
+	/* Like group for each, but atomically: a target that moves from one group to another is always visible. Those with targets are
+	 * counted (discovery_group_copy). Ask for it by discovery_emit_groups. */
 	void (*groups)(void *arg, const struct discovery_group *const *v, size_t n);
 };
 void discovery_emit_groups(const struct discovery_emit *emit, const struct discovery_group *const *v, size_t n);
@@ -77,7 +77,7 @@ const struct discovery_ops *discovery_kind(struct view key);
 /* Whether a key names discovery of Prometheus's that is not built in ("nomad_sd_configs"). */
 bool discovery_known_elsewhere(struct view key);
 
-/* What a scrape_config (or an alertmanager_config) says about discovery: one item per provider. */
+/* The discovery part of a scrape_config (or an alertmanager_config): one item per provider. */
 struct discovery_config {
 	const struct discovery_ops *ops;
 	void *config;
@@ -93,28 +93,28 @@ int discovery_decode(struct config_ctx *c, const struct config_node *n, struct d
 	MUST_USE;
 bool discovery_same(const struct discovery_configs *a, const struct discovery_configs *b);
 
-/* Who uses providers: a job. */
+/* A user of providers: a job. */
 struct discovery_user {
 	const char *job; /* for logs, metrics and pages; copied */
-	/* Called from whatever thread, when groups have changed, or it became ready; it must not call back, nor take a lock
-	 * that is held while one of the functions below is called. */
+	/* Called from any thread, when groups have changed, or the provider became ready. It must not call back, nor take a lock that
+	 * is held while one of the functions below is called. */
 	void (*changed)(void *arg);
 	void *arg;
-	/* What the configurations lie in: a provider may outlive the job that started it, and keeps a reference until it has
-	 * ended. unref may be called from any thread. NULL: they outlive everything. */
+	/* The owner of the configurations' memory. A provider may outlive the job that started it, so it keeps a reference until it
+	 * has ended. unref may be called from any thread. NULL: they outlive everything. */
 	void *owner;
 	void (*ref)(void *owner), (*unref)(void *owner);
 };
 
-/* The providers of one job at work. Safe to use from several threads. */
+/* The running providers of one job. Safe to use from several threads. */
 struct discovery;
 
-/* Uses them all, or none; those that run already are not started again, and their groups are there at once. */
+/* Uses all of them, or none. Those that already run are not started again, and their groups are available at once. */
 int discovery_start(struct discovery **ret, const struct discovery_configs *configs, const struct discovery_user *user,
 		    struct err *e) MUST_USE;
 /* Does not wait for providers to end; changed is not called any more once it has returned. NULL does nothing. */
 void discovery_stop(struct discovery *d);
-/* All groups as they are now, provider after provider; each may be ref'd. No lock is held meanwhile. */
+/* All current groups, provider after provider; each may be ref'd. No lock is held meanwhile. */
 void discovery_each(struct discovery *d, void (*group)(void *arg, const struct discovery_group *g), void *arg);
 /* Whether each provider has read everything once. Until then what discovery_each lends may be a part. */
 bool discovery_ready(struct discovery *d);
@@ -133,7 +133,7 @@ struct discovery_status {
 };
 void discovery_each_status(struct discovery *d, void (*fn)(void *arg, const struct discovery_status *s), void *arg);
 
-/* Waits for all providers that nobody uses any more to end. At the program's end, and of tests. */
+/* Waits until all unused providers have ended. At the program's end, and of tests. */
 void discovery_finish(void);
 void discovery_register_metrics(void);
 

@@ -3,7 +3,7 @@
  *
  *	struct kept │ targets[n] │ label array of the group │ of target 0 │ 1 │ … │ strings, each ended by NUL
  *
- * The names of labels lie outside, once for all groups: they are a third of the text of a pod, and there are few. They are
+ * The names of labels are stored outside, once for all groups: they are a third of the text of a pod, and there are few. They are
  * never freed; when there are too many, new ones are copied into their group like values. */
 #include "discovery/group.h"
 
@@ -43,7 +43,7 @@ static struct {
 	VEC(struct view) v;
 	struct map index;
 	size_t bytes;
-	bool full; /* for good, so that one name always gets the same answer */
+	bool full; /* never freed, so that equal names always get the same answer */
 } names = { .lock = MUTEX_INIT(LOCK_LEAF, "label names") };
 
 static bool find_name(struct view name, uint64_t hash, struct view *ret) REQUIRES(names.lock)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups as they are kept: by the hash of their source, and how many targets they have in all. Not thread-safe. */
+/* Stored groups, by the hash of their source, and the number of all their targets. Not thread-safe. */
 #ifndef PYRRHA_DISCOVERY_GROUP_H
 #define PYRRHA_DISCOVERY_GROUP_H
 

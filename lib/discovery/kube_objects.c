@@ -3,8 +3,8 @@
  *
  *	informers' threads: begin, put, del, end ──► objects (lock) ──► changed() ──► who asks by kube_objects_each
  *
- * A list that fails keeps what it had. What was read again ends what it does not have any more. An object that is being
- * deleted is gone: its finalizer may be of an operator that is not there any more. */
+ * A list that fails keeps what it had. Objects that a new list no longer has are deleted. An object that is being deleted is gone: its
+ * finalizer may be of an operator that is not there any more. */
 #include "discovery/kube_objects.h"
 
 #include "base/alloc.h"
@@ -160,7 +160,7 @@ static bool put(struct list *l, const char *ns, const char *name, char *spec, co
 	return moved;
 }
 
-/* The spec as text whose members have one order, NULL with the reason if it cannot be taken. */
+/* The spec as text with its members in one order, or NULL with the reason if it is malformed. */
 static char *spec_of(const json_t *object, const char **ret_problem)
 {
 	static const char *const none = "spec is missing", *const large = "spec is larger than 64 KiB";
@@ -216,7 +216,7 @@ static void set_problem(struct list *l, const struct err *e)
 	free(l->problem);
 	l->problem = e && e->code && e->code != ERR_NOT_FOUND ? xasprintf("%s: %s", kinds[l->kind].name, e->msg) : NULL;
 	if (e && e->code == ERR_NOT_FOUND)
-		l->read = true; /* the CRD is not installed: there are none of that kind */
+		l->read = true; /* the CRD is not installed: there are no objects of that kind */
 }
 
 static void on_end(void *arg)

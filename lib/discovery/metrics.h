@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What discovery counts. */
+/* The metrics of discovery. */
 #ifndef PYRRHA_DISCOVERY_METRICS_H
 #define PYRRHA_DISCOVERY_METRICS_H
 

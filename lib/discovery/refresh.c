@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread per provider. It collects what a refresh emits, and tells it when the refresh has succeeded; so a refresh
- * may emit as it goes and fail in the end. What was told is known by the names of its sources alone. */
+/* One thread per provider. It collects what a refresh emits, and passes it on when the refresh has succeeded. So a refresh may emit
+ * step by step and still fail at the end. Of emitted groups only the names of their sources are kept. */
 #include "discovery/refresh.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For kinds of discovery that ask again every interval: a thread that does so, at once the first time. What one refresh
- * emits is told when it has succeeded, all of it: groups, the deletion of those that were not emitted again, that
- * nothing is wrong any more, and ready. One that fails changes nothing but the problem. Both are counted by kind. */
+/* For kinds of discovery that ask again every interval: a thread that does so, at once the first time. The result of a refresh is
+ * passed on only when it has succeeded, as a whole: its groups, the deletion of groups that were not emitted again, the end of a
+ * problem, and ready. One that fails changes nothing but the problem. Both are counted by kind. */
 #ifndef PYRRHA_DISCOVERY_REFRESH_H
 #define PYRRHA_DISCOVERY_REFRESH_H
 
@@ -11,10 +11,10 @@
 
 struct refresh_config {
 	const char *kind;     /* for metrics: "http" */
-	int64_t interval_ms;  /* from the begin of one refresh to that of the next; at least 100 */
+	int64_t interval_ms;  /* from the start of one refresh to the start of the next; at least 100 */
 	/* Emits groups; ready and problem are not its to call. Should end within a second of *cancel being set; what it returns
-	 * then does not matter. 0 and *e set: what it emitted is told, and that something is wrong (of several names one has no
-	 * answer: it emits again what that one had). */
+	 * then does not matter. 0 and *e set: its groups are passed on, and a problem is reported. (If one of several names has no
+	 * answer, it emits that name's last groups again.) */
 	int (*refresh)(void *state, const struct discovery_emit *emit, const atomic_bool *cancel, struct err *e);
 	/* Frees the state, also when refresh_start fails; may be NULL. */
 	void (*release)(void *state);

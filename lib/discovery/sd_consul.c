@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* consul_sd_configs: the instances of Consul's services. One thread turns one loop of requests; each thing that is watched
- * is asked for again and again, where Consul holds the request back until something has changed (a blocking query):
+/* consul_sd_configs: the instances of Consul's services. One thread runs one loop of requests. Each watched list is requested again
+ * and again; Consul holds the request back until the list has changed (a blocking query):
  *
  *	agent (what is this datacenter called?) ──► catalog (which services are there?) ──► a watch per service ──► a group
  *	                                     └ or the services that are configured, without tags or filter ┘
  *
- * What bounds the asking: a watch at most once per refresh_interval, after a failure later and later; all together
- * STARTS_PER_S. Above BLOCKING_MAX services none is asked with blocking, since an agent lets a client hold 200 connections:
- * each then is asked every refresh_interval. A failure changes nothing but what is said of it. */
+ * Two things limit the requests. Each watch makes at most one per refresh_interval, less often after failures; all together make
+ * STARTS_PER_S. Above BLOCKING_MAX services none is asked with blocking, since an agent lets a client hold 200 connections: each then
+ * is asked every refresh_interval. A failure changes only the reported problem. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -190,7 +190,7 @@ static void watch_free(struct watch *w)
 	free(w);
 }
 
-/* The services are these; those that were there go on, those that went are told to be empty. */
+/* Sets the list of services: existing ones continue, removed ones get an empty group. */
 static void set_services(struct consul_sd *sd, const char *const *names, size_t n)
 {
 	VEC(struct watch *) now = { 0 };
@@ -324,7 +324,7 @@ static int take(struct watch *w, struct fetch_response *a, struct err *e)
 	if (!rc && !(w->kind == WATCH_SERVICE ? json_is_array(answer) : json_is_object(answer)))
 		rc = err_set(e, ERR_BAD_DATA, "bad answer: not %s", w->kind == WATCH_SERVICE ? "a list" : "an object");
 	if (!rc) {
-		w->index = index; /* also one that is below the last: the server counts anew */
+		w->index = index; /* also if it is below the last one: the server's index has restarted */
 		rc = w->kind == WATCH_AGENT ? take_agent(w->sd, answer, e) :
 		     w->kind == WATCH_CATALOG ? take_catalog(w->sd, answer, e) : take_service(w, answer, e);
 	}
@@ -332,8 +332,8 @@ static int take(struct watch *w, struct fetch_response *a, struct err *e)
 	return rc;
 }
 
-/* An agent that went away may have been started anew, and count anew: a request with an index from before would wait for
- * nothing. That holds for all that is watched, also what was not being asked for in that moment. */
+/* An agent that was away may have been restarted with a new index. A request with an index from before would wait for ever. That holds
+ * for all that is watched, also what was not being asked for in that moment. */
 static void forget_indexes(struct consul_sd *sd)
 {
 	sd->first.index = 0;
@@ -362,7 +362,7 @@ static void on_answer(void *arg, struct fetch_response *a, const struct err *wro
 
 /* ---- the thread ---- */
 
-/* Starts w if it is due. Returns in how many ms it is to be looked at again. */
+/* Starts w if it is due. Returns the time in ms until the next check. */
 static int64_t look_at(struct watch *w, int64_t now)
 {
 	struct consul_sd *sd = w->sd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of consul_sd_configs share: the configuration, and what the instances of a service become. */
+/* Shared by the files of consul_sd_configs: the configuration, and making targets of a service's instances. */
 #ifndef PYRRHA_DISCOVERY_SD_CONSUL_H
 #define PYRRHA_DISCOVERY_SD_CONSUL_H
 

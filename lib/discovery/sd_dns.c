@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dns_sd_configs: targets that DNS records name. A thread asks for all names again every refresh_interval; each name is a
- * group. A name whose servers fail keeps its group, whatever the others do. resolv.conf is read anew each time. */
+ * group. A name whose servers fail keeps its group, independently of the others. resolv.conf is read again each time. */
 #include "discovery/sd_dns.h"
 
 #include <arpa/inet.h>
@@ -85,7 +85,7 @@ static void set_rooted(struct target_list *t, const char *label, const char *hos
 		target_set_text(t, label, rooted);
 }
 
-/* The labels of one record. *ret_none: it says that there is none of that service (".", RFC 2782 and 7505). */
+/* The labels of one record. *ret_none: the record says that the service does not exist (".", RFC 2782 and 7505). */
 static int set_record(struct target_list *t, ns_msg *h, const ns_rr *rr, int64_t port, bool *ret_none, struct err *e)
 {
 	char host[NS_MAXDNAME] = "";
@@ -160,7 +160,7 @@ static void keep(void *arg, const struct discovery_group *g)
 	*to = discovery_group_copy(g);
 }
 
-/* What the answer for name i says becomes its group. */
+/* The answer for name i becomes its group. */
 static int take(struct dns_sd *d, size_t i, const unsigned char *answer, size_t n, struct err *e)
 {
 	const char *record = d->config->names.v[i];
@@ -206,7 +206,7 @@ static int refresh(void *state, const struct discovery_emit *emit, const atomic_
 	d->failed = 0;
 	rc = dns_ask(&q, e);
 	dns_conf_free(&conf);
-	/* Of several names some may have been answered: these are told, with the problem of the others. */
+	/* If some of several names were answered, their groups are reported, with the problem of the others. */
 	return !rc && d->failed == q.n ? -(int)e->code : rc;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of dns_sd_configs share: which servers are asked (resolv.conf), asking, and reading the answers. */
+/* Shared by the files of dns_sd_configs: the servers (resolv.conf), sending queries, and reading answers. */
 #ifndef PYRRHA_DISCOVERY_SD_DNS_H
 #define PYRRHA_DISCOVERY_SD_DNS_H
 
@@ -28,9 +28,9 @@ void dns_conf_free(struct dns_conf *c);
 /* The names to ask for in turn, in the conf's arena, each ended by a dot; returns how many. */
 size_t dns_conf_names(struct dns_conf *c, const char *name, const char *ret[DNS_MAX_SEARCH + 1]);
 
-/* Asks for all names at once, on the caller's thread, until each is known or *cancel is set. done is called once for each
- * name, in any order: e NULL, and the answer (n 0: there is no such name, or no such record); or e, and it is not known.
- * Per name: the first of its spellings that exists counts; it does not exist only if servers say so of all spellings. */
+/* Asks for all names at once, on the caller's thread, until each is answered or *cancel is set. done is called once for each name, in
+ * any order: with e NULL and the answer (n 0: no such name, or no such record); or with e, and the answer is unknown. Per name: the
+ * first of its spellings that exists counts. It does not exist only if servers say so for all spellings. */
 struct dns_questions {
 	struct dns_conf *conf;
 	int type;                   /* ns_t_srv ... */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking DNS servers, by c-ares: all names at once over one socket per server, the next server when one fails, again over
- * TCP what was cut short. Not the C library's resolver, whose calls cannot be ended. */
+/* Asks DNS servers with c-ares: all names at once over one socket per server, the next server when one fails, and again over TCP if
+ * the answer was truncated. The C library's resolver is not used, because its calls cannot be canceled. */
 #define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolv.conf: which servers are asked, how long and how often, and which domains are put behind a name. c-ares 1.18 reads
- * that file as well, but not the options timeout and attempts. */
+/* resolv.conf: the servers, the timeout and number of attempts, and the search domains. c-ares 1.18 reads that file as well, but not
+ * the options timeout and attempts. */
 #include "base/num.h"
 #include "discovery/sd_dns.h"
 

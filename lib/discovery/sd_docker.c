@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* docker_sd_configs: the containers that a Docker engine (or another that speaks its API) runs, one target per network
- * and TCP port. A thread asks again every refresh_interval; all containers are one group. What becomes of an answer:
- * sd_docker_targets.c. */
+ * and TCP port. A thread asks again every refresh_interval; all containers are one group. sd_docker_targets.c makes targets of an
+ * answer. */
 #include "discovery/sd_docker.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of docker_sd_configs share: what containers become. */
+/* Shared by the files of docker_sd_configs: making targets of containers. */
 #ifndef PYRRHA_DISCOVERY_SD_DOCKER_H
 #define PYRRHA_DISCOVERY_SD_DOCKER_H
 

@@ -63,7 +63,7 @@ static void set_network(struct reading *d, const char *id)
 	set_map(d, LABEL("network_label_"), answer_object(&d->r, n, "Labels"));
 }
 
-/* An IP address; "" if there is none, or it is something else (engines have said "invalid IP"). */
+/* An IP address; "" if it is missing or malformed (engines have sent "invalid IP"). */
 static const char *read_ip(struct reading *d, const json_t *object, const char *key)
 {
 	unsigned char address[sizeof(struct in6_addr)];

@@ -82,10 +82,10 @@ static bool same(const void *a, const void *b)
 	return config_same(&table, a, b);
 }
 
-/* A file as it was read last. */
+/* A file as it was last read. */
 struct file {
 	char *path;
-	size_t groups;   /* that it told of when it was good last */
+	size_t groups;   /* the groups of its last valid content */
 	struct stat is;  /* st_ino 0: to be read, whatever it is */
 	bool seen;       /* in this scan */
 	char *problem;   /* NULL = it is good */
@@ -133,7 +133,7 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* The groups of the file, and the deletion of those that it had beyond these, as one. */
+/* The groups of the file, and the deletion of its former groups, in one step. */
 static void tell(const struct file_sd *f, struct file *file, const struct target_groups *list)
 {
 	size_t n = list->v.n, n_gone = file->groups > n ? file->groups - n : 0;
@@ -185,7 +185,7 @@ static void read_file(const struct file_sd *f, struct file *file)
 	metric_set(&discovery_table[SD_FILE_MTIME], (double)st.st_mtim.tv_sec, file->path);
 }
 
-/* A name without * that glob does not find: is it gone, or can nobody say? */
+/* A name without * that glob does not find: was it deleted, or is it unreadable? */
 static void look_closer(struct file_sd *f, const char *path)
 {
 	struct stat st;
@@ -310,7 +310,7 @@ static void scan(struct file_sd *f, bool all)
 static void *file_main(void *arg)
 {
 	struct file_sd *f = arg;
-	int64_t all_ms = 0; /* monotonic: when everything is to be read again */
+	int64_t all_ms = 0; /* monotonic: time of the next complete reading */
 	while (!atomic_load(&f->stop)) {
 		int64_t now = clock_mono_ms();
 		bool all = now >= all_ms;

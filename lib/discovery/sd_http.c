@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_sd_configs: a server that gives the whole list of target groups, asked again every refresh_interval, which is how
- * long it may take to answer, too. Whatever is not a 200 with a list of JSON changes nothing. */
+/* http_sd_configs: a server that returns the whole list of target groups. It is asked every refresh_interval, which is also the
+ * timeout. Any answer other than a 200 with a JSON list changes nothing. */
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -28,7 +28,7 @@ struct kube_sd_config {
 int kube_sd_check_label_selector(const char *s, struct err *e) MUST_USE;
 int kube_sd_check_field_selector(const char *s, struct err *e) MUST_USE;
 
-/* What excludes what; for tables of a struct kube_sd_config. */
+/* Mutually exclusive keys; for tables of a struct kube_sd_config. */
 int kube_sd_check(struct config_ctx *c, const struct config_node *n, void *at, struct err *e) MUST_USE;
 extern const struct config_table kube_sd_namespace_table;
 

@@ -129,9 +129,9 @@ int kube_sd_check(struct config_ctx *c, const struct config_node *n, void *at, s
 	if (!k->api_server && http)
 		return config_error(c, n, e, "HTTP client fields need the URL of the server: api_server");
 	if (k->api_server && k->namespaces.own)
-		return at_key(c, n, "namespaces", e, "own_namespace means the pod that this runs in; it cannot stand beside api_server");
+		return at_key(c, n, "namespaces", e, "own_namespace means the namespace of this pod; it cannot be combined with api_server");
 	if (k->kubeconfig_file && k->namespaces.own)
-		return at_key(c, n, "namespaces", e, "own_namespace means the pod that this runs in; it cannot stand beside kubeconfig_file");
+		return at_key(c, n, "namespaces", e, "own_namespace means the namespace of this pod; it cannot be combined with kubeconfig_file");
 	if (k->api_server && strncmp(k->api_server, "http://", 7) != 0 && strncmp(k->api_server, "https://", 8) != 0)
 		return at_key(c, n, "api_server", e, "not a URL: http:// or https:// is wanted");
 	rc = check_selectors(c, n, k, e);

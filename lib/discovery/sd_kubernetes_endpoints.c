@@ -16,11 +16,11 @@ struct addresses {
 	VEC(struct seen) seen;
 };
 
-/* Of one target. */
+/* For one target. */
 struct endpoint {
-	struct view node;            /* whose labels it gets */
+	struct view node;            /* the object whose labels it gets */
 	int64_t port;                /* -1 = none */
-	struct view protocol;        /* what the container's port is said to have; ptr NULL = its own */
+	struct view protocol;        /* the container's port from outside; ptr NULL = its own */
 };
 
 static struct seen *pod_of(struct addresses *a, const json_t *ref)

@@ -55,7 +55,7 @@ static int node(struct kube_sd_build *b, const json_t *n, struct labels *ret, st
 
 /* --- service --- */
 
-/* Those of the status, with commas; else the one that was asked for. */
+/* Those of the status, with commas; otherwise the requested one. */
 static struct view load_balancer(struct kube_sd_build *b, const json_t *service)
 {
 	const json_t *all = kube_get(service, "status.loadBalancer.ingress");

@@ -13,7 +13,7 @@
 #include "discovery/discovery.h"
 #include "discovery/sd_kubernetes_objects.h"
 
-/* Bytes of all labels of one group: each target of a service repeats what its pod is labelled with. */
+/* Limit of all labels of one group, in bytes: each target of a service repeats its pod's labels. */
 #define KUBE_SD_GROUP_BYTES_MAX ((size_t)64 << 20)
 
 struct kube_sd_attach {
@@ -22,13 +22,13 @@ struct kube_sd_attach {
 
 struct kube_sd_world {
 	struct kube_sd_attach attach;
-	/* The object of that name, borrowed until the group is made; NULL = there is none. ns is empty for kinds without. */
+	/* The object of that name, borrowed until the group is made; NULL = none. ns is empty for kinds without. */
 	const json_t *(*find)(void *arg, enum kube_sd_kind kind, struct view ns, struct view name);
 	void *arg;
 };
 
-/* Makes the group of an object (packed or whole) of a role's kind, in the arena; labels borrow from the object and from what was
- * found. ret->source is left alone. ERR_NOT_FOUND: a node without any address; what was told of it stays. ERR_LIMIT: more than
+/* Makes the group of an object (packed or whole) of a role's kind, in the arena. Labels borrow from the object and from the objects
+ * found. ret->source is not set. ERR_NOT_FOUND: a node without any address; its earlier group stays. ERR_LIMIT: more than
  * KUBE_SD_GROUP_BYTES_MAX. */
 int kube_sd_group(enum kube_sd_kind role, const json_t *object, const struct kube_sd_world *w, struct arena *a,
 		  struct discovery_group *ret, struct err *e) MUST_USE;

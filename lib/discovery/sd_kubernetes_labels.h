@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One group while it is made: the labels of a set are put one after the other, a later one of the same name wins, also an
- * empty one; finished, the set is sorted and has no empty values. For sd_kubernetes_groups.c and sd_kubernetes_endpoints.c. */
+/* A group under construction. The labels of a set are added one after the other; a later one of the same name wins, also an empty one.
+ * A finished set is sorted and has no empty values. For sd_kubernetes_groups.c and sd_kubernetes_endpoints.c. */
 #ifndef PYRRHA_DISCOVERY_SD_KUBERNETES_LABELS_H
 #define PYRRHA_DISCOVERY_SD_KUBERNETES_LABELS_H
 
@@ -17,13 +17,13 @@ struct kube_sd_label {
 struct kube_sd_build {
 	const struct kube_sd_world *w;
 	struct arena *arena;
-	VEC(struct kube_sd_label) set;   /* the one that is being put together */
+	VEC(struct kube_sd_label) set;   /* the current set */
 	VEC(struct labels) targets;
 	size_t bytes;                    /* of finished sets, as a copy of them will have */
 	bool too_large;
 };
 
-/* name: with its prefix, lives as long as the group. */
+/* name: with its prefix, valid as long as the group. */
 void kube_sd_put(struct kube_sd_build *b, const char *name, struct view value);
 void kube_sd_put_all(struct kube_sd_build *b, struct labels l);
 void kube_sd_put_int(struct kube_sd_build *b, const char *name, int64_t v);
@@ -32,14 +32,14 @@ void kube_sd_put_bool(struct kube_sd_build *b, const char *name, bool v);
 void kube_sd_put_key(struct kube_sd_build *b, const char *prefix, const char *present, struct view key, struct view value);
 /* __address__; port < 0 = none. */
 void kube_sd_put_address(struct kube_sd_build *b, struct view host, int64_t port);
-/* What all objects have: name, labels, annotations. with_name: META KIND_name as well. */
+/* Labels that all objects have: name, labels, annotations. with_name: META KIND_name as well. */
 void kube_sd_put_meta(struct kube_sd_build *b, enum kube_sd_kind kind, const json_t *object, bool with_name);
 /* The labels of another object, if it is there. */
 void kube_sd_put_node(struct kube_sd_build *b, struct view name);
 void kube_sd_put_namespace(struct kube_sd_build *b, struct view name);
 /* META pod_*: of the pod, without its containers. */
 void kube_sd_put_pod(struct kube_sd_build *b, const json_t *pod);
-/* The set as it is now; the next one begins. */
+/* Ends the current set and begins the next one. */
 struct labels kube_sd_finish(struct kube_sd_build *b);
 void kube_sd_target(struct kube_sd_build *b);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of a Kubernetes API server as kubernetes_sd_configs needs them: which kinds there are, where they are listed,
- * and what is kept of one: only the members that labels come from, as compact JSON in one piece. A pod of 10 kB keeps about 1. */
+/* Objects of a Kubernetes API server for kubernetes_sd_configs: the kinds, the paths of their lists, and the stored members of each.
+ * Only members that labels use are stored, as compact JSON in one piece. A pod of 10 kB keeps about 1. */
 #ifndef PYRRHA_DISCOVERY_SD_KUBERNETES_OBJECTS_H
 #define PYRRHA_DISCOVERY_SD_KUBERNETES_OBJECTS_H
 
@@ -38,7 +38,7 @@ extern const struct kube_sd_kind_info kube_sd_kinds[KUBE_SD_KINDS_];
 
 /* "/api/v1/namespaces/NS/pods"; ns NULL = all, and for kinds that have none. */
 void kube_sd_path(enum kube_sd_kind kind, const char *ns, struct buf *out);
-/* What is kept of an object, as JSON; members are always in the same order, so that equal texts mean that nothing changed. */
+/* The stored form of an object, as JSON. Members are always in the same order, so equal texts mean that nothing changed. */
 void kube_sd_pack(enum kube_sd_kind kind, bool attached, const json_t *object, struct buf *out);
 /* "namespace/name", or "name" if the object has no namespace. False: it has no name. */
 bool kube_sd_key(const json_t *object, struct buf *out);

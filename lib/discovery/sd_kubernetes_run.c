@@ -3,9 +3,9 @@
  *
  *	informers' threads: begin, put, del, end ──► store (lock) ──► queue ──► sd-kubernetes: makes a group, tells of it
  *
- * What the lists say goes into the store under the lock; a thread of the provider's own makes groups under it, one at a time,
- * and tells of them without it. It begins once each list was read once. A list that fails keeps what it had; one that was read
- * again ends what it does not have any more. */
+ * Lists update the store under the lock. A thread of the provider makes groups under the lock, one at a time, and reports them without
+ * it. It begins once each list was read once. A list that fails keeps what it had; one that was read again ends what it does not have
+ * any more. */
 
 #include "base/alloc.h"
 #include "base/lock.h"
@@ -164,7 +164,7 @@ static bool tell_group(struct run *r, struct kube_sd_made *made) REQUIRES(r->loc
 	if (!made->rc)
 		r->emit.group(r->emit.arg, &made->group);
 	else if (made->rc != -ERR_NOT_FOUND && !made->again)
-		LOG_WARN("msg", "what is told of an object of Kubernetes stays as it was", "err", made->err.msg);
+		LOG_WARN("msg", "the target group of an object of Kubernetes stays unchanged", "err", made->err.msg);
 	kube_sd_made_reset(made);
 	mutex_lock(&r->lock);
 	return true;
@@ -219,7 +219,7 @@ static void add_list(struct run *r, enum kube_sd_kind kind, const char *ns)
 	r->n_lists++;
 }
 
-/* Of one namespace, or of all: NULL. */
+/* For one namespace, or for all: NULL. */
 static void add_lists(struct run *r, const char *ns)
 {
 	enum kube_sd_kind role = (enum kube_sd_kind)r->config->role;
@@ -238,7 +238,7 @@ static void add_lists(struct run *r, const char *ns)
 #define LISTS_OF_NAMESPACE 5
 #define LISTS_OF_CLUSTER 2
 
-/* What the role has no use for is not asked for. */
+/* Kinds that the role does not use are not requested. */
 static struct kube_sd_attach attach_of(const struct kube_sd_config *c)
 {
 	bool pods = c->role == KUBE_SD_POD || c->role == KUBE_SD_ENDPOINTS || c->role == KUBE_SD_ENDPOINTSLICE;

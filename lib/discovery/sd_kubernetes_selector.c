@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selectors as Kubernetes reads them. Only whether they can be read: the server applies them.
+/* Selectors as Kubernetes reads them. Only checks that they can be parsed: the server applies them.
  *
  *	labels   term,term,...    term: KEY | !KEY | KEY (= == !=) VALUE | KEY (in notin) (VALUE,...) | KEY (< >) NUMBER
  *	fields   term,term,...    term: FIELD (= == !=) VALUE      '\' before ',' '=' '\' takes them as they are
@@ -123,7 +123,7 @@ int kube_sd_check_label_selector(const char *s, struct err *e)
 	return *r.at ? wrong(&r, "',' is wanted") : 0;
 }
 
-/* Length of the term, up to a comma that stands for itself. */
+/* Length of the term, up to the next separating comma. */
 static size_t term_length(const char *s)
 {
 	size_t n = 0;

@@ -170,7 +170,7 @@ struct making {
 	struct err err;
 };
 
-/* What kube_scan.c let in: a NUL in a text as well. What cannot be read is never an object with nothing in it. */
+/* Accepts what kube_scan.c accepted: a NUL in a text as well. An unreadable text is never treated as an empty object. */
 static json_t *parse(struct making *m, const struct kube_sd_entry *n)
 {
 	json_error_t why;

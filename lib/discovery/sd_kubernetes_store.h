@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects that one kubernetes_sd_config knows of, and which groups are to be made again:
+/* The objects known to one kubernetes_sd_config, and the queue of groups to be made again:
  *
  *	entry (an object: kind and key) ◄── in ── edge ── out ── entry (of the role's kind, whose group looked it up)
  *
- * Making a group records an edge to each object that it looked up, found or not. A change of an object queues it, if it is of
- * the role's kind, and all whose edges point at it: nothing else. An object is kept as packed text in one piece; one of the
- * role's kind whose group needs nothing else is let go of once its group is made: of it stay its key and a hash.
+ * Making a group records an edge to each object that it looked up, found or not. A change of an object queues only that object (if it
+ * is of the role's kind) and all objects whose edges point at it. An object is stored as packed text in one piece. If its group needs
+ * no other object, only its key and a hash are kept once the group is made.
  *
  * Not thread-safe: the provider locks. */
 #ifndef PYRRHA_DISCOVERY_SD_KUBERNETES_STORE_H
@@ -44,15 +44,15 @@ struct kube_sd_store {
 
 enum kube_sd_change { KUBE_SD_SAME, KUBE_SD_ADDED, KUBE_SD_UPDATED };
 
-/* The object as it is now. list: which list tells of it. */
+/* The current object. list: the list that reports it. */
 enum kube_sd_change kube_sd_store_put(struct kube_sd_store *s, enum kube_sd_kind kind, struct view key, struct view packed,
 				      uint32_t list, uint32_t round);
 /* False: it was not known. */
 bool kube_sd_store_del(struct kube_sd_store *s, enum kube_sd_kind kind, struct view key);
-/* What that list told of in an earlier round than this one is gone. Returns how many. */
+/* Removes objects that the list reported only in earlier rounds. Returns how many. */
 size_t kube_sd_store_sweep(struct kube_sd_store *s, uint32_t list, uint32_t round);
 
-/* The group of one object; its labels borrow from what was parsed. Zeroed before the first use, the arena set up. */
+/* The group of one object; its labels borrow from the parsed text. Zeroed before the first use, the arena set up. */
 struct kube_sd_made {
 	struct arena arena;
 	VEC(json_t *) parsed;
@@ -62,8 +62,8 @@ struct kube_sd_made {
 	struct err err;
 };
 
-/* Takes the next object whose group is to be made, and makes it; false = there is none. One that is gone makes a group without
- * targets. The result does not depend on the store any more: it may be told without the lock. */
+/* Takes the next queued object, and makes its group; false = the queue is empty. One that is gone makes a group without targets. The
+ * result does not depend on the store any more: it may be told without the lock. */
 bool kube_sd_store_next(struct kube_sd_store *s, const struct kube_sd_attach *attach, struct kube_sd_made *ret);
 void kube_sd_made_reset(struct kube_sd_made *m);
 void kube_sd_store_free(struct kube_sd_store *s);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One watch of the pods of a namespace serves all objects there (lib/kube shares it); each object looks itself which of
- * them it selects, and remembers of those whose groups it told of nothing but their names. Everything happens on the
- * informer's thread. */
+/* One watch of the pods of a namespace serves all objects there (lib/kube shares it). Each object checks itself which pods it selects,
+ * and remembers only the names of those pods. Everything happens on the informer's thread. */
 #include "discovery/sd_object_pods.h"
 
 #include <stdio.h>
@@ -187,7 +186,7 @@ static const json_t *find_nothing(void *arg, enum kube_sd_kind kind, struct view
 	return NULL;
 }
 
-/* False: nothing of the pod is to be scraped. */
+/* False: no target of the pod is scraped. */
 static bool tell_pod(struct run *r, const json_t *pod, const char *name)
 {
 	struct kube_sd_world nobody = { .find = find_nothing };

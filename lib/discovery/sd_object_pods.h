@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pods that an object of a cluster selects in its own namespace: a target for each of their containers' ports of a name
- * or a number. It has no key in a scrape_config: a job that comes from an object is made with it. */
+/* The pods that an object of a cluster selects in its own namespace: a target for each port of their containers that has the given
+ * name or number. It has no key in a scrape_config: a job that comes from an object is made with it. */
 #ifndef PYRRHA_DISCOVERY_SD_OBJECT_PODS_H
 #define PYRRHA_DISCOVERY_SD_OBJECT_PODS_H
 
@@ -28,14 +28,14 @@ extern const struct config_table kube_label_selector_table;
 bool kube_label_selector_matches(const struct kube_label_selector *s, const json_t *labels);
 
 struct object_pods_config {
-	struct kube_sd_config source; /* which API server; the rest of it does not matter here */
+	struct kube_sd_config source; /* which API server; its other fields are not used here */
 	const char *namespace;
 	struct kube_label_selector selector;
 	const char *port;             /* name; NULL: port_number */
 	int64_t port_number;
 };
 
-/* Of all fields; config is a struct object_pods_config. Targets have the pod role's labels, and namespace, pod, container and
+/* For all fields; config is a struct object_pods_config. Targets have the pod role's labels, and namespace, pod, container and
  * endpoint (the port as the object says it). Pods that have finished have none. */
 extern const struct discovery_ops sd_object_pods;
 

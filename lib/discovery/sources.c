@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Providers at work, each once for all jobs whose configurations are equal, and what they told of.
+/* Running providers, one for all jobs with equal configurations, and their groups.
  *
  *	job ── struct discovery ──┬── struct source ── provider (often with a thread)
  *	job ── struct discovery ──┘        │ groups, problem, ready; users
  *
  * Locks: `registry_lock` guards which sources run and how many use each; a source's own lock guards what it holds, and is
- * all that emitting takes. The first is taken before the second. A source that nobody uses waits IDLE_MS for somebody (a
- * reload that moves it from one job to another), then the reaper, a thread, ends it. */
+ * all that emitting takes. The first is taken before the second. A source without users waits IDLE_MS for a new one (a reload that
+ * moves it from one job to another). Then the reaper, a thread, ends it. */
 #include "discovery/discovery.h"
 
 #include <assert.h>
@@ -33,7 +33,7 @@ struct source {
 
 	/* registry_lock guards these */
 	unsigned users_n;
-	int64_t idle_ms;                 /* monotonic: since when nobody uses it */
+	int64_t idle_ms;                 /* monotonic: since when it has no users */
 
 	struct mutex lock;               /* of the rest */
 	struct group_set groups;
@@ -270,7 +270,7 @@ static void leave(struct discovery *d, struct source *s)
 	mutex_unlock(&registry_lock);
 }
 
-/* ---- the end of those that nobody uses ---- */
+/* ---- ending unused sources ---- */
 
 /* Takes the next one out that has to end now. *ret_wait_ms: how long until one has to; -1 = none is idle. */
 static struct source *take_idle(int64_t *ret_wait_ms) REQUIRES(registry_lock)
@@ -344,7 +344,7 @@ static void wake_reaper(void)
 	if (registry.reaper_runs)
 		pthread_cond_broadcast(&registry_moved);
 	else
-		reap_due(&wait); /* no thread to be had: what is left goes with discovery_finish */
+		reap_due(&wait); /* no thread could be started: discovery_finish ends the rest */
 	mutex_unlock(&registry_lock);
 }
 

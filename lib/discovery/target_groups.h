@@ -14,7 +14,7 @@ struct target_groups {
 	VEC(const struct discovery_group *) v; /* one reference of each; those without targets as well */
 };
 
-/* Where the list is from: groups are of source "NAME:0", "NAME:1" ..., have label=value, and messages begin with NAME. */
+/* The source's name: groups are of source "NAME:0", "NAME:1" ..., have label=value, and messages begin with NAME. */
 struct target_origin {
 	const char *name;
 	const char *label, *value;

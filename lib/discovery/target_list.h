@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The targets of one group while they are put together, with all that their labels borrow. Bounded: what another program
- * answers decides how many there are. */
+/* The targets of one group under construction, with all memory that their labels borrow. Bounded: what another program answers decides
+ * how many there are. */
 #ifndef PYRRHA_DISCOVERY_TARGET_LIST_H
 #define PYRRHA_DISCOVERY_TARGET_LIST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading ELF files that nobody vouches for: a file of some container, a library that is being overwritten. Everything
- * is read with pread into bounded buffers (a mapping would kill the agent when the file shrinks) and every offset is
- * checked before use. 64-bit files of this machine's byte order only. */
+/* Reading untrusted ELF files: a file of some container, or a library that is being overwritten. Everything is read with pread into
+ * bounded buffers (a mapping would kill the agent when the file shrinks) and every offset is checked before use. 64-bit files of this
+ * machine's byte order only. */
 #ifndef PYRRHA_ELF_ELF_FILE_H
 #define PYRRHA_ELF_ELF_FILE_H
 
@@ -32,7 +32,7 @@ int elf_open_mem(struct elf_file *f, const void *mem, size_t size, struct err *e
 void elf_close(struct elf_file *f);
 /* Exactly n bytes; false if the file has no such bytes. */
 bool elf_read(const struct elf_file *f, uint64_t offset, void *to, size_t n);
-/* As elf_read, of bytes that all lie inside one section. */
+/* Like elf_read, but all bytes must be inside one section. */
 bool elf_section_read(const struct elf_file *f, const Elf64_Shdr *sh, uint64_t offset, void *to, size_t n);
 /* The section of that name, NULL if there is none. */
 const Elf64_Shdr *elf_section(const struct elf_file *f, const char *name);

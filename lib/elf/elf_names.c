@@ -37,7 +37,7 @@ void elf_names_free(struct elf_names *n)
 	free(n);
 }
 
-/* What is left of the page from an offset on. */
+/* The rest of the page from an offset on. */
 static struct view rest_of_page(struct elf_names *n, uint64_t offset)
 {
 	uint64_t at = offset - offset % PAGE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings of a string table that is too large to be read whole (those of compilers have tens of megabytes): page by
- * page, the last few kept. */
+/* Strings of a string table that is too large to be read whole (those of compilers have tens of megabytes). It is read page by page,
+ * and the last few pages are cached. */
 #ifndef PYRRHA_ELF_ELF_NAMES_H
 #define PYRRHA_ELF_ELF_NAMES_H
 

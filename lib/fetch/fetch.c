@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One exchange: a curl handle made ready from client and request, the body collected under its cap, and curl's
- * verdict turned into words that say what to look at. Blocking exchanges run here, others on a loop (fetch_loop.c). */
+/* One exchange: sets up a curl handle from client and request, collects the body under its cap, and turns curl's error into a message
+ * with a remedy. Blocking exchanges run here, others on a loop (fetch_loop.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -229,7 +229,7 @@ void fetch_destroy(struct fetch *f)
 	free(f);
 }
 
-/* What had happened when the time was over tells where to look. */
+/* The state at the timeout tells where to look. */
 static int say_timeout(struct fetch *f, struct err *e)
 {
 	char t[DURATION_LEN];
@@ -308,8 +308,7 @@ static int say_error(struct fetch *f, CURLcode rc, struct err *e)
 {
 	const char *text = f->problem[0] ? f->problem : curl_easy_strerror(rc);
 	if (rc && f->too_many_names)
-		return err_set(e, ERR_UNAVAILABLE, "the name was not looked up: so many others are being resolved (does the name server "
-			       "answer?)");
+		return err_set(e, ERR_UNAVAILABLE, "the name was not looked up: too many others are being resolved (does the name server answer?)");
 	switch (rc) {
 	case CURLE_OK:
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking others over HTTP, on libcurl. A client is what a configuration makes (auth, TLS, proxy, headers) and may be
- * shared by threads; a request is one exchange, either blocking (fetch_do) or on a loop that one thread turns and that
- * carries any number at once. Bodies have a cap that is enforced while they arrive, compressed or not. */
+/* Asking others over HTTP, on libcurl. A client is made from a configuration (auth, TLS, proxy, headers) and may be shared by threads.
+ * A request is one exchange: either blocking (fetch_do), or on a loop that one thread runs and that carries any number at once. Bodies
+ * have a cap that is enforced while they arrive, compressed or not. */
 #ifndef PYRRHA_FETCH_FETCH_H
 #define PYRRHA_FETCH_FETCH_H
 
@@ -16,7 +16,7 @@ struct fetch_client;
 /* c is borrowed for the life of the client (NULL = defaults). Files (tokens, passwords, certificates) are read for
  * each request, so that rotated ones work. */
 int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e) MUST_USE;
-/* release(owner) is called when the client goes: it keeps what c lies in alive. */
+/* release(owner) is called when the client is freed: it keeps the memory of c alive. */
 void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner);
 struct fetch_client *fetch_client_ref(struct fetch_client *c);
 void fetch_client_unref(struct fetch_client *c);
@@ -30,17 +30,17 @@ struct fetch_request {
 	const char *const *headers;  /* "Name: value" */
 	size_t n_headers;
 	struct view body;            /* copied */
-	int64_t timeout_ms;          /* of the whole exchange; 0 = none */
+	int64_t timeout_ms;          /* for the whole exchange; 0 = none */
 	int64_t connect_timeout_ms;  /* 0 = the timeout, at most 10 s */
 	uint64_t max_bytes;          /* of the body after Content-Encoding; 0 = FETCH_MAX_BYTES */
 	bool compressed;             /* accept gzip and inflate it */
 	const atomic_bool *cancel;   /* NULL, or: fetch_do ends within a second of it being set; on a loop: fetch_cancel */
 	bool keep_method;            /* a redirect (301, 302, 303) of a POST is another POST with the body, not a GET without it */
 	bool own_connection;         /* not shared with requests before and after it */
-	bool keepalive;              /* a peer that is gone is noticed within half a minute, also while nothing is to be sent */
-	/* NULL, or called when the headers of an answer are whole, before its body; again after a redirect. */
+	bool keepalive;              /* a dead peer is noticed within half a minute, also on an idle connection */
+	/* NULL, or called when the headers of an answer are complete, before its body; again after a redirect. */
 	void (*on_head)(void *on_data_arg, int status);
-	const char *want_headers[FETCH_HEADERS_MAX]; /* names of headers of the answer whose values are wanted; literals; NULL after the last */
+	const char *want_headers[FETCH_HEADERS_MAX]; /* names of answer headers whose values are needed; literals; NULL after the last */
 	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
@@ -69,22 +69,22 @@ struct fetch; /* one exchange on a loop */
 struct fetch_loop *fetch_loop_new(struct err *e);
 /* Cancels what still runs, without calling done. */
 void fetch_loop_free(struct fetch_loop *l);
-/* Starts; all strings of q are copied. done is called once, from fetch_loop_turn, with the result (e->code 0: an
- * answer); r is the callback's to take bytes from, and released afterwards. It may start others. */
+/* Starts an exchange; all strings of q are copied. done is called once, from fetch_loop_turn, with the result (e->code 0: an answer).
+ * The callback may take bytes from r, which is released afterwards. It may start others. */
 int fetch_start(struct fetch_loop *l, struct fetch_client *c, const struct fetch_request *q,
 		void (*done)(void *arg, struct fetch_response *r, const struct err *e), void *arg, struct fetch **ret,
 		struct err *e) MUST_USE;
 /* Ends it now; done is not called. Not from within another thread than the loop's. */
 void fetch_cancel(struct fetch *f);
-/* Bodies above FETCH_SMALL_BODY get so many bytes a second all together (0 = no limit): one thread turns the loop, and a few
- * that send as fast as they can, or pack a lot into little, would leave the others no time. The default is none. */
+/* Bodies above FETCH_SMALL_BODY get this many bytes a second all together (0 = no limit). One thread runs the loop; without a limit, a
+ * few fast or highly compressed bodies would delay all others. The default is none. */
 void fetch_loop_pace(struct fetch_loop *l, uint64_t bytes_per_s);
 #define FETCH_SMALL_BODY ((uint64_t)256 << 10)
-/* How many names may be looked up at a time; the default is FETCH_NAMES. Each takes a thread and three files until the name
- * server has answered, or was given up: when it is down, requests beyond fail at once. */
+/* How many names may be looked up at a time; the default is FETCH_NAMES. Each uses a thread and three files until the name server has
+ * answered or the look-up was abandoned. When the server is down, further requests fail at once. */
 void fetch_loop_names(struct fetch_loop *l, size_t most);
 #define FETCH_NAMES 512
-/* Does what there is to do, waiting at most wait_ms for it. */
+/* Processes pending events, waiting at most wait_ms for one. */
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e) MUST_USE;
 /* Makes a waiting turn return; from any thread. */
 void fetch_loop_wake(struct fetch_loop *l);

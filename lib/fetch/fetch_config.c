@@ -129,8 +129,8 @@ static void set_pem(CURL *h, CURLoption file_option, CURLoption blob_option, con
 	curl_easy_setopt(h, blob_option, &blob);
 }
 
-/* The certificate is to be of another name than the URL's: the URL says that name, and the connection goes to where
- * it said before. */
+/* The certificate must be valid for another name than the URL's. So the URL gets that name, and the connection still goes to the
+ * original address. */
 static int apply_server_name(struct fetch *f, const char *url, const char *name, struct err *e)
 {
 	char *host = NULL, *port = NULL, *full = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of lib/fetch share: a client, and one exchange while it lasts. */
+/* Shared by the files of lib/fetch: a client, and one running exchange. */
 #ifndef PYRRHA_FETCH_FETCH_INTERNAL_H
 #define PYRRHA_FETCH_FETCH_INTERNAL_H
 
@@ -45,17 +45,17 @@ struct fetch {
 	void *arg;
 };
 
-/* What the exchanges of a loop share. */
+/* Shared by the exchanges of a loop. */
 struct fetch_share {
 	size_t resolving, max_resolving;  /* exchanges whose name is looked up */
-	/* What large bodies may take now; below 0 they are paused until it has grown again. */
+	/* Bytes that large bodies may receive now; if it is below 0, they are paused until it has grown again. */
 	uint64_t pace;                    /* bytes a second; 0 = no limit */
 	int64_t allowed, grown_ns;
-	struct fetch *first_paused, *last_paused; /* who waits longest is first */
+	struct fetch *first_paused, *last_paused; /* the exchange that waits longest is first */
 	size_t n_paused;
 };
 
-/* So many bytes a second from now on (0 = no limit); what has become allowed since it was asked last. */
+/* The limit in bytes a second from now on (0 = no limit); the bytes that became allowed since the last call. */
 void fetch_share_pace(struct fetch_share *s, uint64_t bytes_per_s);
 void fetch_share_grow(struct fetch_share *s);
 /* Whether n more bytes of a large body may come now. If not, the exchange is paused, and the loop goes on with it later. */
@@ -66,7 +66,7 @@ void fetch_share_forget(struct fetch *f);
 bool fetch_share_resolve(struct fetch *f);
 void fetch_share_resolved(struct fetch *f);
 
-/* What is known of a client's token. */
+/* The state of a client's token. */
 struct fetch_token {
 	const struct http_oauth2 *config;
 	pthread_t thread;
@@ -78,7 +78,7 @@ struct fetch_token {
 	int64_t good_until_ms;            /* monotonic */
 	struct err last;                  /* of the last failure; code 0: none since */
 };
-#define FETCH_TOKEN_MS 10000              /* how long a token URL may take, and who waits for its answer */
+#define FETCH_TOKEN_MS 10000              /* timeout of a token URL, and the exchanges that wait for its answer */
 
 /* Starts the thread; the failure to do so is what fetch_token_get says. c is borrowed. */
 struct fetch_token *fetch_token_new(const struct http_oauth2 *c, void *(*keep_fresh)(void *token));
@@ -86,7 +86,7 @@ struct fetch_token *fetch_token_new(const struct http_oauth2 *c, void *(*keep_fr
 void fetch_token_free(struct fetch_token *t);
 /* Appends a token that is still good. Without one: waits for it (at most FETCH_TOKEN_MS), or fails at once. */
 int fetch_token_get(struct fetch_token *t, bool wait, struct buf *out, struct err *e) MUST_USE;
-/* Of the thread: a token (takes text), why there is none, and a rest until then (monotonic) or the end. */
+/* For the thread: sets a token (takes text) or the error, then waits until that time (monotonic) or the end. */
 void fetch_token_put(struct fetch_token *t, char *text, int64_t good_until_ms);
 void fetch_token_fail(struct fetch_token *t, const struct err *why);
 void fetch_token_rest(struct fetch_token *t, int64_t until_ms);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many exchanges at once, turned by one thread. Connections are kept and used again. A turn costs as much as happens in it,
- * however many requests hang: sockets are watched with epoll, curl is told of each one that is ready.
+/* Many exchanges at once, turned by one thread. Connections are kept and used again. The cost of a turn depends on its events, not on
+ * the number of waiting requests: sockets are watched with epoll, and curl is told about each ready one.
  *
  *	loop    one epoll; a heap of timers; what its exchanges share (fetch_share.c)
  *	shard   a curl multi handle: the exchanges, connections and names of the hosts whose hash it has
  *	watch   what is waited for on a file descriptor, and for which shard
  *
- * There are shards because curl looks at all connections and names of a multi handle now and then: at all names whenever
- * an exchange ends, at all idle connections once a second, and again for each that turns out to be dead.
+ * There are shards because curl regularly walks all connections and names of a multi handle. It walks all names whenever an exchange
+ * ends, all idle connections once a second, and again for each dead one.
  *
- * curl closes sockets by itself, and the next one may have the same number, also while events of one epoll_wait are worked
- * off. So an event carries the serial number of its watch, and is passed over when that has changed.
+ * curl closes sockets itself, and the next one may have the same number, also while the events of one epoll_wait are processed. So an
+ * event carries the serial number of its watch, and is ignored if that has changed.
  *
  * All calls but fetch_loop_wake and fetch_loop_running come from the thread that turns it. */
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ static int on_resolve(void *resolver, void *unused, void *arg)
 	return !fetch_share_resolve(arg);
 }
 
-/* What curl connects to, "host:port" of it. */
+/* The peer of curl's connection, as "host:port". */
 static struct view host_of(const struct fetch_client *c, const char *url)
 {
 	const char *to = c->config->proxy_url ? c->config->proxy_url : url, *host = strstr(to, "://");
@@ -123,8 +123,8 @@ static void finish(struct fetch *f, CURLcode rc)
 	fetch_destroy(f);
 }
 
-/* What was paused goes on, as far as there is something allowed. Bytes that curl kept meanwhile are written from within
- * curl_easy_pause; when they are refused, curl drops them and would go on with what comes after them. */
+/* Resumes paused bodies, as far as bytes are allowed. curl delivers the bytes that it kept meanwhile from within curl_easy_pause. If
+ * they are refused, curl drops them and continues with the following ones. */
 static void go_on(struct fetch_loop *l)
 {
 	struct fetch_share *s = &l->share;
@@ -153,7 +153,7 @@ static int watch_fd(struct fetch_loop *l, int fd, struct watch *w, bool known)
 	return epoll_ctl(l->epoll_fd, errno == ENOENT ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &ev);
 }
 
-/* curl: what it waits for on a socket. An error given back would end the whole multi handle. */
+/* curl: what it waits for on a socket. A returned error would end the whole multi handle. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
 	struct shard *s = arg;
@@ -191,8 +191,8 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 	return 0;
 }
 
-/* Connections that are kept have to leave files for others. curl's own default is four times the exchanges that run now:
- * where requests are short, it closes nearly all. */
+/* Cached connections must leave files for others. curl's default is four times the number of running exchanges; with short requests it
+ * then closes nearly all connections. */
 static long connections_kept(void)
 {
 	struct rlimit r;
@@ -240,7 +240,7 @@ static CURLM *multi_of(struct shard *s)
 	return s->multi;
 }
 
-/* By whom curl connects to: connections to one host are kept in one place. */
+/* The shard by peer: connections to one host are kept in one place. */
 static struct shard *shard_of(struct fetch_loop *l, const struct fetch_client *c, const char *url)
 {
 	return &l->shards[hash_view(host_of(c, url)) % SHARDS];

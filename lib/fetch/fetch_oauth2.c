@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OAuth 2.0 client credentials (RFC 6749, 4.4): asks the token URL with id and secret as HTTP basic credentials and
- * keeps the token fresh. A thread of its own asks, from when the client is made, and again before the token ends (after
- * a failure every RETRY_MS), so that no loop waits for a token URL that is slow. The answer is a small flat JSON object
- * of which two members matter; it is read here, so that this folder needs no JSON library. */
+ * keeps the token fresh. A separate thread requests a token when the client is made, and again before the token expires (after a
+ * failure every RETRY_MS). So no loop waits for a slow token URL. The answer is a small flat JSON object of which two members matter;
+ * it is read here, so that this folder needs no JSON library. */
 #include <string.h>
 
 #include "base/alloc.h"

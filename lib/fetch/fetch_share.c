@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the exchanges of one loop share: bytes of large bodies, and names that are looked up. The callbacks of an exchange ask
- * here, and so does the loop; only the loop's thread calls. */
+/* Shared by the exchanges of one loop: the byte limit of large bodies, and name look-ups. The callbacks of an exchange ask here, and
+ * so does the loop; only the loop's thread calls. */
 #include "base/clock.h"
 #include "fetch/fetch_internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a request is let in, decided when its headers are here: nothing of a stranger's body is kept. Three have to agree: the
- * rate, the client's certificate, the login. One whose password has to be checked is suspended meanwhile; libmicrohttpd then tells
- * of its headers once more. */
+/* Decides whether a request is admitted, when its headers have arrived. So the body of an unauthorized client is never stored. Three
+ * have to agree: the rate, the client's certificate, the login. A request whose password must be checked is suspended meanwhile;
+ * libmicrohttpd then reports its headers once more. */
 #include "base/clock.h"
 #include "httpd/internal.h"
 #include "httpd/login.h"
@@ -61,7 +61,7 @@ void httpd_admit_answered(struct login_waiter *w)
 
 static enum login_answer ask(struct httpd_request *rq, bool queue)
 {
-	/* What no route is for needs some login: it tells what there is. */
+	/* A path without a route needs a login with any right, because the answer reveals which routes exist. */
 	unsigned right = rq->route ? rq->route->right : HTTPD_RIGHT_ALL;
 	return login_ask(rq->httpd->login, httpd_header(rq, MHD_HTTP_HEADER_AUTHORIZATION), slot_from(rq->slot), right, queue, &rq->login);
 }

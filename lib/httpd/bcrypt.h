@@ -12,10 +12,10 @@
 #define BCRYPT_COST_SLOW 14 /* a second */
 #define BCRYPT_CHARS 60    /* "$2b$10$", 22 of salt, 31 of hash */
 
-/* The cost of "$2a$", "$2b$" or "$2y$" hashes; an error, which does not show it, if it is none or costs too much. */
+/* The cost of "$2a$", "$2b$" or "$2y$" hashes. It is an error, which does not show the hash, if it is malformed or costs too much. */
 int bcrypt_cost(struct view hash, unsigned *ret, struct err *e) MUST_USE;
 
-/* What is needed to compute one, 32 KB. */
+/* Work space to compute one, 32 KB. */
 struct bcrypt;
 struct bcrypt *bcrypt_new(void);
 void bcrypt_free(struct bcrypt *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates of clients. The handshake has shown that the client has the key of what it sent, and nothing else: libmicrohttpd
- * and GnuTLS let it through whoever signed it. */
+/* Certificates of clients. The handshake has shown only that the client has the key of its certificate. libmicrohttpd and GnuTLS
+ * accept any issuer. */
 #include <arpa/inet.h>
 #include <gnutls/x509-ext.h>
 #include <gnutls/x509.h>

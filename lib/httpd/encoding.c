@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content codings (RFC 9110 section 8.4.1): which one a client takes, and compressing for it: zstd (RFC 8878), for which browsers
- * and curl ask, and gzip for everybody else. */
+/* Content codings (RFC 9110 section 8.4.1): selects one that the client accepts, and compresses with it: zstd (RFC 8878), which
+ * browsers and curl accept, otherwise gzip. */
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **
 	return true;
 }
 
-/* What is before the separator, without blanks around it; the list goes on behind it. */
+/* The text before the separator, without blanks around it; the list continues after it. */
 static struct view next_item(struct view *list, char separator)
 {
 	struct view item = view_cut(list, separator);

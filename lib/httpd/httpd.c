@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's life, and libmicrohttpd's callbacks. One daemon (a poll loop in a thread of its own) per listening
  * socket; they share the workers of work.c. Not its epoll loop: that loses a connection whose bytes and end come before
- * accept, and blocks after exactly as many events as it takes at a time (still in 1.0). A request's first callback comes with its URI, then one with its
- * headers, then its body in pieces, then one that wants the answer; that one is repeated after a resume. */
+ * accept, and blocks after exactly as many events as it takes at a time (still in 1.0). A request's first callback has its URI, the second its
+ * headers, the next ones its body in pieces. The last one asks for the answer, and is repeated after a resume. */
 #include "httpd/httpd.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static bool method_of(const char *name, enum httpd_method *ret, bool *ret_head)
 	return false;
 }
 
-/* What the server answers by itself. */
+/* The server's own answers. */
 static void answer(struct httpd_request *rq, int status, const char *method)
 {
 	struct buf allow = { 0 };
@@ -89,7 +89,8 @@ static enum MHD_Result send_answer(struct httpd_request *rq)
 	return MHD_queue_response(rq->connection, (unsigned)rq->status, rq->response);
 }
 
-/* What is small enough to be read on the loop may choose its lane by its parameters. A mistake in them is told by the worker. */
+/* A request that is small enough to be read on the loop may choose its lane by its parameters. A mistake in them is told by the
+ * worker. */
 static void choose_lane(struct httpd_request *rq)
 {
 	const struct httpd_options *o = &rq->httpd->o;
@@ -118,7 +119,7 @@ static enum MHD_Result send_refusal(struct httpd_request *rq)
 	return send_answer(rq);
 }
 
-/* The whole request is here: have it served. */
+/* The request is complete: serve it. */
 static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 {
 	struct httpd *h = rq->httpd;
@@ -162,7 +163,7 @@ static enum MHD_Result dispatch(struct httpd_request *rq, const char *method)
 	return MHD_YES;
 }
 
-/* Nothing of what a stranger sends is kept: neither where a login is missing, nor where none is needed. */
+/* No byte of an unauthorized body is stored, also where no login is needed. */
 static bool keeps_body(const struct httpd_request *rq)
 {
 	return !rq->refused && !(rq->route && rq->route->right == HTTPD_RIGHT_NONE_NEEDED);
@@ -185,7 +186,7 @@ static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 	if (!keeps_body(rq))
 		return httpd_admit_swallow(rq, n);
 	if (rq->body_too_large)
-		return false; /* told once that it is too much; it is not read for ever */
+		return false; /* told once that it is too large; the rest is not read for ever */
 	if (rq->busy)
 		return true;
 	rq->body_counted += n;

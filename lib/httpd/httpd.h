@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serving HTTP: a table of routes, requests that are read whole, responses that are written into a buffer.
+/* Serves HTTP: a table of routes; requests are read completely, responses are written into a buffer.
  *
  * libmicrohttpd's loop thread (one per listening address) reads and writes; a handler runs on a worker thread, which
- * may block. Workers are started as they are needed, up to a maximum for each lane (kind of requests); a request that
- * waits for one holds nothing but its connection. While a request is at work its socket is
+ * may block. Workers are started when they are needed, up to a maximum for each lane (kind of requests). A request that waits for a
+ * worker uses only its connection. While a request is at work its socket is
  * watched, and httpd_canceled turns true when the client leaves or the server stops. A client that only ends its side of
  * the connection (a half-close) has left, as with Go's net/http.
  *
@@ -36,10 +36,10 @@ enum httpd_route_flags {
 	HTTPD_QUICK = 1, /* runs on the loop thread, so that it answers while all workers are busy: must not block */
 	HTTPD_PAGE = 2,  /* HTML of ours: gets the policy that lets it load its own scripts */
 	HTTPD_RAW = 4,   /* query and body are no parameters: not decoded, and nothing in them is an error */
-	HTTPD_ANY_HOST = 8, /* served under any name: nothing in it is worth a rebound one */
+	HTTPD_ANY_HOST = 8, /* served under any host name: nothing in it is worth protecting from DNS rebinding */
 };
 
-/* What a login must be allowed to do. No route is without one: httpd_start refuses a table that leaves it out. */
+/* The right that a login needs. No route is without one: httpd_start refuses a table that leaves it out. */
 enum httpd_right {
 	HTTPD_RIGHT_NONE_NEEDED = 1, /* not even a login; a body is passed over */
 	HTTPD_RIGHT_READ = 2,
@@ -58,12 +58,12 @@ struct httpd_route {
 	unsigned lane;          /* index of httpd_options.lanes */
 };
 
-/* A kind of requests that has workers of its own: those of one lane never keep those of another waiting. */
+/* A kind of requests with its own workers: those of one lane never delay those of another. */
 struct httpd_lane {
 	const char *name;       /* as metrics show it; borrowed */
 	unsigned workers;       /* at most; 0 = max_workers */
 	unsigned max_waiting;   /* requests that wait for one of them; beyond: 503 at once. 0 = all connections may */
-	unsigned usual_priority; /* so many workers have it, and are taken first; further ones a low one (nice 10). 0 = all */
+	unsigned usual_priority; /* this many workers have normal priority, and are used first; further ones have a low one (nice 10). 0 = all */
 };
 
 enum httpd_refusal {
@@ -103,7 +103,7 @@ struct httpd_options {
 	unsigned max_workers;       /* of a lane that does not say; 0 = 64 */
 	unsigned max_connections;   /* of a listening address; 0 = 512 */
 	unsigned idle_timeout_s;    /* of a connection that neither sends nor takes; 0 = 60 */
-	/* What a connection may take for a part of a request, however its bytes come; see slots.h. */
+	/* Time limits of a connection for each part of a request; see slots.h. */
 	int64_t headers_ms;         /* 0 = 10 s */
 	int64_t body_ms;            /* 0 = 60 s */
 	int64_t answer_ms;          /* 0 = 60 s, and a second more for each 64 KiB */
@@ -131,7 +131,7 @@ unsigned httpd_in_flight(const struct httpd *h);
 enum httpd_method httpd_method(const struct httpd_request *rq);
 /* As sent, without prefix and query. */
 struct view httpd_path(const struct httpd_request *rq);
-/* What follows the '?', as sent. */
+/* The text after the '?', as sent. */
 struct view httpd_query(const struct httpd_request *rq);
 /* A segment that the route names in braces ("*" for the rest), percent-decoded. */
 struct view httpd_segment(const struct httpd_request *rq, const char *name);
@@ -149,7 +149,7 @@ struct view httpd_header(const struct httpd_request *rq, const char *name);
 /* Whether one coding of an Accept-Encoding list, or one type of an Accept list, is wanted by its name: "gzip;q=0" says no. */
 bool httpd_accepts(struct view list, const char *coding);
 struct view httpd_body(const struct httpd_request *rq);
-/* True once the answer is for nobody. Valid as long as the request. */
+/* True once the client is gone. Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);
 struct arena *httpd_arena(struct httpd_request *rq);
 /* When all of it was here, CLOCK_MONOTONIC: what a time-out counts from. */
@@ -164,8 +164,8 @@ void httpd_wait_at_most(struct httpd_request *rq, int64_t ms);
 void httpd_status(struct httpd_request *rq, int status);
 /* Borrowed: a literal. */
 void httpd_type(struct httpd_request *rq, const char *content_type);
-/* The header Server-Timing tells how long a stage took that ended now (name: letters); what follows the last one until the handler returns
- * is told as `encode`, and compressing it as `compress`. Where no stage was told there is no such header. */
+/* The header Server-Timing reports how long the stage that ended now took (name: letters). The time from the last stage to the handler's
+ * return is reported as `encode`, and compression as `compress`. Without stages there is no such header. */
 void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns);
 /* Copied; what could split a header (control bytes) is left out. */
 void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -191,7 +191,7 @@ struct httpd_asset {
 	const char *type;       /* content type, borrowed */
 	struct view body, gzip; /* gzip.ptr NULL: not worth it */
 	char etag[24];
-	bool immutable;         /* its name has its content's hash in it: may be cached for ever */
+	bool immutable;         /* its name contains its content's hash: may be cached for ever */
 };
 /* body is borrowed for the asset's life. */
 void httpd_asset_init(struct httpd_asset *a, const char *type, struct view body, bool immutable);
@@ -203,7 +203,7 @@ void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a);
 
 /* Percent-decoding in place of a copy in the arena; plus: '+' is a blank. False: a bad escape, or the arena's cap. */
 bool httpd_decode(struct arena *a, struct view v, bool plus, struct view *ret);
-/* "host:port", "[v6]:port", ":port" into its parts; false if it is none of them. Out hold 256 and 8 bytes. */
+/* Splits "host:port", "[v6]:port", ":port"; false if it has another form. Out hold 256 and 8 bytes. */
 bool httpd_split_address(const char *s, char host[256], char port[8]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of httpd share. A request goes: loop thread (reads it) → routed → quick handler on the loop, or
- * suspended and queued in its lane → worker (handler, compression) → resumed → loop thread (sends). Between "queued" and
- * "resumed" only the worker side touches it (or the watcher, of one that waits); before and after only the loop. */
+/* Shared by the files of httpd. The path of a request: loop thread (reads it) → routed → quick handler on the loop, or suspended and
+ * queued in its lane → worker (handler, compression) → resumed → loop thread (sends). Between "queued" and "resumed" only the worker
+ * uses it (or the watcher, while it waits); before and after only the loop. */
 #ifndef PYRRHA_HTTPD_INTERNAL_H
 #define PYRRHA_HTTPD_INTERNAL_H
 
@@ -15,7 +15,7 @@
 #include "httpd/slots.h"
 #include "httpd/web_tls.h"
 
-#define MAX_SEGMENTS 4    /* segments in braces of one route */
+#define MAX_SEGMENTS 4    /* number of segments in braces per route */
 #define MAX_PARAMS 1024
 #define COMPRESS_LEAST 1400   /* below about one packet compression gains nothing */
 
@@ -55,7 +55,7 @@ struct httpd_request {
 	const char *handler;               /* metric label */
 	struct login_waiter login;
 	bool login_asked;                  /* its password is, or was, being checked */
-	enum refused refused;              /* by whom it is not let in */
+	enum refused refused;              /* the reason why it is refused */
 	size_t swallowed;                  /* bytes of its body, once it is refused */
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
@@ -64,7 +64,7 @@ struct httpd_request {
 	int fd;
 	int64_t start_ns;
 	int64_t arrived_ns;                /* all of it is here; 0: not yet */
-	int64_t late_ns;                   /* it waits for a worker until then; 0: for ever */
+	int64_t late_ns;                   /* it waits for a worker until then; 0: no limit */
 	bool parsed;                       /* params are filled in */
 	uint64_t serial;
 	atomic_bool canceled;
@@ -122,11 +122,11 @@ int httpd_route_request(struct httpd_request *rq);
 /* Methods that some route takes for this path, as an Allow header. */
 void httpd_route_allow(const struct httpd_request *rq, struct buf *out);
 
-/* admit.c: whether it is let in, its headers being here; sets rq->refused. False: it is suspended until that is known, then asked
+/* admit.c: whether it is let in, its headers being here; sets rq->refused. False: it is suspended until that is known, then checked
  * again. */
 bool httpd_admit(struct httpd_request *rq);
 void httpd_admit_answered(struct login_waiter *w);
-/* The answer of one that is refused. */
+/* The answer to a refused request. */
 void httpd_admit_refuse(struct httpd_request *rq);
 #define HTTPD_SWALLOWED ((size_t)256 << 10) /* of a body that is not kept, so that its client reads the answer and keeps its connection */
 /* A piece of its body. False: it is not read on. */
@@ -192,14 +192,13 @@ void httpd_watch_remove(struct httpd_watch *w, int fd);
 struct httpd_work *httpd_work_new(struct httpd *h);
 void httpd_work_free(struct httpd_work *w);
 enum httpd_submitted { SUBMIT_DONE, SUBMIT_FULL, SUBMIT_CLOSED };
-/* Suspended by the caller; whoever answers it resumes the connection. Nothing is done if its lane is full, or after
- * httpd_work_close. */
+/* Suspended by the caller; whoever answers it resumes the connection. Does nothing if its lane is full, or after httpd_work_close. */
 enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_request *rq);
 /* From the watcher: a client left; time passes. */
 void httpd_work_left(struct httpd_work *w, uint64_t serial);
 void httpd_work_tick(struct httpd_work *w, int64_t now_ns);
 unsigned httpd_work_in_flight(struct httpd_work *w);
-/* Waits until nothing is in flight; false after timeout_ms (-1: for ever). */
+/* Waits until no request is in flight; false after timeout_ms (-1: no limit). */
 bool httpd_work_wait_idle(struct httpd_work *w, int64_t timeout_ms);
 void httpd_work_cancel_all(struct httpd_work *w);
 /* Cancels all, and takes nothing more. */
@@ -213,11 +212,11 @@ void httpd_web_unwatch(struct httpd *h);
 void httpd_web_close(struct httpd *h);
 /* Returns a reference; NULL: there is none. */
 struct web_config *httpd_web_config(struct httpd *h);
-/* Gives the request the one that counts now, and keeps it and what login.c goes by from being exchanged until the release: one that
- * wants a certificate and one that wants a password may not each leave it to the other. */
+/* Gives the request the current configuration, and holds off its replacement, and that of login.c's state, until the release.
+ * Otherwise, of two configurations, the one with certificates and the one with passwords might each rely on the other. */
 void httpd_web_hold(struct httpd_request *rq);
 void httpd_web_release(struct httpd_request *rq);
-/* Whether it is not one too many; and the answer of one that is. */
+/* Whether the connection is within the limits; and the answer to one that is not. */
 bool httpd_rate_allows(struct httpd_request *rq, int64_t now_ns);
 void httpd_rate_refuse(struct httpd_request *rq);
 

@@ -23,13 +23,13 @@
 #define BUSY_SECONDS 2
 #define LINES_A_MINUTE 30      /* of the log */
 
-/* A password that waits to be checked, or is. What it is compared with was copied, so that a reload does not matter to it. */
+/* A password that waits to be checked, or is. Its hash was copied, so that a reload does not affect it. */
 struct check {
 	struct check *next;
 	struct login_key key;
 	struct in6_addr from;
 	char *user;            /* owned; NULL: there is no such user */
-	char *hash;            /* owned; for nobody, that of some user: it takes as long, and is never right */
+	char *hash;            /* owned; for an unknown user, the hash of some user: the check takes as long, and always fails */
 	char *password;        /* owned */
 	size_t n_password;
 	unsigned rights;
@@ -45,7 +45,7 @@ struct login {
 	struct web_config *config;
 	struct check *first, *last, *running;
 	unsigned n_waiting;    /* checks */
-	unsigned n_waiters;    /* requests, of those and the one that runs */
+	unsigned n_waiters;    /* number of waiting requests, and the running one */
 	struct login_known *known;
 	struct login_failures *failures;
 	struct bcrypt *bcrypt; /* the worker's */
@@ -194,7 +194,7 @@ static unsigned count_of(const struct login *l, const struct in6_addr *from) REQ
 	return n;
 }
 
-/* Always the same one for a name, so that names that are none are not told by costs that differ. */
+/* Always the same one for a name, so that different costs do not reveal unknown names. */
 static const char *some_hash(const struct login *l, struct view name) REQUIRES(l->lock)
 {
 	return l->config->users[hash_bytes_seed(name.ptr, name.len, l->seed) % l->config->n_users].hash;

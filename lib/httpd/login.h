@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask what: the header Authorization of a request against the users and tokens of the web configuration.
+/* Access rights: checks the header Authorization of a request against the users and tokens of the web configuration.
  *
  *	header ─► token, or a login that is known ──────────────► answer, at once
  *	   └────► name and password ─► queue ─► bcrypt, one at a time ─► answer, later
  *
- * bcrypt takes 0.06 s and more of a CPU, so that it has a thread of its own, of low priority, and requests with the same login
- * wait for the same check. An address whose logins failed ten times in a minute waits, without a check; who is known from
- * there passes all the same, else anybody behind the same proxy could shut the others out. What is right is remembered
- * (login_known.h), what is wrong is not: it is checked as often as its address may.
+ * bcrypt takes 0.06 s and more of a CPU, so it has a separate thread, of low priority, and requests with the same login wait for the
+ * same check. An address whose logins failed ten times in a minute waits, without a check. Known logins from there still pass;
+ * otherwise anybody behind the same proxy could lock the others out. A successful login is remembered (login_known.h), a failed one is
+ * not: it is checked again, as often as its address may try.
  *
  * Thread-safe. Passwords and tokens are in no log, and forgotten once they are checked. */
 #ifndef PYRRHA_HTTPD_LOGIN_H
@@ -33,7 +33,7 @@ enum login_answer {
 	LOGIN_ASKED      /* `answered` tells */
 };
 
-/* Of one request; the caller's, until it is answered. */
+/* For one request; owned by the caller, until it is answered. */
 struct login_waiter {
 	struct login_waiter *next;
 	unsigned right;           /* enum httpd_right: all of these; one of HTTPD_RIGHT_ALL is enough */
@@ -43,18 +43,18 @@ struct login_waiter {
 
 /* answered: is called for each LOGIN_ASKED, on a thread of the login's own, or in login_close. */
 struct login *login_new(void (*answered)(struct login_waiter *w));
-/* Answers everybody who waits, and asks no more. */
+/* Answers all waiting requests, and makes no further checks. */
 void login_close(struct login *l);
 void login_free(struct login *l); /* NULL is fine */
 
-/* From now on; takes a reference. NULL, or one without users and tokens: everybody passes. What waits is still judged by the one
- * before. */
+/* From now on; takes a reference. NULL, or one without users and tokens: everybody passes. Waiting requests are still checked against
+ * the previous one. */
 void login_set_config(struct login *l, struct web_config *c);
-/* header: the value of Authorization, {NULL, 0} if there is none. from: IPv4 as IPv6 has it. LOGIN_ASKED without `queue`: nothing was
- * done; the caller gets ready to be answered and asks again with it. Other answers are in *w too. */
+/* header: the value of Authorization, {NULL, 0} if there is none. from: an IPv4 address is written as an IPv6 one. LOGIN_ASKED without
+ * `queue`: nothing was done; the caller gets ready to be answered and asks again with it. Other answers are in *w too. */
 enum login_answer login_ask(struct login *l, struct view header, const struct in6_addr *from, unsigned right, bool queue,
 			    struct login_waiter *w);
-/* What WWW-Authenticate says. */
+/* The value of WWW-Authenticate. */
 const char *login_challenge(struct login *l);
 
 #endif

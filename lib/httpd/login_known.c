@@ -41,7 +41,7 @@ struct login_key login_known_key(const struct login_known *k, const struct in6_a
 	gnutls_hmac_hd_t mac;
 	uint64_t lengths[2] = { header.len, against.len };
 	if (gnutls_hmac_init(&mac, GNUTLS_MAC_SHA256, k->secret, sizeof k->secret) < 0)
-		abort(); /* no SHA-256 in GnuTLS: nothing could be told apart */
+		abort(); /* no SHA-256 in GnuTLS: logins could not be compared */
 	gnutls_hmac(mac, from, sizeof *from);
 	gnutls_hmac(mac, lengths, sizeof lengths);
 	gnutls_hmac(mac, header.ptr, header.len);
@@ -52,7 +52,7 @@ struct login_key login_known_key(const struct login_known *k, const struct in6_a
 
 static struct entry *set_of(struct login_known *k, const struct login_key *key)
 {
-	return k->sets[(key->bytes[0] | key->bytes[1] << 8) % SETS]; /* nobody can choose it: the key is secret */
+	return k->sets[(key->bytes[0] | key->bytes[1] << 8) % SETS]; /* no client can choose it: the key is secret */
 }
 
 static bool is(const struct entry *x, const struct login_key *key)

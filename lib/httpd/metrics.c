@@ -28,7 +28,7 @@ static struct metric table[] = {
 	[M_CHECKS] = { "pyrrha_http_password_checks_total", "Passwords compared with a bcrypt hash.", METRIC_COUNTER },
 };
 
-/* Of all servers of the process. Shown when asked for: a gauge per request would cost more than the counting. */
+/* For all servers of the process. Shown when asked for: a gauge per request would cost more than the counting. */
 static atomic_size_t held[2];
 
 static void collect(void *arg)

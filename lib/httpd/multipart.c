@@ -7,15 +7,15 @@
  *	up\r\n
  *	--BOUNDARY--\r\n
  *
- * Parts become parameters, their values as they are; files are passed over. Views into the body, nothing is copied. */
+ * Parts become parameters, their values unchanged; files are ignored. Views into the body, nothing is copied. */
 #include <strings.h>
 
 #include "httpd/internal.h"
 
 #define MAX_BOUNDARY 70 /* RFC 2046 */
 
-/* The value of a parameter of a header: name=token or name="text". False if it is not there. Of quoted text a backslash
- * escapes nothing, since names with quotes are no names of ours. */
+/* The value of a parameter of a header: name=token or name="text". False if it is not there. In quoted text a backslash escapes
+ * nothing, because none of our names contain quotes. */
 static bool header_param(struct view header, const char *name, struct view *ret)
 {
 	size_t len = strlen(name);
@@ -44,7 +44,7 @@ static bool header_param(struct view header, const char *name, struct view *ret)
 	return false;
 }
 
-/* Cuts *rest behind the first `end`; false if there is none. */
+/* Cuts *rest behind the first `end`; false if it is missing. */
 static bool cut(struct view *rest, struct view end, struct view *ret)
 {
 	const char *at = rest->len ? memmem(rest->ptr, rest->len, end.ptr, end.len) : NULL;
@@ -81,7 +81,7 @@ int httpd_multipart_parse(struct httpd_request *rq, struct view type, struct err
 	memcpy(mark + 4, boundary.ptr, boundary.len);
 	struct view delimiter = view_make(mark, boundary.len + 4), first = view_make(mark + 2, boundary.len + 2);
 	bool ok = view_starts(rest, first) ? (rest = view_make(rest.ptr + first.len, rest.len - first.len), true)
-					   : cut(&rest, delimiter, &value); /* what stands before is for nobody */
+					   : cut(&rest, delimiter, &value); /* the text before the first part is ignored */
 	while (ok && !view_starts(rest, VIEW("--"))) {
 		ok = cut(&rest, VIEW("\r\n"), &value);
 		if (ok && view_starts(rest, VIEW("\r\n"))) {

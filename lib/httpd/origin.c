@@ -6,7 +6,7 @@
  *	everything, on a loopback listener       Host is an IP address, localhost, *.localhost, the external URL's or an allowed one.
  *	but HTTPD_ANY_HOST                       A name that someone else's DNS lets point here (rebinding) is not
  *
- * What sends no such headers is no browser: curl, Prometheus, kubelet. */
+ * A client that sends no such headers is not a browser: curl, Prometheus, kubelet. */
 #include <arpa/inet.h>
 #include <strings.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zstd beside who writes: a large answer is compressed by threads of libzstd while the rest of it is still being written. What comes
- * out is one frame, as if it had been made at once.
+/* zstd compression in parallel: threads of libzstd compress a large answer while the rest of it is still being written. The output is
+ * one frame, as if compressed at once.
  *
- * There is one for the whole server, and its threads stay: where several large answers are made at once the CPUs are busy anyway, and
- * who does not get it compresses by itself. */
+ * There is one for the whole server, and its threads stay. If several large answers are made at once, the CPUs are busy anyway, and
+ * the others compress by themselves. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>

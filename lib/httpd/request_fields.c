@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a handler asks of its request, and headers and parameters of it. */
+/* What a handler can read of its request: headers and parameters. */
 #include <stdlib.h>
 #include <strings.h>
 

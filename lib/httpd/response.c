@@ -178,7 +178,7 @@ void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
 
 /* ---- the response itself ---- */
 
-/* What goes over loopback or a LAN once should not wait for a better ratio. */
+/* Data that crosses loopback or a LAN once should not wait for a better ratio. */
 #define LEVEL 1
 #define PACKED_BESIDE ((size_t)1 << 20) /* less is no work for several threads */
 
@@ -272,8 +272,8 @@ static void add_configured_headers(struct httpd_request *rq)
 	}
 }
 
-/* Counts an answer that is in memory until its client has taken it. Where all of them are too large together, those go
- * whose clients take nothing. False: that is not enough. One that is alone may be of any size, and
+/* Counts an answer that is in memory until its client has taken it. If all of them are too large together, those are dropped whose
+ * clients read nothing. False: that is not enough. One that is alone may be of any size, and
  * small ones are bounded by the number of connections. */
 static bool hold_answer(struct httpd_request *rq, size_t n)
 {
@@ -302,7 +302,7 @@ static void refuse_answer(struct httpd_request *rq)
 	httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 
-/* The bytes that are waited with are those that were asked for. */
+/* The bytes passed to the wait are the requested ones. */
 static char *take_body(struct buf *b, size_t *ret_n)
 {
 	size_t cap = b->cap;

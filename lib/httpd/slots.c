@@ -31,7 +31,7 @@ struct slots {
 	struct slots_options o;
 	struct mutex lock;
 	struct slot *first;
-	unsigned n_open;     /* without those that are closing */
+	unsigned n_open;     /* except those that are closing */
 };
 
 struct slots *slots_new(const struct slots_options *o)
@@ -83,7 +83,7 @@ static void shut(struct slots *s, struct slot *c, const char *why) REQUIRES(s->l
 	httpd_metrics_closed(why);
 }
 
-/* Of that address; NULL: of any. */
+/* For that address; NULL: for any. */
 static struct slot *longest_silent(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
 {
 	struct slot *found = NULL;
@@ -213,7 +213,7 @@ void slot_answer(struct slot *c, uint64_t n, size_t held)
 	set_phase(c, SLOT_ANSWER, n, held);
 }
 
-/* A client that takes an answer drop by drop is as good as silent. */
+/* A client that reads an answer very slowly counts as silent. */
 static void note_progress(struct slot *c, int64_t now_ns)
 {
 	mutex_assert_held(&c->slots->lock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of one listening address, and which of them is closed when.
+/* The connections of one listening address, and the choice of which to close.
  *
  *	accepted ─► REQUEST ─► BODY ─► WORK ─► ANSWER ─► IDLE ─┐
  *	               ▲                                       │
  *	               └────────── the next request ───────────┘
  *
- * Each phase but WORK waits for the client and has a deadline, which no byte of the client moves. When there is no room
- * for a new connection, the one goes that has been silent for longest, except in WORK, where the client waits for us.
- * One client address has at most three quarters of the slots: the new one then takes the place of one of its own.
+ * Each phase but WORK waits for the client and has a deadline, which no byte of the client moves. If there is no room for a new
+ * connection, the one that has been idle longest is closed, except in WORK, where the client waits for us. One client address has at
+ * most three quarters of the slots; beyond that its new connection replaces one of its own.
  *
  * The loop thread of libmicrohttpd tells what happens; the watcher (work.c) calls httpd_slots_tick. A connection is closed
  * by shutting its socket, which the loop then sees as gone. The loop forgets a connection before it closes its socket, so
@@ -31,12 +31,12 @@ struct slots_options {
 	int64_t headers_ms;  /* from accept, or from a request's first line, to the end of its headers */
 	int64_t body_ms;     /* from there to the end of its body */
 	int64_t answer_ms;   /* for the client to take an answer, besides a second for each 64 KiB */
-	int64_t idle_ms;     /* for the next request to begin; libmicrohttpd closes what is silent for so long */
+	int64_t idle_ms;     /* for the next request to begin; libmicrohttpd closes connections that are idle this long */
 };
 
 struct slots *slots_new(const struct slots_options *o);
 void slots_free(struct slots *s);
-/* Makes room for a connection from there. False: there is none, as every client waits for us. */
+/* Makes room for a connection from there. False: there is none, because every client waits for us. */
 bool slots_admit(struct slots *s, const struct sockaddr *from);
 struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from);
 void slots_remove(struct slot *c);
@@ -52,7 +52,7 @@ void slot_answer(struct slot *c, uint64_t n, size_t held);
 /* Closes what is beyond its deadline. */
 void slots_tick(struct slots *s, int64_t now_ns);
 /* Closes the connection that holds an answer in memory and has taken nothing of it for the longest time, at least half a second.
- * Returns the bytes that come free by it; 0: there is none. */
+ * Returns the number of bytes that this frees; 0: there is none. */
 size_t slots_close_stuck(struct slots *s, int64_t now_ns);
 
 #endif

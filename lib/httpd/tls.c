@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections and TLS. libmicrohttpd sets up a session of GnuTLS before it tells of a connection: then it gets the certificate,
- * the ciphers and the wish for a client's certificate of the web configuration that is current, instead of those that
- * libmicrohttpd was started with, which never change. The peer keeps that configuration until the session is gone:
- * libmicrohttpd ends the session before it tells of the connection's end.
+/* Connections and TLS. libmicrohttpd sets up a session of GnuTLS before it reports a connection. The session then gets the
+ * certificate, the ciphers and the client certificate request of the current web configuration. libmicrohttpd's own, given at its
+ * start, never change. The peer keeps that configuration until the session is freed: libmicrohttpd ends the session before it reports
+ * the connection's end.
  *
  * All of it runs on the loop thread of the connection's listener. */
 #include <errno.h>
@@ -32,7 +32,7 @@ static void answer_plain(int fd)
 				   "Client sent an HTTP request to an HTTPS server.\n";
 	char sink[4096];
 	for (int i = 0; i < 64 && recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0; i++)
-		; /* what is left unread would make the system drop the answer */
+		; /* with unread bytes left, the system would drop the answer */
 	send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	shutdown(fd, SHUT_WR);
 }
@@ -65,7 +65,7 @@ static int pull_wait(gnutls_transport_ptr_t at, unsigned ms)
 
 /* ---- the connection ---- */
 
-/* libmicrohttpd wants a certificate. One that was not replaced by ours is none, and the handshake fails. */
+/* libmicrohttpd wants a certificate. A session that was not set up by us has no certificate, and the handshake fails. */
 int httpd_tls_no_certificate(gnutls_session_t s, const gnutls_datum_t *req, int n_req, const gnutls_pk_algorithm_t *pk, int n_pk,
 			     gnutls_pcert_st **pcert, unsigned *n_pcert, gnutls_privkey_t *key)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread that waits in epoll for the sockets of requests in flight to be shut by their clients: libmicrohttpd tells of
- * a client that left only when a suspended connection is resumed, long after it matters. It also ticks: deadlines of
- * connections and of requests that wait.
+/* One thread that waits in epoll until clients close the sockets of requests in flight. libmicrohttpd reports a client that left only
+ * when a suspended connection is resumed, which is too late. It also ticks: deadlines of connections and of requests that wait.
  *
  * A socket is taken out of epoll before its connection is resumed, and libmicrohttpd closes nothing that is
  * suspended; an event that was already on its way is told apart by the request's serial number. */

@@ -2,9 +2,9 @@
 /* Go's names of cipher suites and curves as GnuTLS's priorities.
  *
  * GnuTLS chooses key exchange, cipher and MAC one by one, Go a suite of all three. The certificate has one key, so one key
- * exchange is possible: suites for the other are left out. Of those that are left each cipher goes with one MAC, so GnuTLS
- * takes exactly what was listed. GnuTLS has one list for all versions: a suite that is not listed is not used with
- * TLS 1.3 either, which Go would do. */
+ * exchange is possible: suites for the other are left out. Each of the remaining ciphers has only one MAC, so GnuTLS accepts exactly
+ * the listed suites. GnuTLS has one list for all versions: a suite that is not listed is not used with TLS 1.3 either, which Go would
+ * do. */
 #include "httpd/web_tls.h"
 
 enum kind { FOR_ALL, FOR_RSA, FOR_ECDSA };
@@ -69,7 +69,7 @@ static void put_suite(struct buf *out, const struct suite *s)
 	put_once(out, "", s->mac);
 }
 
-/* Puts the suites of one kind; whether there are some, and some with a cipher that TLS 1.3 has too. */
+/* Adds the suites of one kind; whether there are any, and any with a cipher that TLS 1.3 has too. */
 static bool put_kind(struct buf *out, const struct config_strings *names, enum kind kind, bool *ret_modern)
 {
 	bool any = false;
@@ -84,7 +84,7 @@ static bool put_kind(struct buf *out, const struct config_strings *names, enum k
 	return any;
 }
 
-/* Ciphers, and the versions that can be spoken with them. */
+/* Ciphers, and the TLS versions that support them. */
 static int put_ciphers(const struct web_tls_options *o, enum kind key, int *min, int *max, struct buf *out, struct err *e)
 {
 	bool modern = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sections of the file but for who may log in, which web_logins.c reads. Nothing stops at the first problem. */
+/* The sections of the file except logins, which web_logins.c reads. Nothing stops at the first problem. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static bool given(const char *s)
 	return s && *s;
 }
 
-/* Where a key of the section stands, or the section. */
+/* The place of a key of the section, or of the section. */
 static const struct config_node *place(const struct config_node *section, const char *key, const char *other)
 {
 	const struct config_node *n = config_get(section, key);
@@ -238,7 +238,7 @@ static bool parse_interval(struct view v, int64_t *ret_ns)
 		double x = strtod(s, &after);
 		if (after != s + digits)
 			return false;
-		/* The longest unit that fits: "ms" is before "m", as it is in the table. */
+		/* The longest unit that fits: "ms" comes before "m" in the table. */
 		while (i < ARRAY_LEN(units) && strncmp(after, units[i].unit, strlen(units[i].unit)) != 0)
 			i++;
 		if (i == ARRAY_LEN(units))

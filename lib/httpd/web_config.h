@@ -9,8 +9,8 @@
  *	user_rights:        {alice: [read]}                                 ours: who is not named has all
  *	tokens:             [{name: prometheus, sha256: 9f86..., rights: [read]}]   ours: Authorization: Bearer
  *
- * What is read does not change: a reload makes a new one. Counted references, as requests and connections keep the one that
- * they began with. Any thread. No problem and no warning shows a key, a hash or a token. */
+ * A configuration never changes: a reload makes a new one. Reference-counted, because requests and connections keep the one that they
+ * began with. Any thread. No problem and no warning shows a key, a hash or a token. */
 #ifndef PYRRHA_HTTPD_WEB_CONFIG_H
 #define PYRRHA_HTTPD_WEB_CONFIG_H
 
@@ -50,7 +50,7 @@ struct web_config {
 	const char *path;
 	struct web_tls *tls;            /* web_tls.h; NULL: plain HTTP */
 	enum web_client_auth client_auth;
-	bool has_client_ca;             /* else the system's are trusted: anybody may get a certificate of one of those */
+	bool has_client_ca;             /* otherwise the system's CAs are trusted: anybody may get a certificate of one of those */
 	const char *const *client_sans; /* a client's certificate has to have one of these names; NULL: any will do */
 	size_t n_client_sans;
 	const struct web_header *headers;
@@ -85,8 +85,8 @@ int web_config_check(const char *path, struct buf *out, struct err *e) MUST_USE;
 struct web_config *web_config_ref(struct web_config *w);
 void web_config_unref(struct web_config *w); /* NULL is fine */
 
-/* Whether it keeps strangers out: users, tokens, or client certificates that are required and verified by a CA of one's own.
- * TLS or headers alone do not. w: may be NULL. */
+/* Whether it requires a login: users, tokens, or client certificates that are required and verified by one's own CA. TLS or headers
+ * alone do not. w: may be NULL. */
 bool web_config_has_login(const struct web_config *w);
 /* Whether what Authorization carries can be read on the way: passwords or tokens without TLS. */
 bool web_config_is_readable(const struct web_config *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The web configuration that counts now. A thread (lib/config's watch) reads the file and what it names anew when they
- * have changed. Requests keep the one that they began with; a bad one changes nothing, is counted and logged. */
+/* The web configuration that counts now. A thread (lib/config's watch) reads the file, and the files it names, again when they have
+ * changed. Requests keep the one that they began with; a malformed one changes nothing, is counted and logged. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -71,7 +71,7 @@ static bool says_nothing(const struct web_config *c)
 	return !c->tls && !c->n_headers && !c->rate_interval_ns && !web_config_has_login(c);
 }
 
-/* What a running server cannot become. */
+/* Changes that a running server cannot make. */
 static int check_change(const struct httpd_web *w, const struct web_config *c, struct err *e)
 {
 	const struct httpd *h = w->httpd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may log in, as the file says: basic_auth_users, user_rights, tokens. */
+/* Logins of the file: basic_auth_users, user_rights, tokens. */
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 
@@ -150,7 +150,7 @@ static const struct config_field token_rows[] = {
 };
 static const struct config_table token_table = CONFIG_TABLE(struct token_section, token_rows, NULL);
 
-/* As it is sent in a header: no blanks, nothing beyond ASCII. */
+/* As sent in a header: no blanks, nothing beyond ASCII. */
 static bool is_token(struct view v)
 {
 	for (size_t i = 0; i < v.len; i++)
@@ -222,7 +222,7 @@ static void read_token(struct web_reading *r, const struct config_node *n, struc
 	read_token_secret(r, n, &s, t);
 }
 
-/* Two of a name, or one secret under two names, whose rights would be unclear. */
+/* Two entries with one name, or one secret under two names, whose rights would be ambiguous. */
 static void check_twins(struct web_reading *r, const struct config_node *n, const struct web_token *tokens, size_t at)
 {
 	for (size_t i = 0; i < at; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that read a web configuration share: problems, each with its place, and files that it names. */
+/* Shared by the files that read a web configuration: problems, each with its place, and the files that it names. */
 #include "httpd/web_reading.h"
 
 #include "config/config_sources.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that read a web configuration share. */
+/* Shared by the files that read a web configuration. */
 #ifndef PYRRHA_HTTPD_WEB_READING_H
 #define PYRRHA_HTTPD_WEB_READING_H
 

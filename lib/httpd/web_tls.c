@@ -18,7 +18,7 @@ static gnutls_datum_t datum(struct view v)
 	return (gnutls_datum_t){ (unsigned char *)(uintptr_t)v.ptr, (unsigned)MIN(v.len, (size_t)UINT32_MAX) };
 }
 
-/* What GnuTLS says of bad PEM is about base64 or ASN.1. */
+/* GnuTLS's errors about malformed PEM are about base64 or ASN.1. */
 static int bad_pem(struct err *e, const char *what, int rc)
 {
 	return err_set(e, ERR_BAD_DATA, "%s cannot be read: %s", what, gnutls_strerror(rc));
@@ -68,7 +68,7 @@ static int set_pair(struct web_tls *t, const struct web_tls_options *o, enum web
 	return rc < 0 ? bad_pem(e, "certificate and key", rc) : 0;
 }
 
-/* For the handshake too, which tells the client whose certificates are wanted. */
+/* For the handshake too, which tells the client the accepted issuers. */
 static int set_trust(struct web_tls *t, struct view ca, struct err *e)
 {
 	if (gnutls_x509_trust_list_init(&t->trust, 0))
@@ -145,7 +145,7 @@ int web_tls_begin(const struct web_tls *t, gnutls_session_t session, struct err 
 	int rc = gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, t->credentials);
 	if (!rc)
 		rc = gnutls_priority_set(session, t->priorities);
-	/* Never REQUIRE: whoever asks for nothing that needs it may be without. */
+	/* Never REQUIRE: requests that need no certificate may come without one. */
 	gnutls_certificate_server_set_request(session, t->client_auth == WEB_NO_CLIENT_CERT ? GNUTLS_CERT_IGNORE : GNUTLS_CERT_REQUEST);
 	return rc ? err_set(e, ERR_INTERNAL, "cannot prepare TLS: %s", gnutls_strerror(rc)) : 0;
 }

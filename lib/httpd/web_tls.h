@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS of one web configuration: certificate, ciphers, and whom clients' certificates have to be signed by. What is made
- * does not change. GnuTLS's sessions point into it: who has set one up keeps the web_config until the session is gone. */
+/* TLS of one web configuration: certificate, ciphers, and the CA of clients' certificates. It never changes. GnuTLS's sessions point
+ * into it: the owner of a session keeps the web_config until the session is freed. */
 #ifndef PYRRHA_HTTPD_WEB_TLS_H
 #define PYRRHA_HTTPD_WEB_TLS_H
 
@@ -18,7 +18,7 @@ struct web_tls_options {
 	struct view ca;               /* PEM; {NULL, 0}: of the system, if clients' certificates are verified at all */
 	enum web_client_auth client_auth;
 	int min_version, max_version; /* enum web_tls_version */
-	struct config_strings cipher_suites, curves; /* by Go's names; empty: what GnuTLS takes for good */
+	struct config_strings cipher_suites, curves; /* by Go's names; empty: GnuTLS's defaults */
 	bool server_preference;       /* of ours, the first that the client has; else the other way round */
 };
 
@@ -36,7 +36,7 @@ int web_tls_begin(const struct web_tls *t, gnutls_session_t session, struct err 
 int web_ciphers_priorities(const struct web_tls_options *o, gnutls_pk_algorithm_t key, struct buf *ret, enum web_tls_part *ret_part,
 			   struct err *e) MUST_USE;
 
-/* client_cert.c: what a client's certificate is worth. */
+/* client_cert.c: checks a client's certificate. */
 enum web_client_cert {
 	WEB_CERT_NOT_WANTED, /* or not given, where it need not be */
 	WEB_CERT_GOOD,       /* as the configuration wants it */

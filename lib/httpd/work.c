@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers run handlers. Each lane has its own, so that requests of one kind never keep those of another waiting; they are
- * started when a request finds none idle, up to a maximum, and stay.
+/* Workers run handlers. Each lane has its own, so that requests of one kind never delay those of another. They are started when a
+ * request finds none idle, up to a maximum, and stay.
  *
  *	submit ─► waiting in its lane ─► a worker ─► resumed
  *	   │          │
  *	   full       late, or its client left: answered by who notices, on the loop or the watcher
  *
- * A request that waits holds no worker, only its connection and what was sent. A lane may have only some of its workers run
- * at the usual priority: while many of its requests are at work, the others leave the CPU to the rest of the program. */
+ * A request that waits holds no worker, only its connection and what was sent. A lane may run only some of its workers at normal
+ * priority: while it has many requests, the others leave the CPU to the rest of the program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -287,7 +287,7 @@ static bool has_workers(struct lane *l)
 	return l->n_workers > 0;
 }
 
-/* Whether a request would have to wait; those that an idle worker is about to take do not. */
+/* Whether a request would have to wait; requests that an idle worker is about to take do not count. */
 static bool no_worker_free(const struct lane *l)
 {
 	mutex_assert_held(&l->work->lock);

@@ -7,8 +7,8 @@
  *
  *	kube_subscribe: the same on a thread of its own, one for all who want the same objects
  *
- * Lists are read as they arrive, one object at a time, whatever their size. An object above 8 MiB, or one that jansson has no
- * room for, is left out of lists and watches, which is told as a problem. A server that goes silent is noticed within 30 s.
+ * Lists are read as they arrive, one object at a time, whatever their size. An object above 8 MiB, or one that jansson cannot hold, is
+ * left out of lists and watches, which is reported as a problem. A dead connection is noticed within 30 s.
  *
  * Works on any resource path ("/api/v1/pods", "/apis/discovery.k8s.io/v1/endpointslices"). Source of the protocol:
  * Kubernetes API concepts, "Efficient detection of changes". */
@@ -25,8 +25,8 @@ struct kube_client;
 /* c is borrowed for the life of the client (NULL = defaults). server: "https://10.0.0.1:6443". Returns owned. */
 int kube_client_new(struct kube_client **ret, const char *server, const struct http_config *c, const char *user_agent,
 		    struct err *e) MUST_USE;
-/* As a pod: KUBERNETES_SERVICE_HOST and _PORT, the service account's token (read again for each request: it is
- * rotated) and CA in `dir`, NULL = where the kubelet puts them. */
+/* As a pod: KUBERNETES_SERVICE_HOST and _PORT, and the service account's token (read again for each request: it is rotated) and CA in
+ * `dir`; NULL = the kubelet's default. */
 int kube_client_in_cluster(struct kube_client **ret, const char *dir, const char *user_agent, struct err *e) MUST_USE;
 /* From a kubeconfig file: server, CA and a token, a client certificate or a password, as files or inline. `context`
  * NULL = the current one. Programs that get a token (exec, auth-provider) are refused with advice. */
@@ -35,7 +35,7 @@ int kube_client_kubeconfig(struct kube_client **ret, const char *path, const cha
 void kube_client_free(struct kube_client *c);
 const char *kube_client_server(const struct kube_client *c);
 
-/* Who we are to which server, as a configuration says it: `api_server` with `http`, else a kubeconfig, else as a pod. */
+/* Server and credentials, as in a configuration: `api_server` with `http`, else a kubeconfig, else as a pod. */
 struct kube_source {
 	const char *api_server;      /* "https://10.0.0.1:6443"; NULL or "" = not said */
 	const struct http_config *http; /* with api_server; NULL = defaults */
@@ -59,11 +59,11 @@ struct kube_watch {
 	void (*put)(void *arg, const json_t *object);
 	void (*del)(void *arg, const json_t *object);
 	void (*end)(void *arg);
-	/* May be NULL. It goes on after a pause that grows; e NULL: all is well again. After a list that broke off there was a
-	 * begin and puts, and no end: the next one begins anew. */
+	/* May be NULL. It goes on after a pause that grows; e NULL: all is well again. An interrupted list has a begin and puts, but
+	 * no end; the next list begins again. */
 	void (*problem)(void *arg, const struct err *e);
-	/* NULL, or asked twice a second: whether somebody came who needs a list of his own. There is one then, which begins with
-	 * begin_wanted, and events go on. */
+	/* NULL, or called twice a second: whether a new subscriber needs its own list. Then there is one, which begins with
+	 * begin_wanted, and events continue. */
 	bool (*list_wanted)(void *arg);
 	void (*begin_wanted)(void *arg);
 	void *arg;
@@ -81,8 +81,8 @@ void kube_watch_run(const struct kube_watch *w);
 
 /* --- informers: one list and watch for all who want the same objects --- */
 
-/* Called on the informer's thread, one at a time; objects and errors are borrowed. They may lock what they like, but for what is
- * held around kube_unsubscribe; they must not subscribe or unsubscribe.
+/* Called on the informer's thread, one at a time; objects and errors are borrowed. They may take any lock except those held around
+ * kube_unsubscribe; they must not subscribe or unsubscribe.
  *
  *	begin, put ..., end     the whole list: what was not put is gone. May come again at any time
  *	put, del, put ...       what changed since; after the first end only
@@ -105,14 +105,14 @@ struct kube_informer_config {
 
 struct kube_subscription;
 
-/* Who subscribes to what is watched already gets a list and then the events of the same watch. c is copied. Fails only if
- * the configuration makes no client (a kubeconfig that cannot be read, no service account); does not wait for the network,
- * nor for callbacks. Objects of a list may have neither kind nor apiVersion. */
+/* A later subscriber of the same watch gets a list and then the events of that watch. c is copied. Fails only if the configuration
+ * makes no client (an unreadable kubeconfig, no service account). Does not wait for the network or for callbacks. Objects of a list
+ * may have neither kind nor apiVersion. */
 int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_config *c, const struct kube_events *ev,
 		   struct err *e) MUST_USE;
-/* Nothing is called afterwards. Takes at most a second, and the callback that runs. */
+/* No callback runs afterwards. Takes at most a second, and the callback that runs. */
 void kube_unsubscribe(struct kube_subscription *s);
-/* The same without the second, for who has many: kube_unsubscribe has to follow, and then waits for little. */
+/* The same without waiting, for callers with many: kube_unsubscribe has to follow, and then waits only briefly. */
 void kube_unsubscribe_soon(struct kube_subscription *s);
 
 /* "" if there is no such member; borrowed from the object. Path members are separated by '.': "metadata.name". */

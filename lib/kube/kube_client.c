@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the API server is and who we are: from the environment of a pod, or from a kubeconfig. Of a kubeconfig only what
- * is needed is looked at; the rest (preferences, extensions) is other programs' business. */
+/* The address of the API server and the credentials: from the environment of a pod, or from a kubeconfig. Only the needed parts of a
+ * kubeconfig are read; the rest (preferences, extensions) is for other programs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,11 +5,11 @@
  *	                                                                     │ begin, put, del, end, problem
  *	                                                                     └──► each of its subscribers
  *
- * A subscriber waits until a list begins that is for him, takes part in it, and has events after its end. For those who come to
- * a running watch there is a list of their own (kube_watch's list_wanted); all who came until it begins take part.
+ * A subscriber waits until a list begins that is for him, takes part in it, and has events after its end. Later subscribers of a
+ * running watch get a separate list (kube_watch's list_wanted); all that subscribed before it begins share it.
  *
- * No lock is held while a subscriber is called, so that he may lock what he likes: who is being called stands in `called`, and
- * kube_unsubscribe waits for that. */
+ * No lock is held while a subscriber is called, so it may take any lock. `called` names the subscriber that is being called, and
+ * kube_unsubscribe waits for it. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ struct kube_subscription {
 };
 
 struct kube_informer {
-	struct arena arena;          /* what config lies in */
+	struct arena arena;          /* owner of config's memory */
 	struct kube_informer_config config;
 	struct kube_client *client;
 	pthread_t thread;
@@ -69,7 +69,7 @@ static void call_one(struct kube_informer *i, struct kube_subscription *s, call_
 	pthread_cond_broadcast(&i->returned);
 }
 
-/* Those who left while somebody was called. */
+/* Subscribers that left during a call. */
 static void forget_gone(struct kube_informer *i) REQUIRES(i->lock)
 {
 	size_t kept = 0;
@@ -146,7 +146,7 @@ static void on_del(void *arg, const json_t *object)
 	call_all(arg, LIVE, LIVE, say_del, object);
 }
 
-/* Tells those who were not told yet how things are. Who came while all was well needs no word. */
+/* Reports the current state to subscribers that do not have it yet. New subscribers need no report while there is no problem. */
 static void tell(struct kube_informer *i)
 {
 	mutex_lock(&i->lock);
@@ -206,7 +206,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* --- who comes and who leaves --- */
+/* --- subscribing and unsubscribing --- */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -298,7 +298,7 @@ int kube_subscribe(struct kube_subscription **ret, const struct kube_informer_co
 	return rc;
 }
 
-/* After it nobody calls s, nor knows it. */
+/* After it s is neither called nor known. */
 static void leave(struct kube_informer *i, struct kube_subscription *s)
 {
 	mutex_lock(&i->lock);
@@ -310,7 +310,7 @@ static void leave(struct kube_informer *i, struct kube_subscription *s)
 	mutex_unlock(&i->lock);
 }
 
-/* Takes it out of the registry if nobody is left; true: its thread is to be ended. */
+/* Removes it from the registry if it has no subscribers left; true: its thread has to be ended. */
 static bool let_go(struct kube_informer *i)
 {
 	mutex_lock(&registry_lock);

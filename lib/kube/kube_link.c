@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request and, when it is quiet, the question whether the server lives run on one loop. By HTTP/2 the question goes over the
- * same connection, so that a connection that leads nowhere any more is noticed as well. /version needs neither etcd nor, in
- * most clusters, permissions; any answer will do. */
+/* The request, and a small probe while it is quiet, run on one loop. With HTTP/2 the probe uses the same connection, so a dead
+ * connection is noticed as well. /version needs neither etcd nor, in most clusters, permissions; any answer counts. */
 #include "kube/kube_link.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to an API server one after the other, whose answers are read as they arrive. A server that went silent is noticed
- * within KUBE_SILENT_MS: a quiet watch is told from a stalled server by asking for something small.
+/* Sequential requests to an API server, whose answers are read as they arrive. A dead connection is noticed within KUBE_SILENT_MS: a
+ * small probe distinguishes a quiet watch from a stalled server.
  *
  *	request ──► answer, bytes, bytes ... ──► end
  *	               │ nothing for a while: GET /version ──► any answer: it lives, go on waiting
@@ -25,7 +25,7 @@ struct kube_request {
 	const char *url;
 	int64_t timeout_ms;
 	bool compressed;
-	/* Of an answer 200. false ends the request, with ERR_CANCELED. */
+	/* Body of a 200. false ends the request, with ERR_CANCELED. */
 	void (*on_open)(void *arg);
 	bool (*on_data)(void *arg, const char *p, size_t n);
 	/* Asked at least twice a second; true ends the request, with ERR_CANCELED. */
@@ -40,7 +40,7 @@ struct kube_answer {
 	struct buf error;            /* the beginning of the body, unless the status is 200 */
 };
 
-/* 0: an answer came whole, whatever its status; an answer other than 200 is never an error. Else as fetch_do. */
+/* 0: the answer arrived completely, whatever its status; a status other than 200 is never an error. Else as fetch_do. */
 int kube_link_ask(struct kube_link *l, const struct kube_request *q, struct kube_answer *ret, struct err *e) MUST_USE;
 void kube_link_release(struct kube_link *l);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder know of each other. */
+/* Shared by the files of this folder. */
 #ifndef PYRRHA_KUBE_KUBE_PRIVATE_H
 #define PYRRHA_KUBE_KUBE_PRIVATE_H
 
@@ -7,7 +7,7 @@
 #include "kube/kube.h"
 
 struct kube_client {
-	struct arena arena;          /* what `http` lies in, for clients made from files */
+	struct arena arena;          /* owner of the memory of `http`, for clients made from files */
 	struct http_config http;
 	struct fetch_client *fetch;
 	char *server;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner of lists knows the outermost object and the array of items; each value in them is delimited by its brackets and
- * quotes, and jansson says whether it is JSON. A state machine, so that the bytes may come in any pieces.
+/* The scanner of lists knows the outermost object and the array of items. It delimits each value by its brackets and quotes; jansson
+ * checks that it is JSON. A state machine, so that the bytes may come in any pieces.
  *
- * An item that JSON's grammar allows and that cannot be kept (too large, a number or a key that jansson has no room for)
- * is left out: whoever may create one object must not make all others disappear. */
+ * A valid JSON item that cannot be kept (too large, or a number or a key that jansson cannot hold) is left out. Otherwise one bad
+ * object would make all others disappear. */
 #include "kube/kube_scan.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an API server sends, taken apart as it arrives: bytes in, in pieces of any size; whole objects out. In memory is at most one
- * object, of at most KUBE_OBJECT_MAX bytes.
+/* Splits the byte stream of an API server: input in pieces of any size, output whole objects. In memory is at most one object, of at
+ * most KUBE_OBJECT_MAX bytes.
  *
  *	a list    {"kind":"PodList","metadata":{...},"items":[{...},{...}]}    members in any order
  *	a watch   {"type":"ADDED","object":{...}}\n{"type":"BOOKMARK", ...     a line per event */
@@ -15,7 +15,7 @@
 #define KUBE_OBJECT_MAX ((size_t)8 << 20)
 #define KUBE_VERSION_LEN 128
 
-/* Where a list scanner is between two bytes. */
+/* The state of a list scanner between two bytes. */
 enum kube_scan_at {
 	SCAN_START, SCAN_FIRST_KEY, SCAN_KEY, SCAN_IN_KEY, SCAN_COLON, SCAN_VALUE, SCAN_IN_VALUE, SCAN_AFTER_VALUE,
 	SCAN_FIRST_ITEM, SCAN_ITEM, SCAN_IN_ITEM, SCAN_AFTER_ITEM, SCAN_DONE
@@ -25,7 +25,7 @@ struct kube_scan {
 	/* Called for each item; a negative value ends the scan with the err it was given. */
 	int (*item)(void *arg, const json_t *object, struct err *e);
 	void *arg;
-	/* What was found so far: */
+	/* Results so far: */
 	size_t items;
 	size_t left_out;             /* items that cannot be kept: why, in `why` */
 	const char *why;
@@ -43,7 +43,7 @@ struct kube_scan {
 
 /* Zero s and set item and arg first. 0, or negative: malformed, or what `item` gave. */
 int kube_scan_put(struct kube_scan *s, const char *p, size_t n, struct err *e) MUST_USE;
-/* After the last byte: whether it was whole, and a list. */
+/* After the last byte: whether it was complete, and a list. */
 int kube_scan_end(const struct kube_scan *s, struct err *e) MUST_USE;
 void kube_scan_release(struct kube_scan *s);
 
@@ -53,17 +53,17 @@ struct kube_lines {
 	bool (*line)(void *arg, struct view line);
 	void (*too_long)(void *arg); /* may be NULL */
 	void *arg;
-	struct buf part;             /* of a line that is not whole yet */
+	struct buf part;             /* of an incomplete line */
 };
 
-/* False: `line` said so. */
+/* False: `line` returned false. */
 bool kube_lines_put(struct kube_lines *l, const char *p, size_t n);
 void kube_lines_release(struct kube_lines *l);
 
 enum kube_event_type { KUBE_PUT, KUBE_DEL, KUBE_BOOKMARK, KUBE_ERROR };
 
 struct kube_event {
-	json_t *root;                /* owned; what follows lies in it */
+	json_t *root;                /* owned; the fields below point into it */
 	enum kube_event_type type;
 	const json_t *object;        /* an object; of KUBE_ERROR a Status, or NULL */
 	const char *version;         /* "" = not said */

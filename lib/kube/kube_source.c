@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who we are to which API server, as a value: compared, copied, and made into a client. */
+/* Server and credentials as a value: it can be compared, copied, and made into a client. */
 #include "kube/kube_private.h"
 
 static bool said(const char *s)

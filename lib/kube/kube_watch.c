@@ -7,17 +7,16 @@
  *	                                                   ^                                │
  *	                                                   └── ended, or broke off ─────────┘
  *
- * The first list takes what the server has in its cache (resourceVersion=0: a node's agent must not make etcd read all
- * pods of the cluster), and all of it at once: a server ignores `limit` then. After a 410 the newest is asked for. A watch
- * that breaks off, also in the middle of a line, goes on from the last version that was seen whole; the server sends what
- * came after it.
+ * The first list is read from the server's cache (resourceVersion=0), as a whole, because a server then ignores `limit`. Otherwise
+ * each node's agent would make etcd read all pods of the cluster. After a 410 the newest is asked for. A watch that breaks off, also
+ * in the middle of a line, continues from the last complete version; the server then sends the later events.
  *
- * A list that is wanted by somebody who came later is the newest, at least as new as what the watch has seen: events from
- * there on, some of which it holds already, lead to the same.
+ * A list for a later subscriber is the newest, at least as new as the watch's last event. The events from there on lead to the same
+ * state, although the list already contains some of them.
  *
- * An event whose object cannot be kept is left out, as a list leaves out such an object, and the watch goes on. Which object it
- * was is not known: one that was read before stays as it was, also if the event said that it is gone. So there is a list some
- * time afterwards, and what that leaves out is gone. */
+ * An event whose object cannot be kept is left out, as a list leaves out such an object, and the watch goes on. It is unknown which
+ * object it was. An object that was read before stays unchanged, also if the event said that it was deleted. So a list follows some
+ * time later, and objects that are not in it are deleted. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,7 +36,7 @@
 #define LIST_TIMEOUT_MS 300000       /* of a page; servers end requests after a minute */
 #define GRACE_MS 15000
 #define SETTLED_MS 3000              /* a watch that has lasted so long is well */
-#define WANTED_MS 1000               /* at least between two lists for those who came later */
+#define WANTED_MS 1000               /* minimum time between two lists for later subscribers */
 
 struct run {
 	const struct kube_watch *w;
@@ -50,7 +49,8 @@ struct run {
 	int64_t wanted_after_ms;     /* when the next list for latecomers may begin */
 	int64_t relist_ms;           /* events were left out: list, if it is later than this; 0 = none were */
 	bool told_left_out;          /* since the last list */
-	/* In a row. A good list says nothing about watches: one that fails at once after each list must not make lists without a pause. */
+	/* In a row. A successful list says nothing about watches: a watch that fails at once after each list must not cause lists without
+	 * a pause. */
 	unsigned list_failures, watch_failures, wanted_failures; /* the last: of lists for latecomers */
 	/* Of one list: */
 	struct kube_scan scan;
@@ -117,7 +117,7 @@ static const char *advice(int http)
 	}
 }
 
-/* A version from the future: the server's store is one from before, or it lags behind the one that was asked before. */
+/* A version from the future: the server's store was restored from an older state, or it lags behind the previous server. */
 static bool too_new(const json_t *status)
 {
 	size_t i;
@@ -134,7 +134,7 @@ static void forget(struct run *r)
 	r->version[0] = 0;
 }
 
-/* What a Status object, or an answer that is none, says. */
+/* The message of a Status object, or of an answer that is not one. */
 static int say_status(struct run *r, const struct kube_answer *a, struct err *e)
 {
 	struct view body = buf_view(&a->error);
@@ -252,7 +252,7 @@ static void say_left_out(struct run *r, size_t n, const char *why)
 	tell_problem(r, true, &e);
 }
 
-/* For all, or for those who came later. Whole, or without an end. */
+/* For all, or for later subscribers. Complete, or without an end. */
 static int list(struct run *r, bool for_all, struct err *e)
 {
 	char version[KUBE_VERSION_LEN] = "";
@@ -404,7 +404,7 @@ static int conclude_watch(struct run *r, const struct kube_answer *a, int rc, st
 		return -(int)e->code;
 	}
 	if (rc == -ERR_CANCELED || (a->status == 200 && !a->silent))
-		return 0;            /* however it ended: what came whole counts */
+		return 0;            /* however it ended: complete lines count */
 	return rc ? err_wrap(e, "%s%s", r->w->client->server, r->w->path) : 0;
 }
 
@@ -443,8 +443,8 @@ static void pause_ms(struct run *r, int64_t ms)
 	}
 }
 
-/* Grows from the first pause to PAUSE_STEPS of it, each up to half longer by chance, so that the agents of a cluster do
- * not come back all at once. What is not there is asked for once a minute. */
+/* Grows from the first pause to PAUSE_STEPS of it, each up to half longer at random, so that the agents of a cluster do not all return
+ * at once. A missing resource is asked for once a minute. */
 static int64_t next_pause(const struct run *r, unsigned failures)
 {
 	int64_t first = r->w->pause_ms ? r->w->pause_ms : PAUSE_MS_DEFAULT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an administrator may ask of the storage: deleting, giving space back, snapshots, and what is in it. */
+/* Administrative calls of the storage: deleting, freeing space, snapshots, and statistics of its content. */
 #ifndef PYRRHA_MODEL_ADMIN_H
 #define PYRRHA_MODEL_ADMIN_H
 

@@ -4,7 +4,8 @@
  *	order    total  a  c  d          new: b in total, e in a
  *	open     total  a                before c: a is over, so e goes out; then b, whose name is smaller
  *
- * Of a new call all below it is new; it is written from lists of children. The first time everything is new. */
+ * All calls below a new call are new; they are written from lists of children. The first time everything is
+ * new. */
 #include "model/call_order.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct open {
 	uint32_t next;      /* new child that comes next; 0 = none is left */
 };
 
-/* Of a call that is there by its old place, of a new one by its number. */
+/* For an existing call by its old place, for a new one by its number. */
 struct links {
 	uint32_t child;   /* the first of the new children; 0 = none */
 	uint32_t sibling; /* of a new call: the next of the new children of its parent */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of a tree in the order in which a flame graph shows them, so that who folds walks memory from its begin to its end instead of
- * all over it: a call, then all below it; children by name ascending. Calls are added at the end of a tree, and find their places here
- * in one pass:
+/* The calls of a tree in the order in which a flame graph shows them: a call, then all calls below it; children by name ascending. So
+ * folding walks memory in sequence. Calls are added at the end of a tree, and find their places here in one pass:
  *
  *	number   0 total  1 b  2 c (in b)  3 a          place   0 total  1 a  2 b  3 c
  */

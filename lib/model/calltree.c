@@ -2,8 +2,8 @@
 /* Nodes come parents first, so that a call's parent is made before it, and has a smaller number.
  *
  * A dictionary of a day has millions of nodes, and what making their calls costs is waiting for memory. Most calls have one child, and
- * most nodes go the way that the last one of their call went; so each call remembers its last child, and only children of calls that
- * have several are in an index. What a location adds to the way is kept by location: there are few of them. */
+ * most nodes follow the same child as the last one of their call. So each call remembers its last child, and only children of calls
+ * with several are in an index. The calls that a location adds to a path are kept by location, because there are few locations. */
 #include "model/calltree.h"
 
 #include "base/lock.h"
@@ -14,7 +14,7 @@
 
 /* The children of a call. */
 struct children {
-	uint32_t last; /* the one asked for last; 0 = there are none */
+	uint32_t last; /* the last one requested; 0 = there are none */
 	bool many;     /* there are others: all of them are in the index */
 };
 
@@ -55,7 +55,7 @@ struct calltree *calltree_new(uint64_t seed)
 	arena_init(&t->text, 0);
 	vec_push(&t->calls, (struct call){ 0, 0, 0 });
 	vec_push(&t->children, (struct children){ 0, false });
-	vec_push(&t->names, VIEW("")); /* the root's: nobody else has it */
+	vec_push(&t->names, VIEW("")); /* the root's: no other node has it */
 	vec_push(&t->of_names, (struct call_name){ 0, 0, false });
 	order_calls(t);
 	return t;
@@ -212,7 +212,7 @@ static inline uint32_t is_at(struct calltree *t, uint32_t call, int32_t line)
 	return call;
 }
 
-/* Whose node is at that line, as struct call_node has it. */
+/* The call whose nodes have that line, as in struct call_node. */
 static inline uint32_t intern_call(struct calltree *t, uint32_t parent, uint32_t name, int32_t line)
 {
 	struct children *c = &t->children.v[parent];
@@ -267,7 +267,7 @@ static bool all_made(const struct calltree *t, const uint32_t *columns, size_t n
 	return true;
 }
 
-/* Room for so many, what is new zeroed. */
+/* Makes room for this many; new entries are zeroed. */
 static void make_room(void *array, uint32_t *n, size_t item, uint32_t want)
 {
 	void **a = array;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of a dictionary: its tree of stacks as a flame graph sees it. Sibling nodes whose functions have one name are one
- * call, and each inlined line of a location is a call of its own below its caller's:
+/* The calls of a dictionary: its tree of stacks as a flame graph sees it. Sibling nodes whose functions have the same name
+ * are one call. Each inlined line of a location is a separate call below its caller's:
  *
  *	nodes                                    calls
  *	main.main (main.go:10) ── f (f.go:3)     main.main ── f ── g
@@ -8,10 +8,10 @@
  *
  * Only names join calls: what else is known of a function is not the same in two binaries, and is not kept here.
  *
- * It is kept with the dictionary (symbols_calls), which it describes, and made as far as somebody needed it: a second graph of
- * the same stacks finds its calls by an array read for each column, and none of its names are hashed again. Of most calls all nodes are at
- * one line, and of most names all functions are in one file: then nothing has to be known of the nodes. Who goes over many of them takes
- * them as they are placed (call_order.h). */
+ * It is kept with the dictionary (symbols_calls), which it describes, and built as far as needed. A second graph of the same stacks finds
+ * its calls by an array read for each column, without hashing names again. Most calls have all their nodes at one line, and most names
+ * have all their functions in one file: then folding need not read the nodes. Code that visits many of them uses their placed order
+ * (call_order.h). */
 #ifndef PYRRHA_MODEL_CALLTREE_H
 #define PYRRHA_MODEL_CALLTREE_H
 
@@ -22,7 +22,7 @@ struct symbols;
 struct calltree;
 
 #define CALL_LINES INT32_MIN /* of a node: its location has several lines, or its line does not fit: look at the location.
-			      * Of a call: its nodes are at several, or at one that does not fit: look at the nodes */
+			      * Of a call: its nodes have several lines, or one that does not fit: read the nodes */
 
 struct call_node {
 	uint32_t call; /* the innermost call of the node; 0 = not made yet, or the root */
@@ -35,7 +35,7 @@ struct call {
 	int32_t line;    /* that all of its nodes are at, 0 = none; or CALL_LINES */
 };
 
-/* What is known of the functions of a name: line `line` of a location says it. */
+/* What is known about the functions of a name; line `line` of a location has it. */
 struct call_name {
 	uint32_t location, line;
 	bool differs;  /* others of the name are of another file, binary or start line: look at the nodes */
@@ -47,7 +47,7 @@ void calltree_free(struct calltree *t);
 /* Bytes of memory held. */
 size_t calltree_bytes(struct calltree *t);
 
-/* What can be read between calltree_begin and calltree_end; arrays by number of column (of those that were asked for), node, call and
+/* Data that can be read between calltree_begin and calltree_end; arrays indexed by column (of the requested ones), node, call and
  * name. Names stay as long as the dictionary. */
 struct calltree_view {
 	const uint32_t *columns;       /* the innermost call + 1 */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folding. The dictionary's calls are in the order in which a flame graph shows them (call_order.h), and so is every tree made here: children
- * after their parents, those of a call by name. One pass upwards makes calls after their parents, one pass downwards adds children to them, and
- * a call and all below it are neighbours.
+/* Folding. The dictionary's calls are in the order in which a flame graph shows them (call_order.h). So is every tree made here: children after
+ * their parents, those of a call by name. One pass upwards makes calls after their parents, one pass downwards adds children to them, and a
+ * call and all below it are neighbours.
  *
  *	1. The dictionary knows the call of each column, and of each call its parent (calltree.h). A bitmap of those that the profile needs: its
- *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the
- *	   dictionary, which may be a whole day's.
- *	2. What is known of calls and functions. Where all nodes of a call say the same that is it; else the nodes are looked at, in the same
- *	   way: of a function it is what the first one of that name says.
+ *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the dictionary,
+ *	   which may be a whole day's.
+ *	2. What is known about calls and functions. Where all nodes of a call say the same that is it; else the nodes are looked at, in the
+ *	   same way: of a function it is what the first one of that name says.
  *	3. Functions in order of their names, which the dictionary knows, so that nothing compares texts. Downwards: totals.
  *	4. The root, if it is not the first call; what functions cost below it, and the ways to the largest of them.
  *	5. Out in preorder, as they lie. */
@@ -21,7 +21,7 @@
 
 /* ---- sets ---- */
 
-/* __builtin_popcountll without an instruction for it is a call. */
+/* Without an instruction for it, __builtin_popcountll is a function call. */
 static inline uint32_t count_bits(uint64_t x)
 {
 	x -= x >> 1 & 0x5555555555555555u;
@@ -57,7 +57,7 @@ static inline uint32_t set_place(const struct idset *s, uint32_t id)
 	return s->below[id / 64] + count_bits(s->bits[id / 64] & ((UINT64_C(1) << id % 64) - 1));
 }
 
-/* Of a place in the dictionary's order. */
+/* For a place in the dictionary's order. */
 static inline uint32_t call_place(const struct fold *f, uint32_t call)
 {
 	return f->dense ? call : set_place(&f->met, call);
@@ -77,7 +77,7 @@ static bool is_zero(const struct stackvec *v, size_t i)
 	return v->is_float ? v->floats[i] == 0 : v->ints[i] == 0;
 }
 
-/* Those that are not zero, ascending; of two vectors those of either. Returns owned. */
+/* The non-zero ones, ascending; for two vectors those of either. Returns owned. */
 static uint32_t *list_columns(const struct stackvec *v, const struct stackvec *base, size_t *ret_n)
 {
 	uint32_t *columns = xmalloc((v->n + (base ? base->n : 0) + 1) * sizeof *columns);
@@ -94,7 +94,8 @@ static uint32_t *list_columns(const struct stackvec *v, const struct stackvec *b
 	return columns;
 }
 
-/* Of the members among 64 neighbours. Parents that come before these hold one another: the last of them has the others above it. */
+/* For the members among 64 neighbours. Parents that come before these hold one another: the last of them has the others above
+ * it. */
 static inline void find_parents(struct idset *s, size_t word, const struct placed_call *placed)
 {
 	uint64_t members = s->bits[word], todo = members;
@@ -124,7 +125,8 @@ static void find_met(struct fold *f, const struct calltree_view *t, const uint32
 	f->dense = f->met.n == t->n_calls;
 }
 
-/* Each call that is met, but for the root: id, its place in the dictionary's order, and `at`, its place here. */
+/* Each call of the profile except the root: id, its place in the dictionary's order, and `at`, its place
+ * here. */
 #define EACH_MET(f, id, at) \
 	for (size_t w_ = 0, at = 1; w_ < (f)->met.words; w_++) \
 		for (uint64_t bits_ = (f)->met.bits[w_] & (w_ ? UINT64_MAX : ~UINT64_C(1)), id; \
@@ -146,12 +148,12 @@ static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32
 	return *known - 1;
 }
 
-/* ---- nodes, of calls of which they do not say the same ---- */
+/* ---- nodes, for calls whose nodes differ ---- */
 
 struct look {
 	struct idset nodes;  /* on the way to the columns */
 	uint64_t *calls;     /* bits by place in the dictionary's order: to be looked at */
-	uint64_t *seen;      /* of these the ones that a node led to */
+	uint64_t *seen;      /* of these, those that a node belongs to */
 	int64_t *lines;      /* by place of these */
 };
 
@@ -215,7 +217,7 @@ static void meet_lines(struct fold *f, const struct calltree_view *t, struct loo
 	vec_free(&chain);
 }
 
-/* What the nodes said. */
+/* The values that the nodes agree or differ on. */
 static void take_lines(struct fold *f, const struct look *x)
 {
 	for (size_t w = 0; w < f->met.words; w++)
@@ -255,7 +257,7 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 
 /* ---- what is known of each ---- */
 
-/* The calls: parents, lines and frames of those of which all nodes say the same; the others are to be looked at. Until add_totals a call's
+/* The calls: parents, lines and frames of those whose nodes all agree; the others need a look at their nodes. Until add_totals a call's
  * frame is its name. */
 static bool begin_calls(struct fold *f, const struct calltree_view *t, struct look *x)
 {
@@ -287,7 +289,7 @@ static bool begin_calls(struct fold *f, const struct calltree_view *t, struct lo
 	return any;
 }
 
-/* By name; "total", whose call has the empty one, stays the first. other: "(other)" is there, too, be it that a function is called so. */
+/* By name; "total", whose call has the empty name, stays first. other: "(other)" is present, too, even if a function has that name. */
 static void sort_frames(struct fold *f, const struct calltree_view *t, bool other)
 {
 	const struct flame_frame more = { VIEW("(other)"), VIEW(""), VIEW(""), 0 };
@@ -399,8 +401,8 @@ static void fold_release(struct fold *f)
 	free(f->frame_of);
 }
 
-/* An infinite value, or a sum of huge ones, makes its callers' totals infinite or NaN, up to the root; an opposite one may
- * hide it there, so every call is looked at. *ret is a value that nothing can draw. */
+/* An infinite value, or a sum of huge ones, makes its callers' totals infinite or NaN, up to the root. An opposite
+ * infinity may hide it at the root, so every call is checked. *ret is a value that nothing can draw. */
 static bool find_unbounded(const struct fold *f, double *ret)
 {
 	for (size_t i = 0; f->is_float && i < f->met.n; i++) {

@@ -46,11 +46,11 @@ struct flame_function {
 	union flame_value total, self, base_total, base_self;
 };
 
-/* What is wanted of a flame. */
+/* The options of a flame graph. */
 struct flame_ask {
 	double min_share;         /* nodes smaller than this share of the root go into "(other)"; 0: none does */
-	size_t whole;             /* but not of a tree with at most so many nodes below its root, the root counted */
-	size_t keep;              /* nor on the way to one call of each of so many functions, those with the largest self */
+	size_t whole;             /* except in a tree with at most this many nodes below its root, not counting the root */
+	size_t keep;              /* except on the path to one call of each of this many functions, those with the largest self */
 	const struct view *root;  /* names of calls from the outermost on: only what is below the last of them, and these */
 	size_t n_root;
 	size_t functions;         /* at most this many rows of functions: the largest by self and by total; 0: none */
@@ -65,7 +65,7 @@ struct flame {
 	struct flame_frame *frames; /* those that nodes and functions name; [0] is "total", the root's */
 	size_t n_frames;
 	struct flame_function *functions; /* the largest self first, of equal ones by name */
-	size_t n_functions, all_functions; /* those that are here; those that there are */
+	size_t n_functions, all_functions; /* the number here, and the number in all */
 	union flame_value found, base_found; /* of all stacks below the root with a frame that matches the search */
 	size_t n_found;             /* functions that match */
 	size_t root;                /* how many names of the path to the root were there */
@@ -75,9 +75,9 @@ struct flame {
 	size_t hidden;              /* nodes that went into "(other)" */
 };
 
-/* Folds v; base, over the same symbols, may be NULL; so may ask: everything. Where both sides of a node are below min_share
- * of the larger side of the root it goes, with its siblings of that kind, into one node "(other)", the first child. Where the path to the
- * root ends earlier than asked, its last call that is there is the root. ERR_EXECUTION: a total does not fit in 64 bits,
+/* Folds v; base, over the same symbols, may be NULL; so may ask: everything. If both sides of a node are below min_share of the larger
+ * side of the root, it is folded, with its siblings of that kind, into one node "(other)", the first child. If the given path to the
+ * root does not exist in full, its last existing call is the root. ERR_EXECUTION: a total does not fit in 64 bits,
  * or a value is infinite or no number, so all values of a flame are finite; or what match returned. Release with
  * flame_release. */
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,

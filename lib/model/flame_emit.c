@@ -158,7 +158,7 @@ void fold_emit(struct fold *f, const struct flame_ask *ask)
 	emit_all(&x);
 }
 
-/* Frames that neither a node nor a function names go; mostly all of a whole tree are named. */
+/* Frames that neither a node nor a function names are removed; in a whole tree nearly all are named. */
 void fold_drop_frames(struct fold *f)
 {
 	struct flame *out = f->out;

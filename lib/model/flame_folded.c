@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "model/flame.h"
 
-/* What separates frames and lines in this format cannot be in a name. */
+/* Characters that separate frames and lines in this format are replaced in names. */
 static void put_folded_name(struct buf *b, struct view name)
 {
 	for (size_t i = 0; i < name.len; i++) {

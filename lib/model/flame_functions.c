@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls of a flame add up to by function; what a search finds; the ways that are kept in a tree that is trimmed. */
+/* Sums up the calls of a flame by function, searches them, and finds the paths that stay in a trimmed tree. */
 #include <stdlib.h>
 
 #include "model/flame_internal.h"
 
-/* Of one frame, together in memory. */
+/* The calls of one frame, adjacent in memory. */
 struct frame_sums {
 	union flame_value self, total, base_self, base_total;
 	double largest; /* self of one call */
 	uint32_t call;  /* that one */
-	uint32_t open;  /* calls of it that hold the one that is looked at */
+	uint32_t open;  /* its calls that contain the current one */
 };
 
 struct function_sums {
 	struct frame_sums *v; /* by frame */
 	bool *found;          /* by frame: it matches the search; NULL without one */
-	uint32_t open_found;  /* calls that match and hold the one that is looked at */
+	uint32_t open_found;  /* matching calls that contain the current one */
 };
 
 static void enter(struct fold *f, struct function_sums *s, const struct fcall *c)
@@ -45,7 +45,7 @@ static void leave(struct function_sums *s, const struct fcall *c)
 	s->open_found -= s->found && s->found[c->frame];
 }
 
-/* Each call below the root and the root itself, those it holds between its begin and its end. */
+/* Each call below the root and the root itself; the calls below it are between its begin and its end. */
 static void sum_functions(struct fold *f, struct function_sums *s)
 {
 	VEC(uint32_t) open = { 0 };
@@ -77,7 +77,8 @@ static int by_self(const void *a, const void *b, void *arg)
 	return (x->frame > y->frame) - (x->frame < y->frame); /* by name */
 }
 
-/* Of more rows than are wanted, those with the largest totals and those with the largest selves; by self. */
+/* If there are more rows than wanted, keeps those with the largest totals and those with the largest selves;
+ * by self. */
 static size_t keep_largest(struct fold *f, struct flame_function *v, size_t n, size_t most)
 {
 	size_t half = most / 2, kept = MIN(n, half);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the flame share: the tree while it is folded. flame.c makes it, flame_functions.c sums it up by function,
- * flame_emit.c writes what of it is shown. */
+/* Shared by the files of the flame graph: the tree while it is folded. flame.c makes it, flame_functions.c sums it up by
+ * function, flame_emit.c writes the visible part. */
 #ifndef PYRRHA_MODEL_FLAME_INTERNAL_H
 #define PYRRHA_MODEL_FLAME_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct idset {
 
 struct fcall {
 	uint32_t parent, frame;
-	uint32_t subtree : 31; /* calls in it, itself included: those that follow */
+	uint32_t subtree : 31; /* number of calls in its subtree, itself included: those that follow */
 	uint32_t kept : 1;     /* shown, however small it is */
 	int32_t line;     /* that all nodes of the call that are met are at; 0 = several, or unknown; CALL_LINES: see wide */
 	union flame_value self, total;
@@ -31,7 +31,7 @@ struct wide_line {
 	int64_t line;
 };
 
-/* Of a diff: the side that is subtracted. */
+/* For a diff: the side that is subtracted. */
 struct fbase {
 	union flame_value self, total;
 };
@@ -63,7 +63,7 @@ static inline int64_t fold_line(const struct fold *f, size_t call)
 	return LIKELY(line != CALL_LINES) ? line : fold_wide_line(f, call);
 }
 
-/* Of a flame that is no diff the other side is 0. */
+/* If the flame is not a diff, the other side is 0. */
 static inline struct fbase fold_base(const struct fold *f, size_t call)
 {
 	return f->bases ? f->bases[call] : (struct fbase){ { 0 }, { 0 } };
@@ -82,7 +82,7 @@ static inline double fold_magnitude(const struct fold *f, union flame_value v)
 	return fabs(f->is_float ? v.d : (double)v.i);
 }
 
-/* Of a diff the larger side. */
+/* For a diff the larger side. */
 static inline double fold_larger(const struct fold *f, union flame_value a, union flame_value b)
 {
 	return MAX(fold_magnitude(f, a), fold_magnitude(f, b));

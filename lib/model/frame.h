@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a frame is called. A frame is one line of a location (an inlined call has one of its own), or a location that
- * has no lines: then nobody knows its function, and its name is binary+0xoffset, the offset into the file. */
+/* How a frame is called. A frame is one line of a location (an inlined call has its own), or a location without
+ * lines. The latter has no known function, and its name is binary+0xoffset, the offset into the file. */
 #ifndef PYRRHA_MODEL_FRAME_H
 #define PYRRHA_MODEL_FRAME_H
 
@@ -17,8 +17,8 @@ static inline uint32_t frame_count(const struct sym_location *l)
 struct view frame_binary(const struct symbols *s, const struct sym_location *l);
 /* binary+0xoffset; 0xaddress without a binary. */
 void frame_address_name(const struct symbols *s, const struct sym_location *l, struct buf *out);
-/* The name of line i, as every readout shows it: the function's as stored; of a location without lines, and of a
- * function without a name, the address. Borrowed from s, or from tmp, which is written only for an address. */
+/* The name of line i, as every readout shows it: the function's as stored; for a location without lines, and for
+ * a function without a name, the address. Borrowed from s, or from tmp, which is written only for an address. */
 struct view frame_name(const struct symbols *s, const struct sym_location *l, uint32_t i, struct buf *tmp);
 /* The function of line i, or NULL: no lines, or none known for this line. */
 const struct sym_function *frame_function(const struct symbols *s, const struct sym_location *l, uint32_t i);

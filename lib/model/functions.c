@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each stack is walked from its leaf to the root; a mark per function says in which walk it was last met, so that
- * recursion counts once. */
+/* Each stack is walked from its leaf to the root. A mark per function says in which walk it was last seen, so
+ * that recursion counts once. */
 #include "model/functions.h"
 
 #include <stdlib.h>

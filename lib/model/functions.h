@@ -9,8 +9,8 @@
 #include "base/vec.h"
 #include "model/stackvec.h"
 
-/* Functions by name, of any symbols, numbered in the order they are met; zeroed is empty. What self, total and the arrows
- * of a call graph are made with: add a value to the self of the leaf's function, to the total of each one once. */
+/* Functions by name, of any symbols, numbered in the order they are met; zeroed is empty. Computes self, total and the
+ * arrows of a call graph: adds a value to the self of the leaf's function, and to the total of each function once. */
 struct functions {
 	struct arena arena;
 	struct map index;
@@ -20,8 +20,8 @@ struct functions {
 	struct buf tmp;
 };
 
-/* Calls visit for every frame of a stack from its leaf, inlined calls one by one; first: this function was not met before
- * in this stack. ERR_LIMIT if there is no memory for names. */
+/* Calls visit for every frame of a stack from its leaf, inlined calls one by one; first: the function is new in this
+ * stack. ERR_LIMIT if there is no memory for names. */
 typedef void (*functions_visit)(void *arg, uint32_t number, bool first);
 int functions_walk(struct functions *f, const struct symbols *s, uint32_t stack, functions_visit visit, void *arg, struct err *e) MUST_USE;
 void functions_release(struct functions *f);

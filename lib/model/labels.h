@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Label sets: sorted by name (byte order), names unique, no empty values. A struct labels is a value that
- * borrows its array and its strings; who owns them is said where one is handed over. */
+ * borrows its array and its strings; functions that return one say who owns them. */
 #ifndef PYRRHA_MODEL_LABELS_H
 #define PYRRHA_MODEL_LABELS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MD5 (RFC 1321), because relabelling's hashmod is defined by it. Not for anything that must be secure. Its 64
- * constants are floor(2^32 * |sin(i)|), which a double holds exactly enough; they are worked out where they are used:
- * a few label values per target are hashed, once per change of targets. */
+ * constants are floor(2^32 * |sin(i)|), for which a double is exact enough. They are computed when needed: only a few
+ * label values per target are hashed, once per change of targets. */
 #include "model/md5.h"
 
 #include <math.h>

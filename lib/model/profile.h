@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile in its flat form: what profile.proto says, decoded, indices instead of ids. The codec fills and reads
- * it, the sink takes it. No interning, no I/O: everything lies in the profile's arena, strings may borrow the
+ * it, the sink takes it. No interning, no I/O. All memory is in the profile's arena. Strings may borrow the
  * decompressed bytes, which then must outlive the profile (the decoder puts them into the same arena).
  *
  * The form that is merged and queried is a stackvec over symbols (symbols.h, stackvec.h). */
@@ -95,15 +95,15 @@ static inline struct view profile_str(const struct profile *p, uint32_t i)
 	return i < p->n_strings ? p->strings[i] : (struct view){ "", 0 };
 }
 
-/* Index of the sample type that is shown: default_sample_type, else the last; -1 if there is none. */
+/* Index of the sample type shown by default: default_sample_type, else the last; -1 if there is none. */
 int profile_default_type(const struct profile *p);
 /* Index of the type of that name, or -1. */
 int profile_type_index(const struct profile *p, struct view type);
-/* What a number label is counted in: its unit, or, where none is said, bytes for "request" and "alignment" and else the
- * key itself. Empty for strings. */
+/* The unit of a number label: its own or, if it has none, bytes for "request" and "alignment" and else the key itself.
+ * Empty for strings. */
 struct view profile_label_unit(const struct profile *p, const struct profile_label *l);
-/* The profile of a whole host has no main binary: its first mapping becomes one without a name, so that nobody takes the
- * next one for it. False past the arena's cap. */
+/* The profile of a whole host has no main binary. It gets a first mapping without a name, so that readers do not take
+ * the next one for it. False past the arena's cap. */
 bool profile_without_main(struct profile *p);
 /* Every index in range, ids unique: what a decoder guarantees; for tests and for profiles made by hand. */
 int profile_check(const struct profile *p, struct err *e) MUST_USE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profile types: what a series of profiles measures. A type is spelt as a metric name of five or six parts,
- * NAME:SAMPLE_TYPE:SAMPLE_UNIT:PERIOD_TYPE:PERIOD_UNIT[:delta], and is kept apart from __name__, so that a recorded
- * or renamed profile still knows what it is. */
+ * NAME:SAMPLE_TYPE:SAMPLE_UNIT:PERIOD_TYPE:PERIOD_UNIT[:delta]. It is separate from __name__, so that a recorded or
+ * renamed profile still has its type. */
 #ifndef PYRRHA_MODEL_PTYPE_H
 #define PYRRHA_MODEL_PTYPE_H
 
@@ -25,7 +25,7 @@ struct ptype {
 void ptype_format(const struct ptype *t, struct buf *out);
 /* The parts of a name (kind by ptype_default_kind); false if it has neither five parts nor six with "delta". */
 bool ptype_parse(struct view name, struct ptype *ret);
-/* Is it what the agent observes of a whole host (on_cpu, off_cpu), so that no binary is the main one? */
+/* Whether the agent makes it for a whole host (on_cpu, off_cpu), so that no binary is the main one. */
 bool ptype_is_of_host(const struct ptype *t);
 bool ptype_eq(const struct ptype *a, const struct ptype *b);
 /* docs/profql.md "Series and names": by NAME and sample type; has_duration decides what is unknown. */
@@ -53,7 +53,7 @@ struct unit_info {
 bool unit_lookup(struct view unit, struct unit_info *ret);
 /* An amount for people: "1.50s", "20.00ms", "3.00MB", or the bare number of a unit of its own. */
 void unit_put(struct buf *out, double native, struct view unit);
-/* " (12.50%)": part of whole; nothing if that is no number. */
+/* " (12.50%)": part of whole; empty if that is not a number. */
 void percent_put(struct buf *out, double part, double whole);
 
 #endif

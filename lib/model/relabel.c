@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Relabelling as Prometheus defines it: a rule joins the values of its source labels and replaces, filters or renames
- * by what its anchored expression says. Pure: who calls it owns the labels and the arena. Rules are read only once
+ * by what its anchored expression says. Pure: its callers own the labels and the arena. Rules are read only once
  * compiled, so any number of threads may apply them. */
 #include "model/relabel.h"
 
@@ -217,7 +217,7 @@ static int do_case(const struct relabel_rule *r, struct labels_builder *b, struc
 	return rc;
 }
 
-/* labelmap, labeldrop, labelkeep: over the labels as they were before the rule. */
+/* labelmap, labeldrop, labelkeep: over the labels before the rule. */
 static int do_names(const struct relabel_rule *r, struct labels_builder *b, struct arena *a, struct run *run, struct err *e)
 {
 	struct labels was = labels_copy(a, labels_builder_finish(b));

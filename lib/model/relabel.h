@@ -27,18 +27,19 @@ struct relabel_rule {
 int relabel_rule_init(struct relabel_rule *r, struct err *e) MUST_USE;
 void relabel_rule_release(struct relabel_rule *r);
 
-/* Applies the rules in order. 1: kept, b holds the result (new strings lie in the arena); 0: dropped; negative: an
+/* Applies the rules in order. 1: kept, b holds the result (new strings are in the arena); 0: dropped; negative: an
  * expression hit its match limit, all of them took a second, a value got longer than 1 MiB or the arena hit its cap; the error names the rule, from 1. */
 int relabel_apply(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a, struct err *e)
 	MUST_USE;
 
-/* The same, and tells of each rule what it made of the labels; from the one that drops them on they are none, and keep is
- * false. step may be NULL. *ret_rule, which may be NULL: the rule that dropped them or failed, from 0; n = none did. */
+/* The same, and reports the labels after each rule. From the rule that drops them on they are empty, and keep is false.
+ * step may be NULL. *ret_rule, which may be NULL: the rule that dropped them or failed, from 0; n = none did. */
 int relabel_trace(const struct relabel_rule *rules, size_t n, struct labels_builder *b, struct arena *a,
 		  void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg, size_t *ret_rule,
 		  struct err *e) MUST_USE;
 
-/* What rules may cost on one set of labels: of matching, and bytes of a name or value that a rule makes. */
+/* The cost limit of rules for one set of labels: time of matching, and bytes of a name or value that a rule
+ * makes. */
 struct relabel_limits {
 	int64_t max_ns;
 	const char *max_name;    /* what to say of max_ns, "20 ms of relabelling" */

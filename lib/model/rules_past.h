@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rule file, evaluated over the past beside the rules at work: what its alerts would have done, and then nothing is written; or
- * what its recording rules would have recorded, and that is. */
+/* A rule file, evaluated over the past beside the active rules. Either it reports what its alerts would have done, without
+ * writing; or its recording rules write what they would have recorded. */
 #ifndef PYRRHA_MODEL_RULES_PAST_H
 #define PYRRHA_MODEL_RULES_PAST_H
 
@@ -13,7 +13,7 @@
 struct past_question {
 	struct view text, name;      /* the rule file, and what errors call it */
 	int64_t start_ms, end_ms;    /* slots from start up to and including end are evaluated */
-	int64_t timeout_ms;          /* above 0. Who records gets an answer of what was done by then */
+	int64_t timeout_ms;          /* above 0. When recording, the answer then counts what was done so far */
 	bool record;                 /* the values of recording rules are stored; alerts are left out */
 	const atomic_bool *canceled;
 };
@@ -30,7 +30,7 @@ struct past_alert {
 /* All in the arena: arena_free releases it. */
 struct past_answer {
 	struct arena arena;
-	const struct past_alert *alerts; /* in the order in which they were seen */
+	const struct past_alert *alerts; /* in the order of their first evaluation */
 	size_t n_alerts;
 	bool cut;                    /* there were more */
 	uint64_t evaluations;        /* of rules */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page and the API show of rules and alerts: each group as it was after its last evaluation. Whoever looks gets a copy,
- * so that an evaluation waits for that copy at most, however long the reader takes. */
+/* What the page and the API show of rules and alerts: the state of each group after its last evaluation. Readers get a copy,
+ * so that an evaluation waits at most for that copy, however slow the reader is. */
 #ifndef PYRRHA_MODEL_RULES_STATUS_H
 #define PYRRHA_MODEL_RULES_STATUS_H
 
@@ -52,8 +52,8 @@ struct status_rule_group {
 #define RULES_STATUS_MAX ((size_t)64 << 20) /* bytes of labels and annotations of a group's alerts */
 
 struct status_rules {
-	/* All groups, by file and name, with or without alerts (states of rules are of all); false from the callback ends it. What it
-	 * is shown is borrowed for the call. */
+	/* All groups, by file and name, with or without alerts (states of rules are of all); false from the callback ends it. The
+	 * rows are borrowed for the call. */
 	void (*groups)(struct status_rules *s, bool alerts, bool (*group)(void *arg, const struct status_rule_group *g), void *arg);
 };
 

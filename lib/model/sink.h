@@ -17,7 +17,7 @@ struct sink_column {
 	uint32_t value_index;   /* which of the profile's sample types */
 };
 
-/* One profile (or the part of one that has one set of target labels): its columns share the samples. */
+/* One profile (or the part of it that has one set of target labels): its columns share the samples. */
 struct sink_profile {
 	struct profile *profile;    /* borrowed during append; its arena is used as work space. NULL: stale marker */
 	const uint32_t *samples;    /* indices of the samples that belong to these series; NULL = all of them */
@@ -39,8 +39,8 @@ struct sink_float {
 	double v;                   /* VALUE_STALE_BITS ends the series */
 };
 
-/* What its writer wants to find again after a restart: the value written last, by key. It is stored with the batch or not at
- * all. Damage of the storage may bring back an older one, or lose it: never one that is newer than its batch. */
+/* A note that its writer needs after a restart: the last value written, by key. It is stored with the batch or not at all.
+ * Damage of the storage may bring back an older one, or lose it: never one that is newer than its batch. */
 #define SINK_NOTE_KEY_MAX 4096
 #define SINK_NOTE_VALUE_MAX 65536
 #define SINK_NOTES_MAX 100000
@@ -59,12 +59,12 @@ struct sink_batch {
 	size_t n_floats;
 	const struct sink_note *notes; /* of the same key the last counts */
 	size_t n_notes;
-	bool patient;               /* nobody waits for it: it may be gathered with more of the kind for longer before all are synced */
+	bool patient;               /* nothing waits for it: it may be collected with others for longer before all are synced */
 	/* Called once, from the committer's thread, when the batch is durable (e->code 0) or failed; may be NULL. */
 	void (*done)(void *arg, const struct err *e);
 	void *done_arg;
-	/* Called for each float or profile that is refused, before append returns; why: "too old", of static lifetime. Who wants to know whose it
-	 * was; NULL: sink_result has numbers. */
+	/* Called for each float or profile that is refused, before append returns; why: "too old", of static lifetime. For callers
+	 * that need to know which one was refused; NULL: sink_result has only counts. */
 	void (*refused)(void *arg, bool profile, size_t index, const char *why);
 	void *refused_arg;
 };

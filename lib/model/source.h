@@ -15,13 +15,13 @@
 #include "model/stackvec.h"
 #include "model/value.h"
 
-/* What was read for a query. A chunk is what storage reads at once: a value on disk, a series' window in memory; its
- * bytes are those it takes there. */
+/* Statistics of what was read for a query. A chunk is the unit that storage reads: a value on disk, or a series'
+ * window in memory; its bytes are those there. */
 struct source_stats {
 	atomic_uint_fast64_t chunks, samples, bytes;
 };
 
-/* What is stored, was asked for and is damaged, so that the answer is without it. Zeroed: nothing. Any thread may add. */
+/* Stored data that was requested but is damaged, so that the answer lacks it. Zeroed: nothing. Any thread may add. */
 struct source_damage {
 	atomic_uint_fast64_t met;           /* how often something damaged was met */
 	atomic_int_fast64_t until_ms;       /* the end of the last stretch of time that is concerned */
@@ -32,7 +32,7 @@ void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_
 /* The warning that an answer carries for it, into text; false (and nothing) if there is nothing to say. */
 bool source_damage_say(const struct source_damage *d, char *text, size_t size);
 
-/* What a query may cost; checked by the source while it works. */
+/* The cost limits of a query; the source checks them while it works. */
 struct source_limits {
 	int64_t deadline_mono_ns;    /* 0 = none */
 	const atomic_bool *canceled; /* NULL = cannot be */
@@ -41,12 +41,12 @@ struct source_limits {
 	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
-	uint64_t max_bytes;          /* of stacks that are held for this query alone, beside those it returns; 0 = unlimited */
+	uint64_t max_bytes;          /* of stacks that are held for this query alone, in addition to returned ones; 0 = unlimited */
 	struct source_damage *damage; /* what is damaged is left out and noted here; NULL: it is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 };
 
-/* ERR_CANCELED, ERR_UNAVAILABLE, ERR_TIMEOUT, or 0: for who works long without reading. */
+/* ERR_CANCELED, ERR_UNAVAILABLE, ERR_TIMEOUT, or 0; for long work without reading. */
 int source_limits_check(const struct source_limits *lim, struct err *e) MUST_USE;
 
 struct source_series {
@@ -78,7 +78,7 @@ struct source_span {
 	int64_t after_ms, until_ms;
 };
 
-/* What the profiles of one series in a range come to, without a look at each by who asks. */
+/* The sum of one series' profiles in a range, without visiting each profile. */
 struct source_cover {
 	uint64_t n, n_stale;         /* stamps, markers included; of these markers */
 	int64_t total, period;       /* of the profiles: the sum of their totals, native unit; the largest period */
@@ -100,17 +100,17 @@ static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_
 	c->period = MAX(c->period, period);
 	source_cover_add_span(c, t_ms - cover_ms, t_ms);
 }
-/* What another comes to, without its spans. */
+/* The sum of another, without its spans. */
 void source_cover_add_other(struct source_cover *c, const struct source_cover *other);
 void source_cover_release(struct source_cover *c);
 
-/* Whole profiles of one series that add up into one output; with n_steps above 1 into as many at once, which is what a
- * graph asks: step k takes those stamped in (after + k step, until + k step] and is output group + k.
+/* Whole profiles of one series that add up into one output. With n_steps above 1 there are that many outputs, as a
+ * graph needs: step k takes those stamped in (after + k step, until + k step] and is output group + k.
  *
- * What is cheap: parts that differ only in their series, one after the other, are read as one question. If they are all
- * series of a service (of one name and type; the storage is told which labels make a service) and the ranges begin and
- * end on whole minutes, one sum per minute is read instead of the series; the answer is the same. So pass the range that
- * was asked for, not the stamps found in it. */
+ * Cheap case: consecutive parts that differ only in their series are read together. If they are all series of a service
+ * (of one name and type; the storage knows which labels make a service) and the ranges begin and end on whole minutes,
+ * one sum per minute is read instead of the series. The answer is the same. So pass the requested range, not the stamps
+ * found in it. */
 struct source_part {
 	uint64_t ref;
 	int64_t after_ms, until_ms;  /* those stamped in (after, until] */
@@ -122,29 +122,30 @@ struct source_part {
 
 /* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
 struct source_frame_filter {
-	/* Whether one frame (line `line` of the location; inlined ones count; line = n_lines of a location without
-	 * lines means the bare location) satisfies the matcher: 1 or 0; negative with *e filled ends the reading. */
+	/* Whether one frame satisfies the matcher: 1 or 0; negative with *e filled ends the reading. The frame is
+	 * line `line` of the location (inlined ones count); line = n_lines of a location without lines means the
+	 * bare location. */
 	int (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e);
 	const void *arg;
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };
 
-/* What groups of profiles come to, by group: what a filter lets through, all, and how many there are, where a sum of several may
- * count as one: above 0 if there is any. */
+/* The sums of groups of profiles, by group: the part that a filter selects, the total, and the number of profiles. A sum of
+ * several may count as one, so that number is only above 0 if there is any. */
 struct source_shares {
 	int64_t *match, *total, *there;
 };
 
-/* Profiles of one series of the caller's refs in order of time, and of each what a filter lets through. Negative with *e filled stops the
- * reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
+/* Profiles of one series of the caller's refs in order of time, each with the values that a filter selects. Negative with *e filled stops
+ * the reading. worker: 0 .. pool_size(lim->pool); calls of one worker are sequential. */
 typedef int (*source_matches_fn)(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker,
 				 struct err *e);
 
-/* Values of one series as they are stored, of a window of time: value i is that of columns[i] in the profile that is
- * stamped t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
+/* Stored values of one series, of a window of time: value i is that of columns[i] in the profile that is stamped
+ * t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
 struct source_cells {
 	size_t series;               /* index of the caller's refs */
-	int64_t after_ms, until_ms;  /* the window: those of one follow each other as far as several threads let them */
+	int64_t after_ms, until_ms;  /* the window; calls of one window are adjacent as far as several threads allow */
 	struct symbols *symbols;     /* what the columns are of; borrowed from the view */
 	const int64_t *t_ms;
 	size_t n_rows, n;
@@ -152,19 +153,19 @@ struct source_cells {
 	const int64_t *values;
 	const uint8_t *summed;       /* by row: the sum of its minute is handed out, too, with it in it; NULL: of none */
 };
-/* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker follow each other. */
+/* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker are sequential. */
 typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
-/* Whether what is stamped in (after, until] counts the same for the caller, of series a and of b (a may be b): not at all; of a whole minute, but
- * for a few profiles, as what is stamped in the middle of it does, alike for both; as long as only what lies in one whole minute is added up; or all of
- * it, so that its sum counts as it does. Storage may then hand out such sums of services, stamped with the middle of the minute, or of
- * a series or service as one row, stamped at the end of the range, as if they were of one of the series. Before the first profile is
- * taken, one thread. */
+/* Whether values of series a and of b (a may be b) that are stamped in (after, until] count the same for the caller.
+ * SOURCE_UNLIKE: no. SOURCE_ALIKE_BUT_FEW: within a whole minute they do, as if stamped in its middle, except for a few profiles.
+ * SOURCE_ALIKE_BY_MINUTE: they do within each whole minute. SOURCE_ALIKE: all of them do, so their sum does too.
+ * Storage may then return sums of services, stamped with the middle of the minute, as if they were of one of the series. It may also
+ * return a series or service as one row, stamped at the end of the range. Called by one thread, before the first profile is passed. */
 enum source_alike { SOURCE_UNLIKE, SOURCE_ALIKE_BUT_FEW, SOURCE_ALIKE_BY_MINUTE, SOURCE_ALIKE };
 typedef enum source_alike (*source_alike_fn)(void *arg, size_t a, size_t b, int64_t after_ms, int64_t until_ms);
 /* Whether a profile is one of the few: it counts otherwise than the middle of its minute. Such are handed out by themselves, too, as
  * `summed`. Any thread. */
 typedef bool (*source_odd_fn)(void *arg, size_t series, int64_t t_ms);
-/* Who reads cells. */
+/* The receiver of cells. */
 struct source_cells_reader {
 	source_cells_fn take;
 	source_alike_fn alike;       /* NULL: no two series are */
@@ -172,7 +173,7 @@ struct source_cells_reader {
 	void *arg;
 };
 #define SOURCE_MINUTE_MS INT64_C(60000)
-/* The middle of the minute that a stamp lies in. */
+/* The middle of the minute that contains a stamp. */
 static inline int64_t source_mid_minute(int64_t t_ms)
 {
 	int64_t in = (t_ms - 1) % SOURCE_MINUTE_MS;
@@ -181,9 +182,9 @@ static inline int64_t source_mid_minute(int64_t t_ms)
 
 struct source_view;
 
-/* Calls return 0 or a negative code, and what they return through a pointer is only there after 0: ERR_TIMEOUT, ERR_CANCELED and
- * ERR_LIMIT of the limits, ERR_EXECUTION where a sum does not fit in 64 bits, ERR_IO and ERR_CORRUPT of what is stored. lim may be
- * NULL: none. */
+/* Calls return 0 or a negative code, and set their outputs only if they return 0. Codes: ERR_TIMEOUT, ERR_CANCELED and ERR_LIMIT
+ * of the limits, ERR_EXECUTION if a sum does not fit in 64 bits, ERR_IO and ERR_CORRUPT of stored data. lim may be NULL: no
+ * limits. */
 struct source_ops {
 	void (*release)(struct source_view *v);
 	/* Series with data in (after, until] that satisfy all matchers, sorted by labels. The array is malloc'd, the caller
@@ -207,22 +208,23 @@ struct source_ops {
 	 * one call may be over different symbols. Each owned by the caller. */
 	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		     const struct source_limits *lim, struct stackvec **ret, struct err *e);
-	/* As merge, but only the sum of the values of stacks that satisfy the filter: ret[group]; a filter of NULL takes all
-	 * and reads no stack. exact[group] (may be NULL) gets the integer sum where all scales of the group are 1. */
+	/* Like merge, but only the sum of the values of stacks that satisfy the filter: ret[group]; a filter of NULL selects
+	 * all and reads no stack. exact[group] (may be NULL) gets the integer sum if all scales of the group are 1. */
 	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);
-	/* As sums of parts whose scale is 1, and beside these what all values add up to and whether there is a profile: what a graph of one
-	 * function is made of. f is not NULL. NULL: this source has only sums. */
+	/* Like sums of parts whose scale is 1, and in addition the total of all values and whether there is a profile. A graph of one
+	 * function uses this. f is not NULL. NULL: this source has only sums. */
 	int (*shares)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		      const struct source_limits *lim, const struct source_shares *ret, struct err *e);
-	/* The profiles of each of n series stamped in (after, until], with what the filter lets through of each: handed to fn once per series,
-	 * also of one that has none, about in their order, by several threads at once. What a rate of one function is made of. NULL: this
-	 * source has only sums. */
+	/* The profiles of each of n series stamped in (after, until], each with the values that the filter selects. fn is called once per
+	 * series, also for a series without profiles, roughly in order, by several threads at once. A rate of one function uses this. NULL:
+	 * this source has only sums. */
 	int (*matches)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
 		       const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
-	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is handed out
-	 * once, by several threads at once. What a graph over stacks reads, however many of its steps want a profile. */
+	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is passed
+	 * once, by several threads at once. A graph over stacks reads each value once, however many of its steps use the
+	 * profile. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;

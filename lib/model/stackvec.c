@@ -78,9 +78,9 @@ double stackvec_total(const struct stackvec *v)
 
 /* ---- accumulator ----
  *
- * Pairs (column, value) are collected as they come; once they are many against the number of columns they move into
- * an array indexed by column, with a bit per column that was touched. Integers and floats are kept apart, so that
- * integers stay exact until a float joins them at the end. */
+ * Pairs (column, value) are first collected in order of arrival. Once they are many compared with the number of
+ * columns, they move into an array indexed by column, with a bit per touched column. Integers and floats are kept
+ * apart, so that integers stay exact until a float joins them at the end. */
 
 #define DENSE_FROM 4096
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stackvec is a profile in the form that is merged and queried: a sparse vector over the columns (stack, sample
+/* A stackvec is a profile in the form for merging and querying: a sparse vector over the columns (stack, sample
  * label set) of a symbols. Pure: no I/O, no clock.
  *
  * Values are int64 and exact as long as they were only added, subtracted or filtered (an overflow is ERR_EXECUTION);
@@ -33,7 +33,7 @@ void stackvec_unref(struct stackvec *v);
 double stackvec_total(const struct stackvec *v);
 int stackvec_total_int(const struct stackvec *v, int64_t *ret, struct err *e) MUST_USE;
 
-/* An accumulator: adds vectors and single columns of one symbols, any order. Dense where that pays. */
+/* An accumulator: adds vectors and single columns of one symbols in any order. Dense where that pays. */
 struct stackacc;
 struct stackacc *stackacc_new(struct symbols *s);
 void stackacc_free(struct stackacc *a);
@@ -55,9 +55,9 @@ struct stackvec *stackvec_sum(struct symbols *to, struct stackvec *const *v, con
 
 /* From a flat profile: one vector per sample type, in ret[0 .. p->n_sample_types). Samples with equal keys add up. */
 int stackvec_from_profile(struct symbols *s, struct profile *p, struct stackvec **ret, struct err *e) MUST_USE;
-/* To a flat profile: n vectors over one symbols become the sample types of out (which is reset first; strings and
- * header are the caller's to set: sample_types[i] get the given names). Floats are rounded half away from zero (ERR_EXECUTION
- * if they do not fit); all-zero samples are left out; the main binary's mapping comes first. */
+/* To a flat profile: n vectors over one symbols become the sample types of out, which is reset first. The caller sets strings
+ * and header; sample_types[i] get the given names. Floats are rounded half away from zero (ERR_EXECUTION if they do not fit);
+ * all-zero samples are left out; the main binary's mapping comes first. */
 struct stackvec_type {
 	struct view type, unit;
 };

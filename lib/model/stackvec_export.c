@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stackvec_to_profile: from vectors over a dictionary to a flat profile, whose tables hold only what its samples
- * use, numbered in order of use. */
+/* stackvec_to_profile: converts vectors over a dictionary to a flat profile. Its tables hold only what its
+ * samples use, numbered in order of use. */
 #include <math.h>
 
 #include "base/num.h"
@@ -195,7 +195,8 @@ static double *mapping_weights(const struct export *x, size_t n_types)
 	return weight;
 }
 
-/* The one that some profile called its main binary; of several, the one with most samples. UINT32_MAX: none is. */
+/* The mapping that some profile called its main binary; if there are several, the one with most samples.
+ * UINT32_MAX: none is. */
 static uint32_t marked_main(const struct export *x, size_t n_types)
 {
 	struct sym_marks marks = { 0 };
@@ -219,8 +220,8 @@ static bool is_library(struct view file)
 	return view_ends(file, VIEW(".so")) || view_contains(file, VIEW(".so.")) || view_contains(file, VIEW(".so_"));
 }
 
-/* Where nothing says it, as google/pprof does for formats that do not: the first that has a file name and is neither a
- * library nor the kernel's ("[vdso]"). */
+/* If no profile has one, the first that has a file name and is neither a library nor the kernel's ("[vdso]"), as
+ * google/pprof does for other formats. */
 static uint32_t guessed_main(const struct export *x)
 {
 	for (uint32_t i = 0; i < x->out_mappings.n; i++) {

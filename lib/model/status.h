@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the page and the API show of the running system: small tables that each module fills on request. There may be
- * 100,000 rows, so who asks says which of them, and gets them one by one; nobody who scrapes waits meanwhile. */
+ * 100,000 rows, so callers select some of them, and get them one by one; scrapes do not wait meanwhile. */
 #ifndef PYRRHA_MODEL_STATUS_H
 #define PYRRHA_MODEL_STATUS_H
 
@@ -12,7 +12,8 @@ enum target_health { TARGET_UNKNOWN, TARGET_UP, TARGET_DOWN };
 #define HEALTH_BIT(health) (1U << (health))
 #define HEALTH_ANY 7U
 
-/* Which rows: those that match all of it, of these `limit` from the `offset`th on. Texts are borrowed. */
+/* Selects rows: those that match all fields, and of these `limit` from the `offset`th on. Texts are
+ * borrowed. */
 struct status_query {
 	struct view pool;            /* only this job's; empty = all */
 	struct view search;          /* only with this text in something that is shown, in either case; empty = all */
@@ -28,7 +29,7 @@ struct status_target {
 	struct view global_url;      /* the same with a name others can reach; may equal scrape_url */
 	struct view profile;         /* "process_cpu" */
 	struct view last_error;      /* empty = none */
-	struct view note;            /* what else there is to say, no error; empty = nothing */
+	struct view note;            /* other remarks, not an error; empty = none */
 	int64_t last_scrape_ms;      /* 0 = never */
 	int64_t last_duration_ns;
 	int64_t last_bytes, last_samples;
@@ -36,13 +37,13 @@ struct status_target {
 	enum target_health health;
 };
 
-/* What discovery told of and is not scraped. */
+/* Discovered targets that are not scraped. */
 struct status_dropped {
 	struct view pool;
 	struct labels discovered;
 	struct view profile;         /* the profile type it is about; empty = all of the job's */
 	struct view reason;          /* "relabel_configs, rule 2: keep"; "the target has no __address__"; empty = not known */
-	bool failed;                 /* nobody asked for that: it cannot be scraped, or relabelling gave up */
+	bool failed;                 /* unintended: it cannot be scraped, or relabelling failed */
 };
 
 /* One place that targets come from, or an object that says what a job is. */
@@ -54,31 +55,32 @@ struct status_source {
 	bool ready;                  /* it was read once */
 	struct view error;           /* what is wrong with it now; empty = nothing */
 	int64_t error_since_ms;      /* wall clock; 0 = not known */
-	int64_t changed_ms;          /* when it last told of something new; 0 = never */
+	int64_t changed_ms;          /* when it last reported a change; 0 = never */
 };
 
 struct status_job {
 	struct view pool;
 	size_t targets, up, down;    /* targets, each with all of its profile types; the others are neither */
 	size_t endpoints;            /* rows of `active` */
-	size_t dropped;              /* targets that discovery told of and that are not scraped at all */
+	size_t dropped;              /* discovered targets that are not scraped at all */
 	size_t dropped_rows, failed; /* what `dropped` has rows of, unless keep_dropped_targets is less; of these the failed */
 	const struct status_source *sources;
 	size_t n_sources;
 };
 
-/* What a target says of the metrics of one name. Borrowed for the duration of the callback. */
+/* What a target reports about the metrics of one name. Borrowed for the duration of the callback. */
 struct status_family {
 	struct view name;
 	struct view type;            /* "counter"; "unknown" if it does not say */
 	struct view help;            /* empty = it does not say */
 };
 
-/* What is wanted of all that. */
+/* Selects metadata. */
 struct status_metadata_query {
 	struct view metric;          /* only of this name; empty = all */
-	int (*target)(void *arg, struct labels l); /* whether one with these labels is wanted, asked before its families: 1 yes, 0 no,
-						    * negative: neither it nor those that follow. NULL = all are */
+	/* Whether to include a target with these labels, called before its families: 1 yes, 0 no, negative: neither it nor the
+	 * following ones. NULL = all. */
+	int (*target)(void *arg, struct labels l);
 	bool (*family)(void *arg, const struct status_family *f); /* false: no more */
 	void *arg;
 };
@@ -93,14 +95,14 @@ struct status_targets {
 			  bool (*row)(void *arg, const struct status_dropped *d), void *arg);
 	/* All jobs, also those without a target, in the order of the configuration. */
 	void (*jobs)(struct status_targets *s, void (*job)(void *arg, const struct status_job *j), void *arg);
-	/* What each relabelling rule of a job makes of the labels; keep is false from the rule on that drops them.
+	/* The labels after each relabelling rule of a job; keep is false from the rule on that drops them.
 	 * ERR_BAD_DATA: there is no such job. */
 	int (*relabel)(struct status_targets *s, struct view pool, struct labels l,
 		       void (*step)(void *arg, const struct relabel_rule *r, struct labels after, bool keep), void *arg,
 		       struct err *e);
 	/* The job's configuration as YAML, without secrets. ERR_BAD_DATA: there is no such job. */
 	int (*config)(struct status_targets *s, struct view pool, struct buf *out, struct err *e);
-	/* What targets say of their metrics, one target after the other, each by name. */
+	/* Metadata that targets report, one target after the other, each by name. */
 	void (*metadata)(struct status_targets *s, const struct status_metadata_query *q);
 };
 

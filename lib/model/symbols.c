@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dictionary: what is new gets an id, what is known has one. The hash indexes are the writer's alone. Strings and label sets lie
+/* The dictionary: what is new gets an id, what is known has one. The hash indexes are the writer's alone. Strings and label sets are
  * in an arena, whose blocks do not move. */
 #include "model/symbols_internal.h"
 
@@ -42,7 +42,7 @@ struct symbols *symbols_new(void)
 	symbols_string(s, VIEW(""));
 	symbols_chunked_add(s, &s->tables[SYMBOLS_NODES]);
 	symbols_chunked_add(s, &s->known_nodes);
-	s->indexed[SYMBOLS_NODES] = 1; /* the root is nobody's child */
+	s->indexed[SYMBOLS_NODES] = 1; /* the root has no parent */
 	symbols_stack(s, NULL, 0);
 	symbols_label_set(s, NULL, 0);
 	symbols_column(s, 0, 0);
@@ -369,7 +369,7 @@ uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n)
 	return symbols_intern_stack(s, locations, n, hash_stack(s, locations, n));
 }
 
-/* A node is one stack only. Who comes with nodes, translating, needs no hash of their locations. Lost stacks have the root's. */
+/* A node is one stack only. Callers that translate nodes need no hash of their locations. Lost stacks have the root's. */
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 {
 	for (; s->n_stack_of < s->tables[SYMBOLS_STACKS].n; s->n_stack_of++) {

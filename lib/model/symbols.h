@@ -7,13 +7,13 @@
  *	mapping  = (size rounded up to 4 KiB, offset, build id, or else file name)
  *	location = (mapping, address - mapping.start, all lines with columns, is_folded); without a mapping the address
  *
- * Stacks are a tree of parent pointers, the root's side first: node 0 is the empty stack; a node is (parent,
- * location); parent ids are smaller than their children's, so that folding is one pass over the array from its
- * end. A stack id names a node with a value of its own (its leaf). A column is a (stack, label set) pair: what a
- * sample of a profile is keyed by.
+ * Stacks are a tree of parent pointers, from the root's side: node 0 is the empty stack; a node is (parent,
+ * location). Parent ids are smaller than their children's, so folding is one pass over the array from its end. A
+ * stack id names a node with a value of its own (its leaf). A column is a (stack, label set) pair: what a sample
+ * of a profile is keyed by.
  *
- * Threads: one writer (the caller's lock); readers on other threads may read any entry whose id is below a count
- * that was published to them after it was written: entries never move (chunked arrays) and never change. */
+ * Threads: one writer (under the caller's lock). Readers on other threads may read any entry whose id is below a
+ * count that was published after the entry was written. Entries never move (chunked arrays) and never change. */
 #ifndef PYRRHA_MODEL_SYMBOLS_H
 #define PYRRHA_MODEL_SYMBOLS_H
 
@@ -41,7 +41,7 @@ struct sym_line {
 };
 
 struct sym_location {
-	uint64_t address; /* relative to the mapping's start; without a mapping as it was */
+	uint64_t address; /* relative to the mapping's start; without a mapping unchanged */
 	uint32_t mapping; /* id + 1, 0 = none */
 	uint32_t first_line, n_lines;
 	bool is_folded;
@@ -79,9 +79,9 @@ struct sym_marks {
 	size_t n, cap;
 };
 
-/* Interning: the id of the thing, new or not. Ids are dense from 0 in order of arrival; string 0 is "", stack 0 is
- * the empty stack, label set 0 the empty set, column 0 is (0, 0).
- * A table holds at most 2^32-2 entries (asserted): who feeds one without end keeps a budget of its own. */
+/* Interning: the id of the thing, new or not. Ids are dense from 0 in order of insertion; string 0 is "", stack 0
+ * is the empty stack, label set 0 the empty set, column 0 is (0, 0).
+ * A table holds at most 2^32-2 entries (asserted): callers with unbounded input must have a budget. */
 uint32_t symbols_string(struct symbols *s, struct view v);
 uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m);
 uint32_t symbols_function(struct symbols *s, const struct sym_function *f);
@@ -97,7 +97,8 @@ bool symbols_is_main(const struct symbols *s, const struct sym_marks *marks, con
 uint32_t symbols_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines);
 /* locations[0] is the leaf, as in a profile. */
 uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n);
-/* The same in two steps, for who stores nodes: the child of a node, and the stack whose leaf a node is. */
+/* The same in two steps, for callers that store nodes: the child of a node, and the stack whose leaf is a
+ * node. */
 uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location);
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node);
 uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n);
@@ -112,9 +113,9 @@ bool symbols_find_stack(struct symbols *s, const uint32_t *locations, size_t n, 
 bool symbols_find_label_set(const struct symbols *s, const struct sym_label *labels, size_t n, uint32_t *ret);
 bool symbols_find_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t *ret);
 
-/* Loading: what a dictionary had when it was written, entry by entry, each of them new; nothing is looked up, and nothing hashed: a
- * day that is only read never needs its indexes. They are made by whoever interns next, or looks up. Strings and label sets are
- * interned always: they are few, and asked for by readers. Returns the id. (symbols_load.c) */
+/* Loading: adds a stored dictionary entry by entry, each of them new. Nothing is looked up or hashed: a day that is only read never
+ * needs its indexes. They are made by whoever interns next, or looks up. Strings and label sets are interned always: they are few,
+ * and asked for by readers. Returns the id. (symbols_load.c) */
 uint32_t symbols_load_mapping(struct symbols *s, const struct sym_mapping *m);
 uint32_t symbols_load_function(struct symbols *s, const struct sym_function *f);
 uint32_t symbols_load_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines);
@@ -128,8 +129,8 @@ enum symbols_table {
 	SYMBOLS_STACKS, SYMBOLS_LABEL_SETS, SYMBOLS_COLUMNS, SYMBOLS_TABLES
 };
 uint32_t symbols_count(const struct symbols *s, enum symbols_table t);
-/* Adds an entry "(lost)" that interning never finds: it holds the place of one that storage could not read, so that
- * ids after it stay what they were. */
+/* Adds an entry "(lost)" that interning never finds. It replaces one that storage could not read, so that later ids
+ * stay unchanged. */
 void symbols_add_lost(struct symbols *s, enum symbols_table t);
 struct view symbols_get_string(const struct symbols *s, uint32_t id);
 const struct sym_mapping *symbols_get_mapping(const struct symbols *s, uint32_t id);
@@ -143,29 +144,29 @@ uint32_t symbols_stack_node(const struct symbols *s, uint32_t stack);
 /* Labels of a set; *ret_n of them. */
 const struct sym_label *symbols_get_label_set(const struct symbols *s, uint32_t id, size_t *ret_n);
 const struct sym_column *symbols_get_column(const struct symbols *s, uint32_t id);
-/* For who goes through many: the entries around id that lie one after the other in memory, [*first, *end) of them, not all of
- * them below the count. Returns the first's address. */
+/* For walks over many entries: the entries around id that are adjacent in memory, [*first, *end), not all of them below the
+ * count. Returns the first's address. */
 const struct sym_node *symbols_node_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end);
 const struct sym_column *symbols_column_run(const struct symbols *s, uint32_t id, uint32_t *first, uint32_t *end);
 /* Locations of a stack, leaf first, into out (room for max); returns their number, which may exceed max. */
 size_t symbols_stack_locations(const struct symbols *s, uint32_t stack, uint32_t *out, size_t max);
 
-/* Called every few thousand entries while a profile is taken in: who holds a lock lets others have it for a moment. They may
- * read and write the dictionary meanwhile. */
+/* Called every few thousand entries while a profile is imported, so that the holder of a lock can release it for a moment.
+ * They may read and write the dictionary meanwhile. */
 struct symbols_pause {
 	void (*fn)(void *arg);
 	void *arg;
 };
 
-/* Indexes all that was loaded, as who adds next would without pauses. pause may be NULL. */
+/* Indexes everything that was loaded, as the next insertion would do without pauses. pause may be NULL. */
 void symbols_index(struct symbols *s, const struct symbols_pause *pause);
 
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
  * arena. ERR_LIMIT when that arena's cap is reached. pause may be NULL. */
 int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e) MUST_USE;
 
-/* The same where only so much more may come in (symbols_room.c): what is not known and has no room becomes one stack,
- * "(other)", so that sums stay what they are. *room is what is left of it afterwards; *ret_other: how many samples. */
+/* The same with a limit on new entries (symbols_room.c): an unknown stack beyond the limit becomes "(other)", so that
+ * sums stay unchanged. *room becomes what remains; *ret_other: the number of such samples. */
 struct symbols_room {
 	size_t functions;
 	size_t locations; /* and mappings */
@@ -174,7 +175,7 @@ struct symbols_room {
 };
 int symbols_fit_profile(struct symbols *s, struct profile *p, struct symbols_room *room, uint32_t *out, uint32_t *ret_other,
 			const struct symbols_pause *pause, struct err *e) MUST_USE;
-/* What is in it, as room counts. */
+/* Its content in the units of room. */
 struct symbols_room symbols_used(const struct symbols *s);
 /* Bytes of what is in it, without room to grow: it ascends evenly. */
 size_t symbols_cost(const struct symbols *s);

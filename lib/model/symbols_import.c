@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole profile into the dictionary. Nearly all of what a profile says is known already, so that what it costs is looking
- * up, and looking up is waiting for memory: a slot, then the entry, then what the entry points at. Therefore a batch of
- * things takes each of these steps together, and the next step's memory is asked for while the others of the batch take
- * this one.
+/* A whole profile into the dictionary. Nearly all entries of a profile exist already. So its cost is looking them up, which
+ * is waiting for memory: a slot, then the entry, then what the entry points at. Therefore a batch takes each of these steps
+ * together: the memory for the next step is prefetched while the other entries of the batch take this step.
  *
- * From above: an address of a mapping nearly always has the lines that it had the last time. The location that was met
- * there last is held against the profile's, its functions and their strings against those of the profile, byte by byte:
- * what is the same has its ids, and nothing but the place was hashed.
+ * From above: an address of a mapping nearly always has the lines that it had the last time. The location last found
+ * there is compared with the profile's byte by byte, with its functions and their strings. If they are equal, it has
+ * the ids, and only the place was hashed.
  *
- * From below: what is left (new things, locations without an address, other programs at the same place) is found by the
- * hashes of strings, then functions, then locations. What the first slot does not answer (new things, and the few whose
- * hashes begin alike) is interned in the ordinary way. Strings enter the dictionary only when something of the profile
- * uses them. */
+ * From below: the rest (new entries, locations without an address, other programs at the same place) is found by the
+ * hashes of strings, then functions, then locations. Entries that the first slot does not answer (new ones, and the few
+ * whose hashes begin alike) are interned in the ordinary way. Strings enter the dictionary only when something of the
+ * profile uses them. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -46,7 +45,7 @@ static inline void fetch_slot(const struct map *m, uint64_t h)
 	__builtin_prefetch(&m->slots[map_start(m, h)]);
 }
 
-/* The first entry whose hash is this one's as far as slots keep it; NONE: there is none. */
+/* The first entry whose hash equals this one in the bits that slots keep; NONE: there is none. */
 static inline uint32_t candidate(const struct map *m, uint64_t h)
 {
 	uint32_t id;
@@ -89,7 +88,8 @@ static void find_strings(struct import *im, uint32_t from, uint32_t n)
 	}
 }
 
-/* Of a string that was found. A profile that did not come from the decoder may have fewer strings than it names. */
+/* For a string that was found. A profile that did not come from the decoder may have fewer strings than it
+ * names. */
 static inline uint32_t string_id(const struct import *im, uint32_t i)
 {
 	return LIKELY(i < im->p->n_strings) ? im->strings[i] - 1 : 0;
@@ -242,7 +242,7 @@ static inline uint32_t function_of(const struct import *im, const struct profile
 	return id ? id : NONE;
 }
 
-/* The lines of a location are those of a known one, as far as it is known what their functions are. */
+/* Whether the lines of a location equal those of a known one, as far as their functions are known. */
 static inline bool are_lines(const struct import *im, const struct sym_location *known, const struct profile_location *l)
 {
 	for (uint32_t i = 0; i < l->n_lines; i++) {
@@ -485,8 +485,8 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, const u
 
 /* ---- the call ---- */
 
-/* A young dictionary will take most of the profile in: its indexes grow once, not step by step. What is prefetched must be
- * there in any case. */
+/* A young dictionary will take most of the profile in: its indexes grow once, not step by step. Prefetched entries must
+ * exist in any case. */
 static void expect_new(struct symbols *s, const struct profile *p)
 {
 	bool young = s->strings.n <= p->n_strings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the dictionary share: symbols_read.c has the tables, symbols.c gives ids to what is new, symbols_load.c fills
- * the tables from storage, symbols_import.c takes profiles in, symbols_map.c translates. Private to them. */
+/* Shared by the files of the dictionary: symbols_read.c has the tables, symbols.c gives ids to new entries, symbols_load.c fills
+ * the tables from storage, symbols_import.c imports profiles, symbols_map.c translates. Private to them. */
 #ifndef PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 #define PYRRHA_MODEL_SYMBOLS_INTERNAL_H
 
@@ -23,7 +23,7 @@ struct label_set {
 	size_t n;
 };
 
-/* What is known of a stack besides its leaf. */
+/* What is known about a stack besides its leaf. */
 struct known_stack {
 	uint32_t *row;         /* its depth and its locations, once a profile had it; NULL before: see symbols_row */
 	uint32_t plain_column; /* column of (stack, no labels) + 1 */
@@ -31,11 +31,11 @@ struct known_stack {
 
 /* The children of a node. Most have one, and most ways go where the last one went: only of nodes with several are they in the index. */
 struct known_node {
-	uint32_t last; /* the child asked for last; 0 = there are none */
+	uint32_t last; /* the child last requested; 0 = there are none */
 	bool many;
 };
 
-/* A location by where it is, for who takes profiles in; see symbols_import.c. */
+/* A location by its place, for importing profiles; see symbols_import.c. */
 struct place {
 	uint64_t address;
 	uint32_t where;    /* as hash_location has it: mapping << 1 | is_folded */
@@ -81,7 +81,7 @@ void symbols_index_table(struct symbols *s, enum symbols_table t, const struct s
 
 /* That a node is its parent's child. */
 void symbols_index_node(struct symbols *s, uint32_t parent, uint32_t location, uint32_t id);
-/* That a column is this one. Of a stack without labels its stack knows it. */
+/* That a column is this one. A stack without labels knows its column itself. */
 void symbols_index_column(struct symbols *s, uint32_t stack, uint32_t label_set, uint32_t id);
 
 /* Before a map is asked. */
@@ -91,7 +91,7 @@ static inline void need_index(struct symbols *s, enum symbols_table t)
 		symbols_index_table(s, t, NULL);
 }
 
-/* A hash of words: each pair is folded into the state by a product of 128 bits, whose halves are combined. The seeds are
+/* A hash of words: each pair is combined into the state by a 128-bit product, whose halves are combined. The seeds are
  * secret, so what makes a factor zero, or two inputs collide, cannot be aimed at. */
 static inline uint64_t mix(const struct symbols *s, uint64_t h, uint64_t a, uint64_t b)
 {
@@ -106,8 +106,8 @@ static inline uint64_t load_bytes(const void *p, size_t n)
 	return w;
 }
 
-/* Names and stacks differ in length without a pattern, and a loop as long as they are is left at a place that no processor
- * foresees. What has 16 to 128 bytes is therefore read as four or eight blocks of 16, of which the last overlap. */
+/* Names and stacks vary in length without a pattern, so no processor predicts the end of a loop over them. So inputs of
+ * 16 to 128 bytes are read as four or eight blocks of 16, of which the last overlap. */
 enum { BLOCK = 16, EIGHT_BLOCKS = 8 * BLOCK };
 
 static inline bool is_middling(size_t n)
@@ -226,8 +226,8 @@ uint32_t symbols_intern_string(struct symbols *s, struct view v, uint64_t h);
 uint32_t symbols_intern_function(struct symbols *s, const struct sym_function *f, uint64_t h);
 uint32_t symbols_intern_location(struct symbols *s, const struct sym_location *l, const struct sym_line *lines, uint64_t h);
 uint32_t symbols_intern_stack(struct symbols *s, const uint32_t *locations, size_t n, uint64_t h);
-/* A stack's depth, and its locations in a row. To walk from the leaf to the root takes a load that waits for the one before at
- * each step, and most stacks of a profile are known; so a stack that is asked for again keeps its locations. A dictionary
+/* A stack's depth, and its locations in a row. Walking from the leaf to the root takes a load at each step that waits for the
+ * previous one, and most stacks of a profile are known. So a stack that is requested again keeps its locations. A dictionary
  * that is only read never pays for that. */
 const uint32_t *symbols_make_row(struct symbols *s, uint32_t stack);
 static inline const uint32_t *symbols_row(struct symbols *s, uint32_t stack)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dictionary from storage: entries that are known to be new are appended to their tables, and the indexes stay behind. Of a day
- * with two million nodes they would be the larger part of the time and of the memory, and who only reads never asks them. Who adds
- * something, or looks something up, first brings the index of that table up to its end (need_index), under the writer's lock.
+/* A dictionary from storage: entries that are known to be new are appended to their tables, and the indexes stay behind. For a day
+ * with two million nodes they would take most of the time and memory, and readers never need them. An insertion or look-up first
+ * completes the index of that table (need_index), under the writer's lock.
  *
  *	table      0 ──────────── indexed ──────────── n
  *	           in its map, or lost    only loaded
  *
- * Lost entries are no index's; they are below `indexed` as soon as they are there. */
+ * Lost entries are in no index; they are below `indexed` as soon as they exist. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -125,7 +125,7 @@ static void index_entry(struct symbols *s, enum symbols_table t, uint32_t id)
 	}
 }
 
-/* Of which each entry is in its map. */
+/* The tables whose entries are in their map. */
 static struct map *map_of(struct symbols *s, enum symbols_table t)
 {
 	switch (t) {

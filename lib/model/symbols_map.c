@@ -119,8 +119,8 @@ void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t 
 	m->as[location] = as + 1;
 }
 
-/* A node, with those above it that were not met yet: most of a stack is shared with others, and looking each frame up in a
- * large dictionary is what a translation would spend its time on. */
+/* A node, with those above it that are new. Most of a stack is shared with others; looking up each frame in a large
+ * dictionary would dominate a translation. */
 static uint32_t map_node(struct symbols_map *m, uint32_t node)
 {
 	m->path.n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of the dictionary, and what is read from them. Entries lie in chunked arrays: block k holds 2^(k+FIRST_BITS) entries and
- * never moves, so a reader needs no lock below a count it was told. */
+/* The tables of the dictionary, and what is read from them. Entries are in chunked arrays: block k holds 2^(k+FIRST_BITS) entries and
+ * never moves, so readers need no lock below a published count. */
 #include "model/symbols_internal.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile into a dictionary that may take in only so much more of it. Sample by sample: what is known costs nothing; a
- * stack that is not is taken in with what it needs, while there is room for all of it, or becomes "(other)". This is the
- * slow way, for who is at a limit: what a profile has is looked up before anything is added. */
+/* Imports a profile into a dictionary with a limit on new entries. Sample by sample: known entries are free; an unknown
+ * stack is added with everything it needs, while there is room for all of it, or becomes "(other)". This is the slow
+ * path, at the limit: everything is looked up before anything is added. */
 #include "base/alloc.h"
 #include "base/vec.h"
 #include "model/symbols_internal.h"

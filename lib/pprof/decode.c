@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decoder of ingest: the message's bytes straight into the flat model, in two walks. The first looks at top-level
- * fields only and counts, so that tables are allocated once, and takes strings; the second decodes each message where it stands,
- * in any order. Strings are known by number after the first walk, so their indices are checked at once; references between
- * messages are kept as the ids they are and become indices at the end.
+/* The decoder of ingest: the message's bytes straight into the flat model, in two walks. The first walk reads only top-level fields
+ * and counts them, so that tables are allocated once, and takes strings. The second decodes each message in place, in any order.
+ * Strings are known by number after the first walk, so their indices are checked at once. References between messages are first kept
+ * as ids and become indices at the end.
  *
  * Ids are sparse in principle and 1, 2, 3 ... in practice: a table of ids is made only when that is broken. A reference
  * too wide for the model's 32 bits costs a third walk over locations and samples with the id tables at hand.
@@ -43,14 +43,14 @@ static int time_nanos(struct decoder *d, const struct field *f)
 
 /* ---- walks ---- */
 
-/* What the first walk found. */
+/* The results of the first walk. */
 struct counts {
 	uint32_t types, samples, mappings, locations, functions, strings;
 	uint64_t comment_bytes;
 	const uint8_t *types_end; /* behind the last sample type */
 };
 
-/* Goes on behind a message to the end of those of its kind with a length of one byte: what a writer puts in a row. */
+/* Skips further messages of this kind with a length of one byte: writers put them in a row. */
 static inline const uint8_t *count_run(const uint8_t *at, const uint8_t *end, uint32_t tag, uint64_t *n, uint64_t *bytes)
 {
 	uint64_t count = 0, sum = 0;
@@ -66,7 +66,7 @@ static inline const uint8_t *count_run(const uint8_t *at, const uint8_t *end, ui
 
 enum { STRING_LEN = 48 }; /* bytes of a message for each of its strings, about */
 
-/* String f and those that follow it directly. Who has too many of them gets an error from what was counted. */
+/* String f and those that follow it directly. Tables with too many entries get an error from the counts. */
 static const uint8_t *take_strings(struct decoder *d, struct field f, const uint8_t *end, uint64_t *n, int *rc)
 {
 	struct profile *p = d->p;
@@ -226,7 +226,7 @@ static int decode_all(struct decoder *d)
 	return rc;
 }
 
-/* The third walk: locations and samples once more, their references looked up as they are met. */
+/* The third walk: locations and samples once more, now resolving their references. */
 static int decode_wide(struct decoder *d)
 {
 	struct profile *p = d->p;
@@ -346,7 +346,7 @@ static void hint_text(const uint8_t *p, size_t n, struct err *e)
 		err_set(e, e->code, "not a profile, but text: \"%s\"", shown);
 }
 
-/* What was no profile.proto may be something else. The arena stays: the bytes may lie in it. */
+/* A body that is not profile.proto may have another format. The arena stays: it may hold the bytes. */
 static int decode_other(struct decoder *d)
 {
 	struct arena keep = d->p->arena;

@@ -13,7 +13,7 @@ void draft_begin(struct draft *d, struct profile *p, const char *what, struct vi
 	*d = (struct draft){ .p = p, .what = what, .at = text.ptr, .end = text.ptr + text.len, .lim = *lim, .e = e,
 			     .seed = hash_u64((uint64_t)clock_mono_ns() ^ (uintptr_t)p) };
 	draft_string(d, VIEW(""));
-	if (!(p->stack = arena_alloc(&p->arena, FRAMES * sizeof *p->stack))) /* never NULL: who has no frames has an address, too */
+	if (!(p->stack = arena_alloc(&p->arena, FRAMES * sizeof *p->stack))) /* never NULL: a sample without frames has an address, too */
 		draft_fail(d, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", p->arena.max);
 	else
 		d->cap_stack = FRAMES;

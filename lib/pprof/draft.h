@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile in the making whose sizes are not known before: what the readers of text and of words put their samples into.
- * Tables grow in the profile's arena, within the limits. The first failure is kept in rc, and what is added afterwards is
- * dropped, so that a reader may look at rc once a line. Private to lib/pprof. */
+/* A profile under construction whose sizes are not known before; readers of text and binary formats put their samples into it. Tables
+ * grow in the profile's arena, within the limits. The first failure is kept in rc, and what is added afterwards is dropped, so that a
+ * reader may look at rc once a line. Private to lib/pprof. */
 #ifndef PYRRHA_PPROF_DRAFT_H
 #define PYRRHA_PPROF_DRAFT_H
 
@@ -48,7 +48,7 @@ uint32_t draft_address(struct draft *d, uint64_t address);
 uint32_t draft_find_address(struct draft *d, uint64_t address);
 /* The location of a name without an address, each name once. */
 uint32_t draft_name(struct draft *d, struct view name);
-/* The function of a name, each once; its file is the first that is said. Index + 1. */
+/* The function of a name, each once; its file is the first one given. Index + 1. */
 uint32_t draft_function(struct draft *d, struct view name, struct view file);
 /* Gives a location one line. */
 void draft_set_line(struct draft *d, uint32_t location, uint32_t function, int64_t line);
@@ -63,7 +63,7 @@ void draft_drop_caller(struct draft *d, struct profile_sample *s);
 /* Turns the last sample's frames around. */
 void draft_reverse(struct draft *d);
 
-/* Leaves only the locations that samples have, in the order in which they do. Returns rc. */
+/* Keeps only the locations that samples use, in the order of use. Returns rc. */
 int draft_end(struct draft *d);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flat model into a message, through protobuf-c: the tree of message structs is built in an arena of its own,
- * arrays of one kind side by side, ids are indices plus one. */
+/* Encodes the flat model as a message, with protobuf-c. The tree of message structs is built in an arena, arrays of one kind together;
+ * ids are indices plus one. */
 #include "base/alloc.h"
 #include "lib/pprof/profile.pb-c.h"
 #include "pprof/internal.h"
@@ -99,7 +99,7 @@ static bool put_mappings(struct arena *a, const struct profile *p, Pb__Profile *
 	return true;
 }
 
-/* A line without a function says nothing, and google/pprof refuses the whole profile for it: it is left out. */
+/* A line without a function is left out: it has no meaning, and google/pprof refuses the whole profile for it. */
 static bool put_locations(struct arena *a, const struct profile *p, Pb__Profile *m)
 {
 	Pb__Location *l;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folded text, as Brendan Gregg's scripts, async-profiler ("collapsed") and fgprof write it: a stack a line, its frames from
- * the outermost call inwards, then what it weighs.
+/* Folded text, as Brendan Gregg's scripts, async-profiler ("collapsed") and fgprof write it: a stack a line, its frames from the
+ * outermost call inwards, then its value.
  *
  *	main;work;malloc 12
  *	[worker tid=7];main;work 1.5

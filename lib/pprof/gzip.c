@@ -25,7 +25,7 @@ bool pprof_is_gzip(const void *bytes, size_t n)
 	return n >= 2 && p[0] == 0x1f && p[1] == 0x8b;
 }
 
-/* What the last member says of its size, as far as it can be true: right for one member below 4 GiB. */
+/* The size in the last member's trailer, as far as it is plausible: correct for one member below 4 GiB. */
 static size_t guess_size(const uint8_t *p, size_t n, size_t max)
 {
 	uint32_t said = n < MEMBER_MIN ? 0 : (uint32_t)p[n - 4] | (uint32_t)p[n - 3] << 8 | (uint32_t)p[n - 2] << 16 |

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codec's files share. */
+/* Shared by the codec's files. */
 #ifndef PYRRHA_PPROF_INTERNAL_H
 #define PYRRHA_PPROF_INTERNAL_H
 

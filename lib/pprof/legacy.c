@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a body is that is not profile.proto, told by its first bytes. */
+/* Detects by its first bytes the format of a body that is not profile.proto. */
 #include "pprof/legacy.h"
 
 /* ---- what is known to be of no interest ---- */
@@ -34,7 +34,7 @@ void legacy_say_uninteresting(struct draft *d)
 
 /* ---- which it is ---- */
 
-/* Bytes that begin a file, and what is said of it. */
+/* The first bytes of a file format, and its error message. */
 static const struct {
 	struct view magic;
 	const char *what;

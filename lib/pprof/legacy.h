@@ -6,8 +6,8 @@
 
 #include "pprof/draft.h"
 
-/* What the bytes are, if they are not profile.proto: 0 and *out filled; -ERR_NOT_FOUND (e untouched): nothing that is known;
- * else an error that says what they are or what is wrong with them. out has nothing but its arena, in which bytes may lie. */
+/* Detects and reads formats other than profile.proto: 0 and *out filled; -ERR_NOT_FOUND (e untouched): unknown format; else an error
+ * that names the format or what is malformed. out has only its arena, which may hold the bytes. */
 int pprof_decode_other(const void *bytes, size_t n, const struct pprof_limits *lim, struct profile *out, struct err *e) MUST_USE;
 
 /* gperftools' CPU profile: words. Whether it begins so, and then what is needed to read it. */
@@ -68,15 +68,15 @@ bool scan_hex(struct view *v, uint64_t *ret);
 struct view view_trim(struct view v);
 /* Empty, or a comment. */
 bool scan_is_idle(struct view line);
-/* The frames of the last sample: all 0x... up to the first byte that is neither hexadecimal nor blank. Each less one but for
- * the first `exact`: a return address lies behind its call. */
+/* The frames of the last sample: all 0x... up to the first byte that is neither hexadecimal nor blank. Subtracts one from each except
+ * the first `exact`: a return address is behind its call. */
 void scan_addresses(struct draft *d, struct view v, uint32_t exact);
 
-/* What a sampler with that average distance saw of objects, as what there is. */
+/* Scales what a sampler with that average distance saw of objects to the real number. */
 bool legacy_unsample(struct draft *d, int64_t *count, int64_t *size, int64_t rate);
 /* v * by, or a failure. */
 int64_t legacy_times(struct draft *d, int64_t v, int64_t by);
-/* A float as google/pprof makes it whole, or a failure. */
+/* Rounds a float as google/pprof does, or fails. */
 int64_t legacy_whole(struct draft *d, double v);
 
 #endif

@@ -11,7 +11,7 @@
 #include "pprof/legacy.h"
 
 struct heap {
-	bool sampled, allocated; /* by a rate; has columns of what was ever allocated */
+	bool sampled, allocated; /* sampled at a rate; has columns of all allocations */
 	int64_t rate;
 };
 
@@ -68,7 +68,7 @@ static int head(struct draft *d, struct view line, struct heap *h)
 	return 0;
 }
 
-/* Two values of a sample, as they are; sets *size, what one object takes. */
+/* Two values of a sample, unscaled; sets *size, the size of one object. */
 static void pair(struct draft *d, const struct heap *h, int64_t count, int64_t bytes, int64_t *values, int64_t *size)
 {
 	if (!count && bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Java's profilers of old serve: stacks of small numbers, and behind them what each number is.
+/* The format of old Java profilers: stacks of small numbers, followed by the name of each number.
  *
  *	--- heapz 1 ---                 or contentionz
  *	format = java
@@ -37,7 +37,7 @@ static bool attribute(struct view line, struct view *key, struct view *value)
 	return false;
 }
 
-/* The head, whole lines, and whether an attribute says that the format is Java's. */
+/* The header, complete lines, and whether an attribute says that the format is Java's. */
 bool legacy_is_java(struct view text)
 {
 	struct view key, value;
@@ -78,7 +78,7 @@ static int say_attribute(struct draft *d, enum java kind, struct view key, struc
 	return d->rc;
 }
 
-/* SIZE COUNT @ ADDRESSES; false: it is none. */
+/* SIZE COUNT @ ADDRESSES; false: it has another form. */
 static bool sample(struct draft *d, enum java kind, struct view line)
 {
 	int64_t size, n;

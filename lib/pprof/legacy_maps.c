@@ -5,7 +5,7 @@
  *	START-END: FILE (@OFFSET) BUILDID            in short; 0x, perm, offset and build id may be missing
  *	build=/path                                  from here on $build stands for that
  *
- * Lines may have a prefix of a log ("W1220 15:07:15 logger.cc:12033] "). What is none of these is passed over. */
+ * Lines may have a prefix of a log ("W1220 15:07:15 logger.cc:12033] "). Lines of other forms are ignored. */
 #include "pprof/legacy.h"
 
 #define ATTRIBUTES 64   /* of a map */
@@ -224,7 +224,7 @@ static bool is_library(struct view file)
 	return false;
 }
 
-/* What is thought to be the main binary comes first. */
+/* The likely main binary comes first. */
 static void main_first(struct profile *p)
 {
 	for (uint32_t i = 0; i < p->n_mappings; i++) {
@@ -251,8 +251,8 @@ static void mend_main(struct profile *p)
 	}
 }
 
-/* Index + 1 of the mapping that has the address. What lies just before one is of it: some programs do not tell of its first
- * part. Of what is in none there is a mapping of everything. */
+/* Index + 1 of the mapping that has the address. Addresses just before it belong to it: some programs leave out its first part. Addresses
+ * outside all mappings get one that covers everything. */
 static uint32_t mapping_of(struct draft *d, uint64_t a, uint32_t *everything)
 {
 	struct profile *p = d->p;

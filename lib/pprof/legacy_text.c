@@ -176,7 +176,7 @@ bool legacy_is_threads(struct view text)
 	return is_thread(line) || view_contains(line, VIEW("--- threadz "));
 }
 
-/* Every address of the line; the very first of a thread is where it is, the others are where calls return to. */
+/* Every address of the line. The first one of a thread is its current address, the others are return addresses. */
 static void thread_frames(struct draft *d, struct view line, bool first)
 {
 	for (size_t i = 0; i + 2 < line.len && !d->rc; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of a merge, as google/pprof makes it. Where it errs we do not follow: a source that does not say its time
- * does not take the others' away. */
+/* The header of a merge, as google/pprof makes it. We do not copy its faults: a source without a time does not remove the others'. */
 #include "base/alloc.h"
 #include "pprof/internal.h"
 

@@ -5,10 +5,10 @@
 #include "pprof/pprof.h"
 
 #define MAX_EXPRESSION 65536 /* bytes of drop_frames or keep_frames */
-#define MAX_NS 2000000000LL  /* of matching the functions of one profile */
+#define MAX_NS 2000000000LL  /* limit of matching the functions of one profile */
 
 enum { UNKNOWN, STAYS, DROPPED };
-/* Of a location: what happens to the stack where it is met. */
+/* For a location: what happens to a stack that contains it. */
 enum { CUT_NONE, CUT_BELOW, CUT_HERE };
 
 struct prune {
@@ -69,7 +69,7 @@ static int prune_location(struct prune *x, uint32_t i, struct err *e)
 	return 0;
 }
 
-/* From the root to the leaf. What is dropped before any frame that stays is left, or nothing would remain. */
+/* From the root to the leaf. Frames that drop_frames matches before any kept frame stay, otherwise nothing would remain. */
 static void prune_sample(const struct prune *x, struct profile_sample *s)
 {
 	const uint32_t *stack = x->p->stack + s->first_location;

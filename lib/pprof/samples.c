@@ -40,8 +40,8 @@ static inline __attribute__((always_inline)) int label(struct decoder *d, const 
 	return rc;
 }
 
-/* What numbers of one or two bytes the next eight bytes hold, by their continuation bits: where each begins, how many
- * are whole, how many bytes those take. */
+/* Decodes the structure of one- or two-byte numbers in the next eight bytes, by their continuation bits: where each begins, how many
+ * are complete, and their length. */
 struct group {
 	uint8_t start[8];
 	uint8_t n, bytes;
@@ -59,15 +59,15 @@ static void __attribute__((constructor)) make_groups(void)
 		while (g->bytes < 8) {
 			bool two = mask >> g->bytes & 1;
 			if (two && (g->bytes == 7 || mask >> (g->bytes + 1) & 1))
-				break; /* not whole, or longer */
+				break; /* incomplete, or longer */
 			g->start[g->n++] = g->bytes;
 			g->bytes += two ? 2 : 1;
 		}
 	}
 }
 
-/* Reads numbers of one or two bytes while there are such, eight bytes at a time and without branches on what they are;
- * out has room for eight more than the bytes hold. Returns behind the last one read. */
+/* Reads one- and two-byte numbers as long as they follow each other, eight bytes at a time and without branches on their values; out
+ * has room for eight more than the bytes hold. Returns behind the last one read. */
 static inline const uint8_t *small_ids(const struct decoder *d, const uint8_t *q, const uint8_t *end, uint32_t **ret)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -77,7 +77,7 @@ static inline const uint8_t *small_ids(const struct decoder *d, const uint8_t *q
 		memcpy(&w, q, sizeof w);
 		unsigned left = (unsigned)MIN((size_t)(end - q), (size_t)8);
 		unsigned mask = (unsigned)(((w & UINT64_C(0x8080808080808080)) * UINT64_C(0x0002040810204081)) >> 56);
-		/* what follows the message counts as not whole */
+		/* bytes after the message count as incomplete */
 		const struct group *g = &groups[(mask | 0xffu << left) & 0xff];
 		if (UNLIKELY(!g->n))
 			break;
@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) int packed_values(struct decoder *d
 	return rc;
 }
 
-/* What a whole sample must be. */
+/* The requirements of a whole sample. */
 static inline __attribute__((always_inline)) int check_sample(struct decoder *d, const struct field *m, const struct profile_sample *s, uint32_t n_values)
 {
 	const struct profile *p = d->p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire of a protobuf message, as the decoder's files read it: numbers, fields, the straight road of small messages, and
- * what the files share of a decoding. Private to decode.c, wire.c, ids.c, tables.c and samples.c. */
+/* Protobuf's wire format for the decoder's files: numbers, fields, the fast path of small messages, and the shared state of a
+ * decoding. Private to decode.c, wire.c, ids.c, tables.c and samples.c. */
 #ifndef PYRRHA_PPROF_WIRE_H
 #define PYRRHA_PPROF_WIRE_H
 
@@ -37,7 +37,7 @@ struct decoder {
 	const uint8_t *strings_at, *strings_end; /* the first row of strings */
 	uint32_t cap_strings, cap_lines, cap_stack, cap_labels;
 	bool wide;           /* a reference did not fit in 32 bits */
-	bool resolve;        /* references become indices as they are met: the third walk */
+	bool resolve;        /* the third walk resolves references to indices */
 };
 
 struct field {
@@ -57,8 +57,8 @@ int pprof_no_memory(struct decoder *d);
 /* ---- numbers ---- */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* A number of at most eight bytes at the low end of w; returns how many, 0 if it is longer. One or two bytes are told
- * apart without a branch, since which it is cannot be predicted; of more, the seven-bit groups are moved together. */
+/* A number of at most eight bytes at the low end of w; returns how many, 0 if it is longer. One and two bytes are handled without a
+ * branch, because it would be unpredictable; for longer ones the seven-bit groups are moved together. */
 static inline __attribute__((always_inline)) unsigned get_word(uint64_t w, uint64_t *ret)
 {
 	if (LIKELY((w & 0x8080) != 0x8080)) {
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) bool next_field(struct decoder *d, 
 	return ok;
 }
 
-/* A field the caller does not know: fine if its number is above those it knows, else its wire type is wrong. */
+/* A field that the caller does not know: valid if its number is above the known ones, else its wire type is wrong. */
 static inline __attribute__((always_inline)) int unknown_field(struct decoder *d, const struct field *f, uint32_t known,
 							       const char *what)
 {
@@ -152,8 +152,8 @@ static inline __attribute__((always_inline)) int take_string(struct decoder *d, 
 	for (const uint8_t *at_ = (from), *end_ = at_ + (len); \
 	     !rc && at_ < end_ && (next_field(d, &at_, end_, f) || (rc = -ERR_BAD_DATA, false));)
 
-/* The body of a function that decodes message m of its kind, and those that follow it without another kind between; a writer
- * puts all of one kind in a row, and a loop over one kind is quicker than a choice at each. */
+/* The body of a function that decodes message m and directly following messages of its kind. Writers put all of one kind in a row, and
+ * a loop over one kind is faster than a choice at each. */
 #define RUN(d, m, end, rc, one) do { \
 	const uint8_t *at_ = (m).p + (m).value; \
 	uint32_t tag_ = (m).tag; \
@@ -168,10 +168,10 @@ static inline __attribute__((always_inline)) int take_string(struct decoder *d, 
 	return NULL; \
 } while (0)
 
-/* Writers put the fields of a message in order and only those that are not 0. A decoder of small messages first goes
- * down that road, whose branches are easy to predict; what it meets out of order, or that is wrong, is left to the loop
- * over fields. The road is open where the buffer has ROAD_MAX bytes behind the message, so that nothing on it needs to
- * ask for the message's end: who came out beyond it goes back and takes the loop alone. */
+/* Writers put the fields of a message in order, and leave out those that are 0. A decoder of small messages first takes that fast
+ * path, whose branches are easy to predict. Fields out of order, or malformed ones, are left to the loop over fields. The fast path is
+ * available if the buffer has ROAD_MAX bytes behind the message, so that no step needs to check the message's end. A decoder that
+ * ended beyond it starts again with the loop alone. */
 static inline bool road_open(const struct decoder *d, const uint8_t *end)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -259,7 +259,7 @@ static inline __attribute__((always_inline)) int take_reference(struct decoder *
 
 int pprof_value_type(struct decoder *d, const struct field *m, struct profile_value_type *t);
 int pprof_mapping(struct decoder *d, const struct field *m);
-/* Runs: each decodes the message m and those of its kind that follow it directly, before end; returns behind the last one, or
+/* Runs: each decodes the message m and directly following ones of its kind, before end. Returns the position behind the last one, or
  * NULL on an error, which is in d->e and *rc. */
 const uint8_t *pprof_functions(struct decoder *d, struct field m, const uint8_t *end, int *rc);
 const uint8_t *pprof_locations(struct decoder *d, struct field m, const uint8_t *end, int *rc);

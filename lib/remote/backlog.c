@@ -146,7 +146,7 @@ static uint64_t make_room(struct backlog *b)
 	return dropped;
 }
 
-/* Begins a segment. What was written to its file and could not be synced before is not there any more: the file is made anew. */
+/* Begins a segment. Bytes that were written but could not be synced are gone: the file is created again. */
 static int roll(struct backlog *b, struct err *e)
 {
 	struct buf head = { 0 };
@@ -172,7 +172,7 @@ static int roll(struct backlog *b, struct err *e)
 
 /* ---- appending ---- */
 
-/* The series of some samples as this segment has them; those that it does not have yet are defined by the block. */
+/* The series of some samples, as this segment has them; the block defines those that are new. */
 static void take_samples(struct backlog *b, const struct backlog_sample *v, size_t n, struct backlog_writing *w)
 {
 	w->series.n = w->samples.n = 0;
@@ -219,7 +219,7 @@ static int write_all(int fd, struct view v, uint64_t offset)
 	return fdatasync(fd) ? -errno : 0;
 }
 
-/* All of it or nothing: who reads the file after a crash must not find what was said to have failed. */
+/* All or nothing: a reader after a crash must not find bytes whose write was reported as failed. */
 static int write_blocks(struct backlog *b, struct view v, struct err *e)
 {
 	struct segment *s = last_segment(b);
@@ -228,7 +228,7 @@ static int write_blocks(struct backlog *b, struct view v, struct err *e)
 		return 0;
 	AUTOFREE char *path = backlog_path(b, s->h.sequence);
 	if (ftruncate(b->fd, (off_t)s->bytes))
-		LOG_WARN("msg", "cannot cut off what was written in vain", "file", path, "err", strerror(errno));
+		LOG_WARN("msg", "cannot cut off what a failed write left", "file", path, "err", strerror(errno));
 	backlog_end_segment(b); /* its series are not defined there: the next try begins another */
 	if (s->bytes == SEGMENT_HEADER && b->segments.n > 1) {
 		unlink(path);
@@ -303,7 +303,7 @@ static int read_header(const struct backlog *b, struct segment *s, struct err *e
 	return rc;
 }
 
-/* Those whose header is damaged go: where their samples begin to count is not known. */
+/* Blocks with a damaged header are dropped: the start of their sample numbers is unknown. */
 static int read_headers(struct backlog *b, struct err *e)
 {
 	size_t kept = 0;
@@ -382,7 +382,7 @@ static int read_last(struct backlog *b, struct err *e)
 	return rc;
 }
 
-/* Where sending goes on, within what there is. */
+/* Where sending continues, within the existing segments. */
 static void find_position(struct backlog *b, bool known)
 {
 	const struct segment *first = &b->segments.v[0], *last = last_segment(b);

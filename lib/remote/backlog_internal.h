@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What backlog.c (written) and backlog_read.c (read) share. */
+/* Shared by backlog.c (writing) and backlog_read.c (reading). */
 #ifndef PYRRHA_REMOTE_BACKLOG_INTERNAL_H
 #define PYRRHA_REMOTE_BACKLOG_INTERNAL_H
 
@@ -50,8 +50,8 @@ struct backlog {
 	struct backlog_writing writing;
 	struct position at, until;    /* sent; the end of the round */
 	bool round;                   /* there is one */
-	bool again;                   /* it is to be the one that was under way before the restart */
-	bool unsaved;                 /* position does not say so yet */
+	bool again;                   /* the next round must be the unfinished one from before the restart */
+	bool unsaved;                 /* position on disk is older */
 	unsigned parts;
 	struct backlog_reading reading;
 };

@@ -117,7 +117,7 @@ static void take_sample(struct backlog_reading *r, struct backlog_floats *to, si
 	*bytes += label_bytes(l);
 }
 
-/* 1: there is a block again, 0: there is none for now. */
+/* 1: a block was read, 0: there is none for now. */
 static int go_on(struct backlog *b, const struct backlog_floats *to, uint64_t *lost, struct err *e)
 {
 	struct backlog_reading *r = &b->reading;

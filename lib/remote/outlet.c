@@ -24,11 +24,11 @@ struct metric outlet_metrics[RM_COUNT_] = {
 	[RM_IN] = { "pyrrha_remote_storage_samples_in_total", "Samples that the storage took in and that receivers could get.", METRIC_COUNTER },
 	[RM_HIGHEST_IN] = { "pyrrha_remote_storage_highest_timestamp_in_seconds", "The highest time of a sample that came in.", METRIC_GAUGE },
 	[RM_SAMPLES] = { "pyrrha_remote_storage_samples_total", "Samples that a receiver took.", METRIC_COUNTER, WHO },
-	[RM_FAILED] = { "pyrrha_remote_storage_samples_failed_total", "Samples that a receiver refused for good.", METRIC_COUNTER, WHO },
+	[RM_FAILED] = { "pyrrha_remote_storage_samples_failed_total", "Samples that a receiver refused permanently.", METRIC_COUNTER, WHO },
 	[RM_RETRIED] = { "pyrrha_remote_storage_samples_retried_total", "Samples of requests that failed and are sent again.", METRIC_COUNTER, WHO },
 	[RM_DROPPED] = { "pyrrha_remote_storage_samples_dropped_total", "Samples that were not sent: dropped_series (write_relabel_configs), too_old "
 			 "(sample_age_limit), queue_full, not_written (the disk took nothing), damaged.", METRIC_COUNTER, WHO ",reason" },
-	[RM_PENDING] = { "pyrrha_remote_storage_samples_pending", "Samples in the queue, with those that are under way.", METRIC_GAUGE, WHO },
+	[RM_PENDING] = { "pyrrha_remote_storage_samples_pending", "Samples in the queue, including unfinished requests.", METRIC_GAUGE, WHO },
 	[RM_BYTES] = { "pyrrha_remote_storage_bytes_total", "Bytes of the requests that a receiver took, compressed.", METRIC_COUNTER, WHO },
 	[RM_HIGHEST_SENT] = { "pyrrha_remote_storage_queue_highest_sent_timestamp_seconds", "The highest time of a sample that was sent.",
 			      METRIC_GAUGE, WHO },
@@ -302,7 +302,7 @@ static void try_again(struct outlet_batch *b, int64_t retry_after_s, const char 
 	note_problem(b->o, "a remote-write receiver took no samples; they are kept and sent again", samples_of(b), why);
 }
 
-/* One sample that is refused, as one that is older than what the receiver has, refuses its whole request with many receivers. */
+/* With many receivers, one refused sample (for example one that is too old) makes the whole request fail. */
 static void refused(struct outlet_batch *b, bool malformed, const char *why)
 {
 	struct outlet_range r = *current(b);
@@ -321,7 +321,8 @@ static void refused(struct outlet_batch *b, bool malformed, const char *why)
 static void on_done(void *arg, struct fetch_response *answer, const struct err *e)
 {
 	struct outlet_batch *b = arg;
-	/* It has said it, however its text ends: what it took is not to be sent again, nor for ever what it refuses. */
+	/* The status decides, even if the body breaks off: an accepted request must not be sent again, and a refused one not for
+	 * ever. */
 	bool answered = !e->code || answer->status / 100 == 2 || answer->status / 100 >= 4;
 	int status = answered ? answer->status : 0;
 	struct view said = view_make(answer->body.ptr ? answer->body.ptr : "", MIN(answer->body.len, (size_t)SAID));
@@ -465,7 +466,7 @@ static void finish_round(struct outlet *o)
 	show_queue(o);
 }
 
-/* When the next round is to begin. */
+/* The start time of the next round. */
 static int64_t round_time(struct outlet *o, int64_t now_ms)
 {
 	const struct queue_config *q = &o->config->queue;

@@ -3,10 +3,10 @@
  *
  *	floats ──► filter ──► backlog (disk) ──► round ──► batches, cut by series ──► requests ──► POST
  *
- * A round is what is under way: it is cut into as many batches as may be sent at a time; all samples of a series are in one of them,
- * in order, and the requests of a batch follow each other. The next round begins when all of it was taken, or refused for good. A
- * request that is refused as malformed (400) is cut in halves, a few times: what is wrong with one sample costs no other.
- * One thread, that of struct remote_write, does all of this. */
+ * A round is cut into as many batches as may be sent in parallel. All samples of a series are in one batch, in order, and the requests
+ * of a batch follow each other. The next round begins when all samples were accepted or permanently refused. A request that is refused
+ * as malformed (400) is cut in halves, a few times: what is wrong with one sample costs no other. One thread, that of struct
+ * remote_write, does all of this. */
 #ifndef PYRRHA_REMOTE_OUTLET_H
 #define PYRRHA_REMOTE_OUTLET_H
 
@@ -76,7 +76,7 @@ void outlet_free(struct outlet *o);
 int outlet_append(struct outlet *o, uint64_t number, const struct sink_float *f, size_t n, bool end, struct err *e) MUST_USE;
 /* They will not come again. */
 void outlet_give_up(struct outlet *o, uint64_t number, uint64_t n);
-/* So many samples never got as far as here. */
+/* This many samples were dropped before they arrived here. */
 void outlet_count_lost(struct outlet *o, uint64_t n);
 /* Starts what is due (closing: nothing). Returns when to look again, monotonic ms. */
 int64_t outlet_step(struct outlet *o, int64_t now_ms, bool closing);

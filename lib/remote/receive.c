@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiver: snappy, protobuf, checks of every label, then one batch for the sink. What is decoded lies in an arena whose
- * cap follows from the message's. */
+/* The receiver: snappy, protobuf, checks of every label, then one batch for the sink. Decoded data is in an arena whose cap follows
+ * from the message's size. */
 #include <snappy-c.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 #define MAX_BYTES_DEFAULT ((size_t)32 << 20)
 #define MAX_LABELS_DEFAULT 64
-/* What the decoded message may take: protobuf-c makes structs of a few dozen bytes from messages of two. */
+/* Memory for the decoded message: protobuf-c makes structs of a few dozen bytes from messages of two. */
 #define ARENA_FACTOR 16
 
 static void *pb_alloc(void *arena, size_t n)
@@ -60,7 +60,7 @@ static int check_labels(const struct label *l, size_t n, struct err *e)
 	return named ? 0 : err_set(e, ERR_BAD_DATA, "a series has no __name__");
 }
 
-/* The labels of a series without those that are empty, which mean that there is no such label. */
+/* The labels of a series without empty ones, which count as missing. */
 static int take_labels(const Prompb__TimeSeries *ts, size_t max, struct arena *a, struct labels *ret, struct err *e)
 {
 	if (ts->n_labels > max)

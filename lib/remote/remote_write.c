@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where floats arrive from the storage, and the thread that writes and sends them.
+/* The entry point of the storage's floats, and the thread that writes and sends them.
  *
  *	committer ── take ──► intake (memory) ──► [thread `remote-write`] ──► outlets, each a queue on disk ──► receivers
  *
- * The storage keeps in its log what the queues do not have on disk yet. That ends: when a queue cannot be written for long, or memory
- * for what came meanwhile is full, floats are dropped and counted, so that a disk that fails holds up neither what comes in nor the
- * log. Before the storage has read its log there is no thread: who hands floats over writes them.
+ * The storage keeps in its log what the queues do not have on disk yet. There is a limit: if a queue cannot be written for long, or
+ * the memory for new floats is full, floats are dropped and counted. So a failing disk delays neither ingestion nor the log. Before
+ * the storage has read its log there is no thread: the caller that passes floats writes them.
  * lock guards the intake and what waits for the thread; outlets are the thread's alone. */
 #include "remote/remote_write.h"
 
@@ -23,7 +23,7 @@
 #include "remote/outlet.h"
 
 #define QUEUE_BYTES ((uint64_t)1 << 30)
-#define INTAKE_MAX ((size_t)64 << 20)  /* who hands over waits above it, and drops what is more while nothing can be written */
+#define INTAKE_MAX ((size_t)64 << 20)  /* callers wait above it, and drop more while nothing can be written */
 #define INTAKE_FLUSH ((size_t)1 << 20)
 #define TAKE_WAIT_MS 5000
 #define FLUSH_MS 1000
@@ -41,7 +41,7 @@ struct intake {
 struct change {
 	struct remote_write_config *config; /* a reference */
 	struct fetch_client **clients;      /* one per receiver; references */
-	bool of_start;                      /* nobody waits for it: it is tried until it works */
+	bool of_start;                      /* no caller waits for it: it is retried until it works */
 	int64_t again_ms;
 	int rc;
 	struct err e;
@@ -112,7 +112,7 @@ static bool wait_for_room(struct remote_write *w) REQUIRES(w->lock)
 
 static void flush(struct remote_write *w, bool end);
 
-/* Of a replay: whether a queue has what is in the intake and not what comes, or the other way round. */
+/* During a replay: whether a queue has the floats of the intake but not newer ones, or the reverse. */
 static bool is_between(const struct remote_write *w, uint64_t number)
 {
 	for (size_t i = 0; w->in.floats.n && i < w->outlets.n; i++)
@@ -186,8 +186,8 @@ static void work_is_done(struct remote_write *w)
 	arena_reset(&w->work.arena);
 }
 
-/* Puts on disk what came. What cannot be written stays for the next time, for a while. end: also how far it came, where nothing of
- * it was wanted. */
+/* Puts on disk what came. Floats that cannot be written stay for the next attempt, for a while. end: also stores the position if no
+ * float was selected. */
 static void flush(struct remote_write *w, bool end)
 {
 	struct err e;
@@ -208,7 +208,7 @@ static void flush(struct remote_write *w, bool end)
 	work_is_done(w);
 }
 
-/* When the intake is to be written. */
+/* The time at which the intake is written. */
 static int64_t flush_time(struct remote_write *w, int64_t now_ms)
 {
 	int64_t wait = FLUSH_MS;
@@ -228,7 +228,7 @@ static int64_t flush_time(struct remote_write *w, int64_t now_ms)
 
 /* ---- what the configuration says ---- */
 
-/* What is in names of directories is left to no configuration. */
+/* Names of directories come from no configuration. */
 static char *dir_of(const struct remote_write *w, const char *name)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -285,7 +285,7 @@ static int remove_unwanted(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-/* The outlets of a change, in its order; those that are new are opened. At the start one that cannot be leaves a gap (NULL). */
+/* The outlets of a new configuration, in its order; new ones are opened. At the start one that cannot be leaves a gap (NULL). */
 static int find_all(struct remote_write *w, struct change *c, struct outlet **all, struct outlet **fresh, struct err *e)
 {
 	const struct receiver_configs *r = &c->config->receivers;
@@ -319,7 +319,7 @@ static void use(struct remote_write *w, struct change *c, struct outlet **all, s
 	}
 }
 
-/* When one that is new cannot be opened, everything stays as it is; at the start the others work, and this is to be tried again. */
+/* If a new one cannot be opened, nothing changes; at the start the others work, and this one is retried. */
 static int take_over(struct remote_write *w, struct change *c, struct err *e)
 {
 	const struct receiver_configs *r = &c->config->receivers;

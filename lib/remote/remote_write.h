@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote-write 1.0, out: every float that the storage takes in is sent to the receivers of the section `remote_write`, chosen and
- * relabelled by write_relabel_configs, with the external labels where absent. Profiles are never sent. What waits lies on disk, a
- * queue for each receiver, so that neither a receiver that is away nor a restart loses or repeats anything. */
+/* Remote-write 1.0, sending: every float that the storage accepts is sent to the receivers of the section `remote_write`.
+ * write_relabel_configs select and relabel them; external labels are added where absent. Profiles are never sent. Waiting floats are
+ * on disk, a queue for each receiver, so an unavailable receiver or a restart neither loses nor repeats any. */
 #ifndef PYRRHA_REMOTE_REMOTE_WRITE_H
 #define PYRRHA_REMOTE_REMOTE_WRITE_H
 
@@ -32,7 +32,7 @@ void remote_write_new(struct remote_write **ret, const struct remote_write_optio
 /* From now on these receivers (a reference is taken). Before the tap is opened: what it begins with. A receiver of a name that was
  * there goes on with its queue; the queues of others are removed with what waits in them. */
 int remote_write_apply(struct remote_write *w, struct remote_write_config *c, struct err *e) MUST_USE;
-/* For the storage; lives as long as w, and w must outlive the storage. */
+/* For the storage; valid as long as w, and w must outlive the storage. */
 struct tap *remote_write_tap(struct remote_write *w);
 /* Sends nothing new any more; what is under way has a second. Returns at once. NULL is fine. */
 void remote_write_close(struct remote_write *w);

@@ -47,7 +47,7 @@ int segment_get_header(struct view v, struct segment_header *ret, struct err *e)
 
 /* ---- writing blocks ---- */
 
-/* A block is only sound where it was written: what an older file of that name left behind is none. */
+/* A block is valid only in the segment where it was written: leftovers of an older file of that name are ignored. */
 static uint64_t seed(uint64_t sequence, uint64_t offset)
 {
 	return hash_u64(sequence) + offset;
@@ -150,7 +150,7 @@ static uint64_t get_varint(struct input *in)
 	return v;
 }
 
-/* A count of things that take at least `least` bytes each: never more than what is left has room for. */
+/* A count of elements that take at least `least` bytes each: never more than fit into the remaining bytes. */
 static size_t get_count(struct input *in, size_t least)
 {
 	uint64_t v = get_varint(in);
@@ -182,7 +182,7 @@ static void get_series(struct input *in, struct segment_reader *r)
 	vec_push(&r->series, (struct labels){ l, n });
 }
 
-/* Definitions that lie in damaged blocks. */
+/* Definitions in damaged blocks. */
 static void make_up_series(struct input *in, struct segment_reader *r, uint64_t first)
 {
 	in->bad |= first < r->series.n || first > r->max_series;

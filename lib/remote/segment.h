@@ -28,7 +28,7 @@ struct segment_header {
 };
 
 void segment_put_header(struct buf *out, const struct segment_header *h);
-/* ERR_CORRUPT: it is none. */
+/* ERR_CORRUPT: it is malformed. */
 int segment_get_header(struct view v, struct segment_header *ret, struct err *e) MUST_USE;
 
 struct segment_sample {
@@ -51,10 +51,10 @@ struct segment_block {
 void segment_put_block(struct buf *out, uint64_t sequence, uint64_t offset, const struct segment_block *b);
 
 /* Finds the next sound block at or behind *offset of a segment's first bytes. True: *ret is its payload, *ret_at where it begins,
- * *offset is behind it. False: there is none any more, *offset stays. */
+ * *offset is behind it. False: there is no further one, *offset is unchanged. */
 bool segment_next(struct view segment, uint64_t sequence, size_t *offset, size_t *ret_at, struct view *ret);
 
-/* What reading a segment from its begin has brought so far. Zeroed is at the begin; labels lie in the arena. */
+/* The result of reading a segment from its begin up to here. Zeroed means at the begin; labels are in the arena. */
 struct segment_reader {
 	struct arena arena;
 	VEC(struct labels) series; /* no labels: its definition is lost */

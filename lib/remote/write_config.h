@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the section `remote_write` says, decoded. Immutable once parsed. */
+/* The decoded section `remote_write`. Immutable once parsed. */
 #ifndef PYRRHA_REMOTE_WRITE_CONFIG_H
 #define PYRRHA_REMOTE_WRITE_CONFIG_H
 
@@ -17,7 +17,7 @@ struct queue_config {
 struct receiver_config {
 	const char *url;            /* with http:// or https:// */
 	const char *shown;          /* without secrets */
-	const char *name;           /* its own, or one made of its URL and how many of it there are before */
+	const char *name;           /* its own, or one made of its URL and the number of equal ones before */
 	int64_t timeout_ms;
 	struct config_map headers;
 	const char **header_lines;  /* "Name: value": those of the protocol, then of headers */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which series a receiver gets, and with which labels: the external ones where absent, then write_relabel_configs. What was found out
- * of a series is remembered until there is too much of it. */
+/* Which series a receiver gets, and with which labels: the external ones where absent, then write_relabel_configs. The result for a
+ * series is cached, up to a limit. */
 #ifndef PYRRHA_REMOTE_WRITE_FILTER_H
 #define PYRRHA_REMOTE_WRITE_FILTER_H
 

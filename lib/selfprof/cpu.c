@@ -76,7 +76,7 @@ static int join(struct measuring *m, struct err *e)
 	return rc;
 }
 
-/* What was lost while it measured. */
+/* Losses during the measurement. */
 static struct ticks_stats leave(struct measuring *m)
 {
 	struct ticks_stats st;
@@ -161,7 +161,7 @@ static int measure(struct measuring *m, int64_t duration_ns, const atomic_bool *
 	cpu = process_cpu_ns() - cpu;
 	form.duration_ns = clock_mono_ns() - start;
 	if (!whole)
-		return err_set(e, ERR_CANCELED, "nobody waits for the profile any more");
+		return err_set(e, ERR_CANCELED, "the client of the profile is gone");
 	if (st.owed)
 		stacks_add(&m->stacks, (uint64_t[]){ STACK_LOST }, 1, (int64_t[]){ (int64_t)st.owed, (int64_t)st.owed * TICK_NS }, 2);
 	buf_puts(&text, "");

@@ -20,7 +20,7 @@
 static struct {
 	bool on;
 	heap_hooks_spare_me *spare_me;
-	struct mutex lock;           /* stacks, and who takes pieces */
+	struct mutex lock;           /* stacks, and the owner of the pieces */
 	struct stacks stacks;        /* [i]: site i */
 } heap = { .lock = MUTEX_INIT(RANK_SELFPROF_HEAP, "heap profile") };
 
@@ -94,7 +94,7 @@ int selfprof_heap_start(heap_hooks_spare_me *hooks, struct err *e)
 	return 0;
 }
 
-/* The sites as they are now; *ret is the caller's to free. */
+/* The current sites; the caller frees *ret. */
 static size_t sites_now(struct heap_site **ret)
 {
 	mutex_lock(&heap.lock);
@@ -112,11 +112,11 @@ static int wait_for(int64_t duration_ns, const atomic_bool *stop, struct err *e)
 
 	for (; clock_mono_ns() < end; clock_sleep_ms(LOOK_MS))
 		if (stop && atomic_load(stop))
-			return err_set(e, ERR_CANCELED, "nobody waits for the profile any more");
+			return err_set(e, ERR_CANCELED, "the client of the profile is gone");
 	return 0;
 }
 
-/* What is held follows from what was asked for and what was freed, each rounded once. */
+/* Memory in use is allocated less freed, each rounded once. */
 static void set_values(int64_t values[STACK_VALUES], const struct heap_site *now, const struct heap_site *before)
 {
 	values[0] = llround(now->alloc_objects - before->alloc_objects);

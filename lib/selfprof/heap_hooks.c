@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* malloc and its kin, for the program and all its libraries: those of the C library, of which about one byte in HEAP_PERIOD is
- * sampled. Linked by name into programs that profile their heap (SELFPROF_HEAP of local.mk), never from an archive, where the
- * linker would take it for anybody's malloc. In a build with sanitizers, which have their own malloc, there is nothing here.
+/* malloc and related functions, for the program and all its libraries. They call the C library's; about one byte in HEAP_PERIOD is
+ * sampled. Linked by name into programs that profile their heap (SELFPROF_HEAP of local.mk), never from an archive, where the linker
+ * would take it for anybody's malloc. In a build with sanitizers, which have their own malloc, there is nothing here.
  *
- * A thread counts down the bytes it asks for; where the count passes zero lies a sampling point, the next one is three to five
- * quarters of a period further. A block stands for (points in it) * period bytes, which is right on average whatever its size, and
- * with points so regular nearly right each time. Larger blocks than the largest gap have a point for sure and stand for
- * themselves alone.
+ * A thread counts down its allocated bytes. A sampling point is where the count passes zero; the next one is three to five quarters of
+ * a period further. A block stands for (points in it) * period bytes. This is correct on average for all sizes, and with such regular
+ * points nearly correct each time. Blocks larger than the largest gap always have a point, and stand only for themselves.
  *
- * free has to see at once that nearly all blocks are no samples. So a small one that is begins at a page; large ones, which all are,
- * it knows by the size that the C library keeps before the block, where it has to look anyway. */
+ * free has to see at once that nearly all blocks are no samples. So a small sampled block begins at a page. Large blocks are all
+ * sampled; they are recognised by the size that the C library stores before the block, which is read anyway. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -46,7 +45,7 @@ static uint64_t roll(void)
 	return dice;
 }
 
-/* How many blocks this one, which has the point, stands for; 0: it is no sample after all. Sets the next point. */
+/* How many blocks this one, which has the point, stands for; 0: it is not sampled after all. Sets the next point. */
 static double objects_of(size_t n)
 {
 	if (!heap_live_on()) {
@@ -73,7 +72,7 @@ static double objects_of(size_t n)
 
 /* Whether a block of n bytes, which the caller has counted down, is a sample. */
 #define SAMPLED(n, objects) (UNLIKELY(left < 0) && !busy && ((objects) = objects_of(n)) > 0)
-/* Where the allocator was called from. */
+/* The return address of the allocator's caller. */
 #define CALLER ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
 static inline void count(size_t n)
@@ -100,7 +99,7 @@ static inline bool is_at_page(const void *p)
 	return ((uintptr_t)p & (PAGE - 1)) == 0;
 }
 
-/* Of a block, not NULL. */
+/* For a block, not NULL. */
 static inline bool may_be_sample(const void *p)
 {
 	return UNLIKELY(is_at_page(p)) || UNLIKELY(((const size_t *)p)[-1] >= GAP_MAX);
@@ -174,8 +173,8 @@ static void *move_sample(void *p, size_t n)
 	return q;
 }
 
-/* By how much a block has more room than it had; that is what it asked for. Not the sizes that were asked for: the C library does
- * not keep those, and many small steps would count as nothing. */
+/* By how much a block has more room than it had; that is what it asked for. Not the requested sizes: the C library does not keep
+ * those, and many small steps would count as nothing. */
 static size_t growth(const void *p, size_t was)
 {
 	size_t is = room_of(p);

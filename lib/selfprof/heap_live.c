@@ -88,7 +88,7 @@ static uint32_t *bucket_of(const void *at)
 	return &H.buckets[hash_u64((uintptr_t)at) % BUCKETS];
 }
 
-/* Of a block, whose site is known: it is there, or no more. */
+/* For a block whose site is known: adds or removes it. */
 static void count_alloc(const struct block *b) REQUIRES(H.lock)
 {
 	H.sites[b->site].alloc_objects += b->objects;
@@ -173,7 +173,7 @@ static void end_block(uint32_t i) REQUIRES(H.lock)
 	}
 }
 
-/* Whoever frees a sampled block was told of it after it had been added: an empty bucket needs no lock. */
+/* A sampled block is always freed after it was added: an empty bucket needs no lock. */
 static bool may_be_sample(const void *block)
 {
 	return H.buckets && __atomic_load_n(bucket_of(block), __ATOMIC_RELAXED);

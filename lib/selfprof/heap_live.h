@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sampled blocks of memory that were not freed yet, and what each place of the program has asked for and holds: between
- * malloc (heap_hooks.c), which must not wait for anybody nor ask for memory itself, and a thread that unwinds.
+/* Sampled blocks of memory that were not freed yet, and the allocated and held memory of each site. It connects malloc (heap_hooks.c),
+ * which must neither wait nor allocate, and a thread that unwinds.
  *
  *	malloc --heap_live_add--> table of live blocks, a piece of stack --thread--> site of the block
  *	free   --heap_live_drop-> its site holds that much less
  *
- * One lock holds table and sites. Nothing is allocated or freed under it, and no other lock is taken. */
+ * One lock holds table and sites. Under it, no memory is allocated or freed, and no other lock is taken. */
 #ifndef PYRRHA_SELFPROF_HEAP_LIVE_H
 #define PYRRHA_SELFPROF_HEAP_LIVE_H
 
 #include "base/err.h"
 #include "selfprof/pieces.h"
 
-#define HEAP_PERIOD 524288           /* bytes asked for, of which one is sampled, on average; Go's */
+#define HEAP_PERIOD 524288           /* average distance of sampled bytes; as in Go */
 #define HEAP_SITES_MAX 65536u        /* distinct stacks; what is of more goes to site 0 */
 
-/* What a site stands for: the blocks that were sampled, each times the number that it represents. */
+/* The values of a site: its sampled blocks, each times the number that it represents. */
 struct heap_site {
 	double alloc_objects, alloc_bytes, free_objects, free_bytes;
 };
@@ -23,16 +23,17 @@ struct heap_site {
 /* Once, before anything is sampled. */
 int heap_live_init(struct err *e) MUST_USE;
 bool heap_live_on(void);
-/* Of a process that was forked: nobody is there to unwind. */
+/* In a forked process: there is no thread to unwind. */
 void heap_live_off(void);
 
-/* A block that stands for `objects` like it. fp, sp: of the caller, which is at ip; `above`: frames below this return address
- * are the allocator's own. */
+/* A block that represents `objects` blocks. fp, sp: of the caller, which is at ip; `above`: frames below this return address belong to
+ * the allocator. */
 void heap_live_add(void *block, size_t bytes, double objects, uint64_t ip, uint64_t sp, uint64_t fp, uint64_t above);
 /* A block is about to be freed; most were not sampled. */
 void heap_live_drop(void *block);
-/* For realloc: takes a block's sample out of the table, for while the block may be anybody's; its number, 0: it is none. And puts
- * it back, at another place and of another size (both as the room it has); points: sampling points in what it grew by. to NULL: it is no sample any more. */
+/* For realloc: removes a block's sample from the table, because another thread may get the block meanwhile; returns its number, 0: it
+ * has none. And puts
+ * it back, at another address and with another size (both usable sizes); points: sampling points in the growth. to NULL: it is no longer a sample. */
 uint32_t heap_live_lift(void *block);
 void heap_live_lay(uint32_t lifted, void *to, size_t old_bytes, size_t bytes, double points);
 

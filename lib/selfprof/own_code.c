@@ -19,7 +19,7 @@ struct own_code *own_code(void)
 	return &the_code;
 }
 
-/* The lists of images and mappings as they are now; the images themselves do not change. */
+/* The current lists of images and mappings; the images themselves do not change. */
 static struct own_images copy_images(struct own_code *c)
 {
 	struct own_images copy = { .mem_fd = -1 };

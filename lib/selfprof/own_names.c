@@ -45,7 +45,7 @@ static uint64_t section_bytes(const struct elf_file *f, const char *name)
 	return s && s->sh_type != SHT_NOBITS ? s->sh_size : 0;
 }
 
-/* Whether reading the debug information, the file's own or what lies at hand for it, takes a bounded time. */
+/* Whether reading the debug information, the file's own or that of its debug file, takes a bounded time. */
 static bool has_lines(const struct own_image *im, const char *build_id)
 {
 	uint64_t n = section_bytes(&im->elf, ".debug_info");

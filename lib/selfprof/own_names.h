@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, files and lines of addresses in the files that this process executes from. What was read of a file is kept; its
- * debug information is read here, not in a helper process as the agent does with files of others: it is our own, and a fork
- * of a large server is not cheap. Not locked: the caller's lock holds it. */
+/* Names, files and lines of addresses in the files that this process executes from. Data read from a file is kept. Debug information
+ * is read here, not in a helper process as the agent does with files of others: the file is our own, and forking a large server is
+ * expensive. Not locked: the caller's lock holds it. */
 #ifndef PYRRHA_SELFPROF_OWN_NAMES_H
 #define PYRRHA_SELFPROF_OWN_NAMES_H
 

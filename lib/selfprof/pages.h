@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages as Go's net/http/pprof serves them: paths, defaults, headers and error texts are its own, so that whatever pulls
- * from a Go program pulls from here. First what any such page needs (the agent's of the host too), then the handlers of
- * this program's own profiles; those take no notice of their arg. They block: a lane of their own, and not HTTPD_QUICK,
- * but for the index and the command line. */
+/* Pages as Go's net/http/pprof serves them, with the same paths, defaults, headers and error texts. So every client of a Go program
+ * works here. First the common part of such pages (the agent's host pages use it too), then the handlers of this program's own
+ * profiles; those ignore their arg. They block: they need a separate lane, and not HTTPD_QUICK, except the index and the command
+ * line. */
 #ifndef PYRRHA_SELFPROF_PAGES_H
 #define PYRRHA_SELFPROF_PAGES_H
 
@@ -12,7 +12,7 @@
 #define PPROF_SECONDS_DEFAULT 30
 #define PPROF_SECONDS_MAX 600
 
-/* Go's serveError: a line of text, and a header by which pprof knows that the text is worth printing. */
+/* Go's serveError: a line of text, and a header that makes pprof print the text. */
 void pprof_error(struct httpd_request *rq, int status, const char *text);
 /* `seconds`; what does not parse, or is not above zero, is `otherwise`. */
 int64_t pprof_seconds(struct httpd_request *rq, int64_t otherwise);
@@ -20,7 +20,7 @@ int64_t pprof_seconds(struct httpd_request *rq, int64_t otherwise);
 struct pprof_row {
 	const char *name, *text;
 };
-/* The index as Go writes it. Nothing is counted, so each count is 0, as Go's of the CPU profile. */
+/* The index as Go writes it. Nothing is counted, so each count is 0, as with Go's CPU profile. */
 void pprof_index(struct httpd_request *rq, const char *title, const struct pprof_row *rows, size_t n);
 
 void selfprof_serve_index(struct httpd_request *rq, void *arg);

@@ -41,7 +41,7 @@ void pieces_put(struct pieces *p, struct piece *x, uint64_t ip, uint64_t sp, uin
 typedef void piece_fn(void *arg, const struct piece *x);
 /* Calls fn with what is ready; one thread at a time. */
 void pieces_take(struct pieces *p, piece_fn *fn, void *arg);
-/* Gives the memory of free slots back; nobody may be at work on one. */
+/* Returns the memory of free slots; no slot may be in use. */
 void pieces_shrink(struct pieces *p);
 /* As own_unwind takes it; borrows the piece. */
 struct own_stack piece_stack(const struct piece *x);

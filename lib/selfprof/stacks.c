@@ -124,7 +124,7 @@ static uint32_t put_mapping(struct out *x, uint32_t image, uint64_t vaddr)
 	return (uint32_t)x->mappings.n;
 }
 
-/* What a reader sees at the end of a stack that is not complete. */
+/* The visible end of an incomplete stack. */
 static const char *mark_of(uint64_t frame)
 {
 	static const char *const marks[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks of this process, each distinct one once with the sum of its values, and what becomes of them: a profile with
- * names. A frame is as own_unwind.h has it; what ends a stack that is not complete is a mark. */
+/* Stacks of this process, each distinct one once with the sum of its values; they become a profile with names. A frame is as
+ * own_unwind.h has it; what ends a stack that is not complete is a mark. */
 #ifndef PYRRHA_SELFPROF_STACKS_H
 #define PYRRHA_SELFPROF_STACKS_H
 

@@ -39,7 +39,7 @@ static struct {
 	atomic_ullong stackless;
 	struct pieces pieces;        /* mark[0]: turn, mark[1]: ticks */
 	struct ticking *threads;
-	/* What follows is the caller's alone. */
+	/* The rest is used by the caller only. */
 	bool installed;
 	unsigned n_threads, refused, blocked;
 	struct map by_tid;
@@ -99,8 +99,8 @@ static struct timespec to_timespec(int64_t ns)
 	return (struct timespec){ ns / 1000000000, ns % 1000000000 };
 }
 
-/* Fires after a part of the first 10 ms that dice choose, so that what threads use beyond whole ticks evens out. One that
- * began while we looked counts from its own beginning. */
+/* Fires after a random part of the first 10 ms, so that CPU time beyond whole ticks is correct on average. One that began while we
+ * looked counts from its own beginning. */
 static bool start_timer(struct ticking *t, unsigned number, bool from_now)
 {
 	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF };
@@ -254,7 +254,7 @@ struct taking {
 	unsigned turn;
 };
 
-/* Of an earlier turn are only what late handlers left. */
+/* Ticks of an earlier measurement come only from late handlers. */
 static void take_piece(void *arg, const struct piece *x)
 {
 	const struct taking *t = arg;

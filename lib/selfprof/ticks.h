@@ -4,14 +4,14 @@
  *
  *	thread runs for 10 ms --SIGPROF--> handler: registers, up to 64 KB of stack --> a free slot --ticks_take--> its taker
  *
- * The handler takes no lock, allocates nothing and may interrupt anything, malloc included (pieces.h). Where no slot is free
- * the tick is owed to its thread and added to the thread's next one: CPU time stays right, only the stack is lost. The
- * kernel tells of ticks that it could not deliver in time (overrun); they count as well.
+ * The handler takes no lock, allocates nothing and may interrupt anything, malloc included (pieces.h). If no slot is free, the tick is
+ * added to the thread's next one: CPU time stays correct, only the stack is lost. The kernel reports ticks that it could not deliver
+ * in time (overrun); they count as well.
  *
- * Threads are found in /proc/self/task, new ones by looking again. Timers are not inherited by fork and end at exec. System
- * calls go on (SA_RESTART), but for those that the kernel never restarts (epoll_wait, nanosleep): these only end early
- * (EINTR) if the 10 ms are over just as the thread enters them. Threads that block SIGPROF are not seen; lib/base/thread.h
- * leaves it open. One user at a time. */
+ * Threads are found in /proc/self/task, new ones by looking again. Timers are not inherited by fork and end at exec. System calls
+ * continue (SA_RESTART), except those that the kernel never restarts (epoll_wait, nanosleep). These end early (EINTR) only if the 10
+ * ms are over just as the thread enters them. Threads that block SIGPROF are not seen; lib/base/thread.h leaves it open. One user at a
+ * time. */
 #ifndef PYRRHA_SELFPROF_TICKS_H
 #define PYRRHA_SELFPROF_TICKS_H
 
@@ -20,7 +20,7 @@
 
 #define TICK_NS 10000000             /* of CPU time; Go's */
 
-/* weight: ticks that it stands for. */
+/* weight: number of ticks that it stands for. */
 typedef void ticks_fn(void *arg, const struct own_stack *s, uint32_t weight);
 
 struct ticks_stats {
@@ -37,7 +37,7 @@ int ticks_start(struct err *e) MUST_USE;
 void ticks_look(void);
 /* Calls fn with what has come in since. */
 void ticks_take(ticks_fn *fn, void *arg);
-/* What was lost from the start up to now. */
+/* Losses from the start up to now. */
 void ticks_stats(struct ticks_stats *ret);
 /* Ends all timers, hands out the last ticks. */
 void ticks_stop(ticks_fn *fn, void *arg, struct ticks_stats *ret);

@@ -13,8 +13,8 @@
 /* Waits until the child ends; *ret_status is as waitpid gives it. A child that takes more than deadline_ms milliseconds, or
  * runs while *stop becomes true (NULL = never), is killed: ERR_TIMEOUT, ERR_CANCELED. It is gone afterwards in any case.
  * what: who it is, for errors ("the helper"). */
-/* How much CPU time children may take, all together: `share` of one CPU, and at once as much as a minute of that. A child that
- * takes more is stopped for a while, which does not count towards its deadline. */
+/* The CPU time limit of all children together: `share` of one CPU, with a burst of up to a minute of that. A child that takes more is
+ * stopped for a while, which does not count towards its deadline. */
 struct child_pace {
 	double share;                /* 0 = as much as they like */
 	double credit_ns;
@@ -26,8 +26,8 @@ void child_pace_init(struct child_pace *p, double share);
 int child_wait(pid_t pid, int64_t deadline_ms, const atomic_bool *stop, struct child_pace *pace, const char *what, int *ret_status,
 	       struct err *e) MUST_USE;
 
-/* In the child: it may have so many bytes of RLIMIT_DATA or RLIMIT_AS beside what it was forked with. The stacks of its parent's
- * threads, 8 MB each, count although it never touches them. */
+/* In the child: limits RLIMIT_DATA or RLIMIT_AS to this many bytes more than after the fork. The stacks of its parent's threads, 8 MB
+ * each, count although it never touches them. */
 void child_limit_memory(int resource, rlim_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path of the file, and the name in its link, are a target's words: they are resolved below our root without magic
- * links, beside the file without any links and not where somebody may make us wait (mounts.h), and what is there is only
- * taken if it belongs to the file. */
+/* The path of the file, and the name in its link, come from a target. They are resolved below our root without magic links, and beside
+ * the file without any links, but never where a reader may have to wait (mounts.h). A file found there is used only if it belongs to
+ * the first. */
 #include "symbols/debug_file.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-#define DEMANGLE_MAX 4096 /* longer names stay as they are: demangling is superlinear in the worst case */
+#define DEMANGLE_MAX 4096 /* longer names stay unchanged: demangling is superlinear in the worst case */
 
 /* Appends the readable form; false (and nothing appended) if the name is not mangled or cannot be read. */
 bool demangle(struct view name, struct buf *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a DWARF index, and the helper process that writes one. The helper is this program again, forked: it closes
- * all but its two descriptors, takes limits on memory and CPU time, and runs at the lowest priority. */
+/* Reading a DWARF index, and the helper process that writes one. The helper is this program again, forked: it closes all but its two
+ * descriptors, limits its memory and CPU time, and runs at the lowest priority. */
 #include "symbols/dwarf_index.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "symbols/dwarf_private.h"
 #include "symbols/tempfile.h"
 
-/* Its own memory. Beside it there is what it maps of the file, which the kernel may take back, and its address space is only as large
- * as that. */
+/* Its own memory. In addition it has the mapped pages of the file, which the kernel may reclaim, and its address space is limited to
+ * that. */
 #define HELPER_MEMORY ((rlim_t)96 << 20)
 #define HELPER_ADDRESSES ((rlim_t)16 << 30)
 #define HELPER_CPU_S 60
@@ -155,7 +155,7 @@ enum { SANITIZED = 0 };
 
 enum { HELPER_OK, HELPER_FAILED, HELPER_NOTHING, HELPER_PARTLY, HELPER_COMPRESSED }; /* exit status */
 
-/* Where memory runs out all the same, it goes first. */
+/* If memory runs out all the same, the kernel ends it first. */
 static void offer_to_oom_killer(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -232,7 +232,7 @@ int dwarf_index_make(struct dwarf_index *ret, int elf_fd, const char *cached, co
 	if (fd >= 0) {
 		if (dwarf_index_open(ret, fd, e) == 0)
 			return 0;
-		close(fd); /* damaged or of another version: made anew */
+		close(fd); /* damaged or of another version: made again */
 	}
 	if (cached && snprintf(temp, sizeof temp, "%s.%d.tmp", cached, (int)getpid()) < (int)sizeof temp)
 		fd = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

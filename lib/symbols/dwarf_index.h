@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, lines and inlined calls of one ELF file, from its DWARF, as a table of its own. Reading DWARF takes memory and
- * trusts a lot of structure, so it happens in a helper: a process of its own with limits on memory and time, that gets
- * a descriptor and leaves a file. The file is kept by build-id and read piecewise.
+/* Files, lines and inlined calls of one ELF file, from its DWARF, as a table of its own. Reading DWARF takes memory and trusts complex
+ * input. So it happens in a helper, a separate process with limits on memory and time, that gets a descriptor and leaves a file. The
+ * file is kept by build-id and read piecewise.
  *
  *	header   {u32 magic, u32 version, u64 n_rows, u64 n_calls, u64 names_at}
  *	rows[]   {u64 address, u32 file, u32 line}, ascending: the line from this address on; line 0 = none
@@ -25,9 +25,9 @@ struct dwarf_index {
 	uint64_t n_rows, n_calls, names_at, size;
 };
 
-/* Reads DWARF from elf_fd (and its separate debug file below /usr/lib/debug, by build-id) and writes the index to
- * out_fd. alone: nobody else allocates memory in this process, as in the helper; else how much libdw may have at once is
- * guessed, and only one thread at a time may call it. *ret_whole false: not all of it, for want of memory. ERR_NOT_FOUND: no DWARF. */
+/* Reads DWARF from elf_fd (and its separate debug file below /usr/lib/debug, by build-id) and writes the index to out_fd. alone: no
+ * other thread of this process allocates memory, as in the helper; else libdw's memory is estimated, and only one thread at a time may
+ * call it. *ret_whole false: not all of it, for want of memory. ERR_NOT_FOUND: no DWARF. */
 int dwarf_index_write(int elf_fd, int out_fd, bool alone, bool *ret_whole, struct err *e) MUST_USE;
 /* Runs dwarf_index_write in a process with limits and waits for it, unless *stop becomes true (NULL = never): then
  * ERR_CANCELED. pace: how much CPU time that may

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dwarf_index_write: walks the units of a file with libdw. What does not fit a limit is left out and the index says less;
- * it never says something wrong.
+/* dwarf_index_write: walks the units of a file with libdw. Data beyond a limit is left out; the index may be incomplete, but never
+ * wrong.
  *
- * Memory is bounded whatever the file's size: rows and calls are sorted in temporary files (spill.h), names are written out as they
- * come, and as libdw keeps what it read of each unit until its end, it is ended and begun again every so often. What of a single
- * unit does not fit ends the walk: the index has the units before it. */
+ * Memory is bounded whatever the file's size: rows and calls are sorted in temporary files (spill.h), and names are written out at
+ * once. libdw keeps what it read of each unit until its end, so it is regularly closed and opened again. If a single unit does not
+ * fit, the walk ends: the index has the units before it. */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
@@ -32,8 +32,8 @@
 #define NAMES_KNOWN_MAX ((size_t)1 << 19) /* to find again; beyond that some are written twice */
 #define NAME_MAX 4096
 #define PENDING ((size_t)64 << 10)
-#define LIBDW_BYTES_MAX ((size_t)24 << 20) /* then it begins anew */
-#define UNITS_BYTES_MAX ((uint64_t)4 << 20) /* the same where memory cannot be measured: of units, as they are in the file */
+#define LIBDW_BYTES_MAX ((size_t)24 << 20) /* then libdw is opened again */
+#define UNITS_BYTES_MAX ((uint64_t)4 << 20) /* the same limit if memory cannot be measured: bytes of units in the file */
 
 /* Names that were seen just now, by where libdw has them. */
 struct seen {
@@ -47,7 +47,7 @@ struct writing {
 	uint64_t names_written;
 	struct buf pending;      /* names after those */
 	struct map index;        /* hash of a name -> its offset */
-	struct seen seen[4096];  /* valid as long as libdw is not begun anew */
+	struct seen seen[4096];  /* valid until libdw is opened again */
 	bool failed;             /* names could not be written */
 	bool alone;              /* malloc's figures are of this walk alone */
 	bool compressed;         /* the debug information: libdw unpacks whole sections of it in memory */
@@ -317,7 +317,7 @@ static size_t heap_bytes(void)
 	return m.uordblks + m.hblkhd;
 }
 
-/* libdw calls this where it finds no memory, and must not come back. What it has is lost, and nothing more is asked of it. */
+/* libdw calls this where it finds no memory, and must not come back. Its data is lost, and it is not read any more. */
 static sigjmp_buf out_of_memory;
 
 static NORETURN void stop_walk(void)

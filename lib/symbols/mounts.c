@@ -17,7 +17,7 @@
 #define TEXT_MAX ((size_t)16 << 20)
 #define PATH_BYTES 4096
 
-/* What answers for files: the kernel, a process, or the file systems that it stands on. */
+/* The servers of files: the kernel, a process, or the file systems below. */
 enum kind { KERNEL, FUSE, OVERLAY };
 
 struct mount {
@@ -142,8 +142,8 @@ static bool has_fuse(struct view text)
 	return false;
 }
 
-/* One of the folders it stands on is on such a file system: lowerdir=/a:/b,upperdir=/c. Those without a leading slash are
- * as whoever mounted it called them. */
+/* One of the folders below it is on such a file system: lowerdir=/a:/b,upperdir=/c. Those without a leading slash are as whoever
+ * mounted it called them. */
 static bool layers_wait(const struct mounts_known *k, struct view options)
 {
 	const char *at = options.ptr, *end = options.ptr + options.len;
@@ -172,7 +172,7 @@ static bool waits(const struct mounts_known *k, const struct mount *m)
 
 	if (m->kind != OVERLAY)
 		return m->kind == FUSE;
-	/* Whoever has a user namespace of his own may mount both, and hide the one below the other. */
+	/* The owner of a user namespace may mount both, and hide one below the other. */
 	return (k->anybodys && !find(k->host, m->dev, &same)) || layers_wait(k, m->options);
 }
 
@@ -228,8 +228,8 @@ static bool is_memory(uint64_t dev)
 	return dev == memory;
 }
 
-/* Whether its mount namespace is one of a user namespace below ours, which is the first, or BPF would not have let us in:
- * then no privilege was needed to mount there. */
+/* Whether its mount namespace belongs to a user namespace below ours (which is the first one, or BPF would not be allowed): then
+ * mounting there needed no privilege. */
 static bool made_by_anybody(uint32_t pid)
 {
 	struct stat its, ours;

@@ -56,7 +56,7 @@ static const struct slot *find_slot(const struct slots *s, uint64_t address)
 	return s->v.n ? bsearch(&key, s->v.v, s->v.n, sizeof key, by_address) : NULL;
 }
 
-/* The slot that an entry jumps through; false if it is no such stub. p has n bytes, the first lies at vaddr. */
+/* The slot that an entry jumps through; false if it is not such a stub. p has n bytes, the first is at vaddr. */
 static bool jumps_to(const uint8_t *p, size_t n, uint64_t vaddr, uint64_t *ret)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };

@@ -88,7 +88,7 @@ static bool refill(struct merging *m, struct source *x)
 static bool less(const struct merging *m, size_t a, size_t b)
 {
 	int order = m->s->order(head(m, m->heap[a]), head(m, m->heap[b]));
-	return order ? order < 0 : m->heap[a] < m->heap[b]; /* of equal ones, the one that came first */
+	return order ? order < 0 : m->heap[a] < m->heap[b]; /* of equal ones, the first */
 }
 
 static void sift_down(struct merging *m, size_t i)

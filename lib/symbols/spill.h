@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many records of one size, sorted, with little memory: as many as a buffer holds are sorted and written to a temporary file (a
- * run), and all runs are merged at the end. */
+/* Sorts many records of one size with little memory: each full buffer is sorted and written to a temporary file (a run), and all runs
+ * are merged at the end. */
 #ifndef PYRRHA_SYMBOLS_SPILL_H
 #define PYRRHA_SYMBOLS_SPILL_H
 

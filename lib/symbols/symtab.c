@@ -50,7 +50,7 @@ static uint64_t size_of(const struct elf_file *f, const Elf64_Sym *s)
 	return s->st_value >= sec->sh_addr && s->st_value - sec->sh_addr < sec->sh_size ? sec->sh_addr + sec->sh_size - s->st_value : 0;
 }
 
-/* In .symtab the name of a versioned symbol carries its version: malloc@@GLIBC_2.2.5. A name that begins with @ is whole. */
+/* In .symtab the name of a versioned symbol carries its version: malloc@@GLIBC_2.2.5. A name that begins with @ is complete. */
 static struct view without_version(struct view name)
 {
 	const char *at = name.len > 1 ? memchr(name.ptr + 1, '@', name.len - 1) : NULL;
@@ -113,7 +113,7 @@ static int gather_from(struct symtab_writer *w, int fd, const char *section, str
 	return rc ? rc : s != NULL;
 }
 
-/* Unpacks the section into a file; false if it is no whole xz stream within limits. */
+/* Unpacks the section into a file; false if it is not a complete xz stream within limits. */
 static bool unpack(const struct elf_file *f, const Elf64_Shdr *sec, int to)
 {
 	lzma_stream z = LZMA_STREAM_INIT;

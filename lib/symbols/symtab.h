@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Function symbols of one ELF file, sorted by address, in an unlinked temporary file: it costs no memory while nobody
- * looks, and a look-up is a binary search of a few reads, done once per address (the caller caches).
+/* Function symbols of one ELF file, sorted by address, in an unlinked temporary file. It uses no memory between look-ups. A look-up is
+ * a binary search of a few reads, done once per address (the caller caches).
  *
  *	names, each ended by NUL; then entries[n] {u64 address, u32 size, u32 offset of the name}, ascending, no two at
  *	one address
@@ -31,7 +31,7 @@ int symtab_build(struct symtab *t, int fd, const char *path, const char *build_i
 /* As symtab_build; what .symtab of its debug file has, if that is at hand (-1: it is not), comes after its own. */
 int symtab_build_with(struct symtab *t, int fd, int debug_fd, const char *path, const char *build_id, struct err *e) MUST_USE;
 void symtab_free(struct symtab *t);
-/* What it takes of its file system. */
+/* Its size on its file system. */
 uint64_t symtab_bytes(const struct symtab *t);
 /* The function that holds the address. Appends its name (at most SYMTAB_NAME_MAX bytes). */
 #define SYMTAB_NAME_MAX 8192

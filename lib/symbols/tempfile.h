@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 
-/* A descriptor of an empty file in $TMPDIR or /tmp, gone when it is closed; in memory where neither has room. `what`
- * names the latter in /proc. */
+/* A descriptor of an empty file in $TMPDIR or /tmp, deleted when it is closed; in memory if neither has room. `what` names the latter
+ * in /proc. */
 int tempfile_open(const char *what, struct err *e) MUST_USE;
 /* All n bytes at the descriptor's position; false if that is not possible (errno). */
 bool tempfile_write(int fd, const void *p, size_t n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the functions' entries (FDEs) in .eh_frame, runs the instructions of each (call_frame.h) in the order of addresses,
- * and hands out the rows, without those that say the same as the one before.
+/* Finds the functions' entries (FDEs) in .eh_frame, and runs the instructions of each (call_frame.h) in the order of addresses. It
+ * returns the rows, without those that equal the previous one.
  *
  *	.eh_frame:  CIE  length id=0 version augmentation code-align data-align ra-register initial instructions
  *	            FDE  length distance-to-CIE pc-begin pc-range instructions
@@ -20,7 +20,7 @@
 #define EH_BYTES_MAX ((uint64_t)128 << 20)
 #define EH_WHOLE_BYTES_MAX ((uint64_t)32 << 20) /* where all of it has to be held */
 #define PIECE_BYTES 65536            /* of entries that follow one another */
-#define JUMP_BYTES 4096              /* of one that lies elsewhere */
+#define JUMP_BYTES 4096              /* of one at another place */
 #define ENTRY_BYTES_MAX ((size_t)1 << 20)
 #define RUN_WORK 8                   /* a byte of instructions, in bytes read */
 #define PER_FUNCTION_MIN 4           /* bytes of text, on average */
@@ -62,13 +62,13 @@ static int emit_state(void *arg, uint64_t pc, const struct cf_state *s)
 	return rule_rows_put(&w->rows, pc, cf_rule(s));
 }
 
-/* Where in .eh_frame a byte of the piece stands. */
+/* The place of a byte of the piece in .eh_frame. */
 static uint64_t at_of(const struct piece *p, const uint8_t *byte)
 {
 	return p->at + (uint64_t)((uintptr_t)byte - (uintptr_t)p->bytes);
 }
 
-/* A file may say that the same bytes are to be read and run again and again. */
+/* A file may refer to the same bytes again and again. */
 static bool spend(struct walk *w, uint64_t work)
 {
 	w->st->work += MIN(work, w->left);
@@ -239,7 +239,7 @@ static void collect(struct walk *w, struct fde_list *out)
 		if (!need(w, &w->fdes, at, 4))
 			break;
 		memcpy(&len, w->fdes.bytes + (at - w->fdes.at), 4);
-		if (len == 0) { /* a terminator: crtend's stands at the end, but linked-in ones may be anywhere */
+		if (len == 0) { /* a terminator: crtend's is at the end, but linked-in ones may be anywhere */
 			next = at + 4;
 			continue;
 		}
@@ -430,7 +430,7 @@ int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame_hdr");
 	if (!entry_below(&w, &h, lo, &first) || !entry_below(&w, &h, hi, &last))
 		return err_set(e, ERR_BAD_DATA, "the table of .eh_frame_hdr cannot be read");
-	/* One more on each side: functions may touch, and what lies between them is told by both. */
+	/* One more on each side: functions may touch, and both describe the bytes between them. */
 	first -= first > 0;
 	last += last + 1 < h.n;
 	if (last < first)

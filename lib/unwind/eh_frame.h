@@ -19,17 +19,16 @@ struct eh_stats {
 /* From pc on, up to the next row, r holds. CFA_NONE: nothing is known from here on. Nonzero ends the walk. */
 typedef int eh_row_fn(void *arg, uint64_t pc, const struct unwind_rule *r);
 
-/* The work that so much text may cause. A file that causes more (the same bytes again and again) is ERR_BAD_DATA. */
+/* A bound of the work for this much text. A file that causes more (the same bytes again and again) is ERR_BAD_DATA. */
 uint64_t eh_frame_work_max(uint64_t text_bytes);
-/* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND, one over 32 MB ERR_BAD_DATA; a nonzero return of fn is returned as it
- * is. */
+/* Calls fn for each row. No .eh_frame is ERR_NOT_FOUND, one over 32 MB ERR_BAD_DATA; a nonzero return of fn is returned unchanged. */
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e) MUST_USE;
 /* Whether .eh_frame_hdr has a table that eh_frame_range can search. */
 bool eh_frame_indexed(const struct elf_file *f);
 /* How many functions that table has; 0 if there is none. */
 uint64_t eh_frame_functions(const struct elf_file *f);
-/* The same rows for the addresses in [lo, hi), and some before and after; the first of them at or below lo, unless
- * nothing is known there. Reads only what it needs of the file. */
+/* The same rows for the addresses in [lo, hi), and some before and after. The first of them is at or below lo, if anything is known
+ * there. Reads only what it needs of the file. */
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
 		   struct err *e) MUST_USE;
 

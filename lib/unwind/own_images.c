@@ -122,7 +122,7 @@ static struct own_image *image_of(struct own_images *x, const struct proc_map *m
 	return im;
 }
 
-/* The virtual address that lies at a file's offset. */
+/* The virtual address of a file's offset. */
 static uint64_t vaddr_of(const struct own_image *im, uint64_t offset)
 {
 	for (size_t i = 0; im->fd >= 0 && i < im->elf.n_ph; i++) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files that this process executes from, as it sees itself: for profiling oneself, where nobody is hostile and nothing
- * needs a privilege. An address of a mapped file is turned into the file's own (ELF virtual) address, which means the same
- * after a restart.
+/* The files that this process executes from, for self-profiling: the files are trusted, and reading needs no privilege. An address of
+ * a mapped file is turned into the file's own (ELF virtual) address, which means the same after a restart.
  *
- * Not locked: the caller's lock holds it. Images are never taken back, and what is marked (fixed) does not change, so that
- * others may read it without the lock once they have the pointer. */
+ * Not locked: the caller's lock holds it. Images are never freed, and fields marked (fixed) do not change, so other threads may read
+ * them without the lock once they have the pointer. */
 #ifndef PYRRHA_UNWIND_OWN_IMAGES_H
 #define PYRRHA_UNWIND_OWN_IMAGES_H
 
@@ -16,7 +15,7 @@
 
 struct own_image {
 	char *path;                  /* (fixed) "[vdso]" for that */
-	bool is_program;             /* (fixed) the one that was started */
+	bool is_program;             /* (fixed) the main program */
 	int fd;                      /* (fixed) of the file; -1: it is gone, or is another one now */
 	struct elf_file elf;         /* (fixed) if fd is not -1 */
 	uint8_t build_id[OWN_BUILD_ID_MAX]; /* (fixed) */
@@ -33,7 +32,7 @@ struct own_images {
 
 void own_images_init(struct own_images *x);
 void own_images_release(struct own_images *x);
-/* Reads the mappings anew; images that are known stay. */
+/* Reads the mappings again; known images stay. */
 void own_images_read(struct own_images *x);
 /* The mapping that holds the address; NULL if none did when they were read. */
 const struct unwind_map *own_images_at(const struct own_images *x, uint64_t address);

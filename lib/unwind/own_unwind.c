@@ -15,7 +15,7 @@
 
 /* A stack on its way. */
 struct walk {
-	struct unwind u;             /* the first member: the step knows nothing else */
+	struct unwind u;             /* the first member: the step gets only this */
 	struct own_unwind *x;
 	const struct own_stack *stack;
 	uint64_t *frames;
@@ -76,7 +76,7 @@ static void forget_pages(struct own_unwind *x)
 	x->pages.n = x->rows.n = 0;
 }
 
-/* The rule, in short, at a virtual address; 0: there is none. */
+/* The rule, packed, at a virtual address; 0: there is none. */
 static uint32_t find_code(struct own_unwind *x, uint32_t image, uint64_t vaddr)
 {
 	uint64_t page = vaddr >> TEXT_PAGE_SHIFT, key = (uint64_t)image << 36 | page;

@@ -31,8 +31,7 @@ struct own_unwind {
 
 struct own_stack {
 	uint64_t ip, sp, fp;
-	uint64_t at;                 /* of the first byte; below sp by the red zone: where a function's last instructions have
-				      * taken registers back from is still told as their place */
+	uint64_t at;                 /* of the first byte; below sp by the red zone: a function's last instructions have restored registers whose saved place is still there */
 	const uint8_t *bytes;
 	size_t n;
 };
@@ -40,8 +39,8 @@ struct own_stack {
 /* images is borrowed. */
 void own_unwind_init(struct own_unwind *x, struct own_images *images);
 void own_unwind_release(struct own_unwind *x);
-/* The frames of a stack, the innermost first, as FRAME_IMAGE_SHIFT has them (image: index in own_images + 1, 0 = code
- * without a file); of callers it is the address before that of the return. Returns the enum stack_end. */
+/* The frames of a stack, the innermost first, as FRAME_IMAGE_SHIFT has them (image: index in own_images + 1, 0 = code without a file);
+ * for callers it is the address before the return address. Returns the enum stack_end. */
 int own_unwind(struct own_unwind *x, const struct own_stack *s, uint64_t frames[OWN_FRAMES_MAX], uint32_t *ret_n);
 
 #endif

@@ -9,7 +9,7 @@
 struct proc_map {
 	uint64_t start, end, file_offset;
 	uint64_t dev, ino;           /* of the file system that was mounted, not always st_dev; ino 0: no file */
-	const char *path;            /* a file's, as the reader's root sees it, "[vdso]" and the like, or "" */
+	const char *path;            /* a file's, as seen from the reader's root, "[vdso]" and similar, or "" */
 };
 
 /* *m is the callback's until it returns. */

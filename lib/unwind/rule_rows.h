@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of unwind rules on their way out: of two at the same address the later one counts, and one that says the same as
- * the row before is left out. */
+/* Rows of unwind rules in the output: of two at the same address the later one counts, and one that equals the previous row is left
+ * out. */
 #ifndef PYRRHA_UNWIND_RULE_ROWS_H
 #define PYRRHA_UNWIND_RULE_ROWS_H
 
