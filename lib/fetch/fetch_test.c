@@ -465,7 +465,7 @@ static void many_names(void **state)
 		}
 		while (fetch_loop_running(l))
 			assert_int_equal(fetch_loop_turn(l, 100, &e), 0);
-		assert_string_equal(told[0].msg, most ? "" : "the name was not looked up: so many others are being resolved (does the name server answer?)");
+		assert_string_equal(told[0].msg, most ? "" : "the name was not looked up: too many others are being resolved (does the name server answer?)");
 		assert_int_equal(told[1].code, 0);
 		assert_int_equal(told[2].code, 0);
 	}

@@ -93,7 +93,9 @@ static int check_reach(struct httpd *h, const char *address, const struct addrin
 			continue;
 		h->login_wanted = true;
 		if (!has_login)
-			return err_set(e, ERR_DENIED, "%s can be reached from other machines, and needs no login: listen on 127.0.0.1 or [::1], have users, tokens or required client certificates of an authority of your own in --web.config.file (TLS alone does not do), or say %s", address,
+			return err_set(e, ERR_DENIED, "%s can be reached from other machines, and nobody has to log in: listen on "
+				       "127.0.0.1 or [::1], have users, tokens or required client certificates of an authority of your own "
+				       "in --web.config.file (TLS alone does not do), or say %s", address,
 				       h->allow_hint ? h->allow_hint : "that this is allowed");
 	}
 	return 0;
@@ -132,7 +134,7 @@ static int open_address(const struct addrinfo *ai, bool wildcard)
 	return open_socket(&v4, false);
 }
 
-/* Listens on each address of the list; returns 0 or the errno to report. */
+/* Listens on each address of the list; returns 0 or the errno that is to be told. */
 static int open_all(struct httpd *h, struct addrinfo *list, bool wildcard)
 {
 	size_t before = h->listeners.n;
@@ -140,7 +142,7 @@ static int open_all(struct httpd *h, struct addrinfo *list, bool wildcard)
 	int missing = 0;
 	for (struct addrinfo *ai = list; ai; ai = ai->ai_next) {
 		if (port)
-			set_port(ai->ai_addr, port); /* port 0: all addresses of one name get the first one's port */
+			set_port(ai->ai_addr, port); /* port 0: all addresses of one name get the port the first one got */
 		int fd = open_address(ai, wildcard);
 		if (fd < 0 && !not_here(-fd))
 			return -fd;

@@ -31,7 +31,7 @@ struct own_unwind {
 
 struct own_stack {
 	uint64_t ip, sp, fp;
-	uint64_t at;                 /* of the first byte; below sp by the red zone: a function's last instructions have restored registers whose saved place is still there */
+	uint64_t at;                 /* of the first byte; below sp by the red zone, which may hold registers that were just restored */
 	const uint8_t *bytes;
 	size_t n;
 };
