@@ -43,12 +43,10 @@ static struct mem_series *need(struct memsource *m, struct labels l)
 {
 	uint64_t hash = labels_hash(l);
 	uint32_t id;
-	for (size_t at = map_start(&m->by_labels, hash); map_probe(&m->by_labels, hash, &at, &id);)
-		if (labels_eq(*m->series.v[id]->labels, l))
-			return m->series.v[id];
+	if (MAP_FIND_OR_ADD(&m->by_labels, hash, id, m->series.n, labels_eq(*m->series.v[id]->labels, l)))
+		return m->series.v[id];
 	struct mem_series *s = NEW(struct mem_series);
 	s->labels = labels_dup(l);
-	map_insert(&m->by_labels, hash, (uint32_t)m->series.n);
 	vec_push(&m->series, s);
 	m->sorted = false;
 	return s;

@@ -39,10 +39,8 @@ static bool seen(struct listed *x, struct view selector)
 {
 	uint64_t h = hash_view(selector);
 	uint32_t id;
-	for (size_t at = map_start(&x->index, h); map_probe(&x->index, h, &at, &id);)
-		if (view_eq(x->selectors.v[id], selector))
-			return true;
-	map_insert(&x->index, h, (uint32_t)x->selectors.n);
+	if (MAP_FIND_OR_ADD(&x->index, h, id, x->selectors.n, view_eq(x->selectors.v[id], selector)))
+		return true;
 	vec_push(&x->selectors, arena_view(&x->arena, selector));
 	return false;
 }

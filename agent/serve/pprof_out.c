@@ -63,21 +63,21 @@ static uint32_t put_string(struct out *x, struct view raw)
 	return (uint32_t)x->strings.n - 1;
 }
 
+static bool same_function(const struct profile_function *a, const struct profile_function *b)
+{
+	return a->name_str == b->name_str && a->system_name_str == b->system_name_str && a->filename_str == b->filename_str &&
+	       a->start_line == b->start_line;
+}
+
 static uint32_t put_function(struct out *x, const struct sym_frame *f)
 {
 	struct profile_function fn = { put_string(x, f->name), put_string(x, f->system_name), put_string(x, f->file),
 				       f->start_line };
 	uint64_t h = hash_u64((uint64_t)fn.name_str << 32 ^ fn.filename_str ^ hash_u64((uint64_t)fn.start_line ^ fn.system_name_str));
 	uint32_t id;
-	for (size_t at = map_start(&x->function_index, h); map_probe(&x->function_index, h, &at, &id);) {
-		const struct profile_function *o = &x->functions.v[id];
-		if (o->name_str == fn.name_str && o->system_name_str == fn.system_name_str &&
-		    o->filename_str == fn.filename_str && o->start_line == fn.start_line)
-			return id;
-	}
-	map_insert(&x->function_index, h, (uint32_t)x->functions.n);
-	vec_push(&x->functions, fn);
-	return (uint32_t)x->functions.n - 1;
+	if (!MAP_FIND_OR_ADD(&x->function_index, h, id, x->functions.n, same_function(&x->functions.v[id], &fn)))
+		vec_push(&x->functions, fn);
+	return id;
 }
 
 static uint32_t put_mapping(struct out *x, const void *owner, const struct profile_mapping *m)

@@ -106,18 +106,14 @@ void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait
 	uint64_t hash = entry_hash(kind, state, who, thread, stack);
 	uint32_t id;
 
-	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);) {
-		struct sample_count *e = &t->v.v[id];
-		if (e->who == who && e->stack == stack && e->off_cpu == kind && e->state == state &&
-		    memcmp(e->thread, thread, 16) == 0) {
-			e->value_ns += value_ns;
-			e->count += count;
-			return;
-		}
+	if (MAP_FIND_OR_ADD(&t->index, hash, id, t->v.n, t->v.v[id].who == who && t->v.v[id].stack == stack && t->v.v[id].off_cpu == kind &&
+			    t->v.v[id].state == state && memcmp(t->v.v[id].thread, thread, 16) == 0)) {
+		t->v.v[id].value_ns += value_ns;
+		t->v.v[id].count += count;
+		return;
 	}
 	struct sample_count n = { process_info_ref(who), value_ns, "", stack, kind, state, count };
 	memcpy(n.thread, thread, sizeof n.thread);
-	map_insert(&t->index, hash, (uint32_t)t->v.n);
 	vec_push(&t->v, n);
 }
 
@@ -152,12 +148,8 @@ static uint32_t export_process(struct export *x, struct process_info *who)
 
 	if (!who)
 		return 0;
-	for (size_t at = map_start(&x->processes, hash); map_probe(&x->processes, hash, &at, &id);)
-		if (x->w->processes.v[id] == who)
-			return id;
-	id = (uint32_t)x->w->processes.n;
-	vec_push(&x->w->processes, process_info_ref(who));
-	map_insert(&x->processes, hash, id);
+	if (!MAP_FIND_OR_ADD(&x->processes, hash, id, x->w->processes.n, x->w->processes.v[id] == who))
+		vec_push(&x->w->processes, process_info_ref(who));
 	return id;
 }
 
@@ -182,25 +174,29 @@ static struct window_frame frame_of(struct export *x, uint64_t frame, struct pro
 	return f;
 }
 
+static bool same_frame(const struct window_frame *a, const struct window_frame *b)
+{
+	return a->kind == b->kind && a->addr == b->addr && a->image == b->image && a->process == b->process && a->mark == b->mark;
+}
+
 static uint32_t export_frame(struct export *x, uint64_t frame, struct process_info *who)
 {
 	struct window_frame f = frame_of(x, frame, who);
 	uint64_t hash = hash_u64(frame) ^ hash_u64((uintptr_t)f.process);
 	uint32_t id;
 
-	for (size_t at = map_start(&x->frames, hash); map_probe(&x->frames, hash, &at, &id);) {
-		const struct window_frame *o = &x->w->frames.v[id];
-		if (o->kind == f.kind && o->addr == f.addr && o->image == f.image && o->process == f.process &&
-		    o->mark == f.mark)
-			return id;
-	}
-	id = (uint32_t)x->w->frames.n;
+	if (MAP_FIND_OR_ADD(&x->frames, hash, id, x->w->frames.n, same_frame(&x->w->frames.v[id], &f)))
+		return id;
 	if (f.image)
 		image_ref(f.image);
 	process_info_ref(f.process);
 	vec_push(&x->w->frames, f);
-	map_insert(&x->frames, hash, id);
 	return id;
+}
+
+static bool same_sample(const struct window_sample *s, const struct sample_count *e, uint32_t process)
+{
+	return s->stack == e->stack && s->process == process && s->state == e->state && memcmp(s->thread, e->thread, sizeof s->thread) == 0;
 }
 
 static void export_entry(struct export *x, const struct sample_count *e)
@@ -210,15 +206,11 @@ static void export_entry(struct export *x, const struct sample_count *e)
 	uint64_t hash = hash_bytes_seed(e->thread, sizeof e->thread, hash_u64((uint64_t)process << 32 | e->stack) ^ e->state);
 
 	/* The stack's node stands in for the stack until it is written out, at the end. */
-	for (size_t at = map_start(&x->samples, hash); map_probe(&x->samples, hash, &at, &id);) {
-		struct window_sample *s = &w->samples.v[id];
-		if (s->stack == e->stack && s->process == process && s->state == e->state && memcmp(s->thread, e->thread, sizeof s->thread) == 0) {
-			s->value_ns += e->value_ns;
-			s->count += e->count;
-			return;
-		}
+	if (MAP_FIND_OR_ADD(&x->samples, hash, id, w->samples.n, same_sample(&w->samples.v[id], e, process))) {
+		w->samples.v[id].value_ns += e->value_ns;
+		w->samples.v[id].count += e->count;
+		return;
 	}
-	map_insert(&x->samples, hash, (uint32_t)w->samples.n);
 	struct window_sample s = { .stack = e->stack, .process = process, .state = e->state, .value_ns = e->value_ns, .count = e->count };
 	memcpy(s.thread, e->thread, sizeof s.thread);
 	vec_push(&w->samples, s);

@@ -23,12 +23,8 @@ uint32_t stack_tree_add(struct stack_tree *t, uint32_t parent, uint64_t frame)
 	uint64_t hash = node_hash(parent, frame);
 	uint32_t id;
 
-	for (size_t at = map_start(&t->index, hash); map_probe(&t->index, hash, &at, &id);)
-		if (t->nodes.v[id].frame == frame && t->nodes.v[id].parent == parent)
-			return id;
-	id = (uint32_t)t->nodes.n;
-	vec_push(&t->nodes, (struct stack_node){ frame, parent, t->nodes.v[parent].depth + 1 });
-	map_insert(&t->index, hash, id);
+	if (!MAP_FIND_OR_ADD(&t->index, hash, id, t->nodes.n, t->nodes.v[id].frame == frame && t->nodes.v[id].parent == parent))
+		vec_push(&t->nodes, (struct stack_node){ frame, parent, t->nodes.v[parent].depth + 1 });
 	return id;
 }
 

@@ -329,17 +329,13 @@ static int count_values(struct aggr *a, struct err *e)
 			struct labels key = eval_group_labels(a->q, full, &extended, a->n->aggr.without);
 			uint64_t h = labels_hash(key);
 			uint32_t id;
-			struct series *out = NULL;
-			for (size_t at = map_start(&m, h); !out && map_probe(&m, h, &at, &id);)
-				if (labels_eq(a->out.s[id].labels, key))
-					out = &a->out.s[id];
-			if (!out) {
+			if (!MAP_FIND_OR_ADD(&m, h, id, a->out.n, labels_eq(a->out.s[id].labels, key))) {
 				pthread_mutex_lock(&a->q->lock);
 				struct labels copy = labels_copy(&a->q->arena, key);
 				pthread_mutex_unlock(&a->q->lock);
-				map_insert(&m, h, (uint32_t)a->out.n);
-				out = value_add(&a->out, copy, false);
+				value_add(&a->out, copy, false);
 			}
+			struct series *out = &a->out.s[id];
 			labels_builder_free(&b);
 			if (out->n && out->s[out->n - 1].t_ms == t)
 				out->s[out->n - 1].v++;
@@ -436,16 +432,12 @@ static int finish(struct aggr *a, int rc, struct value *ret, struct err *e)
 static int append_series(struct eval *q, struct value *out, struct map *m, struct value *v, struct err *e)
 {
 	for (size_t i = 0; i < v->n; i++) {
-		struct series *s = &v->s[i], *to = NULL;
+		const struct series *s = &v->s[i];
 		uint64_t h = labels_hash(s->labels) ^ s->drop_name;
 		uint32_t id;
-		for (size_t at = map_start(m, h); !to && map_probe(m, h, &at, &id);)
-			if (labels_eq(out->s[id].labels, s->labels) && out->s[id].drop_name == s->drop_name)
-				to = &out->s[id];
-		if (!to) {
-			map_insert(m, h, (uint32_t)out->n);
-			to = value_add(out, s->labels, s->drop_name);
-		}
+		if (!MAP_FIND_OR_ADD(m, h, id, out->n, labels_eq(out->s[id].labels, s->labels) && out->s[id].drop_name == s->drop_name))
+			value_add(out, s->labels, s->drop_name);
+		struct series *to = &out->s[id];
 		for (size_t k = 0; k < s->n; k++) {
 			int rc = series_push(q, to, s->s[k].t_ms, s->s[k].v, lazy_profile_ref(s->s[k].p), e);
 			if (rc)

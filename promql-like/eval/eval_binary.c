@@ -153,12 +153,8 @@ static uint32_t sig_id(struct map *m, struct signatures *s, struct labels key)
 {
 	uint64_t h = labels_hash(key);
 	uint32_t id;
-	for (size_t at = map_start(m, h); map_probe(m, h, &at, &id);)
-		if (labels_eq(s->labels[id], key))
-			return id;
-	id = (uint32_t)s->n++;
-	s->labels[id] = key;
-	map_insert(m, h, id);
+	if (!MAP_FIND_OR_ADD(m, h, id, s->n, labels_eq(s->labels[id], key)))
+		s->labels[s->n++] = key;
 	return id;
 }
 
@@ -334,15 +330,9 @@ static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
 	/* Of equal label sets the delayed name may differ: they stay apart until the name goes. */
 	bool drop = m->n->binary.is_bool || many_side.drop_name;
 	uint64_t lh = labels_hash(l) ^ drop;
-	size_t series = SIZE_MAX;
-	for (size_t at = map_start(&m->label_map, lh); series == SIZE_MAX && map_probe(&m->label_map, lh, &at, &id);)
-		if (labels_eq(m->ret.s[id].labels, l) && m->ret.s[id].drop_name == drop)
-			series = id;
-	if (series == SIZE_MAX) {
-		series = m->ret.n;
+	uint32_t series;
+	if (!MAP_FIND_OR_ADD(&m->label_map, lh, series, m->ret.n, labels_eq(m->ret.s[series].labels, l) && m->ret.s[series].drop_name == drop))
 		value_add(&m->ret, l, drop);
-		map_insert(&m->label_map, lh, (uint32_t)series);
-	}
 	if (m->n_keys == m->cap_keys) {
 		m->cap_keys = m->cap_keys ? m->cap_keys * 2 : 16;
 		m->keys = xreallocarray(m->keys, m->cap_keys, sizeof *m->keys);

@@ -263,14 +263,11 @@ static uint32_t trie_child(struct trimmer *t, uint32_t parent, uint32_t location
 	struct view name = frame_name(t->s, symbols_get_location(t->s, location), line, &t->tmp);
 	uint64_t h = hash_bytes_seed(name.ptr, name.len, hash_u64(parent));
 	uint32_t id;
-	for (size_t at = map_start(&t->map, h); map_probe(&t->map, h, &at, &id);)
-		if (t->nodes.v[id].parent == parent && view_eq(t->nodes.v[id].name, name))
-			return id;
-	id = (uint32_t)t->nodes.n;
+	if (MAP_FIND_OR_ADD(&t->map, h, id, t->nodes.n, t->nodes.v[id].parent == parent && view_eq(t->nodes.v[id].name, name)))
+		return id;
 	__auto_type n = vec_add(&t->nodes);
 	n->parent = parent;
 	n->name = arena_view(&t->names, name);
-	map_insert(&t->map, h, id);
 	return id;
 }
 
@@ -524,12 +521,9 @@ static size_t split_series(struct split *s, struct labels l)
 {
 	uint64_t h = labels_hash(l);
 	uint32_t id;
-	for (size_t at = map_start(&s->map, h); map_probe(&s->map, h, &at, &id);)
-		if (labels_eq(s->out.s[id].labels, l))
-			return id;
-	map_insert(&s->map, h, (uint32_t)s->out.n);
-	value_add(&s->out, l, true);
-	return s->out.n - 1;
+	if (!MAP_FIND_OR_ADD(&s->map, h, id, s->out.n, labels_eq(s->out.s[id].labels, l)))
+		value_add(&s->out, l, true);
+	return id;
 }
 
 /* The parts of one side: part[i] accumulates what goes to output i of this profile. */

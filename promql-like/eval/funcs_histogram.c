@@ -152,14 +152,8 @@ static void sort_into_groups(struct eval *q, struct node *n, struct hist_job *j)
 	for (size_t i = 0; i < j->in.n; i++) {
 		uint64_t h = labels_hash(l[i]);
 		uint32_t id;
-		bool found = false;
-		for (size_t at = map_start(&m, h); !found && map_probe(&m, h, &at, &id);)
-			found = labels_eq(j->g.labels[id], l[i]);
-		if (!found) {
-			id = (uint32_t)j->g.n++;
-			j->g.labels[id] = l[i];
-			map_insert(&m, h, id);
-		}
+		if (!MAP_FIND_OR_ADD(&m, h, id, j->g.n, labels_eq(j->g.labels[id], l[i])))
+			j->g.labels[j->g.n++] = l[i];
 		j->g.of[i] = id;
 	}
 	map_free(&m);

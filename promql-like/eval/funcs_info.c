@@ -293,10 +293,8 @@ static struct series *output_of(struct info *x, struct labels l, bool drop_name)
 {
 	uint64_t h = labels_hash(l) ^ drop_name;
 	uint32_t id;
-	for (size_t at = map_start(&x->by_labels, h); map_probe(&x->by_labels, h, &at, &id);)
-		if (labels_eq(x->out.s[id].labels, l) && x->out.s[id].drop_name == drop_name)
-			return &x->out.s[id];
-	map_insert(&x->by_labels, h, (uint32_t)x->out.n);
+	if (MAP_FIND_OR_ADD(&x->by_labels, h, id, x->out.n, labels_eq(x->out.s[id].labels, l) && x->out.s[id].drop_name == drop_name))
+		return &x->out.s[id];
 	return value_add(&x->out, l, drop_name);
 }
 

@@ -22,12 +22,9 @@ static struct ref_terms *need_ref(struct graph_terms *g, uint64_t ref)
 {
 	uint64_t h = hash_u64(ref);
 	uint32_t id;
-	for (size_t at = map_start(&g->by_ref, h); map_probe(&g->by_ref, h, &at, &id);)
-		if (g->refs.v[id].ref == ref)
-			return &g->refs.v[id];
-	map_insert(&g->by_ref, h, (uint32_t)g->refs.n);
-	vec_push(&g->refs, (struct ref_terms){ .ref = ref });
-	return &g->refs.v[g->refs.n - 1];
+	if (!MAP_FIND_OR_ADD(&g->by_ref, h, id, g->refs.n, g->refs.v[id].ref == ref))
+		vec_push(&g->refs, (struct ref_terms){ .ref = ref });
+	return &g->refs.v[id];
 }
 
 static bool is_whole(double scale)

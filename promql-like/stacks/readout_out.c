@@ -47,10 +47,8 @@ struct series *readout_out(struct readout *r, size_t in, uint32_t row)
 {
 	uint64_t h = hash_u64((uint64_t)in << 32 | row);
 	uint32_t id;
-	for (size_t at = map_start(&r->out_map, h); map_probe(&r->out_map, h, &at, &id);)
-		if (r->out_keys.v[id].in == in && r->out_keys.v[id].row == row)
-			return &r->out.s[id];
-	map_insert(&r->out_map, h, (uint32_t)r->out.n);
+	if (MAP_FIND_OR_ADD(&r->out_map, h, id, r->out.n, r->out_keys.v[id].in == in && r->out_keys.v[id].row == row))
+		return &r->out.s[id];
 	__auto_type k = vec_add(&r->out_keys);
 	k->in = in;
 	k->row = row;

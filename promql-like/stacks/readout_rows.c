@@ -103,11 +103,8 @@ static uint32_t row_of(struct readout *r, struct row x)
 	uint64_t h = row_hash(r, &x);
 	uint32_t id;
 	map_rows(r);
-	for (size_t at = map_start(&r->row_map, h); map_probe(&r->row_map, h, &at, &id);)
-		if (same_row(&x, &r->rows.v[id]))
-			return id;
-	id = new_row(r, (struct row){ keep_text(r, x.function), x.file, x.line.len ? eval_view(r->q, x.line) : x.line, h });
-	map_insert(&r->row_map, h, id);
+	if (!MAP_FIND_OR_ADD(&r->row_map, h, id, r->rows.n, same_row(&x, &r->rows.v[id])))
+		new_row(r, (struct row){ keep_text(r, x.function), x.file, x.line.len ? eval_view(r->q, x.line) : x.line, h });
 	return id;
 }
 

@@ -119,10 +119,8 @@ static uint32_t *outcome(struct outcomes *o, uint32_t stack, uint32_t variant)
 		return &o->plain[stack];
 	uint64_t h = hash_u64((uint64_t)variant << 32 | stack);
 	uint32_t i;
-	for (size_t at = map_start(&o->index, h); map_probe(&o->index, h, &at, &i);)
-		if (o->others.v[i].stack == stack && o->others.v[i].variant == variant)
-			return &o->others.v[i].made;
-	map_insert(&o->index, h, (uint32_t)o->others.n);
+	if (MAP_FIND_OR_ADD(&o->index, h, i, o->others.n, o->others.v[i].stack == stack && o->others.v[i].variant == variant))
+		return &o->others.v[i].made;
 	__auto_type added = vec_add(&o->others);
 	added->stack = stack;
 	added->variant = variant;

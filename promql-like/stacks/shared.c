@@ -354,10 +354,8 @@ static unsigned *count_of(struct marking *m, const struct node *n)
 	struct view text = shared_text(m->q, n);
 	uint64_t h = hash_view(text);
 	uint32_t id;
-	for (size_t at = map_start(&m->seen, h); map_probe(&m->seen, h, &at, &id);)
-		if (view_eq(m->counts.v[id].text, text))
-			return &m->counts.v[id].n;
-	map_insert(&m->seen, h, (uint32_t)m->counts.n);
+	if (MAP_FIND_OR_ADD(&m->seen, h, id, m->counts.n, view_eq(m->counts.v[id].text, text)))
+		return &m->counts.v[id].n;
 	__auto_type c = vec_add(&m->counts);
 	c->text = text;
 	c->n = 0;

@@ -44,12 +44,9 @@ static uint32_t variant_of_text(struct tags *t, struct view text)
 {
 	uint64_t h = hash_view(text);
 	uint32_t i;
-	for (size_t at = map_start(&t->by_text, h); map_probe(&t->by_text, h, &at, &i);)
-		if (view_eq(t->texts.v[i], text))
-			return i;
-	map_insert(&t->by_text, h, (uint32_t)t->texts.n);
-	vec_push(&t->texts, arena_view(&t->names, text));
-	return (uint32_t)t->texts.n - 1;
+	if (!MAP_FIND_OR_ADD(&t->by_text, h, i, t->texts.n, view_eq(t->texts.v[i], text)))
+		vec_push(&t->texts, arena_view(&t->names, text));
+	return i;
 }
 
 static uint32_t variant_of_set(void *arg, uint32_t set)

@@ -297,14 +297,8 @@ void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, 
 		struct labels key = eval_group_labels(q, l[i], by, without);
 		uint64_t h = labels_hash(key);
 		uint32_t id;
-		bool found = false;
-		for (size_t at = map_start(&m, h); !found && map_probe(&m, h, &at, &id);)
-			found = labels_eq(ret->labels[id], key);
-		if (!found) {
-			id = (uint32_t)ret->n++;
-			ret->labels[id] = key;
-			map_insert(&m, h, id);
-		}
+		if (!MAP_FIND_OR_ADD(&m, h, id, ret->n, labels_eq(ret->labels[id], key)))
+			ret->labels[ret->n++] = key;
 		ret->of[i] = id;
 		ret->drop_name[id] |= drop_name[i];
 	}

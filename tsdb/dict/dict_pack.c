@@ -256,12 +256,9 @@ static uint64_t find_template(struct pack *p)
 	struct view row = buf_view(&p->row), all = buf_view(&p->s[1].out);
 	uint64_t h = hash_view(row);
 	uint32_t id;
-	for (size_t at = map_start(&p->by_hash, h); map_probe(&p->by_hash, h, &at, &id);) {
-		const struct template *t = &p->templates.v[id];
-		if (t->hash == h && view_eq(view_make(all.ptr + t->at, t->len), row))
-			return (uint64_t)id + 1;
-	}
-	map_insert(&p->by_hash, h, (uint32_t)p->templates.n);
+	if (MAP_FIND_OR_ADD(&p->by_hash, h, id, p->templates.n, p->templates.v[id].hash == h &&
+			    view_eq(view_make(all.ptr + p->templates.v[id].at, p->templates.v[id].len), row)))
+		return (uint64_t)id + 1;
 	vec_push(&p->templates, (struct template){ h, all.len, row.len });
 	buf_putv(&p->s[1].out, row);
 	return 0;

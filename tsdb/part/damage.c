@@ -17,11 +17,7 @@ static bool note(struct part *p, uint32_t series) REQUIRES(p->db->parts_lock)
 {
 	uint64_t h = hash_u64(series);
 	uint32_t id;
-	for (size_t at = map_start(&p->bad, h); map_probe(&p->bad, h, &at, &id);)
-		if (id == series)
-			return false;
-	map_insert(&p->bad, h, series);
-	return true;
+	return !MAP_FIND_OR_ADD(&p->bad, h, id, series, id == series);
 }
 
 void damage_count(struct part *p, uint32_t series, const struct err *e)

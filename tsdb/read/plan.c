@@ -17,19 +17,15 @@ static bool same_refs(const struct plan_requests *a, const struct plan_set *s, s
 
 static uint32_t need_set(struct plan_requests *a, size_t first, size_t n)
 {
-	uint32_t last = (uint32_t)a->sets.n - 1, id;
+	uint32_t id;
 	if (a->v.n && same_refs(a, &a->sets.v[a->v.v[a->v.n - 1].set], first, n))
 		return a->v.v[a->v.n - 1].set;
 	uint64_t h = n;
 	for (size_t i = 0; i < n; i++)
 		h = hash_u64(h ^ a->parts[first + i].ref);
-	for (size_t at = map_start(&a->by_refs, h); map_probe(&a->by_refs, h, &at, &id);)
-		if (same_refs(a, &a->sets.v[id], first, n))
-			return id;
-	last = (uint32_t)a->sets.n;
-	map_insert(&a->by_refs, h, last);
-	vec_push(&a->sets, (struct plan_set){ .first = first, .n = n });
-	return last;
+	if (!MAP_FIND_OR_ADD(&a->by_refs, h, id, a->sets.n, same_refs(a, &a->sets.v[id], first, n)))
+		vec_push(&a->sets, (struct plan_set){ .first = first, .n = n });
+	return id;
 }
 
 static bool same_question(const struct source_part *x, const struct source_part *y)

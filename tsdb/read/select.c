@@ -114,11 +114,8 @@ static void add_text(struct texts *t, struct view v)
 {
 	uint64_t h = hash_view(v);
 	uint32_t id;
-	for (size_t at = map_start(&t->seen, h); map_probe(&t->seen, h, &at, &id);)
-		if (view_eq(t->v.v[id], v))
-			return;
-	map_insert(&t->seen, h, (uint32_t)t->v.n);
-	vec_push(&t->v, v);
+	if (!MAP_FIND_OR_ADD(&t->seen, h, id, t->v.n, view_eq(t->v.v[id], v)))
+		vec_push(&t->v, v);
 }
 
 static int by_text(const void *a, const void *b)

@@ -68,12 +68,8 @@ static bool service_of(struct grouping *g, uint32_t id, uint32_t *ret)
 		return false;
 	uint64_t h = hash_view(labels_get(s->labels, VIEW("__name__")));
 	each_label(g->labels, s, NULL, add_hash, &h);
-	for (size_t at = map_start(&g->by_service, h); map_probe(&g->by_service, h, &at, ret);)
-		if (same_service(g, s, g->index->series.v[g->first.v[*ret]]))
-			return true;
-	*ret = (uint32_t)g->first.n;
-	map_insert(&g->by_service, h, *ret);
-	vec_push(&g->first, id);
+	if (!MAP_FIND_OR_ADD(&g->by_service, h, *ret, g->first.n, same_service(g, s, g->index->series.v[g->first.v[*ret]])))
+		vec_push(&g->first, id);
 	return true;
 }
 
