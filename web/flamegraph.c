@@ -227,6 +227,7 @@ int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct 
 	if (rc)
 		return rc;
 	merged_head(out, m, &f);
+	IGNORE(buf_reserve(out, f.n_nodes * (NUM_I64_LEN + 1))); /* which a column asks for anyway, and says what does not fit */
 	put_frames(out, &f);
 	put_nodes(out, &f);
 	if (ask->functions)

@@ -94,14 +94,36 @@ static uint32_t *list_columns(const struct stackvec *v, const struct stackvec *b
 	return columns;
 }
 
+#define MANY_MEMBERS 4 /* of 64; with fewer, finding each is faster than going through all */
+
+/* Like find_parents, for 64 neighbours that all exist. It goes through every bit, so a step waits for one bit and not for memory. */
+static inline uint32_t find_parents_of_many(uint64_t *members, uint32_t first, const struct placed_call *placed)
+{
+	uint64_t all = *members;
+	uint32_t before = 0;
+	for (uint32_t bit = 64; bit--;) {
+		uint32_t parent = placed[first + bit].parent;
+		uint64_t is_member = all >> bit & 1;
+		all |= (parent >= first ? is_member : 0) << parent % 64;
+		before = MAX(before, is_member && parent < first ? parent : 0);
+	}
+	*members = all;
+	return before;
+}
+
 /* For the members among 64 neighbours. Parents that come before these hold one another: the last of them has the others above
  * it. */
-static inline void find_parents(struct idset *s, size_t word, const struct placed_call *placed)
+static inline void find_parents(struct idset *s, size_t word, const struct placed_call *placed, uint32_t n_placed)
 {
 	uint64_t members = s->bits[word], todo = members;
 	uint32_t first = (uint32_t)word * 64, before = 0;
 	if (!todo)
 		return;
+	if (count_bits(todo) >= MANY_MEMBERS && n_placed - first >= 64) {
+		before = find_parents_of_many(&s->bits[word], first, placed);
+		set_add(s, before);
+		return;
+	}
 	while (todo) {
 		uint32_t bit = 63 - (uint32_t)__builtin_clzll(todo), parent = placed[first + bit].parent;
 		uint64_t within = (uint64_t)(parent >= first && bit) << parent % 64; /* the root is its own parent */
@@ -119,7 +141,7 @@ static void find_met(struct fold *f, const struct calltree_view *t, const uint32
 	for (size_t i = 0; i < n; i++)
 		set_add(&f->met, t->place[t->columns[columns[i]] - 1]);
 	for (size_t w = f->met.words; w--;)
-		find_parents(&f->met, w, t->placed);
+		find_parents(&f->met, w, t->placed, t->n_calls);
 	f->met.bits[0] |= 1;
 	set_count(&f->met);
 	f->dense = f->met.n == t->n_calls;
@@ -155,6 +177,7 @@ struct look {
 	uint64_t *calls;     /* bits by place in the dictionary's order: to be looked at */
 	uint64_t *seen;      /* of these, those that a node belongs to */
 	int64_t *lines;      /* by place of these */
+	VEC(uint32_t) chain; /* the calls of one location, for a moment */
 };
 
 static const struct sym_location *location_of(const struct fold *f, uint32_t node)
@@ -179,15 +202,28 @@ static void find_nodes(struct fold *f, struct look *x, const uint32_t *columns, 
 	set_init(&x->nodes, most);
 	for (size_t i = 0; i < n; i++)
 		set_add(&x->nodes, symbols_get_column(f->s, columns[i])->node);
-	for (size_t w = x->nodes.words; w--;)
-		for (uint64_t todo = x->nodes.bits[w], below; todo; todo = x->nodes.bits[w] & below) {
+	for (size_t w = x->nodes.words; w--;) {
+		uint64_t members = x->nodes.bits[w];
+		for (uint64_t todo = members; todo;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(todo);
 			uint32_t id = (uint32_t)(w * 64) + bit;
-			below = (UINT64_C(1) << bit) - 1;
 			if (id < first || id >= end)
 				run = symbols_node_run(f->s, id, &first, &end);
-			set_add(&x->nodes, run[id - first].parent);
+			uint32_t parent = run[id - first].parent;
+			uint64_t within = (uint64_t)(parent / 64 == w && id) << parent % 64; /* the root is its own parent */
+			members |= within;
+			todo = (todo ^ UINT64_C(1) << bit) | within;
+			if (!within)
+				set_add(&x->nodes, parent);
 		}
+		x->nodes.bits[w] |= members;
+	}
+}
+
+/* The call is not looked at again. */
+static void drop(struct look *x, uint32_t call)
+{
+	x->calls[call / 64] &= ~(UINT64_C(1) << call % 64);
 }
 
 /* Line i of location l is at that call. */
@@ -196,11 +232,15 @@ static void meet(struct fold *f, const struct calltree_view *t, struct look *x, 
 {
 	int64_t *known = &x->lines[call_place(f, call)];
 	if (test_and_set(x->seen, call)) {
-		if (*known != line)
-			*known = 0;
+		if (*known == line)
+			return;
+		*known = 0;
+		drop(x, call);
 		return;
 	}
 	*known = line;
+	if (t->placed[call].line != CALL_LINES)
+		drop(x, call);
 	if (!f->frame_of[t->placed[call].name])
 		need_frame(f, t, t->placed[call].name, l, i);
 }
@@ -208,13 +248,13 @@ static void meet(struct fold *f, const struct calltree_view *t, struct look *x, 
 /* Several lines, the caller first. */
 static void meet_lines(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, const struct sym_location *l)
 {
-	VEC(uint32_t) chain = { 0 };
-	for (uint32_t i = 0; i < frame_count(l); i++, call = t->placed[call].parent)
-		vec_push(&chain, call);
-	for (uint32_t i = frame_count(l); i--;)
-		if (x->calls[chain.v[i] / 64] >> chain.v[i] % 64 & 1)
-			meet(f, t, x, chain.v[i], l, i, frame_line(f->s, l, i));
-	vec_free(&chain);
+	uint32_t n = frame_count(l);
+	x->chain.n = 0;
+	for (uint32_t i = 0; i < n; i++, call = t->placed[call].parent)
+		vec_push(&x->chain, call);
+	for (uint32_t i = n; i--;)
+		if (x->calls[x->chain.v[i] / 64] >> x->chain.v[i] % 64 & 1)
+			meet(f, t, x, x->chain.v[i], l, i, frame_line(f->s, l, i));
 }
 
 /* The values that the nodes agree or differ on. */
@@ -253,6 +293,7 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 	set_free(&x->nodes);
 	free(x->lines);
 	free(x->seen);
+	vec_free(&x->chain);
 }
 
 /* ---- what is known of each ---- */

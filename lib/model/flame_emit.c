@@ -90,7 +90,7 @@ static void put_node(struct emit *x, uint32_t id)
 	add_node(x, &(struct flame_node){ x->f->depths[id], c->frame, fold_line(x->f, id), c->total, c->self, b.total, b.self, 0 });
 }
 
-static bool is_hidden(const struct emit *x, uint32_t id)
+static inline bool is_hidden(const struct emit *x, uint32_t id)
 {
 	const struct fcall *c = &x->f->calls[id];
 	return !c->kept && fold_magnitude(x->f, c->total) < x->least && fold_magnitude(x->f, fold_base(x->f, id).total) < x->least;
@@ -129,18 +129,46 @@ static void emit_path(struct emit *x)
 	vec_free(&path);
 }
 
+/* The calls from `at` to `end`, none of which is hidden. The caller made room for them. */
+static void put_whole(struct emit *x, uint32_t at, uint32_t end)
+{
+	struct fold *f = x->f;
+	const struct fcall *c = f->calls + at;
+	size_t done = x->out->n_nodes, n = end - at;
+	struct flame_nodes v = x->out->nodes;
+	memcpy(v.depth + done, f->depths + at, n * sizeof *v.depth);
+	for (size_t i = 0; i < n; i++) {
+		v.frame[done + i] = c[i].frame;
+		v.line[done + i] = c[i].line;
+		v.total[done + i] = c[i].total;
+		v.self[done + i] = c[i].self;
+		f->used[c[i].frame] = true;
+	}
+	for (size_t i = 0; f->bases && i < n; i++) {
+		v.base_total[done + i] = f->bases[at + i].total;
+		v.base_self[done + i] = f->bases[at + i].self;
+	}
+	for (size_t i = 0; i < f->wide.n; i++)
+		if (f->wide.v[i].call >= at && f->wide.v[i].call < end)
+			v.line[done + f->wide.v[i].call - at] = f->wide.v[i].line;
+	x->out->n_nodes += n;
+}
+
 static void emit_all(struct emit *x)
 {
 	const struct fcall *calls = x->f->calls;
 	uint32_t root = x->f->root, end = root + calls[root].subtree;
 	emit_path(x);
+	if (!(x->least > 0)) {
+		put_whole(x, root, end);
+		return;
+	}
 	for (uint32_t at = root; at < end;)
-		if (x->least > 0 && at != root && is_hidden(x, at)) {
+		if (at != root && is_hidden(x, at)) {
 			at += calls[at].subtree;
 		} else {
 			put_node(x, at);
-			if (x->least > 0)
-				put_hidden(x, at);
+			put_hidden(x, at);
 			at++;
 		}
 }
