@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/num.h"
 #include "scraper/metrics_work.h"
 #include "scraper/piece.h"
@@ -42,6 +43,7 @@ static void delist(struct flight *f)
 
 void flight_left(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct flight *f = ep->flight;
 	delist(f);
 	enlist(f, &ep->scraper->left);
@@ -119,6 +121,7 @@ static bool on_data(void *arg, const char *p, size_t n)
 /* Another endpoint that asks the same of the same target now; NULL: none was found. */
 static const struct endpoint *asks_too(const struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	const struct flight *f = ep->scraper->flights;
 	for (int i = 0; f && i < LOOKED_THROUGH; i++, f = f->next)
 		if (f->work->endpoint != ep && f->work->endpoint->slot_hash == ep->slot_hash)
@@ -136,9 +139,9 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	w->duration_ns = r->duration_ns;
 	w->end_ms = MAX(clock_now_ms(), w->start_ms);
 	w->end_boot_ms = clock_boot_ms();
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bool of_use = !w->piece || (e->code && e->code != ERR_LIMIT) || piece_answered(w, r);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (e->code && !w->err.code)
 		w->err = *e;
 	else if (!e->code && r->status != 200)
@@ -149,7 +152,7 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 		piece_say_useless(w);
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (w->err.code)
 		memory_drop_body(w);
 	else
@@ -175,6 +178,7 @@ static void fail_at_once(struct work *w)
 
 void ask(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	bool extra = ep->extra;
 	struct history_piece *piece = NULL;
 	ep->extra = false;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 
 struct baseline *baseline_new(struct budget *budget)
@@ -25,6 +26,7 @@ void baseline_unref(struct baseline *b)
 /* One that was never scraped hands on what it would have had. */
 void baseline_bequeath(struct endpoint *old, struct endpoint *fresh)
 {
+	mutex_assert_held(&old->scraper->lock);
 	baseline_unref(fresh->before);
 	if (old->before) {
 		fresh->before = TAKE_PTR(old->before);
@@ -37,17 +39,17 @@ void baseline_bequeath(struct endpoint *old, struct endpoint *fresh)
 
 void baseline_end(struct endpoint *ep)
 {
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	ep->base->over = true;
 	if (ep->base->refs == 1)
 		delta_release(&ep->base->delta);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 }
 
 /* An endpoint is scraped first with an empty baseline: then, and only then, one may wait for it. */
 static void inherit(struct endpoint *ep)
 {
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	struct baseline *b = TAKE_PTR(ep->before);
 	if (b && b->over) {
 		struct delta empty = ep->base->delta;
@@ -58,7 +60,7 @@ static void inherit(struct endpoint *ep)
 		ep->base->boot_ms = b->boot_ms;
 	}
 	baseline_unref(b);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 }
 
 void baseline_begin(struct endpoint *ep, uint64_t columns)

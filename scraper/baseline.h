@@ -30,7 +30,7 @@ struct baseline {
 struct baseline *baseline_new(struct budget *b) MUST_USE;
 /* Under the lock; NULL is allowed. */
 void baseline_unref(struct baseline *b);
-/* Under the lock: old leaves, and fresh, which was never scraped, is asked the same. */
+/* Old leaves, and fresh, which was never scraped, is asked the same. Asserts the scraper's lock. */
 void baseline_bequeath(struct endpoint *old, struct endpoint *fresh);
 /* From the decoder that works on the endpoint: that was its last work. */
 void baseline_end(struct endpoint *ep);

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/scrape_config.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
@@ -23,7 +24,7 @@ struct bench {
 	struct fake_sink sink;
 	struct stub *stub;
 	struct scraper *scraper;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	int64_t asked_ms[MOST]; /* when it was asked, the wall clock */
 	int n;
 	atomic_int status;      /* other than 0: it fails so */
@@ -38,11 +39,11 @@ static void give(int fd, const char *request, void *arg)
 		stub_answer(fd, b->status, "", "", 0);
 		return;
 	}
-	pthread_mutex_lock(&b->lock);
+	mutex_lock(&b->lock);
 	assert_true(b->n < MOST);
 	b->asked_ms[b->n++] = clock_now_ms();
 	int64_t v[] = { (int64_t)b->n * EACH, 77 };
-	pthread_mutex_unlock(&b->lock);
+	mutex_unlock(&b->lock);
 	make_profile(&body, "alloc_space/bytes inuse_space/bytes", "space/bytes", v, 1, 0, 0);
 	stub_answer(fd, 200, "", body.ptr, body.len);
 	buf_free(&body);
@@ -76,7 +77,7 @@ static int setup(void **state)
 	struct bench *b = NEW(struct bench);
 	struct err e = { 0 };
 	struct scraper_options o = { .decoders = 2, .reload_interval_ms = 1 };
-	pthread_mutex_init(&b->lock, NULL);
+	mutex_init(&b->lock, LOCK_ANY, "test");
 	fake_sink_init(&b->sink);
 	b->stub = stub_new(give, b);
 	if (scraper_new(&b->scraper, &b->sink.sink, &o, &e))
@@ -91,7 +92,7 @@ static int teardown(void **state)
 	scraper_free(b->scraper);
 	stub_free(b->stub);
 	fake_sink_free(&b->sink);
-	pthread_mutex_destroy(&b->lock);
+	mutex_destroy(&b->lock);
 	free(b);
 	return 0;
 }
@@ -110,8 +111,8 @@ static int holes(struct bench *b)
 {
 	int n = 0;
 	int64_t until = 0;
-	pthread_mutex_lock(&b->sink.lock);
-	pthread_mutex_lock(&b->lock);
+	mutex_lock(&b->sink.lock);
+	mutex_lock(&b->lock);
 	for (size_t i = 0; i < b->sink.v.n; i++) {
 		const struct kept *k = &b->sink.v.v[i];
 		if (k->stale || !strstr(k->series, "alloc_space"))
@@ -126,8 +127,8 @@ static int holes(struct bench *b)
 		n += until && after > until;
 		until = k->t_ms;
 	}
-	pthread_mutex_unlock(&b->lock);
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->lock);
+	mutex_unlock(&b->sink.lock);
 	return n;
 }
 
@@ -138,10 +139,10 @@ static void wait_increases(struct bench *b, const char *label)
 	for (int i = 0; i < 500 && n < 2; i++) {
 		n = 0;
 		clock_sleep_ms(10);
-		pthread_mutex_lock(&b->sink.lock);
+		mutex_lock(&b->sink.lock);
 		for (size_t k = 0; k < b->sink.v.n; k++)
 			n += !b->sink.v.v[k].stale && strstr(b->sink.v.v[k].series, "alloc_space") && strstr(b->sink.v.v[k].series, label);
-		pthread_mutex_unlock(&b->sink.lock);
+		mutex_unlock(&b->sink.lock);
 	}
 	assert_true(n >= 2);
 }

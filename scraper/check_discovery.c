@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
-
-#define LOOK_MS 50
 
 /* A target of one type, before and after the rules. */
 struct result {
@@ -31,27 +30,29 @@ struct check {
 
 /* Waits for discovery. */
 struct waiter {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t changed;
+	bool moved; /* something came since it was last looked at */
 };
 
 static void on_changed(void *arg)
 {
 	struct waiter *w = arg;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
+	w->moved = true;
 	pthread_cond_signal(&w->changed);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static void wait_ready(struct waiter *w, struct discovery *d, int64_t timeout_ms)
 {
-	int64_t end_ns = clock_mono_ns() + timeout_ms * 1000000;
-	while (!discovery_ready(d) && clock_mono_ns() < end_ns) {
-		int64_t soon_ns = MIN(end_ns, clock_mono_ns() + LOOK_MS * 1000000); /* it may just have become ready */
-		struct timespec soon = { soon_ns / 1000000000, soon_ns % 1000000000 };
-		pthread_mutex_lock(&w->lock);
-		pthread_cond_timedwait(&w->changed, &w->lock, &soon);
-		pthread_mutex_unlock(&w->lock);
+	int64_t end_ms = clock_mono_ms() + timeout_ms;
+	while (!discovery_ready(d) && clock_mono_ms() < end_ms) {
+		mutex_lock(&w->lock);
+		while (!w->moved && mutex_wait_ms(&w->lock, &w->changed, end_ms))
+			;
+		w->moved = false;
+		mutex_unlock(&w->lock);
 	}
 }
 
@@ -219,17 +220,12 @@ static int no_such_job(const struct scraper_config *c, const char *job, struct e
 int scraper_config_discover(const struct scraper_config *c, const char *job, int64_t timeout_ms, struct buf *out,
 			    struct buf *problems, struct err *e)
 {
-	struct waiter w = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct waiter w = { .lock = MUTEX_INIT(LOCK_LEAF, "check of discovery"), .changed = PTHREAD_COND_INITIALIZER };
 	struct check k = { .job = scraper_config_job(c, job), .out = out };
 	struct discovery_user user = { .job = job, .changed = on_changed, .arg = &w };
 	struct discovery *d;
-	pthread_condattr_t mono;
 	if (!k.job)
 		return no_such_job(c, job, e);
-	pthread_condattr_init(&mono);
-	pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
-	pthread_cond_init(&w.changed, &mono);
-	pthread_condattr_destroy(&mono);
 	int rc = discovery_start(&d, &k.job->sd, &user, e);
 	if (!rc) {
 		arena_init(&k.arena, (size_t)16 << 20);

@@ -40,6 +40,7 @@ void conflict_say(struct work *w, const char *answer)
 
 void conflict_step_aside(struct work *w, const struct endpoint *other)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	int64_t room_ms = ep->interval_ms / ep->scraper->replicas;
 	int64_t aside_ms = other->aside_ms + other->asked_s * 1000 + BETWEEN_MS;

@@ -37,6 +37,7 @@ static void leave_target(struct endpoint *ep)
 
 void endpoint_unref(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	if (--ep->refs)
 		return;
 	leave_target(ep);

@@ -12,11 +12,11 @@
 #ifndef PYRRHA_SCRAPER_INTERNAL_H
 #define PYRRHA_SCRAPER_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/budget.h"
 #include "base/heap.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "scraper/baseline.h"
@@ -244,19 +244,19 @@ struct object_statuses {
 };
 
 struct scraper {
-	struct object_statuses objects;  /* under the lock */
+	struct object_statuses objects;  /* lock guards it */
 	struct status_targets status;
 	struct sink *sink;
 	char *user_agent;
 	int64_t replica, replicas;       /* which it is of how many servers with the same targets, from 0; at least 1 */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct scraper_config *config;   /* reference; NULL before the first apply */
-	pthread_mutex_t apply_lock;      /* taken before the other: one configuration at a time; pools change under both */
+	struct mutex apply_lock;         /* one configuration at a time; pools change under both */
 	VEC(struct scrape_pool *) pools;
 	VEC(struct scrape_pool *) leaving;      /* the sync thread ends them */
 	pthread_t sync_thread;
 	bool sync_runs;
-	pthread_cond_t sync_came;        /* by CLOCK_MONOTONIC */
+	pthread_cond_t sync_came;
 	uint64_t sync_calls;             /* how often something came */
 	int64_t sync_interval_ms;
 	struct heap due;                 /* endpoints */
@@ -288,25 +288,25 @@ struct scraper {
 };
 
 /* endpoint.c */
-void endpoint_unref(struct endpoint *ep); /* under the lock */
+void endpoint_unref(struct endpoint *ep); /* asserts the lock */
 
 /* turns.c */
-void work_free(struct work *w); /* under the lock: gives references back */
-/* Ends the endpoint's series, after what it has there already. Takes a reference. Under the lock. */
+void work_free(struct work *w); /* gives references back; asserts the lock */
+/* Ends the endpoint's series, after what it has there already. Takes a reference. Asserts the lock. */
 struct work *work_end(struct endpoint *ep);
-/* Hands it to the decoders, behind what the endpoint has there already. Takes it. Under the lock. A body that is one too
- * many becomes a failed scrape. */
+/* Hands it to the decoders, behind what the endpoint has there already. Takes it. A body that is one too
+ * many becomes a failed scrape. Asserts the lock. */
 void work_dispatch(struct work *w);
-/* Under the lock, around one dispatch: a decoder that it wakes finds the lock free. */
-void turns_hold(struct scraper *s);
-void turns_unlock(struct scraper *s);
+/* Around one dispatch: a decoder that it wakes finds the lock free. */
+void turns_hold(struct scraper *s) REQUIRES(s->lock);
+void turns_unlock(struct scraper *s) RELEASES(s->lock);
 /* Waits for work; NULL: the scraper has stopped and there is none. */
 struct work *turn_begin(struct scrape_worker *wk);
 /* Takes w, unless it has to be done again: it was not as light as it was believed to be. */
 void turn_end(struct work *w, int64_t cpu_ns, bool again);
-/* The decoder is done with w for now, and nobody else gets the endpoint until turn_back(w). Under the lock. */
+/* The decoder is done with w for now, and nobody else gets the endpoint until turn_back(w). Asserts the lock. */
 void turn_park(struct work *w, int64_t cpu_ns);
-/* It is to be decoded again, before all else of its endpoint. Takes it. Under the lock. */
+/* It is to be decoded again, before all else of its endpoint. Takes it. Asserts the lock. */
 void turn_back(struct work *w);
 /* Whether there is something to decode. */
 static inline bool work_has_body(const struct work *w)
@@ -314,7 +314,7 @@ static inline bool work_has_body(const struct work *w)
 	return w->kind == WORK_SCRAPE && !w->err.code;
 }
 
-/* memory.c; memory_begin and memory_settle under the lock */
+/* memory.c; memory_begin and memory_settle assert the lock */
 int memory_begin(struct work *w, int64_t now_ms) MUST_USE; /* monotonic; negative, with w->err: the scrape cannot begin */
 void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row it was passed over now */
 bool memory_receive(struct work *w, const char *p, size_t n); /* false, with w->err: no room */
@@ -331,24 +331,24 @@ int64_t offset_of(const struct endpoint *ep);
 void schedule(struct endpoint *ep, int64_t slot_ms);
 
 /* pool.c */
-void pool_changed(void *pool); /* from any thread, not under the lock: it is to be brought up to date */
-void sync_wake(struct scraper *s); /* under the lock: there is something for the sync thread */
+void pool_changed(void *pool); /* from any thread that does not hold the lock: it is to be brought up to date */
+void sync_wake(struct scraper *s) REQUIRES(s->lock); /* there is something for the sync thread */
 void *sync_main(void *arg);
-/* Not under the lock: discovery is started or stopped. */
-struct scrape_pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e);
-int pool_prepare(struct scrape_pool *p, const struct job_config *j, struct setup **ret, struct err *e) MUST_USE;
+/* Without the lock: discovery is started or stopped. */
+struct scrape_pool *pool_new_job(struct scraper *s, const struct job_config *j, struct err *e) EXCLUDES(s->lock);
+int pool_prepare(struct scrape_pool *p, const struct job_config *j, struct setup **ret, struct err *e) MUST_USE EXCLUDES(p->scraper->lock);
 void setup_unref(struct setup *u);
 void pool_free_job(struct scrape_pool *p); /* nobody else knows it any more */
-/* Under the lock: u takes over soon; takes it. Returns one that never will, to be dropped. */
+/* u takes over soon; takes it. Returns one that never will, to be dropped. Asserts the lock. */
 struct setup *pool_reconfigure(struct scrape_pool *p, struct setup *u);
-/* Under the lock: the newest; who refs it may ask its discovery without the lock. */
+/* The newest; who refs it may ask its discovery without the lock. Asserts the lock. */
 const struct setup *pool_setup(const struct scrape_pool *p);
 struct setup *setup_ref(const struct setup *u);
 
-/* sync.c: in the sync thread, not under the lock */
-void pool_sync(struct scrape_pool *p);
-void pool_empty(struct scrape_pool *p); /* all its endpoints leave */
-void pool_let_go(struct scrape_pool *p, struct endpoint *ep); /* under the lock */
+/* sync.c: in the sync thread */
+void pool_sync(struct scrape_pool *p) EXCLUDES(p->scraper->lock);
+void pool_empty(struct scrape_pool *p) EXCLUDES(p->scraper->lock); /* all its endpoints leave */
+void pool_let_go(struct scrape_pool *p, struct endpoint *ep); /* asserts the lock */
 void pool_group_free(struct pool_group *g);
 
 /* target.c: labels of one endpoint from what discovery and configuration say. */
@@ -370,17 +370,17 @@ void target_plan_release(struct target_plan *p);
 /* The labels before relabelling. Returns owned. */
 struct labels *target_discovered(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target) MUST_USE;
 
-/* ask.c, in the loop thread, under the lock */
+/* ask.c, in the loop thread; these assert the lock */
 void ask(struct endpoint *ep);
-void flights_drop(struct scraper *s); /* all of them, without a word */
+void flights_drop(struct scraper *s) REQUIRES(s->lock); /* all of them, without a word */
 void flight_left(struct endpoint *ep); /* the endpoint left: its request ends soon, then its series */
-bool flights_end_left(struct scraper *s); /* some of these; whether there are more */
+bool flights_end_left(struct scraper *s) REQUIRES(s->lock); /* some of these; whether there are more */
 
 /* conflict.c */
 /* Whether an answer other than 200 says that the target is profiling for somebody else. */
 bool conflict_is(const struct work *w, const char *answer);
 void conflict_say(struct work *w, const char *answer);
-/* Under the lock. It is for that endpoint of this server, which asks the same. */
+/* It is for that endpoint of this server, which asks the same. Asserts the lock. */
 void conflict_step_aside(struct work *w, const struct endpoint *other);
 
 /* stamp.c: times of what one endpoint tells, beside a wall clock that may be set at any time */

@@ -23,6 +23,7 @@ static size_t need_of(const struct endpoint *ep)
 
 void memory_settle(struct endpoint *ep, unsigned passed)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct scraper *s = ep->scraper;
 	s->owed[ep->passed] -= ep->owed;
 	ep->owed = 0;
@@ -39,6 +40,7 @@ static void pass_over(struct endpoint *ep, int64_t now_ms)
 
 static size_t owed_before(const struct endpoint *ep, int64_t now_ms)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct scraper *s = ep->scraper;
 	size_t sum = 0;
 	for (struct heap_node *n; (n = heap_first(&s->claims)) && n->key <= now_ms;) {
@@ -61,6 +63,7 @@ static int no_memory(const struct scraper *s, struct err *e, const char *what)
 
 int memory_begin(struct work *w, int64_t now_ms)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	struct scraper *s = ep->scraper;
 	size_t n = need_of(ep);

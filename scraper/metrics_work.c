@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "model/relabel.h"
 #include "scraper/metric_cache.h"
 #include "scraper/table.h"
@@ -248,11 +249,11 @@ static void settle_families(struct putting *x)
 	struct metric_families *next = metric_families_next(ep->families, &x->families, x->c->scrape, &ep->scraper->memory), *old;
 	if (!next)
 		return;
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	old = ep->families;
 	ep->families = next;
 	metric_families_unref(old);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 }
 
 int metrics_work_put(struct scrape_job *j)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "scraper/internal.h"
@@ -128,7 +129,7 @@ static void expect(struct bench *b, size_t n, const char *names, const char *wan
 	char value[NUM_LEN];
 	struct buf out = { 0 };
 	assert_true(fake_sink_wait(&b->sink, "up{", n + 1, 10000));
-	pthread_mutex_lock(&b->sink.lock);
+	mutex_lock(&b->sink.lock);
 	size_t all = scrape_times(&b->sink, times, n + 1);
 	size_t scrape = 0;
 	for (size_t i = 0; i < b->sink.v.n && scrape < n; i++) {
@@ -142,7 +143,7 @@ static void expect(struct bench *b, size_t n, const char *names, const char *wan
 		}
 		scrape += strncmp(k->series, "scrape_series_added{", 20) == 0; /* the last of a batch */
 	}
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->sink.lock);
 	if (strcmp(out.ptr ? out.ptr : "", want) != 0)
 		fail_msg("is:\n%s\nwant:\n%s", out.ptr, want);
 	buf_free(&out);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "scraper/names.h"
 #include "scraper/table.h"
 
@@ -54,17 +55,17 @@ static void on_answer(void *arg, struct fetch_response *r, const struct err *e)
 		r->body = (struct buf){ 0 };
 	else
 		metric_inc(&scraper_table[M_NAMES_FAILED]);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	*f->at = f->next;
 	if (f->next)
 		f->next->at = f->at;
 	s->n_asking--;
 	go_on_with(w, w->names.err.code ? NAMES_FAILED : NAMES_TOLD);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	free(f);
 }
 
-static void start(struct scraper *s, struct work *w)
+static void start(struct scraper *s, struct work *w) REQUIRES(s->lock)
 {
 	struct endpoint *ep = w->endpoint;
 	struct name_flight *f = NEW(struct name_flight);
@@ -102,7 +103,7 @@ void names_start(struct scraper *s)
 void names_park(struct work *w, int64_t cpu_ns)
 {
 	struct scraper *s = w->endpoint->scraper;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	w->names.rounds++;
 	err_clear(&w->names.err);
 	turn_park(w, cpu_ns);
@@ -116,7 +117,7 @@ void names_park(struct work *w, int64_t cpu_ns)
 		*at = w;
 		fetch_loop_wake(s->loop);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void names_drop(struct scraper *s)

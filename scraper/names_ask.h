@@ -8,9 +8,9 @@
 /* Takes the work: it comes back to the decoders with the answer. Instead of turn_end. */
 void names_park(struct work *w, int64_t cpu_ns);
 
-/* In the loop thread, under the lock. */
-void names_start(struct scraper *s);
-/* Under the lock, when the scraper has stopped: all who wait go on without. */
-void names_drop(struct scraper *s);
+/* In the loop thread. */
+void names_start(struct scraper *s) REQUIRES(s->lock);
+/* When the scraper has stopped: all who wait go on without. */
+void names_drop(struct scraper *s) REQUIRES(s->lock);
 
 #endif

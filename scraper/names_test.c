@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/num.h"
 #include "model/status.h"
 #include "scraper/scraper.h"
@@ -118,11 +119,11 @@ static void asked_once(void **state)
 	struct kept k;
 	scrape(b, "heap: {path: /pprof/heap?x=y}");
 	assert_true(fake_sink_wait(&b->sink, "heap:space", 4, 5000));
-	pthread_mutex_lock(&b->sink.lock);
+	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n; i++) /* from the first scrape on */
 		if (strstr(b->sink.v.v[i].series, "heap:space"))
 			assert_string_equal(b->sink.v.v[i].leaf, "work0");
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->sink.lock);
 	assert_int_equal(target.asked, 1);
 	assert_string_equal(target.last, "POST /pprof/symbol HTTP/1.1");
 	fake_sink_find(&b->sink, "heap:space", &k);
@@ -200,11 +201,11 @@ static void increases(void **state)
 	target.late = false;
 	target.process = 8;
 	wait_leaf(b, series, "work8");
-	pthread_mutex_lock(&b->sink.lock);
+	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n; i++)
 		if (strstr(b->sink.v.v[i].series, series))
 			assert_true(b->sink.v.v[i].total < 100);
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->sink.lock);
 }
 
 int main(void)

@@ -8,11 +8,11 @@
  * An object that is wrong keeps its last good version, and what is wrong with it is told; all others go on. Jobs that did not
  * change keep what they are (their configuration is the same one), so that nothing of them is disturbed. A round begins at once
  * the first time, then at most every scraper_options' reload_interval_ms. What takes long (conversion) happens without the lock that a reload needs. */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
@@ -66,14 +66,14 @@ struct object_jobs {
 	pthread_t thread;
 	VEC(struct known *) known;       /* the thread's, sorted */
 
-	pthread_mutex_t apply;           /* one scraper_apply at a time; guards: */
+	struct mutex apply;              /* one scraper_apply at a time; guards: */
 	struct scraper_config *base;
 	VEC(struct running_source *) sources;
 	VEC(struct config_part) parts;
 	uint64_t n_begun;                /* sources, ever */
 	bool untaken;                    /* parts that the scraper refused: tried again each round */
 
-	pthread_mutex_t lock;            /* short; inside apply. Guards: */
+	struct mutex lock;               /* guards: */
 	pthread_cond_t moved;
 	bool dirty, stopping;
 	VEC(struct running_source *) ended;      /* the thread stops them */
@@ -82,13 +82,13 @@ struct object_jobs {
 static void note_change(void *arg)
 {
 	struct object_jobs *o = ((struct running_source *)arg)->owner;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	o->dirty = true;
 	pthread_cond_signal(&o->moved);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 }
 
-/* --- sources; under apply --- */
+/* --- sources --- */
 
 static void source_free(struct running_source *s)
 {
@@ -155,13 +155,13 @@ static int choose_sources(struct object_jobs *o, struct scraper_config *c, struc
 /* Ends those of from that are not in keep; their thread does it, since that takes up to a second. */
 static void end_sources(struct object_jobs *o, struct running_source *const *from, size_t n_from, struct running_source *const *keep, size_t n_keep)
 {
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	for (size_t i = 0; i < n_from; i++)
 		if (!find_source(keep, n_keep, from[i]->said.fingerprint))
 			vec_push(&o->ended, from[i]);
 	o->dirty = true;
 	pthread_cond_signal(&o->moved);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 }
 
 /* --- what is applied; under apply --- */
@@ -209,7 +209,7 @@ int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct er
 {
 	struct running_source **wanted AUTOFREE = xcalloc(c->n_sources, sizeof(struct running_source *));
 	size_t n = 0;
-	pthread_mutex_lock(&o->apply);
+	mutex_lock(&o->apply);
 	int rc = choose_sources(o, c, wanted, &n, e);
 	if (!rc)
 		rc = apply_with(o, c, wanted, n, e);
@@ -225,7 +225,7 @@ int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct er
 		scraper_config_unref(o->base);
 		o->base = scraper_config_ref(c);
 	}
-	pthread_mutex_unlock(&o->apply);
+	mutex_unlock(&o->apply);
 	return rc;
 }
 
@@ -291,7 +291,7 @@ static void note_problem(struct running_source *s, char *text)
 
 static void read_sources(struct object_jobs *o, struct round *r)
 {
-	pthread_mutex_lock(&o->apply);
+	mutex_lock(&o->apply);
 	r->base = o->base ? scraper_config_ref(o->base) : NULL;
 	for (size_t i = 0; i < o->sources.n; i++) {
 		struct running_source *s = o->sources.v[i];
@@ -301,7 +301,7 @@ static void read_sources(struct object_jobs *o, struct round *r)
 		r->source = s;
 		kube_objects_each(s->objects, add_object, r);
 	}
-	pthread_mutex_unlock(&o->apply);
+	mutex_unlock(&o->apply);
 	if (r->v.n)
 		qsort(r->v.v, r->v.n, sizeof *r->v.v, compare);
 }
@@ -433,7 +433,7 @@ static bool take_parts(struct object_jobs *o, struct round *r)
 static void apply_round(struct object_jobs *o, struct round *r)
 {
 	struct err e = { 0 };
-	pthread_mutex_lock(&o->apply);
+	mutex_lock(&o->apply);
 	if (take_parts(o, r) || o->untaken) {
 		bool refused = apply_with(o, o->base, o->sources.v, o->sources.n, &e) != 0;
 		if (refused && !o->untaken)
@@ -441,11 +441,11 @@ static void apply_round(struct object_jobs *o, struct round *r)
 		o->untaken = refused;
 	}
 	if (o->untaken) {
-		pthread_mutex_lock(&o->lock);
+		mutex_lock(&o->lock);
 		o->dirty = true;
-		pthread_mutex_unlock(&o->lock);
+		mutex_unlock(&o->lock);
 	}
-	pthread_mutex_unlock(&o->apply);
+	mutex_unlock(&o->apply);
 }
 
 static void count_objects(const struct round *r)
@@ -473,10 +473,10 @@ static void tell(struct object_jobs *o, struct round *r)
 							   xasprintf("%s/%s", k->object.namespace, k->object.name),
 							   dup_text(k->problem), k->problem_ms });
 	}
-	pthread_mutex_lock(&o->scraper->lock);
+	mutex_lock(&o->scraper->lock);
 	struct object_statuses old = o->scraper->objects;
 	o->scraper->objects = fresh;
-	pthread_mutex_unlock(&o->scraper->lock);
+	mutex_unlock(&o->scraper->lock);
 	object_statuses_release(&old);
 }
 
@@ -509,68 +509,59 @@ static void run_round(struct object_jobs *o)
 
 /* --- its life --- */
 
-/* Under the lock, which is let go of. What is known of their objects is forgotten by the round that follows. */
-static void stop_ended(struct object_jobs *o)
+/* Lets the lock go. What is known of their objects is forgotten by the round that follows. */
+static void stop_ended(struct object_jobs *o) REQUIRES(o->lock)
 {
 	VEC(struct running_source *) ended = { 0 };
 	for (size_t i = 0; i < o->ended.n; i++)
 		vec_push(&ended, o->ended.v[i]);
 	o->ended.n = 0;
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	sources_free(ended.v, ended.n);
 	vec_free(&ended);
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 }
 
 /* All lists have been read or cannot be, so that the first round has all jobs. */
 static bool all_ready(struct object_jobs *o)
 {
 	bool ready = true;
-	pthread_mutex_lock(&o->apply);
+	mutex_lock(&o->apply);
 	for (size_t i = 0; i < o->sources.n; i++)
 		ready &= kube_objects_ready(o->sources.v[i]->objects);
-	pthread_mutex_unlock(&o->apply);
+	mutex_unlock(&o->apply);
 	return ready;
-}
-
-static void wait_ms(struct object_jobs *o, int64_t ms)
-{
-	struct timespec until;
-	int64_t t = clock_mono_ns() + ms * 1000000;
-	until.tv_sec = t / 1000000000;
-	until.tv_nsec = t % 1000000000;
-	pthread_cond_timedwait(&o->moved, &o->lock, &until);
 }
 
 static void *jobs_main(void *arg)
 {
 	struct object_jobs *o = arg;
 	int64_t last_ms = INT64_MIN / 2, dirty_ms = 0;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	while (!o->stopping) {
 		if (!o->dirty) {
 			dirty_ms = 0;
-			pthread_cond_wait(&o->moved, &o->lock);
+			mutex_wait(&o->lock, &o->moved);
 			continue;
 		}
-		pthread_mutex_unlock(&o->lock);
+		mutex_unlock(&o->lock);
 		bool ready = all_ready(o);
-		pthread_mutex_lock(&o->lock);
+		mutex_lock(&o->lock);
 		dirty_ms = dirty_ms ? dirty_ms : clock_mono_ms();
 		int64_t left = (ready ? last_ms : MAX(last_ms, dirty_ms)) + o->scraper->sync_interval_ms - clock_mono_ms();
 		if (left > 0) {
 			if (!o->stopping)
-				wait_ms(o, left);
+				mutex_wait_ms(&o->lock, &o->moved, clock_mono_ms() + left);
 			continue;
 		}
 		o->dirty = false;
-		pthread_mutex_unlock(&o->lock);
+		mutex_unlock(&o->lock);
 		run_round(o);
 		last_ms = clock_mono_ms();
-		pthread_mutex_lock(&o->lock);
+		mutex_lock(&o->lock);
 		stop_ended(o);
 	}
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	return NULL;
 }
 
@@ -578,17 +569,13 @@ int object_jobs_new(struct object_jobs **ret, struct scraper *s, struct err *e)
 {
 	static bool known;
 	struct object_jobs *o = NEW(struct object_jobs);
-	pthread_condattr_t ca;
 	if (!known)
 		metrics_register(metrics, ARRAY_LEN(metrics));
 	known = true;
 	o->scraper = s;
-	pthread_mutex_init(&o->apply, NULL);
-	pthread_mutex_init(&o->lock, NULL);
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&o->moved, &ca);
-	pthread_condattr_destroy(&ca);
+	mutex_init(&o->apply, RANK_OBJECT_JOBS_APPLY, "object jobs change");
+	mutex_init(&o->lock, LOCK_LEAF, "object jobs");
+	pthread_cond_init(&o->moved, NULL);
 	int rc = thread_start(&o->thread, "object-jobs", jobs_main, o, e);
 	if (rc)
 		free(o);
@@ -601,10 +588,10 @@ void object_jobs_free(struct object_jobs *o)
 {
 	if (!o)
 		return;
-	pthread_mutex_lock(&o->lock);
+	mutex_lock(&o->lock);
 	o->stopping = true;
 	pthread_cond_signal(&o->moved);
-	pthread_mutex_unlock(&o->lock);
+	mutex_unlock(&o->lock);
 	pthread_join(o->thread, NULL);
 	for (size_t i = 0; i < o->ended.n; i++)
 		vec_push(&o->sources, o->ended.v[i]);
@@ -616,8 +603,8 @@ void object_jobs_free(struct object_jobs *o)
 	vec_free(&o->known);
 	vec_free(&o->ended);
 	scraper_config_unref(o->base);
-	pthread_mutex_destroy(&o->apply);
-	pthread_mutex_destroy(&o->lock);
+	mutex_destroy(&o->apply);
+	mutex_destroy(&o->lock);
 	pthread_cond_destroy(&o->moved);
 	free(o);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "scraper/job.h"
 #include "scraper/seen.h"
@@ -16,6 +17,7 @@
 
 struct history_piece *piece_begin(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct history_cursor *c = ep->cursor;
 	if (c->busy)
 		return NULL;
@@ -33,6 +35,7 @@ struct history_piece *piece_begin(struct endpoint *ep)
 /* One more beside the regular scrape: at once. */
 static void ask_again(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	if (ep->gone || ep->flight || !ep->due.at || !ep->extras || !cursor_next(ep->cursor, ep->interval_ms, clock_now_ms()).to_ms)
 		return;
 	ep->extras--;
@@ -67,6 +70,7 @@ char *piece_url(const struct history_piece *p)
 
 bool piece_answered(struct work *w, struct fetch_response *r)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct history_piece *p = w->piece;
 	struct endpoint *ep = w->endpoint;
 	if (r->status != 200 && r->status != 404)
@@ -108,11 +112,11 @@ static void put_seen(struct scrape_job *j, int64_t t_ms, struct buf *out)
 {
 	struct endpoint *ep = j->ep;
 	struct history_cursor *c = ep->cursor;
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	bool brief = c->brief, there = c->seen != NULL;
 	if (there && !brief) /* nothing was decoded since the start */
 		buf_put(out, c->seen, c->seen_len);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 	if (!there && !brief && j->work->job->series_labels.n)
 		seen_encode(&ep->series, j->work->config->serial, t_ms, out);
 }
@@ -139,18 +143,18 @@ bool piece_put_note(struct scrape_job *j)
 
 char *piece_take_seen(struct endpoint *ep, size_t *ret_len)
 {
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	char *seen = TAKE_PTR(ep->cursor->seen);
 	*ret_len = ep->cursor->seen_len;
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 	return seen;
 }
 
 void piece_notes_full(struct endpoint *ep)
 {
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	ep->cursor->brief = true;
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 }
 
 void piece_put_refused(struct scrape_job *j)
@@ -161,9 +165,9 @@ void piece_put_refused(struct scrape_job *j)
 	bool own = j->err.code == ERR_BAD_DATA || (j->err.code == ERR_LIMIT && !j->offered) || (j->err.code == ERR_TIMEOUT && !w->err.code);
 	if (!own || !piece_taken(w))
 		return;
-	pthread_mutex_lock(&j->ep->scraper->lock);
+	mutex_lock(&j->ep->scraper->lock);
 	bool give_up = ++j->ep->cursor->tries >= CURSOR_TRIES;
-	pthread_mutex_unlock(&j->ep->scraper->lock);
+	mutex_unlock(&j->ep->scraper->lock);
 	struct err why = j->err;
 	bool put = give_up && piece_put_note(j);
 	j->err = why;
@@ -189,14 +193,14 @@ void piece_done(void *arg, const struct err *e)
 	struct history_piece *p = arg;
 	struct scraper *s = p->endpoint->scraper;
 	receipt_done(TAKE_PTR(p->receipt), e);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (!e->code) {
 		count_lost(p);
 		cursor_move(p->endpoint->cursor, &p->to, p->lost, clock_now_ms());
 		p->more = true;
 	}
 	piece_end(p);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void say(struct buf *b, const char *text)
@@ -206,6 +210,7 @@ static void say(struct buf *b, const char *text)
 
 char *piece_note(const struct work *w, char *agents)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	const struct history_cursor *c = w->endpoint->cursor;
 	struct buf b = { 0 };
 	char text[160];

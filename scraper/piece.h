@@ -27,13 +27,13 @@ static inline bool pieces_of(const struct endpoint *ep)
 {
 	return ep->cursor && ep->job->agent;
 }
-/* Under the lock: what to ask for now; NULL: nothing, or one is under way. */
+/* What to ask for now; NULL: nothing, or one is under way. Asserts the scraper's lock. */
 struct history_piece *piece_begin(struct endpoint *ep);
-/* Under the lock, whatever became of it. NULL does nothing. */
+/* Whatever became of it. NULL does nothing. Asserts the scraper's lock. */
 void piece_end(struct history_piece *p);
 /* Returns owned. */
 char *piece_url(const struct history_piece *p);
-/* Under the lock, in the loop thread: what the answer's headers say. False: its body is of no use. */
+/* In the loop thread: what the answer's headers say. False: its body is of no use. Asserts the scraper's lock. */
 bool piece_answered(struct work *w, struct fetch_response *r);
 /* Sets the work's error to why that is. */
 void piece_say_useless(struct work *w);
@@ -53,7 +53,7 @@ char *piece_take_seen(struct endpoint *ep, size_t *ret_len);
 void piece_notes_full(struct endpoint *ep);
 /* For the sink: what becomes of a batch that moves the cursor. */
 void piece_done(void *arg, const struct err *e);
-/* Under the lock: what there is to say of it on the page, besides what the agent says of itself (owned or NULL, taken). Owned or
+/* Asserts the scraper's lock. What there is to say of it on the page, besides what the agent says of itself (owned or NULL, taken). Owned or
  * NULL. */
 char *piece_note(const struct work *w, char *agents);
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "scraper/scraper.h"
@@ -171,7 +172,7 @@ static int64_t set_back(struct bench *b, int n)
 /* The profiles follow on one another from a time on; returns where they end, 0 if they do not. */
 static int64_t in_a_row(struct bench *b, int64_t from_ms)
 {
-	pthread_mutex_lock(&b->sink.lock);
+	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n && from_ms; i++) {
 		const struct kept *k = &b->sink.v.v[i];
 		if (k->is_float || k->stale || !strstr(k->series, cpu))
@@ -179,7 +180,7 @@ static int64_t in_a_row(struct bench *b, int64_t from_ms)
 		bool follows = k->t_ms - k->cover_ms == from_ms && k->duration_ns == k->cover_ms * 1000000 && !k->asked_ms;
 		from_ms = follows ? k->t_ms : 0;
 	}
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->sink.lock);
 	return from_ms;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 #include "scraper/table.h"
 
@@ -79,6 +80,7 @@ static int setup_new(struct setup **ret, struct scrape_pool *p, const struct job
 
 const struct setup *pool_setup(const struct scrape_pool *p)
 {
+	mutex_assert_held(&p->scraper->lock);
 	return p->next ? p->next : p->now;
 }
 
@@ -102,6 +104,7 @@ int pool_prepare(struct scrape_pool *p, const struct job_config *j, struct setup
 
 struct setup *pool_reconfigure(struct scrape_pool *p, struct setup *u)
 {
+	mutex_assert_held(&p->scraper->lock);
 	struct setup *unused = p->next;
 	if (!unused)
 		p->take_over_ms = clock_mono_ms() + TAKE_OVER_MS;
@@ -114,12 +117,12 @@ void pool_free_job(struct scrape_pool *p)
 	setup_unref(p->next);
 	setup_unref(p->now);
 	p->next = p->now = NULL;
-	pthread_mutex_lock(&p->scraper->lock);
+	mutex_lock(&p->scraper->lock);
 	for (size_t i = 0; i < p->groups.n; i++)
 		pool_group_free(p->groups.v[i]);
 	while (p->endpoints.n)
 		pool_let_go(p, p->endpoints.v[p->endpoints.n - 1]);
-	pthread_mutex_unlock(&p->scraper->lock);
+	mutex_unlock(&p->scraper->lock);
 	vec_free(&p->groups);
 	vec_free(&p->endpoints);
 	map_free(&p->group_index);
@@ -136,9 +139,9 @@ void pool_changed(void *arg)
 	bool known = atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready);
 	if (known && !atomic_load(&p->waits))
 		return; /* it will be looked at */
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	sync_wake(s);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void sync_wake(struct scraper *s)
@@ -149,7 +152,7 @@ void sync_wake(struct scraper *s)
 
 /* ---- the thread ---- */
 
-static struct scrape_pool *leaving_pool(struct scraper *s)
+static struct scrape_pool *leaving_pool(struct scraper *s) REQUIRES(s->lock)
 {
 	return s->leaving.n ? s->leaving.v[--s->leaving.n] : NULL;
 }
@@ -157,7 +160,7 @@ static struct scrape_pool *leaving_pool(struct scraper *s)
 /* Of the pools that are due the one that waited longest since its last turn: a job that changes all the time and is slow has
  * one turn like the others. Without one, of those whose discovery was not all read yet, one that was not asked about in this round. *next: when one will be due. A new configuration takes over once its discovery was read, so that targets
  * which it has as well are not left meanwhile. */
-static struct scrape_pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready)
+static struct scrape_pool *due_pool(struct scraper *s, int64_t now, int64_t *next, bool *ask_ready) REQUIRES(s->lock)
 {
 	struct scrape_pool *due = NULL, *unread = NULL;
 	for (size_t i = 0; i < s->pools.n; i++) {
@@ -178,18 +181,18 @@ static struct scrape_pool *due_pool(struct scraper *s, int64_t now, int64_t *nex
 	return due ? due : unread;
 }
 
-static void wait_until(struct scraper *s, int64_t ms)
+static void wait_until(struct scraper *s, int64_t ms) REQUIRES(s->lock)
 {
-	struct timespec t = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 };
 	if (ms == INT64_MAX)
-		pthread_cond_wait(&s->sync_came, &s->lock);
+		mutex_wait(&s->lock, &s->sync_came);
 	else
-		pthread_cond_timedwait(&s->sync_came, &s->lock, &t);
+		mutex_wait_ms(&s->lock, &s->sync_came, ms);
 }
 
 /* The new configuration takes over. Returns the one before. */
 static struct setup *take_setup(struct scrape_pool *p)
 {
+	mutex_assert_held(&p->scraper->lock);
 	struct setup *old = NULL;
 	if (p->next) {
 		old = p->now;
@@ -201,14 +204,14 @@ static struct setup *take_setup(struct scrape_pool *p)
 	return old;
 }
 
-/* Without the lock, but for taking p's setup. Only this thread changes p->now: it may read it. */
+/* Only this thread changes p->now: it may read it without the lock. */
 static void bring_up_to_date(struct scrape_pool *p)
 {
 	struct scraper *s = p->scraper;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	struct setup *old = take_setup(p);
 	atomic_store(&p->dirty, false);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	setup_unref(old);
 	bool ready = discovery_ready(p->now->discovery); /* before its groups are read */
 	pool_sync(p);
@@ -221,7 +224,7 @@ static void bring_up_to_date(struct scrape_pool *p)
 void *sync_main(void *arg)
 {
 	struct scraper *s = arg;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		int64_t next = INT64_MAX;
 		bool ask_ready = false;
@@ -234,7 +237,7 @@ void *sync_main(void *arg)
 		struct setup *asked = ask_ready ? setup_ref(pool_setup(p)) : NULL;
 		if (asked)
 			atomic_store(&p->waits, p->next != NULL);
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		if (left) {
 			pool_empty(left);
 			pool_free_job(left);
@@ -244,8 +247,8 @@ void *sync_main(void *arg)
 			p->asked_ready = calls;
 		}
 		setup_unref(asked);
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return NULL;
 }

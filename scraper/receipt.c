@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scraper/receipt.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "scraper/table.h"
 
 struct receipt {
 	atomic_int refs;
 	atomic_bool failed, news;
-	char *why; /* under why_lock */
+	char *why; /* why_lock guards it */
 };
 
 /* Nobody holds it for long, and only where something failed. */
-static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex why_lock = MUTEX_INIT(LOCK_LEAF, "receipts");
 
 struct receipt *receipt_new(void)
 {
@@ -44,10 +44,10 @@ void receipt_done(void *arg, const struct err *e)
 	struct receipt *r = arg;
 	if (e->code) {
 		metric_inc(&scraper_table[M_SINK_FAILED]);
-		pthread_mutex_lock(&why_lock);
+		mutex_lock(&why_lock);
 		free(r->why);
 		r->why = xstrdup(e->msg);
-		pthread_mutex_unlock(&why_lock);
+		mutex_unlock(&why_lock);
 		atomic_store(&r->news, true);
 		if (!atomic_exchange(&r->failed, true))
 			LOG_DEBUG("msg", "a scrape was not stored", "err", e->msg);
@@ -61,9 +61,9 @@ char *receipt_failure(struct receipt *r)
 {
 	if (!atomic_load(&r->failed))
 		return NULL;
-	pthread_mutex_lock(&why_lock);
+	mutex_lock(&why_lock);
 	char *why = xstrdup(r->why);
-	pthread_mutex_unlock(&why_lock);
+	mutex_unlock(&why_lock);
 	return why;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/units.h"
@@ -31,7 +32,7 @@ static void observe_interval(struct endpoint *ep, int64_t now_ms)
 }
 
 /* Starts what is due; returns how long until something is. */
-static int start_due(struct scraper *s)
+static int start_due(struct scraper *s) REQUIRES(s->lock)
 {
 	int64_t now = clock_mono_ms();
 	const struct heap_node *next;
@@ -48,7 +49,7 @@ static int start_due(struct scraper *s)
 }
 
 /* What storage could not take before: again, in order that no series of a target that left stays for the look-back. */
-static void bury_again(struct scraper *s)
+static void bury_again(struct scraper *s) REQUIRES(s->lock)
 {
 	struct work *w = s->unburied;
 	s->unburied = NULL;
@@ -64,7 +65,7 @@ static void *loop_main(void *arg)
 	struct err e = { 0 };
 	int64_t buried_ms = 0;
 	while (!atomic_load(&s->stopping)) {
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		bool more = s->left && flights_end_left(s);
 		if (s->unburied && clock_mono_ms() - buried_ms >= LONGEST_WAIT_MS) {
 			buried_ms = clock_mono_ms();
@@ -74,7 +75,7 @@ static void *loop_main(void *arg)
 		int wait = start_due(s);
 		if (more)
 			wait = 0;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		if (fetch_loop_turn(s->loop, wait, &e)) {
 			LOG_ERROR("msg", "the scrape loop failed; it goes on", "err", e.msg);
 			clock_sleep_ms(100);
@@ -85,31 +86,31 @@ static void *loop_main(void *arg)
 
 /* Whose queue the gauges show. The registry cannot be left, so it is asked here whether there is still one. */
 static struct scraper *shown;
-static pthread_mutex_t shown_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex shown_lock = MUTEX_INIT(RANK_SCRAPER_SHOWN, "shown scraper");
 
 static void collect(void *arg)
 {
-	pthread_mutex_lock(&shown_lock);
+	mutex_lock(&shown_lock);
 	if (shown) {
-		pthread_mutex_lock(&shown->lock);
+		mutex_lock(&shown->lock);
 		metric_set(&scraper_table[M_QUEUE_ITEMS], (double)shown->n_waiting);
 		metric_set(&scraper_table[M_QUEUE_BYTES], (double)shown->waiting_bytes);
-		pthread_mutex_unlock(&shown->lock);
+		mutex_unlock(&shown->lock);
 		metric_set(&scraper_table[M_MEMORY], (double)budget_used(&shown->memory));
 		metric_set(&scraper_table[M_MEMORY_LIMIT], (double)shown->memory.max);
 		metric_set(&scraper_table[M_RUNNING], (double)fetch_loop_running(shown->loop));
 	}
-	pthread_mutex_unlock(&shown_lock);
+	mutex_unlock(&shown_lock);
 }
 
 static void show(struct scraper *s)
 {
 	static bool known;
-	pthread_mutex_lock(&shown_lock);
+	mutex_lock(&shown_lock);
 	bool first = !known;
 	known = true;
 	shown = s;
-	pthread_mutex_unlock(&shown_lock);
+	mutex_unlock(&shown_lock);
 	if (first)
 		metrics_on_collect(collect, NULL);
 }
@@ -143,13 +144,9 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 {
 	struct scraper *s = NEW(struct scraper);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	pthread_condattr_t monotonic;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->sync_came, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	pthread_mutex_init(&s->apply_lock, NULL);
-	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->sync_came, NULL);
+	mutex_init(&s->apply_lock, RANK_SCRAPER_APPLY, "scraper change");
+	mutex_init(&s->lock, RANK_SCRAPER, "scraper");
 	s->sync_interval_ms = o && o->reload_interval_ms ? o->reload_interval_ms : SYNC_INTERVAL_MS;
 	s->status = (struct status_targets){ status_active, status_dropped, status_jobs, status_relabel, status_config, status_metadata };
 	s->sink = sink;
@@ -175,7 +172,7 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	return 0;
 }
 
-static struct scrape_pool *find_pool(struct scraper *s, const char *name)
+static struct scrape_pool *find_pool(struct scraper *s, const char *name) REQUIRES(s->apply_lock)
 {
 	for (size_t i = 0; i < s->pools.n; i++)
 		if (strcmp(s->pools.v[i]->name, name) == 0)
@@ -203,15 +200,15 @@ static void change_release(struct change *ch)
 	free(ch->kept);
 }
 
-static bool has_changed(struct scraper *s, const struct scrape_pool *p, const struct job_config *j)
+static bool has_changed(struct scraper *s, const struct scrape_pool *p, const struct job_config *j) REQUIRES(s->apply_lock)
 {
-	pthread_mutex_lock(&s->lock); /* the setup may be moved meanwhile */
+	mutex_lock(&s->lock); /* the setup may be moved meanwhile */
 	bool changed = !view_eq(j->fingerprint, pool_setup(p)->job->fingerprint);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return changed;
 }
 
-static int prepare(struct scraper *s, struct scraper_config *c, struct change *ch, struct err *e)
+static int prepare(struct scraper *s, struct scraper_config *c, struct change *ch, struct err *e) REQUIRES(s->apply_lock)
 {
 	int rc = 0;
 	*ch = (struct change){ c->n_jobs, xcalloc(c->n_jobs, sizeof(struct scrape_pool *)), xcalloc(c->n_jobs, sizeof(struct setup *)),
@@ -229,7 +226,7 @@ static int prepare(struct scraper *s, struct scraper_config *c, struct change *c
 	return rc;
 }
 
-static void drop_old(struct scraper *s, const struct scraper_config *c)
+static void drop_old(struct scraper *s, const struct scraper_config *c) REQUIRES(s->lock, s->apply_lock)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < s->pools.n; i++) {
@@ -243,7 +240,7 @@ static void drop_old(struct scraper *s, const struct scraper_config *c)
 }
 
 /* Only what is quick: the rest is the sync thread's. What is left in ch is to be released. */
-static struct scraper_config *take_over(struct scraper *s, struct scraper_config *c, struct change *ch)
+static struct scraper_config *take_over(struct scraper *s, struct scraper_config *c, struct change *ch) REQUIRES(s->lock, s->apply_lock)
 {
 	struct scraper_config *old = s->config;
 	drop_old(s, c);
@@ -263,17 +260,17 @@ int scraper_apply(struct scraper *s, struct scraper_config *c, struct err *e)
 {
 	struct change ch;
 	struct scraper_config *old = NULL;
-	pthread_mutex_lock(&s->apply_lock);
+	mutex_lock(&s->apply_lock);
 	int rc = prepare(s, c, &ch, e);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (!rc && s->stopped)
 		rc = err_set(e, ERR_UNAVAILABLE, "the scraper has stopped");
 	if (!rc)
 		old = take_over(s, c, &ch);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	change_release(&ch);
 	scraper_config_unref(old);
-	pthread_mutex_unlock(&s->apply_lock);
+	mutex_unlock(&s->apply_lock);
 	return rc;
 }
 
@@ -291,19 +288,19 @@ void scraper_stop(struct scraper *s)
 		fetch_loop_wake(s->loop);
 	if (s->thread_runs)
 		pthread_join(s->thread, NULL);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	sync_wake(s);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (s->sync_runs)
 		pthread_join(s->sync_thread, NULL);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->stopped = true;
 	flights_drop(s);
 	names_drop(s);
 	atomic_store(&s->give_up_ms, clock_mono_ms() + DRAIN_MS);
 	pthread_cond_broadcast(&s->work_came);
 	pthread_cond_broadcast(&s->light_came);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < s->n_workers; i++) {
 		pthread_join(s->workers[i].thread, NULL);
 		profile_release(&s->workers[i].profile);
@@ -321,9 +318,9 @@ void scraper_free(struct scraper *s)
 		pool_free_job(s->pools.v[i]); /* it has stopped: no markers at the end, the series go on */
 	for (size_t i = 0; i < s->leaving.n; i++)
 		pool_free_job(s->leaving.v[i]);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bury_again(s); /* it has stopped: they go */
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	discovery_finish();
 	vec_free(&s->pools);
 	vec_free(&s->leaving);
@@ -340,8 +337,8 @@ void scraper_free(struct scraper *s)
 	pthread_cond_destroy(&s->work_came);
 	pthread_cond_destroy(&s->light_came);
 	pthread_cond_destroy(&s->sync_came);
-	pthread_mutex_destroy(&s->apply_lock);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->apply_lock);
+	mutex_destroy(&s->lock);
 	free(s->workers);
 	free(s->user_agent);
 	free(s);

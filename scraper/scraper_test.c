@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/metrics.h"
@@ -21,14 +22,14 @@
 
 /* What the server gives. The heap grows by 5 objects of 100 bytes with each request. */
 struct world {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	atomic_int heaps;
 	atomic_int status;     /* of heap; 0 = 200 */
 	atomic_bool restarted;
 	char last[256];   /* request line of the last cpu */
 };
 
-static struct world world = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static struct world world = { .lock = MUTEX_INIT(LOCK_ANY, "test world") };
 
 static void give_heap(int fd)
 {
@@ -53,9 +54,9 @@ static void give_cpu(int fd, const char *request)
 	const char *seconds = strstr(request, "seconds=");
 	int64_t from = clock_now_ns();
 	int64_t v[] = { 2, 20000000 };
-	pthread_mutex_lock(&world.lock);
+	mutex_lock(&world.lock);
 	snprintf(world.last, sizeof world.last, "%.*s", (int)strcspn(request, "\r"), request);
-	pthread_mutex_unlock(&world.lock);
+	mutex_unlock(&world.lock);
 	if (seconds)
 		clock_sleep_ms((seconds[8] - '0') * 1000);
 	make_profile(&b, "samples/count cpu/nanoseconds", "cpu/nanoseconds", v, 1, from, clock_now_ns() - from);
@@ -279,10 +280,10 @@ static void wait_error(struct scraper_bench *b, const char *url, const char *err
 static bool has_down(struct fake_sink *f, const char *job)
 {
 	bool down = false;
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	for (size_t i = 0; i < f->v.n; i++)
 		down |= strncmp(f->v.v[i].series, "up{", 3) == 0 && strstr(f->v.v[i].series, job) && f->v.v[i].v < 0.5;
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	return down;
 }
 
@@ -389,10 +390,10 @@ static void a_failed_scrape_ends_its_series(void **state)
 	n = fake_sink_find(&b->sink, "memory:alloc_objects", NULL);
 	assert_true(fake_sink_wait(&b->sink, "memory:alloc_objects", n + 2, 3000));
 	bool whole = false; /* 5n of the first stack and 3 of the second */
-	pthread_mutex_lock(&b->sink.lock);
+	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n; i++)
 		whole |= strstr(b->sink.v.v[i].series, "memory:alloc_objects") && b->sink.v.v[i].total % 5 == 3;
-	pthread_mutex_unlock(&b->sink.lock);
+	mutex_unlock(&b->sink.lock);
 	assert_true(whole);
 }
 
@@ -404,9 +405,9 @@ static void cpu_runs_back_to_back(void **state)
 		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /cpu}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 3, 8000));
-	pthread_mutex_lock(&world.lock);
+	mutex_lock(&world.lock);
 	assert_non_null(strstr(world.last, "GET /cpu?seconds=1 "));
-	pthread_mutex_unlock(&world.lock);
+	mutex_unlock(&world.lock);
 	fake_sink_find(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", &k);
 	assert_int_equal(k.kind, PROFILE_DELTA);
 	assert_int_equal(k.asked_ms, 1000);
@@ -541,11 +542,11 @@ static void reload_keeps_what_stays(void **state)
 	assert_int_equal(row_of(b, "two").rows, 1);
 	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2, 5000));
 	for (int i = 0; i < 200 && !k.stale; i++) {
-		pthread_mutex_lock(&b->sink.lock);
+		mutex_lock(&b->sink.lock);
 		for (size_t m = 0; m < b->sink.v.n; m++)
 			if (strstr(b->sink.v.v[m].series, "job=\"two\"") && !strncmp(b->sink.v.v[m].series, "up{", 3))
 				k = b->sink.v.v[m];
-		pthread_mutex_unlock(&b->sink.lock);
+		mutex_unlock(&b->sink.lock);
 		clock_sleep_ms(10);
 	}
 	assert_true(k.stale);
@@ -657,7 +658,7 @@ static void count_ends(struct fake_sink *f, const char *what, size_t *ret_series
 {
 	struct map seen = { 0 };
 	*ret_series = *ret_ended = 0;
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	for (size_t i = f->v.n; i--;) { /* the newest first; series are told apart by hash, which does for a test */
 		uint32_t id;
 		uint64_t h = hash_view(view_of(f->v.v[i].series));
@@ -668,7 +669,7 @@ static void count_ends(struct fake_sink *f, const char *what, size_t *ret_series
 		++*ret_series;
 		*ret_ended += f->v.v[i].stale;
 	}
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	map_free(&seen);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 
 #define CHUNK 64            /* endpoints looked at under one lock */
@@ -167,7 +168,7 @@ static void take_dropped(struct shown_job *t, const struct scrape_pool *p, bool 
 static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool dropped, struct parts *ret)
 {
 	*ret = (struct parts){ 0 };
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++) {
 		const struct scrape_pool *p = s->pools.v[i];
 		if (pool.len && !view_eqs(pool, p->name))
@@ -180,7 +181,7 @@ static void take_parts(struct scraper *s, struct view pool, bool endpoints, bool
 			take_endpoints(t, p);
 		take_dropped(t, p, dropped);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void free_lost(struct lost *l)
@@ -195,10 +196,10 @@ static void free_lost(struct lost *l)
 static void free_part(struct scraper *s, struct shown_job *t)
 {
 	for (size_t i = 0; i < t->n;) {
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		for (size_t end = MIN(i + CHUNK, t->n); i < end; i++)
 			endpoint_unref(t->endpoints[i]);
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 	}
 	for (size_t i = 0; i < t->lost.n; i++)
 		free_lost(&t->lost.v[i]);
@@ -287,7 +288,7 @@ static void walk_chunk(struct walk *w, struct scraper *s, const struct shown_job
 	struct row rows[CHUNK];
 	size_t have = 0;
 	unsigned wanted = w->q->health ? w->q->health : HEALTH_ANY;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = from; i < from + n; i++) {
 		const struct endpoint *ep = p->endpoints[i];
 		char *lost = receipt_failure(ep->receipt);
@@ -299,7 +300,7 @@ static void walk_chunk(struct walk *w, struct scraper *s, const struct shown_job
 		row_copy(&rows[have], ep, h, lost);
 		found[have++] = ep;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	for (size_t i = 0; i < have; i++) {
 		if (!w->ended)
 			show_row(w, p, found[i], &rows[i]);
@@ -390,13 +391,13 @@ static void count_target(const struct target *t, struct status_job *j)
 static void count_job(struct scraper *s, const struct shown_job *p, struct status_job *j)
 {
 	for (size_t i = 0; i < p->n;) {
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		for (size_t end = MIN(i + CHUNK, p->n); i < end; i++) {
 			const struct target *t = p->endpoints[i]->target;
 			if (t->endpoints.n && t->endpoints.v[0] == p->endpoints[i])
 				count_target(t, j);
 		}
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 	}
 }
 
@@ -429,14 +430,14 @@ struct objects {
 static void take_objects(struct scraper *s, struct objects *ret)
 {
 	*ret = (struct objects){ 0 };
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->objects.v.n; i++) {
 		struct object_status o = s->objects.v.v[i];
 		o.job = xstrdup(o.job);
 		o.problem = o.problem ? xstrdup(o.problem) : NULL;
 		vec_push(&ret->all.v, o);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	for (size_t i = 0; i < ret->all.v.n; i++)
 		map_insert(&ret->by_job, hash_view(view_of(ret->all.v.v[i].job)), (uint32_t)i);
 }

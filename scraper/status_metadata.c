@@ -2,6 +2,7 @@
 /* What targets say of their metrics, as the API shows it. The tables do not change: a reference of each is taken under the lock,
  * and all else happens without it. */
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 
 #define CHUNK 64 /* references given back under one lock */
@@ -17,7 +18,7 @@ struct tables {
 
 static void take_tables(struct scraper *s, struct tables *t)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->pools.n; i++) {
 		const struct scrape_pool *p = s->pools.v[i];
 		for (size_t k = 0; k < p->endpoints.n; k++) {
@@ -29,18 +30,18 @@ static void take_tables(struct scraper *s, struct tables *t)
 			vec_push(&t->v, (struct told){ ep, ep->families });
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void give_tables(struct scraper *s, struct tables *t)
 {
 	for (size_t i = 0; i < t->v.n;) {
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		for (size_t end = MIN(i + CHUNK, t->v.n); i < end; i++) {
 			metric_families_unref(t->v.v[i].families);
 			endpoint_unref(t->v.v[i].endpoint);
 		}
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 	}
 	vec_free(&t->v);
 }

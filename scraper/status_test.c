@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 #include "scraper/testkit.h"
 
@@ -170,8 +171,8 @@ static void *probe(void *arg)
 	struct prober *p = arg;
 	while (!atomic_load(&p->end)) {
 		int64_t from = clock_mono_ns();
-		pthread_mutex_lock(&p->s->lock);
-		pthread_mutex_unlock(&p->s->lock);
+		mutex_lock(&p->s->lock);
+		mutex_unlock(&p->s->lock);
 		p->worst_ns = MAX(p->worst_ns, clock_mono_ns() - from);
 		clock_sleep_ms(1);
 	}

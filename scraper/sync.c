@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "scraper/internal.h"
 #include "scraper/table.h"
@@ -49,19 +50,19 @@ static bool ending(const struct sync *y)
 	return atomic_load_explicit(&y->pool->scraper->stopping, memory_order_relaxed);
 }
 
-static void lock(struct sync *y)
+static void lock(struct sync *y) ACQUIRES(y->pool->scraper->lock)
 {
-	pthread_mutex_lock(&y->pool->scraper->lock);
+	mutex_lock(&y->pool->scraper->lock);
 	y->locked_ns = clock_mono_ns();
 }
 
-static void unlock(struct sync *y)
+static void unlock(struct sync *y) RELEASES(y->pool->scraper->lock)
 {
-	pthread_mutex_unlock(&y->pool->scraper->lock);
+	mutex_unlock(&y->pool->scraper->lock);
 }
 
-/* Between two steps under the lock: lets others have it now and then. */
-static void breathe(struct sync *y)
+/* Between two steps: lets others have the lock now and then. */
+static void breathe(struct sync *y) REQUIRES(y->pool->scraper->lock)
 {
 	if (clock_mono_ns() - y->locked_ns < PIECE_NS)
 		return;
@@ -83,6 +84,7 @@ static struct endpoint *find_endpoint(const struct scrape_pool *p, uint64_t hash
 
 void pool_let_go(struct scrape_pool *p, struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct endpoint *last = p->endpoints.v[--p->endpoints.n];
 	map_remove(&p->endpoint_index, ep->hash, ep->place);
 	if (last != ep) {
@@ -104,6 +106,7 @@ void pool_let_go(struct scrape_pool *p, struct endpoint *ep)
 
 static struct target *find_target(struct scraper *s, struct target_plan *plan)
 {
+	mutex_assert_held(&s->lock);
 	uint32_t id;
 	if (MAP_FIND_OR_ADD(&s->target_index, plan->target_key, id, s->targets.n, s->targets.v[id]->key == plan->target_key))
 		return s->targets.v[id];
@@ -118,6 +121,7 @@ static struct target *find_target(struct scraper *s, struct target_plan *plan)
 
 static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 {
+	mutex_assert_held(&y->pool->scraper->lock);
 	struct scrape_pool *p = y->pool;
 	struct endpoint *ep = NEW(struct endpoint);
 	ep->refs = 1;
@@ -145,6 +149,7 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 /* What may change while the endpoint stays itself. */
 static void adopt(struct sync *y, struct endpoint *ep, struct plan *plan)
 {
+	mutex_assert_held(&y->pool->scraper->lock);
 	bool moved = ep->interval_ms && ep->interval_ms != plan->p.interval_ms;
 	if (ep->config != y->setup->config || ep->client != y->setup->client) {
 		struct scraper_config *old = ep->config;
@@ -232,6 +237,7 @@ static void remove_group(struct scrape_pool *p, size_t i)
 /* Takes in one plan. The same endpoint once more in a group: one is enough. */
 static void take_plan(struct sync *y, struct plan *plan)
 {
+	mutex_assert_held(&y->pool->scraper->lock);
 	struct pool_group *g = y->group;
 	if (!plan->p.url) {
 		g->failed += plan->p.problem != NULL;

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 #include "scraper/testkit.h"
 
@@ -120,9 +121,9 @@ static void tell(const char *source, const char *host, size_t n, const char *zon
 
 static size_t count_endpoints(struct bench *b)
 {
-	pthread_mutex_lock(&b->scraper->lock);
+	mutex_lock(&b->scraper->lock);
 	size_t n = b->scraper->pools.n ? b->scraper->pools.v[0]->endpoints.n : 0;
-	pthread_mutex_unlock(&b->scraper->lock);
+	mutex_unlock(&b->scraper->lock);
 	return n;
 }
 
@@ -136,9 +137,9 @@ static void wait_endpoints(struct bench *b, size_t n)
 /* Counts what begins as well: the round at work. */
 static uint64_t rounds(struct bench *b)
 {
-	pthread_mutex_lock(&b->scraper->lock);
+	mutex_lock(&b->scraper->lock);
 	uint64_t n = b->scraper->pools.v[0]->round;
-	pthread_mutex_unlock(&b->scraper->lock);
+	mutex_unlock(&b->scraper->lock);
 	return n;
 }
 
@@ -177,7 +178,7 @@ static void at_once_and_then_seldom(void **state)
 static struct endpoint *endpoint_of(struct bench *b, const char *what, const struct pool_group **group)
 {
 	struct endpoint *found = NULL;
-	pthread_mutex_lock(&b->scraper->lock);
+	mutex_lock(&b->scraper->lock);
 	struct scrape_pool *p = b->scraper->pools.v[0];
 	for (size_t i = 0; i < p->groups.n; i++)
 		for (size_t k = 0; k < p->groups.v[i]->endpoints.n; k++)
@@ -185,7 +186,7 @@ static struct endpoint *endpoint_of(struct bench *b, const char *what, const str
 				found = p->groups.v[i]->endpoints.v[k];
 				*group = p->groups.v[i];
 			}
-	pthread_mutex_unlock(&b->scraper->lock);
+	mutex_unlock(&b->scraper->lock);
 	return found;
 }
 
@@ -238,7 +239,7 @@ static void what_stays_and_what_goes(void **state)
 	tell("b", "b", 0, "");
 	tell("e", "e", 0, "");
 	wait_endpoints(b, 0);
-	pthread_mutex_lock(&b->scraper->lock);
+	mutex_lock(&b->scraper->lock);
 	const struct scrape_pool *p = b->scraper->pools.v[0];
 	assert_int_equal(p->groups.n, 1);
 	assert_int_equal(p->groups.v[0]->dropped.n, 4);
@@ -246,7 +247,7 @@ static void what_stays_and_what_goes(void **state)
 	assert_int_equal(p->group_index.n, 1);
 	assert_int_equal(p->endpoint_index.n, 0);
 	assert_int_equal(b->scraper->due.v.n, 0);
-	pthread_mutex_unlock(&b->scraper->lock);
+	mutex_unlock(&b->scraper->lock);
 }
 
 /* A source that takes its time to end holds up neither the reload nor another job; nor do 20,000 targets that come. */
@@ -288,9 +289,9 @@ static void limit_of_targets(void **state)
 	wait_endpoints(b, 4);
 	const char *refused = NULL;
 	for (int i = 0; i < 2000 && !refused; i++) {
-		pthread_mutex_lock(&b->scraper->lock);
+		mutex_lock(&b->scraper->lock);
 		refused = b->scraper->pools.v[0]->refused;
-		pthread_mutex_unlock(&b->scraper->lock);
+		mutex_unlock(&b->scraper->lock);
 		clock_sleep_ms(1);
 	}
 	assert_string_equal(refused, "the job has 4 targets, target_limit is 3: none is scraped");
@@ -309,13 +310,13 @@ static char *last_problem(struct bench *b)
 {
 	char *problem = NULL;
 	for (int i = 0; i < 5000 && !problem; i++) {
-		pthread_mutex_lock(&b->scraper->lock);
+		mutex_lock(&b->scraper->lock);
 		const struct scrape_pool *p = b->scraper->pools.v[0];
 		if (p->groups.n && p->groups.v[0]->dropped.n == 10) {
 			assert_int_equal(p->groups.v[0]->failed, 10);
 			problem = xstrdup(p->groups.v[0]->dropped.v[9].problem);
 		}
-		pthread_mutex_unlock(&b->scraper->lock);
+		mutex_unlock(&b->scraper->lock);
 		clock_sleep_ms(1);
 	}
 	assert_non_null(problem);

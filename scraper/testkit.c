@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "pprof/pprof.h"
@@ -81,24 +82,24 @@ static int notes(struct sink *s, struct view prefix, void (*note)(void *arg, con
 {
 	struct fake_sink *f = (struct fake_sink *)s;
 	(void)e;
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	for (size_t i = 0; i < f->notes.n; i++) {
 		const struct kept_note *k = &f->notes.v[i];
 		if (view_starts(view_make(k->key, k->key_len), prefix))
 			note(arg, &(struct sink_note){ view_make(k->key, k->key_len), view_make(k->value, k->value_len), k->t_ms });
 	}
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	return 0;
 }
 
 char *fake_sink_note(struct fake_sink *s, const char *kind)
 {
 	char *ret = NULL;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->notes.n && !ret; i++)
 		if (strcmp(s->notes.v[i].key, kind) == 0)
 			ret = xstrdup(s->notes.v[i].value);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return ret;
 }
 
@@ -107,18 +108,18 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 	struct fake_sink *f = (struct fake_sink *)s;
 	if (f->slow_ms)
 		clock_sleep_ms(f->slow_ms);
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	bool has_profile = false;
 	for (size_t i = 0; i < b->n_profiles; i++)
 		has_profile |= b->profiles[i].profile != NULL;
 	int code = f->refuse ? f->refuse : has_profile ? f->fail : 0;
 	if (code) {
-		pthread_mutex_unlock(&f->lock);
+		mutex_unlock(&f->lock);
 		return err_set(e, (enum err_code)code, "the sink was told to fail");
 	}
 	if (f->lose) {
 		struct err why = { 0 };
-		pthread_mutex_unlock(&f->lock);
+		mutex_unlock(&f->lock);
 		err_set(&why, (enum err_code)f->lose, "the sink lost it");
 		b->done(b->done_arg, &why);
 		return 0;
@@ -132,7 +133,7 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 		vec_push(&f->v, (struct kept){ .series = series_text(b->floats[i].labels), .is_float = true,
 					       .t_ms = b->floats[i].t_ms, .v = b->floats[i].v,
 					       .stale = value_is_stale(b->floats[i].v) });
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	if (ret)
 		*ret = (struct sink_result){ .profiles = (uint32_t)b->n_profiles, .floats = (uint32_t)b->n_floats };
 	if (b->done)
@@ -143,7 +144,7 @@ static int append(struct sink *s, const struct sink_batch *b, struct sink_result
 void fake_sink_init(struct fake_sink *s)
 {
 	*s = (struct fake_sink){ .sink = { append, notes } };
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_ANY, "test sink");
 }
 
 void fake_sink_free(struct fake_sink *s)
@@ -156,20 +157,20 @@ void fake_sink_free(struct fake_sink *s)
 		free(s->notes.v[i].value);
 	}
 	vec_free(&s->notes);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 }
 
 size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last)
 {
 	size_t n = 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->v.n; i++)
 		if (strstr(s->v.v[i].series, what)) {
 			n++;
 			if (last)
 				*last = s->v.v[i];
 		}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return n;
 }
 
@@ -187,11 +188,11 @@ bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n, int64_t ms)
 bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, struct kept *ret)
 {
 	bool there = fake_sink_wait(s, what, n, ms);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->v.n && n; i++)
 		if (strstr(s->v.v[i].series, what) && --n == 0)
 			*ret = s->v.v[i];
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return there;
 }
 

@@ -3,9 +3,9 @@
 #ifndef PYRRHA_SCRAPER_TESTKIT_H
 #define PYRRHA_SCRAPER_TESTKIT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/vec.h"
 #include "model/sink.h"
 
@@ -32,7 +32,7 @@ struct kept_note {
 
 struct fake_sink {
 	struct sink sink;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	VEC(struct kept) v;
 	size_t batches;
 	VEC(struct kept_note) notes; /* the newest of each key */

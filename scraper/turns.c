@@ -7,13 +7,14 @@
  *	                       heavy: it took more
  *
  * One decoder, the spare one, takes light ones only, so that heavy bodies on all the others hold nobody up. A light one
- * that turns out to be heavy is put back (turn_end) and decoded again from the start. All under the scraper's lock. */
+ * that turns out to be heavy is put back (turn_end) and decoded again from the start. The scraper's lock guards all. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/piece.h"
 #include "scraper/table.h"
 
@@ -25,6 +26,7 @@
 
 struct work *work_end(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct work *w = NEW(struct work);
 	w->kind = WORK_GONE;
 	w->endpoint = ep;
@@ -36,6 +38,7 @@ struct work *work_end(struct endpoint *ep)
 
 void work_free(struct work *w)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	memory_drop_body(w);
 	buf_free(&w->names.ask);
 	buf_free(&w->names.answer);
@@ -61,6 +64,7 @@ static int64_t key_of(const struct endpoint *ep)
 
 static void wait_for_turn(struct endpoint *ep)
 {
+	mutex_assert_held(&ep->scraper->lock);
 	struct scraper *s = ep->scraper;
 	ep->light = !work_has_body(ep->first) || ep->decode_ns <= LIGHT_NS;
 	ep->turn = TURN_WAITS;
@@ -87,7 +91,7 @@ void turns_unlock(struct scraper *s)
 {
 	bool work = s->held_work, light = s->held_light;
 	s->turns_held = false;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (work)
 		pthread_cond_signal(&s->work_came);
 	if (light)
@@ -97,6 +101,7 @@ void turns_unlock(struct scraper *s)
 /* The scrape did not get through: its body goes, what is left tells why. */
 static void refuse(struct work *w, const char *why)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	metric_inc(&scraper_table[M_DROPPED]);
 	memory_drop_body(w);
@@ -115,6 +120,7 @@ static void append(struct endpoint *ep, struct work *w)
 
 static void count_waiting(struct scraper *s, const struct work *w, int sign)
 {
+	mutex_assert_held(&s->lock);
 	s->n_waiting += (size_t)sign;
 	s->waiting_bytes += (size_t)sign * w->body.cap;
 }
@@ -137,6 +143,7 @@ static bool merge(struct endpoint *ep, struct work *w)
 
 void work_dispatch(struct work *w)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	struct scraper *s = ep->scraper;
 	if (s->stopped) {
@@ -160,7 +167,7 @@ static struct endpoint *first_of(const struct heap *h)
 	return n ? heap_entry(n, struct endpoint, turn_node) : NULL;
 }
 
-static struct endpoint *choose(struct scraper *s, bool spare)
+static struct endpoint *choose(struct scraper *s, bool spare) REQUIRES(s->lock)
 {
 	struct endpoint *light = first_of(&s->light), *heavy = spare ? NULL : first_of(&s->heavy);
 	if (!heavy || (light && light->turn_node.key <= heavy->turn_node.key))
@@ -174,10 +181,10 @@ struct work *turn_begin(struct scrape_worker *wk)
 {
 	struct scraper *s = wk->scraper;
 	struct endpoint *ep;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	while (!(ep = choose(s, wk->spare)) && !s->stopped) {
 		s->n_idle += !wk->spare;
-		pthread_cond_wait(wk->spare ? &s->light_came : &s->work_came, &s->lock);
+		mutex_wait(&s->lock, wk->spare ? &s->light_came : &s->work_came);
 		s->n_idle -= !wk->spare;
 	}
 	struct work *w = NULL;
@@ -190,7 +197,7 @@ struct work *turn_begin(struct scrape_worker *wk)
 		wk->light = ep->light;
 		count_waiting(s, w, -1);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return w;
 }
 
@@ -204,6 +211,7 @@ static void charge(struct endpoint *ep, int64_t cpu_ns)
 /* Again, before all else. */
 static void put_back(struct work *w)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	w->next = ep->first;
 	if (!ep->first)
@@ -215,12 +223,14 @@ static void put_back(struct work *w)
 
 void turn_park(struct work *w, int64_t cpu_ns)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	assert(w->endpoint->turn == TURN_WORKS);
 	charge(w->endpoint, cpu_ns);
 }
 
 void turn_back(struct work *w)
 {
+	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	assert(ep->turn == TURN_WORKS);
 	put_back(w);
@@ -232,7 +242,7 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 {
 	struct endpoint *ep = w->endpoint;
 	struct scraper *s = ep->scraper;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	assert(ep->turn == TURN_WORKS);
 	charge(ep, cpu_ns);
 	if (work_has_body(w))
@@ -247,5 +257,5 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 		wait_for_turn(ep);
 	if (!again)
 		work_free(w); /* the endpoint may go with it */
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }

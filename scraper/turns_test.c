@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "scraper/internal.h"
 
 #define MS INT64_C(1000000)
@@ -21,7 +22,7 @@ struct stage {
 static int setup(void **state)
 {
 	struct stage *g = NEW(struct stage);
-	pthread_mutex_init(&g->s.lock, NULL);
+	mutex_init(&g->s.lock, RANK_SCRAPER, "scraper");
 	pthread_cond_init(&g->s.work_came, NULL);
 	pthread_cond_init(&g->s.light_came, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(g->ep); i++)
@@ -47,7 +48,7 @@ static int teardown(void **state)
 	heap_free(&g->s.heavy);
 	pthread_cond_destroy(&g->s.work_came);
 	pthread_cond_destroy(&g->s.light_came);
-	pthread_mutex_destroy(&g->s.lock);
+	mutex_destroy(&g->s.lock);
 	free(g);
 	return 0;
 }
@@ -58,14 +59,14 @@ static void dispatch(struct endpoint *ep, enum work_kind kind, const char *body)
 	w->kind = kind;
 	w->endpoint = ep;
 	ep->refs++;
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	if (body)
 		assert_true(memory_receive(w, body, strlen(body)));
 	else
 		w->err.code = ERR_UNAVAILABLE;
 	w->end_ms = (int64_t)ep->n_works;
 	work_dispatch(w);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 }
 
 /* What a decoder gets, worked on for so long; -1: nothing is there for it. */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "scraper/metrics_work.h"
 #include "scraper/names.h"
@@ -129,9 +130,10 @@ static bool is_first(const struct endpoint *ep)
 }
 
 /* Which `up` to write: -1 = none now. It is written with each scrape of the target's metrics; without these with each of
- * its first type, and whenever it changes. Under the lock. */
+ * its first type, and whenever it changes. */
 static int up_to_write(struct scrape_job *j, int64_t *ret_up_ms)
 {
+	mutex_assert_held(&j->ep->scraper->lock);
 	struct endpoint *ep = j->ep;
 	struct target *t = ep->target;
 	const struct endpoint *metrics = metrics_of(t);
@@ -149,7 +151,7 @@ static int note_outcome(struct scrape_job *j, int64_t *ret_up_ms)
 {
 	struct endpoint *ep = j->ep;
 	enum outcome was, now = outcome_of(j);
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	was = ep->outcome;
 	ep->outcome = now;
 	free(ep->last_error);
@@ -165,7 +167,7 @@ static int note_outcome(struct scrape_job *j, int64_t *ret_up_ms)
 	ep->last_bytes = (int64_t)j->work->bytes;
 	ep->last_samples = is_metrics(j) ? j->n_scraped : j->err.code ? 0 : j->p->n_samples;
 	int up = up_to_write(j, ret_up_ms);
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 	log_change(j, was, now);
 	return up;
 }
@@ -324,13 +326,13 @@ static void note_other(struct scrape_job *j, uint32_t samples)
 	struct endpoint *ep = j->ep;
 	if (!samples)
 		return;
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	free(ep->note);
 	ep->note = xasprintf("%u samples of the last scrape became (other): the target has named too much today, see "
 			     "--storage.max-target-functions and --storage.dictionary-memory", samples);
 	bool first = !ep->told_other;
 	ep->told_other = true;
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 	if (first)
 		LOG_WARN("msg", "a target has named too much today: what is new of it is stored as (other)", "job", j->work->job->name,
 			 "url", ep->url, "samples", LOG_NUM(samples));
@@ -393,7 +395,7 @@ static void on_buried(void *arg, const struct err *e)
 	struct scraper *s = ep->scraper;
 	if (e->code)
 		metric_inc(&scraper_table[M_SINK_FAILED]);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (e->code && clock_mono_ms() - b->since_ms < BURY_MS) {
 		struct work *w = work_end(ep);
 		w->since_ms = b->since_ms;
@@ -403,7 +405,7 @@ static void on_buried(void *arg, const struct err *e)
 			ep->target->last_up = 0;
 	}
 	endpoint_unref(ep);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	free(b);
 }
 
@@ -416,7 +418,7 @@ static void bury(struct scrape_job *j)
 	*b = (struct burial){ .endpoint = ep, .since_ms = j->work->since_ms ? j->work->since_ms : clock_mono_ms() };
 	int64_t t = stamp_after(ep->last_report_ms, clock_now_ms()), up_ms = 0;
 	bool last = true;
-	pthread_mutex_lock(&ep->scraper->lock);
+	mutex_lock(&ep->scraper->lock);
 	for (size_t i = 0; i < ep->target->endpoints.n; i++)
 		last &= ep->target->endpoints.v[i]->gone;
 	if (last && ep->target->last_up >= 0) {
@@ -424,7 +426,7 @@ static void bury(struct scrape_job *j)
 		up_ms = stamp_after(ep->target->last_up_ms, t);
 	}
 	ep->refs++;
-	pthread_mutex_unlock(&ep->scraper->lock);
+	mutex_unlock(&ep->scraper->lock);
 	b->with_up = up_ms != 0;
 	j->work->end_ms = t;
 	doubt_ends(j);

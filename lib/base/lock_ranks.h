@@ -7,6 +7,10 @@
 enum lock_rank {
 	LOCK_ANY, /* held against nothing */
 
+	/* scraper/ */
+	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
+	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
+
 	/* lib/discovery, lib/kube */
 	RANK_DISCOVERY_REGISTRY, /* of sources.c: which sources there are; held while one is started */
 	RANK_KUBE_REGISTRY,      /* of kube_informer.c: which informers there are */
@@ -14,6 +18,10 @@ enum lock_rank {
 	RANK_KUBE_OBJECTS,       /* kube_objects.lock; held while kube_objects_each calls */
 	RANK_KUBE_RUN,           /* run.lock of sd_kubernetes_run.c: the store */
 	RANK_DISCOVERY_SOURCE,   /* source.lock of sources.c: its groups; held while who uses it is told that they changed */
+
+	/* scraper/ */
+	RANK_SCRAPER_SHOWN,      /* of scraper.c: whose queue the metrics show */
+	RANK_SCRAPER,            /* scraper.lock: endpoints, what is due, who decodes what; discovery tells of changes under its own */
 
 	/* lib/remote */
 	RANK_REMOTE_WRITE_APPLY, /* remote_write.apply: one change at a time */
