@@ -8,6 +8,7 @@
  *	    +------------------ 15 minutes later --------- inactive (resolved; in the result again: a new one)
  *
  * Times are those of slots, so that an alert is the same however long an evaluation takes. */
+#include "base/lock.h"
 #include "rules/group.h"
 #include "rules/texts.h"
 
@@ -286,10 +287,10 @@ int alert_result(struct round *r, struct live_rule *rule, const struct promql_re
 	struct all_found f = { 0 };
 	int rc = find_alerts(r, rule->rule, q, &f, e);
 	if (!rc) {
-		pthread_mutex_lock(&r->g->lock);
+		mutex_lock(&r->g->lock);
 		match_alerts(rule, &f, r->slot_ms);
 		rc = limit_alerts(r, rule, step_all(r, rule), e);
-		pthread_mutex_unlock(&r->g->lock);
+		mutex_unlock(&r->g->lock);
 	}
 	if (!rc)
 		rc = write_all(r, rule, e);
@@ -313,10 +314,10 @@ void alert_tell(struct round *r, struct live_rule *rule)
 		struct live_alert *a = rule->alerts.v[i];
 		if (!m->o.alerts || !needs_telling(m, a, r->slot_ms))
 			continue;
-		pthread_mutex_lock(&r->g->lock);
+		mutex_lock(&r->g->lock);
 		a->last_sent = r->slot_ms;
 		a->changed = true;
-		pthread_mutex_unlock(&r->g->lock);
+		mutex_unlock(&r->g->lock);
 		struct alert out = { .labels = labels_copy(&r->out.arena, *a->labels), .annotations = labels_copy(&r->out.arena, *a->annotations),
 				     .starts_at_ms = a->fired_at, .ends_at_ms = a->resolved_at, .resolved = a->resolved_at != 0,
 				     .generator_url = texts_generator_url(r, rule->rule) };

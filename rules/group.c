@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "rules/notes.h"
@@ -93,8 +94,8 @@ struct group *group_new(struct rules *m, struct rules_config *c, const struct ru
 	g->metric_name = xasprintf("%.*s;%.*s", VIEW_ARG(def->file), VIEW_ARG(def->name));
 	g->key = hash_bytes(g->metric_name, strlen(g->metric_name));
 	g->rules = xcalloc(def->n_rules + 1, sizeof *g->rules);
-	pthread_mutex_init(&g->lock, NULL);
-	pthread_mutex_init(&g->commits.lock, NULL);
+	mutex_init(&g->lock, RANK_RULES_GROUP, "rule group");
+	mutex_init(&g->commits.lock, LOCK_LEAF, "commits");
 	pthread_cond_init(&g->commits.none, NULL);
 	for (size_t i = 0; i < def->n_rules; i++) {
 		g->rules[i].rule = &def->rules[i];
@@ -124,8 +125,8 @@ void group_free(struct group *g)
 	vec_free(&g->forgotten);
 	rules_config_unref(g->config);
 	free(g->metric_name);
-	pthread_mutex_destroy(&g->lock);
-	pthread_mutex_destroy(&g->commits.lock);
+	mutex_destroy(&g->lock);
+	mutex_destroy(&g->commits.lock);
 	pthread_cond_destroy(&g->commits.none);
 	free(g);
 }
@@ -141,11 +142,11 @@ bool group_writes(struct group *g, struct labels l)
 {
 	struct view name = labels_get(l, VIEW(LABEL_NAME));
 	bool is = false, state = view_eqs(name, "ALERTS") || view_eqs(name, "ALERTS_FOR_STATE");
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	for (size_t i = 0; i < g->def->n_rules && !is; i++)
 		if (g->rules[i].rule->alerting ? state : view_eq(g->rules[i].rule->name, name))
 			is = label_sets_has(&g->rules[i].previous, l);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	return is;
 }
 
@@ -154,28 +155,28 @@ bool group_writes(struct group *g, struct labels l)
 static void on_commit(void *arg, const struct err *e)
 {
 	struct commits *c = arg;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	if (e->code)
 		c->error = *e;
 	if (!--c->outstanding)
 		pthread_cond_broadcast(&c->none);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 void group_settle(struct group *g)
 {
-	pthread_mutex_lock(&g->commits.lock);
+	mutex_lock(&g->commits.lock);
 	while (g->commits.outstanding)
-		pthread_cond_wait(&g->commits.none, &g->commits.lock);
-	pthread_mutex_unlock(&g->commits.lock);
+		mutex_wait(&g->commits.lock, &g->commits.none);
+	mutex_unlock(&g->commits.lock);
 }
 
 static void fail_rule(struct round *r, struct live_rule *rule, const struct err *e)
 {
-	pthread_mutex_lock(&r->g->lock);
+	mutex_lock(&r->g->lock);
 	rule->health = RULE_ERR;
 	rule->error = *e;
-	pthread_mutex_unlock(&r->g->lock);
+	mutex_unlock(&r->g->lock);
 	rules_count(r->g, M_FAILURES, 1);
 }
 
@@ -220,10 +221,10 @@ static void blame(struct round *r)
 		const struct written *w = &o->written.v[k];
 		if (!w->refused)
 			continue;
-		pthread_mutex_lock(&r->g->lock);
+		mutex_lock(&r->g->lock);
 		r->g->rules[w->rule].health = RULE_ERR;
 		err_set(&r->g->rules[w->rule].error, ERR_EXECUTION, "%zu of the samples that it wrote were refused: %s", w->refused, w->why);
-		pthread_mutex_unlock(&r->g->lock);
+		mutex_unlock(&r->g->lock);
 	}
 	o->written.n = 0;
 }
@@ -239,9 +240,9 @@ static void flush(struct round *r, size_t upto)
 				      .notes = o->notes.v, .n_notes = o->notes.n, .done = on_commit, .done_arg = &g->commits,
 				      .refused = on_refused, .refused_arg = r };
 	if (b.n_profiles + b.n_floats + b.n_notes) {
-		pthread_mutex_lock(&g->commits.lock);
+		mutex_lock(&g->commits.lock);
 		g->commits.outstanding++;
-		pthread_mutex_unlock(&g->commits.lock);
+		mutex_unlock(&g->commits.lock);
 		if (g->m->o.sink->append(g->m->o.sink, &b, &res, &e)) {
 			if (!g->m->o.aside)
 				LOG_WARN("msg", "what rules wrote was not taken in", "group", g->metric_name, "err", e.msg);
@@ -262,10 +263,10 @@ static void flush(struct round *r, size_t upto)
 static void take_commit_error(struct round *r, size_t from, size_t upto)
 {
 	struct commits *c = &r->g->commits;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	struct err e = c->error;
 	err_clear(&c->error);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (e.code)
 		notes_lost(r->g);
 	for (size_t i = from; e.code && i < upto; i++) {
@@ -321,14 +322,14 @@ static void run_rule(struct round *r, size_t at)
 		make_visible(r, at);
 	int rc = evaluate_rule(r, rule, &e);
 	int64_t took = clock_mono_ns() - begin;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	rule->evaluated_ms = g->m->o.manual ? r->slot_ms : clock_now_ms();
 	rule->evaluation_ns = took;
 	if (!rc) {
 		rule->health = RULE_OK;
 		err_clear(&rule->error);
 	}
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	rules_count(g, M_EVALUATIONS, 1);
 	rules_observe(g, M_EVALUATION_SECONDS, (double)took / 1e9);
 	if (rc) {
@@ -361,11 +362,11 @@ static void tell(struct round *r)
 static void finish(struct round *r, int64_t begin_ms, int64_t took_ns)
 {
 	struct group *g = r->g;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	g->evaluated_ms = begin_ms;
 	g->evaluation_ns = took_ns;
 	g->shown_slot = r->slot_ms;
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	rules_count(g, M_ITERATIONS, 1);
 	rules_gauge(g, M_LAST_DURATION, (double)took_ns / 1e9);
 	rules_gauge(g, M_LAST_EVALUATION, (double)begin_ms / 1000);

@@ -7,9 +7,9 @@
 #ifndef PYRRHA_RULES_GROUP_H
 #define PYRRHA_RULES_GROUP_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/vec.h"
@@ -76,7 +76,7 @@ struct forgotten {
 
 /* Batches on their way. */
 struct commits {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t none;
 	unsigned outstanding;
 	struct err error;            /* the last */
@@ -90,7 +90,7 @@ struct group {
 	char *metric_name;           /* "FILE;NAME" */
 	struct live_rule *rules;     /* def->n_rules */
 	struct commits commits;
-	/* the manager's, under its lock */
+	/* the manager's, its lock guards these: */
 	int64_t next_ms;             /* slot */
 	bool running, leaving;
 	int64_t began_ns;            /* of what runs, monotonic */
@@ -108,7 +108,7 @@ struct group {
 	size_t without_note;         /* alerts at the last evaluation whose state is not durable */
 	VEC(struct forgotten) forgotten; /* since the last evaluation of which all is durable */
 	bool lost;                   /* a batch since then: what it noted is to be noted again */
-	pthread_mutex_t lock;        /* guards what status shows */
+	struct mutex lock;           /* guards what status shows */
 	int64_t evaluated_ms, evaluation_ns, shown_slot;
 	uint64_t missed;
 };
@@ -155,9 +155,9 @@ struct rules {
 	struct status_rules status;  /* first: the seam's functions get its address */
 	struct rules_options o;
 	char *external_url;
-	pthread_mutex_t lock;        /* guards what follows, and of groups what says so */
+	struct mutex lock;           /* guards what follows, and of groups what says so */
 	pthread_cond_t wake;
-	pthread_mutex_t apply;       /* one at a time */
+	struct mutex apply;          /* one at a time */
 	VEC(struct group *) groups;  /* in the order of the configuration */
 	VEC(struct orphan *) orphans;
 	struct rest *rests;          /* of evaluations whose threads wait for them */
@@ -187,7 +187,7 @@ void group_free(struct group *g);
 int64_t group_slot(const struct group *g, int64_t now_ms);
 void group_evaluate(struct group *g, int64_t slot_ms);
 /* Waits until nothing is on its way. */
-void group_settle(struct group *g);
+void group_settle(struct group *g) EXCLUDES(g->commits.lock);
 /* For orphans: whether some rule wrote that series last time. */
 bool group_writes(struct group *g, struct labels l);
 
@@ -245,12 +245,12 @@ void restore_for_state(struct group *g, int64_t now_ms);
 
 /* hurry.c: has a thread that is in a hurry call run(r), and waits for it. Of a patient thread. */
 void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r);
-/* Such a thread does that once; false: nobody waits for it. Under m->lock, which it gives up meanwhile. */
-bool rules_run_rest(struct rules *m);
+/* Such a thread does that once, without the lock; false: nobody waits for it. */
+bool rules_run_rest(struct rules *m) REQUIRES(m->lock);
 
 /* manager.c */
-/* What a thread does that finds something due at that time. Under m->lock, which it gives up meanwhile. */
-void rules_run_late(struct rules *m, int64_t now_ms);
+/* What a thread does that finds something due at that time; it evaluates without the lock. */
+void rules_run_late(struct rules *m, int64_t now_ms) REQUIRES(m->lock);
 
 /* metrics.c */
 enum {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "base/lock.h"
 #include "rules/testkit.h"
 
 static void records_values(void **state)
@@ -350,9 +351,9 @@ static void *reload(void *arg)
 
 static bool has_group_b(struct rules *m)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	bool has = view_eqs(m->groups.v[0]->def->name, "b");
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	return has;
 }
 
@@ -398,13 +399,13 @@ static void slots(void **state)
 	assert_true(group_slot(a, 600000000) <= 600000000 && group_slot(a, 600000000) > 600000000 - 60000);
 	int64_t first = a->next_ms;
 	k.rules->groups.v[1]->leaving = true; /* not now */
-	pthread_mutex_lock(&k.rules->lock);
+	mutex_lock(&k.rules->lock);
 	rules_run_late(k.rules, first + 59999); /* late, and in time for its slot */
-	pthread_mutex_unlock(&k.rules->lock);
+	mutex_unlock(&k.rules->lock);
 	assert_int_equal(a->last_slot, first);
-	pthread_mutex_lock(&k.rules->lock);
+	mutex_lock(&k.rules->lock);
 	rules_run_late(k.rules, first + 60000 + 150000);
-	pthread_mutex_unlock(&k.rules->lock);
+	mutex_unlock(&k.rules->lock);
 	groups_missed(&k, &missed);
 	assert_int_equal(missed, 2);
 	assert_int_equal(a->last_slot, first + 180000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evaluations that take long give what is left of them to threads for such, so that others need not wait. */
+#include "base/lock.h"
 #include "rules/group.h"
 
 /* The rest of an evaluation that a patient thread gave to a hurried one, and waits for. */
@@ -13,28 +14,27 @@ struct rest {
 void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r)
 {
 	struct rest rest = { .run = run, .round = r };
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	r->g->hurried = CALM_ROUNDS;
 	if (!m->stopping) { /* else it is cut off */
 		rest.next = m->rests;
 		m->rests = &rest;
 		pthread_cond_broadcast(&m->wake);
 		while (!rest.done)
-			pthread_cond_wait(&m->wake, &m->lock);
+			mutex_wait(&m->lock, &m->wake);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
-/* Under m->lock, which it gives up meanwhile. */
 bool rules_run_rest(struct rules *m)
 {
 	struct rest *rest = m->rests;
 	if (!rest)
 		return false;
 	m->rests = rest->next;
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	rest->run(rest->round);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	rest->done = true;
 	pthread_cond_broadcast(&m->wake);
 	return true;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "rules/group.h"
@@ -15,7 +16,7 @@
 #define GIVE_WAY_PATIENT 15
 #define GIVE_WAY_HURRIED 5
 #define CALM_SHARE 10   /* a group is hurried until it took less than that part of its interval, CALM_ROUNDS times */
-#define GRACE_NS INT64_C(2000000000) /* a reload waits that long for what runs, then it is cut off */
+#define GRACE_MS 2000   /* a reload waits that long for what runs, then it is cut off */
 
 /* Who asks for what is due. */
 enum evaluators { EVALUATORS_PATIENT, EVALUATORS_HURRIED, EVALUATORS_ALL };
@@ -37,7 +38,7 @@ static bool is_slow(const struct group *g, int64_t now_ns)
 }
 
 /* Whether slow groups have all threads but those that are left to quick ones. */
-static bool slow_are_many(const struct rules *m, int64_t now_ns)
+static bool slow_are_many(const struct rules *m, int64_t now_ns) REQUIRES(m->lock)
 {
 	unsigned most = m->o.max_concurrent - MAX(m->o.max_concurrent / 4, m->o.max_concurrent > 1), n = 0;
 	for (size_t i = 0; i < m->groups.n; i++)
@@ -45,7 +46,7 @@ static bool slow_are_many(const struct rules *m, int64_t now_ns)
 	return n >= most;
 }
 
-static unsigned n_running(const struct rules *m)
+static unsigned n_running(const struct rules *m) REQUIRES(m->lock)
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < m->groups.n; i++)
@@ -63,8 +64,8 @@ static void judge_hurry(struct group *g)
 		g->hurried--;
 }
 
-/* Under m->lock. NULL: nothing is due for such a thread; *ret_next is when something is. */
-static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_ms, int64_t *ret_next)
+/* NULL: nothing is due for such a thread; *ret_next is when something is. */
+static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_ms, int64_t *ret_next) REQUIRES(m->lock)
 {
 	struct group *first = NULL;
 	int64_t now_ns = clock_mono_ns();
@@ -87,7 +88,7 @@ static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_m
 	return first->next_ms <= now_ms ? first : NULL;
 }
 
-static void run_group(struct rules *m, struct group *g, int64_t now_ms)
+static void run_group(struct rules *m, struct group *g, int64_t now_ms) REQUIRES(m->lock)
 {
 	int64_t missed, slot = due_slot(g, now_ms, &missed);
 	g->on_trial = g->took_ns < 0 && slow_are_many(m, clock_mono_ns());
@@ -96,16 +97,16 @@ static void run_group(struct rules *m, struct group *g, int64_t now_ms)
 	g->next_ms = slot + g->def->interval_ms;
 	if (missed)
 		g->hurried = CALM_ROUNDS;
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	if (missed) {
-		pthread_mutex_lock(&g->lock);
+		mutex_lock(&g->lock);
 		g->missed += (uint64_t)missed;
-		pthread_mutex_unlock(&g->lock);
+		mutex_unlock(&g->lock);
 		rules_count(g, M_MISSED, (double)missed);
 		rules_count(g, M_ITERATIONS, (double)missed);
 	}
 	group_evaluate(g, slot);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	g->running = false;
 	g->took_ns = clock_mono_ns() - g->began_ns;
 	judge_hurry(g);
@@ -158,25 +159,23 @@ static void end_series(struct rules *m, struct orphan *o, const struct living *g
 	free(columns);
 }
 
-/* Under m->lock, which it gives up meanwhile. */
-static void end_orphan(struct rules *m, struct orphan *o)
+static void end_orphan(struct rules *m, struct orphan *o) REQUIRES(m->lock)
 {
 	struct living groups = { 0 };
 	unsigned at = m->generation & 1;
 	for (size_t i = 0; i < m->groups.n; i++)
 		vec_push(&groups.v, m->groups.v[i]);
 	m->readers[at]++;
-	pthread_mutex_unlock(&m->lock); /* thousands of series and groups take their time */
+	mutex_unlock(&m->lock); /* thousands of series and groups take their time */
 	end_series(m, o, &groups);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	m->readers[at]--;
 	pthread_cond_broadcast(&m->wake);
 	vec_free(&groups.v);
 	orphan_free(o);
 }
 
-/* Under m->lock. */
-static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next)
+static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next) REQUIRES(m->lock)
 {
 	for (size_t i = 0; i < m->orphans.n; i++) {
 		struct orphan *o = m->orphans.v[i];
@@ -193,20 +192,14 @@ static bool end_due_orphan(struct rules *m, int64_t now_ms, int64_t *next)
 
 /* ---- threads ---- */
 
-static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms)
+static void wait_until(struct rules *m, int64_t next_ms, int64_t now_ms) REQUIRES(m->lock)
 {
-	struct timespec until;
-	int64_t ns = MIN(MAX(next_ms - now_ms, 1), LOOK_AGAIN_MS) * 1000000;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	ns += until.tv_nsec;
-	until.tv_sec += ns / 1000000000;
-	until.tv_nsec = ns % 1000000000;
-	pthread_cond_timedwait(&m->wake, &m->lock, &until);
+	mutex_wait_ms(&m->lock, &m->wake, clock_mono_ms() + MIN(MAX(next_ms - now_ms, 1), LOOK_AGAIN_MS));
 }
 
 static void evaluate_all(struct rules *m, enum evaluators by)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	while (!m->stopping || (by == EVALUATORS_HURRIED && m->rests)) {
 		if (by == EVALUATORS_HURRIED && rules_run_rest(m))
 			continue;
@@ -217,7 +210,7 @@ static void evaluate_all(struct rules *m, enum evaluators by)
 		else if (!end_due_orphan(m, now, &next))
 			wait_until(m, next, now);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
 /* A thread may give way further, but not less again: so there are two kinds. */
@@ -246,7 +239,7 @@ void rules_run_late(struct rules *m, int64_t now_ms)
 int64_t rules_step(struct rules *m, int64_t now_ms)
 {
 	int64_t next;
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	m->manual_now = now_ms;
 	for (;;) {
 		struct group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
@@ -255,25 +248,25 @@ int64_t rules_step(struct rules *m, int64_t now_ms)
 		else if (!end_due_orphan(m, now_ms, &next))
 			break;
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	return next;
 }
 
 void rules_evaluate(struct rules *m, int64_t t_ms)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	for (size_t i = 0; i < m->groups.n; i++) {
 		struct group *g = m->groups.v[i];
-		pthread_mutex_unlock(&m->lock);
+		mutex_unlock(&m->lock);
 		group_evaluate(g, t_ms);
-		pthread_mutex_lock(&m->lock);
+		mutex_lock(&m->lock);
 	}
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
 /* ---- new files ---- */
 
-static struct group *find_group(struct rules *m, const struct rule_group *def)
+static struct group *find_group(struct rules *m, const struct rule_group *def) REQUIRES(m->lock)
 {
 	for (size_t i = 0; i < m->groups.n; i++)
 		if (view_eq(m->groups.v[i]->def->file, def->file) && view_eq(m->groups.v[i]->def->name, def->name))
@@ -329,8 +322,8 @@ static void move_state(struct group *to, struct group *from)
 	to->missed = from->missed;
 }
 
-/* What is left of a group that is no more: series to be ended later, notes to be forgotten. Under m->lock. */
-static void bury(struct rules *m, struct group *g, int64_t now_ms)
+/* What is left of a group that is no more: series to be ended later, notes to be forgotten. */
+static void bury(struct rules *m, struct group *g, int64_t now_ms) REQUIRES(m->lock)
 {
 	struct orphan *o = NEW(struct orphan);
 	o->t_ms = now_ms - g->def->query_offset_ms;
@@ -352,26 +345,22 @@ static void bury(struct rules *m, struct group *g, int64_t now_ms)
 }
 
 /* Until it does not run any more; from that time on its rule's query is canceled, and those behind it are left out. */
-static void wait_for(struct rules *m, struct group *g, int64_t until_ns)
+static void wait_for(struct rules *m, struct group *g, int64_t until_mono_ms) REQUIRES(m->lock)
 {
-	const struct timespec until = { .tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000 };
 	g->leaving = true;
-	while (g->running && !g->cut) {
-		if (clock_mono_ns() < until_ns)
-			pthread_cond_timedwait(&m->wake, &m->lock, &until);
-		else
-			g->cut = true;
-	}
+	while (g->running && mutex_wait_ms(&m->lock, &m->wake, until_mono_ms))
+		;
+	if (g->running)
+		g->cut = true;
 	while (g->running)
-		pthread_cond_wait(&m->wake, &m->lock);
+		mutex_wait(&m->lock, &m->wake);
 }
 
-/* Under m->lock, which it gives up meanwhile. */
-static struct group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms)
+static struct group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms) REQUIRES(m->apply, m->lock)
 {
-	pthread_mutex_unlock(&m->lock); /* thousands of rules take their time; under m->apply groups stay what they are */
+	mutex_unlock(&m->lock); /* thousands of rules take their time; under m->apply groups stay what they are */
 	struct group *g = group_new(m, c, def);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	g->took_ns = -1;
 	g->hurried = 1; /* nobody knows yet */
 	g->next_ms = group_slot(g, now_ms) + def->interval_ms;
@@ -381,10 +370,9 @@ static struct group *begin_group(struct rules *m, struct rules_config *c, const 
 	return g;
 }
 
-/* Under m->lock. */
-static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_ms)
+static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_ms) REQUIRES(m->apply, m->lock)
 {
-	int64_t until_ns = clock_mono_ns() + GRACE_NS;
+	int64_t until_mono_ms = clock_mono_ms() + GRACE_MS;
 	VEC(struct group *) groups = { 0 }, gone = { 0 };
 	for (size_t i = 0; i < c->n_groups; i++) {
 		const struct rule_group *def = &c->groups[i];
@@ -395,7 +383,7 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 		}
 		struct group *g = begin_group(m, c, def, now_ms);
 		if (old) {
-			wait_for(m, old, until_ns);
+			wait_for(m, old, until_mono_ms);
 			group_settle(old);
 			move_state(g, old);
 		}
@@ -410,14 +398,14 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 			vec_push(&gone, g);
 	}
 	for (size_t i = 0; i < gone.n; i++)
-		wait_for(m, gone.v[i], until_ns);
+		wait_for(m, gone.v[i], until_mono_ms);
 	vec_free(&m->groups);
 	m->groups.v = groups.v;
 	m->groups.n = groups.n;
 	m->groups.cap = groups.cap;
 	unsigned before = m->generation++ & 1; /* who begins to look now sees the new ones */
 	while (m->readers[before])
-		pthread_cond_wait(&m->wake, &m->lock);
+		mutex_wait(&m->lock, &m->wake);
 	for (size_t i = 0; i < gone.n; i++)
 		bury(m, gone.v[i], now_ms);
 	vec_free(&gone);
@@ -426,8 +414,8 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 int rules_apply(struct rules *m, struct rules_config *c, struct err *e)
 {
 	(void)e;
-	pthread_mutex_lock(&m->apply);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->apply);
+	mutex_lock(&m->lock);
 	if (!m->stopping) {
 		replace_groups(m, c, m->o.manual ? m->manual_now : clock_now_ms());
 		if (!m->applied)
@@ -437,8 +425,8 @@ int rules_apply(struct rules *m, struct rules_config *c, struct err *e)
 		m->config = rules_config_ref(c);
 		pthread_cond_broadcast(&m->wake);
 	}
-	pthread_mutex_unlock(&m->lock);
-	pthread_mutex_unlock(&m->apply);
+	mutex_unlock(&m->lock);
+	mutex_unlock(&m->apply);
 	return 0;
 }
 
@@ -454,13 +442,9 @@ static void defaults(struct rules_options *o)
 
 static void init_lock(struct rules *m)
 {
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_mutex_init(&m->apply, NULL);
-	pthread_cond_init(&m->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	mutex_init(&m->lock, RANK_RULES, "rules");
+	mutex_init(&m->apply, RANK_RULES_APPLY, "rules change");
+	pthread_cond_init(&m->wake, NULL);
 }
 
 int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
@@ -492,12 +476,12 @@ void rules_stop(struct rules *m)
 {
 	if (!m)
 		return;
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	m->stopping = true;
 	for (size_t i = 0; i < m->groups.n; i++)
 		m->groups.v[i]->cut = true;
 	pthread_cond_broadcast(&m->wake);
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	for (size_t i = 0; i < m->threads.n; i++)
 		pthread_join(m->threads.v[i], NULL);
 	m->threads.n = 0;
@@ -515,8 +499,8 @@ void rules_free(struct rules *m)
 	vec_free(&m->groups);
 	vec_free(&m->orphans);
 	vec_free(&m->threads);
-	pthread_mutex_destroy(&m->lock);
-	pthread_mutex_destroy(&m->apply);
+	mutex_destroy(&m->lock);
+	mutex_destroy(&m->apply);
 	pthread_cond_destroy(&m->wake);
 	rules_config_unref(m->config);
 	free(m->external_url);

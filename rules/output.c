@@ -2,6 +2,7 @@
 /* What a group writes, gathered: label sets, each once, samples, and what ends a series. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "rules/group.h"
 
 bool label_sets_has(const struct label_sets *s, struct labels l)
@@ -59,10 +60,10 @@ int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *
 			rc = put_float(r, *rule->previous.v.v[i], value_from_bits(VALUE_STALE_BITS), e);
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&r->g->lock);
+	mutex_lock(&r->g->lock);
 	label_sets_free(&rule->previous);
 	rule->previous = *now;
-	pthread_mutex_unlock(&r->g->lock);
+	mutex_unlock(&r->g->lock);
 	*now = (struct label_sets){ 0 };
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "config/config_top.h"
 #include "rules/group.h"
 #include "rules/overlay.h"
@@ -147,10 +148,10 @@ struct way {
 static void on_stored(void *arg, const struct err *e)
 {
 	struct way *w = arg;
-	pthread_mutex_lock(&w->t->commits.lock);
+	mutex_lock(&w->t->commits.lock);
 	if (e->code)
 		w->t->commits.error = *e;
-	pthread_mutex_unlock(&w->t->commits.lock);
+	mutex_unlock(&w->t->commits.lock);
 	if (w->done)
 		w->done(w->arg, e);
 	free(w);
@@ -335,7 +336,7 @@ static int record_all(struct trial *t, struct rules *m, struct err *e)
 	t->sink.append = store;
 	t->storage = m->o.sink;
 	t->source = m->o.source;
-	pthread_mutex_init(&t->commits.lock, NULL);
+	mutex_init(&t->commits.lock, LOCK_LEAF, "commits");
 	int rc = rules_new(&own, &o, e);
 	if (!rc)
 		rc = step_through(t, own, e);
@@ -345,7 +346,7 @@ static int record_all(struct trial *t, struct rules *m, struct err *e)
 		*e = t->commits.error;
 		rc = -(int)e->code;
 	}
-	pthread_mutex_destroy(&t->commits.lock);
+	mutex_destroy(&t->commits.lock);
 	return rc;
 }
 
@@ -433,9 +434,9 @@ static int check_size(const struct trial *t, struct err *e)
 static int read_rules(struct rules *m, const struct past_question *q, struct rules_config **ret, struct rules_config **ret_like, struct err *e)
 {
 	struct config_global g = { .scrape_interval_ms = 60000, .scrape_timeout_ms = 10000, .evaluation_interval_ms = 60000 };
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	struct rules_config *like = m->config ? rules_config_ref(m->config) : NULL;
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	if (like && like->evaluation_interval_ms) {
 		g.evaluation_interval_ms = like->evaluation_interval_ms;
 		g.rule_query_offset_ms = like->query_offset_ms;

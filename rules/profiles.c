@@ -4,6 +4,7 @@
  * durable with the profiles themselves. A gauge is recorded as floats are: what it is now. */
 #include <math.h>
 
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "rules/group.h"
 #include "rules/notes.h"
@@ -185,14 +186,14 @@ int record_profiles(struct round *r, struct live_rule *rule, const struct promql
 		return rc;
 	}
 	r->samples += r->out.profiles.n - before;
-	pthread_mutex_lock(&r->g->lock);
+	mutex_lock(&r->g->lock);
 	label_sets_free(&rule->previous);
 	rule->previous = now.sets;
 	free_types(rule);
 	rule->types.v = now.types.v;
 	rule->types.n = now.types.n;
 	rule->types.cap = now.types.cap;
-	pthread_mutex_unlock(&r->g->lock);
+	mutex_unlock(&r->g->lock);
 	return 0;
 }
 

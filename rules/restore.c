@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "model/matcher.h"
 #include "rules/group.h"
@@ -74,9 +75,9 @@ static int restore_rule(struct group *g, struct live_rule *rule, struct source_v
 		if (series && !series->type)
 			rc = view->ops->floats(view, series->ref, now_ms - m->o.outage_tolerance_ms, now_ms, s.lim, &p, &n, e);
 		if (!rc && n && !value_is_stale(p[n - 1].v)) {
-			pthread_mutex_lock(&g->lock);
+			mutex_lock(&g->lock);
 			restore_alert(m, rule->alerts.v[i], rule->rule, p[n - 1], now_ms);
-			pthread_mutex_unlock(&g->lock);
+			mutex_unlock(&g->lock);
 		}
 		free(p);
 	}

@@ -3,6 +3,7 @@
  * nobody who reads. The texts of its rules do not change as long as it is there. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "rules/group.h"
 
 struct shown {
@@ -46,7 +47,7 @@ static void copy_group(struct group *g, bool with_alerts, struct shown *w, struc
 {
 	size_t n = 0, at = 0;
 	w->rules = xcalloc(g->def->n_rules + 1, sizeof *w->rules);
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	for (size_t i = 0; i < g->def->n_rules; i++)
 		n += g->rules[i].alerts.n;
 	if (with_alerts)
@@ -60,7 +61,7 @@ static void copy_group(struct group *g, bool with_alerts, struct shown *w, struc
 					   .last_evaluation_ms = g->evaluated_ms, .evaluation_ns = g->evaluation_ns,
 					   .last_slot_ms = g->shown_slot, .missed = g->missed, .rules = w->rules,
 					   .n_rules = g->def->n_rules, .cut = w->cut };
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 static int by_labels(const void *a, const void *b)
@@ -96,21 +97,21 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 {
 	struct rules *m = (struct rules *)(void *)s;
 	VEC(struct group *) all = { 0 };
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	unsigned at = m->generation & 1;
 	m->readers[at]++;
 	for (size_t i = 0; i < m->groups.n; i++)
 		vec_push(&all, m->groups.v[i]);
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	if (all.n)
 		qsort(all.v, all.n, sizeof *all.v, by_file_and_name);
 	for (size_t i = 0; i < all.n && show_group(all.v[i], with_alerts, show, arg); i++)
 		;
 	vec_free(&all);
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	m->readers[at]--;
 	pthread_cond_broadcast(&m->wake);
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 }
 
 void rules_status_init(struct rules *m)

@@ -7,6 +7,12 @@
 enum lock_rank {
 	LOCK_ANY, /* held against nothing */
 
+	/* rules/ */
+	RANK_RULES_APPLY,        /* rules.apply: one configuration at a time */
+	RANK_RULES,              /* rules.lock: which groups there are, which is due */
+	RANK_RULES_GROUP,        /* group.lock: what the status shows of a group */
+	RANK_NOTIFIER_APPLY,     /* notifier.apply: which sets there are; held while discovery is started or read */
+
 	/* scraper/ */
 	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
@@ -22,6 +28,9 @@ enum lock_rank {
 	/* scraper/ */
 	RANK_SCRAPER_SHOWN,      /* of scraper.c: whose queue the metrics show */
 	RANK_SCRAPER,            /* scraper.lock: endpoints, what is due, who decodes what; discovery tells of changes under its own */
+
+	/* rules/ */
+	RANK_NOTIFIER,           /* notifier.lock: queues of Alertmanagers */
 
 	/* lib/remote */
 	RANK_REMOTE_WRITE_APPLY, /* remote_write.apply: one change at a time */

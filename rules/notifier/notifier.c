@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "rules/notifier/notifier_internal.h"
@@ -16,7 +17,7 @@
 
 /* ---- the thread ---- */
 
-static bool has_work(struct notifier *n)
+static bool has_work(struct notifier *n) REQUIRES(n->lock)
 {
 	bool work = false;
 	for (size_t i = 0; i < n->sets.n && !work; i++)
@@ -29,18 +30,18 @@ static bool has_work(struct notifier *n)
 
 static bool at_end(struct notifier *n)
 {
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	bool end = n->closing && (n->o.drop_at_end || clock_mono_ms() >= n->deadline_ms || !has_work(n));
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return end;
 }
 
 /* From when on discovery's news is read; somebody may wait for it. */
 static int64_t sync_time(struct notifier *n, int64_t last_ms)
 {
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	bool awaited = n->asked != n->answered;
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return awaited ? 0 : atomic_load(&n->stale) ? last_ms + SYNC_PAUSE_MS : INT64_MAX;
 }
 
@@ -48,10 +49,10 @@ static int64_t sync_time(struct notifier *n, int64_t last_ms)
 static int wait_ms(struct notifier *n, int64_t last_ms)
 {
 	int64_t now = clock_mono_ms(), until = MIN(now + WAIT_MS, sync_time(n, last_ms));
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	if (n->closing)
 		until = MIN(until, n->deadline_ms);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	return (int)MAX(until - now, 0);
 }
 
@@ -117,7 +118,7 @@ static int set_new(struct receiver_set **ret, struct notifier *n, const struct a
 }
 
 /* One that is at work as c says, and that is not taken yet. */
-static struct receiver_set *take_same(struct notifier *n, const struct alertmanager_config *c, bool *taken)
+static struct receiver_set *take_same(struct notifier *n, const struct alertmanager_config *c, bool *taken) REQUIRES(n->apply)
 {
 	for (size_t i = 0; i < n->sets.n; i++)
 		if (!taken[i] && view_eq(n->sets.v[i]->config->fingerprint, c->fingerprint)) {
@@ -127,8 +128,7 @@ static struct receiver_set *take_same(struct notifier *n, const struct alertmana
 	return NULL;
 }
 
-/* Under apply. */
-static int make_sets(struct notifier *n, struct notifier_config *c, struct receiver_set **sets, bool *fresh, bool *taken, struct err *e)
+static int make_sets(struct notifier *n, struct notifier_config *c, struct receiver_set **sets, bool *fresh, bool *taken, struct err *e) REQUIRES(n->apply)
 {
 	int rc = 0;
 	for (size_t i = 0; i < c->sets.n && !rc; i++) {
@@ -143,11 +143,10 @@ static int make_sets(struct notifier *n, struct notifier_config *c, struct recei
 	return rc;
 }
 
-/* Under apply. */
-static void take_sets(struct notifier *n, struct notifier_config *c, struct receiver_set *const *sets, const bool *taken)
+static void take_sets(struct notifier *n, struct notifier_config *c, struct receiver_set *const *sets, const bool *taken) REQUIRES(n->apply)
 {
 	struct notifier_config *old = n->config;
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	for (size_t i = 0; i < n->sets.n; i++)
 		if (!taken[i])
 			vec_push(&n->gone, n->sets.v[i]);
@@ -155,24 +154,24 @@ static void take_sets(struct notifier *n, struct notifier_config *c, struct rece
 	for (size_t i = 0; i < c->sets.n; i++)
 		vec_push(&n->sets, sets[i]);
 	n->config = notifier_config_ref(c);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	notifier_config_unref(old);
 }
 
 /* Who was there at once gets the first alert. */
 static void await_sync(struct notifier *n)
 {
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	unsigned mine = ++n->asked;
 	fetch_loop_wake(n->loop);
 	while ((int)(n->answered - mine) < 0 && !n->closing)
-		pthread_cond_wait(&n->synced, &n->lock);
-	pthread_mutex_unlock(&n->lock);
+		mutex_wait(&n->lock, &n->synced);
+	mutex_unlock(&n->lock);
 }
 
 int notifier_apply(struct notifier *n, struct notifier_config *c, struct err *e)
 {
-	pthread_mutex_lock(&n->apply);
+	mutex_lock(&n->apply);
 	struct receiver_set **sets = xcalloc(c->sets.n + 1, sizeof(struct receiver_set *));
 	bool *fresh = xcalloc(c->sets.n + 1, sizeof *fresh), *taken = xcalloc(n->sets.n + 1, sizeof *taken);
 	int rc = make_sets(n, c, sets, fresh, taken, e);
@@ -181,7 +180,7 @@ int notifier_apply(struct notifier *n, struct notifier_config *c, struct err *e)
 	free(sets);
 	free(fresh);
 	free(taken);
-	pthread_mutex_unlock(&n->apply);
+	mutex_unlock(&n->apply);
 	if (!rc)
 		await_sync(n);
 	return rc;
@@ -192,7 +191,7 @@ int notifier_apply(struct notifier *n, struct notifier_config *c, struct err *e)
 static void each(struct status_alertmanagers *status, bool dropped, void (*url)(void *arg, struct view url), void *arg)
 {
 	struct notifier *n = (struct notifier *)(void *)status;
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	for (size_t i = 0; i < n->sets.n; i++) {
 		const struct receiver_set *s = n->sets.v[i];
 		for (size_t k = 0; k < s->receivers.n && !dropped; k++)
@@ -200,7 +199,7 @@ static void each(struct status_alertmanagers *status, bool dropped, void (*url)(
 		for (size_t k = 0; k < s->dropped.n && dropped; k++)
 			url(arg, view_of(s->dropped.v[k]));
 	}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 }
 
 struct status_alertmanagers *notifier_status(struct notifier *n)
@@ -225,8 +224,8 @@ int notifier_new(struct notifier **ret, const struct notifier_options *o, struct
 	n->user_agent = xstrdup(o->user_agent ? o->user_agent : "pyrrha");
 	n->status.each = each;
 	n->sink = (struct alert_sink){ notifier_take, n };
-	pthread_mutex_init(&n->apply, NULL);
-	pthread_mutex_init(&n->lock, NULL);
+	mutex_init(&n->apply, RANK_NOTIFIER_APPLY, "notifier change");
+	mutex_init(&n->lock, RANK_NOTIFIER, "notifier");
 	pthread_cond_init(&n->synced, NULL);
 	n->loop = fetch_loop_new(e);
 	int rc = n->loop ? thread_start(&n->thread, "notifier", notifier_main, n, e) : -ERR_INTERNAL;
@@ -244,12 +243,12 @@ void notifier_close(struct notifier *n)
 {
 	if (!n)
 		return;
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	if (!n->closing)
 		n->deadline_ms = clock_mono_ms() + n->o.drain_ms;
 	n->closing = true;
 	pthread_cond_broadcast(&n->synced);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	if (n->loop)
 		fetch_loop_wake(n->loop);
 }
@@ -281,8 +280,8 @@ void notifier_free(struct notifier *n)
 	notifier_config_unref(n->config);
 	if (n->loop)
 		fetch_loop_free(n->loop);
-	pthread_mutex_destroy(&n->apply);
-	pthread_mutex_destroy(&n->lock);
+	mutex_destroy(&n->apply);
+	mutex_destroy(&n->lock);
 	pthread_cond_destroy(&n->synced);
 	free(n->user_agent);
 	free(n);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "rules/notifier/notifier_internal.h"
 
@@ -50,9 +51,9 @@ static void note_overflow(struct receiver *r, size_t dropped)
 	r->overflowed = true;
 }
 
-/* Under lock. */
 static void put_in_queues(struct receiver_set *s, struct outgoing *o)
 {
+	mutex_assert_held(&s->n->lock);
 	for (size_t i = 0; i < s->receivers.n; i++) {
 		struct receiver *r = s->receivers.v[i];
 		size_t dropped = alert_queue_push(&r->queue, o);
@@ -62,8 +63,8 @@ static void put_in_queues(struct receiver_set *s, struct outgoing *o)
 	}
 }
 
-/* Under lock. One that a reload has just replaced hands its queue on. */
-static bool is_there(const struct notifier *n, const struct receiver_set *s)
+/* One that a reload has just replaced hands its queue on. */
+static bool is_there(const struct notifier *n, const struct receiver_set *s) REQUIRES(n->lock)
 {
 	for (size_t i = 0; i < n->sets.n; i++)
 		if (n->sets.v[i] == s)
@@ -76,11 +77,11 @@ static bool is_there(const struct notifier *n, const struct receiver_set *s)
 
 static void hand_on(struct intake *t)
 {
-	pthread_mutex_lock(&t->n->lock);
+	mutex_lock(&t->n->lock);
 	for (size_t i = 0; i < t->ready.n && !t->n->closing; i++)
 		if (is_there(t->n, t->ready.v[i].set))
 			put_in_queues(t->ready.v[i].set, t->ready.v[i].o);
-	pthread_mutex_unlock(&t->n->lock);
+	mutex_unlock(&t->n->lock);
 	for (size_t i = 0; i < t->ready.n; i++)
 		outgoing_unref(t->ready.v[i].o);
 	t->ready.n = 0;
@@ -148,7 +149,7 @@ static void spread(struct intake *t, const struct alert *a)
 static bool begin(struct intake *t, struct notifier *n)
 {
 	*t = (struct intake){ .n = n, .deadline_ns = clock_mono_ns() + ALL_NS };
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	bool any = n->config && !n->closing;
 	for (size_t i = 0; any && i < n->sets.n; i++) {
 		struct receiver_set *s = n->sets.v[i];
@@ -156,7 +157,7 @@ static bool begin(struct intake *t, struct notifier *n)
 	}
 	if (any)
 		t->config = notifier_config_ref(n->config);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	if (any)
 		arena_init(&t->arena, RELABEL_BYTES);
 	return any;

@@ -3,14 +3,14 @@
  *
  *	rules ── alert ──► external labels, alert_relabel_configs ──► one queue per receiver ──► batches ──► POST
  *
- * Locks: `apply` (which sets there are, and what discovery says of each) before `lock` (queues, and the lists that others than
- * the thread look at). Neither is held while anything waits for the network. Receivers come and go on the thread alone. */
+ * Locks: `apply` guards which sets there are, and what discovery says of each; `lock` guards queues, and the lists that others than
+ * the thread look at. Neither is held while anything waits for the network. Receivers come and go on the thread alone. */
 #ifndef PYRRHA_RULES_NOTIFIER_INTERNAL_H
 #define PYRRHA_RULES_NOTIFIER_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "base/vec.h"
 #include "fetch/fetch.h"
@@ -21,8 +21,8 @@
 struct receiver {
 	struct receiver_set *set;
 	char *url, *shown;           /* shown: without secrets */
-	struct alert_queue queue;    /* under lock */
-	bool overflowed;             /* under lock: since it was last empty */
+	struct alert_queue queue;    /* lock guards it */
+	bool overflowed;             /* since it was last empty; lock guards it */
 	/* the thread's: */
 	VEC(struct outgoing *) sending; /* references; what the request under way carries */
 	struct fetch *fetch;         /* NULL: none is under way */
@@ -39,8 +39,8 @@ struct receiver_set {
 	struct fetch_client *client;
 	struct discovery *discovery;
 	atomic_bool dirty;           /* discovery has news */
-	VEC(struct receiver *) receivers; /* under lock; changed by the thread */
-	VEC(char *) dropped;         /* under lock: URLs of what relabelling dropped */
+	VEC(struct receiver *) receivers; /* lock guards them; changed by the thread */
+	VEC(char *) dropped;         /* URLs of what relabelling dropped; lock guards them */
 	char *problem;               /* the thread's: what is wrong with one that was discovered */
 };
 
@@ -52,14 +52,14 @@ struct notifier {
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
-	pthread_mutex_t apply, lock;
-	struct notifier_config *config; /* under lock: whose labels and rules hold of all; a reference */
-	VEC(struct receiver_set *) sets; /* under lock, changed under both */
-	VEC(struct receiver_set *) gone; /* under lock: the thread ends them */
+	struct mutex apply, lock;
+	struct notifier_config *config; /* whose labels and rules hold of all; a reference. lock guards it, and all below but the atomic */
+	VEC(struct receiver_set *) sets; /* changed under both locks */
+	VEC(struct receiver_set *) gone; /* the thread ends them */
 	atomic_bool stale;           /* some set is dirty */
-	unsigned asked, answered;    /* under lock: syncs that notifier_apply waits for */
+	unsigned asked, answered;    /* syncs that notifier_apply waits for */
 	pthread_cond_t synced;
-	bool closing;                /* under lock */
+	bool closing;
 	int64_t deadline_ms;         /* monotonic; of closing */
 };
 
@@ -72,10 +72,10 @@ void receiver_set_free(struct receiver_set *s);
 
 /* notifier_send.c, on the thread. */
 void notifier_start_batches(struct notifier *n);
-/* Drops what is in the queue and on its way, and counts it. Under lock. */
+/* Drops what is in the queue and on its way, and counts it. Of one that others know: with the lock. */
 void receiver_drop_all(struct receiver *r);
 
-/* Under lock, of its queue. */
+/* Counts its queue. Of one that others know: with the lock. */
 void receiver_count(struct receiver *r);
 
 enum { NM_LENGTH, NM_CAPACITY, NM_ERRORS, NM_SENT, NM_DROPPED, NM_LATENCY, NM_DISCOVERED, NM_COUNT_ };

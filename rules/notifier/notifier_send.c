@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "rules/notifier/notifier_internal.h"
 
@@ -127,7 +128,7 @@ static void start_batch(struct receiver *r)
 void notifier_start_batches(struct notifier *n)
 {
 	VEC(struct receiver *) ready = { 0 };
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	for (size_t i = 0; i < n->sets.n; i++)
 		for (size_t k = 0; k < n->sets.v[i]->receivers.n; k++) {
 			struct receiver *r = n->sets.v[i]->receivers.v[k];
@@ -136,7 +137,7 @@ void notifier_start_batches(struct notifier *n)
 			take_batch(r, n->o.batch_size);
 			vec_push(&ready, r);
 		}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	for (size_t i = 0; i < ready.n; i++)
 		start_batch(ready.v[i]);
 	vec_free(&ready);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "rules/notifier/notifier_internal.h"
 
@@ -71,9 +72,10 @@ static struct receiver *receiver_new(struct receiver_set *s, const char *url)
 	return r;
 }
 
-/* Under lock. Of one that is in no set any more, unless another is told at the same place. */
+/* Of one that is in no set any more, unless another is told at the same place. */
 static void forget_metrics(const struct receiver *r)
 {
+	mutex_assert_held(&r->set->n->lock);
 	static const int rows[] = { NM_LENGTH, NM_ERRORS, NM_SENT, NM_DROPPED, NM_LATENCY };
 	const struct notifier *n = r->set->n;
 	for (size_t i = 0; i < n->sets.n; i++)
@@ -86,7 +88,7 @@ static void forget_metrics(const struct receiver *r)
 		metric_forget(&notifier_metrics[rows[i]], r->shown);
 }
 
-/* Under lock. */
+/* Nobody else knows it any more. */
 static void receiver_free(struct receiver *r)
 {
 	receiver_drop_all(r);
@@ -108,6 +110,7 @@ static struct receiver *find_receiver(const struct receiver_set *s, const char *
 /* What an item that the file no longer has in that form left for the same Alertmanager. What is under way may arrive twice. */
 static void inherit(struct receiver *r)
 {
+	mutex_assert_held(&r->set->n->lock);
 	struct notifier *n = r->set->n;
 	for (size_t i = 0; i < n->gone.n; i++) {
 		struct receiver *old = find_receiver(n->gone.v[i], r->url);
@@ -130,9 +133,9 @@ static void inherit(struct receiver *r)
 	}
 }
 
-/* Under lock. */
 static void install(struct receiver_set *s, struct found *f)
 {
+	mutex_assert_held(&s->n->lock);
 	VEC(struct receiver *) gone = { 0 };
 	size_t n = 0;
 	for (size_t i = 0; i < f->urls.n; i++) {
@@ -179,15 +182,15 @@ static void note_problem(struct receiver_set *s, const struct err *e)
 	s->problem = e->code ? xstrdup(e->msg) : NULL;
 }
 
-static void sync_set(struct notifier *n, struct receiver_set *s)
+static void sync_set(struct notifier *n, struct receiver_set *s) REQUIRES(n->apply)
 {
 	struct found f = { .set = s };
 	arena_init(&f.arena, RELABEL_BYTES);
 	discovery_each(s->discovery, find_group, &f);
 	note_problem(s, &f.problem);
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	install(s, &f);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	found_free(&f);
 }
 
@@ -211,7 +214,7 @@ void receiver_set_free(struct receiver_set *s)
 static void end_gone(struct notifier *n)
 {
 	VEC(struct receiver_set *) gone = { 0 };
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	for (size_t i = 0; i < n->gone.n; i++)
 		vec_push(&gone, n->gone.v[i]);
 	n->gone.n = 0;
@@ -220,13 +223,13 @@ static void end_gone(struct notifier *n)
 			receiver_drop_all(gone.v[i]->receivers.v[k]);
 			forget_metrics(gone.v[i]->receivers.v[k]);
 		}
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	for (size_t i = 0; i < gone.n; i++)
 		receiver_set_free(gone.v[i]);
 	vec_free(&gone);
 }
 
-static void count_receivers(struct notifier *n)
+static void count_receivers(struct notifier *n) REQUIRES(n->apply)
 {
 	size_t receivers = 0;
 	for (size_t i = 0; i < n->sets.n; i++)
@@ -236,19 +239,19 @@ static void count_receivers(struct notifier *n)
 
 void notifier_sync(struct notifier *n)
 {
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	unsigned asked = n->asked;
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 	atomic_store(&n->stale, false);
-	pthread_mutex_lock(&n->apply);
+	mutex_lock(&n->apply);
 	for (size_t i = 0; i < n->sets.n; i++)
 		if (atomic_exchange(&n->sets.v[i]->dirty, false))
 			sync_set(n, n->sets.v[i]);
 	count_receivers(n);
-	pthread_mutex_unlock(&n->apply);
+	mutex_unlock(&n->apply);
 	end_gone(n);
-	pthread_mutex_lock(&n->lock);
+	mutex_lock(&n->lock);
 	n->answered = asked;
 	pthread_cond_broadcast(&n->synced);
-	pthread_mutex_unlock(&n->lock);
+	mutex_unlock(&n->lock);
 }

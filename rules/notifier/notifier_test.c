@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "discovery/discovery.h"
@@ -27,7 +28,7 @@ struct receiver_server {
 	atomic_bool stop;
 	atomic_int status;   /* of its answers */
 	atomic_int delay_ms;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct buf bodies;   /* a line each */
 	unsigned requests;
 };
@@ -37,11 +38,11 @@ static void answer(struct receiver_server *s, int fd, struct view body)
 	char text[128];
 	for (int ms = 0; ms < atomic_load(&s->delay_ms) && !atomic_load(&s->stop); ms += 10)
 		clock_sleep_ms(10);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	buf_putv(&s->bodies, body);
 	buf_putc(&s->bodies, '\n');
 	s->requests++;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	int n = snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", atomic_load(&s->status));
 	if (send(fd, text, (size_t)n, MSG_NOSIGNAL) < 0)
 		return;
@@ -95,7 +96,7 @@ static void server_start(struct receiver_server *s)
 	struct err e;
 	memset(s, 0, sizeof *s);
 	atomic_store(&s->status, 200);
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_LEAF, "test");
 	s->fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(bind(s->fd, (struct sockaddr *)&a, sizeof a), 0);
 	assert_int_equal(listen(s->fd, 16), 0);
@@ -114,9 +115,9 @@ static void server_stop(struct receiver_server *s)
 
 static unsigned requests(struct receiver_server *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	unsigned n = s->requests;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return n;
 }
 
@@ -183,9 +184,9 @@ static double count(int metric, const struct receiver_server *s)
 
 static void expect_bodies(struct receiver_server *s, const char *want)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	assert_string_equal(s->bodies.ptr, want);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* ---- what is sent ---- */
