@@ -23,6 +23,7 @@ struct stage {
 static struct stage *stage_new(size_t max)
 {
 	struct stage *g = NEW(struct stage);
+	mutex_init(&g->s.lock, RANK_SCRAPER, "scraper");
 	g->s.memory.max = max;
 	for (size_t i = 0; i < MANY; i++)
 		g->ep[i] = (struct endpoint){ .scraper = &g->s, .interval_ms = MANY * 10 };
@@ -32,7 +33,9 @@ static struct stage *stage_new(size_t max)
 static bool begin(struct stage *g, size_t i, int64_t now_ms)
 {
 	g->at[i] = (struct work){ .endpoint = &g->ep[i] };
+	mutex_lock(&g->s.lock);
 	bool ok = memory_begin(&g->at[i], now_ms) == 0;
+	mutex_unlock(&g->s.lock);
 	g->begun[i] += ok;
 	g->passed[i] += !ok;
 	if (!ok) {
