@@ -2,12 +2,12 @@
 /* The engine: admits queries (a few of each kind of asker at work, the others wait), runs one over a view of the source, and
  * hands the answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
  * says what was running. */
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/metrics.h"
 #include "base/units.h"
 #include "promql-like/active_queries.h"
@@ -35,6 +35,8 @@ void promql_register_metrics(void)
 		metrics_register(table, ARRAY_LEN(table));
 }
 
+#define LOOK_AGAIN_MS 50 /* nobody tells who waits that its client has left, or that memory is short no more */
+
 /* Where one kind of asker's queries are at work. */
 struct places {
 	unsigned max, running, waiting;
@@ -49,8 +51,8 @@ struct places {
 struct promql_engine {
 	struct source *source;
 	struct promql_options o;
-	struct engine_names *names;    /* reference, under the lock; a query has one of its own */
-	pthread_mutex_t lock;   /* of all places */
+	struct engine_names *names;    /* reference; lock guards it. A query has one of its own */
+	struct mutex lock;      /* of all places */
 	struct places places[PROMQL_ASKERS];
 	struct active_queries *active; /* NULL = none */
 	struct memory_guard *guard;    /* NULL = none */
@@ -70,13 +72,9 @@ const char *promql_engine_crashed_queries(const struct promql_engine *g)
 
 static void places_init(struct places *p, unsigned max, unsigned first, uint64_t max_bytes, const char *flag, const char *memory_flag)
 {
-	pthread_condattr_t attr;
 	*p = (struct places){ .max = max, .first = first, .taken = xcalloc(max, sizeof *p->taken), .budget.max = (size_t)max_bytes,
 			      .flag = flag, .memory_flag = memory_flag };
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->free_place, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&p->free_place, NULL);
 }
 
 static void make_places(struct promql_engine *g)
@@ -105,7 +103,7 @@ struct promql_engine *promql_engine_new(struct source *s, const struct promql_op
 	g->o.max_functions = o->max_functions ? o->max_functions : 1000000;
 	g->o.max_concurrency = o->max_concurrency ? o->max_concurrency : 20;
 	g->names = engine_names_new(o->aliases, o->n_aliases, o->replica_labels, o->n_replica_labels);
-	pthread_mutex_init(&g->lock, NULL);
+	mutex_init(&g->lock, RANK_ENGINE, "engine");
 	make_places(g);
 	g->guard = memory_guard_new(o->memory_limit, o->resident);
 	if (o->active_query_file && *o->active_query_file)
@@ -129,7 +127,7 @@ void promql_engine_free(struct promql_engine *g)
 		free(g->places[i].taken);
 		pthread_cond_destroy(&g->places[i].free_place);
 	}
-	pthread_mutex_destroy(&g->lock);
+	mutex_destroy(&g->lock);
 	free(g);
 }
 
@@ -137,18 +135,18 @@ void promql_engine_rename(struct promql_engine *g, const struct promql_alias *al
 			  size_t n_replica_labels)
 {
 	struct engine_names *fresh = engine_names_new(aliases, n_aliases, replica_labels, n_replica_labels);
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	struct engine_names *old = g->names;
 	g->names = fresh;
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	engine_names_unref(old);
 }
 
 static struct engine_names *current_names(struct promql_engine *g)
 {
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	struct engine_names *n = engine_names_ref(g->names);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	return n;
 }
 
@@ -192,7 +190,7 @@ static bool canceled(const struct promql_params *p)
 	return p->canceled && atomic_load(p->canceled);
 }
 
-static void tell_queries(const struct promql_engine *g)
+static void tell_queries(const struct promql_engine *g) REQUIRES(g->lock)
 {
 	unsigned all = 0;
 	for (size_t i = 0; i < PROMQL_ASKERS; i++)
@@ -202,7 +200,7 @@ static void tell_queries(const struct promql_engine *g)
 }
 
 /* Where memory is short one goes on beside nobody. */
-static bool is_full(struct promql_engine *g, const struct places *at)
+static bool is_full(struct promql_engine *g, const struct places *at) REQUIRES(g->lock)
 {
 	return at->running >= at->max || (memory_guard_is_short(g->guard) && (at->running || memory_guard_makes(g->guard)));
 }
@@ -211,7 +209,7 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 		 unsigned *ret_place, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	at->waiting++;
 	while (is_full(g, at) && !rc) {
 		if (canceled(p))
@@ -221,9 +219,7 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 				     "ended in time (--query.timeout)", at->running, at->flag);
 		if (rc)
 			break;
-		int64_t until = clock_mono_ns() + 50000000; /* to look at `canceled` again */
-		struct timespec ts = { until / 1000000000, until % 1000000000 };
-		pthread_cond_timedwait(&at->free_place, &g->lock, &ts);
+		mutex_wait_ms(&g->lock, &at->free_place, clock_mono_ms() + LOOK_AGAIN_MS);
 	}
 	at->waiting--;
 	if (!rc) {
@@ -235,7 +231,7 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 		*ret_place = place;
 	}
 	tell_queries(g);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	if (!rc)
 		active_queries_put(g->active, at->first + *ret_place, query);
 	return rc;
@@ -244,12 +240,12 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 static void leave(struct promql_engine *g, struct places *at, unsigned place)
 {
 	active_queries_clear(g->active, at->first + place);
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	at->taken[place] = false;
 	at->running--;
 	tell_queries(g);
 	pthread_cond_signal(&at->free_place);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 static uint64_t samples_read(const struct eval *q)
@@ -302,9 +298,9 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
 	q->stream_lim.samples_read = &q->streamed;
-	pthread_mutex_init(&q->lock, NULL);
-	pthread_mutex_init(&q->memo_lock, NULL);
-	pthread_mutex_init(&q->symbols_lock, NULL);
+	mutex_init(&q->lock, LOCK_LEAF, "query");
+	mutex_init(&q->memo_lock, LOCK_LEAF, "query memo");
+	mutex_init(&q->symbols_lock, RANK_QUERY_SYMBOLS, "query symbols");
 	arena_init(&q->arena, 0);
 	q->memo = xcalloc(x->n_nodes, sizeof *q->memo);
 	q->count = p->count;
@@ -330,9 +326,9 @@ static void eval_release(struct eval *q)
 	symbols_unref(q->symbols);
 	engine_names_unref(q->names);
 	arena_free(&q->arena);
-	pthread_mutex_destroy(&q->lock);
-	pthread_mutex_destroy(&q->memo_lock);
-	pthread_mutex_destroy(&q->symbols_lock);
+	mutex_destroy(&q->lock);
+	mutex_destroy(&q->memo_lock);
+	mutex_destroy(&q->symbols_lock);
 }
 
 static int evaluate(struct eval *q, struct promql_params const *p, struct promql_result *r, struct err *e)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/map.h"
 
 #define MAX_POINTS 10000000u
@@ -28,7 +29,7 @@ struct memsource {
 	struct symbols *symbols;
 	VEC(struct mem_series *) series; /* sorted by labels when a view is opened */
 	struct map by_labels;
-	pthread_mutex_t lock;      /* of the sorting */
+	struct mutex lock;         /* of the sorting */
 	bool sorted;
 };
 
@@ -600,10 +601,10 @@ static int source_open(struct source *src, struct source_view **ret, struct err 
 {
 	(void)e;
 	struct memsource *m = (struct memsource *)src;
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	if (!m->sorted)
 		sort_series(m);
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	*ret = &m->view;
 	return 0;
 }
@@ -613,7 +614,7 @@ struct memsource *memsource_new(void)
 	struct memsource *m = NEW(struct memsource);
 	m->source.open = source_open;
 	m->view.ops = &ops;
-	pthread_mutex_init(&m->lock, NULL);
+	mutex_init(&m->lock, LOCK_LEAF, "series in memory");
 	m->symbols = symbols_new();
 	return m;
 }
@@ -624,7 +625,7 @@ void memsource_free(struct memsource *m)
 		return;
 	series_free_all(m);
 	symbols_unref(m->symbols);
-	pthread_mutex_destroy(&m->lock);
+	mutex_destroy(&m->lock);
 	free(m);
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "promql-like/eval/eval.h"
 #include "promql-like/hold.h"
 #include "promql-like/values/explain.h"
@@ -102,7 +103,7 @@ static int take_stacks(struct eval *q, struct value *v, struct err *e)
 		struct lazy_profile *p = all.v[i];
 		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
 			continue;
-		pthread_mutex_lock(&q->symbols_lock);
+		mutex_lock(&q->symbols_lock);
 		struct symbols *to = symbols_new();
 		struct stackvec *a = stackvec_rebase(p->a.vec, to, e), *b = a ? stackvec_rebase(p->b.vec, to, e) : NULL;
 		symbols_unref(to);
@@ -115,7 +116,7 @@ static int take_stacks(struct eval *q, struct value *v, struct err *e)
 			stackvec_unref(a);
 			rc = -ERR_EXECUTION;
 		}
-		pthread_mutex_unlock(&q->symbols_lock);
+		mutex_unlock(&q->symbols_lock);
 	}
 	vec_free(&all);
 	return rc;

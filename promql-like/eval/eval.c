@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "promql-like/stacks/shared.h"
 #include "promql-like/values/explain.h"
 
@@ -227,9 +228,9 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 {
 	struct span one = { sp->start, sp->start, sp->step, 1 };
 	struct value *m = &q->memo[n->id], mine;
-	pthread_mutex_lock(&q->memo_lock);
+	mutex_lock(&q->memo_lock);
 	bool known = m->q;
-	pthread_mutex_unlock(&q->memo_lock);
+	mutex_unlock(&q->memo_lock);
 	/* Not under the lock: what is below may be invariant too, and may wait for other workers. */
 	uint64_t counted = atomic_load(&q->counted);
 	int rc = known ? 0 : dispatch(q, n, &one, &mine, e);
@@ -237,11 +238,11 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 		return rc;
 	atomic_fetch_add(&q->counted, (atomic_load(&q->counted) - counted) * (sp->n - 1)); /* taken at every step, read once */
 	if (!known) {
-		pthread_mutex_lock(&q->memo_lock);
+		mutex_lock(&q->memo_lock);
 		known = m->q;
 		if (!known)
 			*m = mine;
-		pthread_mutex_unlock(&q->memo_lock);
+		mutex_unlock(&q->memo_lock);
 		if (known)
 			value_free(&mine); /* another worker was faster */
 	}

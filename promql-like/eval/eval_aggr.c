@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/num.h"
 #include "base/utf8.h"
 #include "promql-like/eval/eval.h"
@@ -330,9 +331,9 @@ static int count_values(struct aggr *a, struct err *e)
 			uint64_t h = labels_hash(key);
 			uint32_t id;
 			if (!MAP_FIND_OR_ADD(&m, h, id, a->out.n, labels_eq(a->out.s[id].labels, key))) {
-				pthread_mutex_lock(&a->q->lock);
+				mutex_lock(&a->q->lock);
 				struct labels copy = labels_copy(&a->q->arena, key);
-				pthread_mutex_unlock(&a->q->lock);
+				mutex_unlock(&a->q->lock);
 				value_add(&a->out, copy, false);
 			}
 			struct series *out = &a->out.s[id];

@@ -2,6 +2,7 @@
 /* Calls, by form: functions of one number, functions of a window, functions that do it all themselves. */
 #include <string.h>
 
+#include "base/lock.h"
 #include "promql-like/eval/funcs.h"
 
 static void map_value(struct eval *q, struct value *v, double (*map)(double))
@@ -54,7 +55,7 @@ struct window_job {
 	size_t n_args;
 	struct value out;
 	atomic_bool failed;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err e;
 };
 
@@ -107,16 +108,16 @@ static void window_one(void *arg, size_t i, unsigned worker)
 		rc = float_windows(j, s, &j->out.s[i], &e);
 	}
 	if (rc) {
-		pthread_mutex_lock(&j->lock);
+		mutex_lock(&j->lock);
 		if (!atomic_exchange(&j->failed, true))
 			j->e = e;
-		pthread_mutex_unlock(&j->lock);
+		mutex_unlock(&j->lock);
 	}
 }
 
 static int call_window(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
-	struct window_job j = { .q = q, .n = n, .sp = sp, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct window_job j = { .q = q, .n = n, .sp = sp, .lock = MUTEX_INIT(LOCK_LEAF, "windows") };
 	struct node *range = NULL;
 	bool done;
 	int rc = eval_totals(q, n, sp, ret, &done, e);

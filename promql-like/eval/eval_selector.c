@@ -3,6 +3,7 @@
  * see are read once. Profile series that differ only in replica labels are interleaved here (docs/profql.md, rule 6). */
 #include <limits.h>
 
+#include "base/lock.h"
 #include "promql-like/eval/pwindow.h"
 
 /* A series as the language sees it: one of the source's, or several that are replicas of each other. */
@@ -281,7 +282,7 @@ struct fetch_job {
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
 	atomic_bool failed;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err e;
 };
 
@@ -311,18 +312,18 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	else
 		rc = j->take(j->arg, i, &f, &e);
 	if (rc) {
-		pthread_mutex_lock(&j->lock);
+		mutex_lock(&j->lock);
 		if (!atomic_exchange(&j->failed, true))
 			j->e = e;
-		pthread_mutex_unlock(&j->lock);
+		mutex_unlock(&j->lock);
 	}
 }
 
 static int run_job(struct fetch_job *j, struct err *e)
 {
-	pthread_mutex_init(&j->lock, NULL);
+	mutex_init(&j->lock, LOCK_LEAF, "fetch");
 	pool_run(j->q->pool, j->c->n, fetch_one, j);
-	pthread_mutex_destroy(&j->lock);
+	mutex_destroy(&j->lock);
 	if (!atomic_load(&j->failed))
 		return 0;
 	*e = j->e;

@@ -5,6 +5,7 @@
  * the series. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "promql-like/eval/eval.h"
 #include "promql-like/values/explain.h"
 
@@ -19,7 +20,7 @@ struct totals {
 	bool *drop_name;
 	size_t n, held;
 	double factor, per_s;
-	pthread_mutex_t lock;      /* of held and per_s */
+	struct mutex lock;         /* of held and per_s */
 };
 
 static struct node *range_of(const struct node *call)
@@ -84,10 +85,10 @@ static int add_series(void *arg, const struct range *r, size_t i, struct rseries
 		fill_series(t, x, n, per_s, &t->out.s[i]);
 		return 0;
 	}
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->held += n;
 	t->per_s = per_s;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	t->of[i] = TAKE_PTR(x);
 	return 0;
 }
@@ -234,7 +235,7 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 	*ret_done = false;
 	if (!n->values_only || call->kind != NODE_CALL || (aggr && n->aggr.op != AGGR_SUM && n->aggr.op != AGGR_AVG) || !range_of(call))
 		return 0;
-	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = MUTEX_INIT(LOCK_LEAF, "totals") };
 	value_start(q, &t.out, PROMQL_VECTOR);
 	struct explaining at = explain_begin(q, call);
 	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, prepare, add_series, &t, ret_done, e), e);

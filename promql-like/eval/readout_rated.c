@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "promql-like/eval/pwindow.h"
 #include "promql-like/eval/readout_calls.h"
 #include "promql-like/values/explain.h"
@@ -63,7 +64,7 @@ struct rated {
 	size_t *order;             /* series by group */
 	struct worker *workers;
 	size_t n_workers;
-	pthread_mutex_t lock;      /* of what follows, but what `adding` has */
+	struct mutex lock;         /* of what follows, but what `adding` has */
 	struct rated_series **ready; /* by place in order */
 	size_t next;               /* place of the first that is not added up yet */
 	bool adding;               /* a thread adds up those that are ready, and has the rest: */
@@ -254,30 +255,30 @@ static int add_in_order(struct rated *m, size_t at, struct rated_series *x, stru
 static int hand_in(struct rated *m, size_t at, struct rated_series *x, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	m->ready[at] = x;
 	bool mine = !m->adding;
 	m->adding = true;
 	while (mine && !rc && m->next < m->range.n && m->ready[m->next]) {
 		size_t now = m->next++;
 		struct rated_series *taken = TAKE_PTR(m->ready[now]);
-		pthread_mutex_unlock(&m->lock);
+		mutex_unlock(&m->lock);
 		rc = add_in_order(m, now, taken, e);
-		pthread_mutex_lock(&m->lock);
+		mutex_lock(&m->lock);
 		vec_push(&m->spare, taken);
 	}
 	if (mine)
 		m->adding = false;
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	return rc;
 }
 
 /* How many there are is how far threads are ahead of the one whose turn it is. */
 static int new_series(struct rated *m, struct rated_series **ret, struct err *e)
 {
-	pthread_mutex_lock(&m->lock);
+	mutex_lock(&m->lock);
 	struct rated_series *x = m->spare.n ? m->spare.v[--m->spare.n] : NULL;
-	pthread_mutex_unlock(&m->lock);
+	mutex_unlock(&m->lock);
 	int rc = x ? 0 : eval_hold_bytes(m->r->q, m->sp->n * (sizeof(struct rated_step) + 3 * sizeof(struct piece)), e); /* as of rate(x[1m]) */
 	if (rc)
 		return rc;
@@ -412,7 +413,7 @@ static void rated_free(struct rated *m)
 	free(m->order);
 	groups_free(&m->g);
 	range_free(&m->range);
-	pthread_mutex_destroy(&m->lock);
+	mutex_destroy(&m->lock);
 }
 
 /* By their first series, as groups of those that have anything. */
@@ -444,7 +445,7 @@ static int put_groups(struct rated *m, struct err *e)
 
 int readout_rated(struct readout *r, const struct span *sp, bool *ret_done, struct err *e)
 {
-	struct rated m = { .r = r, .sp = sp, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct rated m = { .r = r, .sp = sp, .lock = MUTEX_INIT(LOCK_LEAF, "rated sums") };
 	*ret_done = false;
 	if (!find_nodes(&m))
 		return 0;

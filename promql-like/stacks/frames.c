@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "promql-like/values/query.h"
 
 struct frames_trouble {
 	struct eval *q;
 	const struct node *arg;
 	atomic_bool there;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct err e; /* once it is there */
 };
 
@@ -19,7 +20,7 @@ int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct
 	*f = (struct frames){ .trouble = NEW(struct frames_trouble) };
 	f->trouble->q = q;
 	f->trouble->arg = arg;
-	pthread_mutex_init(&f->trouble->lock, NULL);
+	mutex_init(&f->trouble->lock, LOCK_LEAF, "frames");
 	while (arg->kind == NODE_PAREN)
 		arg = arg->paren;
 	if (arg->kind == NODE_FRAMES) {
@@ -40,7 +41,7 @@ void frames_release(struct frames *f)
 	regex_unref(f->any);
 	f->any = NULL;
 	if (f->trouble)
-		pthread_mutex_destroy(&f->trouble->lock);
+		mutex_destroy(&f->trouble->lock);
 	free(f->trouble);
 	f->trouble = NULL;
 }
@@ -59,11 +60,11 @@ static bool answer(const struct frames *f, int rc, struct err *e)
 	if (rc >= 0)
 		return rc > 0;
 	eval_error_at(t->q, t->arg, rc, e);
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	if (!in_trouble(f))
 		t->e = *e;
 	atomic_store_explicit(&t->there, true, memory_order_release);
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	return false;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "model/frame.h"
 
 /* Number 0 is the root's. */
@@ -71,7 +72,7 @@ struct graph_table {
 
 void graph_rows_init(struct graph_rows *g, struct readout *r, const struct graph_terms *terms)
 {
-	*g = (struct graph_rows){ .r = r, .sp = terms->sp, .terms = terms, .lock = PTHREAD_MUTEX_INITIALIZER };
+	*g = (struct graph_rows){ .r = r, .sp = terms->sp, .terms = terms, .lock = MUTEX_INIT(RANK_GRAPH_ROWS, "rows of a graph") };
 }
 
 void graph_rows_free(struct graph_rows *g)
@@ -86,7 +87,7 @@ void graph_rows_free(struct graph_rows *g)
 	vec_free(&g->v);
 	vec_free(&g->sizes);
 	map_free(&g->by_row);
-	pthread_mutex_destroy(&g->lock);
+	mutex_destroy(&g->lock);
 }
 
 
@@ -182,9 +183,9 @@ static uint32_t row_at(struct graph_table *t, struct dict *d, uint32_t location,
 	uint32_t *at = l->n_lines ? &d->lines[l->first_line + i] : &d->bare[location];
 	if (*at)
 		return *at - 1;
-	pthread_mutex_lock(&t->to->lock);
+	mutex_lock(&t->to->lock);
 	*at = readout_row(t->to->r, readout_memo(t->to->r, d->s), location, i) + 1;
-	pthread_mutex_unlock(&t->to->lock);
+	mutex_unlock(&t->to->lock);
 	return *at - 1;
 }
 
@@ -644,7 +645,7 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 {
 	struct row_sums *s = &t->sums;
 	int rc = 0;
-	pthread_mutex_lock(&t->to->lock);
+	mutex_lock(&t->to->lock);
 	add_size(t->to, x->lane, t->first, t->end, x->size);
 	for (size_t i = 0; i < s->rows.n; i++) {
 		uint32_t row = s->rows.v[i];
@@ -659,7 +660,7 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 		if (!rc && x->any_parts)
 			give_parts(s->parts.v + (size_t)row * t->width, to->parts + t->first, NULL, t->width);
 	}
-	pthread_mutex_unlock(&t->to->lock);
+	mutex_unlock(&t->to->lock);
 	s->rows.n = 0;
 	return rc;
 }

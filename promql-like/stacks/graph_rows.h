@@ -14,6 +14,7 @@
 #ifndef PYRRHA_PROMQL_GRAPH_ROWS_H
 #define PYRRHA_PROMQL_GRAPH_ROWS_H
 
+#include "base/lock.h"
 #include "promql-like/stacks/graph_terms.h"
 
 struct graph_row {
@@ -28,7 +29,7 @@ struct graph_rows {
 	struct readout *r;
 	const struct span *sp;
 	const struct graph_terms *terms;
-	pthread_mutex_t lock;  /* of all here, and of the readout's rows */
+	struct mutex lock;     /* of all here, and of the readout's rows */
 	VEC(struct graph_row) v;
 	struct map by_row;
 	VEC(double *) sizes;   /* by lane: the most that its rows can be, by step; NULL: it has none */

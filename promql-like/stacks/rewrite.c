@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "promql-like/values/query.h"
 
-/* Everything under the lock of the query's dictionary. The old one may be the same: then there is no map. */
+/* The query's symbols_lock is held for all of it. The old one may be the same: then there is no map. */
 struct rewrite {
 	const struct symbols *from;
 	struct symbols *to;
@@ -133,7 +134,7 @@ struct stackvec *rewrite_samples(struct eval *q, const struct stackvec *v, rewri
 	struct rewrite rw;
 	struct outcomes o = { .plain = xcalloc(symbols_count(v->symbols, SYMBOLS_STACKS) + 1, sizeof *o.plain) };
 	VEC(uint32_t) old = { 0 };
-	pthread_mutex_lock(&q->symbols_lock);
+	mutex_lock(&q->symbols_lock);
 	if (!q->symbols)
 		q->symbols = symbols_new();
 	rewrite_init(&rw, v->symbols, q->symbols);
@@ -163,7 +164,7 @@ struct stackvec *rewrite_samples(struct eval *q, const struct stackvec *v, rewri
 	stackacc_free(acc);
 	rewrite_free(&rw);
 	vec_free(&old);
-	pthread_mutex_unlock(&q->symbols_lock);
+	mutex_unlock(&q->symbols_lock);
 	free(o.plain);
 	map_free(&o.index);
 	vec_free(&o.others);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "promql-like/syntax/func.h"
 
 /* A state of the source and how many see it; the first and the current one count one more each. */
@@ -33,7 +34,7 @@ struct promql_shared {
 	struct source *source;
 	struct budget *budget;  /* NULL: of one query, which counts what is kept as its own */
 	uint64_t max_bytes;
-	pthread_mutex_t lock;   /* of what follows */
+	struct mutex lock;      /* of what follows */
 	VEC(struct seen) seen;
 	struct source_view *first; /* for who reads nothing that was written since; NULL: nobody asked yet */
 	struct source_view *current; /* for the others; NULL: something was written since it was opened */
@@ -48,7 +49,7 @@ struct promql_shared *shared_of_source(struct source *from, struct budget *b, ui
 	s->source = from;
 	s->budget = b;
 	s->max_bytes = max_bytes ? max_bytes : s->budget->max / 4;
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, RANK_QUERY_SHARED, "shared evaluation");
 	return s;
 }
 
@@ -56,13 +57,13 @@ struct promql_shared *shared_of_one(uint64_t max_bytes)
 {
 	struct promql_shared *s = NEW(struct promql_shared);
 	s->max_bytes = max_bytes;
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, RANK_QUERY_SHARED, "shared evaluation");
 	return s;
 }
 
 /* ---- views ---- */
 
-static struct seen *find_seen(struct promql_shared *s, const struct source_view *v)
+static struct seen *find_seen(struct promql_shared *s, const struct source_view *v) REQUIRES(s->lock)
 {
 	for (size_t i = 0; i < s->seen.n; i++)
 		if (s->seen.v[i].view == v)
@@ -70,8 +71,8 @@ static struct seen *find_seen(struct promql_shared *s, const struct source_view 
 	return NULL;
 }
 
-/* Under s->lock, or when nobody else is there. v may be NULL. */
-static void let_go(struct promql_shared *s, struct source_view *v)
+/* v may be NULL. */
+static void let_go(struct promql_shared *s, struct source_view *v) REQUIRES(s->lock)
 {
 	struct seen *x = v ? find_seen(s, v) : NULL;
 	if (!x || --x->refs)
@@ -83,7 +84,7 @@ static void let_go(struct promql_shared *s, struct source_view *v)
 int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	struct source_view **at = as_first ? &s->first : &s->current;
 	if (!*at) {
 		struct seen now = { .refs = 1 };
@@ -97,15 +98,15 @@ int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret
 		find_seen(s, *at)->refs++;
 		*ret = *at;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return rc;
 }
 
 void shared_close(struct promql_shared *s, struct source_view *v)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	let_go(s, v);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void kept_free(struct kept *k)
@@ -126,22 +127,24 @@ void promql_shared_free(struct promql_shared *s)
 		if (view)
 			shared_close(s, view);
 	}
+	mutex_lock(&s->lock);
 	let_go(s, s->first);
 	let_go(s, s->current);
+	mutex_unlock(&s->lock);
 	if (s->budget)
 		budget_give(s->budget, (size_t)s->stats.bytes);
 	vec_free(&s->kept);
 	map_free(&s->by_text);
 	vec_free(&s->seen);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
 struct promql_shared_stats promql_shared_stats(struct promql_shared *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	struct promql_shared_stats stats = s->stats;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return stats;
 }
 
@@ -194,7 +197,7 @@ static bool needs_view(const struct value *v)
 }
 
 /* That of another state than the query sees is of no use while it has no stacks. */
-static struct kept *look_up(struct promql_shared *s, const struct eval *q, struct view text, const struct span *sp, bool values_only)
+static struct kept *look_up(struct promql_shared *s, const struct eval *q, struct view text, const struct span *sp, bool values_only) REQUIRES(s->lock)
 {
 	uint64_t h = key_hash(text, sp);
 	uint32_t id;
@@ -209,10 +212,10 @@ static struct kept *look_up(struct promql_shared *s, const struct eval *q, struc
 int shared_find(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, struct value *ret,
 		bool *ret_found, struct err *e)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	struct kept *k = look_up(s, q, text, sp, values_only);
 	s->stats.found += k != NULL;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	*ret_found = k != NULL;
 	if (!k)
 		return 0;
@@ -232,8 +235,8 @@ int shared_find(struct promql_shared *s, struct eval *q, struct view text, const
 	return 0;
 }
 
-/* Whether n bytes more may be kept. Under s->lock. */
-static bool take_bytes(struct promql_shared *s, size_t n)
+/* Whether n bytes more may be kept. */
+static bool take_bytes(struct promql_shared *s, size_t n) REQUIRES(s->lock)
 {
 	if (s->stats.bytes + n > s->max_bytes || (s->budget && !budget_take(s->budget, n, BUDGET_KEPT)))
 		return false;
@@ -243,9 +246,9 @@ static bool take_bytes(struct promql_shared *s, size_t n)
 
 bool shared_charge(struct promql_shared *s, size_t n)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bool yes = take_bytes(s, n);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return yes;
 }
 
@@ -272,8 +275,8 @@ static bool has_profiles(const struct value *v)
 	return false;
 }
 
-/* One more for the state that a query sees. Under s->lock. */
-static struct source_view *hold_view(struct promql_shared *s, struct source_view *v)
+/* One more for the state that a query sees. */
+static struct source_view *hold_view(struct promql_shared *s, struct source_view *v) REQUIRES(s->lock)
 {
 	struct seen *x = find_seen(s, v);
 	if (!x)
@@ -287,7 +290,7 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 {
 	if (v->type != PROMQL_VECTOR || (sp->n > 1 && has_profiles(v)))
 		return;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bool lasts = !s->source || q->view == s->first || q->view == s->current;
 	if (lasts && !look_up(s, q, text, sp, values_only) && take_bytes(s, bytes_of(v, text))) {
 		struct kept *k = NEW(struct kept);
@@ -307,7 +310,7 @@ void shared_keep(struct promql_shared *s, struct eval *q, struct view text, cons
 		vec_push(&s->kept, k);
 		s->stats.kept++;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static bool read_name(struct kept *k, struct view name)
@@ -320,7 +323,7 @@ static bool read_name(struct kept *k, struct view name)
 
 void promql_shared_wrote(struct promql_shared *s, struct view name)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	let_go(s, s->current);
 	s->current = NULL;
 	for (size_t i = 0; i < s->kept.n; i++) {
@@ -328,7 +331,7 @@ void promql_shared_wrote(struct promql_shared *s, struct view name)
 		if (!k->gone && read_name(k, name))
 			k->gone = map_remove(&s->by_text, key_hash(k->text, &k->sp), (uint32_t)i);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* ---- which subexpressions ---- */

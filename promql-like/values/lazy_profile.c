@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "promql-like/values/query.h"
 
 struct lazy_profile *lazy_profile_new(const struct ptype *type, int64_t period)
@@ -407,9 +408,9 @@ static int finish_side(struct eval *q, struct lazy_side *s, struct stackvec *sto
 		for (size_t i = 1; i < v.n; i++)
 			if (v.v[i]->symbols != to)
 				to = NULL;
-		pthread_mutex_lock(&q->symbols_lock);
+		mutex_lock(&q->symbols_lock);
 		sum = stackvec_sum(to ? to : query_symbols(q), v.v, scales.v, v.n, e);
-		pthread_mutex_unlock(&q->symbols_lock);
+		mutex_unlock(&q->symbols_lock);
 	}
 	vec_free(&v);
 	vec_free(&scales);

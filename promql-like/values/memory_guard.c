@@ -3,26 +3,27 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/num.h"
 #include "base/room.h"
 #include "base/thread.h"
 
-#define LOOK_NS INT64_C(10000000)      /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
+#define LOOK_MS 10                     /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
+#define LOOK_AGAIN_MS 50               /* nobody tells who waits that its client has left, or that memory is short no more */
 #define TRIM_NS INT64_C(1000000000)    /* between two times that all of malloc's arenas are walked */
-#define IDLE_NS INT64_C(10000000000)   /* without any query, until what they left free goes back */
+#define IDLE_MS 10000                  /* without any query, until what they left free goes back */
 #define PATIENCE_NS INT64_C(200000000) /* for one that was stopped to give back what it has, up to 15/16 of the limit */
 
 struct memory_guard {
 	uint64_t line, last_line, most_growth;
 	uint64_t (*resident)(void);
 	pthread_t thread;
-	pthread_mutex_t lock;     /* of what follows */
+	struct mutex lock;        /* of what follows */
 	pthread_cond_t changed;
 	struct guarded *first;    /* the youngest */
 	uint64_t base;            /* resident when there was no query */
@@ -55,7 +56,7 @@ static uint64_t resident_of_process(void)
 }
 
 /* Of those that read at least half of what the one that read most did, the youngest: what it did is lost least. */
-static struct guarded *choose(const struct memory_guard *g)
+static struct guarded *choose(const struct memory_guard *g) REQUIRES(g->lock)
 {
 	uint64_t most = 0;
 	for (struct guarded *x = g->first; x; x = x->next)
@@ -66,7 +67,7 @@ static struct guarded *choose(const struct memory_guard *g)
 	return NULL;
 }
 
-static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry)
+static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry) REQUIRES(g->lock)
 {
 	uint64_t bytes = g->resident();
 	g->grew |= bytes > g->base && bytes - g->base > g->most_growth;
@@ -81,8 +82,7 @@ static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry)
 	return bytes > g->line && bytes > g->base && bytes - g->base > g->most_growth;
 }
 
-/* Under the lock. */
-static void look(struct memory_guard *g)
+static void look(struct memory_guard *g) REQUIRES(g->lock)
 {
 	int64_t now = clock_mono_ns();
 	bool hurry, beyond = is_beyond(g, now, &hurry);
@@ -97,26 +97,24 @@ static void look(struct memory_guard *g)
 	atomic_fetch_add(&g->stops, 1);
 }
 
-/* Until something changes, or so much time has passed: true. Under the lock. */
-static bool wait_for(struct memory_guard *g, int64_t ns)
+/* Until something changes, or so much time has passed: true. */
+static bool wait_for(struct memory_guard *g, int64_t ms) REQUIRES(g->lock)
 {
-	int64_t until = clock_mono_ns() + ns;
-	struct timespec t = { until / 1000000000, until % 1000000000 };
-	return pthread_cond_timedwait(&g->changed, &g->lock, &t) != 0;
+	return !mutex_wait_ms(&g->lock, &g->changed, clock_mono_ms() + ms);
 }
 
 /* Nobody asks: what queries left free is of use to others. */
-static void rest(struct memory_guard *g)
+static void rest(struct memory_guard *g) REQUIRES(g->lock)
 {
 	atomic_store(&g->is_short, false);
 	g->rests = true;
 	if (!g->grew) {
-		pthread_cond_wait(&g->changed, &g->lock);
-	} else if (wait_for(g, IDLE_NS) && !g->first && !g->n_held) {
+		mutex_wait(&g->lock, &g->changed);
+	} else if (wait_for(g, IDLE_MS) && !g->first && !g->n_held) {
 		g->grew = false;
-		pthread_mutex_unlock(&g->lock);
+		mutex_unlock(&g->lock);
 		malloc_trim(0);
-		pthread_mutex_lock(&g->lock);
+		mutex_lock(&g->lock);
 	}
 	g->rests = false;
 }
@@ -124,34 +122,30 @@ static void rest(struct memory_guard *g)
 static void *watch(void *arg)
 {
 	struct memory_guard *g = arg;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	while (!g->ends) {
 		if (!g->first && !g->n_held) {
 			rest(g);
 			continue;
 		}
 		look(g);
-		wait_for(g, LOOK_NS);
+		wait_for(g, LOOK_MS);
 	}
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	return NULL;
 }
 
 struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void))
 {
 	struct err e;
-	pthread_condattr_t attr;
 	if (!limit)
 		return NULL;
 	struct memory_guard *g = NEW(struct memory_guard);
 	*g = (struct memory_guard){ .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16, .most_making = limit / 8,
 				    .resident = resident ? resident : resident_of_process };
-	pthread_mutex_init(&g->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->changed, &attr);
-	pthread_cond_init(&g->made, &attr);
-	pthread_condattr_destroy(&attr);
+	mutex_init(&g->lock, RANK_MEMORY_GUARD, "memory guard");
+	pthread_cond_init(&g->changed, NULL);
+	pthread_cond_init(&g->made, NULL);
 	if (thread_start(&g->thread, "query-memory", watch, g, &e)) {
 		g->ends = true;
 		memory_guard_free(g);
@@ -164,16 +158,16 @@ void memory_guard_free(struct memory_guard *g)
 {
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	bool runs = !g->ends;
 	g->ends = true;
 	pthread_cond_signal(&g->changed);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	if (runs)
 		pthread_join(g->thread, NULL);
 	pthread_cond_destroy(&g->changed);
 	pthread_cond_destroy(&g->made);
-	pthread_mutex_destroy(&g->lock);
+	mutex_destroy(&g->lock);
 	free(g);
 }
 
@@ -182,14 +176,14 @@ void memory_guard_enter(struct memory_guard *g, struct guarded *x)
 	bool wake = false;
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	if (!g->first && !g->n_held) {
 		g->base = g->resident();
 		wake = g->rests;
 	}
 	x->next = g->first;
 	g->first = x;
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	if (wake)
 		pthread_cond_signal(&g->changed);
 }
@@ -198,7 +192,7 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x)
 {
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	struct guarded **at = &g->first;
 	while (*at != x)
 		at = &(*at)->next;
@@ -208,7 +202,7 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x)
 		g->leaving = NULL;
 	if (!g->first && !g->n_held)
 		atomic_store(&g->is_short, false);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 bool memory_guard_is_short(struct memory_guard *g)
@@ -225,21 +219,21 @@ void memory_guard_hold(struct memory_guard *g)
 {
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	g->n_held++;
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 void memory_guard_drop(struct memory_guard *g)
 {
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	g->n_held--;
 	g->somebody_left = true;
 	if (!g->first && !g->n_held)
 		atomic_store(&g->is_short, false);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e)
@@ -247,11 +241,9 @@ int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_n
 	int rc = 0;
 	if (!g)
 		return 0;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	while (g->n_making && (atomic_load(&g->is_short) || bytes > g->most_making - MIN(g->making, g->most_making)) && !rc) {
-		int64_t until = clock_mono_ns() + 50000000; /* to look at the others again */
-		struct timespec t = { until / 1000000000, until % 1000000000 };
-		pthread_cond_timedwait(&g->made, &g->lock, &t);
+		mutex_wait_ms(&g->lock, &g->made, clock_mono_ms() + LOOK_AGAIN_MS);
 		if (canceled && atomic_load(canceled))
 			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
 		else if (clock_mono_ns() > deadline_ns)
@@ -261,7 +253,7 @@ int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_n
 		g->n_making++;
 		g->making += bytes;
 	}
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	return rc;
 }
 
@@ -269,19 +261,19 @@ void memory_guard_made(struct memory_guard *g, uint64_t bytes)
 {
 	if (!g)
 		return;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	g->n_making--;
 	g->making -= bytes;
 	pthread_cond_broadcast(&g->made);
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 bool memory_guard_makes(struct memory_guard *g)
 {
 	if (!g)
 		return false;
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	bool makes = g->n_making;
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 	return makes;
 }

@@ -5,9 +5,8 @@
 #ifndef PYRRHA_PROMQL_QUERY_H
 #define PYRRHA_PROMQL_QUERY_H
 
-#include <pthread.h>
-
 #include "base/budget.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "promql-like/syntax/ast.h"
 #include "promql-like/syntax/engine_names.h"
@@ -72,13 +71,13 @@ struct eval {
 	struct guarded guarded;     /* of the engine's memory guard */
 	int64_t deadline_ns;
 
-	pthread_mutex_t lock;       /* of what follows */
+	struct mutex lock;          /* of what follows */
 	struct arena arena;         /* labels, strings; freed with the query */
 	VEC(struct note) notes;
 	VEC(struct matcher *) matchers; /* made for aliases */
-	pthread_mutex_t memo_lock;
+	struct mutex memo_lock;
 	struct value *memo;         /* of step-invariant nodes, by node id */
-	pthread_mutex_t symbols_lock; /* for writing into symbols */
+	struct mutex symbols_lock;    /* for writing into symbols */
 	struct symbols *symbols;    /* the query's own dictionary; NULL until needed */
 	atomic_uint_fast64_t held, peak, bytes; /* bytes: of stacks and profiles, in memory */
 	atomic_int_fast64_t profile_bytes; /* of profiles held as samples, about */

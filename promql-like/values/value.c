@@ -2,6 +2,7 @@
 /* Values of an evaluation: making, counting, copying, freeing; and grouping by labels. */
 #include <stdio.h>
 
+#include "base/lock.h"
 #include "promql-like/values/query.h"
 
 void value_start(struct eval *q, struct value *v, enum promql_type t)
@@ -165,21 +166,21 @@ void eval_note(struct eval *q, bool info, const char *fmt, ...)
 	int n = vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	struct view v = view_make(text, MIN((size_t)n, sizeof text - 1));
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	bool known = false;
 	for (size_t i = 0; i < q->notes.n && !known; i++)
 		known = view_eq(q->notes.v[i].text, v);
 	struct view copy = known ? v : arena_view(&q->arena, v);
 	if (!known && copy.ptr)
 		vec_push(&q->notes, (struct note){ copy, info });
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 }
 
 void *eval_alloc(struct eval *q, size_t n)
 {
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	void *p = arena_alloc(&q->arena, n ? n : 1);
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 	if (!p) /* no cap is set: the number of samples and series bounds it */
 		abort();
 	return p;
