@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "config.h"
@@ -86,7 +87,7 @@ static void set_hz(struct agent *a, double before)
 }
 
 /* What the agent costs decides its frequency and off-CPU's step; what it did not see is counted as lost. */
-static void watch_cost(struct agent *a, int64_t now)
+static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	const uint64_t *s = a->last_stats;
 	double hz = a->pacer.hz;
@@ -111,7 +112,7 @@ static void watch_cost(struct agent *a, int64_t now)
 		offcpu_step(a, step, now);
 }
 
-static void housekeeping(struct agent *a, int64_t now)
+static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	watch_cost(a, now);
 	if (now - a->kept_house_ns < HOUSEKEEPING_NS)
@@ -133,7 +134,7 @@ static void housekeeping(struct agent *a, int64_t now)
 }
 
 /* Their files may be gone when somebody asks for names. */
-static void tell_symbolizer(struct agent *a)
+static void tell_symbolizer(struct agent *a) REQUIRES(a->lock)
 {
 	for (struct image *im; (im = images_next_opened(a->images));) {
 		symbolizer_image(a->symbolizer, im);
@@ -149,7 +150,7 @@ static void agent_drain(struct agent *a)
 	a->drained_ns = now;
 	sampler_read(&a->sampler);
 	perf_events_read(a->events, &a->records);
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	drain_process(a, now, from);
 	sampler_done(&a->sampler);
 	processes_finish_drain(a->processes, now);
@@ -157,7 +158,7 @@ static void agent_drain(struct agent *a)
 	filter_tick(a->filter, now);
 	windows_finish(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 static void *drain_thread(void *arg)
@@ -206,41 +207,35 @@ static void log_warning(void *arg, const char *text)
 
 int agent_reload(struct agent *a, struct err *e)
 {
-	struct agent_config *c, *old;
+	struct agent_config *c = NULL, *old = NULL;
 	struct config_sources sources = { 0 };
 	int r = agent_config_load(&c, a->o.config_file, &(struct config_how){ .expand_env = a->o.expand_env, .sources = &sources }, log_warning, NULL, e);
 
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	config_sources_free(&a->sources);
 	a->sources = sources;
-	pthread_mutex_unlock(&a->lock);
-
-	if (!r && c->empty && a->config && !a->config->empty) { /* someone is about to write it */
-		agent_config_free(c);
+	if (!r && c->empty && a->config && !a->config->empty) /* someone is about to write it */
 		r = err_set(e, ERR_BAD_DATA, "%s is empty", a->o.config_file);
+	if (!r) {
+		old = a->config;
+		a->config = TAKE_PTR(c);
+		labeler_use(a->labeler, a->config);
+		a->configured_ms = clock_now_ms();
 	}
-	if (r) {
-		atomic_store(&a->config_ok, false);
-		atomic_fetch_add(&a->config_failures, 1);
-		return r;
-	}
-	pthread_mutex_lock(&a->lock);
-	old = a->config;
-	a->config = c;
-	labeler_use(a->labeler, c);
-	a->configured_ms = clock_now_ms();
-	pthread_mutex_unlock(&a->lock);
-	atomic_store(&a->config_ok, true);
+	mutex_unlock(&a->lock);
+	atomic_store(&a->config_ok, !r);
+	atomic_fetch_add(&a->config_failures, r != 0);
+	agent_config_free(c);
 	agent_config_free(old);
-	return 0;
+	return r;
 }
 
 static void tell_sources(void *arg, struct config_sources *ret)
 {
 	struct agent *a = arg;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	config_sources_copy(ret, &a->sources);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 static void reload_changed(void *arg)
@@ -348,16 +343,12 @@ static int open_all(struct agent *a, struct err *e)
 int agent_start(struct agent **ret, const struct agent_options *o, struct err *e)
 {
 	struct agent *a = NEW(struct agent);
-	pthread_condattr_t ca;
 
 	a->o = *o;
 	pacer_init(&a->pacer, o->max_cost, o->hz, o->off_cpu);
 	a->epoll_fd = a->wake_fd = -1;
-	pthread_mutex_init(&a->lock, NULL);
-	pthread_condattr_init(&ca);
-	pthread_condattr_setclock(&ca, CLOCK_MONOTONIC);
-	pthread_cond_init(&a->finished, &ca);
-	pthread_condattr_destroy(&ca);
+	mutex_init(&a->lock, RANK_AGENT, "agent");
+	pthread_cond_init(&a->finished, NULL);
 	windows_start(a);
 	files_raise_limit(); /* every mapped file of a sampled process has a descriptor, every CPU one */
 	int r = open_all(a, e);
@@ -380,9 +371,9 @@ void agent_stop(struct agent *a)
 		return;
 	config_watch_stop(a->config_watch);
 	atomic_store(&a->stopping, true);
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	pthread_cond_broadcast(&a->finished);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	if (a->running) {
 		wake(a);
 		pthread_join(a->thread, NULL);
@@ -406,13 +397,13 @@ void agent_stop(struct agent *a)
 	if (a->wake_fd >= 0)
 		close(a->wake_fd);
 	pthread_cond_destroy(&a->finished);
-	pthread_mutex_destroy(&a->lock);
+	mutex_destroy(&a->lock);
 	free(a);
 }
 
 /* --- callers --- */
 
-static void remove_caller(struct agent *a, const struct sample_counts *t)
+static void remove_caller(struct agent *a, const struct sample_counts *t) REQUIRES(a->lock)
 {
 	for (size_t i = 0; i < a->callers.n; i++) {
 		if (a->callers.v[i] == t) {
@@ -422,26 +413,18 @@ static void remove_caller(struct agent *a, const struct sample_counts *t)
 	}
 }
 
-/* Waits on a->finished for at most ms. */
-static void wait_ms(struct agent *a, int64_t ms)
-{
-	int64_t at = clock_mono_ns() + ms * 1000000;
-	struct timespec ts = { at / 1000000000, at % 1000000000 };
-	pthread_cond_timedwait(&a->finished, &a->lock, &ts);
-}
-
-/* With the lock held: until the window is complete, or the caller went, or the agent stops. */
-static int wait_for(struct agent *a, struct sample_counts *t, bool (*gone)(void *arg), void *arg, struct err *e)
+/* Until the window is complete, or the caller went, or the agent stops. */
+static int wait_for(struct agent *a, struct sample_counts *t, bool (*gone)(void *arg), void *arg, struct err *e) REQUIRES(a->lock)
 {
 	while (!t->finished) {
 		if (atomic_load(&a->stopping))
 			return err_set(e, ERR_UNAVAILABLE, "the agent is shutting down");
 		int64_t left = (t->end_ns + IN_FLIGHT_NS - clock_mono_ns()) / 1000000;
-		wait_ms(a, MAX((int64_t)1, MIN(left, (int64_t)200)));
+		mutex_wait_ms(&a->lock, &a->finished, clock_mono_ms() + MAX((int64_t)1, MIN(left, (int64_t)200)));
 		if (gone) {
-			pthread_mutex_unlock(&a->lock);
+			mutex_unlock(&a->lock);
 			bool left_us = gone(arg);
-			pthread_mutex_lock(&a->lock);
+			mutex_lock(&a->lock);
 			if (left_us)
 				return err_set(e, ERR_CANCELED, "the client went away");
 		}
@@ -487,9 +470,9 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 
 	if (r)
 		return r;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	if (a->callers.n >= AGENT_MAX_CALLERS) {
-		pthread_mutex_unlock(&a->lock);
+		mutex_unlock(&a->lock);
 		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
 	int64_t now = a->asked_ns = clock_mono_ns();
@@ -500,7 +483,7 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 	if (!r)
 		*ret = export(a, &t, 1, kind);
 	remove_caller(a, t);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	sample_counts_free(t);
 	return r;
 }
@@ -513,7 +496,7 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	a->asked_ns = clock_mono_ns();
 	*ret_state = (struct history_state){ .finished_ms = sample_counts_start_unix_ms(a->current) };
 	for (size_t i = 0; i < a->history.n; i++) {
@@ -528,7 +511,7 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 	bool too_early = r->whole && ret_state->finished_ms < r->to_ms;
 	if (in.n && !too_early)
 		*ret = export(a, in.v, in.n, kind);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	if (too_early)
 		rc = err_set(e, ERR_NOT_FOUND, "not all windows that start in that range are finished");
 	else if (!in.n)
@@ -539,26 +522,26 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)
 {
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	*ret_to_ms = sample_counts_start_unix_ms(a->current);
 	*ret_from_ms = a->history.n ? sample_counts_start_unix_ms(a->history.v[0]) : *ret_to_ms;
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 void agent_targets(struct agent *a, struct view address, struct buf *out)
 {
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	targets_json(labeler_groups(a->labeler), clock_mono_ms() - a->o.history_ms, address, out);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 size_t agent_series_labels(struct agent *a, struct arena *in, struct view **ret)
 {
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	size_t n = a->config->n_targets;
 	*ret = arena_calloc(in, n + 1, sizeof **ret);
 	for (size_t i = 0; i < n; i++)
 		(*ret)[i] = arena_view(in, a->config->targets[i]);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	return n;
 }

@@ -3,8 +3,7 @@
 #ifndef PYRRHA_AGENT_AGENT_PRIVATE_H
 #define PYRRHA_AGENT_AGENT_PRIVATE_H
 
-#include <pthread.h>
-
+#include "base/lock.h"
 #include "agent/core/agent.h"
 #include "agent/core/cost.h"
 #include "agent/core/offcpu.h"
@@ -54,7 +53,7 @@ struct agent {
 	struct filter *filter;
 	uint64_t last_stats[STATS_MAX];
 
-	pthread_mutex_t lock;        /* guards all below, and ids of images */
+	struct mutex lock;           /* guards all below, and ids of images */
 	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
 	struct stack_tree stacks;
 	size_t compacted_nodes;
@@ -73,9 +72,9 @@ struct agent {
 };
 
 /* drain.c: time of the host that no sample stands for. */
-void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns);
+void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns) REQUIRES(a->lock);
 /* drain.c: records and samples that were read, in the order of time. from_ns: clock_cpu_ns() before they were. */
-void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns);
+void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns) REQUIRES(a->lock);
 
 /* stack_finish.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
  * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */
@@ -83,29 +82,29 @@ struct finished_stack {
 	uint32_t node;
 	struct process_info *who;
 };
-bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct finished_stack *ret);
+bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now_ns, struct finished_stack *ret) REQUIRES(a->lock);
 /* offcpu.c: a sample that is a wait; what the kernel counted; whether to go on. */
-void offcpu_take(struct agent *a, size_t at, int64_t now_ns);
-void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns);
+void offcpu_take(struct agent *a, size_t at, int64_t now_ns) REQUIRES(a->lock);
+void offcpu_count_losses(struct agent *a, const uint64_t stats[STATS_MAX], int64_t now_ns) REQUIRES(a->lock);
 int offcpu_start(struct agent *a, struct err *e) MUST_USE;
 /* The pacer changed the step; it was `before`. */
-void offcpu_step(struct agent *a, unsigned before, int64_t now_ns);
+void offcpu_step(struct agent *a, unsigned before, int64_t now_ns) REQUIRES(a->lock);
 /* stack_finish.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
 #define ASKED_FOR_NS 600000000000ll
 /* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
 uint64_t agent_kernel_bytes(const struct agent *a);
 
-/* windows.c, with the lock held but for the first and the last: */
+/* windows.c */
 void windows_start(struct agent *a);
 void windows_release(struct agent *a);
 /* Unix time - monotonic, now. */
 int64_t windows_unix_offset(void);
 /* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
-void windows_finish(struct agent *a, int64_t now);
+void windows_finish(struct agent *a, int64_t now) REQUIRES(a->lock);
 /* A tick; and waits, n of them, 0: more of one that was counted. */
 void windows_count(struct agent *a, int64_t time_ns, struct process_info *who, const char thread[16], uint32_t stack,
-		   int64_t value_ns);
+		   int64_t value_ns) REQUIRES(a->lock);
 void windows_count_wait(struct agent *a, enum wait_state state, int64_t time_ns, struct process_info *who,
-			const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n);
+			const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n) REQUIRES(a->lock);
 
 #endif

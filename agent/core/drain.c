@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done with records and samples: a record changes a process, a sample is finished (stack_finish.c) and counted
- * (windows.c). Runs on the drain thread with the agent's lock held. */
+ * (windows.c). Runs on the drain thread. */
 #include "agent/core/agent_private.h"
 #include "base/clock.h"
 
-static void apply(struct agent *a, const struct perf_record *r)
+static void apply(struct agent *a, const struct perf_record *r) REQUIRES(a->lock)
 {
 	switch (r->type) {
 	case RECORD_FORK:
@@ -25,7 +25,7 @@ static void apply(struct agent *a, const struct perf_record *r)
 	}
 }
 
-static void take(struct agent *a, size_t at, int64_t now)
+static void take(struct agent *a, size_t at, int64_t now) REQUIRES(a->lock)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
 	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
@@ -49,7 +49,7 @@ void drain_count_unseen(struct agent *a, int64_t now, int64_t unseen_ns)
 }
 
 /* Samples that the ring had no room for stand in the profile as what they are. */
-static void count_losses(struct agent *a, int64_t now)
+static void count_losses(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	uint64_t s[STATS_MAX];
 

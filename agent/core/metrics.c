@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include "agent/core/agent_private.h"
+#include "base/lock.h"
 #include "base/metrics.h"
 
 enum {
@@ -209,7 +210,7 @@ static void collect(void *arg)
 {
 	struct agent *a = arg;
 
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	set_counter(&table[M_SAMPLES], a->samples);
 	set_counter(&table[M_FRAMES], a->sampled_frames);
 	for (unsigned i = 0; i < END_CODES_; i++)
@@ -243,7 +244,7 @@ static void collect(void *arg)
 	set_filters(a);
 	if (a->o.off_cpu)
 		set_off_cpu(a);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 void agent_register_metrics(struct agent *a)

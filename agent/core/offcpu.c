@@ -44,7 +44,7 @@ static uint32_t own_frames(const struct agent *a, const struct sample_head *h)
 }
 
 /* What it waited for: the wait itself counts as what most of it was. */
-static void count_states(struct agent *a, const struct sample_head *h, const struct finished_stack *d, uint32_t n)
+static void count_states(struct agent *a, const struct sample_head *h, const struct finished_stack *d, uint32_t n) REQUIRES(a->lock)
 {
 	int64_t runnable = (int64_t)MIN(h->runnable_ns, h->off_ns), blocked = (int64_t)h->off_ns - runnable;
 	bool mostly = runnable > blocked;
@@ -74,7 +74,7 @@ void offcpu_take(struct agent *a, size_t at, int64_t now)
 	count_states(a, h, &d, (uint32_t)MIN(1 + more, UINT64_C(1) << 20));
 }
 
-static void count_lost(struct agent *a, enum lost_reason why, int64_t ns, int64_t now)
+static void count_lost(struct agent *a, enum lost_reason why, int64_t ns, int64_t now) REQUIRES(a->lock)
 {
 	uint32_t node = stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_CODES_ + why));
 	windows_count_wait(a, WAIT_UNKNOWN, now, NULL, nobody, node, ns, 1);

@@ -35,7 +35,7 @@ void windows_release(struct agent *a)
 
 /* The window of the history that a sample of that time belongs to. A drain reads on past the end of a window; one that is
  * older than the window (it was finished a moment ago) counts in the one that is open. */
-static struct sample_counts *window_of(struct agent *a, int64_t time_ns)
+static struct sample_counts *window_of(struct agent *a, int64_t time_ns) REQUIRES(a->lock)
 {
 	if (time_ns < a->current->end_ns)
 		return a->current;
@@ -45,7 +45,7 @@ static struct sample_counts *window_of(struct agent *a, int64_t time_ns)
 }
 
 /* What all windows keep in memory. */
-static size_t history_bytes(const struct agent *a)
+static size_t history_bytes(const struct agent *a) REQUIRES(a->lock)
 {
 	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + sample_counts_bytes(a->current) +
 		   (a->next ? sample_counts_bytes(a->next) : 0);
@@ -54,7 +54,7 @@ static size_t history_bytes(const struct agent *a)
 	return n;
 }
 
-static void drop_oldest(struct agent *a)
+static void drop_oldest(struct agent *a) REQUIRES(a->lock)
 {
 	sample_counts_free(a->history.v[0]);
 	memmove(a->history.v, a->history.v + 1, (a->history.n - 1) * sizeof *a->history.v);
@@ -74,7 +74,7 @@ static void renumber(struct sample_counts *t, const struct stack_sweep *s)
 }
 
 /* Drops the stacks that no window names; the windows being filled lose their index, which is made anew. */
-static void compact_stacks(struct agent *a)
+static void compact_stacks(struct agent *a) REQUIRES(a->lock)
 {
 	struct stack_sweep s;
 
@@ -138,7 +138,7 @@ void windows_finish(struct agent *a, int64_t now)
 }
 
 static void count(struct agent *a, enum window_kind kind, enum wait_state state, int64_t time_ns, struct process_info *who,
-		  const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n)
+		  const char thread[16], uint32_t stack, int64_t value_ns, uint32_t n) REQUIRES(a->lock)
 {
 	sample_counts_add(window_of(a, time_ns), kind, state, who, thread, stack, value_ns, n);
 	for (size_t i = 0; i < a->callers.n; i++) {

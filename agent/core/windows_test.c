@@ -188,7 +188,8 @@ static int64_t sum(const struct sample_counts *t)
 static void test_sample_times(void **state)
 {
 	static const char thread[16] = "one";
-	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 1 << 20 } };
+	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 1 << 20 }, .lock = MUTEX_INIT(RANK_AGENT, "agent") };
+	mutex_lock(&a.lock);
 	stack_tree_init(&a.stacks);
 	uint32_t stack = stack_tree_add(&a.stacks, 0, 0x5000);
 	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
@@ -219,6 +220,7 @@ static void test_sample_times(void **state)
 	vec_free(&a.history);
 	vec_free(&a.callers);
 	stack_tree_release(&a.stacks);
+	mutex_unlock(&a.lock);
 }
 
 static size_t kept_bytes(const struct agent *a)
@@ -233,8 +235,9 @@ static size_t kept_bytes(const struct agent *a)
 static void test_memory_budget(void **state)
 {
 	static const char thread[16] = "one";
-	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 512 << 10 } };
+	struct agent a = { .o = { .history_ms = 600000, .history_bytes = 512 << 10 }, .lock = MUTEX_INIT(RANK_AGENT, "agent") };
 	uint64_t address = 0x1000;
+	mutex_lock(&a.lock);
 	stack_tree_init(&a.stacks);
 	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
 	a.current->number = a.windows = 1;
@@ -259,6 +262,7 @@ static void test_memory_budget(void **state)
 	sample_counts_free(a.current);
 	vec_free(&a.history);
 	stack_tree_release(&a.stacks);
+	mutex_unlock(&a.lock);
 }
 
 /* --- ticks that were not seen --- */

@@ -2,10 +2,11 @@
 #include "agent/image/image.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/lock.h"
 
 struct image *image_ref(struct image *im)
 {
@@ -14,15 +15,15 @@ struct image *image_ref(struct image *im)
 }
 
 /* Held while a descriptor is closed or copied, so that no copy is of another file that got the same number. */
-static pthread_mutex_t fd_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex fd_lock = MUTEX_INIT(LOCK_LEAF, "descriptors of images");
 
 void image_close_file(struct image *im)
 {
-	pthread_mutex_lock(&fd_lock);
+	mutex_lock(&fd_lock);
 	int fd = atomic_exchange(&im->fd, -1);
 	if (fd >= 0)
 		close(fd);
-	pthread_mutex_unlock(&fd_lock);
+	mutex_unlock(&fd_lock);
 }
 
 void image_unref(struct image *im)
@@ -36,10 +37,10 @@ void image_unref(struct image *im)
 
 int image_dup_fd(struct image *im)
 {
-	pthread_mutex_lock(&fd_lock);
+	mutex_lock(&fd_lock);
 	int fd = atomic_load(&im->fd);
 	int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	pthread_mutex_unlock(&fd_lock);
+	mutex_unlock(&fd_lock);
 	return copy;
 }
 

@@ -4,12 +4,12 @@
  * out, and a pod's labels have a cap. */
 #include "agent/labels/pods.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "agent/labels/meta.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/thread.h"
@@ -56,7 +56,7 @@ struct pods {
 	} said[2];                   /* each its thread's own */
 	bool node_seen;              /* the node thread's */
 
-	pthread_mutex_t lock;        /* guards all below */
+	struct mutex lock;           /* guards all below */
 	VEC(struct pod *) all;
 	struct arena node_arena;
 	struct label_vec node;
@@ -192,7 +192,7 @@ static struct pod *read_pod(const json_t *j)
 
 /* --- the list --- */
 
-static struct pod **slot_of(struct pods *p, struct view uid)
+static struct pod **slot_of(struct pods *p, struct view uid) REQUIRES(p->lock)
 {
 	for (size_t i = 0; i < p->all.n; i++)
 		if (view_eq(p->all.v[i]->uid, uid))
@@ -200,13 +200,13 @@ static struct pod **slot_of(struct pods *p, struct view uid)
 	return NULL;
 }
 
-static void remove_slot(struct pods *p, struct pod **slot)
+static void remove_slot(struct pods *p, struct pod **slot) REQUIRES(p->lock)
 {
 	free_pod(*slot);
 	*slot = p->all.v[--p->all.n];
 }
 
-static void remove_gone(struct pods *p)
+static void remove_gone(struct pods *p) REQUIRES(p->lock)
 {
 	int64_t now_ms = clock_mono_ms();
 	for (size_t i = p->all.n; i-- > 0;)
@@ -217,7 +217,7 @@ static void remove_gone(struct pods *p)
 void pods_put(struct pods *p, const json_t *j)
 {
 	struct pod *n = read_pod(j);
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	remove_gone(p);
 	struct pod **slot = slot_of(p, n->uid);
 	n->seen = true;
@@ -230,37 +230,37 @@ void pods_put(struct pods *p, const json_t *j)
 	} else {
 		vec_push(&p->all, n);
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->version, 1);
 }
 
 void pods_del(struct pods *p, const json_t *j)
 {
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	struct pod **slot = slot_of(p, view_of(kube_text(j, "metadata.uid")));
 	if (slot)
 		(*slot)->gone_ms = clock_mono_ms();
 	remove_gone(p);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 static void list_begins(void *arg)
 {
 	struct pods *p = arg;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->all.n; i++)
 		p->all.v[i]->seen = false;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 static void list_ends(void *arg)
 {
 	struct pods *p = arg;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (size_t i = p->all.n; i-- > 0;)
 		if (!p->all.v[i]->seen && !p->all.v[i]->gone_ms)
 			p->all.v[i]->gone_ms = clock_mono_ms();
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->version, 1);
 }
 
@@ -316,14 +316,14 @@ static void put_node(void *arg, const json_t *j)
 	push_map(&a, &meta, "__meta_kubernetes_node_label_", "__meta_kubernetes_node_labelpresent_", kube_get(j, "metadata.labels"));
 	push_map(&a, &meta, "__meta_kubernetes_node_annotation_", "__meta_kubernetes_node_annotationpresent_",
 		 kube_get(j, "metadata.annotations"));
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	/* A node's status changes all the time, its labels hardly ever. */
 	bool same = labels_eq((struct labels){ p->node.v, p->node.n }, (struct labels){ meta.v, meta.n });
 	free(p->node.v);
 	arena_free(&p->node_arena);
 	p->node = meta;
 	p->node_arena = a;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (!same)
 		atomic_fetch_add(&p->version, 1);
 }
@@ -374,7 +374,7 @@ static void *watch_node(void *arg)
 struct pods *pods_new(void)
 {
 	struct pods *p = NEW(struct pods);
-	pthread_mutex_init(&p->lock, NULL);
+	mutex_init(&p->lock, LOCK_LEAF, "pods");
 	arena_init(&p->node_arena, POD_BYTES_MAX);
 	return p;
 }
@@ -414,13 +414,13 @@ void pods_stop(struct pods *p)
 	free(p->node.v);
 	arena_free(&p->node_arena);
 	kube_client_free(p->client);
-	pthread_mutex_destroy(&p->lock);
+	mutex_destroy(&p->lock);
 	free(p);
 }
 
 /* --- look-ups --- */
 
-static const struct pod *find(const struct pods *p, struct view id, struct view uid, const struct pod_part **ret_part)
+static const struct pod *find(const struct pods *p, struct view id, struct view uid, const struct pod_part **ret_part) REQUIRES(p->lock)
 {
 	*ret_part = NULL;
 	for (size_t i = 0; id.len && i < p->all.n; i++) {
@@ -443,7 +443,7 @@ static const struct pod *find(const struct pods *p, struct view id, struct view 
 }
 
 static void copy_out(const struct pods *p, const struct pod *pod, const struct pod_part *part, struct arena *a,
-		     struct pod_container *ret)
+		     struct pod_container *ret) REQUIRES(p->lock)
 {
 	struct label_vec meta = { 0 };
 	for (size_t i = 0; i < pod->meta.n; i++)
@@ -468,11 +468,11 @@ bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, st
 {
 	const struct pod_part *part;
 	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 } };
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	const struct pod *pod = find(p, container_id, pod_uid, &part);
 	if (pod)
 		copy_out(p, pod, part, a, ret);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return pod;
 }
 
@@ -484,9 +484,9 @@ uint64_t pods_version(const struct pods *p)
 void pods_stats(struct pods *p, size_t *ret_pods, uint64_t *ret_problems)
 {
 	*ret_pods = 0;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->all.n; i++)
 		*ret_pods += !p->all.v[i]->gone_ms;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	*ret_problems = p->problems;
 }

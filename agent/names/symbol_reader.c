@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/names/symbol_reader.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "base/vec.h"
 
@@ -22,7 +22,7 @@ struct symbol_reader {
 	void *arg;
 	pthread_t thread;
 	bool runs;
-	pthread_mutex_t lock;        /* guards what follows */
+	struct mutex lock;           /* guards what follows */
 	pthread_cond_t asked;
 	bool stopping;
 	VEC(struct symbol_job) jobs;
@@ -33,9 +33,9 @@ static bool next(struct symbol_reader *r, struct symbol_job *ret)
 {
 	size_t least = 0;
 
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	while (!r->stopping && !r->jobs.n)
-		pthread_cond_wait(&r->asked, &r->lock);
+		mutex_wait(&r->lock, &r->asked);
 	bool go_on = !r->stopping;
 	if (go_on) {
 		for (size_t i = 1; i < r->jobs.n; i++)
@@ -44,7 +44,7 @@ static bool next(struct symbol_reader *r, struct symbol_job *ret)
 		*ret = r->jobs.v[least];
 		r->jobs.v[least] = r->jobs.v[--r->jobs.n];
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	return go_on;
 }
 
@@ -79,7 +79,7 @@ struct symbol_reader *symbol_reader_new(symbols_done_fn *done, void *arg, struct
 
 	r->done = done;
 	r->arg = arg;
-	pthread_mutex_init(&r->lock, NULL);
+	mutex_init(&r->lock, LOCK_LEAF, "symbol reader");
 	pthread_cond_init(&r->asked, NULL);
 	r->runs = thread_start(&r->thread, "symbols", reader_main, r, e) == 0;
 	if (r->runs)
@@ -92,10 +92,10 @@ void symbol_reader_free(struct symbol_reader *r)
 {
 	if (!r)
 		return;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	r->stopping = true;
 	pthread_cond_signal(&r->asked);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	if (r->runs)
 		pthread_join(r->thread, NULL);
 	for (size_t i = 0; i < r->jobs.n; i++)
@@ -103,7 +103,7 @@ void symbol_reader_free(struct symbol_reader *r)
 			close(r->jobs.v[i].fd);
 	vec_free(&r->jobs);
 	pthread_cond_destroy(&r->asked);
-	pthread_mutex_destroy(&r->lock);
+	mutex_destroy(&r->lock);
 	free(r);
 }
 
@@ -113,8 +113,8 @@ void symbol_reader_ask(struct symbol_reader *r, struct image *im, int fd, void *
 
 	if (fd >= 0 && fstat(fd, &st))
 		st.st_size = 0;
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	vec_push(&r->jobs, (struct symbol_job){ im, token, fd, st.st_size });
 	pthread_cond_signal(&r->asked);
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 }

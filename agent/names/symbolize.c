@@ -10,7 +10,6 @@
 #include "agent/names/symbolize.h"
 
 #include <elf.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -24,6 +23,7 @@
 #include "agent/names/perfmaps.h"
 #include "agent/names/symbol_reader.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "elf/elf_file.h"
 #include "symbols/demangle.h"
@@ -53,7 +53,7 @@ struct known_image {
 };
 
 struct symbolizer {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct map image_index;
 	VEC(struct known_image *) images; /* NULL = free slot */
 	VEC(uint32_t) spare;
@@ -78,7 +78,7 @@ static void take_debug(void *arg, void *token, const struct debug_found *found)
 {
 	struct symbolizer *s = arg;
 	struct known_image *k = token;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (found->has_symbols) {
 		symtab_free(&k->symbols);
 		k->symbols = found->symbols;
@@ -88,10 +88,10 @@ static void take_debug(void *arg, void *token, const struct debug_found *found)
 	if (found->has_symbols || found->has_dwarf)
 		name_cache_forget(&s->names);
 	k->readers--;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
-static uint64_t symbol_bytes(const struct symbolizer *s)
+static uint64_t symbol_bytes(const struct symbolizer *s) REQUIRES(s->lock)
 {
 	uint64_t n = 0;
 	for (size_t i = 0; i < s->images.n; i++)
@@ -107,7 +107,7 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 	bool lines = !found->is_go && found->fd >= 0;
 	struct dwarf_index kept = { .fd = -1 };
 	bool have = lines && debug_reader_kept(s->debug, k->image, found->fd, &kept);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (have)
 		k->dwarf = kept;
 	if (symbol_bytes(s) < TABLES_BYTES_MAX) {
@@ -121,30 +121,21 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 	k->fd = found->is_go ? found->fd : -1;
 	k->ready = true;
 	pthread_cond_broadcast(&s->ready);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (lines && !have && debug_reader_ask(s->debug, k->image, found->fd, k))
 		return;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	k->readers--;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (lines)
 		close(found->fd);
-}
-
-static void cond_init(pthread_cond_t *c)
-{
-	pthread_condattr_t a;
-	pthread_condattr_init(&a);
-	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(c, &a);
-	pthread_condattr_destroy(&a);
 }
 
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
-	pthread_mutex_init(&s->lock, NULL);
-	cond_init(&s->ready);
+	mutex_init(&s->lock, RANK_SYMBOLIZER, "symbolizer");
+	pthread_cond_init(&s->ready, NULL);
 	s->patience_ms = o->patience_ms;
 	name_cache_init(&s->names);
 	s->kernel.tab.fd = -1;
@@ -185,7 +176,7 @@ void symbolizer_free(struct symbolizer *s)
 	kallsyms_free(&s->kernel);
 	perfmaps_free(s->perfmaps);
 	pthread_cond_destroy(&s->ready);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -194,14 +185,14 @@ static size_t map_bytes(const struct map *m)
 	return m->slots ? (m->mask + 1) * sizeof *m->slots : 0;
 }
 
-static struct view intern(struct symbolizer *s, struct view v)
+static struct view intern(struct symbolizer *s, struct view v) REQUIRES(s->lock)
 {
 	return name_cache_intern(&s->names, v);
 }
 
 /* ---- images ---- */
 
-static struct known_image *find_image(struct symbolizer *s, struct image *im)
+static struct known_image *find_image(struct symbolizer *s, struct image *im) REQUIRES(s->lock)
 {
 	uint64_t h = hash_u64((uintptr_t)im);
 	uint32_t id;
@@ -211,7 +202,7 @@ static struct known_image *find_image(struct symbolizer *s, struct image *im)
 	return NULL;
 }
 
-static struct known_image *add_image(struct symbolizer *s, struct image *im)
+static struct known_image *add_image(struct symbolizer *s, struct image *im) REQUIRES(s->lock)
 {
 	struct known_image *k = NEW(struct known_image);
 	k->image = image_ref(im);
@@ -229,7 +220,7 @@ static struct known_image *add_image(struct symbolizer *s, struct image *im)
 }
 
 /* Images that neither a process nor the history has any more: programs come and go. */
-static void drop_dead_images(struct symbolizer *s)
+static void drop_dead_images(struct symbolizer *s) REQUIRES(s->lock)
 {
 	int64_t now = clock_mono_ms();
 	if (s->swept_mono_ms && now - s->swept_mono_ms < SWEEP_MS)
@@ -250,13 +241,13 @@ static void drop_dead_images(struct symbolizer *s)
 
 void symbolizer_image(struct symbolizer *s, struct image *im)
 {
-	if (pthread_mutex_trylock(&s->lock))
+	if (!mutex_try(&s->lock))
 		return;
 	if (s->waiting_fds >= WAITING_FDS_MAX)
 		drop_dead_images(s);
 	if (s->waiting_fds < WAITING_FDS_MAX && !find_image(s, im))
 		add_image(s, im);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* The vDSO is no file: a copy of ours, which is every process's (of this word size), in one. */
@@ -272,7 +263,7 @@ static int vdso_file(void)
 	return fd;
 }
 
-static void ask_symbols(struct symbolizer *s, struct known_image *k)
+static void ask_symbols(struct symbolizer *s, struct known_image *k) REQUIRES(s->lock)
 {
 	if (k->asked)
 		return;
@@ -288,7 +279,7 @@ static void ask_symbols(struct symbolizer *s, struct known_image *k)
 	symbol_reader_ask(s->symbols, k->image, fd, k);
 }
 
-static struct known_image *find_or_add(struct symbolizer *s, struct image *im)
+static struct known_image *find_or_add(struct symbolizer *s, struct image *im) REQUIRES(s->lock)
 {
 	struct known_image *k = find_image(s, im);
 	return k ? k : add_image(s, im);
@@ -296,36 +287,35 @@ static struct known_image *find_or_add(struct symbolizer *s, struct image *im)
 
 bool symbolizer_want(struct symbolizer *s, struct image *im)
 {
-	if (pthread_mutex_trylock(&s->lock))
+	if (!mutex_try(&s->lock))
 		return false;
 	ask_symbols(s, find_or_add(s, im));
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return true;
 }
 
 void symbolizer_want_all(struct symbolizer *s, const struct profile_window *w)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < w->frames.n; i++)
 		if (w->frames.v[i].kind == FRAME_USER && w->frames.v[i].image)
 			ask_symbols(s, find_or_add(s, w->frames.v[i].image));
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* Whether its symbols are there. Lets go of the lock; the caller holds a reference to the image. */
-static bool await_symbols(struct symbolizer *s, struct known_image *k)
+static bool await_symbols(struct symbolizer *s, struct known_image *k) REQUIRES(s->lock)
 {
 	ask_symbols(s, k);
 	int64_t until = k->asked_mono_ms + s->patience_ms;
-	struct timespec ts = { until / 1000, until % 1000 * 1000000 };
-	while (!k->ready && clock_mono_ms() < until)
-		pthread_cond_timedwait(&s->ready, &s->lock, &ts);
+	while (!k->ready && mutex_wait_ms(&s->lock, &s->ready, until))
+		;
 	return k->ready;
 }
 
 /* ---- resolving ---- */
 
-static void set_names(struct symbolizer *s, struct sym_frame *f, struct view name)
+static void set_names(struct symbolizer *s, struct sym_frame *f, struct view name) REQUIRES(s->lock)
 {
 	struct buf plain = { 0 };
 	f->system_name = intern(s, name);
@@ -333,7 +323,7 @@ static void set_names(struct symbolizer *s, struct sym_frame *f, struct view nam
 	buf_free(&plain);
 }
 
-static size_t resolve_go(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
+static size_t resolve_go(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct gopclntab_frame f[SYM_FRAMES_MAX];
 	struct buf text = { 0 };
@@ -349,7 +339,7 @@ static size_t resolve_go(struct symbolizer *s, struct known_image *k, uint64_t a
 	return n;
 }
 
-static size_t resolve_symbol(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out)
+static size_t resolve_symbol(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct buf name = { 0 };
 	uint64_t start;
@@ -361,7 +351,7 @@ static size_t resolve_symbol(struct symbolizer *s, const struct symtab *t, uint6
 }
 
 /* What a signal handler returns to was not called: the byte before it, where a call would have been, is nobody's. */
-static size_t resolve_trampoline(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out)
+static size_t resolve_trampoline(struct symbolizer *s, const struct symtab *t, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct buf name = { 0 };
 	uint64_t start;
@@ -373,7 +363,7 @@ static size_t resolve_trampoline(struct symbolizer *s, const struct symtab *t, u
 }
 
 /* Puts the inlined calls before the function's own frame, which is out[0] so far, and lines on all of them. */
-static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
+static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct dwarf_frame f[SYM_FRAMES_MAX];
 	struct buf text = { 0 };
@@ -391,7 +381,7 @@ static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t ad
 	return n ? n : 1;
 }
 
-static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out)
+static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
 	if (!k || !await_symbols(s, k))
 		return 0;
@@ -403,7 +393,7 @@ static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t
 	return resolve_trampoline(s, &k->symbols, addr, out);
 }
 
-static void load_kernel(struct symbolizer *s)
+static void load_kernel(struct symbolizer *s) REQUIRES(s->lock)
 {
 	struct err e;
 	struct kallsyms fresh;
@@ -415,7 +405,7 @@ static void load_kernel(struct symbolizer *s)
 	}
 }
 
-static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out) REQUIRES(s->lock)
 {
 	if (!s->kernel_tried)
 		load_kernel(s);
@@ -427,7 +417,7 @@ static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f,
 	return n;
 }
 
-static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct buf name = { 0 };
 	size_t n = f->process && perfmaps_lookup(s->perfmaps, f->process, f->addr, &name) && name.len ? 1 : 0;
@@ -437,7 +427,7 @@ static size_t resolve_jit(struct symbolizer *s, const struct window_frame *f, st
 	return n;
 }
 
-static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out)
+static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out) REQUIRES(s->lock)
 {
 	struct known_image *k = NULL;
 	if (f->kind == FRAME_USER && f->image)
@@ -465,14 +455,14 @@ size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, st
 {
 	if (f->kind == FRAME_MARK)
 		return 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	size_t n = resolve_locked(s, f, out);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return n;
 }
 
 /* Whether the kernel has a function at this address as it leaves the agent: an offset from _stext. */
-static bool in_kernel(struct symbolizer *s, uint64_t address, struct window_frame *f)
+static bool in_kernel(struct symbolizer *s, uint64_t address, struct window_frame *f) REQUIRES(s->lock)
 {
 	struct sym_frame out[SYM_FRAMES_MAX];
 	if (!s->kernel_tried)
@@ -485,7 +475,7 @@ size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct s
 {
 	struct window_frame f;
 	uint64_t start, limit, offset;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	unsigned holders = in_kernel(s, address, &f);
 	for (size_t i = 0; i < s->images.n && holders < 2; i++) {
 		struct image *im = s->images.v[i] ? s->images.v[i]->image : NULL;
@@ -497,35 +487,35 @@ size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct s
 	struct image *im = holders == 1 && f.image ? image_ref(f.image) : NULL;
 	size_t n = holders == 1 ? resolve_locked(s, &f, out) : 0;
 	image_unref(im);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return n;
 }
 
 void symbolizer_begin(struct symbolizer *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->readers++;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void symbolizer_end(struct symbolizer *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (--s->readers == 0 && name_cache_strings_bytes(&s->names) + name_cache_resolved_bytes(&s->names) > NAMES_BYTES_MAX) {
 		name_cache_clear(&s->names); /* names are read again when they are asked for again */
 		s->forgotten++;
 	}
 	drop_dead_images(s);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 uint64_t symbolizer_kernel_start(struct symbolizer *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (!s->kernel_tried)
 		load_kernel(s);
 	uint64_t start = s->kernel.stext;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return start;
 }
 
@@ -534,7 +524,7 @@ int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
 	char hex[2 * BUILD_ID_MAX + 1];
 	struct image *found = NULL;
 	unsigned n = 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->images.n; i++) {
 		struct image *im = s->images.v[i] ? s->images.v[i]->image : NULL;
 		if (!im || !im->build_id_len || im->state != IMAGE_ELF || !view_eqs(build_id, image_build_id_hex(im, hex)))
@@ -544,7 +534,7 @@ int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
 	}
 	/* Where two files claim it, one of them lies. */
 	int fd = n == 1 && found->world_readable ? image_dup_fd(found) : -1;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return fd;
 }
 
@@ -560,7 +550,7 @@ uint64_t symbolizer_helper_ns(struct symbolizer *s)
 
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	*ret = (struct symbolizer_stats){ .images = s->images.n - s->spare.n, .forgotten = s->forgotten,
 					  .over_budget = s->over_budget, .tables_bytes = symbol_bytes(s) };
 	struct debug_reader_stats debug = debug_reader_stats(s->debug);
@@ -580,5 +570,5 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 	}
 	ret->perfmaps_bytes = perfmaps_bytes(s->perfmaps);
 	memcpy(ret->perfmap_reads, perfmaps_counts(s->perfmaps), sizeof ret->perfmap_reads);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
