@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/configuration.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "config/config.h"
@@ -21,7 +21,7 @@ struct configuration {
 	char *path;
 	bool expand_env;
 	struct config_watch *watch; /* NULL: nobody watches */
-	pthread_mutex_t reload; /* one reload at a time; guards jobs */
+	struct mutex reload;    /* one reload at a time; guards jobs */
 	struct object_jobs *jobs; /* what applies them to the scraper; NULL before configuration_apply_to */
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
 	const struct storage_config *flags;
@@ -29,7 +29,7 @@ struct configuration {
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
-	pthread_mutex_t lock;   /* guards what follows */
+	struct mutex lock;      /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	struct query_config *queries;   /* and this */
@@ -163,7 +163,7 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 
 static void note(struct configuration *c, const struct err *e)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	c->state.ok = !e;
 	snprintf(c->state.error, sizeof c->state.error, "%s", e ? e->msg : "");
 	if (!e)
@@ -172,21 +172,21 @@ static void note(struct configuration *c, const struct err *e)
 		metric_inc(&metrics[M_FAILURES]);
 	metric_set(&metrics[M_OK], c->state.ok);
 	metric_set(&metrics[M_WHEN], (double)c->state.t_ms / 1000);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 static void keep_sources(struct configuration *c, struct reading *r)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	config_sources_free(&c->sources);
 	c->sources = r->sources;
 	r->sources = (struct config_sources){ 0 };
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 static void take(struct configuration *c, struct reading *r)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
@@ -204,7 +204,7 @@ static void take(struct configuration *c, struct reading *r)
 	c->links = TAKE_PTR(r->links);
 	c->text = TAKE_PTR(r->text);
 	c->empty = r->empty;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	note(c, NULL);
 }
 
@@ -220,8 +220,8 @@ int configuration_load(struct configuration **ret, const char *path, bool expand
 	struct configuration *c = NEW(struct configuration);
 	c->path = xstrdup(path);
 	c->expand_env = expand_env;
-	pthread_mutex_init(&c->reload, NULL);
-	pthread_mutex_init(&c->lock, NULL);
+	mutex_init(&c->reload, RANK_RELOAD, "reload");
+	mutex_init(&c->lock, LOCK_LEAF, "configuration");
 	keep_sources(c, &r);
 	take(c, &r);
 	*ret = c;
@@ -241,8 +241,8 @@ void configuration_free(struct configuration *c)
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
 	source_links_unref(c->links);
-	pthread_mutex_destroy(&c->reload);
-	pthread_mutex_destroy(&c->lock);
+	mutex_destroy(&c->reload);
+	mutex_destroy(&c->lock);
 	free(c->text);
 	free(c->path);
 	free(c);
@@ -250,11 +250,11 @@ void configuration_free(struct configuration *c)
 
 int configuration_apply_to(struct configuration *c, struct scraper *s, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	int rc = c->jobs ? 0 : object_jobs_new(&c->jobs, s, e);
 	if (!rc)
 		rc = object_jobs_apply(c->jobs, c->scrapes, e);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
@@ -262,54 +262,54 @@ void configuration_leave_scraper(struct configuration *c)
 {
 	if (!c)
 		return;
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	object_jobs_free(c->jobs);
 	c->jobs = NULL;
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 }
 
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->db = db;
 	c->flags = flags;
 	int rc = storage_config_apply(c->storage, flags, db, e);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->engine = g;
 	query_config_apply(c->queries, g);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 }
 
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->notifier = n;
 	int rc = notifier_apply(n, c->alerting, e);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
 int configuration_apply_to_remote_write(struct configuration *c, struct remote_write *w, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->writer = w;
 	int rc = remote_write_apply(w, c->remote, e);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->evaluator = r;
 	int rc = rules_apply(r, c->rules, e);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
@@ -317,16 +317,16 @@ void configuration_leave_rules(struct configuration *c)
 {
 	if (!c)
 		return;
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	c->evaluator = NULL;
 	c->notifier = NULL;
 	c->writer = NULL;
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 }
 
 /* A file that someone is about to write is empty for a moment. Who wants no jobs writes scrape_configs: [], and
  * groups: [] who wants no rules. */
-static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e)
+static int refuse_empty(const struct configuration *c, const struct reading *r, struct err *e) REQUIRES(c->reload)
 {
 	const char *file = scraper_config_empty_file(r->scrapes);
 	if (r->empty && !c->empty)
@@ -339,14 +339,14 @@ static int refuse_empty(const struct configuration *c, const struct reading *r, 
 }
 
 /* The storage as it was. */
-static void storage_back(const struct configuration *c)
+static void storage_back(const struct configuration *c) REQUIRES(c->reload)
 {
 	struct err e;
 	if (storage_config_apply(c->storage, c->flags, c->db, &e))
 		LOG_ERROR("msg", "the storage keeps the section of a configuration that was refused", "err", e.msg);
 }
 
-static int reload(struct configuration *c, struct err *e)
+static int reload(struct configuration *c, struct err *e) REQUIRES(c->reload)
 {
 	struct reading r;
 	int rc = read_file(&r, c->path, (struct config_how){ .expand_env = c->expand_env }, &to_log, e);
@@ -373,22 +373,22 @@ static int reload(struct configuration *c, struct err *e)
 
 int configuration_reload(struct configuration *c, struct err *e)
 {
-	pthread_mutex_lock(&c->reload);
+	mutex_lock(&c->reload);
 	int rc = reload(c, e);
 	if (rc)
 		note(c, e);
 	else
 		LOG_INFO("msg", "configuration reloaded", "file", c->path);
-	pthread_mutex_unlock(&c->reload);
+	mutex_unlock(&c->reload);
 	return rc;
 }
 
 static void tell_sources(void *arg, struct config_sources *ret)
 {
 	struct configuration *c = arg;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	config_sources_copy(ret, &c->sources);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 static void reload_changed(void *arg)
@@ -412,33 +412,33 @@ void configuration_unwatch(struct configuration *c)
 
 char *configuration_text(struct configuration *c)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	char *text = xstrdup(c->text ? c->text : "");
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return text;
 }
 
 struct labels *configuration_external_labels(struct configuration *c)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	struct labels *l = labels_dup(c->rules->external_labels);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return l;
 }
 
 struct source_links *configuration_source_links(struct configuration *c)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	struct source_links *l = source_links_ref(c->links);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return l;
 }
 
 void configuration_state(struct configuration *c, struct web_reload_state *ret)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	*ret = c->state;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 int configuration_check(const char *path, bool expand_env, bool syntax_only, struct buf *out, struct err *e)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of frames that clients have. A refresh of a profile, and a zoom into it, name the same functions again: their
  * texts are most of an answer. Kept of a list are keyed hashes, so that nobody can choose names that meet. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "web/flame_columns.h"
@@ -22,7 +22,7 @@ struct frame_list {
 };
 
 struct frame_lists {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	uint64_t seed;
 	size_t most_frames, frames, questions;
 	struct frame_list *v[MOST_LISTS];
@@ -32,7 +32,7 @@ struct frame_lists {
 struct frame_lists *frame_lists_new(size_t most_frames)
 {
 	struct frame_lists *l = xcalloc(1, sizeof *l);
-	pthread_mutex_init(&l->lock, NULL);
+	mutex_init(&l->lock, LOCK_LEAF, "frame lists");
 	l->most_frames = most_frames;
 	if (getrandom(&l->seed, sizeof l->seed, GRND_NONBLOCK) != sizeof l->seed)
 		l->seed = (uint64_t)(uintptr_t)l;
@@ -54,7 +54,7 @@ void frame_lists_free(struct frame_lists *l)
 		return;
 	for (size_t i = 0; i < l->n; i++)
 		list_unref(l->v[i]);
-	pthread_mutex_destroy(&l->lock);
+	mutex_destroy(&l->lock);
 	free(l);
 }
 
@@ -66,9 +66,9 @@ static uint64_t frame_hash(const struct frame_lists *l, const struct flame_frame
 	return hash_bytes_seed(parts, sizeof parts, l->seed);
 }
 
-/* ---- the lists; under the lock ---- */
+/* ---- the lists ---- */
 
-static struct frame_list *find(struct frame_lists *l, uint64_t name)
+static struct frame_list *find(struct frame_lists *l, uint64_t name) REQUIRES(l->lock)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i]->name == name) {
@@ -79,7 +79,7 @@ static struct frame_list *find(struct frame_lists *l, uint64_t name)
 	return NULL;
 }
 
-static void forget_oldest(struct frame_lists *l)
+static void forget_oldest(struct frame_lists *l) REQUIRES(l->lock)
 {
 	size_t oldest = 0;
 	for (size_t i = 1; i < l->n; i++)
@@ -92,7 +92,7 @@ static void forget_oldest(struct frame_lists *l)
 }
 
 /* Takes x. */
-static void keep(struct frame_lists *l, struct frame_list *x)
+static void keep(struct frame_lists *l, struct frame_list *x) REQUIRES(l->lock)
 {
 	struct frame_list *there = find(l, x->name);
 	if (there || x->n > l->most_frames) {
@@ -175,14 +175,14 @@ void frame_lists_number(struct frame_lists *l, uint64_t list, const struct flame
 				       .of_frame = xmalloc(n * sizeof *ret->of_frame) };
 	for (size_t i = 0; i < n; i++)
 		hashes[i] = frame_hash(l, &f->frames[i], i == 0);
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	struct frame_list *old = list ? find(l, list) : NULL;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	divide(old, f, hashes, ret);
 	if (old && (!ret->n_known || old->n + ret->n_new > LONGEST)) { /* a list of another program, or one that grew for too long */
-		pthread_mutex_lock(&l->lock);
+		mutex_lock(&l->lock);
 		list_unref(old);
-		pthread_mutex_unlock(&l->lock);
+		mutex_unlock(&l->lock);
 		old = NULL;
 		ret->n_known = ret->n_new = 0;
 		divide(NULL, f, hashes, ret);
@@ -191,11 +191,11 @@ void frame_lists_number(struct frame_lists *l, uint64_t list, const struct flame
 	struct frame_list *now = (ret->n_new || !old) && n <= LONGEST ? extend(l, old, ret, hashes) : NULL;
 	ret->of = old ? old->name : 0;
 	ret->list = now ? now->name : ret->of;
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	list_unref(old);
 	if (now)
 		keep(l, now);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 }
 
 void frame_numbers_release(struct frame_numbers *n)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/lock.h"
 #include "base/num.h"
 #include "base/vec.h"
 
@@ -34,7 +34,7 @@ struct pins {
 	char *dir;
 	size_t max;
 	uint64_t max_bytes;
-	pthread_mutex_t lock; /* guards what follows */
+	struct mutex lock;    /* guards what follows */
 	VEC(struct entry) entries;
 	uint64_t bytes;
 };
@@ -52,8 +52,7 @@ static char *path_of(const struct pins *p, const char *id, const char *suffix)
 	return xasprintf("%s/%s%s", p->dir, id, suffix);
 }
 
-/* With the lock. */
-static struct entry *find(struct pins *p, struct view id)
+static struct entry *find(struct pins *p, struct view id) REQUIRES(p->lock)
 {
 	for (size_t i = 0; i < p->entries.n; i++)
 		if (view_eqs(id, p->entries.v[i].id))
@@ -61,8 +60,7 @@ static struct entry *find(struct pins *p, struct view id)
 	return NULL;
 }
 
-/* With the lock. */
-static void drop(struct pins *p, struct entry *x)
+static void drop(struct pins *p, struct entry *x) REQUIRES(p->lock)
 {
 	p->bytes -= x->bytes;
 	free(x->note);
@@ -120,8 +118,11 @@ static int clean(void *arg, const char *name, struct err *e)
 	struct pins *p = arg;
 	(void)e;
 	struct view v = view_of(name), id = view_make(name, MIN(v.len, (size_t)PIN_ID_LEN)), rest = view_make(name + id.len, v.len - id.len);
+	mutex_lock(&p->lock);
+	bool known = find(p, id);
+	mutex_unlock(&p->lock);
 	bool whole = view_eqs(rest, PROFILE) || view_eqs(rest, NOTE), part = view_eqs(rest, PROFILE ".new") || view_eqs(rest, NOTE ".new");
-	if (is_id(id) && (part || (whole && !find(p, id)))) {
+	if (is_id(id) && (part || (whole && !known))) {
 		char *path AUTOFREE = xasprintf("%s/%s", p->dir, name);
 		unlink(path);
 	}
@@ -137,7 +138,7 @@ int pins_open(struct pins **ret, const struct pins_options *o, struct err *e)
 	p->dir = xstrdup(o->dir);
 	p->max = o->max;
 	p->max_bytes = o->max_bytes;
-	pthread_mutex_init(&p->lock, NULL);
+	mutex_init(&p->lock, LOCK_LEAF, "pins");
 	rc = files_each(p->dir, take_in, p, e);
 	if (!rc)
 		rc = files_each(p->dir, clean, p, e);
@@ -155,7 +156,7 @@ void pins_close(struct pins *p)
 	for (size_t i = 0; i < p->entries.n; i++)
 		free(p->entries.v[i].note);
 	vec_free(&p->entries);
-	pthread_mutex_destroy(&p->lock);
+	mutex_destroy(&p->lock);
 	free(p->dir);
 	free(p);
 }
@@ -190,7 +191,7 @@ static void draw_id(char ret[PIN_ID_LEN + 1])
 static int reserve(struct pins *p, const struct entry *x, struct err *e)
 {
 	int rc = 0;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (p->entries.n >= p->max)
 		rc = err_set(e, ERR_LIMIT, "%zu profiles are pinned, and more may not be (--web.max-pins): remove some", p->entries.n);
 	else if (x->bytes > p->max_bytes || p->bytes > p->max_bytes - x->bytes)
@@ -200,7 +201,7 @@ static int reserve(struct pins *p, const struct entry *x, struct err *e)
 		p->bytes += x->bytes;
 		vec_push(&p->entries, *x);
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return rc;
 }
 
@@ -236,13 +237,13 @@ int pins_add(struct pins *p, const struct pin *pin, struct view profile, char re
 	rc = put(p, id, PROFILE, profile, e);
 	if (!rc)
 		rc = put(p, id, NOTE, view_make(note, note_len), e);
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	struct entry *mine = find(p, view_of(id));
 	if (rc)
 		drop(p, mine);
 	else
 		mine->ready = true;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (rc) {
 		remove_files(p, id);
 		return err_wrap(e, "the profile was not pinned");
@@ -261,13 +262,13 @@ static int none(struct view id, struct err *e)
 int pins_remove(struct pins *p, struct view id, struct err *e)
 {
 	char name[PIN_ID_LEN + 1] = "";
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	struct entry *x = is_id(id) ? find(p, id) : NULL;
 	if (x && x->ready) {
 		memcpy(name, x->id, sizeof name);
 		x->ready = false; /* nobody else removes it now; its bytes are taken until it is gone */
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (!name[0])
 		return none(id, e);
 	/* Without its note it is no pin any more, also after a crash. */
@@ -275,13 +276,13 @@ int pins_remove(struct pins *p, struct view id, struct err *e)
 	int rc = unlink(note) && errno != ENOENT ? err_errno(e, errno, "cannot remove %s", note) : files_sync_dir(p->dir, e);
 	if (!rc)
 		remove_files(p, name);
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	x = find(p, view_of(name));
 	if (rc)
 		x->ready = true;
 	else
 		drop(p, x);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return rc;
 }
 
@@ -289,11 +290,11 @@ int pins_read(struct pins *p, struct view id, int *ret_fd, uint64_t *ret_size, s
 {
 	char name[PIN_ID_LEN + 1] = "";
 	struct stat st;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	struct entry *x = is_id(id) ? find(p, id) : NULL;
 	if (x && x->ready)
 		memcpy(name, x->id, sizeof name);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (!name[0])
 		return none(id, e);
 	char *path AUTOFREE = path_of(p, name, PROFILE);
@@ -322,12 +323,12 @@ static void put_entry(const struct entry *x, struct buf *out)
 
 int pins_json(struct pins *p, struct view id, struct buf *out, struct err *e)
 {
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	const struct entry *x = find(p, id);
 	bool there = x && x->ready;
 	if (there)
 		put_entry(x, out);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return there ? 0 : none(id, e);
 }
 
@@ -339,7 +340,7 @@ static int newest_first(const void *a, const void *b)
 
 void pins_list(struct pins *p, struct buf *out)
 {
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (p->entries.n)
 		qsort(p->entries.v, p->entries.n, sizeof *p->entries.v, newest_first);
 	json_object_begin(out);
@@ -350,7 +351,7 @@ void pins_list(struct pins *p, struct buf *out)
 	for (size_t i = 0; i < p->entries.n; i++)
 		if (p->entries.v[i].ready)
 			put_entry(&p->entries.v[i], out);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	json_array_end(out);
 	json_object_end(out);
 }
