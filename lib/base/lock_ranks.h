@@ -7,6 +7,9 @@
 enum lock_rank {
 	LOCK_ANY, /* held against nothing */
 
+	/* cmd/ */
+	RANK_RELOAD,             /* configuration.reload: one reload at a time; held while parts of the program take over what it says */
+
 	/* rules/ */
 	RANK_RULES_APPLY,        /* rules.apply: one configuration at a time */
 	RANK_RULES,              /* rules.lock: which groups there are, which is due */
@@ -16,6 +19,10 @@ enum lock_rank {
 	/* scraper/ */
 	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
+
+	/* agent/ */
+	RANK_AGENT,              /* agent.lock: windows, the stack tree, ids of images */
+	RANK_SYMBOLIZER,         /* symbolizer.lock: images and their names */
 
 	/* lib/discovery, lib/kube */
 	RANK_DISCOVERY_REGISTRY, /* of sources.c: which sources there are; held while one is started */
@@ -42,6 +49,12 @@ enum lock_rank {
 	RANK_LOGIN,              /* login.lock: passwords that are being checked */
 	RANK_HTTPD_WORK,         /* httpd_work.lock: requests in flight */
 
+	/* promql-like/ */
+	RANK_ENGINE,             /* promql_engine.lock: which queries are at work */
+	RANK_MEMORY_GUARD,       /* memory_guard.lock: queries that may be stopped; held while idle memory is given back */
+	RANK_QUERY_SHARED,       /* promql_shared.lock: what an evaluation of rules keeps; held while the storage is opened */
+	RANK_QUERY_SYMBOLS,      /* eval.symbols_lock: writing into a query's own dictionary */
+
 	/* tsdb/ */
 	RANK_TSDB_SEAL,        /* tsdb.seal_lock: one seal or retention at a time */
 	RANK_TSDB_APPLY,       /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
@@ -59,6 +72,9 @@ enum lock_rank {
 
 	/* lib/model */
 	RANK_CALLTREE,           /* calltree.lock: nodes of a dictionary as calls */
+
+	/* promql-like/ */
+	RANK_GRAPH_ROWS,         /* graph_rows.lock: rows of a graph, while threads read stacks */
 
 	/* lib/selfprof */
 	RANK_SELFPROF_CPU,       /* of cpu.c: the profiles that are being taken */

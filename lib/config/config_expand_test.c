@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "config/config_relabel.h"
 #include "config/config_watch.h"
 
@@ -171,7 +172,7 @@ struct watched {
 	char path[64];
 	struct config_sources sources;
 	int reloads; /* atomic */
-	pthread_mutex_t lock;
+	struct mutex lock;
 };
 
 static void put(const struct watched *w, const char *text)
@@ -190,19 +191,19 @@ static void read_again(void *arg)
 	struct err e;
 	IGNORE(config_load_how(&t, w->path, &(struct config_how){ .sources = &now }, &e)); /* it may be half written */
 	config_free(t);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	config_sources_free(&w->sources);
 	w->sources = now;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	__atomic_add_fetch(&w->reloads, 1, __ATOMIC_SEQ_CST);
 }
 
 static void tell(void *arg, struct config_sources *ret)
 {
 	struct watched *w = arg;
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	config_sources_copy(ret, &w->sources);
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 static int reloads(struct watched *w)
@@ -220,7 +221,7 @@ static bool reach(struct watched *w, int n)
 /* Once per content: also one that does not parse, and one that cannot be read. The interval does not matter. */
 static void once_per_content(void **state)
 {
-	struct watched w = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct watched w = { .lock = MUTEX_INIT(LOCK_ANY, "test") };
 	struct config_watch_options o = { .interval_ms = 3600000, .sources = tell, .reload = read_again, .arg = &w };
 	struct config_watch *watch;
 	struct err e;

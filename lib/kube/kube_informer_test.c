@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/vec.h"
 #include "kube/kube_private.h"
 
@@ -23,14 +24,14 @@ static struct {
 	int fd, port;
 	pthread_t thread;
 	VEC(pthread_t) connections;
-	pthread_mutex_t lock;        /* guards the rest */
+	struct mutex lock;           /* guards the rest */
 	size_t objects, version;
 	bool cut;                    /* lists break off */
 	bool forbid, missing;
 	char news[4096];             /* lines for all watches, from the beginning of each */
 	atomic_int lists, watches, probes, open_watches;
 	atomic_bool stop, mute;      /* mute: accepts, and says nothing */
-} api = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} api = { .lock = MUTEX_INIT(LOCK_ANY, "test") };
 
 static bool send_all(int fd, const char *p, size_t n)
 {
@@ -61,7 +62,7 @@ static void answer(int fd, const char *status, struct view body, size_t promised
 static void answer_list(int fd)
 {
 	struct buf b = { 0 };
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	buf_printf(&b, "{\"kind\":\"List\",\"items\":[");
 	for (size_t i = 0; i < api.objects; i++)
 		buf_printf(&b, "%s{\"metadata\":{\"name\":\"o%zu\"}}", i ? "," : "", i);
@@ -69,7 +70,7 @@ static void answer_list(int fd)
 	if (!cut)
 		buf_printf(&b, "],\"metadata\":{\"resourceVersion\":\"%zu\"}}", api.version);
 	atomic_fetch_add(&api.lists, 1);
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 	answer(fd, "200 OK", buf_view(&b), b.len + (cut ? 10 : 0));
 	buf_free(&b);
 }
@@ -86,15 +87,15 @@ static void answer_watch(int fd)
 	size_t sent = 0;
 	atomic_fetch_add(&api.watches, 1);
 	atomic_fetch_add(&api.open_watches, 1);
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	sent = strlen(api.news);
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 	bool good = send_text(fd, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
 	while (good && !atomic_load(&api.stop) && !left(fd)) {
-		pthread_mutex_lock(&api.lock);
+		mutex_lock(&api.lock);
 		good = send_text(fd, api.news + sent);
 		sent = strlen(api.news);
-		pthread_mutex_unlock(&api.lock);
+		mutex_unlock(&api.lock);
 	}
 	atomic_fetch_sub(&api.open_watches, 1);
 }
@@ -113,9 +114,9 @@ static void *serve_one(void *arg)
 	}
 	while (atomic_load(&api.mute) && !atomic_load(&api.stop) && !left(fd))
 		;
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	bool forbid = api.forbid, missing = api.missing;
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 	if (strstr(request, "GET /version")) {
 		atomic_fetch_add(&api.probes, 1);
 		answer(fd, "200 OK", VIEW("{}"), 2);
@@ -177,15 +178,15 @@ static void news(const char *type, const char *name, size_t version)
 	char line[256];
 	snprintf(line, sizeof line, "{\"type\":\"%s\",\"object\":{\"metadata\":{\"name\":\"%s\",\"resourceVersion\":\"%zu\"}}}\n", type, name,
 		 version);
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	snprintf(api.news + strlen(api.news), sizeof api.news - strlen(api.news), "%s", line);
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 }
 
 /* --- a subscriber that writes down what it is told --- */
 
 struct diary {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct buf text;
 	atomic_int calls, ends;
 	atomic_bool left;            /* nothing may be called any more */
@@ -195,9 +196,9 @@ struct diary {
 static void note(struct diary *d, const char *what, const char *name)
 {
 	assert_false(atomic_load(&d->left));
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	buf_printf(&d->text, "%s%s ", what, name);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	atomic_fetch_add(&d->calls, 1);
 }
 
@@ -233,7 +234,7 @@ static void subscribe_to(struct diary *d, const char *path, const char *selector
 	char url[64];
 	struct err e = { 0 };
 	snprintf(url, sizeof url, "http://127.0.0.1:%d", api.port);
-	*d = (struct diary){ .lock = PTHREAD_MUTEX_INITIALIZER };
+	*d = (struct diary){ .lock = MUTEX_INIT(LOCK_ANY, "test") };
 	struct kube_informer_config c = { .client = { .api_server = url }, .path = path, .label_selector = selector };
 	struct kube_events ev = { on_begin, on_put, on_del, on_end, on_problem, d };
 	assert_int_equal(kube_subscribe(&d->s, &c, &ev, &e), 0);
@@ -256,9 +257,9 @@ static void expect(struct diary *d, const char *text)
 {
 	bool good = false;
 	for (int i = 0; i < 4000 && !good; i++) {
-		pthread_mutex_lock(&d->lock);
+		mutex_lock(&d->lock);
 		good = d->text.ptr && strcmp(d->text.ptr, text) == 0;
-		pthread_mutex_unlock(&d->lock);
+		mutex_unlock(&d->lock);
 		clock_sleep_ms(5);
 	}
 	if (!good)
@@ -267,9 +268,9 @@ static void expect(struct diary *d, const char *text)
 
 static bool has(struct diary *d, const char *text)
 {
-	pthread_mutex_lock(&d->lock);
+	mutex_lock(&d->lock);
 	bool has = d->text.ptr && strstr(d->text.ptr, text);
-	pthread_mutex_unlock(&d->lock);
+	mutex_unlock(&d->lock);
 	return has;
 }
 
@@ -346,9 +347,9 @@ static void test_a_list_that_breaks_off(void **state)
 	while (atomic_load(&b.calls) < 2)
 		clock_sleep_ms(5);
 	assert_int_equal(a.ends + b.ends, 0);
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	api.cut = false;
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 	wait_int(&a.ends, 1);
 	wait_int(&b.ends, 1);
 	while (!has(&a, "!fine"))
@@ -382,7 +383,7 @@ static void start_runner(struct runner *r)
 	char url[64];
 	struct err e = { 0 };
 	snprintf(url, sizeof url, "http://127.0.0.1:%d", api.port);
-	*r = (struct runner){ .d.lock = PTHREAD_MUTEX_INITIALIZER };
+	*r = (struct runner){ .d.lock = MUTEX_INIT(LOCK_ANY, "test") };
 	assert_int_equal(kube_client_new(&r->client, url, NULL, "test", &e), 0);
 	r->w = (struct kube_watch){ .client = r->client, .path = "/api/v1/pods", .cancel = &r->cancel, .begin = on_begin, .put = on_put,
 				    .del = on_del, .end = on_end, .problem = on_problem, .arg = &r->d, .pause_ms = 4, .quiet_ms = 300 };
@@ -471,9 +472,9 @@ static void test_not_installed(void **state)
 	atomic_store(&api.lists, 0);
 	start_runner(&r);            /* 300 ms are a minute */
 	wait_int(&api.lists, 3);
-	pthread_mutex_lock(&api.lock);
+	mutex_lock(&api.lock);
 	api.missing = false;
-	pthread_mutex_unlock(&api.lock);
+	mutex_unlock(&api.lock);
 	wait_for(&r.d, "begin o0 o1 o2 end !fine");
 	stop_runner(&r);
 }

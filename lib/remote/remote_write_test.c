@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/thread.h"
@@ -33,7 +34,7 @@ struct server {
 	atomic_int status;
 	const char *_Atomic header; /* another line of its answers */
 	atomic_bool cut;            /* its answers promise more than they have */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct buf got;
 	unsigned requests;
 };
@@ -43,12 +44,12 @@ static int take(struct sink *sink, const struct sink_batch *b, struct sink_resul
 	struct server *s = (struct server *)(void *)sink;
 	struct err none = { 0 };
 	(void)e;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	for (size_t i = 0; i < b->n_floats; i++) {
 		labels_format(b->floats[i].labels, &s->got);
 		buf_printf(&s->got, "@%d ", (int)b->floats[i].t_ms);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	ret->floats = (uint32_t)b->n_floats;
 	b->done(b->done_arg, &none);
 	return 0;
@@ -60,9 +61,9 @@ static void answer(struct server *s, int fd, struct view body)
 	struct remote_result r;
 	struct err e;
 	int status = atomic_load(&s->status);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->requests++;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (status == 200)
 		assert_int_equal(remote_receive(&s->sink, body, NULL, &r, &e), 0);
 	const char *header = atomic_load(&s->header);
@@ -115,7 +116,7 @@ static void server_start(struct server *s)
 	memset(s, 0, sizeof *s);
 	s->sink.append = take;
 	atomic_store(&s->status, 200);
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_ANY, "test");
 	s->fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(bind(s->fd, (struct sockaddr *)&a, sizeof a), 0);
 	assert_int_equal(listen(s->fd, 16), 0);
@@ -130,14 +131,14 @@ static void server_stop(struct server *s)
 	pthread_join(s->thread, NULL);
 	close(s->fd);
 	buf_free(&s->got);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 }
 
 static bool has(struct server *s, const char *text)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	bool same = !strcmp(s->got.ptr ? s->got.ptr : "", text);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return same;
 }
 
@@ -148,17 +149,17 @@ static void await(struct server *s, const char *text)
 	clock_sleep_ms(20); /* and no more than that */
 	if (!has(s, text))
 		fail_msg("it has %s, and not %s", s->got.ptr, text);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	buf_reset(&s->got);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 static void await_requests(struct server *s, unsigned n)
 {
 	for (unsigned seen = 0; seen < n;) {
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		seen = s->requests;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		clock_sleep_ms(5);
 	}
 }

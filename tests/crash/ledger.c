@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
 
@@ -18,7 +19,7 @@ struct line {
 
 struct ledger {
 	int fd;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	VEC(struct ledger_entry) entries;
 	struct map stamps;
 	size_t acked;
@@ -54,7 +55,7 @@ struct ledger *ledger_open(const char *path)
 {
 	struct ledger *l = NEW(struct ledger);
 	struct line x;
-	pthread_mutex_init(&l->lock, NULL);
+	mutex_init(&l->lock, LOCK_ANY, "test");
 	l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (l->fd < 0)
 		abort();
@@ -76,13 +77,13 @@ void ledger_close(struct ledger *l)
 	close(l->fd);
 	vec_free(&l->entries);
 	map_free(&l->stamps);
-	pthread_mutex_destroy(&l->lock);
+	mutex_destroy(&l->lock);
 	free(l);
 }
 
 bool ledger_try(struct ledger *l, const struct ledger_entry *x, uint32_t *ret_id)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	bool ok = !find(l, x->pod, x->t_ms, ret_id);
 	if (ok) {
 		struct line line = { .id = UINT32_MAX, .entry = *x };
@@ -91,7 +92,7 @@ bool ledger_try(struct ledger *l, const struct ledger_entry *x, uint32_t *ret_id
 		*ret_id = (uint32_t)l->entries.n;
 		add(l, &line.entry);
 	}
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return ok;
 }
 
@@ -104,37 +105,37 @@ static void set(struct ledger *l, uint32_t id, enum ledger_state state)
 
 void ledger_set(struct ledger *l, uint32_t id, enum ledger_state state)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	set(l, id, state);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 }
 
 void ledger_ack(struct ledger *l, uint32_t id, uint64_t record)
 {
 	struct line line = { .id = id, .state = ACKED, .entry = { .record = record } };
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	put(l, &line);
 	l->entries.v[id].state = ACKED;
 	l->entries.v[id].record = record;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 }
 
 void ledger_delete(struct ledger *l, unsigned pod, int64_t after_ms, int64_t until_ms, enum ledger_state state)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	for (uint32_t i = 0; i < l->entries.n; i++) {
 		const struct ledger_entry *x = &l->entries.v[i];
 		if (x->pod == pod && x->t_ms > after_ms && x->t_ms <= until_ms && x->state != DELETED)
 			set(l, i, state);
 	}
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 }
 
 size_t ledger_n(struct ledger *l)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	size_t n = l->entries.n;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return n;
 }
 
@@ -145,16 +146,16 @@ size_t ledger_acked(struct ledger *l)
 
 struct ledger_entry ledger_get(struct ledger *l, uint32_t id)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	struct ledger_entry x = l->entries.v[id];
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return x;
 }
 
 bool ledger_find(struct ledger *l, unsigned pod, int64_t t_ms, uint32_t *ret_id)
 {
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	bool found = find(l, pod, t_ms, ret_id);
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	return found;
 }

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tests/crash/ledger.h"
@@ -33,9 +34,9 @@ struct life {
 	atomic_llong now_ms;
 	atomic_uint running;     /* appending threads */
 	atomic_uint writers;     /* who have a note */
-	pthread_rwlock_t deleting; /* read: an append or a query is in flight */
+	struct rwlock deleting;    /* read: an append or a query is in flight */
 	atomic_ulong refused, acknowledged, queries, query_errors;
-	pthread_mutex_t sent_lock;
+	struct mutex sent_lock;
 	VEC(struct pending *) sent; /* until the end: done may come late */
 };
 
@@ -345,20 +346,20 @@ static void append_one(struct life *l, unsigned writer, uint64_t *random)
 	struct ledger_entry x = { .t_ms = now - back, .seed = kit_random(random), .pod = (uint16_t)below(random, PODS),
 				  .n = below(random, 12) ? 8 + (uint32_t)below(random, 20) : 0, .writer = (uint8_t)writer };
 	struct pending *wait = NEW(struct pending);
-	pthread_mutex_lock(&l->sent_lock);
+	mutex_lock(&l->sent_lock);
 	vec_push(&l->sent, wait);
-	pthread_mutex_unlock(&l->sent_lock);
+	mutex_unlock(&l->sent_lock);
 	wait->l = l;
 	atomic_init(&wait->code, 1);
 	x.sums[0] = kit_profile_sum(x.seed, x.n, false);
 	x.sums[1] = kit_profile_sum(x.seed, x.n, true);
 	x.total = kit_profile_total(x.seed, x.n);
-	pthread_rwlock_rdlock(&l->deleting);
+	rwlock_read(&l->deleting);
 	bool sent = ledger_try(l->ledger, &x, &wait->id);
 	int rc = sent ? send_one(l, &x, wait) : -1;
 	if (rc >= 0 && below(random, 3))
 		tsdb_flush(l->k.db);
-	pthread_rwlock_unlock(&l->deleting);
+	rwlock_unlock(&l->deleting);
 	if (rc < 0)
 		atomic_fetch_add(&l->refused, sent);
 }
@@ -385,9 +386,9 @@ static void *query_thread(void *arg)
 		if (below(&random, 2))
 			until = until / HOUR * HOUR;
 		int64_t after = until - (int64_t)below(&random, (uint64_t)(30 * HOUR));
-		pthread_rwlock_rdlock(&l->deleting); /* a view that is open may see part of what is deleted, or not */
+		rwlock_read(&l->deleting); /* a view that is open may see part of what is deleted, or not */
 		int rc = check_range(l, after, until, l->kind->reads, &e);
-		pthread_rwlock_unlock(&l->deleting);
+		rwlock_unlock(&l->deleting);
 		atomic_fetch_add(&l->queries, 1);
 		if (rc && rc != -ERR_IO && rc != -ERR_CORRUPT && !(rc == -ERR_NOT_FOUND && (l->kind->reads || is_rotten())))
 			die("a query failed: %s", e.msg);
@@ -406,7 +407,7 @@ static void delete_some(struct life *l, uint64_t *random)
 	snprintf(pod, sizeof pod, "pod-%u", which);
 	if (matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e))
 		abort();
-	pthread_rwlock_wrlock(&l->deleting); /* so that it is clear what was appended before */
+	rwlock_write(&l->deleting); /* so that it is clear what was appended before */
 	tsdb_flush(l->k.db);
 	ledger_delete(l->ledger, which, after, until, DELETING);
 	note("deleting of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
@@ -414,7 +415,7 @@ static void delete_some(struct life *l, uint64_t *random)
 		ledger_delete(l->ledger, which, after, until, DELETED);
 		note("deleted of pod %u (%lld, %lld]", which, (long long)after, (long long)until);
 	}
-	pthread_rwlock_unlock(&l->deleting);
+	rwlock_unlock(&l->deleting);
 	matcher_release(&m);
 }
 
@@ -551,8 +552,8 @@ int life_live(const char *dir, const char *ledger, const struct kind *kind, uint
 	if (!arm)
 		die("the fault layer is not loaded");
 	signal(SIGABRT, say_where);
-	pthread_rwlock_init(&l.deleting, NULL);
-	pthread_mutex_init(&l.sent_lock, NULL);
+	rwlock_init(&l.deleting, LOCK_ANY, "test");
+	mutex_init(&l.sent_lock, LOCK_ANY, "test");
 	l.ledger = ledger_open(ledger);
 	restore_clock(&l);
 	open_kit(&l, dir);

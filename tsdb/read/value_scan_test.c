@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "tsdb/part/damage.h"
@@ -33,7 +34,7 @@ struct likeness {
 
 struct read {
 	struct likeness like;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	size_t n;
 	uint64_t by_minute, by_hour; /* order-free checksums of what each column has */
 };
@@ -57,7 +58,7 @@ static int take(void *arg, const struct source_cells *c, unsigned worker, struct
 {
 	struct read *x = arg;
 	(void)worker, (void)e;
-	pthread_mutex_lock(&x->lock);
+	mutex_lock(&x->lock);
 	x->n += c->n;
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t t = c->t_ms[c->rows[i]];
@@ -68,7 +69,7 @@ static int take(void *arg, const struct source_cells *c, unsigned worker, struct
 		x->by_minute += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
 		x->by_hour += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
 	}
-	pthread_mutex_unlock(&x->lock);
+	mutex_unlock(&x->lock);
 	return 0;
 }
 
@@ -95,7 +96,7 @@ static bool odd(void *arg, size_t series, int64_t t_ms)
 
 static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like)
 {
-	struct read x = { .like = like, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct read x = { .like = like, .lock = MUTEX_INIT(LOCK_ANY, "test") };
 	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, &x };
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };

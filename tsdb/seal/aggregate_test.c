@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "tsdb/inspect.h"
 #include "tsdb/testkit.h"
 
@@ -38,7 +39,7 @@ static uint64_t graph_reads(struct kit *k, size_t n_pods, int64_t after, int64_t
 }
 
 struct met {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	uint64_t cells;
 	int64_t sum;
 	size_t unlike;      /* this series counts otherwise */
@@ -48,11 +49,11 @@ static int meet_cells(void *arg, const struct source_cells *c, unsigned worker, 
 {
 	struct met *x = arg;
 	(void)worker, (void)e;
-	pthread_mutex_lock(&x->lock);
+	mutex_lock(&x->lock);
 	x->cells += c->n;
 	for (size_t i = 0; i < c->n; i++)
 		x->sum += c->values[i];
-	pthread_mutex_unlock(&x->lock);
+	mutex_unlock(&x->lock);
 	return 0;
 }
 
@@ -71,7 +72,7 @@ static struct met cells_of(struct kit *k, size_t n_pods, size_t unlike)
 	struct err e;
 	size_t n;
 	uint64_t refs[5];
-	struct met x = { PTHREAD_MUTEX_INITIALIZER, 0, 0, unlike };
+	struct met x = { MUTEX_INIT(LOCK_ANY, "test"), 0, 0, unlike };
 	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
