@@ -56,19 +56,19 @@ enum lock_rank {
 	RANK_QUERY_SYMBOLS,      /* eval.symbols_lock: writing into a query's own dictionary */
 
 	/* tsdb/ */
-	RANK_TSDB_SEAL,        /* tsdb.seal_lock: one seal or retention at a time */
-	RANK_TSDB_APPLY,       /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
-	RANK_TSDB_APPEND_TURN, /* partition.append_turn: who appends to a day; held while dict_lock is wanted for writing and had */
-	RANK_TSDB_DICT_UNION,  /* dict_union.lock: the dictionary of several partitions; held while theirs are read */
-	RANK_TSDB_QUERY_DICT,  /* query_dict.lock: a query's own dictionaries; held while they are read */
-	RANK_TSDB_DICT,        /* partition.dict_lock: symbols and index; a newer partition's before an older one's */
-	RANK_TSDB_VIEW,        /* view.lock: what a query holds */
-	RANK_TSDB_STATE,       /* tsdb.state_lock: the pointer to the current version, seq, the list of partitions; for a few instructions */
-	RANK_TSDB_WINDOW,      /* window.lock: rows of one window */
-	RANK_TSDB_LOG_DB,      /* hlog.db_lock: the head log is open */
-	RANK_TSDB_LOG_WRITE,   /* hlog.write_lock: writes to it */
-	RANK_TSDB_NOTES,       /* notes.lock: the table of notes */
-	RANK_TSDB_PARTS,       /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
+	RANK_TSDB_SEAL,          /* tsdb.seal_lock: one seal or retention at a time */
+	RANK_TSDB_APPLY,         /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
+	RANK_TSDB_APPEND_TURN,   /* partition.append_turn: who appends to a day; held while dict_lock is wanted for writing and had */
+	RANK_TSDB_DICT_UNION,    /* dict_union.lock: the dictionary of several partitions; held while theirs are read */
+	RANK_TSDB_QUERY_DICT,    /* query_dict.lock: a query's own dictionaries; held while they are read */
+	RANK_TSDB_DICT,          /* partition.dict_lock: symbols and index; a newer partition's before an older one's */
+	RANK_TSDB_VIEW,          /* view.lock: what a query holds */
+	RANK_TSDB_STATE,         /* tsdb.state_lock: the pointer to the current version, seq, the list of partitions; for a few instructions */
+	RANK_TSDB_WINDOW,        /* window.lock: rows of one window */
+	RANK_TSDB_LOG_DB,        /* hlog.db_lock: the head log is open */
+	RANK_TSDB_LOG_WRITE,     /* hlog.write_lock: writes to it */
+	RANK_TSDB_NOTES,         /* notes.lock: the table of notes */
+	RANK_TSDB_PARTS,         /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
 
 	/* lib/model */
 	RANK_CALLTREE,           /* calltree.lock: nodes of a dictionary as calls */
