@@ -152,7 +152,7 @@ struct group_job {
 	uint32_t *first, *next;    /* lists of series + 1, each in order: of a group, behind a series */
 	bool mean;
 	atomic_bool failed;
-	pthread_mutex_t lock;      /* of e */
+	struct mutex lock;         /* of e */
 	struct err e;
 };
 
@@ -187,16 +187,16 @@ static void add_one_group(void *arg, size_t group, unsigned worker)
 		rc = eval_check(j->t->q, &e);
 	if (!rc)
 		return;
-	pthread_mutex_lock(&j->lock);
+	mutex_lock(&j->lock);
 	if (!atomic_exchange(&j->failed, true))
 		j->e = e;
-	pthread_mutex_unlock(&j->lock);
+	mutex_unlock(&j->lock);
 }
 
 static int add_groups(struct totals *t, const struct node *aggr, struct err *e)
 {
 	compact(t);
-	struct group_job j = { .t = t, .mean = aggr->aggr.op == AGGR_AVG, .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct group_job j = { .t = t, .mean = aggr->aggr.op == AGGR_AVG, .lock = MUTEX_INIT(LOCK_LEAF, "partial sums") };
 	groups_make(t->q, t->labels, t->drop_name, t->n, &aggr->aggr.by, aggr->aggr.without, &j.g);
 	j.next = xcalloc(t->n + 1, sizeof *j.next);
 	j.first = xcalloc(j.g.n + 1, sizeof *j.first);
