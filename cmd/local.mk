@@ -1,9 +1,9 @@
 # The programs: cmd/ is the only place that sees all layers.
 bin_PROGRAMS += pyrrha
-pyrrha_SOURCES = cmd/configuration.c cmd/configuration.h cmd/query_config.c cmd/query_config.h cmd/flags.c cmd/flags.h cmd/pyrrha.c cmd/storage_config.c cmd/storage_config.h $(SELFPROF_HEAP)
+pyrrha_SOURCES = cmd/configuration.c cmd/configuration.h cmd/query_config.c cmd/query_config.h cmd/flags.c cmd/flags.h cmd/program.c cmd/program.h cmd/pyrrha.c cmd/storage_config.c cmd/storage_config.h $(SELFPROF_HEAP)
 pyrrha_LDADD = libweb.a librules.a $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += pyrrha-agent
-pyrrha_agent_SOURCES = cmd/pyrrha_agent.c cmd/parca_agent_flags.h $(SELFPROF_HEAP)
+pyrrha_agent_SOURCES = cmd/program.c cmd/program.h cmd/pyrrha_agent.c cmd/parca_agent_flags.h $(SELFPROF_HEAP)
 pyrrha_agent_LDADD = $(AGENT_LIBS)
 
 # The unit, its user, and a configuration to begin with, as an example: /etc is the administrator's.

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "cmd/configuration.h"
 #include "cmd/flags.h"
+#include "cmd/program.h"
 #include "config.h"
 #include "discovery/discovery.h"
 #include "httpd/web_config.h"
@@ -263,16 +264,6 @@ static int start(struct server *s, struct err *e)
 
 /* ---- stop, from the left ---- */
 
-static void too_slow(int sig)
-{
-	static const char text[] = "level=error msg=\"stopping took too long, ending now\"\n";
-	(void)sig;
-	if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
-		/* nobody is left to tell */
-	}
-	_exit(1);
-}
-
 static void *drain_web(void *arg)
 {
 	web_drain(arg, WEB_GRACE_MS);
@@ -301,8 +292,7 @@ static void stop_intake(struct server *s)
 static int stop(struct server *s)
 {
 	struct err e = { 0 };
-	signal(SIGALRM, too_slow);
-	alarm(STOP_SECONDS);
+	program_end_within(STOP_SECONDS);
 	metric_set(&metrics[M_READY], 0);
 	if (s->web)
 		web_set_ready(s->web, false);
@@ -323,7 +313,7 @@ static int stop(struct server *s)
 	remote_write_free(s->remote); /* it has all that the storage has */
 	notifier_free(s->notifier); /* last: Alertmanagers have had as long as all this took */
 	configuration_free(s->config);
-	alarm(0);
+	program_end_within(0);
 	return rc;
 }
 
@@ -357,45 +347,15 @@ static int start_interruptible(struct server *s, const sigset_t *signals, struct
 	return rc;
 }
 
-static void wait_for_end(struct server *s, const sigset_t *signals)
+static void reload(void *arg)
 {
-	for (;;) {
-		int sig;
-		struct err e = { 0 };
-		if (sigwait(signals, &sig))
-			continue;
-		if (sig != SIGHUP) {
-			LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
-			return;
-		}
-		if (configuration_reload(s->config, &e))
-			LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
-	}
-}
-
-static void block_signals(sigset_t *signals)
-{
-	sigemptyset(signals);
-	sigaddset(signals, SIGTERM);
-	sigaddset(signals, SIGINT);
-	sigaddset(signals, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	const struct server *s = arg;
+	struct err e = { 0 };
+	if (configuration_reload(s->config, &e))
+		LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
 }
 
 /* ---- the command line ---- */
-
-static int set_log(const struct flags *f, struct err *e)
-{
-	enum log_level level;
-	enum log_format format;
-	if (!log_parse_level(f->log_level, &level))
-		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", f->log_level);
-	if (!log_parse_format(f->log_format, &format))
-		return err_set(e, ERR_BAD_DATA, "--log.format: \"%s\" is neither logfmt nor json", f->log_format);
-	log_setup(level, format);
-	return 0;
-}
 
 static int print(struct buf *b)
 {
@@ -433,7 +393,7 @@ static int run(struct server *s)
 	struct err e = { 0 };
 	char memory[24];
 	sigset_t signals;
-	block_signals(&signals);
+	program_block_signals(&signals);
 	if (s->f.self_heap && selfprof_heap_start(heap_hooks(), &e))
 		LOG_WARN("msg", "no heap profiles of this server", "err", e.msg);
 	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION, "memory", units_format_size(s->f.memory_bytes, memory));
@@ -443,7 +403,7 @@ static int run(struct server *s)
 	if (rc)
 		LOG_ERROR("msg", "cannot start", "err", e.msg);
 	else
-		wait_for_end(s, &signals);
+		program_wait(&signals, reload, s);
 	rc |= stop(s);
 	if (!rc)
 		LOG_INFO("msg", "bye");
@@ -459,7 +419,7 @@ int main(int argc, char **argv)
 	files_raise_limit(); /* a socket per request under way, and one per connection that is kept */
 	int rc = flags_parse(&s.f, argc, argv, &e);
 	if (!rc)
-		rc = set_log(&s.f, &e);
+		rc = program_set_log(s.f.log_level, s.f.log_format, &e);
 	if (rc) {
 		fprintf(stderr, "pyrrha: %s\n", e.msg);
 		rc = 2;

@@ -2,7 +2,6 @@
 /* The agent: samples the host and serves what it saw. main() only wires: flags, the agent, its HTTP server, signals. */
 #include <errno.h>
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "base/opts.h"
 #include "base/units.h"
 #include "cmd/parca_agent_flags.h"
+#include "cmd/program.h"
 #include "config.h"
 #include "model/labels.h"
 #include "selfprof/heap.h"
@@ -144,9 +144,6 @@ static void set_defaults(void)
 
 static int check_flags(struct err *e)
 {
-	enum log_level level;
-	enum log_format format;
-
 	if (!(flags.hz >= 1 && flags.hz <= 1000))
 		return err_set(e, ERR_BAD_DATA, "--frequency: must be from 1 to 1000");
 	if (!(flags.max_cost > 0 && flags.max_cost <= 1))
@@ -166,12 +163,7 @@ static int check_flags(struct err *e)
 		if (!flags.env_vars.v[i][0] || strpbrk(flags.env_vars.v[i], "=,"))
 			return err_set(e, ERR_BAD_DATA, "--include-env-var: \"%s\" is not the name of one variable; for several repeat the flag",
 				       flags.env_vars.v[i]);
-	if (!log_parse_level(flags.log_level, &level))
-		return err_set(e, ERR_BAD_DATA, "--log.level: \"%s\" is none of debug, info, warn, error", flags.log_level);
-	if (!log_parse_format(flags.log_format, &format))
-		return err_set(e, ERR_BAD_DATA, "--log.format: \"%s\" is neither logfmt nor json", flags.log_format);
-	log_setup(level, format);
-	return 0;
+	return program_set_log(flags.log_level, flags.log_format, e);
 }
 
 static int external_label(struct labels_builder *b, struct view s, struct err *e)
@@ -234,22 +226,13 @@ static void print_help(void)
 	buf_free(&b);
 }
 
-static void too_slow(int sig)
-{
-	_exit(1);
-}
-
-static void wait_for_end(const sigset_t *signals, struct agent *a, int *ret_sig)
+static void reload(void *arg)
 {
 	struct err e;
-	while (sigwait(signals, ret_sig) || *ret_sig == SIGHUP) {
-		if (*ret_sig != SIGHUP)
-			continue;
-		if (agent_reload(a, &e))
-			LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
-		else
-			LOG_INFO("msg", "configuration reloaded", "file", flags.config_file);
-	}
+	if (agent_reload(arg, &e))
+		LOG_ERROR("msg", "the configuration was not reloaded, the old one stays", "err", e.msg);
+	else
+		LOG_INFO("msg", "configuration reloaded", "file", flags.config_file);
 }
 
 static int run(const struct labels_builder *external, struct err *e)
@@ -258,15 +241,10 @@ static int run(const struct labels_builder *external, struct err *e)
 	struct agent *a;
 	struct agent_server *s;
 	sigset_t signals;
-	int sig = 0, r;
+	int r;
 
 	opts_explain(table, ARRAY_LEN(table), explain_flag);
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	program_block_signals(&signals);
 	r = caps_drop(e);
 	if (r)
 		return r;
@@ -309,10 +287,8 @@ static int run(const struct labels_builder *external, struct err *e)
 	if (!r) {
 		for (size_t i = 0; agent_server_address(s, i); i++)
 			LOG_INFO("msg", "listening", "address", agent_server_address(s, i));
-		wait_for_end(&signals, a, &sig);
-		LOG_INFO("msg", "stopping", "signal", sig == SIGINT ? "SIGINT" : "SIGTERM");
-		signal(SIGALRM, too_slow);
-		alarm(STOP_SECONDS);
+		program_wait(&signals, reload, a);
+		program_end_within(STOP_SECONDS);
 		agent_server_stop(s);
 	}
 	metrics_free();
