@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What the BPF programs and the agent share: the records that leave the kernel, the tables that enter it.
+/* Shared by the BPF programs and the agent: the records that leave the kernel, and the tables that enter it.
  *
  *	procs:   tgid -> a run of `maps` (the executable mappings of one address space, ascending by start); a process is in one
  *	         of PROC_PROBES slots from tgid % PROC_SLOTS on
@@ -13,15 +13,14 @@
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
  *	         the sampling program writes it, whole words, and only for processes that say so
  *
- * A user frame is image << 48 | ELF virtual address: it means the same whichever process it is seen in and after
- * that process is gone. Image 0 is code without a file (JIT): the address is the process's own. */
+ * A user frame is image << 48 | ELF virtual address. It has the same meaning for all processes, also after the process has ended.
+ * Image 0 is code without a file (JIT): the address is the process's own. */
 #ifndef PYRRHA_BPF_ABI_H
 #define PYRRHA_BPF_ABI_H
 
 #include <linux/types.h>
 
-/* What is rare lies away from what every frame runs through: at 19 Hz the instructions themselves have to be fetched from
- * memory. */
+/* Rare code is kept apart from the code of every frame: at 19 Hz the instructions themselves have to be fetched from memory. */
 #define UW_LIKELY(x) __builtin_expect(!!(x), 1)
 #define UW_RARELY(x) __builtin_expect(!!(x), 0)
 
@@ -29,16 +28,16 @@
 #define MAX_USER_FRAMES 256
 #define MAX_KERNEL_FRAMES 127
 #define STACK_PAGE 4096
-#define STACK_PAGES 32           /* this much of a stack is looked at: the rest of a deferred one */
+#define STACK_PAGES 32           /* this much of a stack is read: the rest of a deferred one */
 #define STACK_PIECE_PAGES 6      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
-#define STACK_HOLE_PAGES 4       /* so many in a row that cannot be read are its end, fewer a frame nobody wrote to */
+#define STACK_HOLE_PAGES 4       /* this many unreadable pages in a row are its end, fewer a frame that was never written */
 #define PROC_SLOTS (1 << 14)
 #define PROC_PROBES 8
 #define MAPS_MAX (1 << 16)
 #define IMAGES_MAX (1 << 14)
 #define PAGES_MAX (1 << 18)
 #define RULES_MAX (1 << 14)
-#define RULE_CACHE 4032          /* 31.5 KB: one that is below 32 KB lies where the kernel has large pages */
+#define RULE_CACHE 4032          /* 31.5 KB: values below 32 KB are on the kernel's large pages */
 #define CHUNKS_MAX 48            /* 12 MB: all maps together stay below 20 MB */
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
@@ -65,7 +64,7 @@ enum stack_end {
 	END_STALE,           /* unwound with mappings that were others by then */
 	END_COPY_ENDED,      /* deferred, and the copied piece of stack was too short */
 	END_UNMAPPED,        /* in no mapping of the process, also after looking again */
-	END_COSTLY,          /* off-CPU only: no stack was taken, the CPU's budget for it was used up */
+	END_COSTLY,          /* off-CPU only: no stack was taken, the CPU's budget for stacks was used up */
 	END_EVICTED,         /* off-CPU only: others took the place where the stack was kept */
 	END_CODES_
 };
@@ -78,7 +77,7 @@ enum cfa_kind {
 	CFA_DEREF_SP,        /* *(sp + off) + add */
 	CFA_DEREF_FP,        /* *(fp + off) + add */
 	CFA_PLT,             /* sp + 8 + ((pc & 15) >= off ? 8 : 0) */
-	CFA_SIGNAL,          /* a signal frame lies at sp */
+	CFA_SIGNAL,          /* a signal frame is at sp */
 	CFA_STOP,            /* the outermost frame */
 	CFA_UNSUPPORTED
 };
@@ -91,9 +90,9 @@ enum fp_kind {
 	FP_UNKNOWN           /* not recoverable: later CFA_FP rows cannot be used */
 };
 
-/* Where the return address is. Rules of x86-64 have it at cfa - 8, or, for the few instructions of vfork, which must not leave it
- * on a stack that two processes share, in the register where the C library keeps it. An architecture with a link register (arm64) takes RA_IN_LR
- * for code that has not saved it yet, which is true of the innermost frame and of one that a signal interrupted only,
+/* Where the return address is. Rules of x86-64 have it at cfa - 8. In the few instructions of vfork, which must not leave it on a stack that two
+ * processes share, it is in the register where the C library keeps it. An architecture with a link register (arm64) uses RA_IN_LR for code that
+ * has not saved it yet, which is possible only in the innermost frame and in one that a signal interrupted,
  * and puts its offset in cfa_add otherwise, where no CFA_DEREF needs that (its CFA is sp or fp plus cfa_off; its table
  * has no other). Its registers go into struct unwind beside ip, sp, fp; how rules are applied is one file per
  * architecture, unwind_ARCH.h, as is the reading of registers in the sampling program. */
@@ -158,7 +157,7 @@ struct unwind_proc {
 #define SAMPLE_RA 8           /* ip of a deferred sample is a return address already stepped back by one */
 #define SAMPLE_CODE 16        /* code[] is set */
 #define SAMPLE_IN_EXEC 64     /* in execve: the stack is the old program's, if it is still there */
-#define SAMPLE_PREEMPTED 128  /* off-CPU: it was in user mode and could have gone on; there is nothing in the kernel to tell of */
+#define SAMPLE_PREEMPTED 128  /* off-CPU: it was in user mode and runnable; it has no kernel stack to report */
 #define SAMPLE_MORE 32        /* no sample, but more of the stack of the one with this time and CPU */
 
 #define UW_CODE 8
@@ -177,19 +176,19 @@ struct sample_head {
 	__u32 cpu;
 	__u32 set;           /* of unwind_proc; 0 = none was known */
 	__u32 exec_id;       /* how many programs the process ran before this one, the parent's included */
-	__u32 stack_pages;   /* bit i: page i, counted from the one that sp is in, is here */
+	__u32 stack_pages;   /* bit i: page i, counted from the page of sp, is here */
 	__u16 n_user, n_kernel;
 	__u16 end;           /* enum stack_end */
 	__u16 flags;
 	char comm[16];       /* of the thread */
-	__u8 code[UW_CODE];  /* of a deferred sample: what stands at ip - 1 */
+	__u8 code[UW_CODE];  /* of a deferred sample: the bytes at ip - 1 */
 	/* u64 user[n_user], kernel[n_kernel], u8 stack[STACK_PAGE each] */
 };
 
 /* Each CPU's own ring, for records without pieces of stack: the kernel's ring buffer takes a lock and touches memory in
  * five places for each. A record is 8 bytes that say how many follow, and those; they are written last, on a ring that the
  * agent has filled with 0 again. No record is split: where one of the largest size would not fit any more, CPU_RING_SKIP
- * stands, and the next one is at the ring's beginning. What has no room goes the other way, as do waits in great number. */
+ * stands, and the next one is at the ring's beginning. Records without room go the other way, as do waits in great number. */
 #define CPU_RING_BYTES (1 << 14)
 #define CPU_RECORD_MAX (sizeof(struct sample_head) + (MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
 #define CPU_RING_SKIP 1
@@ -200,8 +199,8 @@ struct cpu_ring {
 	__u8 b[CPU_RING_BYTES];
 };
 
-/* What is not sampled at all. A kind's entries name what is kept or dropped; what has none is kept, unless the kind is
- * one of control.only. A control group without an entry of its own goes by its nearest ancestor that has one. */
+/* Filtered samples. A kind's entries name what is kept or dropped; what has none is kept, unless the kind is one of control.only. A
+ * control group without an entry uses its nearest ancestor's. */
 enum filter_kind { FILTER_CGROUP, FILTER_PID, FILTER_COMM, FILTER_KINDS };
 /* FILTER_DROP_SELF: a control group, but not those below it. */
 enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP, FILTER_DROP_SELF };
@@ -214,7 +213,7 @@ enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP, FILTER_DROP_SELF };
  * the top byte; on pure v2 by its id. */
 #define CGROUP_HIERARCHY_SHIFT 56
 
-/* What the agent changes while the programs run. */
+/* Settings that the agent changes while the programs run. */
 struct control {
 	__u32 filters;       /* 1 << kind: it has entries */
 	__u32 only;          /* 1 << kind: what has no entry is dropped */
@@ -229,12 +228,12 @@ struct control {
 #define OFF_COPY_PAGES 3         /* of a stack that the agent has to finish */
 #define OFF_SMALL_FRAMES 64      /* user and kernel together */
 #define OFF_BURST_NS 20000000ull /* what a CPU may spend on stacks at once */
-#define OFF_TELL_NS 250000000ull /* so often at most a thread's waits without a stack are told of: their sum */
+#define OFF_TELL_NS 250000000ull /* the sum of a thread's waits without a stack is reported at most this often */
 #define OFF_COMPARE_NS 10000000ull /* so often a CPU compares the clock of its queue with ours */
 #define OFF_LEVELS 10            /* of the lower half of that; the lower, the more a stack must be worth, by the thread's */
 #define OFF_LEAST_US 256         /* last wait of the kind: so much at the highest, twice as much at each next one */
 
-/* Where an unwinding stands, and the mapping it was in last. */
+/* The state of an unwinding, and its last mapping. */
 struct unwind {
 	__u64 ip, sp, fp;
 	__u64 start, size, vaddr;  /* of the mapping it was in last; size 0 = none */
@@ -247,7 +246,7 @@ struct unwind {
 	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
 };
 
-/* What an ordinary sample does not count: its record says all about it. */
+/* Not counted for an ordinary sample: its record has everything. */
 enum agent_stat {
 	STAT_RING_FULL,      /* samples lost because the ring had no room */
 	STAT_DEFERRED,

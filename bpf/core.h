@@ -58,13 +58,13 @@ struct task_struct {
 	struct css_set *cgroups;
 } __attribute__((preserve_access_index));
 
-/* What it was called before 5.14. */
+/* Its name before 5.14. */
 struct task_struct___old {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* Whether programs may follow pointers from the current task on (5.15, with bpf_get_current_task_btf): the verifier knows
- * their types, so that a member is one instruction; elsewhere, and from other tasks, each is a call. */
+/* Whether programs may follow pointers from the current task (5.15, with bpf_get_current_task_btf). The verifier knows their types, so
+ * reading a member is one instruction; elsewhere, and from other tasks, it is a call. */
 #define CORE_DIRECT bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)
 #define CORE_GET(direct, p, member) ((direct) && CORE_DIRECT ? (p)->member : BPF_CORE_READ(p, member))
 

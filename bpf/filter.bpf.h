@@ -119,7 +119,7 @@ static __always_inline void cgroup_of_current(struct cgroup_seen *seen, struct c
 	ret->self = 0;
 }
 
-/* What is said about the group or else its nearest ancestor. */
+/* The entry of the group or else of its nearest ancestor. */
 static __always_inline __u32 cgroup_verdict(const struct cgroup_of *of)
 {
 	struct cgroup_subsys_state *self;
@@ -159,7 +159,7 @@ static __always_inline __u32 comm_verdict(void)
 		c = (struct comm){};
 		__builtin_memcpy(c.s, "kworker", 7);
 	} else {
-		/* What lies behind the name's end is no part of it. */
+		/* Bytes behind the name's end are not part of it. */
 		bool over = false;
 		for (int i = 0; i < 16; i++) {
 			over |= !c.s[i];
@@ -171,7 +171,7 @@ static __always_inline __u32 comm_verdict(void)
 	return v ? *v : FILTER_NONE;
 }
 
-/* Whether the current task is not to be sampled: 0, or 1 + the enum filter_kind that says so. */
+/* Whether the current task is filtered: 0, or 1 + the enum filter_kind that applies. */
 static __always_inline __u32 filtered(const struct cgroup_of *of, __u32 pid)
 {
 	const struct control *c = controls();

@@ -4,17 +4,16 @@
  *	leaves:  off_threads[tid] = now; its stack, which can be read only now, goes to a slot of its own
  *	returns: a wait that reached the threshold is sent with that stack; a shorter one is only counted
  *
- * Most waits are short, so most stacks are taken in vain: each CPU has a budget (control.off_share), and the lower it runs,
- * the longer a thread's last wait must have been for it to get another stack: it settles where what is spent is what may
- * be. A thread's waits of its own will, and those where it only makes room for others, are told apart: on a busy host the
- * latter are the long ones. A wait is timed all the same.
+ * Most waits are short, so most stacks are discarded. Each CPU has a budget (control.off_share). The less of it is left, the longer a
+ * thread's last wait must have been for a new stack, so that spending settles at the budget. Voluntary waits of a thread and
+ * preemptions are counted apart: on a busy host the latter are the long ones. A wait is timed all the same.
  *
- * Of a wait, the end may be spent ready to run, while no CPU is free. When a thread was woken the kernel notes by a clock
- * of its own (sched_info), which is compared with ours where a thread leaves: it came by both clocks at the switch before.
- * So there is no program at each wake-up, which would cost as much as the one at switches.
+ * At the end of a wait, a thread may be runnable while no CPU is free. When a thread is woken, the kernel notes the time by its own
+ * clock (sched_info). That clock is compared with ours when a thread leaves the CPU, because both times of its last arrival are known.
+ * So no program at each wake-up is needed, which would cost as much as the one at switches.
  *
- * Stacks are kept in two tables of slots that forget the longest unused: one for common sizes, and one for deep stacks
- * and for those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
+ * Stacks are kept in two tables of slots that drop the least recently used: one for common sizes, and one for deep stacks and for
+ * those that the agent has to finish (they carry a copy of the stack). Kernel threads are not watched: that
  * they wait for work is nobody's delay. The switch happens with interrupts off, so the sampling program and this one
  * never use the CPU's scratch room at the same time. */
 #ifndef PYRRHA_BPF_OFFCPU_BPF_H
@@ -28,7 +27,7 @@ struct off_thread {
 	__u32 slot;          /* enum off_slot; OFF_NONE: no stack was taken */
 	__u32 preempted;     /* this time it could have gone on */
 	__u64 delay_ns;      /* its sched_info.run_delay as it left */
-	__u64 untold_ns, untold; /* waits without a stack that no record has told of: together, and how many */
+	__u64 untold_ns, untold; /* waits without a stack that no record has reported: their total time and number */
 	__u64 untold_runnable_ns; /* of that, ready to run */
 	__u64 told_ns;       /* when one did */
 };
@@ -83,7 +82,7 @@ struct {
 	__type(value, struct off_budget);
 } off_budgets SEC(".maps");
 
-/* What this CPU has left to spend, topped up for the time since. */
+/* The remaining budget of this CPU, topped up for the elapsed time. */
 static __always_inline struct off_budget *off_budget(const struct control *c, __u64 now)
 {
 	__u32 zero = 0;
@@ -149,7 +148,7 @@ static __always_inline __u64 off_runnable(const struct off_budget *b, struct tas
 	return delay < off ? delay : off;
 }
 
-/* Whether what is left is enough for a stack of the thread's. */
+/* Whether the rest is enough for a stack of the thread's. */
 static __always_inline bool off_affordable(const struct off_budget *b, const struct off_thread *t)
 {
 	__u64 level;
@@ -160,7 +159,7 @@ static __always_inline bool off_affordable(const struct off_budget *b, const str
 	return level >= OFF_LEVELS || t->last_us[t->preempted & 1] >= (__u64)OFF_LEAST_US << (OFF_LEVELS - 1 - level);
 }
 
-/* The way back to user mode is where the kernel makes a running thread give way, if nothing is to be preempted in it. */
+/* On the way back to user mode the kernel preempts a running thread, even if kernel code is never preempted. */
 static __always_inline bool off_from_user(const struct bpf_raw_tracepoint_args *ctx, const struct scratch *s, const struct off_thread *t)
 {
 	return t->preempted && !ctx->args[0] && !s->u.is_ra;
@@ -229,7 +228,7 @@ static __always_inline void off_send(struct scratch *s, __u64 bytes, __u64 off)
 	count(STAT_OFF_RING_NS, off);
 }
 
-/* Tells of a thread's waits that had no stack. To find out who the thread is, by calls, costs as much as half a stack. */
+/* Reports a thread's waits that had no stack. To find out who the thread is, by calls, costs as much as half a stack. */
 static __noinline void off_tell(struct task_struct *task, __u32 tid, struct off_thread *t, __u64 now)
 {
 	__u32 zero = 0;
@@ -303,8 +302,8 @@ static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	return true;
 }
 
-/* Fetches the stack that was kept when the thread left, into the scratch room. False: it is not there any more. Whether
- * the slot changed hands meanwhile shows in what was read and in who has it afterwards. */
+/* Fetches the stack that was kept when the thread left, into the scratch room. False: it is not there any more. The data read, and the
+ * slot's owner afterwards, show whether the slot was reassigned meanwhile. */
 static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct off_thread *t)
 {
 	void *slot;
@@ -323,7 +322,7 @@ static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct
 	return s->head.tid == tid && s->head.time_ns == t->since_ns;
 }
 
-/* The thread is about to get the CPU. True: its wait is told of. */
+/* The thread is about to get the CPU. True: its wait is reported. */
 static __always_inline bool off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now,
 				       const struct off_budget *b)
 {

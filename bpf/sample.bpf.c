@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* The sampling program: runs at each tick of a CPU's clock, unwinds the user stack with the tables of abi.h, takes the
- * kernel stack and writes one record to the ring. A stack that meets something not in the tables yet carries its
- * registers and a copy of the stack instead; the agent finishes it. The program for waits is in offcpu.bpf.h.
+/* The sampling program. It runs at each tick of a CPU's clock, unwinds the user stack with the tables of abi.h, takes the kernel stack
+ * and writes one record to the ring. A stack that meets something not in the tables yet carries its registers and a copy of the stack
+ * instead; the agent finishes it. The program for waits is in offcpu.bpf.h.
  *
  * unwind_some is a global function that takes a scalar: the verifier checks such a function once, not once per
  * call, which is what lets one program follow 256 frames without tail calls on 5.10. */
@@ -26,7 +26,7 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #include "tables.bpf.h"
 #include "unwind.h"
 
-/* So many steps at a call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
+/* Steps per call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
 #define STEPS_AT_ONCE 4
 
 __attribute__((noinline)) int unwind_some(int unused)
@@ -118,7 +118,7 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 	return s->head.end == END_BOTTOM;
 }
 
-/* What was met last is of another address space than this one, unless its number is the same. */
+/* The cached mappings are of another address space, unless its number is the same. */
 static __always_inline void recall(struct scratch *s, __u32 set)
 {
 	if (s->recent.set != set) {
@@ -186,7 +186,7 @@ static __always_inline void unwind_user(struct scratch *s)
 
 #include "send.bpf.h"
 
-/* What follows the user frames: the kernel's; whether the stack itself has to follow. Returns the bytes so far. */
+/* The kernel frames, after the user frames; whether the stack itself has to follow. Returns the bytes so far. */
 static __always_inline __u64 complete(struct scratch *s, void *ctx)
 {
 	__u64 bytes;
@@ -218,7 +218,7 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	return bytes;
 }
 
-/* A record about t, the current task, empty but for who it is. */
+/* A record about t, the current task, with only its identity. */
 static __always_inline void begin(struct scratch *s, const struct task_struct *t, __u64 now, __u64 id, __u64 cgroup)
 {
 	__builtin_memset(&s->u, 0, sizeof s->u);
@@ -234,8 +234,8 @@ static __always_inline void begin(struct scratch *s, const struct task_struct *t
 	current_comm(t, s->head.comm);
 }
 
-/* Asks for what the sample is going to need, all at once: at 19 Hz each of these is in memory, in a page of its own, and
- * to wait for one after the other is most of what a sample costs. */
+/* Prefetches everything that the sample will need, at once: at 19 Hz each of these is in memory, in a page of its own. Waiting for one
+ * after the other is most of a sample's cost. */
 static __always_inline void fetch_ahead(const struct scratch *s, __u64 id)
 {
 	__u32 zero = 0, cpu = bpf_get_smp_processor_id();

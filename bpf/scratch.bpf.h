@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What a CPU has to itself: room for the unwinding and the record under construction, and counters. Part of
- * sample.bpf.c. */
+/* Per-CPU data: room for the unwinding and the record under construction, and counters. Part of sample.bpf.c. */
 #ifndef PYRRHA_BPF_SCRATCH_BPF_H
 #define PYRRHA_BPF_SCRATCH_BPF_H
 
-/* A value the compiler knows nothing about: its bounds checks and masks stay where they are written. */
+/* Hides a value from the compiler, so that bounds checks and masks stay where they are written. */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
 #define FRAMES_BYTES ((MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
 #define BODY_BYTES (FRAMES_BYTES + STACK_PIECE_PAGES * STACK_PAGE)
 
-/* How much of the stack is fetched at once, and how far below the word that was asked for it begins: saved registers lie
- * below the return address. */
+/* The size of one fetch of the stack, and how far below the requested word it begins: saved registers are below the return address. */
 #define WIN_BYTES 512
 #define WIN_BELOW 64
 
 #define RECENT_MAPS 4
 
-/* The mappings met last on a CPU, which has one process for a while, mostly, and its stacks few files: what is met again
- * is here, in memory that a sample needs anyway, and not in pages of its own (`maps`). */
+/* The last mappings used on a CPU. A CPU mostly runs one process for a while, and its stacks use few files. So repeated ones are here,
+ * in memory that a sample needs anyway, and not in separate pages (`maps`). */
 struct recent_maps {
-	__u32 set;                   /* of unwind_proc: no other address space, nor edition of one, has or had it; 0 = none */
+	__u32 set;                   /* of unwind_proc: unique for each address space and edition; 0 = none */
 	__u32 next;                  /* where the next one goes */
 	struct unwind_map m[RECENT_MAPS];
 };
 
 #define LAST_WORDS 8
 
-/* Where in `cache` the last stack's rules were. Each leads to the next frame, so that without this the words would be
- * fetched from memory one after the other. */
+/* The places in `cache` of the last stack's rules. Each leads to the next frame, so that without this the words would be fetched from
+ * memory one after the other. */
 struct last_words {
 	__u32 n, at;                 /* how many so far; the last one */
 	__u16 i[LAST_WORDS];         /* the last ones of those that followed another */
@@ -46,7 +44,7 @@ struct scratch {
 	__u64 unasked;               /* bytes sent since the CPU looked how full the ring is */
 	__u64 out_at, out_end;       /* of the CPU's own ring: where the next record goes, how far there is known to be room */
 	__u64 cost_ns;               /* all samples so far */
-	/* Of a copy of stack under way: bytes before its pages, pages, unreadable ones in a row; where to end, if known. */
+	/* For a copy of stack in progress: bytes before its pages, pages, unreadable ones in a row; the end, if known. */
 	__u32 before, pages, misses, end;
 	struct sample_head head;
 	__u8 body[BODY_BYTES + STACK_PAGE];

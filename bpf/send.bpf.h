@@ -19,8 +19,8 @@ struct {
 	__type(value, struct cpu_ring);
 } cpu_rings SEC(".maps");
 
-/* Puts the record in the CPU's own ring. False: it is no record for that, or there is no room. What is written in this
- * order is seen in this order on x86. */
+/* Puts the record in the CPU's own ring. False: it is not a record for that, or there is no room. On x86, stores are seen in the order
+ * in which they were written. */
 static __always_inline bool send_short(struct scratch *s, __u64 bytes)
 {
 	__u64 at = s->out_at, off = at & (CPU_RING_BYTES - 1), skip = 0;
@@ -82,8 +82,8 @@ static __always_inline void send_sample(struct scratch *s, __u64 bytes)
 		count(STAT_RING_FULL, 1);
 }
 
-/* The stack of a deferred sample, page i from the one that sp is in; 1 = that was the last. What has no room in the
- * record goes into others, unless the ring is filling up. A global function, as unwind_some. */
+/* The stack of a deferred sample, page i from the page of sp; 1 = that was the last. Pages without room in the record go into further
+ * records, unless the ring is filling up. A global function, as unwind_some. */
 __attribute__((noinline)) int copy_page(int i)
 {
 	__u32 zero = 0;
@@ -125,7 +125,8 @@ static __always_inline void begin_copy(struct scratch *s, __u32 before)
 	s->end = left < STACK_PAGES ? left + 1 : STACK_PAGES + 1;
 }
 
-/* Sends the record, whose frames take up `before` bytes, with the stack page by page: one read of all is refused whole. */
+/* Sends the record, whose frames take up `before` bytes, with the stack page by page, because one read of everything would be refused
+ * as a whole. */
 static __always_inline void send_with_stack(struct scratch *s, __u32 before)
 {
 	begin_copy(s, before);

@@ -206,7 +206,7 @@ static __always_inline void uw_cache_put(struct unwind *u, __u64 vaddr, __u32 co
 		*w = key << SHORT_BITS | code;
 }
 
-/* Fetches the piece of stack around a word. It never leaves the word's page: what can be read of one can all be read. */
+/* Fetches the piece of stack around a word. It never leaves the word's page: if one byte of a page is readable, all are. */
 static __noinline long uw_fetch(struct scratch *s, __u64 at)
 {
 	__u64 from = at & ~63ull, n;

@@ -98,8 +98,7 @@ static __always_inline __u32 uw_shorten(const struct unwind_rule *r, __u32 id)
 	return SHORT_IS_RULE | (r->cfa == CFA_FP ? SHORT_CFA_FP : 0) | fp << SHORT_FP_SHIFT | cfa;
 }
 
-/* The rule, in short, for an ELF virtual address of the last mapping's image; 0 (CFA_NONE): there is none. Nonzero: it is
- * not loaded. */
+/* The packed rule for an ELF virtual address of the last mapping's image; 0 (CFA_NONE): there is none. Nonzero: it is not loaded. */
 static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *ret)
 {
 	const struct unwind_rule *r;
@@ -157,7 +156,7 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 #error "no unwinder for this architecture yet"
 #endif
 
-/* Keeps the frame that u stands in and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
+/* Appends the current frame of u and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
 static __always_inline int uw_step(struct unwind *u)
 {
 	const struct unwind_rule *r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* How a rule is applied on x86-64: sp is rsp, fp is rbp, the return address lies at cfa - 8. Part of unwind.h. */
+/* How a rule is applied on x86-64: sp is rsp, fp is rbp, the return address is at cfa - 8. Part of unwind.h. */
 
 #define UW_USER_END 0x800000000000ull
 #define UW_FRAME_MAX (64u << 20)     /* a frame-pointer chain that jumps further is not one */
-/* In the frame the kernel makes for a handler, sp points to struct ucontext once the handler has returned; from
- * there to rbp of its registers, which go on rbx, rdx, rax, rcx, rsp, rip. */
+/* In the kernel's frame for a handler, sp points to struct ucontext once the handler has returned. From there to rbp of its registers,
+ * which continue with rbx, rdx, rax, rcx, rsp, rip. */
 #define UW_SIGNAL_RBP 120
 
 /* To the caller whose return address is ra; cfa is its stack pointer. */
@@ -21,8 +21,8 @@ static __always_inline int uw_to_caller(struct unwind *u, __u64 cfa, __u64 ra)
 }
 
 /* Without a table, the first and the last instructions of a function are where rbp is still, or again, the caller's: its
- * frame would be passed over. By the instruction about to run, how far above sp the return address lies then; -1: the
- * frame is set up, or there is none. */
+ * frame would be passed over. Judging by the next instruction, how far above sp the return address is; -1: the frame is set up, or
+ * there is none. */
 static __always_inline int uw_without_frame(struct unwind *u)
 {
 	__u8 c[UW_CODE];             /* c[1] is the byte at ip */
@@ -149,7 +149,7 @@ static __always_inline int uw_by_rule(struct unwind *u, const struct unwind_rule
 		cfa += (__s64)r->cfa_add;
 		break;
 	case CFA_PLT:
-		/* u->ip of a caller is one less than the address the rule speaks of. */
+		/* u->ip of a caller is one less than the address for the rule. */
 		cfa = u->sp + 8 + (((u->ip + u->is_ra) & 15) >= (__u32)r->cfa_off ? 8 : 0);
 		break;
 	case CFA_SIGNAL:

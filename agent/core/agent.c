@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The drain thread, and who asks for windows. Every drain_ms, or when a buffer of the kernel's fills up:
+/* The drain thread, and the functions that callers use to get windows. Every drain_ms, or when a buffer of the kernel's fills up:
  *
  *	1. take what is in the ring of samples, then all records of the perf events (so that no sample is older than the
  *	   records about its process);
@@ -50,7 +50,7 @@ struct symbolizer *agent_symbolizer(struct agent *a)
 
 /* --- the thread --- */
 
-/* Reads /proc/stat: time of the host since the last look that no sample stands for, and its switches of threads. */
+/* Reads /proc/stat: host CPU time since the last reading that no sample accounts for, and the number of thread switches. */
 static int64_t unseen(struct agent *a, uint64_t *ret_switches)
 {
 	AUTOFREE int64_t *busy = xcalloc(MAX_CPUS, sizeof *busy);

@@ -47,7 +47,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 void agent_stop(struct agent *a);
 /* Reads the configuration file again; on an error the old rules stay. Any thread. */
 int agent_reload(struct agent *a, struct err *e) MUST_USE;
-/* What this kernel and these rights allow, a line each; 0 if the agent can run. */
+/* Prints what this kernel and these rights allow, a line each; 0 if the agent can run. */
 int agent_check(struct buf *out);
 /* ERR_DENIED for a kernel that must not be sampled. */
 int agent_check_kernel(struct err *e) MUST_USE;
@@ -56,8 +56,8 @@ int agent_check_pid_namespace(struct err *e) MUST_USE;
 /* Once, after agent_start; the agent must outlive the last rendering. */
 void agent_register_metrics(struct agent *a);
 
-/* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs, whole, to the moment it
- * ends. ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
+/* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs as a whole to the moment it ends.
+ * ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
  * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. `gone` (may be NULL) is asked now and then whether the caller
  * still waits; true frees its window and returns ERR_CANCELED. */
 #define AGENT_MAX_CALLERS 64
@@ -69,7 +69,7 @@ struct history_range {
 	uint64_t after;              /* and have a higher number than this */
 	bool whole;                  /* nothing, unless all that will start before to_ms are finished */
 };
-/* What the history has, whether or not there was an answer. */
+/* The state of the history, whether or not there was an answer. */
 struct history_state {
 	int64_t finished_ms;         /* Unix time up to which it is finished */
 	int64_t next_ms;             /* start of the first window with a higher number than `after` that starts at from_ms or later; 0 = none */
@@ -80,7 +80,7 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 /* The Unix time (ms) up to which the history is finished, and from where it reaches. */
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms);
 
-/* What answering with a profile of that kind took of a thread's CPU time. Any thread. */
+/* Thread CPU time of answering with a profile of that kind. Any thread. */
 void agent_answered(struct agent *a, enum window_kind kind, int64_t cpu_ns);
 /* Whether there are profiles of that kind. */
 bool agent_takes(const struct agent *a, enum window_kind kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What agent.c, drain.c and the agent's metrics share. */
+/* Shared by agent.c, drain.c and the agent's metrics. */
 #ifndef PYRRHA_AGENT_AGENT_PRIVATE_H
 #define PYRRHA_AGENT_AGENT_PRIVATE_H
 
@@ -33,7 +33,7 @@ struct agent {
 	struct pods *pods;           /* NULL = not in a cluster */
 	struct agent_config *config; /* guarded by the lock */
 	struct config_sources sources; /* of its last reading, good or bad; guarded by the lock */
-	struct config_watch *config_watch; /* NULL = nobody watches */
+	struct config_watch *config_watch; /* NULL = off-CPU is switched off */
 	atomic_bool config_ok;       /* the last reading of the file worked */
 	_Atomic uint64_t config_failures;
 	int64_t configured_ms;
@@ -45,7 +45,7 @@ struct agent {
 	int64_t kept_house_ns;
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
-	struct pacer pacer;          /* the frequency and off-CPU's step as they are now */
+	struct pacer pacer;          /* the current frequency and off-CPU step */
 	uint64_t spent_ns[2];        /* by enum window_kind: CPU time of the drain on samples, on waits */
 	int64_t preparing_ns;        /* of this drain's: mappings and tables of programs that the kernel did not know */
 	_Atomic uint64_t answered_off_ns; /* of HTTP's threads on off-CPU profiles */

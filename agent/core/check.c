@@ -47,8 +47,8 @@ static void kernel_version(const struct utsname *u, unsigned long v[3])
 		fclose(f);
 }
 
-/* Linux 5.19 to 6.3 with hardened usercopy can deadlock in a read of user memory from a timer (fixed in 6.1.36, 6.3.10
- * and 6.4): such a kernel must not be sampled. */
+/* Linux 5.19 to 6.3 with hardened usercopy can deadlock when a timer reads user memory (fixed in 6.1.36, 6.3.10 and 6.4): such a
+ * kernel must not be sampled. */
 bool agent_kernel_deadlock_prone(const char *release, const char *version)
 {
 	struct utsname u = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent spends (what it may, and what follows, is pacer.h), and what of the host it did not see. Drain thread only.
+/* Measures the agent's cost (pacer.h has the limit and its effects), and the host's CPU time that it did not see. Drain thread only.
  *
- * Ticks that were not seen (interrupts off, a throttled event, a virtual CPU that did not run) are told CPU by CPU, by the
- * time that /proc/stat counts as not idle, which the samples' values should add up to. */
+ * Unseen ticks (interrupts off, a throttled event, a virtual CPU that did not run) are found CPU by CPU: the samples' values should
+ * add up to the time that /proc/stat counts as not idle. */
 #ifndef PYRRHA_AGENT_COST_H
 #define PYRRHA_AGENT_COST_H
 
@@ -23,17 +23,17 @@ struct agent_cost {
 
 /* CPU time of the process. */
 int64_t cost_own_ns(void);
-/* A tick of a CPU, and the time that it stands for. */
+/* A tick of a CPU, and the time that it represents. */
 void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t value_ns);
 /* How many ticks of a CPU had no sample, since the start: filtered, or there was no room. */
 void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns);
-/* What each CPU was neither idle nor waiting for I/O nor stolen, since the start of the host; 0 = it is not in /proc/stat,
+/* The time that each CPU was neither idle nor waiting for I/O nor stolen, since the start of the host; 0 = it is not in /proc/stat,
  * whose text is read from f. */
 void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS]);
 /* Switches of threads since the start of the host, further down in the same text; 0 = not said. */
 uint64_t cost_read_switches(FILE *f);
-/* Time of the interval that just ended which no sample stands for, beyond what chance explains, on one CPU or on all
- * together; 0 = none. busy_ns: now. */
+/* Time in the interval that just ended that no sample accounts for, beyond random error, on one CPU or on all together; 0 = none.
+ * busy_ns: now. */
 int64_t cost_unseen(struct agent_cost *c, const int64_t busy_ns[MAX_CPUS], double hz);
 
 #endif

@@ -69,11 +69,11 @@ static void count_losses(struct agent *a, int64_t now) REQUIRES(a->lock)
 	memcpy(a->last_stats, s, sizeof s);
 }
 
-/* What a drain does, whatever came, and with each sample, in frames that take as long. */
+/* The cost of a drain in itself, and per sample, in units of a frame's time. */
 enum { DRAIN_WEIGHT = 128, SAMPLE_WEIGHT = 16 };
 
-/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. What made
- * programs known that were not, in bursts, is neither's: it does not go with how many are taken. */
+/* Shares the drain's CPU time out to what samples and waits had of it. They come mixed, too many to time each. The cost of newly found
+ * programs, in bursts, is in neither: it does not depend on the number of samples. */
 static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent_ns)
 {
 	spent_ns -= a->preparing_ns;

@@ -15,7 +15,7 @@ static const char nobody[16];
 
 #define TOLD_APART_NS 100000ll       /* a part of a wait that is shorter counts with the other: it takes a while to be woken */
 
-/* Where the kernel switches threads. Without CAP_SYSLOG there are no names to trim either. */
+/* The function in which the kernel switches threads. Without CAP_SYSLOG there are no names to trim either. */
 static uint64_t find_schedule(void)
 {
 	static const char name[] = " t __schedule";

@@ -9,10 +9,10 @@
 
 /* Room that is left over when something is stepped up, so that it is not taken back at once. */
 #define FULL 0.9
-/* What is known of waits is worth less with each interval that nothing is watched: half of it after a minute. */
+/* Older knowledge of waits counts less with each interval without recording: half after a minute. */
 #define FADES 0.9
-/* Of the limit, what samples may take and what off-CPU may take whatever the others do: to take nothing of it from them would
- * not bring a host that starts programs all the time below the limit, and take the profile away. */
+/* The shares of the limit that samples and off-CPU always keep. On a host that starts programs all the time, reducing them to zero
+ * would not bring the agent below the limit, and there would be no profile. */
 #define OWN 0.25
 
 void pacer_init(struct pacer *c, double max, double hz, bool off_cpu)
@@ -34,7 +34,7 @@ static void scale(struct pacer_part *p, double by)
 		p->recent[i] *= by;
 }
 
-/* What the part is likely to cost from here on. */
+/* The likely cost of the part from here on. */
 static double expected(const struct pacer_part *p)
 {
 	double most = 0;
@@ -49,7 +49,7 @@ static double since(uint64_t now, uint64_t then)
 	return now > then ? (double)(now - then) : 0;
 }
 
-/* An interval of so many CPU nanoseconds, into the parts. */
+/* Divides an interval of this many CPU nanoseconds among the parts. */
 static void account(struct pacer *c, const struct pacer_readings *r, double cpu_ns)
 {
 	const struct pacer_readings *l = &c->last;
@@ -73,7 +73,7 @@ static void account(struct pacer *c, const struct pacer_readings *r, double cpu_
 	add(&c->waits, waits / cpu_ns);
 }
 
-/* What is left of a limit for one that comes after the others. */
+/* The rest of a limit for a part after the others. */
 static double room(double limit, double others)
 {
 	return fmax(limit - others, limit * OWN);

@@ -2,19 +2,18 @@
 /* Keeps the agent within --max-cost: how often CPUs are sampled, and how far watching waits is cut down. Pure: it is given
  * readings every COST_INTERVAL_NS and says what is to change. Drain thread only.
  *
- * What the agent costs, as shares of all CPUs, in four parts, of which each is what it would be at the present frequency
- * and step:
+ * The agent's cost, as shares of all CPUs, in four parts, each computed for the current frequency and step:
  *
  *	fixed    the agent itself: processes, tables, names, answers; changes with neither
  *	on       samples: goes with the frequency
  *	timing   off-CPU, at each switch of threads without any stack: all of it or, paused, nothing
  *	waits    off-CPU, stacks and what is done with them: halves with each step
  *
- * Samples have what fixed leaves of the limit, off-CPU what these two leave, and each has a quarter of it in any case. on
- * above that halves the frequency. timing + waits above it cut off-CPU down, to the first step that fits; where none does,
- * off-CPU pauses, and the switches that the host counts say what it would cost. So off-CPU never lowers the frequency. One
- * step up is taken when what would be doubled by it fits again, with a tenth of the limit to spare, by the costliest of the
- * last intervals: those of a load that has ended do not count on. */
+ * Samples have the rest of the limit after fixed, off-CPU the rest after both, and each has at least a quarter of it. If on exceeds
+ * that, the frequency halves. If timing + waits exceed it, off-CPU is reduced to the first step that fits. If none fits, off-CPU
+ * pauses, and the host's count of switches gives its likely cost. So off-CPU never lowers the frequency. A step up is taken when the
+ * doubled part would fit, with a tenth of the limit to spare. This uses the most expensive of the last intervals; those of a load that
+ * has ended no longer count. */
 #ifndef PYRRHA_AGENT_PACER_H
 #define PYRRHA_AGENT_PACER_H
 
@@ -30,7 +29,7 @@ struct pacer_part {
 	double recent[PACER_RECENT];
 };
 
-/* What has been spent, up to now. */
+/* The cost so far. */
 struct pacer_readings {
 	int64_t now_ns;
 	uint64_t own_ns;             /* CPU time of the process */

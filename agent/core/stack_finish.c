@@ -16,7 +16,7 @@ static void set_comm(struct process_info *i, const char *comm)
 	snprintf(i->comm, sizeof i->comm, "%.15s", comm);
 }
 
-/* Who the process is, as far as it can be found out now. */
+/* Finds out the process, as far as it is still possible. */
 static struct process_info *who(struct agent *a, struct process *p, const struct sample_head *h)
 {
 	bool kernel = h->flags & SAMPLE_KERNEL_THREAD;
@@ -51,8 +51,7 @@ struct user_stack {
 	int end;
 };
 
-/* The kernel is at work for a process whose registers are still those of the program before the exec: there is no user
- * stack. */
+/* The kernel is running exec for a process whose registers are still those of the old program: there is no user stack. */
 static bool in_execve(const struct process *p, const struct sample_head *h, const struct native_unwind *nu)
 {
 	return h->flags & SAMPLE_IN_KERNEL && p->from_exec && nu->u.n == 0;

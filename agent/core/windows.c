@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The windows being filled: the history's, and each caller's. What was counted is compacted and finished here; agent.c hands
- * it out. */
+/* The windows being filled: the history's, and each caller's. Counts are compacted and finished here; agent.c returns them. */
 #include "agent/core/agent_private.h"
 #include "base/clock.h"
 

@@ -15,7 +15,7 @@ struct walk {
 	struct rule_rows rows;
 };
 
-/* So many bytes are on the stack above the return address. The first of them, if any, is the caller's frame pointer. */
+/* This many bytes are on the stack above the return address. The first of them, if any, is the caller's frame pointer. */
 static struct unwind_rule rule_of(int32_t depth)
 {
 	if (depth < 0 || depth > DEPTH_MAX)
@@ -71,7 +71,7 @@ static int walk_depths(struct walk *w, const struct gopclntab_func *f, uint64_t 
 
 static int walk_func(struct walk *w, const struct gopclntab_func *f, uint64_t hi)
 {
-	/* What the kernel calls for a signal is outermost for Go's own tracebacks; here the signal's frame is below it. */
+	/* For Go's own tracebacks the kernel's call of a signal handler is outermost; here the interrupted frame is below it. */
 	if (f->outermost && !gopclntab_is_called(w->t, f, "runtime.sigtramp"))
 		return rule_rows_put(&w->rows, f->start, (struct unwind_rule){ .cfa = CFA_STOP });
 	if (f->changes_stacks)

@@ -20,7 +20,7 @@ struct go_module {
 	uint64_t text, gofunc;
 };
 
-/* Of the table that t has read the header of. False: no record, or one that is not of the layout above. */
+/* For the table whose header t has read. False: no record, or one that is not of the layout above. */
 bool go_module_find(const struct gopclntab *t, struct go_module *ret);
 
 #endif

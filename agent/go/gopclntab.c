@@ -41,7 +41,7 @@ static uint32_t u32(const uint8_t *p)
 	return v;
 }
 
-/* Of t->elf, with t->table set. */
+/* For t->elf, with t->table set. */
 static bool read_header(struct gopclntab *t)
 {
 	struct {
@@ -207,7 +207,7 @@ static int32_t pc_value(const struct gopclntab *t, uint32_t offset, uint64_t ent
 	}
 }
 
-/* Appends the string at an offset of the table; returns where it lies in the buffer. */
+/* Appends the string at an offset of the table; returns its position in the buffer. */
 static uint32_t put_string(const struct gopclntab *t, uint64_t at, struct buf *text)
 {
 	char s[TEXT_MAX];
@@ -244,7 +244,7 @@ static bool is_name(const struct gopclntab *t, int32_t name)
 	return name >= 0 && (name == 0 || (gopclntab_read(t, t->names + (uint32_t)name - 1, &before, 1) && !before));
 }
 
-/* Entry of the function's tree of inlined calls, which lies in read-only data. */
+/* An entry of the function's tree of inlined calls, which is in read-only data. */
 static bool read_inlined(const struct gopclntab *t, const struct go_func *f, int32_t index, struct inlined *ret)
 {
 	if (!t->gofunc || !has_tree(f))
@@ -415,7 +415,7 @@ size_t gopclntab_lookup(const struct gopclntab *t, uint64_t address, struct buf 
 		int32_t index = f.n_pcdata > PCDATA_INL_TREE_INDEX ? pc_value(t, f.pcdata[PCDATA_INL_TREE_INDEX], f.entry, pc) : -1;
 		struct inlined call;
 		bool is_inlined = index >= 0, known = is_inlined && read_inlined(t, &f, index, &call);
-		/* The line is the inlined call's. Where that has no name, the function's own line is not known. */
+		/* The line is the inlined call's. If that has no name, the function's own line is unknown. */
 		bool tells_line = !is_inlined || (known && n < max);
 		o->line = tells_line && line > 0 ? line : 0;
 		o->file = tells_line ? put_file(t, &f, pc, text) : put_string(t, UINT64_MAX, text);

@@ -3,8 +3,8 @@
  * debug/gosym, Go 1.18 and later (header magics 0xfffffff0 and 0xfffffff1). Read piecewise through the descriptor: the
  * table of a large program has hundreds of megabytes.
  *
- * Inlined calls need the base of go:func.*, which the linker's record tells (go_module.h). Where there is none of a known layout
- * and no symbol either, they stay with the function they were inlined into, without a line. */
+ * Inlined calls need the base of go:func.*, which the linker's record tells (go_module.h). Without a known layout or a symbol, they
+ * stay with the function they were inlined into, without a line. */
 #ifndef PYRRHA_AGENT_GOPCLNTAB_H
 #define PYRRHA_AGENT_GOPCLNTAB_H
 
@@ -13,7 +13,7 @@
 
 struct gopclntab {
 	struct elf_file elf;
-	Elf64_Shdr table;        /* its section, or the rest of the section that it lies in */
+	Elf64_Shdr table;        /* its section, or the rest of the section that contains it */
 	uint64_t text_start, gofunc; /* gofunc 0 = not known */
 	uint64_t n_funcs, names, cus, files, pcs, funcs; /* offsets in the table */
 	uint8_t quantum;
@@ -21,14 +21,14 @@ struct gopclntab {
 	bool go120;              /* layout of Go 1.20 and later */
 };
 
-/* fd is borrowed for the table's life. ERR_NOT_FOUND: no Go program, a version that is not known, or one whose code begins who knows where. */
+/* fd is borrowed for the table's life. ERR_NOT_FOUND: not a Go program, an unknown version, or unknown start of its code. */
 int gopclntab_open(struct gopclntab *t, int fd, struct err *e) MUST_USE;
 void gopclntab_close(struct gopclntab *t);
 /* The same of a file that is open already and is borrowed instead, without inlined calls; no gopclntab_close. */
 int gopclntab_attach(struct gopclntab *t, const struct elf_file *f, struct err *e) MUST_USE;
 void gopclntab_find_inlined(struct gopclntab *t);
 
-/* What finding a table takes long for. */
+/* The slow part of finding a table. */
 struct gopclntab_place {
 	uint64_t table, text_start;  /* addresses */
 };
@@ -47,7 +47,7 @@ struct gopclntab_func {
 bool gopclntab_func(const struct gopclntab *t, uint64_t i, struct gopclntab_func *ret);
 /* The last function that begins at or below the address. */
 bool gopclntab_find(const struct gopclntab *t, uint64_t address, uint64_t *ret);
-/* The few instructions that a signal handler returns to. Nothing called them: a stack has the byte before. */
+/* The few instructions that a signal handler returns to. These were not called: the stack has the byte before. */
 bool gopclntab_is_signal_return(const struct gopclntab *t, const struct gopclntab_func *f);
 bool gopclntab_is_called(const struct gopclntab *t, const struct gopclntab_func *f, const char *name);
 /* Bytes of the table. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compilers leave their name in .comment, Go in .go.buildinfo; a runtime is known by the name of its program. A file
- * linked from objects of several compilers names them all: the start-up code is GCC's whatever the program is, so that
- * the rarer one counts (Rust, then Clang, then GCC). */
+/* Compilers leave their name in .comment, Go in .go.buildinfo; a runtime is known by the name of its program. A file linked from
+ * objects of several compilers names them all. The start-up code is always GCC's, so the rarer one counts (Rust, then Clang, then
+ * GCC). */
 #include "agent/image/exe_meta.h"
 
 #include <stdio.h>
@@ -102,7 +102,7 @@ void exe_meta_of_comment(struct view comment, struct exe_meta *ret)
 	}
 }
 
-/* Program names of runtimes; a version follows the name, or stands in the path behind `mark`. */
+/* Program names of runtimes; a version follows the name, or is in the path behind `mark`. */
 static const struct {
 	const char *program, *language, *mark;
 	bool exact, jit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an executable says of how it was made: compiler, language and version. Read from the file when first asked for
- * and kept per file. Drain thread only. */
+/* What an executable says about its build: compiler, language and version. Read from the file when first asked for and kept per file.
+ * Drain thread only. */
 #ifndef PYRRHA_AGENT_EXE_META_H
 #define PYRRHA_AGENT_EXE_META_H
 

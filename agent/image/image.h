@@ -58,7 +58,7 @@ struct image *image_ref(struct image *im);
 void image_unref(struct image *im);
 /* A descriptor of the caller's own for reading the file, or -1. Any thread. */
 int image_dup_fd(struct image *im);
-/* Nobody maps it any more, or it is not what it was: the file is closed. Drain thread only. */
+/* No process maps it any more, or the file has changed: it is closed. Drain thread only. */
 void image_close_file(struct image *im);
 /* The loadable segment that holds the address, page-aligned as it is mapped; false if none does. */
 bool image_segment_at(const struct image *im, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_limit,

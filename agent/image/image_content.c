@@ -69,8 +69,8 @@ static bool starts(const struct elf_file *f, const Elf64_Shdr *sh, const char *p
 	       strncmp(f->shstr + sh->sh_name, prefix, n) == 0;
 }
 
-/* Of what stays in memory: unwind tables, symbols, the stubs' code and Go's table. All of what does not: full symbols,
- * debug information. */
+/* The parts that stay in memory: unwind tables, symbols, the stubs' code and Go's table. All of what does not: full symbols, debug
+ * information. */
 static bool matters(const struct elf_file *f, const Elf64_Shdr *sh)
 {
 	if (sh->sh_type == SHT_NOBITS || sh->sh_type == SHT_NULL)

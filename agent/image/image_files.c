@@ -89,7 +89,7 @@ static bool same_file(const struct image *im, int fd, const struct elf_file *f, 
 		size_t n = f ? elf_build_id(f, id, sizeof id) : 0;
 		return n == im->build_id_len && memcmp(id, im->build_id, n) == 0;
 	}
-	/* Devices differ where a file system stands on another (overlayfs), and inodes may, too. */
+	/* Devices differ if a file system is stacked on another (overlayfs), and inodes may, too. */
 	return (im->ino && fstat(fd, &st) == 0 && st.st_ino == im->ino) || (way == WAY_MAP_FILES && is_called(fd, im->path));
 }
 

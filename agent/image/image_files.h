@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other processes are opened in three ways, the first that works: the kernel's own link for a mapping
- * (/proc/PID/map_files, the very file even when it is deleted), its path below the process's root, and its path below
- * ours. The latter two resolve hostile names, which the kernel gave without links: no links, nothing above the root, no
- * waiting on a FIFO. None leads into a file system that a process answers for (mounts.h). And the file must have the
- * build-id (or the inode) that the kernel saw being mapped. */
+/* Files of other processes are opened in three ways; the first that works is used. These are the kernel's own link for a mapping
+ * (/proc/PID/map_files, the same file even when it is deleted), its path below the process's root, and its path below ours. The latter
+ * two resolve hostile names, which the kernel gave without links: no links, nothing above the root, no waiting on a FIFO. None leads
+ * into a file system that a process answers for (mounts.h). And the file must have the build-id (or the inode) that the kernel saw
+ * being mapped. */
 #ifndef PYRRHA_AGENT_IMAGE_FILES_H
 #define PYRRHA_AGENT_IMAGE_FILES_H
 
@@ -17,7 +17,7 @@ struct image_key {
 	struct view path;
 };
 
-/* Where a process has it mapped: a way to its file. */
+/* The address where a process has it mapped: a way to its file. */
 struct image_hint {
 	uint32_t pid;
 	uint64_t start, end;
@@ -28,7 +28,7 @@ struct image_hint {
 void image_key_of_fd(int fd, struct view path, struct image_key *ret);
 /* Ways to what a process maps at [start, end) as path. */
 enum image_way { WAY_MAP_FILES, WAY_ITS_ROOT, WAY_OUR_ROOT, WAYS };
-/* -1 if that way does not lead anywhere. WAY_MAP_FILES is the very file that is mapped there now. */
+/* -1 if that way does not lead anywhere. WAY_MAP_FILES is exactly the file that is mapped there now. */
 int image_open_file(const char *path, const struct image_hint *hint, enum image_way way);
 /* The descriptor of the image's file and, in *f, what it is (*is_elf; else f is not open); -1 if no way leads there. */
 int image_find_file(const struct image *im, const struct image_hint *hint, struct elf_file *f, bool *is_elf);

@@ -57,8 +57,8 @@ static bool has(const struct __user_cap_data_struct d[2], unsigned cap)
 	return d[cap / 32].effective & 1u << cap % 32;
 }
 
-/* Kernels before 5.11 charge BPF maps to RLIMIT_MEMLOCK; to raise it takes CAP_SYS_RESOURCE, which is about to go. Where
- * that is not allowed the limit may still be high enough; if not, the load says so. */
+/* Kernels before 5.11 charge BPF maps to RLIMIT_MEMLOCK; to raise it takes CAP_SYS_RESOURCE, which is about to go. If that is not
+ * allowed, the limit may still be high enough; if not, loading fails with an error. */
 static void raise_memlock(void)
 {
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups by number, as the programs in the kernel see them (bpf/abi.h, CGROUP_HIERARCHY_SHIFT): on pure v2 the
- * inode of the group's directory; where the memory controller has a hierarchy of its own, the inode there and the
- * hierarchy's number. */
+/* Control groups by number, as the BPF programs see them (bpf/abi.h, CGROUP_HIERARCHY_SHIFT). On pure v2 it is the inode of the
+ * group's directory. If the memory controller has its own hierarchy, it is the inode there and the hierarchy's number. */
 #ifndef PYRRHA_AGENT_CGROUP_ID_H
 #define PYRRHA_AGENT_CGROUP_ID_H
 
@@ -12,7 +11,7 @@ unsigned cgroup_memory_hierarchy(void);
 /* The id of the group with that path, as in /proc/PID/cgroup ("/system.slice/nginx.service"); a path that begins with
  * the hierarchy's mount point is understood, too. ERR_NOT_FOUND: there is no such group now. */
 int cgroup_id_of(const char *path, uint64_t *ret, struct err *e) MUST_USE;
-/* Where the hierarchy that counts is mounted: reads the text of /proc/self/mountinfo. False: it is not. */
+/* Where that hierarchy is mounted: reads the text of /proc/self/mountinfo. False: it is not. */
 bool cgroup_mount(const char *mountinfo, bool v1, char *ret, size_t max);
 
 #endif

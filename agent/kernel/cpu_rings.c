@@ -56,7 +56,7 @@ void cpu_rings_done(struct cpu_rings *r)
 
 		if (!n)
 			continue;
-		/* Where a record may begin there is 0 until it is complete. */
+		/* The place of the next record is 0 until that record is complete. */
 		memset(ring->b + from, 0, first);
 		memset(ring->b, 0, n - first);
 		__atomic_store_n(&ring->taken, r->at[i], __ATOMIC_RELEASE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which process has which mappings, as the sampling program finds it (struct unwind_proc in bpf/abi.h): slots in memory
- * shared with the kernel. A process is in one of the PROC_PROBES slots from its pid on, so that a lookup is one cache line,
- * mostly; a preallocated hash map takes four, in three pages, on each sample. One thread writes. */
+ * shared with the kernel. A process is in one of the PROC_PROBES slots from its pid on, so a look-up mostly reads one cache line. A
+ * preallocated hash map reads four, in three pages, on each sample. One thread writes. */
 #ifndef PYRRHA_AGENT_KERNEL_PROCS_H
 #define PYRRHA_AGENT_KERNEL_PROCS_H
 

@@ -312,7 +312,7 @@ static void set_period(struct cpu_event *c, int64_t period)
 
 	if (ioctl(c->fd, PERF_EVENT_IOC_PERIOD, &v) < 0)
 		return;
-	/* The timer starts anew: the tick it was in the middle of never comes, and the next one stands for that too. */
+	/* The timer restarts: the interrupted tick never comes, and the next one represents that time too. */
 	memmove(c->changes + 1, c->changes, sizeof c->changes - sizeof c->changes[0]);
 	c->changes[0] = (struct change){ before, period, (before - last.at_ns) % last.period_ns };
 }

@@ -2,9 +2,9 @@
 /* One perf event per CPU: the timer that runs the sampling program, and the source of records about processes (fork,
  * exec, names, executable mappings with build-ids, exits). Drain thread only.
  *
- * The period is drawn anew every REDRAW_NS, within 10 % of the nominal one, because a fixed one over-counts what
- * sleeps in step with it. A sample's value is the time since the tick before it: its CPU's period and, right after a
- * change, the part of the tick that the change cut short. */
+ * A new random period is chosen every REDRAW_NS, within 10 % of the nominal one, because a fixed one over-counts threads that sleep in
+ * step with it. A sample's value is the time since the tick before it: its CPU's period and, right after a change, the part of the
+ * tick that the change cut short. */
 #ifndef PYRRHA_AGENT_PERF_EVENTS_H
 #define PYRRHA_AGENT_PERF_EVENTS_H
 
@@ -23,7 +23,7 @@ struct perf_record {
 	char comm[16];
 	uint64_t start, len, file_offset;
 	bool anonymous;              /* RECORD_MMAP of code without a file */
-	struct image_key key;        /* RECORD_MMAP; its path lies in the arena of the read */
+	struct image_key key;        /* RECORD_MMAP; its path is in the arena of the read */
 };
 
 struct perf_records {
@@ -34,7 +34,7 @@ struct perf_records {
 	uint64_t bad;                /* malformed records */
 };
 
-/* What has the name of a file, or the vDSO: not "//anon", "[heap]", "anon_inode:...", "/SYSV...", "/dev/zero". */
+/* Whether it is the name of a file, or the vDSO: not "//anon", "[heap]", "anon_inode:...", "/SYSV...", "/dev/zero". */
 bool mapping_is_file(const char *path);
 
 struct perf_events;
@@ -53,7 +53,7 @@ void perf_records_release(struct perf_records *r);
 /* Draws new periods when it is time. */
 void perf_events_redraw(struct perf_events *p, int64_t now_ns);
 void perf_events_set_hz(struct perf_events *p, double hz);
-/* What a sample of that CPU and time stands for. */
+/* The time that a sample of that CPU and time represents. */
 int64_t perf_events_value(const struct perf_events *p, uint32_t cpu, int64_t time_ns);
 int64_t perf_events_period(const struct perf_events *p);
 /* Opens events on CPUs that came online, also if they were away only between two calls, and closes those of CPUs that

@@ -120,8 +120,8 @@ static uint32_t between(uint64_t least, uint64_t n, uint64_t most)
 	return (uint32_t)MAX(least, MIN(n, most));
 }
 
-/* What is not asked for takes no memory in the kernel; what is, as much as the host is large: room for four times the
- * threads that there are, for the stacks of twice as many, and for some deep ones per CPU. */
+/* Tables of unused features take no memory in the kernel; others grow with the host. There is room for four times the current number
+ * of threads, for the stacks of twice as many, and for some deep ones per CPU. */
 static void choose_programs(struct bpf_object *o, const struct sampler_options *opt)
 {
 	static const char *const off_maps[] = { "off_threads", "off_small", "off_big", "off_budgets" };
@@ -253,7 +253,7 @@ static void take(struct sampler *s, const struct sample_head *h, uint32_t bytes)
 	vec_push(&s->samples, h);
 }
 
-/* The samples that lie in the CPUs' own rings. */
+/* The samples in the CPUs' own rings. */
 static void read_cpu_rings(struct sampler *s)
 {
 	const void *h;
@@ -358,7 +358,7 @@ bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])
 	return ok;
 }
 
-/* What the kernel says a map takes. */
+/* A map's memory, as the kernel reports it. */
 static uint64_t memlock_of(int fd)
 {
 	char name[64], line[128];

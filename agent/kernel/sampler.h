@@ -51,11 +51,11 @@ void sampler_read(struct sampler *s);
 void sampler_done(struct sampler *s);
 const uint64_t *sample_user(const struct sample_head *h);
 const uint64_t *sample_kernel(const struct sample_head *h);
-/* The pages of stack that came with sample i, by their distance from the one its sp is in; NULL = not copied. */
+/* The pages of stack that came with sample i, by their distance from the page of sp; NULL = not copied. */
 void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_PAGES]);
 /* Bytes of kernel memory that the object's maps take, those inside of `chunks` not counted. */
 uint64_t sampler_map_bytes(const struct sampler *s);
-/* What the sampling program took, by its own clock readings, up to the samples read last. */
+/* The time that the sampling program used, by its own clock readings, up to the samples read last. */
 uint64_t sampler_cost_ns(const struct sampler *s);
 /* Sums over all CPUs, by enum agent_stat; sets s->untaken. */
 bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX]);

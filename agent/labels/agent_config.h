@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's configuration file, YAML. What a parca-agent's file holds loads unchanged:
+/* The agent's configuration file, YAML. A parca-agent's file loads unchanged:
  *
  *	relabel_configs:           Prometheus's rules, on the labels of each process (docs/agent.md has the names)
  *	- source_labels: [__meta_kubernetes_pod_label_app]

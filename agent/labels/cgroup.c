@@ -148,7 +148,7 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 		path.ptr += 3;
 		path.len -= 3;
 	}
-	/* Of a process that outlived its group. */
+	/* For a process that outlived its group. */
 	if (view_ends(path, VIEW(" (deleted)")))
 		path.len -= 10;
 	ret->path = path.len ? path : VIEW("/");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the path of a control group says: the container a process is in, its pod, its systemd unit. Pure.
+/* Parses the path of a control group: a process's container, pod, and systemd unit. Pure.
  *
- * Only shapes that a runtime is known to make are taken for containers (a loose pattern for hexadecimal digits would
- * take host processes for containers). ID is 64 hexadecimal digits:
+ * Only known path formats of runtimes count as containers; a loose pattern for hexadecimal digits would also match host processes. ID
+ * is 64 hexadecimal digits:
  *	docker          /docker/ID  .../docker-ID.scope
  *	containerd      .../cri-containerd-ID.scope  ...:cri-containerd:ID  /NAMESPACE/ID below a kubepods or "default" group
  *	CRI-O           .../crio-ID.scope  (crio-conmon-ID.scope is its monitor, on the host's side)
@@ -28,8 +28,8 @@ struct cgroup_info {
 	struct view unit;          /* systemd's, the innermost that is no container's and no slice; empty = none */
 };
 
-/* The text of /proc/PID/cgroup. Pure v2 has one line "0::PATH"; on v1 and hybrids the memory controller's line is the
- * one that counts, else name=systemd, else the first. False: there is no usable line. Views borrow the text. */
+/* The text of /proc/PID/cgroup. Pure v2 has one line "0::PATH"; on v1 and hybrids the memory controller's line counts, else
+ * name=systemd, else the first. False: there is no usable line. Views borrow the text. */
 bool cgroup_parse(struct view text, struct cgroup_info *ret);
 void cgroup_parse_path(struct view path, struct cgroup_info *ret);
 

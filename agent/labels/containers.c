@@ -94,7 +94,7 @@ static struct view member(struct arena *a, const json_t *object, const char *nam
 	return name ? text_of(a, json_object_get(object, name)) : VIEW("");
 }
 
-/* What only Docker's file has: the image as it was asked for, and labels. */
+/* Only Docker's file has these: the image as requested, and labels. */
 static void read_docker(const json_t *j, struct arena *a, struct container_names *ret)
 {
 	json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"), *value;

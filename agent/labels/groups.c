@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a path says is found once; a container whose name is not known yet (the runtime writes its files a little later)
- * is looked up again every RETRY_MS, for as long as it may still come; pods are asked for again whenever the API server
- * told of something. */
+/* A path is parsed once. A container without a known name is looked up again every RETRY_MS, as long as the name may still come (the
+ * runtime writes its files a little later). Pods are looked up again after each change that the API server reports. */
 #include "agent/labels/groups.h"
 
 #include "agent/kernel/cgroup_id.h"
@@ -94,7 +93,7 @@ void group_add_labels(struct labels_builder *b, struct arena *a, const struct sa
 	labels_builder_set(b, VIEW("cgroup"), meta_text(a, g->info.path));
 	labels_builder_set(b, VIEW("unit"), meta_text(a, g->info.unit));
 	labels_builder_set(b, VIEW("container_id"), meta_text(a, g->info.container_id));
-	/* A container without a known name goes by the short form of its id, as runtimes print it. */
+	/* A container without a known name is named by the short form of its id, as runtimes print it. */
 	struct view short_id = view_make(g->info.container_id.ptr, MIN(g->info.container_id.len, (size_t)12));
 	struct view container = first_of(g->pod.container, g->names.container);
 	labels_builder_set(b, VIEW("container"), first_of(container, meta_text(a, short_id)));
@@ -164,8 +163,8 @@ void groups_drop(struct sampled_groups *gs, struct sampled_group *g, uint64_t cg
 		decide(gs, g);
 	if (!g->dropped)
 		return;
-	/* Only what surely is this group: the process may have moved since its sample, and the path be another's when it
-	 * is looked at from another namespace. */
+	/* Only if it is certainly this group: the process may have moved since its sample, and from another namespace the path may be
+	 * another group's. */
 	memcpy(path, g->path.ptr, g->path.len);
 	path[g->path.len] = 0;
 	if (cgroup_id_of(path, &id, &e) || id != cgroup_id || filter_cgroup(gs->o.filter, id, FILTER_DROP_SELF, &e))
@@ -192,7 +191,7 @@ void groups_use(struct sampled_groups *gs, const struct agent_config *c)
 		reconsider(gs, gs->all.v[i]);
 }
 
-/* Groups that are gone, or were made anew under the same path, leave the filter. */
+/* Groups that were deleted, or created again under the same path, leave the filter. */
 static void recheck(struct sampled_groups *gs, int64_t now_ms)
 {
 	if (!gs->n_filtered || now_ms - gs->rechecked_mono_ms < RECHECK_MS)
@@ -222,7 +221,7 @@ static void look_up(struct sampled_group *g)
 		containers_lookup("", g->info.runtime, g->info.container_id, &g->arena, &g->names);
 }
 
-/* Asks what the cluster knows of it; true: something else than before. */
+/* Looks up the cluster's data about it; true: it has changed. */
 static bool look_up_pod(struct sampled_groups *gs, struct sampled_group *g)
 {
 	struct arena a;
@@ -230,8 +229,8 @@ static bool look_up_pod(struct sampled_groups *gs, struct sampled_group *g)
 	if (!gs->o.pods || !(g->info.container_id.len || g->info.pod_uid[0]))
 		return false;
 	arena_init(&a, 0);
-	/* What was known stays known: its processes may outlive the pod by a little, or the pod tell of the container that
-	 * took this one's place. */
+	/* Known data is kept: its processes may outlive the pod for a moment, or the pod may already report the container that
+	 * replaced this one. */
 	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
 	    (!now.container.len && g->pod.container.len) ||
 	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
@@ -297,7 +296,7 @@ struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 	for (size_t at = map_start(&gs->index, h); map_probe(&gs->index, h, &at, &id);)
 		if (view_eq(gs->all.v[id]->path, path))
 			return gs->all.v[id];
-	if (gs->all.n >= GROUPS_MAX) /* hosts that churn through groups: begin anew rather than grow */
+	if (gs->all.n >= GROUPS_MAX) /* hosts with many short-lived groups: the table is emptied rather than growing */
 		sweep(gs, INT64_MAX);
 	struct sampled_group *g = NEW(struct sampled_group);
 	arena_init(&g->arena, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control groups that processes were sampled in: what their path says, the container's names as they become known,
- * and what the rules decide about all processes of a group at once. Guarded by the agent's lock. */
+/* The control groups of sampled processes: the parsed path, the container's names once they are known, and the rules' decisions about
+ * all processes of a group at once. Guarded by the agent's lock. */
 #ifndef PYRRHA_AGENT_GROUPS_H
 #define PYRRHA_AGENT_GROUPS_H
 
@@ -21,7 +21,7 @@ struct sampled_group {
 	int64_t looked_up_mono_ms;
 	unsigned retries;
 	int64_t sampled_mono_ms;        /* when a process of it was sampled last */
-	/* What the rules make of the labels that all of its processes share; false until they were applied. */
+	/* The labels that the rules set for all of its processes; false until they were applied. */
 	bool decided, dropped;
 	struct labels *shared;          /* without __ names; NULL = not decided, or dropped */
 	uint64_t filtered;              /* the kernel leaves out the group of this id; 0 = it does not */
@@ -41,8 +41,8 @@ struct sampled_groups *groups_new(const struct groups_options *o);
 void groups_free(struct sampled_groups *gs);
 /* The group of that path, made if need be; good until the edition changes. */
 struct sampled_group *groups_get(struct sampled_groups *gs, struct view path);
-/* A process of the group, sampled in the group of this id, is dropped: if the rules drop all of the group's processes,
- * the kernel need not sample them any more. */
+/* A process of the group, sampled in the group of this id, is dropped. If the rules drop all of the group's processes, the kernel need
+ * not sample them any more. */
 void groups_drop(struct sampled_groups *gs, struct sampled_group *g, uint64_t cgroup_id);
 /* Rules to decide by from now on; borrowed. */
 void groups_use(struct sampled_groups *gs, const struct agent_config *c);

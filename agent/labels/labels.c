@@ -13,7 +13,7 @@
 
 #define CGROUP_TEXT_MAX 16384        /* a line for each of version 1's hierarchies */
 #define SCRATCH_MAX ((size_t)1 << 20)
-/* Of one process, after relabelling: a rule may make any number of labels of a hostile command line. */
+/* For one process, after relabelling: a rule may make any number of labels of a hostile command line. */
 #define LABELS_BYTES_MAX ((size_t)16 << 10)
 
 struct labeler {
@@ -118,7 +118,7 @@ static struct view fold_comm(const struct process_info *p)
 	return p->kernel_thread && view_starts(v, VIEW("kworker/")) ? VIEW("kworker") : v;
 }
 
-/* What a process has without any rules. */
+/* The labels of a process without any rules. */
 static void set_own_labels(struct labeler *l, struct labels_builder *b, const struct process_info *p,
 			   const struct sampled_group *g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a process is: its labels, read while it is alive. Called on the drain thread for each process that is sampled
- * for the first time (or after an exec, a new name or a new cgroup): answers are cached per cgroup and never wait. */
+/* Identifies a process by labels, read while it is alive. Called on the drain thread for each process that is sampled for the first
+ * time (or after an exec, a new name or a new cgroup). Answers are cached per cgroup and never wait. */
 #ifndef PYRRHA_AGENT_LABELS_H
 #define PYRRHA_AGENT_LABELS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* __meta_* labels, which relabelling rules see and nobody else: named as parca-agent's, so that its rules work here.
- * What takes an extra file to find out is found out only if a rule looks at it. Drain thread only. */
+/* __meta_* labels, which only relabelling rules see: named as parca-agent's, so that its rules work here. Labels that need an extra
+ * file are computed only if a rule uses them. Drain thread only. */
 #ifndef PYRRHA_AGENT_META_H
 #define PYRRHA_AGENT_META_H
 
@@ -12,7 +12,7 @@
 
 /* Command lines are cut there, with "…" at the end. */
 #define META_CMDLINE_MAX 4096
-/* Of an environment only so much is read, and of a variable's value. */
+/* Limits of an environment, and of a variable's value. */
 #define META_ENVIRON_MAX (256 << 10)
 #define META_ENV_VALUE_MAX 4096
 
@@ -25,15 +25,15 @@ void meta_free(struct meta *m);
 /* Rules that will look at the labels; borrowed, NULL = none. */
 void meta_use(struct meta *m, const struct agent_config *c);
 
-/* What all processes of the host share; node is borrowed. */
+/* Labels that all processes of the host share; node is borrowed. */
 void meta_add_host(const struct meta *m, struct labels_builder *b, struct view node);
-/* What all processes of a container share; strings of `info` and `names` are borrowed, others lie in the arena. */
+/* Labels that all processes of a container share; strings of `info` and `names` are borrowed, others are in the arena. */
 void meta_add_group(struct labels_builder *b, struct arena *a, const struct cgroup_info *info,
 		    const struct container_names *names, struct view node);
-/* What is the process's own. */
+/* The process's own labels. */
 void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a, const struct process_info *p);
-/* The names of all labels that differ between processes of one container; NULL ends them. Without those of environment
- * variables, and with. */
+/* The names of all labels that differ between processes of one container; NULL ends them. Without those of environment variables, and
+ * with. */
 extern const char *const meta_process_names[];
 const char *const *meta_names(const struct meta *m);
 

@@ -20,7 +20,7 @@
 #define CONTAINERS_MAX 64
 /* The samples of its last seconds are still to come when a pod is deleted. */
 #define LINGER_MS 60000
-/* A problem that stays is said again after this. */
+/* A lasting problem is logged again after this time. */
 #define REPEAT_MS 600000
 
 struct label_vec {
@@ -106,7 +106,7 @@ static void take_statuses(struct pod *p, const json_t *list, bool init)
 	}
 }
 
-/* The image as it was asked for stands in the specification; a status may have a digest instead. */
+/* The specification has the image as requested; a status may have a digest instead. */
 static void take_images(struct pod *p, const json_t *list)
 {
 	size_t i;
@@ -333,7 +333,7 @@ static void node_list_begins(void *arg)
 	((struct pods *)arg)->node_seen = false;
 }
 
-/* Then its pods are nobody's, too, and nothing else would tell. */
+/* Then its pods are gone as well, and no other event would say so. */
 static void node_list_ends(void *arg)
 {
 	struct pods *p = arg;

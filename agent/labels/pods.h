@@ -14,7 +14,7 @@ struct pods_options {
 	uint32_t pause_ms;           /* kube.h; 0 = the default */
 };
 
-/* What is known of a container: all in the arena, empty = not known. */
+/* The known data of a container: all in the arena, empty = not known. */
 struct pod_container {
 	struct view pod, namespace_, container, image;
 	struct labels meta;          /* __meta_kubernetes_*, of pod, container and node */
@@ -30,7 +30,7 @@ uint64_t pods_version(const struct pods *p);
 /* Pods that are known now; problems with the API server so far. */
 void pods_stats(struct pods *p, size_t *ret_pods, uint64_t *ret_problems);
 
-/* For tests: as if the API server had told of it. */
+/* For tests: as if the API server had reported it. */
 struct pods *pods_new(void);
 void pods_put(struct pods *p, const json_t *pod);
 void pods_del(struct pods *p, const json_t *pod);

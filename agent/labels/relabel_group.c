@@ -67,7 +67,7 @@ static int forget_unknown(struct unknown *u, const struct relabel_rule *r, struc
 	return 1;
 }
 
-/* A rule that sets labels from known ones; if it does not match, a label stays as unknown as it was. */
+/* A rule that sets labels from known ones; if it does not match, the labels keep their state. */
 static int set_known(const struct unknown *u, const struct relabel_rule *r, struct labels_builder *b, struct arena *a,
 		     struct err *e)
 {

@@ -50,7 +50,7 @@ static int fetch_debug_file(struct debug_reader *r, const struct image *im)
 	if (fd < 0 && e.code == ERR_CANCELED)
 		return fd;
 	if (fd < 0 && e.code != ERR_NOT_FOUND && !r->told) {
-		LOG_WARN("msg", "no debug information from debuginfod; this is said once, a metric counts", "err", e.msg,
+		LOG_WARN("msg", "no debug information from debuginfod; logged once, a metric counts", "err", e.msg,
 			 "build_id", hex);
 		r->told = true;
 	}
@@ -70,7 +70,7 @@ static char *cache_path(const struct debug_reader *r, const struct image *im)
 			 (unsigned long long)im->stamp.size, (unsigned long long)im->stamp.changed_ns);
 }
 
-/* What was read is kept for programs that were replaced since, too: the ones that were used longest ago go. */
+/* The cache also keeps data of programs that were replaced since; the least recently used entries are removed. */
 #define CACHE_BYTES_MAX ((uint64_t)1 << 30)
 
 struct kept_file {
@@ -111,7 +111,7 @@ static void trim_cache(const char *dir)
 		closedir(d);
 }
 
-/* By what came of reading a file's debug information: names of labels. */
+/* By result of reading a file's debug information: names of labels. */
 const char *const debug_read_names[DEBUG_READS] = { "read", "kept", "partly", "absent", "failed" };
 
 static enum debug_read result_of(int rc, bool partly)
@@ -229,7 +229,7 @@ void debug_reader_free(struct debug_reader *r)
 	release(r);
 }
 
-/* Whether it is worth a helper's while. */
+/* Whether starting a helper pays off. */
 static bool has_debug_info(int fd, const char *build_id)
 {
 	struct elf_file f = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that reads the debug information of one image after the other (dwarf_index.h, in a helper process), which takes
- * seconds for large ones; what is not here is asked for first where servers are configured (debuginfod.h). */
+/* A thread that reads the debug information of one image after the other (dwarf_index.h, in a helper process), which takes seconds for
+ * large ones. Missing files are first requested from the configured servers (debuginfod.h). */
 #ifndef PYRRHA_AGENT_DEBUG_READER_H
 #define PYRRHA_AGENT_DEBUG_READER_H
 
@@ -10,7 +10,7 @@
 
 struct debug_reader;
 
-/* What came of an image: either, both or neither. */
+/* The result for an image: either, both or neither. */
 struct debug_found {
 	bool has_symbols, has_dwarf;
 	struct symtab symbols;       /* more than the file's own */
@@ -23,17 +23,17 @@ typedef void debug_done_fn(void *arg, void *token, const struct debug_found *fou
 /* cache_dir, debuginfod_urls: copied; NULL or "" = none. share: of one CPU that reading may take; 0 = any. */
 struct debug_reader *debug_reader_new(const char *cache_dir, const char *debuginfod_urls, double share, debug_done_fn *done, void *arg,
 				      struct err *e);
-/* Ends the thread, after what it reads just now. What waits is forgotten: done is not called for it. */
+/* Ends the thread, after what it reads just now. Waiting images are forgotten: done is not called for them. */
 void debug_reader_free(struct debug_reader *r);
-/* Any thread; returns at once. True: the image waits to be read, fd is taken and done will be called; the image must live
- * until then. False: there is nothing to read, or too much waits; fd is the caller's. */
+/* Any thread; returns at once. True: the image is queued, fd is taken and done will be called; the image must live until then. False:
+ * there is nothing to read, or too much waits; fd is the caller's. */
 bool debug_reader_ask(struct debug_reader *r, struct image *im, int fd, void *token);
 
 /* The index of an image (fd: its file) that was read before, also by an earlier run. False: there is none, or servers have to be asked
  * for symbols anyway. Any thread. */
 bool debug_reader_kept(struct debug_reader *r, const struct image *im, int fd, struct dwarf_index *ret);
 
-/* What came of reading debug information. Partly: what did not fit into memory is left out. */
+/* The results of reading debug information. Partly: what did not fit into memory is left out. */
 enum debug_read { DEBUG_READ_DONE, DEBUG_READ_KEPT, DEBUG_READ_PARTLY, DEBUG_READ_ABSENT, DEBUG_READ_FAILED, DEBUG_READS };
 extern const char *const debug_read_names[DEBUG_READS];
 

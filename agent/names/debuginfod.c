@@ -62,7 +62,7 @@ static void take_limits(const struct debuginfod_limits *l)
 	}
 }
 
-/* What the client reads of its environment: where to ask, how long, how much, where to keep it. The rest stays (proxies). */
+/* The client reads these from its environment: servers, timeout, size limit, cache directory. The rest stays (proxies). */
 static void tell_client(const char *urls, const char *cache, const struct debuginfod_limits *l)
 {
 	VEC(char *) vars = { 0 };

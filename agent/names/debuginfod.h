@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-/* What one file may take. The client is told of the first two and keeps to them; the kernel and the agent see to all. */
+/* The limits for one file. The client gets the first two as settings; the kernel and the agent enforce all. */
 struct debuginfod_limits {
 	uint64_t bytes;
 	int seconds;
@@ -17,10 +17,9 @@ struct debuginfod_limits {
 };
 extern const struct debuginfod_limits debuginfod_limits; /* 512 MB, 60 s, 90 s */
 
-/* A descriptor of the debug file that belongs to a build-id (hexadecimal), kept in a file without a name; it is the
- * caller's. urls: with blanks between them. cache_dir: the client keeps what it got there, in "debuginfod"; NULL =
- * nowhere. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is not installed; ERR_TIMEOUT; ERR_CANCELED: *stop became
- * true (stop NULL = never); ERR_BAD_DATA: a
+/* A descriptor of the debug file of a build-id (hexadecimal), in an unlinked file; the caller owns it. urls: separated by blanks.
+ * cache_dir: the client's cache is "debuginfod" in it; NULL = none. ERR_NOT_FOUND: no server has it; ERR_UNAVAILABLE: the client is
+ * not installed; ERR_TIMEOUT; ERR_CANCELED: *stop became true (stop NULL = never); ERR_BAD_DATA: a
  * server answered with another file; ERR_IO: anything else, as a file that is too large. */
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
 		     const atomic_bool *stop, struct err *e) MUST_USE;

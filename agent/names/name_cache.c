@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Resolved addresses; beyond it the cache starts anew. */
+/* Maximum number of resolved addresses; beyond it the cache is emptied. */
 #define RESOLVED_MAX 60000u
 
 void name_cache_init(struct name_cache *c)

@@ -25,14 +25,14 @@ struct name_cache {
 
 void name_cache_init(struct name_cache *c);
 void name_cache_release(struct name_cache *c);
-/* The one copy of a string; lives until name_cache_clear. */
+/* The one copy of a string; valid until name_cache_clear. */
 struct view name_cache_intern(struct name_cache *c, struct view v);
 /* True: the address was resolved before; its frames, *ret_n of them, are copied to out. */
 bool name_cache_find(const struct name_cache *c, uint64_t owner, uint64_t address, struct sym_frame out[SYM_FRAMES_MAX],
 		     size_t *ret_n);
-/* Keeps an address that was not there. Of too many, all are forgotten before; their strings stay. */
+/* Keeps an address that was not there. If there are too many, all are forgotten first; their strings stay. */
 void name_cache_put(struct name_cache *c, uint64_t owner, uint64_t address, const struct sym_frame *f, size_t n);
-/* Addresses are to be resolved anew, because more is known now. */
+/* Addresses must be resolved again, because more is known now. */
 void name_cache_forget(struct name_cache *c);
 /* Gives back all memory. */
 void name_cache_clear(struct name_cache *c);

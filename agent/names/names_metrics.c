@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What finding names takes, and what stood in its way. */
+/* The cost of finding names, and its errors. */
 #include "agent/names/perfmap_helper.h"
 #include "agent/names/symbolize.h"
 #include "base/metrics.h"

@@ -115,7 +115,7 @@ static void take_line(struct perfmap *m, struct view line, uint64_t at)
 	vec_push(&m->entries, (struct perfmap_entry){ start, (uint32_t)size, name });
 }
 
-/* Whole lines; returns the bytes used. */
+/* Reads complete lines; returns the bytes used. */
 static size_t take_lines(struct perfmap *m, struct view text, uint64_t at)
 {
 	size_t used = 0;

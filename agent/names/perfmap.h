@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map that a just-in-time compiler keeps of its code: /tmp/perf-PID.map in the process's own root, lines of
- * "START SIZE NAME" in hexadecimal, with or without 0x; the newest entry for an address wins. The file is the target's,
- * so it is read by another process (perfmap_helper.h) into a copy of ours, on from where the last reading ended; here
- * are only addresses and where in the copy the names lie. */
+/* The map of code that a just-in-time compiler writes: /tmp/perf-PID.map in the process's own root, lines of "START SIZE NAME" in
+ * hexadecimal, with or without 0x; the newest entry for an address wins. The target owns the file, so another process
+ * (perfmap_helper.h) copies it, continuing where the last reading ended. Here are only addresses, and the positions of names in the
+ * copy. */
 #ifndef PYRRHA_AGENT_PERFMAP_H
 #define PYRRHA_AGENT_PERFMAP_H
 
@@ -24,7 +24,7 @@ struct perfmap {
 	uint64_t taken;      /* of these, in entries[]: whole lines */
 	uint64_t dev, ino;   /* of the file that was copied */
 	bool full;           /* a limit was reached: what came later is not known */
-	bool in_long_line;   /* taken stands inside a line that is too long to be one */
+	bool in_long_line;   /* taken is within an overlong line */
 	VEC(struct perfmap_entry) entries; /* in order of the file; sorted lazily into order[] */
 	VEC(uint32_t) order; /* indices by start, then age */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The helper is this program, forked when first needed. It gets a question and a descriptor to copy to over a socket,
- * and ends when the socket closes. A helper that hangs in the kernel may not even die at once: it is killed, forgotten
- * and reaped when it is ready to be; while HUNG_MAX are dying no new one is started. */
+ * and ends when the socket closes. A helper that hangs in the kernel may not even end at once. It is killed, forgotten, and reaped
+ * once it has ended; while HUNG_MAX are ending no new one is started. */
 #include "agent/names/perfmap_helper.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ struct perfmap_helper {
 
 static char buffer[65536];
 
-/* Of a line of numbers, each with a tab before it. */
+/* A line of numbers, each with a tab before it. */
 static uint32_t last_number(const char *at)
 {
 	uint32_t n = 0;
@@ -110,7 +110,7 @@ static int open_map(uint32_t pid, uint32_t own)
 	return fd;
 }
 
-/* Whether the file still has, before `at`, what was copied: a map that is written anew may be as long as the old one. */
+/* Whether the file still has the copied bytes before `at`: a rewritten map may be as long as the old one. */
 static bool goes_on(int from, int to, uint64_t at)
 {
 	char now[64], then[64];
@@ -141,7 +141,7 @@ static enum perfmap_result answer(const struct map_question *q, int to, struct p
 	if (!who_is(q->pid, &own, &uid))
 		return PERFMAP_ABSENT;
 	int fd = open_map(q->pid, own);
-	if (fd < 0) /* ELOOP: a link; ENXIO: a socket, or nobody at the FIFO's other end */
+	if (fd < 0) /* ELOOP: a link; ENXIO: a socket, or a FIFO without another end */
 		return errno == ELOOP || errno == ENXIO ? PERFMAP_NOT_REGULAR :
 		       errno == ENOENT || errno == ENOTDIR || errno == ESRCH ? PERFMAP_ABSENT : PERFMAP_FAILED;
 	enum perfmap_result r = fstat(fd, &st) ? PERFMAP_FAILED : !S_ISREG(st.st_mode) ? PERFMAP_NOT_REGULAR :
@@ -229,7 +229,7 @@ void perfmap_helper_free(struct perfmap_helper *h)
 	if (!h)
 		return;
 	stop(h);
-	/* Those that can die do so at once; the kernel's init takes care of the others. */
+	/* Those that can end do so at once; the kernel's init reaps the others. */
 	for (int64_t until = clock_mono_ms() + PERFMAP_DEADLINE_MS; h->n_hung && clock_mono_ms() < until; reap(h))
 		clock_sleep_ms(1);
 	free(h);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process that opens and reads targets' perf-maps, because a target decides what is behind that name: a FIFO, a file
- * without end, a file system that never answers. It has a deadline for each map and is killed and replaced when it
- * misses it; a process whose map made that happen is left alone for a while, twice as long each time. Not thread-safe:
- * the caller has a lock.
+ * without end, a file system that never answers. It has a deadline for each map, and is killed and replaced when it misses it. A
+ * process whose map caused that is skipped for a while, twice as long each time. Not thread-safe: the caller has a lock.
  *
- * What is read must be a regular file of the target's own user, reached in the target's root without a symbolic link in
- * the last place. */
+ * The file must be a regular file of the target's own user, reached in the target's root without a symbolic link as the last
+ * component. */
 #ifndef PYRRHA_AGENT_PERFMAP_HELPER_H
 #define PYRRHA_AGENT_PERFMAP_HELPER_H
 
@@ -17,7 +16,7 @@
 
 struct perfmap_helper;
 
-/* What came of it; the counts of all are metrics. */
+/* Its results; the counts of all are metrics. */
 enum perfmap_result {
 	PERFMAP_READ,
 	PERFMAP_ABSENT,          /* no such file, or the process is gone */
@@ -40,8 +39,8 @@ struct perfmap_file {
 struct perfmap_helper *perfmap_helper_new(void);
 void perfmap_helper_free(struct perfmap_helper *h);
 /* Copies what the process's map has beyond f->copied to `copy`, at most PERFMAP_BYTES_AT_ONCE of it and max
- * bytes in all, and updates f; the copy is begun anew (f->begun_anew) if the map is another file or was rewritten. After PERFMAP_TIMEOUT and PERFMAP_FAILED
- * nobody knows what the copy holds. */
+ * bytes in all, and updates f; the copy is started again (f->begun_anew) if the map is another file or was rewritten. After PERFMAP_TIMEOUT and
+ * PERFMAP_FAILED the content of the copy is unknown. */
 enum perfmap_result perfmap_helper_copy(struct perfmap_helper *h, uint32_t pid, int copy, uint64_t max, struct perfmap_file *f);
 const uint64_t *perfmap_helper_counts(const struct perfmap_helper *h);
 

@@ -8,7 +8,7 @@
 #define PERFMAPS_MAX 64
 #define PERFMAPS_BYTES_MAX ((size_t)6 << 20)
 #define PERFMAPS_COPIES_MAX ((uint64_t)256 << 20) /* in temporary files */
-/* Compilers append as they go: look again for what is new, but not for every address of one profile. */
+/* Compilers append continuously: look for new entries, but not for every address of one profile. */
 #define UPDATE_MS 1000
 
 struct process_map {
@@ -68,7 +68,7 @@ const uint64_t *perfmaps_counts(const struct perfmaps *x)
 	return perfmap_helper_counts(x->helper);
 }
 
-/* The one that was asked for longest ago goes, but not the one in use. */
+/* Removes the least recently used one, but not the one in use. */
 static void drop_one(struct perfmaps *x, const struct process_map *in_use)
 {
 	size_t oldest = SIZE_MAX;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The perf-maps of all processes, within a memory budget: those that were asked for longest ago make way. Not
- * thread-safe. */
+/* The perf-maps of all processes, within a memory budget: the least recently used ones are removed. Not thread-safe. */
 #ifndef PYRRHA_AGENT_PERFMAPS_H
 #define PYRRHA_AGENT_PERFMAPS_H
 

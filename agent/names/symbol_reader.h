@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that reads the symbols of one image after the other, the smallest file first: a large one takes a second and
- * more, and whoever builds a profile goes on without its names. (Lines and inlined calls come after that, from
- * debug_reader.h.) */
+/* A thread that reads the symbols of one image after the other, the smallest file first. A large one takes a second and more, and
+ * profiles are meanwhile built without its names. (Lines and inlined calls come after that, from debug_reader.h.) */
 #ifndef PYRRHA_AGENT_SYMBOL_READER_H
 #define PYRRHA_AGENT_SYMBOL_READER_H
 
@@ -11,7 +10,7 @@
 
 struct symbol_reader;
 
-/* What came of an image. */
+/* The result for an image. */
 struct symbols_found {
 	int fd;                      /* the descriptor that was given, the taker's now; -1 = none */
 	bool is_go;
@@ -24,10 +23,10 @@ typedef void symbols_done_fn(void *arg, void *token, struct symbols_found *found
 
 /* NULL with an error. */
 struct symbol_reader *symbol_reader_new(symbols_done_fn *done, void *arg, struct err *e);
-/* Ends the thread, after what it reads just now. What waits is forgotten: done is not called for it. */
+/* Ends the thread, after what it reads just now. Waiting images are forgotten: done is not called for them. */
 void symbol_reader_free(struct symbol_reader *r);
-/* Any thread; returns at once. Takes fd (-1: it cannot be had, which is found as well); the image must live until done is
- * called, which happens once. */
+/* Any thread; returns at once. Takes fd (-1: unavailable, which is a result as well); the image must live until done is called,
+ * once. */
 void symbol_reader_ask(struct symbol_reader *r, struct image *im, int fd, void *token);
 
 #endif

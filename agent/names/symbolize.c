@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The symbolizer. An image that is about to be sampled leaves a descriptor here; its symbols are read when it is sampled
- * and somebody asks for profiles, by a thread of their own (most images of a host never are), and the descriptor is
- * closed then, except for Go programs, whose table is read piecewise. Whoever builds a profile waits for that until
- * patience_ms after the image was first asked for, and goes on without. What was resolved is kept per image and address,
- * so that a profile every ten seconds costs one hash look-up a frame.
+/* The symbolizer. An image that is about to be sampled leaves a descriptor here. Its symbols are read by a separate thread once it is
+ * sampled and a profile is requested (most images of a host never are). Then the descriptor is closed, except for Go programs, whose
+ * table is read piecewise. A request for a profile waits for that until patience_ms after the image was first needed, and then
+ * continues without. Resolved names are kept per image and address, so a profile every ten seconds costs one hash look-up a frame.
  *
- * One lock: profiles are built a few times a minute. The drain thread only takes it to leave a descriptor, and leaves
- * nothing if the lock is held by a reader that is at work (trylock): the reader opens what it needs by image_dup_fd. */
+ * One lock: profiles are built a few times a minute. The drain thread takes it only to leave a descriptor, and leaves none if a reader
+ * holds the lock (trylock): the reader opens the file itself by image_dup_fd. */
 #include "agent/names/symbolize.h"
 
 #include <elf.h>
@@ -29,11 +28,11 @@
 #include "symbols/demangle.h"
 #include "symbols/symtab.h"
 
-/* Descriptors kept for images whose symbols nobody asked for yet. */
+/* Descriptors kept for images whose symbols were not requested yet. */
 #define WAITING_FDS_MAX 512
 #define VDSO_MAX ((size_t)1 << 20)
 #define KALLSYMS_RELOAD_MS 60000
-/* Memory for names and their strings, when nobody uses them. */
+/* Memory limit of names and their strings, while they are unused. */
 #define NAMES_BYTES_MAX ((size_t)10 << 20)
 /* Beyond these there are no more names: strings while profiles are being built, and tables of symbols in files. */
 #define STRINGS_BYTES_MAX ((size_t)48 << 20)
@@ -45,7 +44,7 @@ struct known_image {
 	uint64_t serial;         /* never given twice, from 1 on */
 	int fd;                  /* -1: was read, or could not be had */
 	bool asked, ready, is_go;
-	unsigned readers;        /* that are at work on it: it is not to be freed */
+	unsigned readers;        /* that are using it: it must not be freed */
 	int64_t asked_mono_ms;   /* when its names were first wanted */
 	struct dwarf_index dwarf;
 	struct symtab symbols;
@@ -73,7 +72,7 @@ struct symbolizer {
 	uint64_t forgotten, over_budget;
 };
 
-/* What there is more to know of an image, from the reader's thread. Images are not freed while they are with it. */
+/* New data about an image, from the reader's thread. Images are not freed while they are with it. */
 static void take_debug(void *arg, void *token, const struct debug_found *found)
 {
 	struct symbolizer *s = arg;
@@ -228,7 +227,7 @@ static void drop_dead_images(struct symbolizer *s) REQUIRES(s->lock)
 	s->swept_mono_ms = now;
 	for (size_t i = 0; i < s->images.n; i++) {
 		struct known_image *k = s->images.v[i];
-		/* Whoever else holds a reference could hand it on; nobody does. */
+		/* Any other holder could pass its reference on, but none does. */
 		if (!k || k->readers || atomic_load(&k->image->refs) != 1)
 			continue;
 		map_remove(&s->image_index, hash_u64((uintptr_t)k->image), (uint32_t)i);
@@ -532,7 +531,7 @@ int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
 		found = im;
 		n++;
 	}
-	/* Where two files claim it, one of them lies. */
+	/* If two files claim it, one of them is forged. */
 	int fd = n == 1 && found->world_readable ? image_dup_fd(found) : -1;
 	mutex_unlock(&s->lock);
 	return fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of addresses. The drain thread tells of images and processes while they are alive (and must never be kept
- * waiting); whoever builds a profile asks for names afterwards. */
+/* Names of addresses. The drain thread announces images and processes while they are alive, and must never wait. Profiles ask for
+ * names afterwards. */
 #ifndef PYRRHA_AGENT_SYMBOLIZE_H
 #define PYRRHA_AGENT_SYMBOLIZE_H
 
@@ -10,7 +10,7 @@
 
 struct symbolizer;
 
-/* Strings live until the symbolizer_end that belongs to the symbolizer_begin before it. */
+/* Strings are valid until the symbolizer_end that belongs to the symbolizer_begin before it. */
 struct sym_frame {
 	struct view name;            /* as people read it: demangled */
 	struct view system_name;     /* as the linker has it */
@@ -24,7 +24,7 @@ struct symbolizer_options {
 	const char *cache_dir;       /* where what was read from DWARF is kept by build-id; NULL or "" = nowhere */
 	const char *debuginfod_urls; /* servers to ask for debug information; NULL or "" = none */
 	int64_t patience_ms;         /* so long is waited for the symbols of a file after they were first asked for */
-	double helper_share;         /* of one CPU that reading debug information may take, in processes of its own; 0 = any */
+	double helper_share;         /* share of one CPU for processes that read debug information; 0 = any */
 };
 /* Options are copied. */
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e);
@@ -46,7 +46,7 @@ size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, st
 size_t symbolizer_resolve_alone(struct symbolizer *s, uint64_t address, struct sym_frame out[SYM_FRAMES_MAX]);
 /* A descriptor of the file with that build-id (hexadecimal) that a process maps now, if everybody may read it; else -1. */
 int symbolizer_open_executable(struct symbolizer *s, struct view build_id);
-/* Where the kernel's text begins (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
+/* The start of the kernel's text (_stext); 0 if not known. Kernel addresses leave the agent as offsets from it. */
 uint64_t symbolizer_kernel_start(struct symbolizer *s);
 
 /* CPU time of helper processes, so far. Any thread. */
@@ -55,7 +55,7 @@ uint64_t symbolizer_helper_ns(struct symbolizer *s);
 struct symbolizer_stats {
 	size_t strings_bytes, resolved_bytes, images_bytes, perfmaps_bytes; /* memory */
 	size_t images, open_files;
-	size_t unread;               /* files whose names were asked for and are not there yet */
+	size_t unread;               /* files whose names were requested and are not there yet */
 	uint64_t tables_bytes;       /* of symbols, in temporary files */
 	uint64_t forgotten;          /* times that names were given up for their memory */
 	uint64_t over_budget;        /* files and addresses that have no name for want of room */

@@ -39,7 +39,7 @@ void address_space_unref(struct address_space *as)
 	free(as);
 }
 
-/* Makes it one that nobody else has, which may be changed. */
+/* Makes it one that no other process shares, which may be changed. */
 static struct address_space *own(struct address_space **as)
 {
 	struct address_space *old = *as;
@@ -104,7 +104,7 @@ static bool same_code(const struct mapping *a, const struct mapping *b)
 	return a->image == b->image && (!a->image || a->file_offset - a->start == b->file_offset - b->start);
 }
 
-/* Makes room for a mapping. What would become two where there are too many already loses its upper part. */
+/* Makes room for a mapping. If a mapping would be split and there are too many already, it loses its upper part. */
 static void clear(struct address_space *as, const struct mapping *by, address_space_gone_fn *gone, void *arg)
 {
 	uint64_t start = by->start, end = by->end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a process's memory is executable: mappings, ascending and not overlapping. Processes share an address space until
- * one of them changes, so that a fork costs nothing. Drain thread only. */
+/* The executable memory of a process: mappings, ascending and not overlapping. Processes share an address space until one of them
+ * changes, so that a fork costs nothing. Drain thread only. */
 #ifndef PYRRHA_AGENT_ADDRESS_SPACE_H
 #define PYRRHA_AGENT_ADDRESS_SPACE_H
 
@@ -13,7 +13,7 @@
 struct mapping {
 	uint64_t start, end, file_offset;
 	struct image *image;         /* NULL = code without a file */
-	bool settled;                /* it is of the very file, not only of what a record said */
+	bool settled;                /* it is of exactly that file, not only according to a record */
 };
 
 struct address_space {
@@ -37,7 +37,7 @@ const struct mapping *address_space_at(const struct address_space *as, uint64_t 
 typedef void address_space_gone_fn(void *arg, const struct image *was);
 
 /* Maps m, which is copied, in place of what was there. *where may be NULL (none yet) or shared: then it becomes one of its own.
- * False: it was there already, nothing changed. What is beyond MAPPINGS_MAX is left out. */
+ * False: it was there already, nothing changed. Mappings beyond MAPPINGS_MAX are left out. */
 bool address_space_add(struct address_space **where, struct mapping m, address_space_gone_fn *gone, void *arg);
 
 #endif

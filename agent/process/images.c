@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record names a file by its path, which means little without its mount namespace, and its build-id, which anybody can
- * put into a file, so what it leads to at first only stands for the file. When a process is to be unwound, the kernel is asked
- * for device and inode of what it has mapped there, and the file (image_files.h) is looked at once (image_content.h): the
- * same content is the same image, whatever the device; another one is an image of its own. Of a process that is gone by then
- * there is no more than the record; it gets the image of those that the most address spaces have. */
+/* A record names a file by its path, which means little without its mount namespace, and by its build-id, which anybody can forge. So
+ * the image found by them is at first only provisional. When a process is to be unwound, the kernel is asked for device and inode of
+ * its mapping there, and the file (image_files.h) is read at once (image_content.h). Equal content is the same image, whatever the
+ * device; different content is a separate image. A process that has ended by then has only the record; it gets the image that most
+ * address spaces have. */
 #include "agent/process/images.h"
 
 #include <errno.h>
@@ -298,7 +298,7 @@ static struct image *image_of_elf(struct images *x, struct image *im, const stru
 	return same;
 }
 
-/* There is no ELF file to be had. What others have under the same name is not this process's. */
+/* The ELF file is not available. The files of other processes under the same name are not this process's. */
 static struct image *image_without_file(struct images *x, struct image *im, const struct image_hint *hint,
 					enum image_state state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All images: found by identity, opened when a sample first needs them, dropped when neither an address space nor the
- * history can name them any more. Drain thread only. */
+/* All images: found by identity, opened when a sample first needs them, dropped when neither an address space nor the history can
+ * refer to them any more. Drain thread only. */
 #ifndef PYRRHA_AGENT_IMAGES_H
 #define PYRRHA_AGENT_IMAGES_H
 
@@ -13,8 +13,8 @@ struct images *images_new(struct unwind_tables *t);
 void images_free(struct images *x);
 /* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
 struct image *images_get(struct images *x, const struct image_key *key);
-/* Opens the file, reads what is fixed about it and gives it an id. Returns the image to use: `im`, which only stands for
- * what a record said, or the one that the file really is. Borrowed, as that of images_get. */
+/* Opens the file, reads what is fixed about it and gives it an id. Returns the image to use: `im`, which is provisional, from a
+ * record, or that of the real file. Borrowed, as that of images_get. */
 struct image *images_open(struct images *x, struct image *im, const struct image_hint *hint);
 /* One that images_open opened and that was not returned yet, a reference of the caller's own; NULL = no more. Whoever wants
  * its file for names asks after each drain. */
@@ -23,7 +23,7 @@ struct image *images_next_opened(struct images *x);
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
 void images_map(struct image *im);
 void images_unmap(struct image *im);
-/* Closes files that nobody maps, drops images not sampled since `before_ns` (monotonic). */
+/* Closes files that no process maps, drops images not sampled since `before_ns` (monotonic). */
 void images_sweep(struct images *x, int64_t before_ns);
 size_t images_count(const struct images *x);
 

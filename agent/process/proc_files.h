@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files the kernel says that a process executes from: device and inode, which the process cannot make up, as it can
- * a build-id and, with another mount namespace's help, a path. */
+/* The files that a process executes from according to the kernel, by device and inode. A process cannot forge these, unlike a build-id
+ * and, with another mount namespace, a path. */
 #ifndef PYRRHA_AGENT_PROC_FILES_H
 #define PYRRHA_AGENT_PROC_FILES_H
 

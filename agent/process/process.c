@@ -15,7 +15,7 @@
 #include "unwind/proc_maps.h"
 
 #define REREAD_NS 1000000000ll
-#define FRUITLESS_MAX 5              /* then the process is quiet until it maps something */
+#define FRUITLESS_MAX 5              /* then the process is left alone until it maps something */
 
 struct processes {
 	struct unwind_tables *tables;
@@ -43,7 +43,7 @@ struct changing {
 	struct process *p;
 };
 
-/* What was mapped there before is gone: the kernel's tables still have it for a while. */
+/* The earlier mapping there is gone; the kernel's tables still have it for a while. */
 static void note_stale(void *arg, const struct image *im)
 {
 	struct changing *c = arg;
@@ -249,7 +249,7 @@ void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t
 {
 	struct process *p = find(ps, pid);
 
-	/* Unknown, or not read yet: /proc will tell, if it ever matters. */
+	/* Unknown, or not read yet: /proc has it, if it is ever needed. */
 	if (!p || !p->as || start + len < start || len == 0)
 		return;
 	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL, false };
@@ -537,7 +537,7 @@ void processes_finish_drain(struct processes *ps, int64_t now_ns)
 			push(ps, p);
 	}
 	ps->dirty.n = 0;
-	/* Those that ended a drain ago: a sample of their last moments would have come by now. */
+	/* Those that ended a drain ago: samples of their last moments have arrived by now. */
 	for (size_t i = 0; i < ps->gone.n; i++) {
 		struct process *p = find(ps, ps->gone.v[i]);
 		if (p && p->dead)

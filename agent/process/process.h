@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes and what they have mapped executable, as told by the kernel's records (fork, exec, mmap, exit) in the order
- * of time; what was there before the agent is read from /proc when it is first sampled. Drain thread only.
+/* Processes and their executable mappings, from the kernel's records (fork, exec, mmap, exit) in the order of time. For processes
+ * older than the agent, /proc is read when they are first sampled. Drain thread only.
  *
  * Only processes that are sampled and outlive a
  * drain enter the kernel's tables, and they leave them after COLD_NS without a sample. */
@@ -34,7 +34,7 @@ struct process {
 	bool dead, gone;             /* dead: exit seen; gone: and a drain has passed since */
 	uint32_t exec_id;            /* of the last sample */
 	uint32_t set, min_set;       /* edition in the kernel; editions below min_set are of before the exec */
-	struct address_space *pushed; /* what the kernel has */
+	struct address_space *pushed; /* the kernel's copy */
 	struct stale stale[STALE_MAX]; /* a ring */
 	unsigned n_stale;
 	int64_t sampled_ns, reread_ns;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who was sampled: what profiles say of a process. The drain thread makes one; finished windows keep it for as long as they
- * name it. */
+/* What profiles say about a sampled process. The drain thread makes one; finished windows keep it for as long as they name it. */
 #ifndef PYRRHA_AGENT_PROCESS_INFO_H
 #define PYRRHA_AGENT_PROCESS_INFO_H
 
@@ -11,7 +10,7 @@
 struct labels;
 struct sampled_group;
 
-/* Who was sampled: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
+/* A sampled process: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
 struct process_info {
 	atomic_int refs;
 	uint32_t pid;

@@ -42,7 +42,7 @@ struct out {
 	VEC(uint32_t) met, series; /* strings: names of labels met; those that tell series apart (note_series) */
 };
 
-/* Names of threads, functions and files are any bytes; a reader whose strings are UTF-8 would refuse the whole profile. */
+/* Names of threads, functions and files may have any bytes; a reader with UTF-8 strings would refuse the whole profile. */
 static uint32_t put_string(struct out *x, struct view raw)
 {
 	struct view v = meta_text(&x->p->arena, raw);
@@ -185,13 +185,13 @@ static bool wanted(const struct out *x, struct view name)
 	return false;
 }
 
-/* What every process has without rules; a scraper knows which of these it keeps. */
+/* The labels of every process without rules; a scraper knows which of these it keeps. */
 static const char *const own_labels[] = {
 	"cgroup", "comm", "container", "container_id", "exe", "exe_build_id", "image", "namespace", "node", "pid", "pod",
 	"pod_uid", "state", "thread", "unit"
 };
 
-/* Labels that rules and flags have set are to be labels of series: the scraper cannot know them. */
+/* Labels set by rules and flags become labels of series: the scraper cannot know their names. */
 static void note_series(struct out *x, struct view key, uint32_t key_str)
 {
 	bool own = false, named = false;
@@ -256,7 +256,7 @@ static void note_program(struct out *x, const struct process_info *p)
 	x->program = its;
 }
 
-/* The first mapping is the main binary. What is of several programs has none. */
+/* The first mapping is the main binary. A profile of several programs has none. */
 static bool main_binary_first(struct out *x)
 {
 	uint32_t i = 0;
@@ -365,7 +365,7 @@ static void fill(struct out *x)
 		{ put_string(x, view_of(k->value)), put_string(x, VIEW("nanoseconds")) },
 	};
 	p->period_type = (struct profile_value_type){ put_string(x, view_of(k->period)), types[1].unit_str };
-	/* Says what this is, also where the file is looked at far from here; the scraper goes by it. */
+	/* Says what this is, also for readers of the file elsewhere; the scraper uses it. */
 	uint32_t comments[3] = { put_string(x, view_of(k->comment)) }, more[2] = { put_series(x), put_note(x) };
 	p->n_comments = 1;
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)

@@ -56,7 +56,7 @@ static bool keep_process(void *arg, const struct process_info *p)
 {
 	struct profile_question *q = arg;
 	if (!p)
-		return q->n_match == 0; /* losses are nobody's */
+		return q->n_match == 0; /* losses belong to no process */
 	struct labels l = p->labels ? *p->labels : (struct labels){ 0 };
 	for (size_t i = 0; i < q->n_match && !q->failed.code; i++)
 		if (matchers_match(q->match[i].m.v, q->match[i].m.n, l, &q->meter, &q->failed) > 0)
@@ -114,7 +114,7 @@ static bool gone(void *arg)
 	return atomic_load((const atomic_bool *)arg);
 }
 
-/* The clocks tick apart by microseconds: the end of a window is not to be one millisecond before the start of the next. */
+/* The clocks differ by microseconds; the end of a window must not be one millisecond before the start of the next. */
 static int64_t nearest_ms(int64_t ns)
 {
 	return (ns + 500000) / 1000000;
@@ -310,7 +310,7 @@ static void serve_metrics(struct httpd_request *rq, void *arg)
 	metrics_render(httpd_out(rq));
 }
 
-/* The address that a caller reached the agent by is the one that it can scrape it at. */
+/* The address that a caller used to reach the agent is also the one to scrape. */
 static struct view reached_at(struct agent_server *s, struct httpd_request *rq)
 {
 	struct view host = httpd_header(rq, "Host");
@@ -367,7 +367,7 @@ static void serve_root(struct httpd_request *rq, void *arg)
 	httpd_redirect(rq, 302, "debug/pprof/"); /* relative, for a proxy with a prefix */
 }
 
-/* Profiles, which hold their worker for as long as they take, and what reads files of programs, keep nobody else waiting. */
+/* Requests for profiles, which hold their worker until they end, and those that read files of programs delay no others. */
 enum { LANE_COMMON, LANE_PROFILE, LANE_FILES, LANE_SELF, LANES };
 static const struct httpd_lane lanes[LANES] = {
 	[LANE_COMMON] = { .name = "common", .workers = 16 },

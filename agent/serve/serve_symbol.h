@@ -6,8 +6,8 @@
 #include "agent/names/symbolize.h"
 #include "base/buf.h"
 
-/* question: addresses with '+' between them, as Go's ParseUint(word, 0, 64) reads them; others are passed over. Appends
- * "num_symbols: 1" and a line "0xADDRESS NAME" for each that lies in exactly one mapping and has a name. */
+/* question: addresses with '+' between them, as Go's ParseUint(word, 0, 64) reads them; others are passed over. Appends "num_symbols:
+ * 1" and a line "0xADDRESS NAME" for each address that is in exactly one mapping and has a name. */
 void serve_symbols(struct symbolizer *s, struct view question, struct buf *out);
 
 #endif

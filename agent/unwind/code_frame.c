@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows the code from where functions begin: what symbols and direct calls lead to. What is left (functions that only pointers
- * lead to, the cases of a switch) is followed from its first instruction on, with a depth counted from there; where it returns or
- * joins what is known tells the depth. Each such beginning is a root; what was reached first from one is its.
+/* Follows the code from where functions begin: what symbols and direct calls lead to. The rest (functions that only pointers lead to,
+ * the cases of a switch) is followed from its first instruction on, with a depth relative to it; a return, or known code that it
+ * joins, gives the absolute depth. Each such beginning is a root; what was reached first from one is its.
  *
  *	depth    bytes between rsp and the frame (CFA, rsp before the call): 8 where a function begins and where it returns
  *	fp       where the caller's rbp is: still in rbp, at CFA - fp, or not known
  *	frame    rbp is CFA - frame
  *
  * All three are counted from the root's base. After a call that may never come back there may be something else altogether: what
- * follows is a root of its own. Calls that do come back are those through pointers, to the kernel, and of functions that have a
- * way to a return; which ones have is found out first, as if all calls came back. */
+ * follows is a root of its own. Calls that do return are those through pointers, to the kernel, and of functions with a path to a
+ * return. The latter are found first, assuming that all calls return. */
 #include "agent/unwind/code_frame.h"
 
 #include <stdlib.h>
@@ -200,7 +200,7 @@ static void step(struct state *s, const struct x86_insn *x, struct root *r)
 
 /* --- following the code --- */
 
-/* What holds where two ways meet. True: *s changed. */
+/* The merged state where two paths meet. True: *s changed. */
 static bool meet(struct state *s, const struct state *other)
 {
 	struct state was = *s;
@@ -315,7 +315,7 @@ static bool looks_like_entry(const struct code *c, uint64_t at)
 	return x.kind == X86_PUSH || x.kind == X86_JUMP || (x.kind == X86_ADD_SP && x.value < 0) || (x.len == 4 && memcmp(c->bytes + at, endbr64, 4) == 0);
 }
 
-/* Where instructions are, read from the first on, and what direct calls lead to, or somebody has the address of. */
+/* Finds instructions, read from the first on, and the targets of direct calls and of addresses taken. */
 static void mark_instructions(struct code *c)
 {
 	struct x86_insn x;
@@ -332,7 +332,7 @@ static void mark_instructions(struct code *c)
 	}
 }
 
-/* Nothing there is an instruction, unless a way leads to it: 1. */
+/* Bytes there are not instructions, unless a path leads to them: 1. */
 static uint32_t length(const struct code *c, uint32_t at)
 {
 	struct x86_insn x;
@@ -387,7 +387,7 @@ static void find_returning(struct code *c, uint64_t program_entry)
 	c->all_come_back = false;
 }
 
-/* The beginnings that are known, then what is left. */
+/* Known function starts first, then the rest. */
 static void follow_all(struct code *c, uint64_t program_entry)
 {
 	find_returning(c, program_entry);
@@ -519,7 +519,7 @@ static int put_rows(const struct code *c, uint32_t begin, uint32_t end, struct r
 	return ret;
 }
 
-/* Of [lo, hi) in a section. What is around it is looked at as well: it calls what is in it. */
+/* Of [lo, hi) in a section. The surrounding code is read as well, because it calls the code within. */
 static int read_slice(const struct elf_file *f, const Elf64_Shdr *s, uint64_t lo, uint64_t hi, struct rule_rows *rows, struct eh_stats *st)
 {
 	uint64_t from = MAX(s->sh_addr, lo > AROUND ? lo - AROUND : 0), to = MIN(s->sh_addr + s->sh_size, hi + AROUND);

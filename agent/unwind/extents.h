@@ -21,7 +21,7 @@ void extents_init(struct extents *x, uint32_t n);
 void extents_release(struct extents *x);
 /* False: no run of n free slots. */
 bool extents_alloc(struct extents *x, uint32_t n, int64_t now_ns, uint32_t *ret_first);
-/* Slots that nobody used before: they need no rest. */
+/* Unused slots: they need no delay before reuse. */
 void extents_add(struct extents *x, uint32_t first, uint32_t n);
 void extents_free(struct extents *x, uint32_t first, uint32_t n, int64_t now_ns);
 /* Slots free or resting, in all. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers by which the kernel's tables know images, and when one may be given to another image: a sample being unwound
- * may still speak of the old one (REUSE_NS), and the sampling program remembers which rule belongs to which address of
- * which number. So numbers that were given back rest until there are many of them; then the program is told to do without
- * what it remembers, all of that is wiped after a rest, and they are free.
+/* The image numbers of the kernel's tables, and when a number may be reused for another image. A sample being unwound may still use
+ * the old one (REUSE_NS), and the sampling program caches the rule of each address of each number. So released numbers wait until
+ * there are many of them. Then the program is told not to use its cache, the cache is cleared after a delay, and the numbers are free.
  *
  *	fresh -> in use -> resting --(IDS_WIPE of them)--> wiping --(REUSE_NS)--> free -> in use */
 #ifndef PYRRHA_AGENT_IMAGE_IDS_H

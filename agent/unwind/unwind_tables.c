@@ -24,7 +24,7 @@
 #define BARE_PAGES_MAX 128
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
-/* What an image holds. */
+/* The tables of an image. */
 struct image_table {
 	bool loaded;
 	int64_t retry_ns;            /* there was no room: not before then again */
@@ -37,7 +37,7 @@ struct image_table {
 	uint32_t groups;             /* loaded so far, one after the other */
 	struct gopclntab_place go;
 	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
-	uint64_t excess;             /* work on all of them beyond what files of that size take, ever */
+	uint64_t excess;             /* total work on all of them, beyond what files of that size need */
 };
 
 struct unwind_tables {
@@ -63,7 +63,7 @@ struct unwind_tables {
 	struct unwind_tables_stats stats;
 };
 
-/* What is mapped of the kernel's rows counts as ours, too: no more of them at once. */
+/* Mapped pages of the kernel's rows count as the agent's memory, too: no more of them at once. */
 enum { CHUNKS_MAPPED = 16, CHUNK_BYTES = CHUNK_ROWS * 4 };
 
 static void *shared_memory(int fd, size_t n, struct err *e)
@@ -239,7 +239,7 @@ static uint32_t blocks_of(const struct image_table *it)
 	return n;
 }
 
-/* Unloads idle images. What they held rests first, so the one who needs it comes back later: returns when. */
+/* Unloads idle images. Freed blocks wait before reuse, so the caller has to come back later: returns when. */
 static int64_t make_room(struct unwind_tables *t)
 {
 	int64_t now = clock_mono_ns();
@@ -418,7 +418,7 @@ static bool text_pages(const struct image *im, uint64_t *ret_first, uint64_t *re
 	return lo < hi && hi - lo < PAGES_MAX && lo <= UINT32_MAX;
 }
 
-/* Room for the image's pages, whose rows are not loaded. False: there is none; true without pages: it has no code. */
+/* Room for the image's pages, without loading their rows. False: no room; true without pages: it has no code. */
 static bool add_pages(struct unwind_tables *t, struct image *im)
 {
 	struct image_table *it = im->table;
@@ -534,7 +534,7 @@ static int build(struct unwind_tables *t, struct image_table *it, const struct e
 	int ret = it->excess > EXCESS_MAX ? 0 : read_rows(b, f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, &st, &e);
 	uint64_t usual = eh_frame_work_max((end - first) << TEXT_PAGE_SHIFT) / 8;
 	it->excess += st.work > usual ? st.work - usual : 0;
-	/* What cannot be read is followed by frame pointers, as what has no table. */
+	/* An unreadable file is unwound by frame pointers, like one without a table. */
 	if (ret == -ERR_BAD_DATA) {
 		t->stats.bad_tables++;
 		b->carry = 0;
@@ -567,8 +567,8 @@ static bool page_missing(const struct unwind_tables *t, const struct image_table
 	return t->pages[it->first_page_slot + page] == PAGE_UNLOADED;
 }
 
-/* What to load for a page that is missing: TABLE_GROUP pages; the more, the more often the image had some missing, as each
- * time costs a copy of a stack. Only missing ones. */
+/* The pages to load for a missing one: TABLE_GROUP pages. The more often the image had missing pages, the more are loaded, because
+ * each time costs a copy of a stack. Only missing ones. */
 static void group_of(const struct unwind_tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first,
 		     uint64_t *ret_end)
 {
@@ -583,7 +583,7 @@ static void group_of(const struct unwind_tables *t, const struct image_table *it
 	*ret_end = hi;
 }
 
-/* What is read of a file at once, whichever page of it is missing. */
+/* The amount of a file that is read at once, whichever page of it is missing. */
 static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f)
 {
 	if (it->go_start != it->go_end)

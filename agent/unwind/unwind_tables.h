@@ -2,9 +2,9 @@
 /* The unwind tables that the sampling program reads (bpf/abi.h draws them): memory shared with the kernel, so that
  * writing a row is a store. Without BPF (tests) it is plain memory. One thread writes: the drain thread.
  *
- * Rows live in blocks of BLOCK_ROWS inside chunks of 256 KB that are made when needed and never given back; an image's
- * pages may lie in any blocks. Rows are made for the parts of a file that samples meet: a compiler has a million, of which
- * a few thousand are needed. What is taken away is not reused for REUSE_NS, because a sample may be reading it. */
+ * Rows are in blocks of BLOCK_ROWS inside chunks of 256 KB, which are allocated when needed and never freed; an image's pages may be
+ * in any blocks. Rows are made for the parts of a file that samples meet: a compiler has a million, of which a few thousand are
+ * needed. Freed blocks are not reused for REUSE_NS, because a sample may be reading them. */
 #ifndef PYRRHA_AGENT_UNWIND_TABLES_H
 #define PYRRHA_AGENT_UNWIND_TABLES_H
 
@@ -38,9 +38,9 @@ bool unwind_tables_image_id(struct unwind_tables *t, struct image *im);
 /* The image is about to be freed. */
 void unwind_tables_image_gone(struct unwind_tables *t, struct image *im);
 /* Makes the table of an image that has an id ready for an address: of a file with .eh_frame_hdr only some pages
- * around it, of others all. Without .eh_frame that is the empty table: code is then followed by frame pointers. f NULL
- * (the file cannot be read): the same for an image of which nothing is loaded, false for others. False also where there
- * is no room; images that were not met for a while make way then, and it is worth asking again later. */
+ * around it, of others all. Without .eh_frame that is the empty table: code is then unwound by frame pointers. f NULL (the file cannot
+ * be read): the same for an image without loaded pages, false for others. False also if there is no room. Then images that were not
+ * sampled for a while are unloaded, and the caller may try again later. */
 bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr);
 /* Whether there is something to load for the address, now. */
 bool unwind_tables_missing(const struct unwind_tables *t, const struct image *im, uint64_t vaddr);

@@ -5,7 +5,7 @@
 
 enum { SP = 4, FP = 5 };
 
-/* What follows an opcode. */
+/* The bytes after an opcode. */
 enum { NONE = 0, MODRM = 1, IMM8 = 2, IMMZ = 4, IMM16 = 8, BAD = 16 };
 
 /* Opcodes of one byte. Prefixes, 0x0f, VEX and EVEX never get here. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A finished window of samples, self-contained: it holds references to what it names and nobody changes it.
+/* A finished window of samples, self-contained: it holds references to its images and processes, and is never changed.
  *
  *	samples[i]  -> stack (a run of stacks[]) -> frames[] (distinct)
  *	            -> process (who) and thread name
@@ -17,9 +17,9 @@ enum window_kind {
 	WINDOW_OFF_CPU       /* value: time off the CPU; count: waits */
 };
 
-/* What a thread off the CPU waits for. */
+/* The thing that a thread off the CPU waits for. */
 enum wait_state {
-	WAIT_UNKNOWN,        /* no wait, or one of nobody */
+	WAIT_UNKNOWN,        /* no wait, or an unknown one */
 	WAIT_BLOCKED,        /* something else to happen */
 	WAIT_RUNNABLE        /* a CPU */
 };
@@ -33,7 +33,7 @@ enum frame_kind {
 
 struct window_frame {
 	enum frame_kind kind;
-	uint64_t addr;               /* return addresses are already one less, so that they lie in the call */
+	uint64_t addr;               /* return addresses are already reduced by one, so that they are within the call */
 	struct image *image;         /* FRAME_USER */
 	struct process_info *process; /* FRAME_JIT: whose address space */
 	const char *mark;            /* FRAME_MARK: static text, "[truncated: depth]" */

@@ -6,9 +6,9 @@
 #include "bpf/abi.h"
 
 #define LOOKS_MAX 10
-#define LOOK_NS 1000000              /* a look at two clocks takes some 100 ns, if nobody interferes */
+#define LOOK_NS 1000000              /* reading two clocks takes some 100 ns, without interruption */
 
-/* What a reader sees at the end of a stack that is not complete, by enum stack_end; then the losses. */
+/* The visible end of an incomplete stack, by enum stack_end; then the losses. */
 static const char *const marks[] = {
 	[END_DEPTH] = "[truncated: too deep]",
 	[END_NO_PROCESS] = "[truncated: unknown process]",

@@ -27,9 +27,9 @@ struct sample_counts {
 	struct map index;
 };
 
-/* The history's windows begin at multiples of ten Unix seconds, the first one and those after the wall clock was set
- * excepted. follows: on one that ended at such a multiple. The clocks tick apart a little, so that this one seems to start
- * up to CLOCK_JITTER_NS before or after; it counts as beginning there. */
+/* The history's windows begin at multiples of ten Unix seconds, except the first one and those after the wall clock was set. follows:
+ * on one that ended at such a multiple. The clocks tick apart a little, so that this one seems to start up to CLOCK_JITTER_NS before
+ * or after; it counts as beginning there. */
 #define WINDOW_NS 10000000000ll
 #define CLOCK_JITTER_NS 100000000ll  /* the wall clock against the monotonic one, within a window */
 #define CLOCK_STEP_NS 300000000ll    /* more: it was set, or the machine slept */
@@ -42,7 +42,7 @@ int64_t sample_counts_unix_offset(int64_t (*mono_ns)(void), int64_t (*unix_ns)(v
 int64_t sample_counts_start_unix_ms(const struct sample_counts *t);
 struct sample_counts *sample_counts_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns);
 void sample_counts_free(struct sample_counts *t);
-/* count: samples or waits that the value is of; 0 = more of one that was counted. */
+/* count: number of samples or waits in the value; 0 = a further part of one that was counted. */
 void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait_state state, struct process_info *who,
 		       const char thread[16], uint32_t stack, int64_t value_ns, uint32_t count);
 /* After the stacks' numbers changed. */
@@ -50,7 +50,7 @@ void sample_counts_reindex(struct sample_counts *t);
 /* No more will come: gives back what only adding needs. */
 void sample_counts_finish(struct sample_counts *t);
 size_t sample_counts_bytes(const struct sample_counts *t);
-/* What several windows have of a kind, as one that stands for itself. */
+/* The contents of several windows of a kind, as one self-contained window. */
 struct profile_window *sample_counts_export(struct sample_counts *const *t, size_t n, enum window_kind kind,
 					    const struct stack_tree *tree, const struct unwind_tables *tables);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All stacks of the history as one tree: a node is a frame below its caller's node, and a stack is the number of its
- * leaf's node. Parents come before children. Node 0 is the root. What no window names any more goes at the next
- * compaction. */
+ * leaf's node. Parents come before children. Node 0 is the root. Nodes that no window uses are removed at the next compaction. */
 #ifndef PYRRHA_AGENT_STACK_TREE_H
 #define PYRRHA_AGENT_STACK_TREE_H
 
