@@ -53,9 +53,9 @@ static struct metric metrics[] = {
 			 METRIC_COUNTER },
 };
 
-/* What one reading of the file gives. */
+/* The result of one reading of the file. */
 struct reading {
-	struct config_sources sources; /* also of one that failed; moves into struct configuration */
+	struct config_sources sources; /* also if it failed; moves into struct configuration */
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
 	struct query_config *queries;
@@ -92,7 +92,7 @@ static void print_warning(void *arg, const char *text)
 	buf_printf(arg, "warning: %s\n", text);
 }
 
-/* Where what goes wrong is told; of a rule file that is more than one problem. */
+/* Where errors are reported; a rule file may have several. */
 struct telling {
 	void (*warn)(void *arg, const char *text);
 	void (*problem)(void *arg, const char *text);
@@ -124,7 +124,7 @@ static int check_top(const struct config_tree *t, void (*warn)(void *, const cha
 	return rc;
 }
 
-/* What there is of it is to be freed also when it failed. */
+/* The result must be freed also when it failed. */
 static int read_file(struct reading *ret, const char *path, struct config_how how, const struct telling *to, struct err *e)
 {
 	void (*warn)(void *, const char *) = to->warn;

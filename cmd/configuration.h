@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server's configuration file: read, checked as a whole, handed to the modules; read again on demand. */
+/* The server's configuration file: read, checked as a whole, passed to the modules; read again on demand. */
 #ifndef PYRRHA_CMD_CONFIGURATION_H
 #define PYRRHA_CMD_CONFIGURATION_H
 
@@ -32,9 +32,9 @@ void configuration_leave_scraper(struct configuration *c);
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e) MUST_USE;
 /* And for what it says about queries; g is borrowed until the end. */
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
-/* And whom it says alerts are told to. Before the rules. */
+/* And the Alertmanagers of the section alerting. Before the rules. */
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e) MUST_USE;
-/* And whom it says floats are sent to. Before the storage is opened, and w is to outlive its reloads. */
+/* And the receivers of the section remote_write. Before the storage is opened, and w is to outlive its reloads. */
 int configuration_apply_to_remote_write(struct configuration *c, struct remote_write *w, struct err *e) MUST_USE;
 /* And the rules, from now on. */
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e) MUST_USE;
@@ -46,13 +46,13 @@ int configuration_reload(struct configuration *c, struct err *e) MUST_USE;
 char *configuration_text(struct configuration *c);
 /* global.external_labels at work. Returns owned: one block. */
 struct labels *configuration_external_labels(struct configuration *c);
-/* Where frames of the page lead to. Returns owned: a reference. */
+/* Source links of the page's frames. Returns owned: a reference. */
 struct source_links *configuration_source_links(struct configuration *c);
 void configuration_state(struct configuration *c, struct web_reload_state *ret);
 /* --config.check: what the file says, or what is wrong with it. Files of secrets and certificates that it names and that cannot
  * be read are warnings, unless syntax_only. */
 int configuration_check(const char *path, bool expand_env, bool syntax_only, struct buf *out, struct err *e) MUST_USE;
-/* What one job finds: scraper_config_discover. */
+/* The targets of one job: scraper_config_discover. */
 struct configuration_discovery {
 	const char *path, *job;
 	bool expand_env;

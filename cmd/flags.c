@@ -37,18 +37,15 @@ static struct opt table[] = {
 	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file. SIGHUP reads it again: a bad or empty one, or a pipe, is refused, and the old one stays.", "config-path" },
 	{ "config.check", OPT_BOOL, &set.config_check, NULL, "Read the configuration, print what it says, and exit." },
 	{ "config.expand-env", OPT_BOOL, &set.expand_env, NULL,
-	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text "
-	  "itself. $1 and ${1} of relabelling stay as they are." },
+	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text itself. $1 and ${1} of relabelling are not replaced." },
 	{ "config.auto-reload", OPT_BOOL, &set.auto_reload, NULL,
 	  "Reload when what the files of the configuration hold has changed, those of scrape_config_files included." },
 	{ "config.auto-reload-interval", OPT_DURATION, &set.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the folders of these files." },
 
 	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
-	  "What all budgets of memory together may have. Not given: half of what the process may use, by its control group or the machine. "
-	  "Each part has a share of it, or what its own flag says: --storage.cache-memory a quarter, --query.memory 7/32, "
-	  "--storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and "
-	  "--storage.queue-memory 1/32 each; 3/32 is for what has no flag. Where flags ask for more, the others have less." },
+	  "The memory of all budgets together. Not given: half of what the process may use, by its control group or the machine. "
+	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag. If flags ask for more, the others have less." },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
@@ -57,11 +54,10 @@ static struct opt table[] = {
 	  "The oldest days go until the rest is smaller than this; the newest stays, and the log of the last hours comes on top. "
 	  "0 means no limit.", NULL },
 	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
-	  "Labels that make a service, separated by commas. The series that agree in them are also kept as one sum a minute, "
-	  "which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
+	  "Labels that make a service, separated by commas. Series that agree in them are also stored as one sum a minute, which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
 
 	{ "storage.tsdb.retention.selector", OPT_LIST, &set.keep, "<selector>: <duration>",
-	  "What matches is kept for less: '{namespace=\"dev\"}: 2d'; may be repeated, the shortest counts. The same as "
+	  "Matching series are kept for less: '{namespace=\"dev\"}: 2d'; may be repeated, the shortest counts. The same as "
 	  "storage.retention in --config.file." },
 
 	{ "storage.head-memory", OPT_SIZE, &set.head_bytes, "<size>",
@@ -70,19 +66,15 @@ static struct opt table[] = {
 	{ "storage.cache-memory", OPT_SIZE, &set.cache_bytes, "<size>",
 	  "Memory of the cache of what was read from the disk. Questions about a time that does not fit in it take several times as long." },
 	{ "storage.dictionary-memory", OPT_SIZE, &set.dictionary_bytes, "<size>",
-	  "Memory of the names and stacks of the days that queries or profiles need. Above it days that nobody asked about for a "
-	  "while leave memory, and are read again when somebody does." },
+	  "Memory of the names and stacks of the days that queries or profiles need. Above it, days that no query used for a while leave memory; a later query loads them again." },
 	{ "storage.queue-memory", OPT_SIZE, &set.queue_bytes, "<size>",
 	  "Decoded profiles that wait to be written. Above it what comes in waits." },
 	{ "storage.commit-interval", OPT_DURATION, &set.commit_interval_ms, "<duration>",
-	  "A commit gathers what rules and remote-write bring for this long before it writes and syncs it together, and profiles of "
-	  "scrapes ten times as long, at most a second: fewer syncs of a slow disk, and less CPU. What is not synced is neither seen by "
-	  "queries nor safe, a crash loses at most this much of what was pulled. 0 writes whatever came while the last sync was under way." },
+	  "A commit collects samples of rules and remote-write for this long before it writes and syncs them together, and profiles of scrapes ten times as long, at most a second: fewer syncs of a slow disk, and less CPU. Unsynced data is neither visible to queries nor safe: a crash loses at most this much of the scraped data. 0 writes whatever came while the last sync was under way." },
 	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
 	  "Series of a day. Profiles of more are refused and counted." },
 	{ "storage.max-target-functions", OPT_INT, &set.target_functions, "<n>",
-	  "Functions that a target (job and instance) may add to a day. What it has beyond this, or the next two, or a quarter of "
-	  "--storage.dictionary-memory, becomes one function, (other), and is counted; totals stay exact." },
+	  "Functions that a target (job and instance) may add to a day. Functions beyond this, or the next two limits, or a quarter of --storage.dictionary-memory, become one function, (other), and are counted; totals stay exact." },
 	{ "storage.max-target-locations", OPT_INT, &set.target_locations, "<n>", "The same of places in the code." },
 	{ "storage.max-target-stacks", OPT_INT, &set.target_stacks, "<n>", "The same of stacks, with their sample labels." },
 	{ "storage.max-label-sets", OPT_INT, &set.label_sets, "<n>",
@@ -90,8 +82,7 @@ static struct opt table[] = {
 
 	{ "scrape.memory", OPT_SIZE, &set.scrape_bytes, "<size>",
 	  "Memory of all scrapes together: bodies on their way and waiting, what they are decoded in, the last values of cumulative "
-	  "types. Above it a scrape that is due does not begin: up is 0, and the targets page says why. Nobody is passed over twice "
-	  "before others were once." },
+	  "types. Above it a scrape that is due does not begin: up is 0, and the targets page says why. No target is skipped twice before each other one was skipped once." },
 
 	{ "scrape.discovery-reload-interval", OPT_DURATION, &set.discovery_ms, "<duration>",
 	  "Least time between two times that a job follows its discovery. The first time, and when its configuration changed, it "
@@ -109,11 +100,11 @@ static struct opt table[] = {
 	  "TLS, who may log in and what for, headers: Prometheus's web configuration, and tokens. It, and the files that it names, are read "
 	  "again when they change. pyrtool check web-config reads one." },
 	{ "web.allow-insecure", OPT_BOOL, &set.allow_insecure, NULL,
-	  "Listen beyond loopback although nobody has to log in: whoever reaches the port can read all profiles." },
+	  "Listen beyond loopback without a login: anyone who reaches the port can read all profiles." },
 	{ "web.enable-lifecycle", OPT_BOOL, &set.enable_lifecycle, NULL,
 	  "Serve POST /-/reload and /-/quit. SIGHUP and SIGTERM do the same without this." },
 	{ "web.enable-remote-write-receiver", OPT_BOOL, &set.enable_write, NULL,
-	  "Take floats in at /api/v1/write (remote-write 1.0), so that they stand beside profiles in one expression." },
+	  "Accept floats at /api/v1/write (remote-write 1.0), so that expressions can combine them with profiles." },
 	{ "web.enable-admin-api", OPT_BOOL, &set.enable_admin, NULL,
 	  "Serve POST /api/v1/admin/tsdb/delete_series, clean_tombstones and snapshot: whoever reaches the port can then "
 	  "delete what is kept." },
@@ -134,8 +125,7 @@ static struct opt table[] = {
 	{ "web.cors.origin", OPT_STRING, &set.cors_origin, "<regexp>",
 	  "Pages of these origins may read the API, an anchored expression: https://(a|b)\\.example\\.org. None if not "
 	  "given.", "cors-allowed-origins" },
-	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time of each listening address. When "
-	  "they run out, the longest silent is closed; one client address has at most three quarters." },
+	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time of each listening address. When they are used up, the one idle longest is closed; one client address has at most three quarters." },
 	{ "web.answer-memory", OPT_SIZE, &set.answer_bytes, "<size>",
 	  "Memory for answers until their clients have taken them. Above it, clients that take nothing lose theirs." },
 	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
@@ -145,26 +135,24 @@ static struct opt table[] = {
 	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",
 	  "Queries that take longer are logged, with what they read. 0 logs none." },
 	{ "query.max-concurrency", OPT_INT, &set.max_concurrency, "<n>",
-	  "Queries at a time; more wait. Not given: 20, or as many as have 32MiB each of --query.memory. A quarter as many again, at least 2, are kept for those that look at little." },
+	  "Queries at a time; more wait. Not given: 20, or as many as have 32MiB each of --query.memory. A quarter as many again, at least 2, are reserved for small queries." },
 	{ "query.max-waiting", OPT_INT, &set.max_waiting, "<n>", "Queries that wait for a place; more are answered with 503." },
 	{ "query.max-samples", OPT_INT, &set.max_samples, "<n>", "Samples that one query may hold at a time." },
 	{ "query.max-bytes", OPT_SIZE, &set.max_bytes, "<size>", "Memory for the samples and stacks that one query holds. Not given: half of --query.memory." },
 	{ "query.memory", OPT_SIZE, &set.max_total_bytes, "<size>",
-	  "Memory for the samples and stacks of all queries together. When three quarters of it are taken, those that hold more than "
-	  "their share of the rest get no more." },
+	  "Memory for the samples and stacks of all queries together. When three quarters of it are taken, queries that hold more than their share of the rest get no more." },
 	{ "query.max-series", OPT_INT, &set.max_series, "<n>", "Series that one query may answer with." },
 	{ "query.max-functions", OPT_INT, &set.max_functions, "<n>",
-	  "Functions, lines or files that one self(), total() or share() may tell apart." },
+	  "Number of functions, lines or files in the result of one self(), total() or share()." },
 	{ "enable-feature", OPT_LIST, &set.features, "<names>",
-	  "What is experimental in Prometheus's language, names with commas between them: promql-binop-fill-modifiers (fill, fill_left, "
-	  "fill_right), promql-extended-range-selectors (anchored, smoothed), promql-experimental-functions (info). May be repeated." },
+	  "Experimental features of Prometheus's language, names separated by commas: promql-binop-fill-modifiers (fill, fill_left, fill_right), promql-extended-range-selectors (anchored, smoothed), promql-experimental-functions (info). May be repeated." },
 	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
 	  "How old a series' newest sample may be for a query to see it." },
 
 	{ "rules.alert.for-outage-tolerance", OPT_DURATION, &set.outage_tolerance_ms, "<duration>",
 	  "How long ago alerts may have been active for their \"for\" to go on after a restart that lost their state." },
 	{ "rules.alert.for-grace-period", OPT_DURATION, &set.grace_ms, "<duration>",
-	  "The least that such an alert waits before it fires again. One with a shorter \"for\" begins anew." },
+	  "The least that such an alert waits before it fires again. One with a shorter \"for\" starts again as pending." },
 	{ "rules.alert.resend-delay", OPT_DURATION, &set.resend_ms, "<duration>",
 	  "How often receivers are told again of an alert that fires, or that was resolved less than 15m ago." },
 	{ "rules.max-concurrent-evals", OPT_INT, &set.max_evals, "<n>",
@@ -177,7 +165,7 @@ static struct opt table[] = {
 	  "At the end, send what waits for Alertmanagers; it may take 3s." },
 
 	{ "remote-write.queue-size", OPT_SIZE, &set.remote_bytes, "<size>",
-	  "What waits on disk for each receiver of remote_write, in --storage.path. When it is more, the oldest samples are dropped and counted." },
+	  "Disk space of samples that wait for each receiver of remote_write, in --storage.path. When it is more, the oldest samples are dropped and counted." },
 
 	{ "log.level", OPT_STRING, &set.log_level, "<level>", "Least level that is logged: debug, info, warn or error.",
 	  "log-level" },
@@ -244,7 +232,7 @@ static int read_replica(struct err *e)
 	return 0;
 }
 
-/* What can be told of the values before anything is started. */
+/* Checks that need only the values, before anything is started. */
 static int check_values(struct err *e)
 {
 	char host[256], port[8];
@@ -332,7 +320,7 @@ static void warn_of_memory(uint64_t all, uint64_t limit)
 			 "may use", a, b, c);
 }
 
-/* Budgets that were not given, from the whole. */
+/* Sizes of budgets that were not given, from the whole. */
 static int divide_memory(struct err *e)
 {
 	static const struct { const char *flag; unsigned share; uint64_t *bytes; } rows[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flags of parca-agent that have nothing to set here: X(name, its value or NULL for a switch, what to do instead).
  * The agent starts with them and logs each with its text, so that a command line written for parca-agent works and
- * says what it lacks. Those that mean the same are rows of the agent's own table, or aliases of such rows. */
+ * says what it lacks. Flags with the same meaning are rows of the agent's own table, or aliases of such rows. */
 #ifndef PYRRHA_CMD_PARCA_AGENT_FLAGS_H
 #define PYRRHA_CMD_PARCA_AGENT_FLAGS_H
 
@@ -74,7 +74,7 @@
 	X("profiling-perf-event-buffer-worker-count", "<n>", PARCA_CHOSEN) \
 	X("profiling-probabilistic-interval", "<duration>", PARCA_COST) \
 	X("profiling-probabilistic-threshold", "<n>", PARCA_COST) \
-	X("profiling-enable-error-frames", NULL, "what is lost stands in the profile as [lost: ...] and [truncated ...]. Leave it out") \
+	X("profiling-enable-error-frames", NULL, "lost samples appear in the profile as [lost: ...] and [truncated ...]. Leave it out") \
 	X("tracers", "<names>", PARCA_UNWIND) \
 	X("dwarf-unwinding-disable", NULL, PARCA_UNWIND) \
 	X("dwarf-unwinding-mixed", NULL, PARCA_UNWIND) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server: wires scraper, storage, queries and page together. main() only wires. It blocks the signals before the
- * first thread starts and then waits for them; what runs is started right to left of the way of a profile (the page
- * first: it says that the rest is not ready yet) and stopped left to right. */
+/* The server: wires scraper, storage, queries and page together. main() only wires. It blocks the signals before the first thread
+ * starts and then waits for them. Parts are started from right to left in the drawing (the page first: it says that the rest is not
+ * ready yet) and stopped from left to right. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,7 +281,7 @@ static void stop_intake(struct server *s)
 	if (s->scraper)
 		scraper_stop(s->scraper);
 	rules_stop(s->rules);
-	notifier_close(s->notifier); /* it sends what is left beside what follows */
+	notifier_close(s->notifier); /* it sends the rest while the following parts stop */
 	remote_write_close(s->remote);
 	if (s->db)
 		tsdb_flush(s->db);
@@ -364,7 +364,7 @@ static int print(struct buf *b)
 	return 0;
 }
 
-/* What only tells something and ends; negative: the server is to run. */
+/* Commands that only print something and exit; negative: the server should run. */
 static int tell(const struct flags *f)
 {
 	struct buf b = { 0 };

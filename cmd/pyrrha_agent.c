@@ -35,15 +35,14 @@ static struct opt table[] = {
 	{ "config.file", OPT_STRING, &flags.config_file, "<file>",
 	  "Relabelling rules, YAML; SIGHUP reads it again. None if empty.", "config-path" },
 	{ "config.expand-env", OPT_BOOL, &flags.expand_env, NULL,
-	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text "
-	  "itself. $1 and ${1} of relabelling stay as they are." },
+	  "Replace ${NAME} in the values of the configuration by the environment variable, which must be set; $${NAME} is the text itself. $1 and ${1} of relabelling are not replaced." },
 	{ "config.auto-reload", OPT_BOOL, &flags.auto_reload, NULL, "Reload when what the configuration file holds has changed." },
 	{ "config.auto-reload-interval", OPT_DURATION, &flags.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the file's folder." },
 	{ "web.listen-address", OPT_LIST, &flags.listen, "<host:port>",
 	  "Where to serve HTTP, 127.0.0.1:7071 if not given; may be repeated.", "http-address" },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
-	  "Listen on an address that others can reach although nobody has to log in." },
+	  "Listen on an address that others can reach without a login." },
 	{ "web.config.file", OPT_STRING, &flags.web_config_file, "<file>",
 	  "TLS, who may log in and what for, headers: as the server's flag." },
 	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
@@ -73,8 +72,7 @@ static struct opt table[] = {
 	  "An environment variable of processes that relabelling rules may see, as __meta_env_var_NAME; may be repeated. No others are "
 	  "read." },
 	{ "show-command-lines", OPT_BOOL, &flags.show_command_lines, NULL,
-	  "Let rules see command lines and those variables as they are. Else <redacted> stands for the values of what is named like a "
-	  "password, token, secret or key, and for user info in URLs." },
+	  "Show rules the unredacted command lines and those variables. Otherwise <redacted> replaces the values of anything named like a password, token, secret or key, and user info in URLs." },
 	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
 	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
 	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
@@ -83,10 +81,10 @@ static struct opt table[] = {
 	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
 	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
-	  "Where lines and inlined calls read from debug information are kept, 1 GB at most; they are read anew at each start if empty. "
+	  "Directory for the lines and inlined calls read from debug information, 1 GB at most; if empty, they are read again at each start. "
 	  "Unless set, $CACHE_DIRECTORY or /var/cache/pyrrha-agent, if that can be had." },
 	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
-	  "How long an answer waits for names of programs that are new; those that take longer are in the next one." },
+	  "How long an answer waits for names of new programs; slower ones are in the next answer." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error.", "log-level" },
 	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json.", "log-format" },
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
@@ -97,7 +95,7 @@ static struct opt table[] = {
 #undef EXPLAINED
 };
 
-/* A folder that is nobody else's to write to, made if need be. */
+/* A folder that only its owner may write to, created if needed. */
 static bool is_own_folder(const char *path)
 {
 	struct stat st;
@@ -107,7 +105,7 @@ static bool is_own_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0222) == 0200;
 }
 
-/* Where lines are kept unless a flag says: what systemd says, or where it would. Nowhere if that is not to be had. */
+/* The cache directory unless a flag sets it: systemd's, or its usual place. None if that is not available. */
 static const char *default_cache_dir(void)
 {
 	const char *said = getenv("CACHE_DIRECTORY"), *usual = "/var/cache/pyrrha-agent";
@@ -302,7 +300,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int rest, code = 0;
 
-	/* What is read of large files goes back to the system at once. */
+	/* Memory for reading large files is returned to the system at once. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	mallopt(M_TRIM_THRESHOLD, 512 << 10);
 	mallopt(M_ARENA_MAX, 2);

@@ -15,7 +15,7 @@ struct query_config {
 	struct config_strings replica_labels;
 };
 
-/* What a query may say without quotes. */
+/* Labels that a query may write without quotes. */
 static bool is_name(struct view v)
 {
 	for (size_t i = 0; i < v.len; i++) {

@@ -12,12 +12,12 @@
 
 struct query_config;
 
-/* Of the file; warn may be NULL. Returns owned. */
+/* For the file; warn may be NULL. Returns owned. */
 int query_config_parse(struct query_config **ret, const struct config_tree *t, void (*warn)(void *arg, const char *text), void *warn_arg,
 		       struct err *e) MUST_USE;
 void query_config_free(struct query_config *c); /* NULL does nothing */
 void query_config_apply(const struct query_config *c, struct promql_engine *g);
-/* What --config.check says. */
+/* The output of --config.check. */
 void query_config_check(const struct query_config *c, struct buf *out);
 
 #endif

@@ -349,7 +349,7 @@ static bool rules_read_left_out(struct run *r, const struct rules_config *c)
 			const struct rule *x = &c->groups[g].rules[i];
 			const struct loaded *l = reads_left_out(r, x->parsed);
 			if (l)
-				say(r, "    %.*s:%u:%u: rule %.*s reads %.*s, whose native histograms are not supported: nothing can be said of it",
+				say(r, "    %.*s:%u:%u: rule %.*s reads %.*s, whose native histograms are not supported: it cannot be checked",
 				    VIEW_ARG(c->groups[g].file), x->line, x->column, VIEW_ARG(x->name), VIEW_ARG(labels_get(l->labels, VIEW(LABEL_NAME))));
 		}
 	return r->problems > before;
@@ -629,7 +629,7 @@ static void check_expr(struct run *r, const struct expr_test *t)
 	if (!e.code)
 		promql_expr_free(x);
 	if (left_out) {
-		say(r, "    expr: \"%s\", time: %s, err: it reads %.*s, whose native histograms are not supported: nothing can be said of it", t->expr,
+		say(r, "    expr: \"%s\", time: %s, err: it reads %.*s, whose native histograms are not supported: it cannot be checked", t->expr,
 		    units_format_duration(t->eval_ms, time), VIEW_ARG(labels_get(left_out->labels, VIEW(LABEL_NAME))));
 		return;
 	}

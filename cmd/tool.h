@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands of pyrtool share. A command returns the exit status: 0 good, 1 the answer is no or it failed, 2 it
- * was called wrongly. */
+/* Shared by the commands of pyrtool. A command returns the exit status: 0 good, 1 the answer is no or it failed, 2 it was called
+ * wrongly. */
 #ifndef PYRRHA_CMD_TOOL_H
 #define PYRRHA_CMD_TOOL_H
 
@@ -45,7 +45,7 @@ int tool_tsdb_import(int argc, char **argv);
  * *ret_status. */
 bool tool_flags(const struct tool_command *c, struct opt *table, size_t n, int argc, char **argv, int *ret_words,
 		int *ret_status);
-/* Of --output: "json" or "text"; false: said what is wrong. */
+/* For --output: "json" or "text"; false: the error was printed. */
 bool tool_json(const char *name, const char *output, bool *ret_json);
 /* "pyrtool NAME: message" on standard error; returns TOOL_FAILED. */
 int tool_fail(const char *name, const struct err *e);
@@ -56,7 +56,7 @@ int tool_print(const struct buf *b);
 struct json_t;
 struct tool_server {
 	const char *url;
-	const char *http_config_file; /* NULL or "": nobody has to log in */
+	const char *http_config_file; /* NULL or "": no login needed */
 };
 /* The row of its flag. */
 #define TOOL_HTTP_CONFIG(at) \

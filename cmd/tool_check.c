@@ -103,7 +103,7 @@ int tool_check_discovery(int argc, char **argv)
 	const struct tool_command *command = tool_command("check service-discovery");
 	struct configuration_discovery d = { .timeout_ms = 30000 };
 	struct opt flags[] = {
-		{ "timeout", OPT_DURATION, &d.timeout_ms, "<duration>", "Longest time to wait until discovery has told of everything once." },
+		{ "timeout", OPT_DURATION, &d.timeout_ms, "<duration>", "Longest time to wait until discovery has reported everything once." },
 		{ "config.expand-env", OPT_BOOL, &d.expand_env, NULL, EXPAND_ENV_HELP },
 	};
 	struct buf out = { 0 }, problems = { 0 };

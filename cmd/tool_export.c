@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool tsdb export: profiles of a storage directory as pprof files, one per profile in folders that say its labels
- * (OUT/job=api/pod=a/__profile__=process_cpu:delta/2023-11-15T00:00:00.000Z.pb.gz, which tsdb import reads back), or
- * all that is selected merged into one file. Sample types of one profile share a file. */
+/* pyrtool tsdb export: profiles of a storage directory as pprof files. It writes one per profile, in folders named after its labels
+ * (OUT/job=api/pod=a/__profile__=process_cpu:delta/2023-11-15T00:00:00.000Z.pb.gz), which tsdb import reads back; or all selected
+ * profiles merged into one file. Sample types of one profile share a file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static bool same_sample_type(const struct ptype *a, const struct ptype *b)
 	return view_eq(a->sample_type, b->sample_type) && view_eq(a->sample_unit, b->sample_unit);
 }
 
-/* Sums of the members in (after, until], those of one sample type in one. */
+/* Sums of the members in (after, until], one per sample type. */
 static int merge_group(struct export *x, const struct group *g, int64_t after_ms, int64_t until_ms, struct profile *out,
 		       struct err *e)
 {
@@ -134,7 +134,7 @@ static bool has_cumulative(const struct group *g)
 	return false;
 }
 
-/* What says that values are increases over a time is the duration. */
+/* The duration marks values as increases over a time. */
 static int write_profile(struct export *x, const struct group *g, int64_t after_ms, int64_t until_ms,
 			 const struct source_profile *head, const char *path, struct err *e)
 {

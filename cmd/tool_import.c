@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool tsdb import: pprof files into a storage directory that no server uses. Labels come from --label and from
- * folders called name=value; the stamp is the file's own time plus duration, else the time of its last change (counted);
- * cumulative types of files without a duration count from the program's start, so that their increase from file to file
- * is stored, and of the first file nothing (counted). */
+/* pyrtool tsdb import: pprof files into a storage directory that no server uses. Labels come from --label and from folders called
+ * name=value. The stamp is the file's own time plus duration, else the time of its last change (counted). Cumulative types of files
+ * without a duration count from the program's start. So their increase from file to file is stored, and nothing of the first file
+ * (counted). */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -380,8 +380,7 @@ int tool_tsdb_import(int argc, char **argv)
 	const char *output = "text", name[] = "tsdb import";
 	struct import x = { .name = NULL };
 	struct opt flags[] = { { "label", OPT_LIST, &x.label, "<name=value>", "A label of all of it; may be repeated." },
-			       { "name", OPT_STRING, &x.name, "<name>", "What the profiles are, as process_cpu:delta or memory; told from "
-				 "their sample types if not given." },
+			       { "name", OPT_STRING, &x.name, "<name>", "The profiles' type, as process_cpu:delta or memory; detected from their sample types if not given." },
 			       { "interval", OPT_DURATION, &x.interval_ms, "<duration>", "How far apart they are; their duration, or a minute, if "
 				 "not given." },
 			       { "increases", OPT_BOOL, &x.increases, NULL, "Cumulative types hold increases, not values since the "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool make login DIR: the login of an installation, at its first start. DIR/web.yml is a web configuration with a user, of whose
- * password only the bcrypt hash is kept, and with a token that may read; DIR/token is that token, for the server's own scrapes.
- * web.yml is written last and at once, so that where it is there, all of it is. It is never made anew. */
+/* pyrtool make login DIR: the login of an installation, at its first start. DIR/web.yml is a web configuration with a user, stored
+ * with only the bcrypt hash of the password, and with a token that may read. DIR/token is that token, for the server's own scrapes.
+ * web.yml is written last and atomically, so if it exists, everything does. An existing login is never replaced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define COST 10
 #define PASSWORD_BYTES 16 /* random ones, in hexadecimal */
 #define TOKEN_BYTES 32
-#define PASSWORD_LEAST 12 /* characters of one that a person chose */
+#define PASSWORD_LEAST 12 /* characters of a password that the user chose */
 #define PASSWORD_MOST 72  /* bytes that bcrypt looks at */
 
 static int random_hex(size_t bytes, char *out, struct err *e)
@@ -43,7 +43,7 @@ static int sync_dir(const char *dir, struct err *e)
 	return rc;
 }
 
-/* A file that only its owner may read; it is there whole or not at all, and replaces nothing if `fresh`. */
+/* A file that only its owner may read; it is written completely or not at all, and replaces nothing if `fresh`. */
 static int put_file(const char *dir, const char *name, struct view text, bool fresh, struct err *e)
 {
 	char *path = NULL, *temp = NULL;
@@ -51,7 +51,7 @@ static int put_file(const char *dir, const char *name, struct view text, bool fr
 
 	if (asprintf(&path, "%s/%s", dir, name) < 0 || asprintf(&temp, "%s/.%s.new", dir, name) < 0)
 		abort();
-	unlink(temp); /* of one that was killed */
+	unlink(temp); /* of a process that was killed */
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		rc = err_errno(e, errno, "cannot make %s", temp);

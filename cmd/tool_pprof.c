@@ -193,7 +193,7 @@ struct listing {
 	{ "cum", OPT_BOOL, &(l).total, NULL, "Order by total instead of self." }, \
 	{ "output", OPT_STRING, &(l).output, "<form>", "text or json." }
 
-/* v is shown; percentages are of `whole`, or of v's own value if that is 0. */
+/* v is printed; percentages are of `whole`, or of v's own value if that is 0. */
 static int print_functions(const char *name, const struct stackvec *v, int64_t whole, struct listing *l, struct view type,
 			   struct view unit)
 {

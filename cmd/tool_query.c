@@ -131,7 +131,7 @@ static int print_answer(json_t *answer, const struct buf *body, bool as_json)
 	return status;
 }
 
-/* What the file says, in the arena; *ret NULL: there is no file. */
+/* The content of the file, in the arena; *ret NULL: there is no file. */
 static int read_http_config(const char *path, struct arena *a, struct http_config **ret, struct err *e)
 {
 	struct config_tree *t;

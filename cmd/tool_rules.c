@@ -15,7 +15,7 @@ enum { TOOL_LINT = 3 }; /* promtool's "one or more lint issues detected" */
 
 struct rules_lint {
 	bool duplicates, fatal, ignore_unknown_fields;
-	struct tool_server server; /* whose samples thresholds are held against; without a URL they are not */
+	struct tool_server server; /* the server whose samples are compared with thresholds; without a URL they are not checked */
 };
 
 /* "duplicate-rules,all,none" */
@@ -41,7 +41,7 @@ static int cmp_rules(const void *a, const void *b)
 
 typedef VEC(const struct rule *) rule_vec;
 
-/* Those that write a series, or make an alert, that another does; each once. */
+/* Rules that write the same series, or make the same alert, as another; each once. */
 static void find_duplicates(const struct rules_config *c, rule_vec *out)
 {
 	rule_vec all = { 0 };
@@ -56,7 +56,7 @@ static void find_duplicates(const struct rules_config *c, rule_vec *out)
 	vec_free(&all);
 }
 
-/* True: there are some, and it was said which. */
+/* True: there are some, and they were printed. */
 static bool lint_duplicates(const struct rules_config *c)
 {
 	rule_vec found = { 0 };
@@ -145,7 +145,7 @@ int tool_check_rules(int argc, char **argv)
 	struct opt flags[] = {
 		{ "lint", OPT_STRING, &lint, "<list>", "What to look for besides errors: duplicate-rules, all or none." },
 		{ "lint-fatal", OPT_BOOL, &l.fatal, NULL, "Exit with 3 if that finds anything." },
-		{ "ignore-unknown-fields", OPT_BOOL, &l.ignore_unknown_fields, NULL, "Accept keys that nobody knows; the server does not." },
+		{ "ignore-unknown-fields", OPT_BOOL, &l.ignore_unknown_fields, NULL, "Accept unknown keys; the server does not." },
 		{ "url", OPT_STRING, &l.server.url, "<url>", "A server: warn of thresholds of shares that its samples are too few for, now." },
 		TOOL_HTTP_CONFIG(&l.server.http_config_file),
 	};
@@ -163,7 +163,7 @@ int tool_check_rules(int argc, char **argv)
 
 /* ---- unit tests ---- */
 
-/* What happens, and the report of it in JUnit's XML. */
+/* Runs the tests, and writes their report in JUnit's XML. */
 struct test_report {
 	size_t problems, tests; /* of the file */
 	struct buf cases;
@@ -269,7 +269,7 @@ int tool_test_rules(int argc, char **argv)
 		{ "run", OPT_LIST, &run, "<regex>", "Only tests whose name it matches; may be repeated." },
 		{ "junit", OPT_STRING, &junit, "<file>", "Write what happened there as JUnit's XML." },
 		{ "diff", OPT_BOOL, &diff, NULL, "Accepted for promtool's sake: what was expected and what came are always shown both." },
-		{ "ignore-unknown-fields", OPT_BOOL, &how.ignore_unknown_fields, NULL, "Accept keys of rule files that nobody knows." },
+		{ "ignore-unknown-fields", OPT_BOOL, &how.ignore_unknown_fields, NULL, "Accept unknown keys of rule files." },
 	};
 	struct buf suites = { 0 };
 	struct regex *re;

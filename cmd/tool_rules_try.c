@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool rules try and backfill: a server evaluates rule files over its past, and tells what their alerts would have done; or stores
- * what they record, a part of the time after the other. */
+/* pyrtool rules try and backfill: a server evaluates rule files over its past. It reports what their alerts would have done, or stores
+ * what they record, one part of the time after the other. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,9 +13,9 @@
 
 #define TIMEOUT_MS 130000
 #define ERRORS 3.0      /* standard errors */
-#define SHOWN_SERIES 5  /* of one threshold */
+#define SHOWN_SERIES 5  /* for one threshold */
 
-/* An answer: the series of samples(P), of one P. */
+/* An answer: the series of samples(P), for one P. */
 struct counts {
 	struct view profiles;
 	json_t *answer;
@@ -168,7 +168,7 @@ static bool look(struct asking *a, const struct threshold *t)
 	if (!answer)
 		return false;
 	if (fewest == 0) {
-		char *text AUTOFREE = xasprintf("%s: the server has no samples of %s now: nothing can be said of %.4g", t->where, t->profiles, t->number);
+		char *text AUTOFREE = xasprintf("%s: the server has no samples of %s now, so %.4g cannot be checked", t->where, t->profiles, t->number);
 		a->warn(a->arg, text);
 		return true;
 	}

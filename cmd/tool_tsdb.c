@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pyrtool tsdb verify, stats and dump: what lies in a storage directory that no server uses. Nothing is written. */
+/* pyrtool tsdb verify, stats and dump: read a storage directory that no server uses. They write nothing. */
 #include "cmd/tool_tsdb.h"
 
 #include <inttypes.h>

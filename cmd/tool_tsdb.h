@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands "tsdb ..." share: opening a storage directory nobody uses, and what of it is meant. */
+/* Shared by the commands "tsdb ...": opening a storage directory that no server uses, and selecting series. */
 #ifndef PYRRHA_CMD_TOOL_TSDB_H
 #define PYRRHA_CMD_TOOL_TSDB_H
 

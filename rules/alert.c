@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alerts: what a rule's result makes of them. Each element of the result is an alert, told apart by its labels:
+/* Alerts: what a rule's result makes of them. Each element of the result is an alert, identified by its labels:
  *
  *	           in the result           in it for `for`
  *	(nothing) ---------------> pending ---------------> firing
@@ -109,7 +109,7 @@ static int find_alerts(struct round *r, const struct rule *x, const struct promq
 	return rc;
 }
 
-/* ---- what becomes of an alert ---- */
+/* ---- the states of an alert ---- */
 
 static struct live_alert *new_alert(const struct found *f, int64_t ts)
 {
@@ -128,7 +128,7 @@ static void take_value(struct live_alert *a, const struct found *f)
 	a->annotations = labels_dup(*f->annotations);
 }
 
-/* Alerts that are there get their new value; the others are added. A resolved one begins anew. */
+/* Alerts that are there get their new value; the others are added. A resolved alert starts again. */
 static void match_alerts(struct live_rule *rule, const struct all_found *f, int64_t ts)
 {
 	VEC(bool) known = { 0 };
@@ -173,7 +173,7 @@ enum fate { FATE_ACTIVE, FATE_INACTIVE, FATE_GONE };
 static enum fate step_absent(const struct group *g, struct live_alert *a, const struct rule *x, int64_t ts)
 {
 	if (a->restored && a->state != ALERT_INACTIVE && ts < g->hold_until) {
-		if (a->state == ALERT_PENDING) { /* nobody saw whether it was still so: that counts for nothing */
+		if (a->state == ALERT_PENDING) { /* nobody evaluated it meanwhile: that time does not count */
 			a->active_at += g->def->interval_ms;
 			a->changed = true;
 		}
@@ -234,7 +234,7 @@ static void forget(struct round *r, struct live_rule *rule, size_t i)
 	rule->alerts.v[i] = NULL;
 }
 
-/* Each alert on its way; those that are gone leave the list. Returns how many are active. */
+/* Processes each current alert; resolved ones leave the list. Returns how many are active. */
 static size_t step_all(struct round *r, struct live_rule *rule)
 {
 	size_t kept = 0, active = 0;
@@ -298,7 +298,7 @@ int alert_result(struct round *r, struct live_rule *rule, const struct promql_re
 	return rc;
 }
 
-/* ---- who is told ---- */
+/* ---- sending ---- */
 
 static bool needs_telling(const struct rules *m, const struct live_alert *a, int64_t ts)
 {

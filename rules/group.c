@@ -35,7 +35,7 @@ static uint64_t rule_key(const struct rule *x, unsigned nth)
 	return h;
 }
 
-/* Equal ones are told apart by how many are before them; a file may have thousands. */
+/* The number of preceding equal rules identifies each; a file may have thousands. */
 static void set_keys(struct group *g)
 {
 	struct map firsts = { 0 };
@@ -74,7 +74,7 @@ static bool texts_ask(const struct rule *x)
 	return false;
 }
 
-/* Of the rules before it, up to which it may read what they write. */
+/* The number of rules before it whose output it may read. */
 static size_t waits_for(const struct rule_group *def, size_t at)
 {
 	if (texts_ask(&def->rules[at]))
@@ -229,7 +229,7 @@ static void blame(struct round *r)
 	o->written.n = 0;
 }
 
-/* What was gathered goes on its way; rules before `upto` have written it. */
+/* Sends the collected writes; rules before `upto` have written them. */
 static void flush(struct round *r, size_t upto)
 {
 	struct group *g = r->g;
@@ -251,7 +251,7 @@ static void flush(struct round *r, size_t upto)
 		blame(r);
 		rules_count(g, M_DISCARDED, res.duplicates + res.too_old + res.too_new + res.over_series_limit);
 		if (res.over_notes)
-			LOG_WARN("msg", "the state of alerts is too large to be stored: after a restart they begin anew", "group", g->metric_name);
+			LOG_WARN("msg", "the state of alerts is too large to be stored: after a restart they start again", "group", g->metric_name);
 		output_drop_profiles(o, 0);
 		o->floats.n = o->notes.n = 0;
 	}
@@ -348,8 +348,8 @@ static void run_rule(struct round *r, size_t at)
 		flush(r, at + 1);
 }
 
-/* Alerts are told once their state is durable: who is told that one fires, and then asks a server that was killed in between,
- * shall hear the same. A storage that cannot write does not silence them. */
+/* Alerts are sent once their state is durable. Otherwise a receiver could hear of a firing alert, while the server, killed in between,
+ * later says otherwise. A storage that cannot write does not silence them. */
 static void tell(struct round *r)
 {
 	const struct alert_sink *to = r->g->m->o.alerts;
@@ -384,7 +384,8 @@ static void free_output(struct output *o)
 	arena_free(&o->arena);
 }
 
-/* What much memory was used for, some threads' heaps would keep in pieces: half of it, with 20,000 alerts. Takes a few milliseconds. */
+/* Memory used by large evaluations would stay fragmented in some threads' heaps: half of it, with 20,000 alerts. Takes a few
+ * milliseconds. */
 static void give_memory_back(uint64_t samples)
 {
 	static atomic_llong last_ns;

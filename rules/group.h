@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group at work: its rules one after the other, for one slot of time. What it writes is gathered into few batches: a rule
- * waits until what was written before is durable only if it may read that.
+/* A group at work: its rules one after the other, for one slot of time. Its writes are collected into few batches. A rule waits until
+ * earlier writes are durable only if it may read them.
  *
- * One thread at a time evaluates a group (the manager sees to that). What others look at, alerts and results, changes only
- * under the group's lock. */
+ * One thread at a time evaluates a group (the manager ensures that). The parts that other threads read, alerts and results, change
+ * only under the group's lock. */
 #ifndef PYRRHA_RULES_GROUP_H
 #define PYRRHA_RULES_GROUP_H
 
@@ -35,21 +35,21 @@ struct live_alert {
 	int64_t active_at, fired_at, resolved_at, keep_since, last_sent;
 	int64_t noted_at;            /* when its note was last written */
 	bool seen;                   /* in the result at hand */
-	bool changed;                /* its note is to be written */
+	bool changed;                /* its note must be written */
 	bool restored;               /* from a note; not evaluated since */
 };
 
-/* Of a delta that is recorded: which slot is next. */
+/* For a delta that is recorded: the next slot. */
 struct live_delta {
 	int64_t next_slot;           /* 0 = it has not begun */
-	int64_t before;              /* as it was before what is on its way */
+	int64_t before;              /* without the writes that are in progress */
 	VEC(struct {
 		int64_t slot_ms;
 		double total;
 	}) recorded;                 /* of late: to be looked at again */
 };
 
-/* A type that outlives whom it is from. */
+/* A type that outlives its source. */
 struct kept_type {
 	struct ptype type;
 	struct buf text;
@@ -95,8 +95,8 @@ struct group {
 	bool running, leaving;
 	int64_t began_ns;            /* of what runs, monotonic */
 	int64_t took_ns;             /* the last one; negative: there was none */
-	unsigned hurried;            /* so many quick evaluations until it is with the patient threads again; 0: it is */
-	bool on_trial;               /* its first, in a place for quick ones: if it is none, its last rules are left out */
+	unsigned hurried;            /* quick evaluations left until it returns to the patient threads; 0: it is there */
+	bool on_trial;               /* its first, in a place for quick ones: if it is not quick, its last rules are skipped */
 	atomic_bool cut;             /* what runs is to end; never unset */
 	/* who evaluates: */
 	int64_t last_slot;           /* 0 = never; after a restart that of the note */
@@ -113,27 +113,27 @@ struct group {
 	uint64_t missed;
 };
 
-/* Of a rule that wrote: how much had been gathered after it. */
+/* For a rule that wrote: how much had been collected after it. */
 struct written {
 	size_t rule, floats, profiles;
 	size_t refused;              /* of its samples */
 	const char *why;             /* the last */
 };
 
-/* What a group writes, gathered. */
+/* The collected writes of a group. */
 struct output {
 	struct arena arena;          /* label sets and notes */
 	VEC(struct sink_float) floats;
 	VEC(struct sink_note) notes;
 	VEC(struct sink_profile) profiles;
-	VEC(struct written) written; /* whose is what, in order */
+	VEC(struct written) written; /* the owner of each entry, in order */
 	size_t flushed_rules;        /* of the rules before this index all is durable */
 	size_t sent_rules;           /* ... on its way */
 };
 
 #define HURRY_SHARE 4         /* of its interval that part taken by an evaluation, and it and the next ones are hurried */
-#define CALM_ROUNDS 20        /* so many quick evaluations, and a group is no longer hurried */
-#define GROUP_SLOW_NS INT64_C(1000000000) /* that long, and others are not to wait for it */
+#define CALM_ROUNDS 20        /* number of quick evaluations after which a group is no longer hurried */
+#define GROUP_SLOW_NS INT64_C(1000000000) /* longest time that others wait for it */
 
 /* An evaluation. */
 struct round {
@@ -165,7 +165,7 @@ struct rules {
 	atomic_bool stopping;
 	atomic_size_t n_noted, noted_bytes; /* notes of alerts */
 	bool applied;                /* once: what comes later has no past before the start */
-	unsigned readers[2];         /* who look at groups, of this generation and the one before: those that they have stay meanwhile */
+	unsigned readers[2];         /* number of readers of groups, of this generation and the previous one: their groups stay meanwhile */
 	unsigned generation;         /* how often groups were replaced */
 	int64_t manual_now;
 	struct rules_config *config; /* the last that was applied; reference held */
@@ -194,7 +194,7 @@ bool group_writes(struct group *g, struct labels l);
 /* record.c, alert.c: a rule's result into the round's output. After an error nothing was written. */
 int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
 int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
-/* What is to be told of its alerts now. */
+/* The notifications that its alerts need now. */
 void alert_tell(struct round *r, struct live_rule *rule);
 
 /* alert_series.c */
@@ -234,7 +234,7 @@ void notes_forget(struct round *r, const struct live_rule *rule, const struct li
 /* All groups at once, at the start. Groups without notes have ALERTS_FOR_STATE to look up. */
 void notes_read(struct rules *m);
 
-/* Of a group that is no more: the state of its alerts is forgotten. */
+/* For a removed group: the state of its alerts is forgotten. */
 void notes_bury(struct group *g);
 
 /* status.c */
@@ -243,7 +243,7 @@ void rules_status_init(struct rules *m);
 /* restore.c: Prometheus's, from ALERTS_FOR_STATE. */
 void restore_for_state(struct group *g, int64_t now_ms);
 
-/* hurry.c: has a thread that is in a hurry call run(r), and waits for it. Of a patient thread. */
+/* hurry.c: has a thread that is in a hurry call run(r), and waits for it. For a patient thread. */
 void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r);
 /* Such a thread does that once, without the lock; false: nobody waits for it. */
 bool rules_run_rest(struct rules *m) REQUIRES(m->lock);
@@ -262,9 +262,9 @@ extern struct metric rules_metrics[];
 void rules_count(const struct group *g, int metric, double v);
 void rules_gauge(const struct group *g, int metric, double v);
 void rules_observe(const struct group *g, int metric, double v);
-/* Of a group that is no more. */
+/* For a removed group. */
 void rules_forget_metrics(const struct group *g);
-/* What ends its queries. */
+/* Cancels its queries. */
 const atomic_bool *rules_canceled(const struct group *g);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All groups: which is due, who evaluates it, what becomes of them when the files changed. Threads take the group whose slot
- * is the oldest; one group is never with two. Threads are of two kinds, and a group is with the patient ones as long as its
+/* All groups: which one is due, which thread evaluates it, and what a change of the files does to them. Threads take the group whose
+ * slot is the oldest; one group is never with two. Threads are of two kinds, and a group is with the patient ones as long as its
  * evaluations take a small part of its interval. */
 #include <stdlib.h>
 
@@ -11,19 +11,19 @@
 #include "rules/group.h"
 
 #define LOOK_AGAIN_MS 1000 /* the wall clock may be set */
-/* Steps of nice(2). A group that has time leaves a person's query nearly all of a busy CPU (a thirtieth is its own); one that would
- * be late gets a third of what that query gets. */
+/* Steps of nice(2). A group that has time leaves a query nearly all of a busy CPU (its own share is a thirtieth); one that would be
+ * late gets a third of the query's share. */
 #define GIVE_WAY_PATIENT 15
 #define GIVE_WAY_HURRIED 5
 #define CALM_SHARE 10   /* a group is hurried until it took less than that part of its interval, CALM_ROUNDS times */
 #define GRACE_MS 2000   /* a reload waits that long for what runs, then it is cut off */
 
-/* Who asks for what is due. */
+/* The kind of thread that asks for due groups. */
 enum evaluators { EVALUATORS_PATIENT, EVALUATORS_HURRIED, EVALUATORS_ALL };
 
 /* ---- when ---- */
 
-/* The slot that is due at that time, or the next; *ret_missed: those before it that nobody evaluates any more. */
+/* The slot that is due at that time, or the next; *ret_missed: the earlier ones that will not be evaluated. */
 static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_missed)
 {
 	int64_t interval = g->def->interval_ms, behind = now_ms - g->next_ms;
@@ -31,7 +31,7 @@ static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_miss
 	return g->next_ms + *ret_missed * interval;
 }
 
-/* It takes long, or nobody knows yet. */
+/* It is slow, or its time is not known yet. */
 static bool is_slow(const struct group *g, int64_t now_ns)
 {
 	return g->took_ns < 0 || g->took_ns > GROUP_SLOW_NS || (g->running && now_ns - g->began_ns > GROUP_SLOW_NS);
@@ -213,7 +213,7 @@ static void evaluate_all(struct rules *m, enum evaluators by)
 	mutex_unlock(&m->lock);
 }
 
-/* A thread may give way further, but not less again: so there are two kinds. */
+/* A thread may lower its priority, but not raise it again: so there are two kinds. */
 static void *evaluate_patiently(void *arg)
 {
 	thread_give_way(GIVE_WAY_PATIENT);
@@ -274,7 +274,7 @@ static struct group *find_group(struct rules *m, const struct rule_group *def) R
 	return NULL;
 }
 
-/* What it was goes on in the rule of the same name and labels. */
+/* The rule with the same name and labels inherits its state. */
 static void move_rule(struct live_rule *to, struct live_rule *from)
 {
 	to->previous = from->previous;
@@ -362,7 +362,7 @@ static struct group *begin_group(struct rules *m, struct rules_config *c, const 
 	struct group *g = group_new(m, c, def);
 	mutex_lock(&m->lock);
 	g->took_ns = -1;
-	g->hurried = 1; /* nobody knows yet */
+	g->hurried = 1; /* not known yet */
 	g->next_ms = group_slot(g, now_ms) + def->interval_ms;
 	g->restore = !m->applied && !m->o.no_restore;
 	for (size_t i = 0; i < def->n_rules; i++)
@@ -403,7 +403,7 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 	m->groups.v = groups.v;
 	m->groups.n = groups.n;
 	m->groups.cap = groups.cap;
-	unsigned before = m->generation++ & 1; /* who begins to look now sees the new ones */
+	unsigned before = m->generation++ & 1; /* readers from now on see the new ones */
 	while (m->readers[before])
 		mutex_wait(&m->lock, &m->wake);
 	for (size_t i = 0; i < gone.n; i++)

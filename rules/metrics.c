@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rules tell of themselves: one table, a row each, by group where that matters. */
+/* The rules' own metrics: one table, a row each, by group where that matters. */
 #include "base/metrics.h"
 
 #include "rules/group.h"

@@ -16,9 +16,9 @@
 #define KIND "alert"
 #define PREFIX (sizeof KIND) /* its NUL, too */
 #define VERSION 1
-#define REWRITE_MS (24 * INT64_C(3600000)) /* storage forgets what nobody writes for a month */
+#define REWRITE_MS (24 * INT64_C(3600000)) /* storage deletes notes that were not written for a month */
 #define ANNOTATIONS_MAX 32768
-/* Of all notes that storage takes, alerts may have half: others need theirs. */
+/* Alerts may use half of all notes that storage accepts; other users need the rest. */
 #define NOTED_MAX (SINK_NOTES_MAX / 2)
 #define NOTED_MAX_BYTES (SINK_NOTES_MAX_BYTES / 2)
 
@@ -64,7 +64,7 @@ void alert_note_encode(const struct live_alert *a, struct buf *b)
 	put_labels(b, *a->labels);
 	size_t mark = b->len;
 	put_labels(b, *a->annotations);
-	if (b->len - mark > ANNOTATIONS_MAX) { /* the next evaluation makes them anew */
+	if (b->len - mark > ANNOTATIONS_MAX) { /* the next evaluation creates them again */
 		b->len = mark;
 		put_labels(b, (struct labels){ 0 });
 	}
@@ -77,7 +77,7 @@ static void alert_key(struct buf *b, const struct group *g, const struct live_ru
 	buf_be64(b, hash);
 }
 
-/* Of so many bytes from now on. false: there is no room, it has none now. */
+/* Reserves this many bytes from now on. false: there is no room, it has none now. */
 static bool count_note(struct rules *m, struct live_alert *a, size_t bytes)
 {
 	size_t n = atomic_fetch_add(&m->n_noted, !a->note_bytes) + !a->note_bytes;
@@ -128,7 +128,7 @@ void notes_lost(struct group *g)
 			g->rules[i].alerts.v[k]->changed = true;
 }
 
-/* Those that are there again are noted after this. */
+/* Alerts that return are noted after this. */
 void notes_forget_again(struct round *r)
 {
 	struct group *g = r->g;
@@ -191,7 +191,7 @@ void notes_group(struct round *r)
 	struct group *g = r->g;
 	bool running = false, alerting = false;
 	if (r->without_note != g->without_note && r->without_note)
-		LOG_WARN("msg", "the state of alerts is too large to be stored, or there are too many: after a restart these begin anew",
+		LOG_WARN("msg", "the state of alerts is too large to be stored, or there are too many: after a restart these start again",
 			 "group", g->metric_name, "alerts", LOG_NUM(r->without_note));
 	g->without_note = r->without_note;
 	for (size_t i = 0; i < g->def->n_rules; i++) {
@@ -314,7 +314,7 @@ static bool get_time(struct view v, int64_t *ret)
 	return !b.bad && b.p == b.end;
 }
 
-/* Whose state nobody wants any more: to be forgotten, with the first batch. */
+/* Alerts whose state is no longer needed: to be deleted with the first batch. */
 struct reader {
 	struct rules *m;
 	VEC(struct view) unwanted; /* owned */
@@ -406,7 +406,7 @@ void notes_read(struct rules *m)
 	if (!keeps_notes(m))
 		return;
 	if (m->o.sink->notes(m->o.sink, view_make(KIND, PREFIX), on_note, &r, &e))
-		LOG_ERROR("msg", "the state of alerts could not be read, they begin anew", "err", e.msg);
+		LOG_ERROR("msg", "the state of alerts could not be read, they start again", "err", e.msg);
 	else
 		forget_unwanted(&r);
 	for (size_t i = 0; i < r.unwanted.n; i++)
@@ -416,7 +416,7 @@ void notes_read(struct rules *m)
 
 /* ---- the first evaluation after that ---- */
 
-/* What was off does not count towards `for`, nor towards keep_firing_for. */
+/* Time during which the server was off counts neither towards `for` nor towards keep_firing_for. */
 void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms)
 {
 	int64_t gap = g->last_slot ? slot_ms - g->last_slot - interval_ms : 0;

@@ -5,8 +5,8 @@
 
 #include "rules/group.h"
 
-/* After an outage a query may find nothing, as nothing was scraped and ranges are empty: for as long as that took after the first
- * evaluation, two intervals at least and this long at most, alerts that are absent are neither dropped nor resolved. */
+/* After an outage a query may find nothing, because nothing was scraped and ranges are empty. So absent alerts are neither dropped nor
+ * resolved for the outage's length after the first evaluation, two intervals at least and this long at most. */
 #define RESUME_HOLD_MS 60000
 
 void alert_note_encode(const struct live_alert *a, struct buf *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a group writes, gathered: label sets, each once, samples, and what ends a series. */
+/* The collected writes of a group: label sets, each once, samples, and ends of series. */
 #include <stdlib.h>
 
 #include "base/lock.h"

@@ -10,7 +10,7 @@
 #define OURS (UINT64_C(1) << 63) /* in a ref: an index of overlay.series */
 #define PROFILES (UINT64_C(1) << 62) /* in a ref: one of overlay.profiles */
 #define SYMBOLS_MAX ((size_t)512 << 20)
-#define SERIES_BYTES 64          /* a series counts as so many samples, for its labels */
+#define SERIES_BYTES 64          /* a series counts as this many samples, for its labels */
 
 struct over_series {
 	struct labels *labels;
@@ -156,7 +156,7 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(((const struct source_series *)a)->labels, ((const struct source_series *)b)->labels);
 }
 
-/* What the rules recorded as profiles. */
+/* The profiles that the rules recorded. */
 static int select_profiles(struct over_view *w, const struct matcher *m, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
 			   struct source_series **ret, size_t *ret_n, struct err *e)
 {
@@ -329,7 +329,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	return rc;
 }
 
-/* Series of one of the two, as those who asked count them. */
+/* Series of one of the two, numbered as for the caller. */
 struct cells_of {
 	const struct source_cells_reader *to;
 	size_t *series;
@@ -380,7 +380,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 	return rc;
 }
 
-/* Queries do not ask for these: they tell of what is stored. */
+/* Queries do not use these: they are about stored data. */
 static int view_label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after, int64_t until,
 			    const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {

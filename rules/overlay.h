@@ -9,7 +9,7 @@
 
 struct overlay;
 
-/* What is stored under such names was written by who knows which rules, and is not seen. Borrowed. */
+/* Stored series under such names may come from other rules, and are hidden. Borrowed. */
 struct overlay_hidden {
 	const struct view *names;
 	size_t n_names;
@@ -17,10 +17,10 @@ struct overlay_hidden {
 	size_t n_alerts;
 };
 
-/* At most so many samples, stacks of profiles included, are kept, then the sink refuses (ERR_LIMIT). Borrows under. */
+/* It keeps at most this many samples, stacks of profiles included, then the sink refuses (ERR_LIMIT). Borrows under. */
 struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples);
 void overlay_free(struct overlay *o);
-/* While nobody appends, any number of threads may read. */
+/* While nothing is appended, any number of threads may read. */
 struct source *overlay_source(struct overlay *o);
 struct sink *overlay_sink(struct overlay *o);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that are tried: a file is evaluated over the past, slot after slot, by a manager of its own over an overlay, and what its
- * alerts do is written down. Rules that record the past: the same, into the storage. One at a time, with an engine beside that of the server: nobody waits for it. */
+ * alerts do is written down. Rules that record the past: the same, into the storage. One at a time, with a separate engine beside the server's: it
+ * delays no queries. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -10,22 +11,22 @@
 #include "rules/overlay.h"
 #include "rules/rule_file.h"
 
-#define FARTHEST_SLOTS 10    /* a recorded delta of a longer interval than so many of ours is not looked for */
+#define FARTHEST_SLOTS 10    /* a recorded delta whose interval is more than this many of ours is not found */
 #define LONGEST_GAP_MS 3600000 /* a group of a longer interval does not know what it wrote before the start */
 #define MAX_EVALUATIONS 2000000
 #define MAX_SAMPLES 10000000 /* 160 MB */
 #define MAX_ALERTS 10000
 #define ANSWER_BYTES ((size_t)64 << 20)
 
-/* Of a rule. */
+/* For a rule. */
 struct tried_rule {
-	bool wanted;                 /* as the file has it; what follows: of those that are */
+	bool wanted;                 /* as in the file; the fields below count the existing ones */
 	uint64_t evaluations, failures;
 	struct err error;            /* the last */
 };
 
 struct trial {
-	struct sink sink;            /* first. What is recorded goes to the storage */
+	struct sink sink;            /* first. Recorded samples go to the storage */
 	struct sink *storage;
 	struct source *source;       /* ... as it is read */
 	struct commits commits;      /* of the storage; the error of any of them */
@@ -93,7 +94,7 @@ static void look_at_alert(struct trial *t, const struct status_rule_group *g, co
 	x->ended_at_ms = a->state == ALERT_INACTIVE ? a->resolved_at_ms : 0;
 }
 
-/* Those of the group that are not there any more, and those that were resolved. */
+/* Alerts that are no longer in the group, and resolved ones. */
 static void close_alerts(struct trial *t, const struct status_rule_group *g)
 {
 	size_t kept = 0;
@@ -172,7 +173,7 @@ static int covers(struct source_view *v, const struct source_series *s, const st
 	return 0;
 }
 
-/* Of deltas that would count twice, storage refuses those of equal stamps only. */
+/* Of deltas that would count twice, storage refuses only those of equal stamps. */
 static int is_there(struct source_view *v, const struct sink_profile *p, bool *ret, struct err *e)
 {
 	struct labels l = p->columns[0].labels;
@@ -192,7 +193,7 @@ static int is_there(struct source_view *v, const struct sink_profile *p, bool *r
 	return rc;
 }
 
-/* Those that are not there yet; *ret: as many as b has, owned. */
+/* Those that are not stored yet; *ret: as many as b has, owned. */
 static int new_profiles(struct trial *t, const struct sink_batch *b, struct sink_profile **ret, size_t *ret_n, struct err *e)
 {
 	struct source_view *v;
@@ -249,7 +250,7 @@ static int store(struct sink *s, const struct sink_batch *b, struct sink_result 
 	return 0;
 }
 
-/* What a group wrote in the slot before the start tells which series end: so that parts of a time are as the whole. */
+/* The writes of a group in the slot before the start show which series end, so that the parts of a time give the same as the whole. */
 static int64_t begin_before(const struct trial *t)
 {
 	int64_t longest = 0;
@@ -350,7 +351,7 @@ static int record_all(struct trial *t, struct rules *m, struct err *e)
 	return rc;
 }
 
-/* What the rules write. */
+/* The writes of the rules. */
 static int try_all(struct trial *t, struct rules *m, const struct rules_config *like, struct err *e)
 {
 	views names = { 0 }, alerts = { 0 };
@@ -396,7 +397,7 @@ static void take_slots(struct rule_group *def, const struct rules_config *like)
 		}
 }
 
-/* Who records leaves out alerts; who tries leaves out profiles that no rule looks at. */
+/* Recording skips alerts; trying skips profiles that no rule reads. */
 static void leave_out(struct trial *t, const struct rules_config *like)
 {
 	for (size_t g = 0; g < t->config->n_groups; g++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in its file a character of a value stands. YAML folds lines, takes quotes and indentation away; what stays the same
- * is the order of all that is no blank. So the place of a character is that of the one with as many before it. */
+/* The place in its file of a character of a value. YAML folds lines, takes quotes and indentation away; what stays the same is the
+ * order of all that is no blank. So a character's place is that of the one with the same number before it. */
 #ifndef PYRRHA_RULES_PLACE_H
 #define PYRRHA_RULES_PLACE_H
 
@@ -10,9 +10,9 @@ struct place {
 	uint32_t line, column; /* from 1 */
 };
 
-/* Of the byte `at` of the scalar's text. file: all that the file says. The scalar's own place if it cannot be told. */
+/* For the byte `at` of the scalar's text. file: the whole content of the file. The scalar's own place if it cannot be told. */
 struct place place_of(struct view file, const struct config_node *scalar, size_t at);
-/* Where the "LINE:COLUMN: " that begins a message is in text; what follows it goes into *ret_rest. SIZE_MAX: there is none. */
+/* Finds the "LINE:COLUMN: " that begins a message; the text after it goes into *ret_rest. SIZE_MAX: there is none. */
 size_t place_in_message(struct view text, const char *message, const char **ret_rest);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recorded profiles. A delta of a slot says what was observed in the interval that ends there. So it is recorded late, when
- * what was observed has arrived; every slot is recorded once, also one that was missed or lies in an outage, and which is next is
- * durable with the profiles themselves. A gauge is recorded as floats are: what it is now. */
+/* Recorded profiles. A delta of a slot says what was observed in the interval that ends there. So it is recorded late, when all
+ * observations have arrived. Every slot is recorded once, also one that was missed or is in an outage. The next slot is stored
+ * together with the profiles. A gauge is recorded as floats are: what it is now. */
 #include <math.h>
 
 #include "base/lock.h"
@@ -11,7 +11,7 @@
 
 #define PROFILE_BYTES ((size_t)256 << 20)
 #define SLOTS_AT_A_TIME 20
-#define LATE_LOOK_MS 60000   /* what comes later than a slot was recorded is looked for once, this much later */
+#define LATE_LOOK_MS 60000   /* profiles that arrive after a slot was recorded are looked for once, this much later */
 #define LATE_LOOKS 4         /* at an evaluation, so that it catches up */
 #define BEHIND_MAX_MS (24 * INT64_C(3600000))
 
@@ -48,7 +48,7 @@ static struct stackvec *settle(const struct promql_profile *p, struct err *e)
 	return v;
 }
 
-/* What it is of from now on. */
+/* Sets its source from now on. */
 static int type_of(const struct rule *x, const struct promql_profile *p, struct ptype *ret, struct err *e)
 {
 	*ret = *p->type;
@@ -92,7 +92,7 @@ static int fill(struct round *r, const struct promql_profile *p, const struct pt
 	return 0;
 }
 
-/* Columns lie in the arena: out.profiles are found again by whoever sends them. */
+/* Columns are in the arena; the sender finds them again through out.profiles. */
 static int put_column(struct round *r, struct labels l, const struct ptype *type, struct sink_profile *p, struct err *e)
 {
 	struct sink_column *c = arena_calloc(&r->out.arena, 1, sizeof *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the engine what a rule wants to know, in the places that rules have there, sharing what rules of one time have in common. */
+/* Runs a rule's queries on the engine, in the places reserved for rules; rules of the same time share results. */
 #include "rules/group.h"
 
 const atomic_bool *rules_canceled(const struct group *g)

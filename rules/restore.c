@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Without notes (they were lost, or written by another program): when an alert became active is looked up in the series
- * ALERTS_FOR_STATE, as Prometheus does, once, after the second evaluation. Only `for` is restored so. */
+ * ALERTS_FOR_STATE, as Prometheus does, once, after the second evaluation. Only `for` is restored this way. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,9 +9,9 @@
 #include "model/matcher.h"
 #include "rules/group.h"
 
-#define LONGEST_NS (60 * INT64_C(1000000000)) /* of one rule */
+#define LONGEST_NS (60 * INT64_C(1000000000)) /* for one rule */
 
-/* When the rule's alerts were active, as they were last written. */
+/* The active times of the rule's alerts, as last written. */
 struct state_series {
 	struct source_view *view;
 	const struct source_limits *lim;
@@ -100,7 +100,7 @@ void restore_for_state(struct group *g, int64_t now_ms)
 		rule->writes_state = true;
 	}
 	if (rc)
-		LOG_ERROR("msg", "alerts begin anew: when they became active could not be read", "group", g->metric_name, "err", e.msg);
+		LOG_ERROR("msg", "alerts start again: their active times could not be read", "group", g->metric_name, "err", e.msg);
 	if (view)
 		view->ops->release(view);
 }

@@ -39,7 +39,7 @@ static void problem(struct reading *r, const struct config_node *n, const char *
 	rule_file_problem(r->f, &e);
 }
 
-/* What someone who parsed the scalar's text says of it: "LINE:COLUMN: text", within the text. */
+/* Adds an error message of a parser of the scalar's text: "LINE:COLUMN: text", within the text. */
 static void problem_in(struct reading *r, const struct config_node *n, const char *prefix, const char *message)
 {
 	size_t at = place_in_message(n->text, message, &message);
@@ -57,7 +57,7 @@ static struct view keep(struct reading *r, struct view v)
 	return arena_view(&r->f->config->arena, v);
 }
 
-/* A single value; what is not there stays as it was. */
+/* A single value; a missing key changes nothing. */
 static void get(struct reading *r, const struct config_node *n, enum config_type type, void *at)
 {
 	const struct config_field f = { .type = type };
@@ -90,7 +90,7 @@ static void unknown(struct reading *r, const struct config_node *key, const char
 
 /* ---- labels and annotations ---- */
 
-/* What is under way for one rule: texts by name, so that the rule's own replace its group's. */
+/* State while one rule is decoded: texts by name, so that the rule's own replace its group's. */
 struct texts {
 	VEC(struct rule_text) v;
 };
@@ -191,8 +191,8 @@ static bool is_unit(struct view unit)
 	return unit_lookup(unit, &u) || view_eqs(unit, "count");
 }
 
-/* Whether a name is one that profiles have. Names of as many parts that are none of ours, as people give them to recorded
- * series (cluster:namespace:pod_memory:active:sum), are told by their units. */
+/* Whether a name is one that profiles have. Users give recorded series names with as many parts
+ * (cluster:namespace:pod_memory:active:sum); their units show that they are not types. */
 static bool names_profiles(struct view name)
 {
 	struct ptype t;
@@ -212,7 +212,7 @@ static void check_record(struct reading *r, const struct rule_nodes *n, const st
 	else if (memchr(x->name.ptr, '{', x->name.len) || memchr(x->name.ptr, '}', x->name.len))
 		problem(r, n->record, "braces present in the recording rule name; should it be in expr?: %.*s", VIEW_ARG(x->name));
 	else if (ptype_alias(x->name).len)
-		problem(r, n->record, "%.*s is an alias, it stands for %.*s: record under another name", VIEW_ARG(x->name),
+		problem(r, n->record, "%.*s is an alias for %.*s: record under another name", VIEW_ARG(x->name),
 			VIEW_ARG(ptype_alias(x->name)));
 	else if (config_get(r->f->aliases, x->name.ptr))
 		problem(r, n->record, "%.*s is an alias of the configuration: record under another name", VIEW_ARG(x->name));

@@ -7,7 +7,7 @@
 #include "config/config_top.h"
 #include "rules/rules.h"
 
-/* What several files are read into. */
+/* The shared result of reading several files. */
 struct rule_files {
 	struct rules_config *config;   /* its arena has everything */
 	const struct rules_how *how;
@@ -22,7 +22,7 @@ void rule_file_read(struct rule_files *f, const struct config_tree *t, const cha
 /* A problem: e's message has its place. */
 void rule_file_problem(struct rule_files *f, const struct err *e);
 
-/* What a rule has beside the arena; who takes it out of its group has to. */
+/* The rule's memory outside the arena; code that removes a rule from its group must free it. */
 void rule_release(const struct rule *r);
 
 #endif

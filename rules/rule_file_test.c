@@ -118,7 +118,7 @@ static void names_of_profiles(void **state)
 	    "{record: 'a{b}', expr: '1'},\n"
 	    "{record: 'process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta', expr: '1'},\n"
 	    "{record: 'mine:waits:count:waits:count', expr: '1'}]}]\n",
-	    "r.yml:2:10: field groups[0].rules[0].record: cpu is an alias, it stands for process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta: "
+	    "r.yml:2:10: field groups[0].rules[0].record: cpu is an alias for process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta: "
 	    "record under another name\n"
 	    "r.yml:3:10: field groups[0].rules[1].record: braces present in the recording rule name; should it be in expr?: a{b}\n"
 	    "r.yml:4:10: field groups[0].rules[2].record: process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta is the name of a profile type: "

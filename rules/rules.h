@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules: expressions that are evaluated at intervals, recorded as series or told as alerts. Rule files are read into a struct
- * rules_config, which does not change; struct rules evaluates it, with threads of its own or step by step for who has a clock
- * of his own (unit tests of rules, the past). */
+ * rules_config, which never changes. struct rules evaluates it, with its own threads or step by step for callers with their own clock
+ * (unit tests of rules, the past). */
 #ifndef PYRRHA_RULES_RULES_H
 #define PYRRHA_RULES_RULES_H
 
@@ -57,7 +57,7 @@ struct rules_config {
 	struct labels external_labels;
 	int64_t evaluation_interval_ms, query_offset_ms;
 	int64_t late_ms;             /* a scrape interval and timeout: by then what was observed has arrived */
-	const char *empty_file;      /* one in which there is nothing at all: somebody is writing it, perhaps; NULL = none */
+	const char *empty_file;      /* an empty one: it may be in the middle of being written; NULL = none */
 	/* The rest is private. */
 	size_t n_files;
 	struct arena arena;
@@ -76,8 +76,8 @@ struct rules_how {
 	void *arg;
 };
 
-/* What the section rule_files of a configuration leads to. Errors: *e is the first problem, with the number of the others;
- * how->problem gets all. Returns owned (one reference). */
+/* The result of the configuration's section rule_files. Errors: *e is the first problem, with the number of the others; how->problem
+ * gets all. Returns owned (one reference). */
 int rules_config_parse(struct rules_config **ret, const struct config_tree *t, const struct rules_how *how, struct err *e) MUST_USE;
 /* These files, with the intervals of g; for tools. */
 struct config_global;
@@ -97,8 +97,7 @@ void rules_config_check(const struct rules_config *c, struct buf *out);
 struct alert {
 	struct labels labels, annotations; /* without external_labels */
 	int64_t starts_at_ms;        /* when it fired */
-	int64_t ends_at_ms;          /* when it was resolved; else until when it holds if nobody says more: now + 4 x
-				      * max(interval, resend delay) */
+	int64_t ends_at_ms;          /* when it was resolved; otherwise when it expires without an update: now + 4 x max(interval, resend delay) */
 	bool resolved;
 	struct view generator_url;
 };
@@ -119,7 +118,7 @@ struct rules_options {
 	struct promql_engine *engine;    /* borrowed, as all below */
 	struct source *source;           /* where ALERTS_FOR_STATE is found after a restart */
 	struct sink *sink;
-	const struct alert_sink *alerts; /* NULL: nobody is told */
+	const struct alert_sink *alerts; /* NULL: no notifications */
 	const char *external_url;        /* "http://host:7070", without / at its end */
 	int64_t outage_tolerance_ms;     /* --rules.alert.for-outage-tolerance (1h) */
 	int64_t grace_ms;                /* --rules.alert.for-grace-period (10m) */
@@ -127,7 +126,7 @@ struct rules_options {
 	unsigned max_concurrent;         /* --rules.max-concurrent-evals (4): threads, each has one group at a time */
 	int64_t late_ms;                 /* deltas are recorded this long after their slot; below 0: at once (the configuration's) */
 	bool manual;                     /* no threads: rules_step and rules_evaluate do it, on their caller's */
-	bool no_restore;                 /* alerts begin anew, whatever was stored */
+	bool no_restore;                 /* alerts start again, whatever was stored */
 	bool aside;                      /* what happens is neither counted nor logged: the past, beside what the server does */
 	const atomic_bool *canceled;     /* ends queries and, before the next rule, evaluations; NULL: rules_stop alone does */
 };
@@ -141,13 +140,13 @@ void rules_stop(struct rules *r);
 void rules_free(struct rules *r);
 /* Registers pyrrha_rule_*: once, by main. */
 void rules_register_metrics(void);
-/* Lives as long as r. */
+/* Valid as long as r. */
 struct status_rules *rules_status(struct rules *r);
 
-/* Tries rules over the past, in the source of r and with an engine beside its own. Lives as long as r. */
+/* Tries rules over the past, in the source of r and with an engine beside its own. Valid as long as r. */
 struct rules_past *rules_past(struct rules *r);
 
-/* manual: what is due at that time, in order of time. Returns when the next is due; INT64_MAX: never. */
+/* manual: the work that is due at that time, in order of time. Returns when the next is due; INT64_MAX: never. */
 int64_t rules_step(struct rules *r, int64_t now_ms);
 /* manual: every group once for this time, in order, whatever its slots are. */
 void rules_evaluate(struct rules *r, int64_t t_ms);

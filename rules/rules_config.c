@@ -21,7 +21,7 @@ static void begin(struct rule_files *f, const struct config_global *g, const str
 	f->config->external_labels = config_external_labels(g, &f->config->arena);
 }
 
-/* What was read, or, if there was any problem, the first of them. */
+/* The configuration, or, if there was any problem, the first one. */
 static int end(struct rule_files *f, struct rules_config **ret, struct err *e)
 {
 	struct rules_config *c = f->config;
@@ -134,7 +134,7 @@ int rules_config_parse(struct rules_config **ret, const struct config_tree *t, c
 	arena_init(&a, CONFIG_MAX_BYTES);
 	struct config_ctx c = { .arena = &a };
 	const struct config_node *root = config_root(t), *n = config_get(root, "rule_files");
-	int rc = config_global_decode(t, &c, &g, e); /* others warn of what it has */
+	int rc = config_global_decode(t, &c, &g, e); /* others that depend on it cause warnings */
 	if (!rc) {
 		begin(&f, &g, how);
 		c.warn = f.how->warn;

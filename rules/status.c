@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page and the API see. A group is locked while what changes of it is copied, and no longer: its evaluation waits for
- * nobody who reads. The texts of its rules do not change as long as it is there. */
+/* The state that the page and the API show. A group is locked only while its changing parts are copied: its evaluation does not wait
+ * for readers. The texts of its rules do not change during its lifetime. */
 #include <stdlib.h>
 
 #include "base/lock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of rules stand on: a storage in memory that is written and read at once, with notes; a clock of their own; and
- * who is told of alerts writes it down. A kill is kit_kill, and kit_rules after it. cmocka.h comes before this. */
+/* For tests of rules: a storage in memory that is written and read at once, with notes; a clock set by the test; and a notifier that
+ * records alerts. A kill is kit_kill, and kit_rules after it. cmocka.h comes before this. */
 #ifndef PYRRHA_RULES_TESTKIT_H
 #define PYRRHA_RULES_TESTKIT_H
 
@@ -192,7 +192,7 @@ static inline void kit_stale(struct kit *k, const char *name, const char *labels
 
 #define KIT_CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
 
-/* A profile of one stack, the function's. */
+/* A profile of one stack of that function. */
 static inline void kit_put_profile(struct kit *k, const char *name, const char *pod, int64_t s, const char *function, int64_t value)
 {
 	struct symbols *y = memsource_symbols(k->mem);
@@ -259,7 +259,7 @@ static inline void kit_at(struct kit *k, int64_t s)
 	rules_evaluate(k->rules, s * 1000);
 }
 
-/* What was collected since the last look, as lines. */
+/* The collected alerts since the last call, as lines. */
 static inline void kit_expect(struct buf *b, const char *want, const char *file, int line)
 {
 	if (strcmp(b->len ? b->ptr : "", want) != 0)

@@ -29,7 +29,7 @@ bool texts_reads(const struct rule_text *x)
 	return x->parsed && (view_contains(x->text, VIEW("query")) || view_contains(x->text, VIEW("topFunctions")));
 }
 
-/* What a template asks, as the rule itself asks. */
+/* A template's query, run like the rule's own. */
 static int query(void *arg, struct view expr, int64_t t_ms, struct template_vector *out, struct err *e)
 {
 	struct round *r = arg;

@@ -73,7 +73,7 @@ static void set_due(struct endpoint *ep, int64_t start_ms, int64_t end_ms)
 		metric_add(&scraper_table[M_SLOTS_MISSED], (double)(slots - 1), ep->job->name);
 }
 
-/* Nobody saw this scrape; it ended and its endpoint may have left meanwhile. */
+/* No caller saw this scrape; it ended, and its endpoint may have left meanwhile. */
 static void hand_over(struct work *w)
 {
 	struct endpoint *ep = w->endpoint;
@@ -168,7 +168,7 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	free(f);
 }
 
-/* What could not even begin is a failed scrape like any other. */
+/* A scrape that could not begin is a failed scrape like any other. */
 static void fail_at_once(struct work *w)
 {
 	w->end_ms = clock_now_ms();
@@ -209,7 +209,7 @@ void ask(struct endpoint *ep)
 	const char *headers[] = { header, "Accept: text/plain;version=0.0.4;q=0.9,*/*;q=0.1" };
 	uint64_t limit = ep->job->body_size_limit;
 	if (ep->is_metrics && limit)
-		limit--; /* as Prometheus counts it: a body of so many bytes is too large */
+		limit--; /* as Prometheus counts it: a body of exactly this many bytes is too large */
 	char *url = piece ? piece_url(piece) : NULL;
 	struct fetch_request q = { .url = url ? url : ep->url, .unix_socket = ep->socket, .headers = headers, .n_headers = ep->is_metrics ? 2 : 1, .timeout_ms = ep->deadline_ms,
 				   .connect_timeout_ms = MIN(ep->timeout_ms, ep->deadline_ms),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cumulative types of an endpoint said at its last scrape, and when that was: an increase is since then, and covers that
- * time and no other, whatever became of what was handed to storage.
+/* The values of an endpoint's cumulative types at its last scrape, and the time of that scrape. An increase covers exactly the time
+ * since then, whether or not storage accepted the profile.
  *
- * An endpoint is what is asked and the labels of its series. Relabelling that changes those makes another one of it, which
- * asks the same of the same process: in the sync in which one leaves and the other comes, the new one becomes the heir. It
- * takes the baseline over when it is scraped first, if the old one's last work is done by then; else it begins anew, and
- * the hole shows. */
+ * An endpoint is what is asked and the labels of its series. If relabelling changes those labels, a new endpoint asks the same process
+ * for the same type. When the old one leaves and the new one comes in the same sync, the new one becomes the heir. It takes over the
+ * baseline when it is scraped first, if the old one's last work is done by then. Otherwise it starts without one, and the gap
+ * shows. */
 #ifndef PYRRHA_SCRAPER_BASELINE_H
 #define PYRRHA_SCRAPER_BASELINE_H
 
@@ -34,7 +34,7 @@ void baseline_unref(struct baseline *b);
 void baseline_bequeath(struct endpoint *old, struct endpoint *fresh);
 /* From the decoder that works on the endpoint: that was its last work. */
 void baseline_end(struct endpoint *ep);
-/* Likewise: its first scrape of columns with that hash. What there was of others is forgotten. */
+/* Likewise: its first scrape of columns with that hash. Baselines of other endpoints are forgotten. */
 void baseline_begin(struct endpoint *ep, uint64_t columns);
 /* Likewise: the profile of that request and stamp is the baseline now. Returns how long after the one before it is, ms; 0: there
  * was none, or it is not later. */

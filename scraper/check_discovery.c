@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one job would scrape, for `pyrtool check service-discovery`, as promtool prints it. Discovery runs as it does in the
- * server; relabelling runs once per profile type, so a target is as many results as there are types that rules tell apart. */
+/* The targets that one job would scrape, for `pyrtool check service-discovery`, as promtool prints it. Discovery runs as in the
+ * server. Relabelling runs once per profile type, so a target has as many results as types with different ones. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -7,14 +7,14 @@
 #include "base/units.h"
 #include "scraper/internal.h"
 
-#define BETWEEN_MS 500 /* from the end of one scrape as planned to the beginning of the one behind it */
+#define BETWEEN_MS 500 /* from the planned end of one scrape to the beginning of the next one */
 
 bool conflict_is(const struct work *w, const char *answer)
 {
 	return w->type->delta && w->http_status >= 400 && strcasestr(answer, "profil") && strcasestr(answer, "already");
 }
 
-/* Who it may be if it is no job of this server, and what helps. */
+/* The likely other client, if it is not a job of this server, and a remedy. */
 static char *say_others(const struct endpoint *ep)
 {
 	int64_t servers = ep->scraper->replicas;
@@ -35,7 +35,7 @@ void conflict_say(struct work *w, const char *answer)
 	char *others AUTOFREE = say_others(w->endpoint);
 	w->conflict = true;
 	err_set(&w->err, ERR_UNAVAILABLE, "the target measures for somebody else already, and does so for one at a time (HTTP status %d: %s). "
-		"Who it may be: %s", w->http_status, answer, others);
+		"Possible cause: %s", w->http_status, answer, others);
 }
 
 void conflict_step_aside(struct work *w, const struct endpoint *other)

@@ -69,7 +69,7 @@ static int64_t finished_at(int64_t t_ms)
 	return floor_to(t_ms + WINDOW_MS - 1, WINDOW_MS);
 }
 
-/* Where the newest piece that is finished begins. */
+/* The begin of the newest finished piece. */
 static int64_t newest(int64_t interval_ms, int64_t agent_ms)
 {
 	if (interval_ms < WINDOW_MS)
@@ -87,7 +87,7 @@ struct cursor_piece cursor_next(const struct history_cursor *c, int64_t interval
 	p.from_ms = c->from_ms ? c->from_ms : c->at.boot[0] ? c->at.end_ms : newest(interval_ms, agent_ms);
 	p.from_ms = MAX(p.from_ms, 1);
 	p.to_ms = floor_to(p.from_ms, interval_ms) + interval_ms;
-	/* What time it is for an agent is known from its answers only. */
+	/* The agent's time is known only from its answers. */
 	if (c->met && !c->old && finished_at(p.to_ms) > agent_ms)
 		p.to_ms = 0;
 	return p;
@@ -157,7 +157,7 @@ struct cursor_at cursor_after(const struct cursor_piece *p, const struct cursor_
 	*ret_lost = 0;
 	if (!a->first || !p->before.boot[0])
 		return at;
-	/* Of a run that ended, the window that was being filled is lost, and perhaps some before it. */
+	/* Of a run that ended, the open window is lost, and perhaps some before it. */
 	bool same = strcmp(p->before.boot, a->boot) == 0;
 	uint64_t expected = same ? p->before.number + 1 : 1;
 	*ret_lost = !same + (a->first > expected ? a->first - expected : 0);
@@ -253,7 +253,7 @@ static void cursor_free(struct history_cursor *c)
 	free(c);
 }
 
-/* Agents come and go: those that nobody has asked for a month are forgotten, as storage forgets them. */
+/* Agents come and go: a cursor that was not used for a month is forgotten, as storage forgets its note. */
 static void drop_some(struct cursors *all, int64_t now_ms)
 {
 	size_t kept = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far an agent's history was taken. An agent keeps what it measured in windows; it is asked for those that begin in
- * [from, to), a piece. What a piece is follows from the windows and the scrape interval alone, so that every server that asks an
- * agent cuts its time the same way, whenever it asks:
+/* How far an agent's history was taken. An agent keeps its measurements in windows; the server asks for those that begin in [from,
+ * to), a piece. A piece depends only on the windows and the scrape interval. So every server that asks an agent divides its time the
+ * same way, whenever it asks:
  *
  *	interval 15 s   |--------------|--------------|--------------|      multiples of it, Unix time
  *	windows         |0........|10.......|20.......|30.......|40..
@@ -25,20 +25,20 @@ struct sink;
 #define CURSOR_KEY_LEN 24    /* bytes of a note's key, without a zero: "cursor", 0, 16 hexadecimal digits */
 #define CURSOR_VALUE_MAX 128 /* of its beginning: "BOOT NUMBER END", a line. Then comes what seen.h has */
 
-/* What was taken last. */
+/* The last piece taken. */
 struct cursor_at {
 	char boot[CURSOR_BOOT_MAX]; /* the agent's run; "" = nothing was taken yet */
 	uint64_t number;            /* of the last window */
 	int64_t end_ms;             /* where it ended, by the agent's clock; the next begins there or later */
 };
 
-/* What is asked for. */
+/* The next request. */
 struct cursor_piece {
 	int64_t from_ms, to_ms;     /* Unix time; to_ms 0: nothing now */
 	struct cursor_at before;
 };
 
-/* What the agent said of its history beside a profile; 0 and "": did not say. */
+/* The agent's history headers with a profile; 0 and "": not given. */
 struct cursor_answer {
 	char boot[CURSOR_BOOT_MAX];
 	int64_t start_ms, end_ms;   /* X-Pyrrha-Covered */
@@ -53,14 +53,14 @@ extern const char *const cursor_headers[CURSOR_HEADERS];
 void cursor_parse_answer(char values[CURSOR_HEADERS][128], struct cursor_answer *ret);
 
 enum cursor_news {
-	CURSOR_OLD,      /* not an answer from a history: the agent is too old to have one, or is none */
+	CURSOR_OLD,      /* not an answer from a history: the agent is too old to have one, or it is not an agent */
 	CURSOR_WAIT,     /* not all of the piece is finished */
 	CURSOR_MOVED,    /* there is nothing in the piece, and never will be; what to ask for next has changed */
 	CURSOR_WRONG,    /* it is about another time, or windows that were taken before: it would count twice */
 	CURSOR_TAKEN     /* this is the piece */
 };
 
-/* Of one profile type of one agent. Under the scraper's lock. */
+/* For one profile type of one agent. Under the scraper's lock. */
 struct history_cursor {
 	uint64_t key;
 	int refs;            /* endpoints that have it */
@@ -82,10 +82,10 @@ struct history_cursor {
 
 /* The next piece, if it is finished by now_ms (wall clock); to_ms 0 if it is not. */
 struct cursor_piece cursor_next(const struct history_cursor *c, int64_t interval_ms, int64_t now_ms);
-/* What an answer to that piece says. now_ms: wall clock of the answer. Changes what is known of the agent, not `at`. */
+/* The result of an answer to that piece. now_ms: wall clock of the answer. Changes what is known of the agent, not `at`. */
 enum cursor_news cursor_learn(struct history_cursor *c, const struct cursor_piece *p, const struct cursor_answer *a, int status,
 			      int64_t interval_ms, int64_t now_ms);
-/* Where the cursor is after a piece that was taken, and how many windows are missing before it. */
+/* The cursor after a piece that was taken, and the number of windows missing before it. */
 struct cursor_at cursor_after(const struct cursor_piece *p, const struct cursor_answer *a, uint64_t *ret_lost);
 /* The piece is stored. */
 void cursor_move(struct history_cursor *c, const struct cursor_at *to, uint64_t lost, int64_t now_ms);
@@ -101,9 +101,9 @@ struct cursors {
 	struct map index;    /* key -> place */
 	size_t kept;         /* how many were left when old ones were dropped last */
 };
-/* Reads those that are stored. */
+/* Reads the stored ones. */
 int cursors_load(struct cursors *all, struct sink *sink, struct err *e) MUST_USE;
-/* That of a key, made if there is none; counted in its refs. */
+/* The one of a key, created if it is missing; adds a reference. */
 struct history_cursor *cursors_get(struct cursors *all, uint64_t key, int64_t now_ms);
 void cursors_release(struct cursors *all);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See delta.h. One decoder at a time works on a delta; a profile's hashes are made in the profile's arena, the
- * baseline is three malloc'd arrays that are exchanged whole. */
+/* See delta.h. One decoder at a time works on a delta. A profile's hashes are in the profile's arena; the baseline is three malloc'd
+ * arrays that are replaced as a whole. */
 #include "scraper/delta.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static uint64_t str_hash(const struct profile *p, uint32_t i)
 	return hash_view(profile_str(p, i));
 }
 
-/* What a mapping is known by: its size in pages, offset, build id, or else file. */
+/* The identity of a mapping: its size in pages, offset, build id, or else file. */
 static uint64_t mapping_hash(const struct profile *p, const struct profile_mapping *m)
 {
 	bool has_id = profile_str(p, m->build_id_str).len > 0;
@@ -94,7 +94,7 @@ static uint32_t longest_stack(const struct profile *p)
 	return n;
 }
 
-/* What a sample is known by. */
+/* The identity of a sample. */
 struct sample_key {
 	struct delta_key whole;
 	uint64_t names;
@@ -151,7 +151,7 @@ static int64_t subtract(int64_t a, int64_t b)
 	return __builtin_sub_overflow(a, b, &r) ? (b > 0 ? INT64_MIN : INT64_MAX) : r;
 }
 
-/* The rows of one profile: equal keys added up. first[row] = the sample that stands for the row. */
+/* The rows of one profile: equal keys added up. first[row] = the sample that represents the row. */
 static void make_rows(struct delta *d, const struct profile *p, const struct sample_key *keys, const uint32_t *columns,
 		      uint32_t n_columns, uint32_t *first)
 {
@@ -267,7 +267,7 @@ static void put_increase(const struct delta *old, const struct delta *new, struc
 	}
 }
 
-/* What make_rows needs of memory for n samples, at most. */
+/* Most memory that make_rows needs for n samples. */
 static size_t baseline_bytes(size_t n, uint32_t n_columns)
 {
 	return n * (sizeof(struct delta_key) + sizeof(uint64_t) + n_columns * sizeof(int64_t)) + map_bytes_for(n);
@@ -284,7 +284,7 @@ static bool is_large(const struct delta *d, size_t bytes)
 	return d->budget && bytes > d->budget->max / LARGE_SHARE;
 }
 
-/* What new says after old. */
+/* The values of new after old. */
 static int compare(const struct delta *old, const struct delta *new, const struct profile *p, const uint32_t *columns,
 		   const uint32_t *first, int64_t *out, struct err *e)
 {
@@ -303,8 +303,8 @@ static int compare(const struct delta *old, const struct delta *new, const struc
 	return reset ? DELTA_RESET : DELTA_INCREASE;
 }
 
-/* A new baseline takes the place of the old one, but for a moment there are both. What stays has to leave room for
- * scrapes, or nothing would ever move again. */
+/* A new baseline takes the place of the old one, but for a moment there are both. Baselines have to leave room for scrapes, or no
+ * scrape could begin again. */
 static int take_room(const struct delta *old, struct delta *new, size_t bytes, struct err *e)
 {
 	size_t more = bytes > old->held ? bytes - old->held : 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the scraper's files share.
+/* Shared by the scraper's files.
  *
  *	pool      one job at work: its discovery, its targets
  *	target    one place that serves profiles, or text metrics; has `up`
  *	endpoint  one profile type of a target, or its metrics: a URL with a schedule, what is remembered between its scrapes
  *	work      one finished request on its way to a decoder
  *
- * Threads: the loop thread owns schedule and requests; the sync thread brings pools up to date; a decoder owns an endpoint's memory (delta, series) while it is
- * the endpoint's TURN_WORKS, which only one can have; everything else here is under the scraper's lock. The sink is never
+ * Threads: the loop thread owns schedule and requests; the sync thread updates pools. A decoder owns an endpoint's memory (delta, series) while it is
+ * the endpoint's TURN_WORKS, which only one can have. Everything else here is under the scraper's lock. The sink is never
  * called under the lock nor from the loop thread, because it may wait. */
 #ifndef PYRRHA_SCRAPER_INTERNAL_H
 #define PYRRHA_SCRAPER_INTERNAL_H
@@ -56,7 +56,7 @@ struct series_set {
 
 enum turn { TURN_NONE, TURN_WAITS, TURN_WORKS };
 
-#define PASSED_MAX 15 /* times in a row that are told apart */
+#define PASSED_MAX 15 /* number of consecutive times that are kept apart */
 
 struct endpoint;
 
@@ -116,13 +116,13 @@ struct endpoint {
 	int64_t cpu_at_ms, decode_ns;    /* monotonic; CPU of a decode as it is expected */
 	enum outcome outcome;
 	bool told_other;                 /* that names of it are not kept was logged */
-	char *last_error, *note;         /* what is wrong; what else is to be said of the last scrape. NULL = nothing */
+	char *last_error, *note;         /* the error; other remarks about the last scrape. NULL = nothing */
 	int64_t last_scrape_ms, last_duration_ns, last_bytes, last_samples;
 
 	struct receipt *receipt;         /* of its batches */
 
 	struct baseline *base;           /* reference; of its cumulative types */
-	struct baseline *before;         /* reference: of the one whose place it takes, NULL = none. Under the lock */
+	struct baseline *before;         /* reference: to the one that it replaces, NULL = none. Under the lock */
 
 	/* The decoder's that works on it: */
 	struct series_set series;
@@ -132,7 +132,7 @@ struct endpoint {
 	int64_t last_t_ms;               /* stamp of the last profile, 0 = none */
 	int64_t last_boot_ms;            /* end_boot_ms of its request */
 	int64_t last_report_ms;          /* of the last profile_up, or of its end */
-	bool reports;                    /* profile_up and the like are live */
+	bool reports;                    /* profile_up and similar series are live */
 };
 
 /* A profile type of a discovered target that is not scraped. */
@@ -155,7 +155,7 @@ struct pool_group {
 	size_t failed;                        /* of these, those with a problem */
 };
 
-/* What a configuration makes of a job. Immutable. */
+/* The configured state of a job. Immutable. */
 struct setup {
 	atomic_int refs;
 	struct scrape_pool *pool;                    /* reference */
@@ -182,7 +182,7 @@ struct scrape_pool {
 	atomic_bool was_ready;            /* all its discovery had been read by the last sync */
 	uint64_t asked_ready;             /* scraper's sync_calls when it was asked whether it is */
 	atomic_bool waits;                /* next, for its discovery to be read */
-	int64_t take_over_ms;             /* monotonic: when next takes over even so */
+	int64_t take_over_ms;             /* monotonic: when next takes over at the latest */
 	int64_t synced_ms, not_before_ms; /* monotonic: when it was brought up to date; when it may be again */
 };
 
@@ -207,13 +207,13 @@ struct work {
 	const struct type_config *type;
 	struct buf body;
 	struct err err;                  /* what is known to be wrong */
-	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: is none, or storage has it */
+	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
 	int64_t start_ms, end_ms;        /* wall clock of the request */
 	int64_t slot_ms;                 /* when it was due; 0 = an end */
-	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which nobody sets */
+	int64_t end_boot_ms;             /* the same by CLOCK_BOOTTIME, which is never set */
 	int64_t duration_ns;
 	uint64_t bytes;
 	struct name_request names;
@@ -269,7 +269,7 @@ struct scraper {
 	struct fetch_loop *loop;
 	pthread_t thread;
 	bool thread_runs;
-	struct work *to_ask;             /* whose names the loop is to ask for, in order */
+	struct work *to_ask;             /* queue of those whose names the loop has to request */
 	struct name_flight *name_flights;
 	unsigned n_asking;
 	struct work *unburied;           /* ends that were not stored: tried again */
@@ -284,7 +284,7 @@ struct scraper {
 	struct cursors cursors;
 	struct budget memory;
 	size_t owed[PASSED_MAX + 1];     /* bytes, by how often in a row an endpoint was passed over */
-	struct heap claims;              /* endpoints that were, by when room is to be kept for them */
+	struct heap claims;              /* former endpoints, by the time for which room is reserved for them */
 };
 
 /* endpoint.c */
@@ -320,11 +320,11 @@ void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row 
 bool memory_receive(struct work *w, const char *p, size_t n); /* false, with w->err: no room */
 void memory_received(struct work *w); /* that was all of it */
 void memory_drop_body(struct work *w);
-int memory_refused(struct scraper *s, struct err *e); /* says so of a decoder's arena */
+int memory_refused(struct scraper *s, struct err *e); /* sets a decoder's arena */
 
 /* schedule.c */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
-/* The slot after the one of a scrape that began and ended then; or its end, if that is later. */
+/* The slot after the one of a scrape with that begin and end; or its end, if that is later. */
 int64_t schedule_after(int64_t slot_ms, int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms);
 int64_t offset_of(const struct endpoint *ep);
 /* Puts it into the heap, due at a time of the wall clock; not more than an interval from now, if the clock was set. */
@@ -351,7 +351,7 @@ void pool_empty(struct scrape_pool *p) EXCLUDES(p->scraper->lock); /* all its en
 void pool_let_go(struct scrape_pool *p, struct endpoint *ep); /* asserts the lock */
 void pool_group_free(struct pool_group *g);
 
-/* target.c: labels of one endpoint from what discovery and configuration say. */
+/* target.c: labels of one endpoint from discovery and configuration. */
 struct target_plan {
 	bool dropped;            /* by relabelling */
 	size_t rule;             /* which it was, from 0 */
@@ -363,7 +363,7 @@ struct target_plan {
 };
 void target_plan_make(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 		      struct arena *a, struct target_plan *ret);
-/* The same; *after, unless there is none, is what rules made of the labels, those that steer included. Owned. */
+/* The same; *after, unless there is none, is the result of the rules, control labels included. Owned. */
 void target_plan_explain(const struct job_config *j, const struct type_config *t, struct labels group, struct labels target,
 			 struct arena *a, struct target_plan *ret, struct labels **after);
 void target_plan_release(struct target_plan *p);
@@ -386,7 +386,7 @@ void conflict_step_aside(struct work *w, const struct endpoint *other);
 /* stamp.c: times of what one endpoint tells, beside a wall clock that may be set at any time */
 /* The stamp of what happened at t_ms, where the one before has last_ms: later, unless the clock was set back. */
 int64_t stamp_after(int64_t last_ms, int64_t t_ms);
-/* How long after the endpoint's last profile one of that request and stamp is, ms; 0: there is none, or it is not later. */
+/* The time from the endpoint's last profile to one of that request and stamp, ms; 0: there is none, or it is not later. */
 int64_t stamp_since(const struct endpoint *ep, const struct work *w, int64_t t_ms);
 /* The same of a last profile of that stamp and end_boot_ms, 0 = none; and that it is this one now. */
 int64_t stamp_between(int64_t last_ms, int64_t last_boot_ms, const struct work *w, int64_t t_ms);
@@ -402,7 +402,7 @@ void *worker_main(void *arg);
 struct scrape_series *series_find(struct series_set *set, const struct ptype *type, const struct labels *group, uint64_t serial);
 struct scrape_series *series_add(struct series_set *set, const struct ptype *type, const struct labels *group, const struct target *t,
 				 const struct job_config *j, uint64_t serial, struct arena *a, struct err *e);
-/* Ended series are forgotten when there are many. Not while series of the set are pointed to. */
+/* Ended series are forgotten when there are many. Not while there are pointers to series of the set. */
 void series_forget_some(struct series_set *set);
 void series_set_release(struct series_set *set);
 
@@ -418,11 +418,11 @@ int status_config(struct status_targets *st, struct view pool, struct buf *out, 
 void status_metadata(struct status_targets *st, const struct status_metadata_query *q); /* status_metadata.c */
 void object_statuses_release(struct object_statuses *o);
 
-/* Labels as discovery or rules gave them, but for parameters and paths that may not be shown; of most nothing has to be
- * hidden. s is the room for it (zeroed before), to be freed whatever is returned. (status.c) */
+/* Labels from discovery or rules, without secret parameters and paths; mostly nothing has to be hidden. s is the room for it (zeroed
+ * before), to be freed whatever is returned. (status.c) */
 struct shown_labels {
 	struct labels_builder b;
-	VEC(char *) texts; /* owned: what stands for values */
+	VEC(char *) texts; /* owned: replacements of values */
 };
 struct labels shown_labels(struct shown_labels *s, struct labels l);
 void shown_free(struct shown_labels *s);

@@ -5,7 +5,7 @@
 
 #define PART_MAX 128                 /* bytes of one part of a profile's name */
 
-/* CPU time costs a system call: it is only asked for when as much time went by. */
+/* Reading the CPU time costs a system call: it is only read after as much time of the clock. */
 int job_go_on(void *arg, struct err *e)
 {
 	struct scrape_job *j = arg;
@@ -33,8 +33,8 @@ static struct view name_part(struct arena *a, struct view v, struct view instead
 	return view_make(s, v.len);
 }
 
-/* The agent says in a comment what its profiles are, so that they are never added to what a process says of itself, even
- * where the job does not say that it asks an agent. */
+/* The agent's comment says what its profiles are, so that they are never added to a process's own profiles, even if the job does not
+ * know that its target is an agent. */
 static struct view agent_name(const struct profile *p, struct view otherwise)
 {
 	static const char *const names[] = { "on_cpu", "off_cpu" };

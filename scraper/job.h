@@ -5,7 +5,7 @@
 
 #include "scraper/report.h"
 
-#define CPU_LIMIT_NS INT64_C(5000000000) /* of the decode of one body */
+#define CPU_LIMIT_NS INT64_C(5000000000) /* for decoding one body */
 
 /* A scrape while it is worked on. */
 struct scrape_job {

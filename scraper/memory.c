@@ -2,14 +2,14 @@
 /* The memory of all scrapes together (--scrape.memory): bodies on their way and waiting, the decoders' arenas, baselines
  * of cumulative types. A scrape begins with what its last body took, within bounds, and takes more as bytes arrive.
  *
- * Where there is no room for one that is due, it is passed over. What it would have needed is then owed to it: who was
- * passed over less often in a row begins only if room is left beside all that is owed to those before him. So nobody is
- * passed over a second time while others, who were not, take the room. */
+ * If there is no room for a due scrape, it is skipped. The room it would have needed is then owed to it: one that was skipped less
+ * often in a row begins only if room is left beside everything owed to those before it. So no scrape is skipped a second time while
+ * others, which were not, take the room. */
 #include "base/units.h"
 #include "scraper/internal.h"
 #include "scraper/table.h"
 
-#define NEED_NEW ((size_t)16 << 10)  /* of an endpoint whose bodies are not known yet */
+#define NEED_NEW ((size_t)16 << 10)  /* of an endpoint whose body sizes are not known yet */
 #define NEED_MIN ((size_t)4 << 10)
 #define NEED_MAX ((size_t)32 << 10)  /* thousands of requests may hang at a time: more is taken as it arrives */
 #define CLAIM_PART 4                  /* of an interval */
@@ -31,7 +31,7 @@ void memory_settle(struct endpoint *ep, unsigned passed)
 	ep->passed = MIN(passed, PASSED_MAX);
 }
 
-/* The room for it is kept free from a while before it is due again: earlier, it would lie idle. */
+/* Room for it is reserved shortly before it is due again; earlier, it would be unused. */
 static void pass_over(struct endpoint *ep, int64_t now_ms)
 {
 	memory_settle(ep, ep->passed + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of a target's text metrics, so that the second scrape of a series costs a hash, and it is known which
- * series end. Owned by the decoder at work; its memory is counted in --scrape.memory.
+/* Cached data of a target's text metrics, so that the second scrape of a series costs a hash, and ended series are noticed. Owned by
+ * the decoder at work; its memory is counted in --scrape.memory.
  *
  *	text     a spelling of a series in the body, known by 128 bits of hash ──► series, or dropped by relabelling
  *	series   labels as they are stored, as numbers of strings              ──► strings
@@ -31,7 +31,7 @@ struct metric_series {
 	uint32_t tracked;      /* the newest scrape that had it in a way that its absence ends it; 0 = none */
 	bool live;             /* has a sample newer than its last stale marker, and its absence ends it */
 	uint32_t pass;         /* the newest pass that put something into the batch; t_ms and bits are that */
-	int64_t t_ms, last_t_ms; /* INT64_MIN = none; last: what storage has */
+	int64_t t_ms, last_t_ms; /* INT64_MIN = none; last: the stored one */
 	uint64_t bits, last_bits;
 };
 
@@ -59,10 +59,10 @@ void metric_cache_forget_texts(struct metric_cache *c);
 struct metric_text *metric_cache_find(struct metric_cache *c, struct view text);
 /* l: labels as they are stored, without empty ones; none: dropped. ERR_UNAVAILABLE: the budget has no room. */
 int metric_cache_add(struct metric_cache *c, struct view text, struct labels l, struct metric_text **ret, struct err *e) MUST_USE;
-/* The labels of a series; the array lies in a, the strings in the cache. v is NULL past a's cap. */
+/* The labels of a series; the array is in a, the strings in the cache. v is NULL past a's cap. */
 struct labels metric_cache_labels(const struct metric_cache *c, const struct metric_series *s, struct arena *a);
-/* When much of it is of old scrapes: keeps what this scrape had and what is live. False: there was no room for that, and all of
- * it stays. */
+/* When much of it is of old scrapes: keeps what this scrape had and what is live. False: there was no room for that, and nothing is
+ * changed. */
 bool metric_cache_forget_old(struct metric_cache *c);
 
 #endif

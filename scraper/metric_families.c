@@ -95,7 +95,7 @@ static void keep_gone(struct drafts *d, const struct metric_family *old, uint32_
 		add(d, f, false);
 }
 
-/* The lines of one family, from *i on; what they do not say is as it was. The last of a kind counts. */
+/* The lines of one family, from *i on; values without a line are unchanged. The last of a kind counts. */
 static void take_lines(struct drafts *d, const struct family_lines *l, size_t *i, const struct metric_family *old)
 {
 	struct metric_family f = old ? *old : (struct metric_family){ .name = l->v.v[*i].name };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the text metrics of one target say of themselves: type and help of each family, for the API. The lines of a scrape are
- * hashed, and only if they are not those of the scrape before a new table is made; a table does not change, so that who shows it
- * holds up no scrape. Families that are gone stay for some scrapes. Its memory is counted in --scrape.memory. */
+/* The metadata in one target's text metrics, type and help of each family, for the API. The lines of a scrape are hashed. A new table
+ * is made only if they differ from the previous scrape. A table never changes, so readers delay no scrape. Families that are gone stay
+ * for some scrapes. Its memory is counted in --scrape.memory. */
 #ifndef PYRRHA_SCRAPER_METRIC_FAMILIES_H
 #define PYRRHA_SCRAPER_METRIC_FAMILIES_H
 
@@ -10,9 +10,9 @@
 #include "base/vec.h"
 #include "base/view.h"
 
-#define FAMILY_LINES_MAX 40000  /* of one body; the rest is left out */
+#define FAMILY_LINES_MAX 40000  /* of one body; further ones are left out */
 #define FAMILY_NAME_MAX 4096    /* bytes; longer ones are left out */
-#define FAMILY_HELP_MAX 4096    /* bytes, escapes and all; the rest is cut off */
+#define FAMILY_HELP_MAX 4096    /* bytes, including escapes; longer ones are cut off */
 #define FAMILY_KEPT_SCRAPES 10  /* that one that is gone stays for */
 
 struct metric_family {
@@ -30,7 +30,7 @@ struct metric_families {
 	struct metric_family v[];     /* by name; strings behind */
 };
 
-/* Lines of one body, which they point into. */
+/* Lines of one body, with pointers into it. */
 struct family_line {
 	struct view name, text;
 	bool is_help;
@@ -45,8 +45,8 @@ struct family_lines {
 void family_lines_add(struct family_lines *l, bool is_help, struct view name, struct view text);
 void family_lines_release(struct family_lines *l);
 
-/* The table after a scrape with these lines; they are sorted. NULL: old (NULL = none) stays as it is, because nothing changed or
- * there is no room. Returns owned. */
+/* The table after a scrape with these lines; they are sorted. NULL: old (NULL = none) is still valid, because nothing changed or there
+ * is no room. Returns owned. */
 struct metric_families *metric_families_next(const struct metric_families *old, struct family_lines *l, uint32_t scrape, struct budget *b) MUST_USE;
 /* Under the lock; NULL is allowed. */
 void metric_families_unref(struct metric_families *f);

@@ -242,7 +242,7 @@ static int put_all(struct putting *x)
 	return rc;
 }
 
-/* What the text says of its metrics is known from here on. */
+/* The metadata in the text is known from here on. */
 static void settle_families(struct putting *x)
 {
 	struct endpoint *ep = x->j->ep;
@@ -358,6 +358,5 @@ int metrics_work_check_type(const struct job_config *j, struct view content_type
 		return err_set(e, ERR_BAD_DATA, "the answer is OpenMetrics, which was not asked for; text/plain;version=0.0.4 was");
 	if (j->fallback_is_text)
 		return 0;
-	return err_set(e, ERR_BAD_DATA, "the answer's Content-Type is %s%.*s%s, not text/plain; fallback_scrape_protocol: PrometheusText0.0.4 "
-		       "reads it even so", v.len ? "\"" : "missing", (int)MIN(v.len, (size_t)80), v.ptr, v.len ? "\"" : "");
+	return err_set(e, ERR_BAD_DATA, "the answer's Content-Type is %s%.*s%s, not text/plain; fallback_scrape_protocol: PrometheusText0.0.4 reads it anyway", v.len ? "\"" : "missing", (int)MIN(v.len, (size_t)80), v.ptr, v.len ? "\"" : "");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a body of text metrics becomes: floats, stale markers of what is no longer there, and the five series that Prometheus
- * tells of a scrape. All of it has the time at which the scrape began. */
+/* Turns a body of text metrics into floats, stale markers of series that disappeared, and Prometheus's five series about a scrape. All
+ * of it has the time at which the scrape began. */
 #ifndef PYRRHA_SCRAPER_METRICS_WORK_H
 #define PYRRHA_SCRAPER_METRICS_WORK_H
 
@@ -8,11 +8,11 @@
 
 /* Before anything else of a scrape, or of an end: its stamp, j->t_ms. */
 void metrics_work_begin(struct scrape_job *j);
-/* The whole of a successful answer into the batch. Fills j->err; nothing of the scrape counts then. */
+/* Adds a complete successful answer to the batch. Fills j->err; nothing of the scrape counts then. */
 int metrics_work_put(struct scrape_job *j);
-/* The scrape is to be done once more, from the start. */
+/* The scrape must be repeated from the start. */
 void metrics_work_undo(struct scrape_job *j);
-/* The scrape failed: it is one that brings nothing. */
+/* The scrape failed and has no samples. */
 void metrics_work_fail(struct scrape_job *j);
 /* Series that this scrape did not bring end. */
 void metrics_work_put_stale(struct scrape_job *j);
@@ -24,8 +24,8 @@ void metrics_work_settle(struct scrape_job *j);
 /* A batch of the endpoint was not stored: what was in it is not known. */
 void metrics_work_doubt(struct scrape_job *j);
 
-/* The time of a scrape: that of its slot if it began within 2 ms, or a hundredth of the interval, of that. So the differences
- * between stamps are all the same. slot_ms 0: it has none. */
+/* The time of a scrape: that of its slot if it began within 2 ms, or a hundredth of the interval, of that. So the differences between
+ * stamps are equal. slot_ms 0: it has none. */
 int64_t metrics_work_snap(int64_t start_ms, int64_t slot_ms, int64_t interval_ms);
 /* Whether an answer may be read as text metrics; else why not, in e. */
 int metrics_work_check_type(const struct job_config *j, struct view content_type, struct err *e) MUST_USE;

@@ -8,9 +8,9 @@
 #include "pprof/pprof.h"
 #include "scraper/table.h"
 
-#define ASK_MAX 4096                   /* addresses of one request */
+#define ASK_MAX 4096                   /* number of addresses of one request */
 #define RETRY_MS 300000                /* after a failure */
-#define KEEP_MS 3600000                /* then all is asked anew: the program may be another one */
+#define KEEP_MS 3600000                /* then everything is asked again: the program may be another one */
 #define ADDRESSES_MAX 65536            /* of an endpoint */
 #define NAME_MAX_BYTES 4096
 
@@ -134,7 +134,7 @@ static void take_asked(struct names *n, struct view part)
 		add_address(n, address);
 }
 
-/* The answer that came back with the work. What was asked for and not told has no name. */
+/* The answer that came back with the work. A requested address without an answer has no name. */
 static void take_answer(struct names *n, struct work *w, int64_t now_ms)
 {
 	struct name_request *r = &w->names;
@@ -194,7 +194,7 @@ static struct names *names_of(struct scrape_job *j, int64_t now_ms)
 	return n;
 }
 
-/* What is kept is counted; where there is no room it is used for this scrape, and forgotten. */
+/* Kept names are counted; without room they are used for this scrape, and forgotten. */
 static void account(struct scrape_job *j, struct names *n)
 {
 	struct budget *b = &j->worker->scraper->memory;

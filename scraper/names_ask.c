@@ -20,7 +20,7 @@ struct name_flight {
 	struct name_flight *next, **at;
 };
 
-/* Where pprof asks: beside the profile, "symbol" where Go or gperftools serve it, else "symbolz". Owned. */
+/* The URL that pprof uses: beside the profile, "symbol" for Go's or gperftools' paths, else "symbolz". Owned. */
 static char *symbol_url(const char *url)
 {
 	static const char *const gperftools[] = { "/pprof/heap", "/pprof/growth", "/pprof/profile", "/pprof/pmuprofile", "/pprof/contention" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking targets for names; names.h says how they come to a profile. */
+/* Asks targets for names; names.h says how profiles get them. */
 #ifndef PYRRHA_SCRAPER_NAMES_ASK_H
 #define PYRRHA_SCRAPER_NAMES_ASK_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An object's spec is JSON, which is read as YAML; spec.scrapeConfig is spelt as a scrape_config by a table of members, so
- * that the one decoder of scrape_configs says what is right:
+/* An object's spec is JSON, which is read as YAML. A table of members turns spec.scrapeConfig into a scrape_config, so that one
+ * decoder of scrape_configs checks both:
  *
  *	{"interval":"15s","profilingConfig":{"pathPrefix":"/x"}} ──► {scrape_interval: 15s, profiling_config: {path_prefix: /x}}
  *
- * What has no row is an error, so that nothing of a scrape_config can be reached but what is meant to be: no files, no
- * credentials, no proxies, no headers, no other discovery. Each node of the copy knows the field that it came from. */
+ * A member without a row is an error. So no other part of a scrape_config can be reached: no files, credentials, proxies, headers or
+ * other discovery. Each node of the copy knows the field that it came from. */
 #include "scraper/object_config.h"
 
 #include "base/alloc.h"
@@ -90,7 +90,7 @@ static bool is_absent(const struct speller *s, const struct config_node *n)
 	return n->type == CONFIG_NODE_NULL || (s->empty_is_absent && n->type == CONFIG_NODE_SCALAR && !n->text.len);
 }
 
-/* The pair under its new name; *ret_taken false: it has none, or says nothing. */
+/* The pair under its new name; *ret_taken false: it has none, or is empty. */
 static int spell_pair(struct speller *s, const struct config_pair *p, enum shape shape, const struct member *rows,
 		      struct config_pair *ret, bool *ret_taken, struct err *e)
 {
@@ -225,7 +225,7 @@ static int check_rules(const struct config_ctx *c, const struct config_node *n, 
 	for (size_t i = 0; i < j->relabel.n; i++)
 		for (size_t k = 0; k < ARRAY_LEN(kept); k++)
 			if (j->relabel.v[i].target_label && strcmp(j->relabel.v[i].target_label, kept[k]) == 0)
-				return config_error(c, list->items[i], e, "targetLabel %s: where a target is asked stays as it is", kept[k]);
+				return config_error(c, list->items[i], e, "targetLabel %s: the address of a target cannot be changed", kept[k]);
 	return 0;
 }
 

@@ -160,7 +160,7 @@ static void bad_objects_are_refused(void **state)
 		{ SCRAPE("\"scrape_interval\":\"1ms\""), "field spec.scrapeConfig.scrape_interval: unknown" },
 		{ SCRAPE("\"relabel_configs\":[]"), "field spec.scrapeConfig.relabel_configs: unknown" },
 		{ SCRAPE("\"relabelConfigs\":[{\"targetLabel\":\"__address__\",\"replacement\":\"10.0.0.1:22\"}]"),
-		  "field spec.scrapeConfig.relabelConfigs[0]: targetLabel __address__: where a target is asked stays as it is" },
+		  "field spec.scrapeConfig.relabelConfigs[0]: targetLabel __address__: the address of a target cannot be changed" },
 		{ SCRAPE("\"relabelConfigs\":[{\"targetLabel\":\"__unix_socket__\",\"replacement\":\"/run/x\"}]"), "targetLabel __unix_socket__" },
 		{ "{\"a\\u0000b\":1}", "ProfileScrapeConfig shop/cart" },
 		{ "{\"selector\":{},\"scrapeConfig\":", "ProfileScrapeConfig shop/cart" },

@@ -24,8 +24,8 @@
 
 enum { M_OBJECTS, M_BAD, M_REFUSED, M_SOURCE_PROBLEMS };
 static struct metric metrics[] = {
-	[M_OBJECTS] = { "pyrrha_scrape_objects", "Objects of a cluster that say what is to be scraped.", METRIC_GAUGE, "kind" },
-	[M_BAD] = { "pyrrha_scrape_objects_bad", "Those whose current version is refused; the last good one stays.", METRIC_GAUGE,
+	[M_OBJECTS] = { "pyrrha_scrape_objects", "Objects of a cluster that define scrape jobs.", METRIC_GAUGE, "kind" },
+	[M_BAD] = { "pyrrha_scrape_objects_bad", "Those whose current version is malformed; the last valid one stays.", METRIC_GAUGE,
 		    "kind" },
 	[M_REFUSED] = { "pyrrha_scrape_objects_refused_total", "Versions of objects that were refused.", METRIC_COUNTER, "kind" },
 	[M_SOURCE_PROBLEMS] = { "pyrrha_scrape_objects_sources_failing", "Items of kubernetes_scrape_configs that cannot be read now.",
@@ -38,8 +38,8 @@ struct running_source {
 	struct scraper_config *config;   /* reference: what the objects borrow from */
 	struct object_source said;       /* lies there */
 	struct kube_objects *objects;
-	uint64_t order;                  /* in which they began; those of one file as they stand there */
-	char *problem;                   /* the thread's, as the next: what is wrong with it, as it was logged; NULL = nothing */
+	uint64_t order;                  /* in order of begin; those of one file in its order */
+	char *problem;                   /* the thread's, as the next: what is wrong with it, unchanged logged; NULL = nothing */
 	int64_t problem_ms;              /* since when */
 };
 
@@ -52,7 +52,7 @@ struct known {
 	char *good_spec;
 	uint64_t serial;                 /* of the base that object.spec was tried with */
 	char *wrong;                     /* what came of that; NULL = a job */
-	char *problem;                   /* that, or why the job cannot run beside the others; as it is told */
+	char *problem;                   /* that, or why the job cannot run beside the others; as reported */
 	int64_t problem_ms;
 };
 
@@ -136,7 +136,7 @@ static bool has_source(const struct object_jobs *o, const struct running_source 
 	return false;
 }
 
-/* The sources that c wants, in ret (room for all): those that run, and new ones. Equal ones once. */
+/* The sources that c wants, in ret (room for all): running ones, and new ones. Equal ones once. */
 static int choose_sources(struct object_jobs *o, struct scraper_config *c, struct running_source **ret, size_t *ret_n, struct err *e)
 {
 	int rc = 0;
@@ -266,7 +266,7 @@ static void add_object(void *arg, const struct kube_object *object)
 	vec_push(&r->v, k);
 }
 
-/* By namespace, name, kind, then the order of the sources: of those of one name the first is the job. */
+/* By namespace, name, kind, then the order of the sources: of those with one name the first is the job. */
 static int compare(const void *x, const void *y)
 {
 	const struct known *a = *(struct known *const *)x, *b = *(struct known *const *)y;
@@ -280,7 +280,7 @@ static int compare(const void *x, const void *y)
 static void note_problem(struct running_source *s, char *text)
 {
 	if (text && (!s->problem || !err_same_but_for_numbers(s->problem, text)))
-		LOG_WARN("msg", "objects cannot be read; those that were read stay", "section", SECTION, "err", text);
+		LOG_WARN("msg", "objects cannot be read; those that were read before stay", "section", SECTION, "err", text);
 	else if (!text && s->problem)
 		LOG_INFO("msg", "objects are read again", "section", SECTION, "was", s->problem);
 	if (text && !s->problem)
@@ -311,7 +311,7 @@ static bool same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* What was known of the same object is known of it still. */
+/* The state of the same object is kept. */
 static void inherit(struct known *k, struct known *was)
 {
 	if (same_text(k->object.spec, was->object.spec) && k->object.problem == was->object.problem) {
@@ -397,7 +397,7 @@ static bool place(struct known *k, const struct known *before, const struct scra
 	return !why;
 }
 
-/* The parts of the round, or false: they are those that run. Under apply. */
+/* The parts of the round, or false: they are the running ones. Under apply. */
 static bool take_parts(struct object_jobs *o, struct round *r)
 {
 	VEC(struct config_part) fresh = { 0 };

@@ -13,7 +13,7 @@
 #include "scraper/table.h"
 
 #define TELL_MS 3600000    /* so long the page says that windows were lost */
-#define APART_MS 60000     /* clocks that differ by more are worth a word */
+#define APART_MS 60000     /* clocks that differ by more cause a remark */
 
 struct history_piece *piece_begin(struct endpoint *ep)
 {
@@ -107,7 +107,7 @@ bool piece_is_nothing(const struct work *w)
 	return w->piece && w->piece->answered && (w->piece->news == CURSOR_WAIT || w->piece->news == CURSOR_MOVED);
 }
 
-/* What the next start has to know of idle series. */
+/* State of idle series that the next start needs. */
 static void put_seen(struct scrape_job *j, int64_t t_ms, struct buf *out)
 {
 	struct endpoint *ep = j->ep;
@@ -161,7 +161,7 @@ void piece_put_refused(struct scrape_job *j)
 {
 	const struct work *w = j->work;
 	struct history_piece *p = w->piece;
-	/* Time that the network took is not the piece's fault, nor is it that storage has no room. */
+	/* Neither the network's time nor a full storage counts against the piece. */
 	bool own = j->err.code == ERR_BAD_DATA || (j->err.code == ERR_LIMIT && !j->offered) || (j->err.code == ERR_TIMEOUT && !w->err.code);
 	if (!own || !piece_taken(w))
 		return;
@@ -219,8 +219,7 @@ char *piece_note(const struct work *w, char *agents)
 	if (w->piece && w->piece->answered && w->piece->news == CURSOR_WAIT)
 		say(&b, "the agent has not finished the next window yet");
 	if (c->lost && w->end_ms - c->lost_ms < TELL_MS) {
-		snprintf(text, sizeof text, "windows of the agent's history lost since the start: %llu, the last %lld s ago (the agent started "
-			 "anew, or was asked too late)", (unsigned long long)c->lost, (long long)MAX(w->end_ms - c->lost_ms, 0) / 1000);
+		snprintf(text, sizeof text, "windows of the agent's history lost since the start: %llu, the last %lld s ago (the agent was restarted, or was asked too late)", (unsigned long long)c->lost, (long long)MAX(w->end_ms - c->lost_ms, 0) / 1000);
 		say(&b, text);
 	}
 	if (c->met && !c->old && llabs(c->ahead_ms) > APART_MS) {

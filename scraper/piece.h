@@ -47,11 +47,11 @@ bool piece_is_nothing(const struct work *w);
 bool piece_put_note(struct scrape_job *j);
 /* The piece was refused for what it is: too large, not a profile. After a few times it is given up, with a note in the batch. */
 void piece_put_refused(struct scrape_job *j);
-/* What the note of the last run says of idle series (seen.h), to the first who asks; owned, or NULL. */
+/* The idle series (seen.h) in the last run's note, for the first caller; owned, or NULL. */
 char *piece_take_seen(struct endpoint *ep, size_t *ret_len);
 /* Storage has no room for notes of that size: they are made smaller. */
 void piece_notes_full(struct endpoint *ep);
-/* For the sink: what becomes of a batch that moves the cursor. */
+/* For the sink: the result of a batch that moves the cursor. */
 void piece_done(void *arg, const struct err *e);
 /* Asserts the scraper's lock. What there is to say of it on the page, besides what the agent says of itself (owned or NULL, taken). Owned or
  * NULL. */

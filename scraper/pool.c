@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job at work, and when it is brought up to date: at once the first time, as soon as all its discovery has been read, and
- * when its configuration changed; otherwise at most every so often (sync_interval_ms), however often discovery tells of
- * changes. One thread does that for all jobs (sync_main), so that neither the requests nor whoever reloads wait for it.
+/* A running job, and when it is updated. That is at once the first time, when all its discovery has been read, and when its
+ * configuration changed. Otherwise it is at most once per sync_interval_ms, however often discovery changes. One thread does that for
+ * all jobs (sync_main), so that neither the requests nor whoever reloads wait for it.
  *
  *	setup   what a configuration makes of a job: client and discovery. scraper_apply makes it and leaves it in `next`,
  *	        the thread moves it to `now` and lets the one before go

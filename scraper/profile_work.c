@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the body of a profile becomes. A decoder calls it (work.c), with the endpoint's memory (baseline of cumulative
- * columns, series) for its own.
+/* Processes the body of a profile. A decoder calls it (work.c), with the endpoint's memory (baseline of cumulative columns, series)
+ * for its own.
  *
  *	body -> profile -> stamp -> columns (name, kind, labels) -> increases -> (names) -> batch
  */
@@ -72,7 +72,7 @@ static struct scrape_series *column_series(struct scrape_job *j, const struct pt
 	return s;
 }
 
-/* Which of the profile's sample types are of a kind, and whose series they are. */
+/* Which of the profile's sample types have a kind, and the series of each. */
 struct columns {
 	uint32_t index[64];
 	struct scrape_series *series[64];
@@ -124,7 +124,7 @@ static void put_plain(struct scrape_job *j, const struct columns *c, int64_t dur
 		put_columns(j, c, duration_ns);
 }
 
-/* An answer that holds what happened since the request before, if that was ours. Of the first nobody knows since when. */
+/* An answer that holds what happened since the request before, if that was ours. The start of the first one's period is unknown. */
 static void put_since_last(struct scrape_job *j, const struct columns *c)
 {
 	int64_t since_ms = stamp_since(j->ep, j->work, j->t_ms);
@@ -175,7 +175,7 @@ static int put_increase(struct scrape_job *j, const struct columns *c)
 	return 0;
 }
 
-/* The error of a decode in the words of who configures the job. */
+/* A decoding error, worded for the person who configures the job. */
 static int say_undecodable(struct scrape_job *j, int rc)
 {
 	if (rc == -ERR_TIMEOUT || rc == -ERR_CANCELED)

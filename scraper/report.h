@@ -30,9 +30,9 @@ void batch_add_stale(struct scrape_batch *b, const struct scrape_series *s, int6
 /* A float about the target; profile NULL = of the whole target. False past the arena's cap. */
 bool batch_add_float(struct scrape_batch *b, const struct target *t, const char *metric, const char *profile, int64_t t_ms,
 		     double v);
-/* What is to be found again after a restart; views are borrowed until it is handed over. */
+/* State needed after a restart; views are borrowed until it is passed on. */
 void batch_add_note(struct scrape_batch *b, struct view key, struct view value, int64_t t_ms);
-/* Hands it over; done(arg) is told whether it was stored, unless this fails. An empty batch is told of at once. */
+/* Hands it over; done(arg) is told whether it was stored, unless this fails. An empty batch is reported at once. */
 int batch_send(struct scrape_batch *b, struct sink *sink, void (*done)(void *arg, const struct err *e), void *arg,
 	       struct sink_result *res, struct err *e) MUST_USE;
 

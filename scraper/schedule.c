@@ -2,8 +2,8 @@
 /* When an endpoint is scraped: at its own offset within the interval, on a grid pinned to the wall clock, so that a
  * restart keeps it and targets are spread. A scrape that outlasts its slot starts the next as it ends.
  *
- * Offsets are whole beats. A scrape by itself costs twice the CPU of one of many, in cache misses and in threads that sleep and wake for it: requests
- * that begin together mostly end together, and are decoded and committed in a row.
+ * Offsets are multiples of a beat. A single scrape costs twice the CPU of one of many, in cache misses and in thread wake-ups. Requests that begin
+ * together mostly end together, and are decoded and committed in a row.
  *
  * The offset follows from what is asked where (URL, socket and type), from nothing of the server or the job: servers with the
  * same targets have the same offsets, and each shifts all of its own by its part of the interval (--scrape.replica). With
@@ -29,7 +29,7 @@ int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms)
 	return now_ms + interval_ms - since;
 }
 
-/* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not meet that slot again. */
+/* Two clocks of whole milliseconds: a scrape may begin just before its slot, and must not get that slot again. */
 int64_t schedule_after(int64_t slot_ms, int64_t start_ms, int64_t end_ms, int64_t interval_ms, int64_t offset_ms)
 {
 	int64_t early_ms = slot_ms - start_ms;

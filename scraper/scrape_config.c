@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scrape_configs onto struct job_config: one table with the keys of Prometheus and Parca, ours, harmless and refused;
- * then the rules between them. What is decoded lies in one arena, with the configuration's reference count. */
+ * then the rules between them. Decoded data is in one arena, with the configuration's reference count. */
 #include "scraper/scrape_config.h"
 
 #include <glob.h>
@@ -15,7 +15,7 @@
 
 #define DEFAULT_TIMEOUT_MS 10000
 
-/* What one scrape_config holds before the rest is worked out. */
+/* The raw values of one scrape_config, before derived ones are computed. */
 struct raw_job {
 	struct job_config job;
 	const struct config_node *profiling;
@@ -160,7 +160,7 @@ void scraper_config_expect(unsigned n)
 	atomic_store(&replicas, n);
 }
 
-/* Where the file says for how long a type is asked, or else what it says nearest to that. */
+/* The place in the file that sets the seconds of a type, or the nearest one. */
 static const struct config_node *seconds_place(const struct config_node *job, const struct type_config *t)
 {
 	const struct config_node *type = config_get(config_get(config_get(job, "profiling_config"), "pprof_config"), t->name);
@@ -168,8 +168,8 @@ static const struct config_node *seconds_place(const struct config_node *job, co
 	return seconds ? seconds : type ? type : job;
 }
 
-/* Others ask the same targets, which may give one such profile at a time. An agent gives all who ask the same windows, and
- * fgprof measures for each who asks. */
+/* Others ask the same targets, which may give one such profile at a time. An agent gives all clients the same windows, and fgprof
+ * measures separately for each client. */
 static void warn_of_no_room(const struct config_ctx *c, const struct config_node *n, const struct job_config *j)
 {
 	int64_t servers = atomic_load(&replicas);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scrape_configs say, decoded: jobs, and the profile types of each. Immutable once parsed. */
+/* Decoded scrape_configs: jobs, and the profile types of each. Immutable once parsed. */
 #ifndef PYRRHA_SCRAPER_SCRAPE_CONFIG_H
 #define PYRRHA_SCRAPER_SCRAPE_CONFIG_H
 
@@ -29,7 +29,7 @@ struct type_config {
 	bool metrics;       /* not a profile: text metrics, at the label __metrics_path__ */
 	bool enabled;
 	bool delta;         /* asks for `seconds` and gets what happened in them */
-	bool delta_said;    /* the file says so itself */
+	bool delta_said;    /* set in the file */
 	bool named;         /* the job names it, so that a 404 is a failure */
 	int64_t seconds;    /* 0 = the interval */
 	int64_t seconds_max; /* of an interval that is longer: the target gives no more at once; 0 = no limit */
@@ -41,20 +41,20 @@ struct type_config {
 	size_t n_kinds;
 };
 
-/* What holds of a job that comes from an object of a cluster, whatever the object and its relabelling say: whoever may write
- * objects in one namespace gets no further. Its address and scheme are those that discovery gave. */
+/* Limits of a job from a cluster's object, whatever the object and its relabelling say: its author may write objects in one namespace,
+ * and gets no further. Its address and scheme are those from discovery. */
 struct confinement {
 	const char *namespace;     /* the label that its targets have */
 	int64_t interval_min_ms, timeout_max_ms;
 	struct relabel_limits relabel;
-	int64_t sync_max_ns;       /* of CPU, for the plans of one sync beyond what these take usually; others wait for it */
+	int64_t sync_max_ns;       /* of CPU, for the plans of one sync beyond their usual time; others wait for it */
 };
 
 struct job_config {
-	struct scraper_config *config; /* whose arena it lies in; borrowed */
+	struct scraper_config *config; /* owner of its arena; borrowed */
 	const char *name;
 	const char *job_label;     /* NULL = name */
-	const struct confinement *confined; /* NULL: it stands in a file */
+	const struct confinement *confined; /* NULL: it is from a file */
 	int64_t interval_ms, timeout_ms;
 	int scheme;         /* 0 http, 1 https */
 	const char *path_prefix;
@@ -66,7 +66,7 @@ struct job_config {
 	struct config_multimap params;
 	bool honor_labels, enable_compression;
 	uint64_t body_size_limit;
-	int64_t series_limit; /* new series of one profile of a target within an hour; 0 = none */
+	int64_t series_limit; /* new series of one profile of a target within an hour; 0 = no limit */
 	int64_t sample_limit, target_limit, label_limit, label_name_length_limit, label_value_length_limit;
 	int64_t keep_dropped_targets;
 	struct http_config http;
@@ -104,7 +104,7 @@ const struct job_config *scraper_config_job(const struct scraper_config *c, cons
  * configuration that it was decoded into, so that it can stay when others come and go. Returns owned. */
 struct scraper_config *scraper_config_join(struct scraper_config *base, struct scraper_config *const *parts, size_t n);
 
-/* One without anything but room for so many jobs of its own. Returns owned. */
+/* An empty one with room for this many jobs. Returns owned. */
 struct scraper_config *scraper_config_new(size_t jobs);
 struct job_config *scraper_config_take(struct scraper_config *c); /* the next of them */
 /* One item of scrape_configs into a job that was taken. On failure the configuration still owns what was made. */
@@ -121,7 +121,7 @@ enum profile_kind scrape_type_kind(const struct type_config *t, struct view samp
 				   bool has_duration);
 /* The profile type of that name, enabled or not; NULL: there is none. (scrape_types.c) */
 struct type_config *job_type(const struct job_config *j, struct view name);
-/* How long a type is asked for, unless a label of the target says it; 0 of one that is no delta. */
+/* How many seconds a type is asked for, unless a label of the target sets it; 0 if it is not a delta. */
 int64_t scrape_type_seconds(const struct type_config *t, int64_t interval_ms);
 /* Whether keep_sample_type lets it through. */
 bool scrape_type_keeps(const struct type_config *t, struct view sample_type, struct view sample_unit);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profiling_config: which profiles a job asks for. A table of the types known by name, merged with what the job says:
- * what it leaves out of a known type keeps the table's value (so process_cpu stays a delta when only its path is
- * given). */
+/* profiling_config: which profiles a job asks for. A table of the types known by name, merged with the job's values: a key that the
+ * job leaves out keeps the table's value (so process_cpu stays a delta when only its path is given). */
 #include "scraper/scrape_config.h"
 
 static const struct type_config known[] = {
@@ -17,7 +16,7 @@ static const struct type_config known[] = {
 	{ .name = "godeltaprof_block", .path = "/debug/pprof/delta_block", .since_last = true },
 };
 
-/* preset: gperftools. What of these a program serves is its own affair. */
+/* preset: gperftools. Which of these a program serves depends on the program. */
 static const struct type_config gperftools_types[] = {
 	{ .name = "process_cpu", .path = "/pprof/profile", .enabled = true, .delta = true },
 	{ .name = "memory", .path = "/pprof/heap", .enabled = true },
@@ -88,8 +87,7 @@ static int check_type(struct config_ctx *c, const struct config_node *n, void *a
 {
 	const struct type_config *t = at;
 	if (t->enabled && !t->path)
-		return config_error(c, n, e, "path is missing; only memory, block, goroutine, mutex, process_cpu, fgprof, "
-				    "threadcreate and godeltaprof_memory, _mutex and _block have one by themselves");
+		return config_error(c, n, e, "path is missing; only memory, block, goroutine, mutex, process_cpu, fgprof, threadcreate and godeltaprof_memory, _mutex and _block have a default");
 	if (t->path && t->path[0] != '/')
 		return config_error(c, n, e, "path \"%s\" does not begin with a slash", t->path);
 	if (t->since_last && t->delta)

@@ -180,11 +180,11 @@ static struct scrape_pool *find_pool(struct scraper *s, const char *name) REQUIR
 	return NULL;
 }
 
-/* What a configuration changes, made before anything changes. */
+/* The effects of a configuration, computed before anything changes. */
 struct change {
 	size_t n;                 /* jobs */
 	struct scrape_pool **made;       /* NULL: there is one */
-	struct setup **setups;    /* for that one; NULL: it stays as it is */
+	struct setup **setups;    /* for that one; NULL: unchanged */
 	struct scrape_pool **kept;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scraper: finds targets, asks each profile type of each in its interval, decodes what comes and hands it to a
- * sink together with the float series about the target (up, profile_up, scrape_*). */
+/* The scraper finds targets, asks each for each profile type once per interval, and decodes the answers. It passes them to a sink
+ * together with the float series about the target (up, profile_up, scrape_*). */
 #ifndef PYRRHA_SCRAPER_SCRAPER_H
 #define PYRRHA_SCRAPER_SCRAPER_H
 
@@ -9,7 +9,7 @@
 #include "model/status.h"
 
 struct scraper;
-/* What `global` and `scrape_configs` say, decoded and checked; reference-counted, immutable. */
+/* The decoded and checked sections `global` and `scrape_configs`; reference-counted, immutable. */
 struct scraper_config;
 
 /* Decodes `global`, `scrape_configs`, and Parca's spellings of them. Warnings go to warn (may be NULL). Returns
@@ -23,13 +23,13 @@ struct scraper_config *scraper_config_ref(struct scraper_config *c);
 void scraper_config_unref(struct scraper_config *c);
 /* One of scrape_config_files that is empty; NULL = none is. */
 const char *scraper_config_empty_file(const struct scraper_config *c);
-/* What --config.check prints: a line per job with its interval, targets and types. */
+/* The output of --config.check: a line per job with its interval, targets and types. */
 void scraper_config_check(const struct scraper_config *c, struct buf *out);
 
-/* `pyrtool check service-discovery`: runs the discovery of one job until it has read everything once, or for timeout_ms, and
- * writes a JSON list of {discoveredLabels, labels, error}: a target before and after relabelling, labels empty if it is
- * dropped. Profile types that rules treat alike are one element, without the labels that only they have; else each is one.
- * Problems of discovery go to `problems`, a line each. ERR_NOT_FOUND: there is no such job; the error lists those there are. */
+/* `pyrtool check service-discovery`: runs the discovery of one job until it has read everything once, or for timeout_ms. Writes a JSON
+ * list of {discoveredLabels, labels, error}: a target before and after relabelling, labels empty if it is dropped. Profile types that
+ * rules treat alike are one element, without the labels that only they have; else each is one. Problems of discovery go to `problems`,
+ * a line each. ERR_NOT_FOUND: there is no such job; the error lists those there are. */
 int scraper_config_discover(const struct scraper_config *c, const char *job, int64_t timeout_ms, struct buf *out,
 			    struct buf *problems, struct err *e) MUST_USE;
 
@@ -53,8 +53,8 @@ struct object_jobs;
 
 /* A thread that keeps the jobs up to date, at most every reload_interval_ms. s must outlive it. */
 int object_jobs_new(struct object_jobs **ret, struct scraper *s, struct err *e) MUST_USE;
-/* scraper_apply of the files' configuration, with the jobs from objects that there are. Watches what c wants watched; asks
- * nobody. Thread-safe. */
+/* scraper_apply of the files' configuration, with the jobs from objects that there are. Starts the discovery of c; sends no requests
+ * to targets. Thread-safe. */
 int object_jobs_apply(struct object_jobs *o, struct scraper_config *c, struct err *e) MUST_USE;
 /* Before scraper_stop. NULL does nothing. */
 void object_jobs_free(struct object_jobs *o);
@@ -63,7 +63,7 @@ void object_jobs_free(struct object_jobs *o);
 struct status_targets *scraper_status(struct scraper *s);
 /* Cancels what is under way, gives the decoders half a second for what waits, joins. */
 void scraper_stop(struct scraper *s);
-/* scraper_stop, if it was not called, and frees. The sink has told of all batches by then, or never will. */
+/* scraper_stop, if it was not called, and frees. By then the sink has reported all batches, or never will. */
 void scraper_free(struct scraper *s);
 /* Makes pyrrha_target_* and friends appear in /metrics. */
 void scraper_register_metrics(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which series a split endpoint had lately, so that a restart goes on telling who is idle: a part of the cursor's note.
+/* The recent series of a split endpoint, so that after a restart idle ones are still reported: a part of the cursor's note.
  *
  *	varint strings  { varint length, bytes } ...
  *	{ varint age  varint labels  { varint name, varint value } ... } ...     name, value: numbers of strings; until the end
@@ -14,7 +14,7 @@
 
 /* Appends the groups that are not older than SPLIT_IDLE_MS at t_ms. */
 void seen_encode(const struct series_set *set, uint64_t serial, int64_t t_ms, struct buf *out);
-/* Labels live in the arena, their strings in bytes. Stops at what is malformed, or when group says so. */
+/* Labels are in the arena, their strings in bytes. Stops at malformed input, or when group returns false. */
 void seen_decode(struct view bytes, struct arena *a, bool (*group)(void *arg, int64_t age_ms, struct labels l), void *arg);
 
 #endif

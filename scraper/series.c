@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series of an endpoint: per sample type the labels it has after metric_relabel_configs, worked out once and kept,
- * so that a scrape costs no relabelling, and so that it is known which series end. Owned by the decoder at work. */
+/* The series of an endpoint: per sample type the labels after metric_relabel_configs, computed once and kept. So a scrape needs no
+ * relabelling, and ended series are noticed. Owned by the decoder at work. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -92,8 +92,8 @@ static void set_group_label(struct labels_builder *b, const struct label *l, boo
 	labels_builder_set(b, name, l->value);
 }
 
-/* What an agent's samples are of is for them to say: of a process without a container the target's own label "container",
- * which is the agent's, would say something wrong. The node is the same for both. */
+/* An agent's samples carry their own labels. For a process without a container, the target's own label "container", which is the
+ * agent's, would be wrong. The node is the same for both. */
 static void drop_target_identity(struct labels_builder *b, const struct job_config *j)
 {
 	for (size_t i = 0; i < j->series_labels.n; i++)
@@ -124,7 +124,7 @@ static int make_labels(const struct ptype *type, const struct labels *group, con
 }
 
 /* A label that changes all the time would fill the storage's index: what is too much fails the scrape, so that it is
- * seen. A new configuration begins anew. */
+ * seen. A new configuration starts again. */
 static int count_new(struct series_set *set, const struct job_config *j, uint64_t serial, struct err *e)
 {
 	int64_t hour = clock_now_ms() / 3600000;

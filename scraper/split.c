@@ -13,7 +13,7 @@
 #include "scraper/table.h"
 
 #define SPLIT_MORE_MAX 64
-/* So many groups are weighed against each other; of a profile with more the rest is not looked at. */
+/* Number of groups that are compared; the rest of a larger profile is ignored. */
 #define SPLIT_MAX_GROUPS (16 * SPLIT_MAX_SERIES)
 
 struct group {
@@ -98,7 +98,7 @@ static uint32_t group_of(struct splitting *x, struct labels l)
 	return id;
 }
 
-/* What is beyond the limit. */
+/* The groups beyond the limit. */
 static const struct label other_label = { { "comm", 4 }, { "(other)", 7 } };
 static const struct labels other_labels = { &other_label, 1 };
 
@@ -207,13 +207,13 @@ static int find_types(struct splitting *x)
 	return 0;
 }
 
-/* What is idle in an agent's history is so by its own time, whenever that is asked for: every server has the same. */
+/* Idleness in an agent's history depends on its own time, not on the time of the request: so every server has the same. */
 static int64_t split_clock(const struct scrape_job *j)
 {
 	return j->ep->cursor ? j->t_ms : j->work->end_boot_ms;
 }
 
-/* Puts the columns of one kind of a group into the batch; samples NULL with n 0: observed, and nothing was there. */
+/* Puts the columns of one kind of a group into the batch; samples NULL with n 0: observed, but empty. */
 static int put_group(struct splitting *x, const struct labels *labels, enum profile_kind kind, const uint32_t *samples,
 		     uint32_t n)
 {
@@ -310,7 +310,7 @@ int split_profile(struct scrape_job *j)
 		fold_groups(&x);
 	for (size_t i = 0; i < x.groups.n && !rc; i++) {
 		const struct group *g = &x.groups.v[i];
-		/* The batch outlives the groups: its indices lie in the worker's arena. */
+		/* The batch outlives the groups: its indices are in the worker's arena. */
 		uint32_t *samples = arena_alloc(&j->worker->arena, g->samples.n * sizeof *samples);
 		if (!samples) {
 			rc = err_set(&j->err, ERR_LIMIT, "the profile has too many samples");

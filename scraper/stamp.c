@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stamps are of the wall clock, and ascend within a series as long as nobody sets it. When it is set back they go back with
- * it, or nothing would be stored until it is as late again; how long something took is then known by the other clock. */
+/* Stamps are of the wall clock, and ascend within a series as long as the clock is not set. When the clock is set back they go back
+ * with it; otherwise nothing would be stored until the same time again. Durations then come from the other clock. */
 #include <stdlib.h>
 
 #include "scraper/internal.h"
 
-#define TOGETHER_MS 5000 /* by so much two requests' stamps may be the wrong way round, or the two clocks differ */
+#define TOGETHER_MS 5000 /* two requests' stamps may be out of order by this much, or the two clocks differ */
 
 int64_t stamp_after(int64_t last_ms, int64_t t_ms)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scraper as the page shows it. There may be 100,000 endpoints, and whoever scrapes needs the lock: so who asks first
- * takes a reference of each, and then, CHUNK at a time, copies what may change of those that are asked for. Everything
- * else (texts, searching, handing out) happens without the lock. */
+/* The scraper as the page shows it. There may be 100,000 endpoints, and scrapes need the lock. So a reader first takes a reference of
+ * each, and then, CHUNK at a time, copies the changing fields of the selected ones. Everything else (texts, searching, handing out)
+ * happens without the lock. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -11,7 +11,7 @@
 #define CHUNK 64            /* endpoints looked at under one lock */
 #define STEPS_ARENA ((size_t)16 << 20)
 
-/* A group with targets that are not scraped, and what is needed to say so. */
+/* A group with targets that are not scraped, and the data to report them. */
 struct lost {
 	const struct discovery_group *group; /* reference */
 	struct scraper_config *config;       /* reference; job points into it */
@@ -35,7 +35,7 @@ struct parts {
 	VEC(struct shown_job) v;
 };
 
-/* What of an endpoint may change, copied. */
+/* The changing fields of an endpoint, copied. */
 struct row {
 	enum target_health health;
 	const struct discovery_group *group; /* reference */
@@ -76,7 +76,7 @@ void shown_free(struct shown_labels *s)
 	vec_free(&s->texts);
 }
 
-/* What is shown instead of a value that is a URL or the path of one; the value itself if there is nothing to hide. */
+/* The displayed form of a value that is a URL or its path; the value itself if there is nothing to hide. */
 static struct view shown_url(struct shown_labels *s, struct view value)
 {
 	struct buf b = { 0 };
@@ -125,7 +125,7 @@ static void take_endpoints(struct shown_job *t, const struct scrape_pool *p)
 	}
 }
 
-/* n: at most so many rows of it. */
+/* n: at most this many rows of it. */
 static void take_lost(struct shown_job *t, const struct pool_group *g, size_t n)
 {
 	struct lost *l = vec_add(&t->lost);
@@ -135,7 +135,7 @@ static void take_lost(struct shown_job *t, const struct pool_group *g, size_t n)
 		l->v[i].problem = l->v[i].problem ? xstrdup(l->v[i].problem) : NULL;
 }
 
-/* Targets of a group of which each type is dropped; the rows of one target follow each other. */
+/* Targets of a group whose types are all dropped; the rows of one target follow each other. */
 static size_t count_lost(const struct pool_group *g)
 {
 	size_t types = 0, targets = 0;
@@ -216,17 +216,17 @@ static void free_parts(struct scraper *s, struct parts *p)
 	vec_free(&p->v);
 }
 
-/* Where a walk over rows that may be wanted stands. */
+/* The position of a walk over selected rows. */
 struct walk {
 	const struct status_query *q;
 	bool (*row)(void *arg, const struct status_target *t);
 	bool (*dropped)(void *arg, const struct status_dropped *d);
 	void *arg;
 	size_t matched;
-	bool ended;             /* nobody wants more */
+	bool ended;             /* the reader wants no more */
 };
 
-/* Whether the next one that matches is to be shown; count: it is counted here, else it was already and is. */
+/* Whether to show the next matching one; count: it is counted here, otherwise it was counted before. */
 static bool take_one(struct walk *w, bool count)
 {
 	if (!count)
@@ -260,7 +260,7 @@ static struct view text_of(const char *s)
 	return view_of(s ? s : "");
 }
 
-/* ep's name, url and target's labels are as they are for as long as it lives. */
+/* ep's name, url and target's labels never change. */
 static void show_row(struct walk *w, const struct shown_job *p, const struct endpoint *ep, const struct row *r)
 {
 	struct shown_labels before = { 0 };
@@ -281,7 +281,7 @@ static void show_row(struct walk *w, const struct shown_job *p, const struct end
 	buf_free(&url);
 }
 
-/* Without a search it is known under the lock which are wanted; with one, all have to be looked at. */
+/* Without a search the selection is known under the lock; with one, all must be read. */
 static void walk_chunk(struct walk *w, struct scraper *s, const struct shown_job *p, size_t from, size_t n)
 {
 	const struct endpoint *found[CHUNK];
@@ -458,7 +458,7 @@ static void add_objects(struct sources *k, struct objects *objects, const char *
 	}
 }
 
-/* Of objects that are wrong and never were a job. */
+/* For malformed objects that never were a job. */
 static void show_objects(struct objects *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };

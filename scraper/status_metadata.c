@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What targets say of their metrics, as the API shows it. The tables do not change: a reference of each is taken under the lock,
- * and all else happens without it. */
+/* The metadata of targets' metrics, as the API shows it. The tables never change: a reference of each is taken under the lock, and
+ * everything else happens without it. */
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "scraper/internal.h"

@@ -7,9 +7,9 @@
  *	                     └─ new ──► plans (relabelling; no lock) ──► endpoints (under the lock, a little at a time)
  *	groups no longer there ──► their endpoints leave, unless another group has them
  *
- * So what it costs is what has changed, and scrapes go on meanwhile: the lock is held for about PIECE_NS at a time. What is
- * new begins to be scraped at the end, when it is known whether the job has too many targets. Runs in the sync thread, the
- * only one that changes a pool's groups and endpoints; others read them under the scraper's lock. */
+ * So the cost depends on the number of changes, and scrapes continue meanwhile: the lock is held for about PIECE_NS at a time. New
+ * endpoints are scraped from the end on, when it is known whether the job has too many targets. Runs in the sync thread, the only one
+ * that changes a pool's groups and endpoints; others read them under the scraper's lock. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -22,7 +22,7 @@
 #define PIECE_NS 1000000
 #define PLANS 256        /* that are made before they are taken in */
 #define PLAN_ARENA ((size_t)16 << 20)
-#define WARNINGS 5       /* of one sync */
+#define WARNINGS 5       /* for one sync */
 #define PLAN_NS 50000    /* that a plan may take of CPU without being called slow */
 
 struct plan {
@@ -38,7 +38,7 @@ struct sync {
 	VEC(const struct discovery_group *) found; /* references */
 	VEC(struct plan) plans;
 	VEC(struct endpoint *) fresh;
-	struct map fresh_by_asked;         /* asked_hash -> place in fresh, of those that have no baseline to take over yet */
+	struct map fresh_by_asked;         /* asked_hash -> place in fresh, of those without a baseline to take over yet */
 	struct pool_group *group;          /* at work */
 	int64_t locked_ns;
 	size_t problems;
@@ -67,7 +67,7 @@ static void breathe(struct sync *y) REQUIRES(y->pool->scraper->lock)
 	if (clock_mono_ns() - y->locked_ns < PIECE_NS)
 		return;
 	unlock(y);
-	clock_sleep_us(50); /* who waits for the lock gets it: unlocking alone does not hand it over */
+	clock_sleep_us(50); /* waiting threads get the lock: unlocking alone does not pass it on */
 	lock(y);
 }
 
@@ -146,7 +146,7 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	return ep;
 }
 
-/* What may change while the endpoint stays itself. */
+/* Fields that may change while the endpoint stays the same. */
 static void adopt(struct sync *y, struct endpoint *ep, struct plan *plan)
 {
 	mutex_assert_held(&y->pool->scraper->lock);
@@ -281,7 +281,7 @@ static void note_problem(struct sync *y, const struct type_config *t, const char
 		LOG_WARN("msg", "target cannot be scraped", "job", y->setup->job->name, "profile", t->name, "err", problem);
 }
 
-/* All jobs share the sync thread: one whose rules come from an object may not keep it from the others. */
+/* All jobs share the sync thread: rules from an object must not occupy it for long. */
 static void make_plan(struct sync *y, const struct discovery_group *g, struct plan *plan)
 {
 	const struct job_config *j = y->setup->job;
@@ -384,7 +384,7 @@ static void hand_on(struct sync *y, struct endpoint *ep)
 		}
 }
 
-/* Those whose groups have all gone leave. */
+/* Removes targets whose groups are all gone. */
 static void sweep(struct sync *y)
 {
 	struct scrape_pool *p = y->pool;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what discovery says of a target, and the job, to an endpoint: labels before and after relabelling, URL,
- * interval. The labels beginning with __ steer the scrape and are seen by relabelling only:
+/* Makes an endpoint of a discovered target and the job: labels before and after relabelling, URL, interval. The labels beginning with
+ * __ steer the scrape and are seen by relabelling only:
  *
  *	__address__ __scheme__ __profile_path_prefix__ __profile_path__ __name__ (NAME of the series)
  *	__param_KEY (first value) __scrape_interval__ __scrape_timeout__ __meta_* (from discovery)
  *	__unix_socket__ (a path that is dialled instead of the address, which may then be empty: it is localhost)
  *	__metrics_path__ (of a job's metrics; elsewhere it is there because rules read it, and nothing is asked for there)
  *
- * Relabelling runs once per profile type, so that rules can drop or move single types; metrics are one more, which has the
- * labels that Prometheus gives it and no __name__, __profile_path__ and __profile_path_prefix__. Pure but for allocation. */
+ * Relabelling runs once per profile type, so that rules can drop or move single types. Metrics are one more type, with Prometheus's
+ * labels and without __name__, __profile_path__ and __profile_path_prefix__. Pure except for allocation. */
 #include <stdlib.h>
 #include <sys/un.h>
 
@@ -82,8 +82,8 @@ static bool is_job_param(const struct job_config *j, struct view key)
 	return false;
 }
 
-/* The job's parameters, their first values as the labels have them, then those that only labels have. `seconds` of a
- * profile is ours to say. */
+/* The job's parameters, with their first values from the labels, then those that only labels have. `seconds` of a profile is ours to
+ * say. */
 static void put_params(const struct job_config *j, const struct type_config *t, struct labels l, struct buf *url, bool *first)
 {
 	for (size_t i = 0; i < j->params.n; i++) {
@@ -234,7 +234,7 @@ static struct place place_of(const struct labels_builder *b)
 	return p;
 }
 
-/* What relabelling may not do in a job from an object. before: as discovery had it. */
+/* Relabelling that is forbidden in a job from an object. before: the discovered labels. */
 static const char *check_confined(const struct confinement *f, const struct place *before, struct labels l, const struct target_plan *p)
 {
 	for (size_t i = 0; i < ARRAY_LEN(place_labels); i++)

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "model/sink.h"
 
-/* Of a group of tests that start scrapers: metrics, and a log of errors alone. */
+/* For a group of tests that start scrapers: metrics, and a log of errors only. */
 int scraper_tests_begin(void **state);
 int scraper_tests_end(void **state);
 
@@ -38,13 +38,13 @@ struct fake_sink {
 	VEC(struct kept_note) notes; /* the newest of each key */
 	atomic_int fail;       /* enum err_code to fail profiles with; 0 = take all */
 	atomic_int refuse;     /* the same for all that comes */
-	atomic_int lose;       /* all is taken in, and then told of as not stored, with this code */
+	atomic_int lose;       /* everything is accepted, and then reported as not stored, with this code */
 	atomic_int slow_ms;    /* each append takes so long */
 };
 
 void fake_sink_init(struct fake_sink *s);
 void fake_sink_free(struct fake_sink *s);
-/* The value of the only note whose key begins so, owned; NULL: there is none. */
+/* The value of the only note whose key has this prefix, owned; NULL: there is none. */
 char *fake_sink_note(struct fake_sink *s, const char *kind);
 /* How many samples of series whose text contains `what`; the newest in *last (may be NULL). */
 size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last);

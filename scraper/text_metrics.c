@@ -35,7 +35,7 @@ static int bad(const struct text_metrics *t, const char *line, const char *what,
 	return err_set(e, ERR_BAD_DATA, "line %zu of the metrics: %s: %s", n, what, text);
 }
 
-/* ---- pieces of a line; each returns where it ends, NULL if there is none ---- */
+/* ---- parts of a line; each function returns its end, NULL if it is malformed ---- */
 
 static bool is_digit(char c)
 {
@@ -314,7 +314,7 @@ static int by_name(const void *a, const void *b)
 	return view_cmp(((const struct label *)a)->name, ((const struct label *)b)->name);
 }
 
-/* Two labels of one name are an error, unless one is empty: then there is none. */
+/* Two labels of one name are an error, unless one is empty: that one is ignored. */
 static int unique(struct label *v, size_t *n, struct err *e)
 {
 	size_t kept = 0;

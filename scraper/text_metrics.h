@@ -19,7 +19,7 @@ enum text_entry { TEXT_END, TEXT_SAMPLE, TEXT_TYPE, TEXT_HELP };
 
 struct text_metrics {
 	const char *begin, *at, *end; /* the body, borrowed; where the next line begins */
-	/* Of the newest entry; views into the body: */
+	/* For the newest entry; views into the body: */
 	struct view series;           /* a sample's bytes before its value: known again by them */
 	struct view name, text;       /* without quotes */
 	VEC(struct label) labels;     /* in the order of the text, without quotes, with their escapes */
@@ -30,11 +30,11 @@ struct text_metrics {
 
 void text_metrics_init(struct text_metrics *t, struct view body);
 void text_metrics_release(struct text_metrics *t);
-/* The next enum text_entry; comments and blank lines are passed over. ERR_BAD_DATA, with the number of the line: it is not
- * of that format; nothing is to be read after that. */
+/* The next enum text_entry; comments and blank lines are passed over. ERR_BAD_DATA, with the number of the line: it is malformed; do
+ * not read further. */
 int text_metrics_next(struct text_metrics *t, struct err *e) MUST_USE;
-/* The labels of the newest sample, sorted, without escapes, its name as __name__; those that are empty are kept, one of a
- * kind. Lie in the arena. ERR_BAD_DATA: a name is empty or twice there, or something is not UTF-8; ERR_LIMIT: no room. */
+/* The labels of the newest sample, sorted, without escapes, its name as __name__; empty ones are kept, one of a kind. They are in the
+ * arena. ERR_BAD_DATA: a name is empty or twice there, or something is not UTF-8; ERR_LIMIT: no room. */
 int text_metrics_labels(const struct text_metrics *t, struct arena *a, struct labels *ret, struct err *e) MUST_USE;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which endpoint a decoder takes next: the one that used least CPU lately. What an endpoint used halves every
- * HALF_LIFE_MS, so the order of two that wait does not change with time, and a key that grows with the clock says it.
+/* Selects the endpoint that a decoder takes next: the one that used least CPU recently. The CPU use of an endpoint halves every
+ * HALF_LIFE_MS. So the order of two waiting ones does not change with time, and a key that grows with the clock expresses it.
  *
  *	works of an endpoint   first -> ... -> last      in order, one at a time
  *	endpoints that wait    light: what its last decode took is little, or not known yet
@@ -21,8 +21,8 @@
 #define HALF_LIFE_MS 10000
 #define KEY_SCALE 1e6      /* of a doubling */
 #define LIGHT_NS 20000000  /* a decode that takes no more is light */
-#define MAX_BODIES 2       /* of one endpoint: one at work and one that waits */
-#define MAX_WORKS 4        /* of one endpoint that wait; failures beyond are told as one with the last */
+#define MAX_BODIES 2       /* of one endpoint: one being decoded and one waiting */
+#define MAX_WORKS 4        /* of one endpoint that wait; further failures are merged with the last */
 
 struct work *work_end(struct endpoint *ep)
 {
@@ -98,7 +98,7 @@ void turns_unlock(struct scraper *s)
 		pthread_cond_signal(&s->light_came);
 }
 
-/* The scrape did not get through: its body goes, what is left tells why. */
+/* The body of a failed scrape is freed; the error is kept. */
 static void refuse(struct work *w, const char *why)
 {
 	mutex_assert_held(&w->endpoint->scraper->lock);
@@ -125,7 +125,7 @@ static void count_waiting(struct scraper *s, const struct work *w, int sign)
 	s->waiting_bytes += (size_t)sign * w->body.cap;
 }
 
-/* Failures that wait in a long row: the last stands for two. */
+/* In a long queue of failures, the last one represents two. */
 static bool merge(struct endpoint *ep, struct work *w)
 {
 	struct work *last = ep->last;

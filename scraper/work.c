@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decoders: a finished request becomes a batch for the sink. Each thread has one profile whose arena is reused and
- * works on one endpoint at a time; while it does, the endpoint's memory (baseline of cumulative columns, series) is
- * its own.
+/* The decoders: a finished request becomes a batch for the sink. Each thread has one profile whose arena is reused, and works on one
+ * endpoint at a time. Meanwhile it owns the endpoint's memory (baseline of cumulative columns, series).
  *
  *	body -> what it becomes (profile_work.c, metrics_work.c) -> batch with up, profile_up, scrape_* -> sink
  */
@@ -112,7 +111,7 @@ static int up_of(const struct target *t)
 	return unknown || !any ? -1 : some;
 }
 
-/* Where a target has metrics they say whether it is up, as Prometheus has it; profiles have profile_up. */
+/* If a target has metrics, they decide `up`, as in Prometheus; profiles have profile_up. */
 static const struct endpoint *metrics_of(const struct target *t)
 {
 	for (size_t i = 0; i < t->endpoints.n; i++)
@@ -193,7 +192,7 @@ static void put_reports(struct scrape_job *j)
 	ep->last_report_ms = t;
 	if (up >= 0)
 		batch_add_float(j->batch, ep->target, "up", NULL, up_ms, up);
-	if (outcome_of(j) == OUTCOME_ABSENT) { /* neither up nor down: nothing is told of it */
+	if (outcome_of(j) == OUTCOME_ABSENT) { /* neither up nor down: not reported */
 		end_reports(j, t);
 		ep->reports = false;
 		return;
@@ -219,13 +218,13 @@ static void count_result(const struct sink_result *r)
 		metric_add(&scraper_table[M_OUT_OF_BOUNDS], r->too_new);
 }
 
-/* Hands the batch over; the endpoint's receipt knows what becomes of it. */
+/* Passes on the batch; the endpoint's receipt gets its result. */
 static int send(struct scrape_job *j, struct sink_result *res, struct err *e)
 {
 	struct receipt *r = receipt_expect(j->ep->receipt);
 	struct history_piece *p = j->work->piece;
 	if (p && p->moves) {
-		j->work->piece = NULL; /* storage may tell of it before it returns */
+		j->work->piece = NULL; /* storage may report it before it returns */
 		p->receipt = r;
 		int refused = batch_send(j->batch, j->worker->scraper->sink, piece_done, p, res, e);
 		if (refused) {
@@ -241,7 +240,7 @@ static int send(struct scrape_job *j, struct sink_result *res, struct err *e)
 	return rc;
 }
 
-/* A batch of it was not stored: ends of series may have been in it. What does not come now ends once more. */
+/* A batch of it was not stored: ends of series may have been in it. Series that are missing now end once more. */
 static void doubt_ends(struct scrape_job *j)
 {
 	if (!receipt_take_failure(j->ep->receipt))
@@ -253,7 +252,7 @@ static void doubt_ends(struct scrape_job *j)
 			j->ep->series.v.v[i]->live = true;
 }
 
-/* What an agent has measured meanwhile is there once it can be asked again: its series do not end at once. */
+/* An agent's measurements of this time are still available later: its series do not end at once. */
 static bool may_still_come(const struct scrape_job *j)
 {
 	return pieces_of(j->ep) && j->work->end_ms - j->ep->last_t_ms <= SPLIT_IDLE_MS;
@@ -273,7 +272,7 @@ static void wait_for_more(struct scrape_job *j)
 		metric_inc(&scraper_table[M_SINK_FAILED]);
 }
 
-/* A scrape that brought nothing: nothing but the end of its series and what is told of the target. */
+/* A failed scrape: only ends its series and adds the series about the target. */
 static void fail(struct scrape_job *j)
 {
 	struct sink_result res;
@@ -304,7 +303,7 @@ static void say_if_refused(struct scrape_job *j)
 	j->p->arena.refused = false;
 }
 
-/* Whether the scrape is to be left as it is: it has to be decoded anew, as a heavy one, or the program ends. */
+/* Whether to leave the scrape for now: it must be decoded again, as a heavy one, or the program ends. */
 static bool left_alone(struct scrape_job *j)
 {
 	say_if_refused(j);

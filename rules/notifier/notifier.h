@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling Alertmanagers of alerts, by version 2 of their API. Where they are, the section `alerting` of the configuration says;
- * each has a queue of its own, so that one that is slow or away holds up no other. What is not taken is not sent again: rules
- * hand over each alert anew after the resend delay. One thread, `notifier`, sends everything. */
+/* Telling Alertmanagers of alerts, by version 2 of their API. Their addresses come from the section `alerting` of the configuration.
+ * Each has a separate queue, so a slow or unavailable one delays no other. Alerts that were not accepted are not retried: rules pass
+ * each alert again after the resend delay. One thread, `notifier`, sends everything. */
 #ifndef PYRRHA_RULES_NOTIFIER_H
 #define PYRRHA_RULES_NOTIFIER_H
 
@@ -37,7 +37,7 @@ int notifier_apply(struct notifier *n, struct notifier_config *c, struct err *e)
 void notifier_close(struct notifier *n);
 /* Closes it, and waits until everything is sent or drain_ms have passed since it was closed. */
 void notifier_free(struct notifier *n);
-/* Where alerts arrive; it never waits for an Alertmanager. Lives as long as n. */
+/* The entry point of alerts; it never waits for an Alertmanager. Valid as long as n. */
 const struct alert_sink *notifier_sink(struct notifier *n);
 struct status_alertmanagers *notifier_status(struct notifier *n);
 /* Registers pyrrha_notifications_*: once, by main. */

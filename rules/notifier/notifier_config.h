@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the section `alerting` says, decoded. Immutable once parsed. */
+/* The decoded section `alerting`. Immutable once parsed. */
 #ifndef PYRRHA_RULES_NOTIFIER_CONFIG_H
 #define PYRRHA_RULES_NOTIFIER_CONFIG_H
 
@@ -10,7 +10,7 @@
 
 /* One item of `alertmanagers`: a set of Alertmanagers that are told in the same way. */
 struct alertmanager_config {
-	struct notifier_config *config; /* whose arena it lies in; borrowed */
+	struct notifier_config *config; /* owner of its arena; borrowed */
 	int scheme;                     /* 0 http, 1 https */
 	const char *path_prefix;
 	int64_t timeout_ms;
@@ -32,12 +32,12 @@ struct notifier_config {
 	} sets;
 };
 
-/* Where one Alertmanager of a set is told, by what discovery says of it. */
+/* The URL of one Alertmanager of a set, from its discovered labels. */
 struct alertmanager_place {
-	char *url;     /* owned; of one that was dropped the URL without relabelling. NULL: there is a problem */
+	char *url;     /* owned; for a dropped one the URL without relabelling. NULL: there is a problem */
 	bool dropped;  /* by relabelling */
 };
-/* Strings of e are borrowed by nobody; the arena is for relabelling. */
+/* Strings of e are not borrowed; the arena is for relabelling. */
 int alertmanager_place_make(const struct alertmanager_config *c, struct labels group, struct labels target, struct arena *a,
 			    struct alertmanager_place *ret, struct err *e) MUST_USE;
 

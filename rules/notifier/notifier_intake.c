@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alerts come, on the thread of who evaluates: they get external labels, alert_relabel_configs of all and of each set, and go into
- * the queues. Relabelling takes time, so it holds no lock, and it is bounded: for an alert, and for all that come at once. What is
- * beyond is not sent and counted; alerts that fire come again. */
+/* Alerts arrive on the evaluating thread. They get external labels, alert_relabel_configs of all and of each set, and go into the
+ * queues. Relabelling takes time, so it holds no lock, and it is bounded: for an alert, and for all that come at once. Alerts beyond
+ * it are not sent, but counted; firing alerts come again. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -94,7 +94,7 @@ static bool relabel(struct intake *t, const struct relabel_config *c, struct lab
 	size_t rule;
 	int kept = 1;
 	if (c->n && clock_mono_ns() > t->deadline_ns)
-		kept = err_set(&e, ERR_LIMIT, "it took %d s for those that came at once", (int)(ALL_NS / 1000000000));
+		kept = err_set(&e, ERR_LIMIT, "relabelling took %d s for the alerts that came at once", (int)(ALL_NS / 1000000000));
 	else if (c->n)
 		kept = relabel_within(c->v, c->n, b, &t->arena, &limits, &rule, &e);
 	if (kept < 0 && !t->failed++)
@@ -145,7 +145,7 @@ static void spread(struct intake *t, const struct alert *a)
 	arena_reset(&t->arena);
 }
 
-/* What holds now. False: nobody is told any more, or yet. */
+/* The current configuration. False: the notifier is not running. */
 static bool begin(struct intake *t, struct notifier *n)
 {
 	*t = (struct intake){ .n = n, .deadline_ns = clock_mono_ns() + ALL_NS };

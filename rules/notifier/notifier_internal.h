@@ -34,7 +34,7 @@ struct receiver {
 /* An item of `alertmanagers` at work. */
 struct receiver_set {
 	struct notifier *n;
-	struct notifier_config *owner; /* a reference: what config lies in */
+	struct notifier_config *owner; /* a reference: owner of config's memory */
 	const struct alertmanager_config *config;
 	struct fetch_client *client;
 	struct discovery *discovery;

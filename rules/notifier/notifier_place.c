@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what discovery says of an Alertmanager to the URL that it is told at. Labels that steer: __address__, __scheme__,
- * __alerts_path__. */
+/* Makes the URL of an Alertmanager from its discovered labels. Labels that steer: __address__, __scheme__, __alerts_path__. */
 #include <stdio.h>
 
 #include "rules/notifier/notifier_config.h"

@@ -34,7 +34,7 @@ struct outgoing *outgoing_new(const struct alert *a, struct labels labels)
 	}
 	if (!o) {
 		char *name AUTOFREE = xstrndup(labels_get(labels, VIEW("alertname")).ptr, labels_get(labels, VIEW("alertname")).len);
-		LOG_WARN("msg", "an alert is not told: its labels and annotations are larger than 4 MiB", "alertname", name);
+		LOG_WARN("msg", "an alert is not sent: its labels and annotations are larger than 4 MiB", "alertname", name);
 	}
 	buf_free(&b);
 	return o;

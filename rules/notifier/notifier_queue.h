@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "rules/rules.h"
 
-/* An alert as it is sent, written once for all queues that it is in. Immutable. */
+/* An alert in the form that is sent, written once for all its queues. Immutable. */
 struct outgoing {
 	int refs; /* atomic */
 	size_t len;
@@ -26,7 +26,7 @@ struct alert_queue {
 	struct outgoing **v;
 	size_t first, n, room;
 	size_t bytes;
-	size_t max, max_bytes; /* set by who makes it; a single alert always has room */
+	size_t max, max_bytes; /* set by its creator; a single alert always has room */
 };
 
 /* Takes a reference. Returns how many of the oldest went. */

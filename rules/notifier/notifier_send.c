@@ -21,7 +21,7 @@ struct metric notifier_metrics[] = {
 			 "Alertmanager was gone or the program ended.", METRIC_COUNTER, "alertmanager" },
 	[NM_LATENCY] = { "pyrrha_notifications_latency_seconds", "How long an Alertmanager took to take a batch.", METRIC_HISTOGRAM,
 			 "alertmanager" },
-	[NM_DISCOVERED] = { "pyrrha_notifications_alertmanagers_discovered", "Alertmanagers that are told of alerts.", METRIC_GAUGE },
+	[NM_DISCOVERED] = { "pyrrha_notifications_alertmanagers_discovered", "Alertmanagers that get alerts.", METRIC_GAUGE },
 };
 
 void notifier_register_metrics(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which Alertmanagers a set has: those that are still there go on with their queues. */
+/* The Alertmanagers of a set: those that remain keep their queues. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -10,7 +10,7 @@
 #define RELABEL_BYTES ((size_t)16 << 20)
 #define QUEUE_BYTES ((size_t)256 << 20) /* of one; alerts that several wait for count for each */
 
-/* What discovery has for a set now. */
+/* The discovered Alertmanagers of a set. */
 struct found {
 	const struct receiver_set *set;
 	struct arena arena;
@@ -107,7 +107,7 @@ static struct receiver *find_receiver(const struct receiver_set *s, const char *
 	return NULL;
 }
 
-/* What an item that the file no longer has in that form left for the same Alertmanager. What is under way may arrive twice. */
+/* The queue that a changed item of the file had for the same Alertmanager. Alerts in flight may arrive twice. */
 static void inherit(struct receiver *r)
 {
 	mutex_assert_held(&r->set->n->lock);
@@ -177,7 +177,7 @@ static void install(struct receiver_set *s, struct found *f)
 static void note_problem(struct receiver_set *s, const struct err *e)
 {
 	if (e->code && (!s->problem || strcmp(s->problem, e->msg) != 0))
-		LOG_WARN("msg", "an Alertmanager that was discovered cannot be told of alerts", "err", e->msg);
+		LOG_WARN("msg", "a discovered Alertmanager cannot be used", "err", e->msg);
 	free(s->problem);
 	s->problem = e->code ? xstrdup(e->msg) : NULL;
 }

@@ -31,12 +31,12 @@ void template_free(struct template *t);
 /* Whether there is anything to expand: a text without {{ is its own expansion. */
 bool template_is_plain(const struct template *t);
 
-/* What a query of a template yields: filled by template_env.query, in the order of the result. */
+/* The result of a template's query: filled by template_env.query, in the order of the result. */
 struct template_vector;
 /* Copies the labels. ERR_LIMIT: more than the template may hold. */
 int template_vector_add(struct template_vector *v, struct labels labels, double value, struct err *e) MUST_USE;
 
-/* What a template is expanded with. Everything is borrowed for the call. Limits: 0 is the default in brackets. */
+/* The data and functions of an expansion. Everything is borrowed for the call. Limits: 0 is the default in brackets. */
 struct template_env {
 	struct labels labels;            /* of the sample, __name__ too */
 	double value;
@@ -57,8 +57,8 @@ struct template_env {
 
 /* Appends the expansion. After an error out has what it had before. */
 int template_expand(const struct template *t, const struct template_env *env, struct buf *out, struct err *e) MUST_USE;
-/* As template_expand; an error becomes "<error expanding template: ...>". Returns 0, or the error's code for who counts it (*e
- * has its words). */
+/* As template_expand; an error becomes "<error expanding template: ...>". Returns 0, or the error's code, for callers that count
+ * errors (*e has the message). */
 int template_expand_text(const struct template *t, const struct template_env *env, struct buf *out, struct err *e) MUST_USE;
 
 /* A link to our page, absolute: the flame graph, or the values, of the expression at t_ms, and the hour before. */

@@ -24,7 +24,7 @@ static const char *tparam_name(enum tparam p)
 	return names[p];
 }
 
-/* What a walk ended with, beside an error. */
+/* How a walk ended, besides an error. */
 enum walk { WALK_ON, WALK_BREAK, WALK_CONTINUE };
 
 static int eval_pipeline(struct texec *x, const struct tvalue *dot, const struct tnode *pipe, struct tvalue *ret);
@@ -111,7 +111,7 @@ static enum ttype type_of(enum tparam type)
 	return types[type];
 }
 
-/* Makes *v one of the type, as far as Go does; TPARAM_NONE: as it is. */
+/* Converts *v to the type, as far as Go does; TPARAM_NONE: unchanged. */
 static int validate(struct texec *x, enum tparam type, struct tvalue *v)
 {
 	if (type == TPARAM_NONE)
@@ -574,7 +574,7 @@ static int one_turn(struct texec *x, const struct tnode *r, const struct tvalue 
 	return rc == WALK_CONTINUE ? WALK_ON : rc;
 }
 
-/* How many turns, -1: not to be iterated over. */
+/* Number of iterations, -1: not iterable. */
 static int64_t range_count(const struct tvalue *v)
 {
 	switch (v->type) {
@@ -641,7 +641,7 @@ static int walk_range(struct texec *x, const struct tvalue *dot, const struct tn
 	return rc == WALK_BREAK ? WALK_ON : rc;
 }
 
-/* What Prometheus declares before a text. */
+/* Prometheus's declarations before a text. */
 static int push_defs(struct texec *x, const struct tvalue *dot)
 {
 	static const struct {

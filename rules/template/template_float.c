@@ -111,7 +111,7 @@ static size_t put_shortest(char *out, double v, char verb)
 	return e ? put_e(out, digits, n, point, verb == 'E' || verb == 'G' ? 'E' : 'e') : put_f(out, digits, n, point);
 }
 
-/* 0x1.8p+01: as many digits as it takes, or rounded to so many. */
+/* 0x1.8p+01: as many digits as needed, or rounded to this many. */
 static size_t put_hex(char *out, double v, bool upper, int precision)
 {
 	const char *hex = upper ? "0123456789ABCDEF" : "0123456789abcdef";

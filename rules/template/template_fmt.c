@@ -48,7 +48,7 @@ static void bad_verb(struct formatting *p, const struct tvalue *v, uint32_t verb
 
 /* ---- strings and numbers ---- */
 
-/* At most so many characters. */
+/* At most this many characters. */
 static struct view truncated(const struct gofmt *f, struct view s)
 {
 	uint32_t r;
@@ -199,7 +199,7 @@ static bool print_bool(struct formatting *p, bool b, uint32_t verb)
 
 /* ---- compound values ---- */
 
-/* Addresses say nothing in an alert and differ from run to run in Go: ours is always the same. */
+/* Addresses have no meaning in an alert and differ from run to run in Go: ours is always the same. */
 static void print_address(struct formatting *p, const struct tvalue *v, uint32_t verb)
 {
 	uint64_t u = tvalue_is_nil(v) ? 0 : 0xc000000000;
@@ -279,7 +279,7 @@ static void print_struct(struct formatting *p, const struct tvalue *v, uint32_t 
 	if (v->type == TTYPE_SAMPLE_IN) {
 		print_field(p, "Labels", &(struct tvalue){ .type = TTYPE_LABELS, .labels = v->sample->labels }, verb, true);
 		print_field(p, "Value", &TFLOAT(v->sample->value), verb, false);
-	} else if (v->type == TTYPE_TIME) { /* as it lies in Go's memory: for verbs that do not call its String */
+	} else if (v->type == TTYPE_TIME) { /* the underlying value: for verbs that do not call its String */
 		const int64_t before_1970 = INT64_C(62135596800);
 		print_field(p, "wall", &(struct tvalue){ .type = TTYPE_UINT64, .i = v->time.ns }, verb, true);
 		print_field(p, "ext", &(struct tvalue){ .type = TTYPE_INT64, .i = v->time.s + before_1970 }, verb, false);
@@ -293,7 +293,7 @@ static void print_struct(struct formatting *p, const struct tvalue *v, uint32_t 
 
 /* ---- any value ---- */
 
-/* Of those that have a String: its text. False: they have none. */
+/* For types with a String method: its text. False: they have none. */
 static bool string_of(const struct tvalue *v, struct buf *out)
 {
 	struct tvalue to = tvalue_pointed(v);

@@ -6,7 +6,7 @@
 #include "rules/template/template_value.h"
 
 void go_sprintf(struct view format, const struct tvalue *args, size_t n, struct buf *out);
-/* fmt.Sprint: blanks between those of which neither is a string. */
+/* fmt.Sprint: a blank between two operands if neither is a string. */
 void go_sprint(const struct tvalue *args, size_t n, struct buf *out);
 void go_sprintln(const struct tvalue *args, size_t n, struct buf *out);
 /* A value as an action prints it: what a pointer points to. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions and methods of templates: rows with the types of their parameters, which the caller of a function checks as Go
- * does, and what they stand on. */
+/* The functions and methods of templates: rows with the types of their parameters, which the caller checks as Go does, and shared
+ * helpers. */
 #ifndef PYRRHA_RULES_TEMPLATE_FUNC_H
 #define PYRRHA_RULES_TEMPLATE_FUNC_H
 
@@ -44,7 +44,7 @@ extern const struct tfunc tfuncs_go[], tfuncs_prometheus[], tfuncs_ours[];
 int texec_charge(struct texec *x, uint64_t steps, struct err *e) MUST_USE;
 /* A buffer that holds no more than a value may. */
 struct buf texec_buf(const struct texec *x);
-/* What the buffer holds as a value; frees it. */
+/* The content of the buffer as a value; frees it. */
 int texec_take(struct texec *x, struct buf *b, struct tvalue *ret, struct err *e) MUST_USE;
 void *texec_alloc(struct texec *x, size_t n, struct err *e) MUST_USE;
 const struct template_env *texec_env(const struct texec *x);

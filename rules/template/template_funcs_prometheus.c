@@ -146,7 +146,7 @@ static int four_digits(struct texec *x, double v, const char *unit, struct tvalu
 
 static const char *const small[] = { "m", "u", "n", "p", "f", "a", "z", "y" };
 
-/* Below 1: times 1000 until it is not; the prefix that says so. */
+/* Below 1: multiplied by 1000 until it is at least 1; returns the prefix for that. */
 static const char *scale_up(double *v)
 {
 	const char *prefix = "";
@@ -304,7 +304,7 @@ FUNC(f_now)
 	return 0;
 }
 
-/* The unit at the front, up to a digit. 0: *ret_ns is not set, there is none of that name. */
+/* The unit at the front, up to a digit. 0: *ret_ns is not set, the name is unknown. */
 static size_t unit_of(struct view v, uint64_t *ret_ns, int *ret_place)
 {
 	static const struct {

@@ -266,7 +266,7 @@ static struct ttoken lex_number(struct tlexer *l)
 	if (ok)
 		ok = scan_number(l) && l->in.ptr[l->pos - 1] == 'i';
 	if (ok)
-		return token(l, TTOKEN_NUMBER); /* complex: refused by who reads it */
+		return token(l, TTOKEN_NUMBER); /* complex: its reader refuses it */
 	struct buf b = { .max = 100 };
 	go_quote(view_make(l->in.ptr + l->start, l->pos - l->start), '"', false, &b);
 	struct ttoken t = problem(l, "bad number syntax: %.*s", VIEW_ARG(buf_view(&b)));

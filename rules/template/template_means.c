@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an expansion may use, and has used: steps, memory, regular expressions, queries. Functions stand on it. */
+/* Limits of an expansion, and its use of them: steps, memory, regular expressions, queries. Functions stand on it. */
 #include <stdlib.h>
 
 #include "base/clock.h"

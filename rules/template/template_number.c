@@ -21,7 +21,7 @@ static bool is_digit(char c, bool hex)
 	return (c >= '0' && c <= '9') || (hex && lower(c) >= 'a' && lower(c) <= 'f');
 }
 
-/* Each "_" lies between digits, or between a prefix and a digit. */
+/* Each "_" must be between digits, or between a prefix and a digit. */
 static bool underscores_ok(struct view v)
 {
 	char saw = '^';

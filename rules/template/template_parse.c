@@ -485,7 +485,7 @@ static bool name_of(struct tparser *p, const struct ttoken *t, const char *conte
 	return !p->failed;
 }
 
-/* Adds a definition; one that is empty gives way to one that is not. */
+/* Adds a definition; a non-empty one replaces an empty one. */
 static void define(struct tparser *p, struct view name, struct tnode *root)
 {
 	struct tdef *d = (struct tdef *)template_find(p->t, name);

@@ -85,8 +85,8 @@ void ttext_lower(struct view v, struct buf *out)
 	put_mapped(v, rune_lower, out);
 }
 
-/* Words are told apart as golang.org/x/text/cases does: letters, digits and _ belong to one; one of . : ' between them too, two
- * do not; all else ends it. */
+/* Word boundaries are those of golang.org/x/text/cases. Letters, digits and _ belong to a word; a single . : or ' between them does,
+ * too; everything else ends it. */
 void ttext_title(struct view v, struct buf *out)
 {
 	bool in_word = false, was_mid = false;

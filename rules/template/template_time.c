@@ -91,7 +91,7 @@ enum chunk {
 	NUM_SHORT_TZ, NUM_COLON_TZ, NUM_COLON_SECONDS_TZ, FRACTION_0, FRACTION_9
 };
 
-/* What of a layout stands for a part of the time; the first that fits, so the longer stand first. */
+/* The part of a layout that represents a part of the time; the first match counts, so longer ones come first. */
 static const struct {
 	const char *text;
 	enum chunk chunk;
@@ -261,7 +261,7 @@ void ttime_format(struct ttime t, struct view layout, struct buf *out)
 	}
 }
 
-/* A fraction of a unit: up to so many digits, without zeros at its end. */
+/* A fraction of a unit: up to this many digits, without trailing zeros. */
 static void put_unit(uint64_t n, unsigned digits, const char *unit, struct buf *out)
 {
 	uint64_t one = 1;

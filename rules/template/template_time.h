@@ -18,7 +18,7 @@ struct tdate {
 
 struct ttime ttime_of_ms(int64_t ms);
 struct tdate ttime_date(struct ttime t);
-/* Years, months and days later; what is too much of one carries over. */
+/* Adds years, months and days; overflow of one carries over. */
 struct ttime ttime_add_date(struct ttime t, int64_t years, int64_t months, int64_t days);
 struct ttime ttime_add(struct ttime t, int64_t ns);
 /* a - b, at most what a duration holds. */

@@ -468,7 +468,7 @@ static const struct case_mapping to_lower[] = {
 	{ 0x10c80, 0x10cb2, 1, 64 }, { 0x118a0, 0x118bf, 1, 32 }, { 0x16e40, 0x16e5f, 1, 32 }, { 0x1e900, 0x1e921, 1, 34 },
 };
 
-/* Where it is not as to_upper. */
+/* If it differs from to_upper. */
 static const struct case_mapping to_title[] = {
 	{ 0x1c4, 0x1c4, 1, 1 }, { 0x1c6, 0x1c6, 1, -1 }, { 0x1c7, 0x1c7, 1, 1 }, { 0x1c9, 0x1c9, 1, -1 },
 	{ 0x1ca, 0x1ca, 1, 1 }, { 0x1cc, 0x1cc, 1, -1 }, { 0x1f1, 0x1f1, 1, 1 }, { 0x1f3, 0x1f3, 1, -1 },

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What templates have to know of characters, as Go's package unicode (15.0) knows it: which may stand in a name, which %q
- * prints as they are, and their upper and lower case. */
+/* Properties of characters for templates, as in Go's package unicode (15.0): which may be in a name, which %q prints unescaped, and
+ * their upper and lower case. */
 #ifndef PYRRHA_RULES_TEMPLATE_UNICODE_H
 #define PYRRHA_RULES_TEMPLATE_UNICODE_H
 
 #include "base/view.h"
 
-#define RUNE_BAD 0xfffd /* what stands for a byte that is no UTF-8 */
+#define RUNE_BAD 0xfffd /* replaces a byte that is not UTF-8 */
 #define RUNE_MAX 0x10ffff
 
 bool rune_is_print(uint32_t r);

@@ -44,7 +44,7 @@ struct targs;
 
 struct tvalue {
 	enum ttype type;
-	bool boxed;   /* it stood in an interface {}: seen in one message only */
+	bool boxed;   /* it was in an interface {}: visible in one message only */
 	union {
 		bool b;
 		int64_t i;                   /* integers, durations, months, weekdays */
@@ -85,7 +85,7 @@ const char *ttype_name(enum ttype t);
 bool tvalue_truth(const struct tvalue *v);
 /* Whether it is nil, or nothing. */
 bool tvalue_is_nil(const struct tvalue *v);
-/* What a pointer points to; itself if it is none, or nil. */
+/* The target of a pointer; itself if it is not a pointer, or nil. */
 struct tvalue tvalue_pointed(const struct tvalue *v);
 
 #define TSTRING(view) ((struct tvalue){ .type = TTYPE_STRING, .s = (view) })
