@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#define MAX_NOTES 10 /* warnings and infos of one answer, as Prometheus cuts them */
+#define MAX_NOTES 10 /* limit of warnings and infos of one answer, as in Prometheus */
 
 const struct view answer_truncated = { "results truncated due to limit", 30 };
 

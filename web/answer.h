@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every API handler needs: Prometheus's envelope
- * {"status","data","errorType","error","warnings","infos"}. */
+/* Shared by all API handlers: Prometheus's envelope {"status","data","errorType","error","warnings","infos"}. */
 #ifndef PYRRHA_WEB_ANSWER_H
 #define PYRRHA_WEB_ANSWER_H
 
@@ -24,7 +23,7 @@ struct question {
 int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e) MUST_USE;
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
-/* What the query took, in the header Server-Timing. Right after it. */
+/* The stages of the query, in the header Server-Timing. Right after it. */
 void answer_stages(struct httpd_request *rq, const struct promql_result *r);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */
@@ -47,7 +46,7 @@ void answer_error(struct httpd_request *rq, const struct err *e);
 struct buf *answer_begin(struct httpd_request *rq);
 void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
 		size_t n_infos);
-/* Behind the end: a newline. The caller writes columns into what is returned; with them it is content of that type. */
+/* Behind the end: a newline. The caller writes columns into the returned buffer; the answer then has that content type. */
 struct buf *answer_columns(struct httpd_request *rq, const char *content_type);
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alertmanagers: who is told of alerts, and who was discovered and dropped. */
+/* alertmanagers: the active ones, and those that were discovered and dropped. */
 #include "web/answer.h"
 #include "web/internal.h"
 

@@ -103,7 +103,7 @@ void serve_notifications(struct httpd_request *rq, void *arg)
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
-/* A stream of them, which there is none of: 204 ends the asking. */
+/* A stream of notifications, which we do not have: 204 stops further requests. */
 void serve_notifications_live(struct httpd_request *rq, void *arg)
 {
 	(void)arg;

@@ -94,7 +94,7 @@ static int ask(struct frame_names *f, struct view selector, struct err *e)
 	int rc = put_query(f, selector, &query, e);
 	if (!rc) {
 		rc = promql_instant(f->engine, buf_view(&query), f->end, &f->params, &r, e);
-		if (rc) /* nobody typed it, and the error may name a place in it */
+		if (rc) /* no user typed it, and the error may name a place in it */
 			err_wrap(e, "%.*s", VIEW_ARG(buf_view(&query)));
 	}
 	buf_free(&query);

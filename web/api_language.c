@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is of the language: its functions, for completion; and all of it in sections, for people. */
+/* The language's reference: its functions, for completion; and everything in sections, for people. */
 #include "promql-like/promql.h"
 #include "web/answer.h"
 #include "web/internal.h"

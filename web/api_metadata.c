@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What targets say of their text metrics: targets/metadata, and their part of metadata (api_types.c has the rest). */
+/* Metadata that targets report for their text metrics: targets/metadata, and their part of metadata (api_types.c has the rest). */
 #include <stdlib.h>
 
 #include "base/regex.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1/pins: profiles that outlive what they were made of. Off unless the flag says so, because whoever may write could then fill
- * what is allowed of the disk. Making one evaluates a query, so it takes the right to read as well. */
+/* /api/v1/pins: profiles that outlive what they were made of. Off unless the flag is set, because anyone who may write could then fill
+ * the disk up to the limit. Making one evaluates a query, so it takes the right to read as well. */
 #include <unistd.h>
 
 #include "base/clock.h"

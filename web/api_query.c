@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query, query_range, format_query, parse_query: the engine's answers in Prometheus's JSON. What `format=` asks for,
- * profiles instead of their values, is in formats.c. */
+/* query, query_range, format_query, parse_query: the engine's answers in Prometheus's JSON. formats.c handles `format=`: profiles
+ * instead of their values. */
 #include "base/clock.h"
 #include "promql-like/promql.h"
 #include "web/answer.h"
@@ -89,7 +89,7 @@ static struct view unknown_stats(struct httpd_request *rq, struct view stats)
 	return text;
 }
 
-/* What follows the result, to the answer's end. */
+/* The part after the result, to the answer's end. */
 static void end_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
 {
 	struct buf *b = httpd_out(rq);
@@ -264,7 +264,7 @@ void serve_parse_query(struct httpd_request *rq, void *arg)
 	answer_form(arg, rq, true);
 }
 
-/* There are none; what is asked is judged all the same. */
+/* There are none; parameters are checked all the same. */
 void serve_no_exemplars(struct httpd_request *rq, void *arg)
 {
 	(void)arg;

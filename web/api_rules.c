@@ -17,7 +17,7 @@ struct names {
 	VEC(struct view) v;
 };
 
-/* What is asked for. */
+/* The request's filters. */
 struct rules_question {
 	bool recording, alerting, alerts;
 	struct names rules, groups, files; /* none: all */
@@ -142,7 +142,7 @@ static void put_alert(struct buf *b, const struct status_alert *a)
 	json_object_end(b);
 }
 
-/* Those that are resolved are there only to be told of. */
+/* Resolved alerts are kept only for notifications. */
 static void put_alerts(struct rules_writer *w, const struct status_rule *r)
 {
 	for (size_t i = 0; i < r->n_alerts; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/v1/rules/try: what the alerts of a rule file would have done. Nothing is written, so it needs no switch.
- * POST /api/v1/admin/rules/backfill: what its recording rules would have recorded, stored; a part at a time. */
+/* POST /api/v1/rules/try: what the alerts of a rule file would have done. Nothing is written, so it needs no flag. POST
+ * /api/v1/admin/rules/backfill: what its recording rules would have recorded, stored; a part at a time. */
 #include "base/clock.h"
 #include "model/rules_past.h"
 #include "web/answer.h"

@@ -7,7 +7,7 @@
 #include "promql-like/promql.h"
 #include "web/lookup.h"
 
-/* What the answer does not have: cut by the limit, or damaged in the storage. */
+/* What the answer lacks: cut by the limit, or damaged in the storage. */
 static void lookup_end(struct lookup *l, bool cut)
 {
 	struct view warnings[2];
@@ -135,7 +135,7 @@ static bool hex_rune(struct view v, size_t *at, uint32_t *ret)
 	return true;
 }
 
-/* "U__my_2e_name" is "my.name", "__" an underscore; what is not well-formed stays as it is. */
+/* "U__my_2e_name" is "my.name", "__" an underscore; malformed names are unchanged. */
 static struct view decode_label_name(struct arena *a, struct view name)
 {
 	if (!view_starts(name, VIEW("U__")))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the API tells of the system: flags, configuration, build, run-time. */
+/* API paths about the server itself: flags, configuration, build, run-time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -113,7 +113,7 @@ static void put_clock(struct buf *b, struct storage_admin *admin)
 	json_field_text(b, "retentionWaits", waits);
 }
 
-/* What the process takes of its machine; what the kernel does not tell is left out. */
+/* The process's use of the machine; values that the kernel does not give are left out. */
 static void put_process(struct buf *b)
 {
 	struct rusage ru;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is scraped, what was discovered, and what relabelling makes of it: Prometheus's targets, scrape_pools and
- * relabel_steps, and our own `discovery`. Rows are written as they come, and there may be 100,000: an answer ends at
- * ANSWER_MAX, with a warning. */
+/* Scraped and discovered targets, and the effect of relabelling: Prometheus's targets, scrape_pools and relabel_steps, and our own
+ * `discovery`. Rows are written as they come, and there may be 100,000: an answer ends at ANSWER_MAX, with a warning. */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -37,7 +36,7 @@ struct row_writer {
 	bool cut;
 };
 
-/* Begins a row; false: the answer is full, or for nobody. */
+/* Begins a row; false: the answer is full, or the client is gone. */
 static bool begin_row(struct row_writer *w)
 {
 	if (w->b->len >= ANSWER_MAX)
@@ -159,7 +158,7 @@ static size_t put_dropped_list(struct row_writer *w, struct status_targets *s, c
 	return n;
 }
 
-/* Of any other state, which is no error, there are neither, as in Prometheus. */
+/* Any other state is not an error; then there are neither, as in Prometheus. */
 static void read_state(const struct httpd_request *rq, bool *ret_active, bool *ret_dropped)
 {
 	static const char *const names[] = { "any", "active", "dropped" };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/v1/write: floats come in as remote-write 1.0. Off unless the flag says so, because whoever reaches the port
- * could then write. A sender repeats what is answered 5xx and gives up what is answered 4xx, so the status follows from
- * whether repeating helps. Answers are text/plain, as Prometheus's are. */
+/* POST /api/v1/write: floats come in as remote-write 1.0. Off unless the flag is set, because anyone who reaches the port could then
+ * write. A sender repeats what is answered 5xx and gives up what is answered 4xx, so the status follows from whether repeating helps.
+ * Answers are text/plain, as Prometheus's are. */
 #include "remote/remote.h"
 #include "web/internal.h"
 

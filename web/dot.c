@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format=dot: the graph of calls for graphviz, as google/pprof draws it: boxes of functions with self and total, sized by
- * self; arrows with what was spent along them; the eighty functions that matter most, without what is below half a
- * percent, and arrows of a thousandth at least. Of a diff, the difference. */
+/* format=dot: the graph of calls for graphviz, as google/pprof draws it. Boxes are functions with self and total, sized by self;
+ * arrows have the value of the call. It has the eighty most important functions, boxes of at least half a percent and arrows of at
+ * least a thousandth. For a diff, the difference. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ struct dot {
 	/* of the stack at work */
 	size_t stack;
 	double value;
-	uint32_t below;      /* the function called by the one that is visited; UINT32_MAX: none */
+	uint32_t below;      /* the callee of the visited function; UINT32_MAX: none */
 };
 
 static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
@@ -123,7 +123,7 @@ static void put_quoted(struct buf *b, struct view v)
 	}
 }
 
-/* From grey to red with the share of the whole; what shrank, to green. */
+/* From grey to red with the share of the whole; decreases to green. */
 static void put_colour(struct buf *b, double share, bool background)
 {
 	double a = fmin(1, fabs(share)), w = sqrt(a);

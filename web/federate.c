@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /federate: the newest sample of each float series that match[] selects, in the text format 0.0.4, for another server
- * to scrape. As Prometheus: within the look-back, with its own time, untyped, none of a series that has ended; external
- * labels are added where a series has no such label, and instance="" too, so that the scraper does not put its own there.
- * Profiles are left out: their value would be a number without a unit of time.
+ * to scrape. As in Prometheus: within the look-back, with its own time, untyped, without ended series. External labels are added where
+ * a series has no such label; instance="" is added too, so that the scraper does not add its own. Profiles are left out: their value
+ * would be a number without a unit of time.
  *
- * A name that the format cannot say ("my.name") becomes one that it can ("my_name"), unless the client accepts any
- * (escaping=allow-utf-8): then it stands in quotes within the braces. */
+ * A name that the format does not allow ("my.name") is changed ("my_name"), unless the client accepts any (escaping=allow-utf-8): then
+ * it is quoted within the braces. */
 #include <stdlib.h>
 
 #include "base/clock.h"

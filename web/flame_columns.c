@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format=flamegraph as varint columns, for the page: docs/format/flame.md describes them. A JSON answer comes first, with
- * what is said once, then a newline and the columns, each behind its length in bytes:
+/* format=flamegraph as varint columns, for the page: docs/format/flame.md describes them. A JSON answer comes first, with single
+ * values, then a newline and the columns, each after its length in bytes:
  *
  *	frames  used · name lengths · names · text lengths · texts · file · binary · start line
  *	nodes   head · frame · line · self · base self · cut · rest · base rest
  *	rows    frame · self · total · base self · base total
  *	found
  *
- * Values are multiples of one number, so that most take a byte or two; totals follow from the selves. */
+ * Values are multiples of one number, so most take a byte or two; totals are computed from the selves. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define FRACTION_BITS 50                   /* of the largest value that is no integer */
 #define MOST_SCALE ((uint64_t)UINT32_MAX)  /* so that readers multiply exactly */
 
-/* Texts that repeat, each once, in the order in which they are met. */
+/* Repeated texts, each once, in order of first use. */
 struct texts {
 	struct map index;
 	VEC(struct view) v;
@@ -111,7 +111,7 @@ static void choose_unit(struct scale *s)
 	s->unit = ldexp(1, MAX(exponent - FRACTION_BITS, -1022));
 }
 
-/* What all values are multiples of. */
+/* The common divisor of all values. */
 static void choose_scale(struct columns *c)
 {
 	struct scale s = { .f = c->f };
@@ -158,7 +158,7 @@ static void put_column(struct buf *out, const struct buf *column)
 	buf_free(&col_); \
 } while (0)
 
-/* Lines and places in a file are positive 31-bit numbers for who draws; others are not known. */
+/* Lines and places in a file are positive 31-bit numbers for the page; others count as unknown. */
 static int64_t plain_line(int64_t line)
 {
 	return line > 0 && line <= INT32_MAX ? line : 0;
@@ -237,7 +237,7 @@ static void make_heads(const struct columns *c, uint32_t *head, int64_t *line)
 	free(last);
 }
 
-/* Of a node on the way to the root what its children that are not there have. */
+/* For a node on the path to the root, the value of its children that are left out. */
 static int64_t rest_of(const struct columns *c, size_t i)
 {
 	const struct flame_nodes *n = &c->f->nodes;

@@ -6,15 +6,15 @@
 #include "model/flame.h"
 #include "web/formats.h"
 
-/* What clients keep of the answers that they got: a list of frames, as its keyed hashes, by a name that is a hash of it.
- * Of a frame that is in the client's list only its place is sent. Bounded: the lists that were not asked for the longest
- * go; a client whose list is gone gets all frames. Any thread. */
+/* Frame lists that clients keep from earlier answers: a list of frames, as its keyed hashes, under a name that is a hash of it. For a
+ * frame in the client's list only its index is sent. Bounded: the lists that were not asked for the longest go; a client whose list is
+ * gone gets all frames. Any thread. */
 struct frame_lists;
 struct frame_lists *frame_lists_new(size_t most_frames);
 void frame_lists_free(struct frame_lists *l);
 
-/* How the frames of one answer are numbered: first those that the client has, in its list's order, then the new ones, by
- * name. Its list is from now on the old one with the new ones behind it. */
+/* The numbering of an answer's frames: first those that the client has, in its list's order, then the new ones, by name. Its list is
+ * from now on the old one with the new ones behind it. */
 struct frame_numbers {
 	uint64_t of;        /* the list that is meant by `known`; 0: none */
 	uint64_t list;      /* the name of the client's list from now on; 0: it is too long to be kept */

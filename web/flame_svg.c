@@ -109,7 +109,7 @@ static void put_box(struct drawing *d, size_t i, double x, double w)
 /* Nodes in preorder: a child begins where its elder siblings end. */
 static void draw(struct drawing *d, bool put)
 {
-	size_t skip = SIZE_MAX; /* depth of a box that is too narrow, whose callees are too */
+	size_t skip = SIZE_MAX; /* depth of a box that is too narrow, and so are its callees */
 	d->x.n = 0;
 	vec_push(&d->x, 0);
 	for (size_t i = 0; i < d->f->n_nodes; i++) {

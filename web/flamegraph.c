@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format=flamegraph as JSON, for people and their programs, and format=folded, lines for other tools: both from a flame. What the
- * page asks for is in flame_columns.c. */
+/* format=flamegraph as JSON, for people and their programs, and format=folded, lines for other tools: both from a flame. flame_columns.c
+ * writes the page's form. */
 #include <stdlib.h>
 
 #include "base/map.h"
@@ -140,7 +140,7 @@ static void put_frames(struct buf *b, const struct flame *f)
 	strings_free(&s);
 }
 
-/* The nodes that stand for others, and for how many. */
+/* The nodes that stand for others, and the number of those. */
 static void put_cut(struct buf *b, const struct flame *f)
 {
 	VEC(uint32_t) at = { 0 };

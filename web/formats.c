@@ -13,7 +13,7 @@
 #define FLAME_TYPE "application/vnd.pyrrha.flame"
 #define KEPT_WAYS 1000 /* functions of the table that stay in a tree that is trimmed */
 #define MAX_PATH 65536 /* names */
-#define MAX_WIDTH 1e12 /* pixels: as if the whole were this wide while one looks at a small part of it */
+#define MAX_WIDTH 1e12 /* pixels: the width of the whole while the page shows a small part of it */
 
 /* The page's search: in a function's name or file. */
 static int frame_matches(void *re, const struct flame_frame *f, struct err *e)

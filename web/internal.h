@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of web/ share. */
+/* Shared by the files of web/. */
 #ifndef PYRRHA_WEB_INTERNAL_H
 #define PYRRHA_WEB_INTERNAL_H
 

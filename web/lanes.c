@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which requests have workers of their own, and what is told to those that get none. What answers at once (metrics, status,
- * a query that reads nothing) never waits for what takes long, and a small query has places that large ones do not get. */
+/* The lanes of requests, and the answers to those that get no worker. Fast requests (metrics, status, a query that reads nothing)
+ * never wait for slow ones, and small queries have places that large ones do not get. */
 #include <unistd.h>
 
 #include "promql-like/promql.h"
@@ -28,7 +28,7 @@ unsigned web_query_places(unsigned max_queries)
 
 void lanes_init(struct web *w)
 {
-	/* More large queries than CPUs would leave scrapes and small queries the share of one among twenty. */
+	/* With more large queries than CPUs, scrapes and small queries would have only the share of one among twenty. */
 	unsigned cpus = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	unsigned queries = w->o.max_queries ? w->o.max_queries : 20;
 	unsigned waiting = w->o.max_waiting_queries ? w->o.max_waiting_queries : 100;

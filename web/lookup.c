@@ -40,7 +40,7 @@ static int series_order(const void *a, const void *b)
 	return c ? c : (x->ref > y->ref) - (x->ref < y->ref);
 }
 
-/* What two selectors found is there once; a view names a series by the same ref each time. */
+/* The results of two selectors have each series once; a view names a series by the same ref each time. */
 static void unite(struct series_list *s)
 {
 	size_t out = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server tells of itself outside the API: health, readiness, metrics; and what stops or reloads it. */
+/* The server's own paths outside the API: health, readiness, metrics; shutdown and reload. */
 #include "base/json.h"
 #include "base/metrics.h"
 #include "config.h"

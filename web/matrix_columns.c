@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "model/labels.h"
 
-/* Of each run of steps with values how many have none before it, and how many it has. */
+/* For each run of steps with values: the number of steps without one before it, and its length. */
 static void put_runs(struct buf *b, const struct promql_series *s, int64_t start_ms, int64_t step_ms)
 {
 	int64_t next = 0; /* the step behind the run before */

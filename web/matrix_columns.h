@@ -11,7 +11,7 @@
 /* The first n series of a matrix over steps from start_ms on, step_ms > 0 apart: appends the data object's content, without its
  * closing brace, to b. */
 void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *b);
-/* The values of one of them, which follow the head in its order. */
+/* The values of one of them, which follow the header in its order. */
 void matrix_values(const struct promql_series *s, struct buf *b);
 
 #endif

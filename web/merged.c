@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the elements of an answer to one profile. A single element is taken as it is; several are brought into a
- * dictionary of their own, with each element's labels added to those of its samples if that is wanted. */
+/* From the elements of an answer to one profile. A single element is used unchanged. Several are imported into a new dictionary, with
+ * each element's labels added to those of its samples if that is wanted. */
 #include <stdlib.h>
 
 #include "base/map.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `metadata` answers: of each name the different types, units and helps that there are, each once. */
+/* The content of `metadata`: for each name the different types, units and helps, each once. */
 #ifndef PYRRHA_WEB_METADATA_H
 #define PYRRHA_WEB_METADATA_H
 
@@ -24,7 +24,7 @@ void metadata_init(struct metadata_set *m, const atomic_bool *canceled);
 void metadata_release(struct metadata_set *m);
 /* Copies; false: there is no room for more. */
 bool metadata_add(struct metadata_set *m, struct view name, struct view type, struct view unit, struct view help);
-/* What targets say; metric: only of this name, empty = all. targets may be NULL. */
+/* The targets' metadata; metric: only of this name, empty = all. targets may be NULL. */
 void metadata_add_targets(struct metadata_set *m, struct status_targets *targets, struct view metric);
 /* {"name":[{"type","unit","help"}]}, at most `limit` names and `per_name` of each; 0 = all. Sorts. */
 void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struct buf *b);

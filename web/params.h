@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters of a request: the only readers of them in web/, in Prometheus's spelling. A text is what httpd_param() has. An absent or
  * empty parameter is its default, in `def`; everything else that is not of its form is ERR_BAD_DATA: invalid parameter "time": ... Outputs
- * are undefined after an error. Where Prometheus has words of its own for an error the caller puts these with param_error(). */
+ * are undefined after an error. If Prometheus words an error differently, the caller sets these words with param_error(). */
 #ifndef PYRRHA_WEB_PARAMS_H
 #define PYRRHA_WEB_PARAMS_H
 
@@ -11,7 +11,7 @@
 int param_error(struct err *e, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Puts that before the message that is there. Returns -code. */
 int param_wrap(struct err *e, const char *name);
-/* What was sent, for an error: printf("%.*s"). A long text would hide what the error says behind it. */
+/* The value sent, for an error: printf("%.*s"). A long text would hide what the error says behind it. */
 #define PARAM_ARG(v) ((int)MIN((v).len, (size_t)100)), (v).ptr
 
 /* The values of a parameter that may be there several times, one by one: *at is 0 before the first. False: there are no more. */
@@ -32,7 +32,7 @@ int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, 
 
 /* A whole number within the bounds; INT64_MAX: no upper one. */
 int param_whole(const struct httpd_request *rq, const char *name, int64_t least, int64_t most, int64_t def, int64_t *ret, struct err *e) MUST_USE;
-/* A whole number from 0; 0, which also stands for absent, is "no limit". */
+/* A whole number from 0; 0, which is also the default, is "no limit". */
 int param_limit(const struct httpd_request *rq, const char *name, size_t *ret, struct err *e) MUST_USE;
 /* A decimal number within the bounds. */
 int param_float(const struct httpd_request *rq, const char *name, double least, double most, double def, double *ret, struct err *e) MUST_USE;

@@ -76,7 +76,7 @@ static int64_t size_of(const struct pins *p, const char *id, const char *suffix)
 	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
 }
 
-/* A note that cannot be read leaves a pin that says nothing of itself: it can be looked at, and removed. */
+/* A pin with an unreadable note has no description: it can be viewed, and removed. */
 static void read_note(const struct pins *p, struct entry *x)
 {
 	char *path AUTOFREE = path_of(p, x->id, NOTE);
@@ -112,7 +112,7 @@ static int take_in(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-/* Files of ours that belong to no pin; others are not touched. */
+/* Our own files that belong to no pin; others are not touched. */
 static int clean(void *arg, const char *name, struct err *e)
 {
 	struct pins *p = arg;
@@ -195,7 +195,7 @@ static int reserve(struct pins *p, const struct entry *x, struct err *e)
 	if (p->entries.n >= p->max)
 		rc = err_set(e, ERR_LIMIT, "%zu profiles are pinned, and more may not be (--web.max-pins): remove some", p->entries.n);
 	else if (x->bytes > p->max_bytes || p->bytes > p->max_bytes - x->bytes)
-		rc = err_set(e, ERR_LIMIT, "this pin has %llu bytes, those that are there %llu: all may have %llu (--web.max-pin-bytes). Remove some",
+		rc = err_set(e, ERR_LIMIT, "this pin has %llu bytes, the existing ones %llu: all may have %llu (--web.max-pin-bytes). Remove some",
 			     (unsigned long long)x->bytes, (unsigned long long)p->bytes, (unsigned long long)p->max_bytes);
 	else {
 		p->bytes += x->bytes;
@@ -266,7 +266,7 @@ int pins_remove(struct pins *p, struct view id, struct err *e)
 	struct entry *x = is_id(id) ? find(p, id) : NULL;
 	if (x && x->ready) {
 		memcpy(name, x->id, sizeof name);
-		x->ready = false; /* nobody else removes it now; its bytes are taken until it is gone */
+		x->ready = false; /* no other thread removes it now; its bytes count until it is gone */
 	}
 	mutex_unlock(&p->lock);
 	if (!name[0])

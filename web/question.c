@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a query is asked with, and what is said of it besides its result: of queries for values and for profiles alike. */
+/* The parameters of a query, and the remarks besides its result: for queries of values and of profiles alike. */
 #include "web/answer.h"
 #include "web/internal.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to do about a scrape that failed: the first step, in plain words, by the words of the error (scraper/, lib/fetch/). A real
+/* Remedies for failed scrapes: the first step, in plain words, selected by the words of the error (scraper/, lib/fetch/). A real
  * server is asked for each class by tests/e2e/test_page_around.py, so that a new wording is noticed. */
 #include "web/remedies.h"
 
@@ -11,8 +11,8 @@
 
 #define SHOWN 1000 /* bytes of an error that are looked at */
 
-/* Of advice: %h host and port, %n host, %p path, %t the scrape_timeout. The first row counts of which one text is in the
- * error, in small letters; what begins errors stands before what may be quoted in them. */
+/* In the advice: %h host and port, %n host, %p path, %t the scrape_timeout. The first row with a text in the error (compared in lower
+ * case) counts. Rows for the begin of errors come before those for quoted parts. */
 static const struct {
 	const char *words[7];
 	const char *advice;
@@ -78,7 +78,7 @@ static struct place place_of(struct view url)
 	return p;
 }
 
-/* Of a target that has none: an empty text, which is somewhere. */
+/* For a row without a text: an empty one, which every error contains. */
 static struct view url_of(const struct status_target *t)
 {
 	return t->scrape_url.len ? t->scrape_url : VIEW("");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to do about a scrape that failed. */
+/* Remedies for a failed scrape. */
 #ifndef PYRRHA_WEB_REMEDIES_H
 #define PYRRHA_WEB_REMEDIES_H
 

@@ -9,7 +9,7 @@
 #include "base/regex.h"
 
 #define MAX_LINKS 100
-#define MAX_VALUE ((size_t)4096) /* bytes of what stands for a placeholder */
+#define MAX_VALUE ((size_t)4096) /* limit of a placeholder's value, in bytes */
 #define MAX_URL ((size_t)8192)
 
 struct link {
@@ -66,7 +66,7 @@ static int check_authority(struct config_ctx *c, const struct config_node *n, co
 	const char *path = url[0] == 'h' ? NULL : memmem(host, (size_t)(end - host), "{path}", 6);
 	size_t len = (size_t)((path ? path : end) - host);
 	if (memchr(host, '{', len) || memchr(host, '@', len))
-		return config_error(c, n, e, "no placeholder and no user info may stand in the host: what a profile says would choose who is asked");
+		return config_error(c, n, e, "no placeholder and no user info may be in the host: a profile would choose the server");
 	if (!len)
 		return config_error(c, n, e, "the URL names no host");
 	return 0;
@@ -215,7 +215,7 @@ static void put_escaped(struct buf *out, struct view v)
 	}
 }
 
-/* False: it has no value that may stand there. */
+/* False: it has no value that is allowed there. */
 static bool put_value(const struct link *l, const struct source_frame *f, struct view name, struct buf *out)
 {
 	struct buf group CLEANUP(buf_free) = { .max = MAX_VALUE };

@@ -8,7 +8,7 @@
  *	    url: 'https://github.com/{repo}/blob/{version}/{rest}#L{line}'
  *	  - {name: editor, match: '/src/.+', url: 'vscode://file{path}:{line}'}
  *
- * What comes from a profile is hostile: it is percent-encoded, it cannot choose scheme or host, and it cannot step out of a path by
+ * Values from a profile are hostile: they are percent-encoded, they cannot choose scheme or host, and they cannot leave a path by
  * "..". Only schemes that open a page or an editor are taken. */
 #ifndef PYRRHA_WEB_SOURCE_LINKS_H
 #define PYRRHA_WEB_SOURCE_LINKS_H
@@ -23,14 +23,14 @@ struct source_frame {
 	uint64_t line; /* 0: not known */
 };
 
-/* Of the file; warn may be NULL. Returns owned: a reference. */
+/* For the file; warn may be NULL. Returns owned: a reference. */
 int source_links_parse(struct source_links **ret, const struct config_tree *t, void (*warn)(void *arg, const char *text), void *warn_arg,
 		       struct err *e) MUST_USE;
 struct source_links *source_links_ref(struct source_links *l);
 void source_links_unref(struct source_links *l); /* NULL does nothing */
-/* What --config.check says. */
+/* The output of --config.check. */
 void source_links_check(const struct source_links *l, struct buf *out);
-/* Appends [{"name","url"},...], a JSON array of those that match; l may be NULL. */
+/* Appends [{"name","url"},...], a JSON array of the matching links; l may be NULL. */
 void source_links_json(const struct source_links *l, const struct source_frame *f, struct buf *out);
 
 #endif

@@ -95,7 +95,7 @@ static const struct httpd_route routes[] = {
 	{ "/{file}", HTTPD_GET, HTTPD_RIGHT_READ, serve_file, HTTPD_QUICK | HTTPD_PAGE },
 };
 
-/* Nothing of the API or of what is stored before storage is open but what tells about that. */
+/* Until the storage is open, only the paths about its start are available. */
 static bool ready_for(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
@@ -153,12 +153,12 @@ static int set_paths(struct web *w, struct err *e)
 	}
 	char *path AUTOFREE = path_of_url(url);
 	w->prefix = prefix[0] ? prefix_of(prefix) : xstrdup(path);
-	/* All addresses of the page are of one segment: a proxy's prefix, which nobody told us, comes before it. */
+	/* All addresses of the page have one segment: a proxy's prefix, which is unknown here, comes before it. */
 	w->base = url[0] ? xasprintf("%s/", path) : xstrdup("./");
 	return 0;
 }
 
-/* As it stands in links, which go to people: without user info. */
+/* The form for links, which people see: without user info. */
 static void set_url(struct web *w)
 {
 	struct buf shown = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server shows: the HTTP API (Prometheus's, and profiles in several formats), its own metrics, and the
- * page. It reads storage through model/source.h and the running system through model/status.h; what changes the
- * system (reload, quit) are callbacks of main. */
+/* The server's HTTP interface: the HTTP API (Prometheus's, and profiles in several formats), its own metrics, and the page. It reads
+ * storage through model/source.h and the running system through model/status.h; what changes the system (reload, quit) are callbacks
+ * of main. */
 #ifndef PYRRHA_WEB_WEB_H
 #define PYRRHA_WEB_WEB_H
 
@@ -66,23 +66,23 @@ struct web_options {
 	void *arg;
 };
 
-/* How many queries may be at work in all, for the engine to admit: those that wait for a place wait in web. */
+/* How many queries may run in all, for the engine to admit: further ones wait in web. */
 unsigned web_query_places(unsigned max_queries);
 /* Listens; /-/ready and the API answer 503 until web_set_ready. Registers the metrics of httpd and web. */
 int web_start(struct web **ret, const struct web_options *o, struct err *e) MUST_USE;
-/* What only exists once storage is open: before the first web_set_ready(true). */
+/* Set once the storage is open: before the first web_set_ready(true). */
 void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
-/* Where /api/v1/write puts what it takes; borrowed until web_stop. Before the first web_set_ready(true). */
+/* Where /api/v1/write puts its samples; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_sink(struct web *w, struct sink *sink);
-/* What /api/v1/admin/tsdb/… and /api/v1/status/tsdb ask; borrowed until web_stop. Before the first web_set_ready(true). */
+/* For /api/v1/admin/tsdb/… and /api/v1/status/tsdb; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_admin(struct web *w, struct storage_admin *admin);
-/* What /api/v1/rules and alerts show; borrowed until web_stop. Before the first web_set_ready(true). */
+/* For /api/v1/rules and alerts; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_rules(struct web *w, struct status_rules *rules);
-/* What /api/v1/rules/try asks; borrowed until web_stop. Before the first web_set_ready(true). */
+/* For /api/v1/rules/try; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_past(struct web *w, struct rules_past *past);
-/* Where profiles are pinned; borrowed until web_stop. Before the first web_set_ready(true). NULL: nowhere. */
+/* The pins; borrowed until web_stop. Before the first web_set_ready(true). NULL: nowhere. */
 void web_set_pins(struct web *w, struct pins *pins);
-/* Who is told of alerts; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
+/* For /api/v1/alertmanagers; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s);
 /* From when storage is open and the engine can answer. */
 void web_set_ready(struct web *w, bool ready);

@@ -211,7 +211,7 @@ const steps = {
 		await one.locator('button:has-text("Really remove")').click();
 		await page.waitForSelector('p:has-text("Nothing is pinned")');
 		await page.goto(pin);
-		await page.waitForSelector('[role=alert]:has-text("no such pin any more")');
+		await page.waitForSelector('[role=alert]:has-text("This pin no longer exists")');
 		await page.click('button:has-text("Back to the query")');
 	},
 	async 'a pprof file that is dropped is shown and compared in the browser, without a word to the server'() {

@@ -18,13 +18,13 @@ export interface FlameData {
 	nodes: {
 		depth: ArrayLike<number>; frame: ArrayLike<number>; total: ArrayLike<number>; self: ArrayLike<number>; line: ArrayLike<number>;
 		base?: { total: ArrayLike<number>; self: ArrayLike<number> };
-		/** Nodes that stand for others, and for how many. */
+		/** Nodes that stand for others, and the number of those. */
 		cut?: { node: number[]; count: number[] };
 	};
 	hidden?: number;
 	/** Rows of functions, exact whatever is hidden; `all` is how many there are, of which the largest are here. */
 	functions?: { frame: number[]; total: number[]; self: number[]; base?: { total: number[]; self: number[] }; all: number };
-	/** What a search found: the value of all stacks with a matching frame, however small their boxes are. */
+	/** The result of a search: the value of all stacks with a matching frame, however small their boxes are. */
 	found?: { total: number; base?: number; functions: number };
 	/** How many names of the path that was asked for were there. */
 	root?: number;
@@ -56,13 +56,13 @@ export interface Target {
 	/* ours: one entry per target and profile */
 	profile?: string; lastBytes?: number; lastSamples?: number;
 }
-/** What discovery told of and is not scraped; failed: nobody asked for that. */
+/** Discovered targets that are not scraped; failed: unintended. */
 export interface Dropped { scrapePool: string; discoveredLabels: Labels; profile?: string; reason: string; failed: boolean }
 /** A page of each list; the counts are of all that match. */
 export interface Targets { activeTargets: Target[]; droppedTargets: Dropped[]; activeTargetCount: number; droppedTargetCount: number }
 export interface TargetQuery { state?: 'active' | 'dropped'; scrapePool?: string; search?: string; health?: string; limit: number; offset?: number }
 
-/** Where targets of a job come from; `since` is there with an error. */
+/** The sources of a job's targets; `since` is set together with an error. */
 export interface Source {
 	kind: string; role?: string; name: string; groups: number; targets: number; ready: boolean; error: string; since?: string;
 	lastChange: string;
@@ -99,11 +99,11 @@ export interface Block { minTime: number; maxTime: number; stats: { numSamples: 
 /** When an alert would have been pending and firing. */
 export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }
 
-/** A profile that the server keeps, whatever becomes of what it was made of. */
+/** A profile that the server keeps, independently of its source data. */
 export interface Pin { id: string; bytes: number; name?: string; query?: string; type?: string; timeMs?: number; seconds?: number; createdMs?: number }
 export interface Pins { max: number; maxBytes: number; bytes: number; pins: Pin[] }
 
-/** What went wrong, in the server's words; `kind` is its errorType, or 'network' if it could not be asked. */
+/** The error in the server's words; `kind` is its errorType, or 'network' if the server could not be reached. */
 export class ApiError extends Error {
 	constructor(readonly kind: string, message: string, readonly status = 0) { super(message); }
 }
@@ -125,7 +125,7 @@ const away = () => new ApiError('network', 'The server does not answer. Is it st
 
 interface Read { r: Response; body: ArrayBuffer }
 
-/** An answer, read to its end. One that was overtaken is none, also when it was on its way already. */
+/** An answer, read to its end. A request that a newer one replaced is not an error, also when it was already sent. */
 async function ask(path: string, params: Params | undefined, accept: string, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Read> {
 	const address = new URL(url(path, params)), headers = { Accept: accept };
 	try {
@@ -192,7 +192,7 @@ function columns<T>(got: Read, type: string, read: (body: ArrayBuffer) => Envelo
 }
 
 const at = (t: number) => t.toFixed(3);
-/** Trees of at most so many nodes come whole: a zoom needs no other. */
+/** Trees of at most this many nodes come whole: a zoom needs no further request. */
 const WHOLE = 16384;
 
 export const api = {
@@ -203,7 +203,7 @@ export const api = {
 	/** Whether any series matches. */
 	some: (match: string, start: number, end: number, signal?: AbortSignal) =>
 		get<Labels[]>('api/v1/series', { 'match[]': match, start: at(start), end: at(end), limit: 1 }, signal).then((a) => a.data.length > 0),
-	/** What frames of the selected profiles are called, the most used first. */
+	/** Values that match frames of the selected profiles, the most used first. */
 	frameValues: (key: string, match: string[], start: number, end: number, limit: number, search?: string) =>
 		get<string[]>(`api/v1/frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
 	targets: (q: TargetQuery, signal?: AbortSignal) => get<Targets>('api/v1/targets', { ...q, search: q.search || undefined, scrapePool: q.scrapePool || undefined }, signal),
@@ -220,7 +220,7 @@ export const api = {
 	pins: (signal?: AbortSignal) => get<Pins>('api/v1/pins', {}, signal),
 	pin: (query: string, time: number, name: string) => get<Pin>('api/v1/pins', { query, time: at(time), name }, undefined, 'POST'),
 	unpin: (id: string) => get<undefined>(`api/v1/pins/${id}`, {}, undefined, 'DELETE'),
-	/** Where a frame leads to, by the configuration. */
+	/** The configured source link of a frame. */
 	sourceLinks: (file: string, line: number, fn: string, binary: string, signal?: AbortSignal) =>
 		get<{ name: string; url: string }[]>('api/v1/source_links', { file, line, function: fn, binary }, signal),
 	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
@@ -243,8 +243,8 @@ export const api = {
 		columns(await ask('api/v1/query_range', { query, start: at(start), end: at(end), step }, accept(MATRIX_TYPE), signal), MATRIX_TYPE, readMatrix),
 	explain: (query: string, start: number, end: number, step: number) =>
 		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
-	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. What is below a
-	 * quarter of a pixel of that width is left out, unless there are few nodes. */
+	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. Boxes below a
+	 * quarter of a pixel of that width are left out, unless there are few nodes. */
 	flame: (query: string, time: number, width: number, root: string[], functions: number, signal?: AbortSignal) =>
 		getFlame({ query, time: at(time), width: Math.round(width), whole: width > 1 ? WHOLE : undefined, root, functions }, signal),
 	/** The same of a search alone; it rejects an expression that the server does not know. */

@@ -8,7 +8,7 @@ export interface Context {
 	label?: string; quote?: string;
 	/** The selector around the caret without the matcher being typed, for asking what else matches. */
 	selector?: string;
-	/** Of a frame: the argument whose frames are meant, and whether what is typed is a regular expression. */
+	/** In a frame matcher: the argument whose frames are meant, and whether the typed value is a regular expression. */
 	profiles?: string; regexp?: boolean;
 }
 
@@ -19,7 +19,7 @@ interface Open { text: string; at: number; call: string; commas: number; comma: 
 const FILTERS = new Set(['focus', 'ignore', 'hide', 'show', 'show_from', 'prune_from', 'callers', 'callees', 'samples']);
 const READOUTS = new Set(['self', 'total', 'share', 'self_share', 'share_low', 'share_high', 'self_share_low', 'self_share_high']);
 
-/** What is being typed at the caret. */
+/** The word being typed at the caret. */
 export function contextAt(q: string, caret: number): Context {
 	const tokens = tokenize(q.slice(0, caret));
 	const last = tokens[tokens.length - 1];

@@ -6,7 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 /** How a key is written: as KeyboardEvent.key, 'Space' for ' ', with 'Ctrl+' (or the Mac's command key) and 'Shift+' in front, or two in a row: 'g t'. Letters and
  * signs are what is typed, whatever it takes to type them ('?', 'G'); 'Shift+' is for keys that type nothing. */
 export interface Key { keys: string[]; what: string }
-/** Where they work, in the order of the list. */
+/** The areas where they work, in the order of the list. */
 export interface KeyGroup { where: string; keys: Key[]; rank: number }
 
 /** False: not now, let others see the key. */
@@ -15,16 +15,18 @@ export type Deeds<N extends string> = Record<N, Deed>;
 
 export interface KeyTable<N extends string> {
 	group: KeyGroup;
-	/** For onKeyDown of an element: does what the key stands for. Whether that was something. */
+	/** For onKeyDown of an element: runs the key's action. Whether that was something. */
 	handle: (e: KeyboardEvent, deeds: Deeds<N>) => boolean;
-	/** The same for keys that work everywhere on the page, except while one types. Two tables of one key: the last that came. */
+	/** The same for keys that work everywhere on the page, except while one types. If two tables have one key, the later one
+	 * counts. */
 	use: (deeds: Deeds<N>, on?: boolean) => void;
 }
 
 /** All tables, for the list. */
 export const keyGroups: KeyGroup[] = [];
 
-/** where: the title in the list, "Flame graph". Of each key its name in the code, how it is pressed, and what it does. rank: groups are listed by it. */
+/** where: the title in the list, "Flame graph". For each key its name in the code, how it is pressed, and what it does. rank: groups are listed by
+ * it. */
 export function keyTable<N extends string>(where: string, table: Record<N, [keys: string | string[], what: string]>, rank = 1): KeyTable<N> {
 	const names = Object.keys(table) as N[], byKey = new Map<string, N>();
 	const group: KeyGroup = { where, keys: names.map((n) => ({ keys: [table[n][0]].flat(), what: table[n][1] })), rank };
@@ -85,5 +87,5 @@ function everywhere(e: KeyboardEvent): void {
 if (typeof document !== 'undefined') document.addEventListener('keydown', everywhere);
 
 const SIGNS: Record<string, string> = { ArrowUp: '↑', ArrowDown: '↓', ArrowLeft: '←', ArrowRight: '→', Escape: 'Esc', PageUp: 'Page ↑', PageDown: 'Page ↓', ContextMenu: 'Menu', Delete: 'Del' };
-/** A key as it stands on a keyboard: its parts, each of which gets a frame. */
+/** A key as shown on a keyboard: its parts, each of which gets a frame. */
 export const keyCaps = (key: string): string[] => key === '+' ? ['+'] : key.split(/[ ]|(?<=.)\+/).map((p) => SIGNS[p] ?? p);

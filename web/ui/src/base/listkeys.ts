@@ -12,7 +12,7 @@ export const listKeys = keyTable('In a menu, a list or a choice', {
 }, 2);
 export const closeKeys = keyTable('In what has opened', { close: ['Escape', 'close it'] }, 2);
 
-/** Moves the focus among those elements by so many; from outside of them to the first or the last. */
+/** Moves the focus by this many of those elements; from outside of them to the first or the last. */
 export function stepTo(all: HTMLElement[], step: number): void {
 	if (!all.length) return;
 	const at = all.indexOf(document.activeElement as HTMLElement);

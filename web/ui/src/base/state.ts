@@ -6,10 +6,10 @@ import type { ColorBy } from '../flame/colors';
 import type { FunctionInfo, Labels, ProfileType } from './api';
 import type { Selection } from '../query/query';
 
-/** auto: nobody chose it. It is then as long as there is data for, up to an hour, and not in the address. */
+/** auto: the user did not choose it. It is then as long as there is data for, up to an hour, and not in the address. */
 export type Range = { last: number; auto?: true } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
-/** The pages, and what their paths begin with; the first is the one that is linked to. web/pages.c serves these. */
+/** The pages, and the prefixes of their paths; links use the first one. web/pages.c serves these. */
 const PATHS = { explore: [''], targets: ['targets'], discovery: ['service-discovery'], rules: ['rules'], alerts: ['alerts'], agents: ['agents'], language: ['language', 'help'], status: ['status', 'flags', 'config'] };
 export type Page = keyof typeof PATHS;
 
@@ -17,7 +17,7 @@ export const page = signal<Page>('explore');
 
 /* ---- what is in the address ---- */
 
-/** How a value is written in the address. parse: null if the text is none. */
+/** How a value is written in the address. parse: null if the text is malformed. */
 export interface Codec<T> { parse: (text: string) => T | null; print: (value: T) => string }
 export const asText: Codec<string> = { parse: (s) => s, print: (v) => v };
 export const asNumber: Codec<number> = { parse: (s) => s !== '' && Number.isFinite(Number(s)) ? Number(s) : null, print: String };
@@ -40,7 +40,7 @@ const fields: Field[] = [];
 const here = (f: Field): boolean => f.pages === 'all' || f.pages.includes(page.value);
 
 /** A signal that is in the address of those pages under that name, unless it has its initial value there. Each area declares its own, once,
- * when it is loaded; two of one name must not share a page. Who sets it calls writeUrl. */
+ * when it is loaded; two of one name must not be on the same page. Callers that set it must call writeUrl. */
 export function inUrl<T>(pages: Page[] | 'all', name: string, initial: T | (() => T), codec: Codec<T>): Signal<T> {
 	const start = typeof initial === 'function' ? initial as () => T : () => initial;
 	const s = signal<T>(start());
@@ -58,7 +58,7 @@ export function inUrl<T>(pages: Page[] | 'all', name: string, initial: T | (() =
 const asNumbers = (p: URLSearchParams, ...names: string[]) => names.map((n) => asNumber.parse(p.get(n) ?? ''));
 
 export const query = signal('');
-/** What is shown unless the address says otherwise. */
+/** The defaults when the address has no value. */
 export const initialRange: Range = { last: 3600, auto: true };
 export const range = signal<Range>(initialRange);
 export const selection = signal<Selection>(null);
@@ -85,16 +85,16 @@ export const refresh = inUrl(['explore'], 'refresh', 10, asPause);
 export const searchText = inUrl(['explore'], 'search', '', asText);
 export const layout = inUrl<Layout>(['explore'], 'view', () => innerWidth >= 1100 ? 'both' : 'flame', oneOf('flame', 'both', 'table'));
 export const colorBy = inUrl<ColorBy>(['explore'], 'color', 'package', oneOf('package', 'binary', 'file', 'function', 'change'));
-/** Of the pages of targets: the text and the job that are looked for, and whether among those that are not scraped. */
+/** For the pages of targets: the searched text and job, and whether among those that are not scraped. */
 export const find = inUrl(['targets', 'discovery'], 'find', '', asText);
 export const job = inUrl(['targets', 'discovery'], 'job', '', asText);
 export const unscraped = inUrl(['discovery'], 'state', false, { parse: (s) => s === 'dropped', print: (v) => v ? 'dropped' : '' });
-/** Of the pages of rules and alerts: the text that is looked for, and the states that are wanted ('' = all). */
+/** For the pages of rules and alerts: the searched text, and the selected states ('' = all). */
 export const ruleFind = inUrl(['rules', 'alerts'], 'find', '', asText);
 export const ruleState = inUrl(['rules', 'alerts'], 'state', '', asText);
 
 export const types = signal<ProfileType[] | null>(null);
-/** What the server's language has; the page offers nothing that would only be refused. */
+/** The server's language features; the page offers nothing that would only be refused. */
 export const functions = signal<FunctionInfo[]>([]);
 export const has = (name: string): boolean => functions.value.some((f) => f.name === name);
 /** Counts up to ask everything again. */

@@ -21,7 +21,7 @@ export const calm = matchMedia('(prefers-reduced-motion: reduce)').matches;
 export const cssVar = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const SANS = cssVar('--sans') || 'sans-serif';
 
-/** Canvases are painted anew when the window's size changes; on a screen of other pixels, too. */
+/** Canvases are repainted when the window's size changes, and also on a screen with another pixel ratio. */
 function ofPixels(): void {
 	matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener('change', () => { dispatchEvent(new Event('resize')); ofPixels(); }, { once: true });
 }

@@ -25,7 +25,7 @@ export function moment(t: number, now = Date.now() / 1000): string {
 	return day(t) === day(now) ? clock(t) : `${day(t)} ${clock(t)}`;
 }
 
-/** How far the zone is from UTC at that moment, in seconds. */
+/** The zone's offset from UTC at that moment, in seconds. */
 export const shift = (t: number): number => zone.value === 'utc' ? 0 : -60 * new Date(t * 1000).getTimezoneOffset();
 
 /** The same in words: "UTC", "UTC+02:00". */
@@ -44,6 +44,6 @@ export function ago(t: number, now = Date.now() / 1000): string {
 	return `${Math.round(s / 86400)} d ago`;
 }
 
-/** For an <input type="datetime-local">, which knows nothing of zones. */
+/** For an <input type="datetime-local">, which has no zone. */
 export const toInput = (t: number): string => `${day(t)}T${clock(t)}`;
 export const fromInput = (s: string): number => new Date(zone.value === 'utc' ? `${s}Z` : s).getTime() / 1000;

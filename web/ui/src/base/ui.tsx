@@ -34,7 +34,8 @@ export function CopyButton({ text, label, title, icon = <Copy />, class: cls = '
 	);
 }
 
-/** Of parts of that role in a row one can be tabbed to, and arrow keys choose among them: which one, and what their element needs. */
+/** For elements of that role in a row: one can be reached by tab, and arrow keys choose among them. Returns the current one, and the
+ * attributes of the elements. */
 function useRow<T>(role: string, value: T | null, options: [T, ...unknown[]][], onChange: (v: T) => void) {
 	const ref = useRef<HTMLDivElement>(null), at = Math.max(0, options.findIndex(([v]) => v === value)), upright = role === 'radio';
 	const go = (to: number) => {
@@ -82,7 +83,7 @@ export function Chip({ name, value, title, onPick, onRemove, class: cls = '' }: 
 	);
 }
 
-/** Moves what hangs from a button, or stands at a point, into the window. */
+/** Moves a popup of a button, or at a point, into the window. */
 export function intoWindow(e: HTMLElement): void {
 	e.style.translate = '';
 	const r = e.getBoundingClientRect(), left = r.left + scrollX, right = r.right + scrollX, room = document.documentElement.clientWidth - 8;
@@ -91,8 +92,8 @@ export function intoWindow(e: HTMLElement): void {
 	if (scrollX) scrollTo(0, scrollY); /* the focus went into it where it was, and took the page along */
 }
 
-/** A button with something that opens below it; closes on Escape, on a click elsewhere, and when the focus leaves it. label: what the button
- * is called where it shows no text. */
+/** A button with something that opens below it; closes on Escape, on a click elsewhere, and when the focus leaves it. label: its name if it
+ * shows no text. */
 export function Popover({ button, class: cls = '', buttonClass, align = 'left', title, label, has, disabled, open, setOpen, children }: {
 	button: ComponentChildren; class?: string; buttonClass?: string; align?: 'left' | 'right'; title?: string; label?: string; has?: 'menu' | 'listbox' | 'dialog'; disabled?: boolean;
 	open: boolean; setOpen: (o: boolean) => void; children: ComponentChildren;
@@ -148,8 +149,8 @@ export function Bar({ share, class: cls = '' }: { share: number; class?: string 
 	return <i class={`bar ${cls}`} ref={styled({ width: `${Math.max(0, Math.min(100, share * 100))}%` })} aria-hidden="true" />;
 }
 
-/** Of many rows of one height those that can be seen, in an element that scrolls: put `ref` on that, draw rows `from` to `to`, and elements `before` and
- * `after` px high around them. */
+/** Selects the visible ones of many rows of one height, in an element that scrolls: put `ref` on that, draw rows `from` to `to`, and elements
+ * `before` and `after` px high around them. */
 export function useWindow<E extends HTMLElement>(rows: number, height: number): { ref: { current: E | null }; from: number; to: number; before: number; after: number } {
 	const ref = useRef<E>(null);
 	const [seen, setSeen] = useState<[number, number]>([0, 60]);
@@ -184,7 +185,8 @@ function useScrolls<E extends HTMLElement>(): [ref: { current: E | null }, scrol
 	return [el, more];
 }
 
-/** What may be wider than the window, and then scrolls by itself: also by arrow keys, for which it takes the focus, but only then. */
+/** Content that may be wider than the window, and then scrolls by itself: also by arrow keys, for which it takes the focus, but only
+ * then. */
 export function ScrollX({ label, class: cls = '', children }: { label: string; class?: string; children: ComponentChildren }) {
 	const [el, more] = useScrolls<HTMLDivElement>();
 	return <div class={`scroll-x ${cls}`} ref={el} role="group" aria-label={label} tabIndex={more ? 0 : undefined}>{children}</div>;

@@ -37,7 +37,7 @@ export function formatValue(v: number, unit: string): string {
 /** Numbers of the language are in seconds, bytes and counts: how many native units one of these is. */
 export const perBase = (unit: string): number => unit === 'nanoseconds' ? 1e9 : unit === 'microseconds' ? 1e6 : unit === 'milliseconds' ? 1e3 : 1;
 
-/** What a unit of the graph's y axis is called, and how a value of it reads. */
+/** The name of a unit on the graph's y axis, and the text of a value of it. */
 export type AxisUnit = 'cores' | 'seconds/s' | 'bytes' | 'bytes/s' | 'count' | '1/s' | 'seconds' | 'share' | '';
 
 export function formatAxis(v: number, unit: AxisUnit): string {
@@ -83,7 +83,7 @@ export function formatDuration(seconds: number): string {
 	return out;
 }
 
-/** The reverse, in seconds; NaN if it is none. */
+/** The reverse, in seconds; NaN if it is malformed. */
 export function parseDuration(text: string): number {
 	const m = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?$/.exec(text.trim());
 	if (!m || !text.trim()) return NaN;

@@ -104,12 +104,12 @@ interface Head {
 function counts(h: Head | undefined): Head {
 	if (h?.version !== 1) throw new WireError('the answer is of another version');
 	for (const n of [h.nodes, h.rows, h.all, h.known, h.new, h.texts])
-		if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw new WireError('a count makes no sense');
-	if (h.nodes < 1 || !(h.scale > 0) || !Number.isFinite(h.scale) || (h.integers && !Number.isInteger(h.scale))) throw new WireError('a count makes no sense');
+		if (!Number.isInteger(n) || n < 0 || n > 0xffffffff) throw new WireError('a count is malformed');
+	if (h.nodes < 1 || !(h.scale > 0) || !Number.isFinite(h.scale) || (h.integers && !Number.isInteger(h.scale))) throw new WireError('a count is malformed');
 	return h;
 }
 
-/** Whether doubles hold them exactly: the sum of all, or each. What is no integer is made so that it fits. */
+/** Whether doubles hold them exactly: the sum of all, or each. Values that are not integers are scaled so that they fit. */
 function fits(columns: Column[], h: Head, together: boolean): boolean {
 	let s = 0;
 	for (const c of columns)
@@ -121,8 +121,8 @@ function fits(columns: Column[], h: Head, together: boolean): boolean {
 	return s <= SAFE;
 }
 
-/** The values of a tree: self where the heads say there is one, total with all below it. rests: on the way to the root, whose other children
- * are not there, what these have. */
+/** The values of a tree: self where the heads have one, total with everything below. rests: for nodes on the path to the root, the value of
+ * their other children, which are left out. */
 function treeValues(c: Column, rests: Column, h: Head, depth: Uint32Array, heads: Uint8Array, flag: number): { total: Float64Array; self: Float64Array } {
 	const n = depth.length, self = new Float64Array(n), total = new Float64Array(n);
 	if (fits([c, rests], h, true)) {
@@ -158,7 +158,7 @@ function addUp(self: Float64Array, total: Float64Array, depth: Uint32Array, rest
 	}
 }
 
-/** Of rows: self, and what the total has more. */
+/** For rows: self, and total less self. */
 function rowValues(selfs: Column, rests: Column, n: number, h: Head): { total: number[]; self: number[] } {
 	const total: number[] = new Array(n), self: number[] = new Array(n);
 	if (fits([selfs, rests], h, false))
@@ -290,8 +290,8 @@ export function readMatrix(body: ArrayBuffer): Envelope<MatrixSeries[]> {
 	return { ...answer, data };
 }
 
-/** What a body says: the answer's own text, and if that is a success the columns behind it. known: the list that was named when it was
- * asked for; the answer's own is in `list`, for the next question. */
+/** Parses a body: the answer's own text, and after a success the columns behind it. known: the list named in the request; the answer's
+ * own is in `list`, for the next request. */
 export function readFlame(body: ArrayBuffer, known: FrameList | null): { answer: Envelope<FlameData>; list: FrameList | null } {
 	const { answer, bytes, at } = readHead<FlameData & { columns?: Head }>(body);
 	const h = counts(answer.data?.columns), c = new Columns(bytes, at);

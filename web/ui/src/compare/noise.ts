@@ -21,7 +21,7 @@
 
 export const SIGMAS = 3;
 
-/** What one sample counts on each side, in the unit and scale in which values are shown. */
+/** The value of one sample on each side, in the displayed unit and scale. */
 export interface PerSample { now: number; base: number }
 export interface Pair { now: number; base: number }
 

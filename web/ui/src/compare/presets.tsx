@@ -19,7 +19,7 @@ export function Presets({ c }: { c: Comparison }) {
 				{items.map((p) => <button key={p.name} type="button" aria-pressed={samePlace(p.side, c.base)} class={samePlace(p.side, c.base) ? 'on' : ''} onClick={() => compare({ base: p.side, now: c.now })}>{p.name}</button>)}
 			</div>
 			<Labels c={c} />
-			<button type="button" title="What was the base is now, and the other way round" onClick={() => compare({ base: c.now, now: c.base })}>⇄ Swap sides</button>
+			<button type="button" title="Swap the two sides" onClick={() => compare({ base: c.now, now: c.base })}>⇄ Swap sides</button>
 		</>
 	);
 }
@@ -31,7 +31,7 @@ function othersOf(q: string, label: string): string {
 	return t ? rest.slice(t.start, t.rangeStart >= 0 ? t.rangeStart : t.end).trim() : '';
 }
 
-/** What a query says a label is; '' if it does not. */
+/** A label's value according to a query; '' if it has none. */
 function valueIn(q: string, label: string): string {
 	const s = selectors(q)[0], m = s && matchersOf(s).find((x) => new RegExp(`^${label}\\s*=\\s*["'\`]`).test(x));
 	try {

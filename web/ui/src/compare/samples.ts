@@ -40,7 +40,7 @@ export function useSamples(expr: string, time: number, unit: string, diff: boole
 		if (!diff || !flow) return;
 		const abort = new AbortController();
 		count(expr, time, unit, abort.signal).then((samples) => setGot({ key, samples }),
-			() => { if (!abort.signal.aborted) setGot({ key, samples: { known: false, why: 'Nothing says how many samples values of this type stand for.' } }); });
+			() => { if (!abort.signal.aborted) setGot({ key, samples: { known: false, why: 'The number of samples behind values of this type is not known.' } }); });
 		return () => abort.abort();
 	}, [key, diff, flow]);
 	if (!flow) return { known: false, why: 'A state is no sample: its changes are real.' };

@@ -8,7 +8,7 @@ import { parseDuration } from '../base/units';
 export type Side = { query: string } & ({ from: number; to: number } | { at: number });
 export interface Comparison { base: Side; now: Side }
 
-/** What a moment stands for where a length is needed, in seconds. */
+/** The length that represents a moment, in seconds. */
 const MOMENT = 300;
 
 export const lengthOf = (s: Side): number => 'at' in s ? MOMENT : s.to - s.from;
@@ -21,7 +21,7 @@ const round = (t: number) => Math.round(t * 1000) / 1000;
 /** "FROM-TO QUERY" or "AT QUERY", in seconds since 1970. */
 export const printSide = (s: Side): string => `${'at' in s ? round(s.at) : `${round(s.from)}-${round(s.to)}`} ${s.query}`;
 
-/** Of a text that is none: null. */
+/** For a malformed text: null. */
 export function parseSide(text: string): Side | null {
 	const m = /^(\d+(?:\.\d+)?)(?:-(\d+(?:\.\d+)?))? ([\s\S]*\S[\s\S]*)$/.exec(text);
 	if (!m) return null;
@@ -35,7 +35,7 @@ export const earlier = (s: Side, seconds: number): Side => 'at' in s ? { query: 
 /** The time of the same length that ends where this one begins. */
 export const before = (s: Side): Side => earlier(s, lengthOf(s));
 
-/** What the page shows of a query: what was picked on its graph, else the range that its only selector names, else the query as it is at `end`. */
+/** The profile that the page shows for a query: the time picked on its graph, else the range of its only selector, else the query at `end`. */
 export function sideOf(q: string, picked: Selection, end: number): Side {
 	if (picked && 'at' in picked) return { query: picked.of ? withMatchers(q, picked.of) : q, at: picked.at };
 	if (picked) return { query: q, from: picked.from, to: picked.to };
@@ -43,8 +43,8 @@ export function sideOf(q: string, picked: Selection, end: number): Side {
 	return seconds > 0 ? { query: q, from: end - seconds, to: end } : { query: q, at: end };
 }
 
-/** The same expression whatever time it is asked for: `@` behind everything that is read, unless it says its time itself. What is read by a
- * subquery has the times of that subquery, which then gets it. */
+/** The same expression whatever time it is asked for: `@` behind everything that is read, unless it says its time itself. A selector in a
+ * subquery has the times of that subquery, which is changed instead. */
 export function pinned(expr: string, time: number): string {
 	const at = ` @ ${round(time)}`, tokens = tokenize(expr).filter((t) => t.kind !== 'space' && t.kind !== 'comment');
 	const inner: [number, number][] = [], places: number[] = [];
@@ -63,7 +63,7 @@ export function pinned(expr: string, time: number): string {
 	return out;
 }
 
-/** Where what stands before tokens[i] begins: a call in parentheses, or a selector. */
+/** The start of the operand before tokens[i]: a call in parentheses, or a selector. */
 function operandStart(expr: string, tokens: { text: string; start: number; end: number; kind: string }[], i: number): number {
 	const s = selectors(expr).find((x) => x.end === tokens[i - 1]?.end || x.start < tokens[i].start && x.end >= tokens[i].end);
 	if (s) return s.start;
@@ -78,7 +78,7 @@ function operandStart(expr: string, tokens: { text: string; start: number; end: 
 	return 0;
 }
 
-/** The one profile that a side stands for; several elements of a query add up. */
+/** The one profile of a side; several elements of a query are added up. */
 export function sideExpr(s: Side): { expr: string; time: number } {
 	const f = flameQuery(s.query, s, endOf(s));
 	const p = plainSelector(unfiltered(f.expr)), single = p && !p.by && p.functions[0] === 'merge';

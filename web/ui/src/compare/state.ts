@@ -11,12 +11,12 @@ const asSide: Codec<Side | null> = { parse: parseSide, print: (s) => s ? printSi
 const base = inUrl<Side | null>(['explore'], 'base', null, asSide);
 const now = inUrl<Side | null>(['explore'], 'now', null, asSide);
 
-/** The two sides while something is compared. Whoever sets them calls compare(). */
+/** The two sides while something is compared. Callers that set them must call compare(). */
 export const comparing = computed<Comparison | null>(() => base.value && now.value ? { base: base.value, now: now.value } : null);
 
-/** Whether shares of each side's whole are compared, or what was used per time. */
+/** Whether shares of each side's whole are compared, or values per time. */
 export const measure = inUrl(['explore'], 'measure', 'share', oneOf<'share' | 'absolute'>('share', 'absolute'));
-/** Colours of a difference: orange and blue, which all eyes tell apart, or red and green. */
+/** Colours of a difference: orange and blue, which colour-blind readers can distinguish, or red and green. */
 export const changeColors = inUrl(['explore'], 'change', 'orange', oneOf<'orange' | 'red'>('orange', 'red'));
 
 export function compare(c: Comparison | null, mode: 'push' | 'replace' = 'push'): void {
@@ -36,7 +36,7 @@ export function eachQuery(change: (q: string) => string): void {
 
 const nowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** What the page shows just now. */
+/** The current content of the page. */
 export const shownSide = (): Side => comparing.value?.now ?? sideOf(query.value, selection.value, Math.floor(bounds(range.value, nowSeconds()).to));
 
 /** Compares two sides. Without `now` it is what the page shows; without `base` it is the time before, of the same length. */

@@ -54,7 +54,7 @@ function Step({ state, children }: { state: 'good' | 'bad' | 'wait'; children: C
 
 const plural = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`;
 
-/** What discovery found, and of sources that failed why. */
+/** What discovery found, and the errors of failed sources. */
 function Discovered({ jobs }: { jobs: Job[] }) {
 	const s = sum(jobs), sources = jobs.flatMap((j) => j.sources.map((x) => ({ job: j.scrapePool, ...x })));
 	const broken = sources.filter((x) => x.error), unread = sources.filter((x) => !x.error && !x.ready);
@@ -68,7 +68,7 @@ function Discovered({ jobs }: { jobs: Job[] }) {
 	);
 }
 
-/** What the targets answered, those that failed first. */
+/** The answers of targets, failed ones first. */
 function Scraped({ s, list, all }: { s: ReturnType<typeof sum>; list: Target[]; all: number }) {
 	const rows = [...list].sort((a, b) => Number(b.health === 'down') - Number(a.health === 'down'));
 	const waiting = s.total - s.up - s.down;
@@ -87,7 +87,7 @@ function Scraped({ s, list, all }: { s: ReturnType<typeof sum>; list: Target[]; 
 	);
 }
 
-/** What the last scrape brought. */
+/** The result of the last scrape. */
 function answer(t: Target): string {
 	const when = Date.parse(t.lastScrape) / 1000;
 	if (!(when > 0)) return 'being scraped for the first time';

@@ -58,7 +58,7 @@ export function Explore() {
 	const opened = useSignal<Opened>('');
 	const overview = isOverview(query.value);
 
-	/* Types first: they say what there is to ask about. Until there are any, keep looking. */
+	/* Types first: they show which questions are possible. Until there are any, keep looking. */
 	useEffect(() => {
 		let timer = 0;
 		const ask = async () => {
@@ -196,8 +196,8 @@ export function Explore() {
 	);
 }
 
-/** While nobody chose a range: of the first answer only what has data, of later ones more as they fill, up to an hour. first: since when there is
- * data; from: where what is shown begins. */
+/** While the user has not chosen a range: at first only the time with data, later more, up to an hour. first: since when there is data; from:
+ * where the shown part begins. */
 function fitRange(first: number, from: number, now: number, isFirst: boolean): void {
 	const r = range.value, lengths = [300, 900, 3600];
 	if (!('auto' in r)) return;
@@ -214,7 +214,7 @@ function defaultSpan(q: string, now: number): { from: number; to: number } | nul
 	return Number.isFinite(seconds) && seconds > 0 ? { from: end - seconds, to: end } : null;
 }
 
-/** Which stretch of time the flame graph below stands for. */
+/** The time range of the flame graph below. */
 function Picked({ query: q, selection: s, span, time, onClear }: {
 	query: string; selection: Selection; span: { from: number; to: number } | null; time: number; onClear: () => void;
 }) {

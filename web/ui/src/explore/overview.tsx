@@ -32,7 +32,7 @@ const searchText = signal('');
 /** Counts up to ask again now. */
 export const lookAgain = signal(0);
 
-/** The query with what was clicked; without it, if it had that already. Of the overview it becomes a profile. */
+/** The query with what was clicked; without it, if it had that already. The overview becomes a profile. */
 function withClick(q: string, type: ProfileType, label: string, name: string): string {
 	const text = matcherText(label, '=', name), parts = partsOf(q);
 	if (isOverview(q) || !parts.name) return withMatcher(withType('', spelling(type)), label, '=', name);

@@ -10,14 +10,14 @@ import { formatDuration } from '../base/units';
 
 export interface Row { name: string; cores: number; /** Cores at each of a few times; null where nothing was seen. */ line: (number | null)[] }
 export interface Group { label: string; title: string; rows: Row[]; /** There are smaller ones. */ more: boolean }
-/** total: cores of all there is, whatever the matchers. first: since when there is anything, of the range. Cores are means since then. */
+/** total: all cores, whatever the matchers. first: since when there is data in the range. Cores are means since then. */
 export interface Shares { groups: Group[]; total: number; first: number | null }
 export interface Ask { type: ProfileType; matchers: Matcher[]; search: string; from: number; to: number; rows: number }
 
 const TITLES = new Map(Object.entries({ container: 'Containers', unit: 'Units', comm: 'Processes', job: 'Jobs', instance: 'Instances', pod: 'Pods', namespace: 'Namespaces', node: 'Nodes' }));
 const POINTS = 30;
 
-/** The profile that tells who uses the CPU: of the agent for what the agent sees, else of the programs' own profilers. */
+/** The profile for CPU shares: the agent's for everything that the agent sees, else that of the programs' own profilers. */
 export function observer(types: ProfileType[], asked: ProfileType | undefined): ProfileType | undefined {
 	const find = (alias: string) => types.find((t) => t.alias === alias && t.series > 0);
 	const own = asked !== undefined && !/^(on_cpu|off_cpu)(:|$)/.test(asked.name);
@@ -45,7 +45,7 @@ export async function askShares(a: Ask, signal: AbortSignal): Promise<Shares> {
 	]);
 	const firsts = answers.map((g) => g.first).filter((t): t is number => t !== null);
 	const first = firsts.length ? Math.min(...firsts) : null, shown = answers.map((g) => g.group).filter((g) => g.rows.length > 0);
-	/* What was not watched counts as zero: of a young server that is most of the range. */
+	/* Unobserved time counts as zero: for a young server that is most of the range. */
 	const watched = first === null ? 1 : Math.min(1, Math.max(a.to - first, 1) / (a.to - a.from)), scale = watched < 0.9 ? 1 / watched : 1;
 	return { groups: shown.map((g) => ({ ...g, rows: g.rows.map((r) => ({ ...r, cores: r.cores * scale })) })), total: total * scale, first };
 }

@@ -29,5 +29,5 @@ export function ValueTable({ expr, samples }: { expr: string; samples: VectorSam
 	);
 }
 
-/** What people look for first stands first. */
+/** The usual questions come first. */
 const order = (k: string) => k === '__name__' ? 0 : k === 'function' ? 1 : 2;

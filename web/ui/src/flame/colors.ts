@@ -76,14 +76,14 @@ export function frameColor(name: string, binary: string, by: ColorBy, dark: bool
 	return { fill: dark ? oklch(0.46 + shade, cool ? 0.075 : 0.095, hue) : oklch(0.82 + shade, cool ? 0.075 : 0.1, hue), text };
 }
 
-/** How far a value of a difference moved, in -1..1 of the larger whole of both sides; those of a comparison of shares are equal. */
+/** The change of a value in a difference, in -1..1 of the larger whole of both sides; those of a comparison of shares are equal. */
 export function changeOf(now: number, base: number, wholeNow: number, wholeBase: number): number {
 	const whole = Math.max(Math.abs(wholeNow), Math.abs(wholeBase));
 	const moved = whole ? (now - base) / whole : 0;
 	return Math.abs(moved) < 1e-9 ? 0 : moved; /* what scaling left of nothing */
 }
 
-/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; red and green for who wants them. What stayed is lavender. */
+/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; optionally red and green. Unchanged boxes are lavender. */
 export function diffColor(delta: number, dark: boolean, redGreen = false): Fill {
 	const strength = Math.min(1, 2 * Math.sqrt(Math.abs(delta)));
 	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.4, 0.03, 300) : oklch(0.9, 0.028, 300), text: ink(dark) };

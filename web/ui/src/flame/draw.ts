@@ -17,11 +17,11 @@ export interface Scene {
 	tree: FlameTree;
 	/** The window along x, in weight. */
 	from: number; to: number;
-	/** What the window ends up showing: boxes above it are context and painted paler. */
+	/** The final view: boxes above it are context and painted paler. */
 	zoom: number;
 	width: number; height: number; top: number;
 	colorBy: ColorBy; dark: boolean;
-	/** Of a difference: red and green instead of orange and blue. */
+	/** For a difference: red and green instead of orange and blue. */
 	redGreen: boolean;
 	/** Per frame: matched by the search; null without one. */
 	match: Uint8Array | null;
@@ -30,7 +30,7 @@ export interface Scene {
 	dpr?: number;
 	/** The root is the lowest of that many rows, instead of the uppermost. */
 	flip?: boolean; rows?: number;
-	/** So many rows at the root's end are not shown. */
+	/** This many rows at the root's end are not shown. */
 	skip?: number;
 }
 
@@ -141,7 +141,7 @@ function measure(ctx: Ctx, text: string): number {
 	return w;
 }
 
-/** The name, and behind it its share of the whole, of a difference how far it moved, if there is room for both. */
+/** The name, and then its share of the whole (in a difference, its change), if there is room for both. */
 function drawLabel(ctx: Ctx, s: Scene, p: Palette, i: number, x: number, px: number): void {
 	const t = s.tree, room = px - 2 * PAD;
 	const y = rowOf(s, t.depth[i]) * ROW - s.top + (ROW - 1) / 2 + 0.5;
@@ -162,8 +162,8 @@ function drawLabel(ctx: Ctx, s: Scene, p: Palette, i: number, x: number, px: num
 	if (short) ctx.fillText(short, x + PAD, y);
 }
 
-/** What of a name fits: all of it, without the import path, without the package, or the last of these cut off. The end
- * of a name tells more than its beginning. */
+/** The longest form of a name that fits: all of it, without the import path, without the package, or the last of these cut off. The
+ * end of a name tells more than its beginning. */
 function shorten(ctx: Ctx, name: string, room: number): string {
 	for (const part of shorterNames(name)) {
 		if (measure(ctx, part) <= room) return part;

@@ -24,9 +24,9 @@ export interface FlameGraphProps {
 	highlight: string | null;
 	/** The root is at the bottom. */
 	rootBelow?: boolean;
-	/** So many rows at the root's end are not shown: of a tree of one function the total. */
+	/** This many rows at the root's end are not shown: for a tree of one function the total. */
 	skip?: number;
-	/** What is asked for: while that stays, new data moves nothing that is on the screen. */
+	/** The identity of the query: while it is unchanged, new data moves nothing on the screen. */
 	asked?: string;
 	/** Upside down a box has no value of its own. */
 	noSelf?: boolean;
@@ -40,11 +40,11 @@ const keys = keyTable('Flame graph', {
 
 const OVERDRAW = 300, MARGIN = 100, SLICE = 256;
 
-/** What a scene looks like. */
+/** How a scene looks. */
 interface Picture { of: Scene; copy: HTMLCanvasElement; boxes: number }
 const same = (a: Scene, b: Scene): boolean => (Object.keys(a) as (keyof Scene)[]).every((k) => a[k] === b[k]);
 
-/** So many boxes take longer than a frame. */
+/** This many boxes take longer than a frame. */
 const MANY = 1000;
 const GLIDE_MS = 160, FRAME_MS = 1000 / 60;
 const FONT = `12px ${SANS}`;
@@ -89,7 +89,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		const height = Math.max(ROW, Math.min(rows * ROW - top, Math.ceil((y + innerHeight + OVERDRAW - top) / SLICE) * SLICE));
 		return { tree, from, to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, dpr: devicePixelRatio, ...shape };
 	};
-	/* What is large enough stays: another size is new memory. */
+	/* A canvas that is large enough is kept, because another size needs new memory. */
 	const size = (c: HTMLCanvasElement, s: Scene) => {
 		const dpr = devicePixelRatio, w = Math.round(s.width * dpr), h = Math.round(s.height * dpr), ctx = c.getContext('2d')!;
 		if (c.width !== w || c.height < h || c.height > h + innerHeight) Object.assign(c, { width: w, height: h });
@@ -110,7 +110,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		if (p && same(p.of, s)) stretch(p);
 		else boxes.current = draw(put(s), s, palette.current);
 	};
-	/* A picture of it beside the canvas: of the whole, and of the last one that was zoomed into. */
+	/* A picture of it beside the canvas: of the whole, and of the last zoom. */
 	const pictureOf = (of: Scene): Picture => {
 		const i = +(of.zoom > skip), was = pictures.current[i], c = canvas.current!;
 		if (was && same(was.of, of)) return was;
@@ -226,7 +226,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		zoom: () => onZoom(cursor), out: () => zoom > skip ? onZoom(0) : false,
 		menu: () => {
 			const r = scene.current && boxRect(scene.current, cursor), box = wrap.current!.getBoundingClientRect();
-			byKey.current = performance.now(); /* the browser tells of it as of a click, too */
+			byKey.current = performance.now(); /* the browser also sends a click for it */
 			menu(cursor, box.left + (r ? r.x + Math.min(r.w / 2, 40) : 0), box.top + (r ? r.y + ROW : 0));
 		},
 	});

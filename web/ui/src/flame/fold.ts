@@ -29,21 +29,21 @@ export function foldFunctions(t: FlameTree, root = 0): FunctionRow[] {
 	return [...rows.values()];
 }
 
-/** What names are held against: an expression, or one that gives up. */
+/** The matcher of names: an expression, or one that gives up. */
 export type Finder = Pick<RegExp, 'test'>;
 
 export interface Matches {
 	/** Per frame: does its function, file or binary match. */
 	frames: Uint8Array;
-	/** The value of all stacks below `root` that hold a matching frame, each counted once; where boxes are hidden, of those
-	 * that are not. */
+	/** The value of all stacks below `root` that contain a matching frame, each counted once; hidden boxes are not included. */
 	value: number;
 }
 
 const LITTLE = 1e4, MOST = 2e9, MOST_MS = 500;
 
-/** An expression that gives up before it holds the page. `(a+)+$` tries all ways to divide a run of letters, twice as many for each letter
- * more, and a link can bring it here: a name that may take too many steps is not looked at, and none after half a second of it. */
+/** An expression that gives up before it holds the page. `(a+)+$` tries all ways to divide a run of letters, twice as many for each
+ * additional letter, and a link may contain it. So a name that may take too many steps is skipped, and so are all names after half a
+ * second. */
 export class Search {
 	/** Something was not looked at. */
 	gaveUp = false;
@@ -72,7 +72,7 @@ const TOKEN = /(\\.|\[(?:\\.|[^\]])*\]|\(\?<?[:=!]|[^])([*+?]|\{(\d+)(,(\d*))?\}
 /** Steps that an expression takes at most grow with the length of a text as that power of it does; Infinity: exponentially, where a
  * repetition is in another one. */
 export function degreeOf(source: string): number {
-	/* of each group that is open the largest of its alternatives, the one that is being read, and whether there are several */
+	/* for each open group: the largest of its alternatives, the current one, and whether there are several */
 	const open = [[0, 0, 0]];
 	for (const [, atom, sign, least, more, end] of source.matchAll(TOKEN)) {
 		if (/^\\[k1-9]/.test(atom)) return Infinity;

@@ -7,8 +7,8 @@ import { drawSmall, Palette, ROW, type Scene } from './draw';
 export const MINIMAP = 68;
 const TOP = 150; /* what sticks above it */
 
-/** scene: the graph's, of which the size is another here. rows: all of it. graph: the element that it scrolls through. redraw: set to what
- * draws it again, which the graph calls when it has painted something else. */
+/** scene: the graph's, drawn in another size here. rows: all of it. graph: the element that it scrolls through. redraw: set to the
+ * function that redraws it, which the graph calls after painting. */
 export function Minimap({ scene, rows, graph, redraw }: { scene: () => Scene | null; rows: number; graph: { current: HTMLElement | null }; redraw: { current: () => void } }) {
 	const canvas = useRef<HTMLCanvasElement>(null), view = useRef<HTMLDivElement>(null), box = useRef<HTMLDivElement>(null);
 	const palette = useRef(new Palette());

@@ -11,5 +11,5 @@ export function printPath(names: string[]): string {
 	return encodeURIComponent(text).length <= LONGEST ? text : names.map((n) => n.startsWith('~') ? n : hashed(n)).join('\n');
 }
 
-/** Whether what stands in such a path is that name. */
+/** Whether the name in such a path is that one. */
 export const isName = (token: string, name: string): boolean => token === name || (token.startsWith('~') && token === hashed(name));

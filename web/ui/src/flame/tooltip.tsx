@@ -15,7 +15,7 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 	});
 	const f = t.frame[i];
 	const line = t.line[i] || t.startLines[f];
-	/* Shares are of the whole; where filters or a function leave less of it, of that as well. */
+	/* Shares are of the whole, and, if filters or a function leave less, of that as well. */
 	const wholes: [string, number][] = [['of total', t.whole]];
 	if (t.whole !== t.total[0]) wholes.push(['of shown', t.total[0]]);
 	if (t.depth[zoom] > 0 && t.total[zoom] !== t.total[0]) wholes.push(['of view', t.total[zoom]]);
@@ -41,7 +41,7 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 function DiffRows({ t, i }: { t: FlameTree; i: number }) {
 	const b = t.base!;
 	const row = (name: string, a: Float64Array, base: Float64Array) => {
-		/* of shares each side's of its whole: values of now are scaled */
+		/* for shares, each side's of its whole: values of now are scaled */
 		const now = t.shares ? a[i] / (t.whole || 1) : a[i], was = t.shares ? base[i] / (t.baseWhole || 1) : base[i];
 		const d = now - was, sign = d > 0 ? '+' : d < 0 ? '−' : '±', text = (v: number) => t.shares ? formatShare(v) : formatValue(v, t.unit);
 		return (

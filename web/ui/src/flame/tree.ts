@@ -20,7 +20,7 @@ export interface FlameTree {
 	depth: Uint16Array | Uint32Array; frame: Uint32Array; parent: Int32Array; end: Uint32Array; line: Uint32Array;
 	total: Float64Array; self: Float64Array;
 	base?: { total: Float64Array; self: Float64Array };
-	/** What decides a box's width: the value, or in a diff both sides together so that neither can vanish. */
+	/** The value that decides a box's width: the value, or in a diff both sides together so that neither can vanish. */
 	weight: Float64Array;
 	x: Float64Array;
 	maxDepth: number;
@@ -32,13 +32,13 @@ export interface FlameTree {
 	root: string[];
 	/** Seconds that the values were gathered in; 0 if they are a state, not a flow. */
 	seconds: number;
-	/** What shares are of: the value of the profile before filters took something away; of a diff, also of its base. */
+	/** The base of shares: the value of the profile before filters; in a diff, also of its base. */
 	whole: number; baseWhole: number;
 	/** The same boxes at the time before, for colours of change. */
 	before?: { total: Float64Array; self: Float64Array };
-	/** Of a node "(other)" how many nodes it stands for; 0: it is a call. */
+	/** For a node "(other)" the number of nodes that it stands for; 0: it is a call. */
 	cut?: Uint32Array;
-	/** A difference of shares: values of now are scaled to the base's whole, and say nothing by themselves. */
+	/** A difference of shares: values of now are scaled to the base's whole, and have no meaning by themselves. */
 	shares?: boolean;
 }
 
@@ -87,7 +87,7 @@ export function hiddenBelow(t: FlameTree, node: number): number {
 	return n;
 }
 
-/** The width to ask for: boxes are drawn from half a pixel on, and what is asked for is what reaches a quarter of one. */
+/** The width to request: boxes are drawn from half a pixel on, and the request covers those of a quarter. */
 export const visibleWidth = (): number => Math.ceil(innerWidth / 128) * 64;
 
 /** Parents and subtree ends, from depths alone. */
@@ -103,8 +103,8 @@ function link(t: FlameTree): void {
 	while (open.length) t.end[open.pop()!] = t.n;
 }
 
-/** Widths of boxes that hold those above them. A value below zero takes as much room as the same above: where there is one, a box is as wide
- * as what it has itself and its children together, while its value may be their sum, down to nothing. */
+/** Widths of boxes that hold those above them. A negative value takes as much room as a positive one. If there is one, a box is as wide as
+ * its self and its children together, while its value may be their sum, which can be zero. */
 function weigh(t: FlameTree, total: Float64Array): void {
 	if (total.every((v) => v >= 0)) {
 		for (let i = 0; i < t.n; i++) t.weight[i] += total[i];
@@ -177,14 +177,14 @@ export function visibleDepth(t: FlameTree, node: number, min: number): number {
 	return deepest;
 }
 
-/** Of a diff against the time before: the boxes of now, which are as wide as they are now; what was before is kept for their colours. */
+/** For a diff against the time before: the boxes and widths of now; the earlier values only give their colours. */
 export function beforeAside(t: FlameTree): FlameTree {
 	const now = { ...t, before: t.base, base: undefined, weight: new Float64Array(t.n), x: new Float64Array(t.n) };
 	place(now);
 	return now;
 }
 
-/** How often a function calls itself directly, at most: the longest run of boxes of one name, each inside the one before. */
+/** The deepest direct recursion of a function: the longest run of boxes of one name, each inside the one before. */
 export function longestRun(t: FlameTree): { times: number; name: string } {
 	const run = new Uint16Array(t.n);
 	let best = 0;

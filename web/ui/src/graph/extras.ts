@@ -9,18 +9,19 @@ import type { Totals } from './graphtip';
 import { addUp, keyOf } from './lines';
 import { alertMarks, groupLabels, versionLabels, versionMarks, type Mark } from './marks';
 
-/** Of more series only what all hold together is asked for. */
+/** For more series, only the sum of all is requested. */
 const MOST_TOTALS = 200;
 const SECONDS = /^(nano|micro|milli)?seconds$/;
 
-/** What the profile holds that a click opens, of each series and in all; null where the values themselves say it, or none were asked for. */
+/** The value of the profile that a click opens, for each series and in all; null if the values themselves have it, or none were
+ * requested. */
 export function totalsExpr(q: string): string | null {
 	const p = plainSelector(q);
 	if (!p) return null;
 	return p.by || p.functions.includes('sum') ? `sum ${p.by} (value(${p.selector}))` : `value(${p.selector})`;
 }
 
-/** wanted: somebody looks at moments. unit: of the profile type, '' if the values of the graph are all there is. */
+/** wanted: the user looks at moments. unit: of the profile type, '' if the values of the graph are all there is. */
 export function useTotals(g: GraphState, q: string, unit: string, wanted: boolean): Totals | null {
 	const [totals, setTotals] = useState<{ of: GraphState; t: Totals } | null>(null);
 	useEffect(() => {
@@ -46,7 +47,7 @@ const unnamed = (l: Labels): Labels => Object.fromEntries(Object.entries(l).filt
 const AGAIN = 30000;
 const MOST_ALERTS = 100;
 
-/** What a query's matchers say for certain. */
+/** The labels that a query's matchers fix. */
 function equalities(q: string): Labels {
 	const s = selectors(q)[0], out: Labels = {};
 	for (const m of s ? matchersOf(s) : []) {
@@ -73,7 +74,7 @@ async function alerts(g: GraphState, q: string, signal: AbortSignal): Promise<Ma
 	return alertMarks(a.data, g.series.map((s) => s.labels), equalities(q), g.step);
 }
 
-/** Of the graph that is shown; while the next ones come, those that are known. */
+/** For the shown graph; while the next ones are loading, the known ones. */
 export function useMarks(g: GraphState, q: string): Mark[] {
 	const [marks, setMarks] = useState<Mark[]>([]), asked = useRef({ key: '', at: 0 });
 	const key = `${q}\n${g.expr}\n${g.to - g.from}\n${g.step}`;

@@ -33,7 +33,7 @@ async function numbers(expr: string, from: number, to: number, step: number, sig
 	return new Map(a.data.flatMap((r) => r.values.map(([t, v]) => [Math.round(t), v] as [number, number])));
 }
 
-/** What is missing of the points from..to; the last one is asked for again, as its window may not have been over. */
+/** The missing points in from..to; the last one is requested again, because its window may not have been over. */
 async function fill(asked: Asked, profile: string, name: string, from: number, to: number, step: number, signal: AbortSignal): Promise<void> {
 	const begin = asked.begin <= from && asked.end >= from ? asked.end : from;
 	if (begin > to) return;

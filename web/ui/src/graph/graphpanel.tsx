@@ -15,12 +15,13 @@ import { AllZero, NoSeries } from './nothing';
 import { SeriesGraph } from './seriesgraph';
 import { alignSeries, nameSeries, type GraphSeries } from './seriesnames';
 
-/** plain: the values are of the type that the query names. derived: the graph is not of the query itself, but of the series that it adds up. result: as it came. */
+/** plain: the values are of the type that the query names. derived: the graph is not of the query itself, but of the series that it adds up. result:
+ * unchanged. */
 export interface GraphState {
 	expr: string; times: number[]; series: GraphSeries[]; result: MatrixSeries[]; unit: AxisUnit; common: Labels; plain: boolean; derived: boolean; from: number; to: number; step: number;
 }
 
-/** How many lines are drawn, and the keys of those that are hidden (lines.ts). */
+/** The number of drawn lines, and the keys of hidden ones (lines.ts). */
 const most = inUrl(['explore'], 'lines', LARGEST, { parse: (s) => { const n = asNumber.parse(s); return n !== null && n >= 1 ? Math.min(MOST, Math.round(n)) : null; }, print: String });
 const hidden = inUrl<string[]>(['explore'], 'hide', [], asList);
 /** Somebody looks at a moment or at the legend: nothing there may move now. */
@@ -64,7 +65,7 @@ interface Props {
 
 const sameQuestion = (a: GraphState, b: GraphState) => a.expr === b.expr && a.step === b.step && a.to - a.from === b.to - b.from;
 
-/** The newest answer; but while somebody reads there, or has picked a time, the one that he reads: only a time that moved on waits. */
+/** The newest answer. While the user reads the graph, or has picked a time, a newer one of the same query waits. */
 function useHeld(state: GraphState, selection: Selection): GraphState {
 	const shown = useRef({ state, tick: tick.value });
 	const waits = 'last' in range.value && sameQuestion(state, shown.current.state) && (graphIsRead.value || (selection !== null && tick.value === shown.current.tick));

@@ -12,7 +12,7 @@ import type { Span } from './paint';
 import type { Hover } from './plot';
 import { pointAt } from './shareline';
 
-/** What the profiles of each moment hold: of each line by its key, and all together. unit: the native one, in which they are given. */
+/** The values of the profiles at each moment: for each line by its key, and all together. unit: their native one. */
 export interface Totals { unit: string; of: Map<string, (number | null)[]>; all: (number | null)[] }
 
 export const totalText = (t: Totals, key: string | null, i: number): string => {

@@ -24,7 +24,7 @@ interface Props {
 	/** The picked moment, and of which series; null: none. */
 	at: number | null; times: number[]; of: Labels | null; totals: Totals | null;
 	/** Makes all but that line of the plot faint; null: none. */
-	/** Of the lines, and behind them the functions; -1: none. */
+	/** Index among the lines, and after them the functions; -1: none. */
 	onFocus: (line: number) => void;
 	/** Whether somebody reads here. */
 	onRead: (on: boolean) => void;
@@ -87,7 +87,7 @@ export function Legend({ lines, all, unit, common, most, onMost, hidden, onHidde
 
 const lastOf = (values: (number | null | undefined)[]): number => { let i = values.length - 1; while (i > 0 && typeof values[i] !== 'number') i--; return i; };
 
-/** What all series have, once. */
+/** The labels that all series share, once. */
 function Shared({ common, onFilter }: { common: Labels; onFilter: (labels: Labels) => void }) {
 	const [all, setAll] = useState(false), list = Object.entries(common);
 	if (!list.length) return null;

@@ -3,14 +3,15 @@
 import type { Labels } from '../base/api';
 import type { GraphSeries } from './seriesnames';
 
-/** key: names the line in the address and over refreshes. color: which of the palette; it keeps it while it is drawn. of: how many series it stands for. */
+/** key: names the line in the address and over refreshes. color: index in the palette; it is kept while the line is drawn. of: the number of series
+ * in it. */
 export interface Line { key: string; labels: Labels | null; name: string; values: (number | null)[]; last: number | null; color: number; of: number }
 
 /** The key of the line that all others are. */
 export const REST = 'others';
 /** How many series are drawn at first, and how many more a click shows. */
 export const LARGEST = 10;
-/** More lines than that nobody can tell apart, and the page has no room for. */
+/** More lines than this cannot be distinguished, and the page has no room for them. */
 export const MOST = 160;
 
 /** Short, the same for the same labels in every browser: 32 bits of FNV-1a. */
@@ -38,7 +39,7 @@ export function pickLines(series: GraphSeries[], most: number, colors: Map<strin
 	return lines;
 }
 
-/** Where none of them has a value the sum has none either. */
+/** If none of them has a value, the sum has none either. */
 export function addUp(all: (number | null)[][]): (number | null)[] {
 	const out: (number | null)[] = new Array(all[0]?.length ?? 0).fill(null);
 	for (const values of all) values.forEach((v, i) => { if (v !== null && v !== undefined) out[i] = (out[i] ?? 0) + v; });
@@ -57,7 +58,7 @@ export function isShown(hidden: string[], key: string): boolean {
 	return only ? hidden.includes(`+${key}`) : !hidden.includes(key);
 }
 
-/** Only that line, or if that is so already, all. */
+/** Shows only that line or, if it is alone already, all. */
 export const toggleOnly = (hidden: string[], key: string): string[] => hidden.length === 1 && hidden[0] === `+${key}` ? [] : [`+${key}`];
 
 /** One more hidden, or one less. */

@@ -8,7 +8,7 @@ import { Chip, Popover, styled } from '../base/ui';
 import type { Selection } from '../query/query';
 import { clustered, type Mark } from './marks';
 
-/** So far apart buttons have to be, in pixels. */
+/** The distance between buttons, in pixels. */
 const APART = 16;
 const MOST = 12;
 

@@ -6,9 +6,9 @@ export interface Mark {
 	kind: 'version' | 'alert';
 	/** An alert fired from..to; a change is at `from`. */
 	from: number; to: number;
-	/** What it says: "version 1.2 → 1.3", the alert's name. */
+	/** Its text: "version 1.2 → 1.3", the alert's name. */
 	title: string;
-	/** Of what: the labels of the group that changed, or of the alert. */
+	/** Its subject: the labels of the group that changed, or of the alert. */
 	labels: Labels;
 }
 
@@ -16,13 +16,13 @@ export interface Mark {
 export const VERSION = /(^|[_.-])(version|image|build|revision|commit|sha|tag|release)([_.-]|$)/i;
 /** Labels that say what ran, as long as they outlive a new version of it: pods and instances do not. */
 const WHAT = ['job', 'namespace', 'k8s_namespace_name', 'service', 'service_name', 'app', 'app_kubernetes_io_name', 'deployment', 'statefulset', 'daemonset', 'workload', 'unit', 'container', 'comm'];
-/** The kernel's and the runtime's builds are not the program's, nor is what names the series. */
+/** Ignores the kernel's and the runtime's builds, and labels that name the series. */
 const NOT = /^__|kernel|interval|^go_?version$/;
 
 export const versionLabels = (names: string[]): string[] => names.filter((n) => VERSION.test(n) && !NOT.test(n));
 export const groupLabels = (names: string[]): string[] => WHAT.filter((n) => names.includes(n));
 
-/** Where in a group a label takes a value that it did not have before. series: values mean that it was there then; from, step, n: the moments. */
+/** The moments at which a label in a group gets a new value. series: values mean that it existed then; from, step, n: the moments. */
 export function versionMarks(series: MatrixSeries[], versions: string[], groups: string[], from: number, step: number, n: number): Mark[] {
 	const out: Mark[] = [], at = (t: number) => Math.round((t - from) / step);
 	const byGroup = new Map<string, MatrixSeries[]>();
@@ -78,7 +78,7 @@ export function alertMarks(alerts: MatrixSeries[], drawn: Labels[], asked: Label
 	return out.sort((a, b) => a.from - b.from);
 }
 
-/** Marks that would stand on each other, as one button: those within so many seconds of the first of them. */
+/** Overlapping marks as one button: those within this many seconds of the first of them. */
 export function clustered(marks: Mark[], seconds: number): Mark[][] {
 	const out: Mark[][] = [];
 	for (const m of [...marks].sort((a, b) => a.from - b.from)) {

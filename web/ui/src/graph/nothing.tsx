@@ -103,7 +103,7 @@ function Others({ not, onRun }: { not?: string; onRun: (q: string) => void }) {
 	return known.length > 0 ? <p class="hint">There is data for <List items={known} item={(t) => <Act onClick={() => onRun(withType('', spelling(t)))}>{t.title}</Act>} />.</p> : null;
 }
 
-/** The same query with another name where that one stood. */
+/** The same query with another name in its place. */
 const renamed = (q: string, from: string, to: string): string => {
 	const s = selectors(q).find((x) => x.name === from);
 	return s && s.nameEnd > s.nameStart ? q.slice(0, s.nameStart) + to + q.slice(s.nameEnd) : withType('', to);

@@ -11,11 +11,11 @@ export const HEIGHT = 190;
 const STRIP = 18;
 /** Room for words: of values, of times, of shares; without shares a bit, for the last time. */
 const LEFT = 64, BELOW = 24, SHARES = 56, RIGHT = 18;
-/** So far apart are the words of two times, at least. */
+/** The distance between the texts of two times, at least. */
 const APART = 54;
 
 export interface Span { from: number; to: number }
-/** What lies behind the lines. */
+/** The background behind the lines. */
 export interface Behind { selection: Selection; span: Span | null; baseline: Span | null; marks: Mark[] }
 /** null: nothing then, the line has a gap. undefined: nothing was asked for, the line goes on. */
 export type Values = (number | null | undefined)[];
@@ -25,7 +25,7 @@ export interface Picture { times: number[]; curves: Curve[]; unit: AxisUnit; beh
 
 interface Shape { line: Path2D; area: Path2D | null; dots: Path2D }
 
-/** Where what is: of a picture in a window so wide. */
+/** The layout of a picture in a window of that width. */
 export class Scene {
 	readonly left = LEFT;
 	readonly top = STRIP;
@@ -127,7 +127,8 @@ export class Scene {
 		if (this.shares) for (const v of valueTicks(...this.ends[1], '')) word(trimPick(formatShare(v)), left + width + 6, this.y(v, true), 'left', 'middle');
 	}
 
-	/** What was picked, as a band or a line; without a pick, faintly, what the flame graph covers. Then the baseline, and the marks. */
+	/** The picked range, as a band or a line; without a pick, faintly, the range of the flame graph. Then the baseline, and the
+	 * marks. */
 	private behind(ctx: CanvasRenderingContext2D): void {
 		const { left, top, width, height, p: { behind: { selection: sel, span, baseline, marks } } } = this;
 		const px = (t: number) => Math.max(left, Math.min(left + width, this.x(t)));

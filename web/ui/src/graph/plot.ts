@@ -11,7 +11,7 @@ export interface Handlers {
 	onBox: (left: number, width: number) => void;
 }
 
-/** So near is meant; so far is a drag. */
+/** Distance of a hit; distance of a drag. */
 const NEAR = 24, DRAG = 6;
 const NONE: Picture = { times: [], curves: [], unit: '', behind: { selection: null, span: null, baseline: null, marks: [] } };
 
@@ -25,7 +25,7 @@ export class Plot {
 	private scene = new Scene(NONE, 1);
 	private focused = -1;
 	private hover: Hover | null = null;
-	/** Where the pointer is, from the left end of the lines; where a drag began; whether the click that comes is the end of one. */
+	/** The pointer's distance from the left end of the lines; the start of a drag; whether the coming click is the end of one. */
 	private pointer: { x: number; y: number } | null = null;
 	private drag: { x: number; shift: boolean } | null = null;
 	private dragged = false;
@@ -73,7 +73,7 @@ export class Plot {
 		this.scene.paint(this.canvas as HTMLCanvasElement, curve);
 	}
 
-	/** The cursor of the keyboard, and the range from there to another moment. Nobody is told. */
+	/** The cursor of the keyboard, and the range from there to another moment. No callback is called. */
 	cursor(idx: number, from: number): void {
 		const x = this.left(idx) - this.scene.left;
 		this.showLine(x);
@@ -117,7 +117,7 @@ export class Plot {
 		if (kept) this.to.onDrag(t(Math.min(x, d.x)), t(Math.max(x, d.x)), d.shift);
 	}
 
-	/** What is at the pointer: the moment nearest to it, and the curve. */
+	/** The moment nearest to the pointer, and the curve. */
 	private point(): void {
 		const { pointer, scene: s } = this, { times, curves } = s.p;
 		let idx = 0, near = -1, best = NEAR;

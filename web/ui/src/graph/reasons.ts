@@ -12,11 +12,12 @@ export type Reason =
 	| { kind: 'empty' }
 	/** No series has that name, at any time. near: names that are like it. */
 	| { kind: 'name'; name: string; near: string[] }
-	/** matcher: the one that leaves nothing by itself; '' if only all of them together do. values: what the label has instead. */
+	/** matcher: the one that selects nothing by itself; '' if only all of them together do. values: the label's existing
+	 * values. */
 	| { kind: 'matcher'; s: Selector; matcher: string; label: string; values: string[] }
-	/** There is data at other times: the last before the range, the first after it. retention: what is kept, '' unknown. */
+	/** There is data at other times: the last before the range, the first after it. retention: the retention time, '' unknown. */
 	| { kind: 'time'; before: number | null; after: number | null; retention: string; gone: boolean; down: Target[] }
-	/** There are series, but a comparison with a number leaves none of their values. */
+	/** There are series, but a comparison with a number removes all of their values. */
 	| { kind: 'comparison'; expr: string; op: string; bound: number; low: number; high: number }
 	/** A range in brackets is too short for two samples. */
 	| { kind: 'window'; range: string; longer: string; query: string }

@@ -25,23 +25,23 @@ import { ZoneButton } from './zone';
 interface Props {
 	times: number[]; series: GraphSeries[]; unit: AxisUnit;
 	selection: Selection;
-	/** What the flame graph covers when nothing is picked; null if it is not known. */
+	/** The range of the flame graph if nothing is picked; null if it is not known. */
 	span: Span | null;
 	onSelect: (s: Selection) => void;
 	/** Narrows the query to these labels. */
 	onFilter: (labels: Labels) => void;
-	/** What all series have in common: they are told apart by the rest. */
+	/** The labels that all series share: the others distinguish them. */
 	common?: Labels;
-	/** What a person chose, where it is more than for a moment: how many are drawn, and which are hidden. */
+	/** The user's lasting choices: how many are drawn, and which are hidden. */
 	most?: Signal<number>; hidden?: Signal<string[]>; onChoose?: () => void;
 	functions?: FunctionLine[]; onCloseFunction?: (name: string) => void;
 	marks?: Mark[]; onAround?: (t: number) => void;
-	/** What the profiles at each moment hold in all; null: not known. onRead: somebody looks at moments, for whom it may be asked. */
+	/** The total of the profiles at each moment; null: not known. onRead: the user looks at moments, so it may be requested. */
 	totals?: Totals | null; onRead?: () => void;
 	baseline?: Span | null; onBaseline?: (from: number, to: number) => void;
 	/** Set while somebody reads here: what is shown then has to stay. */
 	reading?: Signal<boolean>;
-	/** What the graph is of. */
+	/** The subject of the graph. */
 	label?: string;
 }
 
@@ -61,7 +61,7 @@ const keys = keyTable('Graph', {
 	leave: ['Escape', 'no cursor'],
 }, 3);
 
-/** Where the keyboard is: a moment, the other end of a range, a line. */
+/** The keyboard's position: a moment, the other end of a range, a line. */
 interface Cursor { idx: number; from: number | null; line: string | null }
 const NO_FUNCTIONS: FunctionLine[] = [], NO_MARKS: Mark[] = [];
 
@@ -75,7 +75,7 @@ export function SeriesGraph(props: Props) {
 	const [box, setBox] = useState({ left: 0, width: 0 });
 	const isDark = dark.value, many = most.value;
 	const lines = useMemo(() => pickLines(series, many, colors.current), [series, many]);
-	/* Of what is hidden, or shown alone, what there is: the address may be of another query. */
+	/* Only existing ones of the hidden or isolated lines: the address may be of another query. */
 	const hidden = chosen.value.filter((k) => lines.some((l) => l.key === k.replace('+', '')));
 	const setHidden = (to: string[]) => { chosen.value = to; props.onChoose?.(); };
 	const setMost = (to: number) => { most.value = to; props.onChoose?.(); };
@@ -103,7 +103,7 @@ export function SeriesGraph(props: Props) {
 	}, []);
 	useLayoutEffect(() => plot.current!.set(picture), [picture]);
 
-	/* The cursor of the keyboard stands where the pointer would: the same tip tells of it. */
+	/* The cursor of the keyboard acts like the pointer, with the same tooltip. */
 	const at = cursor && Math.min(cursor.idx, times.length - 1);
 	useEffect(() => {
 		if (!cursor || at === null) return;
@@ -183,7 +183,7 @@ const functionCurve = ({ share, low, high }: ShareLine, i: number, isDark: boole
 	return { values: share, color, width: 2, band: { low, high, color: `${color}${isDark ? '38' : '26'}` }, share: true, shown: true };
 };
 
-/** The labels that tell a series from the others; one that it has not is said to be empty. */
+/** The labels that distinguish a series from the others; a missing one is shown as empty. */
 export function differing(labels: Labels, common: Labels): Labels {
 	return Object.fromEntries(Object.entries(labels).filter(([k]) => k !== '__name__' && !Object.hasOwn(common, k)));
 }

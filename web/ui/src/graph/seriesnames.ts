@@ -6,7 +6,7 @@ export interface GraphSeries { labels: Labels; name: string; values: (number | n
 
 const rank = (k: string) => k === 'job' ? 0 : k === 'instance' ? 1 : 2;
 
-/** What tells the series apart, in words: only the labels in which they differ. */
+/** The difference between series, in words: only the labels in which they differ. */
 export function nameSeries(all: Labels[]): { names: string[]; common: Labels } {
 	const keys = [...new Set(all.flatMap((l) => Object.keys(l)))].filter((k) => k !== '__name__').sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 	const common: [string, string][] = [], differ: string[] = [], of = (l: Labels, k: string) => Object.hasOwn(l, k) ? l[k] : undefined; /* a label may be called "constructor" */

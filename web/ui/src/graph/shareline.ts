@@ -7,7 +7,7 @@ import { formatDuration } from '../base/units';
 
 /** How many standard errors the band is wide to either side: a true share lies outside of it one time in twenty. */
 export const Z = 2;
-/** A graph asks for about so many points of each function: every point merges the profiles of its step. */
+/** A graph requests about this many points of each function: every point merges the profiles of its step. */
 const POINTS = 60;
 /** Profiles come every minute at the longest, as a rule: a shorter window would often be empty. */
 const SHORTEST = 60;
@@ -36,7 +36,7 @@ export function wilson(p: number, n: number, z: number): [number, number] {
 	return [Math.max(0, (mid - half) / all), Math.min(1, (mid + half) / all)];
 }
 
-/** Of a moment the share, and how many observations it is of; n null: the type does not say. */
+/** At a moment the share, and its number of observations; n null: the type does not give it. */
 export interface SharePoint { p: number; n: number | null }
 type Values = (number | null | undefined)[];
 /** On the graph's axis: undefined between two points (the line goes on), null where there was no profile. */
@@ -55,7 +55,7 @@ export function shareLine(name: string, expr: string, points: Map<number, ShareP
 	return line;
 }
 
-/** The point whose window a moment lies in: the next one of the line. */
+/** The point whose window contains a moment: the next one of the line. */
 export function pointAt(line: ShareLine, idx: number): number {
 	let i = idx;
 	while (i < line.share.length && line.share[i] === undefined) i++;

@@ -7,7 +7,7 @@ import { inUrl, writeUrl } from '../base/state';
 import { offset, zone, type Zone } from '../base/time';
 
 const chosen = kept<Zone>('zone', 'local', (v) => v === 'local' || v === 'utc');
-/* Only UTC is written: a link of somebody who reads his own time is read in that of whoever opens it. */
+/* Only UTC is written: links with local times are shown in the reader's own zone. */
 const utc = inUrl<boolean>('all', 'tz', false, { parse: (s) => s === 'utc', print: (v) => v ? 'utc' : '' });
 effect(() => {
 	if (!utc.value && chosen.value === 'utc') utc.value = true;

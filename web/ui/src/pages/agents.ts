@@ -4,9 +4,9 @@ import type { Labels, VectorSample } from '../base/api';
 
 /** Since when counters are looked at. */
 export const SPAN = '1h';
-/** Who there is: those whose metrics are stored, and those whose profiles are asked for. Small: some series each. */
+/** All agents: those whose metrics are stored, and those whose profiles are requested. Small: some series each. */
 export const WHO = '{__name__=~"pyrrha_agent_build_info|pyrrha_agent_host_info|profile_up", profile=~"(on|off)_cpu|"}';
-/** What they were when they last answered. */
+/** Their state at the last answer. */
 export const WERE = `last_over_time({__name__=~"pyrrha_agent_(build|host)_info"}[${SPAN}])`;
 
 export interface Agent {
@@ -15,7 +15,7 @@ export interface Agent {
 	metrics: boolean; up: boolean | null;
 }
 
-/** What is told of one that answers; shares are of CPU time and of stacks. NaN: it does not say. */
+/** The data of an answering agent; shares are of CPU time and of stacks. NaN: it does not say. */
 export interface Figures {
 	hertz: number; cpus: number; cost: number; started: number; processes: number; threshold: number; configBad: boolean;
 	reduced: string[]; samples: number; lost: number; truncated: number; lostBy: [string, number][]; endsBy: [string, number][]; late: number;
@@ -23,11 +23,11 @@ export interface Figures {
 
 const KEYS = ['__name__', 'job', 'profile', 'version', 'kernel', 'machine', 'exported_node'];
 
-/* Its labels but those that differ between the jobs that ask it. */
+/* Its labels except those that differ between its jobs. */
 const identity = (l: Labels): string => JSON.stringify(Object.entries(l).filter(([k]) => !KEYS.includes(k) && k !== 'node').sort());
 const nodeOf = (l: Labels): string => l.exported_node ?? l.node ?? '';
 
-/** What of a host is in its address. */
+/** The host part of its address. */
 export const hostOf = (instance: string): string => instance.replace(/:\d+$/, '');
 
 export function agentsOf(now: VectorSample[], before: VectorSample[]): Agent[] {
@@ -119,7 +119,7 @@ export function figuresOf(gauges: VectorSample[], counters: VectorSample[]): Map
 export const MUCH_LOST = 0.01, MUCH_TRUNCATED = 0.05;
 export const troubled = (a: Agent, f: Figures | undefined): boolean => stateOf(a) === 'down' || !!f && (f.lost > MUCH_LOST || f.truncated > MUCH_TRUNCATED || f.configBad);
 
-/** What helps against the reasons that one can do something about. */
+/** Remedies for the reasons that have one. */
 export const REASONS: Record<string, string> = {
 	ring_full: 'The agent does not get enough CPU time: raise its limit, or lower the frequency.',
 	ticks: 'CPU time of which the kernel told nothing.',
@@ -129,5 +129,5 @@ export const REASONS: Record<string, string> = {
 	over_budget: 'Waits of which no stack was taken: the time for that was used up.',
 };
 
-/** The lines of a scrape configuration that store what an agent tells of itself. */
+/** The lines of a scrape configuration that store an agent's own metrics. */
 export const METRICS_LINES = (job: string): string => `scrape_configs:\n  - job_name: ${/^[\w-]+$/.test(job) ? job : quoted(job)}\n    metrics_path: /metrics # this line\n    profiling_config: {preset: agent}`;

@@ -31,7 +31,7 @@ function useAgents() {
 	return { agents, error };
 }
 
-/** Figures of those that are shown; of all of them at once where there are few. */
+/** Figures of the shown ones; of all at once if there are few. */
 function useFigures(shown: Agent[], few: boolean) {
 	const figures = useSignal(new Map<string, Figures>()), error = useSignal<ApiError | null>(null);
 	const some = few ? null : shown.filter((a) => a.metrics), key = few ? `all ${shown.some((a) => a.metrics)}` : some!.map((a) => a.key).join();
@@ -154,7 +154,7 @@ const Shares = ({ title, list, nothing }: { title: string; list: [string, number
 	)}</div>
 );
 
-/** Those of whom only profiles are known: what would tell the rest. */
+/** Agents with only profiles stored: the configuration for the rest. */
 function Blind({ agents }: { agents: Agent[] }) {
 	const jobs = [...new Set(agents.flatMap((a) => a.jobs))].slice(0, 5);
 	return (

@@ -6,8 +6,8 @@ import { formatDuration } from '../base/units';
 
 const COMPARISON = /^(>|<|>=|<=|==|!=)$/;
 
-/** An expression that is compared with a number, and that number: what is worth drawing is the expression also where nothing
- * fires. null if the query is anything else. */
+/** An expression that is compared with a number, and that number; the expression is worth drawing also if nothing fires. null if the
+ * query is anything else. */
 export function threshold(query: string): { expr: string; op: string; bound: number } | null {
 	const tokens = tokenize(query).filter((t) => t.kind !== 'space' && t.kind !== 'comment');
 	let depth = 0, at = -1;
@@ -30,7 +30,7 @@ export function isSeriesOf(series: Labels, alert: Alert, rule: AlertingRule): bo
 	return own(series) === own(alert.labels);
 }
 
-/** What is wrong first: firing, pending, failed, then the others as they are written. */
+/** Errors first: firing, pending, failed, then the others in file order. */
 export const weight = (r: Rule): number => {
 	const state = r.type === 'alerting' ? r.state : '';
 	return state === 'firing' ? 0 : state === 'pending' ? 1 : r.health === 'err' ? 2 : 3;
@@ -73,7 +73,7 @@ export function linkOf(text: string): string | null {
 	try { return new URL(text).href; } catch { return null; }
 }
 
-/** What people read first stands first. */
+/** The most important ones come first. */
 export function ordered(annotations: Labels): [string, string][] {
 	const rank = (k: string) => k === 'summary' ? 0 : k === 'description' || k === 'message' ? 1 : 2;
 	return Object.entries(annotations).sort((a, b) => rank(a[0]) - rank(b[0]));

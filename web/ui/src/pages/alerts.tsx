@@ -49,7 +49,7 @@ export function AlertsPage() {
 	);
 }
 
-/** One rule with its alerts: of one that fires they are all there, of a quiet one only what it is. */
+/** One rule with its alerts: all of them if it fires, otherwise only the rule. */
 function RulePanel({ g, r }: { g: RuleGroup; r: AlertingRule }) {
 	const limit = useSignal(ALERTS), alerts = r.alerts ?? [], last = when(r.lastEvaluation), more = patience(r);
 	const sorted = [...alerts].sort((a, b) => Number(a.state === 'pending') - Number(b.state === 'pending') || a.activeAt.localeCompare(b.activeAt));
@@ -107,8 +107,8 @@ function AnnotationText({ text }: { text: string }) {
 
 interface Drawn { times: number[]; series: GraphSeries[]; expr: string }
 
-/** What the alert looks at over the last hour, and from a little before it became active if that is within a day: with the
- * threshold as a line, if the rule is a comparison with one. */
+/** The alert's expression over the last hour, and from a little before it became active if that is within a day: with the threshold as
+ * a line, if the rule is a comparison with one. */
 function AlertGraph({ a, r, since }: { a: Alert; r: AlertingRule; since: number }) {
 	const drawn = useSignal<Drawn | null>(null), error = useSignal<ApiError | null>(null);
 	useEffect(() => {

@@ -82,9 +82,9 @@ function SourceLine({ s }: { s: Source }) {
 			<span class={`pill ${cls}`}><i class="dot" />{text}</span>
 			<code>{s.kind.replace(/_configs$/, '')}{s.role && ` ${s.role}`}</code>
 			{s.name && <span class="source-name">{s.name}</span>}
-			<span class="hint" title={changed > 0 ? `It last told of something new ${ago(changed)}.` : ''}>{count(s.targets, 'target')} in {count(s.groups, 'group')}</span>
+			<span class="hint" title={changed > 0 ? `It last reported a change ${ago(changed)}.` : ''}>{count(s.targets, 'target')} in {count(s.groups, 'group')}</span>
 			{s.error && <p class="error-text">{s.error}{since > 0 && <span class="hint"> since {ago(since)}</span>}</p>}
-			{s.error && <p class="hint">{advice(s.error)}{s.targets > 0 && ' What it told of before stays in use.'}</p>}
+			{s.error && <p class="hint">{advice(s.error)}{s.targets > 0 && ' Its earlier targets stay in use.'}</p>}
 		</div>
 	);
 }
@@ -111,7 +111,7 @@ function FoundTargets({ jobs }: { jobs: Job[] }) {
 	);
 }
 
-/** What was found and is not scraped, and why. */
+/** Discovered targets that are not scraped, and the reasons. */
 export const Dropped = ({ rows }: { rows: DroppedRow[] }) => (
 	<section class="panel found" aria-label="Not scraped"><h2 class="unseen">Not scraped</h2><ul class="found-list">{groupDropped(rows).map((f, i) => <Row key={`${f.pool} ${nameOf(f)} ${i}`} f={f} />)}</ul></section>
 );

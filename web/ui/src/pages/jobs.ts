@@ -6,7 +6,7 @@ export const sum = (jobs: Job[]) => jobs.reduce((s, j) => ({
 	total: s.total + j.targets, up: s.up + j.up, down: s.down + j.down, dropped: s.dropped + j.dropped,
 }), { total: 0, up: 0, down: 0, dropped: 0 });
 
-/** Rows of one target, which the server gives one after another: one for each of its profile types. */
+/** Rows of one target, which the server sends one after another: one for each of its profile types. */
 export interface Found { pool: string; before: Labels; after: Labels | null; profiles: string[]; reason: string; failed: boolean; health: Target['health'] }
 
 const without = (l: Labels): string => JSON.stringify(Object.entries(l).filter(([k]) => k !== '__name__' && k !== '__profile_path__').sort());
@@ -45,7 +45,7 @@ export function groupDropped(rows: Dropped[]): Found[] {
 /** How a target is called in a list. */
 export const nameOf = (f: Found): string => f.after?.instance || f.before.__address__ || 'no address';
 
-/** What a rule changed: names that it set, and those it took away. */
+/** The changes by a rule: names that it set, and those it removed. */
 export function changes(before: Labels, after: Labels): { set: [string, string][]; gone: string[] } {
 	return {
 		set: Object.entries(after).filter(([k, v]) => !Object.hasOwn(before, k) || before[k] !== v),
@@ -70,14 +70,14 @@ export const troubled = (j: Job): boolean => j.failedProfiles > 0 || j.sources.s
 
 const ADVICE: [RegExp, string][] = [
 	[/\b(401|403)\b|forbidden|unauthorized/i, 'It refuses who asks. Check the credentials; in Kubernetes, whether the service account may list and watch these objects.'],
-	[/\b404\b|could not find the requested resource|not installed/i, 'There is no such thing there. Check the path, or whether the API is installed.'],
+	[/\b404\b|could not find the requested resource|not installed/i, 'It was not found there. Check the path, or whether the API is installed.'],
 	[/\b429\b|\b5\d\d\b/, 'The other side has trouble of its own; it is asked again.'],
 	[/no such file|cannot open|not a file/i, 'Check that the file exists where the server runs, and that it may read it.'],
 	[/permission denied/i, 'The server may not read it. Check who owns it.'],
 	[/certificate|tls|ssl/i, 'Check tls_config: ca_file, server_name.'],
 	[/resolve|refused|timed? ?out|unreachable|could not connect/i, 'It cannot be reached from the server. Check the address, and the network between.'],
-	[/json|yaml|expected|unknown field|invalid/i, 'What came cannot be read. The message says where.'],
+	[/json|yaml|expected|unknown field|invalid/i, 'The answer cannot be read. The message says where.'],
 ];
 
-/** What to do about a source that fails. */
+/** Remedies for a source that fails. */
 export const advice = (error: string): string => ADVICE.find(([re]) => re.test(error))?.[1] ?? '';

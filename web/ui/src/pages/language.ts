@@ -11,7 +11,7 @@ export function matching(all: Section[], text: string): Section[] {
 	return all.map((s) => ({ ...s, entries: s.entries.filter((e) => rank(e) < 4).sort((a, b) => rank(a) - rank(b)) })).filter((s) => s.entries.length > 0);
 }
 
-/* What stands in for a type of the examples that a server does not have: of the same kind, so that every function takes it. */
+/* Replacements for types in the examples that a server does not have: of the same kind, so that every function accepts them. */
 const INSTEAD: Record<string, string[]> = { cpu: ['on_cpu', 'off_cpu'], heap_inuse_space: ['heap_inuse_objects', 'goroutines'] };
 
 /** An example over what is stored. */

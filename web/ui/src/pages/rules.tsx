@@ -16,7 +16,7 @@ const ROWS = 300;
 
 export const number = (v: number): string => v.toLocaleString('en-US');
 
-/** The groups as they are now, asked for again and again; an answer that takes long is waited for. */
+/** The current groups, requested regularly; a slow answer is awaited. */
 export function useGroups<R extends Rule>(ask: () => Promise<Answer<{ groups: RuleGroup<R>[] }>>): { groups: Signal<RuleGroup<R>[] | null>; error: Signal<ApiError | null>; warnings: Signal<string[]> } {
 	const groups = useSignal<RuleGroup<R>[] | null>(null), error = useSignal<ApiError | null>(null), warnings = useSignal<string[]>([]);
 	const busy = useRef(false);

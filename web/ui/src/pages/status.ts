@@ -2,7 +2,7 @@
 // What the server tells of itself, made ready for people. Pure.
 import type { Block, FlagInfo, StorageStatus } from '../base/api';
 
-/** Of the text format: the sum of each name's series, and each series by name{labels} as it stands there. */
+/** Parses the text format: the sum of each name's series, and each series by its name{labels}. */
 export function parseMetrics(text: string): Map<string, number> {
 	const out = new Map<string, number>();
 	for (const line of text.split('\n')) {
@@ -25,7 +25,7 @@ export function flagNumber(value: string | undefined): number {
 
 export interface Limit { what: string; flag: string; used: number; most: number; unit: 'bytes' | 'count' }
 
-/* What is bounded: by which flag, the metric of what is taken, the metric of the bound where it is not the flag's value itself. */
+/* The limits: their flag, the metric of the use, and the metric of the limit if it is not the flag's value itself. */
 const LIMITS: [string, string, string, string, Limit['unit']][] = [
 	['The process, and all budgets of memory together', 'memory', 'process_resident_memory_bytes', '', 'bytes'],
 	['Memory of the hours that are not sealed yet', 'storage.head-memory', 'pyrrha_tsdb_head_bytes', 'pyrrha_tsdb_head_budget_bytes', 'bytes'],
@@ -78,7 +78,7 @@ export function daysOf(blocks: Block[]): Day[] {
 	return [...out.values()].sort((a, b) => b.day.localeCompare(a.day));
 }
 
-/** Flags with the text in their name, value or help; those that were given first. */
+/** Flags with the text in their name, value or help; explicitly set ones first. */
 export function flagsWith(flags: FlagInfo[], text: string, given: boolean): FlagInfo[] {
 	const t = text.trim().toLowerCase();
 	return flags.filter((f) => (!given || f.given) && (!t || `${f.name} ${f.value} ${f.help}`.toLowerCase().includes(t))).sort((a, b) => Number(b.given) - Number(a.given));

@@ -28,7 +28,7 @@ const LINKS: [string, string][] = [
 const n = (v: number): string => v.toLocaleString('en-US');
 const when = (rfc3339: unknown): number => Date.parse(String(rfc3339 ?? '')) / 1000 || 0;
 
-/** What is asked for once, or now and then; the first that fails is told. */
+/** Requests that are made once, or now and then; the first failure is shown. */
 function useStatus() {
 	const build = useSignal<Facts>({}), runtime = useSignal<Facts>({}), flags = useSignal<FlagInfo[]>([]), config = useSignal<string | null>(null);
 	const storage = useSignal<StorageStatus | null>(null), blocks = useSignal<Block[]>([]), types = useSignal<ProfileType[]>([]), metrics = useSignal(new Map<string, number>());
@@ -87,7 +87,7 @@ const Section = ({ title, more, children }: { title: string; more?: ComponentChi
 	<section class="panel" id={title.toLowerCase()}><header class="panel-head"><h2>{title}</h2><div class="grow" />{more}</header>{children}</section>
 );
 
-/** What is wrong, if anything is. */
+/** The errors, if there are any. */
 function Problems({ runtime, metrics }: { runtime: Facts; metrics: Map<string, number> }) {
 	const list = problemsOf(metrics);
 	if (runtime.reloadConfigSuccess === false) list.unshift(`The configuration could not be read; the one before is at work. ${runtime.lastConfigError || ''}`);
@@ -139,7 +139,7 @@ function Storage({ s, types, blocks }: { s: StorageStatus; types: ProfileType[];
 
 const Tile = ({ name, value, more }: { name: string; value: string; more: string }) => <div><span class="hint">{name}</span><b>{value}</b><small>{more}</small></div>;
 
-/** Of all that is stored. */
+/** Totals of the storage. */
 const Types = ({ types }: { types: ProfileType[] }) => (
 	<div><h3>Series by profile type <span class="hint">of all days</span></h3>
 		{!types.some((t) => t.series) ? <p class="hint">No profile is stored yet.</p> : <table class="data"><thead><tr><th>Type</th><th>Kind</th><th>Unit</th><th class="num">Series</th></tr></thead>
@@ -158,7 +158,7 @@ function Days({ blocks }: { blocks: Block[] }) {
 	const limit = useSignal(ROWS), days = daysOf(blocks);
 	return (
 		<div><h3>Sealed, by day <span class="hint">UTC</span></h3>
-			{days.length === 0 ? <p class="hint">Nothing is sealed yet: an hour is, some minutes after it has ended.</p> : (
+			{days.length === 0 ? <p class="hint">Nothing is sealed yet: an hour is sealed some minutes after it has ended.</p> : (
 				<table class="data"><thead><tr><th>Day</th><th class="num">Size</th><th class="num">Samples</th><th class="num">Bytes each</th><th class="num">Parts</th></tr></thead>
 					<tbody>{days.slice(0, limit.value).map((d) => <tr key={d.day}><th scope="row">{d.day}</th><td class="num">{formatValue(d.bytes, 'bytes')}</td><td class="num">{n(d.samples)}</td><td class="num">{d.samples ? (d.bytes / d.samples).toFixed(1) : '–'}</td><td class="num">{n(d.parts)}</td></tr>)}</tbody></table>
 			)}
@@ -188,7 +188,7 @@ function Flags({ flags }: { flags: FlagInfo[] }) {
 	const shown = flagsWith(flags, flagFind.value, onlyGiven.value);
 	return (
 		<Section title="Flags" more={<>
-			<label class="check"><input type="checkbox" checked={onlyGiven.value} onChange={(e) => asked(() => { onlyGiven.value = e.currentTarget.checked; })} />only those that were given</label>
+			<label class="check"><input type="checkbox" checked={onlyGiven.value} onChange={(e) => asked(() => { onlyGiven.value = e.currentTarget.checked; })} />only those that were set</label>
 			<label class="field"><Search /><input type="search" placeholder="Filter flags" aria-label="Filter flags" value={flagFind.value} onInput={(e) => asked(() => { flagFind.value = e.currentTarget.value; })} /></label>
 		</>}>
 			{flags.length > 0 && shown.length === 0 && <p class="hint nothing">{onlyGiven.value && !flagFind.value ? 'None was given: all have their defaults.' : 'No flag matches the filter.'}</p>}

@@ -19,7 +19,7 @@ const health = inUrl<Health>(['targets'], 'state', 'all', oneOf<Health>('all', '
 const number = (v: number): string => v.toLocaleString('en-US');
 
 export const instanceOf = (t: Target): string => t.labels.instance ?? hostOf(t.scrapeUrl);
-/** What the pill says: a profile type that a target does not serve, by design, is off and nothing to worry about. */
+/** The pill's text: a profile type that a target does not serve, by design, is off and not an error. */
 export const healthOf = (t: Target): string => t.health === 'unknown' ? (t.note ? 'off' : 'waiting') : t.health;
 export const profileOf = (t: Target): string => t.profile ?? t.labels.__profile__ ?? t.labels.profile ?? '';
 

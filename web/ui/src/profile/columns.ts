@@ -4,7 +4,7 @@ import { amountError, isNoise, shareError, type PerSample } from '../compare/noi
 import type { FunctionRow } from '../flame/tree';
 import { formatChange, formatShare, formatValue } from '../base/units';
 
-/** What tells rows apart where the name does not, and the line that it is of. */
+/** The data that distinguishes rows with equal names, and its line. */
 export interface TableRow extends FunctionRow { key?: string; line?: number }
 /** Value of the whole profile, and of a difference that of the base. */
 export interface Whole { now: number; base: number }
@@ -14,14 +14,14 @@ export interface Table {
 	diff: boolean;
 	/** A difference of shares, not of amounts. */
 	shares: boolean;
-	/** What one sample counts on each side; null: not known, and then nothing is noise. */
+	/** The value of one sample on each side; null: not known, and then nothing counts as noise. */
 	per: PerSample | null;
 }
 
 export type Measure = 'self' | 'total';
 export interface Column {
 	id: string; title: string; help: string;
-	/** Of which of the two it tells; '' of neither. */
+	/** Its side; '' for neither. */
 	of: Measure | '';
 	kind: 'text' | 'amount' | 'share' | 'base' | 'now' | 'change' | 'relative';
 	diff?: boolean;
@@ -70,7 +70,7 @@ export const baseOf = (r: TableRow, m: Measure): number => m === 'self' ? r.base
 const still = (a: number, b: number) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b));
 const ratio = (v: number, whole: number) => whole ? v / whole : 0;
 
-/** What a column says of a row, as a number: in the profile's unit, shares and relative changes as fractions. */
+/** The value of a column in a row, as a number: in the profile's unit, shares and relative changes as fractions. */
 export function valueOf(c: Column, r: TableRow, t: Table): number {
 	if (!c.of) return 0;
 	const now = t.diff && t.shares ? ratio(nowOf(r, c.of), t.whole.now) : nowOf(r, c.of), base = t.shares ? ratio(baseOf(r, c.of), t.whole.base) : baseOf(r, c.of);
@@ -123,7 +123,7 @@ export function ordered(rows: TableRow[], c: Column, turned: boolean, t: Table):
 	return keyed.sort((a, b) => a.k < b.k ? 1 : a.k > b.k ? -1 : a.l < b.l ? 1 : a.l > b.l ? -1 : byName(a.r, b.r)).map((x) => x.r);
 }
 
-/** What rows are ordered by, the largest first: by the column, where that is the same by the second. */
+/** The order of rows, the largest first: by the column, if equal by the second one. */
 function numbersOf(rows: TableRow[], c: Column, way: number, t: Table): [Float64Array, Float64Array] {
 	const second = c.kind === 'amount' || c.kind === 'share' ? columnOf(c.of === 'self' ? 'total' : 'self')! : c;
 	const of = (x: Column) => {
@@ -137,8 +137,8 @@ function numbersOf(rows: TableRow[], c: Column, way: number, t: Table): [Float64
 
 const HEAD = 300;
 
-/** The same for who looks at the first of them: sorted at least up to the n-th, and all of them only once somebody wants more than HEAD. To
- * sort ten thousand rows by value and name takes longer than a frame. */
+/** The same for readers of the first rows: sorted at least up to the n-th, and completely only once more than HEAD are needed. To sort ten
+ * thousand rows by value and name takes longer than a frame. */
 export function orderedUpTo(rows: TableRow[], c: Column, turned: boolean, t: Table): (n: number) => TableRow[] {
 	let head: TableRow[] | null = null, all: TableRow[] | null = null;
 	return (n) => all || n > HEAD || c.kind === 'text' || rows.length <= 2 * HEAD ? all ??= ordered(rows, c, turned, t) : head ??= ordered(firstOf(rows, ...numbersOf(rows, c, turned ? -1 : 1, t)), c, turned, t);
@@ -147,7 +147,7 @@ export function orderedUpTo(rows: TableRow[], c: Column, turned: boolean, t: Tab
 /** The n-th largest number. */
 const nth = (numbers: Float64Array, n: number): number => numbers.slice().sort()[numbers.length - n];
 
-/** The HEAD largest, and those that only their names tell from the last of these. */
+/** The HEAD largest, and those that differ from the last of these only by name. */
 function firstOf(rows: TableRow[], k: Float64Array, l: Float64Array): TableRow[] {
 	const least = nth(k, HEAD), above = rows.filter((_, i) => k[i] > least), same = l.filter((_, i) => k[i] === least);
 	const second = nth(same, HEAD - above.length);

@@ -39,7 +39,7 @@ export function useTree(s: Source, path: string[], all: boolean): FlameTree {
 	return tree;
 }
 
-/** What a search finds, by the server, where boxes are hidden; null: not known (yet). */
+/** The server's search result if boxes are hidden; null: not known (yet). */
 export function useFound(s: Source, path: string[], text: string, needed: boolean): { total: number; functions: number } | null {
 	const q = text.trim(), root = namesOf(s.tree, path), key = [...root, q].join('\0');
 	const [found, setFound] = useState<{ of: FlameTree; key: string; total: number; functions: number } | null>(null);

@@ -17,7 +17,7 @@ import { rootBelow, viewExpr } from './view';
 
 interface Props {
 	state: ProfileState;
-	/** What is on the screen of it, for a picture. */
+	/** The visible part, for a picture. */
 	tree?: FlameTree; zoom?: number; match?: Uint8Array | null;
 }
 

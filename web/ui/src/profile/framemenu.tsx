@@ -16,14 +16,14 @@ import { alertProfile } from '../share/alertrule';
 import { filterBy, sandwichOf } from './view';
 
 export interface MenuFrame { name: string; file: string; binary: string; line: number; node?: number }
-/** What only those who show the frame can do with it. What is left out is not offered. */
+/** Actions that only the caller can run. Actions that are left out are not offered. */
 export interface MenuActs {
 	zoom?: () => void;
 	/** Marks the function wherever it is. */
 	mark?: () => void;
 	/** Instead of the page's query, what a filter becomes part of. */
 	filter?: (fn: FilterName, args: string) => void;
-	/** Of a profile that is not the server's answer to the query: nothing can be asked about it. */
+	/** For a profile that is not the server's answer to the query: nothing can be requested about it. */
 	apart?: boolean;
 }
 

@@ -36,15 +36,15 @@ const keys = keyTable('Table', {
 
 interface Props {
 	tree: FlameTree; filter: Finder | null; colorBy: ColorBy;
-	/** What the rows are of, and when: what is not in the tree is asked for. */
+	/** The source and time of the rows: data outside the tree is requested. */
 	expr: string; time: number;
 	/** Whether the rows are those of a box that was zoomed into. */
 	zoomed: boolean;
-	/** Of `all` functions the largest; exact unless the answer that has them is still on its way. */
+	/** The largest of `all` functions; exact unless their answer is still on its way. */
 	rows: FunctionRow[]; all: number; exact: boolean;
 	onMore: () => void;
 	onHover: (name: string | null) => void; onPick: (name: string) => void; picked: string;
-	/** Of a profile that the server does not have: nothing is asked about it, and this is how many samples it has. */
+	/** For a profile that the server does not have: nothing is requested about it, and this is its number of samples. */
 	apart?: Samples;
 }
 
@@ -68,7 +68,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	const missing = per === 'function' ? all - given.length : 0;
 
 	const { ref, from, to, before, after } = useWindow<HTMLDivElement>(count, ROW);
-	/* so many at once are less than a frame: other rows below them follow in the next one */
+	/* this many at once take less than a frame: rows below them follow in the next one */
 	const lower = useLater(upTo, () => 0), drawn = useRef<VNode[]>([]);
 	const grid = useRef<HTMLTableElement>(null), heads = diff ? 2 : 1;
 	const [at, setAt] = useState(-1);
@@ -174,7 +174,7 @@ function explain(m: Measure, r: TableRow, t: Table): string | undefined {
 	return `${noisy(m, r, t) ? 'Noise: within' : 'More than'} three standard errors (± ${within})`;
 }
 
-/** What grey rows are, or why none is. */
+/** The meaning of grey rows, or why none is. */
 function NoiseNote({ samples }: { samples: Samples | null }) {
 	return (
 		<p class="hint noise-note">{!samples ? '…' : samples.known
@@ -204,7 +204,7 @@ function Groups({ columns }: { columns: Column[] }) {
 	return <>{groups.map((g, i) => <td key={i} colSpan={g.span} class={g.of ? 'group' : ''}>{g.of === 'self' ? 'Self' : g.of === 'total' ? 'With callees' : ''}</td>)}</>;
 }
 
-/** Widths of the columns; the name has what is left, and never less than a name needs. */
+/** Widths of the columns; the name has the rest, and never less than a name needs. */
 function Widths({ columns }: { columns: Column[] }) {
 	const el = useRef<HTMLTableColElement>(null);
 	const key = columns.map((c) => c.id).join();

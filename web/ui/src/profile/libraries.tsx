@@ -17,7 +17,7 @@ const isLibrary = (f: Filter) => f.fn === 'hide' && (PRESETS.some((p) => p.args 
 
 interface Library { binary: string; share: number }
 
-/** What the functions of each binary cost themselves, before any was hidden; of a comparison, now. */
+/** The self of each binary's functions, before any was hidden; in a comparison, now. */
 async function ask(expr: string, time: number, signal: AbortSignal): Promise<Library[]> {
 	const core = unfiltered(expr), c = callOf(core), of = refilter(c?.fn === 'diff' ? c.args[0] : core, filtersOf(expr).filter((f) => !isLibrary(f)));
 	const a = await api.query(`self(${of}, "binary")`, time, signal);

@@ -8,18 +8,18 @@ import { filtersOf, unfiltered } from '../query/filters';
 import { beforeExpr, collapse, collapsed, inverted, recursive, REPEATS, rowsBy, viewExpr, viewKey } from './view';
 import { wrapView } from './viewtext';
 
-/** width: in pixels; what would be below a quarter of one is left out of the tree. */
+/** width: in pixels; boxes below a quarter of one are left out of the tree. */
 export interface ProfileState {
 	expr: string; time: number; width: number; tree: FlameTree;
-	/** What the tree is of: the expression as one looks at it (expr, if it is not there). */
+	/** The tree's source: the viewed expression (expr, if it is missing). */
 	shown?: string;
 	/** The view that it was asked for. */
 	viewed?: string;
 	/** A tree with the rows of functions, where those of `tree` would not be the profile's: upside down each has another cost of its own. */
 	rows?: FlameTree;
-	/** What a person asked for: the same when only time went on. */
+	/** The user's request: unchanged while only time passes. */
 	asked?: string;
-	/** What is known below the box that is zoomed into. */
+	/** The known part below the zoomed box. */
 	near?: Near;
 	/** Upside down: a box has no value of its own. */
 	inverted?: boolean;

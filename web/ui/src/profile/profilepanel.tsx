@@ -79,7 +79,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const looked = useMemo(() => ({ tree, zoom, state, re, text: searchText.value }), [tree, zoom, state, re]);
 	const late = useLater(looked, (was, is) => was.tree !== is.tree || was.zoom === is.zoom ? 0 : is.zoom && hiddenBelow(is.tree, is.zoom) ? NEAR_MS : GLIDE_MS);
 	const table = useMemo(() => late.state.rows ? rowsOf(late.state.rows, 0) : rowsOf(late.tree, late.zoom), [late.tree, late.zoom, late.state.rows]);
-	/* Where boxes are hidden, what the tree says is the least it can be. */
+	/* If boxes are hidden, the tree gives only a lower bound. */
 	const whole = useFound(source, between ? [] : path, searchText.value, found !== null && tree.hidden > 0);
 	const matching = useMemo(() => late.re !== null && table.rows.some((r) => matchRow(r, late.re!)), [table, late.re]);
 	const value = whole ? whole.total : found?.value ?? 0;
@@ -139,7 +139,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 
 const searchKeys = keyTable('In the search field', { clear: ['Escape', 'search for nothing'] });
 
-/** The value of the whole; of a diff both, and by how much they differ. */
+/** The value of the whole; in a diff both, and their difference. */
 function Sum({ tree }: { tree: FlameTree }) {
 	const now = tree.total[0] ?? 0;
 	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}

@@ -30,9 +30,9 @@ export const recursive = signal<ReadonlySet<string>>(new Set());
 export const collapsed = (expr: string): boolean => collapse.value === 'on' || (collapse.value === 'auto' && recursive.value.has(unfiltered(expr)));
 
 export const viewOf = (expr: string): View => ({ collapsed: collapsed(expr), inverted: inverted.value, rowsBy: rowsBy.value });
-/** What is really asked for to show the profile of an expression as one looks at it. */
+/** The query that is sent to show the profile of an expression in the current view. */
 export const viewExpr = (expr: string): string => wrapView(expr, viewOf(expr));
-/** The expression beside the same of the time before, for colours of change; null where there is none, or nobody wants to know. */
+/** The expression beside the same of the time before, for colours of change; null if there is none, or it is switched off. */
 export const beforeExpr = (expr: string): string | null => colorBy.value === 'change' ? withBefore(expr, null) : null;
 /** Changes whenever another tree has to be asked for. */
 export const viewKey = computed(() => [inverted.value, collapse.value, rowsBy.value, colorBy.value === 'change'].join('\n'));

@@ -21,7 +21,7 @@ export function wrapView(expr: string, v: View): string {
 	/* of a comparison upside down the pods would be below */
 	const rows = v.rowsBy && !(v.inverted && diff?.fn === 'diff'), sides = rows && diff?.fn === 'diff' ? diff.args : null;
 	let q = expr;
-	/* the sides of a comparison may have different pods, and only what is one profile on both is compared whole */
+	/* the sides of a comparison may have different pods, and only a profile that is one element on both sides is compared whole */
 	if (sides) q = refilter(`diff(${[...sides.slice(0, 2).map((a) => `merge(tagroot(${keepingLabel(a, v.rowsBy)}, ${l}))`), ...sides.slice(2)].join(', ')})`, filters);
 	else if (rows) q = refilter(keepingLabel(core, v.rowsBy), filters);
 	if (v.collapsed) q = `collapse(${q}, "recursion")`;
@@ -29,7 +29,7 @@ export function wrapView(expr: string, v: View): string {
 	return rows && !sides ? `tagroot(${q}, ${l})` : q;
 }
 
-/** Of all occurrences of a function: who calls it (read upwards from it), and what it calls. Where it calls itself, callers start at the
- * innermost call and callees at the outermost, so that both add up to its total, each stack counted once. */
+/** All occurrences of a function: its callers (read upwards), and its callees. With recursion, callers start at the innermost call and
+ * callees at the outermost, so that both add up to its total, each stack counted once. */
 export const callersExpr = (expr: string, name: string): string => `show_from(invert(${expr}), ${frameIs(name)})`;
 export const calleesExpr = (expr: string, name: string): string => `show_from(${expr}, ${frameIs(name)})`;

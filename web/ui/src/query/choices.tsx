@@ -5,7 +5,7 @@ import { keyTable } from '../base/keys';
 import { listKeys } from '../base/listkeys';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-const keys = keyTable('In a list with a search box', { take: ['Enter', 'take the one that is marked'] }, 2);
+const keys = keyTable('In a list with a search box', { take: ['Enter', 'take the marked one'] }, 2);
 
 export interface Choice {
 	id: string; text: ComponentChildren;

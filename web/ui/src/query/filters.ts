@@ -13,7 +13,7 @@ export const frameIs = (name: string, key: 'function' | 'file' | 'binary' = 'fun
 
 const depthOf = (t: Token) => t.kind !== 'paren' ? 0 : /[([{<]/.test(t.text) ? 1 : -1;
 
-/** A call that is all of the text, with its arguments; null if the text is none. */
+/** A call that is the whole text, with its arguments; null if the text is not a call. */
 export function callOf(q: string): { fn: string; args: string[] } | null {
 	const t = tokenize(q).filter((x) => x.kind !== 'space' && x.kind !== 'comment');
 	if (t.length < 3 || t[1].text !== '(' || !/^(function|keyword|metric)$/.test(t[0].kind)) return null;
@@ -73,7 +73,7 @@ const VERBS: Record<FilterName, string> = {
 	focus: 'only with', ignore: 'without', hide: 'hidden:', show: 'only frames', show_from: 'from', prune_from: 'down to', where: 'where',
 };
 
-/** What a filter does, in words, for a chip. */
+/** A filter's effect, in words, for a chip. */
 export function describeFilter(f: Filter): { verb: string; what: string } {
 	const preset = f.fn === 'hide' && PRESETS.find((p) => p.args === f.args);
 	const one = /^\{\s*\w+\s*=\s*("(?:[^"\\]|\\.)*")\s*\}$/.exec(f.args);

@@ -15,7 +15,7 @@ const OTHERS = new Map(Object.entries({
 /** A label that was found; as: the name it was found by, if that is not its own. */
 export interface FoundLabel { label: string; as?: string }
 
-/** The labels of these that a text finds: by their own names first, those that begin with it before others. */
+/** The labels that match a text: those whose names begin with it come first. */
 export function findLabels(text: string, labels: string[]): FoundLabel[] {
 	const t = text.trim().toLowerCase();
 	if (!t) return labels.map((label) => ({ label }));
@@ -28,9 +28,9 @@ export function findLabels(text: string, labels: string[]): FoundLabel[] {
 	return [...own.map((label) => ({ label })), ...others];
 }
 
-/** What one most likely asks about stands first. */
+/** The most likely ones come first. */
 const ORDER = ['container', 'pod', 'namespace', 'unit', 'comm', 'job', 'instance', 'node'];
 export const sortLabels = (labels: string[]): string[] =>
 	labels.filter((l) => l !== '__name__').sort((a, b) => (ORDER.indexOf(a) + 1 || 99) - (ORDER.indexOf(b) + 1 || 99) || a.localeCompare(b));
-/** Those whose values are looked through for a text that may be one of them. */
+/** Labels whose values are searched for a typed text. */
 export const searched = (labels: string[]): string[] => ORDER.filter((l) => labels.includes(l));

@@ -74,7 +74,7 @@ export function withSumBy(q: string, labels: string[]): string | null {
 
 /* ---- all parts ---- */
 
-/** What pickers show of a query. note: what they cannot show of it, in words; '' = they show all. */
+/** The part of a query that pickers show. note: the part that they cannot show, in words; '' = they show all. */
 export interface Parts { name: string; matchers: Matcher[]; by: string[]; canGroup: boolean; note: string }
 
 export function partsOf(q: string): Parts {
@@ -98,7 +98,7 @@ function noteOf(q: string, all: Selector[], texts: string[][], matchers: Matcher
 	return plainSelector(q) ? '' : 'The query does more than the pickers show.';
 }
 
-/** A selector of the first one's type with all matchers but those of one label, for asking what else there is. */
+/** A selector of the first one's type with all matchers except those of one label, to find other values. */
 export function selectorWithout(q: string, label?: string): string {
 	const s = selectors(q)[0];
 	if (!s) return '';
@@ -107,5 +107,5 @@ export function selectorWithout(q: string, label?: string): string {
 	return kept.length ? `${name}{${kept.join(',')}}` : name;
 }
 
-/** What pickers and the rail know as nothing but "all": the overview. */
+/** The query that pickers and the rail treat as "all": the overview. */
 export const isOverview = (q: string): boolean => /^\s*(\{\s*\}|<\s*>)\s*$/.test(q);

@@ -9,7 +9,7 @@ import { findValues, labelNames, labelValues, literal, VALUES } from './labelval
 import { selectorWithout, withSumBy, type Parts } from './parts';
 import { matcherText, replaceMatcher, withMatcher, withoutMatcher, type Matcher, type Op } from './query';
 
-/** What the keyboard opened: a picker's name; '' = none. */
+/** The picker that the keyboard opened; '' = none. */
 export type Opened = '' | 'type' | 'label' | 'by' | 'history';
 
 interface Props { query: string; parts: Parts; opened: Opened; setOpened: (o: Opened) => void; onRun: (q: string) => void }
@@ -68,7 +68,7 @@ function Values({ query, label, op: was, value, onPick }: { query: string; label
 
 const FEW = 6;
 
-/** Labels by name, and values of the usual ones: who knows "echoserver" need not know that it is a container. */
+/** Labels by name, and values of the usual ones: a user who knows "echoserver" need not know that it is a container. */
 async function lookUp(query: string, text: string): Promise<Choice[]> {
 	const match = selectorWithout(query), names = sortLabels(await labelNames(match)), t = text.trim();
 	const labels = findLabels(t, names).map(({ label, as }): Choice => ({ id: label, text: label, small: as && `${as} elsewhere`, group: t ? 'Labels' : '' }));

@@ -270,7 +270,7 @@ export function flameQuery(q: string, sel: Selection, end: number): { expr: stri
 	return { expr: out, time: sel.to };
 }
 
-/** The same question about another type: in each selector that has the first one's. What is a rate of one kind is a mean of the other. */
+/** The same question about another type: in each selector that has the first one's. A rate of one kind corresponds to a mean of the other. */
 export function withType(q: string, name: string, kind?: Kind): string {
 	const all = selectors(q), first = all[0];
 	const spelled = /^[A-Za-z_:][\w:]*$/.test(name);
@@ -308,7 +308,7 @@ export function withMatcher(q: string, label: string, op: Op, value: string): st
 	});
 }
 
-/** Another matcher in the place of one. */
+/** Replaces one matcher by another. */
 export const replaceMatcher = (q: string, old: string, now: string): string => rewritten(q, (all) => all.map((m) => m === old ? now : m));
 /** A query without one matcher (all of them, if none is named). */
 export const withoutMatcher = (q: string, matcher?: string): string => rewritten(q, (all) => all.filter((m) => matcher === undefined ? namesType(m) : m !== matcher));
@@ -316,7 +316,7 @@ export const withoutMatcher = (q: string, matcher?: string): string => rewritten
 export const withMatchers = (q: string, labels: Record<string, string>): string =>
 	Object.entries(labels).reduce((to, [k, v]) => withMatcher(to, k, '=', v), q);
 
-/** Where an error message says the trouble is: "1:7: …" (line and column, from 1), as an offset into the query. */
+/** The place in an error message: "1:7: …" (line and column, from 1), as an offset into the query. */
 export function errorOffset(message: string, q: string): number | null {
 	const m = /(?:^|[\s:"(])(\d+):(\d+):/.exec(message);
 	if (!m) return null;

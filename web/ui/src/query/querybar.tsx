@@ -16,7 +16,7 @@ const keys = keyTable('Query', {
 interface Props {
 	value: string;
 	onRun: (q: string) => void;
-	/** Where the last run failed, as an offset; null if it did not or did not say. */
+	/** The place where the last run failed, as an offset; null if it succeeded or gave no place. */
 	errorAt: number | null;
 	/** The text that errorAt belongs to. */
 	ran: string;
@@ -120,7 +120,7 @@ function Menu({ menu, pick, area, onPick }: { menu: Completion; pick: number; ar
 	);
 }
 
-/** Where a character stands, found by laying the same text out again. */
+/** The position of a character, found by laying out the same text again. */
 function caretPoint(area: HTMLTextAreaElement, offset: number): { x: number; y: number } {
 	const copy = area.parentElement!.querySelector('.coloured')!.cloneNode(false) as HTMLElement;
 	copy.textContent = area.value.slice(0, offset);

@@ -28,7 +28,7 @@ export const spelling = (t: ProfileType): string => t.alias || t.name;
 export const findType = (types: ProfileType[] | null, name: string): ProfileType | undefined =>
 	name ? types?.find((t) => t.alias === name || t.name === name) : undefined;
 
-/** What to show before anyone asked: a CPU profile if there is one, of the agent rather than of single programs, else what has most series. */
+/** The default type: a CPU profile if there is one, of the agent rather than of single programs, else the type with most series. */
 export function busiest(types: ProfileType[]): ProfileType | undefined {
 	const live = types.filter((t) => t.series > 0);
 	return live.find((t) => t.alias === 'on_cpu') ?? live.find((t) => t.alias === 'cpu')

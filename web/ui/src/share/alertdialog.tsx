@@ -36,7 +36,7 @@ function useDay(of: AlertOf): { day: Day | null; error: string } {
 	return state;
 }
 
-/** What the server says that the rule would have done; null: not yet, or it cannot say. */
+/** The server's report of what the rule would have done; null: not yet, or not possible. */
 function usePast(rule: AlertRule, day: Day | null): Span[] | null {
 	const yaml = ruleYaml(rule, day && day.step < 60 ? `${day.step}s` : undefined);
 	const [past, setPast] = useState<{ yaml: string; spans: Span[] } | null>(null);

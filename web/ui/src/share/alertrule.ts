@@ -9,7 +9,7 @@ export interface AlertRule { profile: string; name: string; above: number; secon
 
 const ERRORS = 3;
 
-/** The profile that a rule is to look at, which has no time of its own: of a type that is a flow, of a range. null: no rule can be made of the query. */
+/** The profile for a rule, without its own time: of a type that is a flow, of a range. null: no rule can be made of the query. */
 export function alertProfile(q: string, kindOf: (name: string) => Kind | undefined): string | null {
 	const core = unfiltered(q).trim(), p = plainSelector(core), many = selectors(core);
 	if (!many.length || /^\s*diff\s*\(/.test(core)) return null;
@@ -33,7 +33,7 @@ export function yamlText(s: string): string {
 	return `"${s.replace(/["\\]/g, '\\$&').replace(HIDDEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}"`;
 }
 
-/** A text that a template prints as it is: names of Rust and C++ have braces. */
+/** Escapes a text for a template: names of Rust and C++ have braces. */
 const literal = (s: string): string => s.replace(/\{\{/g, '{{ "{{" }}');
 
 /** "main.(*Server).handle" as "MainServerHandle". */

@@ -25,7 +25,7 @@ export function FileDrop() {
 			e.preventDefault();
 			clearTimeout(left);
 			over.value = true;
-			left = window.setTimeout(() => { over.value = false; }, 300); /* of a drag that left nobody tells */
+			left = window.setTimeout(() => { over.value = false; }, 300); /* no event follows a drag that left the window */
 		};
 		const drop = (e: DragEvent) => {
 			if (!hasFiles(e)) return;

@@ -9,7 +9,7 @@ import { readPprof, treeOf, type Pprof } from './pprof';
 
 /** What is shown instead of a query's profile: '' for nothing, 'pins' for the list of pins, a pin's id, 'file-1'. */
 export const openId = inUrl(['explore'], 'open', '', asText);
-/** What that is compared with: the same. */
+/** The other side of the comparison: the same. */
 export const againstId = inUrl(['explore'], 'against', '', asText);
 /** Which of its sample types is shown, by name; its own choice without. */
 export const sampleType = inUrl(['explore'], 'sample', '', asText);
@@ -62,7 +62,7 @@ export async function load(id: string): Promise<Opened> {
 	if (Object.hasOwn(opened.value, id)) return opened.value[id];
 	if (isFile(id)) throw new Error('The file that was shown here is not kept: drop it on the page again.');
 	const answer = await fetch(pinUrl(id));
-	if (!answer.ok) throw new Error(answer.status === 404 ? 'There is no such pin any more: somebody removed it.' : await errorOf(answer));
+	if (!answer.ok) throw new Error(answer.status === 404 ? 'This pin no longer exists: somebody removed it.' : await errorOf(answer));
 	const blob = await answer.blob(), pin = (await api.pins()).data.pins.find((p) => p.id === id);
 	return keep({ id, name: pin?.name || pin?.query || 'pinned profile', profile: await readPprof(blob), size: blob.size, blob, pin });
 }

@@ -65,7 +65,7 @@ const OpenButton = () => <button type="button" onClick={() => chooseFile()}><Upl
 function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 	const p = now.profile, type = typeOf(p, sampleType.value);
 	const [hover, setHover] = useState<string | null>(null);
-	/* the base's type of that name; of one that has it not, the same place */
+	/* the base's type of that name; if it has none, the same index */
 	const side = useMemo(() => base && { profile: base.profile, type: base.profile.types.findIndex((t) => t.type === p.types[type].type && t.unit === p.types[type].unit) }, [now, base, type]);
 	const key = [now, base, type, measure.value], made = (look: Look): FlameTree | string => {
 		try {
@@ -142,7 +142,7 @@ function Take({ of, tree }: { of: Opened; tree: FlameTree }) {
 	);
 }
 
-/** What one sample counts on each side: where the file counts its samples, too. */
+/** The value of one sample on each side, if the file counts its samples, too. */
 function samplesOf(tree: FlameTree, now: Opened, base: Opened | null): Samples {
 	const count = (o: Opened | null) => o ? totalOf({ profile: o.profile, type: o.profile.types.findIndex((t) => t.unit === 'count' && /^samples?$/.test(t.type)) }) : NaN;
 	const n = count(now), b = count(base);

@@ -9,7 +9,7 @@ import { formatValue } from '../base/units';
 import { openQuery, pinLink, pinUrl, show } from './opened';
 import { pprofCommand } from './elsewhere';
 
-/** What is pinned; null: not known yet. off: nothing may be, and why. */
+/** The pins; null: not known yet. off: pinning is not possible, and why. */
 export function usePins(key?: unknown): { pins: Pins | null; off: string; ask: () => void } {
 	const [pins, setPins] = useState<Pins | null>(null), [off, setOff] = useState(''), [n, setN] = useState(0);
 	useEffect(() => {

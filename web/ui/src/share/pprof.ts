@@ -7,7 +7,7 @@ import { buildTree, type FlameTree } from '../flame/tree';
 const MAX_FILE = 64 << 20, MAX_BYTES = 512 << 20, MAX_DEPTH = 10000, MAX_NODES = 4e6, MAX_WALK = 1e8, MAX_TYPES = 100, MAX_TEXT = 1 << 20;
 
 export interface PprofType { type: string; unit: string }
-/** What is known of a profile, without its stacks. */
+/** The data of a profile, without its stacks. */
 export interface Pprof {
 	types: PprofType[];
 	/** The type to begin with. */
@@ -17,7 +17,7 @@ export interface Pprof {
 	periodType: string; comments: string[];
 	/** Texts of frames, one per name. */
 	names: string[]; files: string[]; binaries: string[]; startLines: number[];
-	/** Of each location the frames that it stands for, from the caller to what was inlined, each with its line. */
+	/** For each location its frames, from the caller to the inlined ones, each with its line. */
 	places: { frames: number[]; lines: number[] }[];
 	/** Of sample i the places from the leaf on are stacks[starts[i]] to stacks[starts[i + 1]]. */
 	starts: number[]; stacks: number[];
@@ -30,7 +30,7 @@ export interface Pprof {
 const fail = (text: string): never => { throw new Error(text); };
 const wrong = (text: string, at: number): never => fail(`${text}, at byte ${at}`);
 
-/** How many entries (samples, locations, texts, labels) and numbers of stacks a file may have: an entry of two bytes becomes an object of a
+/** Limits of entries (samples, locations, texts, labels) and of stack numbers in a file: an entry of two bytes becomes an object of a
  * hundred, and a number of one byte one of eight. */
 const MOST = { parts: 1e7, numbers: 6e7 };
 
@@ -276,11 +276,11 @@ class Nodes {
 
 interface Texts { names: string[]; files: string[]; binaries: string[]; startLines: number[]; byName: Map<string, number> }
 
-/** up: from leaves to their callers. of: only what calls that function, or is called by it, from it on: callers from the innermost of its calls in a
+/** up: from leaves to their callers. of: only the callers or callees of that function, from it on: callers from the innermost of its calls in a
  * stack, callees from the outermost. */
 export interface Look { up?: boolean; of?: string }
 
-/** Adds the samples of one side. scale: what its values are multiplied by. */
+/** Adds the samples of one side. scale: the factor of its values. */
 function addSide(n: Nodes, texts: Texts, { profile: p, type }: PprofSide, asBase: boolean, scale: number, { up, of }: Look): void {
 	const frames = p.names.map((name) => texts.byName.get(name)!), width = p.types.length, wanted = texts.byName.get(of!), calls: number[] = [], lines: number[] = [];
 	for (let i = 0; i + 1 < p.starts.length; i++) {
@@ -315,7 +315,7 @@ function textsOf(sides: PprofSide[]): Texts {
 	return t;
 }
 
-/** Of a type that is not there: 0. */
+/** For a missing type: 0. */
 export const totalOf = ({ profile: p, type }: PprofSide): number => {
 	let sum = 0;
 	if (type < 0) return 0;
