@@ -16,7 +16,7 @@
 #include "cmd/tool_tsdb.h"
 #include "model/ptype.h"
 #include "pprof/pprof.h"
-#include "scraper/delta.h"
+#include "scraper/state/delta.h"
 
 #define FILE_MAX ((size_t)1 << 30)
 

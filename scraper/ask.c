@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "scraper/metrics_work.h"
 #include "scraper/piece.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define ERROR_TEXT 160 /* bytes of an error page that are shown */
 

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "base/attrs.h"
-#include "scraper/delta.h"
+#include "scraper/state/delta.h"
 
 struct endpoint;
 struct work;

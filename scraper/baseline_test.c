@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "scraper/scrape_config.h"
+#include "scraper/config/scrape_config.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
 

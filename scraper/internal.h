@@ -20,11 +20,11 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "scraper/baseline.h"
-#include "scraper/cursor.h"
-#include "scraper/metric_cache.h"
-#include "scraper/metric_families.h"
-#include "scraper/receipt.h"
-#include "scraper/scrape_config.h"
+#include "scraper/state/cursor.h"
+#include "scraper/text/metric_cache.h"
+#include "scraper/text/metric_families.h"
+#include "scraper/state/receipt.h"
+#include "scraper/config/scrape_config.h"
 
 enum outcome {
 	OUTCOME_UNKNOWN,

@@ -7,7 +7,7 @@
  * others, which were not, take the room. */
 #include "base/units.h"
 #include "scraper/internal.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define NEED_NEW ((size_t)16 << 10)  /* of an endpoint whose body sizes are not known yet */
 #define NEED_MIN ((size_t)4 << 10)

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "model/relabel.h"
-#include "scraper/metric_cache.h"
-#include "scraper/table.h"
-#include "scraper/text_metrics.h"
+#include "scraper/text/metric_cache.h"
+#include "scraper/state/table.h"
+#include "scraper/text/text_metrics.h"
 
 #define SNAP_MS 2                         /* or a hundredth of the interval, if that is less */
 #define AHEAD_MS (10 * INT64_C(60000))    /* a sample may be so far in the future */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "pprof/pprof.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define ASK_MAX 4096                   /* number of addresses of one request */
 #define RETRY_MS 300000                /* after a failure */

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "scraper/names.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define AT_A_TIME 32                   /* requests of all targets */
 #define ANSWER_MAX ((uint64_t)2 << 20) /* bytes; --scrape.memory does not count it */

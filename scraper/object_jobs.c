@@ -17,7 +17,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "scraper/internal.h"
-#include "scraper/object_config.h"
+#include "scraper/config/object_config.h"
 
 #define SECTION "kubernetes_scrape_configs"
 #define JOBS_PER_NAMESPACE 100

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "scraper/job.h"
 #include "scraper/seen.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define TELL_MS 3600000    /* so long the page says that windows were lost */
 #define APART_MS 60000     /* clocks that differ by more cause a remark */

@@ -4,7 +4,7 @@
 #ifndef PYRRHA_SCRAPER_PIECE_H
 #define PYRRHA_SCRAPER_PIECE_H
 
-#include "scraper/cursor.h"
+#include "scraper/state/cursor.h"
 #include "scraper/internal.h"
 
 struct scrape_job;

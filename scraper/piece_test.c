@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "scraper/scraper.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 #include "scraper/testkit.h"
 
 static struct {

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "scraper/internal.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 /* How long the targets of what was configured before stay, at most, while new discovery is being read. */
 #define TAKE_OVER_MS 15000

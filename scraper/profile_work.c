@@ -11,7 +11,7 @@
 #include "scraper/names.h"
 #include "scraper/piece.h"
 #include "scraper/split.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define WINDOW_MS 2000               /* how far a profile's own time may lie outside of its request */
 #define NOTE_MAX 256                 /* bytes of what an agent says of its profile */

@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "base/units.h"
 #include "scraper/names_ask.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define MEMORY_BYTES ((size_t)512 << 20)
 #define PROFILE_BYTES ((size_t)1 << 30) /* what one profile may take in memory */

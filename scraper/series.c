@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "scraper/internal.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define SERIES_MIN_KEPT 64 /* of an endpoint, those that have ended included */
 

@@ -10,7 +10,7 @@
 #include "scraper/profile_work.h"
 #include "scraper/piece.h"
 #include "scraper/seen.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define SPLIT_MORE_MAX 64
 /* Number of groups that are compared; the rest of a larger profile is ignored. */

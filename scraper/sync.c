@@ -17,7 +17,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "scraper/internal.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define PIECE_NS 1000000
 #define PLANS 256        /* that are made before they are taken in */

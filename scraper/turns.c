@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "scraper/piece.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define HALF_LIFE_MS 10000
 #define KEY_SCALE 1e6      /* of a doubling */

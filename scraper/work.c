@@ -16,7 +16,7 @@
 #include "scraper/piece.h"
 #include "scraper/profile_work.h"
 #include "scraper/split.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #define BATCH_BYTES ((size_t)16 << 20)
 #define LIGHT_LIMIT_NS 100000000     /* CPU of a decode that was believed to be light; then it is heavy */

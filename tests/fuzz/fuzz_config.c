@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "config/config_top.h"
-#include "scraper/scrape_config.h"
+#include "scraper/config/scrape_config.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "config";

@@ -3,7 +3,7 @@
  * the same sample; labels are sorted, with one name each. */
 #include <string.h>
 
-#include "scraper/text_metrics.h"
+#include "scraper/text/text_metrics.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_target[] = "textmetrics";

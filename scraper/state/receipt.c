@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/receipt.h"
+#include "scraper/state/receipt.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 struct receipt {
 	atomic_int refs;

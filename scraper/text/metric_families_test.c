@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/budget.h"
 #include "base/err.h"
-#include "scraper/metric_families.h"
-#include "scraper/text_metrics.h"
+#include "scraper/text/metric_families.h"
+#include "scraper/text/text_metrics.h"
 
 /* The table after one more body; old is given back. */
 static struct metric_families *scrape(struct metric_families *old, const char *body, uint32_t number, struct budget *b)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/metric_cache.h"
+#include "scraper/text/metric_cache.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "discovery/sd_object_pods.h"
 #include "scraper/internal.h"
-#include "scraper/object_config.h"
+#include "scraper/config/object_config.h"
 
 #define BASE "global: {scrape_interval: 20s, scrape_timeout: 7s, label_limit: 30}\nkubernetes_scrape_configs: [{api_server: 'http://127.0.0.1:1'}]\n"
 #define POD "\"selector\":{\"matchLabels\":{\"app\":\"cart\"}}"

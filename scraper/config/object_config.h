@@ -5,7 +5,7 @@
 #define PYRRHA_SCRAPER_OBJECT_CONFIG_H
 
 #include "discovery/kube_objects.h"
-#include "scraper/object_sources.h"
+#include "scraper/config/object_sources.h"
 
 #define OBJECT_TARGETS_MAX 1000   /* of one object; like target_limit, all or none */
 #define OBJECT_RULES_MAX 100      /* relabelConfigs */

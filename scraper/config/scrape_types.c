@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profiling_config: which profiles a job asks for. A table of the types known by name, merged with the job's values: a key that the
  * job leaves out keeps the table's value (so process_cpu stays a delta when only its path is given). */
-#include "scraper/scrape_config.h"
+#include "scraper/config/scrape_config.h"
 
 static const struct type_config known[] = {
 	{ .name = "memory", .path = "/debug/pprof/allocs", .enabled = true },

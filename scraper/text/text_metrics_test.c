@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "base/num.h"
 #include "model/value.h"
-#include "scraper/text_metrics.h"
+#include "scraper/text/text_metrics.h"
 
 /* The entries as lines: `name{labels} value @time`, `TYPE name text`, `HELP name text`; or the error. Returns owned. */
 static char *read_all(struct view body)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/metric_families.h"
+#include "scraper/text/metric_families.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/table.h"
+#include "scraper/state/table.h"
 
 #include "scraper/scraper.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "scraper/cursor.h"
+#include "scraper/state/cursor.h"
 #include "scraper/seen.h"
 
 #define T INT64_C(1700000000000) /* a multiple of 10 s; of 15 s, 5 s after one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/object_sources.h"
+#include "scraper/config/object_sources.h"
 
 #include "discovery/sd_kubernetes.h"
 

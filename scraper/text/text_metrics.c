@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/text_metrics.h"
+#include "scraper/text/text_metrics.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #ifndef PYRRHA_SCRAPER_OBJECT_SOURCES_H
 #define PYRRHA_SCRAPER_OBJECT_SOURCES_H
 
-#include "scraper/scrape_config.h"
+#include "scraper/config/scrape_config.h"
 
 /* One item of kubernetes_scrape_configs. */
 struct object_source {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "scraper/cursor.h"
+#include "scraper/state/cursor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *
  * A member without a row is an error. So no other part of a scrape_config can be reached: no files, credentials, proxies, headers or
  * other discovery. Each node of the copy knows the field that it came from. */
-#include "scraper/object_config.h"
+#include "scraper/config/object_config.h"
 
 #include "base/alloc.h"
 #include "discovery/sd_object_pods.h"

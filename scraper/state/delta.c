@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See delta.h. One decoder at a time works on a delta. A profile's hashes are in the profile's arena; the baseline is three malloc'd
  * arrays that are replaced as a whole. */
-#include "scraper/delta.h"
+#include "scraper/state/delta.h"
 
 #include <stdlib.h>
 

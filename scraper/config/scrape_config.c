@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scrape_configs onto struct job_config: one table with the keys of Prometheus and Parca, ours, harmless and refused;
  * then the rules between them. Decoded data is in one arena, with the configuration's reference count. */
-#include "scraper/scrape_config.h"
+#include "scraper/config/scrape_config.h"
 
 #include <glob.h>
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "base/vec.h"
 #include "config/config_sources.h"
-#include "scraper/object_sources.h"
+#include "scraper/config/object_sources.h"
 
 #define DEFAULT_TIMEOUT_MS 10000
 
