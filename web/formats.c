@@ -8,7 +8,7 @@
 #include "base/regex.h"
 #include "base/vec.h"
 #include "web/answer.h"
-#include "web/flame_columns.h"
+#include "web/profiles/flame_columns.h"
 
 #define FLAME_TYPE "application/vnd.pyrrha.flame"
 #define KEPT_WAYS 1000 /* functions of the table that stay in a tree that is trimmed */

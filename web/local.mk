@@ -2,8 +2,10 @@
 # binary through a generated web/assets.c.
 include web/ui/local.mk
 
+include web/profiles/local.mk
+
 noinst_LIBRARIES += libweb.a
-libweb_a_SOURCES = \
+libweb_a_SOURCES = $(WEB_PROFILES_SOURCES) \
   web/admin.c \
   web/answer.c \
   web/answer.h \
@@ -23,38 +25,28 @@ libweb_a_SOURCES = \
   web/api_types.c \
   web/api_write.c \
   web/assets.h \
-  web/dot.c \
   web/federate.c \
-  web/flame_columns.c \
-  web/flame_columns.h \
-  web/flame_svg.c \
-  web/flamegraph.c \
   web/formats.c \
   web/formats.h \
-  web/frame_lists.c \
   web/internal.h \
-  \
   web/lanes.c \
   web/lookup.c \
-  web/lookup.h web/management.c \
+  web/lookup.h \
+  web/management.c \
   web/matrix_columns.c \
   web/matrix_columns.h \
-  web/merged.c \
   web/metadata.h \
   web/pages.c \
   web/params.c \
   web/params.h \
   web/pins.c \
   web/pins.h \
-  web/pprof_out.c \
-  web/profiles_json.c \
   web/question.c \
   web/remedies.c \
   web/remedies.h \
   web/selectors.c \
   web/source_links.c \
   web/source_links.h \
-  web/speedscope.c \
   web/symbolz.c \
   web/web.c \
   web/web.h
@@ -96,10 +88,6 @@ check_PROGRAMS += pins_test
 TESTS += pins_test
 pins_test_SOURCES = web/pins_test.c
 pins_test_LDADD = $(WEB_LIBS) $(JANSSON_LIBS) $(CMOCKA_LIBS)
-check_PROGRAMS += frame_lists_test
-TESTS += frame_lists_test
-frame_lists_test_SOURCES = web/frame_lists_test.c
-frame_lists_test_LDADD = $(WEB_LIBS) $(CMOCKA_LIBS)
 check_PROGRAMS += source_links_test
 TESTS += source_links_test
 source_links_test_SOURCES = web/source_links_test.c

@@ -9,7 +9,7 @@
 #include "base/redact.h"
 #include "selfprof/pages.h"
 #include "web/answer.h"
-#include "web/flame_columns.h"
+#include "web/profiles/flame_columns.h"
 #include "web/internal.h"
 
 #define API "/api/v1/"

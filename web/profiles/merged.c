@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "web/formats.h"
+#include "web/profiles/merged.h"
 
 static bool same_type(const struct ptype *a, const struct ptype *b)
 {

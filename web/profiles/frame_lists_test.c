@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "web/flame_columns.h"
+#include "web/profiles/flame_columns.h"
 
 static struct flame_frame frames[] = {
 	{ VIEW("total"), VIEW(""), VIEW(""), 0 }, { VIEW("main"), VIEW("m.c"), VIEW("/bin/x"), 3 }, { VIEW("total"), VIEW(""), VIEW(""), 0 },

@@ -7,8 +7,8 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "model/flame.h"
-#include "web/answer.h"
-#include "web/formats.h"
+#include "base/json.h"
+#include "web/profiles/merged.h"
 
 /* ---- a table of strings, each once ---- */
 

@@ -7,7 +7,7 @@
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "web/flame_columns.h"
+#include "web/profiles/flame_columns.h"
 
 #define MOST_LISTS 256
 #define LONGEST 65536 /* frames of a list */

@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "pprof/pprof.h"
-#include "web/formats.h"
+#include "web/profiles/merged.h"
 
 #define MAX_PROFILE_BYTES ((size_t)2 << 30)
 /* A profile of 233 KB: 1.2 ms and 91 KB; with level 6, the one for files, 3.1 ms and 82 KB. */

@@ -16,9 +16,9 @@
 #include "base/map.h"
 #include "base/varint.h"
 #include "base/vec.h"
-#include "web/answer.h"
-#include "web/flame_columns.h"
-#include "web/formats.h"
+#include "base/json.h"
+#include "web/profiles/flame_columns.h"
+#include "web/profiles/merged.h"
 
 #define FRACTION_BITS 50                   /* of the largest value that is no integer */
 #define MOST_SCALE ((uint64_t)UINT32_MAX)  /* so that readers multiply exactly */

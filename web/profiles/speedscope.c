@@ -5,8 +5,8 @@
 
 #include "base/vec.h"
 #include "model/flame.h"
-#include "web/answer.h"
-#include "web/formats.h"
+#include "base/json.h"
+#include "web/profiles/merged.h"
 
 /* A unit that speedscope knows. */
 static const char *unit_of(const struct merged *m)

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "model/flame.h"
-#include "web/formats.h"
+#include "web/profiles/merged.h"
 
 #define WIDTH 1200.0
 #define ROW 18

@@ -13,8 +13,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/frame.h"
-#include "web/answer.h"
-#include "web/formats.h"
+#include "base/json.h"
+#include "web/profiles/merged.h"
 
 /* A frame of the table: a line of a location, or a bare location (line = n_lines). */
 struct frame {

@@ -4,7 +4,7 @@
 #define PYRRHA_WEB_FLAME_COLUMNS_H
 
 #include "model/flame.h"
-#include "web/formats.h"
+#include "web/profiles/merged.h"
 
 /* Frame lists that clients keep from earlier answers: a list of frames, as its keyed hashes, under a name that is a hash of it. For a
  * frame in the client's list only its index is sent. Bounded: the lists that were not asked for the longest go; a client whose list is

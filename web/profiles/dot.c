@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "model/functions.h"
-#include "web/formats.h"
+#include "web/profiles/merged.h"
 
 #define MOST_NODES 80
 #define NODE_FRACTION 0.005
