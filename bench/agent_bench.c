@@ -368,7 +368,7 @@ static void compiler_997(struct agent *a)
 }
 
 /* Those of one frequency stand together: they share an agent. */
-static const struct part {
+static const struct choice_part {
 	const char *name;
 	double hz;
 	void (*run)(struct agent *a);

@@ -21,7 +21,7 @@
 #define QUERY_LEAST (INT64_C(32) << 20) /* a query over a fleet's day holds several times as much for moments: not many at a time where there is little */
 
 /* Every row points into this, the one set of flags of the process. */
-static struct flags set = {
+static struct server_flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .web_config_file = "", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
@@ -351,7 +351,7 @@ static int divide_memory(struct err *e)
 	return 0;
 }
 
-int flags_parse(struct flags *f, int argc, char **argv, struct err *e)
+int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e)
 {
 	int rest;
 	int rc = opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, e);

@@ -7,7 +7,7 @@
 
 struct storage_config;
 
-struct flags {
+struct server_flags {
 	const char *config_file, *web_config_file, *storage_path, *log_level, *log_format;
 	const char *external_url, *route_prefix, *cors_origin;
 	struct opt_list listen, keep, allowed_hosts, features;
@@ -26,7 +26,7 @@ struct flags {
 };
 
 /* Defaults first, then argv. */
-int flags_parse(struct flags *f, int argc, char **argv, struct err *e) MUST_USE;
+int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e) MUST_USE;
 void flags_help(struct buf *out);
 /* The rows, for the flags API. */
 const struct opt *flags_table(size_t *ret_n);

@@ -34,7 +34,7 @@
 #define WEB_GRACE_MS 1000  /* for requests at work, before they are canceled */
 
 struct server {
-	struct flags f;
+	struct server_flags f;
 	struct configuration *config;
 	struct web *web;
 	struct tsdb *db;
@@ -365,7 +365,7 @@ static int print(struct buf *b)
 }
 
 /* Commands that only print something and exit; negative: the server should run. */
-static int tell(const struct flags *f)
+static int tell(const struct server_flags *f)
 {
 	struct buf b = { 0 };
 	struct err e = { 0 };

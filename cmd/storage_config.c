@@ -6,13 +6,13 @@
 #include "base/vec.h"
 #include "promql-like/promql.h"
 
-struct rule {
+struct keep_rule {
 	struct promql_expr *expr; /* holds the matchers */
 	struct tsdb_retention r;
 };
 
 struct storage_config {
-	VEC(struct rule) rules;
+	VEC(struct keep_rule) rules;
 };
 
 /* A row of the file. */
@@ -50,7 +50,7 @@ void storage_config_free(struct storage_config *c)
 /* A rule without matchers, or for no time, would delete everything by a slip of the pen. */
 static int add_rule(struct storage_config *c, struct view selector, int64_t keep_ms, struct err *e)
 {
-	struct rule x = { .r.keep_ms = keep_ms };
+	struct keep_rule x = { .r.keep_ms = keep_ms };
 	int rc = promql_parse_selector(&x.expr, selector, &x.r.m, &x.r.n, e);
 	if (rc)
 		return rc;

@@ -24,7 +24,7 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(x->labels, y->labels);
 }
 
-static bool profile_series(const struct series *s)
+static bool profile_series(const struct value_series *s)
 {
 	return s->n && s->s[0].p;
 }
@@ -55,7 +55,7 @@ static const struct ptype *copy_type(struct arena *a, const struct ptype *t)
 	return c;
 }
 
-static int copy_series(struct promql_result *r, const struct series *s, struct promql_series *out, struct err *e)
+static int copy_series(struct promql_result *r, const struct value_series *s, struct promql_series *out, struct err *e)
 {
 	*out = (struct promql_series){ .labels = labels_copy(&r->arena, s->labels), .n = s->n };
 	out->points = arena_alloc(&r->arena, (s->n + 1) * sizeof *out->points);

@@ -62,7 +62,7 @@ static size_t bytes_of(struct labels l)
 	return bytes;
 }
 
-static int add_found(struct round *r, const struct rule *x, struct labels sample, double value, struct arena *a, struct all_found *f,
+static int add_found(struct evaluation *r, const struct rule *x, struct labels sample, double value, struct arena *a, struct all_found *f,
 		     struct err *e)
 {
 	const struct texts_env env = { .round = r, .labels = sample, .value = value };
@@ -91,7 +91,7 @@ static int add_found(struct round *r, const struct rule *x, struct labels sample
 	return 0;
 }
 
-static int find_alerts(struct round *r, const struct rule *x, const struct promql_result *q, struct all_found *f, struct err *e)
+static int find_alerts(struct evaluation *r, const struct rule *x, const struct promql_result *q, struct all_found *f, struct err *e)
 {
 	struct arena a;
 	int rc = 0;
@@ -170,7 +170,7 @@ static bool keeps_firing(struct live_alert *a, const struct rule *x, int64_t ts)
 
 enum fate { FATE_ACTIVE, FATE_INACTIVE, FATE_GONE };
 
-static enum fate step_absent(const struct group *g, struct live_alert *a, const struct rule *x, int64_t ts)
+static enum fate step_absent(const struct live_group *g, struct live_alert *a, const struct rule *x, int64_t ts)
 {
 	if (a->restored && a->state != ALERT_INACTIVE && ts < g->hold_until) {
 		if (a->state == ALERT_PENDING) { /* nobody evaluated it meanwhile: that time does not count */
@@ -190,7 +190,7 @@ static enum fate step_absent(const struct group *g, struct live_alert *a, const 
 	return keep ? FATE_ACTIVE : FATE_INACTIVE;
 }
 
-static enum fate step(const struct group *g, struct live_alert *a, const struct rule *x, int64_t ts)
+static enum fate step(const struct live_group *g, struct live_alert *a, const struct rule *x, int64_t ts)
 {
 	if (!a->seen) {
 		enum fate fate = step_absent(g, a, x, ts);
@@ -217,7 +217,7 @@ static enum fate step(const struct group *g, struct live_alert *a, const struct 
 /* ---- what is written ---- */
 
 struct writing {
-	struct round *r;
+	struct evaluation *r;
 	struct label_sets *now;
 };
 
@@ -227,7 +227,7 @@ static int write_series(void *arg, struct labels l, double v, struct err *e)
 	return output_float(w->r, w->now, l, v, e);
 }
 
-static void forget(struct round *r, struct live_rule *rule, size_t i)
+static void forget(struct evaluation *r, struct live_rule *rule, size_t i)
 {
 	notes_forget(r, rule, rule->alerts.v[i]);
 	alert_free(rule->alerts.v[i]);
@@ -235,7 +235,7 @@ static void forget(struct round *r, struct live_rule *rule, size_t i)
 }
 
 /* Processes each current alert; resolved ones leave the list. Returns how many are active. */
-static size_t step_all(struct round *r, struct live_rule *rule)
+static size_t step_all(struct evaluation *r, struct live_rule *rule)
 {
 	size_t kept = 0, active = 0;
 	for (size_t i = 0; i < rule->alerts.n; i++) {
@@ -252,7 +252,7 @@ static size_t step_all(struct round *r, struct live_rule *rule)
 	return active;
 }
 
-static int limit_alerts(struct round *r, struct live_rule *rule, size_t active, struct err *e)
+static int limit_alerts(struct evaluation *r, struct live_rule *rule, size_t active, struct err *e)
 {
 	int64_t limit = r->g->def->limit;
 	if (!limit || (int64_t)active <= limit)
@@ -263,7 +263,7 @@ static int limit_alerts(struct round *r, struct live_rule *rule, size_t active, 
 	return err_set(e, ERR_EXECUTION, "exceeded limit of %lld with %zu alerts", (long long)limit, active);
 }
 
-static int write_all(struct round *r, struct live_rule *rule, struct err *e)
+static int write_all(struct evaluation *r, struct live_rule *rule, struct err *e)
 {
 	struct label_sets now = { 0 };
 	struct writing w = { r, &now };
@@ -282,7 +282,7 @@ static int write_all(struct round *r, struct live_rule *rule, struct err *e)
 	return rc;
 }
 
-int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e)
+int alert_result(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct err *e)
 {
 	struct all_found f = { 0 };
 	int rc = find_alerts(r, rule->rule, q, &f, e);
@@ -307,7 +307,7 @@ static bool needs_telling(const struct rules *m, const struct live_alert *a, int
 	return !a->last_sent || a->resolved_at > a->last_sent || a->last_sent + m->o.resend_ms < ts;
 }
 
-void alert_tell(struct round *r, struct live_rule *rule)
+void alert_tell(struct evaluation *r, struct live_rule *rule)
 {
 	const struct rules *m = r->g->m;
 	for (size_t i = 0; i < rule->alerts.n; i++) {

@@ -36,7 +36,7 @@ static uint64_t rule_key(const struct rule *x, unsigned nth)
 }
 
 /* The number of preceding equal rules identifies each; a file may have thousands. */
-static void set_keys(struct group *g)
+static void set_keys(struct live_group *g)
 {
 	struct map firsts = { 0 };
 	unsigned *equal = xcalloc(g->def->n_rules + 1, sizeof *equal); /* to each first: itself and those behind it */
@@ -85,9 +85,9 @@ static size_t waits_for(const struct rule_group *def, size_t at)
 	return 0;
 }
 
-struct group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def)
+struct live_group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def)
 {
-	struct group *g = NEW(struct group);
+	struct live_group *g = NEW(struct live_group);
 	g->m = m;
 	g->config = rules_config_ref(c);
 	g->def = def;
@@ -110,7 +110,7 @@ struct group *group_new(struct rules *m, struct rules_config *c, const struct ru
 	return g;
 }
 
-void group_free(struct group *g)
+void group_free(struct live_group *g)
 {
 	group_settle(g);
 	for (size_t i = 0; i < g->def->n_rules; i++) {
@@ -131,14 +131,14 @@ void group_free(struct group *g)
 	free(g);
 }
 
-int64_t group_slot(const struct group *g, int64_t now_ms)
+int64_t group_slot(const struct live_group *g, int64_t now_ms)
 {
 	int64_t interval = g->def->interval_ms, offset = (int64_t)(g->key % (uint64_t)interval);
 	int64_t since = (now_ms - offset) % interval;
 	return now_ms - (since < 0 ? since + interval : since);
 }
 
-bool group_writes(struct group *g, struct labels l)
+bool group_writes(struct live_group *g, struct labels l)
 {
 	struct view name = labels_get(l, VIEW(LABEL_NAME));
 	bool is = false, state = view_eqs(name, "ALERTS") || view_eqs(name, "ALERTS_FOR_STATE");
@@ -163,7 +163,7 @@ static void on_commit(void *arg, const struct err *e)
 	mutex_unlock(&c->lock);
 }
 
-void group_settle(struct group *g)
+void group_settle(struct live_group *g)
 {
 	mutex_lock(&g->commits.lock);
 	while (g->commits.outstanding)
@@ -171,7 +171,7 @@ void group_settle(struct group *g)
 	mutex_unlock(&g->commits.lock);
 }
 
-static void fail_rule(struct round *r, struct live_rule *rule, const struct err *e)
+static void fail_rule(struct evaluation *r, struct live_rule *rule, const struct err *e)
 {
 	mutex_lock(&r->g->lock);
 	rule->health = RULE_ERR;
@@ -180,15 +180,15 @@ static void fail_rule(struct round *r, struct live_rule *rule, const struct err 
 	rules_count(r->g, M_FAILURES, 1);
 }
 
-static void note_written(struct round *r, size_t at)
+static void note_written(struct evaluation *r, size_t at)
 {
-	struct output *o = &r->out;
+	struct group_output *o = &r->out;
 	struct written *w = vec_add(&o->written);
 	*w = (struct written){ .rule = at, .floats = o->floats.n, .profiles = o->profiles.n };
 }
 
 /* Two rules, or two alerts, may say the same: that is no problem of the later one. */
-static bool said_before(const struct output *o, size_t at)
+static bool said_before(const struct group_output *o, size_t at)
 {
 	const struct sink_float *f = &o->floats.v[at];
 	for (size_t i = at; i-- && at - i <= TWINS_LOOKED_FOR;)
@@ -200,8 +200,8 @@ static bool said_before(const struct output *o, size_t at)
 /* That a marker is refused says that someone else writes the series. */
 static void on_refused(void *arg, bool profile, size_t i, const char *why)
 {
-	struct round *r = arg;
-	struct output *o = &r->out;
+	struct evaluation *r = arg;
+	struct group_output *o = &r->out;
 	size_t k = 0;
 	if (profile ? !o->profiles.v[i].profile : value_is_stale(o->floats.v[i].v) || said_before(o, i))
 		return;
@@ -214,9 +214,9 @@ static void on_refused(void *arg, bool profile, size_t i, const char *why)
 }
 
 /* As in Prometheus: the rule is not well, though it was evaluated. */
-static void blame(struct round *r)
+static void blame(struct evaluation *r)
 {
-	struct output *o = &r->out;
+	struct group_output *o = &r->out;
 	for (size_t k = 0; k < o->written.n; k++) {
 		const struct written *w = &o->written.v[k];
 		if (!w->refused)
@@ -230,10 +230,10 @@ static void blame(struct round *r)
 }
 
 /* Sends the collected writes; rules before `upto` have written them. */
-static void flush(struct round *r, size_t upto)
+static void flush(struct evaluation *r, size_t upto)
 {
-	struct group *g = r->g;
-	struct output *o = &r->out;
+	struct live_group *g = r->g;
+	struct group_output *o = &r->out;
 	struct sink_result res = { 0 };
 	struct err e = { 0 };
 	const struct sink_batch b = { .profiles = o->profiles.v, .n_profiles = o->profiles.n, .floats = o->floats.v, .n_floats = o->floats.n,
@@ -260,7 +260,7 @@ static void flush(struct round *r, size_t upto)
 }
 
 /* Takes the error of what was committed since the last look. */
-static void take_commit_error(struct round *r, size_t from, size_t upto)
+static void take_commit_error(struct evaluation *r, size_t from, size_t upto)
 {
 	struct commits *c = &r->g->commits;
 	mutex_lock(&c->lock);
@@ -276,9 +276,9 @@ static void take_commit_error(struct round *r, size_t from, size_t upto)
 }
 
 /* All that rules before `upto` wrote can be read from now on. */
-static void make_visible(struct round *r, size_t upto)
+static void make_visible(struct evaluation *r, size_t upto)
 {
-	struct output *o = &r->out;
+	struct group_output *o = &r->out;
 	flush(r, upto);
 	group_settle(r->g);
 	take_commit_error(r, o->flushed_rules, upto);
@@ -293,12 +293,12 @@ static void make_visible(struct round *r, size_t upto)
 
 /* ---- an evaluation ---- */
 
-static bool group_ends(const struct group *g)
+static bool group_ends(const struct live_group *g)
 {
 	return atomic_load_explicit(rules_canceled(g), memory_order_relaxed);
 }
 
-static int evaluate_rule(struct round *r, struct live_rule *rule, struct err *e)
+static int evaluate_rule(struct evaluation *r, struct live_rule *rule, struct err *e)
 {
 	struct promql_result q;
 	if (rule->rule->delta)
@@ -311,9 +311,9 @@ static int evaluate_rule(struct round *r, struct live_rule *rule, struct err *e)
 	return rc;
 }
 
-static void run_rule(struct round *r, size_t at)
+static void run_rule(struct evaluation *r, size_t at)
 {
-	struct group *g = r->g;
+	struct live_group *g = r->g;
 	struct live_rule *rule = &g->rules[at];
 	struct err e = { 0 };
 	int64_t begin = clock_mono_ns();
@@ -350,7 +350,7 @@ static void run_rule(struct round *r, size_t at)
 
 /* Alerts are sent once their state is durable. Otherwise a receiver could hear of a firing alert, while the server, killed in between,
  * later says otherwise. A storage that cannot write does not silence them. */
-static void tell(struct round *r)
+static void tell(struct evaluation *r)
 {
 	const struct alert_sink *to = r->g->m->o.alerts;
 	if (!r->told.n)
@@ -359,9 +359,9 @@ static void tell(struct round *r)
 	to->send(to->arg, r->told.v, r->told.n);
 }
 
-static void finish(struct round *r, int64_t begin_ms, int64_t took_ns)
+static void finish(struct evaluation *r, int64_t begin_ms, int64_t took_ns)
 {
-	struct group *g = r->g;
+	struct live_group *g = r->g;
 	mutex_lock(&g->lock);
 	g->evaluated_ms = begin_ms;
 	g->evaluation_ns = took_ns;
@@ -374,7 +374,7 @@ static void finish(struct round *r, int64_t begin_ms, int64_t took_ns)
 	rules_observe(g, M_GROUP_SECONDS, (double)took_ns / 1e9);
 }
 
-static void free_output(struct output *o)
+static void free_output(struct group_output *o)
 {
 	output_drop_profiles(o, 0);
 	vec_free(&o->profiles);
@@ -394,31 +394,31 @@ static void give_memory_back(uint64_t samples)
 		malloc_trim(0);
 }
 
-static bool takes_too_long(const struct round *r)
+static bool takes_too_long(const struct evaluation *r)
 {
 	return r->g->on_trial && clock_mono_ns() - r->begin_ns > GROUP_SLOW_NS;
 }
 
-static bool loses_patience(const struct round *r)
+static bool loses_patience(const struct evaluation *r)
 {
 	return r->patient && clock_mono_ns() - r->begin_ns > r->interval_ms * 1000000 / HURRY_SHARE;
 }
 
-static void run_rules(struct round *r)
+static void run_rules(struct evaluation *r)
 {
 	while (r->at < r->g->def->n_rules && !group_ends(r->g) && !takes_too_long(r) && !loses_patience(r))
 		run_rule(r, r->at++);
 }
 
-static void run_rest_hurried(struct round *r)
+static void run_rest_hurried(struct evaluation *r)
 {
 	r->patient = false;
 	run_rules(r);
 }
 
-void group_evaluate(struct group *g, int64_t slot_ms)
+void group_evaluate(struct live_group *g, int64_t slot_ms)
 {
-	struct round r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms,
+	struct evaluation r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms,
 			   .begin_ns = clock_mono_ns(), .patient = !g->m->o.manual && !g->hurried };
 	int64_t begin_ms = g->m->o.manual ? slot_ms : clock_now_ms();
 	arena_init(&r.out.arena, OUTPUT_MAX);

@@ -82,7 +82,7 @@ struct commits {
 	struct err error;            /* the last */
 };
 
-struct group {
+struct live_group {
 	struct rules *m;
 	struct rules_config *config; /* reference held */
 	const struct rule_group *def;
@@ -121,7 +121,7 @@ struct written {
 };
 
 /* The collected writes of a group. */
-struct output {
+struct group_output {
 	struct arena arena;          /* label sets and notes */
 	VEC(struct sink_float) floats;
 	VEC(struct sink_note) notes;
@@ -136,12 +136,12 @@ struct output {
 #define GROUP_SLOW_NS INT64_C(1000000000) /* longest time that others wait for it */
 
 /* An evaluation. */
-struct round {
-	struct group *g;
+struct evaluation {
+	struct live_group *g;
 	int64_t slot_ms, t_ms;       /* t: slot - query offset, the stamp and the time asked for */
 	int64_t interval_ms;
 	struct promql_shared *shared;
-	struct output out;
+	struct group_output out;
 	VEC(struct alert) told;      /* strings in out.arena */
 	uint64_t samples;
 	int64_t begin_ns;            /* monotonic */
@@ -158,7 +158,7 @@ struct rules {
 	struct mutex lock;           /* guards what follows, and of groups what says so */
 	pthread_cond_t wake;
 	struct mutex apply;          /* one at a time */
-	VEC(struct group *) groups;  /* in the order of the configuration */
+	VEC(struct live_group *) groups;  /* in the order of the configuration */
 	VEC(struct orphan *) orphans;
 	struct rest *rests;          /* of evaluations whose threads wait for them */
 	VEC(pthread_t) threads;
@@ -181,21 +181,21 @@ struct orphan {
 };
 
 /* group.c */
-struct group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def);
-void group_free(struct group *g);
+struct live_group *group_new(struct rules *m, struct rules_config *c, const struct rule_group *def);
+void group_free(struct live_group *g);
 /* The last slot at or before that time. */
-int64_t group_slot(const struct group *g, int64_t now_ms);
-void group_evaluate(struct group *g, int64_t slot_ms);
+int64_t group_slot(const struct live_group *g, int64_t now_ms);
+void group_evaluate(struct live_group *g, int64_t slot_ms);
 /* Waits until nothing is on its way. */
-void group_settle(struct group *g) EXCLUDES(g->commits.lock);
+void group_settle(struct live_group *g) EXCLUDES(g->commits.lock);
 /* For orphans: whether some rule wrote that series last time. */
-bool group_writes(struct group *g, struct labels l);
+bool group_writes(struct live_group *g, struct labels l);
 
 /* record.c, alert.c: a rule's result into the round's output. After an error nothing was written. */
-int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
-int alert_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
+int record_result(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
+int alert_result(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct err *e) MUST_USE;
 /* The notifications that its alerts need now. */
-void alert_tell(struct round *r, struct live_rule *rule);
+void alert_tell(struct evaluation *r, struct live_rule *rule);
 
 /* alert_series.c */
 void alert_free(struct live_alert *a);
@@ -206,45 +206,45 @@ int alert_each_series(const struct rule *x, const struct live_alert *a, int (*pu
 void alert_remember_series(struct live_rule *rule);
 
 /* output.c. Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
-int output_float(struct round *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
+int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
 /* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
-int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;
+int output_end_gone(struct evaluation *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;
 
 /* Labels of what a recording rule makes of an element; release the builder. */
 void rule_labels(const struct rule *x, struct labels from, struct labels_builder *b);
 /* Those from index `from` on. */
-void output_drop_profiles(struct output *o, size_t from);
+void output_drop_profiles(struct group_output *o, size_t from);
 
 /* profiles.c: what is gathered is complete after each call; recorded deltas are behind the slot. */
-int record_profiles(struct round *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e) MUST_USE;
-int record_deltas(struct round *r, struct live_rule *rule, struct err *e) MUST_USE;
+int record_profiles(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e) MUST_USE;
+int record_deltas(struct evaluation *r, struct live_rule *rule, struct err *e) MUST_USE;
 void record_types_free(struct live_rule *rule);
 void kept_type_free(struct kept_type *t);
 void kept_type_set(struct kept_type *t, const struct ptype *type);
 
 /* query.c */
-int rule_query(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
+int rule_query(struct evaluation *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
 /* The same, without stacks. */
-int rule_query_values(struct round *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
+int rule_query_values(struct evaluation *r, struct live_rule *rule, int64_t t_ms, struct promql_result *ret, struct err *e) MUST_USE;
 
 /* notes.c: the state of alerts, durable. That of a rule, when it changed; and the group's time. */
-void notes_rule(struct round *r, struct live_rule *rule);
-void notes_group(struct round *r);
-void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a);
+void notes_rule(struct evaluation *r, struct live_rule *rule);
+void notes_group(struct evaluation *r);
+void notes_forget(struct evaluation *r, const struct live_rule *rule, const struct live_alert *a);
 /* All groups at once, at the start. Groups without notes have ALERTS_FOR_STATE to look up. */
 void notes_read(struct rules *m);
 
 /* For a removed group: the state of its alerts is forgotten. */
-void notes_bury(struct group *g);
+void notes_bury(struct live_group *g);
 
 /* status.c */
 void rules_status_init(struct rules *m);
 
 /* restore.c: Prometheus's, from ALERTS_FOR_STATE. */
-void restore_for_state(struct group *g, int64_t now_ms);
+void restore_for_state(struct live_group *g, int64_t now_ms);
 
 /* hurry.c: has a thread that is in a hurry call run(r), and waits for it. For a patient thread. */
-void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r);
+void rules_hurry(struct rules *m, void (*run)(struct evaluation *r), struct evaluation *r);
 /* Such a thread does that once, without the lock; false: nobody waits for it. */
 bool rules_run_rest(struct rules *m) REQUIRES(m->lock);
 
@@ -259,12 +259,12 @@ enum {
 };
 extern struct metric rules_metrics[];
 /* Those of a group, unless it is evaluated aside. */
-void rules_count(const struct group *g, int metric, double v);
-void rules_gauge(const struct group *g, int metric, double v);
-void rules_observe(const struct group *g, int metric, double v);
+void rules_count(const struct live_group *g, int metric, double v);
+void rules_gauge(const struct live_group *g, int metric, double v);
+void rules_observe(const struct live_group *g, int metric, double v);
 /* For a removed group. */
-void rules_forget_metrics(const struct group *g);
+void rules_forget_metrics(const struct live_group *g);
 /* Cancels its queries. */
-const atomic_bool *rules_canceled(const struct group *g);
+const atomic_bool *rules_canceled(const struct live_group *g);
 
 #endif

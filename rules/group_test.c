@@ -132,7 +132,7 @@ static void removed_rules(void **state)
 	buf_reset(&k.written);
 	rules_step(k.rules, 61000);
 	buf_reset(&k.written);
-	const struct group *u = k.rules->groups.v[1];
+	const struct live_group *u = k.rules->groups.v[1];
 	kit_rules(&k, TWO("{record: w, expr: m}") "\n");
 	assert_ptr_equal(k.rules->groups.v[1], u); /* did not change: runs on */
 	assert_int_equal(k.rules->groups.v[0]->def->n_rules, 2);
@@ -290,7 +290,7 @@ static void many_equal_rules(void **state)
 		buf_puts(&b, "{record: x, expr: '1'},");
 	buf_puts(&b, "]}]");
 	kit_rules(&k, b.ptr);
-	struct group *g = k.rules->groups.v[0];
+	struct live_group *g = k.rules->groups.v[0];
 	assert_true(g->rules[0].key != g->rules[1].key && g->rules[1].key != g->rules[9999].key);
 	buf_free(&b);
 	kit_free(&k);
@@ -392,7 +392,7 @@ static void slots(void **state)
 	kit_init(&k);
 	rules_register_metrics();
 	kit_rules(&k, "groups: [{name: a, interval: 60s, rules: [{record: x, expr: 'time()'}]}, {name: b, interval: 60s, rules: []}]");
-	struct group *a = k.rules->groups.v[0];
+	struct live_group *a = k.rules->groups.v[0];
 	int64_t offset = group_slot(a, 600000000) % 60000;
 	assert_int_not_equal(offset, group_slot(k.rules->groups.v[1], 600000000) % 60000);
 	assert_int_equal(group_slot(a, 600000000), group_slot(a, group_slot(a, 600000000)));
@@ -422,7 +422,7 @@ static void clock_set_back(void **state)
 	(void)state;
 	kit_init(&k);
 	kit_rules(&k, "groups: [{name: a, interval: 60s, rules: [{record: x, expr: '1'}]}]");
-	struct group *a = k.rules->groups.v[0];
+	struct live_group *a = k.rules->groups.v[0];
 	rules_step(k.rules, 10000000);
 	assert_true(a->last_slot > 9900000);
 	int64_t next = rules_step(k.rules, 5000000);

@@ -5,13 +5,13 @@
 
 /* The rest of an evaluation that a patient thread gave to a hurried one, and waits for. */
 struct rest {
-	void (*run)(struct round *r);
-	struct round *round;
+	void (*run)(struct evaluation *r);
+	struct evaluation *round;
 	struct rest *next;
 	bool done;
 };
 
-void rules_hurry(struct rules *m, void (*run)(struct round *r), struct round *r)
+void rules_hurry(struct rules *m, void (*run)(struct evaluation *r), struct evaluation *r)
 {
 	struct rest rest = { .run = run, .round = r };
 	mutex_lock(&m->lock);

@@ -24,7 +24,7 @@ enum evaluators { EVALUATORS_PATIENT, EVALUATORS_HURRIED, EVALUATORS_ALL };
 /* ---- when ---- */
 
 /* The slot that is due at that time, or the next; *ret_missed: the earlier ones that will not be evaluated. */
-static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_missed)
+static int64_t due_slot(const struct live_group *g, int64_t now_ms, int64_t *ret_missed)
 {
 	int64_t interval = g->def->interval_ms, behind = now_ms - g->next_ms;
 	*ret_missed = behind < interval ? 0 : behind / interval;
@@ -32,7 +32,7 @@ static int64_t due_slot(const struct group *g, int64_t now_ms, int64_t *ret_miss
 }
 
 /* It is slow, or its time is not known yet. */
-static bool is_slow(const struct group *g, int64_t now_ns)
+static bool is_slow(const struct live_group *g, int64_t now_ns)
 {
 	return g->took_ns < 0 || g->took_ns > GROUP_SLOW_NS || (g->running && now_ns - g->began_ns > GROUP_SLOW_NS);
 }
@@ -55,7 +55,7 @@ static unsigned n_running(const struct rules *m) REQUIRES(m->lock)
 }
 
 /* Which kind of thread evaluates it next: by how long it took. */
-static void judge_hurry(struct group *g)
+static void judge_hurry(struct live_group *g)
 {
 	int64_t interval_ns = g->def->interval_ms * 1000000;
 	if (g->took_ns > interval_ns / HURRY_SHARE)
@@ -65,16 +65,16 @@ static void judge_hurry(struct group *g)
 }
 
 /* NULL: nothing is due for such a thread; *ret_next is when something is. */
-static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_ms, int64_t *ret_next) REQUIRES(m->lock)
+static struct live_group *take_due(struct rules *m, enum evaluators by, int64_t now_ms, int64_t *ret_next) REQUIRES(m->lock)
 {
-	struct group *first = NULL;
+	struct live_group *first = NULL;
 	int64_t now_ns = clock_mono_ns();
 	bool only_quick = slow_are_many(m, now_ns);
 	*ret_next = INT64_MAX;
 	if (n_running(m) >= m->o.max_concurrent)
 		return NULL;
 	for (size_t i = 0; i < m->groups.n; i++) {
-		struct group *g = m->groups.v[i];
+		struct live_group *g = m->groups.v[i];
 		if (g->running || g->leaving || (by != EVALUATORS_ALL && (by == EVALUATORS_HURRIED) != (g->hurried > 0)))
 			continue;
 		if (g->next_ms - now_ms > 2 * g->def->interval_ms) /* the clock was set back */
@@ -88,7 +88,7 @@ static struct group *take_due(struct rules *m, enum evaluators by, int64_t now_m
 	return first->next_ms <= now_ms ? first : NULL;
 }
 
-static void run_group(struct rules *m, struct group *g, int64_t now_ms) REQUIRES(m->lock)
+static void run_group(struct rules *m, struct live_group *g, int64_t now_ms) REQUIRES(m->lock)
 {
 	int64_t missed, slot = due_slot(g, now_ms, &missed);
 	g->on_trial = g->took_ns < 0 && slow_are_many(m, clock_mono_ns());
@@ -126,7 +126,7 @@ static void orphan_free(struct orphan *o)
 }
 
 struct living {
-	VEC(struct group *) v;
+	VEC(struct live_group *) v;
 };
 
 static bool anyone_writes(const struct living *groups, struct labels l)
@@ -204,7 +204,7 @@ static void evaluate_all(struct rules *m, enum evaluators by)
 		if (by == EVALUATORS_HURRIED && rules_run_rest(m))
 			continue;
 		int64_t now = clock_now_ms(), next;
-		struct group *g = take_due(m, by, now, &next);
+		struct live_group *g = take_due(m, by, now, &next);
 		if (g)
 			run_group(m, g, now);
 		else if (!end_due_orphan(m, now, &next))
@@ -231,7 +231,7 @@ static void *evaluate_hurried(void *arg)
 void rules_run_late(struct rules *m, int64_t now_ms)
 {
 	int64_t next;
-	struct group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
+	struct live_group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
 	if (g)
 		run_group(m, g, now_ms);
 }
@@ -242,7 +242,7 @@ int64_t rules_step(struct rules *m, int64_t now_ms)
 	mutex_lock(&m->lock);
 	m->manual_now = now_ms;
 	for (;;) {
-		struct group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
+		struct live_group *g = take_due(m, EVALUATORS_ALL, now_ms, &next);
 		if (g)
 			run_group(m, g, g->next_ms); /* slot after slot */
 		else if (!end_due_orphan(m, now_ms, &next))
@@ -256,7 +256,7 @@ void rules_evaluate(struct rules *m, int64_t t_ms)
 {
 	mutex_lock(&m->lock);
 	for (size_t i = 0; i < m->groups.n; i++) {
-		struct group *g = m->groups.v[i];
+		struct live_group *g = m->groups.v[i];
 		mutex_unlock(&m->lock);
 		group_evaluate(g, t_ms);
 		mutex_lock(&m->lock);
@@ -266,7 +266,7 @@ void rules_evaluate(struct rules *m, int64_t t_ms)
 
 /* ---- new files ---- */
 
-static struct group *find_group(struct rules *m, const struct rule_group *def) REQUIRES(m->lock)
+static struct live_group *find_group(struct rules *m, const struct rule_group *def) REQUIRES(m->lock)
 {
 	for (size_t i = 0; i < m->groups.n; i++)
 		if (view_eq(m->groups.v[i]->def->file, def->file) && view_eq(m->groups.v[i]->def->name, def->name))
@@ -296,7 +296,7 @@ static void move_rule(struct live_rule *to, struct live_rule *from)
 	to->evaluation_ns = from->evaluation_ns;
 }
 
-static void move_state(struct group *to, struct group *from)
+static void move_state(struct live_group *to, struct live_group *from)
 {
 	for (size_t i = 0; i < to->def->n_rules; i++)
 		for (size_t k = 0; k < from->def->n_rules; k++)
@@ -323,7 +323,7 @@ static void move_state(struct group *to, struct group *from)
 }
 
 /* What is left of a group that is no more: series to be ended later, notes to be forgotten. */
-static void bury(struct rules *m, struct group *g, int64_t now_ms) REQUIRES(m->lock)
+static void bury(struct rules *m, struct live_group *g, int64_t now_ms) REQUIRES(m->lock)
 {
 	struct orphan *o = NEW(struct orphan);
 	o->t_ms = now_ms - g->def->query_offset_ms;
@@ -345,7 +345,7 @@ static void bury(struct rules *m, struct group *g, int64_t now_ms) REQUIRES(m->l
 }
 
 /* Until it does not run any more; from that time on its rule's query is canceled, and those behind it are left out. */
-static void wait_for(struct rules *m, struct group *g, int64_t until_mono_ms) REQUIRES(m->lock)
+static void wait_for(struct rules *m, struct live_group *g, int64_t until_mono_ms) REQUIRES(m->lock)
 {
 	g->leaving = true;
 	while (g->running && mutex_wait_ms(&m->lock, &m->wake, until_mono_ms))
@@ -356,10 +356,10 @@ static void wait_for(struct rules *m, struct group *g, int64_t until_mono_ms) RE
 		mutex_wait(&m->lock, &m->wake);
 }
 
-static struct group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms) REQUIRES(m->apply, m->lock)
+static struct live_group *begin_group(struct rules *m, struct rules_config *c, const struct rule_group *def, int64_t now_ms) REQUIRES(m->apply, m->lock)
 {
 	mutex_unlock(&m->lock); /* thousands of rules take their time; under m->apply groups stay what they are */
-	struct group *g = group_new(m, c, def);
+	struct live_group *g = group_new(m, c, def);
 	mutex_lock(&m->lock);
 	g->took_ns = -1;
 	g->hurried = 1; /* not known yet */
@@ -373,15 +373,15 @@ static struct group *begin_group(struct rules *m, struct rules_config *c, const 
 static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_ms) REQUIRES(m->apply, m->lock)
 {
 	int64_t until_mono_ms = clock_mono_ms() + GRACE_MS;
-	VEC(struct group *) groups = { 0 }, gone = { 0 };
+	VEC(struct live_group *) groups = { 0 }, gone = { 0 };
 	for (size_t i = 0; i < c->n_groups; i++) {
 		const struct rule_group *def = &c->groups[i];
-		struct group *old = find_group(m, def);
+		struct live_group *old = find_group(m, def);
 		if (old && view_eq(old->def->text, def->text)) {
 			vec_push(&groups, old);
 			continue;
 		}
-		struct group *g = begin_group(m, c, def, now_ms);
+		struct live_group *g = begin_group(m, c, def, now_ms);
 		if (old) {
 			wait_for(m, old, until_mono_ms);
 			group_settle(old);
@@ -390,7 +390,7 @@ static void replace_groups(struct rules *m, struct rules_config *c, int64_t now_
 		vec_push(&groups, g);
 	}
 	for (size_t i = 0; i < m->groups.n; i++) {
-		struct group *g = m->groups.v[i];
+		struct live_group *g = m->groups.v[i];
 		size_t k = 0;
 		while (k < groups.n && groups.v[k] != g)
 			k++;

@@ -31,26 +31,26 @@ void rules_register_metrics(void)
 	metrics_register(rules_metrics, M_RULE_METRICS_);
 }
 
-void rules_count(const struct group *g, int metric, double v)
+void rules_count(const struct live_group *g, int metric, double v)
 {
 	if (!g->m->o.aside)
 		metric_add(&rules_metrics[metric], v, rules_metrics[metric].labels ? g->metric_name : NULL);
 }
 
-void rules_gauge(const struct group *g, int metric, double v)
+void rules_gauge(const struct live_group *g, int metric, double v)
 {
 	if (!g->m->o.aside)
 		metric_set(&rules_metrics[metric], v, g->metric_name);
 }
 
-void rules_forget_metrics(const struct group *g)
+void rules_forget_metrics(const struct live_group *g)
 {
 	for (size_t i = 0; i < M_RULE_METRICS_ && !g->m->o.aside; i++)
 		if (rules_metrics[i].labels)
 			metric_forget(&rules_metrics[i], g->metric_name);
 }
 
-void rules_observe(const struct group *g, int metric, double v)
+void rules_observe(const struct live_group *g, int metric, double v)
 {
 	if (!g->m->o.aside)
 		metric_observe(&rules_metrics[metric], v);

@@ -29,14 +29,14 @@ static bool keeps_notes(const struct rules *m)
 	return m->o.sink->notes && !m->o.no_restore;
 }
 
-static void put_note(struct round *r, struct view key, struct view value)
+static void put_note(struct evaluation *r, struct view key, struct view value)
 {
 	struct view k = arena_view(&r->out.arena, key), v = arena_view(&r->out.arena, value);
 	if (k.ptr && v.ptr)
 		vec_push(&r->out.notes, (struct sink_note){ .key = k, .value = v, .t_ms = r->slot_ms });
 }
 
-static void begin_key(struct buf *b, const struct group *g)
+static void begin_key(struct buf *b, const struct live_group *g)
 {
 	buf_put(b, KIND, PREFIX);
 	buf_be64(b, g->key);
@@ -70,7 +70,7 @@ void alert_note_encode(const struct live_alert *a, struct buf *b)
 	}
 }
 
-static void alert_key(struct buf *b, const struct group *g, const struct live_rule *rule, uint64_t hash)
+static void alert_key(struct buf *b, const struct live_group *g, const struct live_rule *rule, uint64_t hash)
 {
 	begin_key(b, g);
 	buf_be64(b, rule->key);
@@ -98,7 +98,7 @@ static void uncount_note(struct rules *m, const struct live_alert *a)
 	atomic_fetch_sub(&m->noted_bytes, a->note_bytes);
 }
 
-static void put_forgotten(struct round *r, const struct forgotten *f)
+static void put_forgotten(struct evaluation *r, const struct forgotten *f)
 {
 	struct buf key = { 0 };
 	begin_key(&key, r->g);
@@ -108,7 +108,7 @@ static void put_forgotten(struct round *r, const struct forgotten *f)
 	buf_free(&key);
 }
 
-void notes_forget(struct round *r, const struct live_rule *rule, const struct live_alert *a)
+void notes_forget(struct evaluation *r, const struct live_rule *rule, const struct live_alert *a)
 {
 	const struct forgotten f = { rule->key, a->hash };
 	if (!a->noted_at || !keeps_notes(r->g->m))
@@ -119,7 +119,7 @@ void notes_forget(struct round *r, const struct live_rule *rule, const struct li
 		vec_push(&r->g->forgotten, f);
 }
 
-void notes_lost(struct group *g)
+void notes_lost(struct live_group *g)
 {
 	g->lost = true;
 	g->noted_at = 0;
@@ -129,9 +129,9 @@ void notes_lost(struct group *g)
 }
 
 /* Alerts that return are noted after this. */
-void notes_forget_again(struct round *r)
+void notes_forget_again(struct evaluation *r)
 {
-	struct group *g = r->g;
+	struct live_group *g = r->g;
 	for (size_t i = 0; i < g->forgotten.n && g->lost; i++)
 		put_forgotten(r, &g->forgotten.v[i]);
 	if (!g->lost)
@@ -139,7 +139,7 @@ void notes_forget_again(struct round *r)
 	g->lost = false;
 }
 
-static void write_alert(struct round *r, const struct live_rule *rule, struct live_alert *a)
+static void write_alert(struct evaluation *r, const struct live_rule *rule, struct live_alert *a)
 {
 	struct buf key = { 0 }, value = { 0 };
 	if (!a->changed && r->slot_ms - a->noted_at < REWRITE_MS)
@@ -160,7 +160,7 @@ static void write_alert(struct round *r, const struct live_rule *rule, struct li
 	buf_free(&value);
 }
 
-static void put_time(struct round *r, const struct live_rule *rule, int64_t t_ms)
+static void put_time(struct evaluation *r, const struct live_rule *rule, int64_t t_ms)
 {
 	struct buf key = { 0 }, value = { 0 };
 	begin_key(&key, r->g);
@@ -173,22 +173,22 @@ static void put_time(struct round *r, const struct live_rule *rule, int64_t t_ms
 	buf_free(&value);
 }
 
-void notes_delta(struct round *r, const struct live_rule *rule)
+void notes_delta(struct evaluation *r, const struct live_rule *rule)
 {
 	if (keeps_notes(r->g->m))
 		put_time(r, rule, rule->delta.next_slot);
 }
 
-void notes_rule(struct round *r, struct live_rule *rule)
+void notes_rule(struct evaluation *r, struct live_rule *rule)
 {
 	for (size_t i = 0; i < rule->alerts.n && keeps_notes(r->g->m); i++)
 		write_alert(r, rule, rule->alerts.v[i]);
 }
 
 /* While the time of some alert goes on, in order to know how long it did not. */
-void notes_group(struct round *r)
+void notes_group(struct evaluation *r)
 {
-	struct group *g = r->g;
+	struct live_group *g = r->g;
 	bool running = false, alerting = false;
 	if (r->without_note != g->without_note && r->without_note)
 		LOG_WARN("msg", "the state of alerts is too large to be stored, or there are too many: after a restart these start again",
@@ -205,7 +205,7 @@ void notes_group(struct round *r)
 	g->noted_at = r->slot_ms;
 }
 
-void notes_bury(struct group *g)
+void notes_bury(struct live_group *g)
 {
 	VEC(struct sink_note) notes = { 0 };
 	struct err e = { 0 };
@@ -320,7 +320,7 @@ struct reader {
 	VEC(struct view) unwanted; /* owned */
 };
 
-static struct group *find_group(struct rules *m, uint64_t key)
+static struct live_group *find_group(struct rules *m, uint64_t key)
 {
 	for (size_t i = 0; i < m->groups.n; i++)
 		if (m->groups.v[i]->key == key)
@@ -328,7 +328,7 @@ static struct group *find_group(struct rules *m, uint64_t key)
 	return NULL;
 }
 
-static struct live_rule *find_rule(struct group *g, uint64_t key)
+static struct live_rule *find_rule(struct live_group *g, uint64_t key)
 {
 	for (size_t i = 0; i < g->def->n_rules; i++)
 		if (g->rules[i].key == key)
@@ -336,7 +336,7 @@ static struct live_rule *find_rule(struct group *g, uint64_t key)
 	return NULL;
 }
 
-static bool read_group(struct group *g, const struct sink_note *n)
+static bool read_group(struct live_group *g, const struct sink_note *n)
 {
 	int64_t t;
 	if (!get_time(n->value, &t))
@@ -367,7 +367,7 @@ static bool read_alert(struct rules *m, struct live_rule *rule, const struct sin
 static bool read_note(struct rules *m, const struct sink_note *n)
 {
 	struct bytes b = { (const uint8_t *)n->key.ptr + PREFIX, (const uint8_t *)n->key.ptr + n->key.len, false };
-	struct group *g = find_group(m, get_be64(&b));
+	struct live_group *g = find_group(m, get_be64(&b));
 	if (b.bad || !g)
 		return false;
 	if (b.p == b.end)
@@ -417,7 +417,7 @@ void notes_read(struct rules *m)
 /* ---- the first evaluation after that ---- */
 
 /* Time during which the server was off counts neither towards `for` nor towards keep_firing_for. */
-void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms)
+void notes_resume(struct live_group *g, int64_t slot_ms, int64_t interval_ms)
 {
 	int64_t gap = g->last_slot ? slot_ms - g->last_slot - interval_ms : 0;
 	if (gap > 0)

@@ -14,12 +14,12 @@ void alert_note_encode(const struct live_alert *a, struct buf *b);
 struct live_alert *alert_note_decode(struct view v);
 
 /* The next slot of a rule that records deltas. */
-void notes_delta(struct round *r, const struct live_rule *rule);
+void notes_delta(struct evaluation *r, const struct live_rule *rule);
 /* A batch was lost, and with it any notes of the group. */
-void notes_lost(struct group *g);
+void notes_lost(struct live_group *g);
 /* When an evaluation begins: what was forgotten in a batch that was lost. */
-void notes_forget_again(struct round *r);
+void notes_forget_again(struct evaluation *r);
 /* Before the first evaluation of a group whose alerts are from notes. */
-void notes_resume(struct group *g, int64_t slot_ms, int64_t interval_ms);
+void notes_resume(struct live_group *g, int64_t slot_ms, int64_t interval_ms);
 
 #endif

@@ -37,7 +37,7 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_LIMIT, "what the group writes at a time is more than %d MiB", 256);
 }
 
-static int put_float(struct round *r, struct labels l, double v, struct err *e)
+static int put_float(struct evaluation *r, struct labels l, double v, struct err *e)
 {
 	struct labels own = labels_copy(&r->out.arena, l);
 	if (l.n && !own.v)
@@ -46,13 +46,13 @@ static int put_float(struct round *r, struct labels l, double v, struct err *e)
 	return 0;
 }
 
-int output_float(struct round *r, struct label_sets *now, struct labels l, double v, struct err *e)
+int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e)
 {
 	label_sets_add(now, l);
 	return put_float(r, l, v, e);
 }
 
-int output_end_gone(struct round *r, struct live_rule *rule, struct label_sets *now, struct err *e)
+int output_end_gone(struct evaluation *r, struct live_rule *rule, struct label_sets *now, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; i < rule->previous.v.n && !rc; i++)
@@ -76,7 +76,7 @@ void rule_labels(const struct rule *x, struct labels from, struct labels_builder
 		labels_builder_set(b, x->labels.v[i].name, x->labels.v[i].value);
 }
 
-void output_drop_profiles(struct output *o, size_t from)
+void output_drop_profiles(struct group_output *o, size_t from)
 {
 	for (size_t i = from; i < o->profiles.n; i++)
 		if (o->profiles.v[i].profile) {

@@ -8,13 +8,13 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-struct cursor {
+struct place_cursor {
 	struct view file;
 	size_t at;
-	struct place p;
+	struct rule_place p;
 };
 
-static void step(struct cursor *c)
+static void step(struct place_cursor *c)
 {
 	if (c->file.ptr[c->at++] == '\n') {
 		c->p.line++;
@@ -24,14 +24,14 @@ static void step(struct cursor *c)
 	}
 }
 
-static void skip_line(struct cursor *c)
+static void skip_line(struct place_cursor *c)
 {
 	while (c->at < c->file.len && c->file.ptr[c->at] != '\n')
 		step(c);
 }
 
 /* Over the tag and the anchor that may stand before a value. */
-static void skip_properties(struct cursor *c)
+static void skip_properties(struct place_cursor *c)
 {
 	while (c->at < c->file.len && (c->file.ptr[c->at] == '&' || c->file.ptr[c->at] == '!')) {
 		while (c->at < c->file.len && !is_blank(c->file.ptr[c->at]))
@@ -42,7 +42,7 @@ static void skip_properties(struct cursor *c)
 }
 
 /* In quotes: whether what stands here is written with two characters. *ret_none: and is a blank, or nothing. */
-static bool is_escape(const struct cursor *c, char quote, bool *ret_none)
+static bool is_escape(const struct place_cursor *c, char quote, bool *ret_none)
 {
 	*ret_none = false;
 	if (c->at + 1 >= c->file.len)
@@ -56,10 +56,10 @@ static bool is_escape(const struct cursor *c, char quote, bool *ret_none)
 	return true;
 }
 
-struct place place_of(struct view file, const struct config_node *scalar, size_t at)
+struct rule_place place_of(struct view file, const struct config_node *scalar, size_t at)
 {
-	struct place own = { scalar->line, scalar->column };
-	struct cursor c = { .file = file, .p = { 1, 1 } };
+	struct rule_place own = { scalar->line, scalar->column };
+	struct place_cursor c = { .file = file, .p = { 1, 1 } };
 	size_t wanted = 0;
 	if (scalar->raw.len || scalar->field)
 		return own;

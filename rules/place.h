@@ -6,12 +6,12 @@
 
 #include "config/config.h"
 
-struct place {
+struct rule_place {
 	uint32_t line, column; /* from 1 */
 };
 
 /* For the byte `at` of the scalar's text. file: the whole content of the file. The scalar's own place if it cannot be told. */
-struct place place_of(struct view file, const struct config_node *scalar, size_t at);
+struct rule_place place_of(struct view file, const struct config_node *scalar, size_t at);
 /* Finds the "LINE:COLUMN: " that begins a message; the text after it goes into *ret_rest. SIZE_MAX: there is none. */
 size_t place_in_message(struct view text, const char *message, const char **ret_rest);
 

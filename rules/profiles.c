@@ -62,7 +62,7 @@ static int type_of(const struct rule *x, const struct promql_profile *p, struct 
 	return 0;
 }
 
-static int fill(struct round *r, const struct promql_profile *p, const struct ptype *type, struct sink_profile *out, struct err *e)
+static int fill(struct evaluation *r, const struct promql_profile *p, const struct ptype *type, struct sink_profile *out, struct err *e)
 {
 	static const uint32_t none[1];
 	struct stackvec *v = settle(p, e);
@@ -93,7 +93,7 @@ static int fill(struct round *r, const struct promql_profile *p, const struct pt
 }
 
 /* Columns are in the arena; the sender finds them again through out.profiles. */
-static int put_column(struct round *r, struct labels l, const struct ptype *type, struct sink_profile *p, struct err *e)
+static int put_column(struct evaluation *r, struct labels l, const struct ptype *type, struct sink_profile *p, struct err *e)
 {
 	struct sink_column *c = arena_calloc(&r->out.arena, 1, sizeof *c);
 	struct buf text = { 0 };
@@ -114,7 +114,7 @@ struct now {
 	VEC(struct kept_type) types; /* as many */
 };
 
-static int put_profile(struct round *r, const struct rule *x, const struct promql_series *s, int64_t t_ms, struct now *now, struct err *e)
+static int put_profile(struct evaluation *r, const struct rule *x, const struct promql_series *s, int64_t t_ms, struct now *now, struct err *e)
 {
 	struct sink_profile out = { .t_ms = t_ms };
 	struct ptype type;
@@ -140,7 +140,7 @@ static int put_profile(struct round *r, const struct rule *x, const struct promq
 	return rc;
 }
 
-static int end_gone(struct round *r, struct live_rule *rule, const struct now *now, int64_t t_ms, struct err *e)
+static int end_gone(struct evaluation *r, struct live_rule *rule, const struct now *now, int64_t t_ms, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; i < rule->previous.v.n && !rc; i++) {
@@ -166,7 +166,7 @@ void record_types_free(struct live_rule *rule)
 	free_types(rule);
 }
 
-int record_profiles(struct round *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e)
+int record_profiles(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, int64_t t_ms, struct err *e)
 {
 	struct now now = { 0 };
 	size_t before = r->out.profiles.n;
@@ -205,7 +205,7 @@ static bool passes(const struct err *e)
 	return e->code == ERR_TIMEOUT || e->code == ERR_CANCELED || e->code == ERR_UNAVAILABLE || e->code == ERR_IO;
 }
 
-static void begin(struct round *r, struct live_delta *d, int64_t newest)
+static void begin(struct evaluation *r, struct live_delta *d, int64_t newest)
 {
 	if (!d->next_slot || (newest - d->next_slot) % r->interval_ms || newest - d->next_slot < -2 * r->interval_ms)
 		d->next_slot = newest; /* the first, or of another interval */
@@ -227,7 +227,7 @@ static double total_of(const struct promql_result *q)
 }
 
 /* Counts recorded slots whose source has more by now. */
-static void look_for_late(struct round *r, struct live_rule *rule, int64_t newest)
+static void look_for_late(struct evaluation *r, struct live_rule *rule, int64_t newest)
 {
 	struct live_delta *d = &rule->delta;
 	size_t done = 0;
@@ -246,7 +246,7 @@ static void look_for_late(struct round *r, struct live_rule *rule, int64_t newes
 	d->recorded.n -= done;
 }
 
-int record_deltas(struct round *r, struct live_rule *rule, struct err *e)
+int record_deltas(struct evaluation *r, struct live_rule *rule, struct err *e)
 {
 	struct live_delta *d = &rule->delta;
 	int64_t want = r->g->m->o.late_ms ? MAX(r->g->m->o.late_ms, 0) : r->g->config->late_ms;

@@ -2,7 +2,7 @@
 /* Recording: each element of a result becomes a sample of the rule's name, a profile by its value. */
 #include "rules/group.h"
 
-static int put_series(struct round *r, const struct rule *x, struct labels from, double v, struct label_sets *now, struct err *e)
+static int put_series(struct evaluation *r, const struct rule *x, struct labels from, double v, struct label_sets *now, struct err *e)
 {
 	struct labels_builder b;
 	rule_labels(x, from, &b);
@@ -13,7 +13,7 @@ static int put_series(struct round *r, const struct rule *x, struct labels from,
 	return rc;
 }
 
-static int record_floats(struct round *r, struct live_rule *rule, const struct promql_result *q, struct label_sets *now, struct err *e)
+static int record_floats(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct label_sets *now, struct err *e)
 {
 	int rc = 0;
 	if (q->type == PROMQL_SCALAR)
@@ -26,7 +26,7 @@ static int record_floats(struct round *r, struct live_rule *rule, const struct p
 	return rc;
 }
 
-int record_result(struct round *r, struct live_rule *rule, const struct promql_result *q, struct err *e)
+int record_result(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct err *e)
 {
 	struct label_sets now = { 0 };
 	size_t before = r->out.floats.n;

@@ -62,7 +62,7 @@ static void restore_alert(const struct rules *m, struct live_alert *a, const str
 	a->changed = true;
 }
 
-static int restore_rule(struct group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
+static int restore_rule(struct live_group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
 {
 	const struct rules *m = g->m;
 	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &g->cut };
@@ -85,7 +85,7 @@ static int restore_rule(struct group *g, struct live_rule *rule, struct source_v
 	return rc;
 }
 
-void restore_for_state(struct group *g, int64_t now_ms)
+void restore_for_state(struct live_group *g, int64_t now_ms)
 {
 	struct source *source = g->m->o.source;
 	struct source_view *view = NULL;

@@ -45,7 +45,7 @@ static void problem_in(struct reading *r, const struct config_node *n, const cha
 	size_t at = place_in_message(n->text, message, &message);
 	struct config_node there = *n;
 	if (at != SIZE_MAX) {
-		struct place p = place_of(config_text(r->t), n, at);
+		struct rule_place p = place_of(config_text(r->t), n, at);
 		there.line = p.line;
 		there.column = p.column;
 	}
@@ -254,7 +254,7 @@ struct looked_at {
 static void tell_threshold(void *arg, const struct promql_threshold *t)
 {
 	const struct looked_at *l = arg;
-	struct place p = place_of(config_text(l->r->t), l->expr, t->at);
+	struct rule_place p = place_of(config_text(l->r->t), l->expr, t->at);
 	char *where AUTOFREE = xasprintf("%s:%u:%u", l->r->file, p.line, p.column);
 	l->r->f->how->threshold(l->r->f->how->arg, t, where);
 }

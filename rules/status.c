@@ -43,7 +43,7 @@ static struct status_rule copy_rule(struct shown *w, const struct live_rule *r, 
 	return s;
 }
 
-static void copy_group(struct group *g, bool with_alerts, struct shown *w, struct status_rule_group *ret)
+static void copy_group(struct live_group *g, bool with_alerts, struct shown *w, struct status_rule_group *ret)
 {
 	size_t n = 0, at = 0;
 	w->rules = xcalloc(g->def->n_rules + 1, sizeof *w->rules);
@@ -69,7 +69,7 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(((const struct status_alert *)a)->labels, ((const struct status_alert *)b)->labels);
 }
 
-static bool show_group(struct group *g, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
+static bool show_group(struct live_group *g, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
 {
 	struct shown w = { 0 };
 	struct status_rule_group s;
@@ -88,7 +88,7 @@ static bool show_group(struct group *g, bool with_alerts, bool (*show)(void *arg
 
 static int by_file_and_name(const void *a, const void *b)
 {
-	const struct rule_group *x = (*(struct group *const *)a)->def, *y = (*(struct group *const *)b)->def;
+	const struct rule_group *x = (*(struct live_group *const *)a)->def, *y = (*(struct live_group *const *)b)->def;
 	int c = view_cmp(x->file, y->file);
 	return c ? c : view_cmp(x->name, y->name);
 }
@@ -96,7 +96,7 @@ static int by_file_and_name(const void *a, const void *b)
 static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
 {
 	struct rules *m = (struct rules *)(void *)s;
-	VEC(struct group *) all = { 0 };
+	VEC(struct live_group *) all = { 0 };
 	mutex_lock(&m->lock);
 	unsigned at = m->generation & 1;
 	m->readers[at]++;

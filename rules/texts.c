@@ -32,7 +32,7 @@ bool texts_reads(const struct rule_text *x)
 /* A template's query, run like the rule's own. */
 static int query(void *arg, struct view expr, int64_t t_ms, struct template_vector *out, struct err *e)
 {
-	struct round *r = arg;
+	struct evaluation *r = arg;
 	struct promql_result q;
 	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .canceled = rules_canceled(r->g) };
 	int rc = promql_instant(r->g->m->o.engine, expr, t_ms, &p, &q, e);
@@ -50,7 +50,7 @@ static int query(void *arg, struct view expr, int64_t t_ms, struct template_vect
 
 struct view texts_expand(const struct rule_text *x, const struct texts_env *env, struct arena *a)
 {
-	struct round *r = env->round;
+	struct evaluation *r = env->round;
 	struct buf out = { 0 };
 	struct err e = { 0 };
 	if (!x->parsed)
@@ -65,7 +65,7 @@ struct view texts_expand(const struct rule_text *x, const struct texts_env *env,
 	return v;
 }
 
-struct view texts_generator_url(struct round *r, const struct rule *x)
+struct view texts_generator_url(struct evaluation *r, const struct rule *x)
 {
 	struct buf out = { 0 };
 	template_generator_url(view_of(r->g->m->external_url), x->canonical, r->t_ms, &out);

@@ -5,7 +5,7 @@
 
 #include "rules/rules.h"
 
-struct round;
+struct evaluation;
 
 /* Parses it if there is anything to expand; name is the alert's. Errors are "LINE:COLUMN: text" of a place in the text. */
 int texts_parse(struct rule_text *x, struct view name, struct err *e) MUST_USE;
@@ -14,13 +14,13 @@ void texts_free(const struct rule_text *x);
 bool texts_reads(const struct rule_text *x);
 
 struct texts_env {
-	struct round *round;
+	struct evaluation *round;
 	struct labels labels;        /* of the sample */
 	double value;
 };
 /* In the arena, or the text itself. An error is text. */
 struct view texts_expand(const struct rule_text *x, const struct texts_env *env, struct arena *a);
 /* In the round's memory. */
-struct view texts_generator_url(struct round *r, const struct rule *x);
+struct view texts_generator_url(struct evaluation *r, const struct rule *x);
 
 #endif

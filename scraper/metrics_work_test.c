@@ -149,7 +149,7 @@ static void expect(struct bench *b, size_t n, const char *names, const char *wan
 	buf_free(&out);
 }
 
-static const struct rule {
+static const struct expected_rule {
 	const char *what, *more, *texts[MORE], *headers;
 	size_t n;
 	const char *names, *want;

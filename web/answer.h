@@ -15,12 +15,12 @@ struct web;
 
 /* question.c: what a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
  * leaves no time. */
-struct question {
+struct web_question {
 	struct view query;
 	struct promql_params params;
 	size_t limit;
 };
-int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e) MUST_USE;
+int question_read(const struct web *w, const struct httpd_request *rq, struct web_question *q, struct err *e) MUST_USE;
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
 /* The stages of the query, in the header Server-Timing. Right after it. */

@@ -30,7 +30,7 @@ void serve_pins(struct httpd_request *rq, void *arg)
 
 static int keep(struct web *w, struct httpd_request *rq, struct promql_result *r, char id[PIN_ID_LEN + 1], struct err *e)
 {
-	struct merged m;
+	struct merged_profile m;
 	struct buf profile CLEANUP(buf_free) = { 0 }, type CLEANUP(buf_free) = { 0 };
 	struct view query = httpd_param(rq, "query");
 	int rc = merged_make(&m, r, true, e);

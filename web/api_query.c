@@ -146,7 +146,7 @@ void serve_query(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
 	struct err e = { 0 };
-	struct question q;
+	struct web_question q;
 	struct promql_result r;
 	struct view format = httpd_param(rq, "format");
 	int64_t t;
@@ -196,7 +196,7 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
 	struct err e = { 0 };
-	struct question q;
+	struct web_question q;
 	struct promql_result r;
 	int64_t start, end, step;
 	int rc = read_steps(rq, &start, &end, &step, &e);

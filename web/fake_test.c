@@ -14,10 +14,16 @@ atomic_llong fake_timeout_ms, fake_lookback_ms;
 
 /* ---- the language ---- */
 
-struct promql_expr {
+/* What stands here for the language's struct promql_expr, which web only has pointers to. */
+struct fake_expr {
 	struct matcher m;
 	char *text;
 };
+
+static struct fake_expr *fake_of(const struct promql_expr *x)
+{
+	return (struct fake_expr *)(uintptr_t)x;
+}
 
 const char *promql_type_text(enum promql_type t)
 {
@@ -29,14 +35,15 @@ int promql_parse(struct promql_expr **ret, struct view query, struct err *e)
 {
 	if (view_eqs(query, "bad"))
 		return err_set(e, ERR_BAD_DATA, "1:4: parse error: unexpected end of input");
-	*ret = NEW(struct promql_expr);
-	(*ret)->text = xstrndup(query.ptr ? query.ptr : "", query.len);
+	struct fake_expr *x = NEW(struct fake_expr);
+	x->text = xstrndup(query.ptr ? query.ptr : "", query.len);
+	*ret = (struct promql_expr *)x;
 	return 0;
 }
 
 void promql_expr_free(struct promql_expr *x)
 {
-	free(x->text);
+	free(fake_of(x)->text);
 	free(x);
 }
 
@@ -49,13 +56,13 @@ int promql_format(const struct promql_expr *x, const struct source_limits *lim, 
 {
 	if (!lim->canceled || !lim->deadline_mono_ns)
 		return err_set(e, ERR_INTERNAL, "without a deadline and the client's flag");
-	buf_printf(out, "formatted \"%s\"", x->text);
+	buf_printf(out, "formatted \"%s\"", fake_of(x)->text);
 	return 0;
 }
 
 void promql_expr_print(const struct promql_expr *x, struct buf *out)
 {
-	buf_puts(out, x->text);
+	buf_puts(out, fake_of(x)->text);
 }
 
 int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e)
@@ -74,8 +81,9 @@ int promql_parse_selector(struct promql_expr **ret, struct view text, const stru
 	int rc = promql_parse(ret, text, e);
 	if (rc)
 		return rc;
-	(*ret)->m = (struct matcher){ MATCH_EQ, VIEW(LABEL_NAME), view_of((*ret)->text), NULL };
-	*ret_m = &(*ret)->m;
+	struct fake_expr *x = fake_of(*ret);
+	x->m = (struct matcher){ MATCH_EQ, VIEW(LABEL_NAME), view_of(x->text), NULL };
+	*ret_m = &x->m;
 	*ret_n = 1;
 	return 0;
 }

@@ -81,7 +81,7 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 }
 
 /* The answer's JSON, a newline, and the columns. */
-static int write_columns(struct web *w, struct httpd_request *rq, const struct merged *m, const struct flame_ask *ask,
+static int write_columns(struct web *w, struct httpd_request *rq, const struct merged_profile *m, const struct flame_ask *ask,
 			 const struct promql_result *r, struct err *e)
 {
 	struct buf columns = { 0 };
@@ -101,7 +101,7 @@ static int write_columns(struct web *w, struct httpd_request *rq, const struct m
 
 static int write_flamegraph(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
-	struct merged m;
+	struct merged_profile m;
 	struct flame_ask ask;
 	int rc = read_ask(rq, &ask, e);
 	if (rc)
@@ -132,7 +132,7 @@ static int write_json(struct web *w, struct httpd_request *rq, struct promql_res
 static int write_folded(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
 	(void)w;
-	struct merged m;
+	struct merged_profile m;
 	int rc = merged_make(&m, r, false, e);
 	if (rc)
 		return rc;
@@ -142,9 +142,9 @@ static int write_folded(struct web *w, struct httpd_request *rq, struct promql_r
 }
 
 static int write_file(struct httpd_request *rq, struct promql_result *r, const char *type,
-		      int (*put)(const struct merged *m, struct view query, struct buf *out, struct err *e), struct err *e)
+		      int (*put)(const struct merged_profile *m, struct view query, struct buf *out, struct err *e), struct err *e)
 {
-	struct merged m;
+	struct merged_profile m;
 	int rc = merged_make(&m, r, false, e);
 	if (rc)
 		return rc;
@@ -189,7 +189,7 @@ static void set_file_name(struct httpd_request *rq, const struct ptype *t)
 static int write_pprof(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
 	(void)w;
-	struct merged m;
+	struct merged_profile m;
 	int rc = merged_make(&m, r, true, e);
 	if (rc)
 		return rc;
@@ -229,7 +229,7 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 
 int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
 {
-	struct question q;
+	struct web_question q;
 	int64_t t;
 	int rc = param_time(rq, "time", clock_now_ms(), &t, e);
 	if (!rc)

@@ -20,9 +20,9 @@ static int no_time(struct view query, struct err *e)
 	return err_set(e, ERR_TIMEOUT, "query timed out in query queue: \"timeout\" leaves it no time");
 }
 
-int question_read(const struct web *w, const struct httpd_request *rq, struct question *q, struct err *e)
+int question_read(const struct web *w, const struct httpd_request *rq, struct web_question *q, struct err *e)
 {
-	*q = (struct question){ .query = httpd_param(rq, "query") };
+	*q = (struct web_question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
 	q->params.arrived_ns = httpd_arrived_ns(rq);
 	q->params.count = httpd_param(rq, "stats").len > 0;

@@ -4,14 +4,14 @@
 
 #include "config/config_expand.h"
 
-struct rule {
+struct relabelling {
 	struct config_strings source_labels;
 	const char *separator, *target_label, *replacement, *regex;
 	int64_t modulus;
 	int action;
 };
 
-#define ROW(key, type, member, def) { key, type, offsetof(struct rule, member), def }
+#define ROW(key, type, member, def) { key, type, offsetof(struct relabelling, member), def }
 static const struct config_field rows[] = {
 	ROW("source_labels", CONFIG_STRINGS, source_labels, NULL),
 	ROW("separator", CONFIG_STRING, separator, NULL),
@@ -19,9 +19,9 @@ static const struct config_field rows[] = {
 	ROW("regex", CONFIG_STRING, regex, NULL),
 	ROW("modulus", CONFIG_COUNT, modulus, NULL),
 	ROW("replacement", CONFIG_STRING, replacement, NULL),
-	{ "action", CONFIG_ENUM, offsetof(struct rule, action), "replace", .words = RELABEL_ACTION_WORDS },
+	{ "action", CONFIG_ENUM, offsetof(struct relabelling, action), "replace", .words = RELABEL_ACTION_WORDS },
 };
-static const struct config_table rule_table = CONFIG_TABLE(struct rule, rows, NULL);
+static const struct config_table rule_table = CONFIG_TABLE(struct relabelling, rows, NULL);
 
 /* The name of the next named group of an expression, (?P<name> or (?<name>, from *at on; empty: no more. */
 static struct view next_group(const char *regex, size_t *at)
@@ -56,7 +56,7 @@ static int check_expanded(struct config_ctx *c, const struct config_node *rule, 
 
 static int decode_rule(struct config_ctx *c, const struct config_node *n, struct relabel_rule *out, struct err *e)
 {
-	struct rule r = { 0 };
+	struct relabelling r = { 0 };
 	struct err why = { 0 };
 	int rc = config_decode(c, &rule_table, n, &r, e);
 	if (!rc)

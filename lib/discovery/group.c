@@ -86,12 +86,12 @@ static size_t text_of(struct labels l)
 	return n;
 }
 
-struct room {
+struct group_room {
 	struct label *labels;
 	char *text;
 };
 
-static struct view put_text(struct room *r, struct view v)
+static struct view put_text(struct group_room *r, struct view v)
 {
 	char *at = r->text;
 	if (v.len)
@@ -101,7 +101,7 @@ static struct view put_text(struct room *r, struct view v)
 	return (struct view){ at, v.len };
 }
 
-static struct labels put_labels(struct room *r, struct labels l)
+static struct labels put_labels(struct group_room *r, struct labels l)
 {
 	struct label *v = r->labels;
 	r->labels += l.n;
@@ -122,7 +122,7 @@ const struct discovery_group *discovery_group_copy(const struct discovery_group 
 	}
 	struct kept *k = xmalloc(sizeof *k + g->n_targets * sizeof *g->targets + n_labels * sizeof(struct label) + text);
 	struct labels *targets = (struct labels *)(k + 1);
-	struct room r = { (struct label *)(targets + g->n_targets), NULL };
+	struct group_room r = { (struct label *)(targets + g->n_targets), NULL };
 	r.text = (char *)(r.labels + n_labels);
 	atomic_init(&k->refs, 1);
 	k->group = (struct discovery_group){ .targets = targets, .n_targets = g->n_targets };

@@ -71,17 +71,17 @@ static const char *read_ip(struct reading *d, const json_t *object, const char *
 	return inet_pton(strchr(ip, ':') ? AF_INET6 : AF_INET, ip, address) == 1 ? ip : "";
 }
 
-struct endpoint {
+struct docker_endpoint {
 	const char *ip, *network_id;
 };
 
-static struct endpoint read_endpoint(struct reading *d, const json_t *network)
+static struct docker_endpoint read_endpoint(struct reading *d, const json_t *network)
 {
 	const char *v4 = read_ip(d, network, "IPAddress"), *v6 = read_ip(d, network, "GlobalIPv6Address");
-	return (struct endpoint){ *v4 ? v4 : v6, answer_text(&d->r, network, "NetworkID") };
+	return (struct docker_endpoint){ *v4 ? v4 : v6, answer_text(&d->r, network, "NetworkID") };
 }
 
-static void add_port(struct reading *d, const json_t *c, const char *mode, const struct endpoint *at, const json_t *port)
+static void add_port(struct reading *d, const json_t *c, const char *mode, const struct docker_endpoint *at, const json_t *port)
 {
 	int64_t private = answer_count(&d->r, port, "PrivatePort", UINT16_MAX), public = answer_count(&d->r, port, "PublicPort", UINT16_MAX);
 	set_container(d, c, mode);
@@ -96,7 +96,7 @@ static void add_port(struct reading *d, const json_t *c, const char *mode, const
 	target_list_add(d->t);
 }
 
-static void add_without_port(struct reading *d, const json_t *c, const char *mode, const struct endpoint *at)
+static void add_without_port(struct reading *d, const json_t *c, const char *mode, const struct docker_endpoint *at)
 {
 	bool on_host = strcmp(mode, "host") == 0;
 	set_container(d, c, mode);
@@ -108,7 +108,7 @@ static void add_without_port(struct reading *d, const json_t *c, const char *mod
 
 static void add_network(struct reading *d, const json_t *c, const char *mode, json_t *network)
 {
-	struct endpoint at = read_endpoint(d, network);
+	struct docker_endpoint at = read_endpoint(d, network);
 	json_t *ports = answer_list(&d->r, c, "Ports"), *port;
 	bool added = false;
 	size_t i;

@@ -17,7 +17,7 @@ struct addresses {
 };
 
 /* For one target. */
-struct endpoint {
+struct kube_endpoint {
 	struct view node;            /* the object whose labels it gets */
 	int64_t port;                /* -1 = none */
 	struct view protocol;        /* the container's port from outside; ptr NULL = its own */
@@ -65,7 +65,7 @@ static void put_port(struct kube_sd_build *b, const json_t *pod, int64_t number,
 }
 
 /* The rest of a target whose own labels `own` makes. The pod comes first: its labels are a set by themselves. */
-static void finish_target(struct addresses *a, struct seen *s, const struct endpoint *t)
+static void finish_target(struct addresses *a, struct seen *s, const struct kube_endpoint *t)
 {
 	if (a->b->w->attach.node)
 		kube_sd_put_node(a->b, t->node);
@@ -136,7 +136,7 @@ static void add_address(struct addresses *a, const json_t *address, const json_t
 	struct kube_sd_build *b = a->b;
 	const json_t *ref = json_object_get(address, "targetRef");
 	struct seen *s = pod_of(a, ref);
-	struct endpoint t = { kube_sd_text(address, "nodeName"), json_integer_value(json_object_get(port, "port")),
+	struct kube_endpoint t = { kube_sd_text(address, "nodeName"), json_integer_value(json_object_get(port, "port")),
 			      kube_sd_text(port, "protocol") };
 
 	kube_sd_put_address(b, kube_sd_text(address, "ip"), t.port);
@@ -225,7 +225,7 @@ static void add_slice_address(struct addresses *a, const json_t *endpoint, const
 	struct kube_sd_build *b = a->b;
 	const json_t *ref = json_object_get(endpoint, "targetRef"), *number = json_object_get(port, "port");
 	struct seen *s = pod_of(a, ref);
-	struct endpoint t = { kube_sd_text(endpoint, "nodeName"), json_is_integer(number) ? json_integer_value(number) : -1,
+	struct kube_endpoint t = { kube_sd_text(endpoint, "nodeName"), json_is_integer(number) ? json_integer_value(number) : -1,
 			      { 0 } };
 
 	kube_sd_put_address(b, address, t.port);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running providers, one for all jobs with equal configurations, and their groups.
  *
- *	job ── struct discovery ──┬── struct source ── provider (often with a thread)
+ *	job ── struct discovery ──┬── struct discovery_source ── provider (often with a thread)
  *	job ── struct discovery ──┘        │ groups, problem, ready; users
  *
  * Locks: `registry_lock` guards which sources run and how many use each; a source's own lock guards what it holds, and is
@@ -22,7 +22,7 @@
 
 #define IDLE_MS 1000
 
-struct source {
+struct discovery_source {
 	const struct discovery_ops *ops;
 	const void *config;
 	struct discovery_provider *provider;
@@ -47,21 +47,21 @@ struct discovery {
 	char *job;
 	void (*changed)(void *arg);
 	void *arg;
-	VEC(struct source *) sources;
+	VEC(struct discovery_source *) sources;
 	atomic_bool unread; /* changed was called, and discovery_each was not since */
 };
 
 static struct mutex registry_lock = MUTEX_INIT(RANK_DISCOVERY_REGISTRY, "discovery registry");
 static pthread_cond_t registry_moved = PTHREAD_COND_INITIALIZER; /* something became idle, or has ended; or an end is wanted */
 static struct {
-	VEC(struct source *) sources;
+	VEC(struct discovery_source *) sources;
 	pthread_t reaper;
 	bool reaper_runs, finish;
 } registry;
 
 /* ---- what a source emits ---- */
 
-static void tell_users(struct source *s) REQUIRES(s->lock)
+static void tell_users(struct discovery_source *s) REQUIRES(s->lock)
 {
 	for (size_t i = 0; i < s->users.n; i++) {
 		struct discovery *d = s->users.v[i];
@@ -71,13 +71,13 @@ static void tell_users(struct source *s) REQUIRES(s->lock)
 	}
 }
 
-static void count_targets(const struct source *s, const struct discovery *d, double more)
+static void count_targets(const struct discovery_source *s, const struct discovery *d, double more)
 {
 	metric_add(&discovery_table[SD_TARGETS], more, d->job, s->mechanism, s->role);
 }
 
 /* `put` is one of group_set_put and group_set_put_counted. */
-static size_t take_in(struct source *s, const struct discovery_group *const *v, size_t n,
+static size_t take_in(struct discovery_source *s, const struct discovery_group *const *v, size_t n,
 		      bool (*put)(struct group_set *s, const struct discovery_group *g)) REQUIRES(s->lock)
 {
 	size_t before = s->groups.targets, changed = 0;
@@ -92,7 +92,7 @@ static size_t take_in(struct source *s, const struct discovery_group *const *v, 
 	return changed;
 }
 
-static void take_in_locked(struct source *s, const struct discovery_group *const *v, size_t n,
+static void take_in_locked(struct discovery_source *s, const struct discovery_group *const *v, size_t n,
 			   bool (*put)(struct group_set *s, const struct discovery_group *g))
 {
 	mutex_lock(&s->lock);
@@ -122,14 +122,14 @@ void discovery_emit_groups(const struct discovery_emit *emit, const struct disco
 			emit->group(emit->arg, v[i]);
 }
 
-static void count_problem(const struct source *s, int more)
+static void count_problem(const struct discovery_source *s, int more)
 {
 	metric_add(&discovery_table[SD_FAILED], more, s->mechanism, s->role);
 }
 
 static void on_problem(void *arg, const struct err *e)
 {
-	struct source *s = arg;
+	struct discovery_source *s = arg;
 	bool wrong = e && e->code;
 	mutex_lock(&s->lock);
 	bool was = s->problem, news = wrong && (!was || !err_same_but_for_numbers(s->problem, e->msg));
@@ -149,7 +149,7 @@ static void on_problem(void *arg, const struct err *e)
 
 static void on_ready(void *arg)
 {
-	struct source *s = arg;
+	struct discovery_source *s = arg;
 	mutex_lock(&s->lock);
 	if (!s->ready) {
 		s->ready = true;
@@ -180,7 +180,7 @@ static char *name_of(const struct discovery_config *c)
 	return name;
 }
 
-static void source_free(struct source *s)
+static void source_free(struct discovery_source *s)
 {
 	if (s->problem)
 		count_problem(s, -1);
@@ -195,11 +195,11 @@ static void source_free(struct source *s)
 	free(s);
 }
 
-static int source_new(struct source **ret, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
+static int source_new(struct discovery_source **ret, const struct discovery_config *c, const struct discovery_user *user, struct err *e)
 {
-	struct source *s = NEW(struct source);
+	struct discovery_source *s = NEW(struct discovery_source);
 	const struct discovery_emit emit = { on_group, on_problem, on_ready, s, on_groups };
-	*s = (struct source){ .ops = c->ops, .config = c->config, .name = name_of(c), .mechanism = mechanism_of(c->ops),
+	*s = (struct discovery_source){ .ops = c->ops, .config = c->config, .name = name_of(c), .mechanism = mechanism_of(c->ops),
 			      .role = c->ops->role ? c->ops->role(c->config) : "" };
 	mutex_init(&s->lock, RANK_DISCOVERY_SOURCE, "discovery source");
 	if (user->owner) {
@@ -216,17 +216,17 @@ static int source_new(struct source **ret, const struct discovery_config *c, con
 	return 0;
 }
 
-static struct source *find_source(const struct discovery_config *c) REQUIRES(registry_lock)
+static struct discovery_source *find_source(const struct discovery_config *c) REQUIRES(registry_lock)
 {
 	for (size_t i = 0; i < registry.sources.n; i++) {
-		struct source *s = registry.sources.v[i];
+		struct discovery_source *s = registry.sources.v[i];
 		if (s->ops == c->ops && (s->config == c->config || s->ops->same(s->config, c->config)))
 			return s;
 	}
 	return NULL;
 }
 
-static bool uses(const struct discovery *d, const struct source *s)
+static bool uses(const struct discovery *d, const struct discovery_source *s)
 {
 	for (size_t i = 0; i < d->sources.n; i++)
 		if (d->sources.v[i] == s)
@@ -236,7 +236,7 @@ static bool uses(const struct discovery *d, const struct source *s)
 
 static int use(struct discovery *d, const struct discovery_config *c, const struct discovery_user *user, struct err *e) REQUIRES(registry_lock)
 {
-	struct source *s = find_source(c);
+	struct discovery_source *s = find_source(c);
 	if (s && uses(d, s))
 		return 0;
 	if (!s) {
@@ -254,7 +254,7 @@ static int use(struct discovery *d, const struct discovery_config *c, const stru
 	return 0;
 }
 
-static void leave(struct discovery *d, struct source *s)
+static void leave(struct discovery *d, struct discovery_source *s)
 {
 	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->users.n; i++)
@@ -273,11 +273,11 @@ static void leave(struct discovery *d, struct source *s)
 /* ---- ending unused sources ---- */
 
 /* Takes the next one out that has to end now. *ret_wait_ms: how long until one has to; -1 = none is idle. */
-static struct source *take_idle(int64_t *ret_wait_ms) REQUIRES(registry_lock)
+static struct discovery_source *take_idle(int64_t *ret_wait_ms) REQUIRES(registry_lock)
 {
 	*ret_wait_ms = -1;
 	for (size_t i = 0; i < registry.sources.n; i++) {
-		struct source *s = registry.sources.v[i];
+		struct discovery_source *s = registry.sources.v[i];
 		if (s->users_n)
 			continue;
 		int64_t wait = registry.finish ? 0 : s->idle_ms + IDLE_MS - clock_mono_ms();
@@ -294,8 +294,8 @@ static struct source *take_idle(int64_t *ret_wait_ms) REQUIRES(registry_lock)
 /* Lets registry_lock go meanwhile. All that are due are told before the first is waited for. */
 static bool reap_due(int64_t *ret_wait_ms) REQUIRES(registry_lock)
 {
-	VEC(struct source *) due = { 0 };
-	for (struct source *s; (s = take_idle(ret_wait_ms));)
+	VEC(struct discovery_source *) due = { 0 };
+	for (struct discovery_source *s; (s = take_idle(ret_wait_ms));)
 		vec_push(&due, s);
 	if (!due.n)
 		return false;
@@ -410,7 +410,7 @@ void discovery_each(struct discovery *d, void (*group)(void *arg, const struct d
 	VEC(const struct discovery_group *) now = { 0 };
 	atomic_store(&d->unread, false);
 	for (size_t i = 0; i < d->sources.n; i++) {
-		struct source *s = d->sources.v[i];
+		struct discovery_source *s = d->sources.v[i];
 		mutex_lock(&s->lock);
 		vec_reserve(&now, now.n + s->groups.groups.n);
 		for (size_t k = 0; k < s->groups.groups.n; k++)
@@ -428,7 +428,7 @@ bool discovery_ready(struct discovery *d)
 {
 	bool ready = true;
 	for (size_t i = 0; i < d->sources.n && ready; i++) {
-		struct source *s = d->sources.v[i];
+		struct discovery_source *s = d->sources.v[i];
 		mutex_lock(&s->lock);
 		ready = s->ready;
 		mutex_unlock(&s->lock);
@@ -439,7 +439,7 @@ bool discovery_ready(struct discovery *d)
 void discovery_each_status(struct discovery *d, void (*fn)(void *arg, const struct discovery_status *s), void *arg)
 {
 	for (size_t i = 0; i < d->sources.n; i++) {
-		struct source *s = d->sources.v[i];
+		struct discovery_source *s = d->sources.v[i];
 		mutex_lock(&s->lock);
 		struct discovery_status st = { .kind = s->ops->key, .role = s->role, .name = s->name,
 					       .groups = s->groups.groups.n, .targets = s->groups.targets,

@@ -239,7 +239,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *c)
 {
-	const struct listener *l = arg;
+	const struct http_listener *l = arg;
 	struct httpd_request *rq = httpd_request_new(l->httpd, c, uri);
 	rq->loopback = l->loopback;
 	slot_begin(rq->slot);
@@ -265,14 +265,14 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum M
 
 static enum MHD_Result on_accept(void *arg, const struct sockaddr *from, socklen_t len)
 {
-	struct listener *l = arg;
+	struct http_listener *l = arg;
 	(void)len;
 	return slots_admit(l->slots, from) ? MHD_YES : MHD_NO;
 }
 
 static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode what)
 {
-	struct listener *l = arg;
+	struct http_listener *l = arg;
 	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
 		httpd_peer_free(*ctx);
 		*ctx = NULL;
@@ -283,7 +283,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum 
 
 /* ---- start ---- */
 
-static int start_daemon(struct httpd *h, struct listener *l, struct err *e)
+static int start_daemon(struct httpd *h, struct http_listener *l, struct err *e)
 {
 	struct MHD_OptionItem tls[] = {
 		{ h->tls ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0, (void *)(intptr_t)httpd_tls_no_certificate },
@@ -349,7 +349,7 @@ static int set_options(struct httpd *h, const struct httpd_options *o, struct er
 static void make_slots(struct httpd *h)
 {
 	for (size_t i = 0; i < h->listeners.n; i++) {
-		struct listener *l = &h->listeners.v[i];
+		struct http_listener *l = &h->listeners.v[i];
 		l->httpd = h;
 		l->slots = slots_new(&(struct slots_options){ .max = h->o.max_connections, .headers_ms = h->o.headers_ms,
 				     .body_ms = h->o.body_ms, .answer_ms = h->o.answer_ms,
@@ -422,7 +422,7 @@ void httpd_drain(struct httpd *h, int64_t grace_ms)
 {
 	if (!h->draining)
 		for (size_t i = 0; i < h->listeners.n; i++) {
-			struct listener *l = &h->listeners.v[i];
+			struct http_listener *l = &h->listeners.v[i];
 			if (l->daemon)
 				MHD_quiesce_daemon(l->daemon);
 			close(l->fd);

@@ -19,11 +19,11 @@
 #define MAX_PARAMS 1024
 #define COMPRESS_LEAST 1400   /* below about one packet compression gains nothing */
 
-struct segment {
+struct path_segment {
 	struct view name, value;
 };
 
-struct header {
+struct response_header {
 	char *name, *value; /* owned */
 };
 
@@ -57,7 +57,7 @@ struct httpd_request {
 	bool login_asked;                  /* its password is, or was, being checked */
 	enum refused refused;              /* the reason why it is refused */
 	size_t swallowed;                  /* bytes of its body, once it is refused */
-	struct segment segments[MAX_SEGMENTS];
+	struct path_segment segments[MAX_SEGMENTS];
 	size_t n_segments;
 	VEC(struct httpd_param) params;
 	struct arena arena;
@@ -81,10 +81,10 @@ struct httpd_request {
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;
 	size_t answer_held;                /* bytes of it in httpd.answers */
-	VEC(struct header) headers;
+	VEC(struct response_header) headers;
 };
 
-struct listener {
+struct http_listener {
 	struct httpd *httpd;
 	struct slots *slots;
 	int fd;
@@ -102,7 +102,7 @@ struct httpd {
 	VEC(char *) allowed_hosts;
 	struct regex *cors;                /* NULL: none */
 	bool cors_any;
-	VEC(struct listener) listeners;
+	VEC(struct http_listener) listeners;
 	struct httpd_work *work;
 	struct packer *packer;             /* NULL: none */
 	struct httpd_watch *watch;
@@ -222,7 +222,7 @@ void httpd_rate_refuse(struct httpd_request *rq);
 
 /* tls.c: the other end of a connection. */
 struct peer;
-struct peer *httpd_peer_new(struct listener *l, struct MHD_Connection *c);
+struct peer *httpd_peer_new(struct http_listener *l, struct MHD_Connection *c);
 void httpd_peer_free(struct peer *p);
 struct slot *httpd_peer_slot(const struct peer *p);
 /* For MHD_OPTION_HTTPS_CERT_CALLBACK. */

@@ -150,7 +150,7 @@ static int open_all(struct httpd *h, struct addrinfo *list, bool wildcard)
 			missing = -fd;
 			continue;
 		}
-		struct listener *l = vec_add(&h->listeners);
+		struct http_listener *l = vec_add(&h->listeners);
 		l->fd = fd;
 		l->loopback = is_loopback(ai->ai_addr);
 		port = bound_address(fd, l->address);

@@ -26,7 +26,7 @@ void httpd_request_drop_header(struct httpd_request *rq, const char *name)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < rq->headers.n; i++) {
-		struct header h = rq->headers.v[i];
+		struct response_header h = rq->headers.v[i];
 		if (strcasecmp(h.name, name) != 0) {
 			rq->headers.v[kept++] = h;
 			continue;

@@ -16,20 +16,20 @@ static struct view next_segment(struct view *path)
 }
 
 /* Whether the path is of this route; fills segments (not decoded). */
-static bool path_matches(const char *pattern, struct view path, struct segment *segments, size_t *n)
+static bool path_matches(const char *pattern, struct view path, struct path_segment *segments, size_t *n)
 {
 	struct view want = view_of(pattern);
 	*n = 0;
 	while (want.len && path.len) {
 		if (view_eqs(want, "/{*}")) {
-			segments[(*n)++] = (struct segment){ VIEW("*"), view_make(path.ptr + 1, path.len - 1) };
+			segments[(*n)++] = (struct path_segment){ VIEW("*"), view_make(path.ptr + 1, path.len - 1) };
 			return true;
 		}
 		struct view w = next_segment(&want), p = next_segment(&path);
 		if (w.len > 2 && w.ptr[0] == '{') {
 			if (!p.len || *n == MAX_SEGMENTS)
 				return false;
-			segments[(*n)++] = (struct segment){ view_make(w.ptr + 1, w.len - 2), p };
+			segments[(*n)++] = (struct path_segment){ view_make(w.ptr + 1, w.len - 2), p };
 		} else if (!view_eq(w, p)) {
 			return false;
 		}
@@ -75,7 +75,7 @@ int httpd_route_request(struct httpd_request *rq)
 void httpd_route_allow(const struct httpd_request *rq, struct buf *out)
 {
 	const struct httpd_options *o = &rq->httpd->o;
-	struct segment segments[MAX_SEGMENTS];
+	struct path_segment segments[MAX_SEGMENTS];
 	size_t n;
 	unsigned methods = 0;
 	for (int all = 0; all < 2 && !methods; all++)

@@ -85,7 +85,7 @@ static void begin_tls(struct peer *p, struct web_config *w)
 	gnutls_transport_set_pull_timeout_function(p->session, pull_wait);
 }
 
-struct peer *httpd_peer_new(struct listener *l, struct MHD_Connection *c)
+struct peer *httpd_peer_new(struct http_listener *l, struct MHD_Connection *c)
 {
 	struct peer *p = NEW(struct peer);
 	/* Each call may answer in the same place. */

@@ -167,18 +167,18 @@ static inline uint32_t where(const struct sym_location *x)
 /* The location met last at this place. Most have one line: what that says is at hand then. */
 static void remember_place(const struct symbols *s, uint64_t h, const struct sym_location *x, uint32_t id)
 {
-	struct place *p = s->places[h & s->places_mask].of;
+	struct sym_place *p = s->places[h & s->places_mask].of;
 	const struct sym_location *o = ENTRY(s, SYMBOLS_LOCATIONS, struct sym_location, id);
 	const struct sym_line *l = o->n_lines ? ENTRY(s, SYMBOLS_LINES, struct sym_line, o->first_line) : NULL;
 	p[1] = p[0];
-	p[0] = (struct place){ .address = x->address, .where = where(x), .location = id + 1 };
+	p[0] = (struct sym_place){ .address = x->address, .where = where(x), .location = id + 1 };
 	if (o->n_lines == 1 && !l->column)
-		p[0] = (struct place){ x->address, where(x), id + 1, true, l->function, l->line };
+		p[0] = (struct sym_place){ x->address, where(x), id + 1, true, l->function, l->line };
 }
 
-static inline const struct place *look(const struct symbols *s, uint64_t h, const struct sym_location *x)
+static inline const struct sym_place *look(const struct symbols *s, uint64_t h, const struct sym_location *x)
 {
-	const struct place *p = s->places[h & s->places_mask].of;
+	const struct sym_place *p = s->places[h & s->places_mask].of;
 	return p + (p[1].address == x->address && p[1].where == where(x));
 }
 
@@ -280,7 +280,7 @@ static void recognise_locations(struct import *im, uint32_t from, uint32_t n)
 	const struct profile_line *lines = im->p->lines;
 	struct claim functions[BATCH + 1];
 	uint32_t n_functions = 0, *id = im->locations + from;
-	const struct place *place[BATCH];
+	const struct sym_place *place[BATCH];
 	struct sym_location x[BATCH];
 	uint64_t h[BATCH];
 	for (uint32_t i = 0; i < n; i++) {
@@ -300,7 +300,7 @@ static void recognise_locations(struct import *im, uint32_t from, uint32_t n)
 	}
 	check_functions(im, functions, n_functions);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct place *o = place[i];
+		const struct sym_place *o = place[i];
 		bool known = o;
 		if (LIKELY(o && o->is_line && l[i].n_lines == 1)) {
 			const struct profile_line *b = &lines[l[i].first_line];

@@ -36,7 +36,7 @@ struct known_node {
 };
 
 /* A location by its place, for importing profiles; see symbols_import.c. */
-struct place {
+struct sym_place {
 	uint64_t address;
 	uint32_t where;    /* as hash_location has it: mapping << 1 | is_folded */
 	uint32_t location; /* id + 1; 0: free */
@@ -44,8 +44,8 @@ struct place {
 	uint32_t function; /* id + 1, 0 = none */
 	int64_t line;
 };
-struct places {
-	struct place of[2]; /* the last one, and the one before; a cache line */
+struct sym_places {
+	struct sym_place of[2]; /* the last one, and the one before; a cache line */
 };
 enum { PLACES_MAX = 1 << 16 }; /* 4 MB */
 
@@ -61,7 +61,7 @@ struct symbols {
 	struct map stack_of;         /* stacks by their leaf, of the first n_stack_of: symbols_stack_at */
 	uint32_t n_stack_of;
 	uint32_t indexed[SYMBOLS_TABLES]; /* entries below are in the maps, those beyond were loaded: symbols_load.c */
-	struct places *places; /* by hash_location: what was met there last; a cache */
+	struct sym_places *places; /* by hash_location: what was met there last; a cache */
 	size_t places_mask;    /* their number - 1 */
 	_Atomic(struct calltree *) calls;
 };

@@ -10,7 +10,7 @@
  * heapprofile not at all. */
 #include "pprof/legacy.h"
 
-struct heap {
+struct legacy_heap {
 	bool sampled, allocated; /* sampled at a rate; has columns of all allocations */
 	int64_t rate;
 };
@@ -42,7 +42,7 @@ static bool counts(struct view *v, int64_t n[4])
 	return scan_word(v, "@");
 }
 
-static int head(struct draft *d, struct view line, struct heap *h)
+static int head(struct draft *d, struct view line, struct legacy_heap *h)
 {
 	int64_t n[4];
 	const char *at = memmem(line.ptr, line.len, "heap profile:", 13);
@@ -69,7 +69,7 @@ static int head(struct draft *d, struct view line, struct heap *h)
 }
 
 /* Two values of a sample, unscaled; sets *size, the size of one object. */
-static void pair(struct draft *d, const struct heap *h, int64_t count, int64_t bytes, int64_t *values, int64_t *size)
+static void pair(struct draft *d, const struct legacy_heap *h, int64_t count, int64_t bytes, int64_t *values, int64_t *size)
 {
 	if (!count && bytes)
 		draft_fail(d, ERR_BAD_DATA, "%lld bytes of 0 objects", (long long)bytes);
@@ -86,7 +86,7 @@ static void pair(struct draft *d, const struct heap *h, int64_t count, int64_t b
 	values[1] = bytes;
 }
 
-static void sample(struct draft *d, const struct heap *h, struct view line)
+static void sample(struct draft *d, const struct legacy_heap *h, struct view line)
 {
 	int64_t n[4], values[4] = { 0 }, size = 0;
 	struct view v = line;
@@ -111,7 +111,7 @@ static void sample(struct draft *d, const struct heap *h, struct view line)
 
 int legacy_heap(struct draft *d)
 {
-	struct heap h = { .sampled = false };
+	struct legacy_heap h = { .sampled = false };
 	struct view line;
 	if (!draft_line(d, &line) || head(d, line, &h))
 		return d->rc;

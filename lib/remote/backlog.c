@@ -102,7 +102,7 @@ int backlog_intend(struct backlog *b, unsigned parts, struct err *e)
 
 /* ---- segments come and go ---- */
 
-static struct segment *last_segment(struct backlog *b)
+static struct backlog_segment *last_segment(struct backlog *b)
 {
 	return b->segments.n ? &b->segments.v[b->segments.n - 1] : NULL;
 }
@@ -138,7 +138,7 @@ static uint64_t make_room(struct backlog *b)
 	uint64_t dropped = 0;
 	while (b->segments.n > 1 && b->bytes > b->o.max_bytes)
 		dropped += drop_first(b);
-	const struct segment *first = &b->segments.v[0];
+	const struct backlog_segment *first = &b->segments.v[0];
 	if (b->at.sequence < first->h.sequence) {
 		b->at = position_of(first);
 		b->unsaved = true;
@@ -166,7 +166,7 @@ static int roll(struct backlog *b, struct err *e)
 	b->sequence = h.sequence;
 	b->n_series = 0;
 	b->bytes += SEGMENT_HEADER;
-	vec_push(&b->segments, (struct segment){ .h = h, .bytes = SEGMENT_HEADER });
+	vec_push(&b->segments, (struct backlog_segment){ .h = h, .bytes = SEGMENT_HEADER });
 	return 0;
 }
 
@@ -222,7 +222,7 @@ static int write_all(int fd, struct view v, uint64_t offset)
 /* All or nothing: a reader after a crash must not find bytes whose write was reported as failed. */
 static int write_blocks(struct backlog *b, struct view v, struct err *e)
 {
-	struct segment *s = last_segment(b);
+	struct backlog_segment *s = last_segment(b);
 	int error = write_all(b->fd, v, s->bytes);
 	if (!error)
 		return 0;
@@ -270,17 +270,17 @@ static int note_file(void *arg, const char *name, struct err *e)
 	uint64_t sequence;
 	(void)e;
 	if (view_ends(v, end) && num_parse_u64(view_make(name, v.len - end.len), &sequence) && sequence)
-		vec_push(&b->segments, (struct segment){ .h.sequence = sequence });
+		vec_push(&b->segments, (struct backlog_segment){ .h.sequence = sequence });
 	return 0;
 }
 
 static int by_sequence(const void *a, const void *b)
 {
-	const struct segment *x = a, *y = b;
+	const struct backlog_segment *x = a, *y = b;
 	return (x->h.sequence > y->h.sequence) - (x->h.sequence < y->h.sequence);
 }
 
-static int read_header(const struct backlog *b, struct segment *s, struct err *e)
+static int read_header(const struct backlog *b, struct backlog_segment *s, struct err *e)
 {
 	char head[SEGMENT_HEADER];
 	struct stat st;
@@ -308,7 +308,7 @@ static int read_headers(struct backlog *b, struct err *e)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < b->segments.n; i++) {
-		struct segment s = b->segments.v[i];
+		struct backlog_segment s = b->segments.v[i];
 		int rc = read_header(b, &s, e);
 		if (rc && rc != -ERR_CORRUPT)
 			return rc;
@@ -328,7 +328,7 @@ static int read_headers(struct backlog *b, struct err *e)
 }
 
 /* How many samples of the last segment's block at `at` lie before a noted place: what that says of them counts damaged ones, too. */
-static uint64_t samples_before(const struct position *p, const struct segment *s, size_t at, size_t n)
+static uint64_t samples_before(const struct position *p, const struct backlog_segment *s, size_t at, size_t n)
 {
 	if (p->sequence != s->h.sequence || at > p->offset)
 		return 0;
@@ -338,7 +338,7 @@ static uint64_t samples_before(const struct position *p, const struct segment *s
 /* The last one is read to its end: what is behind its last complete block was being written, and comes again. */
 static int read_last(struct backlog *b, struct err *e)
 {
-	struct segment *s = last_segment(b);
+	struct backlog_segment *s = last_segment(b);
 	AUTOFREE char *path = backlog_path(b, s->h.sequence);
 	struct buf bytes = { .max = SEGMENT_FILE_MAX };
 	struct segment_reader r;
@@ -385,7 +385,7 @@ static int read_last(struct backlog *b, struct err *e)
 /* Where sending continues, within the existing segments. */
 static void find_position(struct backlog *b, bool known)
 {
-	const struct segment *first = &b->segments.v[0], *last = last_segment(b);
+	const struct backlog_segment *first = &b->segments.v[0], *last = last_segment(b);
 	if (!known || b->at.sequence < first->h.sequence || b->at.sequence > last->h.sequence) {
 		b->at = position_of(first);
 		b->parts = 0;

@@ -9,7 +9,7 @@
 
 #define SEGMENT_FILE_MAX ((size_t)1 << 30)
 
-struct segment {
+struct backlog_segment {
 	struct segment_header h;
 	uint64_t bytes; /* synced */
 };
@@ -42,7 +42,7 @@ struct backlog_writing {
 struct backlog {
 	char *dir;
 	struct backlog_options o;
-	VEC(struct segment) segments; /* by sequence; the last one may be written to */
+	VEC(struct backlog_segment) segments; /* by sequence; the last one may be written to */
 	int fd;                       /* of the last one; -1: the next append begins another */
 	uint64_t sequence;            /* the highest that was used */
 	uint32_t n_series;            /* defined in the last one */
@@ -56,7 +56,7 @@ struct backlog {
 	struct backlog_reading reading;
 };
 
-static inline struct position position_of(const struct segment *s)
+static inline struct position position_of(const struct backlog_segment *s)
 {
 	return (struct position){ s->h.sequence, SEGMENT_HEADER, 0, s->h.samples };
 }

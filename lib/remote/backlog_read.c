@@ -12,7 +12,7 @@
 #include "remote/backlog_internal.h"
 
 /* The first one from `sequence` on; NULL: there is none. */
-static const struct segment *segment_from(const struct backlog *b, uint64_t sequence)
+static const struct backlog_segment *segment_from(const struct backlog *b, uint64_t sequence)
 {
 	for (size_t i = 0; i < b->segments.n; i++)
 		if (b->segments.v[i].h.sequence >= sequence)
@@ -21,7 +21,7 @@ static const struct segment *segment_from(const struct backlog *b, uint64_t sequ
 }
 
 /* Brings what was synced since into memory. */
-static int load_more(struct backlog *b, const struct segment *s, struct err *e)
+static int load_more(struct backlog *b, const struct backlog_segment *s, struct err *e)
 {
 	struct backlog_reading *r = &b->reading;
 	AUTOFREE char *path = backlog_path(b, s->h.sequence);
@@ -47,7 +47,7 @@ static int load_more(struct backlog *b, const struct segment *s, struct err *e)
 	return rc;
 }
 
-static int begin_segment(struct backlog *b, const struct segment *s, struct err *e)
+static int begin_segment(struct backlog *b, const struct backlog_segment *s, struct err *e)
 {
 	struct backlog_reading *r = &b->reading;
 	backlog_reading_release(r);
@@ -77,7 +77,7 @@ static bool next_block(struct backlog_reading *r)
 static int seek(struct backlog *b, const struct position *to, uint64_t *lost, struct err *e)
 {
 	struct backlog_reading *r = &b->reading;
-	const struct segment *s = segment_from(b, to->sequence);
+	const struct backlog_segment *s = segment_from(b, to->sequence);
 	if (!s)
 		return err_set(e, ERR_NOT_FOUND, "segment %" PRIu64 " of %s is not there", to->sequence, b->dir);
 	int rc = begin_segment(b, s, e);
@@ -121,7 +121,7 @@ static void take_sample(struct backlog_reading *r, struct backlog_floats *to, si
 static int go_on(struct backlog *b, const struct backlog_floats *to, uint64_t *lost, struct err *e)
 {
 	struct backlog_reading *r = &b->reading;
-	const struct segment *s = segment_from(b, r->sequence);
+	const struct backlog_segment *s = segment_from(b, r->sequence);
 	int rc = s && s->h.sequence == r->sequence ? load_more(b, s, e) : 0;
 	if (rc || next_block(r))
 		return rc ? rc : 1;
@@ -136,7 +136,7 @@ static int go_on(struct backlog *b, const struct backlog_floats *to, uint64_t *l
 /* It is damaged: what is behind it is sent. Other errors may pass. */
 static void pass_over(struct backlog *b, uint64_t *lost, const struct err *e)
 {
-	const struct segment *next = segment_from(b, b->reading.sequence + 1);
+	const struct backlog_segment *next = segment_from(b, b->reading.sequence + 1);
 	if (e->code == ERR_IO || e->code == ERR_DENIED)
 		return;
 	LOG_WARN("msg", "a segment of a remote-write queue is damaged", "err", e->msg);

@@ -60,7 +60,7 @@ struct backlog_series *write_filter_get(struct write_filter *c, const struct rec
 	uint32_t id;
 	if (MAP_FIND_OR_ADD(&c->by_labels, hash, id, c->all.n, labels_eq(*c->all.v[id]->in, l)))
 		return c->all.v[id]->out ? &c->all.v[id]->series : NULL;
-	struct chosen *x = NEW(struct chosen);
+	struct filtered_series *x = NEW(struct filtered_series);
 	x->in = labels_dup(l);
 	x->out = make_labels(c, r, external, l, e);
 	if (x->out)

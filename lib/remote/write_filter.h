@@ -8,13 +8,13 @@
 #include "remote/backlog.h"
 #include "remote/write_config.h"
 
-struct chosen {
+struct filtered_series {
 	struct labels *in, *out; /* owned; out NULL: it is not sent */
 	struct backlog_series series;
 };
 
 struct write_filter {
-	VEC(struct chosen *) all;
+	VEC(struct filtered_series *) all;
 	struct map by_labels; /* in */
 	size_t bytes;
 	struct arena arena;   /* relabelling's, between two */

@@ -132,7 +132,7 @@ static bool add_block(const void *at, double objects, double bytes, uint32_t sit
 
 void heap_live_add(void *block, size_t bytes, double objects, uint64_t ip, uint64_t sp, uint64_t fp, uint64_t above)
 {
-	struct piece *x = pieces_claim(&H.pieces);
+	struct stack_piece *x = pieces_claim(&H.pieces);
 	uint32_t i;
 
 	if (!x) {
@@ -248,7 +248,7 @@ struct taking {
 	void *arg;
 };
 
-static void take_piece(void *arg, const struct piece *x)
+static void take_piece(void *arg, const struct stack_piece *x)
 {
 	const struct taking *t = arg;
 	struct heap_piece p = { (uint32_t)x->mark[0], x->mark[1], piece_stack(x) };

@@ -35,7 +35,7 @@ int pieces_init(struct pieces *p, unsigned n, struct err *e)
 	return 0;
 }
 
-struct piece *pieces_claim(struct pieces *p)
+struct stack_piece *pieces_claim(struct pieces *p)
 {
 	unsigned at = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
 
@@ -58,7 +58,7 @@ static size_t stack_bytes(uint64_t from)
 	return own > from && own - from < PIECE_STACK_MAX ? (size_t)(own - from) : PIECE_STACK_MAX;
 }
 
-void pieces_put(struct pieces *p, struct piece *x, uint64_t ip, uint64_t sp, uint64_t fp)
+void pieces_put(struct pieces *p, struct stack_piece *x, uint64_t ip, uint64_t sp, uint64_t fp)
 {
 	uint64_t from = sp - RED_ZONE;
 
@@ -86,7 +86,7 @@ void pieces_shrink(struct pieces *p)
 	madvise(p->v, p->n * sizeof *p->v, MADV_DONTNEED);
 }
 
-struct own_stack piece_stack(const struct piece *x)
+struct own_stack piece_stack(const struct stack_piece *x)
 {
 	return (struct own_stack){ x->ip, x->sp, x->fp, x->sp - RED_ZONE, x->stack, x->n };
 }

@@ -15,7 +15,7 @@
 
 #define PIECE_STACK_MAX ((size_t)64 << 10)
 
-struct piece {
+struct stack_piece {
 	uint32_t slot;
 	uint32_t n;                  /* bytes of stack */
 	uint64_t mark[2];            /* whoever claims it may note something here */
@@ -25,7 +25,7 @@ struct piece {
 
 struct pieces {
 	atomic_int *states;          /* of each slot; apart, so that looking for ready ones touches few pages */
-	struct piece *v;             /* NULL before pieces_init; never freed: a late handler may come */
+	struct stack_piece *v;             /* NULL before pieces_init; never freed: a late handler may come */
 	unsigned n;
 	int mem_fd;
 	atomic_uint next;            /* where to look for a free one */
@@ -34,16 +34,16 @@ struct pieces {
 /* n slots; memory is taken as they are used. More than once: nothing. */
 int pieces_init(struct pieces *p, unsigned n, struct err *e) MUST_USE;
 /* NULL: none is free. It must be put. */
-struct piece *pieces_claim(struct pieces *p);
+struct stack_piece *pieces_claim(struct pieces *p);
 /* Copies the stack and hands the piece on. */
-void pieces_put(struct pieces *p, struct piece *x, uint64_t ip, uint64_t sp, uint64_t fp);
+void pieces_put(struct pieces *p, struct stack_piece *x, uint64_t ip, uint64_t sp, uint64_t fp);
 
-typedef void piece_fn(void *arg, const struct piece *x);
+typedef void piece_fn(void *arg, const struct stack_piece *x);
 /* Calls fn with what is ready; one thread at a time. */
 void pieces_take(struct pieces *p, piece_fn *fn, void *arg);
 /* Returns the memory of free slots; no slot may be in use. */
 void pieces_shrink(struct pieces *p);
 /* As own_unwind takes it; borrows the piece. */
-struct own_stack piece_stack(const struct piece *x);
+struct own_stack piece_stack(const struct stack_piece *x);
 
 #endif

@@ -328,7 +328,7 @@ static void test_no_room(void **state)
 
 	assert_int_equal(ticks_start(&e), 0);
 	struct pieces *p = ticks_pieces();
-	struct piece **taken = xcalloc(p->n, sizeof *taken);
+	struct stack_piece **taken = xcalloc(p->n, sizeof *taken);
 	unsigned n = 0;
 	for (unsigned i = 0; i < 100 * p->n && n < p->n; i++) {
 		taken[n] = pieces_claim(p);

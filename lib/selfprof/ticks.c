@@ -54,7 +54,7 @@ static struct {
 static void keep_tick(unsigned turn, struct ticking *t, unsigned ticks, const ucontext_t *uc)
 {
 	unsigned weight = ticks + atomic_exchange(&t->owed, 0);
-	struct piece *x = pieces_claim(&T.pieces);
+	struct stack_piece *x = pieces_claim(&T.pieces);
 	const greg_t *r = uc->uc_mcontext.gregs;
 
 	if (!x) {
@@ -255,7 +255,7 @@ struct taking {
 };
 
 /* Ticks of an earlier measurement come only from late handlers. */
-static void take_piece(void *arg, const struct piece *x)
+static void take_piece(void *arg, const struct stack_piece *x)
 {
 	const struct taking *t = arg;
 	struct own_stack s = piece_stack(x);

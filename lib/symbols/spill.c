@@ -49,7 +49,7 @@ void spill_add(struct spill *s, const void *record)
 /* --- merging --- */
 
 /* A run, and the piece of it that is in memory. */
-struct source {
+struct spill_source {
 	uint64_t at, left;           /* in the file */
 	uint8_t *buf;
 	size_t i, n;
@@ -57,7 +57,7 @@ struct source {
 
 struct merging {
 	struct spill *s;
-	struct source *v;
+	struct spill_source *v;
 	size_t *heap, n, piece;      /* heap: of sources, the least first; piece: records */
 };
 
@@ -67,7 +67,7 @@ static const void *head(const struct merging *m, size_t source)
 }
 
 /* Makes the source's next record be there; false: it has no more. */
-static bool refill(struct merging *m, struct source *x)
+static bool refill(struct merging *m, struct spill_source *x)
 {
 	if (x->i < x->n)
 		return true;
@@ -110,7 +110,7 @@ static bool merge(struct merging *m, spill_fn *fn, void *arg)
 	for (size_t i = m->n; i-- > 0;)
 		sift_down(m, i);
 	while (m->n) {
-		struct source *x = &m->v[m->heap[0]];
+		struct spill_source *x = &m->v[m->heap[0]];
 		memcpy(record, head(m, m->heap[0]), m->s->size);
 		x->i++;
 		if (!refill(m, x))
@@ -131,7 +131,7 @@ static bool merge_runs(struct spill *s, spill_fn *fn, void *arg)
 	m.v = xcalloc(s->runs.n, sizeof *m.v);
 	m.heap = xcalloc(s->runs.n, sizeof *m.heap);
 	for (size_t i = 0; i < s->runs.n; i++) {
-		m.v[i] = (struct source){ s->runs.v[i].at, s->runs.v[i].n, pieces + i * m.piece * s->size, 0, 0 };
+		m.v[i] = (struct spill_source){ s->runs.v[i].at, s->runs.v[i].n, pieces + i * m.piece * s->size, 0, 0 };
 		if (refill(&m, &m.v[i]))
 			m.heap[m.n++] = i;
 	}

@@ -8,11 +8,11 @@
 #include "base/map.h"
 #include "symbols/spill.h"
 
-struct record { uint64_t key, serial; };
+struct spilled_record { uint64_t key, serial; };
 
 static int by_key(const void *a, const void *b)
 {
-	const struct record *x = a, *y = b;
+	const struct spilled_record *x = a, *y = b;
 	return (x->key > y->key) - (x->key < y->key);
 }
 
@@ -20,7 +20,7 @@ struct seen { uint64_t n, sum, last, stop; };
 
 static bool take(void *arg, void *record)
 {
-	const struct record *r = record;
+	const struct spilled_record *r = record;
 	struct seen *s = arg;
 
 	assert_true(!s->n || r->key >= s->last);
@@ -37,9 +37,9 @@ static void test_sorted(void **state)
 	for (size_t k = 0; k < ARRAY_LEN(counts); k++) {
 		struct spill s;
 		struct seen seen = { 0 };
-		spill_init(&s, sizeof(struct record), 100 * sizeof(struct record), by_key);
+		spill_init(&s, sizeof(struct spilled_record), 100 * sizeof(struct spilled_record), by_key);
 		for (uint64_t i = 0; i < counts[k]; i++)
-			spill_add(&s, &(struct record){ hash_u64(i) % 1000, i });
+			spill_add(&s, &(struct spilled_record){ hash_u64(i) % 1000, i });
 		assert_int_equal(s.total, counts[k]);
 		assert_true(spill_each(&s, take, &seen));
 		assert_int_equal(seen.n, counts[k]);
@@ -53,9 +53,9 @@ static void test_stopped(void **state)
 	struct spill s;
 	struct seen seen = { .stop = 150 };
 
-	spill_init(&s, sizeof(struct record), 100 * sizeof(struct record), by_key);
+	spill_init(&s, sizeof(struct spilled_record), 100 * sizeof(struct spilled_record), by_key);
 	for (uint64_t i = 0; i < 1000; i++)
-		spill_add(&s, &(struct record){ i, i });
+		spill_add(&s, &(struct spilled_record){ i, i });
 	assert_false(spill_each(&s, take, &seen));
 	assert_int_equal(seen.n, 150);
 	spill_release(&s);

@@ -187,7 +187,7 @@ static int eval_number(struct eval *q, double x, const struct span *sp, struct v
 {
 	struct value v;
 	value_start(q, &v, PROMQL_SCALAR);
-	struct series *s = value_add(&v, (struct labels){ 0 }, false);
+	struct value_series *s = value_add(&v, (struct labels){ 0 }, false);
 	int rc = 0;
 	for (size_t i = 0; i < sp->n && !rc; i++)
 		rc = series_push(q, s, span_at(sp, i), x, NULL, e);

@@ -60,11 +60,11 @@ struct rseries {
 	size_t n_cover;
 	bool near;                 /* of the first cover, without profiles: there is one shortly before (PWINDOW_NEAR_MS) */
 	uint64_t *refs;            /* by profile, if they come from several: then what lies between two is not known to be nothing */
-	struct sample *smp;        /* subquery: parallel to pts, with profiles */
+	struct value_sample *smp;        /* subquery: parallel to pts, with profiles */
 	struct held_lists held;    /* as read; rseries_release gives it back */
 };
 
-struct range {
+struct range_vector {
 	struct rseries *s;
 	size_t n;
 	bool subquery;
@@ -78,24 +78,24 @@ void rseries_points(struct rseries *s);
 /* Series by series, on all cores: each is read, handed to fn and forgotten. A plain range (NODE_RANGE), whose series are all
  * profiles of one type; anything else: *ret_done is false and nothing was done. prepare is called once, with labels and types;
  * fn with the number of the series. */
-int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
-	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
+int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range_vector *r),
+	       int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e) MUST_USE;
 /* Labels, types and refs of the series of a plain range of profiles of one type, none of them replicas; anything else: *ret_done is false.
  * Nothing is read of them. */
-int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e) MUST_USE;
-int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e) MUST_USE;
+int range_select(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, bool *ret_done, struct err *e) MUST_USE;
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, struct err *e) MUST_USE;
 /* The same of one step, or of steps whose windows are one after the other, for who wants to know of deltas what they come to and not which they are: cover instead of vp, where that is all
  * there is to say (one type, no replicas, totals that a double holds). */
-int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e) MUST_USE;
-void range_free(struct range *r);
+int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, struct err *e) MUST_USE;
+void range_free(struct range_vector *r);
 /* What one series holds; range_free does it for all. */
 void rseries_release(struct rseries *s);
 /* An error if the argument is anchored or smoothed and fn is none of the functions that can be. */
 int eval_check_edges(const struct node *arg, const char *fn, struct err *e) MUST_USE;
 /* Takes out the series that the range function of n can do nothing with (the rate of a gauge), each kind with a warning; an
  * error if there are no others. */
-int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e) MUST_USE;
+int range_drop_refused(struct eval *q, const struct node *n, struct range_vector *r, struct err *e) MUST_USE;
 /* Counts what the windows of one series took. Begins as { 0 }. */
 struct taken {
 	uint64_t all, fresh;
@@ -174,7 +174,7 @@ static inline double mean_value(const struct mean *m)
 /* Takes out samples that are numbers, with a warning; an error with the remedy if there is nothing else. */
 int keep_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, struct value *v, struct err *e) MUST_USE;
 /* The same warning or error of a range vector, which stays as it is. */
-int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e) MUST_USE;
+int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range_vector *r, struct err *e) MUST_USE;
 /* The error that fn has no meaning for snapshots. */
 int refuse_subquery(const char *fn, struct err *e) MUST_USE;
 /* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
@@ -197,13 +197,13 @@ struct total {
 	bool is_float, there;
 };
 /* As profile_window, but only what the profiles add up to: out[sp->n], zeroed; *ret_per_s as of a profile. */
-int profile_totals(struct eval *q, const struct func *f, const struct range *r, const struct rseries *s, const struct span *sp,
+int profile_totals(struct eval *q, const struct func *f, const struct range_vector *r, const struct rseries *s, const struct span *sp,
 		   struct total *out, double *ret_per_s, struct err *e) MUST_USE;
 /* A call of a range function over a plain range, and its sum or mean by groups, if nobody will look at the profiles but only at
  * their values (node.values_only): without making profiles. *ret_done is false, and nothing was done, if it is not such. */
 int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct value *ret, bool *ret_done, struct err *e) MUST_USE;
 /* Profile results of range functions, one series. */
-int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
-		   const struct span *sp, struct series *out, struct err *e) MUST_USE;
+int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,
+		   const struct span *sp, struct value_series *out, struct err *e) MUST_USE;
 
 #endif

@@ -11,7 +11,7 @@
 #include "promql-like/eval/eval.h"
 
 struct member {
-	struct sample *s;
+	struct value_sample *s;
 	uint32_t series;
 };
 
@@ -21,7 +21,7 @@ struct aggr {
 	enum aggregate_op op;
 	const struct span *sp;
 	struct value in, param;
-	struct groups g;
+	struct series_groups g;
 	size_t *cursor;
 	struct member_list {
 		VEC(struct member) m;
@@ -247,7 +247,7 @@ static bool in_ratio(double r, struct labels l)
 
 static int pass_on(struct aggr *a, const struct member *m, int64_t t, struct err *e)
 {
-	struct series *out = &a->out.s[m->series];
+	struct value_series *out = &a->out.s[m->series];
 	return series_push(a->q, out, t, m->s->v, lazy_profile_ref(m->s->p), e);
 }
 
@@ -319,7 +319,7 @@ static int count_values(struct aggr *a, struct err *e)
 	for (size_t i = 0; i < a->sp->n && !rc; i++) {
 		int64_t t = span_at(a->sp, i);
 		for (size_t k = 0; k < a->in.n && !rc; k++) {
-			struct sample *s = series_at(&a->in.s[k], &a->cursor[k], t);
+			struct value_sample *s = series_at(&a->in.s[k], &a->cursor[k], t);
 			if (!s)
 				continue;
 			char text[NUM_LEN];
@@ -336,7 +336,7 @@ static int count_values(struct aggr *a, struct err *e)
 				mutex_unlock(&a->q->lock);
 				value_add(&a->out, copy, false);
 			}
-			struct series *out = &a->out.s[id];
+			struct value_series *out = &a->out.s[id];
 			labels_builder_free(&b);
 			if (out->n && out->s[out->n - 1].t_ms == t)
 				out->s[out->n - 1].v++;
@@ -356,7 +356,7 @@ static void collect(struct aggr *a, int64_t t)
 	for (size_t g = 0; g < a->g.n; g++)
 		a->members[g].m.n = 0;
 	for (size_t i = 0; i < a->in.n; i++) {
-		struct sample *s = series_at(&a->in.s[i], &a->cursor[i], t);
+		struct value_sample *s = series_at(&a->in.s[i], &a->cursor[i], t);
 		if (s)
 			vec_push(&a->members[a->g.of[i]].m, (struct member){ s, (uint32_t)i });
 	}
@@ -387,7 +387,7 @@ static void reorder(struct aggr *a)
 {
 	if (!a->rank.n)
 		return;
-	struct series *s = xcalloc(a->out.n, sizeof *s);
+	struct value_series *s = xcalloc(a->out.n, sizeof *s);
 	for (size_t i = 0; i < a->rank.n; i++)
 		s[i] = a->out.s[a->rank.v[i]];
 	free(a->out.s);
@@ -433,12 +433,12 @@ static int finish(struct aggr *a, int rc, struct value *ret, struct err *e)
 static int append_series(struct eval *q, struct value *out, struct map *m, struct value *v, struct err *e)
 {
 	for (size_t i = 0; i < v->n; i++) {
-		const struct series *s = &v->s[i];
+		const struct value_series *s = &v->s[i];
 		uint64_t h = labels_hash(s->labels) ^ s->drop_name;
 		uint32_t id;
 		if (!MAP_FIND_OR_ADD(m, h, id, out->n, labels_eq(out->s[id].labels, s->labels) && out->s[id].drop_name == s->drop_name))
 			value_add(out, s->labels, s->drop_name);
-		struct series *to = &out->s[id];
+		struct value_series *to = &out->s[id];
 		for (size_t k = 0; k < s->n; k++) {
 			int rc = series_push(q, to, s->s[k].t_ms, s->s[k].v, lazy_profile_ref(s->s[k].p), e);
 			if (rc)

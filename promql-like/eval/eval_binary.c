@@ -24,7 +24,7 @@ static int scale_profile(struct lazy_profile *p, double by, struct pair_result *
 	return rc;
 }
 
-static int add_profiles(const struct sample *a, const struct sample *b, struct pair_result *r, struct err *e)
+static int add_profiles(const struct value_sample *a, const struct value_sample *b, struct pair_result *r, struct err *e)
 {
 	double scale;
 	int rc = lazy_profile_compatible(a->p->type, b->p->type, MEET_ADDED, "+", &scale, e);
@@ -42,7 +42,7 @@ static int add_profiles(const struct sample *a, const struct sample *b, struct p
 	return 0;
 }
 
-static int subtract_profiles(const struct sample *a, const struct sample *b, struct pair_result *r, struct err *e)
+static int subtract_profiles(const struct value_sample *a, const struct value_sample *b, struct pair_result *r, struct err *e)
 {
 	double scale;
 	struct lazy_profile *other = b->p, *scaled = NULL;
@@ -61,7 +61,7 @@ static int subtract_profiles(const struct sample *a, const struct sample *b, str
 
 /* a, b in the order they are written; vector_left: which one's value a comparison returns. What no case below makes a profile of
  * is a number: the arithmetic of the values. */
-static int combine(const struct node *n, const struct sample *a, const struct sample *b, bool left_kept,
+static int combine(const struct node *n, const struct value_sample *a, const struct value_sample *b, bool left_kept,
 		   struct pair_result *r, struct err *e)
 {
 	enum binary_op op = n->binary.op;
@@ -72,7 +72,7 @@ static int combine(const struct node *n, const struct sample *a, const struct sa
 			r->v = is;
 			return 0;
 		}
-		const struct sample *kept = left_kept ? a : b;
+		const struct value_sample *kept = left_kept ? a : b;
 		r->keep = is;
 		r->v = kept->v;
 		r->p = is ? lazy_profile_ref(kept->p) : NULL;
@@ -108,12 +108,12 @@ static int vector_scalar(struct eval *q, struct node *n, struct value *vec, stru
 {
 	bool drops = !binary_op_info(n->binary.op)->comparison || n->binary.is_bool;
 	for (size_t i = 0; i < vec->n; i++) {
-		struct series *s = &vec->s[i];
+		struct value_series *s = &vec->s[i];
 		size_t out = 0;
 		s->drop_name |= drops;
 		for (size_t k = 0; k < s->n; k++) {
 			size_t step = sp->n > 1 ? (size_t)((s->s[k].t_ms - sp->start) / sp->step) : 0;
-			struct sample number = { .v = value_scalar(num, step) }, x = s->s[k];
+			struct value_sample number = { .v = value_scalar(num, step) }, x = s->s[k];
 			struct pair_result r;
 			int rc = combine(n, vector_left ? &x : &number, vector_left ? &number : &x, vector_left, &r, e);
 			if (rc) {
@@ -124,7 +124,7 @@ static int vector_scalar(struct eval *q, struct node *n, struct value *vec, stru
 			}
 			lazy_profile_unref(x.p);
 			if (r.keep)
-				s->s[out++] = (struct sample){ x.t_ms, r.v, r.p };
+				s->s[out++] = (struct value_sample){ x.t_ms, r.v, r.p };
 		}
 		atomic_fetch_sub(&q->held, s->n - out);
 		s->n = out;
@@ -193,7 +193,7 @@ static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *si
 			if (series_at(&other->s[k], &co[k], t))
 				present[other_sig[k]] = i + 1;
 		for (size_t k = 0; k < v->n; k++) {
-			struct sample *s = series_at(&v->s[k], &cv[k], t);
+			struct value_sample *s = series_at(&v->s[k], &cv[k], t);
 			if (!s)
 				continue;
 			if ((present[sig[k]] == i + 1) == wanted)
@@ -213,7 +213,7 @@ static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *si
 }
 
 /* Puts the samples of `from`, which goes, among those of `to`; both are in the order of time and have none in common. */
-static void interleave(struct series *to, struct series *from)
+static void interleave(struct value_series *to, struct value_series *from)
 {
 	size_t i = to->n, k = from->n, out = i + k;
 	if (to->cap < out) {
@@ -224,7 +224,7 @@ static void interleave(struct series *to, struct series *from)
 	while (k)
 		to->s[--out] = i && to->s[i - 1].t_ms > from->s[k - 1].t_ms ? to->s[--i] : from->s[--k];
 	free(from->s);
-	*from = (struct series){ 0 };
+	*from = (struct value_series){ 0 };
 }
 
 /* Moves b's series to a. What has equal labels is one series: a's at some steps, b's at others. */
@@ -235,7 +235,7 @@ static void unite(struct value *a, struct value *b)
 	for (size_t i = 0; i < a->n; i++)
 		map_insert(&m, labels_hash(a->s[i].labels) ^ a->s[i].drop_name, (uint32_t)i);
 	for (size_t i = 0; i < b->n; i++) {
-		struct series *s = &b->s[i], *same = NULL;
+		struct value_series *s = &b->s[i], *same = NULL;
 		uint64_t h = labels_hash(s->labels) ^ s->drop_name;
 		for (size_t at = map_start(&m, h); !same && map_probe(&m, h, &at, &id);)
 			if (labels_eq(a->s[id].labels, s->labels) && a->s[id].drop_name == s->drop_name)
@@ -244,7 +244,7 @@ static void unite(struct value *a, struct value *b)
 			interleave(same, s);
 		else
 			*value_add(a, s->labels, s->drop_name) = *s;
-		*s = (struct series){ 0 };
+		*s = (struct value_series){ 0 };
 	}
 	b->n = 0;
 	map_free(&m);
@@ -293,7 +293,7 @@ struct matching {
 	size_t cap_seen;
 };
 
-static struct labels result_labels(struct matching *m, const struct series *many, const struct series *one)
+static struct labels result_labels(struct matching *m, const struct value_series *many, const struct value_series *one)
 {
 	struct node *n = m->n;
 	struct labels_builder b;
@@ -313,9 +313,9 @@ static struct labels result_labels(struct matching *m, const struct series *many
 }
 
 /* A side that is filled in has the labels of its signature; its number lies behind those of the series. */
-static struct series side_series(const struct matching *m, const struct value *side, uint32_t i)
+static struct value_series side_series(const struct matching *m, const struct value *side, uint32_t i)
 {
-	return i < side->n ? side->s[i] : (struct series){ .labels = m->sigs->labels[i - side->n] };
+	return i < side->n ? side->s[i] : (struct value_series){ .labels = m->sigs->labels[i - side->n] };
 }
 
 static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
@@ -325,7 +325,7 @@ static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
 	for (size_t at = map_start(&m->out_map, h); map_probe(&m->out_map, h, &at, &id);)
 		if (m->keys[id].many == many && m->keys[id].one == one)
 			return m->keys[id].series;
-	struct series many_side = side_series(m, m->many, many), one_side = side_series(m, m->one, one);
+	struct value_series many_side = side_series(m, m->many, many), one_side = side_series(m, m->one, one);
 	struct labels l = result_labels(m, &many_side, &one_side);
 	/* Of equal label sets the delayed name may differ: they stay apart until the name goes. */
 	bool drop = m->n->binary.is_bool || many_side.drop_name;
@@ -353,7 +353,7 @@ static void put_labels(struct labels l, struct buf *out)
 	buf_putc(out, '}');
 }
 
-static int duplicate_error(struct matching *m, uint32_t sig, const struct series *x, const struct series *y, struct err *e)
+static int duplicate_error(struct matching *m, uint32_t sig, const struct value_series *x, const struct value_series *y, struct err *e)
 {
 	struct buf a = { 0 }, b = { 0 }, group = { 0 };
 	put_labels(x->labels, &a);
@@ -402,7 +402,8 @@ static bool seen_before(struct matching *m, size_t id, size_t step)
 }
 
 /* Series i of the many side with k of the one, or what is filled in for them. */
-static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size_t step, struct sample *s, struct sample *o, struct err *e)
+static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size_t step, struct value_sample *s, struct value_sample *o,
+		      struct err *e)
 {
 	bool one_to_one = m->n->binary.card == CARD_ONE_TO_ONE;
 	struct pair_result r;
@@ -419,7 +420,7 @@ static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size
 	}
 	if (!r.keep)
 		return 0; /* what a comparison filters out has been a match all the same */
-	struct series *to = &m->ret.s[out];
+	struct value_series *to = &m->ret.s[out];
 	if (to->n && to->s[to->n - 1].t_ms == s->t_ms) { /* two many-side series, one output: the names differ only */
 		lazy_profile_unref(r.p);
 		return err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");
@@ -427,7 +428,7 @@ static int match_pair(struct matching *m, size_t i, size_t k, uint32_t sig, size
 	return series_push(m->q, to, s->t_ms, r.v, r.p, e);
 }
 
-static int match_one(struct matching *m, size_t i, size_t step, struct sample *s, struct err *e)
+static int match_one(struct matching *m, size_t i, size_t step, struct value_sample *s, struct err *e)
 {
 	uint32_t sig = m->many_sig[i];
 	const struct node_fill *fill = &m->n->binary.fill[1]; /* of group_right too: Prometheus's sides are many and one */
@@ -437,7 +438,7 @@ static int match_one(struct matching *m, size_t i, size_t step, struct sample *s
 	}
 	if (!fill->set)
 		return 0;
-	return match_pair(m, i, m->one->n + sig, sig, step, s, &(struct sample){ s->t_ms, fill->v, NULL }, e);
+	return match_pair(m, i, m->one->n + sig, sig, step, s, &(struct value_sample){ s->t_ms, fill->v, NULL }, e);
 }
 
 /* What the one side has and the many side has not. */
@@ -449,7 +450,7 @@ static int fill_many(struct matching *m, size_t step, int64_t t, struct err *e)
 		uint32_t sig = m->one_sig[k];
 		if (m->one_at[sig] != k + 1 || m->matched[sig] == step + 1)
 			continue;
-		rc = match_pair(m, m->many->n + sig, k, sig, step, &(struct sample){ t, fill->v, NULL }, &m->one->s[k].s[m->co[k]], e);
+		rc = match_pair(m, m->many->n + sig, k, sig, step, &(struct value_sample){ t, fill->v, NULL }, &m->one->s[k].s[m->co[k]], e);
 	}
 	return rc;
 }
@@ -478,7 +479,7 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 		if (any)
 			rc = index_one_side(&m, t, e);
 		for (size_t k = 0; any && k < m.many->n && !rc; k++) {
-			struct sample *x = series_at(&m.many->s[k], &m.cm[k], t);
+			struct value_sample *x = series_at(&m.many->s[k], &m.cm[k], t);
 			if (x)
 				rc = match_one(&m, k, i, x, e);
 		}
@@ -605,7 +606,7 @@ int eval_unary(struct eval *q, struct node *n, const struct span *sp, struct val
 	for (size_t i = 0; i < ret->n && !rc; i++) {
 		ret->s[i].drop_name = true;
 		for (size_t k = 0; k < ret->s[i].n && !rc; k++) {
-			struct sample *s = &ret->s[i].s[k];
+			struct value_sample *s = &ret->s[i].s[k];
 			struct lazy_profile *negated = NULL;
 			if (s->p)
 				rc = lazy_profile_scale(s->p, -1, &negated, e);

@@ -10,7 +10,7 @@ static void map_value(struct eval *q, struct value *v, double (*map)(double))
 	for (size_t i = 0; i < v->n; i++) {
 		v->s[i].drop_name = true;
 		for (size_t k = 0; k < v->s[i].n; k++) {
-			struct sample *s = &v->s[i].s[k];
+			struct value_sample *s = &v->s[i].s[k];
 			s->v = map(s->v);
 			sample_drop_profile(q, s);
 		}
@@ -31,7 +31,7 @@ static int call_time(struct eval *q, struct node *n, const struct span *sp, stru
 		return call_map(q, n, sp, ret, e);
 	struct value v;
 	value_start(q, &v, PROMQL_VECTOR);
-	struct series *s = value_add(&v, (struct labels){ 0 }, false);
+	struct value_series *s = value_add(&v, (struct labels){ 0 }, false);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i);
 		int rc = series_push(q, s, t, func_code(n->call.fn)->map((double)(t / 1000)), NULL, e);
@@ -50,7 +50,7 @@ struct window_job {
 	struct eval *q;
 	struct node *n;
 	const struct span *sp;
-	struct range r;
+	struct range_vector r;
 	struct value args[2];
 	size_t n_args;
 	struct value out;
@@ -59,7 +59,7 @@ struct window_job {
 	struct err e;
 };
 
-static int float_windows(struct window_job *j, struct rseries *s, struct series *out, struct err *e)
+static int float_windows(struct window_job *j, struct rseries *s, struct value_series *out, struct err *e)
 {
 	const struct func *f = j->n->call.fn;
 	size_t lo = 0, hi = 0;
@@ -67,7 +67,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 	struct taken taken = { 0 };
 	uint8_t edges = j->r.mods->edges;
 	int64_t back = edges ? j->q->lookback_ms : 0, ahead = edges == EDGES_SMOOTHED ? back : 0;
-	bool (*window)(struct window *w, double *ret) = func_code(f)->window;
+	bool (*window)(struct func_window *w, double *ret) = func_code(f)->window;
 	int rc = 0;
 	for (size_t i = 0; i < j->sp->n && !rc; i++) {
 		int64_t t = span_at(j->sp, i), to = mods_time(j->r.mods, t);
@@ -76,7 +76,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct series 
 		rc = i % 256 ? 0 : eval_check(j->q, e);
 		if (lo == hi || rc)
 			continue;
-		struct window w = { s->pts + lo, hi - lo, to - j->r.range_ms, to, t, 0, 0, j->q, metric_name(s->labels),
+		struct func_window w = { s->pts + lo, hi - lo, to - j->r.range_ms, to, t, 0, 0, j->q, metric_name(s->labels),
 				    j->n->call.args[0]->start, work, edges };
 		if (j->n_args)
 			w.arg = value_scalar(&j->args[0], i);

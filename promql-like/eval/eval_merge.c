@@ -13,8 +13,8 @@ struct merge_job {
 	struct eval *q;
 	struct node *n;
 	const struct span *sp;
-	struct range r;
-	struct groups g;
+	struct range_vector r;
+	struct series_groups g;
 	size_t step;            /* at work */
 	struct pwindow *w;      /* by series */
 	size_t *members, *first; /* series of group g: members[first[g]] .. members[first[g + 1]] */
@@ -178,7 +178,7 @@ static bool has_data(const struct pwindow *w, size_t step, bool gauge)
 	return false;
 }
 
-static int merge_group(struct merge_job *j, size_t group, int64_t t, struct series *out, struct err *e)
+static int merge_group(struct merge_job *j, size_t group, int64_t t, struct value_series *out, struct err *e)
 {
 	const struct ptype *type = NULL;
 	EACH_MEMBER(j, group, i)

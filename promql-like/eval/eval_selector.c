@@ -371,7 +371,7 @@ static void bounds(const struct time_mods *m, const struct span *sp, int64_t *fi
 
 /* ---- instant ---- */
 
-static int newest_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out,
+static int newest_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct value_series *out,
 			 struct err *e)
 {
 	const struct time_mods *m = in->m;
@@ -392,7 +392,7 @@ static int newest_floats(struct eval *q, const struct instant *in, const struct 
 }
 
 /* Smoothed: on the line between the samples around each moment; after the last one its value. */
-static int smooth_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct series *out, struct err *e)
+static int smooth_floats(struct eval *q, const struct instant *in, const struct fetched *f, struct value_series *out, struct err *e)
 {
 	size_t lo = 0, hi = 0;
 	int rc = 0;
@@ -450,7 +450,7 @@ static int profile_of_one(const struct ptype *type, const struct source_profile 
 }
 
 static int newest_profiles(struct eval *q, const struct instant *in, const struct chosen *c, const struct fetched *f,
-			   struct series *out, struct err *e)
+			   struct value_series *out, struct err *e)
 {
 	const struct time_mods *m = in->m;
 	const struct span *sp = in->sp;
@@ -504,7 +504,7 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	struct value v;
 	value_start(q, &v, PROMQL_VECTOR);
 	for (size_t i = 0; !rc && i < c.n; i++) {
-		struct series *out = value_add(&v, c.c[i].labels, false);
+		struct value_series *out = value_add(&v, c.c[i].labels, false);
 		if (smooth && c.c[i].type) {
 			rc = smooth_profiles(q, n, c.c[i].type, &profiles, c.n, e);
 			continue;
@@ -595,7 +595,7 @@ static bool can_cover(const struct eval *q, const struct choice *c)
 }
 
 /* The windows of the steps, if they are one after the other and it is enough to know what each comes to; else none. */
-static struct source_tiles tiles_of(const struct eval *q, const struct choice *c, const struct range *r, const struct span *sp, int64_t after)
+static struct source_tiles tiles_of(const struct eval *q, const struct choice *c, const struct range_vector *r, const struct span *sp, int64_t after)
 {
 	bool rows = sp->n > 1 && r->range_ms == sp->step && r->mods->at == AT_NONE && q->view->ops->covers;
 	if (!can_cover(q, c) || r->range_ms <= 0 || r->mods->edges == EDGES_SMOOTHED || !(sp->n == 1 || rows))
@@ -603,7 +603,7 @@ static struct source_tiles tiles_of(const struct eval *q, const struct choice *c
 	return (struct source_tiles){ after, r->range_ms, sp->n };
 }
 
-static int load_plain(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *r, struct err *e)
+static int load_plain(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range_vector *r, struct err *e)
 {
 	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
@@ -633,8 +633,8 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, boo
 }
 
 struct each_job {
-	const struct range *r;
-	int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e);
+	const struct range_vector *r;
+	int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e);
 	void *arg;
 };
 
@@ -648,12 +648,12 @@ static int each_one(void *arg, size_t i, struct fetched *f, struct err *e)
 	return rc;
 }
 
-int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range *r),
-	       int (*fn)(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
+int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range_vector *r),
+	       int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e)
 {
 	struct node_selector *sel = &n->range.sel->sel;
-	struct range r = { .range_ms = n->range.ms, .mods = &sel->mods };
+	struct range_vector r = { .range_ms = n->range.ms, .mods = &sel->mods };
 	int64_t first, last;
 	struct choice c;
 	bounds(r.mods, sp, &first, &last);
@@ -673,12 +673,12 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, void (*pre
 	return rc;
 }
 
-int range_select(struct eval *q, struct node *n, const struct span *sp, struct range *ret, bool *ret_done, struct err *e)
+int range_select(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, bool *ret_done, struct err *e)
 {
 	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
 	struct choice c;
-	*ret = (struct range){ .range_ms = n->range.ms, .mods = &sel->mods };
+	*ret = (struct range_vector){ .range_ms = n->range.ms, .mods = &sel->mods };
 	bounds(ret->mods, sp, &first, &last);
 	int rc = select_series(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);
 	*ret_done = !rc && of_one_type(&c);
@@ -700,7 +700,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 	return a / b - (a % b < 0);
 }
 
-static int load_subquery(struct eval *q, struct node *n, const struct span *sp, struct range *r, struct err *e)
+static int load_subquery(struct eval *q, struct node *n, const struct span *sp, struct range_vector *r, struct err *e)
 {
 	int64_t step = n->sub.step_ms ? n->sub.step_ms : q->subquery_step_ms, first, last;
 	r->subquery = true;
@@ -724,7 +724,7 @@ static int load_subquery(struct eval *q, struct node *n, const struct span *sp, 
 	atomic_store(&q->counted, counted); /* whose windows take them counts them */
 	r->s = xcalloc(r->inner.n + 1, sizeof *r->s);
 	for (size_t i = 0; i < r->inner.n; i++) {
-		struct series *s = &r->inner.s[i];
+		struct value_series *s = &r->inner.s[i];
 		struct rseries *out = &r->s[r->n++];
 		*out = (struct rseries){ .labels = s->labels, .drop_name = s->drop_name, .smp = s->s, .n = s->n };
 		out->pts = xreallocarray(NULL, s->n + 1, sizeof *out->pts);
@@ -737,9 +737,9 @@ static int load_subquery(struct eval *q, struct node *n, const struct span *sp, 
 	return 0;
 }
 
-static int load(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range *ret, struct err *e)
+static int load(struct eval *q, struct node *n, const struct span *sp, bool covers, struct range_vector *ret, struct err *e)
 {
-	*ret = (struct range){ 0 };
+	*ret = (struct range_vector){ 0 };
 	n = node_unwrap(n);
 	int rc = n->kind == NODE_SUBQUERY ? load_subquery(q, n, sp, ret, e) : load_plain(q, n, sp, covers, ret, e);
 	if (rc)
@@ -747,23 +747,23 @@ static int load(struct eval *q, struct node *n, const struct span *sp, bool cove
 	return rc;
 }
 
-int range_load(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+int range_load(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, struct err *e)
 {
 	return load(q, n, sp, false, ret, e);
 }
 
-int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range *ret, struct err *e)
+int range_load_covers(struct eval *q, struct node *n, const struct span *sp, struct range_vector *ret, struct err *e)
 {
 	return load(q, n, sp, true, ret, e);
 }
 
-void range_free(struct range *r)
+void range_free(struct range_vector *r)
 {
 	for (size_t i = 0; i < r->n; i++)
 		rseries_release(&r->s[i]);
 	free(r->s);
 	value_free(&r->inner);
-	*r = (struct range){ 0 };
+	*r = (struct range_vector){ 0 };
 }
 
 void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int64_t from, int64_t to)
@@ -776,7 +776,7 @@ void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int
 
 /* The points between the ends, and a value at each end: the newest before the range and the last in it, or, smoothed, on the
  * lines there. */
-static int push_between_edges(struct eval *q, const struct rseries *s, uint8_t edges, int64_t from, int64_t to, struct series *out,
+static int push_between_edges(struct eval *q, const struct rseries *s, uint8_t edges, int64_t from, int64_t to, struct value_series *out,
 			      struct err *e)
 {
 	size_t lo = 0, hi = 0;
@@ -808,7 +808,7 @@ static int push_between_edges(struct eval *q, const struct rseries *s, uint8_t e
 int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, struct err *e)
 {
 	struct span one = { t, t, 1, 1 };
-	struct range r;
+	struct range_vector r;
 	int rc = range_load(q, n, &one, &r, e);
 	if (rc)
 		return rc;
@@ -817,7 +817,7 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 	int64_t to = mods_time(r.mods, t), from = to - r.range_ms;
 	for (size_t i = 0; i < r.n && !rc; i++) {
 		struct rseries *s = &r.s[i];
-		struct series *out = value_add(&v, s->labels, s->drop_name);
+		struct value_series *out = value_add(&v, s->labels, s->drop_name);
 		if (r.mods->edges && !s->type) {
 			rc = push_between_edges(q, s, r.mods->edges, from, to, out, e);
 			continue;

@@ -32,7 +32,7 @@ static struct node *range_of(const struct node *call)
 	return range && range->kind == NODE_RANGE ? range : NULL;
 }
 
-static void prepare(void *arg, const struct range *r)
+static void prepare(void *arg, const struct range_vector *r)
 {
 	struct totals *t = arg;
 	t->of = xcalloc(r->n + 1, sizeof *t->of);
@@ -56,16 +56,16 @@ static double value_of(const struct totals *t, const struct total *x, double per
 	return lazy_profile_in_base(x->is_float ? x->f : (double)x->i, t->factor, per_s);
 }
 
-static void fill_series(const struct totals *t, const struct total *x, size_t n, double per_s, struct series *out)
+static void fill_series(const struct totals *t, const struct total *x, size_t n, double per_s, struct value_series *out)
 {
 	out->s = xreallocarray(NULL, n, sizeof *out->s);
 	out->cap = n;
 	for (size_t i = 0; i < t->sp->n; i++)
 		if (x[i].there)
-			out->s[out->n++] = (struct sample){ span_at(t->sp, i), value_of(t, &x[i], per_s), NULL };
+			out->s[out->n++] = (struct value_sample){ span_at(t->sp, i), value_of(t, &x[i], per_s), NULL };
 }
 
-static int add_series(void *arg, const struct range *r, size_t i, struct rseries *s, struct err *e)
+static int add_series(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e)
 {
 	struct totals *t = arg;
 	struct total *x AUTOFREE = xcalloc(t->sp->n, sizeof *x);
@@ -127,7 +127,7 @@ static int add_totals(struct total *to, const struct total *x, uint32_t *members
 	return 0;
 }
 
-static int push_group(const struct totals *t, struct total *x, const uint32_t *members, bool mean, struct series *out, struct err *e)
+static int push_group(const struct totals *t, struct total *x, const uint32_t *members, bool mean, struct value_series *out, struct err *e)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < t->sp->n; i++) {
@@ -148,7 +148,7 @@ static int push_group(const struct totals *t, struct total *x, const uint32_t *m
 /* Groups are added up by several threads. */
 struct group_job {
 	struct totals *t;
-	struct groups g;
+	struct series_groups g;
 	uint32_t *first, *next;    /* lists of series + 1, each in order: of a group, behind a series */
 	bool mean;
 	atomic_bool failed;
@@ -159,7 +159,7 @@ struct group_job {
 static int add_group(struct group_job *j, size_t group, struct err *e)
 {
 	struct totals *t = j->t;
-	struct series *out = &t->out.s[group];
+	struct value_series *out = &t->out.s[group];
 	uint32_t only = j->first[group];
 	if (!j->next[only - 1]) /* its mean, too, is what it is */
 		return push_group(t, t->of[only - 1], NULL, false, out, e);

@@ -329,7 +329,7 @@ static struct stackvec *run_trim(struct filter *f, const struct stackvec *v, str
 
 /* ---- calls ---- */
 
-static int filter_prof(struct filter *f, struct sample *s, struct err *e)
+static int filter_prof(struct filter *f, struct value_sample *s, struct err *e)
 {
 	struct stackvec *a, *b = NULL;
 	f->whole = lazy_side_total(&s->p->a) - (s->p->diff ? lazy_side_total(&s->p->b) : 0);
@@ -562,7 +562,7 @@ static void split_side(struct split *s, struct labels in, const struct lazy_prof
 	}
 }
 
-static int split_prof(struct split *s, struct labels in, const struct sample *x, struct err *e)
+static int split_prof(struct split *s, struct labels in, const struct value_sample *x, struct err *e)
 {
 	struct split_part *parts = NULL;
 	size_t n = 0;
@@ -575,7 +575,7 @@ static int split_prof(struct split *s, struct labels in, const struct sample *x,
 		struct lazy_profile *p = a ? lazy_profile_with(x->p, a, b, e) : NULL;
 		if (!rc && !p)
 			rc = -ERR_EXECUTION;
-		struct series *out = &s->out.s[parts[i].series];
+		struct value_series *out = &s->out.s[parts[i].series];
 		if (p && out->n && out->s[out->n - 1].t_ms == x->t_ms) {
 			lazy_profile_unref(p);
 			rc = err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");

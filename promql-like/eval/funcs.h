@@ -6,7 +6,7 @@
 #include "promql-like/eval/eval.h"
 
 /* One window of one series. */
-struct window {
+struct func_window {
 	const struct point *pts;
 	size_t n;
 	int64_t from_ms, to_ms;  /* (from, to] */
@@ -23,7 +23,7 @@ struct window {
 union func_code {
 	int (*call)(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
 	double (*map)(double v);
-	bool (*window)(struct window *w, double *ret); /* false: no value */
+	bool (*window)(struct func_window *w, double *ret); /* false: no value */
 };
 extern const union func_code func_codes[]; /* parallel to func_table */
 
@@ -34,7 +34,7 @@ static inline const union func_code *func_code(const struct func *f)
 
 #define CALL(name) int name(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 #define MAP(name) double name(double v)
-#define WINDOW(name) bool name(struct window *w, double *ret)
+#define WINDOW(name) bool name(struct func_window *w, double *ret)
 
 /* funcs_math.c */
 MAP(fn_abs); MAP(fn_ceil); MAP(fn_floor); MAP(fn_exp); MAP(fn_sqrt); MAP(fn_ln); MAP(fn_log2); MAP(fn_log10);
@@ -74,7 +74,7 @@ CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim); CALL(fn_tagroot);
 
 /* Of rate (per_second) and increase, what profile_totals gives of a series. *ret_done is false, and out is anything, of one that has markers, weights
  * or sums near the end of 64 bits. */
-int rate_totals(struct eval *q, const struct range *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
+int rate_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
 		double *ret_per_s, bool *ret_done, struct err *e) MUST_USE;
 
 #endif

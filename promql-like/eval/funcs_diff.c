@@ -15,7 +15,7 @@ struct diffing {
 	struct eval *q;
 	struct value a, b, out;
 	bool share;
-	struct groups groups;  /* of a's, then of b's series: the same labels but for the name */
+	struct series_groups groups;  /* of a's, then of b's series: the same labels but for the name */
 	size_t *ca, *cb;       /* cursors */
 	size_t *right;         /* by group: b's series at this step + 1; TWO */
 	size_t *out_of;        /* by a's series: output + 1 */
@@ -34,7 +34,7 @@ static struct labels shared_labels(struct eval *q, struct labels a, struct label
 	return (struct labels){ v, n };
 }
 
-static int push_pair(struct diffing *d, const struct sample *a, const struct sample *b, size_t out, struct err *e)
+static int push_pair(struct diffing *d, const struct value_sample *a, const struct value_sample *b, size_t out, struct err *e)
 {
 	double unit, scale = 1;
 	struct lazy_profile *other = b->p, *scaled = NULL, *p = NULL;
@@ -95,7 +95,7 @@ static int matched_step(struct diffing *d, int64_t t, struct err *e)
 			*at = *at ? TWO : k + 1;
 		}
 	for (size_t i = 0; i < d->a.n && !rc; i++) {
-		struct sample *x = series_at(&d->a.s[i], &d->ca[i], t);
+		struct value_sample *x = series_at(&d->a.s[i], &d->ca[i], t);
 		size_t k = x ? d->right[d->groups.of[i]] : 0;
 		if (k == TWO)
 			rc = err_set(e, ERR_EXECUTION, "diff: several elements on the right-hand side have the labels of one on the left");

@@ -123,7 +123,7 @@ static double bucket_fraction(double lower, double upper, struct bucket *b, size
 
 struct hist_job {
 	struct value in, a, b;   /* buckets, scalar arguments */
-	struct groups g;
+	struct series_groups g;
 	struct buckets *at;      /* by group */
 	double *bounds;          /* by series; NaN: no bucket */
 	size_t *cursor;
@@ -186,7 +186,7 @@ static int each_histogram(struct eval *q, struct node *n, const struct span *sp,
 		for (size_t g = 0; g < j->g.n; g++)
 			j->at[g].b.n = 0;
 		for (size_t k = 0; k < j->in.n; k++) {
-			struct sample *s = series_at(&j->in.s[k], &j->cursor[k], t);
+			struct value_sample *s = series_at(&j->in.s[k], &j->cursor[k], t);
 			if (s && !isnan(j->bounds[k]))
 				vec_push(&j->at[j->g.of[k]].b, (struct bucket){ j->bounds[k], s->v });
 		}

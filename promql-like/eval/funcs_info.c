@@ -236,7 +236,7 @@ static int find_newest(struct info *x, int64_t t_ms, size_t *cursors, struct err
 	for (size_t i = 0; i < x->sigs.n; i++)
 		x->sigs.v[i].newest = 0;
 	for (size_t i = 0; i < x->series.n; i++) {
-		struct sample *s = x->series.s[i].n ? series_at(&x->series.s[i], &cursors[i], t_ms) : NULL;
+		struct value_sample *s = x->series.s[i].n ? series_at(&x->series.s[i], &cursors[i], t_ms) : NULL;
 		if (!s)
 			continue;
 		struct info_sig *sig = &x->sigs.v[x->sig_of[i] - 1];
@@ -289,7 +289,7 @@ static bool may_stay_bare(const struct info *x, bool *ret_stays, struct err *e)
 	return true;
 }
 
-static struct series *output_of(struct info *x, struct labels l, bool drop_name)
+static struct value_series *output_of(struct info *x, struct labels l, bool drop_name)
 {
 	uint64_t h = labels_hash(l) ^ drop_name;
 	uint32_t id;
@@ -298,17 +298,17 @@ static struct series *output_of(struct info *x, struct labels l, bool drop_name)
 	return value_add(&x->out, l, drop_name);
 }
 
-static int put(struct info *x, struct labels l, bool drop_name, const struct sample *s, struct err *e)
+static int put(struct info *x, struct labels l, bool drop_name, const struct value_sample *s, struct err *e)
 {
-	struct series *out = output_of(x, l, drop_name);
+	struct value_series *out = output_of(x, l, drop_name);
 	if (out->n && out->s[out->n - 1].t_ms == s->t_ms)
 		return err_set(e, ERR_EXECUTION, "vector cannot contain metrics with the same labelset");
 	return series_push(x->q, out, s->t_ms, s->v, lazy_profile_ref(s->p), e);
 }
 
-static int enrich(struct info *x, size_t i, const struct sample *s, struct err *e)
+static int enrich(struct info *x, size_t i, const struct value_sample *s, struct err *e)
 {
-	const struct series *base = &x->v.s[i];
+	const struct value_series *base = &x->v.s[i];
 	struct labels_builder b;
 	bool found = false, stays = true;
 	int rc = 0;
@@ -339,7 +339,7 @@ static int each_step(struct info *x, const struct span *sp, struct err *e)
 		if (!rc)
 			rc = find_newest(x, t, at_info, e);
 		for (size_t k = 0; k < x->v.n && !rc; k++) {
-			struct sample *s = series_at(&x->v.s[k], &at_base[k], t);
+			struct value_sample *s = series_at(&x->v.s[k], &at_base[k], t);
 			if (s)
 				rc = enrich(x, k, s, e);
 		}

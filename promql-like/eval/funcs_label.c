@@ -9,7 +9,7 @@
 
 static int by_step_time(const void *a, const void *b)
 {
-	const struct sample *x = a, *y = b;
+	const struct value_sample *x = a, *y = b;
 	return (x->t_ms > y->t_ms) - (x->t_ms < y->t_ms);
 }
 
@@ -22,18 +22,18 @@ int merge_same_labels(struct value *v, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		uint64_t h = labels_hash(v->s[i].labels);
 		uint32_t id;
-		struct series *same = NULL;
+		struct value_series *same = NULL;
 		for (size_t at = map_start(&m, h); !same && map_probe(&m, h, &at, &id);)
 			if (labels_eq(v->s[id].labels, v->s[i].labels) && v->s[id].drop_name == v->s[i].drop_name)
 				same = &v->s[id];
 		if (!same) {
 			map_insert(&m, h, (uint32_t)out);
-			struct series moved = v->s[i];
-			v->s[i] = (struct series){ 0 }; /* one owner, whatever fails below */
+			struct value_series moved = v->s[i];
+			v->s[i] = (struct value_series){ 0 }; /* one owner, whatever fails below */
 			v->s[out++] = moved;
 			continue;
 		}
-		struct series *s = &v->s[i];
+		struct value_series *s = &v->s[i];
 		same->s = xreallocarray(same->s, same->n + s->n, sizeof *s->s);
 		if (s->n)
 			memcpy(same->s + same->n, s->s, s->n * sizeof *s->s);
@@ -52,7 +52,7 @@ int merge_same_labels(struct value *v, struct err *e)
 	return rc;
 }
 
-static void set_label(struct eval *q, struct series *s, struct view name, struct view value)
+static void set_label(struct eval *q, struct value_series *s, struct view name, struct view value)
 {
 	struct labels_builder b;
 	labels_builder_init(&b, s->labels);
@@ -137,7 +137,7 @@ CALL(fn_label_join)
 
 static int ascending(const void *a, const void *b)
 {
-	const struct series *x = a, *y = b;
+	const struct value_series *x = a, *y = b;
 	double p = x->n ? x->s[0].v : NAN, q = y->n ? y->s[0].v : NAN;
 	if (isnan(p) || isnan(q))
 		return isnan(p) - isnan(q); /* last */
@@ -146,7 +146,7 @@ static int ascending(const void *a, const void *b)
 
 static int descending(const void *a, const void *b)
 {
-	const struct series *x = a, *y = b;
+	const struct value_series *x = a, *y = b;
 	double p = x->n ? x->s[0].v : NAN, q = y->n ? y->s[0].v : NAN;
 	if (isnan(p) || isnan(q))
 		return isnan(p) - isnan(q);
@@ -223,7 +223,7 @@ struct label_order {
 static int by_labels(const void *a, const void *b, void *arg)
 {
 	const struct label_order *o = arg;
-	const struct series *x = a, *y = b;
+	const struct value_series *x = a, *y = b;
 	for (size_t i = 1; i < o->n->call.n; i++) {
 		struct view name = string_arg(o->n->call.args[i]);
 		int c = natural_cmp(labels_get(x->labels, name), labels_get(y->labels, name));

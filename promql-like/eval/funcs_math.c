@@ -36,7 +36,7 @@ static int scalar_by(struct eval *q, const struct span *sp, double (*at)(void *a
 {
 	struct value v;
 	value_start(q, &v, PROMQL_SCALAR);
-	struct series *s = value_add(&v, (struct labels){ 0 }, false);
+	struct value_series *s = value_add(&v, (struct labels){ 0 }, false);
 	for (size_t i = 0; i < sp->n; i++) {
 		int rc = series_push(q, s, span_at(sp, i), at(arg, i), NULL, e);
 		if (rc) {
@@ -86,13 +86,13 @@ static int map_with(struct eval *q, struct node *n, const struct span *sp, bool 
 	struct with_scalars w;
 	int rc = eval_with_scalars(q, n, sp, &w, e);
 	for (size_t i = 0; !rc && i < w.v.n; i++) {
-		struct series *s = &w.v.s[i];
+		struct value_series *s = &w.v.s[i];
 		s->drop_name = true;
 		size_t out = 0;
 		for (size_t k = 0; k < s->n; k++) {
 			size_t step = sp->n > 1 ? (size_t)((s->s[k].t_ms - sp->start) / sp->step) : 0;
 			double a[2] = { w.n > 0 ? value_scalar(&w.a[0], step) : a0, w.n > 1 ? value_scalar(&w.a[1], step) : a1 };
-			struct sample x = s->s[k];
+			struct value_sample x = s->s[k];
 			bool keep = fn(&x.v, a);
 			sample_drop_profile(q, &x);
 			if (keep)
@@ -200,10 +200,10 @@ struct only {
 static double only_at(void *arg, size_t i)
 {
 	struct only *o = arg;
-	struct sample *found = NULL;
+	struct value_sample *found = NULL;
 	size_t count = 0;
 	for (size_t k = 0; k < o->v->n; k++) {
-		struct sample *s = series_at(&o->v->s[k], &o->cursor[k], span_at(o->sp, i));
+		struct value_sample *s = series_at(&o->v->s[k], &o->cursor[k], span_at(o->sp, i));
 		count += s != NULL;
 		found = s ? s : found;
 	}
@@ -260,7 +260,7 @@ static int push_absent(struct eval *q, struct node *arg, const struct span *sp, 
 {
 	struct value v;
 	value_start(q, &v, PROMQL_VECTOR);
-	struct series *s = value_add(&v, absent_labels(q, arg), false);
+	struct value_series *s = value_add(&v, absent_labels(q, arg), false);
 	for (size_t i = 0; i < sp->n; i++) {
 		int rc = there[i] ? 0 : series_push(q, s, span_at(sp, i), 1, NULL, e);
 		if (rc) {
@@ -291,7 +291,7 @@ CALL(fn_absent)
 
 CALL(fn_absent_over_time)
 {
-	struct range r;
+	struct range_vector r;
 	int rc = range_load(q, n->call.args[0], sp, &r, e);
 	if (rc)
 		return rc;

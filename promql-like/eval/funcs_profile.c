@@ -16,7 +16,7 @@ int refuse_subquery(const char *fn, struct err *e)
 }
 
 /* Why a function of a range can do nothing with such profiles; 0: it can. */
-static int refuse_series(const char *fn, const struct ptype *type, const struct range *r, bool snapshots, struct err *e)
+static int refuse_series(const char *fn, const struct ptype *type, const struct range_vector *r, bool snapshots, struct err *e)
 {
 	if (r->mods->edges)
 		return err_set(e, ERR_EXECUTION, "a range of profiles has no values at its edges: leave out %s", edges_text(r->mods->edges));
@@ -33,7 +33,7 @@ static int refuse_series(const char *fn, const struct ptype *type, const struct 
 	return rc;
 }
 
-int range_drop_refused(struct eval *q, const struct node *n, struct range *r, struct err *e)
+int range_drop_refused(struct eval *q, const struct node *n, struct range_vector *r, struct err *e)
 {
 	struct err why = { 0 };
 	char place[32];
@@ -124,7 +124,7 @@ static int plain_window(enum over over, const struct pwindow *w, struct lazy_pro
 }
 
 /* Snapshots of a subquery. */
-static int snapshot_window(struct eval *q, const struct func *f, const struct node *n, const struct sample *s, size_t count,
+static int snapshot_window(struct eval *q, const struct func *f, const struct node *n, const struct value_sample *s, size_t count,
 			   struct lazy_profile **ret, struct err *e)
 {
 	char place[32];
@@ -159,8 +159,8 @@ static int snapshot_window(struct eval *q, const struct func *f, const struct no
 	return rc;
 }
 
-static int snapshot_windows(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
-			    const struct span *sp, struct series *out, struct err *e)
+static int snapshot_windows(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,
+			    const struct span *sp, struct value_series *out, struct err *e)
 {
 	size_t lo = 0, hi = 0;
 	struct taken taken = { 0 };
@@ -179,8 +179,8 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 	return 0;
 }
 
-int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range *r, struct rseries *s,
-		   const struct span *sp, struct series *out, struct err *e)
+int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,
+		   const struct span *sp, struct value_series *out, struct err *e)
 {
 	int refused = refuse_series(f->name, s->type, r, s->smp, e);
 	if (refused)
@@ -213,7 +213,7 @@ int profile_window(struct eval *q, const struct func *f, const struct node *n, s
 	return 0;
 }
 
-int profile_totals(struct eval *q, const struct func *f, const struct range *r, const struct rseries *s, const struct span *sp,
+int profile_totals(struct eval *q, const struct func *f, const struct range_vector *r, const struct rseries *s, const struct span *sp,
 		   struct total *out, double *ret_per_s, struct err *e)
 {
 	enum over over = over_of(f, s->type);
@@ -257,7 +257,7 @@ static int check_any_profile(struct eval *q, const struct node *n, const char *f
 	return 0;
 }
 
-int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range *r, struct err *e)
+int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range_vector *r, struct err *e)
 {
 	size_t profiles = 0, floats = 0;
 	for (size_t i = 0; i < r->n; i++)
@@ -267,11 +267,11 @@ int check_profiles(struct eval *q, const struct node *n, const char *fn, const c
 
 /* Per series, over plain ranges; what rate does for counters and profiles, these do for profiles alone. */
 static int over_range(struct eval *q, struct node *n, const struct span *sp, const char *remedy, struct value *ret,
-		      int (*one)(struct eval *, struct node *, struct range *, struct rseries *, const struct span *,
-				 struct series *, struct err *),
+		      int (*one)(struct eval *, struct node *, struct range_vector *, struct rseries *, const struct span *,
+				 struct value_series *, struct err *),
 		      struct err *e)
 {
-	struct range r;
+	struct range_vector r;
 	struct value v;
 	int rc = range_load(q, n->call.args[0], sp, &r, e);
 	if (rc)
@@ -285,8 +285,8 @@ static int over_range(struct eval *q, struct node *n, const struct span *sp, con
 	return value_finish(&v, rc, ret);
 }
 
-static int merge_one(struct eval *q, struct node *n, struct range *r, struct rseries *s, const struct span *sp,
-		     struct series *out, struct err *e)
+static int merge_one(struct eval *q, struct node *n, struct range_vector *r, struct rseries *s, const struct span *sp,
+		     struct value_series *out, struct err *e)
 {
 	return profile_window(q, n->call.fn, n, r, s, sp, out, e);
 }
@@ -300,8 +300,8 @@ CALL(fn_merge_over_time)
 	return over_range(q, n, sp, "use sum_over_time", ret, merge_one, e);
 }
 
-static int coverage_one(struct eval *q, struct node *n, struct range *r, struct rseries *s, const struct span *sp,
-			struct series *out, struct err *e)
+static int coverage_one(struct eval *q, struct node *n, struct range_vector *r, struct rseries *s, const struct span *sp,
+			struct value_series *out, struct err *e)
 {
 	struct pwindow w = { .s = s };
 	struct taken taken = { 0 };

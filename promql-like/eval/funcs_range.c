@@ -14,7 +14,7 @@ static bool counter_name(struct view name)
 	       view_ends(name, VIEW("_bucket"));
 }
 
-static void note_no_counter(struct window *w)
+static void note_no_counter(struct func_window *w)
 {
 	char place[32];
 	if (w->metric.len && !counter_name(w->metric))
@@ -22,11 +22,11 @@ static void note_no_counter(struct window *w)
 			  VIEW_ARG(w->metric), eval_place(w->q, w->node_start, place));
 }
 
-static bool between_edges(struct window *w, bool counter, bool per_second, double *ret);
+static bool between_edges(struct func_window *w, bool counter, bool per_second, double *ret);
 
 /* The increase between first and last point, stretched to the ends of the window where a sample would have been due
  * there (less than 1.1 mean gaps away), else by half a gap; a counter never below zero. */
-static bool extrapolated(struct window *w, bool counter, bool per_second, double *ret)
+static bool extrapolated(struct func_window *w, bool counter, bool per_second, double *ret)
 {
 	if (w->edges)
 		return between_edges(w, counter, per_second, ret);
@@ -58,7 +58,7 @@ static bool extrapolated(struct window *w, bool counter, bool per_second, double
 /* ---- ranges with edges: anchored, smoothed ---- */
 
 /* The newest point at or before the start of the range, else the first. */
-static size_t anchor_of(const struct window *w)
+static size_t anchor_of(const struct func_window *w)
 {
 	size_t k = 0;
 	while (k + 1 < w->n && w->pts[k].t_ms <= w->from_ms)
@@ -74,7 +74,7 @@ static double on_line(const struct point *a, const struct point *b, int64_t t, b
 }
 
 /* The difference of the values at the ends of the range, resets added up. Nothing is extrapolated. */
-static bool between_edges(struct window *w, bool counter, bool per_second, double *ret)
+static bool between_edges(struct func_window *w, bool counter, bool per_second, double *ret)
 {
 	bool smooth = w->edges == EDGES_SMOOTHED;
 	size_t first = anchor_of(w), last = w->n - 1;
@@ -99,7 +99,7 @@ static bool between_edges(struct window *w, bool counter, bool per_second, doubl
 }
 
 /* Leaves what an anchored range is of; false: nothing lies in it. */
-static bool cut_to_anchor(struct window *w)
+static bool cut_to_anchor(struct func_window *w)
 {
 	if (w->edges != EDGES_ANCHORED)
 		return true;
@@ -109,22 +109,22 @@ static bool cut_to_anchor(struct window *w)
 	return w->pts[w->n - 1].t_ms > w->from_ms;
 }
 
-bool fn_rate(struct window *w, double *ret)
+bool fn_rate(struct func_window *w, double *ret)
 {
 	return extrapolated(w, true, true, ret);
 }
 
-bool fn_increase(struct window *w, double *ret)
+bool fn_increase(struct func_window *w, double *ret)
 {
 	return extrapolated(w, true, false, ret);
 }
 
-bool fn_delta(struct window *w, double *ret)
+bool fn_delta(struct func_window *w, double *ret)
 {
 	return extrapolated(w, false, false, ret);
 }
 
-bool fn_irate(struct window *w, double *ret)
+bool fn_irate(struct func_window *w, double *ret)
 {
 	note_no_counter(w);
 	if (w->n < 2)
@@ -136,7 +136,7 @@ bool fn_irate(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_idelta(struct window *w, double *ret)
+bool fn_idelta(struct func_window *w, double *ret)
 {
 	if (w->n < 2)
 		return false;
@@ -144,7 +144,7 @@ bool fn_idelta(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_changes(struct window *w, double *ret)
+bool fn_changes(struct func_window *w, double *ret)
 {
 	double n = 0;
 	if (!cut_to_anchor(w))
@@ -155,7 +155,7 @@ bool fn_changes(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_resets(struct window *w, double *ret)
+bool fn_resets(struct func_window *w, double *ret)
 {
 	double n = 0;
 	if (!cut_to_anchor(w))
@@ -177,7 +177,7 @@ static void add(struct kahan *k, double v)
 	kahan_add(v, &k->sum, &k->c);
 }
 
-static void regression(const struct window *w, int64_t at_ms, double *slope, double *intercept)
+static void regression(const struct func_window *w, int64_t at_ms, double *slope, double *intercept)
 {
 	struct kahan x = { 0 }, y = { 0 }, xy = { 0 }, xx = { 0 };
 	bool constant = true;
@@ -200,7 +200,7 @@ static void regression(const struct window *w, int64_t at_ms, double *slope, dou
 	*intercept = sy / n - *slope * sx / n;
 }
 
-bool fn_deriv(struct window *w, double *ret)
+bool fn_deriv(struct func_window *w, double *ret)
 {
 	double intercept;
 	if (w->n < 2)
@@ -209,7 +209,7 @@ bool fn_deriv(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_predict_linear(struct window *w, double *ret)
+bool fn_predict_linear(struct func_window *w, double *ret)
 {
 	double slope, intercept;
 	if (w->n < 2)
@@ -220,7 +220,7 @@ bool fn_predict_linear(struct window *w, double *ret)
 }
 
 /* Holt: a level and a trend, each smoothed. */
-bool fn_smoothing(struct window *w, double *ret)
+bool fn_smoothing(struct func_window *w, double *ret)
 {
 	double sf = w->arg, tf = w->arg2;
 	if (w->n < 2 || !(sf > 0 && sf < 1) || !(tf > 0 && tf < 1))
@@ -238,7 +238,7 @@ bool fn_smoothing(struct window *w, double *ret)
 
 /* ---- over time ---- */
 
-bool fn_avg_over_time(struct window *w, double *ret)
+bool fn_avg_over_time(struct func_window *w, double *ret)
 {
 	struct mean mean = { 0 };
 	for (size_t i = 0; i < w->n; i++)
@@ -247,7 +247,7 @@ bool fn_avg_over_time(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_sum_over_time(struct window *w, double *ret)
+bool fn_sum_over_time(struct func_window *w, double *ret)
 {
 	double sum = 0, c = 0;
 	for (size_t i = 0; i < w->n; i++)
@@ -256,7 +256,7 @@ bool fn_sum_over_time(struct window *w, double *ret)
 	return true;
 }
 
-static size_t extreme(const struct window *w, bool greatest)
+static size_t extreme(const struct func_window *w, bool greatest)
 {
 	size_t at = 0;
 	for (size_t i = 1; i < w->n; i++) {
@@ -267,20 +267,20 @@ static size_t extreme(const struct window *w, bool greatest)
 	return at;
 }
 
-bool fn_min_over_time(struct window *w, double *ret)
+bool fn_min_over_time(struct func_window *w, double *ret)
 {
 	*ret = w->pts[extreme(w, false)].v;
 	return true;
 }
 
-bool fn_max_over_time(struct window *w, double *ret)
+bool fn_max_over_time(struct func_window *w, double *ret)
 {
 	*ret = w->pts[extreme(w, true)].v;
 	return true;
 }
 
 /* The last of equal ones. */
-static double when_extreme(const struct window *w, bool greatest)
+static double when_extreme(const struct func_window *w, bool greatest)
 {
 	size_t at = 0;
 	for (size_t i = 1; i < w->n; i++) {
@@ -291,56 +291,56 @@ static double when_extreme(const struct window *w, bool greatest)
 	return (double)w->pts[at].t_ms / 1000;
 }
 
-bool fn_ts_of_min(struct window *w, double *ret)
+bool fn_ts_of_min(struct func_window *w, double *ret)
 {
 	*ret = when_extreme(w, false);
 	return true;
 }
 
-bool fn_ts_of_max(struct window *w, double *ret)
+bool fn_ts_of_max(struct func_window *w, double *ret)
 {
 	*ret = when_extreme(w, true);
 	return true;
 }
 
-bool fn_ts_of_first(struct window *w, double *ret)
+bool fn_ts_of_first(struct func_window *w, double *ret)
 {
 	*ret = (double)w->pts[0].t_ms / 1000;
 	return true;
 }
 
-bool fn_ts_of_last(struct window *w, double *ret)
+bool fn_ts_of_last(struct func_window *w, double *ret)
 {
 	*ret = (double)w->pts[w->n - 1].t_ms / 1000;
 	return true;
 }
 
-bool fn_count_over_time(struct window *w, double *ret)
+bool fn_count_over_time(struct func_window *w, double *ret)
 {
 	*ret = (double)w->n;
 	return true;
 }
 
-bool fn_last_over_time(struct window *w, double *ret)
+bool fn_last_over_time(struct func_window *w, double *ret)
 {
 	*ret = w->pts[w->n - 1].v;
 	return true;
 }
 
-bool fn_first_over_time(struct window *w, double *ret)
+bool fn_first_over_time(struct func_window *w, double *ret)
 {
 	*ret = w->pts[0].v;
 	return true;
 }
 
-bool fn_present_over_time(struct window *w, double *ret)
+bool fn_present_over_time(struct func_window *w, double *ret)
 {
 	(void)w;
 	*ret = 1;
 	return true;
 }
 
-bool fn_stdvar_over_time(struct window *w, double *ret)
+bool fn_stdvar_over_time(struct func_window *w, double *ret)
 {
 	struct kahan mean = { 0 }, aux = { 0 };
 	for (size_t i = 0; i < w->n; i++) {
@@ -352,7 +352,7 @@ bool fn_stdvar_over_time(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_stddev_over_time(struct window *w, double *ret)
+bool fn_stddev_over_time(struct func_window *w, double *ret)
 {
 	fn_stdvar_over_time(w, ret);
 	*ret = sqrt(*ret);
@@ -382,13 +382,13 @@ double quantile_of(double q, double *v, size_t n)
 	return v[i] * (1 - weight) + v[k] * weight;
 }
 
-static void copy_values(struct window *w)
+static void copy_values(struct func_window *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		w->work[i] = w->pts[i].v;
 }
 
-bool fn_quantile_over_time(struct window *w, double *ret)
+bool fn_quantile_over_time(struct func_window *w, double *ret)
 {
 	char place[32], num[NUM_LEN];
 	if (isnan(w->arg) || w->arg < 0 || w->arg > 1)
@@ -399,7 +399,7 @@ bool fn_quantile_over_time(struct window *w, double *ret)
 	return true;
 }
 
-bool fn_mad_over_time(struct window *w, double *ret)
+bool fn_mad_over_time(struct func_window *w, double *ret)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (isnan(w->pts[i].v)) {

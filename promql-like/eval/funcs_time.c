@@ -35,7 +35,7 @@ static int each_step(struct eval *q, const struct span *sp, const double *fixed,
 {
 	struct value v;
 	value_start(q, &v, PROMQL_SCALAR);
-	struct series *s = value_add(&v, (struct labels){ 0 }, false);
+	struct value_series *s = value_add(&v, (struct labels){ 0 }, false);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i);
 		int rc = series_push(q, s, t, fixed ? *fixed : (double)t / 1000, NULL, e);
@@ -95,7 +95,7 @@ CALL(fn_timestamp)
 	for (size_t i = 0; i < v.n; i++) {
 		v.s[i].drop_name = true;
 		for (size_t k = 0; k < v.s[i].n; k++) {
-			struct sample *s = &v.s[i].s[k];
+			struct value_sample *s = &v.s[i].s[k];
 			s->v = (double)s->t_ms / 1000;
 			sample_drop_profile(q, s);
 		}

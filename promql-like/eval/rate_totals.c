@@ -58,7 +58,7 @@ static struct total window_total(const struct rate_window *w, int64_t from, int6
 	return x;
 }
 
-int rate_totals(struct eval *q, const struct range *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
+int rate_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
 		double *ret_per_s, bool *ret_done, struct err *e)
 {
 	struct rate_window w = { .p = s->vp, .usual = true };

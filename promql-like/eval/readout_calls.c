@@ -33,7 +33,7 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		size_t in = readout_in(r, v->s[i].labels);
 		for (size_t k = 0; k < v->s[i].n && !rc; k++) {
-			struct sample *s = &v->s[i].s[k];
+			struct value_sample *s = &v->s[i].s[k];
 			readout_rows(r, s->p->a.vec, false);
 			if (s->p->diff)
 				readout_rows(r, s->p->b.vec, true);
@@ -244,7 +244,7 @@ static int by_out(const void *a, const void *b, void *arg)
 static void sort_out(struct readout *r)
 {
 	uint32_t *order = xcalloc(r->out.n + 1, sizeof *order);
-	struct series *s = xcalloc(r->out.n + 1, sizeof *s);
+	struct value_series *s = xcalloc(r->out.n + 1, sizeof *s);
 	for (size_t i = 0; i < r->out.n; i++)
 		order[i] = (uint32_t)i;
 	qsort_r(order, r->out.n, sizeof *order, by_out, r);

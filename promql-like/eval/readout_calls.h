@@ -13,9 +13,9 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 /* Whether one number per step is asked for, and nothing that only profiles can tell. */
 bool readout_is_graph(const struct readout *r, const struct span *sp);
 /* Not so of a gauge, which has a mean in which each profile counts by its time. */
-bool readout_adds_up(const struct range *r);
+bool readout_adds_up(const struct range_vector *r);
 /* The groups of series by an aggregation's clause. */
-void readout_groups(struct readout *r, const struct range *range, const struct node *aggr, struct groups *ret);
+void readout_groups(struct readout *r, const struct range_vector *range, const struct node *aggr, struct series_groups *ret);
 /* One number per profile of a graph of what merge gives, where storage adds it all up and no profile need be made. *ret_done is
  * false, and nothing was put out, of others. */
 int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, struct err *e) MUST_USE;

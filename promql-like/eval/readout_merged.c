@@ -12,8 +12,8 @@ struct merged {
 	struct readout *r;
 	const struct node *merge;  /* of a plain range */
 	const struct span *sp;
-	struct range range;
-	struct groups g;
+	struct range_vector range;
+	struct series_groups g;
 	struct source_shares got;  /* by group, and of each by step */
 };
 
@@ -72,14 +72,14 @@ static int put_group(struct merged *m, size_t g, struct err *e)
 {
 	struct lazy_profile like = { .type = m->range.s[0].type };
 	struct source_shares got = { m->got.match + g * m->sp->n, m->got.total + g * m->sp->n, m->got.there + g * m->sp->n };
-	struct series *out = NULL;
+	struct value_series *out = NULL;
 	int rc = 0;
 	for (size_t i = 0; i < m->sp->n && !rc; i++) {
 		if (!got.there[i])
 			continue;
 		like.a.total = got.total[i];
-		struct sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
-		struct reading x = readout_reading(m->r, &s);
+		struct value_sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
+		struct readout_reading x = readout_reading(m->r, &s);
 		double v;
 		if (!reading_number(&x, (double)got.match[i], &v))
 			continue;
@@ -90,7 +90,7 @@ static int put_group(struct merged *m, size_t g, struct err *e)
 	return rc ? rc : eval_check(m->r->q, e);
 }
 
-void readout_groups(struct readout *r, const struct range *range, const struct node *aggr, struct groups *ret)
+void readout_groups(struct readout *r, const struct range_vector *range, const struct node *aggr, struct series_groups *ret)
 {
 	struct labels *l = xcalloc(range->n + 1, sizeof *l);
 	bool *drop = xcalloc(range->n + 1, sizeof *drop);
@@ -110,7 +110,7 @@ static void merged_free(struct merged *m)
 	range_free(&m->range);
 }
 
-bool readout_adds_up(const struct range *r)
+bool readout_adds_up(const struct range_vector *r)
 {
 	return r->n && r->s[0].type->kind != PROFILE_GAUGE;
 }

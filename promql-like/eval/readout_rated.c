@@ -59,8 +59,8 @@ struct rated {
 	const struct node *aggr;   /* NULL: each series is a group */
 	const struct node *call;
 	bool per_second;
-	struct range range;
-	struct groups g;
+	struct range_vector range;
+	struct series_groups g;
 	size_t *order;             /* series by group */
 	struct worker *workers;
 	size_t n_workers;
@@ -231,8 +231,8 @@ static int end_group(struct rated *m, size_t g, struct err *e)
 		like.a.total = x->total.i;
 		like.a.ftotal = x->total.f;
 		like.a.is_float = x->total.is_float;
-		struct sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
-		struct reading reading = readout_reading(m->r, &s);
+		struct value_sample s = { span_at(m->sp, i), lazy_profile_value(&like), &like };
+		struct readout_reading reading = readout_reading(m->r, &s);
 		if (!rc && reading_number(&reading, native, &v))
 			vec_push(&m->points[g], (struct point){ s.t_ms, v });
 		*x = (struct rated_sum){ 0 };
@@ -347,7 +347,8 @@ static void make_groups(struct rated *m)
 		return;
 	}
 	size_t n = m->range.n;
-	m->g = (struct groups){ xcalloc(n + 1, sizeof *m->g.of), xcalloc(n + 1, sizeof *m->g.labels), xcalloc(n + 1, sizeof *m->g.drop_name), n };
+	m->g = (struct series_groups){ xcalloc(n + 1, sizeof *m->g.of), xcalloc(n + 1, sizeof *m->g.labels),
+				       xcalloc(n + 1, sizeof *m->g.drop_name), n };
 	for (size_t i = 0; i < n; i++) {
 		m->g.of[i] = (uint32_t)i;
 		m->g.labels[i] = m->range.s[i].labels;
@@ -433,7 +434,7 @@ static int put_groups(struct rated *m, struct err *e)
 	qsort_r(order, m->g.n, sizeof *order, by_first, m->first);
 	for (size_t k = 0; k < m->g.n && !rc; k++) {
 		uint32_t g = order[k];
-		struct series *out = m->points[g].n ? readout_out(m->r, readout_in(m->r, m->g.labels[g]), UINT32_MAX) : NULL;
+		struct value_series *out = m->points[g].n ? readout_out(m->r, readout_in(m->r, m->g.labels[g]), UINT32_MAX) : NULL;
 		for (size_t i = 0; i < m->points[g].n && !rc; i++)
 			rc = series_push(m->r->q, out, m->points[g].v[i].t_ms, m->points[g].v[i].v, NULL, e);
 		if (!rc)

@@ -80,17 +80,17 @@ static int by_lane(const void *a, const void *b)
 /* The results of one input series: plus and minus of each row side by side. */
 struct put {
 	struct graph *g;
-	const struct series *s;
+	const struct value_series *s;
 	size_t in;
 	const struct graph_row *x;
 	size_t n;
-	struct reading *readings; /* by sample of s */
+	struct readout_reading *readings; /* by sample of s */
 	double *least;          /* by sample of s, what is kept; NULL: all */
 	double sign;            /* -1: the least are kept, so all is turned around */
 };
 
 /* In the native unit. False: the row has nothing in that step. */
-static inline bool native_at(const struct put *p, size_t i, const struct sample *s, double *ret)
+static inline bool native_at(const struct put *p, size_t i, const struct value_sample *s, double *ret)
 {
 	const struct graph_row *x = &p->x[i];
 	uint32_t step = graph_step(p->g->sp, s->t_ms);
@@ -133,7 +133,7 @@ static void heap_replace(double *h, size_t n, double v)
 }
 
 /* A share of a negative whole is the greater the less it is. */
-static double rank_of(const struct put *p, const struct sample *s, double native)
+static double rank_of(const struct put *p, const struct value_sample *s, double native)
 {
 	return is_share(p) && lazy_profile_whole(s->p, s->v) < 0 ? -p->sign * native : p->sign * native;
 }
@@ -145,7 +145,7 @@ static void find_least(struct put *p, const struct row_choice *c)
 	p->least = xcalloc(p->s->n + 1, sizeof *p->least);
 	p->sign = c->greatest ? 1 : -1;
 	for (size_t k = 0; k < p->s->n; k++) {
-		const struct sample *s = &p->s->s[k];
+		const struct value_sample *s = &p->s->s[k];
 		double want = value_scalar(c->best_k, graph_step(p->g->r->sp, s->t_ms)), v;
 		p->least[k] = -INFINITY;
 		if (!(want >= 1) || want >= (double)p->n)
@@ -166,9 +166,9 @@ static int put_series(struct put *p, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; i < p->n && !rc; i = next_row(p, i)) {
-		struct series *out = NULL;
+		struct value_series *out = NULL;
 		for (size_t k = 0; k < p->s->n && !rc; k++) {
-			const struct sample *s = &p->s->s[k];
+			const struct value_sample *s = &p->s->s[k];
 			double v;
 			if (!native_at(p, i, s, &v) || (p->least && rank_of(p, s, v) < p->least[k]) || !reading_number(&p->readings[k], v, &v) ||
 			    !choice_wants(p->g->r->choice, v))

@@ -95,7 +95,7 @@ bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct
 	*g = (struct graph_terms){ .sp = sp };
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++) {
-			const struct sample *s = &v->s[i].s[k];
+			const struct value_sample *s = &v->s[i].s[k];
 			add_side(g, &s->p->a, graph_step(g->sp, s->t_ms), (uint32_t)(2 * i));
 			if (s->p->diff)
 				add_side(g, &s->p->b, graph_step(g->sp, s->t_ms), (uint32_t)(2 * i + 1));

@@ -11,17 +11,17 @@ double readout_per_observation(const struct lazy_profile *p)
 	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
 }
 
-double readout_observations(const struct sample *s)
+double readout_observations(const struct value_sample *s)
 {
 	return fabs(s->v * readout_per_observation(s->p) * (s->p->per_s ? s->p->per_s : 1));
 }
 
-struct reading readout_reading(const struct readout *r, const struct sample *s)
+struct readout_reading readout_reading(const struct readout *r, const struct value_sample *s)
 {
 	struct unit_info u;
 	unit_lookup(s->p->type->sample_unit, &u);
-	struct reading x = { .factor = u.factor, .per_s = s->p->per_s, .share = r->measure == SHARE || r->measure == SELF_SHARE, .idle = r->has_frames,
-			     .whole = lazy_profile_whole(s->p, s->v), .bound = r->bound };
+	struct readout_reading x = { .factor = u.factor, .per_s = s->p->per_s, .share = r->measure == SHARE || r->measure == SELF_SHARE,
+				     .idle = r->has_frames, .whole = lazy_profile_whole(s->p, s->v), .bound = r->bound };
 	if (r->bound) {
 		x.observations = readout_observations(s);
 		x.z = value_scalar(&r->z, graph_step(r->sp, s->t_ms));

@@ -43,14 +43,14 @@ static inline double native_of(const struct exact *x)
 __extension__ typedef __int128 wide;
 
 /* The rows met so far, over all profiles of the call. */
-struct row {
+struct readout_row {
 	struct view function, file, line; /* in a dictionary that a memo holds, or the query's arena; those that the granularity has */
 	uint64_t hash;                /* 0: not known yet */
 };
 
 struct row_set {
 	unsigned by;                  /* enum granularity */
-	VEC(struct row) rows;
+	VEC(struct readout_row) rows;
 	struct map map;
 	uint64_t lengths;             /* bit i: a name has a length that is i modulo 64. Most rows need not be hashed */
 };
@@ -71,7 +71,7 @@ struct row_choice {
 };
 
 /* What makes a native number of a profile that which is put out, its value, share or bound: the same for all of its rows. */
-struct reading {
+struct readout_reading {
 	double factor, per_s;          /* to base units */
 	bool share, idle;              /* idle: of a whole that is 0, the share of 0 is 0 */
 	double whole;
@@ -120,7 +120,7 @@ struct readout {
 	/* self(focus(P, F)): what P is, and the filters around it, as long as it can be read in one pass; else in is the argument. */
 	struct node *in;
 	VEC(struct stack_filter) stack_filters;
-	VEC(struct row) rows;
+	VEC(struct readout_row) rows;
 	struct map row_map;           /* by name, if mapped */
 	bool mapped;
 	VEC(struct row_memo) memos;
@@ -139,11 +139,11 @@ struct readout {
 	VEC(struct labels) ins;       /* input series met, over all chunks */
 };
 
-struct reading readout_reading(const struct readout *r, const struct sample *s);
+struct readout_reading readout_reading(const struct readout *r, const struct value_sample *s);
 /* Wilson's lower or upper bound of a share p of n observations, z standard errors out. */
 double reading_bound(double p, double n, double z, enum bound which);
 /* False: nothing is put out. */
-static inline bool reading_number(const struct reading *x, double native, double *ret)
+static inline bool reading_number(const struct readout_reading *x, double native, double *ret)
 {
 	double v = lazy_profile_in_base(native, x->factor, x->per_s);
 	if (x->share) {
@@ -157,7 +157,7 @@ static inline bool reading_number(const struct reading *x, double native, double
 	return true;
 }
 /* Whether numbers never fall as native ones rise; bounds may, but for the last of their digits (READING_SLACK). */
-static inline bool reading_rises(const struct reading *x)
+static inline bool reading_rises(const struct readout_reading *x)
 {
 	return !x->share || (x->whole > 0 && isfinite(x->whole));
 }
@@ -169,7 +169,7 @@ struct row_memo *readout_memo(struct readout *r, struct symbols *s);
 /* The number of an input series, by its labels. */
 size_t readout_in(struct readout *r, struct labels l);
 /* The output series of an input series and a row; UINT32_MAX: the one that has no row. */
-struct series *readout_out(struct readout *r, size_t in, uint32_t row);
+struct value_series *readout_out(struct readout *r, size_t in, uint32_t row);
 /* By function, file and line. */
 int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b);
 int readout_overflow(struct err *e) MUST_USE;
@@ -182,12 +182,12 @@ void readout_touch_function(struct readout *r, struct view name);
 /* How many observations one base unit of it is. */
 double readout_per_observation(const struct lazy_profile *p);
 /* How many observations a profile stands on; of a rate: those of its range. */
-double readout_observations(const struct sample *s);
+double readout_observations(const struct value_sample *s);
 /* The row of a function; hash 0: not known. Sets what the profile at work has in it. */
 uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash);
 void readout_set_row(struct readout *r, uint32_t row, double native);
 /* Puts out the wanted ones of the rows of the profile at work. */
-int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e) MUST_USE;
+int readout_put_rows(struct readout *r, size_t in, const struct value_sample *s, struct err *e) MUST_USE;
 int readout_check_rows(const struct readout *r, struct err *e) MUST_USE;
 /* Readouts of kept profiles that are asked for again; *ret_done is false, and nothing was put out, of others. */
 int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e) MUST_USE;
@@ -200,8 +200,8 @@ struct source_frame_filter readout_filter(const struct readout *r);
 int readout_sums(struct readout *r, struct value *v, struct err *e) MUST_USE;
 int readout_samples(struct readout *r, struct value *v, struct err *e) MUST_USE;
 
-bool row_set_has(const struct row_set *s, const struct row *x);
-void row_set_add(struct row_set *s, const struct row *x);
+bool row_set_has(const struct row_set *s, const struct readout_row *x);
+void row_set_add(struct row_set *s, const struct readout_row *x);
 void row_set_free(struct row_set *s);
 /* Adds a row to choice.put. */
 void readout_note_put(struct readout *r, uint32_t row);
@@ -212,7 +212,7 @@ static inline bool choice_wants(const struct row_choice *c, double v)
 	return !c || !c->compared || binary_number(c->op, c->row_left ? v : c->number, c->row_left ? c->number : v) != 0;
 }
 /* Leaves those of the rows of the profile at work that are wanted. An error if one of them all does not fit. */
-int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e) MUST_USE;
+int readout_choose_rows(struct readout *r, const struct value_sample *s, const struct readout_reading *x, struct err *e) MUST_USE;
 /* After the last profile: fills in choice.twins. */
 void readout_find_twins(struct readout *r);
 

@@ -20,7 +20,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The k-th best number of all rows; a NaN, which is worse than any: all are wanted. */
-static double worst_of_best(const struct readout *r, const struct sample *s, const struct reading *x, const struct row_choice *c)
+static double worst_of_best(const struct readout *r, const struct value_sample *s, const struct readout_reading *x, const struct row_choice *c)
 {
 	double want = value_scalar(c->best_k, graph_step(r->sp, s->t_ms)), v;
 	double *all = xcalloc(r->touched.n + 1, sizeof *all);
@@ -40,7 +40,7 @@ static double worst_of_best(const struct readout *r, const struct sample *s, con
 	return v;
 }
 
-static bool wanted(struct readout *r, const struct reading *x, uint32_t row, double worst)
+static bool wanted(struct readout *r, const struct readout_reading *x, uint32_t row, double worst)
 {
 	struct row_choice *c = r->choice;
 	double v;
@@ -52,7 +52,7 @@ static bool wanted(struct readout *r, const struct reading *x, uint32_t row, dou
 	return choice_wants(c, v) && (isnan(worst) || (c->greatest ? v >= worst : v <= worst));
 }
 
-int readout_choose_rows(struct readout *r, const struct sample *s, const struct reading *x, struct err *e)
+int readout_choose_rows(struct readout *r, const struct value_sample *s, const struct readout_reading *x, struct err *e)
 {
 	for (size_t i = 0; i < r->touched.n; i++)
 		if (!fits(&r->sums[r->touched.v[i]]))

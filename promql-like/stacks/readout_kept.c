@@ -165,10 +165,10 @@ struct asked {
 	uint32_t at;
 };
 
-static int put_one(struct readout *r, size_t in, const struct sample *s, struct asked *f, struct err *e)
+static int put_one(struct readout *r, size_t in, const struct value_sample *s, struct asked *f, struct err *e)
 {
 	const struct lazy_profile_rows *rows = *slot(r, s->p);
-	struct reading x = readout_reading(r, s);
+	struct readout_reading x = readout_reading(r, s);
 	bool there;
 	double v;
 	if (f->names != rows->names) {
@@ -198,7 +198,7 @@ static bool wants_great(const struct row_choice *c)
 	return c->compared && !c->only && !c->best_k && (c->row_left ? c->op == OP_GT || c->op == OP_GE : c->op == OP_LT || c->op == OP_LE);
 }
 
-static void take_greater(struct readout *r, const struct reading *x, struct lazy_profile_rows *rows)
+static void take_greater(struct readout *r, const struct readout_reading *x, struct lazy_profile_rows *rows)
 {
 	const struct row_choice *c = r->choice;
 	const uint32_t *order = lazy_profile_rows_falling(rows);
@@ -209,7 +209,7 @@ static void take_greater(struct readout *r, const struct reading *x, struct lazy
 }
 
 /* The k first, and those that are put out as equal to the last of them. */
-static void take_best(struct readout *r, const struct reading *x, struct lazy_profile_rows *rows, double k)
+static void take_best(struct readout *r, const struct readout_reading *x, struct lazy_profile_rows *rows, double k)
 {
 	const uint32_t *order = lazy_profile_rows_falling(rows);
 	double v, last = INFINITY;
@@ -223,7 +223,7 @@ static void take_named(struct readout *r, const struct lazy_profile_rows *rows)
 {
 	const struct row_set *names = r->choice->only;
 	for (size_t i = 0; i < names->rows.n; i++) {
-		const struct row *x = &names->rows.v[i];
+		const struct readout_row *x = &names->rows.v[i];
 		uint32_t at = x->file.len || x->line.len ? UINT32_MAX : lazy_profile_names_find(rows->names, x->function, x->hash);
 		bool there = false;
 		double native = at == UINT32_MAX ? 0 : lazy_profile_rows_native(rows, at, &there);
@@ -233,7 +233,7 @@ static void take_named(struct readout *r, const struct lazy_profile_rows *rows)
 }
 
 /* Rows whose number is not wanted by itself are not even named. */
-static void take_each(struct readout *r, const struct reading *x, const struct lazy_profile_rows *rows)
+static void take_each(struct readout *r, const struct readout_reading *x, const struct lazy_profile_rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		double v;
@@ -246,10 +246,10 @@ static void take_each(struct readout *r, const struct reading *x, const struct l
 	}
 }
 
-static void take_rows(struct readout *r, const struct sample *s)
+static void take_rows(struct readout *r, const struct value_sample *s)
 {
 	struct lazy_profile_rows *rows = *slot(r, s->p);
-	const struct reading x = readout_reading(r, s);
+	const struct readout_reading x = readout_reading(r, s);
 	struct row_choice *c = r->choice;
 	double k = c && c->best_k ? value_scalar(c->best_k, graph_step(r->sp, s->t_ms)) : 0, least;
 	if (!c || !rows->finite || !reading_rises(&x)) {
@@ -280,7 +280,7 @@ int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err 
 	for (size_t i = 0; i < v->n && !rc && *ret_done; i++) {
 		size_t in = readout_in(r, v->s[i].labels);
 		for (size_t k = 0; k < v->s[i].n && !rc; k++) {
-			const struct sample *s = &v->s[i].s[k];
+			const struct value_sample *s = &v->s[i].s[k];
 			if (one) {
 				rc = put_one(r, in, s, &f, e);
 				continue;

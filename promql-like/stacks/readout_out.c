@@ -17,9 +17,9 @@ static void set_kept(struct labels_builder *b, struct labels from, const char *n
 	labels_builder_set(b, view_of(name), value);
 }
 
-static struct labels row_labels(struct readout *r, struct labels in, const struct row *at)
+static struct labels row_labels(struct readout *r, struct labels in, const struct readout_row *at)
 {
-	struct row copy = { eval_view(r->q, at->function), eval_view(r->q, at->file), eval_view(r->q, at->line) }, *row = &copy;
+	struct readout_row copy = { eval_view(r->q, at->function), eval_view(r->q, at->file), eval_view(r->q, at->line) }, *row = &copy;
 	struct labels_builder b;
 	labels_builder_init(&b, in);
 	if (r->by == BY_LINE) {
@@ -43,7 +43,7 @@ size_t readout_in(struct readout *r, struct labels l)
 	return r->ins.n - 1;
 }
 
-struct series *readout_out(struct readout *r, size_t in, uint32_t row)
+struct value_series *readout_out(struct readout *r, size_t in, uint32_t row)
 {
 	uint64_t h = hash_u64((uint64_t)in << 32 | row);
 	uint32_t id;
@@ -70,9 +70,9 @@ int readout_check_rows(const struct readout *r, struct err *e)
 }
 
 /* Rows go out by name, so that of equal ones topk always takes the same. */
-int readout_put_rows(struct readout *r, size_t in, const struct sample *s, struct err *e)
+int readout_put_rows(struct readout *r, size_t in, const struct value_sample *s, struct err *e)
 {
-	const struct reading x = readout_reading(r, s);
+	const struct readout_reading x = readout_reading(r, s);
 	int rc = readout_choose_rows(r, s, &x, e);
 	if (r->touched.n && !rc)
 		qsort_r(r->touched.v, r->touched.n, sizeof *r->touched.v, by_row, r);

@@ -14,9 +14,9 @@
 
 const char *const granularity_names[BY_PACKAGE + 1] = { "function", "line", "file", "binary", "package" };
 
-static struct row make_row(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i, char line[24])
+static struct readout_row make_row(struct readout *r, const struct symbols *s, const struct sym_location *l, uint32_t i, char line[24])
 {
-	struct row x = { VIEW(""), VIEW(""), VIEW(""), 0 };
+	struct readout_row x = { VIEW(""), VIEW(""), VIEW(""), 0 };
 	struct view name = frame_name(s, l, i, &r->tmp), binary = frame_binary(s, l);
 	switch (r->by) {
 	case BY_FUNCTION: x.function = name; break;
@@ -42,17 +42,17 @@ static struct view keep_text(struct readout *r, struct view v)
 	return made ? eval_view(r->q, v) : v;
 }
 
-static bool same_row(const struct row *x, const struct row *y)
+static bool same_row(const struct readout_row *x, const struct readout_row *y)
 {
 	return view_eq(x->function, y->function) && view_eq(x->file, y->file) && view_eq(x->line, y->line);
 }
 
-static uint64_t length_bit(const struct row *x)
+static uint64_t length_bit(const struct readout_row *x)
 {
 	return (uint64_t)1 << x->function.len % 64;
 }
 
-bool row_set_has(const struct row_set *s, const struct row *x)
+bool row_set_has(const struct row_set *s, const struct readout_row *x)
 {
 	uint32_t id;
 	for (size_t at = map_start(&s->map, x->hash); map_probe(&s->map, x->hash, &at, &id);)
@@ -61,7 +61,7 @@ bool row_set_has(const struct row_set *s, const struct row *x)
 	return false;
 }
 
-void row_set_add(struct row_set *s, const struct row *x)
+void row_set_add(struct row_set *s, const struct readout_row *x)
 {
 	if (row_set_has(s, x))
 		return;
@@ -76,7 +76,7 @@ void row_set_free(struct row_set *s)
 	vec_free(&s->rows);
 }
 
-static uint64_t row_hash(const struct readout *r, struct row *x)
+static uint64_t row_hash(const struct readout *r, struct readout_row *x)
 {
 	if (!x->hash)
 		x->hash = (r->by == BY_LINE ? hash_view(x->function) ^ hash_u64(hash_view(x->file)) ^ hash_u64(hash_view(x->line) + 1)
@@ -84,7 +84,7 @@ static uint64_t row_hash(const struct readout *r, struct row *x)
 	return x->hash;
 }
 
-static uint32_t new_row(struct readout *r, struct row x)
+static uint32_t new_row(struct readout *r, struct readout_row x)
 {
 	vec_push(&r->rows, x);
 	return (uint32_t)r->rows.n - 1;
@@ -98,19 +98,19 @@ static void map_rows(struct readout *r)
 	r->mapped = true;
 }
 
-static uint32_t row_of(struct readout *r, struct row x)
+static uint32_t row_of(struct readout *r, struct readout_row x)
 {
 	uint64_t h = row_hash(r, &x);
 	uint32_t id;
 	map_rows(r);
 	if (!MAP_FIND_OR_ADD(&r->row_map, h, id, r->rows.n, same_row(&x, &r->rows.v[id])))
-		new_row(r, (struct row){ keep_text(r, x.function), x.file, x.line.len ? eval_view(r->q, x.line) : x.line, h });
+		new_row(r, (struct readout_row){ keep_text(r, x.function), x.file, x.line.len ? eval_view(r->q, x.line) : x.line, h });
 	return id;
 }
 
 bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t row)
 {
-	struct row *x = &r->rows.v[row];
+	struct readout_row *x = &r->rows.v[row];
 	if (!(names->lengths & length_bit(x)))
 		return false;
 	row_hash(r, x);
@@ -119,9 +119,10 @@ bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t
 
 void readout_note_put(struct readout *r, uint32_t row)
 {
-	struct row *x = &r->rows.v[row];
+	struct readout_row *x = &r->rows.v[row];
 	row_hash(r, x); /* who asks for it later has no dictionary for it */
-	row_set_add(r->choice->put, &(struct row){ eval_view(r->q, x->function), eval_view(r->q, x->file), eval_view(r->q, x->line), x->hash });
+	struct readout_row copy = { eval_view(r->q, x->function), eval_view(r->q, x->file), eval_view(r->q, x->line), x->hash };
+	row_set_add(r->choice->put, &copy);
 }
 
 /* Of one dictionary, whose strings differ if their numbers do, functions are told apart without looking at their names. */
@@ -137,7 +138,7 @@ static uint32_t numbered_row(struct readout *r, struct row_memo *m, uint32_t nam
 {
 	uint32_t *at = &m->names[name];
 	if (!*at)
-		*at = new_row(r, (struct row){ symbols_get_string(m->s, name), VIEW(""), VIEW(""), 0 }) + 1;
+		*at = new_row(r, (struct readout_row){ symbols_get_string(m->s, name), VIEW(""), VIEW(""), 0 }) + 1;
 	return *at - 1;
 }
 
@@ -519,7 +520,7 @@ void readout_forget_rows(struct readout *r)
 
 uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash)
 {
-	return row_of(r, (struct row){ name, VIEW(""), VIEW(""), hash });
+	return row_of(r, (struct readout_row){ name, VIEW(""), VIEW(""), hash });
 }
 
 void readout_set_row(struct readout *r, uint32_t row, double native)
@@ -537,7 +538,7 @@ void readout_touch_function(struct readout *r, struct view name)
 
 int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b)
 {
-	const struct row *x = &r->rows.v[a], *y = &r->rows.v[b];
+	const struct readout_row *x = &r->rows.v[a], *y = &r->rows.v[b];
 	int c = view_cmp(x->function, y->function);
 	if (!c)
 		c = view_cmp(x->file, y->file);

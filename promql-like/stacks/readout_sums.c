@@ -10,7 +10,7 @@
 
 struct pending {
 	size_t in;
-	struct sample *s;
+	struct value_sample *s;
 	struct exact x;
 	uint32_t group_a, group_b; /* of the source's sums; UINT32_MAX: none */
 };
@@ -130,7 +130,7 @@ static int put_sum(struct readout *r, const struct pending *p, struct err *e)
 	if (p->x.overflow)
 		return readout_overflow(e);
 	double v;
-	struct reading x = readout_reading(r, p->s);
+	struct readout_reading x = readout_reading(r, p->s);
 	if (!reading_number(&x, native_of(&p->x), &v))
 		return 0;
 	return series_push(r->q, readout_out(r, p->in, UINT32_MAX), p->s->t_ms, v, NULL, e);
@@ -212,7 +212,7 @@ int readout_keep_counted(struct readout *r, struct value *v, struct err *e)
 	if (!kept)
 		return err_set(e, why.code, "%s", why.msg);
 	for (size_t i = 0; i < v->n; i++) {
-		struct series *s = &v->s[i];
+		struct value_series *s = &v->s[i];
 		size_t out = 0;
 		for (size_t k = 0; k < s->n; k++) {
 			char place[32];
@@ -250,7 +250,7 @@ int readout_samples(struct readout *r, struct value *v, struct err *e)
 		from[i] = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX)->n;
 	rc = readout_sums(r, v, e);
 	for (size_t i = 0; i < v->n && !rc; i++) {
-		struct series *out = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX);
+		struct value_series *out = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX);
 		for (size_t k = 0; k < v->s[i].n; k++)
 			out->s[from[i] + k].v *= readout_per_observation(v->s[i].s[k].p);
 	}

@@ -173,8 +173,8 @@ static size_t n_samples(const struct value *v)
 static void copy_series(const struct value *from, struct value *to)
 {
 	for (size_t i = 0; i < from->n; i++) {
-		const struct series *x = &from->s[i];
-		struct series *y = value_add(to, x->labels, x->drop_name);
+		const struct value_series *x = &from->s[i];
+		struct value_series *y = value_add(to, x->labels, x->drop_name);
 		y->s = xreallocarray(NULL, x->n + 1, sizeof *y->s);
 		y->n = y->cap = x->n;
 		for (size_t k = 0; k < x->n; k++) {
@@ -256,7 +256,7 @@ static size_t bytes_of(const struct value *v, struct view text)
 {
 	size_t n = sizeof(struct kept) + 4096 + text.len;
 	for (size_t i = 0; i < v->n; i++) {
-		n += sizeof(struct series) + v->s[i].n * sizeof(struct sample) + v->s[i].labels.n * sizeof(struct label);
+		n += sizeof(struct value_series) + v->s[i].n * sizeof(struct value_sample) + v->s[i].labels.n * sizeof(struct label);
 		for (size_t k = 0; k < v->s[i].labels.n; k++)
 			n += v->s[i].labels.v[k].name.len + v->s[i].labels.v[k].value.len;
 		for (size_t k = 0; k < v->s[i].n; k++)
@@ -420,7 +420,7 @@ void shared_mark(struct eval *q, struct promql_shared *given)
 	count_nodes(q->x->root, &m);
 	for (size_t i = 0; i < m.counts.n && !q->once; i++)
 		if (m.counts.v[i].n > 1)
-			q->once = q->own_once = shared_of_one(q->max_samples / 16 * sizeof(struct sample));
+			q->once = q->own_once = shared_of_one(q->max_samples / 16 * sizeof(struct value_sample));
 	if (q->once)
 		mark_nodes(q->x->root, &m);
 	map_free(&m.seen);

@@ -11,9 +11,9 @@
 #include "model/selector.h"
 #include "promql-like/syntax/func.h"
 
-static struct node *parse_binary(struct parser *p, int min_prec);
+static struct node *parse_binary(struct promql_parser *p, int min_prec);
 
-static struct view unquote(struct parser *p, const struct token *t)
+static struct view unquote(struct promql_parser *p, const struct token *t)
 {
 	struct view v;
 	const char *error = "";
@@ -25,7 +25,7 @@ static struct view unquote(struct parser *p, const struct token *t)
 /* ---- label lists ---- */
 
 /* (a, "b c", by) */
-static struct node_labels parse_labels(struct parser *p)
+static struct node_labels parse_labels(struct promql_parser *p)
 {
 	struct view fixed[64];
 	size_t n = 0;
@@ -57,7 +57,7 @@ static struct node_labels parse_labels(struct parser *p)
 /* ---- selectors ---- */
 
 /* Copies of the matchers for the tree, which others may be put in the place of; the tree lets go of the originals. */
-static void keep_matchers(struct parser *p, struct node *n, struct selector_reader *r)
+static void keep_matchers(struct promql_parser *p, struct node *n, struct selector_reader *r)
 {
 	size_t count = r->m.n;
 	struct matcher *all = arena_calloc(&p->x->arena, 2 * count + 1, sizeof *all);
@@ -76,7 +76,7 @@ static void keep_matchers(struct parser *p, struct node *n, struct selector_read
 	n->sel.n = count;
 }
 
-static struct node *parse_selector(struct parser *p)
+static struct node *parse_selector(struct promql_parser *p)
 {
 	struct node *n = parser_node(p, NODE_SELECTOR, p->tok.start);
 	struct selector_reader r = { .lex = &p->lex, .tok = &p->tok, .last_end = &p->last_end, .arena = &p->x->arena,
@@ -92,7 +92,7 @@ static struct node *parse_selector(struct parser *p)
 
 /* ---- calls and aggregations ---- */
 
-static struct node **parse_args(struct parser *p, size_t *ret_n, const char *context)
+static struct node **parse_args(struct promql_parser *p, size_t *ret_n, const char *context)
 {
 	struct node *list[64];
 	size_t n = 0;
@@ -117,7 +117,7 @@ static struct node **parse_args(struct parser *p, size_t *ret_n, const char *con
 	return args;
 }
 
-static bool by_clause(struct parser *p, struct node *n)
+static bool by_clause(struct promql_parser *p, struct node *n)
 {
 	if (!parser_word(&p->tok, "by") && !parser_word(&p->tok, "without"))
 		return false;
@@ -128,7 +128,7 @@ static bool by_clause(struct parser *p, struct node *n)
 	return true;
 }
 
-static struct node *parse_aggregate(struct parser *p, enum aggregate_op op)
+static struct node *parse_aggregate(struct promql_parser *p, enum aggregate_op op)
 {
 	struct node *n = parser_node(p, NODE_AGGREGATE, p->tok.start);
 	const struct aggregate_info *info = aggregate_info(op);
@@ -153,7 +153,7 @@ static struct node *parse_aggregate(struct parser *p, enum aggregate_op op)
 	return parser_done(p, n);
 }
 
-static struct node *parse_call(struct parser *p)
+static struct node *parse_call(struct promql_parser *p)
 {
 	struct node *n = parser_node(p, NODE_CALL, p->tok.start);
 	n->call.fn = func_lookup(p->tok.text);
@@ -171,7 +171,7 @@ static struct node *parse_call(struct parser *p)
 
 /* ---- operands ---- */
 
-static struct node *parse_name(struct parser *p)
+static struct node *parse_name(struct promql_parser *p)
 {
 	struct token next = parser_peek(p);
 	enum aggregate_op op;
@@ -189,7 +189,7 @@ static struct node *parse_name(struct parser *p)
 	return parse_selector(p);
 }
 
-static struct node *parse_primary(struct parser *p)
+static struct node *parse_primary(struct promql_parser *p)
 {
 	struct node *n;
 	switch (p->tok.kind) {
@@ -232,7 +232,7 @@ static struct node *parse_primary(struct parser *p)
 }
 
 /* A sign binds looser than ^ and tighter than *. */
-static struct node *parse_unary(struct parser *p)
+static struct node *parse_unary(struct promql_parser *p)
 {
 	if (p->tok.kind != TOK_ADD && p->tok.kind != TOK_SUB)
 		return parser_time(p, parse_primary(p));
@@ -253,7 +253,7 @@ static struct node *parse_unary(struct parser *p)
 
 /* ---- binary operators ---- */
 
-static bool binary_token(const struct parser *p, enum binary_op *op)
+static bool binary_token(const struct promql_parser *p, enum binary_op *op)
 {
 	switch (p->tok.kind) {
 	case TOK_ADD: *op = OP_ADD; return true;
@@ -280,7 +280,7 @@ static bool binary_token(const struct parser *p, enum binary_op *op)
 }
 
 /* (number), where a sign may stand before it. */
-static double parse_fill_value(struct parser *p)
+static double parse_fill_value(struct promql_parser *p)
 {
 	double sign = 1;
 	parser_expect(p, TOK_LPAREN, "fill modifier", "\"(\"");
@@ -298,7 +298,7 @@ static double parse_fill_value(struct parser *p)
 }
 
 /* fill(v), or fill_left(v) and fill_right(v) in either order. Without a parenthesis they are names of metrics. */
-static void parse_fills(struct parser *p, struct node *n)
+static void parse_fills(struct promql_parser *p, struct node *n)
 {
 	static const char *const words[] = { "fill_left", "fill_right", "fill" };
 	struct node_fill *fill = NULL;
@@ -322,7 +322,7 @@ static void parse_fills(struct parser *p, struct node *n)
 	}
 }
 
-static void parse_matching(struct parser *p, struct node *n)
+static void parse_matching(struct promql_parser *p, struct node *n)
 {
 	if (parser_word(&p->tok, "bool")) {
 		n->binary.is_bool = true;
@@ -343,7 +343,7 @@ static void parse_matching(struct parser *p, struct node *n)
 	parse_fills(p, n);
 }
 
-static struct node *parse_binary(struct parser *p, int min_prec)
+static struct node *parse_binary(struct promql_parser *p, int min_prec)
 {
 	if (++p->depth > PARSER_MAX_DEPTH)
 		parser_die(p, p->tok.start, "the query is nested deeper than %d levels", PARSER_MAX_DEPTH);
@@ -366,7 +366,7 @@ static struct node *parse_binary(struct parser *p, int min_prec)
 
 int parser_run(struct promql_expr *x, struct err *e)
 {
-	struct parser p = { .x = x, .lex = { .src = x->src }, .e = e };
+	struct promql_parser p = { .x = x, .lex = { .src = x->src }, .e = e };
 	if (setjmp(p.failed))
 		return -ERR_BAD_DATA;
 	parser_advance(&p);

@@ -8,14 +8,14 @@
 
 /* ---- durations ---- */
 
-static struct node *parse_duration(struct parser *p, int min_prec);
+static struct node *parse_duration(struct promql_parser *p, int min_prec);
 
-static bool duration_call(const struct parser *p, const char *name)
+static bool duration_call(const struct promql_parser *p, const char *name)
 {
 	return parser_word(&p->tok, name) && parser_peek(p).kind == TOK_LPAREN;
 }
 
-static struct node *parse_duration_call(struct parser *p, enum binary_op op, bool args)
+static struct node *parse_duration_call(struct promql_parser *p, enum binary_op op, bool args)
 {
 	struct node *n = parser_node(p, NODE_DURATION, p->tok.start);
 	n->dur.op = op;
@@ -30,7 +30,7 @@ static struct node *parse_duration_call(struct parser *p, enum binary_op op, boo
 	return parser_done(p, n);
 }
 
-static struct node *negate_duration(struct parser *p, struct node *a, uint32_t start)
+static struct node *negate_duration(struct promql_parser *p, struct node *a, uint32_t start)
 {
 	if (a->kind == NODE_NUMBER) {
 		a->number.v = -a->number.v;
@@ -43,7 +43,7 @@ static struct node *negate_duration(struct parser *p, struct node *a, uint32_t s
 	return parser_done(p, n);
 }
 
-static struct node *parse_duration_operand(struct parser *p)
+static struct node *parse_duration_operand(struct promql_parser *p)
 {
 	uint32_t start = p->tok.start;
 	if (p->tok.kind == TOK_NUMBER || p->tok.kind == TOK_DURATION) {
@@ -91,7 +91,7 @@ static int duration_op(const struct token *t, enum binary_op *op)
 	}
 }
 
-static struct node *parse_duration(struct parser *p, int min_prec)
+static struct node *parse_duration(struct promql_parser *p, int min_prec)
 {
 	if (++p->depth > PARSER_MAX_DEPTH)
 		parser_die(p, p->tok.start, "the query is nested deeper than %d levels", PARSER_MAX_DEPTH);
@@ -115,7 +115,7 @@ static struct node *parse_duration(struct parser *p, int min_prec)
 }
 
 /* A literal goes into *ret_ms, anything else is returned. */
-static struct node *duration_or_ms(struct parser *p, struct node *d, bool positive, int64_t *ret_ms)
+static struct node *duration_or_ms(struct promql_parser *p, struct node *d, bool positive, int64_t *ret_ms)
 {
 	if (d->kind != NODE_NUMBER)
 		return d;
@@ -139,7 +139,7 @@ static struct time_mods *mods_of(struct node *n)
 	}
 }
 
-static void parse_offset(struct parser *p, struct node *n)
+static void parse_offset(struct promql_parser *p, struct node *n)
 {
 	parser_advance(p);
 	/* A sign, then one operand: `offset 5m + x` adds to the value, `offset -2 ^ 2` squares it. */
@@ -164,7 +164,7 @@ static void parse_offset(struct parser *p, struct node *n)
 	parser_done(p, n);
 }
 
-static void parse_at(struct parser *p, struct node *n)
+static void parse_at(struct promql_parser *p, struct node *n)
 {
 	parser_advance(p);
 	struct time_mods *m = mods_of(n);
@@ -197,7 +197,7 @@ static void parse_at(struct parser *p, struct node *n)
 	n->end = p->last_end;
 }
 
-static void parse_edges(struct parser *p, struct node *n, enum range_edges edges)
+static void parse_edges(struct promql_parser *p, struct node *n, enum range_edges edges)
 {
 	const char *word = edges_text(edges);
 	if (!(promql_enabled() & PROMQL_EXTENDED_RANGES))
@@ -215,7 +215,7 @@ static void parse_edges(struct parser *p, struct node *n, enum range_edges edges
 	parser_advance(p);
 }
 
-static struct node *parse_subquery(struct parser *p, struct node *expr, struct node *range)
+static struct node *parse_subquery(struct promql_parser *p, struct node *expr, struct node *range)
 {
 	struct node *n = parser_node(p, NODE_SUBQUERY, expr->start);
 	n->sub.expr = expr;
@@ -230,7 +230,7 @@ static struct node *parse_subquery(struct parser *p, struct node *expr, struct n
 	return parser_done(p, n);
 }
 
-static struct node *parse_bracket(struct parser *p, struct node *expr)
+static struct node *parse_bracket(struct promql_parser *p, struct node *expr)
 {
 	uint32_t at = p->tok.start;
 	p->lex.in_bracket = true;
@@ -254,7 +254,7 @@ static struct node *parse_bracket(struct parser *p, struct node *expr)
 	return parser_done(p, n);
 }
 
-struct node *parser_time(struct parser *p, struct node *n)
+struct node *parser_time(struct promql_parser *p, struct node *n)
 {
 	for (;;) {
 		if (p->tok.kind == TOK_LBRACKET)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-void parser_die(struct parser *p, uint32_t at, const char *fmt, ...)
+void parser_die(struct promql_parser *p, uint32_t at, const char *fmt, ...)
 {
 	char msg[800];
 	va_list ap;
@@ -15,13 +15,13 @@ void parser_die(struct parser *p, uint32_t at, const char *fmt, ...)
 	longjmp(p->failed, 1);
 }
 
-void parser_advance(struct parser *p)
+void parser_advance(struct promql_parser *p)
 {
 	p->last_end = p->tok.end;
 	lexer_next(&p->lex, &p->tok);
 }
 
-void parser_unexpected(struct parser *p, const char *context, const char *expected)
+void parser_unexpected(struct promql_parser *p, const char *context, const char *expected)
 {
 	struct err why = { 0 };
 	uint32_t at;
@@ -29,14 +29,14 @@ void parser_unexpected(struct parser *p, const char *context, const char *expect
 	parser_die(p, at, "%s", why.msg);
 }
 
-void parser_expect(struct parser *p, enum token_kind kind, const char *context, const char *expected)
+void parser_expect(struct promql_parser *p, enum token_kind kind, const char *context, const char *expected)
 {
 	if (p->tok.kind != kind)
 		parser_unexpected(p, context, expected);
 	parser_advance(p);
 }
 
-struct token parser_peek(const struct parser *p)
+struct token parser_peek(const struct promql_parser *p)
 {
 	struct lexer ahead = p->lex;
 	struct token t;
@@ -49,7 +49,7 @@ bool parser_word(const struct token *t, const char *w)
 	return t->kind == TOK_IDENT && view_eq_nocase(t->text, view_of(w));
 }
 
-void *parser_alloc(struct parser *p, size_t n)
+void *parser_alloc(struct promql_parser *p, size_t n)
 {
 	void *m = arena_calloc(&p->x->arena, 1, n);
 	if (!m)
@@ -57,7 +57,7 @@ void *parser_alloc(struct parser *p, size_t n)
 	return m;
 }
 
-struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t start)
+struct node *parser_node(struct promql_parser *p, enum node_kind kind, uint32_t start)
 {
 	struct node *n = parser_alloc(p, sizeof *n);
 	n->kind = kind;
@@ -100,7 +100,7 @@ static uint32_t height_below(const struct node *n)
 	return 0;
 }
 
-struct node *parser_done(struct parser *p, struct node *n)
+struct node *parser_done(struct promql_parser *p, struct node *n)
 {
 	n->end = p->last_end;
 	n->height = height_below(n) + 1;

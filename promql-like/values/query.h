@@ -28,28 +28,28 @@ static inline int64_t span_at(const struct span *sp, size_t i)
 	return sp->start + (int64_t)i * sp->step;
 }
 
-struct sample {
+struct value_sample {
 	int64_t t_ms;
 	double v;
 	struct lazy_profile *p; /* reference held; NULL: a float */
 };
 
-struct series {
+struct value_series {
 	struct labels labels;
 	bool drop_name;      /* __name__ goes at the end of the query */
-	struct sample *s;
+	struct value_sample *s;
 	size_t n, cap;
 };
 
 struct value {
 	enum promql_type type;
-	struct series *s;    /* of a scalar: one, without labels, a sample at every step */
+	struct value_series *s;    /* of a scalar: one, without labels, a sample at every step */
 	size_t n, cap;
 	struct view str;
 	struct eval *q;      /* whose samples are counted */
 };
 
-struct note {
+struct annotation {
 	struct view text;
 	bool info;
 };
@@ -73,7 +73,7 @@ struct eval {
 
 	struct mutex lock;          /* of what follows */
 	struct arena arena;         /* labels, strings; freed with the query */
-	VEC(struct note) notes;
+	VEC(struct annotation) notes;
 	VEC(struct matcher *) matchers; /* made for aliases */
 	struct mutex memo_lock;
 	struct value *memo;         /* of step-invariant nodes, by node id */
@@ -102,14 +102,14 @@ struct eval {
 
 /* ---- values ---- */
 
-struct series *value_add(struct value *v, struct labels l, bool drop_name);
+struct value_series *value_add(struct value *v, struct labels l, bool drop_name);
 /* Frees what it holds; safe on a zeroed one. */
 void value_free(struct value *v);
-void series_free(struct value *v, struct series *s);
+void series_free(struct value *v, struct value_series *s);
 /* From now on it is a number only. */
-void sample_drop_profile(struct eval *q, struct sample *s);
+void sample_drop_profile(struct eval *q, struct value_sample *s);
 /* Takes the reference to p. ERR_LIMIT past max_samples. */
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e) MUST_USE;
+int series_push(struct eval *q, struct value_series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e) MUST_USE;
 /* Counts n samples that are held for a while without being in a series; let go with eval_unhold. */
 int eval_hold(struct eval *q, size_t n, struct err *e) MUST_USE;
 void eval_unhold(struct eval *q, size_t n);
@@ -127,7 +127,7 @@ static inline double value_scalar(const struct value *v, size_t i)
 int value_copy_steps(struct eval *q, const struct value *from, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
 
 /* Walks the samples of many series step by step: cursors[i] is where series i is. Yields the sample at t or NULL. */
-static inline struct sample *series_at(struct series *s, size_t *cursor, int64_t t)
+static inline struct value_sample *series_at(struct value_series *s, size_t *cursor, int64_t t)
 {
 	while (*cursor < s->n && s->s[*cursor].t_ms < t)
 		(*cursor)++;
@@ -175,15 +175,15 @@ bool eval_has_place(struct view msg, struct view *ret_rest);
 /* ---- labels ---- */
 
 /* Groups: id of each series by its labels under the clause; *ret_labels has each group's. */
-struct groups {
+struct series_groups {
 	uint32_t *of;           /* by series */
 	struct labels *labels;  /* by group */
 	bool *drop_name;
 	size_t n;
 };
 void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, size_t n, const struct node_labels *by,
-		 bool without, struct groups *ret);
-void groups_free(struct groups *g);
+		 bool without, struct series_groups *ret);
+void groups_free(struct series_groups *g);
 /* A name for annotations. */
 struct view metric_name(struct labels l);
 

@@ -10,13 +10,13 @@ void value_start(struct eval *q, struct value *v, enum promql_type t)
 	*v = (struct value){ .type = t, .q = q };
 }
 
-struct series *value_add(struct value *v, struct labels l, bool drop_name)
+struct value_series *value_add(struct value *v, struct labels l, bool drop_name)
 {
 	if (v->n == v->cap) {
 		v->cap = v->cap ? v->cap * 2 : 8;
 		v->s = xreallocarray(v->s, v->cap, sizeof *v->s);
 	}
-	v->s[v->n] = (struct series){ .labels = l, .drop_name = drop_name };
+	v->s[v->n] = (struct value_series){ .labels = l, .drop_name = drop_name };
 	return &v->s[v->n++];
 }
 
@@ -46,7 +46,7 @@ static void unhold_profiles(struct eval *q, int64_t n)
 		eval_give_bytes(q, (uint64_t)(less * BUDGET_BYTES));
 }
 
-void sample_drop_profile(struct eval *q, struct sample *s)
+void sample_drop_profile(struct eval *q, struct value_sample *s)
 {
 	if (!s->p)
 		return;
@@ -55,7 +55,7 @@ void sample_drop_profile(struct eval *q, struct sample *s)
 	s->p = NULL;
 }
 
-void series_free(struct value *v, struct series *s)
+void series_free(struct value *v, struct value_series *s)
 {
 	int64_t bytes = 0;
 	for (size_t i = 0; i < s->n; i++)
@@ -92,23 +92,23 @@ int eval_hold(struct eval *q, size_t n, struct err *e)
 		return err_set(e, ERR_LIMIT, "query processing would load too many samples into memory in query execution: "
 			       "the limit is %llu (--query.max-samples)", (unsigned long long)q->max_samples);
 	uint64_t more = held / BUDGET_SAMPLES - before / BUDGET_SAMPLES;
-	return more ? eval_budget(q, more * BUDGET_SAMPLES * sizeof(struct sample), e) : 0;
+	return more ? eval_budget(q, more * BUDGET_SAMPLES * sizeof(struct value_sample), e) : 0;
 }
 
 void eval_unhold(struct eval *q, size_t n)
 {
 	uint64_t before = atomic_fetch_sub(&q->held, n), less = before / BUDGET_SAMPLES - (before - n) / BUDGET_SAMPLES;
 	if (less)
-		eval_budget_give(q, less * BUDGET_SAMPLES * sizeof(struct sample));
+		eval_budget_give(q, less * BUDGET_SAMPLES * sizeof(struct value_sample));
 }
 
-int series_push(struct eval *q, struct series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e)
+int series_push(struct eval *q, struct value_series *s, int64_t t_ms, double v, struct lazy_profile *p, struct err *e)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 4;
 		s->s = xreallocarray(s->s, s->cap, sizeof *s->s);
 	}
-	s->s[s->n++] = (struct sample){ t_ms, v, p };
+	s->s[s->n++] = (struct value_sample){ t_ms, v, p };
 	int rc = p ? hold_profile(q, p, e) : 0;
 	return rc ? rc : eval_hold(q, 1, e);
 }
@@ -143,8 +143,8 @@ int value_copy_steps(struct eval *q, const struct value *from, const struct span
 	v.str = from->str;
 	int rc = 0;
 	for (size_t i = 0; i < from->n && !rc; i++) {
-		const struct series *s = &from->s[i];
-		struct series *out = value_add(&v, s->labels, s->drop_name);
+		const struct value_series *s = &from->s[i];
+		struct value_series *out = value_add(&v, s->labels, s->drop_name);
 		for (size_t k = 0; k < sp->n && s->n && !rc; k++)
 			rc = series_push(q, out, span_at(sp, k), s->s[0].v, lazy_profile_ref(s->s[0].p), e);
 	}
@@ -172,7 +172,7 @@ void eval_note(struct eval *q, bool info, const char *fmt, ...)
 		known = view_eq(q->notes.v[i].text, v);
 	struct view copy = known ? v : arena_view(&q->arena, v);
 	if (!known && copy.ptr)
-		vec_push(&q->notes, (struct note){ copy, info });
+		vec_push(&q->notes, (struct annotation){ copy, info });
 	mutex_unlock(&q->lock);
 }
 
@@ -288,10 +288,10 @@ struct view metric_name(struct labels l)
 /* ---- groups ---- */
 
 void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, size_t n, const struct node_labels *by,
-		 bool without, struct groups *ret)
+		 bool without, struct series_groups *ret)
 {
 	struct map m = { 0 };
-	*ret = (struct groups){ .of = xreallocarray(NULL, n + 1, sizeof *ret->of) };
+	*ret = (struct series_groups){ .of = xreallocarray(NULL, n + 1, sizeof *ret->of) };
 	ret->labels = xreallocarray(NULL, n + 1, sizeof *ret->labels);
 	ret->drop_name = xcalloc(n + 1, sizeof *ret->drop_name);
 	for (size_t i = 0; i < n; i++) {
@@ -306,7 +306,7 @@ void groups_make(struct eval *q, const struct labels *l, const bool *drop_name, 
 	map_free(&m);
 }
 
-void groups_free(struct groups *g)
+void groups_free(struct series_groups *g)
 {
 	free(g->of);
 	free(g->labels);

@@ -34,7 +34,7 @@ struct stream {
 };
 
 /* Of label sets: all but the values of one key, the one with most of them. */
-struct template {
+struct pack_template {
 	uint64_t hash;
 	size_t at, len; /* in stream 1 */
 };
@@ -46,7 +46,7 @@ struct pack {
 	bool packing;
 	uint64_t free_key;     /* of label sets: as in their rows; NO_KEY = none */
 	struct map by_hash;
-	VEC(struct template) templates;
+	VEC(struct pack_template) templates;
 	struct buf row;
 };
 
@@ -259,7 +259,7 @@ static uint64_t find_template(struct pack *p)
 	if (MAP_FIND_OR_ADD(&p->by_hash, h, id, p->templates.n, p->templates.v[id].hash == h &&
 			    view_eq(view_make(all.ptr + p->templates.v[id].at, p->templates.v[id].len), row)))
 		return (uint64_t)id + 1;
-	vec_push(&p->templates, (struct template){ h, all.len, row.len });
+	vec_push(&p->templates, (struct pack_template){ h, all.len, row.len });
 	buf_putv(&p->s[1].out, row);
 	return 0;
 }
@@ -289,7 +289,7 @@ static void take_template(struct pack *p)
 	const uint8_t *from = c->p;
 	for (size_t n = cursor_count(c); n && !c->bad; n--)
 		get_label(c, p->free_key);
-	vec_push(&p->templates, (struct template){ 0, (size_t)(from - p->s[1].start), (size_t)(c->p - from) });
+	vec_push(&p->templates, (struct pack_template){ 0, (size_t)(from - p->s[1].start), (size_t)(c->p - from) });
 }
 
 static void unpack_label_set(struct pack *p)
@@ -302,7 +302,7 @@ static void unpack_label_set(struct pack *p)
 	p->c.bad |= p->s[0].in.bad || p->s[1].in.bad || t > p->templates.n;
 	if (p->c.bad)
 		return;
-	struct template *at = &p->templates.v[t - 1];
+	struct pack_template *at = &p->templates.v[t - 1];
 	struct cursor c = { p->s[1].start + at->at, p->s[1].start + at->at + at->len, false };
 	size_t n = cursor_count(&c);
 	buf_varint(p->rows, n);

@@ -102,7 +102,7 @@ static uint8_t gap_width(const uint32_t *columns, size_t n)
 	at += n * sizeof(type); \
 } while (0)
 
-static void put_samples(struct row *r, uint8_t *at, const uint32_t *columns, const int64_t *values, size_t n)
+static void put_samples(struct chunk_row *r, uint8_t *at, const uint32_t *columns, const int64_t *values, size_t n)
 {
 	r->data = at;
 	if (r->index_width == 2)
@@ -125,7 +125,7 @@ static bool any_zero(const int64_t *v, size_t n)
 	return zero;
 }
 
-static void add_samples(struct chunk *c, struct row_memory *m, struct row *r, const uint32_t *columns, const int64_t *values,
+static void add_samples(struct chunk *c, struct row_memory *m, struct chunk_row *r, const uint32_t *columns, const int64_t *values,
 			size_t n)
 {
 	r->index_width = gap_width(columns, n);
@@ -139,7 +139,7 @@ static void add_samples(struct chunk *c, struct row_memory *m, struct row *r, co
 }
 
 /* Samples of value 0 are left out: they add nothing. */
-static void add_nonzero(struct chunk *c, struct row_memory *m, struct row *r, const uint32_t *columns, const int64_t *values,
+static void add_nonzero(struct chunk *c, struct row_memory *m, struct chunk_row *r, const uint32_t *columns, const int64_t *values,
 			size_t n)
 {
 	uint32_t *some = xreallocarray(NULL, n + 1, sizeof *some);
@@ -155,7 +155,7 @@ static void add_nonzero(struct chunk *c, struct row_memory *m, struct row *r, co
 	free(some_values);
 }
 
-static void add_total(struct row *r, const int64_t *values, size_t n)
+static void add_total(struct chunk_row *r, const int64_t *values, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (__builtin_add_overflow(r->total, values[i], &r->total)) {
@@ -167,7 +167,7 @@ static void add_total(struct row *r, const int64_t *values, size_t n)
 void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
 	       uint64_t seq)
 {
-	struct row r = { .t_ms = p->t_ms, .seq = seq, .cover_ms = p->cover_ms, .stale = p->stale };
+	struct chunk_row r = { .t_ms = p->t_ms, .seq = seq, .cover_ms = p->cover_ms, .stale = p->stale };
 	const int64_t *values = p->values.v + (size_t)i * p->n;
 	if (c->rows.n && p->t_ms < c->rows.v[c->rows.n - 1].t_ms)
 		c->unsorted = true;
@@ -336,7 +336,7 @@ size_t dense_take(struct dense *d, uint32_t *columns, int64_t *sums)
 	} \
 	break;
 
-static void add_row(const struct row *r, int64_t factor, struct dense *d)
+static void add_row(const struct chunk_row *r, int64_t factor, struct dense *d)
 {
 	int64_t *sums = d->sums;
 	uint8_t *marks = d->marks;
@@ -346,7 +346,7 @@ static void add_row(const struct row *r, int64_t factor, struct dense *d)
 		EACH_SAMPLE(r, sums[column] += value * factor; marks[column / 64] = 1);
 }
 
-static bool add_row_checked(const struct row *r, int64_t factor, struct dense *d)
+static bool add_row_checked(const struct chunk_row *r, int64_t factor, struct dense *d)
 {
 	bool over = false;
 	EACH_SAMPLE(r, int64_t x; over |= __builtin_mul_overflow(value, factor, &x);
@@ -387,7 +387,7 @@ void chunk_bounds(const struct chunk *c, size_t visible, int64_t after, int64_t 
 }
 
 /* The row that has the samples of this one. */
-static const struct row *own_row(const struct chunk *c, const struct row *r, int64_t *factor)
+static const struct chunk_row *own_row(const struct chunk *c, const struct chunk_row *r, int64_t *factor)
 {
 	*factor = r->index_width ? 1 : c->factor;
 	return r->index_width ? r : &c->base->rows.v[r->at];
@@ -403,11 +403,11 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 	d->magnitude = add_magnitude(d->magnitude, c->magnitude);
 	bool checked = d->magnitude >= TOO_LARGE, ok = true;
 	for (size_t i = lo; i < hi; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		int64_t factor;
 		if (r->stale || !r->n || r->t_ms <= after_ms || r->t_ms > until_ms)
 			continue;
-		const struct row *own = own_row(c, r, &factor);
+		const struct chunk_row *own = own_row(c, r, &factor);
 		*ret_read += own->n;
 		if (checked)
 			ok &= add_row_checked(own, factor, d);
@@ -420,22 +420,22 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read)
 {
 	for (size_t i = from; i < to; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		int64_t factor;
 		if (r->stale || !r->n)
 			continue;
-		const struct row *own = own_row(c, r, &factor);
+		const struct chunk_row *own = own_row(c, r, &factor);
 		*ret_read += own->n;
 		add_row(own, factor * sign, d);
 	}
 }
 
-int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e)
+int chunk_add_row(const struct chunk *c, const struct chunk_row *r, struct dense *d, uint64_t *ret_read, struct err *e)
 {
 	int64_t factor;
 	if (r->stale || !r->n)
 		return 0;
-	const struct row *own = own_row(c, r, &factor);
+	const struct chunk_row *own = own_row(c, r, &factor);
 	*ret_read += own->n;
 	d->magnitude = add_magnitude(d->magnitude, c->magnitude);
 	if (d->magnitude < TOO_LARGE)
@@ -450,7 +450,7 @@ static bool has(const uint64_t *match, uint32_t n, uint32_t column)
 	return column < n && (match[column / 64] >> column % 64 & 1);
 }
 
-static bool sum_matching(const struct row *r, const uint64_t *match, uint32_t n_match, int64_t factor, int64_t *ret)
+static bool sum_matching(const struct chunk_row *r, const uint64_t *match, uint32_t n_match, int64_t factor, int64_t *ret)
 {
 	int64_t sum = 0;
 	bool over = false;
@@ -464,24 +464,24 @@ int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match,
 {
 	bool ok = true;
 	for (size_t i = 0; i < visible && ok; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		int64_t factor;
 		out[i] = 0;
 		if (r->stale || !r->n)
 			continue;
-		const struct row *own = own_row(c, r, &factor);
+		const struct chunk_row *own = own_row(c, r, &factor);
 		ok = sum_matching(own, match, n_match, factor, &out[i]);
 	}
 	return ok ? 0 : too_large(e);
 }
 
-void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values)
+void chunk_row_samples(const struct chunk *c, const struct chunk_row *r, uint32_t *columns, int64_t *values)
 {
 	int64_t factor;
 	size_t n = 0;
 	if (r->stale || !r->n)
 		return;
-	const struct row *own = own_row(c, r, &factor);
+	const struct chunk_row *own = own_row(c, r, &factor);
 	if (values)
 		EACH_SAMPLE(own, columns[n] = column; values[n++] = value * factor);
 	else
@@ -497,7 +497,7 @@ void cells_release(struct cells *c)
 	vec_free(&c->values);
 }
 
-static bool take_cells(const struct row *r, uint32_t number, int64_t factor, struct cells *out)
+static bool take_cells(const struct chunk_row *r, uint32_t number, int64_t factor, struct cells *out)
 {
 	bool over = false;
 	size_t at = out->rows.n, end = at + r->n;
@@ -515,12 +515,12 @@ int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct
 	bool ok = true;
 	out->t_ms.n = out->rows.n = out->columns.n = out->values.n = 0;
 	for (size_t i = 0; i < visible && ok; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		vec_push(&out->t_ms, r->t_ms);
 		if (r->stale)
 			continue;
 		int64_t factor;
-		const struct row *own = own_row(c, r, &factor);
+		const struct chunk_row *own = own_row(c, r, &factor);
 		ok = !own->n || take_cells(own, (uint32_t)i, factor, out);
 	}
 	return ok ? 0 : too_large(e);

@@ -21,7 +21,7 @@ struct row_memory {
 };
 void row_memory_release(struct row_memory *m);
 
-struct row {
+struct chunk_row {
 	int64_t t_ms;
 	int64_t total;
 	uint64_t seq;      /* of the commit it came with */
@@ -41,7 +41,7 @@ struct chunk {
 	uint32_t n_columns;  /* all are below it */
 	struct chunk *base;  /* of multiples; NULL = none yet */
 	int64_t factor;
-	VEC(struct row) rows;
+	VEC(struct chunk_row) rows;
 	VEC(struct sample_meta) metas;
 	uint64_t magnitude;  /* sum of |value|, stops at INT64_MAX + 1: while smaller, no partial sum can overflow */
 	size_t n_times;      /* rows that are multiples */
@@ -108,13 +108,13 @@ void chunk_bounds(const struct chunk *c, size_t visible, int64_t after_ms, int64
 /* Adds rows [from, to) times sign, 1 or -1, where it is known that all sums fit (dense_expect). */
 void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read);
 /* Adds one row. As chunk_sum. */
-int chunk_add_row(const struct chunk *c, const struct row *r, struct dense *d, uint64_t *ret_read, struct err *e) MUST_USE;
+int chunk_add_row(const struct chunk *c, const struct chunk_row *r, struct dense *d, uint64_t *ret_read, struct err *e) MUST_USE;
 /* Per row: the sum of the values whose column is in `match` (a bit per column id; beyond n_match: no). out has room
  * for `visible`. */
 int chunk_row_sums(const struct chunk *c, size_t visible, const uint64_t *match, uint32_t n_match, int64_t *out,
 		   struct err *e) MUST_USE;
 /* The samples of one row: column ids, ascending, and values (NULL = not wanted). Arrays with room for row->n. */
-void chunk_row_samples(const struct chunk *c, const struct row *r, uint32_t *columns, int64_t *values);
+void chunk_row_samples(const struct chunk *c, const struct chunk_row *r, uint32_t *columns, int64_t *values);
 /* Every sample of the first `visible` rows; out is overwritten. */
 int chunk_cells(const struct chunk *c, size_t visible, struct cells *out, struct err *e) MUST_USE;
 

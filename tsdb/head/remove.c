@@ -44,7 +44,7 @@ static const struct refill *refill_of(const struct removal *x, const struct chun
 }
 
 /* The row as the profile it was made from. */
-static void read_row(struct removal *x, const struct chunk *c, const struct row *r)
+static void read_row(struct removal *x, const struct chunk *c, const struct chunk_row *r)
 {
 	x->p.n_series = 1;
 	x->p.series[0] = c->series;
@@ -67,7 +67,7 @@ static void fill(struct removal *x, struct refill *r, struct chunk *base, const 
 {
 	bool named = tombstone_fact_has(x->f, r->old.series);
 	for (size_t i = 0; i < r->old.rows.n; i++) {
-		const struct row *row = &r->old.rows.v[i];
+		const struct chunk_row *row = &r->old.rows.v[i];
 		r->moved[i] = GONE;
 		if (named && in_range(x->f, row->t_ms)) {
 			x->removed++;
@@ -78,7 +78,7 @@ static void fill(struct removal *x, struct refill *r, struct chunk *base, const 
 		uint32_t at = row->stale || row->index_width ? GONE : base_moved ? base_moved[row->at] : row->at;
 		x->p.factor[0] = r->old.factor;
 		chunk_add(r->chunk, x->memory, &x->p, 0, at == GONE ? NULL : base, row->seq);
-		struct row *now = &r->chunk->rows.v[r->chunk->rows.n - 1];
+		struct chunk_row *now = &r->chunk->rows.v[r->chunk->rows.n - 1];
 		if (at != GONE && !now->index_width) {
 			now->at = at;
 			now->n = base->rows.v[at].n;

@@ -43,7 +43,7 @@ static uint32_t count_samples(struct sealed_scratch *s, const struct chunk *c)
 {
 	uint32_t n = 0;
 	for (size_t i = 0; i < c->rows.n; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		if (r->stale)
 			continue;
 		chunk_row_samples(c, r, s->row_columns.v, NULL);
@@ -80,7 +80,7 @@ static void list_columns(struct sealed_scratch *s)
 static void place_samples(struct sealed_scratch *s, const struct chunk *c, const uint32_t *order)
 {
 	for (size_t i = 0; i < c->rows.n; i++) {
-		const struct row *r = &c->rows.v[order[i]];
+		const struct chunk_row *r = &c->rows.v[order[i]];
 		if (r->stale)
 			continue;
 		chunk_row_samples(c, r, s->row_columns.v, s->row_values.v);

@@ -125,7 +125,7 @@ static bool is_multiple(const struct chunk *c)
 	if (!b || b->base || b->rows.n != c->rows.n)
 		return false;
 	for (size_t i = 0; i < c->rows.n; i++) {
-		const struct row *x = &c->rows.v[i], *y = &b->rows.v[i];
+		const struct chunk_row *x = &c->rows.v[i], *y = &b->rows.v[i];
 		if (x->t_ms != y->t_ms || x->stale != y->stale || x->cover_ms != y->cover_ms)
 			return false;
 		if (x->stale)
@@ -144,7 +144,7 @@ static void encode_rows(const struct chunk *c, const uint32_t *order, struct sea
 {
 	struct sealed_row *rows = xcalloc(c->rows.n + 1, sizeof *rows);
 	for (size_t i = 0; i < c->rows.n; i++) {
-		const struct row *r = &c->rows.v[order[i]];
+		const struct chunk_row *r = &c->rows.v[order[i]];
 		rows[i] = (struct sealed_row){ .t_ms = r->t_ms, .total = r->total, .cover_ms = r->cover_ms, .stale = r->stale };
 		if (!r->stale)
 			rows[i].meta = c->metas.v[r->meta];

@@ -192,9 +192,9 @@ static void add_window(const struct tsdb_view *v, struct window *w, uint32_t ser
 	rwlock_read(&w->lock);
 	const struct chunk *c = window_chunk(w, series);
 	size_t visible = c ? chunk_visible(c, v->seq) : 0;
-	read_tally_add(visible * sizeof(struct row));
+	read_tally_add(visible * sizeof(struct chunk_row));
 	for (size_t i = 0; i < visible; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		if (r->t_ms > after_ms && r->t_ms <= until_ms)
 			source_cover_add(ret, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
 	}
@@ -280,9 +280,9 @@ static void tile_window(struct tiling *g, struct window *w, uint32_t series)
 	rwlock_read(&w->lock);
 	const struct chunk *c = window_chunk(w, series);
 	size_t visible = c ? chunk_visible(c, g->v->seq) : 0;
-	read_tally_add(visible * sizeof(struct row));
+	read_tally_add(visible * sizeof(struct chunk_row));
 	for (size_t i = 0; i < visible; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		if (r->t_ms <= g->t->after_ms || r->t_ms > g->until_ms)
 			continue;
 		source_cover_add(&g->one, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);

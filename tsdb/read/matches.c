@@ -72,7 +72,7 @@ static int read_chunk(struct reading *r, struct worker *w, size_t p, const struc
 	read_tally_add(chunk_sample_bytes(c));
 	int rc = chunk_row_sums(c, n, r->match[p], r->n_match[p], match, e);
 	for (size_t i = 0; i < n && !rc; i++) {
-		const struct row *row = &c->rows.v[i];
+		const struct chunk_row *row = &c->rows.v[i];
 		w->read += row->n;
 		if (row->t_ms > r->after_ms && row->t_ms <= r->until_ms)
 			*push(w, row->stale ? 0 : match[i]) = view_head_profile(c, row);

@@ -34,7 +34,7 @@ struct merge {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
 	struct plan_requests requests;
-	struct plan plan;
+	struct read_plan plan;
 	size_t task_units;
 	uint8_t *is_float; /* by group */
 	struct partition **stacks; /* by partition: whose symbols columns are; NULL: not now */
@@ -442,7 +442,7 @@ static int add_results(struct merge *m, struct days *d, struct results *all, uin
 	return rc;
 }
 
-static int run_day(struct merge *m, struct days *d, uint32_t p, const struct plan *plan, struct err *e)
+static int run_day(struct merge *m, struct days *d, uint32_t p, const struct read_plan *plan, struct err *e)
 {
 	struct results all = { 0 };
 	m->plan.units.n = 0;
@@ -470,9 +470,9 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct pla
 static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
 {
 	struct days d = { dict_unions_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
-	struct plan plan = m->plan;
+	struct read_plan plan = m->plan;
 	int rc = 0;
-	m->plan = (struct plan){ 0 };
+	m->plan = (struct read_plan){ 0 };
 	for (uint32_t p = 0; p < m->v->v->n && !rc; p++)
 		rc = run_day(m, &d, p, &plan, e);
 	for (size_t g = 0; g < n_groups; g++) {

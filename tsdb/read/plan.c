@@ -154,7 +154,7 @@ bool *aggregates_complete(const struct pstate *ps, const struct part *p, const s
 
 /* ---- units of a merge ---- */
 
-static void add_windows(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
+static void add_windows(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
 {
 	for (size_t i = 0; i < s->n_windows; i++) {
 		if (!hour_meets(s->windows[i]->hour, u.after_ms, u.until_ms))
@@ -178,7 +178,7 @@ static bool meets(const struct part *p, const struct part_series *s, const struc
 }
 
 /* A unit per stretch of its range that was not deleted. */
-static void add_unmasked(struct plan *plan, const struct pstate *s, struct unit u)
+static void add_unmasked(struct read_plan *plan, const struct pstate *s, struct unit u)
 {
 	int64_t until = u.until_ms;
 	while (tombstones_next(s, u.part, u.series, &u.after_ms, until, &u.until_ms)) {
@@ -197,7 +197,7 @@ static bool answers(const struct pstate *s, const struct part *p, const struct p
 }
 
 /* Units of one part for those series that it can answer, which are taken out of todo. */
-static void add_part(struct plan *plan, const struct pstate *s, struct part *p, struct plan_series *todo, struct unit u)
+static void add_part(struct read_plan *plan, const struct pstate *s, struct part *p, struct plan_series *todo, struct unit u)
 {
 	bool *complete = aggregates_complete(s, p, todo), *cut = xcalloc(p->aggregates.n + 1, 1);
 	bool minutes = p->level == LEVEL_HOUR && bound_is_whole(p, u.after_ms) && bound_is_whole(p, u.until_ms);
@@ -244,7 +244,7 @@ static struct plan_series copy_series(const struct plan_series *s)
 	return c;
 }
 
-static void add_hours(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u,
+static void add_hours(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u,
 		      uint32_t first, uint32_t n)
 {
 	for (uint32_t i = s->hour_first[first]; i < s->hour_first[first + n]; i++) {
@@ -257,7 +257,7 @@ static void add_hours(struct plan *plan, const struct pstate *s, const struct pl
 }
 
 /* The coarsest that fit. */
-static void add_parts(struct plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
+static void add_parts(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
 {
 	struct plan_series day = copy_series(series);
 	if (s->all_day && !atomic_load(&s->all_day->no_sums))
@@ -282,7 +282,7 @@ static int by_group(const void *a, const void *b)
 	return 0;
 }
 
-static bool in_order(const struct plan *p)
+static bool in_order(const struct read_plan *p)
 {
 	for (size_t i = 1; i < p->units.n; i++)
 		if (by_group(&p->units.v[i - 1], &p->units.v[i]) > 0)
@@ -290,7 +290,7 @@ static bool in_order(const struct plan *p)
 	return true;
 }
 
-int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct plan *ret, struct err *e)
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct read_plan *ret, struct err *e)
 {
 	for (size_t i = 0; i < requests->v.n; i++) {
 		const struct plan_request *a = &requests->v.v[i];
@@ -315,7 +315,7 @@ int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct 
 	return 0;
 }
 
-void plan_release(struct plan *p)
+void plan_release(struct read_plan *p)
 {
 	vec_free(&p->units);
 }

@@ -60,12 +60,12 @@ struct unit {
 	struct part *part;     /* or: sealed */
 };
 
-struct plan {
+struct read_plan {
 	VEC(struct unit) units;
 };
 
 /* Units of a merge, sorted by group, partition and place. */
-int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct plan *ret, struct err *e) MUST_USE;
-void plan_release(struct plan *p);
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct read_plan *ret, struct err *e) MUST_USE;
+void plan_release(struct read_plan *p);
 
 #endif

@@ -37,7 +37,7 @@ struct sums {
 	uint64_t **match;  /* by partition, a bit per column */
 	uint32_t *n_match;
 	unsigned n_measures;
-	struct totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
+	struct sums_totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
 	size_t n_workers;
 	struct pool *pool; /* or NULL */
 	struct mutex lock;
@@ -136,7 +136,7 @@ static int match_all(struct sums *m, struct err *e)
 
 struct wrapped {
 	const struct sums *m;
-	struct totals *t;
+	struct sums_totals *t;
 	size_t slot;
 };
 
@@ -148,7 +148,7 @@ static void count_wrap(void *arg, uint32_t step, int by)
 	w->t->wraps[w->slot + step] += by;
 }
 
-static void give(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r)
+static void give(const struct sums *m, struct sums_totals *t, uint32_t set, const struct rows *r)
 {
 	const struct set_requests *s = &m->of_set[set];
 	for (size_t i = set_requests_first(s, r->start_ms); i < s->requests.n; i++) {
@@ -160,7 +160,7 @@ static void give(const struct sums *m, struct totals *t, uint32_t set, const str
 }
 
 /* Gives the value of each row; small: they cannot add up to more than 64 bits. */
-static void give_small(const struct sums *m, struct totals *t, uint32_t set, const struct rows *r, const int64_t *values)
+static void give_small(const struct sums *m, struct sums_totals *t, uint32_t set, const struct rows *r, const int64_t *values)
 {
 	int64_t sum = 0;
 	vec_reserve(&t->before, r->n + 1);
@@ -174,7 +174,7 @@ static void give_small(const struct sums *m, struct totals *t, uint32_t set, con
 }
 
 /* The same; where they add up to more they are given in pieces. */
-static void give_values(const struct sums *m, struct totals *t, uint32_t set, struct rows r, const int64_t *values)
+static void give_values(const struct sums *m, struct sums_totals *t, uint32_t set, struct rows r, const int64_t *values)
 {
 	size_t n = 0, all = r.n;
 	vec_reserve(&t->before, all + 1);
@@ -208,7 +208,7 @@ static void rows_of_points(const struct sealed_points *p, struct rows *ret)
 }
 
 /* All that is measured. totals_only: what matches could not be read. */
-static int read_measures(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+static int read_measures(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
 			 uint64_t *read, int64_t **values, struct err *e)
 {
 	struct part_scratch *w = &t->scratch->part;
@@ -217,7 +217,7 @@ static int read_measures(struct sums *m, struct totals *t, const struct task *x,
 		rc = part_match(x->part, series, totals_only ? NULL : m->match[x->partition], m->n_match[x->partition], w->columns.points.n, w, read, e);
 	if (rc)
 		return rc;
-	struct totals *there = &t[THERE * m->n_workers];
+	struct sums_totals *there = &t[THERE * m->n_workers];
 	rows_of_points(&w->columns.points, ret);
 	vec_reserve(&there->rows, ret->n + 1);
 	for (size_t i = 0; i < ret->n; i++)
@@ -231,7 +231,7 @@ static int read_measures(struct sums *m, struct totals *t, const struct task *x,
 }
 
 /* The filtered value of each row; stamps and number of rows in *ret. */
-static int read_values(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
+static int read_values(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
 		       uint64_t *read, int64_t **values, struct err *e)
 {
 	const struct sealed_points *points = &t->scratch->part.points;
@@ -255,7 +255,7 @@ static int read_values(struct sums *m, struct totals *t, const struct task *x, u
 	return 0;
 }
 
-static int read_series(struct sums *m, struct totals *t, const struct task *x, uint32_t series, bool totals_only, struct err *e)
+static int read_series(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, bool totals_only, struct err *e)
 {
 	const struct pstate *ps = m->v->v->p[x->partition];
 	int64_t *values[MEASURES];
@@ -304,7 +304,7 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 	return true;
 }
 
-static int read_one(struct sums *m, struct totals *t, const struct task *x, uint32_t series, struct err *e)
+static int read_one(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
 {
 	int rc = read_series(m, t, x, series, false, e);
 	if (!rc)
@@ -318,7 +318,7 @@ static int read_one(struct sums *m, struct totals *t, const struct task *x, uint
 }
 
 /* One that is damaged is not needed: its series are there. */
-static int read_aggregate(struct sums *m, struct totals *t, const struct task *x, const struct plan_series *s, uint32_t a, struct err *e)
+static int read_aggregate(struct sums *m, struct sums_totals *t, const struct task *x, const struct plan_series *s, uint32_t a, struct err *e)
 {
 	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
 	if (!rc || !damage_is(e))
@@ -334,7 +334,7 @@ static int read_aggregate(struct sums *m, struct totals *t, const struct task *x
 	return rc;
 }
 
-static int read_part(struct sums *m, struct totals *t, const struct task *x, struct err *e)
+static int read_part(struct sums *m, struct sums_totals *t, const struct task *x, struct err *e)
 {
 	const struct plan_series *s = plan_requests_series(&m->requests, m->v, x->set, x->partition);
 	bool *complete = x->part->aggregates.n && by_minutes(m, x) ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
@@ -353,7 +353,7 @@ static int read_part(struct sums *m, struct totals *t, const struct task *x, str
 
 static int by_time(const void *a, const void *b)
 {
-	int64_t x = (*(const struct row *const *)a)->t_ms, y = (*(const struct row *const *)b)->t_ms;
+	int64_t x = (*(const struct chunk_row *const *)a)->t_ms, y = (*(const struct chunk_row *const *)b)->t_ms;
 	return (x > y) - (x < y);
 }
 
@@ -361,7 +361,7 @@ static int by_time(const void *a, const void *b)
  * stamps has room for them, and one of values. */
 static void sort_rows(const struct sums *m, const struct chunk *c, struct rows *r, int64_t **values, int64_t *stamps)
 {
-	const struct row **order = xcalloc(r->n + 1, sizeof(*order));
+	const struct chunk_row **order = xcalloc(r->n + 1, sizeof(*order));
 	int64_t *moved = xcalloc(r->n + 1, sizeof *moved);
 	for (size_t i = 0; i < r->n; i++)
 		order[i] = &c->rows.v[i];
@@ -384,7 +384,7 @@ static uint64_t measure_rows(const struct sums *m, const struct chunk *c, size_t
 {
 	uint64_t read = 0;
 	for (size_t i = 0; i < n; i++) {
-		const struct row *r = &c->rows.v[i];
+		const struct chunk_row *r = &c->rows.v[i];
 		read += m->filter ? r->n : 1;
 		if (!m->filter)
 			values[MATCH][i] = r->total;
@@ -398,7 +398,7 @@ static uint64_t measure_rows(const struct sums *m, const struct chunk *c, size_t
 	return read;
 }
 
-static int read_chunk(struct sums *m, struct totals *t, const struct task *x, const struct chunk *c, uint64_t *read, struct err *e)
+static int read_chunk(struct sums *m, struct sums_totals *t, const struct task *x, const struct chunk *c, uint64_t *read, struct err *e)
 {
 	size_t n = chunk_visible(c, m->v->seq);
 	int64_t *room = xcalloc((MEASURES + 1) * n + 1, sizeof *room), *values[MEASURES];
@@ -416,7 +416,7 @@ static int read_chunk(struct sums *m, struct totals *t, const struct task *x, co
 	return rc;
 }
 
-static int read_window(struct sums *m, struct totals *t, const struct task *x, struct err *e)
+static int read_window(struct sums *m, struct sums_totals *t, const struct task *x, struct err *e)
 {
 	const struct plan_series *s = plan_requests_series(&m->requests, m->v, x->set, x->partition);
 	int rc = 0;
@@ -447,12 +447,12 @@ static void fail(struct sums *m, const struct err *e)
 }
 
 /* A worker's, of all measures. */
-static void open_totals(struct sums *m, struct totals *first)
+static void open_totals(struct sums *m, struct sums_totals *first)
 {
 	first->scratch = scratch_take(m->v->db->scratch_pool);
 	scratch_slots(first->scratch, m->n_measures * m->requests.n_slots + 1);
 	for (unsigned i = 0; i < m->n_measures; i++) {
-		struct totals *t = first + i * m->n_workers;
+		struct sums_totals *t = first + i * m->n_workers;
 		t->slots = first->scratch->slots + i * m->requests.n_slots;
 		t->requests = xcalloc(m->requests.v.n + 1, sizeof *t->requests);
 		for (size_t k = 0; k < m->requests.v.n; k++)
@@ -463,7 +463,7 @@ static void open_totals(struct sums *m, struct totals *first)
 static void run_tasks(void *arg, size_t i, unsigned worker)
 {
 	struct sums *m = arg;
-	struct totals *t = &m->workers[worker];
+	struct sums_totals *t = &m->workers[worker];
 	size_t end = MIN((i + 1) * m->at_once, m->tasks.n);
 	struct err e;
 	if (!t->slots)
@@ -476,7 +476,7 @@ static void run_tasks(void *arg, size_t i, unsigned worker)
 /* ---- the call ---- */
 
 /* Its slots are zero again. */
-static void totals_release(struct sums *m, struct totals *t)
+static void totals_release(struct sums *m, struct sums_totals *t)
 {
 	for (size_t i = 0; t->requests && i < m->requests.v.n; i++)
 		if (t->requests[i].end)

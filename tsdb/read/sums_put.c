@@ -17,7 +17,7 @@ static struct step_sums touched_steps(const struct sums_put *m, size_t i)
 	return all;
 }
 
-static wide slot_value(const struct totals *t, size_t slot)
+static wide slot_value(const struct sums_totals *t, size_t slot)
 {
 	return (wide)t->slots[slot] + (t->wraps ? (wide)t->wraps[slot] * ((wide)1 << 64) : 0);
 }

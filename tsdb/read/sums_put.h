@@ -9,7 +9,7 @@
 struct read_scratch;
 
 /* Scratch of one worker. */
-struct totals {
+struct sums_totals {
 	int64_t *slots;    /* by step of a request, of the scratch; zero but in: */
 	struct step_sums *requests; /* by request: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
@@ -20,7 +20,7 @@ struct totals {
 
 struct sums_put {
 	const struct plan_requests *requests;
-	const struct totals *workers;
+	const struct sums_totals *workers;
 	size_t n_workers;
 	struct pool *pool;     /* or NULL */
 	size_t n_groups;

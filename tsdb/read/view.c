@@ -126,7 +126,7 @@ static int collect_sealed_floats(const struct pstate *s, uint32_t series, int64_
 	return rc;
 }
 
-struct source_profile view_head_profile(const struct chunk *c, const struct row *r)
+struct source_profile view_head_profile(const struct chunk *c, const struct chunk_row *r)
 {
 	struct source_profile p = { .t_ms = r->t_ms, .stale = r->stale, .weight = 1 };
 	if (r->stale)

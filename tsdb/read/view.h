@@ -44,7 +44,7 @@ static inline void view_profile(const struct sealed_row *r, struct source_profil
 		ret->weight = (double)r->meta.interval_ms / r->meta.asked_ms;
 }
 /* And one of the head. */
-struct source_profile view_head_profile(const struct chunk *c, const struct row *r);
+struct source_profile view_head_profile(const struct chunk *c, const struct chunk_row *r);
 /* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
 struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
 int view_bad_ref(uint64_t ref, struct err *e) MUST_USE;

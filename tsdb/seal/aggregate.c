@@ -129,7 +129,7 @@ void aggregates_release(struct aggregates *a)
 /* The rows of a minute, as chains through all rows of the service. */
 struct link {
 	const struct chunk *chunk;
-	const struct row *row;
+	const struct chunk_row *row;
 	uint32_t next;
 };
 
@@ -151,7 +151,7 @@ static void list_rows(struct summing *s, const struct aggregate_member *m, const
 	for (size_t i = 0; i < a->members.n; i++) {
 		const struct chunk *c = m[a->members.v[i]].chunk;
 		for (size_t k = 0; k < c->rows.n; k++) {
-			const struct row *r = &c->rows.v[k];
+			const struct chunk_row *r = &c->rows.v[k];
 			if (r->stale)
 				continue;
 			uint32_t *first = &s->first[(r->t_ms - 1) % HOUR_MS / PART_AGGREGATE_MS];

@@ -7,14 +7,14 @@
 #include "tsdb/version/bounds.h"
 #include "tsdb/version/evict.h"
 
-struct rule {
+struct retention_rule {
 	struct matcher *m;
 	size_t n;
 	int64_t keep_ms;
 };
 
 struct retention_rules {
-	VEC(struct rule) v;
+	VEC(struct retention_rule) v;
 };
 
 static char *copy_text(struct view v)
@@ -25,9 +25,9 @@ static char *copy_text(struct view v)
 	return s;
 }
 
-static struct rule copy_rule(const struct tsdb_retention *r)
+static struct retention_rule copy_rule(const struct tsdb_retention *r)
 {
-	struct rule x = { .m = xcalloc(r->n + 1, sizeof *x.m), .n = r->n, .keep_ms = r->keep_ms };
+	struct retention_rule x = { .m = xcalloc(r->n + 1, sizeof *x.m), .n = r->n, .keep_ms = r->keep_ms };
 	for (size_t i = 0; i < r->n; i++) {
 		x.m[i] = r->m[i];
 		x.m[i].name.ptr = copy_text(r->m[i].name);
@@ -84,7 +84,7 @@ static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct
 	VEC(struct tombstone_fact) out = { 0 };
 	int rc = 0;
 	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc; i++) {
-		const struct rule *r = &db->rules->v.v[i];
+		const struct retention_rule *r = &db->rules->v.v[i];
 		struct tombstone_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
 		size_t n = 0;
 		if ((int64_t)p->day * DAY_MS >= f.until_ms)

@@ -13,7 +13,7 @@
 #include "tsdb/version/db.h"
 
 /* Remembers "name@seconds=value " of all. */
-struct listener {
+struct tap_listener {
 	struct tap tap;
 	uint64_t has, last, ready, durable, number;
 	struct buf got;
@@ -22,7 +22,7 @@ struct listener {
 
 static int on_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct err *e)
 {
-	struct listener *x = (struct listener *)(void *)t;
+	struct tap_listener *x = (struct tap_listener *)(void *)t;
 	(void)e;
 	*ret_has = x->has;
 	*ret_last = x->last;
@@ -31,12 +31,12 @@ static int on_open(struct tap *t, uint64_t *ret_has, uint64_t *ret_last, struct 
 
 static void on_ready(struct tap *t, uint64_t number)
 {
-	((struct listener *)(void *)t)->ready = number;
+	((struct tap_listener *)(void *)t)->ready = number;
 }
 
 static void on_take(struct tap *t, uint64_t number, const struct sink_float *f, size_t n)
 {
-	struct listener *x = (struct listener *)(void *)t;
+	struct tap_listener *x = (struct tap_listener *)(void *)t;
 	mutex_lock(&x->lock);
 	assert_true(number >= x->number + (n > 0));
 	x->number = number;
@@ -49,12 +49,12 @@ static void on_take(struct tap *t, uint64_t number, const struct sink_float *f, 
 
 static uint64_t on_durable(struct tap *t)
 {
-	return ((struct listener *)(void *)t)->durable;
+	return ((struct tap_listener *)(void *)t)->durable;
 }
 
-static void begin(struct listener *x, struct kit *k)
+static void begin(struct tap_listener *x, struct kit *k)
 {
-	*x = (struct listener){ .tap = { .open = on_open, .ready = on_ready, .take = on_take, .durable = on_durable }, .has = UINT64_MAX };
+	*x = (struct tap_listener){ .tap = { .open = on_open, .ready = on_ready, .take = on_take, .durable = on_durable }, .has = UINT64_MAX };
 	mutex_init(&x->lock, LOCK_LEAF, "test");
 	atomic_store(&x->tap.wanted, true);
 	kit_init(k);
@@ -63,14 +63,14 @@ static void begin(struct listener *x, struct kit *k)
 	kit_open(k);
 }
 
-static void end(struct listener *x, struct kit *k)
+static void end(struct tap_listener *x, struct kit *k)
 {
 	kit_free(k);
 	buf_free(&x->got);
 	mutex_destroy(&x->lock);
 }
 
-static void expect(struct listener *x, const char *text)
+static void expect(struct tap_listener *x, const char *text)
 {
 	assert_string_equal(x->got.ptr ? x->got.ptr : "", text);
 	buf_reset(&x->got);
@@ -82,7 +82,7 @@ static void put(struct kit *k, const char *name, int64_t seconds, double v)
 	tsdb_flush(k->db);
 }
 
-static void again(struct listener *x, struct kit *k, uint64_t has)
+static void again(struct tap_listener *x, struct kit *k, uint64_t has)
 {
 	x->has = has;
 	x->number = 0;
@@ -91,7 +91,7 @@ static void again(struct listener *x, struct kit *k, uint64_t has)
 
 static void test_accepted_once(void **state)
 {
-	struct listener x;
+	struct tap_listener x;
 	struct kit k;
 	begin(&x, &k);
 	put(&k, "a", 10, 1);
@@ -115,7 +115,7 @@ static void test_accepted_once(void **state)
 
 static void test_restarts(void **state)
 {
-	struct listener x;
+	struct tap_listener x;
 	struct kit k;
 	struct err e;
 	begin(&x, &k);

@@ -132,7 +132,7 @@ static void put_colour(struct buf *b, double share, bool background)
 	buf_printf(b, share >= 0 ? "#%02x%02x%02x" : "#%02x%02x%02x", share >= 0 ? hi : lo, share >= 0 ? lo : hi, lo);
 }
 
-static void put_node(struct buf *b, const struct dot *d, const struct merged *m, const struct dot_node *x)
+static void put_node(struct buf *b, const struct dot *d, const struct merged_profile *m, const struct dot_node *x)
 {
 	double share = d->whole > 0 ? x->total / d->whole : 0;
 	int size = 8 + (int)(16 * sqrt(d->whole > 0 ? fabs(x->self) / d->whole : 0));
@@ -161,7 +161,7 @@ static void put_node(struct buf *b, const struct dot *d, const struct merged *m,
 	buf_puts(b, "\"]\n");
 }
 
-static void put_edge(struct buf *b, const struct dot *d, const struct merged *m, const struct dot_edge *x)
+static void put_edge(struct buf *b, const struct dot *d, const struct merged_profile *m, const struct dot_edge *x)
 {
 	const struct dot_node *from = &d->nodes.v[x->from], *to = &d->nodes.v[x->to];
 	double share = d->whole > 0 ? x->value / d->whole : 0;
@@ -178,7 +178,7 @@ static void put_edge(struct buf *b, const struct dot *d, const struct merged *m,
 	buf_puts(b, ")\"]\n");
 }
 
-static void put_graph(struct buf *b, struct dot *d, const struct merged *m, struct view query)
+static void put_graph(struct buf *b, struct dot *d, const struct merged_profile *m, struct view query)
 {
 	size_t n;
 	uint32_t *order = choose(d, &n);
@@ -202,7 +202,7 @@ static void put_graph(struct buf *b, struct dot *d, const struct merged *m, stru
 	free(order);
 }
 
-int call_graph_dot(const struct merged *m, struct view query, struct buf *out, struct err *e)
+int call_graph_dot(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
 {
 	if (!m->vec)
 		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");

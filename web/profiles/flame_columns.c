@@ -336,7 +336,7 @@ static void put_head(struct buf *out, const struct columns *c, const struct flam
 	json_object_end(out);
 }
 
-int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged *m, const struct flame_ask *ask,
+int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged_profile *m, const struct flame_ask *ask,
 		       struct buf *head, struct buf *out, struct err *e)
 {
 	struct flame f;

@@ -17,7 +17,7 @@
 
 struct drawing {
 	struct buf *out;
-	const struct merged *m;
+	const struct merged_profile *m;
 	const struct flame *f;
 	VEC(double) x;      /* by depth: where the next child begins */
 	double whole;       /* of the root's weight */
@@ -50,7 +50,7 @@ static double weight_of(const struct drawing *d, size_t i)
 	return d->f->has_base ? v + fabs(value_of(d->f, n->base_total)) : v;
 }
 
-static void put_amount(struct buf *b, const struct merged *m, double native)
+static void put_amount(struct buf *b, const struct merged_profile *m, double native)
 {
 	unit_put(b, m->per_s > 0 ? native / m->per_s : native, m->type ? m->type->sample_unit : VIEW(""));
 	if (m->per_s > 0)
@@ -132,7 +132,7 @@ static void draw(struct drawing *d, bool put)
 	}
 }
 
-int flame_svg(const struct merged *m, struct view query, struct buf *out, struct err *e)
+int flame_svg(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
 {
 	struct flame f;
 	int rc = merged_flame(&f, m, NULL, e);

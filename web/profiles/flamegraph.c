@@ -190,7 +190,7 @@ static void put_found(struct buf *b, const struct flame *f)
 	json_object_end(b);
 }
 
-void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
+void merged_head(struct buf *b, const struct merged_profile *m, const struct flame *f)
 {
 	struct buf name = { 0 };
 	if (m->type)
@@ -208,7 +208,7 @@ void merged_head(struct buf *b, const struct merged *m, const struct flame *f)
 }
 
 /* An answer without profiles is a root of its own. */
-int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask *ask, struct err *e)
+int merged_flame(struct flame *f, const struct merged_profile *m, const struct flame_ask *ask, struct err *e)
 {
 	if (m->vec)
 		return flame_fold(f, m->vec, m->base, ask, e);
@@ -220,7 +220,7 @@ int merged_flame(struct flame *f, const struct merged *m, const struct flame_ask
 	return rc;
 }
 
-int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct buf *out, struct err *e)
+int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, struct buf *out, struct err *e)
 {
 	struct flame f;
 	int rc = merged_flame(&f, m, ask, e);
@@ -242,7 +242,7 @@ int flamegraph_json(const struct merged *m, const struct flame_ask *ask, struct 
 
 /* ---- folded ---- */
 
-int folded_text(const struct merged *m, struct buf *out, struct err *e)
+int folded_text(const struct merged_profile *m, struct buf *out, struct err *e)
 {
 	struct flame f;
 	int rc = merged_flame(&f, m, NULL, e);

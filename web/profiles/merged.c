@@ -129,7 +129,7 @@ static int sum_side(struct stackvec **ret, struct symbols *to, const struct prom
 	return rc;
 }
 
-static int sum_elements(struct merged *m, const struct promql_result *r, bool labels, bool diff, struct err *e)
+static int sum_elements(struct merged_profile *m, const struct promql_result *r, bool labels, bool diff, struct err *e)
 {
 	struct symbols *s = symbols_new();
 	int rc = sum_side(&m->vec, s, r, false, labels, e);
@@ -139,9 +139,9 @@ static int sum_elements(struct merged *m, const struct promql_result *r, bool la
 	return rc;
 }
 
-int merged_make(struct merged *ret, const struct promql_result *r, bool labels, struct err *e)
+int merged_make(struct merged_profile *ret, const struct promql_result *r, bool labels, struct err *e)
 {
-	*ret = (struct merged){ .t_ms = r->t_ms };
+	*ret = (struct merged_profile){ .t_ms = r->t_ms };
 	int rc = check_elements(r, e);
 	if (rc || !r->n_series)
 		return rc;
@@ -166,9 +166,9 @@ int merged_make(struct merged *ret, const struct promql_result *r, bool labels, 
 	return 0;
 }
 
-void merged_release(struct merged *m)
+void merged_release(struct merged_profile *m)
 {
 	stackvec_unref(m->vec);
 	stackvec_unref(m->base);
-	*m = (struct merged){ 0 };
+	*m = (struct merged_profile){ 0 };
 }

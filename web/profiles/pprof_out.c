@@ -25,7 +25,7 @@ static int subtract(struct stackacc *a, uint32_t column, const struct stackvec *
 }
 
 /* v minus base, the base's samples labelled. */
-static struct stackvec *with_base(const struct merged *m, struct err *e)
+static struct stackvec *with_base(const struct merged_profile *m, struct err *e)
 {
 	struct symbols *s = symbols_new();
 	struct stackacc *a = stackacc_new(s);
@@ -78,7 +78,7 @@ static bool add_strings(struct profile *p, const struct view *v, size_t n, uint3
 	return true;
 }
 
-static int set_header(struct profile *p, const struct merged *m, struct view query, struct err *e)
+static int set_header(struct profile *p, const struct merged_profile *m, struct view query, struct err *e)
 {
 	struct buf comment = { 0 };
 	buf_printf(&comment, "query: %.*s", VIEW_ARG(query));
@@ -103,7 +103,7 @@ static int set_header(struct profile *p, const struct merged *m, struct view que
 	return 0;
 }
 
-int pprof_bytes(const struct merged *m, struct view query, struct buf *out, struct err *e)
+int pprof_bytes(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
 {
 	if (!m->vec)
 		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");

@@ -9,7 +9,7 @@
 #include "web/profiles/merged.h"
 
 /* A unit that speedscope knows. */
-static const char *unit_of(const struct merged *m)
+static const char *unit_of(const struct merged_profile *m)
 {
 	static const struct {
 		const char *ours, *theirs;
@@ -70,7 +70,7 @@ static double put_samples(struct buf *b, const struct flame *f, bool base, bool 
 	return sum;
 }
 
-static int put_profile(struct buf *b, const struct merged *m, const struct flame *f, bool base, struct err *e)
+static int put_profile(struct buf *b, const struct merged_profile *m, const struct flame *f, bool base, struct err *e)
 {
 	struct buf name = { 0 };
 	if (m->type)
@@ -94,7 +94,7 @@ static int put_profile(struct buf *b, const struct merged *m, const struct flame
 	return isfinite(sum) ? 0 : err_set(e, ERR_EXECUTION, "the sum of the profile's values is too large for this format");
 }
 
-int speedscope_json(const struct merged *m, struct view query, struct buf *out, struct err *e)
+int speedscope_json(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
 {
 	struct flame f;
 	int rc = merged_flame(&f, m, NULL, e);
