@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/line.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "base/units.h"
@@ -42,6 +43,7 @@ struct places {
 	unsigned max, running, waiting;
 	bool *taken;
 	unsigned first;         /* line of the active-query file of place 0 */
+	struct waiting_line line;       /* of those that wait */
 	pthread_cond_t free_place;
 	struct budget budget;
 	struct pool *pool;
@@ -209,9 +211,12 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 		 unsigned *ret_place, struct err *e)
 {
 	int rc = 0;
+	struct in_line me;
 	mutex_lock(&g->lock);
 	at->waiting++;
-	while (is_full(g, at) && !rc) {
+	line_join(&at->line, &me);
+	tell_queries(g);
+	while ((!line_is_first(&at->line, &me) || is_full(g, at)) && !rc) {
 		if (canceled(p))
 			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
 		else if (clock_mono_ns() > deadline_ns)
@@ -222,6 +227,7 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 		mutex_wait_ms(&g->lock, &at->free_place, clock_mono_ms() + LOOK_AGAIN_MS);
 	}
 	at->waiting--;
+	line_leave(&at->line, &me, &at->free_place);
 	if (!rc) {
 		unsigned place = 0;
 		while (at->taken[place])
@@ -244,7 +250,7 @@ static void leave(struct promql_engine *g, struct places *at, unsigned place)
 	at->taken[place] = false;
 	at->running--;
 	tell_queries(g);
-	pthread_cond_signal(&at->free_place);
+	pthread_cond_broadcast(&at->free_place);
 	mutex_unlock(&g->lock);
 }
 

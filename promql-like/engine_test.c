@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "promql-like/memsource.h"
 #include "promql-like/promql.h"
 #include "promql-like/values/memory_guard.h"
@@ -336,6 +337,8 @@ static void test_answers_take_turns(void **state)
 		pthread_create(&m[i].thread, NULL, make_answer, &m[i]);
 		if (i < 2)
 			assert_int_equal(wait_for_state(&m[i], 20000), 1);
+		for (int k = 0; k < 20000 && i == 2 && memory_guard_makes(g) < 3; k++) /* it comes before the next */
+			clock_sleep_ms(1);
 	}
 	assert_int_equal(wait_for_state(&m[4], 20000), -ERR_TIMEOUT);
 	atomic_store(&m[5].canceled, true);
@@ -353,6 +356,32 @@ static void test_answers_take_turns(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(m); i++)
 		pthread_join(m[i].thread, NULL);
 	assert_false(memory_guard_makes(g));
+	memory_guard_free(g);
+}
+
+/* A large one is not overtaken by those that come after it, though they would fit. */
+static void test_large_answers_come_to_their_turn(void **state)
+{
+	(void)state;
+	atomic_store(&resident_now, 100);
+	struct memory_guard *g = memory_guard_new(1600, resident);
+	int64_t late = clock_mono_ns() + INT64_C(3600000000000);
+	struct maker m[3] = { { g, 150, late }, { g, 900, late }, { g, 10, late } };
+	for (unsigned i = 0; i < ARRAY_LEN(m); i++) {
+		pthread_create(&m[i].thread, NULL, make_answer, &m[i]);
+		for (int k = 0; k < 20000 && memory_guard_makes(g) <= i; k++)
+			clock_sleep_ms(1);
+	}
+	clock_sleep_ms(60); /* they look again every 50 */
+	assert_int_equal(atomic_load(&m[2].state), 0);
+	atomic_store(&m[0].end, true);
+	assert_int_equal(wait_for_state(&m[1], 20000), 1);
+	assert_int_equal(atomic_load(&m[2].state), 0);
+	atomic_store(&m[1].end, true);
+	assert_int_equal(wait_for_state(&m[2], 20000), 1);
+	atomic_store(&m[2].end, true);
+	for (size_t i = 0; i < ARRAY_LEN(m); i++)
+		pthread_join(m[i].thread, NULL);
 	memory_guard_free(g);
 }
 
@@ -481,6 +510,67 @@ static void test_queue(void **state)
 	atomic_store(&first.canceled, true);
 	pthread_join(thread, NULL);
 	assert_int_equal(first.rc, -ERR_CANCELED);
+	promql_engine_free(g);
+}
+
+struct in_order {
+	struct promql_engine *g;
+	int64_t began_ns;
+	pthread_t thread;
+};
+
+static void *ask_in_order(void *arg)
+{
+	struct in_order *a = arg;
+	struct promql_params p = { .arrived_ns = clock_mono_ns() };
+	struct promql_result r;
+	struct err e = { 0 };
+	if (!promql_instant(a->g, VIEW("x"), 10000, &p, &r, &e)) {
+		a->began_ns = p.arrived_ns + r.queue_ns;
+		promql_result_release(&r);
+	}
+	return NULL;
+}
+
+/* At work or waiting, as the metric says. */
+static int n_queries(void)
+{
+	struct buf b = { 0 };
+	metrics_render(&b);
+	buf_put(&b, "", 1);
+	const char *at = strstr(b.ptr, "\npyrrha_engine_queries ");
+	int n = at ? (int)strtol(at + strlen("\npyrrha_engine_queries "), NULL, 10) : -1;
+	buf_free(&b);
+	return n;
+}
+
+/* Places are given in the order in which queries came, also to those that waited for long. */
+static void test_order(void **state)
+{
+	struct fixture *f = *state;
+	promql_register_metrics();
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &(struct promql_options){ .max_concurrency = 1 });
+	struct waiting first = { .g = g };
+	struct in_order those[8];
+	pthread_t thread;
+	assert_int_equal(pthread_create(&thread, NULL, wait_in_queue, &first), 0);
+	for (int i = 0; i <= (int)ARRAY_LEN(those); i++) {
+		for (int k = 0; k < 20000 && n_queries() != i + 1; k++)
+			clock_sleep_ms(1);
+		assert_int_equal(n_queries(), i + 1);
+		if (i == ARRAY_LEN(those))
+			break;
+		those[i] = (struct in_order){ .g = g };
+		assert_int_equal(pthread_create(&those[i].thread, NULL, ask_in_order, &those[i]), 0);
+	}
+	clock_sleep_ms(100); /* they look again every 50 */
+	atomic_store(&first.canceled, true);
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(those); i++) {
+		pthread_join(those[i].thread, NULL);
+		assert_true(those[i].began_ns > 0);
+		assert_true(!i || those[i].began_ns > those[i - 1].began_ns);
+	}
 	promql_engine_free(g);
 }
 
@@ -881,10 +971,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard), cmocka_unit_test(test_answers_take_turns), cmocka_unit_test(test_results_are_held),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard), cmocka_unit_test(test_answers_take_turns), cmocka_unit_test(test_large_answers_come_to_their_turn), cmocka_unit_test(test_results_are_held),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
-		cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_as_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_once, setup, teardown),

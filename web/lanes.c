@@ -28,7 +28,7 @@ unsigned web_query_places(unsigned max_queries)
 
 void lanes_init(struct web *w)
 {
-	/* With more large queries than CPUs, scrapes and small queries would have only the share of one among twenty. */
+	/* More large queries than CPUs only wait for each other, and leave scrapes and small queries the share of one among twenty. */
 	unsigned cpus = (unsigned)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 	unsigned queries = w->o.max_queries ? w->o.max_queries : 20;
 	unsigned waiting = w->o.max_waiting_queries ? w->o.max_waiting_queries : 100;
@@ -85,11 +85,11 @@ void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal 
 	const struct httpd_lane *l = &w->lanes[lane];
 	const char *flags = query ? " (--query.max-concurrency)" : "";
 	if (why == HTTPD_FULL)
-		err_set(&e, ERR_UNAVAILABLE, "%u requests of this kind are at work%s and %u wait%s: try again later", l->workers, flags,
+		err_set(&e, ERR_UNAVAILABLE, "as many requests of this kind are at work or wait as may be, %u%s and %u%s: try again later", l->workers, flags,
 			l->max_waiting, query ? " (--query.max-waiting)" : "");
 	else
-		err_set(&e, ERR_TIMEOUT, "query timed out in query queue: %u %s are at work%s and none ended in time (--query.timeout)",
-			l->workers, query ? "queries" : "requests", flags);
+		err_set(&e, ERR_TIMEOUT, "query timed out in query queue: of the %s that were there before, at most %u at a time%s, too few ended in time (--query.timeout)",
+			query ? "queries" : "requests", l->workers, flags);
 	if (httpd_parsed(rq) && httpd_param(rq, "format").len)
 		serve_format_error(rq, httpd_param(rq, "format"), &e);
 	else

@@ -521,6 +521,64 @@ static void test_pool(void **state)
 	pool_free(p);
 }
 
+/* Jobs of three callers for a pool of one thread, each caller held by the first step of its own. */
+struct ordered {
+	struct pool *pool;
+	int number;
+	atomic_int *inside, *order; /* how many callers are held; the job that the pool's thread took first after the first one's */
+	atomic_bool *go_on, *pool_goes_on;
+};
+
+static void take_step(void *arg, size_t i, unsigned worker)
+{
+	struct ordered *o = arg;
+	(void)i;
+	if (worker == 1) { /* the caller itself */
+		atomic_fetch_add(o->inside, 1);
+		while (!atomic_load(o->go_on))
+			clock_sleep_ms(1);
+	} else if (o->number == 0) {
+		atomic_fetch_add(o->inside, 1);
+		while (!atomic_load(o->pool_goes_on))
+			clock_sleep_ms(1);
+	} else {
+		int none = 0;
+		atomic_compare_exchange_strong(o->order, &none, o->number);
+	}
+}
+
+static void *run_ordered(void *arg)
+{
+	struct ordered *o = arg;
+	pool_run(o->pool, 2, take_step, o);
+	return NULL;
+}
+
+/* Who came first is helped first. */
+static void test_pool_order(void **state)
+{
+	(void)state;
+	struct pool *p = pool_new(1, "test");
+	atomic_int inside = 0, order = 0;
+	atomic_bool go_on = false, pool_goes_on = false;
+	struct ordered o[3];
+	pthread_t threads[3];
+	for (int i = 0; i < 3; i++) {
+		o[i] = (struct ordered){ p, i, &inside, &order, &go_on, &pool_goes_on };
+		assert_int_equal(thread_start(&threads[i], "caller", run_ordered, &o[i], NULL), 0);
+		while (atomic_load(&inside) < i + 2) /* of the first one both steps are at work */
+			clock_sleep_ms(1);
+	}
+	atomic_store(&pool_goes_on, true);
+	while (!atomic_load(&order))
+		clock_sleep_ms(1);
+	assert_int_equal(atomic_load(&order), 1);
+	atomic_store(&go_on, true);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	pool_free(p);
+}
+
 static void test_regex(void **state)
 {
 	struct regex *re;
@@ -754,7 +812,7 @@ int main(void)
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_buf_ceiling_and_json),
-		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool),
+		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
 		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};

@@ -24,6 +24,7 @@ libbase_a_SOURCES = \
   lib/base/heap.h \
   lib/base/json.c \
   lib/base/json.h \
+  lib/base/line.h \
   lib/base/lock.c \
   lib/base/lock.h \
   lib/base/lock_ranks.h \

@@ -27,12 +27,17 @@ static void *run_named(void *p)
 	return s.fn(s.arg);
 }
 
-void thread_give_way(int steps)
+void thread_make_give_way(pid_t tid, int steps)
 {
 	errno = 0;
-	int now = getpriority(PRIO_PROCESS, 0); /* on Linux: of this thread */
-	if (!errno && setpriority(PRIO_PROCESS, 0, MIN(now + steps, 19)))
+	int now = getpriority(PRIO_PROCESS, (id_t)tid); /* on Linux: of a thread */
+	if (!errno && setpriority(PRIO_PROCESS, (id_t)tid, MIN(now + steps, 19)))
 		return; /* its priority stays unchanged */
+}
+
+void thread_give_way(int steps)
+{
+	thread_make_give_way(0, steps);
 }
 
 int thread_start(pthread_t *ret, const char *name, void *(*fn)(void *), void *arg, struct err *e)
@@ -72,7 +77,7 @@ struct job {
 struct pool {
 	struct mutex lock;
 	pthread_cond_t work, idle;
-	struct job *jobs;
+	struct job *jobs; /* in the order in which they came */
 	pthread_t *threads;
 	unsigned n;
 	bool stop;
@@ -172,18 +177,18 @@ void pool_run(struct pool *p, size_t n, void (*fn)(void *, size_t, unsigned), vo
 		work_on(&j, pool_size(p));
 		return;
 	}
+	struct job **at;
 	mutex_lock(&p->lock);
-	j.next = p->jobs;
-	p->jobs = &j;
+	for (at = &p->jobs; *at; at = &(*at)->next)
+		;
+	*at = &j;
 	pthread_cond_broadcast(&p->work);
 	mutex_unlock(&p->lock);
 	work_on(&j, p->n);
 	mutex_lock(&p->lock);
-	for (struct job **at = &p->jobs; *at; at = &(*at)->next)
-		if (*at == &j) {
-			*at = j.next;
-			break;
-		}
+	for (at = &p->jobs; *at != &j; at = &(*at)->next)
+		;
+	*at = j.next;
 	while (j.inside)
 		mutex_wait(&p->lock, &p->idle);
 	mutex_unlock(&p->lock);

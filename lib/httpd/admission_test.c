@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -223,6 +224,79 @@ static void test_lanes(void **state)
 	httpd_stop(h, 0);
 }
 
+static struct {
+	atomic_int n;             /* so many have begun */
+	atomic_int path[4], nice[4]; /* which one, in the order in which they began; and the priority it had then and has now */
+	atomic_int nice_later[4];
+	atomic_bool end[4];
+} begun;
+
+static void begin(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	int number = (int)strtol(httpd_param(rq, "n").ptr, NULL, 10), at = atomic_load(&begun.n);
+	atomic_store(&begun.path[at], number);
+	atomic_store(&begun.nice[at], getpriority(PRIO_PROCESS, 0));
+	atomic_fetch_add(&begun.n, 1);
+	while (!atomic_load(&begun.end[number])) {
+		atomic_store(&begun.nice_later[at], getpriority(PRIO_PROCESS, 0));
+		clock_sleep_ms(5);
+	}
+	httpd_text(rq, 200, "%d", number);
+}
+
+static int ask_number(const char *at, int n)
+{
+	char ask[99];
+	int fd = test_connect(at);
+	test_send(fd, ask, (size_t)snprintf(ask, sizeof ask, "GET /begin?n=%d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", n));
+	return fd;
+}
+
+/* One at a time begins, in the order in which they came; one that takes long makes place for the next and goes on at a low priority. Each has
+ * the usual one at first, also where a thread had a low one before. */
+static void test_turns(void **state)
+{
+	(void)state;
+	static const struct httpd_lane lanes[] = { { "turns", 2, 8, 1 } };
+	static const struct httpd_route one[] = { { "/begin", HTTPD_GET, HTTPD_RIGHT_READ, begin } };
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = one, .n_routes = 1, .lanes = lanes, .n_lanes = 1, .choose = choose, .refuse = refuse };
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	int fds[4], usual = getpriority(PRIO_PROCESS, 0);
+	int64_t from = clock_mono_ms();
+	for (int i = 0; i < 3; i++) {
+		fds[i] = ask_number(at, i);
+		for (int k = 0; k < 4000 && httpd_in_flight(h) <= (unsigned)i; k++)
+			clock_sleep_ms(5);
+	}
+	wait_until(&begun.n, 1);
+	assert_true(atomic_load(&begun.n) == 1 || clock_mono_ms() - from >= 1000); /* not before its turn is over */
+	wait_until(&begun.n, 2);
+	assert_true(clock_mono_ms() - from >= 1000);
+	for (int k = 0; k < 4000 && atomic_load(&begun.nice_later[0]) == usual; k++)
+		clock_sleep_ms(5);
+	assert_int_equal(atomic_load(&begun.nice_later[0]), MIN(usual + 10, 19));
+	clock_sleep_ms(50);
+	assert_int_equal(atomic_load(&begun.n), 2); /* the lane has no third worker */
+	atomic_store(&begun.end[0], true);
+	wait_until(&begun.n, 3);
+	fds[3] = ask_number(at, 3);
+	for (int i = 1; i < 4; i++)
+		atomic_store(&begun.end[i], true);
+	for (int i = 0; i < 4; i++) {
+		struct answer a = test_receive(fds[i]);
+		assert_int_equal(a.status, 200);
+		answer_free(&a);
+		assert_int_equal(atomic_load(&begun.path[i]), i);
+		assert_int_equal(atomic_load(&begun.nice[i]), usual);
+	}
+	httpd_stop(h, 0);
+}
+
 /* A route that does not say who may ask it is no open one: there is no server. */
 static void test_rights_are_said(void **state)
 {
@@ -320,7 +394,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

@@ -63,7 +63,8 @@ struct httpd_lane {
 	const char *name;       /* as metrics show it; borrowed */
 	unsigned workers;       /* at most; 0 = max_workers */
 	unsigned max_waiting;   /* requests that wait for one of them; beyond: 503 at once. 0 = all connections may */
-	unsigned usual_priority; /* this many workers have normal priority, and are used first; further ones have a low one (nice 10). 0 = all */
+	unsigned at_once;       /* requests that run at a time. While others wait, one that has run for a second continues at a low
+	                         * priority (nice 10), and the next one starts. 0 = workers */
 };
 
 enum httpd_refusal {

@@ -74,7 +74,7 @@ struct httpd_request {
 	const char *type;
 	struct buf out;
 	struct packer *packer;             /* has what was before `out`; NULL: none */
-	bool gives_way;                    /* its worker has a low priority */
+	atomic_bool gives_way;             /* its worker has a low priority */
 	struct buf stages;                 /* of Server-Timing */
 	int64_t stage_ns;                  /* when the last of them ended */
 	bool no_compress, bodyless;

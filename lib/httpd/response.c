@@ -190,7 +190,7 @@ static bool takes_zstd(const struct httpd_request *rq)
 /* By the packer, if it is free. */
 static bool packs_beside(struct httpd_request *rq)
 {
-	if (!rq->packer && rq->out.len >= PACKED_BESIDE && !rq->no_compress && !rq->gives_way && takes_zstd(rq) &&
+	if (!rq->packer && rq->out.len >= PACKED_BESIDE && !rq->no_compress && !atomic_load(&rq->gives_way) && takes_zstd(rq) &&
 	    packer_take(rq->httpd->packer, LEVEL))
 		rq->packer = rq->httpd->packer;
 	return rq->packer;

@@ -6,11 +6,18 @@
  *	   │          │
  *	   full       late, or its client left: answered by who notices, on the loop or the watcher
  *
- * A request that waits holds no worker, only its connection and what was sent. A lane may run only some of its workers at normal
- * priority: while it has many requests, the others leave the CPU to the rest of the program. */
+ * A request that waits holds no worker, only its connection and what was sent. Requests of a lane start in order of
+ * arrival. A lane may run only a few at a time (`at_once`). A long one does not hold up the others: it has a turn of TURN_NS. Then,
+ * if others wait, it continues beside them at a low priority, and the next one starts:
+ *
+ *	waiting ─► at work, usual priority ─────────────► answered
+ *	                    └─► turn over: low priority ──► answered, its thread ends: it could not take its priority back
+ *
+ * Every request has such a turn, so no client is served before another one again and again. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -18,16 +25,24 @@
 #include "httpd/internal.h"
 
 #define LOW_PRIORITY 10 /* nice: a tenth of the usual share */
+#define TURN_NS INT64_C(1000000000)
+
+/* A thread. Lies on its stack. */
+struct worker {
+	struct worker *next, *prev; /* of its lane, those at work */
+	struct httpd_request *rq;
+	pid_t tid;
+	int64_t since_ns;           /* it is at work on rq */
+	bool is_low;
+};
 
 struct lane {
 	struct httpd_work *work;
 	struct httpd_lane o;
-	struct rank {                       /* usual priority, low priority */
-		pthread_cond_t queued;
-		unsigned n_idle;
-	} ranks[2];
+	pthread_cond_t queued;
 	struct httpd_request *first, *last; /* waiting, oldest first */
-	unsigned n_waiting, n_workers;
+	struct worker *first_at_work, *last_at_work; /* longest first */
+	unsigned n_waiting, n_workers, n_at_work, n_low;
 };
 
 struct httpd_work {
@@ -38,6 +53,8 @@ struct httpd_work {
 	unsigned n_in_flight;
 	uint64_t serial;
 	VEC(pthread_t) threads;
+	pthread_t ended;                    /* the last thread that ended, to be joined; it joined the one before */
+	bool has_ended;
 	struct lane *lanes;
 	size_t n_lanes;
 	bool stop, closed;
@@ -118,61 +135,127 @@ static void finish(struct httpd_work *w, struct httpd_request *rq)
 	mutex_unlock(&w->lock);
 }
 
-static unsigned n_idle(const struct lane *l)
+/* ---- workers ---- */
+
+static void *worker_main(void *arg);
+
+/* Whether one more may begin. */
+static bool has_place(const struct lane *l)
 {
 	mutex_assert_held(&l->work->lock);
-	return l->ranks[0].n_idle + l->ranks[1].n_idle;
+	return l->n_workers < l->o.workers && l->n_workers - l->n_low < l->o.at_once;
 }
 
-/* Whom a request wakes, those of the usual priority first. Woken after the lock is left, or it would wait for the lock at once. */
-static pthread_cond_t *next_to_wake(struct lane *l)
+/* How many would wait if `coming` more came, beside those that a worker is about to take. */
+static unsigned n_kept_waiting(const struct lane *l, unsigned coming)
 {
 	mutex_assert_held(&l->work->lock);
-	return &l->ranks[l->ranks[0].n_idle ? 0 : 1].queued;
+	unsigned n_free = l->n_workers - l->n_at_work, n = l->n_waiting + coming;
+	return n > n_free ? n - n_free : 0;
 }
 
-static void work(struct lane *l, struct rank *r)
+static void start_worker(struct lane *l, unsigned coming)
+{
+	pthread_t t;
+	mutex_assert_held(&l->work->lock);
+	if (n_kept_waiting(l, coming) && has_place(l) && thread_start(&t, "httpd-work", worker_main, l, NULL) == 0) {
+		vec_push(&l->work->threads, t);
+		l->n_workers++;
+	}
+}
+
+/* Those whose turn is over make place for those that wait. */
+static void end_turns(struct lane *l, unsigned coming, int64_t now_ns)
+{
+	mutex_assert_held(&l->work->lock);
+	unsigned n = l->o.at_once < l->o.workers ? n_kept_waiting(l, coming) : 0;
+	for (struct worker *w = l->first_at_work; w && n && now_ns - w->since_ns >= TURN_NS; w = w->next) {
+		if (w->is_low)
+			continue;
+		w->is_low = true;
+		atomic_store(&w->rq->gives_way, true);
+		thread_make_give_way(w->tid, LOW_PRIORITY);
+		l->n_low++;
+		n--;
+		start_worker(l, coming);
+	}
+}
+
+static void at_work(struct lane *l, struct worker *w, struct httpd_request *rq)
+{
+	mutex_assert_held(&l->work->lock);
+	w->rq = rq;
+	w->since_ns = clock_mono_ns();
+	w->next = NULL;
+	w->prev = l->last_at_work;
+	*(w->prev ? &w->prev->next : &l->first_at_work) = w;
+	l->last_at_work = w;
+	l->n_at_work++;
+}
+
+static void not_at_work(struct lane *l, struct worker *w)
+{
+	mutex_assert_held(&l->work->lock);
+	*(w->prev ? &w->prev->next : &l->first_at_work) = w->next;
+	*(w->next ? &w->next->prev : &l->last_at_work) = w->prev;
+	l->n_at_work--;
+}
+
+/* A thread whose turn was over ends. True: the one that ended before is the caller's to join, without the lock. */
+static bool end_low_worker(struct lane *l, pthread_t *ret_before)
 {
 	struct httpd_work *w = l->work;
-	mutex_lock(&w->lock);
-	for (;;) {
-		if (!l->first) {
-			if (w->stop)
-				break;
-			r->n_idle++;
-			mutex_wait(&w->lock, &r->queued);
-			r->n_idle--;
-			continue;
-		}
-		struct httpd_request *rq = l->first;
-		queue_remove(l, rq);
-		pthread_cond_t *wake = l->first ? next_to_wake(l) : NULL; /* it may have been meant to wake this one again */
-		mutex_unlock(&w->lock);
-		if (wake)
-			pthread_cond_signal(wake);
-		rq->gives_way = r != l->ranks;
-		if (atomic_load(&rq->canceled))
-			httpd_request_refuse(rq, HTTPD_CANCELED);
-		else
-			httpd_request_serve(rq);
-		finish(w, rq);
-		mutex_lock(&w->lock);
-	}
-	mutex_unlock(&w->lock);
+	pthread_t self = pthread_self();
+	mutex_assert_held(&l->work->lock);
+	bool join = w->has_ended;
+	size_t i = 0;
+	while (!pthread_equal(w->threads.v[i], self))
+		i++;
+	w->threads.v[i] = w->threads.v[--w->threads.n];
+	*ret_before = w->ended;
+	w->ended = self;
+	w->has_ended = true;
+	l->n_workers--;
+	l->n_low--;
+	start_worker(l, 0);
+	return join;
 }
 
 static void *worker_main(void *arg)
 {
 	struct lane *l = arg;
-	work(l, &l->ranks[0]);
-	return NULL;
-}
-
-static void *low_worker_main(void *arg)
-{
-	struct lane *l = arg;
-	thread_give_way(LOW_PRIORITY);
-	work(l, &l->ranks[1]);
+	struct httpd_work *w = l->work;
+	struct worker me = { .tid = gettid() };
+	pthread_t before;
+	mutex_lock(&w->lock);
+	while (!me.is_low || w->stop) {
+		if (!l->first) {
+			if (w->stop)
+				break;
+			mutex_wait(&w->lock, &l->queued);
+			continue;
+		}
+		struct httpd_request *rq = l->first;
+		queue_remove(l, rq);
+		at_work(l, &me, rq);
+		bool more = l->first;
+		mutex_unlock(&w->lock);
+		if (more) /* it may have been meant to wake this one again */
+			pthread_cond_signal(&l->queued);
+		if (atomic_load(&rq->canceled))
+			httpd_request_refuse(rq, HTTPD_CANCELED);
+		else
+			httpd_request_serve(rq);
+		mutex_lock(&w->lock);
+		not_at_work(l, &me); /* its client may ask again as soon as it is finished */
+		mutex_unlock(&w->lock);
+		finish(w, rq);
+		mutex_lock(&w->lock);
+	}
+	bool join = me.is_low && !w->stop && end_low_worker(l, &before);
+	mutex_unlock(&w->lock);
+	if (join)
+		pthread_join(before, NULL);
 	return NULL;
 }
 
@@ -210,6 +293,10 @@ void httpd_work_tick(struct httpd_work *w, int64_t now_ns)
 				late = rq;
 			}
 		}
+	for (size_t i = 0; i < w->n_lanes; i++) {
+		end_turns(&w->lanes[i], 0, now_ns);
+		start_worker(&w->lanes[i], 0); /* if the system had no thread before */
+	}
 	mutex_unlock(&w->lock);
 	for (; late; late = next) {
 		next = late->wait_next;
@@ -233,8 +320,9 @@ static void add_lanes(struct httpd_work *w, const struct httpd_options *o)
 			l->o.workers = o->max_workers;
 		if (!l->o.max_waiting)
 			l->o.max_waiting = UINT32_MAX; /* connections bound it */
-		for (size_t k = 0; k < ARRAY_LEN(l->ranks); k++)
-			pthread_cond_init(&l->ranks[k].queued, NULL);
+		if (!l->o.at_once || l->o.at_once > l->o.workers)
+			l->o.at_once = l->o.workers;
+		pthread_cond_init(&l->queued, NULL);
 		httpd_metrics_waiting(l->o.name, 0);
 	}
 }
@@ -256,15 +344,15 @@ void httpd_work_free(struct httpd_work *w)
 	mutex_lock(&w->lock);
 	w->stop = true;
 	for (size_t i = 0; i < w->n_lanes; i++)
-		for (size_t k = 0; k < ARRAY_LEN(w->lanes[i].ranks); k++)
-			pthread_cond_broadcast(&w->lanes[i].ranks[k].queued);
+		pthread_cond_broadcast(&w->lanes[i].queued);
 	mutex_unlock(&w->lock);
 	for (size_t i = 0; i < w->threads.n; i++)
 		pthread_join(w->threads.v[i], NULL);
 	vec_free(&w->threads);
+	if (w->has_ended)
+		pthread_join(w->ended, NULL);
 	for (size_t i = 0; i < w->n_lanes; i++)
-		for (size_t k = 0; k < ARRAY_LEN(w->lanes[i].ranks); k++)
-			pthread_cond_destroy(&w->lanes[i].ranks[k].queued);
+		pthread_cond_destroy(&w->lanes[i].queued);
 	free(w->lanes);
 	pthread_cond_destroy(&w->idle);
 	mutex_destroy(&w->lock);
@@ -273,25 +361,11 @@ void httpd_work_free(struct httpd_work *w)
 
 /* ---- the way in ---- */
 
-/* For one more request. A thread that cannot be started is not missed as long as there is another. */
-static bool has_workers(struct lane *l)
+/* Whether as many are at work and wait as may be. */
+static bool is_full(const struct lane *l)
 {
 	mutex_assert_held(&l->work->lock);
-	pthread_t t;
-	bool low = l->o.usual_priority && l->n_workers >= l->o.usual_priority;
-	if (l->n_waiting >= n_idle(l) && l->n_workers < l->o.workers &&
-	    thread_start(&t, low ? "httpd-low" : "httpd-work", low ? low_worker_main : worker_main, l, NULL) == 0) {
-		vec_push(&l->work->threads, t);
-		l->n_workers++;
-	}
-	return l->n_workers > 0;
-}
-
-/* Whether a request would have to wait; requests that an idle worker is about to take do not count. */
-static bool no_worker_free(const struct lane *l)
-{
-	mutex_assert_held(&l->work->lock);
-	return l->n_waiting >= n_idle(l) && l->n_workers == l->o.workers;
+	return (uint64_t)l->n_waiting + l->n_at_work >= (uint64_t)l->o.workers + l->o.max_waiting;
 }
 
 enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_request *rq)
@@ -299,27 +373,28 @@ enum httpd_submitted httpd_work_submit(struct httpd_work *w, struct httpd_reques
 	rq->lane = (unsigned)MIN(rq->lane, w->n_lanes - 1);
 	struct lane *l = &w->lanes[rq->lane];
 	enum httpd_submitted how = SUBMIT_DONE;
-	pthread_cond_t *wake = NULL;
 	mutex_lock(&w->lock);
-	bool waits = no_worker_free(l);
+	if (!w->closed) {
+		start_worker(l, 1);
+		end_turns(l, 1, clock_mono_ns());
+	}
 	if (w->closed) {
 		how = SUBMIT_CLOSED;
-	} else if ((waits && l->n_waiting - n_idle(l) >= l->o.max_waiting) || !has_workers(l)) {
+	} else if (is_full(l) || !l->n_workers) {
 		how = SUBMIT_FULL;
 	} else {
 		rq->serial = ++w->serial;
 		httpd_watch_add(w->httpd->watch, rq->fd, rq->serial);
 		list_append(w, rq);
-		queue_append(l, rq);
-		rq->counted_waiting = waits;
-		if (waits)
+		rq->counted_waiting = n_kept_waiting(l, 1);
+		if (rq->counted_waiting)
 			httpd_metrics_waiting(l->o.name, 1);
-		wake = next_to_wake(l);
+		queue_append(l, rq);
 		httpd_metrics_in_flight(1);
 	}
 	mutex_unlock(&w->lock);
-	if (wake)
-		pthread_cond_signal(wake);
+	if (how == SUBMIT_DONE) /* after the lock is left, or it would wait for the lock at once */
+		pthread_cond_signal(&l->queued);
 	return how;
 }
 

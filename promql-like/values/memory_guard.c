@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/line.h"
 #include "base/lock.h"
 #include "base/num.h"
 #include "base/room.h"
@@ -32,8 +33,9 @@ struct memory_guard {
 	atomic_uint_fast64_t stops;
 	atomic_bool is_short;
 	pthread_cond_t made;      /* making has become less */
+	struct waiting_line makers;       /* that wait to make one */
 	uint64_t making, most_making; /* bytes */
-	unsigned n_making, n_held;
+	unsigned n_making, n_waiting, n_held;
 	bool ends, somebody_left; /* since malloc's arenas were walked */
 	bool rests;               /* until a query comes; else the thread looks by itself before LOOK_NS are over */
 	bool grew;                /* by more than most_growth, since there was no query */
@@ -236,19 +238,30 @@ void memory_guard_drop(struct memory_guard *g)
 	mutex_unlock(&g->lock);
 }
 
+static bool has_room(struct memory_guard *g, uint64_t bytes)
+{
+	mutex_assert_held(&g->lock);
+	return !g->n_making || (!atomic_load(&g->is_short) && bytes <= g->most_making - MIN(g->making, g->most_making));
+}
+
 int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e)
 {
 	int rc = 0;
+	struct in_line me;
 	if (!g)
 		return 0;
 	mutex_lock(&g->lock);
-	while (g->n_making && (atomic_load(&g->is_short) || bytes > g->most_making - MIN(g->making, g->most_making)) && !rc) {
+	g->n_waiting++;
+	line_join(&g->makers, &me);
+	while ((!line_is_first(&g->makers, &me) || !has_room(g, bytes)) && !rc) {
 		mutex_wait_ms(&g->lock, &g->made, clock_mono_ms() + LOOK_AGAIN_MS);
 		if (canceled && atomic_load(canceled))
 			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
 		else if (clock_mono_ns() > deadline_ns)
 			rc = err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
 	}
+	g->n_waiting--;
+	line_leave(&g->makers, &me, &g->made);
 	if (!rc) {
 		g->n_making++;
 		g->making += bytes;
@@ -268,12 +281,12 @@ void memory_guard_made(struct memory_guard *g, uint64_t bytes)
 	mutex_unlock(&g->lock);
 }
 
-bool memory_guard_makes(struct memory_guard *g)
+unsigned memory_guard_makes(struct memory_guard *g)
 {
 	if (!g)
-		return false;
+		return 0;
 	mutex_lock(&g->lock);
-	bool makes = g->n_making;
+	unsigned n = g->n_making + g->n_waiting;
 	mutex_unlock(&g->lock);
-	return makes;
+	return n;
 }

@@ -42,13 +42,13 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x);
 void memory_guard_hold(struct memory_guard *g);
 void memory_guard_drop(struct memory_guard *g);
 /* Before an answer is made of a result, which takes about so many bytes beside it: waits until there is room, an eighth of the limit for all that are
- * made at a time, or nobody else makes one. ERR_TIMEOUT, ERR_CANCELED. After 0 call memory_guard_made. */
+ * made at a time, or nobody else makes one, in the order in which they came. ERR_TIMEOUT, ERR_CANCELED. After 0 call memory_guard_made. */
 int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e) MUST_USE;
 void memory_guard_made(struct memory_guard *g, uint64_t bytes);
 /* Whether another query had better wait. */
 bool memory_guard_is_short(struct memory_guard *g);
-/* Answers are being made. */
-bool memory_guard_makes(struct memory_guard *g);
+/* How many answers are being made, or wait to be. */
+unsigned memory_guard_makes(struct memory_guard *g);
 /* How many were stopped since the start. */
 uint64_t memory_guard_stops(const struct memory_guard *g);
 
