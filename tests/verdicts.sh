@@ -2,7 +2,7 @@
 # What ./check makes of the lines that its steps print, to be sourced: how many passed, failed, were skipped, passed only when tried
 # again (FLAKY), and which took longest.
 passed=0 failed=0 skipped=0 flaky=0
-MOST_FLAKY=5 # of a run: on a machine with more to do than its processors can some tests may want a second try; more is a fault. Two is the aim
+MOST_FLAKY=2 # of a run: on a machine with more to do than its processors can a test may want a second try; more is a fault
 
 # verdicts PATTERN LOG: the lines of that verdict that a runner printed, each once (automake repeats them in its report)
 verdicts() { grep -aE "^($1): [^ ]+( .*)?$" "$2" | grep -vE '^ERROR: [^ ]+ ' | sort -u; }
@@ -15,10 +15,14 @@ count() {
 	flaky=$((flaky + $(verdicts FLAKY "$1" | wc -l)))
 }
 
-# slowest LOG: the ten tests that took longest, on a line; of unit tests tests/timed says how long, others say it in brackets
+# slowest LOG: the ten tests that took longest, on a line, with how much of a processor they used if that is known; of unit tests tests/timed
+# says how long, others say it in brackets
 slowest() {
-	sed -nE 's/^TIME: ([^ ]+) ([0-9.]+) s$/\2 \1/p; s/^(PASS|XFAIL|FAIL): ([^(]*[^ (]) \(([0-9.]+) s\).*$/\3 \2/p' "$1" | sort -rn -s -k1,1 |
-		awk '!seen[$0]++ && n++ < 10 { s = $1; sub(/^[^ ]+ /, ""); all = all (n > 1 ? ", " : "") $0 " " s " s" } END { if (n) print "   slowest: " all }'
+	sed -nE 's/^TIME: ([^ ]+) ([0-9.]+) s(, ([0-9.]+) \+ ([0-9.]+) s of CPU)?$/\2 \1 - \4 \5/p
+		s/^(PASS|XFAIL|FAIL): ([^(]*[^ (]) \(([0-9.]+) s(, ([0-9.]+) s of CPU)?\).*$/\3 \2 - \5/p' "$1" | sort -rn -s -k1,1 |
+		awk '!seen[$0]++ && n++ < 10 { s = $1 " s"; cpu = $0; sub(/.* - ?/, "", cpu); sub(/^[^ ]+ /, ""); sub(/ -.*/, "")
+			if (split(cpu, c, " ")) s = s " (" c[1] + c[2] " of CPU)"; all = all (n > 1 ? ", " : "") $0 " " s }
+			END { if (n) print "   slowest: " all }'
 }
 
 # too_flaky: says so, as a failure, if more tests wanted a second try than may

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests stand on: the real pyrrha and the real demo program on free ports of 127.0.0.1, a proxy
 that keeps what is scraped through it, and a target with bad manners. Nothing here knows a test."""
+import contextlib
+import fcntl
 import gzip
 import http.client
 import http.server
-import itertools
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -36,21 +38,22 @@ def check(truth, text):
         raise AssertionError(text)
 
 
-_PORTS = itertools.cycle(random.sample(range(20700, 20800), 100))
-_PORTS_LOCK = threading.Lock()
+_PORTS = random.sample(range(20700, 20900), 200)
+_PORTS_TAKEN = multiprocessing.Value("I", 0)  # by all tests of a run: each has a process of its own
 
 
 def free_port():
     """A port below those that the kernel gives to outgoing connections, so that none of them takes it away."""
-    for _ in range(100):
-        with _PORTS_LOCK, socket.socket() as s:
+    for _ in _PORTS:
+        with _PORTS_TAKEN, socket.socket() as s:
             try:
-                port = next(_PORTS)
+                _PORTS_TAKEN.value += 1
+                port = _PORTS[_PORTS_TAKEN.value % len(_PORTS)]
                 s.bind(("127.0.0.1", port))
                 return port
             except OSError:
                 continue
-    raise Skip("no free port from 20700 to 20799")
+    raise Skip("no free port from 20700 to 20899")
 
 
 def wait_until(what, probe, seconds=30):
@@ -66,6 +69,18 @@ def wait_until(what, probe, seconds=30):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds * PATIENCE:.0f} s; at last: {last!r}")
         time.sleep(0.1)
+
+
+RUN = os.getpid()  # of the runner, also in the processes of its tests
+
+
+@contextlib.contextmanager
+def alone(env, name):
+    """While it holds, no other test of this build directory is where that name is: each has a process of its own."""
+    os.makedirs(os.path.join(env.build, "e2e"), exist_ok=True)
+    with open(os.path.join(env.build, "e2e", name + ".lock"), "w", encoding="utf-8") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
 
 
 class ApiError(Exception):

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """OCI archives, as deploy/image.sh makes them: made for a test, taken apart without any tool of containers."""
-import atexit
 import hashlib
 import json
 import os
 import shutil
 import tarfile
-import threading
 
-from harness import TOP, Skip, check, run
+from harness import RUN, TOP, Skip, alone, check, run
 
 
 def make_image(env, kind, output=None, **more):
@@ -27,17 +25,17 @@ def make_image(env, kind, output=None, **more):
     return Image(said.splitlines()[-1].split()[0])
 
 
-_MADE, _LOCK = {}, threading.Lock()
-
-
 def image(env, kind):
     """The same, made once for all tests of this run."""
-    with _LOCK:
-        if kind not in _MADE:
-            output = os.path.join(env.build, "e2e", f"images-{os.getpid()}")
-            atexit.register(shutil.rmtree, output, True)
-            _MADE[kind] = make_image(env, kind, output)
-        return _MADE[kind]
+    output = os.path.join(env.build, "e2e", f"images-{RUN}")
+    with alone(env, "image-" + kind):
+        told = os.path.join(output, kind + ".path")
+        if not os.path.exists(told):
+            path = make_image(env, kind, output).path
+            with open(told, "w", encoding="utf-8") as f:
+                f.write(path)
+        with open(told, encoding="utf-8") as f:
+            return Image(f.read())
 
 
 class Image:

@@ -5,10 +5,9 @@ import os
 import random
 import signal
 import subprocess
-import threading
 import time
 
-from harness import LONG, Echo, Server, check, http_get, scrape_config, wait_until
+from harness import LONG, Echo, Server, alone, check, http_get, scrape_config, wait_until
 from test_format import explained
 
 KILLS = 100 if LONG else 10
@@ -66,16 +65,13 @@ def test_a_stack_survives_a_crash(env):
     check(graph(at) == before, "the answer about the past changed")
 
 
-_BUILD = threading.Lock()
-
-
 class Faulty(Server):
     """The server under the layer that makes its system calls fail (tests/crash/faults.h) while a file is there."""
 
     def __init__(self, env, config, faults):
         self.switch = os.path.join(env.dir, "faulty")
         layer = os.path.join(env.build, "faults.so")
-        with _BUILD:
+        with alone(env, "faults"):
             if not os.path.exists(layer):
                 subprocess.run(["make", "-s", "-C", env.build, "faults.so"], check=True)
         asan = os.environ.get("ASAN_OPTIONS", "")

@@ -10,17 +10,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 import time
 
-from harness import LONG, HttpServer, PATIENCE, Server, Skip, TOP, answer, check, run, wait_until
+from harness import LONG, HttpServer, PATIENCE, Server, Skip, TOP, alone, answer, check, run, wait_until
 from pprof_file import Profile, escaped, plain, stamped, stripped
 
 CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "shared", "corpus")
 # file -> the sample type that is asked for
 FILES = {"fib": "cpu", "fgprof": "time", "profile1": "cpu", "profile-with-labels": "samples", "alloc_objects": "alloc_space",
          "two-stacks": "cpu", "single-stack": "cpu", "node-unsymbolised": "samples"}
-_BUILD = threading.Lock()
 NANOSECONDS = ("cpu", "time")
 UNITS = {"cpu": "nanoseconds", "time": "nanoseconds", "alloc_space": "bytes", "inuse_space": "bytes"}
 
@@ -116,7 +114,7 @@ def go_tool():
 
 
 def program(env):
-    with _BUILD:
+    with alone(env, "pprof"):
         return built(env.build) or go_tool()
 
 

@@ -9,10 +9,9 @@ import os
 import random
 import re
 import shutil
-import threading
 import time
 
-from harness import LONG, PATIENCE, Process, Server, Skip, check, free_port, http_get, run, wait_until
+from harness import LONG, PATIENCE, Process, Server, Skip, alone, check, free_port, http_get, run, wait_until
 import promql_queries
 import remote_write
 
@@ -21,13 +20,12 @@ CONFIG = "global:\n  evaluation_interval: 1m\n"
 # at multiples of the resolution since 1970, so where they fall within a range depends on the time of day of the data.
 BEGIN = 1767259800  # 2026-01-01 09:30 UTC
 ANY_AGE = ["--web.enable-remote-write-receiver", "--storage.tsdb.retention.time=0"]
-_UNPACK = threading.Lock()
 
 
 def tool(env, name, package="prometheus", folder="bin"):
     """A program of a Debian package (prometheus and promtool are in this one), which is unpacked into the build directory and not installed."""
     tools = os.path.join(env.build, "tools")
-    with _UNPACK:
+    with alone(env, "tools"):
         path = shutil.which(name) or os.path.join(tools, "usr", folder, name)
         if not os.path.exists(path) and shutil.which("apt-get"):
             os.makedirs(tools, exist_ok=True)
