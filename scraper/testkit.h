@@ -9,6 +9,8 @@
 #include "base/vec.h"
 #include "model/sink.h"
 
+#define PATIENCE_MS 60000 /* of waits that only guard against hanging: they end by a condition */
+
 /* For a group of tests that start scrapers: metrics, and a log of errors only. */
 int scraper_tests_begin(void **state);
 int scraper_tests_end(void **state);

@@ -539,10 +539,15 @@ def test_go_stripped(env):
     agent = start_agent(env, only=["go_stripped"])
     run(env, "go_stripped", [program])
     wait_for_share(env, agent, "the inlined call", '{comm="go_stripped"}', 0.8, "^main.main$", "^main.outer$", "^main.inlined$")
-    lines = source_lines(env, agent, "go_stripped")
-    check({line for f, _, line in lines if f == "main.outer"} == {17}, str(lines))
-    check({line for f, _, line in lines if f == "main.main"} == {24}, str(lines))
-    check({line for f, _, line in lines if f == "main.inlined"} & {7, 8}, str(lines))
+
+    def lines_of_all():
+        """A profile of a busy machine may have too few samples for all three."""
+        lines = source_lines(env, agent, "go_stripped")
+        check({line for f, _, line in lines if f == "main.outer"} == {17}, str(lines))
+        check({line for f, _, line in lines if f == "main.main"} == {24}, str(lines))
+        check({line for f, _, line in lines if f == "main.inlined"} & {7, 8}, str(lines))
+        return True
+    wait_until("the lines of all three", lines_of_all, 60)
 
 
 def test_debuginfod_server(env):

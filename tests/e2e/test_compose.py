@@ -96,11 +96,11 @@ class Compose:
 def test_first_start(env):
     """docker compose up -d, the password from the log, and profiles of the demo; at the second start the login stays."""
     start_agent(env)  # the rights to run at all
-    env.agent.terminate()
+    env.agent.kill()
     c = Compose(env)
     for again in (False, True):
         login = c.pod("login").start()
-        check(login.process.p.wait(60) == 0, login.process.text())
+        check(login.process.p.wait(240) == 0, login.process.text())
         check(("password: " not in login.process.text().splitlines()[-1]) == again, login.process.text())
     user, password = re.search(r"login: (\S+)  password: (\S+)", login.process.text()).groups()
     for name in ("demo", "agent"):
@@ -116,5 +116,5 @@ def test_first_start(env):
         check(status == 200, f"{status} {body}")
         return json.loads(body)["data"]["result"]
     for query in ('up == 1 and up{job="demo"}', 'up == 1 and up{job="agent"}', 'up == 1 and up{job="pyrrha"}', 'heap_inuse_space{job="demo"}'):
-        wait_until(query, lambda: ask(query), 60)
+        wait_until(query, lambda: ask(query), 240)
     server.stop()

@@ -78,7 +78,7 @@ def check_rights(p, uid, seccomp):
 
 def test_as_in_a_cluster(env):
     start_agent(env)  # the rights to run at all
-    env.agent.terminate()
+    env.agent.kill()
     c = Cluster(env)
     agent = c.pod("DaemonSet", "pyrrha-agent", "agent", **{"spec.nodeName": "node-1"}).start()
     server = c.pod("StatefulSet", "pyrrha", "server").start()
@@ -97,7 +97,7 @@ def test_as_in_a_cluster(env):
     for url in (server.url + "/api/v1/targets", agent.url + "/debug/pprof/profile?seconds=1"):
         check(c.network.get(url)[0] == 401, f"{url} asks for no login")
     check(c.network.get(agent.url + "/metrics", basic)[0] == 200, "people log in to the agent, too")
-    wait_until("the server has the fixture's stacks", lambda: "main;agent_middle;agent_leaf" in folded(), 90)
+    wait_until("the server has the fixture's stacks", lambda: "main;agent_middle;agent_leaf" in folded(), 240)
     agent.stop()
     time.sleep(0.5)
     moment = time.time()
@@ -144,5 +144,5 @@ def test_calls_of_the_unit(env):
     server = c.pod("StatefulSet", "pyrrha", "server", under=UnderUnit).start()
     basic = {"Authorization": "Basic " + base64.b64encode(f"admin:{c.password}".encode()).decode()}
     url = server.url + "/api/v1/query?" + urllib.parse.urlencode({"query": 'up{job=~"pyr+ha"}'})
-    wait_until("it scrapes itself", lambda: json.loads(c.network.get(url, basic)[2])["data"]["result"][0:1], 30)
+    wait_until("it scrapes itself", lambda: json.loads(c.network.get(url, basic)[2])["data"]["result"][0:1], 120)
     server.stop()
