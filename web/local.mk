@@ -55,7 +55,7 @@ WEB_LIBS = libweb.a $(REMOTE_LIBS) $(CONFIG_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIB
 
 web/assets.c: web/embed.sh $(UI_FILES)
 	$(AM_V_GEN)$(MKDIR_P) web && $(SHELL) $(srcdir)/web/embed.sh $(UI_FILES) >$@.tmp && mv $@.tmp $@
-EXTRA_DIST += web/embed.sh docs/http-api.md docs/format/flame.md
+EXTRA_DIST += web/embed.sh docs/http-api.md docs/format/flame.md docs/format/matrix.md
 CLEANFILES += web/assets.c
 
 # The engine is replaced by one that answers by rote: the test does not link promql-like.

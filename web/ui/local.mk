@@ -4,7 +4,7 @@ UI_FILES = web/ui/dist/index.html web/ui/dist/app.js web/ui/dist/app.css web/ui/
 ui_inputs = $(srcdir)/web/ui/src $(srcdir)/web/ui/src/* $(srcdir)/web/ui/src/*/*
 ui_config = web/ui/bundle.sh web/ui/build.mjs web/ui/package.json web/ui/package-lock.json web/ui/tsconfig.json \
   web/ui/index.html web/ui/favicon.svg
-EXTRA_DIST += $(ui_config) web/ui/src web/ui/test web/ui/run-tests.sh
+EXTRA_DIST += $(ui_config) web/ui/src web/ui/test web/ui/run-tests.sh web/ui/.gitignore
 TESTS += web/ui/run-tests.sh
 
 # A file that is added or removed is seen because its folder changes.
