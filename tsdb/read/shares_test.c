@@ -113,6 +113,45 @@ static size_t check_matches(struct kit *k, int64_t after_ms, int64_t until_ms)
 	return x.profiles;
 }
 
+/* Slots count against the query's memory: with little of it one thread adds up alone, with less there is no answer. */
+static void test_memory(void **state)
+{
+	enum { STEPS = 60 };
+	struct kit k;
+	struct source_frame_filter f = { every_second, NULL, false };
+	struct pool *pool = pool_new(2, "test");
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	size_t n, slots = (size_t)3 * STEPS * sizeof(int64_t);
+	int64_t room[2][3][STEPS];
+	(void)state;
+	kit_init(&k);
+	kit_open(&k);
+	fill(&k, 2);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_true(n > 0);
+	struct source_part p = { s[0].ref, KIT_T0, KIT_T0 + MINUTE, 1, 0, STEPS, MINUTE };
+	for (int i = 0; i < 2; i++) {
+		struct source_limits lim = { .pool = pool, .max_bytes = i ? slots * 3 / 2 : 0 };
+		struct source_shares to = { room[i][0], room[i][1], room[i][2] };
+		assert_int_equal(v->ops->shares(v, &p, 1, STEPS, &f, &lim, &to, &e), 0);
+	}
+	assert_true(room[0][1][1] > 0);
+	assert_memory_equal(room[0], room[1], sizeof room[0]);
+	struct source_shares to = { room[0][0], room[0][1], room[0][2] };
+	assert_int_equal(v->ops->shares(v, &p, 1, STEPS, &f, &(struct source_limits){ .pool = pool, .max_bytes = slots - 1 }, &to, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "--query.max-bytes"));
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
+	pool_free(pool);
+	kit_free(&k);
+}
+
 static void check(struct kit *k)
 {
 	assert_true(check_matches(k, KIT_T0 + 8 * MINUTE + 3, KIT_T0 + 17 * MINUTE + 20) > 2 * 5 * PODS);
@@ -238,6 +277,6 @@ static void test_lost_stacks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks), cmocka_unit_test(test_memory) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -503,14 +503,29 @@ static void sums_release(struct sums *m)
 	mutex_destroy(&m->lock);
 }
 
+/* Each worker has slots of its own: so many workers as there is memory for. */
+static int choose_workers(struct sums *m, struct err *e)
+{
+	uint64_t each = (uint64_t)m->n_measures * m->requests.n_slots * sizeof(int64_t), max = m->lim ? m->lim->max_bytes : 0;
+	size_t n = pool_size(m->lim ? m->lim->pool : NULL) + 1;
+	if (max && each > max)
+		return err_set(e, ERR_LIMIT, "the sums of the query's steps need %llu bytes, more than %llu (--query.max-bytes): use fewer steps or series, or "
+			       "raise it", (unsigned long long)each, (unsigned long long)max);
+	if (max && each * n > max)
+		n = 1; /* slower, but it is answered */
+	m->pool = n > 1 ? m->lim->pool : NULL;
+	m->n_workers = n;
+	m->workers = xcalloc(m->n_measures * n, sizeof(*m->workers));
+	return 0;
+}
+
 /* Everything added up; sums_release it in any case. */
 static int add_up(struct sums *m, const struct source_part *parts, size_t n, size_t n_groups, struct err *e)
 {
-	m->pool = m->lim ? m->lim->pool : NULL;
-	m->n_workers = (m->pool ? pool_size(m->pool) : 0) + 1;
 	mutex_init(&m->lock, LOCK_LEAF, "sums");
-	m->workers = xcalloc(m->n_measures * m->n_workers, sizeof(*m->workers));
 	int rc = plan_requests_make(m->v, parts, n, n_groups, m->lim, &m->requests, e);
+	if (!rc)
+		rc = choose_workers(m, e);
 	if (rc)
 		return rc;
 	m->of_set = set_requests_list(&m->requests);
