@@ -214,7 +214,9 @@ struct source_ops {
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);
 	/* Like sums of parts whose scale is 1, and in addition the total of all values and whether there is a profile. A graph of one
-	 * function uses this. f is not NULL. NULL: this source has only sums. */
+	 * function uses this. f is not NULL. NULL: this source has only sums.
+	 * Both calls stay: sums by this one would keep three slots per step, read stacks where nobody filters, and has no scales; this one by
+	 * calls of sums would read each window up to three times, and cannot count profiles. */
 	int (*shares)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		      const struct source_limits *lim, const struct source_shares *ret, struct err *e);
 	/* The profiles of each of n series stamped in (after, until], each with the values that the filter selects. fn is called once per
