@@ -28,6 +28,11 @@ LONG = bool(os.environ.get("PYRRHA_LONG"))
 PATIENCE = float(os.environ.get("PYRRHA_PATIENCE", "1"))
 
 
+def share_of_others():
+    """How many threads want each processor, at least one. A time that a quiet machine needs is multiplied by it."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 class Skip(Exception):
     """This test cannot run here; the text says why."""
 
@@ -121,7 +126,7 @@ class Process:
     def kill(self):
         if self.alive():
             self.p.kill()
-        return self.p.wait(30)
+        return self.p.wait(120)
 
     def terminate(self, seconds=10):
         """SIGTERM; (exit status, seconds it took). Longer than allowed is a failure."""
@@ -174,7 +179,7 @@ class Server(Process):
         with open(self.config, "w", encoding="utf-8") as f:
             f.write(config)
 
-    def wait_ready(self, seconds=30):
+    def wait_ready(self, seconds=120):
         def probe():
             if not self.alive():
                 raise SystemExit(f"pyrrha ended with status {self.p.returncode}: {self.text()[-2000:]}")

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Server, answer, check, free_port, http_get, run, scrape_config, wait_until
+from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Server, answer, check, free_port, http_get, run, scrape_config, share_of_others, wait_until
 from test_agent import start_agent
 from test_agent_labels import metric
 
@@ -223,7 +223,7 @@ def test_expensive_queries(env):
     thread.join()
     # Before, none of them was answered for as long as the attack lasted. A single one may meet a busy machine.
     middle = {path: sorted(s)[len(s) // 2] for path, s in seconds.items()}
-    check(max(middle.values()) < PATIENCE, f"within a second: {seconds}")
+    check(max(middle.values()) < PATIENCE * share_of_others(), f"within a second: {seconds}")
     check(answers.get(503, 0) > 50 and "503 without Retry-After" not in answers, f"{answers}")
     rows = server.metrics()
     check(rows.get('pyrrha_http_requests_refused_total{reason="queue"}', 0) >= answers[503], "refusals are counted")

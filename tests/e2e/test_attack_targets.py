@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from harness import LONG, Process, Server, TOP, check, http_get, wait_until
+from harness import LONG, Process, Server, TOP, check, http_get, share_of_others, wait_until
 
 ATTACKS = os.path.join(TOP, "tests", "attack")
 sys.path.insert(0, ATTACKS)
@@ -83,9 +83,10 @@ def ends_in_time(server):
     for _ in range(8):
         threading.Thread(target=ask, daemon=True).start()
     time.sleep(2)
-    status, seconds = server.terminate(10)
+    status, seconds = server.terminate(30)
     print(f"# SIGTERM under load took {seconds:.1f} s, exit status {status}")
-    check(seconds < 5.5, f"SIGTERM took {seconds:.1f} s")
+    # After five seconds the program ends whatever still runs.
+    check(seconds < 5 + 0.5 * share_of_others(), f"SIGTERM took {seconds:.1f} s")
     server.restart()
     check(server.query('up{job="healthy"}[5m]')["result"], "what was stored is gone")
 
