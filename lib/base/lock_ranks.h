@@ -41,7 +41,6 @@ enum lock_rank {
 
 	/* lib/remote */
 	RANK_REMOTE_WRITE_APPLY, /* remote_write.apply: one change at a time */
-	RANK_REMOTE_WRITE,       /* remote_write.lock: the intake, the change that waits */
 
 	/* lib/httpd */
 	RANK_WEB_CHANGE,         /* httpd_web.change: for reading, while a request is admitted by one configuration */
@@ -69,6 +68,9 @@ enum lock_rank {
 	RANK_TSDB_LOG_WRITE,     /* hlog.write_lock: writes to it */
 	RANK_TSDB_NOTES,         /* notes.lock: the table of notes */
 	RANK_TSDB_PARTS,         /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
+
+	/* lib/remote */
+	RANK_REMOTE_WRITE,       /* remote_write.lock: the intake, the change that waits; the storage calls with its apply_lock */
 
 	/* lib/model */
 	RANK_CALLTREE,           /* calltree.lock: nodes of a dictionary as calls */

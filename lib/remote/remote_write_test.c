@@ -214,12 +214,17 @@ static void start(struct world *x, uint64_t log_ends, struct remote_write_config
 		t->ready(t, log_ends);
 }
 
+/* The storage's, which calls with its lock held. */
+static struct mutex applying = MUTEX_INIT(RANK_TSDB_APPLY, "apply");
+
 static void give(struct world *x, uint64_t number, const char *name)
 {
 	const struct label l[] = { { VIEW("__name__"), view_of(name) } };
 	const struct sink_float f = { { l, 1 }, (int64_t)number, 1 };
 	struct tap *t = remote_write_tap(x->w);
+	mutex_lock(&applying);
 	t->take(t, number, &f, 1);
+	mutex_unlock(&applying);
 }
 
 static void await_durable(struct world *x, uint64_t number)
