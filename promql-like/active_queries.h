@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of queries at work: one slot of fixed size for each, its text and a 0, so that what it holds at a start was
- * running when the process before ended. It is written with pwrite and never mapped: a write that finds no room on the
- * disk fails and is dropped, where a mapped page would end the process with SIGBUS. A slot belongs to the thread that
- * took it; slots need no lock. */
+/* The file of running queries: one slot of fixed size for each, its text and a 0. Texts found at a start were running when the
+ * previous process ended. It is written with pwrite and never mapped. A write without room on the disk fails and is dropped; a mapped
+ * page would end the process with SIGBUS. A slot belongs to the thread that took it; slots need no lock. */
 #ifndef PYRRHA_PROMQL_ACTIVE_QUERIES_H
 #define PYRRHA_PROMQL_ACTIVE_QUERIES_H
 
@@ -16,7 +15,7 @@ struct active_queries;
  * kept. Never NULL. */
 struct active_queries *active_queries_open(const char *path, unsigned slots);
 void active_queries_close(struct active_queries *a);
-/* What was found, a query per line; borrowed, "" if there was none. */
+/* The texts found, a query per line; borrowed, "" if there was none. */
 const char *active_queries_crashed(const struct active_queries *a);
 /* Both take NULL: nothing is kept. */
 void active_queries_put(struct active_queries *a, unsigned slot, struct view query);

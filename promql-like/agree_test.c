@@ -445,7 +445,7 @@ static void compare_subquery(const char *query, const struct promql_result *rang
 static bool nothing_left(const struct err *e)
 {
 	return strstr(e->msg, "has no meaning") || strstr(e->msg, "has only numbers") ||
-	       strstr(e->msg, "nothing says how many observations");
+	       strstr(e->msg, "the number of observations of");
 }
 
 /* An error of the range is one at some step, and the other way round. */

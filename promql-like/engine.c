@@ -264,7 +264,7 @@ static uint64_t samples_of(const struct guarded *x)
 	return samples_read((const struct eval *)(const void *)((const char *)x - offsetof(struct eval, guarded)));
 }
 
-/* What to do about a query that the guard stopped. */
+/* The remedy for a query that the guard stopped. */
 static int stopped(struct promql_engine *g, struct err *e)
 {
 	char limit[24];

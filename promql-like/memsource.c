@@ -458,7 +458,7 @@ static int64_t begin_of(int64_t t_ms, int64_t unit)
 	return (t_ms - 1) / unit * unit - ((t_ms - 1) % unit < 0 ? unit : 0);
 }
 
-/* As which series, and stamped when, a profile may be handed out: there are no sums here, but who reads must not mind that there might be. */
+/* The series and stamp under which a profile may be returned: there are no sums here, but readers must accept that there might be. */
 static enum source_alike stand_in(const struct mem_profile *p, size_t *series, const struct source_cells_reader *to, int64_t *ret_t)
 {
 	const int64_t hour = 3600000, minute = SOURCE_MINUTE_MS, t = p->p.t_ms;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source in memory: what the language's tests run on, and rules that are tried. Filled while nobody reads; views that are open
- * meanwhile have series under other references afterwards. One dictionary for all. */
+/* A source in memory: what the language's tests run on, and rules that are tried. Filled while no thread reads; views that are open
+ * meanwhile have other series references afterwards. One dictionary for all. */
 #ifndef PYRRHA_PROMQL_MEMSOURCE_H
 #define PYRRHA_PROMQL_MEMSOURCE_H
 

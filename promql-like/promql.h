@@ -14,7 +14,7 @@ const char *promql_type_text(enum promql_type t);
 
 struct promql_expr;
 
-/* What is experimental in Prometheus, and off unless it is turned on, before the first query is parsed. */
+/* Features that are experimental in Prometheus, and off unless they are enabled before the first query is parsed. */
 enum promql_feature {
 	PROMQL_FILL = 1,             /* fill, fill_left, fill_right */
 	PROMQL_EXTENDED_RANGES = 2,  /* anchored, smoothed */
@@ -23,7 +23,7 @@ enum promql_feature {
 };
 void promql_enable(unsigned features);
 unsigned promql_enabled(void);
-/* By the name that Prometheus's --enable-feature has; 0 if it is none of them. */
+/* By its name in Prometheus's --enable-feature; 0 if it is unknown. */
 unsigned promql_feature(struct view name);
 
 /* The query is copied. Errors read `1:5: parse error: ...`, line and column from 1. Returns owned. */
@@ -37,12 +37,11 @@ int promql_format(const struct promql_expr *x, const struct source_limits *lim, 
 /* The tree as parse_query answers it, within the same bounds. */
 int promql_expr_json(const struct promql_expr *x, const struct source_limits *lim, struct buf *out, struct err *e) MUST_USE;
 
-/* A selector alone, as match[] has it; aliases of profile types are expanded. The matchers and their strings live in
- * the expression. */
+/* A selector alone, as match[] has it; aliases of profile types are expanded. The matchers and their strings are in the expression. */
 int promql_parse_selector(struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			  struct err *e) MUST_USE;
 
-/* What the expression's profiles are when a rule records them at this interval (rule 8 of docs/profql.md). ERR_BAD_DATA: they
+/* The kind of the expression's profiles when a rule records them at this interval (rule 8 of docs/profql.md). ERR_BAD_DATA: they
  * cannot be recorded; the message is as of promql_parse. */
 enum promql_recorded {
 	PROMQL_RECORDED_GAUGE,
@@ -51,7 +50,8 @@ enum promql_recorded {
 };
 int promql_recorded(const struct promql_expr *x, int64_t interval_ms, enum promql_recorded *ret, struct err *e) MUST_USE;
 
-/* A share or a self_share that is compared with a number; not of a difference, whose samples nobody can count. Borrowed for the call. */
+/* A share or a self_share that is compared with a number; not of a difference, whose samples cannot be counted. Borrowed for the
+ * call. */
 struct promql_threshold {
 	struct view share, profiles; /* canonical: the readout, and what it reads */
 	double number;
@@ -99,10 +99,10 @@ struct promql_options {
 	uint64_t max_samples;         /* held by one query at a time (50,000,000) */
 	uint64_t max_bytes;           /* of stacks held by one query (2 GiB) */
 	uint64_t max_total_bytes;     /* of stacks and samples held by all together (4 GiB) */
-	uint64_t memory_limit;        /* of the process: what queries hold for moments must not pass it (0: nobody looks) */
+	uint64_t memory_limit;        /* of the process: temporary memory of queries must not exceed it (0: not checked) */
 	uint64_t (*resident)(void);   /* bytes of it that are taken; NULL: as the kernel tells */
 	uint32_t max_series;          /* in one result (100,000) */
-	uint32_t max_functions;       /* or lines, files ... that one readout tells apart (1,000,000) */
+	uint32_t max_functions;       /* or lines, files ... in one readout (1,000,000) */
 	unsigned max_concurrency;     /* queries of people at work; more wait (20) */
 	unsigned max_rule_concurrency; /* queries of rules at work: places of their own (4) */
 	uint64_t max_rule_bytes;      /* as max_total_bytes, of rules: a budget of their own, beside that (a quarter of it) */
@@ -126,8 +126,8 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 			   struct err *e) MUST_USE;
 /* Borrows the source. */
 struct promql_engine *promql_engine_new(struct source *s, const struct promql_options *o) MUST_USE;
-/* Another source, with the bounds and names that g has now: for who asks beside it. One query at a time, and a quarter of its memory, are
- * this engine's own. Borrows the source and what g borrows. */
+/* Another source, with the current bounds and names of g: for a second engine beside it. One query at a time, and a quarter of its
+ * memory, are this engine's own. Borrows the source and what g borrows. */
 struct promql_engine *promql_engine_beside(struct promql_engine *g, struct source *s) MUST_USE;
 /* No query may be at work. */
 void promql_engine_free(struct promql_engine *g);
@@ -171,7 +171,7 @@ struct promql_series {
 	struct labels labels;
 	size_t n;                 /* a vector's element has one point */
 	struct point *points;
-	struct promql_profile *profiles; /* parallel to points; NULL: floats, or a graph that nobody wanted the profiles of */
+	struct promql_profile *profiles; /* parallel to points; NULL: floats, or a graph whose profiles are not needed */
 };
 
 struct promql_result {
@@ -184,8 +184,8 @@ struct promql_result {
 	size_t n_series;
 	struct view *warnings, *infos;
 	size_t n_warnings, n_infos;
-	/* Samples as Prometheus counts them: those that selectors and the windows of range functions took, at each step anew; and, of
-	 * windows, only those that the step before did not have. A subquery's own ones count as read. */
+	/* Samples as Prometheus counts them: those that selectors and the windows of range functions used, counted at each step; and,
+	 * of windows, only those that the previous step did not have. A subquery's own ones count as read. */
 	uint64_t samples, samples_read;
 	uint64_t bytes;           /* of chunks, in memory and on disk, that were read */
 	uint64_t peak_samples;    /* most that were held at once */
@@ -204,8 +204,8 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 /* Steps start, start + step ... up to and including end. */
 int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
 		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
-/* Before an answer is made of it: where the memory of the process is bounded, waits while those that are made at a time take what there is for
- * them. The result is released when the answer is made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. The
+/* Before an answer is made of it: if the memory of the process is bounded, waits until concurrent answers leave room. The result is released
+ * when the answer is made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. The
  * engine is there until the result is released. */
 int promql_result_make(struct promql_result *r, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
@@ -214,8 +214,8 @@ void promql_result_release(struct promql_result *r);
  *
  * The rules of a group ask, for one time, much the same: 500 of them a share of merge by (container)(on_cpu[5m]), each of
  * another function. Instant queries with params.shared see one state of the source, and what several of them have in common is
- * computed once: subexpressions with equal canonical text, time and look-back. The answers are those that each would have by
- * itself. Typical use: one for each evaluation of a group (or of all groups that are due for one time), freed after it.
+ * computed once: subexpressions with equal canonical text, time and look-back. The answers equal those of separate queries. Typical
+ * use: one for each evaluation of a group (or of all groups that are due for one time), freed after it.
  *
  *	s = promql_shared_new(g, 0)
  *	for each rule: promql_instant(g, expr, t, &(struct promql_params){ .asker = PROMQL_RULES, .shared = s }, ...)
@@ -223,20 +223,20 @@ void promql_result_release(struct promql_result *r);
  *	               (a rule that reads nothing of it sees with .as_first what those before it saw, and finds what they kept)
  *	promql_shared_free(s)
  *
- * Any number of threads may use one at once. What does not fit into its memory is computed anew. */
+ * Any number of threads may use one at once. Results without room in its memory are computed again. */
 /* Borrows the engine. max_bytes: of what is kept, counted in the budget of rules (0: a quarter of that). */
 struct promql_shared *promql_shared_new(struct promql_engine *g, uint64_t max_bytes) MUST_USE;
 /* No query may be at work with it. */
 void promql_shared_free(struct promql_shared *s);
-/* Series of that name (empty: any) were written and can be seen: queries that begin from now on see a newer state, and nothing
- * that was made of selectors which such series may satisfy. */
+/* Series of that name (empty: any) were written and are visible. Queries that begin from now on see a newer state, and no shared
+ * results of selectors that such series may satisfy. */
 void promql_shared_wrote(struct promql_shared *s, struct view name);
 /* How often a subexpression was found, and computed and kept; what is kept. */
 struct promql_shared_stats {
 	uint64_t found, kept, bytes;
 };
 struct promql_shared_stats promql_shared_stats(struct promql_shared *s);
-/* Whether an answer may depend on series of that name: for who has to wait until they are written. */
+/* Whether an answer may depend on series of that name: for callers that have to wait until they are written. */
 bool promql_may_read(const struct promql_expr *x, struct view name);
 
 #endif

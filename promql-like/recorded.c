@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an expression is once a rule records its profiles (rule 8 of docs/profql.md). A delta is what a range of deltas adds up to, each profile in one range only; whatever only filters,
- * scales or adds such is a delta too; everything else is a gauge, a state as it was at the time. */
+/* The kind of an expression whose profiles a rule records (rule 8 of docs/profql.md). A delta is the sum of a range of deltas, each profile in one
+ * range only. Filtering, scaling and adding deltas gives a delta too. Everything else is a gauge, a state as it was at the time. */
 #include "base/units.h"
 #include "model/ptype.h"
 #include "promql-like/syntax/ast.h"
@@ -17,7 +17,7 @@ struct recorded {
 	int64_t interval_ms;
 };
 
-/* The kind of what a selector finds, if its name says so; 0 = nobody knows. */
+/* The kind of a selector's series, if its name gives it; 0 = unknown. */
 static enum profile_kind kind_of(const struct node_selector *s)
 {
 	struct ptype t;
@@ -53,7 +53,7 @@ static int check_range(const struct recorded *r, const struct node *range, enum 
 
 static int shape_of(const struct recorded *r, struct node *n, enum shape *ret, struct err *e);
 
-/* Of two that are put together: what is no delta makes the other none. */
+/* For two that are combined: if one is not a delta, the result is none. */
 static int both(const struct recorded *r, struct node *a, struct node *b, enum shape *ret, struct err *e)
 {
 	enum shape x = SHAPE_GAUGE, y = SHAPE_GAUGE;

@@ -6,7 +6,7 @@
 #include "promql-like/values/query.h"
 
 /* Type, values, notes and explanation into r, whose arena is ready; profiles: with their stacks, which are made now. v's names
- * are settled on the way. What r holds on an error is released with it. */
+ * are settled on the way. The contents of r are released with it on an error. */
 int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool profiles, struct err *e) MUST_USE;
 
 #endif

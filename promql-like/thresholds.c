@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an expression compares shares with a number. A share is an estimate: how sure the answer is depends on how many samples
- * the profile has, which only who has the profiles knows. */
+/* The places where an expression compares shares with a number. A share is an estimate. Its certainty depends on the number of samples
+ * in the profile, which only the owner of the profiles knows. */
 #include "promql-like/syntax/ast.h"
 #include "promql-like/syntax/func.h"
 

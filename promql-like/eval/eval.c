@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The middle of evaluation: what must be known before it starts (times, invariance, aliases), which function handles
- * which node, subqueries, and the reuse of what is the same at every step. */
+/* The centre of evaluation: preparations (times, invariance, aliases), the function of each node, subqueries, and the reuse of results
+ * that are equal at every step. */
 #include "promql-like/eval/eval.h"
 
 #include <math.h>
@@ -249,7 +249,7 @@ static int eval_invariant(struct eval *q, struct node *n, const struct span *sp,
 	return value_copy_steps(q, m, sp, ret, e);
 }
 
-/* Not kept if there was something to say of it: that has a place in this query. */
+/* Not kept if it had warnings: these have a place in this query. */
 static int eval_once(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct view text = shared_text(q, n);

@@ -13,8 +13,8 @@
 int eval_node(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e) MUST_USE;
 /* Times that depend on the query, invariance, aliases: once, before evaluation. */
 int eval_prepare(struct eval *q, struct node *n, struct err *e) MUST_USE;
-/* Nobody will look at the profiles of this node, only at their values: says so to it and to those below of which that is then
- * true too. */
+/* Only the values of this node's profiles are used, not the profiles: tells it, and those nodes below for which this is then true
+ * too. */
 void eval_want_values(struct node *n);
 
 /* Reference time of a selector at step i: @ and offset applied. */
@@ -41,7 +41,7 @@ int eval_matrix(struct eval *q, struct node *n, int64_t t, struct value *ret, st
 /* ---- ranges ---- */
 
 /* One series of a range vector: its points over all windows of the span, oldest first. */
-/* What the lists of a series count in the query's bytes. */
+/* The bytes of a series' lists that count in the query. */
 struct held_lists {
 	struct eval *q;
 	uint64_t bytes;
@@ -73,7 +73,7 @@ struct range_vector {
 	struct value inner;        /* what smp points into */
 };
 
-/* The values of a series of profiles, for functions that know nothing else. */
+/* The values of a series of profiles, for functions of values only. */
 void rseries_points(struct rseries *s);
 /* Series by series, on all cores: each is read, handed to fn and forgotten. A plain range (NODE_RANGE), whose series are all
  * profiles of one type; anything else: *ret_done is false and nothing was done. prepare is called once, with labels and types;
@@ -91,7 +91,7 @@ int range_load_covers(struct eval *q, struct node *n, const struct span *sp, str
 void range_free(struct range_vector *r);
 /* What one series holds; range_free does it for all. */
 void rseries_release(struct rseries *s);
-/* An error if the argument is anchored or smoothed and fn is none of the functions that can be. */
+/* An error if the argument is anchored or smoothed and fn does not support that. */
 int eval_check_edges(const struct node *arg, const char *fn, struct err *e) MUST_USE;
 /* Takes out the series that the range function of n can do nothing with (the rate of a gauge), each kind with a warning; an
  * error if there are no others. */
@@ -118,7 +118,7 @@ void window_slide(const struct point *pts, size_t n, size_t *lo, size_t *hi, int
 
 /* ---- functions that several files share ---- */
 
-/* Series whose labels are equal become one; an error where they overlap. */
+/* Series with equal labels become one; an error if they overlap. */
 int merge_same_labels(struct value *v, struct err *e) MUST_USE;
 
 double quantile_of(double q, double *sorted_work, size_t n);
@@ -177,20 +177,20 @@ int keep_profiles(struct eval *q, const struct node *n, const char *fn, const ch
 int check_profiles(struct eval *q, const struct node *n, const char *fn, const char *remedy, const struct range_vector *r, struct err *e) MUST_USE;
 /* The error that fn has no meaning for snapshots. */
 int refuse_subquery(const char *fn, struct err *e) MUST_USE;
-/* Whether a call gives a row per function, of which readout_best can put out only those that the k greatest (least) of
- * each step are among; k is a scalar. Ties may bring more. */
+/* Whether a call gives a row per function, so that readout_best can return only those among the k greatest (least) of each step; k is
+ * a scalar. Ties may bring more. */
 bool readout_can_choose(const struct node *n);
 int readout_best(struct eval *q, struct node *n, const struct span *sp, bool greatest, const struct value *k,
 		 struct value *ret, struct err *e) MUST_USE;
-/* Whether a call gives a row per function; of such only the rows of which it is true: row op number, or number op row. */
+/* Whether a call gives a row per function; returns only the rows for which the comparison is true: row op number, or number op row. */
 bool readout_has_rows(const struct node *n);
 int readout_compared(struct eval *q, struct node *n, const struct span *sp, enum binary_op op, bool row_left, double number,
 		     struct value *ret, struct err *e) MUST_USE;
-/* Two of them, at one step, of which a - b > c is asked (large_left: then op and number say what a must be for that) or
- * a - b < c (what b must be): only the rows that matter. *ret_done is false, and nothing was done, where that cannot be told. */
+/* Two of them, at one step, for a - b > c (large_left: then op and number are the condition on a) or a - b < c (the condition on b):
+ * returns only rows that may matter. *ret_done is false, and nothing was done, where that cannot be told. */
 int readout_minus(struct eval *q, struct node *a, struct node *b, const struct span *sp, bool large_left, enum binary_op op,
 		  double number, struct value *ret_a, struct value *ret_b, bool *ret_done, struct err *e) MUST_USE;
-/* What a profile adds up to, without its stacks. */
+/* The sum of a profile, without its stacks. */
 struct total {
 	int64_t i;                  /* native unit, if !is_float */
 	double f;                   /* native unit */
@@ -199,8 +199,8 @@ struct total {
 /* As profile_window, but only what the profiles add up to: out[sp->n], zeroed; *ret_per_s as of a profile. */
 int profile_totals(struct eval *q, const struct func *f, const struct range_vector *r, const struct rseries *s, const struct span *sp,
 		   struct total *out, double *ret_per_s, struct err *e) MUST_USE;
-/* A call of a range function over a plain range, and its sum or mean by groups, if nobody will look at the profiles but only at
- * their values (node.values_only): without making profiles. *ret_done is false, and nothing was done, if it is not such. */
+/* A call of a range function over a plain range, and its sum or mean by groups, if only the values are used (node.values_only):
+ * without making profiles. *ret_done is false, and nothing was done, if it is not such. */
 int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct value *ret, bool *ret_done, struct err *e) MUST_USE;
 /* Profile results of range functions, one series. */
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Aggregations. Groups are settled once for the span; then step by step each group collects its members' samples.
- * sum and avg of profiles make profiles; topk and its kin pass elements on; everything else works on values. */
+/* Aggregations. Groups are computed once for the span; then each group collects its members' samples step by step. sum and avg of
+ * profiles make profiles; topk and similar pass elements on; everything else works on values. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,8 +175,8 @@ struct ranked {
 
 enum rank { GREATEST, LEAST, ANY };
 
-/* Best first; of equal ones the first by labels, so that which are chosen does not depend on how they came: a range query and
- * an instant one may get them in different orders. */
+/* Best first; of equal ones the first by labels. So the choice does not depend on the order of input, which may differ between a range
+ * query and an instant one. */
 static bool before(const struct ranked *x, const struct ranked *y, enum rank by)
 {
 	if (by != ANY && worse(y->m.s->v, x->m.s->v, by == GREATEST))
@@ -449,8 +449,8 @@ static int append_series(struct eval *q, struct value *out, struct map *m, struc
 	return 0;
 }
 
-/* A readout has a row per function: the few that topk and its kin pass on are chosen a few steps at a time, so that
- * a long range never holds all functions at all steps. */
+/* A readout has a row per function. The few that topk and similar pass on are chosen a few steps at a time, so that a long range never
+ * holds all functions at all steps. */
 static bool chooses_rows(const struct node *n, const struct span *sp)
 {
 	const struct node *arg = node_unwrap(n->aggr.expr);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unary minus and binary operators. Which series meet is settled once for the whole span (by the signature of their
- * labels); per step only those that are there take part. Profiles: + merges, - is a diff, a number scales; everything
- * else works on their values. */
+/* Unary minus and binary operators. Matching series are found once for the whole span (by the signature of their labels); per step
+ * only existing ones take part. Profiles: + merges, - is a diff, a number scales; everything else works on their values. */
 #include <math.h>
 #include <string.h>
 
@@ -227,7 +226,7 @@ static void interleave(struct value_series *to, struct value_series *from)
 	*from = (struct value_series){ 0 };
 }
 
-/* Moves b's series to a. What has equal labels is one series: a's at some steps, b's at others. */
+/* Moves b's series to a. Elements with equal labels are one series: a's at some steps, b's at others. */
 static void unite(struct value *a, struct value *b)
 {
 	struct map m = { 0 };
@@ -327,7 +326,7 @@ static size_t output_series(struct matching *m, uint32_t many, uint32_t one)
 			return m->keys[id].series;
 	struct value_series many_side = side_series(m, m->many, many), one_side = side_series(m, m->one, one);
 	struct labels l = result_labels(m, &many_side, &one_side);
-	/* Of equal label sets the delayed name may differ: they stay apart until the name goes. */
+	/* Of equal label sets the delayed name may differ: they stay apart until the name is removed. */
 	bool drop = m->n->binary.is_bool || many_side.drop_name;
 	uint64_t lh = labels_hash(l) ^ drop;
 	uint32_t series;
@@ -441,7 +440,7 @@ static int match_one(struct matching *m, size_t i, size_t step, struct value_sam
 	return match_pair(m, i, m->one->n + sig, sig, step, s, &(struct value_sample){ s->t_ms, fill->v, NULL }, e);
 }
 
-/* What the one side has and the many side has not. */
+/* Labels that the one side has and the many side lacks. */
 static int fill_many(struct matching *m, size_t step, int64_t t, struct err *e)
 {
 	const struct node_fill *fill = &m->n->binary.fill[0];
@@ -525,7 +524,7 @@ static bool is_minus_of_rows(const struct node *n)
 	       !n->binary.matching.n && readout_has_rows(node_unwrap(n->binary.lhs)) && readout_has_rows(node_unwrap(n->binary.rhs));
 }
 
-/* What is filled in for the one that must be large must not be; for the other, it must not be below 0. */
+/* The fill value of the side that must be large must not satisfy that; of the other, it must not be below 0. */
 static bool fills_fit(const struct node *n, bool large_left, enum binary_op need, double number)
 {
 	const struct node_fill *large = &n->binary.fill[!large_left], *small = &n->binary.fill[large_left];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls, by form: functions of one number, functions of a window, functions that do it all themselves. */
+/* Calls, by form: functions of one number, functions of a window, functions with their own evaluation. */
 #include <string.h>
 
 #include "base/lock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge: what the profiles of each group add up to, over time and series together. Of deltas it is their sum; gauges have a mean,
+/* merge: what the profiles of each group add up to, over time and series together. For deltas it is their sum; gauges have a mean,
  * over the time that any series of the group was covered. */
 #include <stdlib.h>
 
@@ -120,7 +120,7 @@ static bool is_near(const struct merge_job *j, const struct rseries *s)
 	return j->step < far && s->near;
 }
 
-/* Of one whose profiles are known by what they come to. */
+/* For a series known only by its sums. */
 static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
 {
 	const struct source_cover *c = &s->cover[j->step];

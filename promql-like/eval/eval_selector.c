@@ -32,7 +32,7 @@ struct vprof {
 	uint64_t ref;
 };
 
-/* What an instant selector gives: values, or when the samples were. */
+/* The result of an instant selector: values, or the samples' times. */
 struct instant {
 	const struct time_mods *m;
 	const struct span *sp;
@@ -128,8 +128,8 @@ static int by_stamp(const void *a, const void *b)
 	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_replicas */
 }
 
-/* One that did not measure all that it covers stands for the time since the last one only: another replica measured before that.
- * Its weight was made for a whole interval. */
+/* A profile that measured only part of its cover represents the time since the last one only: another replica measured before that.
+ * Its weight is for a whole interval. */
 static void cover_since(struct source_profile *p, const struct source_profile *last)
 {
 	int64_t dur_ms = p->duration_ns / 1000000, since = p->t_ms - last->t_ms, interval = p->interval_ms;
@@ -141,8 +141,8 @@ static void cover_since(struct source_profile *p, const struct source_profile *l
 	p->cover_ms = MAX(w, dur_ms);
 }
 
-/* Skips a profile whose measured span overlaps that of one already counted. live: of each replica, room for whether it goes on;
- * one's end is not the end of the series, that of all is. */
+/* Skips a profile whose measured span overlaps that of one already counted. live: for each replica, room for whether it continues; the
+ * series ends only when all replicas have ended. */
 static size_t interleave(struct vprof *v, size_t n, bool *live)
 {
 	size_t out = 0, n_live = 0, last = SIZE_MAX;
@@ -216,8 +216,8 @@ static void covers_free(struct source_cover *c, size_t n)
 	free(c);
 }
 
-/* What those in each window come to; after: how far to look before the first. *ret_done is false, and nothing was read to be kept, where
- * that does not say all. */
+/* The sums in each window; after: how far to look before the first. *ret_done is false, and nothing was read to be kept, where that does
+ * not say all. */
 static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, const struct source_tiles *t, struct fetched *ret, bool *ret_done,
 			struct err *e)
 {
@@ -241,7 +241,7 @@ static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, c
 	return rc;
 }
 
-/* The lists count as long as they are held. */
+/* The lists are counted as long as they are held. */
 static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
 {
 	uint64_t n = f->n_pts * sizeof *f->pts + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0)) +
@@ -585,7 +585,7 @@ static bool of_one_type(const struct choice *c)
 	return true;
 }
 
-/* Whether what a series comes to is all that there is to know of it. */
+/* Whether the sums of a series are sufficient. */
 static bool can_cover(const struct eval *q, const struct choice *c)
 {
 	for (size_t i = 0; i < c->n; i++)
@@ -721,7 +721,7 @@ static int load_subquery(struct eval *q, struct node *n, const struct span *sp, 
 	int rc = eval_node(q, n->sub.expr, &inner, &r->inner, e);
 	if (rc)
 		return rc;
-	atomic_store(&q->counted, counted); /* whose windows take them counts them */
+	atomic_store(&q->counted, counted); /* windows count them when they take them */
 	r->s = xcalloc(r->inner.n + 1, sizeof *r->s);
 	for (size_t i = 0; i < r->inner.n; i++) {
 		struct value_series *s = &r->inner.s[i];

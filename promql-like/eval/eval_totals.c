@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of what profiles add up to: rate(cpu[5m]), sum by (pod) (rate(cpu[1m])). Where nobody looks at the profiles of a range
- * function but only at their values, none is made: a series is read, its windows are added up into a number per step, and
- * it is forgotten. The sum of a group adds those numbers as a sum of profiles would: integers as long as they are, in the order of
- * the series. */
+/* Graphs of what profiles add up to: rate(cpu[5m]), sum by (pod) (rate(cpu[1m])). If only the values of a range function are used, no
+ * profile is made: each series is read, its windows are added up into a number per step, and it is freed. The sum of a group adds
+ * those numbers as a sum of profiles would: integers while possible, in the order of the series. */
 #include <stdlib.h>
 
 #include "base/lock.h"
@@ -95,7 +94,7 @@ static int add_series(void *arg, const struct range_vector *r, size_t i, struct 
 
 /* ---- groups ---- */
 
-/* The series that have something, which are those that make groups. */
+/* The series with data, which make the groups. */
 static void compact(struct totals *t)
 {
 	size_t n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters: profiles in, profiles out, what google/pprof's options of the same names do. Those that only choose among
- * samples keep the dictionary; those that change stacks write new ones into the query's own (under its lock), after
- * working out once per location what becomes of it. A diff is filtered on both sides. */
+/* Filters: profiles in, profiles out, what google/pprof's options of the same names do. Filters that only choose among samples keep
+ * the dictionary. Those that change stacks write new ones into the query's own dictionary (under its lock), after computing the change
+ * once per location. A diff is filtered on both sides. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct filter {
 
 /* ---- changing stacks ---- */
 
-/* Which frames of a location stay: [first, end) or none; where all that is left of it goes. */
+/* The frames of a location that stay: [first, end) or none; and the target of the rest. */
 struct kept_lines {
 	uint32_t first, end;
 	bool holes;        /* hide and show may take some out of the middle: see keep[] */
@@ -54,7 +54,7 @@ static void hide_rule(struct filter *f, struct frames_memo *fm, uint32_t locatio
 	k->hidden = !k->mask;
 }
 
-/* pprof's expression keeps lines whose function nobody knows beside others, and hides a location without lines. */
+/* pprof's expression keeps lines with an unknown function beside others, and hides a location without lines. */
 static void show_rule(struct filter *f, struct frames_memo *fm, uint32_t location, const struct sym_location *l,
 		      struct kept_lines *k)
 {
@@ -193,7 +193,7 @@ struct shaper {
 	bool invert;
 };
 
-/* What makes two frames the same function: its name, or the address where there is none. */
+/* The identity of a frame's function: its name, or the address if it has none. */
 static bool same_function(const struct symbols *s, uint32_t la, uint32_t ia, uint32_t lb, uint32_t ib)
 {
 	const struct sym_location *a = symbols_get_location(s, la), *b = symbols_get_location(s, lb);
@@ -246,8 +246,8 @@ static struct stackvec *run_invert(struct filter *f, const struct stackvec *v, s
 
 /* ---- trim ----
  *
- * A tree by function name; a subtree whose value is below the fraction of the whole becomes one frame (other) of its
- * parent, so that every value above it stays. */
+ * A tree by function name. A subtree whose value is below the fraction of the whole becomes one frame (other) of its parent, so that
+ * the values above stay. */
 
 struct trimmer {
 	const struct symbols *s;
@@ -475,7 +475,7 @@ CALL(fn_trim)
 	f.fractions = &x;
 	for (size_t i = 0; i < sp->n && !rc; i++)
 		if (!(value_scalar(&x, i) >= 0 && value_scalar(&x, i) <= 1))
-			rc = err_set(e, ERR_EXECUTION, "trim: the fraction must lie between 0 and 1");
+			rc = err_set(e, ERR_EXECUTION, "trim: the fraction must be between 0 and 1");
 	if (!rc)
 		rc = apply(&f, sp, ret, e);
 	value_free(&x);
@@ -526,7 +526,7 @@ static size_t split_series(struct split *s, struct labels l)
 	return id;
 }
 
-/* The parts of one side: part[i] accumulates what goes to output i of this profile. */
+/* The parts of one side: part[i] accumulates output i of this profile. */
 struct split_part {
 	size_t series;
 	struct stackacc *a, *b;

@@ -19,7 +19,7 @@ struct func_window {
 	uint8_t edges;           /* enum range_edges: if any, points of the look-back before and, smoothed, after the range are there too */
 };
 
-/* What runs, by the function's form (func.h). */
+/* The implementation, by the function's form (func.h). */
 union func_code {
 	int (*call)(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e);
 	double (*map)(double v);

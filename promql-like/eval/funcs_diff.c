@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diff(A, B). At each step by itself, as an instant query there: if each side has just one element, these two are the pair,
- * whatever their labels; else elements pair whose labels are equal but for the name. */
+/* diff(A, B). At each step separately, as in an instant query: if each side has just one element, these two are the pair, whatever
+ * their labels. Otherwise elements pair whose labels are equal except the name. */
 #include <stdlib.h>
 #include <string.h>
 

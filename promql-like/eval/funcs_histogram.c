@@ -48,7 +48,7 @@ static bool nearly(double a, double b)
 	return d / fmin(sum, 1.7976931348623157e308) < tolerance;
 }
 
-/* Counts never fall from one bound to the next; tiny differences are noise. True if a real fall was mended. */
+/* Counts never fall from one bound to the next; tiny differences are noise. True if a real decrease was corrected. */
 static bool make_monotonic(struct bucket *b, size_t n)
 {
 	bool forced = false;

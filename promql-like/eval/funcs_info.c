@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info(v, {matchers}): adds to each element the labels of the info series (target_info, whose value says nothing) of its instance
- * and job, as Prometheus 3.14 has it. Which labels, and which info series, the matchers say.
+/* info(v, {matchers}): adds to each element the labels of the info series (target_info, whose value has no meaning) of its instance
+ * and job, as in Prometheus 3.14. Which labels, and which info series, the matchers say.
  *
  *	element of v    {job="a", instance="i", x="1"}
  *	info series     target_info{job="a", instance="i", version="2"}
@@ -30,11 +30,11 @@ struct info {
 	VEC(struct matcher) names;  /* what info series are called */
 	struct matcher own;         /* one of names that is ours */
 	struct value v, series;     /* what is enriched; the info series, with the times of their samples */
-	bool *is_info;              /* by series of v: it is left as it is */
+	bool *is_info;              /* by series of v: it is not changed */
 	VEC(struct info_sig) sigs;
 	VEC(struct view) infos;     /* the different names of the info series */
 	uint32_t *sig_of;           /* by info series */
-	uint32_t *base_sigs;        /* by series of v and name: signature + 1; 0 = there is none */
+	uint32_t *base_sigs;        /* by series of v and name: signature + 1; 0 = none */
 	struct map by_sig, by_labels; /* signatures; outputs */
 	struct value out;
 };
@@ -122,7 +122,7 @@ static void find_asked(const struct info *x, struct asked asked[N_IDENTIFYING])
 		}
 }
 
-/* An info series of an instance or job that no element has is none. */
+/* An info series whose instance or job no element has is ignored. */
 static bool asked_about(const struct asked asked[N_IDENTIFYING], struct labels l)
 {
 	bool some = false;
@@ -276,7 +276,7 @@ static int add_labels(const struct info *x, struct labels base, struct labels in
 	return 0;
 }
 
-/* An element without an info series stays as it is, unless a matcher asks for what it then has not. */
+/* An element without an info series is unchanged, unless a matcher requires a label that it then lacks. */
 static bool may_stay_bare(const struct info *x, bool *ret_stays, struct err *e)
 {
 	*ret_stays = true;

@@ -231,7 +231,7 @@ CALL(fn_vector)
 	return rc;
 }
 
-/* What the selector pins down by equality, each label at most once. */
+/* The labels that the selector fixes by equality, each at most once. */
 static struct labels absent_labels(struct eval *q, struct node *arg)
 {
 	arg = node_unwrap(arg);

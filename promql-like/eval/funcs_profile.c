@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions over profiles. rate and increase take each profile of a range in proportion to how much of its cover lies there
- * (pwindow.h), merge of deltas takes whole those stamped in it. */
+/* Functions over profiles. rate and increase take each profile in proportion to the part of its cover within the range (pwindow.h);
+ * merge of deltas takes those stamped in it as a whole. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static int rate_window(const struct pwindow *w, bool per_second, struct lazy_pro
 	return rc;
 }
 
-/* What a function does with the profiles of a window. */
+/* A function's operation on the profiles of a window. */
 enum over { OVER_RATE, OVER_INCREASE, OVER_SUM, OVER_MEAN, OVER_LAST, OVER_FIRST, OVER_MAX, OVER_MIN };
 
 static enum over over_of(const struct func *f, const struct ptype *type)

@@ -78,7 +78,7 @@ CALL(fn_range)
 	return each_step(q, sp, &(double){ ((double)q->top.end - (double)q->top.start) / 1000 }, ret, e);
 }
 
-/* Of a plain selector the time of the sample, of anything else the time of the evaluation. */
+/* For a plain selector the time of the sample, otherwise the time of the evaluation. */
 CALL(fn_timestamp)
 {
 	struct node *arg = node_unwrap(n->call.args[0]);

@@ -50,9 +50,9 @@ static bool is_near(const struct pwindow *w)
 	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PWINDOW_NEAR_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PWINDOW_NEAR_MS);
 }
 
-/* Of one series the profiles are all that it has there, so that the range is asked for and not their stamps: series that are asked the same
- * are read as one (source.h). For that, one that has nothing there but shortly before or after is asked, too: a sum of a service is read
- * only where all series are asked for that it holds. */
+/* If the profiles are all that one series has in the range, the range is requested instead of their stamps: series with equal requests are
+ * read as one (source.h). For that, a series with profiles only shortly before or after is requested, too: a service's sum is read only if
+ * all of its series are requested. */
 int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double scale, struct err *e)
 {
 	bool joined = false, any = false;
@@ -86,7 +86,7 @@ size_t pwindow_count(const struct pwindow *w)
 	return n;
 }
 
-/* Most profiles lie in the range as a whole, and were asked for all of the time that they cover. */
+/* Most profiles are completely within the range, and measured all of the time that they cover. */
 static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
 {
 	const struct source_profile *s = &w->s->vp[i];
@@ -109,7 +109,7 @@ static size_t add_plain(struct lazy_profile *p, const struct pwindow *w, size_t 
 	return i;
 }
 
-/* Most of a window is a run of plain ones, which are one term. *i: the next that is none; *joined as of it. */
+/* Most of a window is a run of plain ones, which are one term. *i: the next one without a profile; *joined as of it. */
 static int add_run(struct lazy_profile *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
 {
 	const struct rseries *s = w->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles over time: what a range of a profile series adds up to. A profile covers (t-w, t]; a query at `to` sees
- * those stamped up to it, and the newest of them also covers forward until the next is due, never past a stale marker:
+/* Profiles over time: what a range of a profile series adds up to. A profile covers (t-w, t]. A query at `to` sees those stamped up to
+ * it; the newest of them also covers forward until the next is due, never past a stale marker:
  *
  *	          from                                  to
  *	   ---|-----(--|---------|---------|---------|--x--]-------> time
@@ -24,7 +24,7 @@ struct pwindow {
 
 /* Moves it to (from, to]; times only grow between calls. */
 void pwindow_slide(struct pwindow *w, int64_t from, int64_t to);
-/* What of profile i's cover lies in the range, as an interval; false if nothing. */
+/* The part of profile i's cover within the range, as an interval; false if there is none. */
 bool pwindow_covered(const struct pwindow *w, size_t i, int64_t *ret_from, int64_t *ret_to);
 /* The first that can cover: one in the range, or the newest before it. Those up to w->hi can. */
 size_t pwindow_first(const struct pwindow *w);
@@ -36,10 +36,10 @@ size_t pwindow_count(const struct pwindow *w);
 
 /* Profile i of the series, times scale; joined: the one before it was added last, and nothing lies between. */
 int pwindow_add_one(struct lazy_side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e) MUST_USE;
-/* Those stamped in the range, whole, each times scale. Of a series that has none there it may be asked all the same. */
+/* Those stamped in the range, whole, each times scale. A series without profiles there may be requested all the same. */
 int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double scale, struct err *e) MUST_USE;
-/* All in proportion to what of their cover lies in the range, times `times` and, if weighted, the weight that each was scraped
- * with; *ret_ms grows by how much was covered. */
+/* All in proportion to the part of their cover within the range, times `times` and, if weighted, their weights from scraping; *ret_ms
+ * grows by the covered time. */
 int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e) MUST_USE;
 
 #endif

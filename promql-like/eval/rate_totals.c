@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates of which only values are looked at, of series as most are: scraped all of the time, nothing missing. Each window is what pwindow.c makes
- * of it, added up in the same order, so that the last bit is the same, in a loop that has nothing else to think of. */
+/* Rates of which only values are looked at, of series as most are: scraped all of the time, nothing missing. Each window has the result of
+ * pwindow.c, added up in the same order, so that the last bit is equal, in a loop that does nothing else. */
 #include "promql-like/eval/funcs.h"
 
 struct rate_window {
@@ -21,7 +21,7 @@ static inline void slide(struct rate_window *w, size_t n, int64_t from, int64_t 
 		w->lo++;
 }
 
-/* What of one lies in the window; returns for how long. */
+/* The part of one within the window; returns its duration. */
 static inline int64_t add_part(const struct source_profile *p, int64_t ahead_ms, int64_t from, int64_t to, struct total *x)
 {
 	int64_t ms = MIN(p->t_ms + ahead_ms, to) - MAX(p->t_ms - p->cover_ms, from);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readouts: numbers out of stacks. With a frame matcher one number per profile, which storage can often sum without
- * handing out a stack; without one a row per function (line, file, binary, package), exact and never cut. Rows of a
- * span are read some steps at a time, so that a long range query holds only those: in one pass (graph.c) where each
- * profile is a sum of stored ones, else profile by profile. */
+/* Readouts: numbers out of stacks. With a frame matcher one number per profile, which storage can often sum without returning a stack;
+ * without one a row per function (line, file, binary, package), exact and never cut. Rows of a span are read some steps at a time, so
+ * that a long range query holds only those. That is done in one pass (graph.c) if each profile is a sum of stored ones, else profile
+ * by profile. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,7 +165,7 @@ static int find_filters(struct readout *r, const struct span *sp, struct err *e)
 	return rc;
 }
 
-/* The innermost filter around r->in, or the readout: who complains about numbers. */
+/* The innermost filter around r->in, or the readout: the node named in warnings about numbers. */
 static struct node *taker(const struct readout *r)
 {
 	struct node *n = r->n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readouts as they are called: a node of the tree, its arguments, steps a few at a time (readout.c); and graphs of one number per step,
- * for which no profile is made (readout_merged.c, readout_rated.c). Private. */
+/* Calls of readouts: a node of the tree, its arguments, steps a few at a time (readout.c); and graphs of one number per step, without
+ * making profiles (readout_merged.c, readout_rated.c). Private. */
 #ifndef PYRRHA_PROMQL_READOUT_CALLS_H
 #define PYRRHA_PROMQL_READOUT_CALLS_H
 

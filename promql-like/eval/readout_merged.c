@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of one function: total(merge by (service) (cpu[1m]), {function="f"}), share(merge(cpu[1m]), F). Nobody looks at the profiles
- * that are merged, but at two numbers of each step, what matches and what all comes to. Storage adds both up for all steps, by its sums of
- * services where ranges are whole minutes; no profile is made, and no stamp of a stored one is read here. */
+/* Graphs of one function: total(merge by (service) (cpu[1m]), {function="f"}), share(merge(cpu[1m]), F). The merged profiles are not
+ * needed, only two numbers of each step: the matching part and the total. Storage adds both up for all steps, using its sums of
+ * services if ranges are whole minutes; no profile is made, and no stored stamp is read here. */
 #include <stdlib.h>
 
 #include "promql-like/eval/pwindow.h"

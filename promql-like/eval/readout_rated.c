@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of one function of rates: total(merge by (service) (rate(cpu[1m])), {function="f"}), share(rate(cpu[5m]), F). In a rate the
- * profiles at both ends of a window count by how much of their time lies in it, so each profile is looked at; but no profile is made of them.
- * A series is read with what matches of each of its profiles, its windows are added up, and it is forgotten:
+/* Graphs of one function of rates: total(merge by (service) (rate(cpu[1m])), {function="f"}), share(rate(cpu[5m]), F). In a rate, the
+ * profiles at both ends of a window count by the part of their time within it. So each profile is read, but no merged profile is made. A
+ * series is read with what matches of each of its profiles, its windows are added up, and it is forgotten:
  *
  *	threads       series 0   series 2        each by itself: of each step the total, and pieces of the match: (range, scale, sum)
  *	              series 1       series 3
@@ -16,7 +16,7 @@
 #include "promql-like/eval/readout_calls.h"
 #include "promql-like/values/explain.h"
 
-/* What matches of the profiles in (after, until], which count so much. */
+/* The matching part of the profiles in (after, until], which count with this factor. */
 struct piece {
 	int64_t after_ms, until_ms;
 	double scale;
@@ -34,14 +34,14 @@ struct rated_step {
 /* All steps of one series. */
 struct rated_series {
 	struct rated_step *steps;
-	VEC(struct piece) pieces;  /* of each step those that it has */
+	VEC(struct piece) pieces;  /* those that each step has */
 	bool any;
 };
 
 /* A step of the group at work. */
 struct rated_sum {
-	wide whole;                /* of pieces that count as they are */
-	double part;               /* of the others, but for the last ones, */
+	wide whole;                /* of pieces that count unchanged */
+	double part;               /* of the others, except the last ones, */
 	struct piece last;         /* which have one range and scale: */
 	wide pending;
 	bool open, scaled;
@@ -67,7 +67,7 @@ struct rated {
 	struct mutex lock;         /* of what follows, but what `adding` has */
 	struct rated_series **ready; /* by place in order */
 	size_t next;               /* place of the first that is not added up yet */
-	bool adding;               /* a thread adds up those that are ready, and has the rest: */
+	bool adding;               /* a thread adds up ready ones, and holds the rest: */
 	VEC(struct rated_series *) spare;
 	struct rated_sum *sums;    /* by step */
 	VEC(struct point) *points; /* by group */
@@ -209,7 +209,7 @@ static int add_series(struct rated *m, const struct rated_series *x, struct err 
 	return fits ? 0 : too_large(m, e);
 }
 
-/* What matches in a step, in the native unit. */
+/* The matching part in a step, in the native unit. */
 static int match_of(struct rated *m, struct rated_sum *x, double *ret, struct err *e)
 {
 	close_pieces(x);
@@ -217,7 +217,7 @@ static int match_of(struct rated *m, struct rated_sum *x, double *ret, struct er
 	return x->scaled || (x->whole <= INT64_MAX && x->whole >= INT64_MIN) ? 0 : too_large(m, e);
 }
 
-/* The numbers of a group whose series are all there. Leaves zeros. */
+/* The numbers of a group whose series are all present. Leaves zeros. */
 static int end_group(struct rated *m, size_t g, struct err *e)
 {
 	struct lazy_profile like = { .type = m->range.s[0].type, .per_s = m->per_second ? (double)m->range.range_ms / 1000 : 0 };
@@ -251,7 +251,7 @@ static int add_in_order(struct rated *m, size_t at, struct rated_series *x, stru
 	return rc;
 }
 
-/* Whoever finds series ready whose turn it is adds them up. */
+/* The thread that finds the next series ready adds them up. */
 static int hand_in(struct rated *m, size_t at, struct rated_series *x, struct err *e)
 {
 	int rc = 0;
@@ -273,7 +273,7 @@ static int hand_in(struct rated *m, size_t at, struct rated_series *x, struct er
 	return rc;
 }
 
-/* How many there are is how far threads are ahead of the one whose turn it is. */
+/* Their number is how far threads are ahead of the next series in order. */
 static int new_series(struct rated *m, struct rated_series **ret, struct err *e)
 {
 	mutex_lock(&m->lock);
@@ -417,7 +417,7 @@ static void rated_free(struct rated *m)
 	mutex_destroy(&m->lock);
 }
 
-/* By their first series, as groups of those that have anything. */
+/* By their first series, as groups of those that have data. */
 static int by_first(const void *a, const void *b, void *arg)
 {
 	const size_t *first = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who wants few of a readout's rows: topk(10, self(P)), share(P) > 0.1, share(A) - share(B) > 0.1. */
+/* Callers that need few of a readout's rows: topk(10, self(P)), share(P) > 0.1, share(A) - share(B) > 0.1. */
 #include <string.h>
 
 #include "promql-like/eval/readout_calls.h"
@@ -65,7 +65,7 @@ int readout_compared(struct eval *q, struct node *n, const struct span *sp, enum
 
 /* ---- two readouts ----
  *
- * a - b > c where no b is below 0 needs a > c: of a those rows are put out, and of b those of their names. a - b < -c likewise
+ * a - b > c where no b is below 0 needs a > c: those rows of a are returned, and the rows of b with their names. a - b < -c likewise
  * needs b > c. */
 
 int readout_minus(struct eval *q, struct node *a, struct node *b, const struct span *sp, bool large_left, enum binary_op op,

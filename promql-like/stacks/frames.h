@@ -29,7 +29,7 @@ int frames_failed(const struct frames *f, struct err *e) MUST_USE;
 bool frames_value(const struct frames *f, const struct matcher *m, struct view v);
 /* Whether frame i of the location matches; i = 0 of a location without lines is the bare location. */
 bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i);
-/* Of pprof's prune_from: the function's simplified name alone. For {...} as frames_match. */
+/* For pprof's prune_from: the function's simplified name only. For {...} as frames_match. */
 bool frames_match_name(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i);
 
 /* Answers by frame, kept: 0 not asked, 1 no, 2 yes. */

@@ -14,7 +14,7 @@ struct tree_node {
 	uint32_t row;
 };
 
-/* What a worker knows of a dictionary. */
+/* A worker's data about a dictionary. */
 struct dict {
 	struct symbols *s;
 	uint32_t n_locations, n_lines, n_columns, n_nodes;
@@ -47,11 +47,11 @@ struct row_sums {
 	VEC(uint32_t) rows;        /* those */
 };
 
-/* Of a profile that counts in one step, or in none: then both are 0. */
+/* For a profile that counts in one step, or in none: then both are 0. */
 struct row_at {
 	uint32_t step;              /* of the table */
 	int32_t whole;              /* 0, 1 or -1 times its values */
-	int64_t part;               /* and so much of them */
+	int64_t part;               /* and this part of them */
 };
 
 struct graph_table {
@@ -63,7 +63,7 @@ struct graph_table {
 	int64_t after_ms, until_ms; /* the hour at work */
 	uint32_t first, end;        /* its steps; end 0: nothing is in the table */
 	uint32_t width;             /* end - first + 1 */
-	bool plain;                 /* its numbers are those of steps, not differences: no profile counts whole in two of them */
+	bool plain;                 /* its numbers are those of steps, not differences: no profile counts completely in two of them */
 	size_t n_blocks;
 	VEC(struct row_at) rows;    /* of the block at work */
 };
@@ -256,7 +256,7 @@ static uint32_t child_of(struct tree *x, uint32_t parent, uint32_t row)
 	return id;
 }
 
-/* Of total: of a node of the dictionary. */
+/* For total: for a node of the dictionary. */
 static uint32_t grow(struct graph_table *t, struct tree *x, uint32_t node)
 {
 	struct dict *d = &t->dicts.v[x->dict];
@@ -366,7 +366,7 @@ static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool 
 	return 0;
 }
 
-/* What a column has in a class. */
+/* The value of a column in a class. */
 static int add_sum(struct graph_table *t, const struct graph_run *r, struct symbols *s, size_t *tree, uint32_t column, int64_t sum,
 		   struct err *e)
 {
@@ -402,7 +402,7 @@ static int add_values(struct graph_table *t, const struct graph_classes *k, cons
 
 /* ---- profiles that count in one step each ---- */
 
-/* Whether no profile counts in two steps, or lanes; what it counts in its step is so many times, a part of it, or both. */
+/* Whether no profile counts in two steps, or lanes; its value in its step is multiplied, divided, or both. */
 static bool is_plain(const struct graph_classes *k)
 {
 	for (size_t i = 0; i < k->runs.n; i++)
@@ -532,7 +532,7 @@ static void add_sizes(struct graph_table *t, const struct graph_classes *k, cons
 	for (size_t i = 0; i + 1 < k->first_run.n; i++)
 		most = fmax(most, most_of_runs(k->runs.v + k->first_run.v[i], k->first_run.v[i + 1] - k->first_run.v[i]));
 	t->n_blocks++;
-	struct tree *x = NULL; /* runs of one lane mostly follow each other */
+	struct tree *x = NULL; /* consecutive runs mostly have one lane */
 	for (size_t i = 0; i < k->runs.n; i++) {
 		if (!x || x->lane != k->runs.v[i].lane) {
 			size_t tree = need_tree(t, c->symbols, k->runs.v[i].lane);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows over steps, and what they are added up in. Each worker adds the values of an hour to a table that is only as wide as the steps that
- * the hour's profiles count in, and stays in the processor's cache:
+/* Rows over steps, and what they are added up in. Each worker adds the values of an hour to a table that is only as wide as the steps in
+ * which the hour's profiles count, so that it stays in the processor's cache:
  *
  *	             step 6   7   8            (differences: a run of steps is two additions)
  *	 main          .
  *	  └ f          +2  -2
  *	     └ g       +5      -5
  *
- * A line of it is a node of a tree: of self there is one per row; of total they are stacks of rows, without those that a caller above
- * has already, so that a recursive function counts once and the tree is small. At the end of the hour the tree is added up from its
- * leaves, each node to its row, and these to the rows of all steps. All sums are exact: whole profiles are added as integers, parts of them as
- * fractions (graph_terms.h). */
+ * A line of it is a node of a tree. For self there is one per row. For total they are stacks of rows, without repetitions of a caller's row,
+ * so that a recursive function counts once and the tree is small. At the end of the hour the tree is added up from its leaves, each node to
+ * its row, and these to the rows of all steps. All sums are exact: whole profiles are added as integers, parts of them as fractions
+ * (graph_terms.h). */
 #ifndef PYRRHA_PROMQL_GRAPH_ROWS_H
 #define PYRRHA_PROMQL_GRAPH_ROWS_H
 
@@ -24,7 +24,7 @@ struct graph_row {
 	double *floats;        /* of them; NULL: there are none */
 };
 
-/* What all workers have made. */
+/* The results of all workers. */
 struct graph_rows {
 	struct readout *r;
 	const struct span *sp;
@@ -47,7 +47,7 @@ struct graph_table *graph_table_new(struct graph_rows *to);
 void graph_table_free(struct graph_table *t);
 /* Adds what storage handed out. The readout's stack filters leave columns out. */
 int graph_table_add(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c, struct err *e) MUST_USE;
-/* What it has goes into the rows. */
+/* Adds its contents to the rows. */
 int graph_table_flush(struct graph_table *t, struct err *e) MUST_USE;
 
 #endif

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What one term says of one series: its profiles in (after, until] count at that step. */
+/* One term of one series: its profiles in (after, until] count at that step. */
 struct entry {
 	int64_t after, until;
 	double scale;
 	uint32_t step, lane;
 };
 
-/* All entries of one stored series in order of steps, and what bounds a search in them. */
+/* All entries of one stored series in order of steps, and bounds for searching them. */
 struct ref_terms {
 	uint64_t ref;
 	VEC(struct entry) e;
@@ -40,7 +40,7 @@ static void meet_scale(struct graph_lane *l, double scale)
 	l->most = isfinite(scale) ? fmax(l->most, fabs(scale)) : INFINITY;
 }
 
-/* Parts take 62 bits at most. Of one that is much less than another in its lane some bits are left, still more than are written. */
+/* Parts take 62 bits at most. A value much smaller than another in its lane keeps fewer bits, but still more than are printed. */
 #define PART_BITS 62
 #define PARTS_APART 0x1p24
 
@@ -115,7 +115,7 @@ bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct
 	return true;
 }
 
-/* Where the first that reach beyond a time may be. */
+/* The first that may reach beyond a time. */
 static size_t first_beyond(const struct ref_terms *r, int64_t t_ms)
 {
 	size_t lo = 0, hi = r->e.n;
@@ -146,7 +146,7 @@ static inline bool holds(const struct entry *x, int64_t t_ms)
 	return t_ms > x->after && t_ms <= x->until;
 }
 
-/* One more step in which it counts: of those from `begin` on, of the run that it goes on, if there is one. */
+/* Adds a step in which it counts: to those from `begin` on, and to the run that it continues, if there is one. */
 static void add_step(const struct graph_terms *g, struct graph_classes *to, size_t begin, const struct entry *x, double scale)
 {
 	for (size_t i = to->runs.n; i > begin; i--) {
@@ -169,7 +169,7 @@ static void find_runs(const struct graph_terms *g, const struct ref_terms *r, si
 			add_step(g, to, begin, &r->e.v[lo], r->e.v[lo].scale);
 }
 
-/* What they have beyond those of the middle of its minute. */
+/* Their excess over the middle of their minute. */
 static void find_odd_runs(const struct graph_terms *g, const struct ref_terms *r, int64_t t_ms, struct graph_classes *to)
 {
 	int64_t mid = source_mid_minute(t_ms);
@@ -267,7 +267,7 @@ static bool bound_is_whole(int64_t t_ms, int64_t after, int64_t until)
 	return t_ms <= after || t_ms >= until || t_ms % SOURCE_MINUTE_MS == 0;
 }
 
-/* What counts as the middle of a minute does: from *from on, up to *to. */
+/* The range that counts like the middle of a minute: from *from on, up to *to. */
 static void steady(const struct ref_terms *r, int64_t mid, int64_t *from, int64_t *to)
 {
 	const struct entry *x;

@@ -7,15 +7,15 @@
  *	                  .3v                                 and a part of it at step 0: another
  *
  * Profiles that follow each other and have the same runs are a class: what they add up to is all that is needed of them. A part is a
- * binary fraction of so many bits as its lane says, so that sums of parts are exact, too, and do not depend on who adds what first.
+ * binary fraction with the number of bits of its lane. So sums of parts are exact, too, and do not depend on the order of threads.
  * Private to graph.c. */
 #ifndef PYRRHA_PROMQL_GRAPH_TERMS_H
 #define PYRRHA_PROMQL_GRAPH_TERMS_H
 
 #include "promql-like/stacks/readout.h"
 
-/* Steps in which a profile counts the same. A lane is one side (what is added, what is subtracted) of one input series: 2 * series,
- * 2 * series + 1. */
+/* Steps in which a profile counts the same. A lane is one side (added or subtracted) of one input series: 2 * series, 2 * series +
+ * 1. */
 struct graph_run {
 	uint32_t first, end, lane;
 	bool whole;            /* scale is 1 or -1 */
@@ -23,9 +23,9 @@ struct graph_run {
 	int64_t part;          /* it, unless it is whole: times 2^graph_lane.bits */
 };
 
-/* Scales of a lane that are no whole ones. */
+/* Scales of a lane that are not integers. */
 struct graph_lane {
-	double least, most;    /* of what they are without a sign and 0; most is 0 if there are none */
+	double least, most;    /* of their absolute values that are not 0; most is 0 if there are none */
 	int bits;              /* behind the point */
 };
 
@@ -47,13 +47,14 @@ struct graph_terms {
 
 /* Whether v is sums of stored profiles, of ranges for which storage keeps no sums by the hour. */
 bool graph_terms_fit(const struct value *v);
-/* What v, whose steps are sp, has of each stored series. Free it, also if it is false: scales of one lane are too far apart for fractions. */
+/* The terms of v, whose steps are sp, for each stored series. Free it, also if it is false: scales of one lane are too far apart for
+ * fractions. */
 bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp);
 void graph_terms_free(struct graph_terms *g);
-/* Refs by number, malloc'd, and the range that all of them lie in. */
+/* Refs by number, malloc'd, and the range that contains all of them. */
 uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until);
-/* The classes of profiles of the series with that number. Those that are summed (NULL: none) count only in what they do otherwise than the middle
- * of their minute. */
+/* The classes of profiles of the series with that number. The summed ones (NULL: none) count here only by their difference from the middle of
+ * their minute. */
 void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret);
 /* As a source_odd_fn, */
 bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms);

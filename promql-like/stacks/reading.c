@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes a native number of a profile that which is put out: its value, its share, a bound of its share. */
+/* Converts a native number of a profile to the output: its value, its share, or a bound of its share. */
 #include "promql-like/stacks/readout.h"
 
 double readout_per_observation(const struct lazy_profile *p)
@@ -33,7 +33,8 @@ struct readout_reading readout_reading(const struct readout *r, const struct val
  *
  *	(p + z^2/2n -+ z sqrt(p (1 - p)/n + z^2/4n^2)) / (1 + z^2/n)        n observations, of which a share p
  *
- * Unlike p -+ z sqrt(p (1 - p)/n) it stays within 0 and 1, and at p = 0 it is no point. Nothing observed: anything may be. */
+ * Unlike p -+ z sqrt(p (1 - p)/n) it stays within 0 and 1, and at p = 0 it is no point. Without observations everything is
+ * possible. */
 double reading_bound(double p, double n, double z, enum bound which)
 {
 	if (!(n > 0))

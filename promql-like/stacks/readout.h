@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ways of reading numbers out of stacks share: readout.c with readout_rows.c takes profile by profile, graph.c all steps
- * of a span at once. Private to them. */
+/* Shared by both ways of reading numbers out of stacks: readout.c with readout_rows.c goes profile by profile, graph.c all steps of a
+ * span at once. Private to them. */
 #ifndef PYRRHA_PROMQL_READOUT_H
 #define PYRRHA_PROMQL_READOUT_H
 
@@ -57,29 +57,29 @@ struct row_set {
 
 /* Which rows are wanted: others need not be named or put out. */
 struct row_choice {
-	bool compared;                /* those of which it is true, */
+	bool compared;                /* those for which it is true, */
 	enum binary_op op;            /* as they are written: */
 	bool row_left;                /* row op number, or number op row */
 	double number;
-	const struct value *best_k;   /* those among the so many best of each step, a scalar */
+	const struct value *best_k;   /* those among this many best of each step, a scalar */
 	bool greatest;
 	const struct row_set *only;   /* those of these names */
-	struct row_set *put;          /* takes the names of those that were put out */
-	/* what was met, for who has to know: */
+	struct row_set *put;          /* receives the names of the returned ones */
+	/* what occurred, for callers that need it: */
 	bool negative;                /* numbers below 0, or none, also of rows that were not wanted */
-	bool twins;                   /* rows of two input series might have equal labels but for the name */
+	bool twins;                   /* rows of two input series might have equal labels except the name */
 };
 
 /* What makes a native number of a profile that which is put out, its value, share or bound: the same for all of its rows. */
 struct readout_reading {
 	double factor, per_s;          /* to base units */
-	bool share, idle;              /* idle: of a whole that is 0, the share of 0 is 0 */
+	bool share, idle;              /* idle: the whole is 0, and the share of 0 is 0 */
 	double whole;
 	enum bound bound;
 	double observations, z;
 };
 
-/* What the profile at work has in a row. */
+/* The current profile's values in a row. */
 struct row_sum {
 	wide i;
 	double f;
@@ -96,7 +96,7 @@ struct row_memo {
 	struct symbols *s;
 	uint32_t *lines, *bare; /* row + 1 by line id, by location id (of those with one frame) */
 	uint32_t n_lines, n_locations;
-	uint32_t *place;        /* by node id, of the nodes of the profile at work: where in readout.tree what lies below is added up */
+	uint32_t *place;        /* by node id, of the nodes of the current profile: where in readout.tree its subtree is added up */
 	size_t n_place;
 	uint64_t *marks, *marked; /* a bit per node, and one per word of marks; all 0 between profiles */
 	uint32_t *names, n_names; /* row + 1 by string id; of the first dictionary, by function */
@@ -174,7 +174,7 @@ struct value_series *readout_out(struct readout *r, size_t in, uint32_t row);
 int readout_cmp_rows(const struct readout *r, uint32_t a, uint32_t b);
 int readout_overflow(struct err *e) MUST_USE;
 
-/* Adds the rows of a side of a profile to r->sums, frames_failed of r->frames as it is; forget them after it. */
+/* Adds the rows of a side of a profile to r->sums, frames_failed of r->frames unchanged; forget them after it. */
 void readout_rows(struct readout *r, const struct stackvec *v, bool minus);
 void readout_forget_rows(struct readout *r);
 /* The profile at work has the row of that function, at least 0. */
@@ -191,10 +191,10 @@ int readout_put_rows(struct readout *r, size_t in, const struct value_sample *s,
 int readout_check_rows(const struct readout *r, struct err *e) MUST_USE;
 /* Readouts of kept profiles that are asked for again; *ret_done is false, and nothing was put out, of others. */
 int readout_kept(struct readout *r, struct value *v, bool *ret_done, struct err *e) MUST_USE;
-/* Only elements that bounds can be told of stay, with a warning; an error if there are none. */
+/* Keeps only elements whose bounds are known, with a warning; an error if there are none. */
 int readout_keep_counted(struct readout *r, struct value *v, struct err *e) MUST_USE;
 
-/* What storage asks of frames: the filter of r->frames. */
+/* The filter of frames for storage: that of r->frames. */
 struct source_frame_filter readout_filter(const struct readout *r);
 /* One number per profile of v. */
 int readout_sums(struct readout *r, struct value *v, struct err *e) MUST_USE;
@@ -216,8 +216,8 @@ int readout_choose_rows(struct readout *r, const struct value_sample *s, const s
 /* After the last profile: fills in choice.twins. */
 void readout_find_twins(struct readout *r);
 
-/* Rows of all profiles of v, whose steps are sp, in one pass over what is stored. *ret_done is false, and nothing was put
- * out, if stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
+/* Rows of all profiles of v, whose steps are sp, in one pass over the stored data. *ret_done is false, and nothing was put out, if
+ * stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
 int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e) MUST_USE;
 
 /* Whether what is asked counts for the innermost frame only. */

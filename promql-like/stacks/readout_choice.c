@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a readout are wanted: share(P) > 0.1, topk(10, self(P)), share(A) - share(B) > 0.1 want few of thousands, and the
- * others are neither named nor put out. Each number is made as ever and compared as ever, so that the answer is the same;
- * who asked compares once more. */
+ * others are neither named nor put out. Each number is computed and compared as usual, so the answer is the same; the caller compares
+ * once more. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,8 @@ int readout_choose_rows(struct readout *r, const struct value_sample *s, const s
 	return 0;
 }
 
-/* Names are of one granularity, or say nothing. Two rows of one profile never have equal labels; of two they may if the labels of these differ in the name only, or in what gives
- * way to a row's label. */
+/* Names have one granularity, or are unknown. Two rows of one profile never have equal labels. Those of two profiles may, if the profiles' labels
+ * differ only in the name, or in a label that a row's label replaces. */
 void readout_find_twins(struct readout *r)
 {
 	struct map m = { 0 };

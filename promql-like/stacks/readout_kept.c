@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readouts of a profile that is kept (shared.h) and asked for again, as when 500 rules ask for the share of one function each: its
- * rows by function are made once and hang on the profile; then a function is a look-up, and a threshold a pass over numbers. */
+/* Readouts of a kept profile (shared.h) that is used repeatedly, as when 500 rules need the share of one function each. Its rows by
+ * function are made once and kept with the profile; then a function is a look-up, and a threshold a pass over numbers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void sort_touched(struct readout *r)
 			r->touched.v[n++] = row;
 }
 
-/* What readout_rows left in r, without names; NULL if a number does not fit, or there is no room. */
+/* The result of readout_rows in r, without names; NULL if a number does not fit, or there is no room. */
 static struct lazy_profile_rows *take_sums(struct readout *r, const struct lazy_profile *p)
 {
 	size_t vecs = (p->a.vec->n + (p->diff ? p->b.vec->n : 0)) * 12, n = r->touched.n;
@@ -184,7 +184,7 @@ static int put_one(struct readout *r, size_t in, const struct value_sample *s, s
 
 /* ---- rows that are wanted ----
  *
- * They are only told apart by name once they may be: the greatest are first, and the numbers that are put out fall as they do. */
+ * They are compared by name only when necessary: the greatest are first, and output numbers fall in the same order. */
 
 static void take(struct readout *r, const struct lazy_profile_rows *rows, size_t i)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where readouts put numbers out: a series per input series and row, with the row's labels. */
+/* Output of readouts: a series per input series and row, with the row's labels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +65,7 @@ int readout_check_rows(const struct readout *r, struct err *e)
 	uint32_t most = r->q->max_functions;
 	if (!most || r->rows.n <= most)
 		return 0;
-	return err_set(e, ERR_LIMIT, "%s tells apart more than %u rows (--query.max-functions): filter the profiles, or ask for one "
-		       "function", r->n->call.fn->name, most);
+	return err_set(e, ERR_LIMIT, "%s has more than %u rows (--query.max-functions): filter the profiles, or ask for one function", r->n->call.fn->name, most);
 }
 
 /* Rows go out by name, so that of equal ones topk always takes the same. */

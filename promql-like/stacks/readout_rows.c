@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row per function (line, file, binary, package) of one profile. Its stacks are a tree: values are added up from the leaves to
- * the root, and at each frame go to its row, unless a caller above is of the same row already: so a recursive function counts
- * once per stack, and a node is added up once however many stacks lie below. */
+/* A row per function (line, file, binary, package) of one profile. Its stacks are a tree. Values are added up from the leaves to the
+ * root, and at each frame go to its row, unless a caller above has the same row. So a recursive function counts once per stack, and
+ * each node is added up once. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static struct readout_row make_row(struct readout *r, const struct symbols *s, c
 	return x;
 }
 
-/* What lies in a dictionary stays there as long as the memo holds it; what was made for this row does not. */
+/* Data in a dictionary stays there as long as the memo holds it; data made for this row does not. */
 static struct view keep_text(struct readout *r, struct view v)
 {
 	bool made = r->tmp.ptr && v.ptr >= r->tmp.ptr && v.ptr < r->tmp.ptr + r->tmp.len;
@@ -90,7 +90,7 @@ static uint32_t new_row(struct readout *r, struct readout_row x)
 	return (uint32_t)r->rows.n - 1;
 }
 
-/* From now on rows are told apart by their names. */
+/* From now on rows are compared by their names. */
 static void map_rows(struct readout *r)
 {
 	for (uint32_t i = 0; i < r->rows.n && !r->mapped; i++)
@@ -125,7 +125,7 @@ void readout_note_put(struct readout *r, uint32_t row)
 	row_set_add(r->choice->put, &copy);
 }
 
-/* Of one dictionary, whose strings differ if their numbers do, functions are told apart without looking at their names. */
+/* In one dictionary, strings differ if their numbers do, so functions are compared without reading their names. */
 static bool has_number(const struct readout *r, const struct row_memo *m, const struct sym_location *l, uint32_t i, uint32_t *ret)
 {
 	const struct sym_function *f = r->by == BY_FUNCTION && !r->mapped ? frame_function(m->s, l, i) : NULL;
@@ -187,7 +187,7 @@ uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, u
 	return *at - 1;
 }
 
-/* The row of a location that is one frame; SEVERAL of one that is more. */
+/* The row of a location that is one frame; SEVERAL for one with more. */
 #define SEVERAL (UINT32_MAX - 1)
 static inline uint32_t location_row(struct readout *r, struct row_memo *m, uint32_t location)
 {
@@ -232,7 +232,7 @@ static inline void add_value(struct row_sum *x, const struct stackvec *v, size_t
 		x->i += minus ? -(wide)v->ints[i] : (wide)v->ints[i];
 }
 
-/* What the rows of one side are made with. */
+/* The data for making the rows of one side. */
 struct side_reader {
 	struct readout *r;
 	struct row_memo *m;
@@ -256,8 +256,8 @@ static void count_self(struct side_reader *a, size_t i, uint32_t node)
 	add_value(touch(a->r, row), a->v, i, a->minus);
 }
 
-/* Neighbours of matching frames, walking from the leaf: who calls them, or whom they call. A function that calls itself is
- * not its own neighbour, as in pprof's peek. */
+/* Neighbours of matching frames, walking from the leaf: their callers, or their callees. A function that calls itself is not its own
+ * neighbour, as in pprof's peek. */
 static void count_neighbour(struct side_reader *a, size_t i, uint32_t row)
 {
 	struct readout *r = a->r;
@@ -294,12 +294,12 @@ static void count_neighbours(struct side_reader *a, size_t i, uint32_t node)
 
 /* ---- total: the tree ----
  *
- * In a dictionary a caller's node has a smaller number than those it calls. So the nodes of a profile are taken by number, upwards
- * to find the frames that count, and these downwards to add them up: memory is read in order, but for a caller, which mostly is
- * the one before. */
+ * In a dictionary a caller's node has a smaller number than those it calls. So the nodes of a profile are visited by ascending number
+ * to find the frames that count, and descending to add them up. Memory is read in order, except for a caller, which mostly is the
+ * previous one. */
 
 struct row_frame {
-	uint32_t caller;           /* smaller than its own place in r->tree; 0: nobody, that place is no frame */
+	uint32_t caller;           /* smaller than its own place in r->tree; 0: none, that place is not a frame */
 	uint32_t row;              /* NO_ROW: a caller above is of the same, this one only passes on */
 	union {
 		int64_t i;         /* may wrap around on the way, see SMALL */
@@ -338,7 +338,7 @@ static size_t mark_nodes(struct side_reader *a)
 	return n;
 }
 
-/* r->on has the rows of the frame at r->path and of those above it: goes to another frame. Of nodes in the order they were added in
+/* r->on has the rows of the frame at r->path and of those above it: goes to another frame. In the order in which nodes were added,
  * most go one frame down; at worst all take as long as walking each stack. */
 static void go_to(struct readout *r, uint32_t to)
 {
@@ -403,7 +403,7 @@ static void add_marked(struct side_reader *a)
 	go_to(a->r, 0);
 }
 
-/* Values whose sums cannot leave 64 bits are added up as they are; others, which are rare, by their lower and upper halves. */
+/* Values whose sums cannot exceed 64 bits are added up directly; others, which are rare, by their lower and upper halves. */
 #define SMALL 0x1p62
 enum halves { WHOLE, LOWER, UPPER };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One number per profile: what matches a frame matcher, which storage sums without handing out a stack; and how many
- * observations a value stands for. */
+/* One number per profile: the part that matches a frame matcher, which storage sums without returning a stack; and the number of
+ * observations of a value. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct pending {
 };
 
 /* Groups that follow each other, of sides with the same terms, each a step after the one before: their parts are asked for all steps
- * at once. What is joined with what is the same in each of them, so numbers are added up as if each were asked for by itself. */
+ * at once. Results are joined with the same data in each case, so numbers are added up as if each were requested separately. */
 struct run {
 	const struct lazy_side *last; /* NULL: none goes on */
 	size_t first;            /* of its parts; they are the last ones */
@@ -81,7 +81,7 @@ static void end_run(struct sums *s, int64_t step_ms)
 	s->run = (struct run){ NULL, s->parts.n, 1 };
 }
 
-/* What is stored goes to the source, what is a vector already is summed here. */
+/* Stored profiles go to the source; vectors are summed here. */
 static uint32_t want_side(struct readout *r, struct sums *s, const struct lazy_side *side, bool leaf_only, bool minus, struct exact *x)
 {
 	struct stackvec *whole = __atomic_load_n(&((struct lazy_side *)side)->vec, __ATOMIC_ACQUIRE);
@@ -194,8 +194,7 @@ static bool check_counted(const struct readout *r, const struct lazy_profile *p,
 		return true;
 	struct buf name = { 0 };
 	ptype_format(p->type, &name);
-	err_set(why, ERR_EXECUTION, "%s: nothing says how many observations %s stands for, since its values are not its "
-		"period's: use the type that counts them", fn, name.ptr);
+	err_set(why, ERR_EXECUTION, "%s: the number of observations of %s is not known, since its values are not its period's: use the type that counts them", fn, name.ptr);
 	buf_free(&name);
 	return false;
 }

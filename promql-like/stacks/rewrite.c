@@ -107,7 +107,8 @@ static void rewrite_free(struct rewrite *rw)
 
 #define GONE UINT32_MAX
 
-/* What became of stacks: the new one + 1, GONE if its samples go, 0 if nobody asked yet. Most have one variant, whose number is 0. */
+/* The results for stacks: the new one + 1, GONE if its samples are removed, 0 if not computed yet. Most have one variant, whose number
+ * is 0. */
 struct outcomes {
 	uint32_t *plain;       /* of variant 0, by old stack */
 	struct map index;      /* of others */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewriting stacks: for each stack of a vector a callback says which frames stay, leaf first; the result lies in the
- * query's own dictionary. Stacks and locations are worked out once each. */
+/* Rewriting stacks: for each stack of a vector a callback selects the frames that stay, leaf first; the result is in the query's own
+ * dictionary. Stacks and locations are worked out once each. */
 #ifndef PYRRHA_PROMQL_REWRITE_H
 #define PYRRHA_PROMQL_REWRITE_H
 
@@ -17,7 +17,7 @@ struct stackvec *rewrite_stacks(struct eval *q, const struct stackvec *v, rewrit
 
 /* Which samples of a stack fare alike, by what their labels are; called before fn of such a sample. */
 typedef uint32_t (*rewrite_variant_fn)(void *arg, uint32_t label_set);
-/* As rewrite_stacks, where what becomes of a stack depends on its samples' labels as well. */
+/* Like rewrite_stacks, if the result for a stack depends on its samples' labels as well. */
 struct stackvec *rewrite_samples(struct eval *q, const struct stackvec *v, rewrite_fn fn, rewrite_variant_fn variant, void *arg, struct err *e);
 
 /* Lines [first, end) of a location of the old dictionary (end may exceed them). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store of what subexpressions came to, by canonical text, steps and look-back: of one query that has equal ones, or of the
- * queries for one time (promql.h). It is bounded: what finds no room is computed anew. Profiles are kept as they are, references to what
- * is stored, and get their stacks and rows (readout_kept.c) when these are asked for. */
+/* A store of results of subexpressions, by canonical text, steps and look-back: within one query that has equal ones, or among the
+ * queries for one time (promql.h). It is bounded: results without room are computed again. Profiles are kept as references to stored
+ * ones, and get their stacks and rows (readout_kept.c) when these are needed. */
 #include "promql-like/stacks/shared.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct seen {
 	unsigned refs;
 };
 
-/* What a subexpression came to. It stays where it is until the end: who found it borrows its labels and types. */
+/* The result of a subexpression. It stays where it is until the end: who found it borrows its labels and types. */
 struct kept {
 	struct view text;
 	struct span sp;
@@ -32,11 +32,11 @@ struct kept {
 
 struct promql_shared {
 	struct source *source;
-	struct budget *budget;  /* NULL: of one query, which counts what is kept as its own */
+	struct budget *budget;  /* NULL: of one query, which counts the kept data as its own */
 	uint64_t max_bytes;
 	struct mutex lock;      /* of what follows */
 	VEC(struct seen) seen;
-	struct source_view *first; /* for who reads nothing that was written since; NULL: nobody asked yet */
+	struct source_view *first; /* for queries that read nothing written since; NULL: not requested yet */
 	struct source_view *current; /* for the others; NULL: something was written since it was opened */
 	VEC(struct kept *) kept;
 	struct map by_text;     /* those that can be found */
@@ -184,7 +184,7 @@ static void copy_series(const struct value *from, struct value *to)
 	}
 }
 
-/* Of a profile that is vectors already the state of the source does not matter. */
+/* For a profile that consists of vectors already, the state of the source does not matter. */
 static bool needs_view(const struct value *v)
 {
 	for (size_t i = 0; i < v->n; i++)
@@ -390,7 +390,7 @@ static void count_selectors(struct node *n, void *arg)
 	node_each_child(n, count_selectors, arg);
 }
 
-/* What other queries may ask as well: not what is written in a rule for itself, such as a comparison or one function's share. */
+/* Subexpressions that other queries may share: not those specific to one rule, such as a comparison or one function's share. */
 static void mark_shared(struct node *n, void *arg)
 {
 	struct eval *q = arg;
@@ -427,7 +427,7 @@ void shared_mark(struct eval *q, struct promql_shared *given)
 	vec_free(&m.counts);
 }
 
-/* ---- who reads what ---- */
+/* ---- which nodes read which series ---- */
 
 struct reading {
 	struct view name;
@@ -439,7 +439,7 @@ static bool selector_may_read(const struct node_selector *sel, struct view name)
 	for (size_t i = 0; i < sel->n; i++) {
 		struct err e;
 		if (view_eqs(sel->m[i].name, LABEL_NAME) && matcher_matches(&sel->m[i], name, NULL, &e) == 0)
-			return false; /* an alias stands for a profile's name, under which no rule writes */
+			return false; /* an alias is the name of a profile, under which no rule writes */
 	}
 	return true;
 }

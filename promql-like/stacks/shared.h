@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instant queries for one time have in common (promql.h, "what several queries share"): the state of the source that they
- * see, and subexpressions. */
+/* Shared data of instant queries for one time (promql.h, "what several queries share"): the state of the source that they see, and
+ * subexpressions. */
 #ifndef PYRRHA_PROMQL_SHARED_H
 #define PYRRHA_PROMQL_SHARED_H
 
@@ -10,8 +10,8 @@
 int shared_open(struct promql_shared *s, bool as_first, struct source_view **ret, struct err *e) MUST_USE;
 void shared_close(struct promql_shared *s, struct source_view *v);
 
-/* Marks the nodes of q that are to be computed once: with `given`, what other queries may ask as well; else what occurs more than
- * once in this one, for which q gets a store of its own. */
+/* Marks the nodes of q to be computed once. With `given`, those that other queries may share; else those that occur more than once in
+ * this query, for which q gets its own store. */
 void shared_mark(struct eval *q, struct promql_shared *given);
 /* The canonical text of a node, once marked. */
 struct view shared_text(const struct eval *q, const struct node *n);

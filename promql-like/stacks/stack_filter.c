@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that only choose among samples: what they keep depends on a sample's stack or labels alone, not on its value, so
- * that it can be asked once for each column. */
+/* Filters that only choose among samples: the choice depends on a sample's stack or labels, not on its value, so it is made once for
+ * each column. */
 #include "promql-like/stacks/stack_filter.h"
 
 #include <stdio.h>

@@ -18,7 +18,7 @@ bool stack_filter_is_call(const struct node *n);
 /* Borrows from n. On failure there is nothing to release. */
 int stack_filter_init(struct stack_filter *ret, struct eval *q, const struct node *n, struct err *e) MUST_USE;
 void stack_filter_release(struct stack_filter *c);
-/* What stays of a vector. Returns owned; NULL after an error of a match. */
+/* The kept part of a vector. Returns owned; NULL after an error of a match. */
 struct stackvec *stack_filter_run(const struct stack_filter *c, const struct stackvec *v, struct err *e);
 /* The value of a sample label; tmp holds a number's. */
 struct view sample_label_text(const struct symbols *s, const struct sym_label *l, char tmp[32]);

@@ -21,7 +21,7 @@ const struct binary_op_info *binary_op_info(enum binary_op op)
 }
 
 static const struct aggregate_info aggregates[AGGR_OPS] = {
-	[AGGR_SUM] = { "sum", 0, "sum [by|without (...)] (vector)", "Adds up; profiles of one type merge.", true },
+	[AGGR_SUM] = { "sum", 0, "sum [by|without (...)] (vector)", "The sum; profiles of one type are merged.", true },
 	[AGGR_AVG] = { "avg", 0, "avg [by|without (...)] (vector)", "The mean; of profiles stack by stack.", true },
 	[AGGR_COUNT] = { "count", 0, "count [by|without (...)] (vector)", "Number of elements." },
 	[AGGR_MIN] = { "min", 0, "min [by|without (...)] (vector)", "The least value." },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of a query. Nodes, strings and arrays lie in the expression's arena; the parser makes it, the checker
- * fills in types, the engine the times that depend on the query (marked "engine"). */
+/* The tree of a query. Nodes, strings and arrays are in the expression's arena. The parser makes it, the checker fills in types, the
+ * engine the times that depend on the query (marked "engine"). */
 #ifndef PYRRHA_PROMQL_AST_H
 #define PYRRHA_PROMQL_AST_H
 
@@ -49,11 +49,11 @@ struct node_labels {
 enum at_kind { AT_NONE, AT_TIME, AT_START, AT_END };
 
 /* offset and @, of a selector or a subquery. */
-/* What a selector does at the ends of its range, of an instant selector: at its moment. */
+/* How a selector treats the ends of its range, or for an instant selector its moment. */
 enum range_edges {
 	EDGES_AS_THEY_ARE,
 	EDGES_ANCHORED, /* the newest sample before the range begins it */
-	EDGES_SMOOTHED, /* values at the ends lie on the line between the samples around them */
+	EDGES_SMOOTHED, /* values at the ends are interpolated between the samples around them */
 };
 const char *edges_text(uint8_t edges); /* "anchored", "smoothed", "" */
 
@@ -79,7 +79,7 @@ struct node {
 	enum node_kind kind;
 	enum promql_type type;
 	uint32_t start, end;       /* byte offsets of its text */
-	uint32_t height;           /* 1 + that of its highest child; at most NODE_MAX_HEIGHT, so that who walks the tree may recurse */
+	uint32_t height;           /* 1 + that of its highest child; at most NODE_MAX_HEIGHT, so that walks of the tree may recurse */
 	bool invariant;            /* engine: the same at every step */
 	bool values_only;          /* engine: of its profiles only the values are looked at */
 	bool once;                 /* engine: to be computed once (shared.h) */
@@ -143,7 +143,7 @@ struct aggregate_info {
 	bool profiles;
 };
 const struct aggregate_info *aggregate_info(enum aggregate_op op);
-/* By name, any case; false if it is none. */
+/* By name, any case; false if it is unknown. */
 bool aggregate_lookup(struct view name, enum aggregate_op *ret);
 
 /* "instant vector" and so on, for messages. */
@@ -159,8 +159,8 @@ int parse_shape(struct promql_expr **ret, struct view query, struct err *e) MUST
 int parser_run(struct promql_expr *x, struct err *e) MUST_USE;
 int check_expr(struct promql_expr *x, struct node *n, struct err *e) MUST_USE;
 void print_node(const struct node *n, struct buf *out);
-/* Where the text of each node, by its id, lies in that of all, which is written to out; malloc'd. Zero where it does not fit in
- * 16 MiB. */
+/* The position of each node's text, by node id, in the whole text, which is written to out; malloc'd. Zero where it does not fit in 16
+ * MiB. */
 struct node_text {
 	uint32_t from, len;
 };

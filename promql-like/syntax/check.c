@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types: PromQL's static rules. What a selector matches (floats or profiles) is never a type error; that is decided
- * per element when the query runs. In argument position a selector may turn out to be a frame matcher. */
+/* Types: PromQL's static rules. Whether a selector matches floats or profiles is never a type error; that is decided per element when
+ * the query runs. In argument position a selector may turn out to be a frame matcher. */
 #include <stdio.h>
 
 #include "promql-like/syntax/func.h"

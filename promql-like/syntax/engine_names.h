@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a configuration calls things: aliases of profile types besides the built-in ones, and labels that only tell replicas
- * apart. Immutable and reference-counted, so that a query keeps what it began with while a reload brings others. */
+/* Configured names: aliases of profile types besides the built-in ones, and labels that only identify replicas. Immutable and
+ * reference-counted, so that a query keeps what it began with while a reload brings others. */
 #ifndef PYRRHA_PROMQL_ENGINE_NAMES_H
 #define PYRRHA_PROMQL_ENGINE_NAMES_H
 
@@ -19,7 +19,7 @@ struct engine_names *engine_names_new(const struct promql_alias *aliases, size_t
 	MUST_USE;
 struct engine_names *engine_names_ref(struct engine_names *n) MUST_USE;
 void engine_names_unref(struct engine_names *n); /* NULL does nothing */
-/* What an alias stands for, built-in ones included (n may be NULL); empty: it is none. Valid as long as n. */
+/* The type of an alias, built-in ones included (n may be NULL); empty: it is unknown. Valid as long as n. */
 struct view engine_names_alias(const struct engine_names *n, struct view name);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An example of each function and aggregation, which the page offers to run, and what there is besides functions. An example says what the function is good for and answers on any
- * server: of what may be missing (a class of metrics, a histogram) it makes its own out of vector(). Profiles are those of the aliases
+/* An example of each function and aggregation, which the page offers to run, and what there is besides functions. An example shows the use of the
+ * function and works on any server: data that may be missing (a class of metrics, a histogram) is made with vector(). Profiles are those of the
+ * aliases
  * `cpu` and `heap_inuse_space`: where a server has others, the page puts their names in. */
 #include <string.h>
 
@@ -146,7 +147,7 @@ static const struct {
 	{ "where", "where(merge(cpu[5m]), {thread!=\"\"})" },
 };
 
-/* What is no function: selectors and operators, and the types that signatures name. */
+/* Rows that are not functions: selectors and operators, and the types in signatures. */
 static const struct promql_construct constructs[] = {
 	{ PROMQL_SELECTOR, "cpu", "profiles",
 	  "A profile type, or a metric: the newest of each of its series.", "cpu" },
@@ -157,7 +158,7 @@ static const struct promql_construct constructs[] = {
 	{ PROMQL_SELECTOR, "{__name__=~\"scrape_.*\"}", "values",
 	  "Series of any name that match.", "{__name__=~\"scrape_.*\"}" },
 	{ PROMQL_SELECTOR, "cpu[5m]", "range",
-	  "What was observed in the last five minutes: for merge, rate and other functions of a range.", "merge(cpu[5m])" },
+	  "The samples of the last five minutes: for merge, rate and other functions of a range.", "merge(cpu[5m])" },
 	{ PROMQL_SELECTOR, "cpu[5m] offset 1d", "range",
 	  "The same, a day ago.", "merge(cpu[5m] offset 5m)" },
 	{ PROMQL_SELECTOR, "cpu[5m] @ end()", "range",
@@ -179,9 +180,9 @@ static const struct promql_construct constructs[] = {
 	{ PROMQL_OPERATOR, "group_left (label) group_right (label)", "",
 	  "Several elements of that side have one partner, and may take labels from it.", "rate(cpu[5m]) / on (job) group_left () sum by (job) (rate(cpu[5m]))" },
 	{ PROMQL_OPERATOR, "by (job) without (pod)", "",
-	  "Of an aggregation: the labels that stay, or that go.", "sum without (instance) (rate(cpu[5m]))" },
+	  "In an aggregation: the labels to keep, or to remove.", "sum without (instance) (rate(cpu[5m]))" },
 	{ PROMQL_OPERATOR, "fill(0) fill_left(0) fill_right(0)", "",
-	  "What stands for a missing partner, of readouts: a function that is new.", "self_share(merge(cpu[5m])) - fill_right(0) self_share(merge(cpu[5m] offset 5m))" },
+	  "The value of a missing partner, in readouts: a function that is new.", "self_share(merge(cpu[5m])) - fill_right(0) self_share(merge(cpu[5m] offset 5m))" },
 	{ PROMQL_OPERATOR, "1h30m 500ms 1e3 0x1f Inf NaN", "scalar",
 	  "Durations and numbers. # begins a comment.", "1h30m / 1m # a duration is a number of seconds" },
 	{ PROMQL_TYPE, "values", "", "numbers, each with its labels: PromQL's instant vector", "" },

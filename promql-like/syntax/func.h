@@ -20,7 +20,7 @@ struct func {
 	const char *name;
 	/* One letter per argument: s scalar, S string, v instant vector, m range vector, f frame matcher or string,
 	 * r frame matcher or granularity, g granularity, w sample labels or string, l label matchers in braces; ? the rest is optional,
-	 * * the last repeats, - the next one is optional, those that are there in order. */
+	 * * the last repeats, - the next one is optional, present ones in order. */
 	const char *args;
 	enum promql_type ret;
 	enum func_form form;

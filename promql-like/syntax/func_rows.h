@@ -23,8 +23,8 @@ MAPS("asinh", fn_asinh, "The inverse hyperbolic sine.")
 MAPS("atan", fn_atan, "The arc tangent.")
 MAPS("atanh", fn_atanh, "The inverse hyperbolic tangent.")
 WINDOWS("avg_over_time", fn_avg_over_time, FUNC_PROFILES, "The mean over time; of profiles stack by stack.")
-PROFILES("callees", "vf", V, fn_callees, "(profiles, F)", "What the matching frames call, per function.")
-PROFILES("callers", "vf", V, fn_callers, "(profiles, F)", "Who calls the matching frames, per function.")
+PROFILES("callees", "vf", V, fn_callees, "(profiles, F)", "The callees of the matching frames, per function.")
+PROFILES("callers", "vf", V, fn_callers, "(profiles, F)", "The callers of the matching frames, per function.")
 MAPS("ceil", fn_ceil, "Rounded up.")
 WINDOWS("changes", fn_changes, 0, "How often the value changed.")
 CALLS("clamp", "vss", V, fn_clamp, "(vector, min, max)", "Kept between min and max.")
@@ -91,15 +91,15 @@ CALLS("pi", "", S, fn_pi, "()", "3.14159...")
 ROW("predict_linear", "ms", V, FUNC_WINDOW, .window = fn_predict_linear, 0, "predict_linear(range, seconds)",
   "The value in that many seconds, by linear regression.")
 WINDOWS("present_over_time", fn_present_over_time, 0, "1 for each series with a sample.")
-PROFILES("prune_from", "vf", V, fn_prune_from, "(profiles, F)", "What the matching frame calls is cut off.")
+PROFILES("prune_from", "vf", V, fn_prune_from, "(profiles, F)", "The callees of the matching frames are cut off.")
 ROW("quantile_over_time", "sm", V, FUNC_WINDOW, .window = fn_quantile_over_time, FUNC_WORK,
   "quantile_over_time(q, range)", "The q-quantile of the values.")
 MAPS("rad", fn_rad, "Degrees to radians.")
 ROW("range", "", S, FUNC_CALL, .call = fn_range, FUNC_EXPERIMENTAL, "range()", "Length of the query's range, seconds.")
 WINDOWS("rate", fn_rate, FUNC_PROFILES, "Per-second increase; of CPU profiles: cores.")
-WINDOWS("resets", fn_resets, 0, "How often a counter started anew.")
+WINDOWS("resets", fn_resets, 0, "How often a counter was reset.")
 CALLS("round", "v?s", V, fn_round, "(vector [, to])", "Rounded to a multiple.")
-PROFILES("samples", "v?f", V, fn_samples, "(profiles [, F])", "How many observations a profile stands on.")
+PROFILES("samples", "v?f", V, fn_samples, "(profiles [, F])", "The number of observations in a profile.")
 CALLS("scalar", "v", S, fn_scalar, "(vector)", "The value of the only element, else NaN.")
 PROFILES("self", "v?rg", V, fn_self, "(profiles [, F] [, \"function\" \"line\" \"file\" \"binary\" \"package\"])",
 	 "Value in the frame itself.")
@@ -149,7 +149,7 @@ ROW("ts_of_min_over_time", "m", V, FUNC_WINDOW, .window = fn_ts_of_min, FUNC_EXP
 MAPS("value", fn_value, "The value of a profile in base units.")
 CALLS("vector", "s", V, fn_vector, "(scalar)", "A vector with one element without labels.")
 PROFILES("where", "vw?S", V, fn_where, "(profiles, {sample labels} | \"key\", \"range\")",
-	 "Only samples with these labels, or whose numeric label lies in \"1mb:4mb\".")
+	 "Only samples with these labels, or whose numeric label is within \"1mb:4mb\".")
 TIMES("year", fn_year, "The year, UTC.")
 
 #undef V

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the text of a query to a tree whose types are right; and the text of a selector alone. */
+/* Turns the text of a query into a type-checked tree; also parses the text of a selector alone. */
 #include "promql-like/syntax/ast.h"
 
 #include "base/alloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parser: recursive descent, binary operators by precedence climbing. It looks at most a few tokens ahead (by
- * copying the lexer). Selectors, frame matchers and aggregations are told apart by what follows, since every keyword
- * but a few is also a legal name. The first error ends it. */
+ * copying the lexer). The following tokens distinguish selectors, frame matchers and aggregations, since nearly every keyword is also
+ * a legal name. The first error ends it. */
 #include "promql-like/syntax/parser.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the parser share: parser.c has the grammar, parser_time.c what it says of time, parser_tokens.c what they stand on.
- * Private to them; the call is parser_run (ast.h). */
+/* Shared by the files of the parser: parser.c has the grammar, parser_time.c its time expressions, parser_tokens.c the basics. Private
+ * to them; the call is parser_run (ast.h). */
 #ifndef PYRRHA_PROMQL_PARSER_H
 #define PYRRHA_PROMQL_PARSER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a query says of time: durations, which may be calculated ([5m * 2], [step() + 1s]), and what is written behind an operand,
- * ranges, subqueries, offset and @. A duration that is a literal becomes milliseconds here, anything else is kept as a tree
- * for the engine, which knows the query's start, end and step. */
+/* Time in a query: durations, which may be calculated ([5m * 2], [step() + 1s]), and the suffixes of an operand: ranges, subqueries,
+ * offset and @. A duration that is a literal becomes milliseconds here, anything else is kept as a tree for the engine, which knows
+ * the query's start, end and step. */
 #include <math.h>
 
 #include "promql-like/syntax/parser.h"

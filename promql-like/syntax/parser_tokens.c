@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rules of the grammar stand on: the token at hand, the first error, making nodes. */
+/* Basics of the grammar's rules: the current token, the first error, making nodes. */
 #include "promql-like/syntax/parser.h"
 
 #include <stdio.h>

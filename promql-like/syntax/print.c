@@ -131,7 +131,7 @@ static void print_matchers(const struct node_selector *s, struct buf *out)
 		buf_putv(out, s->name);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct matcher *m = &s->m[i];
-		/* beside a name there is no other matcher of it: this may be what its alias stands for */
+		/* a named selector has no other matcher of the name: this may be its alias's */
 		bool is_name = view_eqs(m->name, LABEL_NAME) && s->name.len;
 		if (is_name && plain)
 			continue;
@@ -247,7 +247,7 @@ static void print_frames(const struct node *n, struct buf *out)
 	print_matchers(&s, out);
 }
 
-/* The sign of "+Inf" would be read as one of the whole power. */
+/* The sign of "+Inf" would be read as that of the whole power. */
 static void put_left(struct printer *p, const struct node *n)
 {
 	const struct node *l = n->binary.lhs;

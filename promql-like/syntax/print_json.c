@@ -30,7 +30,7 @@ static void json_number(double v, struct buf *out)
 	json_field(out, "val", buf_view(&text));
 }
 
-/* "key": a duration that is calculated; null for a plain one, which stands beside it in milliseconds. */
+/* "key": a calculated duration; null for a plain one, which is beside it in milliseconds. */
 static void json_duration(const char *key, const struct node *n, struct buf *out)
 {
 	json_key(out, key);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the printers of a query share: its text (print.c) and its tree as JSON (print_json.c). */
+/* Shared by the printers of a query: its text (print.c) and its tree as JSON (print_json.c). */
 #ifndef PYRRHA_PROMQL_PRINTER_H
 #define PYRRHA_PROMQL_PRINTER_H
 
 #include "promql-like/syntax/ast.h"
 
-#define MAX_TEXT ((size_t)16 << 20) /* bytes of a laid out query, or of one as JSON */
+#define MAX_TEXT ((size_t)16 << 20) /* bytes of a formatted query, or of one as JSON */
 
 /* Text on its way out: where to, how far it may go, and whether someone still waits for it. */
 struct printer {
 	struct buf *out;
-	struct node_text *texts;         /* by node id, of its text on one line; NULL: nobody asks */
+	struct node_text *texts;         /* by node id, of its text on one line; NULL: not needed */
 	const struct source_limits *lim; /* NULL = none */
 	unsigned printed;                /* nodes */
 	bool no_indent;                  /* the next line's beginning is there already */

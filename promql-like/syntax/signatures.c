@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the functions of the language take and give, as their table says it. */
+/* Signatures of the language's functions, from their table. */
 #include <strings.h>
 
 #include "promql-like/syntax/func.h"

@@ -48,7 +48,7 @@ static void note_beyond(struct runner *r, struct labels l, const char *why)
 	vec_push(&r->beyond, (struct beyond){ l, why });
 }
 
-/* What a series of buckets is as a native histogram with custom buckets. */
+/* A series of buckets as a native histogram with custom buckets. */
 static struct labels as_histogram(struct runner *r, struct labels l, struct view name)
 {
 	struct labels_builder b;

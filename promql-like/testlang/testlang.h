@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runner of language tests: Prometheus's format (load, clear, eval, expect), and a text form of profiles beside
- * it (docs in testlang.c). What needs native histograms or experimental syntax is skipped and counted, with its
- * reason, unless no_skip. */
+ * it (docs in testlang.c). Tests that need native histograms or experimental syntax are skipped and counted, with the reason, unless
+ * no_skip. */
 #ifndef PYRRHA_PROMQL_TESTLANG_H
 #define PYRRHA_PROMQL_TESTLANG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a query answered, held against what its test expects: values, stacks, warnings, errors. */
+/* Compares a query's answer with the expected one: values, stacks, warnings, errors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ static const struct expectation *range_expectation(const struct eval_case *c)
 	return NULL;
 }
 
-/* Where value i of an expected series lies; an instant one has a single value. */
+/* The position of value i of an expected series; an instant one has a single value. */
 static int64_t time_of(const struct eval_case *c, size_t i)
 {
 	const struct expectation *x = range_expectation(c);

@@ -44,7 +44,7 @@ struct testlang_profile_line {
 	struct stackvec *stacks; /* owned; NULL: stale */
 };
 
-/* SERIES [TYPE] [OPTION=VALUE ...]; an alias becomes what it stands for. */
+/* SERIES [TYPE] [OPTION=VALUE ...]; an alias is replaced by its type. */
 bool testlang_profile_series(struct arena *a, int64_t step_ms, struct view line, struct testlang_profiles *ret, const char **error);
 /* INDEX: STACKS, FIRST..LAST: STACKS or @SECONDS: STACKS; instead of stacks `stale`. */
 bool testlang_profile_line(struct arena *a, struct symbols *s, int64_t step_ms, struct view line, struct testlang_profile_line *ret,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an operator makes of two numbers. */
+/* The result of an operator on two numbers. */
 #ifndef PYRRHA_PROMQL_ARITH_H
 #define PYRRHA_PROMQL_ARITH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each node of a query did: how long, how often, what it read and what came out. Kept only where the query was asked to
- * explain itself (eval.explain is there); what is read is then charged to the node at work instead of to the query. */
+/* Statistics of each node of a query: time, calls, what it read and its output. Kept only where the query was asked to explain itself
+ * (eval.explain is there); what is read is then charged to the node at work instead of to the query. */
 #ifndef PYRRHA_PROMQL_EXPLAIN_H
 #define PYRRHA_PROMQL_EXPLAIN_H
 
@@ -12,13 +12,13 @@ struct explain {
 	struct source_stats read;
 };
 
-/* A node at work: since when, and to whom what is read was charged before. */
+/* A running node: its start, and the node that was charged for reading before. */
 struct explaining {
 	struct source_stats *before;
 	int64_t from_ns;
 };
 
-/* What is read from now on is the node's, until the end, which notes what came out (v may be NULL). Nothing, if the query is not
+/* Reading from now on is charged to the node, until the end, which notes its output (v may be NULL). Nothing, if the query is not
  * explained. */
 struct explaining explain_begin(struct eval *q, const struct node *n);
 void explain_end(struct eval *q, const struct node *n, const struct value *v, struct explaining x);

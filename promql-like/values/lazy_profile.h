@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile of an evaluation. It is a linear combination of stored profiles, kept as its terms until someone needs
- * stacks: value, sum, rate and diff never touch a stack, since storage knows every profile's total. A diff has two
- * sides, a - b. Immutable once made (materialising fills in `vec`), shared by reference. */
+/* A profile of an evaluation. It is a linear combination of stored profiles, kept as its terms until someone needs stacks. value, sum,
+ * rate and diff never touch a stack, since storage knows every profile's total. A diff has two sides, a - b. Immutable once made
+ * (materialising fills in `vec`), shared by reference. */
 #ifndef PYRRHA_PROMQL_LAZY_PROFILE_H
 #define PYRRHA_PROMQL_LAZY_PROFILE_H
 
@@ -36,12 +36,12 @@ struct lazy_profile {
 	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
 	bool diff;                  /* b is there */
 	_Atomic bool again;         /* it is kept (shared.h), and was asked for again */
-	struct lazy_profile_rows *rows[2];  /* of self, of total, by function: for those who ask again; NULL: not known */
+	struct lazy_profile_rows *rows[2];  /* of self, of total, by function: cached; NULL: not known */
 	double whole;               /* what a share is of, base units; 0 = the value */
 	struct lazy_side a, b;
 };
 
-/* Functions that several profiles have rows of, told apart by name; shared by reference. */
+/* Functions that several profiles have rows of, distinct by name; shared by reference. */
 struct lazy_profile_names {
 	int refs;                   /* atomic */
 	struct lazy_profile_name {
@@ -53,7 +53,7 @@ struct lazy_profile_names {
 	char *text;                 /* the names */
 };
 void lazy_profile_names_unref(struct lazy_profile_names *names);
-/* UINT32_MAX: there is none of that name. */
+/* UINT32_MAX: the name is unknown. */
 uint32_t lazy_profile_names_find(const struct lazy_profile_names *names, struct view name, uint64_t hash);
 static inline uint64_t lazy_profile_name_hash(struct view name)
 {
@@ -67,7 +67,7 @@ struct lazy_profile_rows {
 	uint32_t *name;             /* places in names, rising */
 	double *native;             /* parallel to name */
 	bool finite;                /* all of them */
-	uint32_t *falling;          /* places in native, the greatest first; NULL: nobody asked (lazy_profile_rows_falling) */
+	uint32_t *falling;          /* places in native, the greatest first; NULL: not made yet (lazy_profile_rows_falling) */
 };
 void lazy_profile_rows_free(struct lazy_profile_rows *r);
 /* The native number of names->v[name]; 0 if the profile has no such row. */
@@ -79,18 +79,18 @@ struct lazy_profile *lazy_profile_new(const struct ptype *type, int64_t period);
 struct lazy_profile *lazy_profile_ref(struct lazy_profile *p);
 void lazy_profile_unref(struct lazy_profile *p);
 
-/* Makes room for n terms in all: for who knows how many there will be. */
+/* Makes room for n terms in all: for callers that know their number. */
 void lazy_side_reserve(struct lazy_side *s, size_t n);
 /* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
 int lazy_side_add_stored(struct lazy_side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
 			 struct err *e) MUST_USE;
-/* The terms from first on, stored profiles of one series and one scale, are all of it that is stamped in (after, until]. */
+/* The terms from first on, stored profiles of one series and one scale, are all of its profiles that are stamped in (after, until]. */
 void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t until);
 /* Adds a vector; takes a reference. */
 int lazy_side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, struct err *e) MUST_USE;
 int lazy_side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e) MUST_USE;
 
-/* What a share of a profile with that value is of. */
+/* The whole for a share of a profile with that value. */
 static inline double lazy_profile_whole(const struct lazy_profile *p, double value)
 {
 	return p->whole ? p->whole : value;
@@ -108,9 +108,9 @@ int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *o
 int lazy_profile_scale(const struct lazy_profile *p, double by, struct lazy_profile **ret, struct err *e) MUST_USE;
 /* a - b, both sides kept. */
 int lazy_profile_diff(const struct lazy_profile *a, const struct lazy_profile *b, double scale_a, struct lazy_profile **ret, struct err *e) MUST_USE;
-/* What is to be done with two profiles, for who may meet whom, and for what an error says of it. */
+/* The operation on two profiles, which decides the types that fit, and the text of an error. */
 enum lazy_profile_meeting {
-	MEET_ADDED,      /* as they are: one type */
+	MEET_ADDED,      /* unchanged: one type */
 	MEET_GROUPED,    /* by an aggregation, which could keep them apart */
 	MEET_SUBTRACTED, /* the NAMEs may differ */
 };

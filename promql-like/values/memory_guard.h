@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps queries from making the kernel end the process. Budgets count what queries hold for long; what they hold for moments,
- * while storage reads and stacks are folded, is seen here, by what is resident:
+/* Prevents queries from making the kernel end the process. Budgets count what queries hold for long; what they hold for moments, while
+ * storage reads and stacks are folded, is seen here, by what is resident:
  *
  *	0             7/8 of the limit         limit
  *	|------------------|---------------------|     beyond the line freed memory goes back to the system; if that is not
@@ -8,11 +8,11 @@
  *	                   one is stopped
  *
  * Answers are made after their query has left: a flame graph of all of a day takes several times its profile. An eighth of the limit is for
- * those that are made at a time; one goes on however large it is.
+ * those that are made concurrently; a single one always continues.
  *
- * When there is no query any more for 10 s, what they left free goes back as well, if they had added that much.
+ * After 10 s without a query, the memory that queries freed is returned as well, if they had added that much.
  *
- * Only while queries are at work, and have added a sixteenth of the limit since there were none: what else is resident is no fault of theirs. */
+ * Only while queries run and have added a sixteenth of the limit since there were none: other resident memory is not theirs. */
 #ifndef PYRRHA_PROMQL_MEMORY_GUARD_H
 #define PYRRHA_PROMQL_MEMORY_GUARD_H
 
@@ -31,8 +31,8 @@ struct guarded {
 	struct guarded *next;
 };
 
-/* resident: bytes, read every few ms while queries are at work; NULL = what the kernel says of this process. limit: bytes the process
- * may have; 0 = no guard, NULL, which the calls below take. */
+/* resident: bytes, read every few ms while queries run; NULL = the kernel's value for this process. limit: bytes the process may have;
+ * 0 = no guard, NULL, which the calls below take. */
 struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void)) MUST_USE;
 /* No query may be at work. */
 void memory_guard_free(struct memory_guard *g);

@@ -25,7 +25,7 @@ void eval_read_begin(struct eval *q)
 
 void eval_read_end(struct eval *q)
 {
-	int64_t since = atomic_load(&q->read_since_ns); /* it changes only while nobody is in */
+	int64_t since = atomic_load(&q->read_since_ns); /* it changes only while no query runs */
 	if (atomic_fetch_sub(&q->readers, 1) == 1)
 		atomic_fetch_add(&q->read_ns, clock_mono_ns() - since);
 }

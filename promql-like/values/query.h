@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The query at work, and the values that its nodes come to: series with one sample per step at which they exist. A sample of a
  * profile series carries the profile and its value in base units, so whatever only reads values works on both. One query is one
- * struct eval; pool threads may work on it together. What it holds is counted here, and where it has to stop is asked here. */
+ * struct eval; pool threads may work on it together. Memory is counted here, and limits are checked here. */
 #ifndef PYRRHA_PROMQL_QUERY_H
 #define PYRRHA_PROMQL_QUERY_H
 
@@ -46,7 +46,7 @@ struct value {
 	struct value_series *s;    /* of a scalar: one, without labels, a sample at every step */
 	size_t n, cap;
 	struct view str;
-	struct eval *q;      /* whose samples are counted */
+	struct eval *q;      /* the node whose samples are counted */
 };
 
 struct annotation {
@@ -84,8 +84,8 @@ struct eval {
 	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
-	uint64_t share;             /* who holds more of it is large */
-	struct metric *held_metric; /* bytes of all queries; NULL: nobody counts them */
+	uint64_t share;             /* a query that holds more of it is large */
+	struct metric *held_metric; /* bytes of all queries; NULL: not counted */
 	struct source_stats stats;  /* of what no node of explain is charged with */
 	struct source_damage damage;
 	atomic_uint readers;        /* threads that wait for the source, since when, and how long any did before */
@@ -166,8 +166,8 @@ struct labels eval_group_labels(struct eval *q, struct labels l, const struct no
 struct labels eval_drop_name(struct eval *q, struct labels l);
 /* A place in the query for notes: "1:5". */
 char *eval_place(struct eval *q, uint32_t at, char out[32]);
-/* Returns rc; an error that has no place yet gets that of n: "1:5: ...". Not one that has nothing to do with what is asked: too
- * late, canceled, a failure of the machine. */
+/* Returns rc; an error that has no place yet gets that of n: "1:5: ...". Not an error unrelated to the query's text: timeout,
+ * cancellation, a failure of the machine. */
 int eval_error_at(struct eval *q, const struct node *n, int rc, struct err *e);
 /* Whether a message begins with a place; *ret_rest is what follows it, else the message. */
 bool eval_has_place(struct view msg, struct view *ret_rest);

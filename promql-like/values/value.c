@@ -20,8 +20,8 @@ struct value_series *value_add(struct value *v, struct labels l, bool drop_name)
 	return &v->s[v->n++];
 }
 
-/* Profiles that are samples count with their terms, so many bytes at a time, and about: what they become while they are held, and those that
- * took the place of a number, are seen only when they go. */
+/* Profiles that are samples are counted with their terms, some bytes at a time, and approximately. Changes while they are held, and profiles
+ * that replaced a number, are noticed only when they are freed. */
 #define BUDGET_BYTES (INT64_C(256) << 10)
 #define PROFILE_BYTES 256 /* itself, and what asking for its stacks takes */
 
@@ -80,7 +80,7 @@ void value_free(struct value *v)
 	*v = (struct value){ 0 };
 }
 
-/* Samples count in the budget of all queries by so many at a time: each by itself would have all threads at one counter. */
+/* Samples are counted in the budget of all queries many at a time: otherwise all threads would update one counter. */
 #define BUDGET_SAMPLES 16384
 
 int eval_hold(struct eval *q, size_t n, struct err *e)
