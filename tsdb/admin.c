@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What model/admin.h asks: the calls behind the admin API, and the status of the storage. */
+/* Implements model/admin.h: the calls behind the admin API, and the status of the storage. */
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -73,7 +73,7 @@ static int by_count(const void *a, const void *b)
 	return (x->value < y->value) - (x->value > y->value);
 }
 
-/* Of pairs, of which there may be as many as series: no more than twice those that are shown are kept meanwhile. */
+/* There may be as many pairs as series: no more than twice the displayed number are kept meanwhile. */
 static void add_pair(struct counts *c, size_t limit, struct admin_count x)
 {
 	if (x.value <= c->least)
@@ -108,7 +108,7 @@ static void count_label(struct census *c, const struct index *x, const struct in
 	vec_push(&c->bytes_by_label.v, (struct admin_count){ text, bytes });
 }
 
-/* Only those that are shown get a text. */
+/* Only displayed ones get a text. */
 static void name_pairs(struct census *c, const struct index *x, size_t limit)
 {
 	struct counts *p = &c->series_by_pair;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the API asks of the storage. Private. */
+/* The storage's part of the admin API. Private. */
 #ifndef PYRRHA_TSDB_ADMIN_H
 #define PYRRHA_TSDB_ADMIN_H
 

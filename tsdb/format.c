@@ -64,9 +64,9 @@ int format_check(struct tsdb *db, struct err *e)
 	if (rc == -ERR_NOT_FOUND)
 		return format_write(db->path, e);
 	if (!whole)
-		LOG_WARN("msg", "the file that says the storage's format is damaged: it is taken for this program's and written anew", "file",
+		LOG_WARN("msg", "the file with the storage's format is damaged: this program's format is assumed, and the file is rewritten", "file",
 			 name);
-	/* Older, or without a checksum: what is there stays as it is, what is written from now on an older program may not read. */
+	/* Older, or without a checksum: existing data stays unchanged; an older program may not be able to read new data. */
 	if (format_write(db->path, e) && whole && format < FORMAT)
 		return -(int)e->code;
 	return 0;

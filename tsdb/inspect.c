@@ -125,8 +125,7 @@ struct check {
 	VEC(int64_t) sums;
 };
 
-static const char *const lost_hour = "the other hours are not concerned: delete what is left of it with "
-				     "/api/v1/admin/tsdb/delete_series, or put a snapshot's partition in its place";
+static const char *const lost_hour = "the other hours are not affected: delete the rest of it with /api/v1/admin/tsdb/delete_series, or put a snapshot's partition in its place";
 
 static void when(char *ret, size_t len, int64_t t_ms)
 {
@@ -185,7 +184,7 @@ static void check_rows(struct check *c, uint32_t series, int64_t total)
 		const struct sealed_row *r = &c->b.totals.rows.v[i];
 		sum = (int64_t)((uint64_t)sum + (uint64_t)(r->stale ? 0 : r->total));
 		if (r->t_ms <= part_start_ms(c->part) || r->t_ms > part_end_ms(c->part))
-			wrong(c, series, "a profile's stamp does not lie in the part's hour", lost_hour);
+			wrong(c, series, "a profile's stamp is not within the part's hour", lost_hour);
 	}
 	if (rc)
 		wrong(c, series, e.msg, lost_hour);
@@ -245,11 +244,11 @@ static void check_part(struct check *c)
 	struct err e;
 	CLEANUP(buf_free) struct buf symbols = { 0 };
 	if (c->part->level == LEVEL_HOUR && part_get_symbols(c->part, &symbols, &e))
-		wrong(c, -1, e.msg, "its symbols are repeated in the next part of the partition; if that is whole too nothing is lost");
+		wrong(c, -1, e.msg, "its symbols are repeated in the next part of the partition; if that is intact too nothing is lost");
 	if (c->part->lost) {
 		char what[96];
 		snprintf(what, sizeof what, "%" PRIu64 " values were lost when it was made of a damaged one", c->part->lost);
-		wrong(c, -1, what, "the damaged file is kept beside the partition, in DAY.bad-STAMP; queries of the hour say so; a snapshot has them");
+		wrong(c, -1, what, "the damaged file is kept beside the partition, in DAY.bad-STAMP; answers about the hour carry a warning; a snapshot has its values");
 	}
 	for (size_t i = 0; i < c->part->series.n; i++) {
 		const struct part_series *x = &c->part->series.v[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in a storage directory, for pyrtool: its parts and dictionaries, what each series takes, and whether all of
- * it can be read. Works on a storage opened read_only, or on one at work. */
+/* The content of a storage directory, for pyrtool: its parts and dictionaries, the size of each series, and whether everything can be
+ * read. Works on a storage opened read_only, or on one at work. */
 #ifndef PYRRHA_TSDB_INSPECT_H
 #define PYRRHA_TSDB_INSPECT_H
 
@@ -9,7 +9,7 @@
 struct tsdb_part_info {
 	uint32_t partition; /* days since 1970, UTC */
 	uint32_t number;
-	int hours;          /* 1, 6 or 24: the latter two are sums of what the hours have */
+	int hours;          /* 1, 6 or 24: the latter two are sums of hours */
 	int64_t start_ms, end_ms;
 	uint64_t bytes;     /* of its file */
 	uint64_t samples;   /* values of profiles; 0 for sums */

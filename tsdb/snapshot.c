@@ -36,7 +36,7 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e)
 	if (!rc && db->dropped.until_ms + (int64_t)db->dropped.days.n)
 		rc = dropped_write(&db->dropped, dir, e);
 	if (!rc)
-		rc = format_write(dir, e); /* last: it says that the rest is whole */
+		rc = format_write(dir, e); /* last: it marks the rest as complete */
 	mutex_unlock(&db->seal_lock);
 	return rc;
 }

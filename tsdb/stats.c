@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in the storage now, counted over partitions, parts and windows, and as metrics. */
+/* The current content of the storage, counted over partitions, parts and windows, and as metrics. */
 #include "tsdb/part/part.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/dict_union.h"

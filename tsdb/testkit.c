@@ -343,7 +343,7 @@ static bool any_profile(struct source_view *v, const struct source_series *serie
 	return any;
 }
 
-/* That both numbers of a graph of one function are what was found by hand, and there where there is a profile. */
+/* Checks that both numbers of a graph of one function equal those computed by hand, and are present where there is a profile. */
 static void check_shares(struct source_view *v, const struct source_series *series, size_t n, struct source_part p, const struct source_limits *lim,
 			 const int64_t *match, const int64_t *total)
 {
@@ -400,7 +400,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->after_ms > y->after_ms) - (x->after_ms < y->after_ms);
 }
 
-/* As few spans as say the same, in order; empty ones say nothing. */
+/* The fewest equivalent spans, in order; empty ones are dropped. */
 static void join_spans(struct source_cover *c)
 {
 	size_t n = 0;
@@ -463,7 +463,8 @@ static void check_tiles(struct source_view *v, uint64_t ref, int64_t after_ms, i
 	}
 }
 
-/* What a series' profiles come to is what they are one by one, whoever asked before; a delete meanwhile takes rows out of the head. */
+/* Checks that the sums of a series' profiles equal those added one by one, whatever was cached before; a delete meanwhile removes rows
+ * of the head. */
 static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_profile *p, size_t n)
 {
 	struct source_cover want = { 0 };

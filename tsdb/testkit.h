@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of this folder share: profiles made from a seed, a directory that goes away, a database on it with a
- * clock of the test's own, and merges as text-keyed sums that a plain model can be compared with. */
+/* Shared by the tests of this folder: profiles made from a seed, a temporary directory, a database on it with the test's clock, and
+ * merges as text-keyed sums to compare with a plain model. */
 #ifndef PYRRHA_TSDB_TESTKIT_H
 #define PYRRHA_TSDB_TESTKIT_H
 
@@ -14,7 +14,7 @@ struct kit {
 	char dir[256];
 	struct tsdb *db;
 	_Atomic int64_t now_ms; /* the threads of the storage ask for it while a test sets it */
-	_Atomic int64_t boot_ms; /* the clock that nobody sets, of tests that set kit_boot as o.boot_ms */
+	_Atomic int64_t boot_ms; /* the monotonic clock, for tests that set kit_boot as o.boot_ms */
 	const struct sink_note *notes; /* each profile that is appended has them beside it */
 	size_t n_notes;
 	bool patient;            /* what is appended; see sink_batch */
@@ -43,14 +43,14 @@ int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, st
 
 /* An order-free checksum of a merged profile: sum over columns of hash(names of the stack, labels) * value. */
 uint64_t kit_vec_sum(const struct stackvec *v);
-/* The same of one sample type of kit_profile's profile. */
+/* The same for one sample type of kit_profile's profile. */
 uint64_t kit_profile_sum(uint64_t seed, uint32_t n, bool cpu);
 /* The total of its samples. */
 int64_t kit_profile_total(uint64_t seed, uint32_t n);
 /* The checksum of the merge of all series of that name in (after, until]. */
 uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, struct pool *pool);
-/* That a graph of the first `most` series of that name, steps of (after + k step, after + k step + range], is what its
- * series and steps are one by one: all values, those of some frames, and both beside each other. */
+/* Checks that a graph of the first `most` series of that name, steps of (after + k step, after + k step + range], equals its series
+ * and steps one by one: all values, those of some frames, and both together. */
 void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
 		     uint32_t n_steps, struct pool *pool);
 /* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. Held against what the

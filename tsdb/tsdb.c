@@ -37,7 +37,7 @@
 
 #define QUEUE_ITEMS 65536
 
-/* Who has the lock, as far as the file says: " (process 123, pyrrha)". */
+/* The holder of the lock, according to the file: " (process 123, pyrrha)". */
 static void say_holder(int fd, char *ret, size_t len)
 {
 	char pid[24] = "", name[64] = "", *end;
@@ -70,7 +70,7 @@ static int lock_dir(struct tsdb *db, struct err *e)
 	if (flock(db->lock_fd, (db->o.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
 		int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
 		if (!db->o.read_only && (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, text, (size_t)n, 0) != n))
-			LOG_DEBUG("msg", "cannot write who holds the lock", "file", name);
+			LOG_DEBUG("msg", "cannot write the owner into the lock file", "file", name);
 		return 0;
 	}
 	if (errno != EWOULDBLOCK)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The storage: a sink for profiles and floats, a source for queries, in one directory.
  *
- * Whatever a batch's done() reported with code 0, or pyrrha_appended_profiles_total has counted, is synced and is
- * there after a crash; nothing can be queried before that. One process at a time: the directory is locked. */
+ * Data that a batch's done() reported with code 0, or that pyrrha_appended_profiles_total has counted, is synced and survives a crash;
+ * nothing can be queried before that. One process at a time: the directory is locked. */
 #ifndef PYRRHA_TSDB_TSDB_H
 #define PYRRHA_TSDB_TSDB_H
 
@@ -20,35 +20,33 @@ struct tsdb;
 /* Zero means the default of each. */
 struct tsdb_options {
 	const char *path;            /* the directory; made if it is missing */
-	int64_t retention_ms;        /* 15 d; whole partitions (UTC days) go; negative = for ever */
+	int64_t retention_ms;        /* 15 d; whole partitions (UTC days) are dropped; negative = never */
 	uint64_t retention_bytes;    /* none; the oldest partitions go until the rest is smaller */
-	/* Memory of the open windows and of what sealing one, or writing parts anew, takes beside them, 256 MiB. Above half of
-	 * it the largest are sealed early, above all of it append waits. */
+	/* Memory of the open windows, and of sealing one or rewriting parts, 256 MiB. Above half of it the largest are sealed early,
+	 * above all of it append waits. */
 	uint64_t head_bytes;
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
-	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that nobody asks about leave it;
-				      * as much again for what queries over several days bring together. A query that would bring
-				      * in more than it reads further days' one after the other, for itself */
+	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that no query uses leave memory; as much again for those that queries over several days load. A query that would bring in more than it reads further days' one after the other, for itself */
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
 	/* A commit gathers what is appended within this long of its first append, 20 ms; negative = only what came while the
-	 * last one was synced. So much later are appends durable, told so and seen by queries. Who waits (tsdb_flush,
-	 * tsdb_delete, back-pressure) cuts it short. Of patient batches alone it gathers ten times as long, at most 1 s. */
+	 * last one was synced. Delay until appends are durable, acknowledged and visible to queries. A waiting caller (tsdb_flush,
+	 * tsdb_delete, back-pressure) ends it early. For patient batches alone it is ten times as long, at most 1 s. */
 	int64_t commit_interval_ms;
 	uint32_t max_series;         /* per partition, 1,000,000 */
 	uint32_t max_label_sets;     /* sample label sets per series and partition, 10,000; more are counted and marked */
-	/* What a target (labels job and instance) may add to a partition's dictionary, 200,000, 500,000 and 1,000,000; what it
-	 * has beyond becomes one stack, "(other)", and is counted. See also accounts.h. */
+	/* Limits of what a target (labels job and instance) may add to a partition's dictionary, 200,000, 500,000 and 1,000,000;
+	 * further stacks become one, "(other)", and are counted. See also accounts.h. */
 	uint32_t max_target_functions, max_target_locations, max_target_stacks;
 	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =
-	 * TSDB_SERVICE_LABELS, "" = none. What is sealed already stays as it is. */
+	 * TSDB_SERVICE_LABELS, "" = none. Sealed data stays unchanged. */
 	const char *service_labels;
-	struct tap *tap;             /* borrowed: who is handed every float that became durable; NULL = nobody */
+	struct tap *tap;             /* borrowed: receives every float once it is durable; NULL = none */
 	bool keep_aggregates;        /* tests: however little they save */
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
 	bool no_sealing;             /* tests: windows stay in the head */
 	int64_t clean_ms;            /* tests: how long tsdb_clean may take; 30 s */
 	int64_t (*now_ms)(void *arg); /* tests: the wall clock; NULL = clock_now_ms */
-	int64_t (*boot_ms)(void *arg); /* tests: a clock that nobody sets; NULL = clock_boot_ms, or now_ms if that is set */
+	int64_t (*boot_ms)(void *arg); /* tests: a monotonic clock; NULL = clock_boot_ms, or now_ms if that is set */
 	void *now_arg;
 };
 
@@ -61,7 +59,7 @@ void tsdb_wind_down(struct tsdb *db);
  * an error is returned. NULL is allowed. */
 int tsdb_close(struct tsdb *db, struct err *e) MUST_USE;
 
-/* All live as long as the storage. */
+/* All are valid as long as the storage. */
 struct sink *tsdb_sink(struct tsdb *db);
 struct source *tsdb_source(struct tsdb *db);
 struct storage_admin *tsdb_admin(struct tsdb *db);
@@ -74,19 +72,18 @@ int tsdb_seal(struct tsdb *db, bool all, struct err *e) MUST_USE;
 int tsdb_retain(struct tsdb *db, struct err *e) MUST_USE;
 
 /* Deletes what the series that satisfy all matchers have stamped in (after, until], of what was appended before the call.
- * When it returns it is durable and no query sees it (views that were open may); the space comes back as the sealer
- * writes the parts anew, whole partitions go at once. What is appended later with those stamps stays. ret_series (may
- * be NULL) counts the series found, once per partition. */
+ * When it returns it is durable and invisible to queries (except in views that were open). The space is freed as the sealer rewrites
+ * the parts; whole partitions are removed at once. Data appended later with those stamps stays. ret_series (may be NULL) counts the
+ * series found, once per partition. */
 int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
 		struct err *e) MUST_USE;
-/* Does at once, and waits for it, what the sealer else does by and by: gives back the space of what was deleted, makes one
- * part of the several of an hour, rolls up. ERR_TIMEOUT: not all of it within 30 s; ERR_UNAVAILABLE: the storage shuts down.
- * What is left is done by and by. */
+/* Does at once, and waits for, the sealer's background work: frees the space of deleted rows, combines the parts of an hour, makes
+ * rollups. ERR_TIMEOUT: not all of it within 30 s; ERR_UNAVAILABLE: the storage shuts down. The rest is done in the background. */
 int tsdb_clean(struct tsdb *db, struct err *e) MUST_USE;
 
-/* What satisfies all matchers is kept for keep_ms, if that is less than the rest is kept; of several rules the shortest
- * counts. Replaces the rules there were (none after an open): what is too old by them is hidden when this returns, its
- * space comes back within the hour after its window is too old as a whole. Copied. */
+/* Series that satisfy all matchers are kept for keep_ms, if that is less than the general retention; of several rules the shortest
+ * counts. Replaces the earlier rules (none after an open). Data that is too old by them is hidden when this returns. Its space is
+ * freed within an hour after its window is too old as a whole. Copied. */
 struct tsdb_retention {
 	const struct matcher *m;
 	size_t n;
@@ -94,8 +91,8 @@ struct tsdb_retention {
 };
 int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e) MUST_USE;
 
-/* Names that come late: locations stored without lines get those that the same place of the same binary (build id, address
- * in the file) has elsewhere, in whatever partition is in memory. The sealer looks every few seconds; this does it now. */
+/* Late names: locations stored without lines get those that the same place of the same binary (build id, address in the file) has
+ * elsewhere, in any partition in memory. The sealer looks every few seconds; this does it now. */
 int tsdb_resolve_names(struct tsdb *db, struct err *e) MUST_USE;
 /* Gives the locations of a place that have no lines these, innermost inlined call first; durable when it returns. Texts are
  * copied. None such: nothing happens. */
@@ -107,7 +104,7 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 		       struct err *e) MUST_USE;
 
 /* A copy of everything that is durable now in dir, which must not exist (ERR_CONFLICT): files are linked where they can be. It
- * opens as a storage directory of its own. What an error left there does not. */
+ * opens as a storage directory of its own. Not used for the remains of an error. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e) MUST_USE;
 
 /* Registers the metrics table; gauges are of this database. */

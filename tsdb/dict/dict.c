@@ -12,7 +12,7 @@ void dict_marks_start(struct dict_marks *m)
 }
 
 #define AT_ONCE 1024 /* entries under a lock: less than a millisecond */
-#define MAX_MADE_UP ((uint64_t)1 << 24) /* entries of one payload */
+#define MAX_MADE_UP ((uint64_t)1 << 24) /* limit of entries in one payload */
 
 static const enum symbols_table symbols_of[DICT_TABLES] = {
 	[DICT_STRINGS] = SYMBOLS_STRINGS, [DICT_MAPPINGS] = SYMBOLS_MAPPINGS, [DICT_FUNCTIONS] = SYMBOLS_FUNCTIONS,
@@ -378,13 +378,13 @@ static void add_lost(struct reader *r, enum dict_table t, uint32_t id)
 		index_add(r->x, (struct labels){ NULL, 0 }, hash_u64(id), NULL);
 		return;
 	}
-	/* Nodes refer to location 0, which is lost too if there is none. */
+	/* Nodes refer to location 0, which is also lost if there is none. */
 	if (t == DICT_NODES && !symbols_count(r->s, SYMBOLS_LOCATIONS))
 		symbols_add_lost(r->s, SYMBOLS_LOCATIONS);
 	symbols_add_lost(r->s, symbols_of[t]);
 }
 
-/* What was lost before a section is made up. */
+/* Ids lost before a section get substitutes. */
 static void fill_gap(struct reader *r, enum dict_table t, uint32_t first)
 {
 	for (uint32_t have = count_of(t, r->s, r->x); !r->c.bad && have < first; have = count_of(t, r->s, r->x)) {

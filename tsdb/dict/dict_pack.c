@@ -136,7 +136,7 @@ void dict_field_init(struct dict_field *f, const struct dict_section *x, unsigne
 	*f = (struct dict_field){ .in = cursor_of(x->streams[stream]), .stream = stream, .table = x->table };
 }
 
-/* Of one way each, so that the loops are short. */
+/* One loop for each way, so that the loops are short. */
 bool dict_field_get(struct dict_field *f, uint64_t *out, size_t n)
 {
 	struct stream s = { .in = f->in, .way = fields[f->table].way[f->stream], .before = f->before, .highest = f->highest };
@@ -210,8 +210,8 @@ static void location(struct pack *p)
 			number(p, i);
 }
 
-/* ---- label sets: stream 0 has 0 for a new template, which stream 1 has next, or the number of an earlier one and 1; stream 2
- * the values of the free key, whose number begins stream 1. A template is the set's row without those values. ---- */
+/* ---- label sets: stream 0 has 0 for a new template, which is next in stream 1, or the number of an earlier one plus 1; stream 2 has
+ * the values of the free key, whose number is at the begin of stream 1. A template is the set's row without those values. ---- */
 
 struct raw_label {
 	uint64_t key, value, unit; /* unit: of numbers */
@@ -282,7 +282,7 @@ static void pack_label_set(struct pack *p)
 	put_number(&p->s[0], find_template(p));
 }
 
-/* Of a template that is new in stream 1. */
+/* For a template that is new in stream 1. */
 static void take_template(struct pack *p)
 {
 	struct cursor *c = &p->s[1].in;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols as a sealed part has them: the rows of dict.h turned into columns, so that like lies beside like, and numbers into
- * differences. A short-lived process brings a pid, a label set with it and a column or two; in rows these take 8, 5 and 4
- * bytes after zstd, in columns 2 to 3, 1 and 1. Pure: bytes in, bytes out; nothing is looked up. docs/format/partition.md draws
- * it. */
+/* Symbols in the form of a sealed part: the rows of dict.h as columns, so that similar values are adjacent, and numbers as
+ * differences. A short-lived process adds a pid, a label set with it and a column or two. In rows these take 8, 5 and 4 bytes after
+ * zstd, in columns 2 to 3, 1 and 1. Pure: bytes in, bytes out; nothing is looked up. docs/format/partition.md draws it. */
 #ifndef PYRRHA_TSDB_DICT_PACK_H
 #define PYRRHA_TSDB_DICT_PACK_H
 

@@ -153,7 +153,7 @@ static struct bits bits_new(size_t n)
 	return (struct bits){ xcalloc(words ? words : 1, sizeof(uint64_t)), words };
 }
 
-/* Series that came after the first n are none of this set's. */
+/* Series beyond the first n are not in this set. */
 static void bits_add(struct bits b, const struct posting *p, size_t n)
 {
 	for (size_t i = 0; i < p->ids.n; i++)
@@ -173,7 +173,7 @@ struct candidate {
 	struct view value;
 };
 
-/* A matcher and the values that it has to be asked about; then, of them, those it does not take like the empty string. */
+/* A matcher and the values to test; then those values that it does not treat like the empty string. */
 struct question {
 	const struct matcher *m;
 	int takes_empty; /* a series without the label is as one with an empty one */
@@ -226,7 +226,7 @@ static int ask(struct question *q, struct regex_meter *meter, struct err *e)
 	return 0;
 }
 
-/* Under the lock. Narrows `all`, of the first n series, to those that the matcher takes. */
+/* Under the lock. Narrows `all`, of the first n series, to those that satisfy the matcher. */
 static void narrow(const struct index *x, const struct question *q, struct bits all, size_t n)
 {
 	struct bits hit = bits_new(n);

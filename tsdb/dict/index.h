@@ -60,9 +60,9 @@ size_t index_counted(const struct index *x);
 bool index_find(const struct index *x, struct labels l, uint64_t hash, uint32_t *ret);
 /* Adds a series, interning its strings; type NULL = floats. The caller looked for it before. */
 uint32_t index_add(struct index *x, struct labels l, uint64_t hash, const struct ptype *type);
-/* Ids of the series that satisfy all matchers and have stamps in (after, until], ascending; malloc'd. meter: of their expressions,
- * or NULL. lock: the partition's, taken for reading while the index is looked at, and not while expressions are matched, so that
- * a slow one holds up nobody who writes. Series that come meanwhile are left out. */
+/* Ids of the series that satisfy all matchers and have stamps in (after, until], ascending; malloc'd. meter: of their expressions, or
+ * NULL. lock: the partition's, taken for reading while the index is read, but not while expressions are matched, so that a slow one
+ * delays no writer. Series that come meanwhile are left out. */
 int index_select(const struct index *x, struct rwlock *lock, const struct matcher *m, size_t n, int64_t after_ms,
 		 int64_t until_ms, struct regex_meter *meter, uint32_t **ret, size_t *ret_n, struct err *e) MUST_USE;
 

@@ -56,7 +56,7 @@ static inline uint32_t cursor_u32(struct cursor *c)
 	return (uint32_t)v;
 }
 
-/* A count of things that take at least one byte each: never more than what is left. */
+/* A count of elements of at least one byte each: never more than the remaining bytes. */
 static inline size_t cursor_count(struct cursor *c)
 {
 	uint64_t v = cursor_varint(c);

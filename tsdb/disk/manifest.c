@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "tsdb/disk/wal.h"
 
-#define MAX_BYTES ((size_t)256 << 20) /* of a list that is looked at; they are begun anew after 4 MiB */
+#define MAX_BYTES ((size_t)256 << 20) /* limit of a list that is checked; RocksDB starts a new one after 4 MiB */
 
 static int has_file(void *arg, const char *name, struct err *e)
 {
@@ -27,7 +27,7 @@ bool manifest_is_gone(const char *path)
 	bool any = false;
 	if (access(path, F_OK) || access(current, F_OK) == 0 || errno != ENOENT)
 		return false;
-	IGNORE(files_each(path, has_file, &any, NULL)); /* who opens it says why it cannot be read */
+	IGNORE(files_each(path, has_file, &any, NULL)); /* RocksDB reports why it cannot be read */
 	return any;
 }
 
@@ -41,6 +41,6 @@ bool manifest_is_damaged(const char *path)
 	AUTOFREE char *file = xasprintf("%s/%.*s", path, (int)(name.len - 1), name.ptr);
 	if (buf_read_file(&list, file, NULL))
 		return false;
-	IGNORE(wal_each(buf_view(&list), NULL, NULL, &loss, NULL)); /* nobody to end it */
+	IGNORE(wal_each(buf_view(&list), NULL, NULL, &loss, NULL)); /* no thread to end it */
 	return loss.holes || loss.tail;
 }

@@ -5,11 +5,12 @@
 
 #include <stdbool.h>
 
-/* Whether the database has files and no CURRENT, which says what they are. Opened so it would begin anew. */
+/* Whether the database has files and no CURRENT, which says what they are. If it were opened, RocksDB would start an empty
+ * database. */
 bool manifest_is_gone(const char *path);
-/* Whether the list ends in the middle of an entry or has one that fails its checksum. Of an end that is cut off RocksDB says
- * nothing: it takes the entries before it for all there are, and removes the files that it so does not know. One that is not
- * there, or cannot be read at all, is not said to be damaged: RocksDB will say so. */
+/* Whether the list ends in the middle of an entry or has one that fails its checksum. RocksDB does not report a truncated end: it
+ * accepts the entries before it as complete, and removes the files that it then does not know. A missing or unreadable one does not
+ * count as damaged: RocksDB reports it. */
 bool manifest_is_damaged(const char *path);
 
 #endif

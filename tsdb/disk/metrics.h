@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the storage tells of itself: one table, which who does something counts in. Private. */
+/* The storage's metrics: one table, in which all its files count. Private. */
 #ifndef PYRRHA_TSDB_METRICS_H
 #define PYRRHA_TSDB_METRICS_H
 

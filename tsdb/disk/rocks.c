@@ -14,7 +14,7 @@
 #define BLOCK 4096
 #define SMALL_BLOCK 32768
 #define SMALL_LEVEL 6
-#define ZSTD_WINDOW (-14) /* RocksDB's default, as is no strategy: neither is for zstd */
+#define ZSTD_WINDOW (-14) /* RocksDB's default, as is no strategy: zstd uses neither */
 
 static rocksdb_options_t *options(rocksdb_cache_t *cache, size_t block)
 {

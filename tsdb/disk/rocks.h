@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both kinds of databases (head log, partitions) share of RocksDB's C API: options that keep its traps shut, and
- * its errors as struct err. */
+/* Shared by both kinds of databases (head log, partitions): options that avoid the traps of RocksDB's C API, and its errors as struct
+ * err. */
 #ifndef PYRRHA_TSDB_ROCKS_H
 #define PYRRHA_TSDB_ROCKS_H
 

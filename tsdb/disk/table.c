@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is needed of RocksDB's block-based tables (table/format.h, format_version 5), as rocks.c has them written:
+/* The needed part of RocksDB's block-based tables (table/format.h, format_version 5), with the options of rocks.c:
  *
  *	file    := data block* other block* metaindex block, footer
  *	footer  := checksum type u8, handles of metaindex and index, zeros up to 41 bytes, version u32, magic u64     53 bytes
@@ -9,8 +9,7 @@
  *	entry   := shared varint, unshared varint, value length varint, the key's end, value
  *
  * Fixed numbers are little-endian. Entries of data have keys that end in 8 bytes, sequence and type; those of the index have a handle
- * for a value, and no length of it. The checksum is the lower half of XXH3-64 of the contents as they lie there, mixed with the
- * compression byte.
+ * for a value, and no length of it. The checksum is the lower half of XXH3-64 of the stored contents, mixed with the compression byte.
  *
  * Without an index the blocks are found one behind the other: zstd says itself where it ends, and what is not compressed ends in its
  * restarts. */
@@ -82,7 +81,7 @@ static bool get_block(struct table *t, uint64_t at, uint64_t size, struct view *
 	return t->p[at + size] == NO_COMPRESSION || (t->p[at + size] == ZSTD && unpack(t, t->p + at, size, ret));
 }
 
-/* Where the entries end. */
+/* The end of the entries. */
 static bool cut_restarts(struct view *block)
 {
 	if (block->len < 8)
@@ -150,7 +149,7 @@ struct handles {
 	VEC(struct handle) v;
 };
 
-/* Each entry of the index begins anew (its keys share nothing), so that each has a whole handle. */
+/* Each entry of the index is complete (its keys share nothing), so each has a whole handle. */
 static bool list_blocks(struct view index, struct handles *h)
 {
 	if (!cut_restarts(&index))
@@ -210,7 +209,7 @@ static size_t find_end_plain(const uint8_t *p, size_t n)
 	return 0;
 }
 
-/* Ends at the first block that cannot be read, be it of data or the index behind them. */
+/* Ends at the first unreadable block, be it of data or the index behind them. */
 static int read_in_order(struct table *t, struct err *e)
 {
 	int rc = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table file of RocksDB, read block by block without RocksDB: what is whole beside a damaged block is read, and so is a file
- * whose index or footer is damaged. */
+/* A table file of RocksDB, read block by block without RocksDB. So intact blocks beside a damaged one are read, and so is a file whose
+ * index or footer is damaged. */
 #ifndef PYRRHA_TSDB_TABLE_H
 #define PYRRHA_TSDB_TABLE_H
 
@@ -16,9 +16,9 @@ struct table_loss {
 
 typedef int table_fn(void *arg, struct view key, struct view value, struct err *e);
 
-/* Calls fn for each value that can be read, in the file's order: ascending by key, the newest of a key first. What fn is given is
- * valid until it returns; a negative code of it ends the reading. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT: the file itself cannot be opened
- * or read into memory. */
+/* Calls fn for each value that can be read, in the file's order: ascending by key, the newest of a key first. The arguments of fn are
+ * valid until it returns; a negative code ends the reading. ERR_NOT_FOUND, ERR_IO, ERR_LIMIT: the file itself cannot be opened or read
+ * into memory. */
 int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret, struct err *e) MUST_USE;
 
 #endif

@@ -5,8 +5,8 @@
  *	piece   := checksum u32, length u16 (both little-endian), type u8, bytes
  *	type    := 1 a whole entry, 2 its first, 3 a middle or 4 its last piece
  *
- * The checksum is CRC-32C of type and bytes, rotated right by 15 bits, plus 0xa282ead8. If a piece fails it, its length may be what
- * is wrong: the next piece is looked for where the length says, and if there is none, at the next block.
+ * The checksum is CRC-32C of type and bytes, rotated right by 15 bits, plus 0xa282ead8. If a piece fails it, its length may be wrong.
+ * So the next piece is looked for where the length says, and if there is none, at the next block.
  *
  * An entry of a write-ahead file is a batch (db/write_batch.cc):
  *
@@ -87,7 +87,7 @@ static bool get_piece(const uint8_t *p, size_t n, size_t at, struct piece *ret)
 	return get_le(p + at, 4) == (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
 }
 
-/* Where to go on behind a piece that is damaged. */
+/* Where to continue after a damaged piece. */
 static size_t behind(const uint8_t *p, size_t n, size_t at)
 {
 	struct piece next;
@@ -106,11 +106,11 @@ static bool is_zero(const uint8_t *p, size_t n)
 	return true;
 }
 
-/* What is read so far. */
+/* The bytes read so far. */
 struct reading {
 	struct buf entry;
 	bool within;    /* an entry whose last piece did not come yet */
-	size_t damaged; /* places since the last whole piece */
+	size_t damaged; /* damaged places since the last intact piece */
 	struct wal_loss *loss;
 };
 
@@ -121,7 +121,7 @@ static void broken(struct reading *r)
 	r->damaged++;
 }
 
-/* 1: there is a whole entry. */
+/* 1: there is a complete entry. */
 static int add_piece(struct reading *r, const struct piece *x)
 {
 	if (x->type > LAST)
@@ -130,7 +130,7 @@ static int add_piece(struct reading *r, const struct piece *x)
 	if (begins && r->within)
 		broken(r);
 	if (!begins && !r->within) {
-		r->loss->holes += !r->damaged; /* else it is that place which is said already */
+		r->loss->holes += !r->damaged; /* else that place was reported already */
 		return 0;
 	}
 	if (begins)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiles of one series in one window of the head: one row each, in order of arrival, with its samples in blocks of
- * memory that the window's chunks share and that never move:
+/* The profiles of one series in one window of the head: one row each, in order of arrival. Samples are in blocks of memory that the
+ * window's chunks share and that never move:
  *
  *	row ──► n gaps (u16 or u32): column less the one before (the first: less row.first)   n values (u8, u16, u32 or i64)
  *
@@ -53,14 +53,14 @@ struct chunk {
 void chunk_release(struct chunk *c);
 /* Without its rows' samples, which the row_memory counts. */
 size_t chunk_bytes(const struct chunk *c);
-/* Of its rows' samples, those of its base included that it is a multiple of. */
+/* The samples of its rows, including those of the base of which it is a multiple. */
 size_t chunk_sample_bytes(const struct chunk *c);
 /* Takes series i of the profile in. base: the chunk of series times_of[i], which has taken it already; NULL = none. */
 void chunk_add(struct chunk *c, struct row_memory *m, const struct record_profile *p, uint32_t i, struct chunk *base,
 	       uint64_t seq);
 /* Sum of |v|, stops at INT64_MAX + 1. */
 uint64_t values_magnitude(const int64_t *v, size_t n);
-/* Rows that a view at seq may see: the first so many. */
+/* The number of first rows that a view at seq may see. */
 size_t chunk_visible(const struct chunk *c, uint64_t seq);
 
 /* Sums over the columns of a partition, being made. Scratch of one thread. */
@@ -70,13 +70,13 @@ struct dense {
 	uint32_t room;       /* columns, a multiple of 64 */
 	uint64_t magnitude;  /* what the sums cannot exceed in sum, as in struct chunk */
 };
-/* Room for so many columns, and DENSE_SLACK beyond them; only while it is empty. */
+/* Room for this many columns, and DENSE_SLACK beyond them; only while it is empty. */
 #define DENSE_SLACK 2048
 void dense_reserve(struct dense *d, uint32_t n_columns);
 void dense_release(struct dense *d);
 bool dense_is_empty(const struct dense *d);
 size_t dense_bytes(const struct dense *d);
-/* Adds values[i] x factor to columns[i]. False if a sum does not fit (then the sums make no sense). */
+/* Adds values[i] x factor to columns[i]. False if a sum does not fit (then the sums are undefined). */
 bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, size_t n, int64_t factor);
 /* Whether values that are together at most `all`, times factor, can be added without a look at each sum; then they count as
  * added. */
@@ -105,7 +105,7 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 	      struct err *e) MUST_USE;
 /* Those rows, of the first `visible`; of a chunk that is unsorted some of them are not. */
 void chunk_bounds(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, size_t *lo, size_t *hi);
-/* Adds rows [from, to) times sign, 1 or -1, where it is known that all sums fit (dense_expect). */
+/* Adds rows [from, to) times sign, 1 or -1, if it is known that all sums fit (dense_expect). */
 void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read);
 /* Adds one row. As chunk_sum. */
 int chunk_add_row(const struct chunk *c, const struct chunk_row *r, struct dense *d, uint64_t *ret_read, struct err *e) MUST_USE;

@@ -7,9 +7,9 @@
 #include "base/alloc.h"
 
 #define LEAST_ROWS 32 /* of a question, and between one making and the next */
-#define TIMES 8       /* so many samples for each sum, or they are not kept */
+#define TIMES 8       /* at least this many samples for each sum, or they are not kept */
 
-/* Of the first `rows` rows, which had so many samples. Never changes. */
+/* For the first `rows` rows, which had this many samples. Never changes. */
 struct chunk_sums {
 	int refs; /* under the window's sums_lock */
 	size_t rows, n;
@@ -23,7 +23,7 @@ static size_t bytes_of(const struct chunk_sums *s)
 	return sizeof *s + s->n * (sizeof *s->columns + sizeof *s->sums);
 }
 
-/* ---- who has them ---- */
+/* ---- which chunks have sums ---- */
 
 /* Under sums_lock. */
 static void unref(struct window *w, struct chunk_sums *s)
@@ -115,7 +115,7 @@ static struct chunk_sums *make(const struct chunk *c, const struct chunk_sums *o
 	return s;
 }
 
-/* What was not worth it is tried again when there are twice as many rows. */
+/* Sums that were not worthwhile are tried again when there are twice as many rows. */
 static bool is_due(const struct chunk_sums *s, size_t visible)
 {
 	return !s || visible >= (s->columns ? s->rows + LEAST_ROWS : s->rows * 2);

@@ -6,7 +6,7 @@
 
 #define GONE UINT32_MAX
 
-/* A chunk that is filled anew: what it was, and where its rows went. */
+/* A chunk that is being rebuilt: its old state, and the new places of its rows. */
 struct refill {
 	struct chunk *chunk;
 	struct chunk old;
@@ -62,7 +62,7 @@ static void read_row(struct removal *x, const struct chunk *c, const struct chun
 	x->p.columns.n = x->p.values.n = r->n;
 }
 
-/* old.base is what the base was, base what it is now. A multiple of a row that went stands for itself from here on. */
+/* old.base is what the base was, base what it is now. A multiple of a deleted row keeps its own values from here on. */
 static void fill(struct removal *x, struct refill *r, struct chunk *base, const uint32_t *base_moved)
 {
 	bool named = tombstone_fact_has(x->f, r->old.series);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One delete in one partition, as the head log has it (docs/format/head.md): series, (after, until], and a part number: parts
- * below it were there then and are hidden (tombstones.h), later ones hold nothing of it. Private. */
+/* One delete in one partition, as in the head log (docs/format/head.md): series, (after, until], and a part number. Parts below it
+ * existed then and hide rows (tombstones.h); later ones have none of them. Private. */
 #ifndef PYRRHA_TSDB_TOMBSTONE_FACT_H
 #define PYRRHA_TSDB_TOMBSTONE_FACT_H
 
@@ -19,7 +19,7 @@ struct tombstone_fact {
 bool tombstone_fact_has(const struct tombstone_fact *f, uint32_t series);
 /* The payload of a fact. */
 void tombstone_fact_put(struct buf *b, const struct tombstone_fact *f);
-/* False if it is none that this program knows or it is malformed (then c->bad). */
+/* False if it is unknown to this program or malformed (then c->bad). */
 bool tombstone_fact_get(struct cursor *c, struct tombstone_fact *ret);
 
 #endif

@@ -31,15 +31,15 @@
 
 struct gone {
 	uint32_t day;
-	uint64_t number; /* of the record that said so */
+	uint64_t number; /* of the record of that deletion */
 };
 
 struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
-	bool damaged;               /* it cannot be read, or not be written, as it lies: the next opening makes it anew */
-	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db lies there, read around the damage */
+	bool damaged;               /* it cannot be read or written in this state: the next opening rebuilds it */
+	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db is there, read around the damage */
 	rocksdb_env_t *memory;
 	rocksdb_writeoptions_t *sync, *unsynced;
 	rocksdb_readoptions_t *read;
@@ -49,9 +49,9 @@ struct hlog {
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	VEC(struct gone) gone;      /* as of the opening */
-	struct notes *notes;        /* those that are durable, and those of the batch */
-	struct notes *repaired;     /* while the log is made anew: the newest of each so far */
-	uint64_t last_note;         /* the highest number of one, as of the opening */
+	struct notes *notes;        /* durable ones, and those of the batch */
+	struct notes *repaired;     /* while the log is rebuilt: the newest of each so far */
+	uint64_t last_note;         /* the highest number at the opening */
 	struct mutex mark_lock;
 	struct rwlock db_lock;      /* written by hlog_reopen: db may be NULL after it failed */
 	struct mutex write_lock;    /* held around every write, inside of db_lock */
@@ -146,8 +146,8 @@ static bool get_gone_key(const char *key, size_t len, struct gone *ret)
 
 /* ---- writing to RocksDB ---- */
 
-/* Every write goes through here, one at a time, and none follows one that failed: Debian's RocksDB has its assertions in,
- * and one of them ends the process when something is written to a file that could not be written before. */
+/* Every write goes through here, one at a time, and no write follows a failed one. Debian's RocksDB is built with assertions, and one
+ * of them ends the process on a write to a file whose earlier write failed. */
 static int write_batch(struct hlog *l, rocksdb_writebatch_t *batch, bool sync, const char *what, struct err *e)
 {
 	char *error = NULL;
@@ -291,8 +291,8 @@ static void free_log(struct hlog *l)
 	free(l);
 }
 
-/* What is trimmed and may be there still, in a file that was not removed yet, does not come back; facts are kept for longer than
- * the rest, and one too many does no harm. */
+/* Trimmed records may still be in a file that was not removed yet, but are ignored. Facts are kept for longer than the rest, and one
+ * too many does no harm. */
 static enum log_repair_verdict repair_judge_key(void *arg, const char *key, size_t len, struct view value)
 {
 	const struct hlog *l = arg;
@@ -324,15 +324,15 @@ static rocksdb_options_t *log_options(void)
 	rocksdb_options_t *o = rocks_options(NULL);
 	/* Never point in time: that open deletes the log behind a flipped byte. */
 	rocksdb_options_set_wal_recovery_mode(o, rocksdb_skip_any_corrupted_records_recovery);
-	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and it does not pay
-	 * to compress the rest. */
+	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and compressing the rest does not
+	 * pay. */
 	rocksdb_options_set_write_buffer_size(o, 64 << 20);
 	rocksdb_options_set_compression(o, rocksdb_no_compression);
 	rocksdb_options_set_max_write_buffer_number(o, 3);
 	return o;
 }
 
-/* What can be read of it, around what is damaged, without a write. Appends are refused. */
+/* Its readable content, around the damage, without a write. Appends are refused. */
 static int open_in_memory(struct hlog *l, struct err *e)
 {
 	close_db(l);
@@ -344,7 +344,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 	return log_repair_in_memory(l->in_memory, l->path, repair_judge_key, l, l->marked_last, &l->db, e);
 }
 
-/* Nobody else has it. */
+/* No other thread has it. */
 static int make_anew(struct hlog *l, struct err *e)
 {
 	notes_clear(l->repaired);
@@ -368,8 +368,7 @@ static int open_to_read(struct hlog *l, struct err *e)
 	return rocks_err(&error, e, "cannot open the head log for reading", l->path);
 }
 
-/* As it lies, or, if it cannot be written, to be read alone: then appends are refused until hlog_reopen. anew: without what is
- * damaged. */
+/* Unchanged, or, if it cannot be written, read-only: then appends are refused until hlog_reopen. anew: without the damaged parts. */
 static int try_open(struct hlog *l, bool anew, struct err *e)
 {
 	struct err other = { 0 };
@@ -379,8 +378,8 @@ static int try_open(struct hlog *l, bool anew, struct err *e)
 		return err_set(e, ERR_CORRUPT, "the head log %s: a file of it is damaged", l->path);
 	if (l->look_only)
 		return anew ? open_in_memory(l, e) : open_to_read(l, e);
-	if ((anew || manifest_is_gone(l->path)) && make_anew(l, e)) { /* opened without a list it would begin anew */
-		LOG_WARN("msg", "the head log is damaged and cannot be made anew", "err", e->msg);
+	if ((anew || manifest_is_gone(l->path)) && make_anew(l, e)) { /* opened without a list, it would be emptied */
+		LOG_WARN("msg", "the head log is damaged and cannot be rebuilt", "err", e->msg);
 		return anew ? open_in_memory(l, e) : -(int)e->code;
 	}
 	int rc = open_to_write(l, e);
@@ -394,7 +393,7 @@ static int try_open(struct hlog *l, bool anew, struct err *e)
 	return rc;
 }
 
-/* What fails only for a moment does not refuse a start, and damage never does. */
+/* A temporary failure does not prevent a start, and damage never does. */
 static int open_db(struct hlog *l, struct err *e)
 {
 	int rc = -1;
@@ -561,7 +560,7 @@ void hlog_number_above(struct hlog *l, uint64_t number)
 	LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
 		 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
 	if (l->next == 1)
-		atomic_store(&l->first, number + 1); /* it has nothing: no hole is to be seen in it */
+		atomic_store(&l->first, number + 1); /* it is empty: no gap can be seen in it */
 	l->next = number + 1;
 	atomic_store(&l->last, number);
 }
@@ -587,7 +586,7 @@ void hlog_put_note(struct hlog *l, struct note *n)
 	notes_put(l->notes, n);
 }
 
-/* One that stands for its number and says nothing. */
+/* A record with only a number. */
 static void void_record(struct buf *b)
 {
 	record_begin(b, RECORD_FACT, 0);
@@ -653,8 +652,8 @@ static void cut_gone(void *arg, const char *key, struct gone g)
 		rocksdb_writebatch_put(c->batch, key, GONE_LEN, "", 0);
 }
 
-/* Everything above the last synced number: a failed commit said that it is not there. Its numbers are not used again, void
- * records stand in their place: whatever file an old one may still lie in, it is known for what it is. */
+/* Everything above the last synced number: a failed commit said that it is not there. Its numbers are not used again, and void records
+ * replace it: so an old record is recognised in any file that still has it. */
 static int cut_above(struct hlog *l, struct err *e)
 {
 	char key[8], *error = NULL;
@@ -755,7 +754,7 @@ void hlog_give_back(struct hlog *l)
 int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 {
 	AUTOFREE char *head = xasprintf("%s/head", dir);
-	/* What is committed meanwhile may or may not be in it: the mark is from before. */
+	/* Records committed meanwhile may or may not be in it: the mark is older. */
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
 	rwlock_read(&l->db_lock);
 	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");

@@ -12,14 +12,13 @@ struct hlog;
 struct note;
 struct notes;
 
-/* dir is the database's directory; the log is dir/head. One that can be read and not be written (its disk is full, say)
- * is opened, and *ret_writable is false: before the first commit it takes hlog_reopen. ret_writable NULL: it is only to be
- * replayed, nothing is written. */
+/* dir is the database's directory; the log is dir/head. One that can be read but not written (its disk is full, say) is opened, and
+ * *ret_writable is false: before the first commit it needs hlog_reopen. ret_writable NULL: it is only replayed, nothing is written. */
 int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e) MUST_USE;
 /* Writes the marks and closes. NULL is allowed. */
 int hlog_close(struct hlog *l, struct err *e) MUST_USE;
 
-/* What replay found missing: holes in the numbers, records that fail their checksum, a tail that the marks knew. */
+/* Gaps found by replay: in the numbers, records that fail their checksum, and an end before the one in the marks. */
 struct hlog_loss {
 	uint64_t holes;      /* numbers that are not there */
 	uint64_t bad;        /* records that are, but were refused by fn */
@@ -30,7 +29,7 @@ struct hlog_loss {
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e) MUST_USE;
 
-/* After the replay: what comes is numbered above `number`, which some part has. Only a log that was lost ends before it. */
+/* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
 
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
@@ -44,16 +43,16 @@ void hlog_put_note(struct hlog *l, struct note *n);
 int hlog_expire_notes(struct hlog *l, int64_t before_ms, struct err *e) MUST_USE;
 /* All that are durable. */
 struct notes *hlog_notes(struct hlog *l);
-/* Puts into the batch that a partition was deleted as a whole by the record of that number: it and all before it that are
- * of that day are void. */
+/* Puts into the batch that a partition was deleted as a whole by the record of that number: it and all earlier records of that day are
+ * void. */
 void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number);
 /* That number, as of the opening; 0 = it never was. */
 uint64_t hlog_gone(const struct hlog *l, uint32_t day);
 /* Forgets it of the days below `day`, which nothing is taken in of any more. */
 int hlog_forget_gone(struct hlog *l, uint32_t day, struct err *e) MUST_USE;
-/* Whether a write failed, be it a commit or a trim: nothing is written any more until hlog_reopen. */
+/* Whether a write failed, a commit or a trim: nothing is written any more until hlog_reopen. */
 bool hlog_is_broken(struct hlog *l);
-/* After a write failed: the database is closed and opened anew, and void records take the place of what a failed commit may have left. The
+/* After a failed write: the database is closed and opened again, and void records replace the remains of the failed commit. The
  * committer's; others wait meanwhile. */
 int hlog_reopen(struct hlog *l, struct err *e) MUST_USE;
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */
@@ -68,7 +67,7 @@ int hlog_mark(struct hlog *l, struct err *e) MUST_USE;
 /* A copy of the log and its marks as dir/head and dir/head.marks. */
 int hlog_snapshot(struct hlog *l, const char *dir, struct err *e) MUST_USE;
 uint64_t hlog_bytes(struct hlog *l);
-/* Of which in memory: what RocksDB has not made a file of yet, at most three buffers of 64 MiB. */
+/* Of it in memory: records that RocksDB has not written to a file yet, at most three buffers of 64 MiB. */
 uint64_t hlog_memory(struct hlog *l);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RocksDB's own repair is not for a log that must survive: it works in place, refuses files that overlap (a write-ahead file
- * that was flushed a moment ago and the table made of it always do), drops a file for one bad block of it, and when it fails it
- * leaves an empty database, the next open of which removes all files.
+/* RocksDB's own repair is not safe for a log that must survive. It works in place, and refuses overlapping files (a write-ahead file
+ * that was just flushed and its table always overlap). It drops a file for one bad block. When it fails, it leaves an empty database,
+ * the next open of which removes all files.
  *
- * So each file is read without RocksDB (table.h, wal.h), around what is damaged in it, and what is whole is copied:
+ * So each file is read without RocksDB (table.h, wal.h), around the damage, and the intact parts are copied:
  *
  *	PATH.new       the new database, being filled; thrown away after a crash
  *	PATH.whole     the same, filled and synced: from the moment that it has this name it stands for PATH
  *	PATH.bad-TIME  of the old one those files that could not be read wholly
  *
- * A record never changes, so that their union is the log: which of two files has it does not matter. What was trimmed the
- * caller does not take, and what a commit left that failed is void (hlog.c), which counts in whatever file it is found. Runs
- * before any thread, or while nobody else has the log. */
+ * A record never changes, so that their union is the log: which of two files has it does not matter. The caller ignores trimmed
+ * records. Remains of a failed commit are void (hlog.c), whichever file contains them. Runs before any thread, or without other users
+ * of the log. */
 #include "tsdb/log/log_repair.h"
 
 #include <errno.h>
@@ -137,7 +137,7 @@ static int copy_table(struct log_repair *r, const char *path, struct file *f, st
 	return rc;
 }
 
-/* What is read again is put again: that does no harm. */
+/* A record that is read twice is put twice: that does no harm. */
 static int take(struct log_repair *r, struct file *f, struct err *e)
 {
 	AUTOFREE char *path = xasprintf("%s/%s", r->path, f->name);
@@ -213,7 +213,7 @@ static int move(const char *from, const char *to, struct err *e)
 	return rename(from, to) ? err_errno(e, errno, "cannot rename %s", from) : sync_above(to, e);
 }
 
-/* PATH.whole takes the place of what is there. */
+/* PATH.whole replaces the existing directory. */
 static int put_in_place(const char *path, const char *whole, const char *away, struct err *e)
 {
 	int rc = access(path, F_OK) ? 0 : move(path, away, e);
@@ -237,11 +237,11 @@ static int remove_whole(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-/* Only what is damaged is kept: what is whole is in the new one. */
+/* Only damaged files are kept: the intact ones are in the new log. */
 static void keep_bad(const struct log_repair *r, const char *dir)
 {
 	IGNORE(files_each(dir, remove_whole, &(struct keeping){ r, dir }, NULL)); /* what stays takes room, no more */
-	LOG_ERROR("msg", "damaged files of the head log are kept aside; once nobody wants to look into them the directory can be removed",
+	LOG_ERROR("msg", "damaged files of the head log are kept aside; the directory can be removed when it is no longer needed",
 		  "dir", dir, "files", LOG_NUM(r->bad_files));
 }
 
@@ -301,7 +301,7 @@ int log_repair(rocksdb_options_t *o, const char *path, log_repair_judge *judge, 
 	else
 		files_remove_tree(r.fresh);
 	if (!rc)
-		say(&r, "the head log or its list of files was damaged: it was made anew from all that can be read of its files");
+		say(&r, "the head log or its list of files was damaged: it was rebuilt from everything readable in its files");
 	log_repair_release(&r);
 	return rc;
 }
@@ -363,7 +363,7 @@ static int look_at(void *arg, const char *name, struct err *e)
 		return 0;
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	if (buf_read_file(&bytes, path, e))
-		return 0; /* RocksDB will say so */
+		return 0; /* RocksDB will report it */
 	IGNORE(wal_each(buf_view(&bytes), see_entry, l, &loss, e)); /* what it stops at RocksDB will say */
 	l->hole |= loss.holes > 0;
 	l->tail |= loss.tail;
@@ -374,6 +374,6 @@ bool log_repair_is_needed(const char *path, uint64_t synced)
 {
 	struct looking l = { .path = path };
 	struct err e;
-	IGNORE(files_each(path, look_at, &l, &e)); /* RocksDB will say so */
+	IGNORE(files_each(path, look_at, &l, &e)); /* RocksDB will report it */
 	return l.hole || (l.tail && l.highest && l.highest < synced);
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A log of which a file is damaged, be it one of data or the list of them (CURRENT, MANIFEST), made anew from what can be read. */
+/* Rebuilds a log with a damaged file, be it data or the list of files (CURRENT, MANIFEST), from everything readable. */
 #ifndef PYRRHA_TSDB_LOG_REPAIR_H
 #define PYRRHA_TSDB_LOG_REPAIR_H
 
 #include "base/view.h"
 #include "tsdb/disk/rocks.h"
 
-/* What becomes of a key and its value: it is not needed or not whole; it goes into the new one; or it says that all others of
- * that key count for nothing. */
+/* The decision about a key and its value: it is not needed or not intact; it goes into the new log; or it voids all other values of
+ * that key. */
 enum log_repair_verdict { LOG_REPAIR_PASS, LOG_REPAIR_TAKE, LOG_REPAIR_VOID };
 typedef enum log_repair_verdict log_repair_judge(void *arg, const char *key, size_t len, struct view value);
 
 /* Behind it is a time: the directory beside the log that keeps those of its files that could not be read wholly. */
 #define LOG_REPAIR_BAD ".bad-"
 
-/* path: the database's directory; nobody has it open. synced: the last record that is known to have been durable. Afterwards a new database with o lies there, synced; after an error,
- * or a crash at any time, the old one lies there as it was. Files that could not be read wholly stay in path.bad-STAMP. */
+/* path: the database's directory, which is not open. synced: the last record that is known to have been durable. Afterwards there is a new
+ * database with o, synced; after an error, or a crash at any time, the old one is there unchanged. Files that could not be read wholly stay in
+ * path.bad-STAMP. */
 int log_repair(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced, struct err *e) MUST_USE;
 /* The same where nothing can be written: o has an environment in memory, in which *ret is made. */
 int log_repair_in_memory(rocksdb_options_t *o, const char *path, log_repair_judge *judge, void *arg, uint64_t synced,

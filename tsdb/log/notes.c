@@ -12,7 +12,7 @@
 
 struct notes {
 	struct mutex lock;
-	VEC(struct note *) all; /* as they are durable */
+	VEC(struct note *) all; /* the durable state */
 	struct map by_key;
 	size_t bytes;
 	struct notes_room queued;
@@ -94,7 +94,7 @@ static void take_out(struct notes *t, size_t i)
 	free(gone);
 }
 
-/* Takes n, in the place of the one of its key. */
+/* Takes n, replacing the one with its key. */
 static void set(struct notes *t, struct note *n)
 {
 	size_t i = find(t, note_key(n));
@@ -121,7 +121,7 @@ static int check(const struct sink_note *n, struct err *e)
 	return 0;
 }
 
-/* What it adds at most to what there is. */
+/* The most that it adds. */
 static void add_room(const struct notes *t, const struct sink_note *n, struct notes_room *room)
 {
 	size_t i = find(t, n->key), before = i < t->all.n ? size_of(t->all.v[i]) : 0, size = n->key.len + n->value.len;

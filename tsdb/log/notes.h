@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes (model/sink.h) lie in the head log beside its records, a key each, put there by the commit that has the records of
- * their batch, so that both are there or neither. All are in memory too, as they are durable. Only the log's owner, hlog.c,
- * changes them, on the committer's thread; reads come from any.
+/* Notes (model/sink.h) are in the head log beside its records, a key each. The commit that has the records of their batch writes them,
+ * so both exist or neither. All are in memory too, in their durable state. Only the log's owner, hlog.c, changes them, on the
+ * committer's thread; reads come from any.
  *
  * The key in RocksDB is overwritten by each commit that has it, so that the log keeps one value of each and there is nothing to
- * trim. A commit that failed may still have left its own: notes_undo puts in its place what was durable before. */
+ * trim. A failed commit may still have left its own: notes_undo restores the durable state. */
 #ifndef PYRRHA_TSDB_NOTES_H
 #define PYRRHA_TSDB_NOTES_H
 
 #include "model/sink.h"
 #include "tsdb/log/log_repair.h"
 
-/* What keys of notes begin with; behind it is the note's own. */
+/* The prefix of notes' keys, followed by the note's own key. */
 #define NOTES_PREFIX "\xfenotes\0"
 #define NOTES_PREFIX_LEN 8
 
@@ -44,12 +44,12 @@ struct notes_room {
 	size_t n, bytes;
 };
 
-/* Copies of these, of which there may be that many: ERR_LIMIT else, and nothing is taken. notes_leave gives the room back when
- * they are durable or refused. Returns owned. */
+/* Copies of these, if they fit: ERR_LIMIT otherwise, and nothing is taken. notes_leave frees the room when they are durable or
+ * refused. Returns owned. */
 int notes_take(struct notes *t, const struct sink_note *v, size_t n, struct note ***ret, struct notes_room *room, struct err *e) MUST_USE;
 void notes_leave(struct notes *t, const struct notes_room *room);
 void notes_count(struct notes *t, size_t *ret_n, size_t *ret_bytes);
-/* Those whose key begins so and that were written after after_ms, by key. */
+/* Those whose key has this prefix and that were written after after_ms, by key. */
 void notes_each(struct notes *t, struct view prefix, int64_t after_ms, void (*fn)(void *arg, const struct sink_note *n), void *arg);
 
 /* ---- the log ---- */
@@ -57,13 +57,13 @@ void notes_each(struct notes *t, struct view prefix, int64_t after_ms, void (*fn
 /* Takes in what the database has; false: it is damaged. *last becomes its number, if that is higher. */
 bool notes_load(struct notes *t, struct view key, struct view value, uint64_t *last);
 void notes_clear(struct notes *t);
-/* Of the several values of a key that damaged files have the newest is taken. t is a table for this alone. */
+/* Of several values of a key in damaged files, the newest is used. t is a table for this only. */
 enum log_repair_verdict notes_judge(struct notes *t, struct view key, struct view value);
 
 /* The commit at work: takes n. */
 void notes_put(struct notes *t, struct note *n);
 bool notes_has_put(const struct notes *t);
-/* Puts them into the batch, under the number of its last record. Then the batch is synced, or failed, or is not tried. */
+/* Puts them into the batch, under the number of its last record. Then the batch is synced, or fails, or is not tried. */
 void notes_write(struct notes *t, rocksdb_writebatch_t *batch, uint64_t number);
 void notes_committed(struct notes *t);
 void notes_failed(struct notes *t);

@@ -3,9 +3,8 @@
  *
  *	version u8 | kind u8 | partition u32 | payload | checksum u64       (integers of fixed size are big-endian)
  *
- * under the key `number u64`. The checksum is XXH3 of all that precedes it, seeded with the number, so that a record
- * which turns up under another number is as bad as a flipped bit. docs/format/head.md has the payloads byte by byte.
- * Pure: bytes in, bytes out. */
+ * under the key `number u64`. The checksum is XXH3 of the preceding bytes, seeded with the number, so a record under another number is
+ * detected like a flipped bit. docs/format/head.md has the payloads byte by byte. Pure: bytes in, bytes out. */
 #ifndef PYRRHA_TSDB_RECORD_H
 #define PYRRHA_TSDB_RECORD_H
 
@@ -31,11 +30,11 @@ struct record {
 void record_begin(struct buf *b, enum record_kind kind, uint32_t partition);
 void record_end(struct buf *b, uint64_t number);
 /* ERR_CORRUPT with the reason. The payload borrows v. */
-/* Whether it only stands in the place of one whose commit failed. */
+/* Whether it only replaces one whose commit failed. */
 bool record_is_void(const struct record *r);
 int record_parse(uint64_t number, struct view v, struct record *ret, struct err *e) MUST_USE;
 
-/* What a profile says besides its samples; the same for all of its series. */
+/* A profile's fields besides its samples; the same for all of its series. */
 struct sample_meta {
 	int64_t duration_ns, period;
 	uint32_t interval_ms, asked_ms;
@@ -60,7 +59,7 @@ struct record_profile {
 };
 
 void record_profile_release(struct record_profile *p);
-/* Takes series i out of a profile. What was a multiple of it stands for itself from here on: its values are there. */
+/* Takes series i out of a profile. A multiple of it keeps its own values from here on: they are here. */
 void record_drop_series(struct record_profile *p, uint32_t i);
 /* Appends one profile to a samples payload. */
 void record_put_profile(struct buf *b, const struct record_profile *p);

@@ -29,7 +29,7 @@ void damage_count(struct part *p, uint32_t series, const struct err *e)
 	if (is_new && p->db->count_lost)
 		atomic_fetch_add(p->db->count_lost, 1);
 	if (is_new && first)
-		LOG_ERROR("msg", "a value of a sealed part is damaged: what its series has in that part is lost, queries that need it say so",
+		LOG_ERROR("msg", "a value of a sealed part is damaged: its series' data in that part is lost; queries that need it carry a warning",
 			  "dir", p->db->dir, "level", LOG_NUM(p->level), "window", LOG_NUM(p->window), "part", LOG_NUM(p->number), "series",
 			  LOG_NUM(series), "err", e->msg);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of sealed parts that cannot be read: what a query, or who makes a new part of old ones, does about them. A value that is
- * damaged costs what its series has in that part; the rest answers, and the answer says so (struct source_damage). */
+/* Unreadable values of sealed parts: how queries, and the making of new parts from old ones, treat them. A damaged value loses its
+ * series' data in that part. The rest is answered, and the answer says so (struct source_damage). */
 #ifndef PYRRHA_TSDB_DAMAGE_H
 #define PYRRHA_TSDB_DAMAGE_H
 

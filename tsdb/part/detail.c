@@ -252,7 +252,7 @@ static bool values_repeat(const struct detail_table *t)
 	return met * 2 >= n;
 }
 
-/* Of small counts a divisor above 1 is chance, and costs more than it saves. */
+/* For small counts, a divisor above 1 is coincidence, and costs more than it saves. */
 static int choose_mode(const struct detail_table *t, const struct census *c)
 {
 	if (c->negative || (c->large * 8 > c->small + c->large && !values_repeat(t)))

@@ -20,7 +20,7 @@ struct detail_table {
 	const int64_t *values;
 };
 
-/* Rows are numbered in the order given: order[i] is the index in c->rows of number i. The table lies in the scratch. */
+/* Rows are numbered in the order given: order[i] is the index in c->rows of number i. The table is in the scratch. */
 void detail_turn(struct detail_table *t, struct sealed_scratch *s, const struct chunk *c, const uint32_t *order);
 int detail_finish(const struct detail_table *t, struct sealed_scratch *s, struct buf *rollup, struct buf detail[3],
 		  uint64_t *ret_samples, struct err *e) MUST_USE;

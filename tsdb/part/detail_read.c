@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading of DETAIL, column by column; detail.c has the streams. Nothing is decoded that was not asked for, but what is escaped in
- * columns that are stepped over must be counted. */
+/* Reading of DETAIL, column by column; detail.c has the streams. Only requested columns are decoded, but escapes in skipped columns
+ * must be counted. */
 #include "tsdb/part/detail.h"
 
 #ifdef __SSE2__
@@ -189,7 +189,7 @@ static int64_t sum_column(struct reader *r, const struct column *c, uint32_t lo,
 }
 
 #ifdef __SSE2__
-/* What can be added up eight samples at a time: few of a column, and rows that fit in 15 bits. */
+/* Whether eight samples can be added up at a time: few in a column, and rows that fit in 15 bits. */
 #define FAST_COUNT 254
 #define FAST_ROWS 30000
 
@@ -211,8 +211,8 @@ static inline int64_t add_lanes(__m128i v)
 	return _mm_cvtsi128_si32(v);
 }
 
-/* How many of n samples lie in rows below lo, or with v the sum of their values. Eight bytes may be read from wherever one of them is.
- * Returns how many were looked at, or more; 0: something is escaped. */
+/* The number of the n samples in rows below lo, or with v the sum of their values. Eight bytes may be read from wherever one of them
+ * is. Returns how many were looked at, or more; 0: something is escaped. */
 static inline size_t sum_below(const uint8_t *g, const uint8_t *v, size_t n, uint32_t lo, int64_t *ret)
 {
 	const __m128i ones = _mm_set1_epi8(-1), limit = _mm_set1_epi16((short)lo), lane = _mm_set_epi16(7, 6, 5, 4, 3, 2, 1, 0);
@@ -259,8 +259,8 @@ static inline bool one_below(struct reader *r, uint32_t lo)
 	return (escaped ? far : row) < lo;
 }
 
-/* What columns from *k on have in rows below lo, as long as that can be had eight at a time; *k is the first that is left. below[k] is
- * set. Of a mode of bytes, whose gaps' escapes are short; lo is below FAST_ROWS. */
+/* The values of columns from *k on in rows below lo, as long as eight at a time are possible; *k is the first remaining one. below[k]
+ * is set. Of a mode of bytes, whose gaps' escapes are short; lo is below FAST_ROWS. */
 static void sum_fast(struct reader *r, const struct sealed_rollup *u, size_t *k, uint32_t lo, int64_t *below, uint64_t *read)
 {
 	const int64_t *sums = u->sums.v;
@@ -293,7 +293,7 @@ static void sum_fast(struct reader *r, const struct sealed_rollup *u, size_t *k,
 }
 #endif
 
-/* What the columns have in rows below lo. */
+/* The values of the columns in rows below lo. */
 static bool sum_first(struct reader *r, const struct sealed_rollup *u, uint32_t lo, int64_t *below, bool *over, uint64_t *read)
 {
 	struct column c;
@@ -474,7 +474,7 @@ int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
-/* The rows of a column, which ascend. False: there are none such. */
+/* The rows of a column, which ascend. False: there are none. */
 static bool take_rows(struct reader *r, size_t n, uint32_t n_rows, uint32_t *rows)
 {
 	const uint8_t *g = r->g;
@@ -535,7 +535,7 @@ static bool take_wanted_rows(struct reader *r, size_t n, uint32_t n_rows, const 
 	return !r->g_escapes.bad;
 }
 
-/* Their values. Where all are needed to read one, work has room for them. */
+/* Their values. If all are needed to read one, work has room for them. */
 static bool take_numbered_values(struct reader *r, const struct column *c, const uint32_t *numbers, size_t n, int64_t *work, int64_t *values)
 {
 	const uint8_t *v = r->v;
@@ -554,7 +554,7 @@ static bool take_numbered_values(struct reader *r, const struct column *c, const
 	return true;
 }
 
-/* Of one column, what is wanted of it; *ret_n samples. Work is of one column's size. */
+/* The requested part of one column; *ret_n samples. Work has the size of one column. */
 static bool take_column(struct reader *r, const struct column *c, uint32_t n_rows, const uint8_t *wanted, int64_t *work, uint32_t *rows,
 			uint32_t *columns, int64_t *values, size_t *ret_n)
 {

@@ -188,7 +188,7 @@ void part_put_index(struct buf *b, const struct part *p)
 	buf_varint(b, p->aggregates.n);
 }
 
-/* Counts the members of the aggregates, of which there are n. */
+/* Counts the members of the n aggregates. */
 static bool count_members(struct part *p, size_t n)
 {
 	if (n > p->series.n)
@@ -286,10 +286,10 @@ void part_value_release(struct part_value *v)
 	v->db = NULL;
 }
 
-/* What keys of one kind in one part have in common: who wants another part wants no step. */
+/* The common prefix of keys of one kind in one part: it prevents steps into another part. */
 #define KEY_KIND_LEN 10
 
-/* Whether the iterator stands at key, after a few steps or a seek. */
+/* Whether the iterator is at key, after a few steps or a seek. */
 static bool reader_find(struct part_reader *r, const char *key)
 {
 	size_t len;

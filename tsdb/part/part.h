@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A partition's database on disk and the sealed parts in it. It is only ever written by ingesting finished files; its
- * keys, big-endian, are
+/* A partition's database on disk and the sealed parts in it. It is written only by ingesting finished files; its keys, big-endian, are
  *
  *	level u8 | window u32 | part u32 | kind u8 | series u32 | stream u8
  *
@@ -19,7 +18,7 @@
 enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };
 enum part_kind { PART_HEADER = 0, PART_SYMBOLS = 1, PART_INDEX = 2, PART_TOTALS = 3, PART_ROLLUP = 4, PART_DETAIL = 5,
 		 PART_FLOATS = 6,
-		 /* Of PART_DETAIL's streams 1 and 2 in keys only: like lies beside like, also where values are small. */
+		 /* Only in keys, for PART_DETAIL's streams 1 and 2: similar data is adjacent, also if values are small. */
 		 PART_DETAIL_1 = 7, PART_DETAIL_2 = 8 };
 
 /* Windows of a level in hours. */
@@ -30,16 +29,16 @@ static inline int64_t level_hours(enum part_level l)
 
 struct partition_db;
 
-/* What ends so in partitions/ was dropped and is on its way out. */
+/* Directories in partitions/ with this suffix were dropped and are being removed. */
 #define PARTITION_DB_GONE ".gone"
-/* What ends so is one that is being made anew (partition_repair.c). */
+/* Directories with this suffix are being rebuilt (partition_repair.c). */
 #define PARTITION_DB_NEW ".new"
 /* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
 #define PARTITION_DB_BAD ".bad-"
 /* A part's file before it is ingested. */
 #define PARTITION_DB_UNFINISHED ".part"
 
-/* What a part has of one series: its bounds, relative to the window's start. */
+/* A part's data about one series: its bounds, relative to the window's start. */
 struct part_series {
 	uint32_t series;
 	uint32_t min_ms, max_ms;
@@ -52,17 +51,16 @@ struct part_series {
 #define PART_AGGREGATE UINT32_C(0x80000000)
 #define PART_AGGREGATE_MS INT64_C(60000)
 
-/* Immutable; lives as long as a pstate lists it. */
+/* Immutable; valid as long as a pstate lists it. */
 struct part {
 	atomic_int refs;
 	struct partition_db *db;       /* reference held */
 	enum part_level level;
 	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
 	uint32_t number;
-	uint32_t origin;      /* the number of the part that it was written anew from; its own if none. Of several with
-				 one origin the newest counts; symbols are read in the order of origins */
+	uint32_t origin;      /* the number of the part that it was rewritten from; its own if none. Of several with one origin the newest counts; symbols are read in the order of origins */
 	atomic_bool retired;  /* its file goes with the last reference */
-	bool damaged;         /* could not be written anew; the sealer's */
+	bool damaged;         /* could not be rewritten; for the sealer only */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
 	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
 	uint32_t n_bad;
@@ -74,16 +72,16 @@ struct part {
 	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
-	_Atomic(struct part_cover *) covers; /* by place in series: cover.c's memory of those that were asked for; NULL = none yet */
+	_Atomic(struct part_cover *) covers; /* by place in series: cover.c's cache for those that were requested; NULL = none yet */
 };
 
 struct part *part_ref(struct part *p);
 void part_unref(struct part *p);
 /* Its file goes with the last reference. */
 void part_retire(struct part *p);
-/* Bounds of a series, NULL if the part has none of it. */
+/* Bounds of a series, NULL if the part does not have it. */
 const struct part_series *part_find(const struct part *p, uint32_t series);
-/* What cover.c remembers of its series, in bytes. */
+/* The size of cover.c's cache of its series, in bytes. */
 size_t part_cover_bytes(const struct part *p);
 static inline int64_t part_start_ms(const struct part *p)
 {
@@ -95,16 +93,16 @@ static inline int64_t part_end_ms(const struct part *p)
 }
 
 /* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
- * read is left out and counted in *ret_lost. What can be read and not be written is opened read-only; with look_only
- * nothing is written anyway. */
+ * read is left out and counted in *ret_lost. A readable but not writable one is opened read-only; with look_only nothing is written
+ * anyway. */
 int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
 		      uint64_t *ret_lost, struct err *e) MUST_USE;
-/* What is found to be damaged later is added to *count, which lives as long as the database. */
+/* Damage found later is added to *count, which lives as long as the database. */
 void partition_db_count_lost(struct partition_db *d, atomic_ullong *count);
-/* Makes a partition anew from its files. Those that could not be taken in are kept in *ret_aside, a directory (owned; untouched if
- * all could). */
+/* Rebuilds a partition from its files. Files that could not be ingested are kept in *ret_aside, a directory (owned; untouched if all
+ * could). */
 int partition_repair(const char *dir, char **ret_aside, struct err *e) MUST_USE;
-/* Of one that was found beside it at start. */
+/* For one that was found beside it at start. */
 void partition_repair_finish(const char *new_dir);
 struct partition_db *partition_db_ref(struct partition_db *d);
 void partition_db_unref(struct partition_db *d);
@@ -112,10 +110,10 @@ void partition_db_unref(struct partition_db *d);
 int partition_db_remove(const char *dir, struct err *e) MUST_USE;
 /* Its directory goes with the last reference. */
 void partition_db_drop(struct partition_db *d);
-/* Renames its directory at once, and syncs that: it is not opened again. What is read of it from here on may fail. */
+/* Renames its directory at once, and syncs that: it is not opened again. Reading it may fail from here on. */
 int partition_db_move_away(struct partition_db *d, struct err *e) MUST_USE;
-/* The mark of a directory that goes as soon as the head log has its partition as gone, by a record numbered `from` or
- * later: without that it means nothing. partition_drop.c has why. */
+/* Marks a directory for removal as soon as the head log records its partition as deleted, by a record numbered `from` or later;
+ * without that it has no effect. partition_drop.c explains why. */
 int partition_db_put_mark(struct partition_db *d, uint64_t from, struct err *e) MUST_USE;
 void partition_db_remove_mark(const char *dir);
 /* Removes a directory that has one, if it is there; the next one of its name is left alone. */
@@ -123,7 +121,7 @@ int partition_db_remove_marked(const char *dir, struct err *e) MUST_USE;
 /* Whether there is one; ret_from may be NULL. */
 bool partition_db_has_mark(const char *dir, uint64_t *ret_from);
 const char *partition_db_dir(const struct partition_db *d);
-/* Whether nobody but so many parts and their partition has it. */
+/* Whether only this many parts and their partition hold it. */
 bool partition_db_is_alone(const struct partition_db *d, size_t n_parts);
 uint64_t partition_db_bytes(struct partition_db *d);
 /* Memory of the indexes of its open files, which are not in the block cache. */
@@ -132,8 +130,8 @@ int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
 bool partition_db_read_only(const struct partition_db *d);
-/* Closes such a one and opens it anew, once nobody reads in it (in vain if that does not come soon). Files of parts that
- * nobody knows are what a failed write left, and go. */
+/* Closes such a one and opens it again, once no reader is left (without success if that takes long). Files of unknown parts are
+ * remains of a failed write, and are removed. */
 int partition_db_reopen(struct partition_db *d, struct err *e) MUST_USE;
 /* A number above those of all parts found at open. */
 uint32_t partition_db_next_number(const struct partition_db *d);
@@ -153,7 +151,7 @@ int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_pa
 /* The same in rows, as dict_apply takes them, appended to rows. */
 int part_get_symbols(const struct part *p, struct buf *rows, struct err *e) MUST_USE;
 
-/* What this thread has read since a query last took the sum (limits_check). */
+/* The bytes this thread has read since a query last took the sum (limits_check). */
 struct read_tally {
 	uint64_t chunks, bytes;
 };
@@ -165,8 +163,8 @@ static inline void read_tally_add(size_t bytes)
 	read_tally.bytes += bytes;
 }
 
-/* For one thread that reads many values of one kind, ascending: stays where it is, so that the next one is near. What it
- * gives is valid until its next use. Free it before the parts it was used on. */
+/* For one thread that reads many values of one kind, ascending: keeps its position, so that the next one is near. Its result is valid
+ * until its next use. Free it before the parts it was used on. */
 struct part_reader {
 	struct partition_db *db; /* borrowed; kept open */
 	rocksdb_iterator_t *it;
@@ -181,16 +179,15 @@ void part_reader_release(struct part_reader *r);
 /* ---- writing a part: values in order of their keys, then finish ingests them as one ---- */
 
 struct part_writer;
-/* n_bytes: of all values together, about; n_values: how many. Where they are small, as those of many small series, more of
- * them share a block, and zstd works harder. */
+/* n_bytes: of all values together, about; n_values: how many. If they are small, as those of many small series, more of them share a
+ * block, and zstd works harder. */
 int part_writer_new(struct part_writer **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number,
 		    uint64_t n_bytes, uint64_t n_values, struct err *e) MUST_USE;
 int part_put(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, struct view payload, struct err *e) MUST_USE;
-/* PART_DETAIL's stream 0 of a series whose samples lie in the same places as those of another: it says which one, and it has no
- * stream 1. */
+/* PART_DETAIL's stream 0 of a series whose samples have the same places as those of another: it names that one, and there is no stream
+ * 1. */
 int part_put_places(struct part_writer *w, uint32_t series, uint32_t of, struct err *e) MUST_USE;
-/* The series whose streams 0 and 1 are meant, by what was read of stream 0: itself or that other one. False: it makes no
- * sense. */
+/* The series whose streams 0 and 1 apply, from stream 0: itself or that other one. False: it is malformed. */
 bool part_places_of(uint8_t version, struct view stream, uint32_t *series);
 /* PART_SYMBOLS, from what dict_encode gives. */
 int part_put_symbols(struct part_writer *w, struct view rows, struct err *e) MUST_USE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which parts a database has that is opened: found by its list of files, each read, or what can be read of it written anew. */
+/* The parts of a database that is being opened: they come from its list of files, and each is read, or rewritten from its readable
+ * values. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -32,8 +33,8 @@ static bool names(const struct part *p, uint32_t number)
 	return false;
 }
 
-/* A crash came between a part that was written anew, or made of several, and the end of the old one, or of one that the
- * old one had been written anew from. */
+/* A crash came between the new part (a rewritten one, or several combined) and the removal of the old one, or of one that the old one
+ * had been rewritten from. */
 static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
 {
 	for (size_t i = 0; i < n && p->level == LEVEL_HOUR; i++)
@@ -47,7 +48,7 @@ static bool is_superseded(const struct part *p, struct part *const *all, size_t 
 	return false;
 }
 
-/* Of a part that cannot be read: a later one stands in its place, or it only summed others up. */
+/* For an unreadable part: a later one replaces it, or it only summed others up. */
 static bool is_replaced(const struct part *p, struct part *const *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -75,7 +76,7 @@ struct listing {
 static void keep_empty(struct listing *l, struct bad_part *bad)
 {
 	struct part *p = bad->p;
-	LOG_ERROR("msg", "a sealed part cannot be read, and not be written anew: its hour is missing", "file", bad->file, "window",
+	LOG_ERROR("msg", "a sealed part can neither be read nor rewritten: its hour is missing", "file", bad->file, "window",
 		  LOG_NUM(p->window), "part", LOG_NUM(p->number), "err", bad->e.msg);
 	p->series.n = p->aggregates.n = p->sums.n = 0;
 	p->first_record = p->last_record = p->samples = 0;
@@ -86,7 +87,7 @@ static void keep_empty(struct listing *l, struct bad_part *bad)
 	vec_push(&l->parts, p);
 }
 
-/* What can be read of it takes its place, unless nobody needs it. */
+/* A part of its readable values replaces it, unless it is not needed. */
 static void replace(struct listing *l, struct bad_part *bad)
 {
 	struct partition_db *d = l->d;
@@ -103,7 +104,7 @@ static void replace(struct listing *l, struct bad_part *bad)
 		keep_empty(l, bad);
 		return;
 	}
-	LOG_ERROR("msg", "a sealed part is damaged: what can be read of it was written anew, the damaged file is kept aside", "file",
+	LOG_ERROR("msg", "a sealed part is damaged: its readable values were rewritten, the damaged file is kept aside", "file",
 		  bad->file, "kept_in", d->aside ? d->aside : "", "window", LOG_NUM(to->window), "part", LOG_NUM(bad->p->number),
 		  "lost_values", LOG_NUM(to->lost), "err", why.msg);
 	l->lost += to->lost;
@@ -135,7 +136,7 @@ static void list_files(struct listing *l)
 	rocksdb_livefiles_destroy(files);
 }
 
-/* A file that could not be taken in when the list of files was made anew. */
+/* A file that could not be ingested when the list of files was rebuilt. */
 static int list_kept(void *arg, const char *name, struct err *e)
 {
 	struct listing *l = arg;
@@ -232,7 +233,7 @@ static bool is_known(struct partition_db *d, const char *key)
 	return known;
 }
 
-/* What a write that failed may have left in RocksDB's list. */
+/* Remains of a failed write in RocksDB's list. */
 static void remove_unknown(struct partition_db *d)
 {
 	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
@@ -251,7 +252,7 @@ static void remove_unknown(struct partition_db *d)
 int partition_db_reopen(struct partition_db *d, struct err *e)
 {
 	if (!rwlock_write_within(&d->open_lock, REOPEN_WAIT_MS))
-		return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be opened anew while it is read", d->dir);
+		return err_set(e, ERR_IO, "the partition %s takes no writes, and cannot be reopened while it is read", d->dir);
 	if (d->db)
 		rocksdb_close(d->db);
 	atomic_store(&d->read_only, false);

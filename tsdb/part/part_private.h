@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What partition_db.c (the database of a partition), part.c (keys, values and what a part says of itself), part_write.c and part_list.c (which
- * parts there are) share. */
+/* Shared by partition_db.c (the database of a partition), part.c (keys, values and headers), part_write.c and part_list.c (the list of
+ * parts). */
 #ifndef PYRRHA_TSDB_PART_PRIVATE_H
 #define PYRRHA_TSDB_PART_PRIVATE_H
 
@@ -30,25 +30,25 @@ struct partition_db {
 	struct mutex parts_lock;
 	VEC(const struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
-	atomic_ullong *count_lost; /* NULL: nobody counts */
+	atomic_ullong *count_lost; /* NULL: not counted */
 	char *aside;          /* where damaged files are kept: DAY.bad-STAMP; NULL: there was none */
-	bool repaired;        /* some of aside could not be taken in when the list of files was made anew */
+	bool repaired;        /* some of aside could not be ingested when the list of files was rebuilt */
 	uint32_t next_number; /* above all parts found, readable or not */
 	bool look_only;       /* nothing may be written */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
-	struct rwlock open_lock; /* read: db stays as it is; written by partition_db_reopen, after which it may be NULL */
+	struct rwlock open_lock; /* read: db does not change; written by partition_db_reopen, after which it may be NULL */
 };
 
 void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
 		   uint32_t series, uint8_t stream);
-/* The kind that stands in a value's key. one_kind: the part is older than streams of detail with kinds of their own. */
+/* The kind in a value's key. one_kind: the part is older than streams of detail with separate kinds. */
 enum part_kind part_key_kind(bool one_kind, enum part_kind kind, uint8_t stream);
 /* A big-endian number of a key. */
 uint32_t part_key_word(const char *p);
 /* The newest version of a kind. */
 uint8_t part_version_of(enum part_kind kind);
 
-/* The database stays as it is until partition_db_leave. ERR_IO: it is closed after an error. */
+/* The database does not change until partition_db_leave. ERR_IO: it is closed after an error. */
 int partition_db_enter(struct partition_db *d, struct err *e) MUST_USE;
 void partition_db_leave(struct partition_db *d);
 /* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
@@ -63,7 +63,7 @@ void part_know(const struct part *p);
 void part_remove_file(const struct part *p);
 /* The payload of a value; ERR_CORRUPT: it fails its checksum, or is of a newer program. */
 int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e) MUST_USE;
-/* What a header, an index say, into p. */
+/* Decodes a header or an index into p. */
 int part_parse_header(struct part *p, struct view v, struct err *e) MUST_USE;
 int part_parse_index(struct part *p, struct view v, uint8_t version, struct err *e) MUST_USE;
 /* As part_put, of a version that the caller knows. */

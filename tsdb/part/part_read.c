@@ -137,7 +137,7 @@ static int bad_places(struct err *e)
 	return err_set(e, ERR_CORRUPT, "the detail of a sealed window does not say where its samples are");
 }
 
-/* The places of its samples may be said to be those of another series. */
+/* The places of its samples may be given as those of another series. */
 int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
 {
 	struct view v[3];

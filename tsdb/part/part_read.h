@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What queries ask of one series in one sealed part. A series may be an aggregate (PART_AGGREGATE | number). */
+/* Reading one series in one sealed part, for queries. A series may be an aggregate (PART_AGGREGATE | number). */
 #ifndef PYRRHA_TSDB_PART_READ_H
 #define PYRRHA_TSDB_PART_READ_H
 
@@ -22,7 +22,7 @@ void part_scratch_release(struct part_scratch *s);
 void part_scratch_leave(struct part_scratch *s);
 size_t part_scratch_bytes(const struct part_scratch *s);
 
-/* What profiles add up to: pairs (columns[i], sums[i]), columns ascending, zeros included. */
+/* Sums of profiles: pairs (columns[i], sums[i]), columns ascending, zeros included. */
 struct part_sums {
 	const uint32_t *columns;
 	const int64_t *sums;
@@ -30,8 +30,7 @@ struct part_sums {
 	size_t n;
 };
 
-/* What the profiles stamped in (after, until] add up to; columns ascend. *ret_n is 0 or 1. Valid until the scratch is
- * used again. */
+/* The sums of the profiles stamped in (after, until]; columns ascend. *ret_n is 0 or 1. Valid until the scratch is used again. */
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
 	     struct part_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e) MUST_USE;
 /* Adds them to d, which has room for n_columns: all that the dictionary has. ERR_EXECUTION if a sum does not fit. */
@@ -41,13 +40,13 @@ int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,
 		  size_t *ret_rows, uint64_t *ret_read, struct err *e) MUST_USE;
-/* Of each of n profiles, which are those of w->columns, the sum of the columns in `match` (NULL: none), into w->sums. */
+/* For each of n profiles, which are those of w->columns, the sum of the columns in `match` (NULL: none), into w->sums. */
 int part_match(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, size_t n, struct part_scratch *w,
 	       uint64_t *ret_read, struct err *e) MUST_USE;
 /* Which profiles of an hour's part are wanted. */
 struct part_choice {
 	uint64_t minutes;    /* all in these, a bit each; */
-	uint64_t few;        /* in these, which are others, those that `to` says are odd, as summed */
+	uint64_t few;        /* in these, which are others, those that `to` marks as odd, summed */
 	size_t series;       /* what it is for `to` */
 	const struct source_cells_reader *to;
 };
@@ -58,7 +57,7 @@ static inline uint64_t part_minute(const struct part *p, int64_t t_ms)
 {
 	return UINT64_C(1) << (t_ms - part_start_ms(p) - 1) / PART_AGGREGATE_MS % 60;
 }
-/* What they add up to, as one row that is stamped t_ms. */
+/* Their sum, as one row that is stamped t_ms. */
 int part_sum_cells(const struct part *p, uint32_t series, int64_t t_ms, struct part_scratch *w, struct cells *out, struct err *e) MUST_USE;
 /* The detail of the rollup in w->rollup, which is the series' own. Valid until the scratch is used again. */
 int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e) MUST_USE;

@@ -121,7 +121,7 @@ static int ingest(struct part_writer *w, struct err *e)
 	return rocks_err(&error, e, "cannot ingest", w->file);
 }
 
-/* RocksDB does not look whether it could read the file when it asks it for its first and last key: then it ends the process,
+/* RocksDB does not check whether it could read the file when it asks for its first and last key. If it could not, it ends the process,
  * or files it under the wrong keys, so that its values are not found. So the file is read before, and its last value after. */
 static int can_be_read(const char *file, struct err *e)
 {

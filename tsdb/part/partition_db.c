@@ -38,8 +38,8 @@ struct partition_db *partition_db_ref(struct partition_db *d)
 	return d;
 }
 
-/* To another name, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened again. Where
- * it cannot be renamed it stays, and the next start tries again. */
+/* To another name, and that on disk: of a removal that a crash or a power loss cuts short nothing is opened again. If it cannot be
+ * renamed it stays, and the next start tries again. */
 static int move_away(const char *dir, struct err *e)
 {
 	AUTOFREE char *gone = xasprintf("%s" PARTITION_DB_GONE, dir), *parent = xstrdup(dir);
@@ -172,7 +172,7 @@ static rocksdb_t *try_open(struct partition_db *d, bool checks, bool read_only, 
 /* RocksDB's own list of files (CURRENT, MANIFEST) is damaged or gone. */
 static rocksdb_t *repair(struct partition_db *d, struct err *e)
 {
-	LOG_WARN("msg", "a partition's list of files is damaged: it is made anew from the files", "dir", d->dir, "err", e->msg);
+	LOG_WARN("msg", "a partition's list of files is damaged: it is rebuilt from the files", "dir", d->dir, "err", e->msg);
 	if (partition_repair(d->dir, &d->aside, e))
 		return NULL;
 	d->repaired = d->aside != NULL;
@@ -185,12 +185,11 @@ rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e)
 {
 	if (d->look_only) {
 		if (manifest_is_damaged(d->dir))
-			LOG_WARN("msg", "a partition's list of files is damaged: what only its end names is not seen; the next start of the "
-				 "server makes it anew", "dir", d->dir);
+			LOG_WARN("msg", "a partition's list of files is damaged: files that only its end names are not seen; the next start of the server rebuilds it", "dir", d->dir);
 		d->read_only = true;
 		return try_open(d, false, true, e);
 	}
-	if (manifest_is_gone(d->dir)) { /* it would begin anew, and remove the files that it does not know */
+	if (manifest_is_gone(d->dir)) { /* RocksDB would start an empty database, and remove the files that it does not know */
 		err_set(e, ERR_CORRUPT, "it has no CURRENT");
 		return repair(d, e);
 	}
@@ -214,8 +213,8 @@ rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e)
 	return db;
 }
 
-/* The first time: a list that is torn at its end, as a power loss leaves it, RocksDB would open without a word, and remove the
- * files that it no longer names. After a write that failed it may end so, too (partition_db_reopen): then that is what there is. */
+/* At the first opening: RocksDB would open a list with a torn end, as after a power loss, without an error, and remove the files that
+ * are no longer in it. After a write that failed it may end so, too (partition_db_reopen): then that is what there is. */
 rocksdb_t *partition_db_open_first(struct partition_db *d, struct err *e)
 {
 	for (int tries = 0; tries < OPEN_TRIES; tries++) {

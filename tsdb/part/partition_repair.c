@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A partition whose list of files (CURRENT, MANIFEST) is damaged or gone is made anew from its files: parts say themselves
- * what they are. RocksDB's own repair refuses files that were ingested, so they are ingested once more, as links, into a
- * database beside it, DAY.new, which then takes the place of the old one. A crash leaves the old one, or neither name but
- * DAY.new, which the next start puts in place (partition_repair_finish). What cannot be ingested is counted and stays in
- * DAY.bad-STAMP; if all could, the old directory goes. Before threads, or under seal_lock. */
+/* A partition whose list of files (CURRENT, MANIFEST) is damaged or missing is rebuilt from its files: parts describe themselves.
+ * RocksDB's own repair refuses ingested files. So they are ingested once more, as links, into a new database, DAY.new, which then
+ * replaces the old one. A crash leaves the old one, or neither name but DAY.new, which the next start puts in place
+ * (partition_repair_finish). Files that cannot be ingested are counted and stay in DAY.bad-STAMP; if there are none, the old directory
+ * is removed. Before threads, or under seal_lock. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ static int swap(struct partition_repair *r, char **ret_aside, struct err *e)
 	if (rename(r->to, r->from)) {
 		int saved = errno;
 		if (rename(bad, r->from))
-			LOG_ERROR("msg", "a partition that was made anew is not in its place: the next start puts it there", "dir", r->to);
+			LOG_ERROR("msg", "a rebuilt partition is not in its place: the next start puts it there", "dir", r->to);
 		return err_errno(e, saved, "cannot rename %s", r->to);
 	}
 	int rc = sync_above(r->from, e);
@@ -135,7 +135,7 @@ int partition_repair(const char *dir, char **ret_aside, struct err *e)
 	if (rc)
 		files_remove_tree(r.to);
 	else
-		LOG_WARN("msg", "a partition was made anew from its files", "dir", dir, "files", LOG_NUM(r.taken), "damaged",
+		LOG_WARN("msg", "a partition was rebuilt from its files", "dir", dir, "files", LOG_NUM(r.taken), "damaged",
 			 LOG_NUM(r.bad.n));
 	for (size_t i = 0; i < r.bad.n; i++)
 		free(r.bad.v[i]);
@@ -152,5 +152,5 @@ void partition_repair_finish(const char *new_dir)
 	if (access(dir, F_OK) == 0)
 		files_remove_tree(new_dir);
 	else if (rename(new_dir, dir) || sync_above(dir, &e))
-		LOG_ERROR("msg", "a partition that was made anew cannot be put in its place", "dir", new_dir);
+		LOG_ERROR("msg", "a rebuilt partition cannot be put in its place", "dir", new_dir);
 }

@@ -158,12 +158,12 @@ static void make_index(struct salvage *s)
 	}
 	if (to->series.n)
 		qsort(to->series.v, to->series.n, sizeof *to->series.v, by_series);
-	to->lost++; /* nobody knows what else there was */
+	to->lost++; /* the rest is unknown */
 }
 
 /* ---- what is missing ---- */
 
-/* Of a series' values; of a multiple of another only that it says so. */
+/* For a series' values; for a multiple of another only that reference. */
 static uint64_t count_missing(const struct salvage *s, uint32_t series)
 {
 	struct sealed_rollup r = { 0 };
@@ -176,7 +176,7 @@ static uint64_t count_missing(const struct salvage *s, uint32_t series)
 	return missing;
 }
 
-/* An aggregate that is not whole does not count. */
+/* An incomplete aggregate is ignored. */
 static void drop_aggregates(struct salvage *s)
 {
 	struct part *to = s->to;
@@ -190,8 +190,8 @@ static void drop_aggregates(struct salvage *s)
 	}
 }
 
-/* Without a header nobody knows which records of the log the part covers. What the log has still is told by its stamps, so that a
- * series without them goes. */
+/* Without a header the part's range of log records is unknown. Rows that the log still has are recognised by their stamps, so a series
+ * without stamps is dropped. */
 static bool is_kept(const struct salvage *s, const struct part_series *x)
 {
 	return s->has_header || x->is_float || find(s, PART_TOTALS, x->series);

@@ -200,8 +200,8 @@ static int by_stamp(const void *a, const void *b)
 	return (x->t_ms > y->t_ms) - (x->t_ms < y->t_ms);
 }
 
-/* Stamps as differences of differences, values as the exclusive or with the one before, its zero bytes at the low end
- * cut off: an unchanged value is one byte, a whole number a few. */
+/* Stamps as differences of differences. Values are xored with the previous one, without the zero bytes at the low end: an unchanged
+ * value is one byte, a whole number a few. */
 void sealed_put_floats(struct buf *b, const struct fpoint *p, size_t n)
 {
 	struct fpoint *sorted = xreallocarray(NULL, n + 1, sizeof *sorted);

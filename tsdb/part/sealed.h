@@ -22,7 +22,7 @@ struct sealed_row {
 	bool stale;
 };
 
-/* "All of it is series `series` times `factor`"; factor 0: it stands for itself. */
+/* "All of it is series `series` times `factor`"; factor 0: it has its own values. */
 struct sealed_times {
 	uint32_t series;
 	int64_t factor;

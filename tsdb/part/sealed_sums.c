@@ -6,8 +6,8 @@
  *	       escapes = varint number, varints; a byte 255 stands for the next of them
  *
  * A gap is the column less the one before, less 1; the first is the column itself. BYTES is written where few numbers need an
- * escape, which is nearly always. Merging many series is adding these up, so they are added as they lie, eight entries at a
- * time: most gaps of a day's sums are 0, then eight sums go to eight columns in a row. */
+ * escape, which is nearly always. Merging many series adds these up, so they are added in encoded form, eight entries at a time. Most
+ * gaps of a day's sums are 0, so eight sums go to eight adjacent columns. */
 #include "tsdb/part/sealed.h"
 
 #ifdef __SSE2__
@@ -39,7 +39,7 @@ static uint8_t *put_varints(uint8_t *at, const uint32_t *columns, const int64_t 
 	return at;
 }
 
-/* The list of escapes of n numbers, of which there are so many: those of columns' gaps, or of sums. */
+/* The list of this many escapes of n numbers: those of columns' gaps, or of sums. */
 static uint8_t *put_escapes(uint8_t *at, const uint32_t *columns, const int64_t *sums, size_t n, size_t escapes)
 {
 	at += varint_put(at, escapes);

@@ -54,7 +54,7 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 uint64_t *column_filter_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
 			     struct err *e)
 {
-	/* What is below these counts does not change or move any more, so that a slow filter holds up nobody who writes. */
+	/* Entries below these counts never change or move, so a slow filter delays no writer. */
 	rwlock_read(&p->dict_lock);
 	uint32_t locations = symbols_count(p->symbols, SYMBOLS_LOCATIONS), nodes = symbols_count(p->symbols, SYMBOLS_NODES);
 	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);

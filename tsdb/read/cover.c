@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the profiles of a series in a range come to: how many, their total, the time that they cover. A question about a day of a fleet is
- * about millions of profiles; so parts that lie in the range as a whole are read once, their columns and not their rows, and what they came
- * to is kept with the part, which never changes:
+/* The sums of a series' profiles in a range: number, total, covered time. A query about a day of a fleet concerns millions of profiles. So
+ * parts that are completely in the range are read once, their columns and not their rows, and the result is kept with the part, which
+ * never changes:
  *
  *	part      part      part      part          a part whose profiles cover one stretch: 40 bytes, one look
  *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, tombstones, markers of both kinds: its columns again
@@ -12,7 +12,7 @@
 #include "tsdb/read/view.h"
 #include "tsdb/version/tombstones.h"
 
-/* NOT_ASKED, then TAKEN by the thread that fills it in, then for good one of the others. */
+/* NOT_ASKED, then TAKEN by the thread that fills it in, then permanently one of the others. */
 enum { NOT_ASKED, TAKEN, KNOWN, MANY };
 
 struct part_cover {
@@ -42,7 +42,7 @@ static struct part_cover *entry_of(struct part *p, const struct part_series *x)
 	return &all[x - p->series.v];
 }
 
-/* What one part came to is kept if few words say it. */
+/* The result of one part is kept if it is small. */
 static void keep(struct part *p, struct part_cover *to, const struct source_cover *c)
 {
 	uint32_t state = NOT_ASKED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles of series, and of each what a frame filter lets through: for graphs in which a profile counts by how much of its time lies in a
- * window, so that no sum of several helps. A task is a series: its parts are read one after the other into arrays that a worker uses
- * again. Runs on query threads. */
+/* Profiles of series, each with the values that a frame filter selects. This is for graphs in which a profile counts by the part of its
+ * time within a window, so that sums cannot be used. A task is a series: its parts are read one after the other into arrays that a worker
+ * uses again. Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/read/column_filter.h"
 #include "tsdb/read/scratch.h"
@@ -38,7 +38,7 @@ static struct source_profile *push(struct worker *w, int64_t match)
 	return vec_add(&w->p);
 }
 
-/* Of profiles whose stacks are lost it is known that they were there. */
+/* Profiles whose stacks are lost still count as present. */
 static int read_part(struct reading *r, struct worker *w, size_t p, struct part *part, uint32_t series, struct err *e)
 {
 	const struct pstate *s = r->v->v->p[p];

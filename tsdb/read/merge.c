@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merging: sums of whole profiles, per group. A worker adds units up in a dense array over the partition's columns for
- * as long as group, partition and scale stay the same, and leaves a sparse result; the results of a group are then added
- * up, over the partition's symbols if there is one, over fresh symbols if there are several. Integers stay integers (an
- * overflow is an error) unless a scale makes the group float; then what has one scale is added up before it is scaled, so
- * that the answer does not depend on the order of threads. */
+/* Merging: sums of whole profiles, per group. A worker adds units up in a dense array over the partition's columns while group,
+ * partition and scale stay the same, and leaves a sparse result. The results of a group are then added up, over the partition's
+ * symbols if there is one, over fresh symbols if there are several. Integers stay integers (an overflow is an error) unless a scale
+ * makes the group float. Then values of one scale are added up before they are scaled, so that the answer does not depend on the order
+ * of threads. */
 #include "tsdb/head/head_sums.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
@@ -13,7 +13,7 @@
 
 #define TASK_UNITS 32
 
-/* What a worker added up. */
+/* The result of a worker. */
 struct result {
 	uint32_t group, partition;
 	double scale;
@@ -37,7 +37,7 @@ struct merge {
 	struct read_plan plan;
 	size_t task_units;
 	uint8_t *is_float; /* by group */
-	struct partition **stacks; /* by partition: whose symbols columns are; NULL: not now */
+	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
@@ -163,8 +163,8 @@ struct results {
 	VEC(struct result) v;
 };
 
-/* What several workers have of one place, which of a merge into one vector is all there is, is added up as it lies. False:
- * it does not fit. */
+/* If several workers have results for one place, the only one of a merge into one vector, they are added up directly. False: it does
+ * not fit. */
 static bool join_workers(struct merge *m)
 {
 	struct worker *to = NULL;
@@ -204,7 +204,7 @@ static void results_release(struct results *all)
 	vec_free(&all->v);
 }
 
-/* Results of one group, partition and scale become the first of them. */
+/* Results of one group, partition and scale are added into the first of them. */
 static bool add_equal(struct merge *m, struct result *r, size_t n)
 {
 	bool ok = true;
@@ -285,7 +285,7 @@ static struct stackvec *group_result(struct merge *m, struct result *r, size_t n
 			vec_push(&v, x);
 			vec_push(&of, m->v->v->p[r[i].partition]);
 		} else if (ok) {
-			/* An empty result is only kept if it is all there is: it would cost a translation. */
+			/* An empty result is only kept if there is no other: it would cost a translation. */
 			if (sum)
 				stackvec_unref(x);
 			else
@@ -366,7 +366,7 @@ static void merge_release(struct merge *m)
 	mutex_destroy(&m->lock);
 }
 
-/* What all units of the plan add up to, by group, partition and scale. */
+/* The sums of all units of the plan, by group, partition and scale. */
 static int add_units(struct merge *m, struct results *all, struct err *e)
 {
 	struct pool *pool = m->lim ? m->lim->pool : NULL;
@@ -396,8 +396,8 @@ static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct e
 
 /* ---- one partition after the other ---- */
 
-/* A merge of days whose dictionaries would not fit together: each day's is there while its units are added up, then what they came
- * to is brought over to symbols that are this query's own. */
+/* A merge of days whose dictionaries would not fit together: each day's is loaded while its units are added up, then the result is
+ * translated to symbols of this query. */
 struct days {
 	struct dict_unions *dict_unions;
 	struct stackvec **sums; /* by group; NULL: nothing yet */

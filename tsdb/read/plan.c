@@ -187,8 +187,7 @@ static void add_unmasked(struct read_plan *plan, const struct pstate *s, struct 
 	}
 }
 
-/* Whether the part can answer for the series: an hour whatever it has, a rollup if that lies in the range and nothing of
- * it was deleted. */
+/* Whether the part can answer for the series: an hour always can, a rollup if it is within the range and nothing of it was deleted. */
 static bool answers(const struct pstate *s, const struct part *p, const struct part_series *x, const struct unit *u)
 {
 	if (p->level == LEVEL_HOUR)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call asks for, and cutting it into units: one series in one window of one partition. Private to merge.c and
- * sums.c.
+/* Cuts a request into units: one series in one window of one partition. Private to merge.c and sums.c.
  *
- * Parts that follow each other and differ only in their series are one request; requests of the same series share a set. That
- * is what a range or a graph looks like, and it shows where an aggregate (aggregate.h) is the answer: where all series
- * that it sums up are asked for, over whole minutes or all that there is of them. */
+ * Parts that follow each other and differ only in their series are one request; requests of the same series share a set. Ranges and
+ * graphs have that form, and it shows where an aggregate (aggregate.h) can answer: where all series that it sums up are requested,
+ * over whole minutes or all that there is of them. */
 #ifndef PYRRHA_TSDB_PLAN_H
 #define PYRRHA_TSDB_PLAN_H
 
@@ -46,8 +45,8 @@ const struct plan_series *plan_requests_series(struct plan_requests *a, struct t
 
 /* Whether ranges that begin or end here take whole minutes of the part. */
 bool bound_is_whole(const struct part *p, int64_t t_ms);
-/* Of each aggregate of a part, whether the series hold all that it sums up: ret[a]. Malloc'd; NULL = none does, or
- * something of the part was deleted. */
+/* For each aggregate of a part, whether the series include all that it sums up: ret[a]. Malloc'd; NULL = none does, or something of
+ * the part was deleted. */
 bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct plan_series *s);
 
 struct unit {

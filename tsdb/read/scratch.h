@@ -24,7 +24,7 @@ void scratch_give(struct scratch_pool *s, struct read_scratch *x);
 /* Frees what was not used for a while; all: everything that is not in use. */
 void scratch_pool_tidy(struct scratch_pool *s, bool all);
 
-/* So many slots. */
+/* This many slots. */
 void scratch_slots(struct read_scratch *x, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests of each set by time: which of them may want what lies in a part. Private to sums.c. */
+/* The requests of each set by time: which of them may need data of a part. Private to sums.c. */
 #ifndef PYRRHA_TSDB_SET_REQUESTS_H
 #define PYRRHA_TSDB_SET_REQUESTS_H
 
@@ -11,7 +11,7 @@ struct set_requests {
 	VEC(int64_t) until;  /* the latest that any request up to here reaches */
 };
 
-/* Of each set; returns owned. */
+/* For each set; returns owned. */
 struct set_requests *set_requests_list(const struct plan_requests *requests);
 /* NULL is nothing. */
 void set_requests_free(const struct plan_requests *requests, struct set_requests *of_set);

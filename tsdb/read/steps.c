@@ -64,7 +64,7 @@ static inline size_t within(int64_t k, size_t n)
 	return (size_t)MAX(MIN(k, (int64_t)n), 0);
 }
 
-/* A step further is so many rows further. */
+/* The next step is the same number of rows further. */
 static void give_regular(struct giving *g, const struct plan_request *a, const struct rows *r, uint32_t step, uint32_t end)
 {
 	int64_t by = a->step_ms / r->every_ms;

@@ -6,7 +6,7 @@
 
 #include "tsdb/read/plan.h"
 
-/* Rows of one series by stamp, and the window or part that they lie in. */
+/* Rows of one series by stamp, and the window or part that contains them. */
 struct rows {
 	const int64_t *t_ms;         /* NULL: row i is stamped first + i * every */
 	size_t stride;               /* bytes from one stamp to the next */
@@ -28,14 +28,14 @@ static inline void rows_skip(struct rows *r, size_t from)
 	r->first_ms += (int64_t)from * r->every_ms;
 }
 
-/* What a worker has of one request: sums by step, modulo 2^64. */
+/* A worker's result for one request: sums by step, modulo 2^64. */
 struct step_sums {
 	int64_t *sums;
-	uint32_t first, end;  /* all that is not zero lies in [first, end); end 0: nothing */
+	uint32_t first, end;  /* all non-zero ones are in [first, end); end 0: none */
 };
 
-/* Adds before[hi] - before[lo] to every step that takes the rows [lo, hi). before[i] is what the i rows before add up to. wrapped is
- * called for a step that went over the end of 64 bits, by 1 or -1. */
+/* Adds before[hi] - before[lo] to every step that takes the rows [lo, hi). before[i] is the sum of the i preceding rows. wrapped is
+ * called for a step that passed the end of 64 bits, by 1 or -1. */
 void steps_add(const struct plan_request *a, const struct rows *r, const int64_t *before, struct step_sums *to,
 	       void (*wrapped)(void *arg, uint32_t step, int by), void *arg);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of the values of stacks that satisfy a frame filter, or of all values, or both beside each other, which is what a share over time
- * is made of. The filter is evaluated once per location of a partition and becomes a bit per column; then each series' window is read once, however many steps of a graph ask
- * for it: the matching value of each profile is found, and each step gets the sum of those in its range. Where all
+ * is made of. The filter is evaluated once per location of a partition and becomes a bit per column. Then each series' window is read once, however
+ * many steps of a graph need it: the matching value of each profile is computed, and each step gets the sum of those in its range. Where all
  * series of a service are asked for by whole minutes, their aggregate is read instead.
  *
  * Sums are integers until the end (sums_put.h), so that the answer does not depend on the order of threads, nor on what it was
@@ -23,7 +23,7 @@ struct task {
 	struct window *window; /* or: not sealed */
 };
 
-/* What is added up: of sums the first alone. */
+/* The values that are added up: of sums only the first. */
 enum { MATCH, TOTAL, THERE, MEASURES };
 
 struct sums {
@@ -77,7 +77,7 @@ struct located_sets {
 	VEC(struct located) v;
 };
 
-/* The sets that ask for something of partition p, as their first series lie in parts. */
+/* The sets with requests for partition p, in the order of their first series in parts. */
 static struct located_sets sets_of(struct sums *m, uint32_t p)
 {
 	int64_t start = (int64_t)m->v->v->p[p]->p->day * DAY_MS;
@@ -357,8 +357,8 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Rows of the head lie as they came; the few that came late are put in their place here: r and values are of rows by stamp then.
- * stamps has room for them, and one of values. */
+/* Rows of the head are in order of arrival; the few late ones are sorted here, so that r and values are of rows by stamp. stamps has
+ * room for them, and one of values. */
 static void sort_rows(const struct sums *m, const struct chunk *c, struct rows *r, int64_t **values, int64_t *stamps)
 {
 	const struct chunk_row **order = xcalloc(r->n + 1, sizeof(*order));
@@ -379,7 +379,7 @@ static void sort_rows(const struct sums *m, const struct chunk *c, struct rows *
 	free(moved);
 }
 
-/* What is measured of the rows of the head. */
+/* Computes the values for the rows of the head. */
 static uint64_t measure_rows(const struct sums *m, const struct chunk *c, size_t n, int64_t **values)
 {
 	uint64_t read = 0;

@@ -30,7 +30,7 @@ static wide step_sum(const struct sums_put *m, size_t slot)
 	return sum;
 }
 
-/* What all workers have of one request: into whole, or scaled into ret. */
+/* The results of all workers for one request: into whole, or scaled into ret. */
 static void add_request(const struct sums_put *m, size_t i, wide *whole)
 {
 	const struct plan_request *a = &m->requests->v.v[i];
@@ -114,7 +114,7 @@ struct putting {
 	atomic_bool too_large;
 };
 
-/* So many requests, and the groups between them and the one before. */
+/* Number of requests, and the groups between them and the previous one. */
 static void put_requests(void *arg, size_t part, unsigned worker)
 {
 	struct putting *p = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of sums.c: what each worker has summed by step of a request, added up over workers and put into the answer, in integers of
- * 128 bits, so that it does not depend on which worker read what. Private to sums.c. */
+/* The end of sums.c: adds up the workers' sums by step of a request and puts them into the answer. Integers have 128 bits, so the
+ * result does not depend on which worker read what. Private to sums.c. */
 #ifndef PYRRHA_TSDB_SUMS_PUT_H
 #define PYRRHA_TSDB_SUMS_PUT_H
 
@@ -13,7 +13,7 @@ struct sums_totals {
 	int64_t *slots;    /* by step of a request, of the scratch; zero but in: */
 	struct step_sums *requests; /* by request: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
-	VEC(int64_t) before;  /* of the rows of one series: sum of those before */
+	VEC(int64_t) before;  /* for the rows of one series: sum of the preceding ones */
 	VEC(int64_t) rows;    /* scratch: a number for each row */
 	struct read_scratch *scratch; /* NULL: another measure of the worker has it */
 };

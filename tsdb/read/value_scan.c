@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every stored value of some series, for graphs over stacks: a task is one series, or the sum of a service's by the minute, in one sealed hour or
- * one window of the head, decoded once into flat arrays and handed to the caller's function. Of minutes in which all series of a service
- * count alike, but for a few profiles, their sum is read and those few, of the others its series: of rate(x[10m]) by series the first and the
- * last profile of each window. Runs on query threads. */
+/* Every stored value of some series, for graphs over stacks. A task is one series, or the sum of a service's by the minute, in one sealed hour or
+ * one window of the head. It is decoded once into flat arrays and passed to the caller's function. If all series of a service count alike in a
+ * minute, except for a few profiles, their sum and those few are read; in other minutes its series. For rate(x[10m]) by series, the few are the
+ * first and the last profile of each window. Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
@@ -11,12 +11,12 @@
 struct task {
 	size_t series;       /* of the caller */
 	uint32_t partition;
-	uint32_t id;         /* or PART_AGGREGATE | number: series is one of those that it sums up */
+	uint32_t id;         /* or PART_AGGREGATE | number: series is one of its members */
 	struct part *part;   /* or: */
 	struct window *window;
 	uint64_t minutes;    /* of a part: those that are read, a bit each */
 	uint64_t few;        /* those of which a sum is read, so that only what counts otherwise is */
-	bool as_mid;         /* it counts as the middle of its minute: a sum, or what is read in place of one */
+	bool as_mid;         /* it counts as the middle of its minute: a sum, or its replacement */
 	int64_t whole_ms;    /* all of the part counts alike: its sum is enough, stamped so; 0: not so */
 };
 
@@ -36,7 +36,7 @@ struct reading {
 	atomic_int failed; /* negative code */
 };
 
-/* Without the samples of rows that were deleted and still lie in the part. */
+/* Without the samples of deleted rows that are still in the part. */
 static void drop_hidden(const struct pstate *s, const struct task *t, struct cells *c)
 {
 	uint8_t *hidden = s->tombstones ? xcalloc(c->t_ms.n + 1, 1) : NULL;
@@ -108,7 +108,7 @@ static int read_one(struct reading *r, const struct task *t, struct worker *w, u
 	return hand_out(r, t, w, worker, e);
 }
 
-/* A sum that is damaged is not needed: its series are there. Nothing of it was handed out. */
+/* A sum that is damaged is not needed: its series are there. None of it was passed on. */
 static int read_sum(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
 	int rc = decode(r, t, w, e);
@@ -163,7 +163,7 @@ static void add_part(struct reading *r, struct part *p, struct task t, int64_t a
 	vec_push(&r->tasks, t);
 }
 
-/* What is asked of a sum of a part. */
+/* The request for a sum of a part. */
 struct sum {
 	uint32_t n;          /* of its series are asked for */
 	size_t first;        /* one of them, of the caller */
@@ -172,7 +172,7 @@ struct sum {
 	uint64_t few;        /* of these but for a few profiles */
 };
 
-/* Leaves of sum->minutes those that its first series and another count alike in, which has something from first_ms to last_ms. */
+/* Keeps in sum->minutes those in which its first series and another, which has data from first_ms to last_ms, count alike. */
 static void meet_minutes(struct reading *r, const struct part *p, size_t series, int64_t first_ms, int64_t last_ms, struct sum *sum)
 {
 	uint64_t before = part_minute(p, first_ms) - 1, upto = part_minute(p, last_ms) * 2 - 1;
@@ -196,7 +196,7 @@ static void meet_sum(struct reading *r, const struct part *p, const struct part_
 		meet_minutes(r, p, series, part_start_ms(p) + x->min_ms, part_start_ms(p) + x->max_ms, sum);
 }
 
-/* What the sums of a part are the answer for: NULL, or malloc'd, by number. */
+/* Where the sums of a part are the answer: NULL, or malloc'd, by number. */
 static struct sum *find_sums(struct reading *r, const struct pstate *s, const struct part *p, const uint32_t *ids, size_t n)
 {
 	if (!r->to->alike || !p->aggregates.n || atomic_load(&p->no_sums) || tombstones_touch_part(s, p))
@@ -242,7 +242,7 @@ static void add_hour(struct reading *r, struct part *part, uint32_t p, const uin
 	free(sums);
 }
 
-/* All series of an hour before those of the next: who adds them up has the same steps at hand. */
+/* All series of an hour before those of the next: adding them up then uses the same steps. */
 static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t n, int64_t after_ms, int64_t until_ms)
 {
 	const struct pstate *s = r->v->v->p[p];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view's table of series, and what can be asked of one series: its floats, its profiles without stacks.
- * Runs on query threads. */
+/* A view's table of series, and the reading of one series: its floats, its profiles without stacks. Runs on query threads. */
 #include "tsdb/read/view.h"
 
 #include "base/clock.h"

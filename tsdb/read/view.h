@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view: a version of the database and the commit up to which it is seen. Series are named by refs, indices of a
- * table that grows as selects find them; a ref knows the series' id in each partition of the version. Private. */
+/* A view: a version of the database and the last visible commit. Series are named by refs, indices of a table that grows as selects
+ * find them; a ref knows the series' id in each partition of the version. Private. */
 #ifndef PYRRHA_TSDB_VIEW_H
 #define PYRRHA_TSDB_VIEW_H
 
@@ -31,8 +31,8 @@ struct tsdb_view {
 
 /* The series' id in partition p of the version; NOT_THERE if it has none. */
 uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p);
-/* A profile of a part, without its stacks. Into where it goes, field by field: a structure that is made first and then copied waits for the stores
- * of its fields, which took a third of a graph of rates. */
+/* A profile of a part, without its stacks. Written field by field to its destination: copying a finished structure would wait for the stores of
+ * its fields, which took a third of a graph of rates. */
 static inline void view_profile(const struct sealed_row *r, struct source_profile *ret)
 {
 	if (r->stale) {

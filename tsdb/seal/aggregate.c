@@ -7,7 +7,7 @@
 
 #define MINUTES (HOUR_MS / PART_AGGREGATE_MS)
 #define MIN_MEMBERS 2
-/* An aggregate has at most one sample for so many that it sums up, or it is left out. */
+/* An aggregate has at most one sample for this many that it sums up, or it is left out. */
 #define MIN_SAVING 4
 
 /* ---- grouping ---- */
@@ -204,7 +204,7 @@ static int sum_up(struct summing *s, const struct aggregate_member *m, const str
 	return rc;
 }
 
-/* What all values of the service add up to at most. */
+/* An upper bound of the sum of all values of the service. */
 static bool may_overflow(const struct aggregate_member *m, const struct aggregate *a)
 {
 	uint64_t sum = 0;
@@ -228,7 +228,7 @@ static uint32_t member_of(const struct aggregate_member *m, size_t n, uint32_t s
 }
 
 /* The aggregate of which this one is a multiple: all of its series are, of just those of the other, by one factor.
- * SIZE_MAX: it stands for itself. */
+ * SIZE_MAX: it has its own values. */
 static size_t find_base(const struct aggregates *as, const struct aggregate_member *m, size_t n, const struct aggregate *a)
 {
 	const struct aggregate_member *first = &m[a->members.v[0]];
@@ -260,7 +260,7 @@ static int encode_one(struct summing *s, const struct aggregate_member *m, struc
 	return rc;
 }
 
-/* Aggregates that stand for themselves, then those that are multiples of a kept one. */
+/* Aggregates with their own values, then those that are multiples of a kept one. */
 static int encode_all(struct aggregates *as, struct summing *s, struct aggregate_member *m, size_t n, bool *keep,
 		      struct err *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aggregates: one more series per service, which is the sum of all its series in one-minute steps. A service is the series
- * of one name and type that agree in the labels of tsdb_options.service_labels. What an aggregate sums up is written
- * beside each series of the part (part.h), so that a query can tell whether it is the answer: it is, exactly when every
- * series of it is asked for. Gauges have none, nor services in whose sum too little is saved. Private. */
+ * of one name and type that agree in the labels of tsdb_options.service_labels. The aggregate of each series is written beside it in
+ * the part (part.h), so that a query can tell whether the aggregate answers it: exactly when every series of it is requested. Gauges
+ * have none, nor services in whose sum too little is saved. Private. */
 #ifndef PYRRHA_TSDB_AGGREGATE_H
 #define PYRRHA_TSDB_AGGREGATE_H
 
@@ -28,7 +28,7 @@ struct aggregates {
 
 /* Groups the members by service, without gauges, and drops groups of one. */
 void aggregates_group(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n);
-/* Also encodes them; those that are not worth their bytes are dropped. */
+/* Also encodes them; those that save too little are dropped. */
 int aggregates_encode(struct aggregates *ret, struct partition *p, struct aggregate_member *m, size_t n,
 		      struct sealed_scratch *scratch, struct err *e) MUST_USE;
 void aggregates_release(struct aggregates *a);

@@ -2,13 +2,12 @@
 /* Turning windows of the head into parts on disk, and trimming the log. One at a time (seal_lock): the sealer (sealer.h), and a
  * thread that only seals early, when the head is over half of its budget.
  *
- * A seal freezes a window (later rows go to a new one), writes one file with the symbols its partition gained, the
- * window's index and its series, ingests it, and publishes a version in which the part stands for the window. A crash
- * in between costs nothing: before the ingest the log still has it all, after it the part says which records it
- * covers and replay skips them.
+ * A seal freezes a window (later rows go to a new one). It writes one file with the new symbols of its partition, the window's index
+ * and its series, and ingests it. Then it publishes a version in which the part replaces the window. A crash in between costs nothing:
+ * before the ingest the log still has it all, after it the part says which records it covers and replay skips them.
  *
- * A part repeats the symbols of the part before it, and the log keeps those of the last part for a while, so that one
- * bad file costs its hour and no other hour its names. */
+ * A part repeats the symbols of the previous part, and the log keeps those of the last part for a while. So one damaged file costs its
+ * hour, but no other hour its names. */
 #include <malloc.h>
 
 #include "base/alloc.h"
@@ -89,12 +88,12 @@ static void publish(struct seal *s) REQUIRES(s->db->apply_lock)
 	version_unref(v);
 }
 
-/* Below this number no record is needed: all of its rows and symbols lie in parts. */
+/* Records below this number are not needed: all of their rows and symbols are in parts. */
 static uint64_t needed_from(struct tsdb *db) REQUIRES(db->apply_lock)
 {
 	uint64_t from = db->applied + 1;
 	struct version *v = tsdb_version(db, NULL);
-	/* Of all partitions known: one may have symbols in the log and no rows yet. */
+	/* For all known partitions: one may have symbols in the log and no rows yet. */
 	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n; i++) {
 		const struct partition *p = db->partitions.v[i];
@@ -185,8 +184,8 @@ static size_t window_bytes(struct window *w)
 	return n;
 }
 
-/* A window is due a quarter of an hour after its end; one with late rows a quarter of an hour after the first. So is one that
- * is ahead of the clock, which was wrong, or is: it would hold the log back for as long as it is ahead. */
+/* A window is due a quarter of an hour after its end; one with late rows a quarter of an hour after the first. The same holds for one
+ * ahead of the clock, which was wrong, or is: it would hold the log back for as long as it is ahead. */
 static bool is_due(const struct tsdb *db, const struct window *w)
 {
 	int64_t now_ms = tsdb_now_ms(db);
@@ -214,8 +213,8 @@ static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 	return rc;
 }
 
-/* Above half of the budget the largest are due, until what stays is a quarter of it: while one is being sealed nearly as much
- * memory again is needed, and more comes in. */
+/* Above half of the budget the largest are due, until a quarter of it remains: sealing one takes nearly as much memory again, and more
+ * rows arrive meanwhile. */
 static void seal_largest(struct tsdb *db, struct due *d, size_t n, size_t total)
 {
 	if (total <= db->o.head_bytes / 2)
@@ -239,8 +238,8 @@ static int reopen_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock)
 	return rc;
 }
 
-/* Symbols without rows, late names of a day that is over, would hold the log back for ever: they get a part of their own,
- * an empty one, after a while. */
+/* Symbols without rows, late names of a day that is over, would hold the log back for ever: they get a separate, empty part after a
+ * while. */
 static int seal_symbols(struct tsdb *db, const struct version *v, bool all, struct err *e) REQUIRES(db->seal_lock)
 {
 	int rc = 0;
@@ -287,13 +286,13 @@ int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 		rc = seal_symbols(db, v, what == SEAL_ALL, e);
 	version_unref(v);
 	mutex_unlock(&db->seal_lock);
-	/* The windows' memory, and what sealing took, lie between what stays, in the arenas of two threads. */
+	/* The windows' memory, and that of sealing, is mixed with lasting allocations in the arenas of two threads. */
 	if (large > atomic_load(&db->head_bytes) + TRIM_BYTES)
 		malloc_trim(0);
 	return rc;
 }
 
-/* Who appends may be waiting for it: a thread of its own, which gives way to nobody. */
+/* Appends may be waiting for it: a separate thread, which runs at normal priority. */
 void *tsdb_early_sealer(void *arg)
 {
 	struct tsdb *db = arg;

@@ -6,11 +6,11 @@
 #include "tsdb/part/part.h"
 #include "tsdb/version/db.h"
 
-/* What sealing says where the values of one series add up to more than 64 bits: nothing that concerns the other windows. */
+/* The error of sealing if the values of one series add up to more than 64 bits; the other windows are not affected. */
 #define NOT_SEALABLE (-ERR_EXECUTION)
 
 /* Fills in the part's series, aggregates, samples and bytes, and ingests it; window, number, origin and records are set.
- * Nobody writes to the window meanwhile. */
+ * No thread writes to the window meanwhile. */
 int seal_write(struct partition *p, struct window *w, struct part *part, const struct buf *symbols, struct err *e) MUST_USE;
 
 void *tsdb_early_sealer(void *db);

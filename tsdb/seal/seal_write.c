@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a window to the file of a part: its series are encoded one by one, what adds up by service after them, and all of it is
- * written in the order of the part's keys. Runs on the thread that seals. */
+/* Turns a window into the file of a part: its series are encoded one by one, then the sums by service, and everything is written in
+ * the order of the part's keys. Runs on the thread that seals. */
 #include "base/alloc.h"
 #include "tsdb/seal/aggregate.h"
 #include "tsdb/seal/seal.h"
@@ -11,7 +11,7 @@ struct item {
 	const struct chunk *chunk;
 	const struct fchunk *fchunk;
 	struct sealed_buffers b;
-	bool same_places; /* its samples lie where those of series places_of do */
+	bool same_places; /* its samples have the places of those of series places_of */
 	uint32_t places_of;
 	struct buf floats;
 };
@@ -69,7 +69,7 @@ static bool same_bytes(const struct buf *a, const struct buf *b)
 	return view_eq(buf_view(a), buf_view(b));
 }
 
-/* The types of a profile often have the same stacks: where they occur is said once. */
+/* The types of a profile often have the same stacks: their places are stored once. */
 static void share_places(struct item *x, const struct item *before)
 {
 	x->same_places = same_bytes(&x->b.detail[0], &before->b.detail[0]) && same_bytes(&x->b.detail[1], &before->b.detail[1]);
@@ -92,7 +92,7 @@ static void takes(struct writing *s, size_t bytes)
 	atomic_fetch_add(&s->p->db->sealing_bytes, bytes);
 }
 
-/* Nobody writes to a frozen window, so that its lock is not needed for as long as this takes. */
+/* No thread writes to a frozen window, so its lock is not needed during this long work. */
 static int encode_items(struct writing *s, struct err *e)
 {
 	const struct item *before = NULL; /* the last that says itself where its samples are */
@@ -169,7 +169,7 @@ static int put_head(struct writing *s, struct part_writer *w, struct err *e)
 	return rc;
 }
 
-/* What a series or an aggregate has of a kind of keys. */
+/* The entries of a series or an aggregate under a kind of keys. */
 static int put_profiles(struct part_writer *w, enum part_kind kind, uint32_t series, const struct sealed_buffers *b,
 			struct err *e)
 {
@@ -210,7 +210,7 @@ static void count(const struct buf *b, uint64_t *bytes, uint64_t *n)
 	*n += b->len > 0;
 }
 
-/* Of all values of series. */
+/* For all values of series. */
 static uint64_t count_bytes(const struct writing *s, uint64_t *n)
 {
 	uint64_t bytes = 0;

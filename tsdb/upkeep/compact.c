@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes one part of the several that an hour may have (it was sealed early, or late and back-filled data came), when
- * nothing else is to be done: its rows are brought back into a window and written like one. The new part names those it
- * replaces; a crash in between leaves both, of which the next open keeps the new one. It takes the place of the first in
- * the chain of symbols and has all that were gained from there on. Runs on the sealer's thread, one hour at a time, and
- * then waits for four times as long as that took. Parts with damaged values stay as they are: what is whole of a series, its
- * totals if its stacks are damaged, would be lost on the way through a window. */
+/* Combines the parts of an hour into one, when there is no other work. An hour has several if it was sealed early, or late and
+ * back-filled data came. Its rows are brought back into a window and written like one. The new part names those it replaces; a crash
+ * in between leaves both, of which the next open keeps the new one. It takes the place of the first in the chain of symbols and has
+ * all that were gained from there on. Runs on the sealer's thread, one hour at a time, and then waits for four times as long as that
+ * took. Parts with damaged values stay unchanged: the intact part of a series, its totals if its stacks are damaged, would be lost on
+ * the way through a window. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,7 +15,7 @@
 #include "tsdb/version/tombstones.h"
 
 #define IDLE_MS HOUR_MS
-/* So many parts are merged without waiting for an idle hour. */
+/* This many parts are combined without waiting for an idle hour. */
 #define MANY 8
 #define ROW_BYTES 4 /* of memory per sample, about */
 
@@ -48,7 +48,7 @@ struct compaction {
 
 /* ---- rows of a part, back into the window ---- */
 
-/* From each series that stands for itself to its multiples, one after the other. */
+/* From each series with its own values to its multiples, one after the other. */
 static int chain_multiples(struct refill *c, const struct part *p, struct err *e)
 {
 	vec_reserve(&c->multiples, p->series.n + 1);
@@ -72,7 +72,7 @@ static int chain_multiples(struct refill *c, const struct part *p, struct err *e
 	return 0;
 }
 
-/* A series whose values are damaged is left out and counted, where that is asked for; else, and after other errors, it ends. */
+/* A series with damaged values is left out and counted, if that is requested; else, and after other errors, it ends. */
 static int leave_out(struct refill *c, struct part *p, size_t i, const struct err *e)
 {
 	if (!damage_is(e))
@@ -107,7 +107,7 @@ static int read_times(struct refill *c, struct part *p, struct err *e)
 	return 0;
 }
 
-/* The series of the profile: one that stands for itself and its multiples. */
+/* The series of the profile: one with its own values and its multiples. */
 static int begin_profile(struct refill *c, const struct part *p, size_t of, struct err *e)
 {
 	c->n_series = 1;
@@ -182,7 +182,7 @@ static int take_samples(struct refill *c, size_t row, struct err *e)
 	return over ? err_set(e, ERR_CORRUPT, "a value of a sealed part does not fit in 64 bits") : 0;
 }
 
-static int add_profiles(struct refill *c, struct part *p, size_t of, struct err *e) LOCKS_UNCHECKED /* nobody else has the window */
+static int add_profiles(struct refill *c, struct part *p, size_t of, struct err *e) LOCKS_UNCHECKED /* no other thread has the window */
 {
 	int rc = begin_profile(c, p, of, e);
 	if (!rc)
@@ -216,7 +216,7 @@ static int add_profiles(struct refill *c, struct part *p, size_t of, struct err 
 	return rc;
 }
 
-static int add_floats(struct refill *c, const struct part *p, uint32_t series, struct err *e) LOCKS_UNCHECKED /* nobody else has the window */
+static int add_floats(struct refill *c, const struct part *p, uint32_t series, struct err *e) LOCKS_UNCHECKED /* no other thread has the window */
 {
 	struct sealed_floats f = { 0 };
 	PART_VALUE v = { 0 };
@@ -268,7 +268,7 @@ int compact_refill(const struct pstate *s, struct part *const *from, size_t n, s
 
 /* ---- writing ---- */
 
-/* The first of them in the chain of symbols, which need not have the lowest number: it may have been written anew. */
+/* The first of them in the chain of symbols, which need not have the lowest number: it may have been rewritten. */
 static const struct part *first_of_chain(const struct compaction *c)
 {
 	const struct part *first = c->from[0];
@@ -287,7 +287,7 @@ void compact_all_symbols(struct partition *p, struct buf *b)
 	rwlock_unlock(&p->dict_lock);
 }
 
-/* What the dictionary gained from the first of the parts on. */
+/* The dictionary's new entries from the first of the parts on. */
 static int encode_symbols(struct compaction *c, struct buf *b, struct err *e)
 {
 	CLEANUP(buf_free) struct buf rows = { 0 };
@@ -326,7 +326,7 @@ static struct part *new_part(struct compaction *c)
 		to->first_record = MIN(to->first_record, p->first_record);
 		to->last_record = MAX(to->last_record, p->last_record);
 		replaces(to, p->number);
-		if (p->origin != p->number) /* what it was written anew from may be on disk still: a query reads it */
+		if (p->origin != p->number) /* the part it was rewritten from may still be on disk: a query reads it */
 			replaces(to, p->origin);
 		for (size_t k = 0; k < p->sums.n; k++)
 			replaces(to, p->sums.v[k]);
@@ -416,7 +416,7 @@ static bool may_merge(struct tsdb *db, const struct pstate *s, uint32_t hour, bo
 			return false; /* more is to come */
 	for (uint32_t i = lo; i < lo + n; i++) {
 		if (s->parts[i]->damaged || tombstones_touch_part(s, s->parts[i]))
-			return false; /* it is written anew first */
+			return false; /* it is rewritten first */
 		samples += s->parts[i]->samples;
 	}
 	/* The window they fill, and as much again for the part made of it, beside the head in the head's budget. */

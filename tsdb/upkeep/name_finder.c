@@ -17,7 +17,7 @@ struct place {
 	bool done;            /* it has its name */
 };
 
-/* What was seen of one partition. */
+/* The seen state of one partition. */
 struct seen {
 	uint32_t day;
 	uint64_t serial;      /* the partition's: a day may come again after it was dropped */
@@ -360,7 +360,7 @@ static void look(struct finder *f, const struct version *v)
 	}
 }
 
-/* What was seen of a partition that is gone makes no sense any more. */
+/* The seen state of a deleted partition is obsolete. */
 static struct finder *need_finder(struct tsdb *db, const struct version *v) REQUIRES(db->seal_lock)
 {
 	bool stale = false;

@@ -6,7 +6,7 @@
 
 #include "tsdb/version/db.h"
 
-/* Finds locations without lines whose lines have come since, in all partitions in memory, and commits their names. */
+/* Finds locations without lines whose lines have become known since, in all partitions in memory, and commits their names. */
 int name_finder_due(struct tsdb *db, struct err *e) EXCLUDES(db->seal_lock);
 void name_finder_free(struct finder *f);
 

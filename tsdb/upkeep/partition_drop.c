@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a partition. Runs on the sealer's thread, under seal_lock.
  *
- * By age or size it goes at once, whoever still reads it: its directory is marked, then the file `dropped` says that its
- * records up to the last number are void, and its day may come again, numbered above. On a full disk, where that cannot be
- * written, its directory is renamed first, and the day takes nothing in until it could be. Closing it, removing its files
- * and freeing its dictionary is left to a thread of its own (drop_free), so that nobody waits for that.
+ * By age or size it is dropped at once, even while it is read. Its directory is marked; then the file `dropped` says that its records
+ * up to the last number are void. Its day may return, with higher numbers. On a full disk, where that cannot be written, its directory
+ * is renamed first, and the day takes nothing in until it could be. A separate thread (drop_free) closes it, removes its files and
+ * frees its dictionary, so that no other thread waits for that.
  *
- * One of which everything was deleted goes too, but its day may come again: late profiles make a new partition of that
- * day, whose ids, and numbers of parts, start anew. What the log still has of the old one (rows, symbols, tombstones, late
- * names) must not meet the new one, and the old directory must not be taken for the new one's, wherever the power
+ * A partition of which everything was deleted is dropped too, but its day may return: late profiles make a new partition of that day,
+ * whose ids and part numbers start again. What the log still has of the old one (rows, symbols, tombstones, late names) must not meet
+ * the new one, and the old directory must not be taken for the new one's, wherever the power
  * fails. What is on disk, in this order:
  *
  *	1. nothing_left    every row of its parts is hidden by facts in the log (synced), there are no windows; nobody reads
- *	                   it, no append has ids of it on the way, and those that want some wait from here on
+ *	                   it, no append uses its ids, and those that need some wait from here on
  *	2. the mark        partitions/DAY/deleted, synced with its directory, names the log's next number, M
  *	3. the commit      a fact in the log, number N >= M, synced, and under the day's key the number N: this is the
  *	                   moment. A crash before: the mark means nothing and is removed. After it: records of the day up to
@@ -20,9 +20,9 @@
  *	4. the rename      to DAY.gone, and partitions/ synced; then its files are removed, at leisure
  *	5. the next append makes the new partition: its records are numbered above N, its directory has no mark
  *
- * Where step 3 fails nobody can know what is on disk; the log then takes no commit before it was opened anew and what is
- * above its last acknowledged number was made void (hlog_reopen), and the partition goes on living until the next try. Where 4
- * fails the old directory is in the way: seals of the day fail and try again, and so does the next start. */
+ * If step 3 fails, the state on disk is unknown. The log then takes no commit before it was reopened and everything above its last
+ * acknowledged number was made void (hlog_reopen). The partition is kept until the next try. If 4 fails, the old directory is in the
+ * way: seals of the day fail and try again, and so does the next start. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -73,7 +73,7 @@ void tsdb_open_again(struct tsdb *db, struct partition *p)
 
 /* ---- by age or size ---- */
 
-/* On disk it is gone from here on, or as it was. */
+/* On disk it is deleted from here on, or unchanged. */
 static int note_drop(struct tsdb *db, struct partition *p, uint64_t record, struct err *e)
 {
 	int rc = p->db_parts ? partition_db_put_mark(p->db_parts, record, e) : 0;
@@ -186,7 +186,7 @@ static bool nothing_left(const struct pstate *s)
 	for (size_t i = 0; i < s->n_parts; i++) {
 		const struct part *p = s->parts[i];
 		if (p->lost && p->level == LEVEL_HOUR)
-			return false; /* nobody knows what it had */
+			return false; /* its content is unknown */
 		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
 			int64_t start = part_start_ms(p), after = start + p->series.v[k].min_ms - 1, until;
 			if (tombstones_next(s, p, p->series.v[k].series, &after, start + p->series.v[k].max_ms, &until))

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking whole partitions away. Private. */
+/* Drops whole partitions. Private. */
 #ifndef PYRRHA_TSDB_PARTITION_DROP_H
 #define PYRRHA_TSDB_PARTITION_DROP_H
 
 #include "tsdb/version/db.h"
 
-/* Takes a whole partition away because of its age or size; s is NULL if it never got a row. The day may come again. 1: it
- * went, 0: appends are on their way to it. If that cannot be made durable it stays, which is the error.
- * tsdb_free_dropped is to follow. */
+/* Drops a whole partition because of its age or size; s is NULL if it never got a row. The day may come again. 1: it went, 0: appends
+ * are on their way to it. If that cannot be made durable it stays, which is the error. tsdb_free_dropped is to follow. */
 int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, struct err *e) REQUIRES(db->seal_lock);
 /* Frees what those leave, on a thread: their space comes back at once, or with the last query. */
 void tsdb_free_dropped(struct tsdb *db) REQUIRES(db->seal_lock);
 /* Waits until it has. Under seal_lock or at the end. */
 void tsdb_wait_dropped(struct tsdb *db);
-/* Takes away the partitions of which everything was deleted: 1 = one went, 0 = there is none, or it is in use. */
+/* Drops the partitions of which everything was deleted: 1 = one was dropped, 0 = there is none, or it is in use. */
 int tsdb_drop_deleted(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock);
 void tsdb_forget_partition(struct tsdb *db, struct partition *p);
 /* Takes no more appends for p, if none is on its way; tsdb_open_again lets them in (to it, or to the next of its day). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retention by time and size: whole partitions go (partition_drop.c), oldest first. Also the other end of a partition's life: finding those on disk at start. */
+/* Retention by time and size: drops whole partitions (partition_drop.c), oldest first. Also the other end of a partition's life: finding those on
+ * disk at start. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -92,7 +93,7 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 
 /* ---- at start ---- */
 
-/* What cannot be opened is set aside for a person to look at; the others must not wait for that. */
+/* A directory that cannot be opened is set aside for inspection; the others must not wait for that. */
 static void set_aside(const struct tsdb *db, const char *name, const char *why)
 {
 	AUTOFREE char *from = xasprintf("%s/partitions/%s", db->path, name);

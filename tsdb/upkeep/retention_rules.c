@@ -146,7 +146,7 @@ static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64
 	return db->rules_number << 32 | whole << 1 | 1;
 }
 
-/* One day. What was done to it before, and nothing came since, need not be looked at again: its dictionary may have left
+/* One day. If the rules were applied before, and nothing was added since, it need not be checked again: its dictionary may have left
  * memory, and leaves it again. */
 static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQUIRES(db->seal_lock)
 {

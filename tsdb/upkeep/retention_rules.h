@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Retention by selector: what matches a rule is kept for less time than the rest. The sealer looks each minute (and at
- * once when the rules change) what has become too old: it goes from the windows, is hidden in the parts (tombstones.h) by
- * facts that stand in no log, and a part is written anew without it once it is too old as a whole. Private. */
+/* Retention by selector: what matches a rule is kept for less time than the rest. Each minute (and at once when the rules change) the
+ * sealer finds data that has become too old. It is removed from the windows, and hidden in the parts (tombstones.h) by facts that are
+ * in no log. A part is rewritten without it once it is too old as a whole. Private. */
 #ifndef PYRRHA_TSDB_RETENTION_RULES_H
 #define PYRRHA_TSDB_RETENTION_RULES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rollups: per series the sums of 6 and of 24 hours, so that a merge over a long range reads a few vectors. One is
- * made once its hours are over and sealed; it names the parts it sums, and is ignored (and made anew) when those are
- * no longer all there is. A series whose columns hardly repeat from hour to hour, as those of short-lived processes, would
- * only be stored once more: it has none, and queries read its hours. So it is with aggregates. Runs on the sealer's thread. */
+/* Rollups: per series the sums of 6 and of 24 hours, so that a merge over a long range reads a few vectors. One is made once its hours
+ * are over and sealed. It lists the parts it sums, and is ignored (and rebuilt) when these are no longer exactly the existing ones. A
+ * series whose columns hardly repeat from hour to hour, as those of short-lived processes, would only be stored twice: it has none,
+ * and queries read its hours. The same holds for aggregates. Runs on the sealer's thread. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/part/damage.h"
@@ -12,15 +12,15 @@
 #include "tsdb/version/tombstones.h"
 
 #define AFTER_MS (16 * INT64_C(60000))
-/* Sums have at most one entry for so many that they sum up, or they are left out. */
+/* Sums have at most one entry for this many that they sum up, or they are left out. */
 #define MIN_SAVING 2
 
-/* What one series has in it, before it is written. */
+/* The sums of one series, before they are written. */
 struct rolled {
 	struct buf value;
 	struct sealed_times times;
 	size_t in, out; /* entries summed up, of the sums */
-	bool damaged;   /* of some hour: it has none, so that a query reads the hours and says so */
+	bool damaged;   /* of some hour: it has none, so that a query reads the hours and reports the damage */
 };
 
 struct rollup {
@@ -165,7 +165,7 @@ static bool is_kept(const struct rollup *r, size_t i)
 	return base && !r->series[base - r->out->series.v].damaged && is_worth_it(r, &r->series[base - r->out->series.v]);
 }
 
-/* Those that are not worth it go. */
+/* Those that save too little are dropped. */
 static void keep_some(struct rollup *r)
 {
 	size_t n = r->out->series.n, kept = 0;
@@ -255,7 +255,7 @@ static int sum_aggregate(struct rollup *r, uint32_t number, struct err *e)
 	return x->damaged ? 0 : rc;
 }
 
-/* The sums of services; those that are not worth it have no members. */
+/* The sums of services; those that save too little have no members. */
 static int sum_aggregates(struct rollup *r, struct err *e)
 {
 	int rc = 0;
@@ -381,7 +381,7 @@ static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level
 	return rc;
 }
 
-/* Hours that still have deleted rows: they are written anew first. */
+/* Hours that still have deleted rows: they are rewritten first. */
 static bool has_masks(const struct pstate *ps, uint32_t first, uint32_t hours)
 {
 	for (uint32_t i = ps->hour_first[first]; ps->tombstones && i < ps->hour_first[first + hours]; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives back the space of what was deleted: the rows of a part that are not hidden are brought back into a window and
- * written like one, under a new number and with the old one's place in the chain of symbols (origin); the new part takes
- * its place in one step, and the old file goes with the last query that reads it. A crash in between leaves both, of
- * which the next open keeps the newer. A partition of which nothing is left goes as a whole. Runs on the sealer's
- * thread, one part at a time, under seal_lock. */
+/* Frees the space of deleted rows. The visible rows of a part are brought back into a window and written like one, under a new number
+ * and with the old one's place in the chain of symbols (origin). The new part replaces it in one step; the old file is removed after
+ * the last query that reads it. A crash in between leaves both, of which the next open keeps the newer. An empty partition is dropped
+ * as a whole. Runs on the sealer's thread, one part at a time, under seal_lock. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -108,7 +107,7 @@ static int clean_part(struct tsdb *db, const struct pstate *s, struct part *from
 		publish(&r);
 		metric_inc(&tsdb_metrics[TM_REWRITTEN]);
 		metric_add(&tsdb_metrics[TM_REWRITTEN_BYTES], (double)back);
-		LOG_DEBUG("msg", "wrote a part anew without what was deleted", "partition", LOG_NUM(s->p->day), "part",
+		LOG_DEBUG("msg", "rewrote a part without deleted rows", "partition", LOG_NUM(s->p->day), "part",
 			  LOG_NUM(from->number), "bytes", LOG_NUM(r.to->bytes), "bytes_back", LOG_NUM(back));
 	}
 	window_unref(w);
@@ -127,8 +126,8 @@ static struct part *next_part(const struct pstate *s)
 	return NULL;
 }
 
-/* 1: something was done, 0: nothing is to be done. *drop: whether to see if a whole partition can go; where queries do not
- * let one go now they will not a moment later, and asking takes its time. */
+/* 1: something was done, 0: there is no work. *drop: whether to check if a whole partition can be dropped; if queries prevent it now,
+ * they will a moment later too, and the check takes time. */
 static int one_step(struct tsdb *db, bool *drop, struct err *e) REQUIRES(db->seal_lock)
 {
 	int rc = *drop ? tsdb_drop_deleted(db, e) : 0;
@@ -141,7 +140,7 @@ static int one_step(struct tsdb *db, bool *drop, struct err *e) REQUIRES(db->sea
 			continue;
 		rc = clean_part(db, s, p, e);
 		if (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND || rc == -ERR_EXECUTION) {
-			LOG_WARN("msg", "a part with deleted rows cannot be written anew: they stay hidden, their space stays taken",
+			LOG_WARN("msg", "a part with deleted rows cannot be rewritten: they stay hidden, their space stays used",
 				 "partition", LOG_NUM(s->p->day), "part", LOG_NUM(p->number), "err", e->msg);
 			p->damaged = true;
 			rc = 0;
@@ -173,7 +172,7 @@ int tsdb_clean(struct tsdb *db, struct err *e)
 	if (!rc)
 		rc = rollup_due(db, e);
 	if (rc >= 0 && atomic_load(&db->stopping))
-		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down: what is left is cleaned after the next start");
-	return rc <= 0 ? rc : err_set(e, ERR_TIMEOUT, "not all was cleaned within %lld s: what is left is cleaned by and by",
+		return err_set(e, ERR_UNAVAILABLE, "the storage is shutting down: the rest is cleaned after the next start");
+	return rc <= 0 ? rc : err_set(e, ERR_TIMEOUT, "not everything was cleaned within %lld s: the rest is cleaned in the background",
 				      (long long)(db->o.clean_ms ? db->o.clean_ms : CLEAN_MS) / 1000);
 }

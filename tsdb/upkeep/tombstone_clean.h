@@ -5,7 +5,7 @@
 
 #include "tsdb/version/db.h"
 
-/* Writes parts with deleted rows anew without them, at most `parts` of them (0 = all). */
+/* Rewrites parts with deleted rows without them, at most `parts` of them (0 = all). */
 int tombstone_clean_due(struct tsdb *db, size_t parts, int64_t until_mono_ms, struct err *e) MUST_USE;
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who made a day's dictionary as large as it is. Names, places and stacks are the targets' to invent, and a dictionary that
- * is written to cannot leave memory; so a target (labels job and instance) may add only so many of each to a day, and so
- * many bytes. What is known already costs nobody anything: of many copies of a program the first one pays.
+/* Accounts of what each target adds to a day's dictionary. Targets choose names, places and stacks freely, and the dictionary of a day
+ * that is still written cannot leave memory. So a target (labels job and instance) may add only a limited number and size per day.
+ * Existing entries are free: of many copies of a program the first one pays.
  *
  * While the day's dictionary takes less than half of the budget (--storage.dictionary-memory) a target may add up to a
- * quarter of it. From then on each may have its equal share of the other half, so that however many bad ones were first
- * those that are well have room, and all of it together stays about the budget. Accounts begin anew with each start. */
+ * quarter of it. From then on each may use its equal share of the other half. So well-behaved targets have room, however many bad ones
+ * came first, and the total stays near the budget. Accounts restart with each start. */
 #ifndef PYRRHA_TSDB_ACCOUNTS_H
 #define PYRRHA_TSDB_ACCOUNTS_H
 
@@ -23,7 +23,7 @@ struct account {
 
 /* One per partition, under its dict_lock. */
 struct accounts {
-	VEC(struct account) v;    /* never more than ACCOUNTS_MAX: those beyond share the last */
+	VEC(struct account) v;    /* never more than ACCOUNTS_MAX: further targets share the last */
 	struct map index;
 };
 
@@ -32,7 +32,7 @@ void accounts_release(struct accounts *a);
 uint64_t accounts_target(struct labels series);
 /* Its account; valid until the next one is made. */
 struct account *accounts_get(struct accounts *a, uint64_t target);
-/* What it may add now. */
+/* The remaining allowance. */
 struct symbols_room accounts_room(const struct accounts *a, const struct account *x, const struct symbols *s,
 				  const struct tsdb_options *o);
 /* It added what s has now and did not have before. */

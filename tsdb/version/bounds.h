@@ -7,7 +7,7 @@
 #include "tsdb/version/db.h"
 
 /* Makes the bounds of the series of a fact (NULL: of all) what windows, and parts without what is hidden, say. Under apply_lock, too,
- * unless nobody else sees it yet. */
+ * unless no other thread sees it yet. */
 void bounds_renew(struct partition *p, const struct pstate *s, const struct tombstone_fact *f) REQUIRES_SHARED(p->dict_lock);
 
 #endif

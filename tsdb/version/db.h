@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share: the database, its partitions and its versions. Private to tsdb/.
+/* Shared by the files of this folder: the database, its partitions and its versions. Private to tsdb/.
  *
  *	tsdb ── current version ──► [ pstate per partition, by day ] ──► windows (head), parts (sealed)
  *
- * A version and its pstates never change once published; who changes something builds the next. A query holds a
- * version and a commit number (seq): rows with a larger one do not exist for it.
+ * A version and its pstates never change once published; a change builds the next one. A query holds a version and a commit number
+ * (seq): rows with a larger one do not exist for it.
  *
  * Locks, and the order in which they are taken: base/lock_ranks.h. */
 #ifndef PYRRHA_TSDB_DB_H
@@ -56,7 +56,7 @@ struct partition {
 	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
 	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
 	uint64_t lost;              /* entries that had to be made up */
-	uint64_t lost_counted;      /* of them so many are in the database's count; with lost under dict_lock */
+	uint64_t lost_counted;      /* this many of them are in the database's count; with lost under dict_lock */
 	atomic_llong live_t_ms;     /* the last stamp that was taken in as it happened, 0 = none since the start, */
 	atomic_llong live_boot_ms;  /* and what CLOCK_BOOTTIME said then; retention_clock.h */
 	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
@@ -81,18 +81,18 @@ void partition_load(struct partition *p);
 /* Another one over the same parts, whose dictionary is not loaded. Returns owned. */
 struct partition *partition_empty_copy(const struct partition *p);
 /* Such a one with the dictionary that the parts of s have, of a partition that is not loaded itself; series_only: with the series,
- * and no symbols but their strings. Nobody else sees it. */
+ * and no symbols but their strings. No other thread sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);
 /* Adds what was made up of its dictionary to the database's count. */
 void tsdb_count_lost_symbols(struct partition *p) REQUIRES(p->dict_lock);
-/* A reference of one that logs ids of it: as long as there are any it does not go. */
+/* A reference for logging its ids: while there are any, the partition is not dropped. */
 struct partition *partition_enter(struct partition *p);
 void partition_leave(struct partition *p);
 /* Opens its database; the parts found become its pstate's. Before threads. */
 int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, struct err *e) MUST_USE;
 /* Makes one for a partition that has none. Under apply_lock and seal_lock. */
 int partition_make_parts(struct partition *p, struct err *e) MUST_USE;
-/* Opens one that takes no writes anew. Under seal_lock. */
+/* Reopens one that takes no writes. Under seal_lock. */
 int partition_reopen_parts(struct partition *p, struct err *e) MUST_USE;
 
 struct pstate {
@@ -101,7 +101,7 @@ struct pstate {
 	struct window **windows; /* by hour; several of one hour are possible while one is being sealed */
 	struct part **parts;     /* by hour and number */
 	size_t n_windows, n_parts;
-	/* What parts hold: of each hour those from hour_first[h] on; rollups that sum exactly the parts there are. */
+	/* Sealed data: of each hour the parts from hour_first[h] on; rollups that sum exactly the existing parts. */
 	uint32_t hour_first[25];
 	struct part *six[4], *all_day;
 	struct late_names *names; /* that came late; NULL = none. See late_names.h */
@@ -126,7 +126,7 @@ void version_set_late_names(struct version *v, uint32_t day, struct late_names *
 /* Gives the pstate of a version that is not published yet other tombstones; takes m. */
 void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m);
 struct version *version_without(const struct version *v, uint32_t day);
-/* Parts of the version that meet the range and lost values when they were written anew: *lim knows of them. */
+/* Parts of the version that overlap the range and lost values when they were rewritten: reported to *lim. */
 void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
 
 struct tsdb {
@@ -154,7 +154,7 @@ struct tsdb {
 	bool have_committer, have_sealer, have_early_sealer;
 	struct mutex flush_lock;
 	pthread_cond_t flush_cond, hurry_cond; /* finished moved; the committer need gather no longer */
-	uint32_t waiters;                 /* who waits for a commit; with queued and pressing under flush_lock */
+	uint32_t waiters;                 /* waiters for a commit; with queued and pressing under flush_lock */
 	uint64_t pressing;                /* requests that are queued and not patient */
 	uint64_t queued;                  /* bytes of the requests that the committer did not take yet */
 	struct mutex seal_lock;           /* one seal or retention at a time */
@@ -164,10 +164,10 @@ struct tsdb {
 	uint64_t applied;                 /* number of the last record in memory; under apply_lock */
 	atomic_ullong head_bytes;         /* of the windows, as of the last commit or seal */
 	atomic_ullong sealing_bytes;      /* what the part that is being written takes beside that */
-	struct mutex head_lock;           /* of those who wait for the two to change, or for stopping */
+	struct mutex head_lock;           /* signals changes of the two, or stopping */
 	pthread_cond_t head_cond, stop_cond;
 	atomic_uint head_waiters;         /* appends */
-	struct mutex readers_lock;        /* of who waits until the queries of a partition are over */
+	struct mutex readers_lock;        /* signals that the queries of a partition are over */
 	pthread_cond_t readers_cond;
 	atomic_uint readers_waiters;
 	struct finder *finder;            /* late names; under seal_lock */
@@ -184,11 +184,11 @@ struct tsdb {
 	atomic_ullong lost_records, lost_symbols; /* lost_symbols: entries of dictionaries that were made up in their place */
 	atomic_bool write_failed;         /* the last commit did not succeed */
 	atomic_llong compact_after_ms;    /* the next look, monotonic; the sealer and calls that clean */
-	int64_t recovered_mono_ms;        /* the committer's: when it last opened the log anew */
+	int64_t recovered_mono_ms;        /* the committer's: when it last reopened the log */
 	struct err write_error;           /* the committer's: why the last write failed */
 };
 
-/* Nothing more is let in until something was sealed. */
+/* Appends are refused until something was sealed. */
 static inline bool tsdb_head_is_full(struct tsdb *db)
 {
 	return atomic_load(&db->head_bytes) + atomic_load(&db->sealing_bytes) > db->o.head_bytes;
@@ -196,13 +196,13 @@ static inline bool tsdb_head_is_full(struct tsdb *db)
 
 /* head_bytes or sealing_bytes is another: appends that wait for room and the early sealer look again. */
 void tsdb_head_changed(struct tsdb *db);
-/* Waits until so much is in use that the early sealer has work, not before this moment; false: the storage shuts down. */
+/* Waits until enough memory is in use for the early sealer, at least until this moment; false: the storage shuts down. */
 bool tsdb_wait_head(struct tsdb *db, int64_t from_mono_ms);
 /* Waits until something fits into the head, or the storage shuts down. */
 void tsdb_wait_room(struct tsdb *db);
 /* Waits for so long; false: the storage shuts down. */
 bool tsdb_pause(struct tsdb *db, int64_t ms);
-/* The storage shuts down: who waits for any of these goes on. */
+/* The storage shuts down: all these waits end. */
 void tsdb_stop(struct tsdb *db);
 
 static inline int64_t tsdb_now_ms(const struct tsdb *db)
@@ -210,7 +210,7 @@ static inline int64_t tsdb_now_ms(const struct tsdb *db)
 	return db->o.now_ms ? db->o.now_ms(db->o.now_arg) : clock_now_ms();
 }
 
-/* A clock that nobody sets. */
+/* A monotonic clock. */
 static inline int64_t tsdb_boot_ms(const struct tsdb *db)
 {
 	if (db->o.boot_ms)
@@ -220,22 +220,22 @@ static inline int64_t tsdb_boot_ms(const struct tsdb *db)
 
 /* The current version; returns owned. *ret_seq may be NULL. */
 struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
-/* Publishes v (takes it) together with seq (0 = as it is). */
+/* Publishes v (takes it) together with seq (0 = unchanged). */
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq) REQUIRES(db->apply_lock);
 /* Adds up the memory of the windows of v, so that appends can wait when it is too much. */
 void tsdb_count_head(struct tsdb *db, const struct version *v) REQUIRES(db->apply_lock);
 /* The partition of a day; NULL if there is none. Returns a reference. */
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day);
-/* The same, made if there is none, entered; waits for one that is about to go. */
+/* The same, created if missing, entered; waits for one that is being dropped. */
 struct partition *tsdb_enter_partition(struct tsdb *db, uint32_t day);
-/* What retention takes for now (retention_clock.h): never later than the wall clock. */
+/* The current time for retention (retention_clock.h): never later than the wall clock. */
 int64_t tsdb_retention_now_ms(struct tsdb *db);
 /* Stamps up to here are not accepted, ms. */
 int64_t tsdb_floor_ms(struct tsdb *db);
 
 /* Whether a series has a row or point with this stamp already. */
 bool tsdb_has_stamp(const struct version *v, const struct partition *p, uint32_t series, int64_t t_ms) REQUIRES_SHARED(p->dict_lock);
-/* Whether what record `number` has for this hour lies in a sealed part. */
+/* Whether the data of record `number` for this hour is in a sealed part. */
 bool tsdb_is_sealed(const struct version *v, const struct partition *p, int64_t hour, uint64_t number);
 
 #endif

@@ -56,7 +56,7 @@ void dict_unions_free(struct dict_unions *j)
 	free(j);
 }
 
-/* A map whose names are no longer those is made anew: what it remembers was called otherwise. */
+/* A map for other names is rebuilt, because its results are obsolete. */
 static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, struct late_names *names)
 {
 	struct source_map *x = NULL;

@@ -17,7 +17,7 @@ struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *con
  * late, or NULL. Negative and *e on overflow; *sum stays then. */
 int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackvec **sum,
 		    struct err *e) MUST_USE;
-/* Lets go of one of the dictionaries that were met. */
+/* Frees one of the added dictionaries. */
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */
 void dict_unions_tidy(struct dict_unions *j, bool all);

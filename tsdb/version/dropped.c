@@ -19,7 +19,7 @@ static uint64_t sum_old(long long until)
 	return hash_u64((uint64_t)until ^ UINT64_C(0x64726f70706564));
 }
 
-/* Of a line, on top of those before. */
+/* Parses a line, added to the previous ones. */
 static uint64_t sum_line(uint64_t sum, uint64_t a, uint64_t b)
 {
 	return hash_u64(hash_u64(sum ^ a) ^ b);
@@ -136,7 +136,7 @@ static bool is_older(struct tsdb *db, uint32_t day, int64_t until_ms)
 	return older;
 }
 
-/* What d is with one day more. */
+/* The copy of d with one more day. */
 static struct dropped with_day(struct tsdb *db, uint32_t day, uint64_t record)
 {
 	const struct dropped *d = &db->dropped;
@@ -173,7 +173,7 @@ int dropped_add(struct tsdb *db, uint32_t day, uint64_t record, struct err *e)
 		return rc;
 	}
 	put(&db->dropped, &next);
-	written(&db->dropped); /* what was to be written before is in it */
+	written(&db->dropped); /* it contains the earlier pending writes */
 	return 0;
 }
 

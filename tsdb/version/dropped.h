@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which partitions retention dropped, so that what the head log still has of them does not come back at the next start:
- * the file `dropped` (docs/format/head.md). A day that was dropped may come again: its records are numbered above those
- * that are void. */
+ * the file `dropped` (docs/format/head.md). A dropped day may return: its records are numbered above the void ones. */
 #ifndef PYRRHA_TSDB_DROPPED_H
 #define PYRRHA_TSDB_DROPPED_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dictionaries of days that nobody asks about leave memory. A partition's dictionary is read from its parts when it is
- * first needed (partition_load), and stays until all of them together are over the budget (dictionary_bytes); then the
- * one that was used longest ago goes, unless something of its day is only in memory or in the head log.
+/* Removes dictionaries of days that no query uses from memory. A partition's dictionary is read from its parts when it is first needed
+ * (partition_load), and stays until all of them together are over the budget (dictionary_bytes). Then the least recently used one is
+ * removed, unless some of its day's data is only in memory or in the head log.
  *
- * Nothing is taken away from who reads: an empty partition over the same files takes the place of the old one, which
- * lives until the last view lets go of it. That is only right while nobody is about to change the old one, so both locks
- * of who changes partitions are held, and an append in flight is seen by its reference. */
+ * Readers keep their data: an empty partition over the same files replaces the old one, which is freed with its last view. That is
+ * only correct while no thread is about to change the old one. So both locks for changing partitions are held, and an append in flight
+ * is detected by its reference. */
 #include "tsdb/version/evict.h"
 
 #include <malloc.h>
@@ -26,7 +26,7 @@ size_t evict_bytes(struct partition *p)
 	return n;
 }
 
-/* Whether all that there is of a day can be read from its parts. */
+/* Whether all data of a day can be read from its parts. */
 static bool is_all_sealed(const struct pstate *s)
 {
 	const struct partition *p = s->p;
@@ -109,7 +109,7 @@ void evict_due(struct tsdb *db, int64_t idle_ms)
 	mutex_unlock(&db->seal_lock);
 	if (total < before) {
 		malloc_trim(0);
-		LOG_DEBUG("msg", "dictionaries of days that nobody asks about left memory", "bytes", LOG_NUM(before - total),
+		LOG_DEBUG("msg", "dictionaries of days that no query uses left memory", "bytes", LOG_NUM(before - total),
 			  "left", LOG_NUM(total));
 	}
 	vec_free(&c);

@@ -7,12 +7,12 @@
 
 #define EVICT_IDLE_MS 10000
 
-/* What a partition's dictionary and series index take in memory; 0: they are not loaded. Takes dict_lock. */
+/* The memory of a partition's dictionary and series index; 0: they are not loaded. Takes dict_lock. */
 size_t evict_bytes(struct partition *p);
 /* Takes one day's out of memory, if that is possible now. */
 bool evict_day(struct tsdb *db, uint32_t day) REQUIRES(db->seal_lock);
-/* While dictionaries are over their budget, those that were used longest ago leave memory, if that is idle_ms ago. What is
- * not all sealed stays. */
+/* While dictionaries are over their budget, removes the least recently used ones that were unused for idle_ms. Days that are not
+ * completely sealed stay. */
 void evict_due(struct tsdb *db, int64_t idle_ms) EXCLUDES(db->seal_lock, db->apply_lock);
 
 #endif

@@ -25,7 +25,7 @@ static bool apply_delete(struct version **v, struct partition *p, struct cursor 
 	struct tombstone_fact f = { .number = number };
 	bool known = tombstone_fact_get(c, &f), ok = !c->bad;
 	if (known)
-		p->next_part = MAX(p->next_part, f.below_part); /* those below it are hidden, also if they are gone by now */
+		p->next_part = MAX(p->next_part, f.below_part); /* parts below it are hidden, even if they no longer exist */
 	const struct pstate *s = version_find(*v, p->day);
 	size_t removed = 0;
 	if (known && s) {
@@ -47,7 +47,7 @@ static bool apply_delete(struct version **v, struct partition *p, struct cursor 
 
 /* ---- late names ---- */
 
-/* Of one location the last name counts. */
+/* For one location the last name counts. */
 static void add_name(struct late_names *n, struct late_name x)
 {
 	size_t a = 0, b = n->v.n;

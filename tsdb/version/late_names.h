@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that arrive late. A location that came without lines gets those of another one of the same place of the same
- * binary (build id, address in its file), which a later profile, of any series and partition, had lines for, or which
- * tsdb_name_location is told. Nothing that is stored changes: a fact in the head log (docs/format/head.md) says "read
- * location L as location M of this dictionary", and readers do so:
+/* Names that arrive late. A location that came without lines gets those of another one at the same place of the same binary (build id,
+ * address in its file). They come from a later profile of any series and partition, or from tsdb_name_location. Stored data does not
+ * change: a fact in the head log (docs/format/head.md) says "read location L as location M of this dictionary", and readers do so:
  *
  *	filters by function   what holds for M holds for L         (sums.c)
  *	merged profiles       L is translated as if it were M      (merge.c)
  *
- * The facts live as long as their partition: the trim of the log leaves them. Private. */
+ * The facts are kept as long as their partition: the trim of the log keeps them. Private. */
 #ifndef PYRRHA_TSDB_LATE_NAMES_H
 #define PYRRHA_TSDB_LATE_NAMES_H
 

@@ -389,7 +389,7 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	return rc;
 }
 
-/* What lies in its place may be of one that was dropped and could not be removed yet. */
+/* An existing directory may be that of a dropped one that could not be removed yet. */
 int partition_make_parts(struct partition *p, struct err *e)
 {
 	mutex_assert_held(&p->db->seal_lock);

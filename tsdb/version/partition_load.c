@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dictionaries and series indexes from the parts of a day: whole for everybody (partition_load), or for one query (query_dict.h). */
+/* Loads dictionaries and series indexes from the parts of a day: completely for all users (partition_load), or for one query
+ * (query_dict.h). */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -11,7 +12,7 @@
 #include "tsdb/version/db.h"
 #include "tsdb/version/tombstones.h"
 
-/* Values whose symbols are lost are not: the columns that they name are made up. */
+/* Values whose symbols are lost are kept: their columns get substitutes. */
 static void make_up_columns(struct partition *p, struct part *part)
 {
 	struct part_reader r = { 0 };
@@ -91,7 +92,7 @@ static void apply_all(struct partition *p, struct load_part *v, size_t n, bool s
 			fetch(&v[i]);
 		if (i + 1 < n)
 			fetch(&v[i + 1]);
-		if (i + 1 == n) /* the last one's own are to be told from those before it: neither is left out */
+		if (i + 1 == n) /* the last part's own symbols must be distinguishable from those before: both are needed */
 			dict_marks_now(&p->sealed_before, p->symbols, &p->index);
 		if (!skipped && !damaged && i + 2 < n && is_repeated(p, &v[i], &v[i + 1])) {
 			skipped = true;
@@ -108,7 +109,7 @@ static void apply_all(struct partition *p, struct load_part *v, size_t n, bool s
 	}
 }
 
-/* Symbols in the order in which they were written: each part has what was new since the one before, and that one's. */
+/* Symbols in the order of writing: each part has its new ones, and those of the previous part. */
 static void load_symbols(struct partition *p, const struct pstate *s, bool series_only)
 {
 	struct load_part *v = xcalloc(s->n_parts + 1, sizeof *v);
@@ -144,7 +145,7 @@ static void widen(struct partition *p, const struct part *part)
 	}
 }
 
-/* Series that parts have and whose names are lost keep their ids: a new one that got one would be shown with their data. */
+/* Series of parts whose names are lost keep their ids: a new series with such an id would be shown with their data. */
 static void keep_ids(struct partition *p, const struct pstate *s, bool series_only)
 {
 	struct dict_marks to = { { 0 } };
@@ -156,7 +157,7 @@ static void keep_ids(struct partition *p, const struct pstate *s, bool series_on
 	dict_fill_up(&to, p->symbols, &p->index, series_only, &p->lost);
 }
 
-/* What is to be known of the parts of s (NULL: there are none). */
+/* Metadata of the parts of s (NULL: there are none). */
 static void load(struct partition *p, const struct pstate *s, bool series_only) REQUIRES(p->dict_lock)
 {
 	if (s) {
@@ -239,7 +240,7 @@ static void keep_series(struct partition *p)
 struct partition *partition_read(const struct pstate *s, bool series_only)
 {
 	struct partition *p = partition_empty_copy(s->p);
-	rwlock_write(&p->dict_lock); /* nobody waits for it */
+	rwlock_write(&p->dict_lock); /* no thread waits for it */
 	load(p, s, series_only);
 	if (series_only)
 		keep_series(p);

@@ -44,7 +44,7 @@ void query_dict_free(struct query_dict *o)
 	free(o);
 }
 
-/* Whether one more dictionary like those brought so far is within the budget. The first always is: who asks for a day pays for it. */
+/* Whether one more dictionary like those brought so far is within the budget. The first is always loaded: a query pays for its day. */
 static bool may_bring(const struct query_dict *o)
 {
 	return !o->n_brought || o->brought + o->brought / o->n_brought <= o->db->o.dictionary_bytes;

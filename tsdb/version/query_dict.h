@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dictionaries that one query has for itself. A partition's dictionary that is in memory is everybody's (partition_load), and stays
- * there while a view holds the partition. A query over many days would bring all of theirs there, so as soon as those that it has
- * brought are the budget (dictionary_bytes), of further days it gets
+ * there while a view holds the partition. A query over many days would load all of their dictionaries. So once those that it has
+ * loaded reach the budget (dictionary_bytes), for further days it gets
  *
  *	their series     for as long as the view lives: an index without stacks, small
  *	their stacks     one day's at a time, for who merges or filters: read, used, and given back
  *
- * What a query takes so is bounded by the budget, one dictionary and its answer. Any thread of the view. Private. */
+ * So the memory of a query is bounded by the budget, one dictionary and its answer. Any thread of the view. Private. */
 #ifndef PYRRHA_TSDB_QUERY_DICT_H
 #define PYRRHA_TSDB_QUERY_DICT_H
 
@@ -16,11 +16,11 @@ struct query_dict;
 /* Borrows both. */
 struct query_dict *query_dict_new(struct tsdb *db, struct version *v);
 void query_dict_free(struct query_dict *o);
-/* Partition number p of the version, or one that has its series alone: its index is to be used. Borrowed, as long as the view. */
+/* Partition number p of the version, or a private one with only its series: for using its index. Borrowed, as long as the view. */
 struct partition *query_dict_series(struct query_dict *o, size_t p);
 /* Whether its stacks would be this query's own. */
 bool query_dict_has(struct query_dict *o, size_t p);
-/* Partition number p, or one that nobody else has, with its whole dictionary. It goes back by query_dict_give. */
+/* Partition number p, or a private one, with its whole dictionary. It goes back by query_dict_give. */
 struct partition *query_dict_stacks(struct query_dict *o, size_t p);
 void query_dict_give(struct query_dict *o, struct partition *p);
 

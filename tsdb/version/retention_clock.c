@@ -31,7 +31,7 @@ void retention_clock_destroy(struct retention_clock *c)
 
 /* ---- over restarts ---- */
 
-/* Which run of the machine this is; the clock that nobody sets counts from its start. */
+/* The machine's current boot; the monotonic clock counts from it. */
 static const char *boot_id(const struct tsdb *db, char id[BOOT_ID])
 {
 	snprintf(id, BOOT_ID, "%s", db->o.now_ms ? "test" : "unknown");
@@ -65,7 +65,7 @@ static bool parse(FILE *f, struct retention_clock *c, char id[BOOT_ID], uint64_t
 		      &c->gap_ms, &c->steady_boot_ms, &c->settled_boot_ms, &c->waits_until_boot_ms, ret_sum) == 9;
 }
 
-/* False: there is none of this run of the machine. */
+/* False: there is none of this boot. */
 static bool restore(struct tsdb *db, struct retention_clock *c)
 {
 	AUTOFREE char *name = xasprintf("%s/clock", db->path);
@@ -111,7 +111,7 @@ static int64_t missing_days(const struct version *v, uint32_t today)
 	return missing;
 }
 
-/* What is stored says what time it is at least, and which days passed. */
+/* Stored data gives a lower bound of the current time, and the days that passed. */
 static void begin(struct tsdb *db, int64_t wall_ms, int64_t boot_ms)
 {
 	struct retention_clock *c = &db->retention_clock;
@@ -173,7 +173,7 @@ void retention_clock_look(struct tsdb *db)
 		settles = false;
 	}
 	if (settles) {
-		/* What was ahead of the wall clock, and still is, proves nothing. */
+		/* Data that was ahead of the wall clock, and still is, proves nothing. */
 		if (wall_ms - (boot_ms - c->base_boot_ms) >= c->base_ms + c->gap_ms - HOUR_MS)
 			c->base_ms += c->gap_ms;
 		c->gap_ms = 0;

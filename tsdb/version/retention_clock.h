@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What time it is for what takes data away. The wall clock may be wrong, by weeks, for minutes or for days; data that it
- * once called too old is gone. So retention believes it only as far as something else agrees, always the earliest of
+/* The time that is used for dropping data. The wall clock may be wrong, by weeks, for minutes or for days; data that it once called
+ * too old is gone. So retention trusts it only as far as something else agrees, and uses the earliest of
  *
  *	the wall clock
  *	the newest stamp that is stored, and an hour
  *	when a day was last appended to as things happened, and what has passed since by a clock that nobody sets
  *	for a day that was not, since the start: what time it was at the start, and what has passed since
  *
- * The file `clock` keeps that over restarts, as long as the machine runs. At the first start after it did not, it is taken to
- * be as late as what is stored proves: days that nothing is stored of did not pass, until the wall clock has had no step for
- * an hour. After a step nothing is dropped for an hour, and a log line, metrics and the page say so; what time it was goes on
- * to count until a restart when there was none for a day. The one exception is a disk that retention by size keeps from
- * filling up. */
+ * The file `clock` keeps that over restarts, as long as the machine runs. At the first start after that, the time is what stored data
+ * proves: days without stored data did not pass, until the wall clock has had no step for an hour. After a step nothing is dropped for
+ * an hour; a log line, metrics and the page say so. The earlier time still counts until a restart after a day without a step. The one
+ * exception is a disk that retention by size keeps from filling up. */
 #ifndef PYRRHA_TSDB_RETENTION_CLOCK_H
 #define PYRRHA_TSDB_RETENTION_CLOCK_H
 
@@ -38,9 +37,9 @@ void retention_clock_destroy(struct retention_clock *c);
 void retention_clock_start(struct tsdb *db);
 /* Notices steps. Any thread, every now and then. */
 void retention_clock_look(struct tsdb *db);
-/* Whether nothing is to be dropped now. */
+/* Whether dropping is suspended now. */
 bool retention_clock_waits(struct tsdb *db);
-/* What retention takes for now where it is about one day. */
+/* The current time for retention of one day. */
 int64_t retention_now_of(struct tsdb *db, const struct partition *p);
 /* A stamp was taken into p; now_ms, boot_ms: what the clocks say. */
 void retention_clock_saw(struct partition *p, int64_t t_ms, int64_t now_ms, int64_t boot_ms);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was deleted and still lies in sealed parts. A delete takes its rows out of the windows at once; in parts, which
- * never change, it leaves tombstones until the sealer has written the parts anew without them:
+/* Deleted rows that are still in sealed parts. A delete removes its rows from the windows at once. In parts, which never change, it
+ * leaves tombstones until the sealer has rewritten the parts without them:
  *
  *	fact     one delete in one partition (tombstone_fact.h)
  *	tombstones    the facts of a partition that some part still needs; immutable, owned by its pstates
@@ -27,14 +27,14 @@ struct tombstones {
 /* NULL is no tombstones. */
 struct tombstones *tombstones_ref(struct tombstones *m);
 void tombstones_unref(struct tombstones *m);
-/* Those of m and one more, or (fact NULL) those of m, that some part of the list still needs; NULL if that is none.
- * Returns owned; the fact is copied. */
+/* Those of m and one more, or (fact NULL) those of m, that some part of the list still needs; NULL if there are none. Returns owned;
+ * the fact is copied. */
 struct tombstones *tombstones_with(const struct tombstones *m, const struct tombstone_fact *fact, struct part *const *parts, size_t n_parts);
 
 /* The same with the facts of retention replaced by these n. */
 struct tombstones *tombstones_with_rules(const struct tombstones *m, const struct tombstone_fact *facts, size_t n, struct part *const *parts,
 			       size_t n_parts);
-/* Whether the part is to be written anew: because of a delete, or because retention has passed it as a whole. */
+/* Whether the part must be rewritten: because of a delete, or because retention has passed it as a whole. */
 bool tombstones_due(const struct tombstones *m, const struct part *p);
 
 /* The tombstones of a series, ret[0 .. n). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for memory of the head, or only for a while, and goes on at once when the storage shuts down. */
+/* Waits for memory of the head, or for some time, which end at once when the storage shuts down. */
 #include "tsdb/version/db.h"
 
 static bool wants_sealing(struct tsdb *db)

@@ -12,7 +12,7 @@
 #define AHEAD_MS (10 * INT64_C(60000))
 #define FLOATS_AT_ONCE 256 /* under the lock: less than a millisecond, if all are of new series */
 
-/* The work of one append call. */
+/* The state of one append call. */
 struct append {
 	struct tsdb *db;
 	struct request *r;
@@ -20,7 +20,7 @@ struct append {
 	int64_t now_ms, boot_ms, floor_ms;
 	struct record_profile out;
 	VEC(uint64_t) keys, sorted; /* column << 32 | sample */
-	/* The columns of the profile interned last: parts of one profile come one after the other. */
+	/* The columns of the profile interned last: parts of one profile are adjacent. */
 	const struct profile *interned;
 	const struct partition *interned_in;
 	uint32_t *columns;
@@ -162,7 +162,7 @@ static void let_others_in(void *arg) LOCKS_UNCHECKED /* clang does not know whos
 	rwlock_assert_writing(&x->p->dict_lock);
 	account_add(x->account, &x->before, x->p->symbols);
 	unlock_dict(x->p);
-	clock_sleep_us(50); /* or who waits would not get in before this one is back */
+	clock_sleep_us(50); /* otherwise waiting threads would not get the lock before this one takes it again */
 	lock_dict(x->p);
 	x->account = accounts_get(&x->p->accounts, x->target); /* they may have moved */
 	x->before = symbols_used(x->p->symbols);
@@ -210,7 +210,7 @@ static size_t n_samples_of(const struct sink_profile *sp)
 	return !sp->profile ? 0 : sp->samples ? sp->n_samples : sp->profile->n_samples;
 }
 
-/* A series has so many sample label sets and no more: the rest become one that says so. */
+/* A series has at most this many sample label sets: the rest become one that says so. */
 static uint32_t limit_label_sets(struct append *a, struct partition *p, struct series *s, uint32_t column)
 {
 	struct sym_column c = *symbols_get_column(p->symbols, column);
@@ -274,7 +274,7 @@ static int add_values(struct append *a, const struct sink_profile *sp, const uin
 	return over ? err_set(e, ERR_BAD_DATA, "the profile's values do not add up within 64 bits") : 0;
 }
 
-/* Columns that are 0 in every type say nothing. */
+/* Columns that are 0 in every type are dropped. */
 static void drop_zero_columns(struct record_profile *p)
 {
 	size_t kept = 0, n = p->n;
@@ -332,7 +332,8 @@ static void pick_series(struct append *a, const struct version *v, struct partit
 	}
 }
 
-/* A series whose sums of the day could be over 64 bits could not be sealed. What is refused later, or not committed, stays in the count. */
+/* A series whose sums of the day could exceed 64 bits could not be sealed. Samples that are refused later, or not committed, stay in the
+ * count. */
 static int take_magnitudes(struct append *a, struct partition *p, struct err *e)
 {
 	uint64_t more[RECORD_MAX_TYPES];
@@ -421,7 +422,7 @@ static void add_float(struct append *a, const struct version *v, struct partitio
 	a->r->floats++;
 }
 
-/* Floats from f on, at most so many, as long as they are of one day; returns how many it went through. */
+/* Floats from f on, at most this many, as long as they are of one day; returns the number processed. */
 static size_t add_floats(struct append *a, const struct version *v, const struct sink_float *f, size_t most)
 {
 	uint32_t day = day_of(f->t_ms);
@@ -439,7 +440,7 @@ static size_t add_floats(struct append *a, const struct version *v, const struct
 	bool give_way = n == FLOATS_AT_ONCE && atomic_load(&p->appenders);
 	partition_leave(p);
 	if (give_way)
-		clock_sleep_us(50); /* or this one would mostly have the turn again before who waits for it wakes */
+		clock_sleep_us(50); /* or this one would mostly get the lock again before the waiting thread wakes */
 	return n;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The committer: one thread that makes appends durable and then visible. It takes all requests that wait, writes the
- * symbols their partitions gained, then their records, in one write batch with one sync, then applies them to the
- * windows and publishes the commit as one step. Nothing can be queried before it is synced, because rows are only
- * applied after that. Replay goes the same way (tsdb_apply), so that memory is always what the log says. */
+/* The committer: one thread that makes appends durable and then visible. It takes all waiting requests, and writes the new symbols of
+ * their partitions, then their records, in one write batch with one sync. Then it applies them to the windows and publishes the commit
+ * as one step. Nothing can be queried before it is synced, because rows are only applied after that. Replay goes the same way
+ * (tsdb_apply), so that memory is always what the log says. */
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,8 +12,8 @@
 #include "tsdb/write/request.h"
 
 #define MAX_GROUP 4096
-/* What nobody waits for is gathered for so many intervals, and no longer than PATIENCE_MS: a commit is a sync that wakes several threads, which may
- * cost more CPU than the profiles in it. */
+/* Requests without a waiting caller are gathered for this many intervals, and no longer than PATIENCE_MS. A commit is a sync that wakes several
+ * threads, which may cost more CPU than the profiles in it. */
 #define PATIENCE 10
 #define PATIENCE_MS 1000
 #define ROWS_AT_ONCE 1024 /* under a lock: less than a millisecond */
@@ -71,8 +71,8 @@ static void saw(struct tsdb *db, struct series *s, int64_t t_ms)
 		atomic_store_explicit(&db->newest_t, t_ms, memory_order_relaxed);
 }
 
-/* A record of a hundred thousand rows is not applied in one go: appends, and behind them queries, wait for the lock meanwhile. What
- * comes in between only adds to the dictionary. rows: so far, added to. */
+/* A record of a hundred thousand rows is not applied in one go: appends, and behind them queries, wait for the lock meanwhile. Requests
+ * that arrive meanwhile only add to the dictionary. rows: so far, added to. */
 static void let_others_in(struct partition *p, size_t *rows, size_t more) REQUIRES_SHARED(p->dict_lock)
 {
 	if (*rows / ROWS_AT_ONCE != (*rows + more) / ROWS_AT_ONCE)
@@ -80,7 +80,7 @@ static void let_others_in(struct partition *p, size_t *rows, size_t more) REQUIR
 	*rows += more;
 }
 
-/* Of a replay: the log of an older version may hold what append refuses now, and what a window could not be sealed with. */
+/* During a replay: the log of an older version may have rows that append refuses now, and with which a window could not be sealed. */
 static void count_magnitudes(struct tsdb *db, const struct window *w, struct partition *p, struct record_profile *r)
 {
 	for (uint32_t i = r->n_series; i--;) {
@@ -300,7 +300,7 @@ static void count_group(struct tsdb *db, const struct group *g)
 	metric_add(&tsdb_metrics[TM_APPENDED_FLOATS], (double)floats);
 }
 
-/* What the failed requests said of their series' newest stamps is taken back, so that a retry is no duplicate. */
+/* The newest stamps that failed requests set for their series are reset, so that a retry is no duplicate. */
 static void forget_stamps(struct request *r)
 {
 	for (size_t i = 0; i < r->touched.n; i++) {
@@ -309,7 +309,7 @@ static void forget_stamps(struct request *r)
 	}
 }
 
-/* Who is told finds the partitions left: a deletion is followed by a look for those that nobody uses. */
+/* The callback runs after the partitions were left: a deletion then looks for unused ones. */
 static void finish_group(struct tsdb *db, struct group *g, int rc, const struct err *e)
 {
 	static const struct err none;
@@ -330,7 +330,7 @@ static void finish_group(struct tsdb *db, struct group *g, int rc, const struct 
 	g->requests.n = g->symbols.n = 0;
 }
 
-/* The log is opened anew after a failed write, at most once a second: the disk may have room again. */
+/* The log is reopened after a failed write, at most once a second: the disk may have room again. */
 static int recover(struct tsdb *db, struct err *e)
 {
 	int64_t now = clock_mono_ms();
@@ -375,7 +375,7 @@ void tsdb_hurry(struct tsdb *db, bool begin)
 	mutex_unlock(&db->flush_lock);
 }
 
-/* A quarter of what may wait is there: no more than that is gathered. */
+/* A quarter of what may wait is there: gathering ends. */
 static bool enough(const struct tsdb *db)
 {
 	return db->waiters || db->queued > db->o.queue_bytes / 4 || db->submitted - db->finished > MAX_GROUP;
@@ -461,7 +461,7 @@ void tsdb_flush(struct tsdb *db)
 }
 
 /* Sleeps until the commit that has begun to gather should be written: an interval after the first request that somebody waits
- * for. Who appends meanwhile wakes nobody. */
+ * for. Appends meanwhile wake no thread. */
 static void wait_for_more(struct tsdb *db)
 {
 	mutex_lock(&db->flush_lock);

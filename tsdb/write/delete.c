@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A delete is one commit with a fact per partition. When it is synced the committer takes the rows out of the windows
- * and hides them in the parts, in one step with the version; replay does the same at the same place of the log, so
- * that rows that came later stay. The call holds seal_lock from the moment it looks at the parts until then: no window
- * becomes a part in between. */
+/* A delete is one commit with a fact per partition. When it is synced, the committer removes the rows from the windows and hides them
+ * in the parts, in one step with the version. Replay does the same at the same place of the log, so that later rows stay. The call
+ * holds seal_lock from the moment it looks at the parts until then: no window becomes a part in between. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/head/tombstone_fact.h"
@@ -10,7 +9,7 @@
 #include "tsdb/write/committer.h"
 #include "tsdb/write/request.h"
 
-/* The fact of one partition, if it has something of it. */
+/* The fact of one partition, if it has matching data. */
 static int add_fact(struct request *r, struct partition *p, const struct matcher *m, size_t n, int64_t after_ms,
 		    int64_t until_ms, uint64_t *series, struct err *e)
 {

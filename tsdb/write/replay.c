@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start: what lies in the head log is brought back into memory, record by record, in the way the committer did. A
- * record that is missing or damaged costs what it held, is counted and reported, and never refuses the start. */
+/* Start: the content of the head log is brought back into memory, record by record, as the committer did. A record that is missing or
+ * damaged costs what it held, is counted and reported, and never refuses the start. */
 #include "base/log.h"
 #include "tsdb/log/record.h"
 #include "tsdb/part/part.h"
@@ -61,8 +61,8 @@ static struct dict_marks ids_of(const struct record *rec)
 	return to;
 }
 
-/* The samples of a record whose symbols were lost are not: the columns that they name are made up. So are the series, which have no
- * labels and take nothing, that a later one does not get their ids, and with them what the log has of them. */
+/* The samples of a record whose symbols were lost are kept: their columns get substitutes. So are the series, without labels and
+ * unable to take rows, so that a later series does not get their ids, and with them their data in the log. */
 static void make_up(struct partition *p, const struct record *rec)
 {
 	struct dict_marks to = ids_of(rec);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an append, or a call that changes what is stored, hands to the committer: records, notes, and who waits for them. Private. */
+/* The work that an append, or another changing call, passes to the committer: records, notes, and their waiters. Private. */
 #ifndef PYRRHA_TSDB_REQUEST_H
 #define PYRRHA_TSDB_REQUEST_H
 

@@ -5,7 +5,7 @@
 
 #include "base/attrs.h"
 
-/* Sorts by the upper 32 bits, stable; tmp has room for n. The result may lie in either: returns where. */
+/* Sorts by the upper 32 bits, stable; tmp has room for n. The result is in one of both: returns which. */
 uint64_t *sort_by_high(uint64_t *v, uint64_t *tmp, size_t n);
 
 #endif
