@@ -58,7 +58,9 @@ struct part {
 	enum part_level level;
 	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
 	uint32_t number;
-	uint32_t origin;      /* the number of the part that it was rewritten from; its own if none. Of several with one origin the newest counts; symbols are read in the order of origins */
+	/* The number of the part that it was rewritten from; its own if none. Of several with one origin the newest counts. Symbols are read
+	 * in the order of origins. */
+	uint32_t origin;
 	atomic_bool retired;  /* its file goes with the last reference */
 	bool damaged;         /* could not be rewritten; for the sealer only */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
