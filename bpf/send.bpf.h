@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* How a record leaves the kernel: by the CPU's own ring, or by the kernel's ring buffer where it brings pieces of the
- * stack along or finds no room. Part of sample.bpf.c. */
+/* Sends a record from the kernel: by the CPU's own ring, or by the kernel's ring buffer if it has pieces of the stack or finds no
+ * room. Part of sample.bpf.c. */
 #ifndef PYRRHA_BPF_SEND_BPF_H
 #define PYRRHA_BPF_SEND_BPF_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* One step from a frame to its caller, by the tables of abi.h. The BPF program and the agent (for stacks that the
- * kernel could not finish, and for tests) compile this same code; what differs is how tables and memory are reached:
+/* One step from a frame to its caller, by the tables of abi.h. The BPF program and the agent (for stacks that the kernel could not
+ * finish, and for tests) compile the same code. Only the access to tables and memory differs:
  *
  *	uw_recent(u)          the mapping that holds u->ip, if it is one of those met lately in this address space; else NULL
  *	uw_maps(u)            the array of struct unwind_map

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thresholds of rules beside what a server has now: a share is an estimate, and a threshold that lies within three standard errors of it
+/* Compares thresholds of rules with a server's current data. A share is an estimate, and a threshold within three standard errors of it
  * fires and resolves by chance. */
 #include "cmd/tool_thresholds.h"
 

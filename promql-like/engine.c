@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine: admits queries (a few of each kind of asker at work, the others wait), runs one over a view of the source, and
- * hands the answer over as plain data. The active-query file has one fixed slot per query at work, so that after a crash it
- * says what was running. */
+/* The engine admits queries (a few of each kind of asker run, the others wait), runs one over a view of the source, and returns the
+ * answer as plain data. The active-query file has one fixed slot per query at work, so that after a crash it says what was running. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -79,8 +79,8 @@ struct promql_construct {
 };
 const struct promql_construct *promql_construct_at(size_t i);
 
-/* How much work a query is, guessed from its text: about the steps of its nodes and the minutes that its selectors look at.
- * step_ms 0: at one time. *ret_reads: whether it reads what is stored. 0 for one that does not parse. */
+/* An estimate of a query's work from its text: about the steps of its nodes and the minutes that its selectors read. step_ms 0: at one
+ * time. *ret_reads: whether it reads what is stored. 0 for one that does not parse. */
 double promql_weight(struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms, bool *ret_reads);
 
 /* ---- engine ---- */
@@ -213,9 +213,9 @@ void promql_result_release(struct promql_result *r);
 /* ---- what several queries share ----
  *
  * The rules of a group ask, for one time, much the same: 500 of them a share of merge by (container)(on_cpu[5m]), each of
- * another function. Instant queries with params.shared see one state of the source, and what several of them have in common is
- * computed once: subexpressions with equal canonical text, time and look-back. The answers equal those of separate queries. Typical
- * use: one for each evaluation of a group (or of all groups that are due for one time), freed after it.
+ * another function. Instant queries with params.shared see one state of the source. Their common subexpressions (equal canonical text,
+ * time and look-back) are computed once. The answers equal those of separate queries. Typical use: one for each evaluation of a group
+ * (or of all groups that are due for one time), freed after it.
  *
  *	s = promql_shared_new(g, 0)
  *	for each rule: promql_instant(g, expr, t, &(struct promql_params){ .asker = PROMQL_RULES, .shared = s }, ...)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules that are tried: a file is evaluated over the past, slot after slot, by a manager of its own over an overlay, and what its
- * alerts do is written down. Rules that record the past: the same, into the storage. One at a time, with a separate engine beside the server's: it
- * delays no queries. */
+/* Trying rules: a separate manager evaluates a file over the past, slot after slot, over an overlay, and the states of its alerts are recorded.
+ * Rules that record the past: the same, into the storage. One at a time, with a separate engine beside the server's: it delays no queries. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without notes (they were lost, or written by another program): when an alert became active is looked up in the series
- * ALERTS_FOR_STATE, as Prometheus does, once, after the second evaluation. Only `for` is restored this way. */
+/* Without notes (lost, or written by another program), the active times of alerts are read from the series ALERTS_FOR_STATE, as in
+ * Prometheus, once, after the second evaluation. Only `for` is restored this way. */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rule file, key by key. The tree knows where each value stands, so that a problem is told with line and column; one inside
- * of an expression or a template with the place in there. */
+/* A rule file, key by key. The tree knows the place of each value, so a problem has line and column; within an expression or a
+ * template, the place inside it. */
 #include "rules/rule_file.h"
 
 #include <inttypes.h>

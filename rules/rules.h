@@ -132,8 +132,8 @@ struct rules_options {
 };
 
 int rules_new(struct rules **ret, const struct rules_options *o, struct err *e) MUST_USE;
-/* From now on these (a reference is taken). Groups that did not change run on; the others wait for their evaluation under way and
- * go on with the state of rules with equal name and labels. */
+/* From now on these (a reference is taken). Unchanged groups continue. The others wait for their running evaluation, and then keep the
+ * state of rules with equal name and labels. */
 int rules_apply(struct rules *r, struct rules_config *c, struct err *e) MUST_USE;
 /* Ends the evaluations under way and starts none. */
 void rules_stop(struct rules *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As Prometheus does it (docs/configuration.md, "Metrics"), with one difference: when a scrape fails in the middle of its
- * body, all series end; Prometheus leaves those alone that were read before. */
+/* As in Prometheus (docs/configuration.md, "Metrics"), with one difference. When a scrape fails in the middle of its body, all series
+ * end; Prometheus keeps those that were read before. */
 #include "scraper/metrics_work.h"
 
 #include <strings.h>

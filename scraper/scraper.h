@@ -16,8 +16,8 @@ struct scraper_config;
  * owned. The tree need not outlive the call. */
 int scraper_config_parse(struct scraper_config **ret, const struct config_tree *t,
 			 void (*warn)(void *arg, const char *text), void *warn_arg, struct err *e) MUST_USE;
-/* How many servers have the same targets (--scrape.replica), 1 unless said: what is parsed from then on is warned of `seconds` that
- * leave no room for the others. Before the first is parsed. */
+/* The number of servers with the same targets (--scrape.replica), 1 by default. Configurations parsed from then on get a warning about
+ * `seconds` that leave no room for the others. Before the first is parsed. */
 void scraper_config_expect(unsigned replicas);
 struct scraper_config *scraper_config_ref(struct scraper_config *c);
 void scraper_config_unref(struct scraper_config *c);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One bringing up to date of a job: its endpoints in line with what discovery says. An endpoint that is found again, by
- * labels, URL and name, keeps its memory and its place in the schedule, even when the rest of the job's configuration has
- * changed.
+/* One bringing up to date of a job: its endpoints in line with what discovery says. An endpoint with the same labels, URL and name
+ * keeps its memory and its place in the schedule, even when the rest of the job's configuration has changed.
  *
  *	discovery's groups   ── same object, same configuration ──►  nothing to do
  *	                     └─ new ──► plans (relabelling; no lock) ──► endpoints (under the lock, a little at a time)

@@ -26,7 +26,9 @@ struct tsdb_options {
 	 * above all of it append waits. */
 	uint64_t head_bytes;
 	uint64_t cache_bytes;        /* RocksDB's block cache, 256 MiB */
-	uint64_t dictionary_bytes;   /* dictionaries in memory, 256 MiB: above it those of days that no query uses leave memory; as much again for those that queries over several days load. A query that would bring in more than it reads further days' one after the other, for itself */
+	/* Dictionaries in memory, 256 MiB: above it those of days that no query uses leave memory. As much again is for those that queries
+	 * over several days load; beyond that, a query reads further days' dictionaries one after the other, for itself. */
+	uint64_t dictionary_bytes;
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
 	/* A commit gathers what is appended within this long of its first append, 20 ms; negative = only what came while the
 	 * last one was synced. Delay until appends are durable, acknowledged and visible to queries. A waiting caller (tsdb_flush,

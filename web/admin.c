@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1/admin/tsdb/…: deleting, cleaning, snapshots, as Prometheus has them and off unless a flag says otherwise,
- * because whoever reaches the port could then destroy what is kept; and /api/v1/status/tsdb. */
+/* /api/v1/admin/tsdb/…: deleting, cleaning, snapshots, as in Prometheus, and /api/v1/status/tsdb. The first are off unless a flag is
+ * set, because anyone who reaches the port could destroy data. */
 #include <stdlib.h>
 
 #include "model/admin.h"

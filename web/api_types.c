@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* profile_types (what profiles there are, for the page's first choice) and metadata (the same for Prometheus's
- * clients, with the scraper's own series and what targets say of theirs). */
+/* profile_types (all profile types, for the page's first choice) and metadata (the same for Prometheus's clients, with the scraper's
+ * own series and those that targets report). */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -26,8 +26,8 @@ int param_duration_from(const struct httpd_request *rq, const char *name, int64_
 /* The same of parameters that have no default: that one is absent or empty is an error. */
 int param_need_time(const struct httpd_request *rq, const char *name, int64_t *ret_ms, struct err *e) MUST_USE;
 int param_need_duration(const struct httpd_request *rq, const char *name, int64_t *ret_ms, struct err *e) MUST_USE;
-/* start and end into (after, until]; absent ones are as far as time goes. Prometheus asks for what overlaps both ends, so that it
- * answers where end lies before start too: which is meant either way round, unless strict, then that is an error. */
+/* start and end into (after, until]; absent ones are as far as time goes. Prometheus selects data that overlaps both ends, so it also
+ * answers if end is before start. So both orders are accepted, unless strict, then that is an error. */
 int param_span(const struct httpd_request *rq, bool strict, int64_t *ret_after, int64_t *ret_until, struct err *e) MUST_USE;
 
 /* A whole number within the bounds; INT64_MAX: no upper one. */

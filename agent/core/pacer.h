@@ -58,8 +58,8 @@ void pacer_init(struct pacer *c, double max, double hz, bool off_cpu);
 /* Takes the interval since the last call into account: which of hz and step changed. */
 unsigned pacer_check(struct pacer *c, const struct pacer_readings *r, size_t cpus);
 
-/* In words what is less than was wanted of on-CPU or of off-CPU profiles, for which the shortest wait at step 0 is given;
- * empty if nothing is. */
+/* Says how the on-CPU or off-CPU profiles are reduced at the moment; empty if they are not. For off-CPU the shortest wait at step 0 is
+ * given. */
 #define PACER_NOTE 160
 void pacer_note(const struct pacer *c, bool of_off_cpu, int64_t threshold_ns, char out[PACER_NOTE]);
 

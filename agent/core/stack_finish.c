@@ -107,8 +107,8 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	a->preparing_ns += clock_cpu_ns() - from_ns;
 }
 
-/* Code was mapped where other code had been, and the kernel did not know yet: from the first such frame on the stack is
- * a guess, so it ends there. */
+/* Code was mapped over other code, and the kernel did not know it yet. From the first such frame on the stack is a guess, so it ends
+ * there. */
 static void cut_stale(const struct process *p, const struct sample_head *h, struct user_stack *f)
 {
 	if (!p->n_stale || !h->set)

@@ -32,8 +32,8 @@ void windows_release(struct agent *a)
 	stack_tree_release(&a->stacks);
 }
 
-/* The window of the history that a sample of that time belongs to. A drain reads on past the end of a window; one that is
- * older than the window (it was finished a moment ago) counts in the one that is open. */
+/* The window of the history that a sample of that time belongs to. A drain may read past the end of a window. A sample older than the
+ * window (which was just finished) counts in the open one. */
 static struct sample_counts *window_of(struct agent *a, int64_t time_ns) REQUIRES(a->lock)
 {
 	if (time_ns < a->current->end_ns)

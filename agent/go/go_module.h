@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The record that Go's linker makes of a program (runtime.firstmoduledata). It survives stripping, and tells where the program's
- * code and its trees of inlined calls begin. Nothing points to it from outside of the code, so it is found by what it says: it
- * begins with the addresses of the parts of the table of functions.
+ * code and its trees of inlined calls begin. No pointer outside the code leads to it, so it is found by its content: it begins with
+ * the addresses of the parts of the table of functions.
  *
  *	word     what it is (Go 1.18 to 1.26)
  *	0        the table's header

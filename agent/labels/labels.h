@@ -40,8 +40,8 @@ void labeler_touch(struct labeler *l, const struct process_info *p);
 const char *labeler_node(const struct labeler *l);
 /* Borrowed. */
 struct sampled_groups *labeler_groups(struct labeler *l);
-/* Processes that rules could not be applied to (their match limit; they kept the labels they have without rules), or made
- * more labels for than a process may have. */
+/* Processes that rules could not be applied to (their match limit; they keep their labels without rules), or whose rules made more
+ * labels than a process may have. */
 uint64_t labeler_errors(const struct labeler *l);
 
 #endif

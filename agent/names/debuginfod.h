@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Debug information from debuginfod servers, with elfutils' own client. It runs in a process of its own without
- * capabilities, with limits on time, size and memory, because it talks to the network and reads what that says. The
- * client is loaded when first needed; nothing else depends on it. */
+/* Debug information from debuginfod servers, with elfutils' own client. It runs in a separate process without capabilities, with
+ * limits on time, size and memory, because it reads data from the network. The client is loaded when first needed; nothing else
+ * depends on it. */
 #ifndef PYRRHA_AGENT_DEBUGINFOD_H
 #define PYRRHA_AGENT_DEBUGINFOD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that opens and reads targets' perf-maps, because a target decides what is behind that name: a FIFO, a file
- * without end, a file system that never answers. It has a deadline for each map, and is killed and replaced when it misses it. A
- * process whose map caused that is skipped for a while, twice as long each time. Not thread-safe: the caller has a lock.
+/* A process that opens and reads targets' perf-maps, because a target chooses the file: a FIFO, an endless file, a file system that
+ * never answers. It has a deadline for each map, and is killed and replaced when it misses it. A process whose map caused that is
+ * skipped for a while, twice as long each time. Not thread-safe: the caller has a lock.
  *
  * The file must be a regular file of the target's own user, reached in the target's root without a symbolic link as the last
  * component. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An address of this host means something only together with a process. pprof asks for addresses as profiles have them,
- * which several programs may have: those are not answered. */
+/* An address of this host has a meaning only within a process. pprof asks for addresses of profiles, which several programs may have:
+ * those are not answered. */
 #include "agent/serve/serve_symbol.h"
 
 #include <stdlib.h>

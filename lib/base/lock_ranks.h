@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which locks are taken, of the whole program: a thread that holds one takes only those below it in this table.
- * base/lock.h says how that is checked. A new lock has its row here, unless nothing is ever taken under it: then it is a LOCK_LEAF. */
+/* The order of all locks of the program: a thread that holds one takes only those below it in this table. base/lock.h says how that is
+ * checked. A new lock has its row here, unless nothing is ever taken under it: then it is a LOCK_LEAF. */
 #ifndef PYRRHA_BASE_LOCK_RANKS_H
 #define PYRRHA_BASE_LOCK_RANKS_H
 

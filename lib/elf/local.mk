@@ -1,4 +1,4 @@
-# ELF files that nobody vouches for.
+# Reading untrusted ELF files.
 noinst_LIBRARIES += libelffile.a
 libelffile_a_SOURCES = lib/elf/elf_file.c lib/elf/elf_file.h lib/elf/elf_names.c lib/elf/elf_names.h
 ELF_FILE_LIBS = libelffile.a $(BASE_LIBS)

@@ -172,8 +172,8 @@ void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns);
 void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
 struct buf *httpd_out(struct httpd_request *rq);
-/* Tells, now and then while a large answer is written, that what is in it so far stays as it is: it may be compressed meanwhile, by
- * other threads, and then it is gone from the buffer, but for its last byte. */
+/* Called now and then while a large answer is written: its bytes so far will not change. Other threads may then compress them, and
+ * remove all but the last from the buffer. */
 void httpd_out_stays(struct httpd_request *rq);
 /* Empties it, and forgets what was compressed: another answer takes its place. Texts (httpd_text) do. */
 void httpd_out_anew(struct httpd_request *rq);

@@ -167,8 +167,8 @@ void packer_free(struct packer *p);
 /* False: it is at work for another answer, or NULL. Who takes it drops it in the end. */
 bool packer_take(struct packer *p, int level);
 void packer_drop(struct packer *p);
-/* Takes what there is of the answer out of its buffer, if that is enough to be worth it, but for the last byte, which json.h looks at. What
- * was taken counts against the buffer's ceiling. */
+/* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. What was taken counts
+ * against the buffer's ceiling. */
 void packer_feed(struct packer *p, struct buf *answer);
 /* Whether some of the answer is only here. NULL: no. */
 bool packer_has(const struct packer *p);

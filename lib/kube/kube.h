@@ -87,7 +87,7 @@ void kube_watch_run(const struct kube_watch *w);
  *	begin, put ..., end     the whole list: what was not put is gone. May come again at any time
  *	put, del, put ...       what changed since; after the first end only
  *	problem                 what is wrong now, once for each failure; NULL: nothing any more. A list that breaks off ends
- *	                        with it and without end: what was there before still counts. The next begin starts anew */
+ *	                        with it and without end: what was there before still counts. The next begin starts again */
 struct kube_events {
 	void (*begin)(void *arg);
 	void (*put)(void *arg, const json_t *object);

@@ -6,8 +6,8 @@
  *	1. The dictionary knows the call of each column, and of each call its parent (calltree.h). A bitmap of those that the profile needs: its
  *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the dictionary,
  *	   which may be a whole day's.
- *	2. What is known about calls and functions. Where all nodes of a call say the same that is it; else the nodes are looked at, in the
- *	   same way: of a function it is what the first one of that name says.
+ *	2. What is known about calls and functions. If all nodes of a call agree, their value is used; otherwise the nodes are read. In the
+ *	   same way, a function has the values of the first one of that name.
  *	3. Functions in order of their names, which the dictionary knows, so that nothing compares texts. Downwards: totals.
  *	4. The root, if it is not the first call; what functions cost below it, and the ways to the largest of them.
  *	5. Out in preorder, as they lie. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows over many steps: each stored value of the range is read once, however many steps want it (graph_terms.h), and added to the rows of
+/* Rows over many steps: each stored value of the range is read once, however many steps use it (graph_terms.h), and added to the rows of
  * functions by the hour (graph_rows.h). Here they are put out. */
 #include <math.h>
 #include <stdlib.h>

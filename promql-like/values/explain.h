@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of each node of a query: time, calls, what it read and its output. Kept only where the query was asked to explain itself
- * (eval.explain is there); what is read is then charged to the node at work instead of to the query. */
+/* Statistics of each node of a query: time, calls, what it read and its output. Kept only if the query has to be explained
+ * (eval.explain is set); reading is then charged to the current node instead of to the query. */
 #ifndef PYRRHA_PROMQL_EXPLAIN_H
 #define PYRRHA_PROMQL_EXPLAIN_H
 

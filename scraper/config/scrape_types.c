@@ -228,8 +228,8 @@ enum profile_kind scrape_type_kind(const struct type_config *t, struct view samp
 	for (size_t i = 0; i < t->n_kinds; i++)
 		if (!t->kinds[i].sample_type || view_eqs(sample_type, t->kinds[i].sample_type))
 			return t->kinds[i].kind;
-	/* delta: true asked for seconds, and an answer with a duration is what happened in them, whatever its columns
-	 * mean when they are asked for without (Go's allocs?seconds=10). */
+	/* delta: true requests seconds. An answer with a duration then covers them, even if its columns are cumulative without seconds
+	 * (Go's allocs?seconds=10). */
 	if (t->delta && t->delta_said && has_duration)
 		return PROFILE_DELTA;
 	enum profile_kind kind = ptype_default_kind(view_of(t->name), sample_type, sample_unit, has_duration);

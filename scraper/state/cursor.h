@@ -7,8 +7,8 @@
  *	windows         |0........|10.......|20.......|30.......|40..
  *	pieces          [ 0 ... 20)          [20 .. 30) [30 ... 50)         whole windows, each by where it begins
  *
- * The cursor is stored with the profile that it comes after, in one batch. It moves when that batch is durable, and only then
- * is the next piece asked for: a crash, or a storage that cannot write, neither repeats nor loses a window. */
+ * The cursor is stored with the profile that it comes after, in one batch. It moves when that batch is durable, and only then is the
+ * next piece requested. So a crash, or a storage that cannot write, neither repeats nor loses a window. */
 #ifndef PYRRHA_SCRAPER_CURSOR_H
 #define PYRRHA_SCRAPER_CURSOR_H
 

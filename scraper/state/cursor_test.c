@@ -133,7 +133,7 @@ static void what_an_answer_says(void **state)
 	assert_int_equal(cursor_learn(&c, &p, &a, 404, 10000, p.to_ms + 80000), CURSOR_MOVED);
 }
 
-/* What makes no sense is as if it were not said. */
+/* A malformed header is ignored. */
 static void answers_that_lie(void **state)
 {
 	(void)state;

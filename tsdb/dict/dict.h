@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what a partition's dictionary and series index gained between two marks, and reads it back: the payload of
- * the head's symbols records and of a sealed part's symbols. Sections follow one another, each
+/* Writes the new entries of a partition's dictionary and series index between two marks, and reads them back: the payload of the
+ * head's symbols records and of a sealed part's symbols. Sections follow one another, each
  *
  *	table u8 | first id varint | count varint | entries
  *

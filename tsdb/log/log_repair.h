@@ -23,8 +23,8 @@ int log_repair_in_memory(rocksdb_options_t *o, const char *path, log_repair_judg
 			 rocksdb_t **ret, struct err *e) MUST_USE;
 /* Before path is opened: ends or takes back what a crash cut short. */
 int log_repair_finish(const char *path, struct err *e) MUST_USE;
-/* Whether a write-ahead file is damaged, other than at its end, where a power loss may cut it; there too if it ends before the
- * record `synced`, which was durable. RocksDB reads what it can of them and removes them. */
+/* Whether a write-ahead file is damaged, other than at its end, where a power loss may cut it. Damage at the end counts if the file
+ * ends before the record `synced`, which was durable. RocksDB reads what it can of them and removes them. */
 bool log_repair_is_needed(const char *path, uint64_t synced);
 
 #endif

@@ -232,8 +232,8 @@ static const int64_t *divisors(const struct detail_table *t, struct sealed_scrat
 	return s->divisors.v;
 }
 
-/* Whether every other large value was met before, as the nanoseconds that an agent gives each sample of a window: then zstd finds
- * them, and would not find differences. The table keeps the last value of each slot. */
+/* Whether every other large value occurred before, as the nanoseconds that an agent gives each sample of a window: zstd finds repeated
+ * values, but not repeated differences. The table keeps the last value of each slot. */
 static bool values_repeat(const struct detail_table *t)
 {
 	int64_t *seen = xcalloc(SEEN_SLOTS, sizeof *seen);

@@ -309,8 +309,7 @@ static bool reader_find(struct part_reader *r, const char *key)
 	return len == KEY_LEN && memcmp(at, key, KEY_LEN) == 0;
 }
 
-/* An iterator that met a bad block or file says that it has ended: then, and when there is no such value, a point look-up has
- * the last word. */
+/* An iterator that reached a bad block or file reports its end. Then, and when there is no such value, a point look-up decides. */
 static int reader_look_up(struct part_reader *r, const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream,
 			  struct view *ret, struct err *e)
 {

@@ -113,8 +113,8 @@ static void replace(struct listing *l, struct bad_part *bad)
 	part_unref(bad->p);
 }
 
-/* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an
- * iterator that runs into a file that is gone ends early and says OK. */
+/* A part is a file, its first key the header. They are found by the list of files and read by point look-ups: an iterator that reaches
+ * a deleted file ends early without an error. */
 static void list_files(struct listing *l)
 {
 	struct partition_db *d = l->d;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading TOTALS, as rows, or for their stamps and totals alone: what a graph of values is made of, so that it is done many at a
- * time. */
+/* Reads TOTALS, as rows, or only their stamps and totals. Graphs of values need these, so many are read at a time. */
 #include "tsdb/part/sealed.h"
 
 #include <endian.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scratch of the threads of a query, kept from one query to the next: touching memory for the first time costs more
- * than what a small query does with it. A few are kept, and none for long. Threads: any. */
+/* Scratch of the threads of a query, kept from one query to the next: the first touch of memory costs more than a small query. A few
+ * are kept, and none for long. Threads: any. */
 #ifndef PYRRHA_TSDB_SCRATCH_H
 #define PYRRHA_TSDB_SCRATCH_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of the values of stacks that satisfy a frame filter, or of all values, or both beside each other, which is what a share over time
- * is made of. The filter is evaluated once per location of a partition and becomes a bit per column. Then each series' window is read once, however
- * many steps of a graph need it: the matching value of each profile is computed, and each step gets the sum of those in its range. Where all
- * series of a service are asked for by whole minutes, their aggregate is read instead.
+/* Sums of the values of stacks that satisfy a frame filter, or of all values, or both, as a share over time needs. The filter is evaluated once per
+ * location of a partition and becomes a bit per column. Then each series' window is read once, however many steps of a graph need it: the matching
+ * value of each profile is computed, and each step gets the sum of those in its range. Where all series of a service are asked for by whole
+ * minutes, their aggregate is read instead.
  *
  * Sums are integers until the end (sums_put.h), so that the answer does not depend on the order of threads, nor on what it was
  * read from. */

@@ -3,8 +3,8 @@
  * thread that only seals early, when the head is over half of its budget.
  *
  * A seal freezes a window (later rows go to a new one). It writes one file with the new symbols of its partition, the window's index
- * and its series, and ingests it. Then it publishes a version in which the part replaces the window. A crash in between costs nothing:
- * before the ingest the log still has it all, after it the part says which records it covers and replay skips them.
+ * and its series, and ingests it. Then it publishes a version in which the part replaces the window. A crash in between loses nothing.
+ * Before the ingest the log still has everything; after it the part says which records it covers, and replay skips them.
  *
  * A part repeats the symbols of the previous part, and the log keeps those of the last part for a while. So one damaged file costs its
  * hour, but no other hour its names. */

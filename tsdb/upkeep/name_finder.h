@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the names that arrive late (late_names.h): locations without lines, and those of the same place of the same binary with
- * lines, in all partitions whose dictionary is in memory. Runs on the sealer's thread, and of calls. Private. */
+/* Finds late names (late_names.h): locations without lines, and those of the same place of the same binary with lines, in all
+ * partitions with a loaded dictionary. Runs on the sealer's thread, and of calls. Private. */
 #ifndef PYRRHA_TSDB_NAME_FINDER_H
 #define PYRRHA_TSDB_NAME_FINDER_H
 

@@ -7,9 +7,8 @@
  * frees its dictionary, so that no other thread waits for that.
  *
  * A partition of which everything was deleted is dropped too, but its day may return: late profiles make a new partition of that day,
- * whose ids and part numbers start again. What the log still has of the old one (rows, symbols, tombstones, late names) must not meet
- * the new one, and the old directory must not be taken for the new one's, wherever the power
- * fails. What is on disk, in this order:
+ * whose ids and part numbers start again. The log's records of the old one (rows, symbols, tombstones, late names) must not apply to
+ * the new one. The old directory must not be mistaken for the new one's, wherever the power fails. The states on disk, in this order:
  *
  *	1. nothing_left    every row of its parts is hidden by facts in the log (synced), there are no windows; nobody reads
  *	                   it, no append uses its ids, and those that need some wait from here on

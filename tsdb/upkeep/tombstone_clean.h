@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts with deleted rows, written anew without them. Private. */
+/* Parts with deleted rows, rewritten without them. Private. */
 #ifndef PYRRHA_TSDB_TOMBSTONE_CLEAN_H
 #define PYRRHA_TSDB_TOMBSTONE_CLEAN_H
 

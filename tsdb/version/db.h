@@ -80,8 +80,8 @@ void partition_unref(struct partition *p);
 void partition_load(struct partition *p);
 /* Another one over the same parts, whose dictionary is not loaded. Returns owned. */
 struct partition *partition_empty_copy(const struct partition *p);
-/* Such a one with the dictionary that the parts of s have, of a partition that is not loaded itself; series_only: with the series,
- * and no symbols but their strings. No other thread sees it. */
+/* A private one with the dictionary of the parts of s, for a partition that is not loaded itself; series_only: with the series, and no
+ * symbols except their strings. No other thread sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);
 /* Adds what was made up of its dictionary to the database's count. */
 void tsdb_count_lost_symbols(struct partition *p) REQUIRES(p->dict_lock);

@@ -34,8 +34,8 @@ static bool is_all_sealed(const struct pstate *s)
 	return s->n_parts && !s->n_windows && !p->sealing && p->first_symbols == UINT64_MAX && atomic_load(&p->loaded);
 }
 
-/* Puts n in the place of p in the list, unless somebody beside the list and the current version holds p: an append that
- * has ids of it. Takes n's reference if it returns true. */
+/* Replaces p by n in the list, unless another holder than the list and the current version has p: an append that uses its ids. Takes
+ * n's reference if it returns true. */
 static bool replace_in_list(struct tsdb *db, struct partition *p, struct partition *n)
 {
 	bool done = false;

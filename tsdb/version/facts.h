@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts of the head log (docs/format/head.md), what was deleted and which names came late: what they do to memory, and which of
- * them the log still has to keep. Private. */
+/* Facts of the head log (docs/format/head.md), deletes and late names: their effect on memory, and which of them the log still has to
+ * keep. Private. */
 #ifndef PYRRHA_TSDB_FACTS_H
 #define PYRRHA_TSDB_FACTS_H
 

@@ -106,8 +106,8 @@ static bool go_on(struct append *a, struct partition *p, struct series *s, const
 	return !marker || atomic_load(&s->last_t) != INT64_MIN;
 }
 
-/* False if the series may not be: over the limit, known with another type, or a marker is to end one that
- * neither this day nor the one before knows. One that ended just after midnight is known to the day before alone. */
+/* False if the series is refused: it is over the limit, known with another type, or a marker would end one that neither this day nor
+ * the previous one has. One that ended just after midnight is known to the day before alone. */
 static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool marker, uint32_t *ret)
 	REQUIRES(p->dict_lock)
 {

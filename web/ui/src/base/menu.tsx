@@ -38,7 +38,8 @@ export function MenuItem({ children, onPick, checked, disabled, href, download, 
 	);
 }
 
-/** A button that opens a menu. label: what the menu is called; buttonLabel: what the button is, where it shows no text. children: the entries, given what closes it. */
+/** A button that opens a menu. label: the menu's name; buttonLabel: the button's name, if it shows no text. children: the entries, given a function
+ * that closes it. */
 export function MenuButton({ button, label, buttonLabel, title, align, class: cls, buttonClass, children }: {
 	button: ComponentChildren; label: string; buttonLabel?: string; title?: string; align?: 'left' | 'right'; class?: string; buttonClass?: string; children: (close: () => void) => ComponentChildren;
 }) {

@@ -69,8 +69,8 @@ export class Search {
 
 const TOKEN = /(\\.|\[(?:\\.|[^\]])*\]|\(\?<?[:=!]|[^])([*+?]|\{(\d+)(,(\d*))?\})?\??/gs;
 
-/** Steps that an expression takes at most grow with the length of a text as that power of it does; Infinity: exponentially, where a
- * repetition is in another one. */
+/** The steps of an expression grow at most with that power of the text's length; Infinity: exponentially, if a repetition contains
+ * another one. */
 export function degreeOf(source: string): number {
 	/* for each open group: the largest of its alternatives, the current one, and whether there are several */
 	const open = [[0, 0, 0]];

@@ -6,7 +6,7 @@ import type { AxisUnit } from '../base/units';
 const DAY = 86400;
 const STEPS = [1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 28800, 43200, ...[1, 2, 3, 5, 7, 10, 14, 30, 60, 90, 180, 365].map((d) => d * DAY)];
 
-/** Round moments of the zone that is shown, at most `most` of them, each with its words: the time of day; where a new day begins, that day. */
+/** Round moments of the displayed zone, at most `most` of them, each with its text: the time of day, or the day where a new one begins. */
 export function timeTicks(from: number, to: number, most: number): { t: number; text: string }[] {
 	const step = STEPS.find((s) => (to - from) / s <= most) ?? to - from, out: { t: number; text: string }[] = [];
 	let before = '';
