@@ -26,7 +26,8 @@ static void trim(struct buf *b)
 	}
 }
 
-int fetch_read_file(const char *path, struct buf *out, struct err *e)
+/* A file's content without white space around it, into out; at most 1 MiB. */
+static int read_file(const char *path, struct buf *out, struct err *e)
 {
 	out->max = FILE_MAX;
 	int rc = buf_read_file(out, path, e);
@@ -39,7 +40,7 @@ int fetch_read_file(const char *path, struct buf *out, struct err *e)
 static int value_or_file(const char *value, const char *file, struct buf *out, struct err *e)
 {
 	if (file)
-		return fetch_read_file(file, out, e);
+		return read_file(file, out, e);
 	buf_puts(out, value ? value : "");
 	return 0;
 }
@@ -108,7 +109,7 @@ static int apply_headers(struct fetch *f, const struct http_config *c, struct er
 			rc = add_header(f, h->name, view_of(h->secrets.v[k]), e);
 		for (size_t k = 0; k < h->files.n && !rc; k++) {
 			struct buf v = { 0 };
-			rc = fetch_read_file(h->files.v[k], &v, e);
+			rc = read_file(h->files.v[k], &v, e);
 			if (!rc)
 				rc = add_header(f, h->name, buf_view(&v), e);
 			buf_free(&v);

@@ -104,8 +104,6 @@ int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e);
 void fetch_destroy(struct fetch *f);
 /* Credentials, headers, TLS and proxy of the client's configuration, onto a handle. */
 int fetch_apply_config(struct fetch *f, const char *url, struct err *e) MUST_USE;
-/* A file's content without white space around it, into out; at most 1 MiB. */
-int fetch_read_file(const char *path, struct buf *out, struct err *e) MUST_USE;
 
 /* The thread of a token (fetch_token_new): asks for it by client credentials, and again before it ends. */
 void *fetch_oauth2_keep_fresh(void *token);

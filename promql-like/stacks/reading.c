@@ -11,7 +11,8 @@ double readout_per_observation(const struct lazy_profile *p)
 	return u.factor < 1 ? rint(1 / u.factor) / (double)p->period : 1 / (u.factor * (double)p->period);
 }
 
-double readout_observations(const struct value_sample *s)
+/* How many observations a profile stands on; of a rate: those of its range. */
+static double readout_observations(const struct value_sample *s)
 {
 	return fabs(s->v * readout_per_observation(s->p) * (s->p->per_s ? s->p->per_s : 1));
 }

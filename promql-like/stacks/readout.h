@@ -181,8 +181,6 @@ void readout_forget_rows(struct readout *r);
 void readout_touch_function(struct readout *r, struct view name);
 /* How many observations one base unit of it is. */
 double readout_per_observation(const struct lazy_profile *p);
-/* How many observations a profile stands on; of a rate: those of its range. */
-double readout_observations(const struct value_sample *s);
 /* The row of a function; hash 0: not known. Sets what the profile at work has in it. */
 uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash);
 void readout_set_row(struct readout *r, uint32_t row, double native);
@@ -200,8 +198,6 @@ struct source_frame_filter readout_filter(const struct readout *r);
 int readout_sums(struct readout *r, struct value *v, struct err *e) MUST_USE;
 int readout_samples(struct readout *r, struct value *v, struct err *e) MUST_USE;
 
-bool row_set_has(const struct row_set *s, const struct readout_row *x);
-void row_set_add(struct row_set *s, const struct readout_row *x);
 void row_set_free(struct row_set *s);
 /* Adds a row to choice.put. */
 void readout_note_put(struct readout *r, uint32_t row);

@@ -52,7 +52,7 @@ static uint64_t length_bit(const struct readout_row *x)
 	return (uint64_t)1 << x->function.len % 64;
 }
 
-bool row_set_has(const struct row_set *s, const struct readout_row *x)
+static bool row_set_has(const struct row_set *s, const struct readout_row *x)
 {
 	uint32_t id;
 	for (size_t at = map_start(&s->map, x->hash); map_probe(&s->map, x->hash, &at, &id);)
@@ -61,7 +61,7 @@ bool row_set_has(const struct row_set *s, const struct readout_row *x)
 	return false;
 }
 
-void row_set_add(struct row_set *s, const struct readout_row *x)
+static void row_set_add(struct row_set *s, const struct readout_row *x)
 {
 	if (row_set_has(s, x))
 		return;

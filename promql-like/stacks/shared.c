@@ -53,7 +53,8 @@ struct promql_shared *shared_of_source(struct source *from, struct budget *b, ui
 	return s;
 }
 
-struct promql_shared *shared_of_one(uint64_t max_bytes)
+/* A store for one query. Free it with promql_shared_free before the query's memory goes. */
+static struct promql_shared *shared_of_one(uint64_t max_bytes)
 {
 	struct promql_shared *s = NEW(struct promql_shared);
 	s->max_bytes = max_bytes;

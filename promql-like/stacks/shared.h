@@ -17,8 +17,6 @@ void shared_mark(struct eval *q, struct promql_shared *given);
 struct view shared_text(const struct eval *q, const struct node *n);
 /* A store for queries of a source; what it keeps counts in b. Borrows both. max_bytes 0: a quarter of the budget. */
 struct promql_shared *shared_of_source(struct source *from, struct budget *b, uint64_t max_bytes);
-/* A store for one query. Free it with promql_shared_free before the query's memory goes. */
-struct promql_shared *shared_of_one(uint64_t max_bytes);
 int shared_find(struct promql_shared *s, struct eval *q, struct view text, const struct span *sp, bool values_only, struct value *ret,
 		bool *ret_found, struct err *e) MUST_USE;
 /* Keeps a copy, if there is room. counted: how many samples making it counted. */

@@ -160,7 +160,8 @@ void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t u
 	s->n = first + 1;
 }
 
-int lazy_side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, struct err *e)
+/* Adds a vector; takes a reference. */
+static int side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, struct err *e)
 {
 	int64_t total = 0;
 	if (!v->is_float) {
@@ -172,7 +173,7 @@ int lazy_side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, str
 	return add_total(s, total, v->is_float ? stackvec_total(v) : 0, v->is_float, scale, e);
 }
 
-int lazy_side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e)
+static int side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e)
 {
 	if (from->vec) {
 		int rc = 0;
@@ -240,10 +241,10 @@ int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *o
 		if (p->per_s)
 			scale *= p->per_s;
 	}
-	int rc = lazy_side_add(&p->a, &other->a, scale, e);
+	int rc = side_add(&p->a, &other->a, scale, e);
 	if (!rc && other->diff) {
 		p->diff = true;
-		rc = lazy_side_add(&p->b, &other->b, scale, e);
+		rc = side_add(&p->b, &other->b, scale, e);
 	}
 	p->whole = p->whole && other->whole ? p->whole + other->whole * given : 0;
 	p->period = MAX(p->period, other->period);
@@ -286,13 +287,13 @@ int lazy_profile_diff(const struct lazy_profile *a, const struct lazy_profile *b
 		scale_b = b->per_s ? 1 / b->per_s : 1;
 		scale_b *= a->per_s ? a->per_s : 1;
 	}
-	int rc = lazy_side_add(&n->a, &a->a, scale_a, e);
+	int rc = side_add(&n->a, &a->a, scale_a, e);
 	if (!rc && b->diff)
-		rc = lazy_side_add(&n->a, &b->b, scale_b, e);
+		rc = side_add(&n->a, &b->b, scale_b, e);
 	if (!rc)
-		rc = lazy_side_add(&n->b, &b->a, scale_b, e);
+		rc = side_add(&n->b, &b->a, scale_b, e);
 	if (!rc && a->diff)
-		rc = lazy_side_add(&n->b, &a->b, scale_a, e);
+		rc = side_add(&n->b, &a->b, scale_a, e);
 	n->period = MAX(a->period, b->period);
 	n->covered_s = MAX(a->covered_s, b->covered_s);
 	if (rc) {
@@ -342,7 +343,7 @@ struct lazy_profile *lazy_profile_with(const struct lazy_profile *p, struct stac
 	for (size_t i = 0; i < 2 && !rc; i++) {
 		if (!sides[i].v)
 			continue;
-		rc = lazy_side_add_vec(sides[i].s, sides[i].v, 1, e);
+		rc = side_add_vec(sides[i].s, sides[i].v, 1, e);
 		sides[i].s->vec = stackvec_ref(sides[i].v);
 	}
 	stackvec_unref(a);

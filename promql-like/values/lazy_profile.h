@@ -86,9 +86,6 @@ int lazy_side_add_stored(struct lazy_side *s, uint64_t ref, int64_t after_ms, in
 			 struct err *e) MUST_USE;
 /* The terms from first on, stored profiles of one series and one scale, are all of its profiles that are stamped in (after, until]. */
 void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t until);
-/* Adds a vector; takes a reference. */
-int lazy_side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, struct err *e) MUST_USE;
-int lazy_side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e) MUST_USE;
 
 /* The whole for a share of a profile with that value. */
 static inline double lazy_profile_whole(const struct lazy_profile *p, double value)

@@ -40,7 +40,7 @@
 
 #define READERS_WAIT_MS 50
 
-void tsdb_forget_partition(struct tsdb *db, struct partition *p)
+static void forget_partition(struct tsdb *db, struct partition *p)
 {
 	mutex_lock(&db->state_lock);
 	for (size_t i = 0; i < db->partitions.n; i++)
@@ -53,7 +53,8 @@ void tsdb_forget_partition(struct tsdb *db, struct partition *p)
 	mutex_unlock(&db->state_lock);
 }
 
-bool tsdb_shut(struct tsdb *db, struct partition *p)
+/* Takes no more appends for p, if none is on its way; open_again lets them in (to it, or to the next of its day). */
+static bool shut_partition(struct tsdb *db, struct partition *p) REQUIRES(db->apply_lock)
 {
 	mutex_assert_held(&db->apply_lock);
 	mutex_lock(&db->state_lock);
@@ -62,7 +63,7 @@ bool tsdb_shut(struct tsdb *db, struct partition *p)
 	return shut;
 }
 
-void tsdb_open_again(struct tsdb *db, struct partition *p)
+static void open_again(struct tsdb *db, struct partition *p)
 {
 	mutex_lock(&db->state_lock);
 	p->closing = false;
@@ -96,8 +97,8 @@ static void leave(struct tsdb *db, struct partition *p)
 	struct version *v = tsdb_version(db, NULL);
 	tsdb_publish(db, version_without(v, p->day), 0);
 	version_unref(v);
-	tsdb_forget_partition(db, p);
-	tsdb_open_again(db, p);
+	forget_partition(db, p);
+	open_again(db, p);
 	mutex_unlock(&db->apply_lock);
 }
 
@@ -107,12 +108,12 @@ int tsdb_drop_partition(struct tsdb *db, struct partition *p, struct pstate *s, 
 	int64_t start = clock_mono_ns();
 	uint32_t day = p->day;
 	mutex_lock(&db->apply_lock);
-	bool shut = tsdb_shut(db, p);
+	bool shut = shut_partition(db, p);
 	uint64_t record = db->applied; /* all of its own, as none is on its way */
 	mutex_unlock(&db->apply_lock);
 	int rc = shut ? note_drop(db, p, record, e) : 0;
 	if (shut && rc)
-		tsdb_open_again(db, p);
+		open_again(db, p);
 	if (!shut || rc)
 		return rc;
 	partition_ref(p);
@@ -211,7 +212,7 @@ static struct pstate *take_out(struct tsdb *db)
 	struct version *v = tsdb_version(db, NULL);
 	struct pstate *s = find_deleted(v);
 	if (s) {
-		if (tsdb_shut(db, s->p))
+		if (shut_partition(db, s->p))
 			atomic_fetch_add(&s->refs, 1);
 		else
 			s = NULL;
@@ -267,7 +268,7 @@ static void put_back(struct tsdb *db, const struct pstate *s)
 	version_set_late_names(next, s->p->day, late_names_ref(s->names));
 	tsdb_publish(db, next, 0);
 	version_unref(v);
-	tsdb_open_again(db, s->p);
+	open_again(db, s->p);
 	mutex_unlock(&db->apply_lock);
 }
 
@@ -278,8 +279,8 @@ static void let_go(struct tsdb *db, const struct pstate *s)
 	partition_db_drop(s->p->db_parts);
 	partition_db_unref(s->p->db_parts);
 	s->p->db_parts = NULL;
-	tsdb_forget_partition(db, s->p);
-	tsdb_open_again(db, s->p);
+	forget_partition(db, s->p);
+	open_again(db, s->p);
 	mutex_unlock(&db->apply_lock);
 }
 

@@ -14,9 +14,5 @@ void tsdb_free_dropped(struct tsdb *db) REQUIRES(db->seal_lock);
 void tsdb_wait_dropped(struct tsdb *db);
 /* Drops the partitions of which everything was deleted: 1 = one was dropped, 0 = there is none, or it is in use. */
 int tsdb_drop_deleted(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock);
-void tsdb_forget_partition(struct tsdb *db, struct partition *p);
-/* Takes no more appends for p, if none is on its way; tsdb_open_again lets them in (to it, or to the next of its day). */
-bool tsdb_shut(struct tsdb *db, struct partition *p) REQUIRES(db->apply_lock);
-void tsdb_open_again(struct tsdb *db, struct partition *p);
 
 #endif

@@ -115,7 +115,6 @@ struct version {
 };
 
 void pstate_unref(struct pstate *s);
-struct version *version_ref(struct version *v);
 void version_unref(struct version *v);
 const struct pstate *version_find(const struct version *v, uint32_t day);
 /* v with one partition's lists replaced (or added, or with drop: taken away). Takes references of everything listed.

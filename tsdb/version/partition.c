@@ -156,7 +156,7 @@ static struct pstate *pstate_new(struct partition *p, struct window *const *wind
 	return s;
 }
 
-struct version *version_ref(struct version *v)
+static struct version *version_ref(struct version *v)
 {
 	atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed);
 	return v;

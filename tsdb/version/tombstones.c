@@ -114,7 +114,8 @@ bool tombstones_due(const struct tombstones *m, const struct part *p)
 
 /* ---- asking ---- */
 
-const struct tombstone *tombstones_of(const struct pstate *s, uint32_t series, size_t *n)
+/* The tombstones of a series, ret[0 .. n). */
+static const struct tombstone *tombstones_of(const struct pstate *s, uint32_t series, size_t *n)
 {
 	const struct tombstones *m = s->tombstones;
 	*n = 0;

@@ -37,8 +37,6 @@ struct tombstones *tombstones_with_rules(const struct tombstones *m, const struc
 /* Whether the part must be rewritten: because of a delete, or because retention has passed it as a whole. */
 bool tombstones_due(const struct tombstones *m, const struct part *p);
 
-/* The tombstones of a series, ret[0 .. n). */
-const struct tombstone *tombstones_of(const struct pstate *s, uint32_t series, size_t *n);
 /* Whether something of a series is hidden in (after, until]. */
 bool tombstones_touch(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms);
 /* Whether something of any series of the part is. */
