@@ -154,24 +154,14 @@ int refresh_start(struct discovery_provider **ret, const struct discovery_ops *o
 	return 0;
 }
 
-static void wake(struct refresher *r, bool cancel)
-{
-	mutex_lock(&r->lock);
-	r->now = true;
-	if (cancel)
-		atomic_store(&r->cancel, true);
-	pthread_cond_broadcast(&r->wake);
-	mutex_unlock(&r->lock);
-}
-
-void refresh_now(struct discovery_provider *p)
-{
-	wake((struct refresher *)p, false);
-}
-
 void refresh_cancel(struct discovery_provider *p)
 {
-	wake((struct refresher *)p, true);
+	struct refresher *r = (struct refresher *)p;
+	mutex_lock(&r->lock);
+	r->now = true;
+	atomic_store(&r->cancel, true);
+	pthread_cond_broadcast(&r->wake);
+	mutex_unlock(&r->lock);
 }
 
 void refresh_stop(struct discovery_provider *p)

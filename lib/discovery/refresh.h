@@ -26,7 +26,5 @@ int refresh_start(struct discovery_provider **ret, const struct discovery_ops *o
 /* For the ops of the kind: stop and cancel. */
 void refresh_stop(struct discovery_provider *p);
 void refresh_cancel(struct discovery_provider *p);
-/* The next refresh begins now; from any thread. */
-void refresh_now(struct discovery_provider *p);
 
 #endif

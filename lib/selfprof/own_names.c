@@ -25,19 +25,6 @@ static void forget(struct own_names *n)
 	arena_reset(&n->text);
 }
 
-void own_names_release(struct own_names *n)
-{
-	map_free(&n->index);
-	vec_free(&n->known);
-	vec_free(&n->calls);
-	arena_free(&n->text);
-	for (size_t i = 0; i < n->v.n; i++) {
-		symtab_free(&n->v.v[i].symbols);
-		dwarf_index_close(&n->v.v[i].lines);
-	}
-	vec_free(&n->v);
-}
-
 static uint64_t section_bytes(const struct elf_file *f, const char *name)
 {
 	const Elf64_Shdr *s = elf_section(f, name);

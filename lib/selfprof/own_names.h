@@ -42,7 +42,6 @@ struct own_names {
 };
 
 void own_names_init(struct own_names *n);
-void own_names_release(struct own_names *n);
 /* The calls at a virtual address, innermost inlined first; 0 if it has no name. */
 size_t own_names_at(struct own_names *n, const struct own_image *im, uint64_t vaddr, struct own_call out[OWN_CALLS_MAX]);
 

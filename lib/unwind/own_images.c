@@ -20,23 +20,6 @@ void own_images_init(struct own_images *x)
 	*x = (struct own_images){ .mem_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC) };
 }
 
-void own_images_release(struct own_images *x)
-{
-	for (size_t i = 0; i < x->v.n; i++) {
-		struct own_image *im = x->v.v[i];
-		if (im->fd >= 0) {
-			elf_close(&im->elf);
-			close(im->fd);
-		}
-		free(im->path);
-		free(im);
-	}
-	vec_free(&x->v);
-	vec_free(&x->maps);
-	if (x->mem_fd >= 0)
-		close(x->mem_fd);
-}
-
 /* Whether the file has at the mapping's offset what is in memory: a package may have been upgraded meanwhile. */
 static bool is_mapped_file(const struct own_images *x, int fd, const struct proc_map *m)
 {

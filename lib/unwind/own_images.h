@@ -30,8 +30,8 @@ struct own_images {
 	int64_t read_ns;             /* when the mappings were read last, monotonic; 0 = never */
 };
 
+/* It, as own_unwind and own_names, stays as long as the process. */
 void own_images_init(struct own_images *x);
-void own_images_release(struct own_images *x);
 /* Reads the mappings again; known images stay. */
 void own_images_read(struct own_images *x);
 /* The mapping that holds the address; NULL if none did when they were read. */

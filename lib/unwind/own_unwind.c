@@ -191,15 +191,6 @@ void own_unwind_init(struct own_unwind *x, struct own_images *images)
 	vec_push(&x->rules, (struct unwind_rule){ .cfa = CFA_NONE });
 }
 
-void own_unwind_release(struct own_unwind *x)
-{
-	map_free(&x->page_index);
-	map_free(&x->rule_index);
-	vec_free(&x->pages);
-	vec_free(&x->rows);
-	vec_free(&x->rules);
-}
-
 static int walk_stack(struct walk *w, bool quiet)
 {
 	int end;

@@ -38,7 +38,6 @@ struct own_stack {
 
 /* images is borrowed. */
 void own_unwind_init(struct own_unwind *x, struct own_images *images);
-void own_unwind_release(struct own_unwind *x);
 /* The frames of a stack, the innermost first, as FRAME_IMAGE_SHIFT has them (image: index in own_images + 1, 0 = code without a file);
  * for callers it is the address before the return address. Returns the enum stack_end. */
 int own_unwind(struct own_unwind *x, const struct own_stack *s, uint64_t frames[OWN_FRAMES_MAX], uint32_t *ret_n);
