@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content codings (RFC 9110 section 8.4.1): selects one that the client accepts, and compresses with it: zstd (RFC 8878), which
- * browsers and curl accept, otherwise gzip. */
+/* Content codings (RFC 9110 section 8.4.1): whether a client accepts one, and compression with it: zstd (RFC 8878), which browsers
+ * and curl accept, or gzip. response.c chooses. */
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>

@@ -65,7 +65,7 @@ CALL(fn_histogram_quantile); CALL(fn_histogram_fraction); CALL(fn_histogram_nati
 /* funcs_profile.c */
 CALL(fn_merge_over_time); CALL(fn_coverage); CALL(fn_diff);
 WINDOW(fn_needs_profiles);
-/* readout.c */
+/* readout_calls.c */
 CALL(fn_self); CALL(fn_total); CALL(fn_share); CALL(fn_self_share); CALL(fn_share_low); CALL(fn_share_high);
 CALL(fn_self_share_low); CALL(fn_self_share_high); CALL(fn_samples); CALL(fn_callers); CALL(fn_callees);
 /* filters.c */

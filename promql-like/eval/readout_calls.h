@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of readouts: a node of the tree, its arguments, steps a few at a time (readout.c); and graphs of one number per step, without
+/* Calls of readouts: a node of the tree, its arguments, steps a few at a time (readout_calls.c); and graphs of one number per step, without
  * making profiles (readout_merged.c, readout_rated.c). Private. */
 #ifndef PYRRHA_PROMQL_READOUT_CALLS_H
 #define PYRRHA_PROMQL_READOUT_CALLS_H

@@ -66,7 +66,7 @@ static int fill(struct graph *g, struct err *e)
 
 /* ---- output ---- */
 
-/* Both sides of a row of an input series side by side; by name they are put at the end (readout.c). */
+/* Both sides of a row of an input series side by side; by name they are put at the end (readout_out.c). */
 static int by_lane(const void *a, const void *b)
 {
 	const struct graph_row *x = a, *y = b;

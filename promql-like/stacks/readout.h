@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by both ways of reading numbers out of stacks: readout.c with readout_rows.c goes profile by profile, graph.c all steps of a
+/* Shared by both ways of reading numbers out of stacks: readout_calls.c with readout_rows.c goes profile by profile, graph.c all steps of a
  * span at once. Private to them. */
 #ifndef PYRRHA_PROMQL_READOUT_H
 #define PYRRHA_PROMQL_READOUT_H
