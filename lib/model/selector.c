@@ -155,9 +155,22 @@ int selector_read(struct selector_reader *r, struct err *e)
 	return add(r, MATCH_EQ, VIEW(LABEL_NAME), front, start, e);
 }
 
+/* The language reads "inf" and "NaN" as numbers, unless braces follow. */
+static bool is_number(const struct selector_reader *r)
+{
+	struct lexer ahead = *r->lex;
+	struct token next;
+	if (r->tok->kind != TOK_IDENT || !(view_eq_nocase(r->tok->text, VIEW("inf")) || view_eq_nocase(r->tok->text, VIEW("nan"))))
+		return false;
+	lexer_next(&ahead, &next);
+	return next.kind != TOK_LBRACE;
+}
+
 static int read_whole(struct selector_reader *r, struct err *e)
 {
 	lexer_next(r->lex, r->tok);
+	if (is_number(r))
+		return FAIL(r, r->tok->start, e, "\"%.*s\" is a number, expected a selector such as {container=\"web\"}", VIEW_ARG(r->tok->text));
 	if (r->tok->kind != TOK_IDENT && r->tok->kind != TOK_LBRACE && !selector_angle_opens(r->lex, r->tok))
 		return unexpected(r, "", "a selector such as {container=\"web\"}", e);
 	int rc = selector_read(r, e);

@@ -19,6 +19,7 @@ static const struct selector_probe selector_probes[] = {
 	/* both spellings */
 	{ "up", "__name__=[up]" },
 	{ "a:b_1{}", "__name__=[a:b_1]" },
+	{ "inf{}", "__name__=[inf]" },
 	{ "{container=\"echoserver\"}", "container=[echoserver]" },
 	{ "<container=\"echoserver\">", "container=[echoserver]" },
 	{ "busy{ a != \"b\" , c=~\"d|e\", f !~ \"g.*\", h=\"\" , }", "a!=[b] c=~[d|e] f!~[g.*] h=[] __name__=[busy]" },
@@ -55,6 +56,8 @@ static const struct selector_probe selector_probes[] = {
 	{ "{a=\"\"}", "a=[]", .selects_all = true },
 	/* malformed */
 	{ "", NULL, 1, "" },
+	{ "inf", NULL, 1, "" },
+	{ "NaN", NULL, 1, "" },
 	{ "<>", NULL, 1, "unexpected \"<\"" },
 	{ "<a=b>", NULL, 1, "unexpected \"<\"" },
 	{ "on{a=\"b\"}", NULL, 1, "unexpected identifier \"on\"" },
