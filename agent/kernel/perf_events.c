@@ -526,7 +526,7 @@ void perf_events_read(struct perf_events *p, struct perf_records *out)
 	for (size_t i = 0; i < p->v.n; i++)
 		read_cpu(p, &p->v.v[i], out);
 	/* glibc's qsort merges: equal times keep their order. */
-	if (p->v.n > 1)
+	if (p->v.n > 1 && out->v.n > 1)
 		qsort(out->v.v, out->v.n, sizeof *out->v.v, by_time);
 }
 
