@@ -152,23 +152,33 @@ static void a_conflict_is_named(void **state)
 	assert_false(conflict_is(&p.w, go_says));
 }
 
+/* conflict_step_aside, as it is called: with the scraper's lock. */
+static void step_aside(struct pair *p)
+{
+	mutex_init(&p->s.lock, RANK_SCRAPER, "scraper");
+	mutex_lock(&p->s.lock);
+	conflict_step_aside(&p->w, &p->other);
+	mutex_unlock(&p->s.lock);
+	mutex_destroy(&p->s.lock);
+}
+
 static void jobs_of_one_server_step_aside(void **state)
 {
 	struct pair p;
 	pair_init(&p, 1, 4);
 	int64_t was = offset_of(&p.ep);
-	conflict_step_aside(&p.w, &p.other);
+	step_aside(&p);
 	assert_non_null(strstr(p.w.err.msg, "job \"b\""));
 	assert_non_null(strstr(p.w.err.msg, "From now on"));
 	int64_t later = offset_of(&p.ep) - was;
 	assert_true(later >= 4000 && later + 4000 < 10000);
 	pair_init(&p, 2, 4); /* the other half of the interval is another server's */
-	conflict_step_aside(&p.w, &p.other);
+	step_aside(&p);
 	assert_int_equal(p.ep.aside_ms, 0);
 	assert_non_null(strstr(p.w.err.msg, "do not fit"));
 	pair_init(&p, 1, 4);
 	p.other.interval_ms = 15000; /* they meet now and then, wherever they begin */
-	conflict_step_aside(&p.w, &p.other);
+	step_aside(&p);
 	assert_int_equal(p.ep.aside_ms, 0);
 }
 
