@@ -8,9 +8,12 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -503,13 +506,51 @@ static void test_child_pace(void **state)
 	assert_true(took_ms >= 300); /* how much more depends on what else the machine does */
 }
 
+/* A helper does not outlive an agent that is killed, not even one that has used up its share before it ran at all. */
+static void test_child_of_a_killed_agent(void **state)
+{
+	int ends[2], status;
+	pid_t child;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	pid_t agent = fork();
+	assert_true(agent >= 0);
+	if (agent == 0) {
+		struct child_pace pace;
+		struct err e;
+		child = fork();
+		if (child == 0) {
+			clock_sleep_ms(50); /* another process runs first */
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (volatile unsigned long n = 0;; n++) {
+			}
+		}
+		if (write(ends[1], &child, sizeof child) != sizeof child)
+			_exit(1);
+		close(ends[1]);
+		child_pace_init(&pace, 1e-6);
+		pace.credit_ns = -1e9;
+		_exit(child_wait(child, 60000, NULL, &pace, "the child", &status, &e) != 0);
+	}
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &child, sizeof child), sizeof child);
+	clock_sleep_ms(300);
+	kill(agent, SIGKILL);
+	assert_int_equal(waitpid(agent, &status, 0), agent);
+	bool ended = poll(&(struct pollfd){ .fd = ends[0], .events = POLLIN }, 1, 10000) == 1; /* nobody has the other end */
+	if (!ended)
+		kill(child, SIGKILL);
+	close(ends[0]);
+	assert_true(ended);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_follow), cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_kallsyms_text),
-		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_child_pace), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
+		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_child_pace), cmocka_unit_test(test_child_of_a_killed_agent), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

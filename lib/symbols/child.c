@@ -17,6 +17,9 @@ enum { LOOK_MS = 20 };
 
 #define CREDIT_S 60
 #define RESUME_NS 50e6               /* not for less */
+/* A child that has used less is not stopped: it first asks the kernel to be killed with its parent, and one that was stopped before that
+ * would stay, stopped, when the parent is killed. */
+#define BEGUN_NS 1000000
 
 void child_pace_init(struct child_pace *p, double share)
 {
@@ -51,7 +54,7 @@ static void keep_pace(struct child_pace *p, struct running *r)
 		return;
 	p->credit_ns = MIN(p->credit_ns + (double)(now - p->at_ns) * p->share, most) - (double)some;
 	p->at_ns = now;
-	if (!r->stopped && p->credit_ns < 0)
+	if (!r->stopped && p->credit_ns < 0 && used >= BEGUN_NS)
 		r->stopped = kill(r->pid, SIGSTOP) == 0;
 	else if (r->stopped && p->credit_ns > MIN(0.1 * most, RESUME_NS))
 		r->stopped = kill(r->pid, SIGCONT) != 0;
