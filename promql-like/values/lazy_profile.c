@@ -173,12 +173,19 @@ static int side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, s
 	return add_total(s, total, v->is_float ? stackvec_total(v) : 0, v->is_float, scale, e);
 }
 
+/* The whole side; NULL: it is not materialised yet. Profiles are shared: another thread may be at it. */
+static struct stackvec *materialised(const struct lazy_side *s)
+{
+	return __atomic_load_n(&s->vec, __ATOMIC_ACQUIRE);
+}
+
 static int side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e)
 {
-	if (from->vec) {
+	struct stackvec *whole = materialised(from);
+	if (whole) {
 		int rc = 0;
-		if (from->vec->n || from->is_float) {
-			*side_term(s) = (struct lazy_term){ .vec = stackvec_ref(from->vec), .scale = scale };
+		if (whole->n || from->is_float) {
+			*side_term(s) = (struct lazy_term){ .vec = stackvec_ref(whole), .scale = scale };
 			rc = add_total(s, from->total, from->ftotal, from->is_float, scale, e);
 		}
 		return rc;
@@ -365,7 +372,7 @@ struct wanted {
 
 static void want_side(struct wanted *w, struct lazy_side *s)
 {
-	if (__atomic_load_n(&s->vec, __ATOMIC_ACQUIRE))
+	if (materialised(s))
 		return;
 	vec_push(&w->sides, s);
 	uint32_t group = (uint32_t)w->group_of.n;
@@ -447,7 +454,7 @@ int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, siz
 		for (size_t g = 0; g < w.group_of.n; g++)
 			of[w.group_of.v[g]] = got[g];
 		for (size_t i = 0; i < w.sides.n && !rc; i++)
-			if (!w.sides.v[i]->vec)
+			if (!materialised(w.sides.v[i]))
 				rc = finish_side(q, w.sides.v[i], of[i], e);
 		for (size_t g = 0; g < w.group_of.n; g++)
 			stackvec_unref(got[g]);
