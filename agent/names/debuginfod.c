@@ -108,7 +108,6 @@ static NORETURN void helper(const char *urls, const char *cache_dir, const char 
 {
 	char own[4096], kept[4096];
 	const char *temp = getenv("TMPDIR");
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(out_fd, 3) < 0)
 		_exit(SAID_FAILED);
 	syscall(SYS_close_range, 4u, ~0u, 0u);
@@ -156,14 +155,14 @@ static bool is_of(int fd, const char *build_id)
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
 		     const atomic_bool *stop, struct err *e)
 {
+	static const char what[] = "the debuginfod client";
 	int status, fd = tempfile_open("pyrrha-debuginfod", e);
 	if (fd < 0)
 		return fd;
-	pid_t pid = fork();
+	pid_t pid = child_start(what, e);
 	if (pid == 0)
 		helper(urls, cache_dir, build_id, l, fd);
-	int rc = pid < 0 ? err_errno(e, errno, "cannot start the debuginfod client")
-			 : child_wait(pid, l->deadline_ms, stop, NULL, "the debuginfod client", &status, e);
+	int rc = pid < 0 ? pid : child_wait(pid, l->deadline_ms, stop, NULL, what, &status, e);
 	if (!rc)
 		rc = result(status, e);
 	if (!rc && !is_of(fd, build_id))

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,9 +18,55 @@ enum { LOOK_MS = 20 };
 
 #define CREDIT_S 60
 #define RESUME_NS 50e6               /* not for less */
-/* A child that has used less is not stopped: it first asks the kernel to be killed with its parent, and one that was stopped before that
- * would stay, stopped, when the parent is killed. */
-#define BEGUN_NS 1000000
+
+/* Says to the parent that the child may be stopped from now on. */
+static void say_ready(int fd)
+{
+	char ready = 1;
+
+	while (write(fd, &ready, 1) < 0 && errno == EINTR) {
+		/* again */
+	}
+	close(fd);
+}
+
+/* Returns also if the child has ended. */
+static void await_ready(int fd)
+{
+	char ready;
+
+	while (read(fd, &ready, 1) < 0 && errno == EINTR) {
+		/* again */
+	}
+	close(fd);
+}
+
+pid_t child_start(const char *what, struct err *e)
+{
+	pid_t parent = getpid(), pid;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return err_errno(e, errno, "cannot start %s", what);
+	pid = fork();
+	if (pid < 0) {
+		int why = errno;
+		close(ends[0]);
+		close(ends[1]);
+		return err_errno(e, why, "cannot start %s", what);
+	}
+	if (pid > 0) {
+		close(ends[1]);
+		await_ready(ends[0]);
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it ended before the child had asked */
+		_exit(1);
+	close(ends[0]);
+	say_ready(ends[1]);
+	return 0;
+}
 
 void child_pace_init(struct child_pace *p, double share)
 {
@@ -54,7 +101,7 @@ static void keep_pace(struct child_pace *p, struct running *r)
 		return;
 	p->credit_ns = MIN(p->credit_ns + (double)(now - p->at_ns) * p->share, most) - (double)some;
 	p->at_ns = now;
-	if (!r->stopped && p->credit_ns < 0 && used >= BEGUN_NS)
+	if (!r->stopped && p->credit_ns < 0)
 		r->stopped = kill(r->pid, SIGSTOP) == 0;
 	else if (r->stopped && p->credit_ns > MIN(0.1 * most, RESUME_NS))
 		r->stopped = kill(r->pid, SIGCONT) != 0;

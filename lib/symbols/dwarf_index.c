@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -172,7 +171,6 @@ static NORETURN void helper(int elf_fd, int out_fd)
 	struct err e;
 	bool whole;
 	struct rlimit cpu = { HELPER_CPU_S, HELPER_CPU_S }, none = { 0, 0 };
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	offer_to_oom_killer();
 	int in = fcntl(elf_fd, F_DUPFD, 10), out = fcntl(out_fd, F_DUPFD, 10);
 	if (in < 0 || out < 0 || dup2(in, 3) < 0 || dup2(out, 4) < 0)
@@ -193,14 +191,15 @@ static NORETURN void helper(int elf_fd, int out_fd)
 
 static int run_helper(int elf_fd, int out_fd, const atomic_bool *stop, struct child_pace *pace, bool *ret_partly, struct err *e)
 {
-	pid_t pid = fork();
+	static const char what[] = "the reader of debug information";
+	pid_t pid = child_start(what, e);
 	int status, rc;
 
 	if (pid < 0)
-		return err_errno(e, errno, "cannot start the helper");
+		return pid;
 	if (pid == 0)
 		helper(elf_fd, out_fd);
-	rc = child_wait(pid, HELPER_DEADLINE_MS, stop, pace, "the reader of debug information", &status, e);
+	rc = child_wait(pid, HELPER_DEADLINE_MS, stop, pace, what, &status, e);
 	if (rc)
 		return rc;
 	if (WIFSIGNALED(status))
