@@ -2,6 +2,7 @@
 include agent/image/local.mk
 include agent/kernel/local.mk
 include agent/go/local.mk
+include agent/runtime/local.mk
 include agent/unwind/local.mk
 include agent/process/local.mk
 include agent/window/local.mk
@@ -13,6 +14,7 @@ noinst_LIBRARIES += libagent.a
 libagent_a_SOURCES = $(AGENT_IMAGE_SOURCES) \
   $(AGENT_KERNEL_SOURCES) \
   $(AGENT_GO_SOURCES) \
+  $(AGENT_RUNTIME_SOURCES) \
   $(AGENT_UNWIND_SOURCES) \
   $(AGENT_PROCESS_SOURCES) \
   $(AGENT_WINDOW_SOURCES) \

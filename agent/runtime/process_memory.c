@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/runtime/process_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define ADDRESS_END (1ull << 47)     /* of user space */
+#define STRING_PIECE 64u             /* names are short; a piece lies within a page, so that none fails for what follows the string */
+#define PAGE 4096u
+
+int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_reads, uint64_t max_bytes, struct err *e)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%u/mem", pid);
+	*ret = (struct process_memory){ .fd = open(path, O_RDONLY | O_CLOEXEC), .pid = pid, .reads_left = max_reads, .bytes_left = max_bytes };
+	if (ret->fd >= 0)
+		return 0;
+	ret->ended = errno == ESRCH || errno == ENOENT;
+	if (ret->ended)
+		return err_set(e, ERR_NOT_FOUND, "process %u has ended", pid);
+	return err_errno(e, errno, "open %s", path);
+}
+
+void process_memory_of_bytes(struct process_memory *ret, struct view bytes, uint64_t at, uint32_t max_reads, uint64_t max_bytes)
+{
+	*ret = (struct process_memory){ .fd = -1, .reads_left = max_reads, .bytes_left = max_bytes, .bytes = bytes, .at = at };
+}
+
+void process_memory_close(struct process_memory *m)
+{
+	if (m->fd >= 0)
+		close(m->fd);
+	m->fd = -1;
+}
+
+void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes)
+{
+	m->reads_left = max_reads;
+	m->bytes_left = max_bytes;
+}
+
+static bool take_budget(struct process_memory *m, size_t n)
+{
+	if (!m->reads_left || m->bytes_left < n)
+		return false;
+	m->reads_left--;
+	m->bytes_left -= n;
+	return true;
+}
+
+/* The number of bytes read: less than n where readable memory ends. */
+static size_t read_some(struct process_memory *m, uint64_t at, void *to, size_t n)
+{
+	if (m->fd >= 0) {
+		ssize_t got;
+		do
+			got = pread(m->fd, to, n, (off_t)at);
+		while (got < 0 && errno == EINTR);
+		m->ended |= got == 0;
+		return got < 0 ? 0 : (size_t)got;
+	}
+	if (at < m->at || at - m->at >= m->bytes.len)
+		return 0;
+	n = MIN(n, m->bytes.len - (size_t)(at - m->at));
+	memcpy(to, m->bytes.ptr + (at - m->at), n);
+	return n;
+}
+
+int process_memory_read(struct process_memory *m, uint64_t at, void *to, size_t n, struct err *e)
+{
+	if (!n)
+		return 0;
+	if (at >= ADDRESS_END || n > ADDRESS_END - at)
+		return err_set(e, ERR_NOT_FOUND, "process %u: no memory at 0x%llx", m->pid, (unsigned long long)at);
+	if (!take_budget(m, n))
+		return err_set(e, ERR_LIMIT, "process %u: more of its memory would have to be read than is allowed", m->pid);
+	if (read_some(m, at, to, n) == n)
+		return 0;
+	return m->ended ? err_set(e, ERR_NOT_FOUND, "process %u has ended", m->pid) :
+		err_set(e, ERR_NOT_FOUND, "process %u: no memory at 0x%llx", m->pid, (unsigned long long)at);
+}
+
+int process_memory_u64(struct process_memory *m, uint64_t at, uint64_t *ret, struct err *e)
+{
+	uint64_t v;
+	int r = process_memory_read(m, at, &v, sizeof v, e);
+
+	if (!r)
+		*ret = v;
+	return r;
+}
+
+int process_memory_u32(struct process_memory *m, uint64_t at, uint32_t *ret, struct err *e)
+{
+	uint32_t v;
+	int r = process_memory_read(m, at, &v, sizeof v, e);
+
+	if (!r)
+		*ret = v;
+	return r;
+}
+
+int process_memory_u16(struct process_memory *m, uint64_t at, uint16_t *ret, struct err *e)
+{
+	uint16_t v;
+	int r = process_memory_read(m, at, &v, sizeof v, e);
+
+	if (!r)
+		*ret = v;
+	return r;
+}
+
+int process_memory_append(struct process_memory *m, uint64_t at, size_t n, struct buf *to, struct err *e)
+{
+	/* The budget comes first: a length that was read must not size an allocation. */
+	if (n > m->bytes_left || !buf_reserve(to, n))
+		return err_set(e, ERR_LIMIT, "process %u: %zu bytes at 0x%llx are too many", m->pid, n, (unsigned long long)at);
+	int r = process_memory_read(m, at, to->ptr + to->len, n, e);
+	if (!r)
+		to->len += n;
+	to->ptr[to->len] = 0;
+	return r;
+}
+
+int process_memory_string(struct process_memory *m, uint64_t at, size_t max, struct buf *to, struct err *e)
+{
+	char piece[STRING_PIECE];
+	size_t had = to->len;
+
+	for (;;) {
+		size_t n = MIN(sizeof piece, PAGE - (size_t)(at % PAGE)), done = to->len - had;
+		if (m->fd < 0 && at >= m->at && at - m->at < m->bytes.len)
+			n = MIN(n, m->bytes.len - (size_t)(at - m->at));
+		int r = process_memory_read(m, at, piece, n, e);
+		if (r)
+			return r;
+		size_t len = strnlen(piece, n);
+		if (len > max - done)
+			return err_set(e, ERR_LIMIT, "process %u: a string of more than %zu bytes", m->pid, max);
+		buf_put(to, piece, len);
+		if (to->overflow)
+			return err_set(e, ERR_LIMIT, "process %u: too many bytes of strings", m->pid);
+		if (len < n)
+			return 0;
+		at += n;
+	}
+}

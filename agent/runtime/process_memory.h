@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of another process, read while that runs on. All that is read is hostile: a reader bounds what it reads by the budget that it
+ * opens the memory with, and checks each value before it uses it as a length or an address.
+ *
+ * The file /proc/PID/mem is read, and not process_vm_readv called. An open file stays with the address space that it was opened of,
+ * also if the process executes another program or its id is used again. And memory that the process answers for itself (userfaultfd)
+ * is an error there, while process_vm_readv waits for the process, for ever if that likes. Pages of a mapped file on a file system
+ * that is a process (FUSE) can still keep a reader waiting: none who must not wait reads addresses that the process has set. */
+#ifndef PYRRHA_AGENT_PROCESS_MEMORY_H
+#define PYRRHA_AGENT_PROCESS_MEMORY_H
+
+#include "base/buf.h"
+
+struct process_memory {
+	int fd;                      /* /proc/PID/mem; -1: `bytes` is all there is */
+	uint32_t pid;
+	uint32_t reads_left;         /* the budget: calls of the kernel, and bytes */
+	uint64_t bytes_left;
+	bool ended;                  /* a read found that the address space is no more */
+	struct view bytes;           /* of a test: the memory from address `at` on; borrowed */
+	uint64_t at;
+};
+
+/* Opens the memory of a process (as this PID namespace numbers it) for that many reads and bytes. ERR_NOT_FOUND: it has ended; ERR_DENIED:
+ * CAP_SYS_PTRACE is missing, or the process is in another user namespace. */
+int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_reads, uint64_t max_bytes, struct err *e) MUST_USE;
+/* For tests: memory that is just these bytes, at that address. */
+void process_memory_of_bytes(struct process_memory *ret, struct view bytes, uint64_t at, uint32_t max_reads, uint64_t max_bytes);
+void process_memory_close(struct process_memory *m);
+/* A new budget. */
+void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes);
+
+/* Reads n bytes at an address into `to`, all or none. ERR_NOT_FOUND: there is no such memory now, or no process any more (`ended`
+ * tells them apart); ERR_LIMIT: the budget is used up. After an error `to` may hold anything. */
+int process_memory_read(struct process_memory *m, uint64_t at, void *to, size_t n, struct err *e) MUST_USE;
+/* The same of one little-endian word. *ret is untouched after an error. */
+int process_memory_u64(struct process_memory *m, uint64_t at, uint64_t *ret, struct err *e) MUST_USE;
+int process_memory_u32(struct process_memory *m, uint64_t at, uint32_t *ret, struct err *e) MUST_USE;
+int process_memory_u16(struct process_memory *m, uint64_t at, uint16_t *ret, struct err *e) MUST_USE;
+/* Adds the n bytes at an address to a buffer. ERR_LIMIT also if its ceiling forbids it. */
+int process_memory_append(struct process_memory *m, uint64_t at, size_t n, struct buf *to, struct err *e) MUST_USE;
+/* Adds the NUL-terminated string at an address, without its NUL. ERR_LIMIT: it has more than max bytes, or as above. */
+int process_memory_string(struct process_memory *m, uint64_t at, size_t max, struct buf *to, struct err *e) MUST_USE;
+
+#endif
