@@ -1,8 +1,10 @@
 # agent: samples from the kernel, unwound, named, served. Its rooms, bottom up.
+include agent/runtime/local.mk
 include agent/image/local.mk
 include agent/kernel/local.mk
 include agent/go/local.mk
-include agent/runtime/local.mk
+include agent/python/local.mk
+include agent/managed/local.mk
 include agent/unwind/local.mk
 include agent/process/local.mk
 include agent/window/local.mk
@@ -11,10 +13,12 @@ include agent/labels/local.mk
 include agent/core/local.mk
 include agent/serve/local.mk
 noinst_LIBRARIES += libagent.a
-libagent_a_SOURCES = $(AGENT_IMAGE_SOURCES) \
+libagent_a_SOURCES = $(AGENT_RUNTIME_SOURCES) \
+  $(AGENT_IMAGE_SOURCES) \
   $(AGENT_KERNEL_SOURCES) \
   $(AGENT_GO_SOURCES) \
-  $(AGENT_RUNTIME_SOURCES) \
+  $(AGENT_PYTHON_SOURCES) \
+  $(AGENT_MANAGED_SOURCES) \
   $(AGENT_UNWIND_SOURCES) \
   $(AGENT_PROCESS_SOURCES) \
   $(AGENT_WINDOW_SOURCES) \

@@ -13,8 +13,13 @@
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
  *	         the sampling program writes it, whole words, and only for processes that say so
  *
+ *	runtime_procs: tgid and kind of runtime -> where that runtime keeps its frames (struct runtime_proc); only of
+ *	         processes that run one
+ *
  * A user frame is image << 48 | ELF virtual address. It has the same meaning for all processes, also after the process has ended.
- * Image 0 is code without a file (JIT): the address is the process's own. */
+ * Image 0 is code without a file (JIT): the address is the process's own. A frame of a runtime is RUNTIME_WORDS words:
+ * RUNTIME_IMAGE(kind) << 48 | where in the object (CPython: bytes from the code object to the instruction), the object's address,
+ * and a word that tells the object from another one at that address (0: it could not be read). */
 #ifndef PYRRHA_BPF_ABI_H
 #define PYRRHA_BPF_ABI_H
 
@@ -48,6 +53,13 @@
 #define FRAME_ADDR_MASK 0xffffffffffffull
 #define IMAGE_JIT 0          /* no file behind the mapping */
 #define IMAGE_FIRST 1
+
+/* Language runtimes whose frames are walked. Their image numbers are above those of files. */
+enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_V8, RUNTIME_HOTSPOT, RUNTIME_KINDS };
+#define RUNTIME_IMAGE_FIRST 0x4000
+#define RUNTIME_IMAGE(kind) (RUNTIME_IMAGE_FIRST + (kind))
+#define RUNTIME_WORDS 3
+#define RUNTIME_PROCS_MAX 2048
 
 /* Why a stack ends where it does. */
 enum stack_end {
@@ -150,6 +162,34 @@ struct unwind_proc {
 };
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
 #define UNWIND_PROC_CACHED 2  /* the cache of rules may be used */
+
+struct runtime_key {
+	__u32 tgid;
+	__u32 kind;          /* enum runtime_kind */
+};
+
+/* Where CPython keeps its frames: offsets as agent/python/layout.h has them; the version says which of them there are. */
+struct python_proc {
+	__u64 key_at;        /* address of the pthread key of the thread state, a u32; 0: it is in thread-local storage */
+	__s64 tls_offset;    /* then: of the pointer to the thread state, from fsbase */
+	__u64 none_at;       /* 3.13+: address of None, which stands for code in frames that are no calls */
+	__u8 minor;
+	__u8 pad[3];
+	__u16 tstate_frame, tstate_cframe, cframe_frame, cframe_previous;
+	__u16 frame_code, frame_back, frame_instr, frame_entry, frame_owner;
+	__u16 code_check;
+};
+
+/* Of another exec_id than the process's: void. */
+struct runtime_proc {
+	__u32 exec_id;
+	__u32 flags;
+	union {
+		struct python_proc python;
+		__u64 room[32];
+	};
+};
+#define RUNTIME_YOUNG 1       /* its samples wake the agent at once, so that names are read while it lives */
 
 #define SAMPLE_DEFERRED 1     /* the stack goes on at ip, sp, fp; pages of it follow the frames */
 #define SAMPLE_IN_KERNEL 2

@@ -31,6 +31,7 @@ void image_unref(struct image *im)
 	if (!im || atomic_fetch_sub(&im->refs, 1) != 1)
 		return;
 	image_close_file(im);
+	runtime_file_free(im->runtime);
 	free(im->path);
 	free(im);
 }

@@ -9,8 +9,7 @@
 #include <stdatomic.h>
 
 #include "agent/image/image_content.h"
-#include "base/err.h"
-#include "base/view.h"
+#include "agent/runtime/runtime.h"
 
 #define BUILD_ID_MAX 32
 
@@ -41,6 +40,7 @@ struct image {
 	struct image_content content; /* (fixed) of an ELF file */
 	struct file_stamp stamp;     /* (fixed) of the file that it was first seen as */
 	bool is_go, is_static, has_eh_frame, has_symtab, world_readable; /* (fixed) */
+	struct runtime_file *runtime; /* (fixed) what language runtime it is; owned; NULL = none */
 	atomic_int fd;               /* the file, while a process maps it and a little longer; -1. Use image_dup_fd. */
 	/* Drain thread only: */
 	uint64_t key;                /* hash of what records say of it */

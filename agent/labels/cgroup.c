@@ -44,10 +44,10 @@ static const struct {
 	const char *prefix, *suffix;
 	enum cgroup_runtime runtime;
 } shapes[] = {
-	{ "docker-", ".scope", RUNTIME_DOCKER }, { "cri-containerd-", ".scope", RUNTIME_CONTAINERD },
-	{ "nerdctl-", ".scope", RUNTIME_CONTAINERD }, { "crio-", ".scope", RUNTIME_CRIO }, { "crio-", "", RUNTIME_CRIO },
-	{ "libpod-", ".scope", RUNTIME_PODMAN }, { "libpod-", "", RUNTIME_PODMAN },
-	{ "cri-dockerd-", ".scope", RUNTIME_DOCKER },
+	{ "docker-", ".scope", CGROUP_RUNTIME_DOCKER }, { "cri-containerd-", ".scope", CGROUP_RUNTIME_CONTAINERD },
+	{ "nerdctl-", ".scope", CGROUP_RUNTIME_CONTAINERD }, { "crio-", ".scope", CGROUP_RUNTIME_CRIO }, { "crio-", "", CGROUP_RUNTIME_CRIO },
+	{ "libpod-", ".scope", CGROUP_RUNTIME_PODMAN }, { "libpod-", "", CGROUP_RUNTIME_PODMAN },
+	{ "cri-dockerd-", ".scope", CGROUP_RUNTIME_DOCKER },
 };
 
 /* The part behind the last colon of "SLICE:RUNTIME:ID", where the runtime was given no systemd. */
@@ -60,10 +60,10 @@ static bool colon_shape(struct view part, struct cgroup_info *ret)
 		if (!is_id(id))
 			return false;
 		ret->container_id = id;
-		ret->runtime = view_ends(before, VIEW(":cri-containerd")) || view_eqs(before, "cri-containerd") ? RUNTIME_CONTAINERD :
-			       view_ends(before, VIEW(":docker")) ? RUNTIME_DOCKER :
-			       view_ends(before, VIEW(":crio")) ? RUNTIME_CRIO : RUNTIME_NONE;
-		return ret->runtime != RUNTIME_NONE;
+		ret->runtime = view_ends(before, VIEW(":cri-containerd")) || view_eqs(before, "cri-containerd") ? CGROUP_RUNTIME_CONTAINERD :
+			       view_ends(before, VIEW(":docker")) ? CGROUP_RUNTIME_DOCKER :
+			       view_ends(before, VIEW(":crio")) ? CGROUP_RUNTIME_CRIO : CGROUP_RUNTIME_NONE;
+		return ret->runtime != CGROUP_RUNTIME_NONE;
 	}
 	return false;
 }
@@ -112,22 +112,22 @@ static bool container_component(struct view part, struct view parent, bool in_po
 		struct view name = part;
 		strip(&name, "lxc.payload.", "");
 		ret->container_id = name;
-		ret->runtime = RUNTIME_LXC;
+		ret->runtime = CGROUP_RUNTIME_LXC;
 		return name.len > 0;
 	}
 	if (view_eqs(parent, "buildkit") && (is_id(part) || is_short_id(part))) {
 		ret->container_id = part;
-		ret->runtime = RUNTIME_BUILDKIT;
+		ret->runtime = CGROUP_RUNTIME_BUILDKIT;
 		return true;
 	}
 	if (!is_id(part))
 		return false;
 	/* A bare id counts where its parent is a runtime's: /docker/ID, podUID/ID, containerd's default namespaces. */
-	ret->runtime = view_eqs(parent, "docker") ? RUNTIME_DOCKER : in_pod ? RUNTIME_UNKNOWN :
-		       view_eqs(parent, "default") || view_eqs(parent, "k8s.io") ? RUNTIME_CONTAINERD : RUNTIME_NONE;
-	if (ret->runtime != RUNTIME_NONE)
+	ret->runtime = view_eqs(parent, "docker") ? CGROUP_RUNTIME_DOCKER : in_pod ? CGROUP_RUNTIME_UNKNOWN :
+		       view_eqs(parent, "default") || view_eqs(parent, "k8s.io") ? CGROUP_RUNTIME_CONTAINERD : CGROUP_RUNTIME_NONE;
+	if (ret->runtime != CGROUP_RUNTIME_NONE)
 		ret->container_id = part;
-	return ret->runtime != RUNTIME_NONE;
+	return ret->runtime != CGROUP_RUNTIME_NONE;
 }
 
 /* Units that have processes. Names are systemd's own spelling of them: "foo\\x2dbar@1.service". */

@@ -15,8 +15,8 @@
 
 #include "base/view.h"
 
-enum cgroup_runtime { RUNTIME_NONE, RUNTIME_DOCKER, RUNTIME_CONTAINERD, RUNTIME_CRIO, RUNTIME_PODMAN, RUNTIME_LXC,
-		      RUNTIME_BUILDKIT, RUNTIME_UNKNOWN };
+enum cgroup_runtime { CGROUP_RUNTIME_NONE, CGROUP_RUNTIME_DOCKER, CGROUP_RUNTIME_CONTAINERD, CGROUP_RUNTIME_CRIO, CGROUP_RUNTIME_PODMAN,
+		      CGROUP_RUNTIME_LXC, CGROUP_RUNTIME_BUILDKIT, CGROUP_RUNTIME_UNKNOWN };
 
 struct cgroup_info {
 	struct view path;          /* the group's, without the leading "/.." of a relative one */

@@ -17,27 +17,27 @@
 
 /* One shape of file: where it is, and where in its JSON the names are ("a/b" = member b of object a). */
 struct shape {
-	enum cgroup_runtime runtime; /* RUNTIME_UNKNOWN: any */
+	enum cgroup_runtime runtime; /* CGROUP_RUNTIME_UNKNOWN: any */
 	const char *path;            /* %s = id */
 	const char *object;          /* the object the names are members of */
 	const char *container, *pod, *namespace_, *image;
 };
 
 static const struct shape shapes[] = {
-	{ RUNTIME_CONTAINERD, "/run/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json", "annotations",
+	{ CGROUP_RUNTIME_CONTAINERD, "/run/containerd/io.containerd.runtime.v2.task/k8s.io/%s/config.json", "annotations",
 	  "io.kubernetes.cri.container-name", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.sandbox-namespace",
 	  "io.kubernetes.cri.image-name" },
-	{ RUNTIME_CONTAINERD, "/run/containerd/io.containerd.runtime.v2.task/default/%s/config.json", "annotations",
+	{ CGROUP_RUNTIME_CONTAINERD, "/run/containerd/io.containerd.runtime.v2.task/default/%s/config.json", "annotations",
 	  "nerdctl/name", NULL, NULL, NULL },
-	{ RUNTIME_CRIO, "/run/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
+	{ CGROUP_RUNTIME_CRIO, "/run/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace",
 	  "io.kubernetes.cri-o.ImageName" },
-	{ RUNTIME_CRIO, "/var/lib/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
+	{ CGROUP_RUNTIME_CRIO, "/var/lib/containers/storage/overlay-containers/%s/userdata/config.json", "annotations",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace",
 	  "io.kubernetes.cri-o.ImageName" },
-	{ RUNTIME_DOCKER, DOCKER_CONFIG, "Config/Labels",
+	{ CGROUP_RUNTIME_DOCKER, DOCKER_CONFIG, "Config/Labels",
 	  "io.kubernetes.container.name", "io.kubernetes.pod.name", "io.kubernetes.pod.namespace", NULL },
-	{ RUNTIME_DOCKER, DOCKER_CONFIG, "", "Name", NULL, NULL, NULL },
+	{ CGROUP_RUNTIME_DOCKER, DOCKER_CONFIG, "", "Name", NULL, NULL, NULL },
 };
 
 static char *read_file(const char *path, size_t *ret_n)
@@ -128,7 +128,7 @@ static bool try_shape(const char *root, const struct shape *s, struct view id, s
 	ret->pod = member(a, o, s->pod);
 	ret->namespace_ = member(a, o, s->namespace_);
 	ret->image = member(a, o, s->image);
-	if (s->runtime == RUNTIME_DOCKER)
+	if (s->runtime == CGROUP_RUNTIME_DOCKER)
 		read_docker(j, a, ret);
 	json_decref(j);
 	return ret->container.len > 0;
@@ -197,15 +197,15 @@ void containers_lookup(const char *root, enum cgroup_runtime runtime, struct vie
 {
 	static const struct container_names none = { { "", 0 }, { "", 0 }, { "", 0 }, { "", 0 }, { NULL, 0 } };
 	*ret = none;
-	if (runtime == RUNTIME_LXC) {
+	if (runtime == CGROUP_RUNTIME_LXC) {
 		ret->container = arena_view(a, id);
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
-		if ((shapes[i].runtime == runtime || runtime == RUNTIME_UNKNOWN) && try_shape(root, &shapes[i], id, a, ret))
+		if ((shapes[i].runtime == runtime || runtime == CGROUP_RUNTIME_UNKNOWN) && try_shape(root, &shapes[i], id, a, ret))
 			return;
 	*ret = none;
-	if (runtime == RUNTIME_PODMAN ? !try_podman(root, id, a, ret) : !try_log_links(root, id, a, ret))
+	if (runtime == CGROUP_RUNTIME_PODMAN ? !try_podman(root, id, a, ret) : !try_log_links(root, id, a, ret))
 		*ret = none;
 }
 
@@ -220,5 +220,5 @@ enum cgroup_runtime containers_confirm(const char *root, struct view id)
 		if (lstat(path, &st) == 0 && S_ISREG(st.st_mode))
 			return shapes[i].runtime;
 	}
-	return RUNTIME_NONE;
+	return CGROUP_RUNTIME_NONE;
 }

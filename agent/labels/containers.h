@@ -16,7 +16,7 @@ struct container_names {
 void containers_lookup(const char *root, enum cgroup_runtime runtime, struct view id, struct arena *a,
 		       struct container_names *ret);
 
-/* The runtime that has files of a container of that id; RUNTIME_NONE if none has. */
+/* The runtime that has files of a container of that id; CGROUP_RUNTIME_NONE if none has. */
 enum cgroup_runtime containers_confirm(const char *root, struct view id);
 
 #endif

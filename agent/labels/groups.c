@@ -302,7 +302,7 @@ struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 	arena_init(&g->arena, 0);
 	g->path = arena_view(&g->arena, path);
 	cgroup_parse_path(g->path, &g->info);
-	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != RUNTIME_NONE)
+	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != CGROUP_RUNTIME_NONE)
 		g->info.container_id = g->info.candidate;
 	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
 	g->sampled_mono_ms = clock_mono_ms();

@@ -174,19 +174,19 @@ void meta_add_group(struct labels_builder *b, struct arena *a, const struct cgro
 	if (info->pod_uid[0] || n->pod.len)
 		add_kubernetes(b, info, n, node);
 	switch (info->runtime) {
-	case RUNTIME_DOCKER:
+	case CGROUP_RUNTIME_DOCKER:
 		add_docker(b, a, info, n);
 		break;
-	case RUNTIME_CONTAINERD:
+	case CGROUP_RUNTIME_CONTAINERD:
 		labels_builder_set(b, VIEW("__meta_containerd_container_id"), info->container_id);
 		labels_builder_set(b, VIEW("__meta_containerd_container_name"), n->container);
 		labels_builder_set(b, VIEW("__meta_containerd_pod_name"), n->pod);
 		labels_builder_set(b, VIEW("__meta_containerd_pod_namespace"), n->namespace_);
 		break;
-	case RUNTIME_BUILDKIT:
+	case CGROUP_RUNTIME_BUILDKIT:
 		labels_builder_set(b, VIEW("__meta_docker_build_kit_container_id"), info->container_id);
 		break;
-	case RUNTIME_LXC:
+	case CGROUP_RUNTIME_LXC:
 		labels_builder_set(b, VIEW("__meta_lxc_container_id"), info->container_id);
 		break;
 	default:

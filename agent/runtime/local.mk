@@ -1,7 +1,8 @@
 # agent/runtime: what every runtime is to the rest of the agent.
 AGENT_RUNTIME_SOURCES = \
   agent/runtime/process_memory.c \
-  agent/runtime/process_memory.h
+  agent/runtime/process_memory.h \
+  agent/runtime/runtime.h
 if HAVE_CMOCKA
 check_PROGRAMS += process_memory_test
 TESTS += process_memory_test
