@@ -12,14 +12,13 @@
  *	cache:   image id << 29 | ELF virtual address (29 bits) of frames met lately, << 21 | their rule, in short (SHORT_*):
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
  *	         the sampling program writes it, whole words, and only for processes that say so
- *
- *	runtime_procs: tgid and kind of runtime -> where that runtime keeps its frames (struct runtime_proc); only of
- *	         processes that run one
+ *	runtime_procs: tgid and kind of runtime -> where that runtime keeps its frames (struct runtime_proc); only of processes
+ *	         that run one
  *
  * A user frame is image << 48 | ELF virtual address. It has the same meaning for all processes, also after the process has ended.
- * Image 0 is code without a file (JIT): the address is the process's own. A frame of a runtime is RUNTIME_WORDS words:
- * RUNTIME_IMAGE(kind) << 48 | where in the object (CPython: bytes from the code object to the instruction), the object's address,
- * and a word that tells the object from another one at that address (0: it could not be read). */
+ * Image 0 is code without a file (JIT): the address is the process's own. A frame of a language runtime is RUNTIME_WORDS words:
+ * RUNTIME_IMAGE(kind) << 48 | where in the object (RUNTIME_AT_BITS; CPython: bytes from the code object to the instruction), the
+ * object's address, and a word that tells the object from another one at that address later (0: it could not be read). */
 #ifndef PYRRHA_BPF_ABI_H
 #define PYRRHA_BPF_ABI_H
 
@@ -31,10 +30,11 @@
 
 #define MAX_CPUS 1024
 #define MAX_USER_FRAMES 256
+#define MAX_USER_WORDS (MAX_USER_FRAMES * RUNTIME_WORDS)
 #define MAX_KERNEL_FRAMES 127
 #define STACK_PAGE 4096
 #define STACK_PAGES 32           /* this much of a stack is read: the rest of a deferred one */
-#define STACK_PIECE_PAGES 6      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
+#define STACK_PIECE_PAGES 5      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
 #define STACK_HOLE_PAGES 4       /* this many unreadable pages in a row are its end, fewer a frame that was never written */
 #define PROC_SLOTS (1 << 14)
 #define PROC_PROBES 8
@@ -56,10 +56,15 @@
 
 /* Language runtimes whose frames are walked. Their image numbers are above those of files. */
 enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_V8, RUNTIME_HOTSPOT, RUNTIME_KINDS };
-#define RUNTIME_IMAGE_FIRST 0x4000
+#define RUNTIME_IMAGE_FIRST IMAGES_MAX
 #define RUNTIME_IMAGE(kind) (RUNTIME_IMAGE_FIRST + (kind))
 #define RUNTIME_WORDS 3
+#define RUNTIME_AT_BITS 32
 #define RUNTIME_PROCS_MAX 2048
+/* Of the first word of a user frame. */
+#define FRAME_IS_RUNTIME(f) (((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST - 1 < RUNTIME_KINDS - 1)
+#define FRAME_RUNTIME(f) ((enum runtime_kind)(((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST))
+#define FRAME_WORDS(f) (FRAME_IS_RUNTIME(f) ? RUNTIME_WORDS : 1)
 
 /* Why a stack ends where it does. */
 enum stack_end {
@@ -117,7 +122,8 @@ enum ra_kind {
 };
 
 struct unwind_rule {
-	__u8 cfa, fp, ra, pad; /* ra: enum ra_kind */
+	__u8 cfa, fp, ra;      /* ra: enum ra_kind */
+	__u8 runtime;          /* enum runtime_kind whose interpreter this code is: its frames are walked, too */
 	__s32 cfa_off, fp_off, cfa_add;
 };
 
@@ -168,7 +174,7 @@ struct runtime_key {
 	__u32 kind;          /* enum runtime_kind */
 };
 
-/* Where CPython keeps its frames: offsets as agent/python/layout.h has them; the version says which of them there are. */
+/* Where CPython keeps its frames: offsets in bytes, as agent/python/layout.h has them. The version says which of them there are. */
 struct python_proc {
 	__u64 key_at;        /* address of the pthread key of the thread state, a u32; 0: it is in thread-local storage */
 	__s64 tls_offset;    /* then: of the pointer to the thread state, from fsbase */
@@ -177,7 +183,7 @@ struct python_proc {
 	__u8 pad[3];
 	__u16 tstate_frame, tstate_cframe, cframe_frame, cframe_previous;
 	__u16 frame_code, frame_back, frame_instr, frame_entry, frame_owner;
-	__u16 code_check;
+	__u16 code_check;    /* of 8 bytes that tell a code object from another one at its address */
 };
 
 /* Of another exec_id than the process's: void. */
@@ -213,16 +219,17 @@ struct sample_head {
 	__u64 cgroup_id;
 	__u64 ip, sp, fp;    /* where unwinding stands; of END_COSTLY, ip: how many waits off_ns is the sum of */
 	__u32 pid, tid;      /* as user space calls them */
-	__u32 cpu;
+	__u16 cpu;           /* below MAX_CPUS */
+	__u16 user_words;
 	__u32 set;           /* of unwind_proc; 0 = none was known */
 	__u32 exec_id;       /* how many programs the process ran before this one, the parent's included */
 	__u32 stack_pages;   /* bit i: page i, counted from the page of sp, is here */
-	__u16 n_user, n_kernel;
+	__u16 n_user, n_kernel; /* frames */
 	__u16 end;           /* enum stack_end */
 	__u16 flags;
 	char comm[16];       /* of the thread */
 	__u8 code[UW_CODE];  /* of a deferred sample: the bytes at ip - 1 */
-	/* u64 user[n_user], kernel[n_kernel], u8 stack[STACK_PAGE each] */
+	/* u64 user[user_words], kernel[n_kernel], u8 stack[STACK_PAGE each] */
 };
 
 /* Each CPU's own ring, for records without pieces of stack: the kernel's ring buffer takes a lock and touches memory in
@@ -230,7 +237,7 @@ struct sample_head {
  * agent has filled with 0 again. No record is split: where one of the largest size would not fit any more, CPU_RING_SKIP
  * stands, and the next one is at the ring's beginning. Records without room go the other way, as do waits in great number. */
 #define CPU_RING_BYTES (1 << 14)
-#define CPU_RECORD_MAX (sizeof(struct sample_head) + (MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
+#define CPU_RECORD_MAX (sizeof(struct sample_head) + (MAX_USER_WORDS + MAX_KERNEL_FRAMES) * 8)
 #define CPU_RING_SKIP 1
 
 struct cpu_ring {
@@ -266,7 +273,7 @@ struct control {
 #define OFF_SMALL_MAX (1 << 13)
 #define OFF_BIG_MAX 256
 #define OFF_COPY_PAGES 3         /* of a stack that the agent has to finish */
-#define OFF_SMALL_FRAMES 64      /* user and kernel together */
+#define OFF_SMALL_WORDS 64       /* user and kernel together */
 #define OFF_BURST_NS 20000000ull /* what a CPU may spend on stacks at once */
 #define OFF_TELL_NS 250000000ull /* the sum of a thread's waits without a stack is reported at most this often */
 #define OFF_COMPARE_NS 10000000ull /* so often a CPU compares the clock of its queue with ours */
@@ -279,7 +286,7 @@ struct unwind {
 	__u64 start, size, vaddr;  /* of the mapping it was in last; size 0 = none */
 	__u32 image;
 	__u32 first_map, n_maps;   /* the process's */
-	__u32 n;                   /* frames kept */
+	__u32 n, words;            /* frames kept, and words of them */
 	__u32 is_ra, fp_unknown;   /* 0 or 1 */
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */

@@ -33,7 +33,7 @@ struct off_thread {
 };
 
 /* As in struct scratch: the record's head and the bytes behind it. */
-#define OFF_SMALL_BODY (OFF_SMALL_FRAMES * 8)
+#define OFF_SMALL_BODY (OFF_SMALL_WORDS * 8)
 #define OFF_BIG_BODY (FRAMES_BYTES + OFF_COPY_PAGES * STACK_PAGE)
 
 struct off_small {
@@ -365,7 +365,7 @@ static __always_inline bool off_return(const struct control *c, struct task_stru
 	s->head.time_ns = now;
 	s->head.off_ns = off;
 	s->head.runnable_ns = runnable;
-	bytes = ((__u64)s->head.n_user + s->head.n_kernel) * 8;
+	bytes = ((__u64)s->head.user_words + s->head.n_kernel) * 8;
 	for (int i = 0; i < OFF_COPY_PAGES; i++)
 		if (s->head.stack_pages >> i & 1)
 			bytes += STACK_PAGE;

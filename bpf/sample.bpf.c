@@ -24,6 +24,7 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #include "filter.bpf.h"
 #include "scratch.bpf.h"
 #include "tables.bpf.h"
+#include "walk.bpf.h"
 #include "unwind.h"
 
 /* Steps per call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
@@ -193,9 +194,10 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	long n;
 
 	s->head.n_user = s->u.n;
-	bytes = (__u64)s->u.n * 8;
+	s->head.user_words = s->u.words;
+	bytes = (__u64)s->u.words * 8;
 	UW_OPAQUE(bytes);
-	if (bytes > MAX_USER_FRAMES * 8)
+	if (bytes > MAX_USER_WORDS * 8)
 		return 0;
 	if (UW_RARELY((s->head.flags & (SAMPLE_IN_KERNEL | SAMPLE_PREEMPTED)) == SAMPLE_IN_KERNEL) && knobs.kernel_stacks) {
 		n = bpf_get_stack(ctx, s->body + bytes, MAX_KERNEL_FRAMES * 8, 0);

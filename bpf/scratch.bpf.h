@@ -6,7 +6,7 @@
 /* Hides a value from the compiler, so that bounds checks and masks stay where they are written. */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
-#define FRAMES_BYTES ((MAX_USER_FRAMES + MAX_KERNEL_FRAMES) * 8)
+#define FRAMES_BYTES ((MAX_USER_WORDS + MAX_KERNEL_FRAMES) * 8)
 #define BODY_BYTES (FRAMES_BYTES + STACK_PIECE_PAGES * STACK_PAGE)
 
 /* The size of one fetch of the stack, and how far below the requested word it begins: saved registers are below the return address. */

@@ -95,7 +95,7 @@ __attribute__((noinline)) int copy_page(int i)
 	if (s->pages == STACK_PIECE_PAGES) {
 		send_sample(s, s->before + STACK_PIECE_PAGES * STACK_PAGE);
 		s->head.flags = SAMPLE_MORE;
-		s->head.n_user = s->head.n_kernel = 0;
+		s->head.n_user = s->head.user_words = s->head.n_kernel = 0;
 		s->head.stack_pages = s->before = s->pages = 0;
 		if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knobs.ring_wakeup_bytes)
 			return 1;

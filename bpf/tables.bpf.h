@@ -257,17 +257,21 @@ static __always_inline long uw_code(struct unwind *u, __u8 to[UW_CODE])
 	return bpf_probe_read_user(to, UW_CODE, (const void *)(u->ip - 1));
 }
 
+#define USER_WORDS_MASK 1023  /* a power of two less 1 that the body has room for */
+_Static_assert(MAX_USER_WORDS <= USER_WORDS_MASK && (USER_WORDS_MASK + 1) * 8 <= BODY_BYTES, "masked words are in the body");
+
 static __always_inline bool uw_push(struct unwind *u, __u64 frame)
 {
 	struct scratch *s = (struct scratch *)u;
-	__u64 n = u->n;
+	__u64 i = u->words;
 
-	if (n >= MAX_USER_FRAMES)
+	if (u->n >= MAX_USER_FRAMES)
 		return false;
-	UW_OPAQUE(n);
-	n &= MAX_USER_FRAMES - 1;
-	((__u64 *)s->body)[n] = frame;
+	UW_OPAQUE(i);
+	i &= USER_WORDS_MASK;
+	((__u64 *)s->body)[i] = frame;
 	u->n++;
+	u->words++;
 	return true;
 }
 

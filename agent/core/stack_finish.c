@@ -47,9 +47,31 @@ static struct process_info *who(struct agent *a, struct process *p, const struct
 /* A stack on its way into the tree: user frames, and how it ends. */
 struct user_stack {
 	const uint64_t *user;
-	uint32_t n_user;
+	uint32_t n_user, words;
 	int end;
 };
+
+/* Where each of its frames begins; returns their number. Words that are no whole frame do not count. */
+static uint32_t find_frames(const struct user_stack *f, uint16_t ret_at[MAX_USER_FRAMES])
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = 0; at < f->words && n < f->n_user && n < MAX_USER_FRAMES; n++) {
+		if (f->words - at < FRAME_WORDS(f->user[at]))
+			break;
+		ret_at[n] = (uint16_t)at;
+		at += FRAME_WORDS(f->user[at]);
+	}
+	return n;
+}
+
+/* Ends the stack below frame i of those. */
+static void cut(struct user_stack *f, const uint16_t at[MAX_USER_FRAMES], uint32_t i, int end)
+{
+	f->n_user = i;
+	f->words = at[i];
+	f->end = end;
+}
 
 /* The kernel is running exec for a process whose registers are still those of the old program: there is no user stack. */
 static bool in_execve(const struct process *p, const struct sample_head *h, const struct native_unwind *nu)
@@ -69,12 +91,13 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 		return;
 	}
 	*nu = (struct native_unwind){
-		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .is_ra = (h->flags & SAMPLE_RA) != 0 },
+		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .words = h->user_words,
+		       .is_ra = (h->flags & SAMPLE_RA) != 0 },
 		.tables = a->tables, .maps = p->as->unwind, .n_maps = (uint32_t)p->as->v.n,
 		.stack_at = h->sp & ~(STACK_PAGE - 1ull),
 		.code = h->flags & SAMPLE_CODE ? h->code : NULL,
 	};
-	memcpy(nu->frames, sample_user(h), (size_t)h->n_user * 8);
+	memcpy(nu->words, sample_user(h), (size_t)h->user_words * 8);
 	sample_stack(&a->sampler, i, nu->stack);
 	for (;;) {
 		f->end = native_unwind(nu);
@@ -101,34 +124,34 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	}
 	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
 		f->end = END_BOTTOM;         /* its memory was given up already */
-	f->user = nu->frames;
+	f->user = nu->words;
 	f->n_user = nu->u.n;
+	f->words = nu->u.words;
 	a->deferred_finished++;
 	a->preparing_ns += clock_cpu_ns() - from_ns;
 }
 
 /* Code was mapped over other code, and the kernel did not know it yet. From the first such frame on the stack is a guess, so it ends
  * there. */
-static void cut_stale(const struct process *p, const struct sample_head *h, struct user_stack *f)
+static void cut_stale(const struct process *p, const struct sample_head *h, struct user_stack *f, const uint16_t *at)
 {
 	if (!p->n_stale || !h->set)
 		return;
-	for (uint32_t i = 0; i < h->n_user; i++) {
-		if (process_frame_stale(p, (uint32_t)(f->user[i] >> FRAME_IMAGE_SHIFT), h->set)) {
-			f->n_user = i;
-			f->end = END_STALE;
+	for (uint32_t i = 0; i < f->n_user && at[i] < h->user_words; i++) {
+		if (process_frame_stale(p, (uint32_t)(f->user[at[i]] >> FRAME_IMAGE_SHIFT), h->set)) {
+			cut(f, at, i, END_STALE);
 			return;
 		}
 	}
 }
 
 /* The images that a stack names were needed just now. */
-static void touch(struct agent *a, const struct user_stack *f, int64_t now)
+static void touch(struct agent *a, const struct user_stack *f, const uint16_t *at, int64_t now)
 {
 	uint32_t last = IMAGE_JIT;
 
 	for (uint32_t i = 0; i < f->n_user; i++) {
-		uint32_t id = (uint32_t)(f->user[i] >> FRAME_IMAGE_SHIFT);
+		uint32_t id = (uint32_t)(f->user[at[i]] >> FRAME_IMAGE_SHIFT);
 		if (id == last)
 			continue;
 		last = id;
@@ -153,21 +176,23 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
 	struct process *p = processes_sampled(a->processes, h->pid, h->exec_id, now);
-	struct user_stack f = { sample_user(h), h->n_user, h->end };
+	struct user_stack f = { sample_user(h), h->n_user, h->user_words, h->end };
 	struct native_unwind nu;
+	uint16_t frame_at[MAX_USER_FRAMES];
 	uint32_t node = 0;
 
 	if (drop_known(a, p, h))
 		return false;
 	if (h->set && h->set < p->min_set) {
 		/* Unwound with the mappings of the program that the process ran before: only the kernel's part is true. */
-		f.n_user = 0;
+		f.n_user = f.words = 0;
 		f.end = END_STALE;
 	} else if (h->flags & SAMPLE_DEFERRED) {
 		finish_deferred(a, p, at, &nu, &f, now);
 	}
-	cut_stale(p, h, &f);
-	touch(a, &f, now);
+	f.n_user = find_frames(&f, frame_at);
+	cut_stale(p, h, &f, frame_at);
+	touch(a, &f, frame_at, now);
 	ret->who = who(a, p, h);
 	if (ret->who->dropped)
 		return false;
@@ -176,7 +201,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	if (f.end != END_BOTTOM)
 		node = stack_tree_add(&a->stacks, node, FRAME_OF_MARK(f.end));
 	for (uint32_t i = f.n_user; i-- > 0;)
-		node = stack_tree_add(&a->stacks, node, f.user[i]);
+		node = stack_tree_add(&a->stacks, node, f.user[frame_at[i]]);
 	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)
 		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
 	if (h->flags & SAMPLE_PREEMPTED && a->off.schedule)

@@ -177,7 +177,7 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->sample_fd = bpf_program__fd(sample);
 	s->tables = (struct table_fds){ sampler_map_fd(s, "procs"), sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"),
 					 sampler_map_fd(s, "pages"), sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules"),
-					 sampler_map_fd(s, "cache") };
+					 sampler_map_fd(s, "cache"), sampler_map_fd(s, "runtime_procs") };
 	s->stats_fd = sampler_map_fd(s, "stats");
 	s->control_fd = sampler_map_fd(s, "control");
 	s->ring_fd = bpf_map__fd(ring);
@@ -231,7 +231,7 @@ void sampler_release(struct sampler *s)
 
 static size_t sample_size(const struct sample_head *h)
 {
-	return sizeof *h + ((size_t)h->n_user + h->n_kernel) * 8 + (size_t)__builtin_popcount(h->stack_pages) * STACK_PAGE;
+	return sizeof *h + ((size_t)h->user_words + h->n_kernel) * 8 + (size_t)__builtin_popcount(h->stack_pages) * STACK_PAGE;
 }
 
 static int by_time(const void *a, const void *b)
@@ -301,7 +301,7 @@ const uint64_t *sample_user(const struct sample_head *h)
 
 const uint64_t *sample_kernel(const struct sample_head *h)
 {
-	return sample_user(h) + h->n_user;
+	return sample_user(h) + h->user_words;
 }
 
 static void add_pages(const struct sample_head *h, const uint8_t *pages[STACK_PAGES])

@@ -4,7 +4,7 @@
 #define PYRRHA_AGENT_TABLE_FDS_H
 
 struct table_fds {
-	int procs, maps, images, pages, chunks, rules, cache; /* borrowed */
+	int procs, maps, images, pages, chunks, rules, cache, runtime_procs; /* borrowed */
 };
 
 #endif

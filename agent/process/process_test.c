@@ -375,7 +375,7 @@ static void test_step(void **state)
 		const struct mapping *m = process_mapping_at(p, addr);
 		assert_non_null(m);
 		const struct unwind_map *u = &p->as->unwind[m - p->as->v.v];
-		assert_int_equal(nu.frames[i], (uint64_t)u->image << FRAME_IMAGE_SHIFT | (addr - u->start + u->vaddr));
+		assert_int_equal(nu.words[i], (uint64_t)u->image << FRAME_IMAGE_SHIFT | (addr - u->start + u->vaddr));
 	}
 	world_free(&w);
 }

@@ -82,7 +82,8 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 {
 	if (u->n >= MAX_USER_FRAMES)
 		return false;
-	self(u)->frames[u->n++] = frame;
+	self(u)->words[u->words++] = frame;
+	u->n++;
 	return true;
 }
 

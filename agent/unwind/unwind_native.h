@@ -7,14 +7,14 @@
 #include "agent/unwind/unwind_tables.h"
 
 struct native_unwind {
-	struct unwind u;             /* ip, sp, fp, is_ra set by the caller; n = frames already there */
+	struct unwind u;             /* ip, sp, fp, is_ra set by the caller; n, words = frames already there */
 	struct unwind_tables *tables;
 	const struct unwind_map *maps; /* ascending */
 	uint32_t n_maps;
 	uint64_t stack_at;           /* of the first page */
 	const uint8_t *stack[STACK_PAGES]; /* copied pages; NULL = not copied */
 	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
-	uint64_t frames[MAX_USER_FRAMES];
+	uint64_t words[MAX_USER_WORDS]; /* as in a record */
 	bool copy_ended;             /* a read was refused because that is not in the copy */
 };
 

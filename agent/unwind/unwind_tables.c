@@ -82,7 +82,7 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 	struct unwind_tables *t = NEW(struct unwind_tables);
 
 	t->shared = fds != NULL;
-	t->fds = fds ? *fds : (struct table_fds){ -1, -1, -1, -1, -1, -1, -1 };
+	t->fds = fds ? *fds : (struct table_fds){ -1, -1, -1, -1, -1, -1, -1, -1 };
 	t->procs = shared_memory(t->fds.procs, PROC_SLOTS * sizeof *t->procs, e);
 	t->maps = shared_memory(t->fds.maps, MAPS_MAX * sizeof *t->maps, e);
 	t->images = shared_memory(t->fds.images, IMAGES_MAX * sizeof *t->images, e);
