@@ -35,7 +35,7 @@ endif
 AGENT_FIXTURES = tests/fixtures/agent/altstack.c tests/fixtures/agent/bigframe.c tests/fixtures/agent/build.sh \
   tests/fixtures/agent/dlopen.c tests/fixtures/agent/execs.c tests/fixtures/agent/fixture.h tests/fixtures/agent/gocgo.go tests/fixtures/agent/gofix.go tests/fixtures/agent/hostile.c tests/fixtures/agent/jit.c tests/fixtures/agent/libc.c \
   tests/fixtures/agent/libempty.c tests/fixtures/agent/look.c tests/fixtures/agent/plt.c tests/fixtures/agent/plugin.c tests/fixtures/agent/realign.c \
-  tests/fixtures/agent/recursion.c tests/fixtures/agent/rust.rs tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c tests/fixtures/agent/tiny.c \
+  tests/fixtures/agent/recursion.c tests/fixtures/agent/regions.c tests/fixtures/agent/rust.rs tests/fixtures/agent/shortlived.c tests/fixtures/agent/threads.c tests/fixtures/agent/tiny.c \
   tests/fixtures/agent/vdso.c tests/fixtures/agent/vfork.c
 EXTRA_DIST += $(AGENT_FIXTURES) deploy/pyrrha-agent.service deploy/pyrrha-agent.sysctl.conf \
   deploy/Containerfile.agent

@@ -62,8 +62,8 @@ static __always_inline int uw_by_frame_pointer(struct unwind *u)
 	}
 	if (UW_RARELY(u->fp_unknown))
 		return END_UNSUPPORTED;
-	if (!u->fp)
-		return END_BOTTOM;
+	if (!u->fp) /* threads begin in files: in code without one it is a register like others */
+		return u->image == IMAGE_JIT ? END_BAD_FRAME : END_BOTTOM;
 	if (u->fp & 7 || u->fp >= UW_USER_END)
 		return END_BAD_FRAME;
 	if (UW_RARELY(u->fp < u->sp || u->fp - u->sp > UW_FRAME_MAX) && !uw_stacks_change(u))

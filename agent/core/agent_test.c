@@ -41,7 +41,7 @@ static char names[NAMES_MAX][16];    /* of the fixtures' processes, which alone 
 static const char *name_list[NAMES_MAX];
 
 struct fixture {
-	const char *name, *arg;
+	const char *name, *arg;      /* arguments, separated by one space each */
 	const char *variants;
 	/* Calls from the outermost on; "a|b" = either, "*" = any one frame, "[vdso]" = one of the vDSO's, "~" = the frames
 	 * between the first and main, `start` of them at most, "?" = perhaps some frames without names to rely on. */
@@ -75,6 +75,14 @@ static const struct fixture fixtures[] = {
 	{ "rust", NULL, "fp nofp nopie stripped v0", { "_start", "~", "rust::main", "rust::middle", "<rust::Work as rust::Busy>::leaf" }, "", 0.9,
 	  .start = RUST_START },
 	{ "jit", NULL, "fp nofp nopie static staticpie stripped", { "_start", "~", "main", "jit_outer", "jit_leaf" }, "", 0.9 },
+	{ "regions", "anon", "fp", { "_start", "~", "main", "*" }, "", 0.9 },
+	{ "regions", "memfd", "fp", { "_start", "~", "main", "*" }, "", 0.9 },
+	{ "regions", "zero", "fp", { "_start", "~", "main", "*" }, "", 0.9 },
+	{ "regions", "zero churn", "fp", { "_start", "~", "main", "?" }, "", 0.9 },
+	{ "regions", "anon lost", "fp", { "*" }, "[truncated: bad frame in anonymous memory]", 0.9 },
+	{ "regions", "memfd lost", "fp", { "*" }, "[truncated: bad frame in /memfd:fixture]", 0.9 },
+	{ "regions", "zero lost", "fp", { "*" }, "[truncated: bad frame in /dev/zero]", 0.9 },
+	{ "regions", "zero null", "fp", { "*" }, "[truncated: bad frame in /dev/zero]", 0.9 },
 	{ "libc", "copy", LIBC, { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
 	{ "libc", "sort", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
 	{ "libc", "print", "musl muslbare", { "_start", "~", "main", "spin", "?" }, "", 0.9, .start = MUSL_START },
@@ -330,7 +338,11 @@ static void run_fixture(const struct fixture *f, const char *variant)
 		snprintf(program + n, sizeof program - n, ".%d", (int)getpid());
 		assert_int_equal(link(first, program), 0);
 	}
-	char *argv[] = { program, (char *)(uintptr_t)f->arg, NULL };
+	char args[32], *argv[4] = { program };
+	snprintf(args, sizeof args, "%s", f->arg ? f->arg : "");
+	char *save, *arg = strtok_r(args, " ", &save);
+	for (size_t n = 1; arg && n + 1 < ARRAY_LEN(argv); arg = strtok_r(NULL, " ", &save))
+		argv[n++] = arg;
 	struct child c = start_child(program, argv);
 	if (deleted)
 		unlink(program);
@@ -341,7 +353,7 @@ static void run_fixture(const struct fixture *f, const char *variant)
 		profile_window_free(w);
 	}
 	stop_child(&c);
-	print_message("  %s.%s: %u samples, %u whole, %u wrong\n", f->name, variant, v.all, v.whole, v.bad);
+	print_message("  %s.%s %s: %u samples, %u whole, %u wrong\n", f->name, variant, f->arg ? f->arg : "", v.all, v.whole, v.bad);
 	assert_true(enough(&v, f) && v.bad == 0);
 }
 

@@ -20,7 +20,10 @@ static void apply(struct agent *a, const struct perf_record *r) REQUIRES(a->lock
 		processes_exit(a->processes, r->pid);
 		break;
 	case RECORD_MMAP:
-		processes_mmap(a->processes, r->pid, r->start, r->len, r->file_offset, r->anonymous ? NULL : &r->key);
+		if (r->anonymous)
+			processes_mmap_code(a->processes, r->pid, r->start, r->len, r->key.path.ptr);
+		else
+			processes_mmap(a->processes, r->pid, r->start, r->len, r->file_offset, &r->key);
 		break;
 	}
 }

@@ -172,6 +172,18 @@ static bool drop_known(struct agent *a, const struct process *p, const struct sa
 	       p->info->generation == labeler_generation(a->labeler);
 }
 
+/* The mark for how a stack ends. One that is lost in code without a file says what memory that is: a JIT, mostly, and which. */
+static uint64_t mark_of(struct agent *a, struct process *p, const struct user_stack *f, int64_t now)
+{
+	uint64_t last = f->n_user ? f->user[f->n_user - 1] : 0;
+
+	if (last >> FRAME_IMAGE_SHIFT != IMAGE_JIT || !f->n_user || !p->as ||
+	    (f->end != END_BAD_FRAME && f->end != END_STACK_READ && f->end != END_NO_PROGRESS && f->end != END_UNSUPPORTED))
+		return FRAME_OF_MARK(f->end);
+	uint8_t region = processes_region_at(a->processes, p, last & FRAME_ADDR_MASK, now);
+	return stack_marks_in(&a->stacks.marks, (enum stack_end)f->end, region, processes_region_name(a->processes, region));
+}
+
 bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now, struct finished_stack *ret)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
@@ -199,7 +211,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	a->sampled_frames += f.n_user;
 	a->ends[MIN(f.end, END_CODES_ - 1)]++;
 	if (f.end != END_BOTTOM)
-		node = stack_tree_add(&a->stacks, node, FRAME_OF_MARK(f.end));
+		node = stack_tree_add(&a->stacks, node, mark_of(a, p, &f, now));
 	for (uint32_t i = f.n_user; i-- > 0;)
 		node = stack_tree_add(&a->stacks, node, f.user[frame_at[i]]);
 	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)

@@ -375,6 +375,11 @@ bool mapping_is_file(const char *path)
 	return path[0] == '/' && path[1] != '/' && strncmp(path, "/SYSV", 5) != 0 && strncmp(path, "/dev/", 5) != 0;
 }
 
+bool mapping_is_image(const char *path, bool has_build_id)
+{
+	return mapping_is_file(path) && (has_build_id || strncmp(path, "/memfd:", 7) != 0);
+}
+
 static bool read_mmap(const struct perf_events *p, struct perf_records *out, struct perf_record *r,
 		      const struct perf_event_header *h, const uint8_t *b, size_t n)
 {
@@ -391,17 +396,15 @@ static bool read_mmap(const struct perf_events *p, struct perf_records *out, str
 	r->start = m->addr;
 	r->len = m->len;
 	r->file_offset = m->pgoff;
-	r->anonymous = !mapping_is_file(m->path);
-	/* JITs write into memory files; programs run from sealed ones, too, but those are ELF. */
-	if (strncmp(m->path, "/memfd:", 7) == 0 && p->build_ids && !(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID))
-		r->anonymous = true;
+	/* Before 5.12 records have no build-ids: the file says whether it is an ELF one once it is opened. */
+	r->anonymous = !mapping_is_image(m->path, !p->build_ids || h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID);
 	if (strcmp(m->path, "[vsyscall]") == 0 || m->pid == UINT32_MAX || h->misc & PERF_RECORD_MISC_MMAP_DATA)
 		return false;
-	if (r->anonymous)
-		return true;
 	r->key.path = arena_view(&out->arena, view_make(m->path, path_len));
 	if (!r->key.path.ptr)
 		return false;
+	if (r->anonymous)
+		return true;
 	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
 		if (m->build_id_len > sizeof m->build_id)
 			return false;

@@ -22,7 +22,7 @@ struct perf_record {
 	uint32_t pid, tid, parent;
 	char comm[16];
 	uint64_t start, len, file_offset;
-	bool anonymous;              /* RECORD_MMAP of code without a file */
+	bool anonymous;              /* RECORD_MMAP of code without a file: the key has only its path */
 	struct image_key key;        /* RECORD_MMAP; its path is in the arena of the read */
 };
 
@@ -36,6 +36,9 @@ struct perf_records {
 
 /* Whether it is the name of a file, or the vDSO: not "//anon", "[heap]", "anon_inode:...", "/SYSV...", "/dev/zero". */
 bool mapping_is_file(const char *path);
+/* Whether a file of that name holds a program or library: JITs write into memory files; programs run from sealed ones, too, but those
+ * are ELF, nearly always with a build-id. */
+bool mapping_is_image(const char *path, bool has_build_id);
 
 struct perf_events;
 

@@ -115,7 +115,7 @@ static void clear(struct address_space *as, const struct mapping *by, address_sp
 		if (!same_code(m, by))
 			gone(arg, m->image);
 		if (m->start < start && m->end > end && as->v.n < MAPPINGS_MAX) {
-			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image, m->settled };
+			struct mapping right = { end, m->end, m->file_offset + (end - m->start), m->image, m->settled, m->region };
 			m->end = start;
 			if (right.image)
 				images_map(right.image);
@@ -135,6 +135,12 @@ static void clear(struct address_space *as, const struct mapping *by, address_sp
 	}
 }
 
+/* Whether b follows a and both are the same code without a file. */
+static bool are_one(const struct mapping *a, const struct mapping *b)
+{
+	return !a->image && !b->image && a->region == b->region && a->end == b->start;
+}
+
 bool address_space_add(struct address_space **where, struct mapping m, address_space_gone_fn *gone, void *arg)
 {
 	if (*where) {
@@ -148,9 +154,17 @@ bool address_space_add(struct address_space **where, struct mapping m, address_s
 	clear(as, &m, gone, arg);
 	size_t i = find(as, m.start);
 	struct mapping *left = i ? &as->v.v[i - 1] : NULL;
-	/* JITs map piece by piece: neighbours are one. */
-	if (!m.image && left && !left->image && left->end == m.start) {
-		left->end = m.end;
+	struct mapping *right = i < as->v.n ? &as->v.v[i] : NULL;
+	/* JITs map piece by piece, in any order: neighbours are one. */
+	bool joins_left = left && are_one(left, &m), joins_right = right && are_one(&m, right);
+	if (joins_left) {
+		left->end = joins_right ? right->end : m.end;
+		if (joins_right)
+			remove_at(as, i);
+		return true;
+	}
+	if (joins_right) {
+		right->start = m.start;
 		return true;
 	}
 	if (as->v.n >= MAPPINGS_MAX)

@@ -14,6 +14,7 @@ struct mapping {
 	uint64_t start, end, file_offset;
 	struct image *image;         /* NULL = code without a file */
 	bool settled;                /* it is of exactly that file, not only according to a record */
+	uint8_t region;              /* of code without a file: what memory that is (code_regions.h) */
 };
 
 struct address_space {

@@ -15,6 +15,8 @@
 #include "unwind/proc_maps.h"
 
 #define REREAD_NS 1000000000ll
+#define REREAD_MAX_NS 64000000000ll  /* a process that it never helps is read again so seldom */
+#define REGIONS_NS 60000000000ll     /* names that a program gives to its memory are no records */
 #define FRUITLESS_MAX 5              /* then the process is left alone until it maps something */
 
 struct processes {
@@ -25,8 +27,10 @@ struct processes {
 	VEC(uint32_t) spare;
 	VEC(uint32_t) dirty;         /* pids to look at after the drain */
 	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
+	struct code_regions regions;
 	uint32_t next_set;
 	int64_t swept_ns;
+	uint64_t maps_reads;
 };
 
 struct processes *processes_new(struct unwind_tables *t, struct images *x)
@@ -244,22 +248,40 @@ void processes_exit(struct processes *ps, uint32_t pid)
 	vec_push(&ps->dead, pid);
 }
 
+/* Whether a record of a mapping is of use. If the mappings were not read yet, /proc has it, if it is ever needed. */
+static bool is_taken(const struct process *p, uint64_t start, uint64_t len)
+{
+	return p->as && start + len > start;
+}
+
+static void mapped(struct processes *ps, struct process *p, struct mapping m)
+{
+	if (add_mapping(ps, p, m)) {
+		p->fruitless = 0;
+		mark_dirty(ps, p);
+	}
+}
+
 void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, uint64_t file_offset,
 		    const struct image_key *key)
 {
 	struct process *p = find(ps, pid);
 
-	/* Unknown, or not read yet: /proc has it, if it is ever needed. */
-	if (!p || !p->as || start + len < start || len == 0)
+	if (!p || !is_taken(p, start, len))
 		return;
-	struct mapping m = { start, start + len, file_offset, key ? images_get(ps->images, key) : NULL, false };
+	struct mapping m = { start, start + len, file_offset, images_get(ps->images, key), false, 0 };
 	/* The first file that an exec maps is the program. */
-	if (!p->exe && m.image)
+	if (!p->exe)
 		set_exe(p, m.image);
-	if (add_mapping(ps, p, m)) {
-		p->fruitless = 0;
-		mark_dirty(ps, p);
-	}
+	mapped(ps, p, m);
+}
+
+void processes_mmap_code(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, const char *path)
+{
+	struct process *p = find(ps, pid);
+
+	if (p && is_taken(p, start, len))
+		mapped(ps, p, (struct mapping){ start, start + len, 0, NULL, false, code_regions_id(&ps->regions, path) });
 }
 
 void processes_doubt(struct processes *ps)
@@ -274,7 +296,7 @@ void processes_doubt(struct processes *ps)
 		}
 		p->read_proc = p->from_exec = false;
 		p->comm[0] = 0;      /* read again with the next sample */
-		p->reread_ns = 0;
+		p->reread_ns = p->reread_wait_ns = 0;
 		p->fruitless = 0;
 	}
 }
@@ -321,6 +343,8 @@ static struct image *image_of(struct processes *ps, uint32_t pid, const struct p
 			break;
 		}
 	}
+	if (!mapping_is_image(m->path, key.build_id_len > 0))
+		return NULL;
 	return images_get(ps->images, &key);
 }
 
@@ -328,6 +352,7 @@ struct maps_reading {
 	struct processes *ps;
 	struct process *p;
 	uint32_t pid;                /* whose maps are read */
+	size_t at;                   /* take_region: the first mapping that may be in the next region */
 	char exe[4096];              /* the program's path; "" = not known */
 };
 
@@ -340,7 +365,8 @@ static void take_map(void *arg, const struct proc_map *m)
 	struct image *im = image_of(r->ps, r->pid, m);
 	if (im && r->exe[0] && strcmp(r->exe, m->path) == 0)
 		set_exe(r->p, im);
-	add_mapping(r->ps, r->p, (struct mapping){ m->start, m->end, m->file_offset, im, false });
+	add_mapping(r->ps, r->p, (struct mapping){ m->start, m->end, m->file_offset, im, false,
+						   im ? REGION_ANONYMOUS : code_regions_id(&r->ps->regions, m->path) });
 }
 
 /* Reads the maps of `pid` into p. */
@@ -354,6 +380,7 @@ static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 	if (readlink(name, r.exe, sizeof r.exe - 1) < 0)
 		r.exe[0] = 0;
 	p->as = address_space_new();
+	ps->maps_reads++;
 	if (!proc_maps_each(pid, take_map, &r) || !p->as->v.n) { /* a kernel thread, or it is ending */
 		address_space_unref(p->as);
 		p->as = old;
@@ -397,19 +424,23 @@ static uint64_t vaddr_of(const struct mapping *m)
 static void settle_images(struct processes *ps, struct process *p)
 {
 	struct proc_files files = { 0 };
-	bool asked = false;
+	bool asked = false, answered = false;
 
 	for (size_t i = 0; i < p->as->v.n; i++) {
 		struct mapping *m = &p->as->v.v[i];
 		if (!m->image || m->settled)
 			continue;
-		if (!asked)
-			proc_files_read(&files, p->pid);
+		if (!asked) {
+			answered = proc_files_read(&files, p->pid);
+			ps->maps_reads++;
+		}
 		asked = true;
 		const struct proc_file *f = proc_files_at(&files, m->start);
 		struct image *im = images_open(ps->images, m->image, &(struct image_hint){ p->pid, m->start, m->end,
 											 f ? f->dev : 0, f ? f->ino : 0 });
-		m->settled = f || im->path[0] == '['; /* the vDSO is the kernel's own */
+		/* The vDSO is the kernel's own. Where /proc has no file any more, none comes back without a record: not to be asked
+		 * again each time that a JIT maps something. */
+		m->settled = f || answered || im->path[0] == '[';
 		if (p->exe == m->image) {
 			image_unref(p->as->exe_file);
 			p->as->exe_file = image_ref(im);
@@ -469,8 +500,9 @@ const struct mapping *process_mapping_at(const struct process *p, uint64_t addr)
 
 bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
 {
-	if (p->dead || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < REREAD_NS))
+	if (p->dead || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < p->reread_wait_ns))
 		return false;
+	p->reread_wait_ns = p->reread_ns ? MIN(2 * p->reread_wait_ns, REREAD_MAX_NS) : REREAD_NS;
 	p->reread_ns = now_ns;
 	if (!read_maps(ps, p, p->pid)) {
 		p->fruitless++;
@@ -478,12 +510,54 @@ bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, in
 	}
 	if (process_mapping_at(p, addr)) {
 		p->fruitless = 0;
+		p->reread_wait_ns = REREAD_NS;
 		return processes_prepare(ps, p);
 	}
 	if (++p->fruitless >= FRUITLESS_MAX)
 		mark_dirty(ps, p);
 	processes_prepare(ps, p);
 	return false;
+}
+
+/* --- code without a file --- */
+
+static void take_region(void *arg, const struct proc_map *m)
+{
+	struct maps_reading *r = arg;
+
+	if (strncmp(m->path, "[anon:", 6) != 0)
+		return;
+	struct address_space *as = r->p->as;
+	uint8_t region = code_regions_id(&r->ps->regions, m->path);
+	while (r->at < as->v.n && as->v.v[r->at].end <= m->start)
+		r->at++;
+	for (size_t i = r->at; i < as->v.n && as->v.v[i].start < m->end; i++)
+		if (!as->v.v[i].image)
+			as->v.v[i].region = region;
+}
+
+uint8_t processes_region_at(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
+{
+	const struct mapping *m = process_mapping_at(p, addr);
+
+	/* A program names its memory once it has mapped it, and no record tells. */
+	if (m && !m->image && m->region == REGION_ANONYMOUS && (!p->regions_ns || now_ns - p->regions_ns > REGIONS_NS)) {
+		struct maps_reading r = { .ps = ps, .p = p, .pid = p->pid };
+		p->regions_ns = now_ns;
+		ps->maps_reads++;
+		proc_maps_each(p->pid, take_region, &r);
+	}
+	return m && !m->image ? m->region : REGION_ANONYMOUS;
+}
+
+const char *processes_region_name(const struct processes *ps, uint8_t region)
+{
+	return code_regions_name(&ps->regions, region);
+}
+
+uint64_t processes_maps_reads(const struct processes *ps)
+{
+	return ps->maps_reads;
 }
 
 /* --- the kernel's tables --- */

@@ -8,6 +8,7 @@
 #define PYRRHA_AGENT_PROCESS_H
 
 #include "agent/process/address_space.h"
+#include "agent/process/code_regions.h"
 #include "agent/process/images.h"
 #include "agent/process/process_info.h"
 
@@ -37,7 +38,8 @@ struct process {
 	struct address_space *pushed; /* the kernel's copy */
 	struct stale stale[STALE_MAX]; /* a ring */
 	unsigned n_stale;
-	int64_t sampled_ns, reread_ns;
+	int64_t sampled_ns, reread_ns, regions_ns; /* when it was last sampled, read again, and read for names of regions */
+	int64_t reread_wait_ns;      /* from reread_ns on: it becomes longer while that is no use */
 	unsigned fruitless;          /* times /proc was read again for an address and did not have it */
 	struct process_info *info;   /* who it is now; NULL = not asked yet */
 };
@@ -55,9 +57,10 @@ void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent);
 void processes_exec(struct processes *ps, uint32_t pid, const char *comm);
 void processes_comm(struct processes *ps, uint32_t pid, const char *comm);
 void processes_exit(struct processes *ps, uint32_t pid);
-/* key NULL: code without a file. */
 void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, uint64_t file_offset,
 		    const struct image_key *key);
+/* Code without a file; path: what the record calls that memory, "//anon" if nothing else. */
+void processes_mmap_code(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, const char *path);
 /* Records were lost: what is known may be wrong; all is read again when next sampled. */
 void processes_doubt(struct processes *ps);
 
@@ -71,6 +74,12 @@ bool processes_prepare(struct processes *ps, struct process *p);
 bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns);
 /* The mapping that holds the address; NULL if none. */
 const struct mapping *process_mapping_at(const struct process *p, uint64_t addr);
+/* What memory it is that holds code without a file at addr, for a mark: the number of processes_region_name. */
+uint8_t processes_region_at(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns);
+/* Valid as long as ps. */
+const char *processes_region_name(const struct processes *ps, uint8_t region);
+/* Times that /proc/PID/maps was read, of all processes. */
+uint64_t processes_maps_reads(const struct processes *ps);
 /* After the records and samples of a drain: tells the kernel what changed, forgets the dead. */
 void processes_finish_drain(struct processes *ps, int64_t now_ns);
 

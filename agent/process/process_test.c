@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -233,8 +235,8 @@ static void test_processes(void **state)
 	processes_fork(w.ps, 5000001, 1);
 	processes_exec(w.ps, 5000001, "prog");
 	processes_mmap(w.ps, 5000001, 0x10000, 0x4000, 0, &a);
-	processes_mmap(w.ps, 5000001, 0x20000, 0x1000, 0, NULL);
-	processes_mmap(w.ps, 5000001, 0x21000, 0x1000, 0, NULL);
+	processes_mmap_code(w.ps, 5000001, 0x20000, 0x1000, "//anon");
+	processes_mmap_code(w.ps, 5000001, 0x21000, 0x1000, "//anon");
 	struct process *p = processes_sampled(w.ps, 5000001, 0, 1);
 	assert_string_equal(p->comm, "prog");
 	assert_string_equal(p->exe->path, "/a");
@@ -271,6 +273,66 @@ static void test_processes(void **state)
 	world_free(&w);
 }
 
+/* Memory is named by what the kernel calls it; what a program calls its own is read once, and digits are left out. */
+static void test_regions(void **state)
+{
+	struct world w = world_new();
+	uint32_t pid = (uint32_t)getpid();
+	void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t addr = (uintptr_t)at;
+	char name[64];
+
+	bool named = prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, 4096, "code17") == 0;
+	processes_exec(w.ps, pid, "x");
+	processes_mmap_code(w.ps, pid, addr, 4096, "//anon");
+	processes_mmap_code(w.ps, pid, 0x20000, 4096, "/dev/zero (deleted)");
+	struct process *p = processes_sampled(w.ps, pid, 1, 1);
+	assert_true(processes_prepare(w.ps, p));
+	uint64_t before = processes_maps_reads(w.ps);
+	uint8_t region = processes_region_at(w.ps, p, addr, 1);
+	assert_string_equal(processes_region_name(w.ps, region), named ? "[anon:code]" : "anonymous memory");
+	assert_int_equal(processes_region_at(w.ps, p, addr, 2), region);
+	assert_string_equal(processes_region_name(w.ps, processes_region_at(w.ps, p, 0x20010, 3)), "/dev/zero");
+	assert_int_equal(processes_maps_reads(w.ps), before + 1);
+	/* A program that makes up names gets no more of them than there is room for. */
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof name, "/memfd:%c%c\n%040d (deleted)", 'a' + i / 26, 'a' + i % 26, i);
+		processes_mmap_code(w.ps, pid, 0x30000 + (uint64_t)i * 4096, 4096, name);
+	}
+	assert_string_equal(processes_region_name(w.ps, processes_region_at(w.ps, p, 0x30000, 4)), "/memfd:aa?");
+	assert_string_equal(processes_region_name(w.ps, processes_region_at(w.ps, p, 0x30000 + 299 * 4096, 4)), "other memory");
+	munmap(at, 4096);
+	world_free(&w);
+}
+
+/* Code that comes and goes, page by page, is one mapping, and nothing is read again for it: neither for a file that is gone, nor, but
+ * seldom, for an address that is in no mapping. */
+static void test_code_comes_and_goes(void **state)
+{
+	struct world w = world_new();
+	uint32_t pid = (uint32_t)getpid();
+	struct image_key gone = { .ino = 1, .path = VIEW("/gone") };
+
+	processes_exec(w.ps, pid, "x");
+	processes_mmap(w.ps, pid, 0x10000, 0x1000, 0, &gone);
+	struct process *p = processes_sampled(w.ps, pid, 1, 1);
+	for (uint64_t i = 0; i < 10000; i++) {
+		uint64_t page = i * 7919 % 10000; /* each once, in no order */
+		processes_mmap_code(w.ps, pid, 0x10000000 + page * 4096, 4096, "//anon");
+		assert_true(processes_prepare(w.ps, p));
+		if (i % 100 == 0)
+			processes_finish_drain(w.ps, (int64_t)i);
+	}
+	assert_int_equal(p->as->v.n, 2);
+	assert_in_range(processes_maps_reads(w.ps), 0, 1);
+	for (int64_t s = 1; s <= 3600; s++) {
+		processes_mmap_code(w.ps, pid, 0x10000000 + (uint64_t)(10000 + s) * 4096, 4096, "//anon");
+		processes_reread(w.ps, p, 0x666000, s * 1000000000);
+	}
+	assert_in_range(processes_maps_reads(w.ps), 10, 200);
+	world_free(&w);
+}
+
 static void nothing_gone(void *arg, const struct image *was)
 {
 }
@@ -282,9 +344,9 @@ static void test_mappings_bounded(void **state)
 	struct address_space *as = NULL;
 	uint64_t page = 4096;
 
-	address_space_add(&as, (struct mapping){ page, 1000000 * page, 0, NULL, false }, nothing_gone, NULL);
+	address_space_add(&as, (struct mapping){ page, 1000000 * page, 0, NULL, false, 0 }, nothing_gone, NULL);
 	for (uint64_t i = 1; i <= 3 * MAPPINGS_MAX; i++)
-		address_space_add(&as, (struct mapping){ 2 * i * page, (2 * i + 1) * page, 0, &im, false }, nothing_gone, NULL);
+		address_space_add(&as, (struct mapping){ 2 * i * page, (2 * i + 1) * page, 0, &im, false, 0 }, nothing_gone, NULL);
 	assert_int_equal(as->v.n, MAPPINGS_MAX);
 	for (size_t i = 1; i < as->v.n; i++)
 		assert_true(as->v.v[i - 1].end <= as->v.v[i].start && as->v.v[i].start < as->v.v[i].end);
@@ -383,7 +445,9 @@ static void test_step(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_code_comes_and_goes),
+		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@ AGENT_WINDOW_SOURCES = \
   agent/window/profile_window.h \
   agent/window/sample_counts.c \
   agent/window/sample_counts.h \
+  agent/window/stack_marks.c \
+  agent/window/stack_marks.h \
   agent/window/stack_tree.c \
   agent/window/stack_tree.h
 if HAVE_CMOCKA

@@ -36,7 +36,7 @@ struct window_frame {
 	uint64_t addr;               /* return addresses are already reduced by one, so that they are within the call */
 	struct image *image;         /* FRAME_USER */
 	struct process_info *process; /* FRAME_JIT: whose address space */
-	const char *mark;            /* FRAME_MARK: static text, "[truncated: depth]" */
+	const char *mark;            /* FRAME_MARK: "[truncated: too deep]"; lives as long as the agent */
 };
 
 struct window_sample {

@@ -8,27 +8,6 @@
 #define LOOKS_MAX 10
 #define LOOK_NS 1000000              /* reading two clocks takes some 100 ns, without interruption */
 
-/* The visible end of an incomplete stack, by enum stack_end; then the losses. */
-static const char *const marks[] = {
-	[END_DEPTH] = "[truncated: too deep]",
-	[END_NO_PROCESS] = "[truncated: unknown process]",
-	[END_NO_MAPPING] = "[truncated: unknown mapping]",
-	[END_NO_TABLE] = "[truncated: no unwind table]",
-	[END_UNSUPPORTED] = "[truncated: unsupported unwind rule]",
-	[END_STACK_READ] = "[truncated: stack not readable]",
-	[END_BAD_FRAME] = "[truncated: bad frame]",
-	[END_NO_PROGRESS] = "[truncated: no progress]",
-	[END_COMPAT] = "[truncated: 32-bit process]",
-	[END_STALE] = "[truncated: mapping changed]",
-	[END_COPY_ENDED] = "[truncated: stack copy]",
-	[END_UNMAPPED] = "[truncated: not mapped]",
-	[END_COSTLY] = "[lost: stack over budget]",
-	[END_EVICTED] = "[lost: stack without room]",
-	[(int)END_CODES_ + (int)LOST_RING] = "[lost: ring full]",
-	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
-	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
-};
-
 struct sample_counts *sample_counts_new(int64_t start_ns, int64_t end_ns, int64_t unix_offset_ns)
 {
 	struct sample_counts *t = NEW(struct sample_counts);
@@ -163,7 +142,7 @@ static struct window_frame frame_of(struct export *x, uint64_t frame, struct pro
 		f.addr = frame;
 	} else if (FRAME_IS_MARK(frame)) {
 		f.kind = FRAME_MARK;
-		f.mark = f.addr < ARRAY_LEN(marks) && marks[f.addr] ? marks[f.addr] : "[truncated]";
+		f.mark = stack_marks_text(&x->tree->marks, frame);
 		f.addr = 0;
 	} else if (image == IMAGE_JIT || !(f.image = unwind_tables_image_by_id(x->tables, image))) {
 		f.kind = FRAME_JIT;

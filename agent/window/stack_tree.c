@@ -11,6 +11,7 @@ void stack_tree_release(struct stack_tree *t)
 {
 	vec_free(&t->nodes);
 	map_free(&t->index);
+	stack_marks_release(&t->marks);
 }
 
 static uint64_t node_hash(uint32_t parent, uint64_t frame)

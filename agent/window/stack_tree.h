@@ -4,16 +4,12 @@
 #ifndef PYRRHA_AGENT_STACK_TREE_H
 #define PYRRHA_AGENT_STACK_TREE_H
 
+#include "agent/window/stack_marks.h"
 #include "base/map.h"
 #include "base/vec.h"
 
-/* Frames as bpf/abi.h has them; two more kinds besides: */
+/* Frames as bpf/abi.h has them; kernel frames and marks (stack_marks.h) besides. */
 #define FRAME_IS_KERNEL(f) ((f) >> 48 == 0xffff)
-#define FRAME_IS_MARK(f) ((f) >> 48 == 0xfffe)
-#define FRAME_OF_MARK(code) (0xfffeull << 48 | (uint64_t)(code))
-
-/* Marks: an enum stack_end, or END_CODES_ + one of these. */
-enum lost_reason { LOST_RING, LOST_TICKS, LOST_PAUSE };
 
 struct stack_node {
 	uint64_t frame;
@@ -24,6 +20,7 @@ struct stack_node {
 struct stack_tree {
 	VEC(struct stack_node) nodes;
 	struct map index;
+	struct stack_marks marks;
 };
 
 void stack_tree_init(struct stack_tree *t);
