@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/managed/rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -178,6 +179,7 @@ static void describe(struct image *im, const struct elf_file *f)
 	im->has_symtab = elf_section(f, ".symtab") != NULL;
 	if (!im->build_id_len)
 		im->build_id_len = (uint8_t)elf_build_id(f, im->build_id, sizeof im->build_id);
+	im->runtime = runtime_recognise(f, im->path);
 }
 
 static int open_vdso(struct elf_file *f)

@@ -36,8 +36,8 @@ struct python_layout {
 /* The table of 3.minor; NULL: not known. */
 const struct python_layout *python_layout(unsigned minor);
 
-/* The functions of the row. */
-struct runtime_file *python_recognise(const struct elf_file *f, const char *path);
+/* The functions of the row; the row itself is set by its owner. */
+struct runtime_file *python_recognise(const struct elf_file *f);
 void python_free_file(struct runtime_file *f);
 int python_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret,
 		  struct err *e) MUST_USE;

@@ -3,11 +3,21 @@
 
 #include "agent/python/layout.h"
 
+static struct runtime_file *recognise(const struct elf_file *f, const char *path)
+{
+	struct runtime_file *r = python_recognise(f);
+
+	(void)path;
+	if (r)
+		r->of = &python_runtime;
+	return r;
+}
+
 const struct runtime python_runtime = {
 	.kind = RUNTIME_PYTHON,
 	.name = "python",
 	.mapping = "[python]",
-	.recognise = python_recognise,
+	.recognise = recognise,
 	.free_file = python_free_file,
 	.attach = python_attach,
 };

@@ -14,10 +14,10 @@
 
 #include <stdlib.h>
 
-#include "agent/unwind/x86_insn.h"
 #include "base/alloc.h"
 #include "base/vec.h"
 #include "unwind/rule_rows.h"
+#include "unwind/x86_insn.h"
 
 #if defined(__x86_64__)
 

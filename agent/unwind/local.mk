@@ -9,9 +9,7 @@ AGENT_UNWIND_SOURCES = \
   agent/unwind/unwind_native.c \
   agent/unwind/unwind_native.h \
   agent/unwind/unwind_tables.c \
-  agent/unwind/unwind_tables.h \
-  agent/unwind/x86_insn.c \
-  agent/unwind/x86_insn.h
+  agent/unwind/unwind_tables.h
 if HAVE_CMOCKA
 check_PROGRAMS += code_frame_test eh_frame_test eh_frame_elfutils_test unwind_tables_test
 TESTS += code_frame_test eh_frame_test eh_frame_elfutils_test unwind_tables_test

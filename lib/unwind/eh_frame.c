@@ -418,6 +418,37 @@ static bool entry_below(const struct walk *w, const struct header *h, uint64_t p
 	return true;
 }
 
+static int take_first(void *arg, uint64_t pc, const struct cf_state *s)
+{
+	(void)pc;
+	*(struct cf_state *)arg = *s;
+	return 1;
+}
+
+bool eh_frame_entry(const struct elf_file *f, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end, struct unwind_rule *ret_rule)
+{
+	struct eh_stats st = { 0 };
+	struct fde_at at;
+	struct header h;
+	struct cf_reader r;
+	struct walk w;
+	uint32_t i;
+
+	if (!find_eh_frame(f, &w) || !read_header(f, &h) || !entry_below(&w, &h, pc, &i) || !read_entries(&w, &h, i, 1, &at))
+		return false;
+	w.st = &st;
+	w.left = eh_frame_work_max(0);
+	bool ok = read_fde(&w, at.offset, &r, ret_start, ret_end) && pc >= *ret_start && pc < *ret_end;
+	if (ok) {
+		struct cf_state first = w.cie.common.start, s = first;
+		ok = spend(&w, RUN_WORK * (uint64_t)(r.e - r.p)) &&
+		     cf_run(&w.cie.common, r, w.eh_vaddr + at_of(&w.fdes, r.p), &s, *ret_start, *ret_end, take_first, &first) >= 0;
+		*ret_rule = cf_rule(&first);
+	}
+	release(&w);
+	return ok;
+}
+
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
 		   struct err *e)
 {

@@ -25,6 +25,9 @@ uint64_t eh_frame_work_max(uint64_t text_bytes);
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e) MUST_USE;
 /* Whether .eh_frame_hdr has a table that eh_frame_range can search. */
 bool eh_frame_indexed(const struct elf_file *f);
+/* The entry that holds pc: its addresses, and the rule at its start, which says where in a function that is: in a function's cold part
+ * the frame is there already. False: none does, or .eh_frame_hdr has no table that can be searched. */
+bool eh_frame_entry(const struct elf_file *f, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end, struct unwind_rule *ret_rule);
 /* How many functions that table has; 0 if there is none. */
 uint64_t eh_frame_functions(const struct elf_file *f);
 /* The same rows for the addresses in [lo, hi), and some before and after. The first of them is at or below lo, if anything is known

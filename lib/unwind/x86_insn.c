@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/unwind/x86_insn.h"
+#include "unwind/x86_insn.h"
 
 #include <string.h>
 

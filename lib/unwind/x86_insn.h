@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions of x86-64 as far as unwinding is concerned: how long they are, where they go on, what they do to rsp and to rbp. */
-#ifndef PYRRHA_AGENT_X86_INSN_H
-#define PYRRHA_AGENT_X86_INSN_H
+#ifndef PYRRHA_UNWIND_X86_INSN_H
+#define PYRRHA_UNWIND_X86_INSN_H
 
 #include <stdbool.h>
 #include <stddef.h>
