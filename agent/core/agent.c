@@ -36,6 +36,7 @@
 #define RING_BYTES_MAX (4u << 20)
 #define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
+#define SETTLE_MS 200                /* what was sampled last is named within a few ms */
 
 void agent_options_init(struct agent_options *o)
 {
@@ -156,6 +157,7 @@ static void agent_drain(struct agent *a)
 	processes_finish_drain(a->processes, now);
 	tell_symbolizer(a);
 	filter_tick(a->filter, now);
+	namer_take(a->namer, &a->frames);
 	windows_finish(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	mutex_unlock(&a->lock);
@@ -314,6 +316,8 @@ static int open_all(struct agent *a, struct err *e)
 		r = agent_check_kernel(e);
 	if (!r && !(a->symbolizer = symbolizer_new(&names, e)))
 		r = -ERR_INTERNAL;
+	if (!r && !(a->namer = namer_new(e)))
+		r = -ERR_INTERNAL;
 	if (!r)
 		r = start_pods(a, e);
 	if (!r)
@@ -382,6 +386,7 @@ void agent_stop(struct agent *a)
 	processes_free(a->processes);
 	images_free(a->images);
 	symbolizer_free(a->symbolizer);
+	namer_free(a->namer);
 	labeler_free(a->labeler);
 	agent_config_free(a->config);
 	config_sources_free(&a->sources);
@@ -455,7 +460,7 @@ static int check_kind(const struct agent *a, enum window_kind kind, struct err *
 
 static struct profile_window *export(const struct agent *a, struct sample_counts *const *t, size_t n, enum window_kind kind)
 {
-	struct profile_window *w = sample_counts_export(t, n, kind, &a->stacks, a->tables);
+	struct profile_window *w = sample_counts_export(t, n, kind, &a->stacks, &a->frames, a->tables);
 	w->end_unix_ns = t[n - 1]->end_ns + t[n - 1]->unix_offset_ns;
 	w->period_ns = kind == WINDOW_OFF_CPU ? 1 : perf_events_period(a->events);
 	_Static_assert(sizeof w->note == PACER_NOTE, "room for the note");
@@ -485,6 +490,8 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, b
 	remove_caller(a, t);
 	mutex_unlock(&a->lock);
 	sample_counts_free(t);
+	if (!r)
+		namer_settle(a->namer, SETTLE_MS);
 	return r;
 }
 
@@ -516,6 +523,8 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 		rc = err_set(e, ERR_NOT_FOUND, "not all windows that start in that range are finished");
 	else if (!in.n)
 		rc = err_set(e, ERR_NOT_FOUND, "no finished window starts in that range");
+	else
+		namer_settle(a->namer, SETTLE_MS);
 	vec_free(&in);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "agent/kernel/sampler.h"
 #include "agent/labels/labels.h"
 #include "agent/labels/pods.h"
+#include "agent/managed/namer.h"
 #include "agent/names/symbolize.h"
 #include "agent/process/process.h"
 #include "agent/window/sample_counts.h"
@@ -29,6 +30,7 @@ struct agent {
 	struct processes *processes;
 	struct perf_events *events;
 	struct symbolizer *symbolizer;
+	struct namer *namer;
 	struct labeler *labeler;
 	struct pods *pods;           /* NULL = not in a cluster */
 	struct agent_config *config; /* guarded by the lock */
@@ -56,6 +58,7 @@ struct agent {
 	struct mutex lock;           /* guards all below, and ids of images */
 	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
 	struct stack_tree stacks;
+	struct frame_table frames;   /* of runtimes, which it names */
 	size_t compacted_nodes;
 	int64_t asked_ns;            /* when a profile was last asked for; 0 = never */
 	struct sample_counts *current;

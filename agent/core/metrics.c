@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include "agent/core/agent_private.h"
+#include "agent/managed/rows.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 
@@ -12,7 +13,8 @@ enum {
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
-	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_HOST
+	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_RUNTIME_READS, M_RUNTIME_OVER, M_RUNTIME_WAITING, M_RUNTIME_CODES, M_RUNTIME_BYTES,
+	M_RUNTIME_SECONDS, M_HOST
 };
 
 static struct metric table[] = {
@@ -103,6 +105,17 @@ static struct metric table[] = {
 			 METRIC_GAUGE },
 	[M_OFF_THRESHOLD] = { "pyrrha_agent_off_cpu_threshold_seconds", "Shortest wait that is profiled now.", METRIC_GAUGE },
 	[M_CPUS] = { "pyrrha_agent_cpus", "CPUs that are sampled.", METRIC_GAUGE },
+	[M_RUNTIME_READS] = { "pyrrha_agent_runtime_reads_total",
+			      "Functions of language runtimes that were sampled, by what came of reading their names: named, gone (the process "
+			      "had ended), changed (other code is there), over_budget (too large, or no room), unreadable.",
+			      METRIC_COUNTER, "runtime,result" },
+	[M_RUNTIME_OVER] = { "pyrrha_agent_runtime_over_budget_frames_total",
+			     "Frames of functions that there was no room for: the process has run too many.", METRIC_COUNTER, "runtime" },
+	[M_RUNTIME_WAITING] = { "pyrrha_agent_runtime_waiting_functions", "Functions whose names are still to be read.", METRIC_GAUGE },
+	[M_RUNTIME_CODES] = { "pyrrha_agent_runtime_functions", "Functions of language runtimes in the history.", METRIC_GAUGE },
+	[M_RUNTIME_BYTES] = { "pyrrha_agent_runtime_names_bytes", "Memory of their names and lines.", METRIC_GAUGE },
+	[M_RUNTIME_SECONDS] = { "pyrrha_agent_runtime_naming_seconds_total", "CPU time that reading names from processes took.",
+				METRIC_COUNTER },
 	[M_HOST] = { "pyrrha_agent_host_info", "The host: its name, as the label node has it, kernel and machine.", METRIC_GAUGE,
 		     "node,kernel,machine" },
 };
@@ -189,6 +202,29 @@ static void set_off_cpu(const struct agent *a)
 	metric_set(&table[M_OFF_THRESHOLD], (double)a->sampler.control.off_threshold_ns / 1e9);
 }
 
+static void set_runtimes(struct agent *a) REQUIRES(a->lock)
+{
+	struct namer_stats s;
+	size_t bytes, n;
+
+	namer_stats(a->namer, &s);
+	runtime_records_held(&bytes, &n);
+	for (unsigned kind = 0; kind < RUNTIME_KINDS; kind++) {
+		if (!runtime_of(kind))
+			continue;
+		const char *name = runtime_of(kind)->name;
+		for (unsigned i = CODE_NAMED; i < CODE_STATES; i++) {
+			double before = metric_get(&table[M_RUNTIME_READS], name, code_state_names[i]);
+			metric_add(&table[M_RUNTIME_READS], MAX(0, (double)s.codes[kind][i] - before), name, code_state_names[i]);
+		}
+		set_labelled(&table[M_RUNTIME_OVER], name, a->frames.over_budget[kind]);
+	}
+	metric_set(&table[M_RUNTIME_WAITING], (double)(s.waiting + a->frames.wanted.n));
+	metric_set(&table[M_RUNTIME_CODES], a->frames.held_codes);
+	metric_set(&table[M_RUNTIME_BYTES], (double)bytes);
+	set_seconds(&table[M_RUNTIME_SECONDS], s.cpu_ns);
+}
+
 static void set_cost(const struct pacer *p)
 {
 	metric_set(&table[M_COST], p->share);
@@ -215,6 +251,7 @@ static void collect(void *arg)
 
 	mutex_lock(&a->lock);
 	set_counter(&table[M_SAMPLES], a->samples);
+	set_runtimes(a);
 	set_counter(&table[M_FRAMES], a->sampled_frames);
 	for (unsigned i = 0; i < END_CODES_; i++)
 		set_labelled(&table[M_ENDS], end_names[i], a->ends[i]);

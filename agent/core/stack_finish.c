@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "agent/core/agent_private.h"
+#include "agent/managed/rows.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -184,6 +185,18 @@ static uint64_t mark_of(struct agent *a, struct process *p, const struct user_st
 	return stack_marks_in(&a->stacks.marks, (enum stack_end)f->end, region, processes_region_name(a->processes, region));
 }
 
+/* The word of the stack tree for the frame at `user`. */
+static uint64_t tree_word(struct agent *a, const struct process *p, const uint64_t *user, int64_t now)
+{
+	if (LIKELY(!FRAME_IS_RUNTIME(user[0])))
+		return user[0];
+	enum runtime_kind kind = FRAME_RUNTIME(user[0]);
+	const struct runtime *of = runtime_of(kind);
+	if (!of)
+		return user[1] & FRAME_ADDR_MASK; /* code without a file, of a runtime that this agent does not name */
+	return frame_table_add(&a->frames, p->runtimes[kind], of, user[0] & FRAME_ADDR_MASK, user[1], user[2], now);
+}
+
 bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now, struct finished_stack *ret)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
@@ -213,7 +226,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	if (f.end != END_BOTTOM)
 		node = stack_tree_add(&a->stacks, node, mark_of(a, p, &f, now));
 	for (uint32_t i = f.n_user; i-- > 0;)
-		node = stack_tree_add(&a->stacks, node, f.user[frame_at[i]]);
+		node = stack_tree_add(&a->stacks, node, tree_word(a, p, f.user + frame_at[i], now));
 	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)
 		node = stack_tree_add(&a->stacks, node, sample_kernel(h)[i]);
 	if (h->flags & SAMPLE_PREEMPTED && a->off.schedule)

@@ -18,6 +18,7 @@ static void begin(struct agent *a, int64_t start_ns, bool follows)
 void windows_start(struct agent *a)
 {
 	stack_tree_init(&a->stacks);
+	frame_table_init(&a->frames);
 	begin(a, clock_mono_ns(), false);
 }
 
@@ -30,6 +31,7 @@ void windows_release(struct agent *a)
 	sample_counts_free(a->current);
 	sample_counts_free(a->next);
 	stack_tree_release(&a->stacks);
+	frame_table_release(&a->frames);
 }
 
 /* The window of the history that a sample of that time belongs to. A drain may read past the end of a window. A sample older than the
@@ -46,7 +48,7 @@ static struct sample_counts *window_of(struct agent *a, int64_t time_ns) REQUIRE
 /* What all windows keep in memory. */
 static size_t history_bytes(const struct agent *a) REQUIRES(a->lock)
 {
-	size_t n = stack_tree_bytes(&a->stacks) + process_info_bytes() + sample_counts_bytes(a->current) +
+	size_t n = stack_tree_bytes(&a->stacks) + frame_table_bytes(&a->frames) + process_info_bytes() + sample_counts_bytes(a->current) +
 		   (a->next ? sample_counts_bytes(a->next) : 0);
 	for (size_t i = 0; i < a->history.n; i++)
 		n += sample_counts_bytes(a->history.v[i]);
@@ -70,6 +72,17 @@ static void renumber(struct sample_counts *t, const struct stack_sweep *s)
 {
 	for (size_t i = 0; i < t->v.n; i++)
 		t->v.v[i].stack = s->new_id[t->v.v[i].stack];
+}
+
+/* Frames of runtimes that no stack names. */
+static void compact_frames(struct agent *a) REQUIRES(a->lock)
+{
+	struct frame_sweep s;
+
+	frame_sweep_begin(&s, &a->frames);
+	for (size_t i = 0; i < a->stacks.nodes.n; i++)
+		frame_sweep_mark(&s, &a->frames, a->stacks.nodes.v[i].frame);
+	frame_sweep_run(&s, &a->frames);
 }
 
 /* Drops the stacks that no window names; the windows being filled lose their index, which is made anew. */
@@ -100,11 +113,12 @@ static void compact_stacks(struct agent *a) REQUIRES(a->lock)
 	}
 	stack_sweep_release(&s);
 	a->compacted_nodes = a->stacks.nodes.n;
+	compact_frames(a);
 }
 
 void windows_finish(struct agent *a, int64_t now)
 {
-	bool woke = false;
+	bool woke = false, finished = false;
 	int64_t cut;
 
 	while (sample_counts_over(a->current, now, windows_unix_offset(), &cut)) {
@@ -115,6 +129,7 @@ void windows_finish(struct agent *a, int64_t now)
 		t->end_ns = cut;
 		sample_counts_finish(t);
 		vec_push(&a->history, t);
+		finished = true;
 		begin(a, cut, follows);
 		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
 			drop_oldest(a);
@@ -124,7 +139,7 @@ void windows_finish(struct agent *a, int64_t now)
 			a->history_cut++;
 		}
 	}
-	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000)
+	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000 || (finished && frame_table_full(&a->frames)))
 		compact_stacks(a);
 	for (size_t i = 0; i < a->callers.n; i++) {
 		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {

@@ -450,10 +450,23 @@ static size_t resolve_locked(struct symbolizer *s, const struct window_frame *f,
 	return n;
 }
 
+/* The window holds the record that the strings are in. */
+static size_t resolve_runtime(const struct window_frame *f, struct sym_frame *out)
+{
+	struct runtime_name names[SYM_FRAMES_MAX];
+	size_t n = f->code ? runtime_code_frames(f->code, f->addr, names, SYM_FRAMES_MAX) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = (struct sym_frame){ names[i].name, names[i].system_name, names[i].file, names[i].line, names[i].start_line };
+	return n;
+}
+
 size_t symbolizer_resolve(struct symbolizer *s, const struct window_frame *f, struct sym_frame out[SYM_FRAMES_MAX])
 {
 	if (f->kind == FRAME_MARK)
 		return 0;
+	if (f->kind == FRAME_RUNTIME)
+		return resolve_runtime(f, out);
 	mutex_lock(&s->lock);
 	size_t n = resolve_locked(s, f, out);
 	mutex_unlock(&s->lock);

@@ -10,7 +10,7 @@
 
 struct symbolizer;
 
-/* Strings are valid until the symbolizer_end that belongs to the symbolizer_begin before it. */
+/* Strings are valid until the symbolizer_end that belongs to the symbolizer_begin before it, and not longer than the window of the frame. */
 struct sym_frame {
 	struct view name;            /* as people read it: demangled */
 	struct view system_name;     /* as the linker has it */

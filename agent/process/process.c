@@ -129,6 +129,15 @@ static void forget_info(struct process *p)
 	p->info = NULL;
 }
 
+/* Its memory is gone, or will be another program's. */
+static void end_runtimes(struct process *p)
+{
+	for (unsigned i = 0; i < RUNTIME_KINDS; i++) {
+		runtime_owner_end(p->runtimes[i]);
+		p->runtimes[i] = NULL;
+	}
+}
+
 static void drop(struct processes *ps, struct process *p)
 {
 	uint64_t hash = hash_u64(p->pid);
@@ -138,6 +147,7 @@ static void drop(struct processes *ps, struct process *p)
 	address_space_unref(p->as);
 	set_exe(p, NULL);
 	forget_info(p);
+	end_runtimes(p);
 	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);) {
 		if (ps->all.v[slot] == p) {
 			map_remove(&ps->index, hash, slot);
@@ -220,6 +230,7 @@ void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
 		p = add(ps, pid);
 	address_space_unref(p->as);
 	set_exe(p, NULL);
+	end_runtimes(p);
 	p->as = address_space_new();
 	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
 	p->fruitless = 0;
@@ -245,6 +256,7 @@ void processes_exit(struct processes *ps, uint32_t pid)
 	if (!p || p->dead)
 		return;
 	p->dead = true;
+	end_runtimes(p);
 	vec_push(&ps->dead, pid);
 }
 

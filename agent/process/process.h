@@ -7,6 +7,7 @@
 #ifndef PYRRHA_AGENT_PROCESS_H
 #define PYRRHA_AGENT_PROCESS_H
 
+#include "agent/managed/frame_table.h"
 #include "agent/process/address_space.h"
 #include "agent/process/code_regions.h"
 #include "agent/process/images.h"
@@ -42,6 +43,7 @@ struct process {
 	int64_t reread_wait_ns;      /* from reread_ns on: it becomes longer while that is no use */
 	unsigned fruitless;          /* times /proc was read again for an address and did not have it */
 	struct process_info *info;   /* who it is now; NULL = not asked yet */
+	struct runtime_owner *runtimes[RUNTIME_KINDS]; /* what its frames of a runtime belong to; a reference; NULL = not attached */
 };
 
 struct processes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pprof_out: names and numbers a window. Locations are made once per distinct frame, mappings once per segment of an
- * image; samples that end up with the same stack and labels are added. */
+ * image; samples that end up with the same stack and labels are added. A frame of a runtime has no address: those with the same names
+ * and lines are one location, whichever process they are of. */
 #include "agent/serve/pprof_out.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #define KERNEL_LIMIT ((uint64_t)1 << 32)
 
 struct out_mapping {
-	const void *owner;       /* the image; NULL for the kernel and JIT code */
+	const void *owner;       /* the image; NULL for the kernel, JIT code and runtimes */
 	uint64_t start;
 	bool unnamed, named, files, lines, inlined; /* what its locations have */
 };
@@ -25,7 +26,7 @@ struct out {
 	struct symbolizer *names;
 	const struct pprof_out_options *o;
 	bool full;               /* the arena's cap was reached */
-	struct map string_index, function_index, sample_index;
+	struct map string_index, function_index, sample_index, call_index; /* call_index: locations without an address */
 	VEC(struct view) strings;
 	VEC(struct profile_mapping) mappings;
 	VEC(struct out_mapping) mapping_of;
@@ -136,10 +137,45 @@ static bool place(struct out *x, const struct window_frame *f, struct profile_lo
 		l->address = f->addr;
 		l->mapping = put_mapping(x, NULL, &m) + 1;
 		return true;
+	case FRAME_RUNTIME:
+		if (!f->code)
+			break;
+		m.limit = UINT64_MAX;
+		m.file_str = put_string(x, view_of(f->code->of->mapping));
+		l->mapping = put_mapping(x, NULL, &m) + 1;
+		return true;
 	case FRAME_MARK:
 		break;
 	}
 	return false;
+}
+
+static bool same_calls(const struct out *x, const struct profile_location *a, const struct profile_location *b)
+{
+	if (a->mapping != b->mapping || a->n_lines != b->n_lines)
+		return false;
+	for (uint32_t i = 0; i < a->n_lines; i++) {
+		const struct profile_line *l = &x->lines.v[a->first_line + i], *m = &x->lines.v[b->first_line + i];
+		if (l->function != m->function || l->line != m->line)
+			return false;
+	}
+	return true;
+}
+
+/* Its lines are the last of x->lines. by_calls: its names and lines alone say which it is. */
+static uint32_t add_location(struct out *x, const struct profile_location *l, bool by_calls)
+{
+	uint64_t h = l->mapping;
+	uint32_t id = (uint32_t)x->locations.n;
+
+	for (uint32_t i = 0; i < l->n_lines; i++)
+		h = hash_u64(h ^ x->lines.v[l->first_line + i].function ^ (uint64_t)x->lines.v[l->first_line + i].line << 32);
+	if (by_calls && MAP_FIND_OR_ADD(&x->call_index, h, id, x->locations.n, same_calls(x, &x->locations.v[id], l))) {
+		x->lines.n = l->first_line;
+		return id;
+	}
+	vec_push(&x->locations, *l);
+	return id;
 }
 
 static uint32_t put_location(struct out *x, uint32_t frame)
@@ -149,11 +185,17 @@ static uint32_t put_location(struct out *x, uint32_t frame)
 	const struct window_frame *f = &x->w->frames.v[frame];
 	struct profile_location l = { .first_line = (uint32_t)x->lines.n };
 	struct sym_frame names[SYM_FRAMES_MAX];
+	char unnamed[64];
 	size_t n;
 	if (place(x, f, &l)) {
 		n = symbolizer_resolve(x->names, f, names);
 	} else {
 		struct view mark = view_of(f->mark ? f->mark : "[unknown]");
+		names[0] = (struct sym_frame){ mark, mark, VIEW(""), 0, 0 };
+		n = 1;
+	}
+	if (!n && l.mapping && f->kind == FRAME_RUNTIME) {
+		struct view mark = view_of(runtime_code_mark(f->code, unnamed));
 		names[0] = (struct sym_frame){ mark, mark, VIEW(""), 0, 0 };
 		n = 1;
 	}
@@ -170,9 +212,9 @@ static uint32_t put_location(struct out *x, uint32_t frame)
 			m->lines |= names[i].line > 0;
 		}
 	}
-	vec_push(&x->locations, l);
-	x->location_of[frame] = (uint32_t)x->locations.n;
-	return (uint32_t)x->locations.n - 1;
+	uint32_t id = add_location(x, &l, f->kind == FRAME_RUNTIME);
+	x->location_of[frame] = id + 1;
+	return id;
 }
 
 static bool wanted(const struct out *x, struct view name)
@@ -403,6 +445,7 @@ int pprof_out(struct profile *p, const struct profile_window *w, struct symboliz
 	map_free(&x.string_index);
 	map_free(&x.function_index);
 	map_free(&x.sample_index);
+	map_free(&x.call_index);
 	vec_free(&x.strings);
 	vec_free(&x.mappings);
 	vec_free(&x.mapping_of);

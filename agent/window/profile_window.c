@@ -10,6 +10,7 @@ void profile_window_free(struct profile_window *w)
 	for (size_t i = 0; i < w->frames.n; i++) {
 		image_unref(w->frames.v[i].image);
 		process_info_unref(w->frames.v[i].process);
+		runtime_code_unref(w->frames.v[i].code);
 	}
 	for (size_t i = 0; i < w->processes.n; i++)
 		process_info_unref(w->processes.v[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A finished window of samples, self-contained: it holds references to its images and processes, and is never changed.
+/* A finished window of samples, self-contained: it holds references to its images, processes and code, and is never changed.
  *
  *	samples[i]  -> stack (a run of stacks[]) -> frames[] (distinct)
  *	            -> process (who) and thread name
@@ -9,6 +9,7 @@
 #ifndef PYRRHA_AGENT_PROFILE_WINDOW_H
 #define PYRRHA_AGENT_PROFILE_WINDOW_H
 
+#include "agent/managed/frame_table.h"
 #include "agent/process/process_info.h"
 #include "base/vec.h"
 
@@ -28,6 +29,7 @@ enum frame_kind {
 	FRAME_USER,          /* addr is the image's ELF virtual address */
 	FRAME_KERNEL,        /* addr is the kernel's */
 	FRAME_JIT,           /* addr is process's own; code without a file */
+	FRAME_RUNTIME,       /* of a language runtime; addr is where in its code */
 	FRAME_MARK           /* mark says it all */
 };
 
@@ -36,6 +38,7 @@ struct window_frame {
 	uint64_t addr;               /* return addresses are already reduced by one, so that they are within the call */
 	struct image *image;         /* FRAME_USER */
 	struct process_info *process; /* FRAME_JIT: whose address space */
+	struct runtime_code *code;   /* FRAME_RUNTIME; a reference */
 	const char *mark;            /* FRAME_MARK: "[truncated: too deep]"; lives as long as the agent */
 };
 

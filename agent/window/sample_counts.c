@@ -116,6 +116,7 @@ size_t sample_counts_bytes(const struct sample_counts *t)
 struct export {
 	struct profile_window *w;
 	const struct stack_tree *tree;
+	const struct frame_table *table;
 	const struct unwind_tables *tables;
 	struct map frames, processes, samples;
 };
@@ -144,6 +145,11 @@ static struct window_frame frame_of(struct export *x, uint64_t frame, struct pro
 		f.kind = FRAME_MARK;
 		f.mark = stack_marks_text(&x->tree->marks, frame);
 		f.addr = 0;
+	} else if (FRAME_IS_RUNTIME(frame)) {
+		struct runtime_frame r = frame_table_at(x->table, frame);
+		f.kind = FRAME_RUNTIME;
+		f.code = r.code;
+		f.addr = r.at;
 	} else if (image == IMAGE_JIT || !(f.image = unwind_tables_image_by_id(x->tables, image))) {
 		f.kind = FRAME_JIT;
 		f.process = who;
@@ -155,7 +161,8 @@ static struct window_frame frame_of(struct export *x, uint64_t frame, struct pro
 
 static bool same_frame(const struct window_frame *a, const struct window_frame *b)
 {
-	return a->kind == b->kind && a->addr == b->addr && a->image == b->image && a->process == b->process && a->mark == b->mark;
+	return a->kind == b->kind && a->addr == b->addr && a->image == b->image && a->process == b->process &&
+	       a->code == b->code && a->mark == b->mark;
 }
 
 static uint32_t export_frame(struct export *x, uint64_t frame, struct process_info *who)
@@ -169,6 +176,7 @@ static uint32_t export_frame(struct export *x, uint64_t frame, struct process_in
 	if (f.image)
 		image_ref(f.image);
 	process_info_ref(f.process);
+	runtime_code_ref(f.code);
 	vec_push(&x->w->frames, f);
 	return id;
 }
@@ -207,9 +215,10 @@ static void export_stack(struct export *x, struct window_sample *s)
 }
 
 struct profile_window *sample_counts_export(struct sample_counts *const *t, size_t n, enum window_kind kind,
-					    const struct stack_tree *tree, const struct unwind_tables *tables)
+					    const struct stack_tree *tree, const struct frame_table *frames,
+					    const struct unwind_tables *tables)
 {
-	struct export x = { .w = NEW(struct profile_window), .tree = tree, .tables = tables };
+	struct export x = { .w = NEW(struct profile_window), .tree = tree, .table = frames, .tables = tables };
 
 	x.w->kind = kind;
 	vec_push(&x.w->processes, NULL);

@@ -52,6 +52,7 @@ void sample_counts_finish(struct sample_counts *t);
 size_t sample_counts_bytes(const struct sample_counts *t);
 /* The contents of several windows of a kind, as one self-contained window. */
 struct profile_window *sample_counts_export(struct sample_counts *const *t, size_t n, enum window_kind kind,
-					    const struct stack_tree *tree, const struct unwind_tables *tables);
+					    const struct stack_tree *tree, const struct frame_table *frames,
+					    const struct unwind_tables *tables);
 
 #endif

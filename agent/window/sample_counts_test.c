@@ -37,11 +37,13 @@ static void test_sample_counts(void **state)
 	static const char one[16] = "one", two[16] = "two";
 	struct process_info who = { .pid = 7 };
 	struct stack_tree tree;
+	struct frame_table frames;
 	struct unwind_tables *tables;
 	struct err e;
 
 	atomic_store(&who.refs, 1000);
 	stack_tree_init(&tree);
+	frame_table_init(&frames);
 	assert_int_equal(unwind_tables_new(&tables, NULL, &e), 0);
 	uint32_t user = stack_tree_add(&tree, 0, 0x5000), kernel = stack_tree_add(&tree, user, 0xffffffff81000000);
 	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
@@ -54,7 +56,7 @@ static void test_sample_counts(void **state)
 	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, two, kernel, 5, 1);
 	sample_counts_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 10, 1);
 	sample_counts_add(t[1], WINDOW_ON_CPU, WAIT_UNKNOWN, NULL, one, cut, 1, 1);
-	struct profile_window *w = sample_counts_export(t, 2, WINDOW_ON_CPU, &tree, tables);
+	struct profile_window *w = sample_counts_export(t, 2, WINDOW_ON_CPU, &tree, &frames, tables);
 	assert_int_equal(w->duration_ns, 30);
 	assert_int_equal(w->start_unix_ns, 1000);
 	assert_int_equal(w->samples.n, 3);
@@ -65,7 +67,7 @@ static void test_sample_counts(void **state)
 	assert_int_equal(w->samples.v[2].process, 0);
 	assert_string_equal(w->frames.v[w->stacks.v[w->samples.v[2].stack + 1]].mark, "[truncated: too deep]");
 	profile_window_free(w);
-	w = sample_counts_export(t, 2, WINDOW_OFF_CPU, &tree, tables); /* what is blocked and what waits for a CPU stay apart */
+	w = sample_counts_export(t, 2, WINDOW_OFF_CPU, &tree, &frames, tables); /* what is blocked and what waits for a CPU stay apart */
 	assert_int_equal(w->samples.n, 2);
 	assert_true(w->samples.v[0].state == WAIT_BLOCKED && w->samples.v[0].value_ns == 1000 && w->samples.v[0].count == 1);
 	assert_true(w->samples.v[1].state == WAIT_RUNNABLE && w->samples.v[1].value_ns == 35 && w->samples.v[1].count == 2);
@@ -74,6 +76,7 @@ static void test_sample_counts(void **state)
 	sample_counts_free(t[1]);
 	assert_int_equal(atomic_load(&who.refs), 1000);
 	stack_tree_release(&tree);
+	frame_table_release(&frames);
 	unwind_tables_free(tables);
 }
 

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames of runtimes: identity, budgets, compaction, what the namer makes of codes. The runtime is made up: an object is the bytes of its
+ * record in this process's memory, with its check word before them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/managed/namer.h"
+#include "base/clock.h"
+
+struct object {
+	uint64_t check;
+	uint32_t len;
+	char text[64];               /* "name" */
+};
+
+static int read_code(const struct runtime_file *f, struct process_memory *m, uint64_t object, uint64_t check, struct buf *ret, struct err *e)
+{
+	struct object o;
+	int r = process_memory_read(m, object, &o, sizeof o, e);
+
+	(void)f;
+	if (r)
+		return r;
+	if (check && o.check != check)
+		return err_set(e, ERR_BAD_DATA, "another object");
+	if (o.len > RECORD_BYTES_MAX)
+		return err_set(e, ERR_LIMIT, "too long");
+	buf_put(ret, o.text, MIN((size_t)o.len, sizeof o.text));
+	for (size_t i = sizeof o.text; i < o.len; i++)
+		buf_putc(ret, 'x');
+	return 0;
+}
+
+static size_t frames_at(const struct runtime_file *f, struct view record, uint64_t at, struct runtime_name *out, size_t max)
+{
+	(void)f;
+	if (!record.len || !max)
+		return 0;
+	out[0] = (struct runtime_name){ record, record, VIEW("file"), (int64_t)at, 1 };
+	return 1;
+}
+
+static void free_file(struct runtime_file *f)
+{
+	(void)f;
+}
+
+static const struct runtime made_up = { .kind = RUNTIME_PYTHON, .name = "python", .mapping = "[python]", .free_file = free_file,
+					.read_code = read_code, .frames_at = frames_at };
+static struct runtime_file file = { .of = &made_up, .version = 0x30b };
+
+static struct image *new_image(void)
+{
+	struct image *im = NEW(struct image);
+
+	atomic_store(&im->refs, 1);
+	atomic_store(&im->fd, -1);
+	im->path = xstrdup("/python");
+	im->runtime = &file;
+	return im;
+}
+
+static void no_records(void)
+{
+	size_t bytes, n;
+
+	runtime_records_held(&bytes, &n);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(n, 0);
+}
+
+static uint64_t add(struct frame_table *t, struct runtime_owner *o, const void *object, uint64_t at, uint64_t check)
+{
+	return frame_table_add(t, o, &made_up, at, (uintptr_t)object, check, clock_mono_ns());
+}
+
+static void sweep(struct frame_table *t, uint64_t keep)
+{
+	struct frame_sweep s;
+
+	frame_sweep_begin(&s, t);
+	frame_sweep_mark(&s, t, keep);
+	frame_sweep_mark(&s, t, 0x1234); /* a native frame */
+	frame_sweep_run(&s, t);
+}
+
+static void identity(void **state)
+{
+	(void)state;
+	struct frame_table t;
+	struct image *im = new_image();
+	struct runtime_owner *o = runtime_owner_new(1, im), *p = runtime_owner_new(1, im);
+
+	frame_table_init(&t);
+	uint64_t a = add(&t, o, &t, 4, 7), b = add(&t, o, &t, 8, 7), c = add(&t, o, &t, 4, 8), d = add(&t, p, &t, 4, 7);
+	assert_true(FRAME_IS_RUNTIME(a) && a >> 48 == RUNTIME_IMAGE(RUNTIME_PYTHON));
+	assert_false(FRAME_IS_RUNTIME(0x3fffull << 48 | 5) || FRAME_IS_RUNTIME(UINT64_MAX) || FRAME_IS_RUNTIME(0xfffeull << 48));
+	assert_true(a != b && a != c && a != d && b != c && b != d && c != d);
+	assert_true(add(&t, o, &t, 4, 7) == a && add(&t, p, &t, 4, 7) == d);
+	assert_ptr_equal(frame_table_at(&t, a).code, frame_table_at(&t, b).code);
+	assert_int_equal(frame_table_at(&t, b).at, 8);
+	assert_null(frame_table_at(&t, a + 1000).code);
+	assert_int_equal(t.held_codes, 3);
+	assert_int_equal(t.held_frames, 4);
+	assert_int_equal(t.wanted.n, 3); /* each once */
+	/* Without a process that is known: one frame for all of them. */
+	uint64_t gone = add(&t, NULL, &t, 4, 7);
+	assert_true(add(&t, NULL, &o, 8, 9) == gone);
+	char text[64];
+	assert_string_equal(runtime_code_mark(frame_table_at(&t, gone).code, text), "[python: process ended]");
+	/* What nobody names goes, and its number is used again; the rest keeps its own. */
+	sweep(&t, b);
+	assert_int_equal(t.held_frames, 1);
+	assert_int_equal(t.held_codes, 1);
+	assert_int_equal(o->codes, 1);
+	assert_int_equal(p->codes, 0);
+	assert_int_equal(frame_table_at(&t, b).at, 8);
+	assert_null(frame_table_at(&t, d).code);
+	assert_true(add(&t, o, &t, 8, 7) == b);
+	for (uint64_t i = 0; i < 10; i++)
+		assert_true((add(&t, p, &t, i, 7) & FRAME_ADDR_MASK) <= 10);
+	sweep(&t, 0);
+	assert_int_equal(t.held_frames, 0);
+	assert_int_equal(t.held_codes, 0);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	assert_int_equal(atomic_load(&im->refs), 1);
+	image_unref(im);
+	no_records();
+}
+
+/* Codes without end: one process has half of the room, the next ones half of what is left. */
+static void budget_of_codes(void **state)
+{
+	(void)state;
+	struct frame_table t;
+	struct image *im = new_image();
+	struct runtime_owner *o = runtime_owner_new(1, im), *p = runtime_owner_new(2, im);
+	uint64_t over = 0, first = 0;
+	char text[64];
+
+	frame_table_init(&t);
+	for (uint64_t i = 0; i < 1000000; i++) {
+		over = frame_table_add(&t, o, &made_up, 0, i * 64, 1, 1);
+		first = first ? first : over;
+	}
+	assert_int_equal(t.held_codes, CODES_MAX / 2);
+	assert_int_equal(t.held_frames, CODES_MAX / 2 + 1);
+	assert_true(frame_table_full(&t));
+	assert_string_equal(runtime_code_mark(frame_table_at(&t, over).code, text), "[python: over budget]");
+	assert_true(frame_table_add(&t, o, &made_up, 9, 1 << 30, 2, 1) == over);
+	assert_int_equal(t.over_budget[RUNTIME_PYTHON], 1000000 - CODES_MAX / 2 + 1);
+	assert_true(frame_table_add(&t, o, &made_up, 0, 0, 1, 1) == first); /* what it has stays */
+	for (uint64_t i = 0; i < 1000000; i++)
+		frame_table_add(&t, p, &made_up, 0, i * 64, 1, 1);
+	assert_int_equal(p->codes, CODES_MAX / 4);
+	/* When its stacks are forgotten there is room again. */
+	sweep(&t, 0);
+	assert_false(frame_table_full(&t));
+	assert_true(frame_table_add(&t, o, &made_up, 0, 1 << 30, 1, 1) != over);
+	assert_int_equal(t.held_codes, 1);
+	frame_table_release(&t);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	image_unref(im);
+}
+
+static void settle(struct namer *n, struct frame_table *t)
+{
+	for (int i = 0; i < 1000 && t->wanted.n; i++) {
+		namer_take(n, t);
+		usleep(1000);
+	}
+	namer_settle(n, 10000);
+}
+
+static enum code_state state_of(const struct frame_table *t, uint64_t word)
+{
+	return (enum code_state)atomic_load(&frame_table_at(t, word).code->state);
+}
+
+static void names(void **state)
+{
+	(void)state;
+	static struct object f = { 5, 4, "spam" }, g = { 6, 3, "egg" }, same = { 7, 4, "spam" }, huge = { 8, 1 << 30, "" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+	struct runtime_owner *ended = runtime_owner_new((uint32_t)getpid(), im);
+	struct runtime_name name;
+	struct namer_stats stats;
+	size_t bytes, records;
+	char text[64];
+
+	frame_table_init(&t);
+	uint64_t w[8] = { add(&t, o, &f, 30, 5), add(&t, o, &g, 31, 0), add(&t, p, &same, 32, 7), add(&t, o, &f, 33, 99),
+			  add(&t, o, (void *)16, 34, 5), add(&t, o, &huge, 35, 8), add(&t, ended, &f, 36, 5) };
+	assert_string_equal(runtime_code_mark(frame_table_at(&t, w[0]).code, text), "[python: not read yet]");
+	runtime_owner_end(ended);
+	settle(n, &t);
+	static const enum code_state want[] = { CODE_NAMED, CODE_NAMED, CODE_NAMED, CODE_CHANGED, CODE_UNREADABLE, CODE_OVER_BUDGET, CODE_GONE };
+	for (size_t i = 0; i < ARRAY_LEN(want); i++)
+		assert_int_equal(state_of(&t, w[i]), want[i]);
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], 3);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_GONE], 1);
+	assert_int_equal(stats.waiting, 0);
+	/* Two processes' function is one record. */
+	runtime_records_held(&bytes, &records);
+	assert_int_equal(records, 2);
+	struct runtime_frame at = frame_table_at(&t, w[2]);
+	assert_int_equal(runtime_code_frames(at.code, at.at, &name, 1), 1);
+	assert_true(view_eqs(name.name, "spam") && name.line == 32);
+	assert_int_equal(runtime_code_frames(frame_table_at(&t, w[3]).code, 1, &name, 1), 0);
+	/* What was read stays known after the process has ended and the table has forgotten it, while somebody holds it. */
+	struct runtime_code *held = runtime_code_ref(at.code);
+	runtime_owner_end(p);
+	sweep(&t, w[1]);
+	assert_int_equal(runtime_code_frames(held, 40, &name, 1), 1);
+	assert_true(view_eqs(name.name, "spam") && name.line == 40);
+	runtime_records_held(&bytes, &records);
+	assert_int_equal(records, 2);
+	runtime_code_unref(held);
+	runtime_records_held(&bytes, &records);
+	assert_int_equal(records, 1);
+	runtime_owner_end(o);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
+/* What failed is tried again when it is met a second later, a few times. */
+static void tries_again(void **state)
+{
+	(void)state;
+	static struct object f = { 5, 4, "spam" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
+	int64_t now = 1;
+
+	frame_table_init(&t);
+	uint64_t w = frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now);
+	settle(n, &t);
+	assert_int_equal(state_of(&t, w), CODE_CHANGED);
+	for (int i = 0; i < 10; i++) {
+		frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now += 100000000);
+		settle(n, &t);
+	}
+	assert_int_equal(state_of(&t, w), CODE_CHANGED);
+	struct namer_stats stats;
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1);
+	f.check = 6;
+	frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now += 1000000000);
+	settle(n, &t);
+	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	f.check = 5;
+	w = frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 7, now);
+	for (int i = 0; i < 10; i++) {
+		frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 7, now += 1000000001);
+		settle(n, &t);
+	}
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1 + 4);
+	runtime_owner_end(o);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
+/* Records without end: half of the room is the first one's, and others still have theirs. */
+static void budget_of_records(void **state)
+{
+	(void)state;
+	static struct object big[400], small = { 5, 4, "spam" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+	size_t bytes, records;
+	struct namer_stats stats;
+
+	frame_table_init(&t);
+	for (uint32_t i = 0; i < ARRAY_LEN(big); i++) {
+		big[i].len = 100000;
+		snprintf(big[i].text, sizeof big[i].text, "%u", i);
+		add(&t, o, &big[i], 0, 0);
+	}
+	settle(n, &t);
+	runtime_records_held(&bytes, &records);
+	assert_in_range(bytes, RECORDS_BYTES_MAX / 2 - 101000, RECORDS_BYTES_MAX / 2);
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], records);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_OVER_BUDGET], ARRAY_LEN(big) - records);
+	assert_true(frame_table_full(&t));
+	uint64_t w = add(&t, p, &small, 0, 5);
+	settle(n, &t);
+	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	sweep(&t, w);
+	runtime_records_held(&bytes, &records);
+	assert_int_equal(records, 1);
+	assert_int_equal(atomic_load(&o->record_bytes), 0);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
+/* A process with a thousand codes to read does not keep one with a few waiting. */
+static void turns(void **state)
+{
+	(void)state;
+	static struct object many[5000], f = { 5, 4, "spam" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+	struct namer_stats stats;
+
+	frame_table_init(&t);
+	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
+		many[i].len = 10;
+		snprintf(many[i].text, sizeof many[i].text, "%u", i);
+		add(&t, o, &many[i], 0, 0);
+	}
+	uint64_t w = add(&t, p, &f, 0, 5);
+	while (t.wanted.n)
+		namer_take(n, &t);
+	for (int i = 0; i < 10000 && state_of(&t, w) != CODE_NAMED; i++)
+		usleep(100);
+	namer_stats(n, &stats);
+	assert_true(stats.waiting > 1000);
+	namer_settle(n, 10000);
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], ARRAY_LEN(many) + 1);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(identity),
+		cmocka_unit_test(budget_of_codes),
+		cmocka_unit_test(names),
+		cmocka_unit_test(tries_again),
+		cmocka_unit_test(budget_of_records),
+		cmocka_unit_test(turns),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The namer: a thread that reads codes (frame_table.h) from the memory of their processes, each once, soon after it was sampled. The
+ * drain thread hands it what is wanted, and never waits for it. It may take a share of a CPU that does not slow the host, after a start
+ * with much to read; what is left then waits. Processes of which the least was read come first, so that one which makes code without
+ * end does not keep the others from being named. */
+#ifndef PYRRHA_AGENT_NAMER_H
+#define PYRRHA_AGENT_NAMER_H
+
+#include "agent/managed/frame_table.h"
+
+/* CPU time: so much at once, and per second in the long run. */
+#define NAMER_BURST_NS 300000000ll
+#define NAMER_NS_PER_S 10000000ll
+/* What reading one code may take of a process. */
+#define CODE_READS_MAX 512u
+#define CODE_BYTES_MAX (1u << 20)
+
+struct namer;
+
+struct namer *namer_new(struct err *e);
+void namer_free(struct namer *n);
+/* Takes what the table wants read, and returns at once: if the namer is just being handed something else it stays in the table for the next
+ * drain. The agent's lock is held. */
+void namer_take(struct namer *n, struct frame_table *t);
+/* Waits until what it was handed before was read, at most so long. Any thread that holds no lock. */
+void namer_settle(struct namer *n, int64_t patience_ms);
+
+struct namer_stats {
+	uint64_t codes[RUNTIME_KINDS][CODE_STATES]; /* readings, by what came of them */
+	size_t waiting;              /* codes that are still to be read */
+	uint64_t cpu_ns;
+};
+void namer_stats(struct namer *n, struct namer_stats *ret);
+
+#endif
