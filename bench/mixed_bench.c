@@ -181,7 +181,7 @@ static int make(struct bench *b)
 /* ---- queries ---- */
 
 static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
+		 struct err *e)
 {
 	(void)e;
 	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;

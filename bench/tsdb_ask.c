@@ -253,7 +253,7 @@ static double run_merge(const struct truth *b, struct tsdb *db, struct question 
 }
 
 static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
+		 struct err *e)
 {
 	(void)e;
 	if (line >= l->n_lines)

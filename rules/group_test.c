@@ -457,7 +457,7 @@ int main(void)
 		cmocka_unit_test(records_values), cmocka_unit_test(later_rules_see_earlier), cmocka_unit_test(stamp_is_slot_less_offset),
 		cmocka_unit_test(equal_labels_fail), cmocka_unit_test(limit), cmocka_unit_test(stale_markers), cmocka_unit_test(removed_rules), cmocka_unit_test(metrics_of_gone_groups), cmocka_unit_test(refused_samples), cmocka_unit_test(ending_series_holds_up_nobody),
 		cmocka_unit_test(reload_keeps_state), cmocka_unit_test(slots), cmocka_unit_test(many_equal_rules), cmocka_unit_test(who_looks_does_not_stop_reloads),
-		 cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
+		cmocka_unit_test(clock_set_back), cmocka_unit_test(storage_fails),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,7 +241,7 @@ static void take_plan(struct sync *y, struct plan *plan)
 	if (!plan->p.url) {
 		g->failed += plan->p.problem != NULL;
 		vec_push(&g->dropped, (struct dropped_type){ plan->target, (uint16_t)(plan->type - y->setup->job->types),
-							(uint16_t)MIN(plan->p.rule, UINT16_MAX), TAKE_PTR(plan->p.problem) });
+							     (uint16_t)MIN(plan->p.rule, UINT16_MAX), TAKE_PTR(plan->p.problem) });
 		return;
 	}
 	struct endpoint *ep = find_endpoint(y->pool, plan->p.hash);

@@ -55,7 +55,7 @@ static void test_append_query_reopen(void **state)
 		assert_true(kit_merge(&k, KIT_CPU, KIT_T0 + 40000, KIT_T0 + 90000, pool) == part);
 		/* more than half: the other way round */
 		assert_true(kit_merge(&k, KIT_CPU, KIT_T0 + 0, KIT_T0 + 40000, pool) +
-			    kit_merge(&k, KIT_CPU, KIT_T0 + 40000, KIT_T0 + 200000, pool) == sum);
+				    kit_merge(&k, KIT_CPU, KIT_T0 + 40000, KIT_T0 + 200000, pool) == sum);
 		kit_reopen(&k);
 	}
 	pool_free(pool);

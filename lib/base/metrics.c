@@ -285,7 +285,7 @@ static void collect_process(void *arg)
 	struct rusage ru;
 	if (getrusage(RUSAGE_SELF, &ru) == 0)
 		metric_set(&process_metrics[P_CPU], (double)ru.ru_utime.tv_sec + (double)ru.ru_stime.tv_sec +
-			   (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6);
+							    (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) / 1e6);
 	FILE *f = fopen("/proc/self/statm", "re");
 	if (f) {
 		unsigned long size = 0, resident = 0;

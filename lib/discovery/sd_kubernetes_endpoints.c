@@ -137,7 +137,7 @@ static void add_address(struct addresses *a, const json_t *address, const json_t
 	const json_t *ref = json_object_get(address, "targetRef");
 	struct seen *s = pod_of(a, ref);
 	struct kube_endpoint t = { kube_sd_text(address, "nodeName"), json_integer_value(json_object_get(port, "port")),
-			      kube_sd_text(port, "protocol") };
+				   kube_sd_text(port, "protocol") };
 
 	kube_sd_put_address(b, kube_sd_text(address, "ip"), t.port);
 	kube_sd_put(b, META "endpoint_port_name", kube_sd_text(port, "name"));

@@ -291,16 +291,16 @@ static int start_daemon(struct httpd *h, struct http_listener *l, struct err *e)
 	};
 	unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (h->tls ? MHD_USE_TLS : 0u);
 	l->daemon = MHD_start_daemon(flags, 0, on_accept, l, on_request, h,
-		MHD_OPTION_LISTEN_SOCKET, l->fd,
-		MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
-		MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + SPARE_CONNECTIONS,
-		MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
-		MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
-		MHD_OPTION_ARRAY, tls,
-		MHD_OPTION_END);
+				     MHD_OPTION_LISTEN_SOCKET, l->fd,
+				     MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
+				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
+				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
+				     MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + SPARE_CONNECTIONS,
+				     MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
+				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
+				     MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
+				     MHD_OPTION_ARRAY, tls,
+				     MHD_OPTION_END);
 	if (!l->daemon)
 		return err_set(e, ERR_IO, "cannot start the HTTP server on %s", l->address);
 	return 0;

@@ -15,7 +15,7 @@
 #define CLIENT_AUTH_WORDS "|NoClientCert|RequestClientCert|RequireAnyClientCert|RequireClientCert|VerifyClientCertIfGiven|" \
 	"RequireAndVerifyClientCert"
 static const enum web_client_auth client_auths[] = { WEB_NO_CLIENT_CERT, WEB_NO_CLIENT_CERT, WEB_REQUEST_CLIENT_CERT,
-	WEB_REQUIRE_ANY_CLIENT_CERT, WEB_REQUIRE_ANY_CLIENT_CERT, WEB_VERIFY_CLIENT_CERT_IF_GIVEN, WEB_REQUIRE_AND_VERIFY_CLIENT_CERT };
+						     WEB_REQUIRE_ANY_CLIENT_CERT, WEB_REQUIRE_ANY_CLIENT_CERT, WEB_VERIFY_CLIENT_CERT_IF_GIVEN, WEB_REQUIRE_AND_VERIFY_CLIENT_CERT };
 
 /* ---- tls_server_config ---- */
 

@@ -176,7 +176,7 @@ static void values_end_at_a_limit(void **state)
 	many[2 * TIMES] = 0;
 	static const char *const twice[] = { "a", "a" };
 	const struct relabel_limits small = { 1000000000, "1 s", 1000 }, tiny = { 1000000000, "1 s", 10 },
-				   twofold = { 1000000000, "1 s", 100000 };
+				    twofold = { 1000000000, "1 s", 100000 };
 	const struct {
 		struct relabel_rule rule;
 		const struct relabel_limits *limits;

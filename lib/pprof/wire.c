@@ -46,7 +46,7 @@ bool pprof_any_field(struct decoder *d, const uint8_t **p, const uint8_t *end, s
 	}
 	default:
 		return bad(d, f->at, "field %u has wire type %u, which pprof does not have", f->tag >> 3,
-			    f->tag & 7);
+			   f->tag & 7);
 	}
 }
 

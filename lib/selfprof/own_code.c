@@ -2,7 +2,7 @@
 #include "selfprof/own_code.h"
 
 static struct own_code the_code = { .unwinding = MUTEX_INIT(RANK_OWN_UNWINDING, "own images"),
-				     .naming = MUTEX_INIT(RANK_OWN_NAMING, "own names") };
+				    .naming = MUTEX_INIT(RANK_OWN_NAMING, "own names") };
 
 static void make(void)
 {

@@ -77,7 +77,7 @@ static int float_windows(struct window_job *j, struct rseries *s, struct value_s
 		if (lo == hi || rc)
 			continue;
 		struct func_window w = { s->pts + lo, hi - lo, to - j->r.range_ms, to, t, 0, 0, j->q, metric_name(s->labels),
-				    j->n->call.args[0]->start, work, edges };
+					 j->n->call.args[0]->start, work, edges };
 		if (j->n_args)
 			w.arg = value_scalar(&j->args[0], i);
 		if (j->n_args > 1)

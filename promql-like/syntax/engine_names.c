@@ -9,7 +9,7 @@ struct engine_names *engine_names_new(const struct promql_alias *aliases, size_t
 {
 	struct engine_names *n = NEW(struct engine_names);
 	*n = (struct engine_names){ 1, xcalloc(n_aliases + 1, sizeof *n->aliases), n_aliases,
-			     xcalloc(n_replica_labels + 1, sizeof *n->replica_labels), n_replica_labels };
+				    xcalloc(n_replica_labels + 1, sizeof *n->replica_labels), n_replica_labels };
 	for (size_t i = 0; i < n_aliases; i++)
 		n->aliases[i] = (struct promql_alias){ xstrdup(aliases[i].alias), xstrdup(aliases[i].name) };
 	for (size_t i = 0; i < n_replica_labels; i++)

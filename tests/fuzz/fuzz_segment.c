@@ -49,7 +49,7 @@ static void write_again(const struct segment_reader *r, const struct segment_rea
 		again.series.n);
 	for (size_t i = 0; i < y.samples.n; i++)
 		REQUIRE(y.samples.v[i].series == x->samples.v[i].series && y.samples.v[i].t_ms == x->samples.v[i].t_ms &&
-			y.samples.v[i].bits == x->samples.v[i].bits, "sample %zu", i);
+				y.samples.v[i].bits == x->samples.v[i].bits, "sample %zu", i);
 	for (size_t i = 0; i < r->series.n; i++)
 		REQUIRE(labels_eq(r->series.v[i], again.series.v[i]), "series %zu", i);
 	vec_free(&y.samples);

@@ -447,7 +447,7 @@ static void load_run(struct reader *r, enum dict_table t, uint32_t id, const uin
 		break;
 	default:
 		for (; i < n && !(r->c.bad |= a[i] >= symbols_count(r->s, SYMBOLS_STACKS) ||
-				  b[i] >= symbols_count(r->s, SYMBOLS_LABEL_SETS)); i++)
+					      b[i] >= symbols_count(r->s, SYMBOLS_LABEL_SETS)); i++)
 			symbols_load_column(r->s, (uint32_t)a[i], (uint32_t)b[i]);
 	}
 }

@@ -15,7 +15,7 @@
 /* ---- keys and values ---- */
 
 void part_make_key(char k[KEY_LEN], enum part_level level, uint32_t window, uint32_t part, enum part_kind kind,
-		     uint32_t series, uint8_t stream)
+		   uint32_t series, uint8_t stream)
 {
 	const uint32_t words[] = { window, part };
 	k[0] = (char)level;

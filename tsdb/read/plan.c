@@ -58,7 +58,7 @@ int plan_requests_make(struct tsdb_view *v, const struct source_part *parts, siz
 			continue;
 		uint32_t set = need_set(ret, first, i + 1 - first);
 		vec_push(&ret->v, (struct plan_request){ parts[i].after_ms, parts[i].until_ms, parts[i].step_ms, parts[i].scale,
-						MAX(parts[i].n_steps, 1), parts[i].group, set, ret->n_slots });
+							 MAX(parts[i].n_steps, 1), parts[i].group, set, ret->n_slots });
 		ret->n_slots += MAX(parts[i].n_steps, 1);
 		first = i + 1;
 	}

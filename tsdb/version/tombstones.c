@@ -70,7 +70,7 @@ static int by_series(const void *a, const void *b)
 
 /* m's facts (of deletes only: without those of retention), and n more. */
 static struct tombstones *make(const struct tombstones *m, bool deletes_only, const struct tombstone_fact *facts, size_t n,
-			  struct part *const *parts, size_t n_parts)
+			       struct part *const *parts, size_t n_parts)
 {
 	struct tombstones *r = NEW(struct tombstones);
 	atomic_init(&r->refs, 1);
@@ -99,7 +99,7 @@ struct tombstones *tombstones_with(const struct tombstones *m, const struct tomb
 }
 
 struct tombstones *tombstones_with_rules(const struct tombstones *m, const struct tombstone_fact *facts, size_t n, struct part *const *parts,
-			       size_t n_parts)
+					 size_t n_parts)
 {
 	return make(m, true, facts, n, parts, n_parts);
 }
@@ -163,7 +163,7 @@ bool tombstones_hide(const struct pstate *s, const struct part *p, uint32_t seri
 }
 
 bool tombstones_next(const struct pstate *s, const struct part *p, uint32_t series, int64_t *after_ms, int64_t until_ms,
-		int64_t *ret_until)
+		     int64_t *ret_until)
 {
 	size_t n;
 	const struct tombstone *m = tombstones_of(s, series, &n);

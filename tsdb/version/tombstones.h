@@ -33,7 +33,7 @@ struct tombstones *tombstones_with(const struct tombstones *m, const struct tomb
 
 /* The same with the facts of retention replaced by these n. */
 struct tombstones *tombstones_with_rules(const struct tombstones *m, const struct tombstone_fact *facts, size_t n, struct part *const *parts,
-			       size_t n_parts);
+					 size_t n_parts);
 /* Whether the part must be rewritten: because of a delete, or because retention has passed it as a whole. */
 bool tombstones_due(const struct tombstones *m, const struct part *p);
 
@@ -46,6 +46,6 @@ bool tombstones_hide(const struct pstate *s, const struct part *p, uint32_t seri
 /* Cuts (*after, until] down to its first stretch that is not hidden, (*after, *ret_until]; false if nothing is left.
  * Go on with *after = *ret_until. */
 bool tombstones_next(const struct pstate *s, const struct part *p, uint32_t series, int64_t *after_ms, int64_t until_ms,
-		int64_t *ret_until);
+		     int64_t *ret_until);
 
 #endif
