@@ -163,9 +163,10 @@ struct unwind_proc {
 	__u32 set;           /* which edition of the mappings; 0 = the entry is being written */
 	__u32 first, n;      /* in maps[] */
 	__u32 flags;
-	__u32 exec_id;       /* of the program these are the mappings of; after another exec they are void */
+	__u32 exec_id;       /* of the program these are the mappings of, or EXEC_ANY; after another exec they are void */
 	__u32 pad[2];
 };
+#define EXEC_ANY 0xffffffffu  /* the agent has seen no sample of the process yet: entries are of whatever it runs */
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
 #define UNWIND_PROC_CACHED 2  /* the cache of rules may be used */
 
@@ -186,7 +187,7 @@ struct python_proc {
 	__u16 code_check;    /* of 8 bytes that tell a code object from another one at its address */
 };
 
-/* Of another exec_id than the process's: void. */
+/* Of another exec_id than the process's, and not EXEC_ANY: void. */
 struct runtime_proc {
 	__u32 exec_id;
 	__u32 flags;

@@ -154,7 +154,7 @@ static __always_inline bool find_process(struct scratch *s)
 		s->u.quiet = flags & UNWIND_PROC_QUIET;
 		s->u.cached = flags & UNWIND_PROC_CACHED;
 		exec_id = p->exec_id;
-		if (s->head.set && p->set == s->head.set && exec_id == s->head.exec_id) {
+		if (s->head.set && p->set == s->head.set && (exec_id == s->head.exec_id || UW_RARELY(exec_id == EXEC_ANY))) {
 			recall(s, s->head.set);
 			return true;
 		}

@@ -20,6 +20,7 @@
 
 #include "agent/labels/agent_config.h"
 #include "agent/labels/targets.h"
+#include "agent/managed/rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -334,8 +335,8 @@ static int open_all(struct agent *a, struct err *e)
 		r = agent_reload(a, e);
 	if (r)
 		return r;
-	a->images = images_new(a->tables);
-	a->processes = processes_new(a->tables, a->images);
+	a->images = images_new(a->tables, RUNTIMES_ALL);
+	a->processes = processes_new(a->tables, a->images, a->sampler.tables.runtime_procs);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
 	if (!r && a->o.off_cpu)
 		r = offcpu_start(a, e);

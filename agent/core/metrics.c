@@ -14,7 +14,7 @@ enum {
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
 	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_RUNTIME_READS, M_RUNTIME_OVER, M_RUNTIME_WAITING, M_RUNTIME_CODES, M_RUNTIME_BYTES,
-	M_RUNTIME_SECONDS, M_HOST
+	M_RUNTIME_SECONDS, M_RUNTIME_PROCESSES, M_RUNTIME_FAILURES, M_HOST
 };
 
 static struct metric table[] = {
@@ -116,6 +116,13 @@ static struct metric table[] = {
 	[M_RUNTIME_BYTES] = { "pyrrha_agent_runtime_names_bytes", "Memory of their names and lines.", METRIC_GAUGE },
 	[M_RUNTIME_SECONDS] = { "pyrrha_agent_runtime_naming_seconds_total", "CPU time that reading names from processes took.",
 				METRIC_COUNTER },
+	[M_RUNTIME_PROCESSES] = { "pyrrha_agent_runtime_processes", "Processes whose frames of a language runtime the kernel walks.",
+				  METRIC_GAUGE, "runtime" },
+	[M_RUNTIME_FAILURES] = { "pyrrha_agent_runtime_failures_total",
+				 "Processes with a language runtime whose frames are not walked: its build is one that this agent does not name "
+				 "(build; --check says why), their memory cannot be read (denied), they ended before (gone), it had not begun in "
+				 "ten seconds (not_ready), its memory is not as expected (strange), there are too many (no_room).",
+				 METRIC_COUNTER, "runtime,reason" },
 	[M_HOST] = { "pyrrha_agent_host_info", "The host: its name, as the label node has it, kernel and machine.", METRIC_GAUGE,
 		     "node,kernel,machine" },
 };
@@ -218,6 +225,12 @@ static void set_runtimes(struct agent *a) REQUIRES(a->lock)
 			metric_add(&table[M_RUNTIME_READS], MAX(0, (double)s.codes[kind][i] - before), name, code_state_names[i]);
 		}
 		set_labelled(&table[M_RUNTIME_OVER], name, a->frames.over_budget[kind]);
+		const struct process_runtimes *p = processes_runtimes(a->processes);
+		metric_set(&table[M_RUNTIME_PROCESSES], p->known[kind], name);
+		for (unsigned i = 0; i < RUNTIME_FAILURES; i++) {
+			double before = metric_get(&table[M_RUNTIME_FAILURES], name, runtime_failure_names[i]);
+			metric_add(&table[M_RUNTIME_FAILURES], MAX(0, (double)p->failed[kind][i] - before), name, runtime_failure_names[i]);
+		}
 	}
 	metric_set(&table[M_RUNTIME_WAITING], (double)(s.waiting + a->frames.wanted.n));
 	metric_set(&table[M_RUNTIME_CODES], a->frames.held_codes);

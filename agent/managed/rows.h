@@ -7,7 +7,11 @@
 
 /* The row of a kind; NULL for RUNTIME_NONE and kinds that this agent does not know. */
 const struct runtime *runtime_of(enum runtime_kind kind);
-/* What a file is as a runtime, returns owned; NULL: none. Drain thread; bounded work. */
-struct runtime_file *runtime_recognise(const struct elf_file *f, const char *path);
+/* Sets of them: 1 << kind. */
+#define RUNTIMES_ALL ((1u << RUNTIME_KINDS) - 1)
+/* What a file is as one of these runtimes, returns owned; NULL: none. Drain thread; bounded work. */
+struct runtime_file *runtime_recognise(const struct elf_file *f, const char *path, unsigned wanted);
+/* Whether a file has a name that one of these runtimes usually has: it is worth opening before anything else asks for it. */
+bool runtime_may_be(const char *path, unsigned wanted);
 
 #endif

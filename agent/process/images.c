@@ -35,6 +35,7 @@ struct alias {
 
 struct images {
 	struct unwind_tables *tables;
+	unsigned runtimes;           /* 1 << kind: is wanted */
 	VEC(struct image *) opened;  /* references: images_next_opened */
 	struct map index;            /* what records say -> all[] */
 	struct map contents;         /* -> all[] */
@@ -44,10 +45,11 @@ struct images {
 	VEC(uint32_t) spare;
 };
 
-struct images *images_new(struct unwind_tables *t)
+struct images *images_new(struct unwind_tables *t, unsigned runtimes)
 {
 	struct images *x = NEW(struct images);
 	x->tables = t;
+	x->runtimes = runtimes;
 	return x;
 }
 
@@ -158,7 +160,7 @@ void images_unmap(struct image *im)
 		im->unmapped_ns = clock_mono_ns();
 }
 
-static void describe(struct image *im, const struct elf_file *f)
+static void describe(struct image *im, const struct elf_file *f, unsigned runtimes)
 {
 	bool interp = false;
 
@@ -179,7 +181,7 @@ static void describe(struct image *im, const struct elf_file *f)
 	im->has_symtab = elf_section(f, ".symtab") != NULL;
 	if (!im->build_id_len)
 		im->build_id_len = (uint8_t)elf_build_id(f, im->build_id, sizeof im->build_id);
-	im->runtime = runtime_recognise(f, im->path);
+	im->runtime = runtime_recognise(f, im->path, runtimes);
 }
 
 static int open_vdso(struct elf_file *f)
@@ -290,7 +292,7 @@ static struct image *image_of_elf(struct images *x, struct image *im, const stru
 		same->state = IMAGE_ELF;
 		same->content = c;
 		same->stamp = *stamp;
-		describe(same, f);
+		describe(same, f, x->runtimes);
 		same->world_readable = fstat(fd, &st) == 0 && st.st_mode & S_IROTH;
 		for (uint32_t slot = 0; slot < x->all.n; slot++)
 			if (x->all.v[slot] == same)
@@ -380,7 +382,7 @@ static void look_at_vdso(struct image *im)
 		return;
 	im->state = IMAGE_UNREADABLE;
 	if (open_vdso(&f) == 0) {
-		describe(im, &f);
+		describe(im, &f, 0);
 		im->state = IMAGE_ELF;
 		elf_close(&f);
 	}
@@ -399,6 +401,13 @@ struct image *images_open(struct images *x, struct image *im, const struct image
 	if (im->state == IMAGE_ELF)
 		vec_push(&x->opened, image_ref(im));
 	return im;
+}
+
+bool images_may_be_runtime(const struct images *x, const struct image *im)
+{
+	if (im->state == IMAGE_UNOPENED && !im->twins)
+		return runtime_may_be(im->path, x->runtimes);
+	return im->runtime && !im->runtime->why_not[0];
 }
 
 struct image *images_next_opened(struct images *x)

@@ -9,7 +9,8 @@
 
 struct images;
 
-struct images *images_new(struct unwind_tables *t);
+/* runtimes: 1 << kind of the language runtimes that files are asked for. */
+struct images *images_new(struct unwind_tables *t, unsigned runtimes);
 void images_free(struct images *x);
 /* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
 struct image *images_get(struct images *x, const struct image_key *key);
@@ -19,6 +20,8 @@ struct image *images_open(struct images *x, struct image *im, const struct image
 /* One that images_open opened and that was not returned yet, a reference of the caller's own; NULL = no more. Whoever wants
  * its file for names asks after each drain. */
 struct image *images_next_opened(struct images *x);
+/* Whether the image, from a record, is a language runtime whose frames can be walked, or by its name may turn out to be one. */
+bool images_may_be_runtime(const struct images *x, const struct image *im);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
 void images_map(struct image *im);

@@ -11,7 +11,9 @@ AGENT_PROCESS_SOURCES = \
   agent/process/process.c \
   agent/process/process.h \
   agent/process/process_info.c \
-  agent/process/process_info.h
+  agent/process/process_info.h \
+  agent/process/process_runtimes.c \
+  agent/process/process_runtimes.h
 if HAVE_CMOCKA
 check_PROGRAMS += process_test
 TESTS += process_test

@@ -18,6 +18,7 @@
 #define REREAD_MAX_NS 64000000000ll  /* a process that it never helps is read again so seldom */
 #define REGIONS_NS 60000000000ll     /* names that a program gives to its memory are no records */
 #define FRUITLESS_MAX 5              /* then the process is left alone until it maps something */
+#define EARLY_PER_S 50               /* processes that are got ready before their first sample */
 
 struct processes {
 	struct unwind_tables *tables;
@@ -26,16 +27,21 @@ struct processes {
 	VEC(struct process *) all;   /* NULL = free */
 	VEC(uint32_t) spare;
 	VEC(uint32_t) dirty;         /* pids to look at after the drain */
+	VEC(uint32_t) early;         /* pids that mapped a runtime in this drain */
 	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
+	struct process_runtimes runtimes;
+	int64_t early_ns;            /* when the second began that `earlies` counts in */
+	uint32_t earlies;
 	struct code_regions regions;
 	uint32_t next_set;
 	int64_t swept_ns;
 	uint64_t maps_reads;
 };
 
-struct processes *processes_new(struct unwind_tables *t, struct images *x)
+struct processes *processes_new(struct unwind_tables *t, struct images *x, int runtime_fd)
 {
 	struct processes *ps = NEW(struct processes);
+	process_runtimes_init(&ps->runtimes, runtime_fd);
 	ps->tables = t;
 	ps->images = x;
 	ps->next_set = 1;
@@ -90,6 +96,7 @@ static struct process *add(struct processes *ps, uint32_t pid)
 	uint32_t slot;
 
 	p->pid = pid;
+	p->exec_id = EXEC_ANY;
 	p->min_set = ps->next_set;
 	if (ps->spare.n) {
 		slot = ps->spare.v[--ps->spare.n];
@@ -108,6 +115,7 @@ static void leave_kernel(struct processes *ps, struct process *p)
 	if (p->in_kernel)
 		kernel_procs_remove(unwind_tables_procs(ps->tables), p->pid);
 	p->in_kernel = false;
+	process_runtimes_leave(&ps->runtimes, p);
 	struct address_space *as = p->pushed;
 	p->pushed = NULL;
 	if (as && --as->kernel_users == 0)
@@ -129,15 +137,6 @@ static void forget_info(struct process *p)
 	p->info = NULL;
 }
 
-/* Its memory is gone, or will be another program's. */
-static void end_runtimes(struct process *p)
-{
-	for (unsigned i = 0; i < RUNTIME_KINDS; i++) {
-		runtime_owner_end(p->runtimes[i]);
-		p->runtimes[i] = NULL;
-	}
-}
-
 static void drop(struct processes *ps, struct process *p)
 {
 	uint64_t hash = hash_u64(p->pid);
@@ -147,7 +146,7 @@ static void drop(struct processes *ps, struct process *p)
 	address_space_unref(p->as);
 	set_exe(p, NULL);
 	forget_info(p);
-	end_runtimes(p);
+	process_runtimes_end(p);
 	for (size_t at = map_start(&ps->index, hash); map_probe(&ps->index, hash, &at, &slot);) {
 		if (ps->all.v[slot] == p) {
 			map_remove(&ps->index, hash, slot);
@@ -170,6 +169,8 @@ void processes_free(struct processes *ps)
 	vec_free(&ps->all);
 	vec_free(&ps->spare);
 	vec_free(&ps->dirty);
+	vec_free(&ps->early);
+	process_runtimes_release(&ps->runtimes);
 	vec_free(&ps->dead);
 	vec_free(&ps->gone);
 	free(ps);
@@ -178,6 +179,11 @@ void processes_free(struct processes *ps)
 size_t processes_count(const struct processes *ps)
 {
 	return ps->all.n - ps->spare.n;
+}
+
+const struct process_runtimes *processes_runtimes(const struct processes *ps)
+{
+	return &ps->runtimes;
 }
 
 size_t processes_in_kernel(const struct processes *ps)
@@ -198,6 +204,23 @@ static void mark_dirty(struct processes *ps, struct process *p)
 
 /* --- records --- */
 
+/* A process that runs a runtime, most likely: its first frames are not to be lost. */
+static void mark_early(struct processes *ps, struct process *p)
+{
+	if (p->early || p->hot)
+		return;
+	p->early = true;
+	vec_push(&ps->early, p->pid);
+}
+
+static bool runs_runtime(const struct process *p)
+{
+	for (unsigned i = 0; i < RUNTIME_KINDS; i++)
+		if (p->runtimes[i])
+			return true;
+	return false;
+}
+
 void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent)
 {
 	struct process *p = find(ps, pid), *from = find(ps, parent);
@@ -206,8 +229,12 @@ void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent)
 		drop(ps, p);
 	p = add(ps, pid);
 	p->parent = parent;
+	p->started_ns = clock_mono_ns();
 	if (!from)
 		return;
+	p->exec_id = from->exec_id;
+	if (runs_runtime(from))
+		mark_early(ps, p);
 	memcpy(p->comm, from->comm, sizeof p->comm);
 	p->read_proc = from->read_proc;
 	p->from_exec = from->from_exec;
@@ -230,9 +257,12 @@ void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
 		p = add(ps, pid);
 	address_space_unref(p->as);
 	set_exe(p, NULL);
-	end_runtimes(p);
+	process_runtimes_end(p);
 	p->as = address_space_new();
 	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
+	p->exec_id += p->exec_id != EXEC_ANY;
+	p->started_ns = clock_mono_ns();
+	p->early = false;            /* its own files decide */
 	p->fruitless = 0;
 	p->dead = false;
 	p->in_kernel = p->in_kernel && p->set >= p->min_set;
@@ -256,7 +286,7 @@ void processes_exit(struct processes *ps, uint32_t pid)
 	if (!p || p->dead)
 		return;
 	p->dead = true;
-	end_runtimes(p);
+	process_runtimes_end(p);
 	vec_push(&ps->dead, pid);
 }
 
@@ -286,6 +316,8 @@ void processes_mmap(struct processes *ps, uint32_t pid, uint64_t start, uint64_t
 	if (!p->exe)
 		set_exe(p, m.image);
 	mapped(ps, p, m);
+	if (images_may_be_runtime(ps->images, m.image))
+		mark_early(ps, p);
 }
 
 void processes_mmap_code(struct processes *ps, uint32_t pid, uint64_t start, uint64_t len, const char *path)
@@ -414,7 +446,12 @@ struct process *processes_sampled(struct processes *ps, uint32_t pid, uint32_t e
 	if (!p->comm[0])
 		read_comm(p);
 	p->sampled_ns = now_ns;
+	process_runtimes_sampled(&ps->runtimes, p, now_ns);
 	if (p->exec_id != exec_id) {
+		if (p->exec_id != EXEC_ANY) { /* a program that no record told of */
+			process_runtimes_leave(&ps->runtimes, p);
+			process_runtimes_end(p);
+		}
 		p->exec_id = exec_id;
 		mark_dirty(ps, p);
 	}
@@ -574,7 +611,7 @@ uint64_t processes_maps_reads(const struct processes *ps)
 
 /* --- the kernel's tables --- */
 
-static void push(struct processes *ps, struct process *p)
+static void push(struct processes *ps, struct process *p, int64_t now_ns)
 {
 	struct address_space *as = p->as, *before = p->pushed;
 
@@ -585,6 +622,8 @@ static void push(struct processes *ps, struct process *p)
 			return;      /* no room: its samples stay deferred */
 		memcpy(unwind_tables_maps(ps->tables) + as->kernel_first, as->unwind, as->v.n * sizeof *as->unwind);
 	}
+	if (process_runtimes_push(&ps->runtimes, p, now_ns))
+		forget_info(p);
 	as->kernel_users++;
 	p->pushed = address_space_ref(as);
 	p->set = ps->next_set++;
@@ -612,15 +651,37 @@ static void cool_down(struct processes *ps, int64_t now_ns)
 	}
 }
 
+/* Opening the files of a process takes some time: of programs that start in great numbers not all are worth it. */
+static void prepare_early(struct processes *ps, int64_t now_ns)
+{
+	if (now_ns - ps->early_ns >= 1000000000ll) {
+		ps->early_ns = now_ns;
+		ps->earlies = 0;
+	}
+	for (size_t i = 0; i < ps->early.n; i++) {
+		struct process *p = find(ps, ps->early.v[i]);
+		if (!p || !p->early)
+			continue;
+		p->early = false;
+		if (p->dead || p->hot || ps->earlies >= EARLY_PER_S)
+			continue;
+		ps->earlies++;
+		p->sampled_ns = now_ns;
+		processes_prepare(ps, p);
+	}
+	ps->early.n = 0;
+}
+
 void processes_finish_drain(struct processes *ps, int64_t now_ns)
 {
+	prepare_early(ps, now_ns);
 	for (size_t i = 0; i < ps->dirty.n; i++) {
 		struct process *p = find(ps, ps->dirty.v[i]);
 		if (!p)
 			continue;
 		p->dirty = false;
 		if (p->hot && p->as && !p->dead && p->as->v.n)
-			push(ps, p);
+			push(ps, p, now_ns);
 	}
 	ps->dirty.n = 0;
 	/* Those that ended a drain ago: samples of their last moments have arrived by now. */
@@ -633,5 +694,6 @@ void processes_finish_drain(struct processes *ps, int64_t now_ns)
 	for (size_t i = 0; i < ps->dead.n; i++)
 		vec_push(&ps->gone, ps->dead.v[i]);
 	ps->dead.n = 0;
+	process_runtimes_tick(&ps->runtimes, now_ns);
 	cool_down(ps, now_ns);
 }

@@ -2,8 +2,8 @@
 /* Processes and their executable mappings, from the kernel's records (fork, exec, mmap, exit) in the order of time. For processes
  * older than the agent, /proc is read when they are first sampled. Drain thread only.
  *
- * Only processes that are sampled and outlive a
- * drain enter the kernel's tables, and they leave them after COLD_NS without a sample. */
+ * Only processes that are sampled and outlive a drain enter the kernel's tables, and they leave them after COLD_NS without a sample. Those
+ * that run a language runtime enter as soon as they map it: a frame of it that the kernel did not walk is lost. */
 #ifndef PYRRHA_AGENT_PROCESS_H
 #define PYRRHA_AGENT_PROCESS_H
 
@@ -12,6 +12,7 @@
 #include "agent/process/code_regions.h"
 #include "agent/process/images.h"
 #include "agent/process/process_info.h"
+#include "agent/process/process_runtimes.h"
 
 #define COLD_NS 60000000000ll
 
@@ -34,7 +35,9 @@ struct process {
 	bool hot;                    /* is in `procs`, or will be after this drain */
 	bool in_kernel;
 	bool dead, gone;             /* dead: exit seen; gone: and a drain has passed since */
-	uint32_t exec_id;            /* of the last sample */
+	bool early;                  /* is to enter the kernel's tables without a sample */
+	uint32_t exec_id;            /* as the last sample has it; EXEC_ANY before the first */
+	int64_t started_ns;          /* when the agent learned of its fork or exec; 0: it is older than the agent */
 	uint32_t set, min_set;       /* edition in the kernel; editions below min_set are of before the exec */
 	struct address_space *pushed; /* the kernel's copy */
 	struct stale stale[STALE_MAX]; /* a ring */
@@ -44,15 +47,20 @@ struct process {
 	unsigned fruitless;          /* times /proc was read again for an address and did not have it */
 	struct process_info *info;   /* who it is now; NULL = not asked yet */
 	struct runtime_owner *runtimes[RUNTIME_KINDS]; /* what its frames of a runtime belong to; a reference; NULL = not attached */
+	struct runtime_state runtime;
 };
 
 struct processes;
 
-struct processes *processes_new(struct unwind_tables *t, struct images *x);
+/* runtime_fd: the kernel's map of language runtimes, borrowed; -1 = none. */
+struct processes *processes_new(struct unwind_tables *t, struct images *x, int runtime_fd);
 void processes_free(struct processes *ps);
 size_t processes_count(const struct processes *ps);
 /* Those that have an entry in the kernel's tables. */
 size_t processes_in_kernel(const struct processes *ps);
+
+/* What became of language runtimes in processes. */
+const struct process_runtimes *processes_runtimes(const struct processes *ps);
 
 /* The records. */
 void processes_fork(struct processes *ps, uint32_t pid, uint32_t parent);

@@ -17,8 +17,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/managed/rows.h"
 #include "agent/process/process.h"
 #include "agent/unwind/unwind_native.h"
+#include "base/clock.h"
 #include "elf/elf_file.h"
 #include "symbols/mounts.h"
 
@@ -34,8 +36,8 @@ static struct world world_new(void)
 	struct err e;
 
 	assert_int_equal(unwind_tables_new(&w.tables, NULL, &e), 0);
-	w.images = images_new(w.tables);
-	w.ps = processes_new(w.tables, w.images);
+	w.images = images_new(w.tables, RUNTIMES_ALL);
+	w.ps = processes_new(w.tables, w.images, -1);
 	return w;
 }
 
@@ -442,12 +444,160 @@ static void test_step(void **state)
 	world_free(&w);
 }
 
+/* --- language runtimes --- */
+
+/* A real interpreter's file, mapped into this process: nothing of it runs. NULL: none is here. */
+static const char *interpreter(void)
+{
+	static char path[64];
+
+	for (unsigned minor = 6; minor < 20; minor++) {
+		struct stat st;
+		snprintf(path, sizeof path, "/usr/bin/python3.%u", minor);
+		if (stat(path, &st) == 0 && st.st_size > 1 << 20)
+			return path;
+	}
+	return NULL;
+}
+
+#define MAPPED_BYTES ((size_t)1 << 20)
+
+/* Tells records of an exec of it: the process (this one) is returned after the drain, which ends at now_ns. */
+static struct process *exec_interpreter(struct world *w, const char *path, void **ret_at, int64_t now_ns)
+{
+	uint32_t pid = (uint32_t)getpid();
+	struct image_key key;
+	struct elf_file f;
+	uint64_t offset = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_int_equal(elf_open(&f, fd, NULL), 0);
+	for (size_t i = 0; i < f.n_ph; i++)
+		if (f.ph[i].p_type == PT_LOAD && f.ph[i].p_flags & PF_X)
+			offset = f.ph[i].p_offset & ~4095ull;
+	elf_close(&f);
+	*ret_at = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)offset);
+	assert_true(*ret_at != MAP_FAILED);
+	image_key_of_fd(fd, view_of(path), &key);
+	if (key.build_id_len)
+		key.dev = key.ino = 0;
+	close(fd);
+	processes_exec(w->ps, pid, "x");
+	processes_mmap(w->ps, pid, (uintptr_t)*ret_at, MAPPED_BYTES, offset, &key);
+	processes_finish_drain(w->ps, now_ns);
+	return processes_sampled(w->ps, pid, 1, now_ns);
+}
+
+/* Records were lost: a sample tells of another program than the one that was described. */
+static void test_runtime_of_another_exec(void **state)
+{
+	const char *path = interpreter();
+	struct world w = world_new();
+	void *at;
+
+	if (!path) {
+		world_free(&w);
+		skip();
+	}
+	struct process *p = exec_interpreter(&w, path, &at, clock_mono_ns());
+	assert_non_null(p->runtimes[RUNTIME_PYTHON]);
+	assert_ptr_equal(processes_sampled(w.ps, (uint32_t)getpid(), 2, clock_mono_ns()), p);
+	assert_null(p->runtimes[RUNTIME_PYTHON]);
+	munmap(at, MAPPED_BYTES);
+	world_free(&w);
+}
+
+static void test_runtimes(void **state)
+{
+	const char *path = interpreter();
+	int64_t now = clock_mono_ns();
+	struct world w = world_new();
+	const struct process_runtimes *x = processes_runtimes(w.ps);
+	void *at;
+
+	if (!path) {
+		world_free(&w);
+		skip();
+	}
+	/* Ready, and known to the kernel, before any sample; its samples wake the agent while it is young. */
+	struct process *p = exec_interpreter(&w, path, &at, now);
+	assert_true(p->hot && p->in_kernel && p->runtime.young);
+	assert_string_equal(p->runtime.label, runtime_of(RUNTIME_PYTHON) ? process_mapping_at(p, (uintptr_t)at)->image->runtime->label : "");
+	assert_non_null(p->runtimes[RUNTIME_PYTHON]);
+	assert_int_equal(x->known[RUNTIME_PYTHON], 1);
+	/* A process that is forked of it is one, too, at once. */
+	processes_fork(w.ps, 0x3ffffffe, (uint32_t)getpid());
+	processes_finish_drain(w.ps, now);
+	/* Its memory cannot be read, as there is no such process: that is not said before it was tried for a while. */
+	assert_int_equal(x->known[RUNTIME_PYTHON], 1);
+	assert_int_equal(x->waiting.n, 1);
+	for (int64_t later = now; later < now + 40000000000ll; later += 100000000)
+		processes_finish_drain(w.ps, later);
+	assert_int_equal(x->waiting.n, 0);
+	assert_int_equal(x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_GONE], 1);
+	processes_exit(w.ps, 0x3ffffffe);
+	/* After some seconds it is young no more. */
+	assert_false(p->runtime.young);
+	assert_int_equal(x->young.n, 0);
+	/* Another program: what was read of it is of the past. */
+	struct runtime_owner *o = runtime_owner_ref(p->runtimes[RUNTIME_PYTHON]);
+	processes_exec(w.ps, (uint32_t)getpid(), "y");
+	assert_true(o->ended && !p->runtimes[RUNTIME_PYTHON] && !p->runtime.label[0]);
+	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
+	runtime_owner_unref(o);
+	munmap(at, MAPPED_BYTES);
+	world_free(&w);
+}
+
+/* The wake-ups of young processes have a budget. */
+static void test_young_budget(void **state)
+{
+	const char *path = interpreter();
+	int64_t now = clock_mono_ns();
+	struct world w = world_new();
+	void *at;
+
+	if (!path) {
+		world_free(&w);
+		skip();
+	}
+	struct process *p = exec_interpreter(&w, path, &at, now);
+	for (int i = 0; i < YOUNG_PER_S - 1; i++)
+		processes_sampled(w.ps, (uint32_t)getpid(), 1, now);
+	assert_true(p->runtime.young);
+	processes_sampled(w.ps, (uint32_t)getpid(), 1, now);
+	assert_false(p->runtime.young);
+	munmap(at, MAPPED_BYTES);
+	world_free(&w);
+}
+
+/* With --runtimes without it nothing is looked for. */
+static void test_runtimes_off(void **state)
+{
+	const char *path = interpreter();
+	struct world w;
+	struct err e;
+	void *at;
+
+	if (!path)
+		skip();
+	assert_int_equal(unwind_tables_new(&w.tables, NULL, &e), 0);
+	w.images = images_new(w.tables, RUNTIMES_ALL & ~(1u << RUNTIME_PYTHON));
+	w.ps = processes_new(w.tables, w.images, -1);
+	struct process *p = exec_interpreter(&w, path, &at, clock_mono_ns());
+	assert_false(p->hot);
+	assert_true(processes_prepare(w.ps, p));
+	assert_null(process_mapping_at(p, (uintptr_t)at)->image->runtime);
+	munmap(at, MAPPED_BYTES);
+	world_free(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
-		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step),
+		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ const struct runtime python_runtime = {
 	.kind = RUNTIME_PYTHON,
 	.name = "python",
 	.mapping = "[python]",
+	.in_name = "python",
 	.recognise = recognise,
 	.free_file = python_free_file,
 	.attach = python_attach,

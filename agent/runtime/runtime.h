@@ -43,6 +43,7 @@ struct runtime {
 	enum runtime_kind kind;
 	const char *name;            /* in flags and metrics: "python" */
 	const char *mapping;         /* in profiles: "[python]" */
+	const char *in_name;         /* what names of its files usually contain, which is no more than a hint */
 	/* What this file is as a runtime, returns owned; NULL: not this one. Bounded work. Drain thread, once per image. */
 	struct runtime_file *(*recognise)(const struct elf_file *f, const char *path);
 	/* Frees what recognise returned; its facts, too. */

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/process_runtimes.h"
+
+#include <bpf/bpf.h>
+
+#include "agent/process/process.h"
+
+/* What attaching may read of a process. */
+#define ATTACH_READS 512u
+#define ATTACH_BYTES (1u << 20)
+#define TRIES_MAX 9u                 /* a runtime that takes longer to begin than some ten seconds is left alone */
+#define TRY_FIRST_NS 20000000ll      /* then each time twice as long */
+
+const char *const runtime_failure_names[RUNTIME_FAILURES] = {
+	[RUNTIME_FAIL_BUILD] = "build", [RUNTIME_FAIL_DENIED] = "denied", [RUNTIME_FAIL_GONE] = "gone",
+	[RUNTIME_FAIL_NOT_READY] = "not_ready", [RUNTIME_FAIL_STRANGE] = "strange", [RUNTIME_FAIL_NO_ROOM] = "no_room",
+};
+
+void process_runtimes_init(struct process_runtimes *x, int fd)
+{
+	memset(x, 0, sizeof *x);
+	x->fd = fd;
+}
+
+void process_runtimes_release(struct process_runtimes *x)
+{
+	vec_free(&x->young);
+	vec_free(&x->waiting);
+}
+
+/* --- lists --- */
+
+#define TAKE_OUT(list, p, flag) do { \
+	for (size_t i_ = 0; (p)->runtime.flag && i_ < (list)->n; i_++) \
+		if ((list)->v[i_] == (p)) { \
+			(list)->v[i_] = (list)->v[--(list)->n]; \
+			break; \
+		} \
+	(p)->runtime.flag = false; \
+} while (0)
+
+/* --- the map --- */
+
+static struct runtime_key key_of(const struct process *p, enum runtime_kind kind)
+{
+	return (struct runtime_key){ .tgid = p->pid, .kind = kind };
+}
+
+static bool in_kernel(const struct process *p, enum runtime_kind kind)
+{
+	return p->runtime.in_kernel >> kind & 1;
+}
+
+/* The program's number, or whether it is young, has changed. */
+static void rewrite(struct process_runtimes *x, struct process *p)
+{
+	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++) {
+		struct runtime_key key = key_of(p, kind);
+		struct runtime_proc v;
+		if (!in_kernel(p, kind) || bpf_map_lookup_elem(x->fd, &key, &v))
+			continue;
+		v.exec_id = p->exec_id;
+		v.flags = p->runtime.young ? RUNTIME_YOUNG : 0;
+		bpf_map_update_elem(x->fd, &key, &v, BPF_EXIST);
+	}
+	p->runtime.exec_id = p->exec_id;
+}
+
+static void grow_up(struct process_runtimes *x, struct process *p)
+{
+	TAKE_OUT(&x->young, p, young);
+	rewrite(x, p);
+}
+
+void process_runtimes_leave(struct process_runtimes *x, struct process *p)
+{
+	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++) {
+		struct runtime_key key = key_of(p, kind);
+		if (!in_kernel(p, kind))
+			continue;
+		bpf_map_delete_elem(x->fd, &key);
+		x->known[kind]--;
+	}
+	p->runtime.in_kernel = 0;
+	TAKE_OUT(&x->young, p, young);
+	TAKE_OUT(&x->waiting, p, waiting);
+}
+
+void process_runtimes_end(struct process *p)
+{
+	for (unsigned i = 0; i < RUNTIME_KINDS; i++) {
+		runtime_owner_end(p->runtimes[i]);
+		p->runtimes[i] = NULL;
+	}
+	p->runtime.label[0] = 0;
+	p->runtime.given_up = 0;
+	p->runtime.tries = 0;
+	p->runtime.again_ns = 0;
+}
+
+/* --- attaching --- */
+
+static enum runtime_failure failure_of(int r)
+{
+	switch (-r) {
+	case ERR_DENIED:
+		return RUNTIME_FAIL_DENIED;
+	case ERR_NOT_FOUND:
+		return RUNTIME_FAIL_GONE;
+	case ERR_UNAVAILABLE:
+		return RUNTIME_FAIL_NOT_READY;
+	default:
+		return RUNTIME_FAIL_STRANGE;
+	}
+}
+
+static void give_up(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why)
+{
+	p->runtime.given_up |= (uint8_t)(1u << kind);
+	x->failed[kind][why]++;
+}
+
+/* Memory that is not there may be so yet, too: a runtime is found when its file is mapped, before it has begun. */
+static void try_later(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why, int64_t now_ns)
+{
+	if (p->runtime.tries >= TRIES_MAX || (why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE)) {
+		give_up(x, p, kind, why);
+		return;
+	}
+	p->runtime.again_ns = now_ns + (TRY_FIRST_NS << p->runtime.tries++);
+	if (!p->runtime.waiting)
+		vec_push(&x->waiting, p);
+	p->runtime.waiting = true;
+}
+
+static int describe(const struct process *p, const struct runtime_file *r, uint64_t bias, struct runtime_proc *ret)
+{
+	struct process_memory m;
+	int err = process_memory_open(&m, p->pid, ATTACH_READS, ATTACH_BYTES, NULL);
+
+	if (err)
+		return err;
+	err = r->of->attach(r, &m, bias, ret, NULL);
+	process_memory_close(&m);
+	return err;
+}
+
+static void attach(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int64_t now_ns)
+{
+	enum runtime_kind kind = im->runtime->of->kind;
+	struct runtime_key key = key_of(p, kind);
+	struct runtime_proc v;
+
+	if (p->runtime.given_up >> kind & 1 || now_ns < p->runtime.again_ns)
+		return;
+	if (im->runtime->why_not[0]) {
+		give_up(x, p, kind, RUNTIME_FAIL_BUILD);
+		return;
+	}
+	int r = describe(p, im->runtime, bias, &v);
+	if (r) {
+		try_later(x, p, kind, failure_of(r), now_ns);
+		return;
+	}
+	bool young = p->started_ns && now_ns - p->started_ns < YOUNG_NS;
+	v.exec_id = p->exec_id;
+	v.flags = young ? RUNTIME_YOUNG : 0;
+	if (x->fd >= 0 && bpf_map_update_elem(x->fd, &key, &v, BPF_ANY)) {
+		give_up(x, p, kind, RUNTIME_FAIL_NO_ROOM);
+		return;
+	}
+	p->runtime.in_kernel |= (uint8_t)(1u << kind);
+	p->runtime.exec_id = p->exec_id;
+	x->known[kind]++;
+	if (!p->runtimes[kind])
+		p->runtimes[kind] = runtime_owner_new(p->pid, im);
+	if (young && !p->runtime.young)
+		vec_push(&x->young, p);
+	p->runtime.young |= young;
+}
+
+bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_t now_ns)
+{
+	const struct address_space *as = p->as;
+	bool labelled = false;
+	unsigned met = 0;
+
+	if (p->runtime.in_kernel && p->runtime.exec_id != p->exec_id)
+		rewrite(x, p);
+	for (size_t i = 0; i < as->v.n; i++) {
+		struct image *im = as->v.v[i].image;
+		if (!im || !im->runtime || met >> im->runtime->of->kind & 1)
+			continue;
+		met |= 1u << im->runtime->of->kind;
+		if (!p->runtime.label[0]) {
+			memcpy(p->runtime.label, im->runtime->label, sizeof p->runtime.label);
+			labelled = true;
+		}
+		if (!in_kernel(p, im->runtime->of->kind))
+			attach(x, p, im, as->unwind[i].start - as->unwind[i].vaddr, now_ns);
+	}
+	return labelled;
+}
+
+void process_runtimes_sampled(struct process_runtimes *x, struct process *p, int64_t now_ns)
+{
+	if (!p->runtime.young)
+		return;
+	if (now_ns - x->second_ns >= 1000000000ll) {
+		x->second_ns = now_ns;
+		x->wakes = 0;
+	}
+	if (x->wakes++ >= YOUNG_PER_S)
+		grow_up(x, p);
+}
+
+void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns)
+{
+	for (size_t i = x->young.n; i-- > 0;)
+		if (now_ns - x->young.v[i]->started_ns >= YOUNG_NS)
+			grow_up(x, x->young.v[i]);
+	for (size_t i = x->waiting.n; i-- > 0;) {
+		struct process *p = x->waiting.v[i];
+		if (now_ns < p->runtime.again_ns || !p->as || !p->as->unwind)
+			continue;
+		TAKE_OUT(&x->waiting, p, waiting);
+		if (!p->dead)
+			process_runtimes_push(x, p, now_ns);
+	}
+}
