@@ -65,6 +65,9 @@ enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_V8, RUNTIME_HOTSPOT, R
 #define FRAME_IS_RUNTIME(f) (((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST - 1 < RUNTIME_KINDS - 1)
 #define FRAME_RUNTIME(f) ((enum runtime_kind)(((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST))
 #define FRAME_WORDS(f) (FRAME_IS_RUNTIME(f) ? RUNTIME_WORDS : 1)
+/* In that word of a runtime's frame, above `at`: */
+#define RUNTIME_VOID (1ull << 32)  /* it is not one: there is nothing here */
+#define RUNTIME_CUT (1ull << 33)   /* frames are missing here, because the runtime's own structures lead nowhere */
 
 /* Why a stack ends where it does. */
 enum stack_end {

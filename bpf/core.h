@@ -46,6 +46,10 @@ struct sched_info {
 	unsigned long long last_queued; /* since when it waits for one; 0 = it does not */
 } __attribute__((preserve_access_index));
 
+struct thread_struct {
+	unsigned long fsbase;        /* where the thread's local storage begins */
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	void *stack;
 	unsigned int __state, flags;
@@ -56,6 +60,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	char comm[16];
 	struct css_set *cgroups;
+	struct thread_struct thread;
 } __attribute__((preserve_access_index));
 
 /* Its name before 5.14. */

@@ -226,6 +226,7 @@ static __always_inline void begin(struct scratch *s, const struct task_struct *t
 	__builtin_memset(&s->u, 0, sizeof s->u);
 	__builtin_memset(&s->head, 0, sizeof s->head);
 	s->win_bytes = 0;
+	s->wake = 0;
 	s->head.time_ns = now;
 	s->head.cost_ns = s->cost_ns;
 	s->head.pid = id >> 32;

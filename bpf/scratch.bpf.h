@@ -44,6 +44,7 @@ struct scratch {
 	__u64 unasked;               /* bytes sent since the CPU looked how full the ring is */
 	__u64 out_at, out_end;       /* of the CPU's own ring: where the next record goes, how far there is known to be room */
 	__u64 cost_ns;               /* all samples so far */
+	__u64 wake;                  /* the agent is to look at this record at once */
 	/* For a copy of stack in progress: bytes before its pages, pages, unreadable ones in a row; the end, if known. */
 	__u32 before, pages, misses, end;
 	struct sample_head head;

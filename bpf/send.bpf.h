@@ -62,7 +62,9 @@ static __always_inline bool send(struct scratch *s, __u64 bytes)
 	__u64 flags = BPF_RB_NO_WAKEUP;
 
 	bytes += sizeof s->head;
-	if (UW_LIKELY(send_short(s, bytes)))
+	if (UW_RARELY(s->wake))
+		flags = BPF_RB_FORCE_WAKEUP;
+	else if (UW_LIKELY(send_short(s, bytes)))
 		return true;
 	s->unasked += bytes;
 	if (UW_RARELY(s->unasked >= RING_ASK_BYTES)) {

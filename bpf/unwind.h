@@ -14,6 +14,8 @@
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
+ *	uw_walk(u, kind, sp)  keeps the frames of a language runtime that a native frame of its interpreter runs: the one that began at
+ *	                      stack pointer sp, while u is at its caller already
  *
  *	UW_OPAQUE(v)          hides from the compiler what it knows of v
  *
@@ -161,7 +163,7 @@ static __always_inline int uw_step(struct unwind *u)
 {
 	const struct unwind_rule *r;
 	__u32 code = 0;
-	__u64 vaddr;
+	__u64 vaddr, frame, sp;
 	int err;
 
 	if (UW_RARELY(u->ip - u->start >= u->size)) {
@@ -177,14 +179,23 @@ static __always_inline int uw_step(struct unwind *u)
 	vaddr = u->ip - u->start + u->vaddr;
 	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))
 		return END_NO_TABLE;
-	if (UW_RARELY(!uw_push(u, (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK))))
+	frame = (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK);
+	if (UW_RARELY(!uw_push(u, frame)))
 		return END_DEPTH;
 	if (UW_LIKELY(code & SHORT_IS_RULE))
 		return uw_by_short(u, code);
 	r = code ? uw_rule(u, code) : 0;
 	if (!r || r->cfa == CFA_NONE)
 		return uw_by_frame_pointer(u);
-	return uw_by_rule(u, r);
+	sp = u->sp;
+	err = uw_by_rule(u, r);
+	if (UW_LIKELY(!r->runtime) || err != UW_STEP_ON)
+		return err;
+	/* The frames that the interpreter runs come before its own. */
+	u->n--;
+	u->words--;
+	uw_walk(u, r->runtime, sp);
+	return uw_push(u, frame) ? err : END_DEPTH;
 }
 
 #endif

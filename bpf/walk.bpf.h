@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Frames of language runtimes: what the walks of them need in the kernel. Part of sample.bpf.c. */
+/* Walks the frames of language runtimes in the kernel (walk.h says how). Part of sample.bpf.c.
+ *
+ * Each runtime's walk is global functions, and so is the choice of it: inlined into the unwinding, one walk triples what the verifier has to
+ * follow. Their room is a map of its own, because the scratch room is as large as a per-CPU value may be. */
 #ifndef PYRRHA_BPF_WALK_BPF_H
 #define PYRRHA_BPF_WALK_BPF_H
+
+#include "walk.h"
 
 /* Preallocated, as programs of perf events had to have it before 6.1. The agent writes it. */
 struct {
@@ -10,5 +15,179 @@ struct {
 	__type(key, struct runtime_key);
 	__type(value, struct runtime_proc);
 } runtime_procs SEC(".maps");
+
+/* By enum runtime_kind. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, RUNTIME_KINDS);
+	__type(key, __u32);
+	__type(value, struct runtime_walk);
+} walks SEC(".maps");
+
+static __always_inline long rt_read(struct unwind *u, void *to, __u32 n, __u64 at)
+{
+	return bpf_probe_read_user(to, n, (const void *)at);
+}
+
+static __always_inline bool rt_push(struct unwind *u, __u64 word, __u64 object, __u64 check)
+{
+	__u64 *to = (__u64 *)((struct scratch *)u)->body, i = u->words;
+
+	if (u->n >= MAX_USER_FRAMES)
+		return false;
+	UW_OPAQUE(i);
+	i &= USER_WORDS_MASK;
+	to[i] = word;
+	to[i + 1] = object;
+	to[i + 2] = check;
+	u->n++;
+	u->words += RUNTIME_WORDS;
+	return true;
+}
+
+static __always_inline void rt_void(struct unwind *u, __u32 at)
+{
+	__u64 i = at;
+
+	UW_OPAQUE(i);
+	((__u64 *)((struct scratch *)u)->body)[i & USER_WORDS_MASK] |= RUNTIME_VOID;
+}
+
+static __always_inline __u64 rt_fsbase(struct unwind *u)
+{
+	return CORE_GET(true, current_task(), thread.fsbase);
+}
+
+#include "python.h"
+
+/* The walk of a runtime; NULL is not to be expected. */
+static __always_inline struct runtime_walk *walk_of(__u32 kind)
+{
+	return bpf_map_lookup_elem(&walks, &kind);
+}
+
+/* What the agent has said of the process's runtime of that kind; NULL: nothing. */
+static __always_inline const struct runtime_proc *runtime_proc(const struct scratch *s, __u32 kind)
+{
+	struct runtime_key key = { s->head.pid, kind };
+	const struct runtime_proc *p = bpf_map_lookup_elem(&runtime_procs, &key);
+
+	return p && p->exec_id == s->head.exec_id ? p : 0;
+}
+
+/* Some frames of a native one. Global functions, as unwind_some. */
+__attribute__((noinline)) int walk_python_some(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
+
+	UW_OPAQUE(unused);
+	return s && w ? python_some(&s->u, w) : WALK_BAD;
+}
+
+__attribute__((noinline)) int walk_python_old(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
+
+	UW_OPAQUE(unused);
+	return s && w ? python_old(&s->u, w) : WALK_BAD;
+}
+
+__attribute__((noinline)) int walk_python_scan(int piece)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
+
+	return s && w ? python_scan(&s->u, w, piece) : PYTHON_SCANNED;
+}
+
+static __always_inline void walk_python_align(struct scratch *s, struct runtime_walk *w)
+{
+	int has = 0;
+
+	if (w->python.calls != 1)
+		return;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PYTHON_SCAN && !(has & PYTHON_SCANNED); i++)
+		has |= walk_python_scan(i);
+	python_align(&s->u, w, has);
+}
+
+/* All frames of a native one. */
+__attribute__((noinline)) int walk_python(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
+	int r = WALK_ON;
+
+	UW_OPAQUE(unused);
+	if (!s || !w)
+		return 0;
+	if (w->python.p.minor <= 10) {
+		walk_python_align(s, w);
+		python_leave(&s->u, w, walk_python_old(0));
+		return 0;
+	}
+	if (!python_enter(&s->u, w))
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i <= WALK_STEPS / PYTHON_AT_ONCE; i++) {
+		r = walk_python_some(i);
+		if (r == WALK_ENDED ? !python_passed(&s->u, w) : r != WALK_ON)
+			break;
+	}
+	python_leave(&s->u, w, r);
+	return 0;
+}
+
+/* The process's runtime, for this stack. False: it has no frames in this thread, or nothing is known of them. */
+static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w, __u32 kind)
+{
+	const struct runtime_proc *p = runtime_proc(s, kind);
+
+	w->time_ns = s->head.time_ns;
+	w->on = 0;
+	w->left = WALK_STEPS;
+	if (!p)
+		return false;
+	if (p->flags & RUNTIME_YOUNG)
+		s->wake = 1;
+	if (kind == RUNTIME_PYTHON) {
+		w->python.p = p->python;
+		w->on = python_begin(&s->u, w);
+	}
+	return w->on;
+}
+
+/* The frames that a native one of the interpreter runs, whose stack is [w->sp, w->cfa). */
+__attribute__((noinline)) int walk(__u32 kind)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(kind);
+
+	if (!s || !w || (w->time_ns == s->head.time_ns ? !w->on : !walk_begin(s, w, kind)))
+		return 0;
+	w->n = s->u.n;
+	w->words = s->u.words;
+	return kind == RUNTIME_PYTHON ? walk_python(0) : 0;
+}
+
+/* Keeps them. The native frame is at sp, its caller's stack pointer is u->sp. */
+static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp)
+{
+	struct runtime_walk *w = walk_of(kind);
+
+	if (!w)
+		return;
+	w->sp = sp;
+	w->cfa = u->sp;
+	walk(kind);
+}
 
 #endif

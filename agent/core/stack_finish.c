@@ -52,15 +52,16 @@ struct user_stack {
 	int end;
 };
 
-/* Where each of its frames begins; returns their number. Words that are no whole frame do not count. */
+/* Where each of its frames begins; returns their number. Words that are no whole frame do not count, nor do frames that are none. */
 static uint32_t find_frames(const struct user_stack *f, uint16_t ret_at[MAX_USER_FRAMES])
 {
 	uint32_t n = 0;
 
-	for (uint32_t at = 0; at < f->words && n < f->n_user && n < MAX_USER_FRAMES; n++) {
+	for (uint32_t at = 0, all = 0; at < f->words && all < f->n_user && n < MAX_USER_FRAMES; all++) {
 		if (f->words - at < FRAME_WORDS(f->user[at]))
 			break;
-		ret_at[n] = (uint16_t)at;
+		if (!FRAME_IS_RUNTIME(f->user[at]) || !(f->user[at] & RUNTIME_VOID))
+			ret_at[n++] = (uint16_t)at;
 		at += FRAME_WORDS(f->user[at]);
 	}
 	return n;
@@ -190,6 +191,8 @@ static uint64_t tree_word(struct agent *a, const struct process *p, const uint64
 {
 	if (LIKELY(!FRAME_IS_RUNTIME(user[0])))
 		return user[0];
+	if (user[0] & RUNTIME_CUT)
+		return FRAME_OF_MARK(END_CODES_ + LOST_FRAMES);
 	enum runtime_kind kind = FRAME_RUNTIME(user[0]);
 	const struct runtime *of = runtime_of(kind);
 	if (!of)

@@ -87,6 +87,10 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 	return true;
 }
 
+static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
+{
+}
+
 #include "bpf/unwind.h"
 
 int native_unwind(struct native_unwind *n)

@@ -319,6 +319,9 @@ struct builder {
 	struct image_table *it;
 	uint64_t page, end;          /* ELF virtual address >> 12 of the page whose rows are in row[]; of the last, + 1 */
 	uint32_t n, carry;           /* rows; the rule in force */
+	const struct runtime_file *runtime; /* whose interpreter's rules are marked; NULL = none */
+	uint64_t last_pc;            /* of the last row */
+	struct unwind_rule last;
 	uint32_t row[ROWS_PER_PAGE_MAX];
 };
 
@@ -379,9 +382,25 @@ static int finish_page(struct builder *b)
 	return 0;
 }
 
-static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+/* The runtime whose interpreter the code at pc is; *ret_until: as far as that is so, at most to *ret_until. */
+static enum runtime_kind interpreter_at(const struct runtime_file *f, uint64_t pc, uint64_t *ret_until)
 {
-	struct builder *b = arg;
+	enum runtime_kind kind = RUNTIME_NONE;
+
+	for (unsigned i = 0; f && i < f->n_interpreter; i++) {
+		const struct runtime_range *r = &f->interpreter[i];
+		if (pc < r->start) {
+			*ret_until = MIN(*ret_until, r->start);
+		} else if (pc < r->end) {
+			*ret_until = MIN(*ret_until, r->end);
+			kind = f->of->kind;
+		}
+	}
+	return kind;
+}
+
+static int put_row(struct builder *b, uint64_t pc, const struct unwind_rule *r)
+{
 	uint64_t page = pc >> TEXT_PAGE_SHIFT;
 	uint32_t in_page = (uint32_t)(pc & (PAGE_BYTES - 1));
 
@@ -399,6 +418,33 @@ static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
 		b->n = 0;
 	b->row[b->n++] = in_page << ROW_PC_SHIFT | b->carry;
 	return 0;
+}
+
+/* Writes the last row, as far as the next one at pc. Where an interpreter begins or ends in between, there is one more. */
+static int put_last(struct builder *b, uint64_t pc)
+{
+	while (b->last_pc < pc) {
+		struct unwind_rule r = b->last;
+		uint64_t until = pc;
+		r.runtime = (uint8_t)interpreter_at(b->runtime, b->last_pc, &until);
+		int ret = put_row(b, b->last_pc, &r);
+		if (ret)
+			return ret;
+		b->last_pc = until;
+	}
+	return 0;
+}
+
+static int add_row(void *arg, uint64_t pc, const struct unwind_rule *r)
+{
+	struct builder *b = arg;
+
+	if (!b->runtime)
+		return put_row(b, pc, r);
+	int ret = put_last(b, pc);
+	b->last_pc = pc;
+	b->last = *r;
+	return ret;
 }
 
 /* The pages that hold executable code. */
@@ -523,15 +569,21 @@ static void find_go(struct image_table *it, const struct elf_file *f)
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */
-static int build(struct unwind_tables *t, struct image_table *it, const struct elf_file *f, uint64_t first, uint64_t end)
+static int build(struct unwind_tables *t, const struct image *im, const struct elf_file *f, uint64_t first, uint64_t end)
 {
+	struct image_table *it = im->table;
+	const struct runtime_file *runtime = im->runtime && !im->runtime->why_not[0] ? im->runtime : NULL;
 	struct builder *b = NEW(struct builder);
 	struct eh_stats st = { 0 };
 	uint64_t lo = it->first_page + first, hi = it->first_page + end;
 	struct err e;
 
-	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1 };
+	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1, .runtime = runtime };
 	int ret = it->excess > EXCESS_MAX ? 0 : read_rows(b, f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, &st, &e);
+	if (b->runtime && ret != -ERR_LIMIT && ret != -ERR_BAD_DATA) {
+		int last = put_last(b, hi << TEXT_PAGE_SHIFT);
+		ret = last ? last : ret;
+	}
 	uint64_t usual = eh_frame_work_max((end - first) << TEXT_PAGE_SHIFT) / 8;
 	it->excess += st.work > usual ? st.work - usual : 0;
 	/* An unreadable file is unwound by frame pointers, like one without a table. */
@@ -629,7 +681,7 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 	}
 	t->stats.groups++;
 	it->groups++;
-	if (build(t, it, f, first, end) == 0)
+	if (build(t, im, f, first, end) == 0)
 		return true;
 	for (uint64_t i = first; i < end; i++)
 		__atomic_store_n(&t->pages[it->first_page_slot + i], PAGE_UNLOADED, __ATOMIC_RELEASE);

@@ -178,6 +178,10 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 }
 
 #define UW_OPAQUE(v) (void)(v)
+static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
+{
+}
+
 #include "bpf/unwind.h"
 
 /* Rules around every limit of the short form, from two places on a stack: each ends alike, and most have one. */

@@ -26,6 +26,7 @@ static const char *const fixed[] = {
 	[(int)END_CODES_ + (int)LOST_RING] = "[lost: ring full]",
 	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
 	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",
+	[(int)END_CODES_ + (int)LOST_FRAMES] = "[lost: frames of the runtime]",
 };
 
 _Static_assert(ARRAY_LEN(fixed) <= FIRST_IN_REGION, "numbers of marks overlap");

@@ -11,7 +11,8 @@
 #define FRAME_IS_MARK(f) ((f) >> 48 == 0xfffe)
 #define FRAME_OF_MARK(code) (0xfffeull << 48 | (uint64_t)(code))
 
-enum lost_reason { LOST_RING, LOST_TICKS, LOST_PAUSE };
+/* FRAMES: in the middle of a stack, where a language runtime has some that cannot be followed. */
+enum lost_reason { LOST_RING, LOST_TICKS, LOST_PAUSE, LOST_FRAMES };
 
 /* Texts of marks that name a region of code; NULL = not needed yet. Owned. */
 struct stack_marks {

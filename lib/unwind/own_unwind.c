@@ -178,6 +178,10 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 	return true;
 }
 
+static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
+{
+}
+
 #include "bpf/unwind.h"
 
 static uint32_t code_of(struct own_unwind *x, const struct unwind_rule *r)

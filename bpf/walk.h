@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* How frames of language runtimes are walked. Native unwinding meets a frame of the runtime's interpreter (unwind_rule.runtime), or of code that
+ * the runtime has made (a mapping whose image is RUNTIME_IMAGE(kind)). The runtime's walk then keeps the frames that this native frame runs,
+ * innermost first. Each runtime has a header, RUNTIME.h, which the BPF program and tests compile alike. Only these differ:
+ *
+ *	rt_read(u, to, n, at)  n bytes of the process's memory, into a struct runtime_walk; 0 if all could be read
+ *	rt_push(u, word, object, check)
+ *	                       keeps a frame (abi.h); false if there is no room
+ *	rt_void(u, i)          the frame that begins at word i is none
+ *	rt_fsbase(u)           where the thread's local storage begins
+ *
+ * and uw_read of unwind.h, for words of the native stack. They are defined before a runtime's header is included. All that is read is
+ * hostile: each loop is bounded by struct runtime_walk.left, and what does not fit together is left out, never shifted. */
+#ifndef PYRRHA_BPF_WALK_H
+#define PYRRHA_BPF_WALK_H
+
+#include "abi.h"
+
+#define WALK_STEPS (2 * MAX_USER_FRAMES) /* frames looked at for a stack, those that are left out again included */
+#define WALK_ROOM 16                     /* words; a power of two */
+
+struct python_walk {
+	struct python_proc p;
+	__u64 cframe;        /* 3.11, 3.12: the innermost C frame that was not met yet */
+	__u64 frame;         /* the next frame */
+	__u64 next;          /* what follows the last one of this native frame: 3.11, 3.12 a C frame, else a frame */
+	__u64 entered_from;  /* 3.11, 3.12: the frame that must follow */
+	__u64 shim;          /* 3.12+: the entry on the native stack that ended the frames */
+	__u64 first;         /* up to 3.10: the first frame */
+	__u32 first_at;      /* its word in the record */
+	__u32 calls;         /* native frames met */
+};
+
+/* Of one runtime, for one stack. */
+struct runtime_walk {
+	__u64 time_ns;       /* of that stack's record */
+	__u32 on;            /* the thread has such frames */
+	__u32 left;          /* frames that may still be looked at */
+	__u64 sp, cfa;       /* of the native frame */
+	__u32 n, words;      /* of struct unwind, before this native frame's */
+	union {
+		struct python_walk python;
+		__u64 own[48];
+	};
+	__u64 room[WALK_ROOM]; /* what was read last */
+};
+
+/* What a call that looks at some frames came to. */
+enum walked {
+	WALK_ON,             /* there are more */
+	WALK_ENDED,          /* these were all of the native frame */
+	WALK_BAD,            /* they lead nowhere */
+	WALK_FULL            /* there is no room for more */
+};
+
+#endif
