@@ -42,4 +42,9 @@ void python_free_file(struct runtime_file *f);
 int python_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret,
 		  struct err *e) MUST_USE;
 
+/* code.c: the name, the file and the table of lines of a code object (runtime.h). */
+int python_read_code(const struct runtime_file *f, struct process_memory *m, uint64_t object, uint64_t check, struct buf *ret_record,
+		     struct err *e) MUST_USE;
+size_t python_frames_at(const struct runtime_file *f, struct view record, uint64_t at, struct runtime_name *out, size_t max);
+
 #endif

@@ -21,4 +21,6 @@ const struct runtime python_runtime = {
 	.recognise = recognise,
 	.free_file = python_free_file,
 	.attach = python_attach,
+	.read_code = python_read_code,
+	.frames_at = python_frames_at,
 };
