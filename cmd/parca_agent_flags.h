@@ -78,7 +78,7 @@
 	X("tracers", "<names>", PARCA_UNWIND) \
 	X("dwarf-unwinding-disable", NULL, PARCA_UNWIND) \
 	X("dwarf-unwinding-mixed", NULL, PARCA_UNWIND) \
-	X("python-unwinding-disable", NULL, PARCA_UNWIND) \
+	X("python-unwinding-disable", NULL, "use --runtimes=-python") \
 	X("ruby-unwinding-disable", NULL, PARCA_UNWIND) \
 	X("java-unwinding-disable", NULL, PARCA_UNWIND) \
 	X("metadata-container-runtime-socket-path", "<path>", "containers' names are read from files of the host and from the API server, no socket is asked. Leave it out") \

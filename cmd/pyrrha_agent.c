@@ -23,11 +23,12 @@
 #define STOP_SECONDS 9
 
 static struct flags {
-	const char *web_config_file, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold;
+	const char *web_config_file, *log_level, *log_format, *node, *cache_dir, *debuginfod_urls, *config_file, *kubeconfig, *off_threshold, *runtimes;
 	struct opt_list listen, external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
 	uint64_t history_bytes;
+	unsigned runtime_set;
 	bool self_heap, expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, show_command_lines, kubernetes, check, version, help;
 } flags;
 
@@ -53,6 +54,9 @@ static struct opt table[] = {
 	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
 	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
 	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
+	{ "runtimes", OPT_STRING, &flags.runtimes, "<names>",
+	  "Language runtimes whose own frames stand in stacks, with names: all, none, a list like python, or one of those that are not wanted, "
+	  "like -python." },
 	{ "off-cpu", OPT_BOOL, &flags.off_cpu, NULL, "Profile how long threads wait off the CPU, and where; see /debug/pprof/offcpu." },
 	{ "off-cpu-threshold", OPT_STRING, &flags.off_threshold, "<duration>", "Count shorter waits, but do not profile them." },
 	{ "filter-cgroup", OPT_LIST, &flags.filter_cgroups, "<path>",
@@ -128,6 +132,7 @@ static void set_defaults(void)
 	flags.config_file = "";
 	flags.kubeconfig = "";
 	flags.kubernetes = true;
+	flags.runtimes = "all";
 	flags.hz = o.hz;
 	flags.max_cost = o.max_cost;
 	flags.auto_reload_ms = 30000;
@@ -155,6 +160,8 @@ static int check_flags(struct err *e)
 			       "use --off-cpu here; its cost is limited by --max-cost)", flags.off_threshold);
 	if (flags.off_threshold_ms < 0 || flags.off_threshold_ms > 3600000)
 		return err_set(e, ERR_BAD_DATA, "--off-cpu-threshold: must be from 0 to 1h");
+	if (agent_parse_runtimes(flags.runtimes, &flags.runtime_set, e))
+		return err_wrap(e, "--runtimes");
 	if (flags.names_wait_ms < 0 || flags.names_wait_ms > 600000)
 		return err_set(e, ERR_BAD_DATA, "--names-wait: must be from 0 to 10m");
 	for (size_t i = 0; i < flags.env_vars.n; i++)
@@ -254,6 +261,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	o.history_ms = flags.history_ms;
 	o.history_bytes = flags.history_bytes;
 	o.kernel_stacks = flags.kernel_stacks;
+	o.runtimes = flags.runtime_set;
 	o.off_cpu = flags.off_cpu;
 	o.off_threshold_ns = flags.off_threshold_ms * 1000000;
 	o.names_patience_ms = flags.names_wait_ms;

@@ -6,7 +6,7 @@ endif
 TESTS += tests/verdicts_test.sh
 EXTRA_DIST += tests/verdicts_test.sh tests/verdicts.sh tests/timed
 EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
-  docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/profile-formats.md docs/scrape-objects.md \
+  docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/runtimes.md docs/profile-formats.md docs/scrape-objects.md \
   $(LINT) .clang-format tests/lint/tree.py tests/lint/circles.txt tests/lint/layers.txt tests/lint/libraries.txt \
   tests/fixtures/echoserver/main.go tests/fixtures/echoserver/go.mod tests/fixtures/echoserver/go.sum
 E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/harness.py tests/e2e/test_containers.py tests/e2e/test_admin.py tests/e2e/test_agent.py tests/e2e/test_agent_labels.py tests/e2e/test_agent_memory.py tests/e2e/test_memory.py tests/e2e/test_agent_mix.py tests/e2e/test_gaps.py tests/e2e/test_agent_symbols.py tests/e2e/test_agent_churn.py tests/e2e/test_agent_http.py tests/e2e/kube_api.py tests/e2e/kube_sd_expected.json tests/e2e/test_discovery_kube.py tests/e2e/page_agent.mjs tests/e2e/page_explore.mjs tests/e2e/test_page_explore.py tests/e2e/browser.mjs tests/e2e/test_api.py tests/e2e/test_bad_targets.py tests/e2e/test_attack_targets.py tests/e2e/test_config.py \

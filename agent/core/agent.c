@@ -42,7 +42,12 @@
 void agent_options_init(struct agent_options *o)
 {
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
-				     .kernel_stacks = true, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 1000 };
+				     .kernel_stacks = true, .runtimes = RUNTIMES_ALL, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 1000 };
+}
+
+int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e)
+{
+	return runtimes_parse(list, ret, e);
 }
 
 struct symbolizer *agent_symbolizer(struct agent *a)
@@ -335,7 +340,7 @@ static int open_all(struct agent *a, struct err *e)
 		r = agent_reload(a, e);
 	if (r)
 		return r;
-	a->images = images_new(a->tables, RUNTIMES_ALL);
+	a->images = images_new(a->tables, a->o.runtimes);
 	a->processes = processes_new(a->tables, a->images, a->sampler.tables.runtime_procs);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
 	if (!r && a->o.off_cpu)

@@ -21,6 +21,7 @@ struct agent_options {
 	uint64_t history_bytes;      /* memory they may take */
 	int64_t drain_ms;            /* how often the kernel's buffers are emptied */
 	bool kernel_stacks;
+	unsigned runtimes;           /* language runtimes whose frames are wanted (managed/rows.h) */
 	bool ignore_kernel_bugs;
 	bool off_cpu;                /* profile waits, too */
 	int64_t off_threshold_ns;    /* shorter waits are only counted */
@@ -47,8 +48,10 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 void agent_stop(struct agent *a);
 /* Reads the configuration file again; on an error the old rules stay. Any thread. */
 int agent_reload(struct agent *a, struct err *e) MUST_USE;
-/* Prints what this kernel and these rights allow, a line each; 0 if the agent can run. */
+/* Prints what this kernel and these rights allow, a line each, and which language runtimes run now; 0 if the agent can run. */
 int agent_check(struct buf *out);
+/* The language runtimes that a list names, for agent_options: managed/rows.h. */
+int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e) MUST_USE;
 /* ERR_DENIED for a kernel that must not be sampled. */
 int agent_check_kernel(struct err *e) MUST_USE;
 bool agent_kernel_deadlock_prone(const char *release, const char *version);

@@ -11,6 +11,7 @@
 #include "agent/kernel/caps.h"
 #include "agent/kernel/perf_events.h"
 #include "agent/kernel/sampler.h"
+#include "agent/process/host_runtimes.h"
 
 static void line(struct buf *out, bool ok, const char *what, const char *more)
 {
@@ -171,6 +172,25 @@ static void check_switches(struct buf *out, struct sampler *s)
 	IGNORE(sampler_watch_switches(s, false, &e)); /* the program is gone with the sampler */
 }
 
+static void check_runtime(void *arg, const struct host_runtime *h)
+{
+	struct buf *out = arg;
+	const struct runtime_file *r = h->file;
+	char what[64], more[768];
+
+	snprintf(what, sizeof what, "%s (--runtimes=%s)", r->label, r->of->name);
+	snprintf(more, sizeof more, "%s%s%.400s, %u process%s", r->why_not, r->why_not[0] ? ": " : "", h->path, h->processes,
+		 h->processes == 1 ? "" : "es");
+	line(out, !r->why_not[0], what, more);
+}
+
+/* The language runtimes that are mapped just now, and why the frames of one are not named. */
+static void check_runtimes(struct buf *out)
+{
+	if (!host_runtimes_each(check_runtime, out))
+		line(out, true, "language runtimes", "none runs now");
+}
+
 int agent_check(struct buf *out)
 {
 	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .off_cpu = true };
@@ -206,6 +226,7 @@ int agent_check(struct buf *out)
 		ret = ret ? ret : r;
 	}
 	check_optional(out);
+	check_runtimes(out);
 	caps_report(out);
 	return ret;
 }

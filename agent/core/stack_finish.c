@@ -38,6 +38,7 @@ static struct process_info *who(struct agent *a, struct process *p, const struct
 	i->kernel_thread = kernel;
 	set_comm(i, p->comm[0] ? p->comm : h->comm);
 	i->exe = kernel || !p->exe ? NULL : image_ref(p->exe);
+	memcpy(i->runtime, p->runtime.label, sizeof i->runtime);
 	i->exe_file = i->exe && p->as && p->as->exe_file ? image_ref(p->as->exe_file) : NULL;
 	labeler_process(a->labeler, i);
 	process_info_made(i);

@@ -127,6 +127,7 @@ static void set_own_labels(struct labeler *l, struct labels_builder *b, const st
 	labels_builder_set(b, VIEW("comm"), meta_text(&l->scratch, fold_comm(p)));
 	if (g)
 		group_add_labels(b, &l->scratch, g);
+	labels_builder_set(b, VIEW("runtime"), arena_view(&l->scratch, view_of(p->runtime)));
 	if (!p->exe)
 		return;
 	labels_builder_set(b, VIEW("exe"), meta_text(&l->scratch, view_of(p->exe->path ? p->exe->path : "")));

@@ -89,6 +89,7 @@ static const char *const env_vars[] = { "TENANT", "odd-name", "API_KEY", "DB" };
 static bool show_command_lines;
 
 static bool kernel_thread;
+static const char *runtime = "";
 
 /* The labels of a process under some rules, as {a="b"}; "" = dropped. */
 static const char *labels_of(pid_t pid, const char *rules, const char *comm)
@@ -103,6 +104,7 @@ static const char *labels_of(pid_t pid, const char *rules, const char *comm)
 	struct process_info p = { .pid = (uint32_t)pid, .kernel_thread = kernel_thread };
 
 	snprintf(p.comm, sizeof p.comm, "%s", comm);
+	snprintf(p.runtime, sizeof p.runtime, "%s", runtime);
 	labeler_use(l, c);
 	labeler_process(l, &p);
 	buf_reset(&out);
@@ -572,10 +574,24 @@ static int end(void **state)
 	return unlink(path);
 }
 
+/* The language runtime of a process: without any rule, and for rules. */
+static void test_runtime(void **state)
+{
+	runtime = "cpython3.11";
+	assert_non_null(strstr(labels_of(getpid(), "", "x"), "runtime=\"cpython3.11\""));
+	const char *said = labels_of(getpid(), "relabel_configs:\n- {source_labels: [__meta_process_runtime], target_label: language}\n"
+				     "- {action: labeldrop, regex: runtime}\n", "x");
+	assert_non_null(strstr(said, "language=\"cpython3.11\""));
+	assert_null(strstr(said, "runtime="));
+	runtime = "";
+	assert_null(strstr(labels_of(getpid(), "", "x"), "runtime"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_config), cmocka_unit_test(test_rules_on_a_process),
+		cmocka_unit_test(test_config),
+		cmocka_unit_test(test_runtime), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment), cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
 		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),

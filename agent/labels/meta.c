@@ -339,6 +339,7 @@ void meta_add_process(struct meta *m, struct labels_builder *b, struct arena *a,
 	labels_builder_set(b, VIEW("__meta_process_kernel_thread"), p->kernel_thread ? VIEW("true") : VIEW("false"));
 	if (p->kernel_thread)
 		return;
+	labels_builder_set(b, VIEW("__meta_process_runtime"), labels_builder_get(b, VIEW("runtime")));
 	if (m->ppid)
 		add_ppid(b, a, p->pid);
 	if (m->cmdline)

@@ -4,6 +4,8 @@ AGENT_PROCESS_SOURCES = \
   agent/process/address_space.h \
   agent/process/code_regions.c \
   agent/process/code_regions.h \
+  agent/process/host_runtimes.c \
+  agent/process/host_runtimes.h \
   agent/process/images.c \
   agent/process/images.h \
   agent/process/proc_files.c \

@@ -18,6 +18,7 @@ struct process_info {
 	uint64_t cgroup_id;          /* bpf_get_current_cgroup_id() */
 	struct image *exe;           /* NULL = not known (kernel threads) */
 	struct image *exe_file;      /* the file that it turned out to be, which may have other names; a reference; NULL = exe */
+	char runtime[24];            /* the language runtime that it runs: "cpython3.11"; "" = none */
 	bool kernel_thread;
 	bool dropped;                /* relabelling wants no samples of it */
 	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
