@@ -161,7 +161,7 @@ static int send_form(const struct tool_server *server, const char *path, const s
 	arena_init(&a, 0);
 	int rc = read_http_config(server->http_config_file, &a, &http, e);
 	if (!rc)
-		rc = fetch_client_new(&c, http, "pyrtool", e);
+		c = fetch_client_new(http, "pyrtool");
 	buf_printf(&url, "%s%.*s%s", strstr(server->url, "://") ? "" : "http://", (int)(n && server->url[n - 1] == '/' ? n - 1 : n), server->url, path);
 	const struct fetch_request q = { .method = "POST", .url = url.ptr, .headers = headers, .n_headers = 1, .body = buf_view(form),
 					 .timeout_ms = timeout_ms, .compressed = true };

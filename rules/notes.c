@@ -53,7 +53,7 @@ static void put_labels(struct buf *b, struct labels l)
 	}
 }
 
-void alert_note_encode(const struct live_alert *a, struct buf *b)
+static void encode_alert(const struct live_alert *a, struct buf *b)
 {
 	const int64_t times[] = { a->active_at, a->fired_at, a->resolved_at, a->keep_since, a->last_sent };
 	buf_putc(b, VERSION);
@@ -145,7 +145,7 @@ static void write_alert(struct evaluation *r, const struct live_rule *rule, stru
 	if (!a->changed && r->slot_ms - a->noted_at < REWRITE_MS)
 		return;
 	alert_key(&key, r->g, rule, a->hash);
-	alert_note_encode(a, &value);
+	encode_alert(a, &value);
 	if (value.len <= SINK_NOTE_VALUE_MAX && count_note(r->g->m, a, key.len + value.len)) {
 		put_note(r, buf_view(&key), buf_view(&value));
 		a->changed = false;
@@ -286,7 +286,8 @@ static struct labels *get_labels(struct bytes *b)
 	return own;
 }
 
-struct live_alert *alert_note_decode(struct view v)
+/* Returns owned; NULL: it is no note of an alert. */
+static struct live_alert *decode_alert(struct view v)
 {
 	struct bytes b = { (const uint8_t *)v.ptr, (const uint8_t *)v.ptr + v.len, false };
 	struct live_alert *a = NEW(struct live_alert);
@@ -352,7 +353,7 @@ static bool read_group(struct live_group *g, const struct sink_note *n)
 
 static bool read_alert(struct rules *m, struct live_rule *rule, const struct sink_note *n)
 {
-	struct live_alert *a = rule->rule->alerting ? alert_note_decode(n->value) : NULL;
+	struct live_alert *a = rule->rule->alerting ? decode_alert(n->value) : NULL;
 	if (!a)
 		return false;
 	a->restored = true;

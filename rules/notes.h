@@ -9,10 +9,6 @@
  * resolved for the outage's length after the first evaluation, two intervals at least and this long at most. */
 #define RESUME_HOLD_MS 60000
 
-void alert_note_encode(const struct live_alert *a, struct buf *b);
-/* Returns owned; NULL: it is no note of an alert. */
-struct live_alert *alert_note_decode(struct view v);
-
 /* The next slot of a rule that records deltas. */
 void notes_delta(struct evaluation *r, const struct live_rule *rule);
 /* A batch was lost, and with it any notes of the group. */

@@ -331,7 +331,6 @@ int64_t offset_of(const struct endpoint *ep);
 void schedule(struct endpoint *ep, int64_t slot_ms);
 
 /* pool.c */
-void pool_changed(void *pool); /* from any thread that does not hold the lock: it is to be brought up to date */
 void sync_wake(struct scraper *s) REQUIRES(s->lock); /* there is something for the sync thread */
 void *sync_main(void *arg);
 /* Without the lock: discovery is started or stopped. */

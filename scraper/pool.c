@@ -56,6 +56,19 @@ void setup_unref(struct setup *u)
 	free(u);
 }
 
+/* Any thread that does not hold the lock: the pool is to be brought up to date. */
+static void pool_changed(void *arg)
+{
+	struct scrape_pool *p = arg;
+	struct scraper *s = p->scraper;
+	bool known = atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready);
+	if (known && !atomic_load(&p->waits))
+		return; /* it will be looked at */
+	mutex_lock(&s->lock);
+	sync_wake(s);
+	mutex_unlock(&s->lock);
+}
+
 static int setup_new(struct setup **ret, struct scrape_pool *p, const struct job_config *j, struct err *e)
 {
 	struct setup *u = NEW(struct setup);
@@ -64,13 +77,10 @@ static int setup_new(struct setup **ret, struct scrape_pool *p, const struct job
 	atomic_fetch_add(&p->refs, 1);
 	u->config = scraper_config_ref(j->config);
 	u->job = j;
-	int rc = fetch_client_new(&u->client, &j->http, p->scraper->user_agent, e);
-	if (!rc) {
-		fetch_client_owner(u->client, release_config, scraper_config_ref(j->config));
-		const struct discovery_user user = { p->name, pool_changed, p, j->config, ref_config, release_config };
-		rc = discovery_start(&u->discovery, &j->sd, &user, e);
-	}
-	if (rc) {
+	u->client = fetch_client_new(&j->http, p->scraper->user_agent);
+	fetch_client_owner(u->client, release_config, scraper_config_ref(j->config));
+	const struct discovery_user user = { p->name, pool_changed, p, j->config, ref_config, release_config };
+	if (discovery_start(&u->discovery, &j->sd, &user, e)) {
 		setup_unref(u);
 		return err_wrap(e, "job %s", j->name);
 	}
@@ -130,18 +140,6 @@ void pool_free_job(struct scrape_pool *p)
 	free(p->refused);
 	p->refused = NULL;
 	pool_unref(p);
-}
-
-void pool_changed(void *arg)
-{
-	struct scrape_pool *p = arg;
-	struct scraper *s = p->scraper;
-	bool known = atomic_exchange(&p->dirty, true) && atomic_load(&p->was_ready);
-	if (known && !atomic_load(&p->waits))
-		return; /* it will be looked at */
-	mutex_lock(&s->lock);
-	sync_wake(s);
-	mutex_unlock(&s->lock);
 }
 
 void sync_wake(struct scraper *s)

@@ -442,7 +442,7 @@ static void print_warning(void *arg, const char *text)
 	fprintf(stderr, "%s\n", text);
 }
 
-struct scraper_config *scraper_bench_parse(struct scraper_bench *b, const char *yaml)
+static struct scraper_config *parse(struct scraper_bench *b, const char *yaml)
 {
 	struct buf text = { 0 };
 	struct config_tree *t = NULL;
@@ -462,7 +462,7 @@ struct scraper_config *scraper_bench_parse(struct scraper_bench *b, const char *
 void scraper_bench_apply(struct scraper_bench *b, const char *yaml)
 {
 	struct err e = { 0 };
-	struct scraper_config *c = scraper_bench_parse(b, yaml);
+	struct scraper_config *c = parse(b, yaml);
 	need(scraper_apply(b->scraper, c, &e) == 0, yaml, e.msg);
 	scraper_config_unref(c);
 }

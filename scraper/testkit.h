@@ -82,7 +82,6 @@ void scraper_bench_init(struct scraper_bench *b, void (*handle)(int fd, const ch
 void scraper_bench_release(struct scraper_bench *b);
 struct scraper_config;
 /* A configuration, with the stub's port for each PORT. */
-struct scraper_config *scraper_bench_parse(struct scraper_bench *b, const char *yaml);
 /* The same, and has the scraper work by it. */
 void scraper_bench_apply(struct scraper_bench *b, const char *yaml);
 

@@ -1,5 +1,5 @@
 # Lint, fixtures and end-to-end tests; unit tests lie beside the code they test.
-LINT = tests/lint/layers tests/lint/circles tests/lint/banned tests/lint/files tests/lint/structs tests/lint/locks tests/lint/format tests/lint/selftest
+LINT = tests/lint/layers tests/lint/circles tests/lint/banned tests/lint/files tests/lint/structs tests/lint/locks tests/lint/exports tests/lint/format tests/lint/selftest
 if HAVE_PYTHON3
 TESTS += $(LINT)
 endif

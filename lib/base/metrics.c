@@ -18,7 +18,7 @@
 #include "base/num.h"
 #include "base/vec.h"
 
-const double METRIC_SECONDS[] = { .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, INFINITY };
+static const double seconds[] = { .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, INFINITY };
 
 struct child {
 	char *labels; /* {a="x",b="y"} without the braces; "" = none */
@@ -46,7 +46,7 @@ void metrics_register(struct metric *table, size_t n)
 		m->state = NEW(struct metric_state);
 		if (m->type == METRIC_HISTOGRAM) {
 			if (!m->bounds)
-				m->bounds = METRIC_SECONDS;
+				m->bounds = seconds;
 			while (!isinf(m->bounds[m->state->n_bounds++]))
 				;
 		}

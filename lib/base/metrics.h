@@ -27,12 +27,9 @@ struct metric {
 	const char *name, *help;
 	enum metric_type type;
 	const char *labels;   /* "a,b"; NULL = none */
-	const double *bounds; /* histogram: upper bounds, ascending, ended by +Inf; NULL = METRIC_SECONDS */
+	const double *bounds; /* histogram: upper bounds, ascending, ended by +Inf; NULL = for durations, 1 ms to 60 s */
 	struct metric_state *state; /* owned by the registry */
 };
-
-/* Bounds for durations, 1 ms to 60 s. */
-extern const double METRIC_SECONDS[];
 
 void metrics_register(struct metric *table, size_t n);
 /* Called before each rendering, to set gauges. */

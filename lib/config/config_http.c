@@ -41,7 +41,7 @@ static const struct config_field tls_rows[] = {
 	{ "min_version", CONFIG_ENUM, offsetof(struct tls_config, min_version), "", .words = TLS_WORDS },
 	{ "max_version", CONFIG_ENUM, offsetof(struct tls_config, max_version), "", .words = TLS_WORDS },
 };
-const struct config_table config_tls_table = CONFIG_TABLE(struct tls_config, tls_rows, check_tls);
+static const struct config_table tls_table = CONFIG_TABLE(struct tls_config, tls_rows, check_tls);
 
 static int check_basic(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
@@ -101,7 +101,7 @@ static const struct config_field oauth2_rows[] = {
 	F("scopes", CONFIG_STRINGS, http_oauth2, scopes, NULL),
 	{ "token_url", CONFIG_STRING, offsetof(struct http_oauth2, token_url), NULL, CONFIG_REQUIRED },
 	F("endpoint_params", CONFIG_MAP, http_oauth2, endpoint_params, NULL),
-	{ "tls_config", CONFIG_STRUCT, offsetof(struct http_oauth2, tls), .table = &config_tls_table },
+	{ "tls_config", CONFIG_STRUCT, offsetof(struct http_oauth2, tls), .table = &tls_table },
 	F("proxy_url", CONFIG_STRING, http_oauth2, proxy_url, NULL),
 	F("no_proxy", CONFIG_STRING, http_oauth2, no_proxy, NULL),
 	F("proxy_from_environment", CONFIG_BOOL, http_oauth2, proxy_from_environment, "false"),
@@ -207,7 +207,7 @@ static const struct config_field http_rows[] = {
 	{ "basic_auth", CONFIG_POINTER, offsetof(struct http_config, basic_auth), .table = &basic_table },
 	{ "authorization", CONFIG_POINTER, offsetof(struct http_config, authorization), .table = &authorization_table },
 	{ "oauth2", CONFIG_POINTER, offsetof(struct http_config, oauth2), .table = &oauth2_table },
-	{ "tls_config", CONFIG_STRUCT, offsetof(struct http_config, tls), .table = &config_tls_table },
+	{ "tls_config", CONFIG_STRUCT, offsetof(struct http_config, tls), .table = &tls_table },
 	F("proxy_url", CONFIG_STRING, http_config, proxy_url, NULL),
 	F("no_proxy", CONFIG_STRING, http_config, no_proxy, NULL),
 	F("proxy_from_environment", CONFIG_BOOL, http_config, proxy_from_environment, "false"),

@@ -60,6 +60,5 @@ struct http_config {
 
 /* For CONFIG_STRUCT and CONFIG_INLINE. */
 extern const struct config_table config_http_table;
-extern const struct config_table config_tls_table;
 
 #endif

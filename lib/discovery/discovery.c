@@ -6,7 +6,7 @@
 
 extern const struct discovery_ops sd_static, sd_file, sd_http, sd_dns, sd_docker, sd_consul, sd_kubernetes;
 
-const struct discovery_ops *const discovery_kinds[] = {
+static const struct discovery_ops *const kinds[] = {
 	&sd_static, &sd_file, &sd_http, &sd_dns, &sd_docker, &sd_consul, &sd_kubernetes, NULL,
 };
 
@@ -24,9 +24,9 @@ static const char *const elsewhere[] = {
 
 const struct discovery_ops *discovery_kind(struct view key)
 {
-	for (size_t i = 0; discovery_kinds[i]; i++)
-		if (view_eqs(key, discovery_kinds[i]->key))
-			return discovery_kinds[i];
+	for (size_t i = 0; kinds[i]; i++)
+		if (view_eqs(key, kinds[i]->key))
+			return kinds[i];
 	return NULL;
 }
 
@@ -41,8 +41,8 @@ bool discovery_known_elsewhere(struct view key)
 static int refuse_kind(struct config_ctx *c, const struct config_node *key, struct err *e)
 {
 	struct buf have = { 0 };
-	for (size_t i = 0; discovery_kinds[i]; i++)
-		buf_printf(&have, "%s%s", i ? ", " : "", discovery_kinds[i]->key);
+	for (size_t i = 0; kinds[i]; i++)
+		buf_printf(&have, "%s%s", i ? ", " : "", kinds[i]->key);
 	int rc = config_error(c, key, e, "this kind of discovery is not built in; there is %s", have.ptr);
 	buf_free(&have);
 	return rc;

@@ -70,8 +70,6 @@ struct discovery_ops {
 	bool whole_list; /* the list is one provider */
 };
 
-/* All kinds, ended by NULL. */
-extern const struct discovery_ops *const discovery_kinds[];
 /* The kind of a key of a scrape_config; NULL if it is none. */
 const struct discovery_ops *discovery_kind(struct view key);
 /* Whether a key names discovery of Prometheus's that is not built in ("nomad_sd_configs"). */

@@ -435,9 +435,9 @@ static int start(struct discovery_provider **ret, const void *config, const stru
 		sd->datacenter = xstrdup(c->datacenter);
 		begin_services(sd);
 	}
-	int rc = fetch_client_new(&sd->client, &c->http, NULL, e);
-	if (!rc && !(sd->loop = fetch_loop_new(e)))
-		rc = -(int)e->code;
+	sd->client = fetch_client_new(&c->http, NULL);
+	sd->loop = fetch_loop_new(e);
+	int rc = sd->loop ? 0 : -(int)e->code;
 	if (!rc)
 		rc = thread_start(&sd->thread, "sd-consul", consul_main, sd, e);
 	if (rc)

@@ -216,11 +216,7 @@ static int start(struct discovery_provider **ret, const void *config, const stru
 	const struct refresh_config r = { .kind = "docker", .interval_ms = c->refresh_ms, .refresh = refresh, .release = release };
 	struct docker_sd *d = NEW(struct docker_sd);
 	d->config = c;
-	int rc = fetch_client_new(&d->client, &c->http, NULL, e);
-	if (rc) {
-		free(d);
-		return rc;
-	}
+	d->client = fetch_client_new(&c->http, NULL);
 	return refresh_start(ret, &sd_docker, &r, d, emit, e);
 }
 

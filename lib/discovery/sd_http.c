@@ -133,11 +133,7 @@ static int start(struct discovery_provider **ret, const void *config, const stru
 	h->config = config;
 	snprintf(h->interval, sizeof h->interval, "X-Prometheus-Refresh-Interval-Seconds: %s",
 		 num_format((double)h->config->refresh_ms / 1000, seconds));
-	int rc = fetch_client_new(&h->client, &h->config->http, "pyrrha", e);
-	if (rc) {
-		free(h);
-		return rc;
-	}
+	h->client = fetch_client_new(&h->config->http, "pyrrha");
 	const struct refresh_config r = { "http", h->config->refresh_ms, refresh, release };
 	return refresh_start(ret, &sd_http, &r, h, emit, e);
 }

@@ -14,8 +14,8 @@
 struct fetch_client;
 
 /* c is borrowed for the life of the client (NULL = defaults). Files (tokens, passwords, certificates) are read for
- * each request, so that rotated ones work. */
-int fetch_client_new(struct fetch_client **ret, const struct http_config *c, const char *user_agent, struct err *e) MUST_USE;
+ * each request, so that rotated ones work. user_agent: copied or NULL. Returns owned. */
+struct fetch_client *fetch_client_new(const struct http_config *c, const char *user_agent);
 /* release(owner) is called when the client is freed: it keeps the memory of c alive. */
 void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner);
 struct fetch_client *fetch_client_ref(struct fetch_client *c);

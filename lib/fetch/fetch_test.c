@@ -135,13 +135,12 @@ static int stop(void **state)
 static int get(const struct http_config *c, const char *path, struct fetch_request q, struct fetch_response *r,
 	       struct err *e)
 {
-	struct fetch_client *client;
 	char url[128];
 	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", server.port, path);
 	q.url = url;
 	if (!q.timeout_ms)
 		q.timeout_ms = 5000;
-	assert_int_equal(fetch_client_new(&client, c, "test/1", e), 0);
+	struct fetch_client *client = fetch_client_new(c, "test/1");
 	int rc = fetch_do(client, &q, r, e);
 	fetch_client_unref(client);
 	return rc;
@@ -232,8 +231,7 @@ static void what_comes_back(void **state)
 	assert_int_equal(get(NULL, "/hang", (struct fetch_request){ .cancel = &canceled }, &r, &e), -ERR_CANCELED);
 	assert_true(clock_mono_ms() - from < 2000);
 	fetch_response_release(&r);
-	struct fetch_client *client;
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	assert_true(fetch_do(client, &(struct fetch_request){ .url = "ftp://127.0.0.1/" }, &r, &e) < 0);
 	assert_true(fetch_do(client, &(struct fetch_request){ .url = "http://nobody.invalid/", .timeout_ms = 3000 }, &r, &e) < 0);
 	assert_true(e.code == ERR_UNAVAILABLE || e.code == ERR_TIMEOUT);
@@ -256,9 +254,8 @@ static void tokens(void **state)
 	assert_string_equal(e.msg, "oauth2: asking for a token: the token URL answered 401");
 	/* One that hangs holds nobody up at the end. */
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/hang", server.port);
-	struct fetch_client *client;
 	int64_t from = clock_mono_ms();
-	assert_int_equal(fetch_client_new(&client, &c, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(&c, NULL);
 	fetch_client_unref(client);
 	assert_true(clock_mono_ms() - from < 2500);
 }
@@ -278,11 +275,10 @@ static void many_at_once(void **state)
 {
 	struct err e = { 0 };
 	struct fetch_loop *l = fetch_loop_new(&e);
-	struct fetch_client *client;
 	struct done_state d = { 0 };
 	struct fetch *hanging = NULL;
 	char url[128];
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	for (int i = 0; i < 20; i++) {
 		snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", server.port, i == 7 ? "hang" : "long");
 		struct fetch_request q = { .url = url, .timeout_ms = 5000 };
@@ -313,11 +309,10 @@ static void note_time(void *arg, struct fetch_response *r, const struct err *e)
 static void large_bodies_are_paced(void **state)
 {
 	struct err e = { 0 };
-	struct fetch_client *client = NULL;
 	char url[64];
 	int64_t done[3] = { 0 }, begin = clock_mono_ms();
 	struct fetch_loop *l = fetch_loop_new(&e);
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	fetch_loop_pace(l, 2 << 20);
 	for (int i = 0; i < 3; i++) {
 		struct fetch_request q = { .url = url, .timeout_ms = 60000 };
@@ -348,7 +343,6 @@ static int64_t cost_beside(size_t n)
 {
 	enum { ROUNDS = 50 };
 	struct err e = { 0 };
-	struct fetch_client *client = NULL;
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof a;
 	char url[64];
@@ -358,7 +352,7 @@ static int64_t cost_beside(size_t n)
 	assert_int_equal(listen(fd, 4096), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 	struct fetch_loop *l = fetch_loop_new(&e);
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/", ntohs(a.sin_port));
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 60000 }, on_done, &hung, NULL, &e), 0);
@@ -393,13 +387,12 @@ static void those_that_hang_cost_nothing(void **state)
 static void sockets_come_and_go(void **state)
 {
 	struct err e = { 0 };
-	struct fetch_client *client = NULL;
 	struct fetch_loop *l = fetch_loop_new(&e);
 	struct done_state d = { 0 };
 	struct fetch *hanging[8] = { 0 };
 	size_t begun = 0;
 	char url[64];
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	for (int round = 0; round < 40; round++) {
 		for (int i = 0; i < 8; i++) {
 			snprintf(url, sizeof url, "http://u%d@127.0.0.1:%d/long", (round + i) % 20, server.port);
@@ -429,11 +422,10 @@ static void note_error(void *arg, struct fetch_response *r, const struct err *e)
 static void out_of_files(void **state)
 {
 	struct err e = { 0 }, told = { 0 };
-	struct fetch_client *client = NULL;
 	struct fetch_loop *l = fetch_loop_new(&e);
 	struct rlimit was, none;
 	char url[64];
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	snprintf(url, sizeof url, "http://127.0.0.1:%d/long", server.port);
 	assert_int_equal(fetch_start(l, client, &(struct fetch_request){ .url = url, .timeout_ms = 9000 }, note_error, &told, NULL, &e), 0);
@@ -453,10 +445,9 @@ static void many_names(void **state)
 {
 	static const char *const hosts[] = { "localhost", "127.0.0.1", "u@127.0.0.1" };
 	struct err e = { 0 }, told[3] = { 0 };
-	struct fetch_client *client = NULL;
 	struct fetch_loop *l = fetch_loop_new(&e);
 	char url[64];
-	assert_int_equal(fetch_client_new(&client, NULL, NULL, &e), 0);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
 	for (size_t most = 0; most < 2; most++) {
 		fetch_loop_names(l, most);
 		for (size_t i = 0; i < 3; i++) {

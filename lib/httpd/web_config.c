@@ -332,7 +332,7 @@ static int read_tree(struct web_config **ret, const struct config_tree *t, const
 	struct web_reading r = { .w = w, .how = how };
 	r.ctx = (struct config_ctx){ .arena = &w->arena, .dir = config_dirname(&w->arena, path), .warn = how->warn, .warn_arg = how->arg };
 	read_sections(&r, config_root(t));
-	if (!r.n_problems && web_config_is_readable(w))
+	if (!r.n_problems && !w->tls && (w->n_users || w->n_tokens))
 		config_warn(&r.ctx, config_root(t), "passwords and tokens without tls_server_config can be read by all on the way");
 	return finish(&r, ret, e);
 }
@@ -417,7 +417,3 @@ bool web_config_has_login(const struct web_config *w)
 	return w && (w->n_users || w->n_tokens || (w->client_auth == WEB_REQUIRE_AND_VERIFY_CLIENT_CERT && w->has_client_ca));
 }
 
-bool web_config_is_readable(const struct web_config *w)
-{
-	return w && !w->tls && (w->n_users || w->n_tokens);
-}

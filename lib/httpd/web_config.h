@@ -88,8 +88,6 @@ void web_config_unref(struct web_config *w); /* NULL is fine */
 /* Whether it requires a login: users, tokens, or client certificates that are required and verified by one's own CA. TLS or headers
  * alone do not. w: may be NULL. */
 bool web_config_has_login(const struct web_config *w);
-/* Whether what Authorization carries can be read on the way: passwords or tokens without TLS. */
-bool web_config_is_readable(const struct web_config *w);
 /* How a token is kept. */
 void web_config_hash(struct view token, unsigned char ret[WEB_SHA256]);
 

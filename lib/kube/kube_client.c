@@ -46,7 +46,7 @@ static int finish(struct kube_client **ret, struct kube_client *c, const char *s
 	if (!view_starts(v, VIEW("https://")) && !view_starts(v, VIEW("http://")))
 		rc = err_set(e, ERR_BAD_DATA, "\"%s\" is no URL of an API server (https://host:port)", c->server);
 	if (!rc)
-		rc = fetch_client_new(&c->fetch, h, user_agent, e);
+		c->fetch = fetch_client_new(h, user_agent);
 	if (rc)
 		kube_client_free(c);
 	else

@@ -368,7 +368,8 @@ bool word_reserved(struct view v)
 	return false;
 }
 
-void token_describe(const struct token *t, struct buf *out)
+/* For messages: "identifier \"foo\"", "\")\"", "end of input". */
+static void describe(const struct token *t, struct buf *out)
 {
 	switch (t->kind) {
 	case TOK_EOF: buf_puts(out, "end of input"); return;
@@ -391,7 +392,7 @@ void token_unexpected(const struct token *t, struct view src, const char *contex
 	if (t->kind == TOK_ERROR)
 		return;
 	struct buf what = { .max = 400 };
-	token_describe(t, &what);
+	describe(t, &what);
 	err_set(e, ERR_BAD_DATA, "unexpected %s%s%s%s%s", what.overflow || !what.ptr ? "a long token" : what.ptr, *context ? " in " : "",
 		context, *expected ? ", expected " : "", expected);
 	buf_free(&what);

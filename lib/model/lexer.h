@@ -41,8 +41,6 @@ bool lexer_unquote(struct arena *a, struct view quoted, struct view *ret, const 
 bool lexer_parse_number(struct view v, double *ret, bool *ret_duration);
 /* Whether it is a word of the grammar that cannot stand where a metric's name does ("on", "bool"; not "by" or "sum"). */
 bool word_reserved(struct view v);
-/* For messages: "identifier \"foo\"", "\")\"", "end of input". */
-void token_describe(const struct token *t, struct buf *out);
 /* Says why a token of src cannot stand where it does: "unexpected X in CONTEXT, expected Y", either may be empty; of one that is
  * malformed, how. *ret_at: where, bytes into src. The code is ERR_BAD_DATA. */
 void token_unexpected(const struct token *t, struct view src, const char *context, const char *expected, uint32_t *ret_at, struct err *e);

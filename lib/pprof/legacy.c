@@ -21,7 +21,8 @@ static const char lock_functions[] =
 static const char sampler_functions[] =
 	"ProfileData::Add|ProfileData::prof_handler|CpuProfiler::prof_handler|__pthread_sighandler|__restore";
 
-void legacy_say_uninteresting(struct draft *d)
+/* Says what pprof leaves out of profiles of such sample types: drop_frames, keep_frames. */
+static void say_uninteresting(struct draft *d)
 {
 	struct profile *p = d->p;
 	struct view first = p->n_sample_types ? profile_str(p, p->sample_types[0].type_str) : VIEW("");
@@ -64,7 +65,7 @@ static int name_foreign(struct view text, struct err *e)
 
 static int finish(struct draft *d)
 {
-	legacy_say_uninteresting(d);
+	say_uninteresting(d);
 	return draft_end(d);
 }
 

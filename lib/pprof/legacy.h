@@ -41,8 +41,6 @@ int legacy_maps(struct draft *d);
 bool legacy_is_maps_head(struct view line);
 /* After the memory map was read: of a leaf that comes twice, once exact and once as a return address, the second goes. */
 void legacy_drop_doubles(struct draft *d);
-/* Says what pprof leaves out of profiles of such sample types: drop_frames, keep_frames. */
-void legacy_say_uninteresting(struct draft *d);
 
 /* Folded text: is it? Every line "FRAME;FRAME NUMBER"; unless it was asked for, one of them with a semicolon. */
 bool folded_is(struct view text, bool asked);

@@ -384,31 +384,22 @@ static void unref_config(void *owner)
 	remote_write_config_unref(owner);
 }
 
-static int change_new(struct change **ret, struct remote_write *w, struct remote_write_config *config, struct err *e)
+static struct change *change_new(struct remote_write *w, struct remote_write_config *config)
 {
 	struct change *c = NEW(struct change);
-	int rc = 0;
 	c->config = remote_write_config_ref(config);
 	c->clients = xcalloc(config->receivers.n + 1, sizeof(struct fetch_client *));
-	for (size_t i = 0; i < config->receivers.n && !rc; i++) {
-		rc = fetch_client_new(&c->clients[i], &config->receivers.v[i].http, w->user_agent, e);
-		if (!rc)
-			fetch_client_owner(c->clients[i], unref_config, remote_write_config_ref(config));
+	for (size_t i = 0; i < config->receivers.n; i++) {
+		c->clients[i] = fetch_client_new(&config->receivers.v[i].http, w->user_agent);
+		fetch_client_owner(c->clients[i], unref_config, remote_write_config_ref(config));
 	}
-	if (rc) {
-		change_free(c);
-		return rc;
-	}
-	*ret = c;
-	return 0;
+	return c;
 }
 
 int remote_write_apply(struct remote_write *w, struct remote_write_config *config, struct err *e)
 {
-	struct change *c, *old;
-	int rc = change_new(&c, w, config, e);
-	if (rc)
-		return rc;
+	struct change *c = change_new(w, config), *old;
+	int rc = 0;
 	mutex_lock(&w->apply);
 	mutex_lock(&w->lock);
 	while (w->changing) /* with one from before there was a thread */

@@ -53,7 +53,7 @@ static void after_fork(void) RELEASES(H.lock)
 static void in_child(void) RELEASES(H.lock)
 {
 	mutex_unlock(&H.lock);
-	heap_live_off();
+	atomic_store(&H.on, false); /* there is no thread to unwind */
 }
 
 int heap_live_init(struct err *e)
@@ -76,11 +76,6 @@ int heap_live_init(struct err *e)
 bool heap_live_on(void)
 {
 	return atomic_load_explicit(&H.on, memory_order_relaxed);
-}
-
-void heap_live_off(void)
-{
-	atomic_store(&H.on, false);
 }
 
 static uint32_t *bucket_of(const void *at)

@@ -23,8 +23,6 @@ struct heap_site {
 /* Once, before anything is sampled. */
 int heap_live_init(struct err *e) MUST_USE;
 bool heap_live_on(void);
-/* In a forked process: there is no thread to unwind. */
-void heap_live_off(void);
 
 /* A block that represents `objects` blocks. fp, sp: of the caller, which is at ip; `above`: frames below this return address belong to
  * the allocator. */

@@ -158,8 +158,7 @@ static int run_command(struct runner *r, struct view line)
 	return testlang_bad_file(r, r->at, "expected load, load_profiles, clear or eval");
 }
 
-int testlang_run(struct view name, struct view text, const struct testlang_options *o, struct testlang_report *rep,
-		 struct err *e)
+static int run_text(struct view name, struct view text, const struct testlang_options *o, struct testlang_report *rep, struct err *e)
 {
 	struct runner r = { .o = o, .r = rep, .name = name, .e = e };
 	struct promql_options po = { .pool = o->pool };
@@ -187,7 +186,7 @@ int testlang_run_file(const char *path, const struct testlang_options *o, struct
 	struct buf b = { .max = 64 << 20 };
 	int rc = buf_read_file(&b, path, e);
 	if (!rc)
-		rc = testlang_run(view_of(path), buf_view(&b), o, r, e);
+		rc = run_text(view_of(path), buf_view(&b), o, r, e);
 	buf_free(&b);
 	return rc;
 }

@@ -26,8 +26,6 @@ struct testlang_report {
 };
 
 /* Adds to the report (zero-initialised; free its log). An error only if the file's own syntax is wrong. */
-int testlang_run(struct view name, struct view text, const struct testlang_options *o, struct testlang_report *r,
-		 struct err *e) MUST_USE;
 int testlang_run_file(const char *path, const struct testlang_options *o, struct testlang_report *r, struct err *e) MUST_USE;
 
 #endif

@@ -68,8 +68,7 @@ int testlang_case_run(struct runner *r, struct view first, struct view rest);
 bool testlang_check(struct runner *r, const struct eval_case *c, const struct promql_result *got);
 /* The same of an error. */
 bool testlang_check_failure(struct runner *r, const struct eval_case *c, const struct err *e);
-/* Writes a failure into the log; testlang_fail_with adds what came and is false. */
-void testlang_fail(struct runner *r, const struct eval_case *c, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Writes a failure into the log, with what came. Returns false. */
 bool testlang_fail_with(struct runner *r, const struct eval_case *c, const char *what, const struct promql_result *got);
 /* Equal as Prometheus's tests compare: to one in a million. */
 bool testlang_nearly(double a, double b);

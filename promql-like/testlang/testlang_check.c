@@ -8,7 +8,7 @@
 #include "promql-like/eval/eval.h"
 #include "promql-like/testlang/testlang_case.h"
 
-void testlang_fail(struct runner *r, const struct eval_case *c, const char *fmt, ...)
+static PRINTF_LIKE(3, 4) void fail(struct runner *r, const struct eval_case *c, const char *fmt, ...)
 {
 	char text[2048];
 	va_list ap;
@@ -55,7 +55,7 @@ static bool check_notes(struct runner *r, const struct eval_case *c, const char 
 	for (size_t i = 0; i < c->expects.n; i++) {
 		const struct expectation *x = &c->expects.v[i];
 		if (strcmp(x->kind, none) == 0 && n) {
-			testlang_fail(r, c, "unexpected %s: %.*s", kind, VIEW_ARG(notes[0]));
+			fail(r, c, "unexpected %s: %.*s", kind, VIEW_ARG(notes[0]));
 			return false;
 		}
 		if (strcmp(x->kind, kind) != 0)
@@ -65,7 +65,7 @@ static bool check_notes(struct runner *r, const struct eval_case *c, const char 
 		for (size_t k = 0; k < n; k++)
 			found |= text_matches(x, notes[k]);
 		if (!found) {
-			testlang_fail(r, c, "no %s like: %.*s; there are %zu%s%.*s", kind, VIEW_ARG(x->text), n, n ? ", the first: " : "",
+			fail(r, c, "no %s like: %.*s; there are %zu%s%.*s", kind, VIEW_ARG(x->text), n, n ? ", the first: " : "",
 				      VIEW_ARG(n ? notes[0] : VIEW("")));
 			return false;
 		}
@@ -75,7 +75,7 @@ static bool check_notes(struct runner *r, const struct eval_case *c, const char 
 		for (size_t i = 0; i < c->expects.n; i++)
 			found |= strcmp(c->expects.v[i].kind, kind) == 0 && text_matches(&c->expects.v[i], notes[k]);
 		if (!found) {
-			testlang_fail(r, c, "a %s that is not expected: %.*s", kind, VIEW_ARG(notes[k]));
+			fail(r, c, "a %s that is not expected: %.*s", kind, VIEW_ARG(notes[k]));
 			return false;
 		}
 	}
@@ -98,7 +98,7 @@ bool testlang_fail_with(struct runner *r, const struct eval_case *c, const char 
 {
 	struct buf b = { .max = 1500 };
 	describe(got, &b);
-	testlang_fail(r, c, "%s; %s", what, b.ptr ? b.ptr : "");
+	fail(r, c, "%s; %s", what, b.ptr ? b.ptr : "");
 	buf_free(&b);
 	return false;
 }
@@ -168,7 +168,7 @@ static bool check_values(struct runner *r, const struct eval_case *c, const stru
 		if (strcmp(c->expects.v[i].kind, "string") == 0) {
 			if (got->type == PROMQL_STRING && view_eq(got->string, c->expects.v[i].text))
 				return true;
-			testlang_fail(r, c, "expected the string %.*s", VIEW_ARG(c->expects.v[i].text));
+			fail(r, c, "expected the string %.*s", VIEW_ARG(c->expects.v[i].text));
 			return false;
 		}
 	struct view line = c->body.l.n ? c->body.l.v[0] : VIEW("");
@@ -178,7 +178,7 @@ static bool check_values(struct runner *r, const struct eval_case *c, const stru
 		bool ok = testlang_values(line, &one, &error) && one.v.n == 1 && testlang_nearly(one.v.v[0].v, got->scalar);
 		vec_free(&one.v);
 		if (!ok)
-			testlang_fail(r, c, "got the scalar %.17g", got->scalar);
+			fail(r, c, "got the scalar %.17g", got->scalar);
 		return ok;
 	}
 	struct expected *x = xcalloc(c->body.l.n + 1, sizeof *x);
@@ -188,7 +188,7 @@ static bool check_values(struct runner *r, const struct eval_case *c, const stru
 		line = c->body.l.v[n];
 		ok = testlang_labels(&r->arena, &line, &x[n].labels, &error) && testlang_values(line, &x[n].v, &error);
 		if (!ok)
-			testlang_fail(r, c, "cannot read what is expected: %s", error);
+			fail(r, c, "cannot read what is expected: %s", error);
 	}
 	ok = ok && check_expected(r, c, x, n, got);
 	for (size_t i = 0; i < c->body.l.n; i++)
@@ -250,7 +250,7 @@ static bool check_stacks(struct runner *r, const struct eval_case *c, const stru
 			want = testlang_stacks(&r->arena, s, line, &error);
 		symbols_unref(s);
 		if (!want) {
-			testlang_fail(r, c, "cannot read what is expected: %s", error);
+			fail(r, c, "cannot read what is expected: %s", error);
 			return false;
 		}
 		const struct promql_profile *p = NULL;
@@ -269,7 +269,7 @@ static bool check_stacks(struct runner *r, const struct eval_case *c, const stru
 				buf_puts(&b, " - ");
 				describe_stacks(p->base, &b);
 			}
-			testlang_fail(r, c, p ? "the stacks differ by %g: %s" : "a profile is missing%.0g%s", p ? worst : 0, b.ptr ? b.ptr : "");
+			fail(r, c, p ? "the stacks differ by %g: %s" : "a profile is missing%.0g%s", p ? worst : 0, b.ptr ? b.ptr : "");
 			buf_free(&b);
 			return false;
 		}
@@ -286,7 +286,7 @@ bool testlang_check(struct runner *r, const struct eval_case *c, const struct pr
 bool testlang_check_failure(struct runner *r, const struct eval_case *c, const struct err *e)
 {
 	if (!c->fails) {
-		testlang_fail(r, c, "error: %s", e->msg);
+		fail(r, c, "error: %s", e->msg);
 		return false;
 	}
 	struct view bare; /* Prometheus's tests know no places of what is found at evaluation */
@@ -294,7 +294,7 @@ bool testlang_check_failure(struct runner *r, const struct eval_case *c, const s
 	for (size_t i = 0; i < c->expects.n; i++)
 		if (strcmp(c->expects.v[i].kind, "fail") == 0 && !text_matches(&c->expects.v[i], view_of(e->msg)) &&
 		    !text_matches(&c->expects.v[i], bare)) {
-			testlang_fail(r, c, "failed with another message: %s", e->msg);
+			fail(r, c, "failed with another message: %s", e->msg);
 			return false;
 		}
 	return true;

@@ -102,13 +102,11 @@ static int set_new(struct receiver_set **ret, struct notifier *n, const struct a
 	s->config = c;
 	s->owner = notifier_config_ref(c->config);
 	atomic_store(&s->dirty, true);
-	int rc = fetch_client_new(&s->client, &c->http, n->user_agent, e);
-	if (!rc) {
-		fetch_client_owner(s->client, unref_config, notifier_config_ref(c->config));
-		const struct discovery_user user = { .job = "alertmanagers", .changed = on_discovery, .arg = s, .owner = c->config,
-						     .ref = ref_config, .unref = unref_config };
-		rc = discovery_start(&s->discovery, &c->sd, &user, e);
-	}
+	s->client = fetch_client_new(&c->http, n->user_agent);
+	fetch_client_owner(s->client, unref_config, notifier_config_ref(c->config));
+	const struct discovery_user user = { .job = "alertmanagers", .changed = on_discovery, .arg = s, .owner = c->config,
+					     .ref = ref_config, .unref = unref_config };
+	int rc = discovery_start(&s->discovery, &c->sd, &user, e);
 	if (rc) {
 		receiver_set_free(s);
 		return rc;

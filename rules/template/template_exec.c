@@ -33,7 +33,8 @@ static int walk(struct texec *x, const struct tvalue *dot, const struct tnode *n
 
 static const struct tvalue missing; /* told from nothing by its address */
 
-int texec_fail(struct texec *x, const char *fmt, ...)
+/* The error with its place, as Go words it. Keeps the code that x->e has. Returns a negative code. */
+static PRINTF_LIKE(2, 3) int fail(struct texec *x, const char *fmt, ...)
 {
 	struct buf context = { .max = MAX_CONTEXT }, name = { .max = 300 };
 	unsigned line, column;
@@ -60,7 +61,7 @@ static int step(struct texec *x, const struct tnode *n)
 	if (texec_charge(x, 0, &e) == 0)
 		return 0;
 	x->e->code = e.code;
-	return texec_fail(x, "%s", e.msg);
+	return fail(x, "%s", e.msg);
 }
 
 /* ---- variables ---- */
@@ -68,7 +69,7 @@ static int step(struct texec *x, const struct tnode *n)
 static int push(struct texec *x, struct view name, const struct tvalue *v)
 {
 	if (x->vars.n >= MAX_VARS)
-		return texec_fail(x, "more than %d variables", MAX_VARS);
+		return fail(x, "more than %d variables", MAX_VARS);
 	vec_push(&x->vars, (struct tvar){ name, *v });
 	return 0;
 }
@@ -78,7 +79,7 @@ static struct tvar *find_var(struct texec *x, struct view name)
 	for (size_t i = x->vars.n; i > x->scope; i--)
 		if (view_eq(x->vars.v[i - 1].name, name))
 			return &x->vars.v[i - 1];
-	texec_fail(x, "undefined variable: %.*s", VIEW_ARG(name));
+	fail(x, "undefined variable: %.*s", VIEW_ARG(name));
 	return NULL;
 }
 
@@ -118,7 +119,7 @@ static int validate(struct texec *x, enum tparam type, struct tvalue *v)
 		return 0;
 	if (v->type == TTYPE_INVALID) {
 		if (!can_be_nil(type))
-			return texec_fail(x, "invalid value; expected %s", tparam_name(type));
+			return fail(x, "invalid value; expected %s", tparam_name(type));
 		*v = nil_of(type);
 		return 0;
 	}
@@ -127,7 +128,7 @@ static int validate(struct texec *x, enum tparam type, struct tvalue *v)
 		return 0;
 	struct tvalue to = tvalue_pointed(v);
 	if (to.type != type_of(type))
-		return texec_fail(x, "wrong type for value; expected %s; got %s", tparam_name(type), ttype_name(v->type));
+		return fail(x, "wrong type for value; expected %s; got %s", tparam_name(type), ttype_name(v->type));
 	*v = to;
 	return 0;
 }
@@ -150,7 +151,7 @@ static int constant(struct texec *x, const struct tnode *n, struct tvalue *ret)
 	else if (n->number.is_int)
 		*ret = TINT(n->number.i);
 	else
-		return texec_fail(x, "%.*s overflows int", VIEW_ARG(n->text));
+		return fail(x, "%.*s overflows int", VIEW_ARG(n->text));
 	return 0;
 }
 
@@ -171,8 +172,8 @@ static int literal_arg(struct texec *x, enum tparam type, const struct tnode *n,
 		struct buf b = { .max = MAX_CONTEXT };
 		tnode_write(n, &b);
 		int rc = type < ARRAY_LEN(words) && words[type] ?
-			texec_fail(x, "expected %s; found %.*s", words[type], VIEW_ARG(buf_view(&b))) :
-			texec_fail(x, "can't handle %.*s for arg of type %s", VIEW_ARG(buf_view(&b)), tparam_name(type));
+			fail(x, "expected %s; found %.*s", words[type], VIEW_ARG(buf_view(&b))) :
+			fail(x, "can't handle %.*s for arg of type %s", VIEW_ARG(buf_view(&b)), tparam_name(type));
 		buf_free(&b);
 		return rc;
 	}
@@ -193,10 +194,10 @@ static int check_count(struct texec *x, const struct tfunc *f, size_t n_args, si
 {
 	unsigned want = n_params(f);
 	if (f->variadic && n_in < want - 1)
-		return texec_fail(x, "wrong number of args for %s: want at least %u got %zu", f->name, want - 1, n_args);
+		return fail(x, "wrong number of args for %s: want at least %u got %zu", f->name, want - 1, n_args);
 	if (!f->variadic && n_in != want)
-		return texec_fail(x, "wrong number of args for %s: want %u got %zu", f->name, want, n_in);
-	return n_in > MAX_ARGS ? texec_fail(x, "more than %d arguments for %s", MAX_ARGS, f->name) : 0;
+		return fail(x, "wrong number of args for %s: want %u got %zu", f->name, want, n_in);
+	return n_in > MAX_ARGS ? fail(x, "more than %d arguments for %s", MAX_ARGS, f->name) : 0;
 }
 
 /* The first argument that decides, or the last. */
@@ -223,9 +224,9 @@ static int call_nothing(struct texec *x, const struct tnode *at, const struct tn
 	else
 		go_sprint(v, 1, &b);
 	if (v->type == TTYPE_INVALID || v->type == TTYPE_NIL)
-		rc = texec_fail(x, "error calling call: call of nil");
+		rc = fail(x, "error calling call: call of nil");
 	else
-		rc = texec_fail(x, "error calling call: non-function %.*s of type %s", VIEW_ARG(buf_view(&b)), ttype_name(v->type));
+		rc = fail(x, "error calling call: non-function %.*s of type %s", VIEW_ARG(buf_view(&b)), ttype_name(v->type));
 	buf_free(&b);
 	return rc;
 }
@@ -250,7 +251,7 @@ static int failed_call(struct texec *x, const struct tfunc *f, const struct tnod
 {
 	x->node = at;
 	x->e->code = x->call_err.code;
-	return texec_fail(x, "error calling %s: %s", f->name, x->call_err.msg);
+	return fail(x, "error calling %s: %s", f->name, x->call_err.msg);
 }
 
 /* at: what is named if the function fails. receiver: of a method, else NULL. */
@@ -330,7 +331,7 @@ static int eval_field(struct texec *x, const struct tvalue *dot, struct view nam
 	if (receiver.type == TTYPE_INVALID)
 		return 0;
 	if (receiver.type == TTYPE_NIL)
-		return texec_fail(x, "nil pointer evaluating %s.%.*s", type, VIEW_ARG(name));
+		return fail(x, "nil pointer evaluating %s.%.*s", type, VIEW_ARG(name));
 	const struct tfunc *method = tmethod_find(receiver.type, name);
 	if (method) {
 		receiver = tvalue_pointed(&receiver);
@@ -338,16 +339,16 @@ static int eval_field(struct texec *x, const struct tvalue *dot, struct view nam
 	}
 	if (tvalue_kind(&receiver) == TKIND_MAP) {
 		if (has_args)
-			return texec_fail(x, "%.*s is not a method but has arguments", VIEW_ARG(name));
+			return fail(x, "%.*s is not a method but has arguments", VIEW_ARG(name));
 		*v = key_of(&receiver, name);
 		return 0;
 	}
 	if (!field_of(&receiver, name, &found))
-		return texec_fail(x, "can't evaluate field %.*s in type %s", VIEW_ARG(name), type);
+		return fail(x, "can't evaluate field %.*s in type %s", VIEW_ARG(name), type);
 	if (receiver.type == TTYPE_SAMPLE && !receiver.sample)
-		return texec_fail(x, "nil pointer evaluating %s.%.*s", type, VIEW_ARG(name));
+		return fail(x, "nil pointer evaluating %s.%.*s", type, VIEW_ARG(name));
 	if (has_args)
-		return texec_fail(x, "%.*s has arguments but cannot be invoked as function", VIEW_ARG(name));
+		return fail(x, "%.*s has arguments but cannot be invoked as function", VIEW_ARG(name));
 	*v = found;
 	return 0;
 }
@@ -371,7 +372,7 @@ static int not_a_function(struct texec *x, const struct tnode *first, const stru
 		return 0;
 	if (first)
 		tnode_write(first, &b);
-	int rc = texec_fail(x, "can't give argument to non-function %.*s", VIEW_ARG(buf_view(&b)));
+	int rc = fail(x, "can't give argument to non-function %.*s", VIEW_ARG(buf_view(&b)));
 	buf_free(&b);
 	return rc;
 }
@@ -426,10 +427,10 @@ static int eval_arg(struct texec *x, const struct tvalue *dot, enum tparam type,
 		return rc;
 	if (n->type == TNODE_NIL) {
 		*ret = nil_of(type);
-		return can_be_nil(type) ? 0 : texec_fail(x, "cannot assign nil to %s", tparam_name(type));
+		return can_be_nil(type) ? 0 : fail(x, "cannot assign nil to %s", tparam_name(type));
 	}
 	if (++x->depth > MAX_DEPTH)
-		return texec_fail(x, "nested deeper than %d", MAX_DEPTH);
+		return fail(x, "nested deeper than %d", MAX_DEPTH);
 	rc = eval_operand(x, dot, type, n, ret);
 	x->depth--;
 	bool literal = n->type == TNODE_BOOL || n->type == TNODE_NUMBER || n->type == TNODE_STRING;
@@ -474,7 +475,7 @@ static int eval_command(struct texec *x, const struct tvalue *dot, const struct 
 		*ret = TSTRING(n->text);
 		return 0;
 	default:
-		return texec_fail(x, "nil is not a command");
+		return fail(x, "nil is not a command");
 	}
 }
 
@@ -487,7 +488,7 @@ static int eval_pipeline(struct texec *x, const struct tvalue *dot, const struct
 	if (rc)
 		return rc;
 	if (++x->depth > MAX_DEPTH)
-		return texec_fail(x, "nested deeper than %d", MAX_DEPTH);
+		return fail(x, "nested deeper than %d", MAX_DEPTH);
 	for (const struct tnode *cmd = pipe->items; cmd && !rc; cmd = cmd->next) {
 		struct tvalue final = *ret;
 		*ret = (struct tvalue){ 0 };
@@ -507,7 +508,7 @@ static int eval_pipeline(struct texec *x, const struct tvalue *dot, const struct
 static int overflowed(struct texec *x)
 {
 	x->e->code = ERR_LIMIT;
-	return texec_fail(x, "the output is larger than %zu bytes", x->out->max);
+	return fail(x, "the output is larger than %zu bytes", x->out->max);
 }
 
 static int print_value(struct texec *x, const struct tnode *n, const struct tvalue *v)
@@ -518,7 +519,7 @@ static int print_value(struct texec *x, const struct tnode *n, const struct tval
 	go_print_value(v, x->out);
 	if (texec_charge(x, (x->out->len - before) / 64, &e)) {
 		x->e->code = e.code;
-		return texec_fail(x, "%s", e.msg);
+		return fail(x, "%s", e.msg);
 	}
 	return x->out->overflow ? overflowed(x) : 0;
 }
@@ -614,7 +615,7 @@ static int cannot_range(struct texec *x, const struct tvalue *v, const char *fmt
 	go_sprint(v, 1, &b);
 	char *text AUTOFREE = xstrndup(b.ptr ? b.ptr : "", b.len);
 	buf_free(&b);
-	return texec_fail(x, "%s%s%s", *fmt == 'r' ? fmt : "can't use ", text, *fmt == 'r' ? "" : fmt);
+	return fail(x, "%s%s%s", *fmt == 'r' ? fmt : "can't use ", text, *fmt == 'r' ? "" : fmt);
 }
 
 static int walk_range(struct texec *x, const struct tvalue *dot, const struct tnode *r)
@@ -651,7 +652,7 @@ static int push_defs(struct texec *x, const struct tvalue *dot)
 	for (size_t i = 0; i < ARRAY_LEN(vars) && !rc; i++) {
 		struct tvalue v = { 0 };
 		if (dot->type != TTYPE_INVALID && !field_of(dot, view_of(vars[i].field), &v))
-			return texec_fail(x, "can't evaluate field %s in type %s", vars[i].field, ttype_name(dot->type));
+			return fail(x, "can't evaluate field %s in type %s", vars[i].field, ttype_name(dot->type));
 		v.boxed = false;
 		rc = push(x, view_of(vars[i].name), &v);
 	}
@@ -684,7 +685,7 @@ static int walk_template(struct texec *x, const struct tvalue *dot, const struct
 	if (!d) {
 		struct buf b = { .max = MAX_CONTEXT };
 		go_quote(n->text, '"', false, &b);
-		int rc = texec_fail(x, "template %.*s not defined", VIEW_ARG(buf_view(&b)));
+		int rc = fail(x, "template %.*s not defined", VIEW_ARG(buf_view(&b)));
 		buf_free(&b);
 		return rc;
 	}
@@ -725,7 +726,7 @@ static int walk(struct texec *x, const struct tvalue *dot, const struct tnode *n
 	if (rc)
 		return rc;
 	if (++x->depth > MAX_DEPTH)
-		return texec_fail(x, "exceeded maximum template depth (%d)", MAX_DEPTH);
+		return fail(x, "exceeded maximum template depth (%d)", MAX_DEPTH);
 	rc = walk_node(x, dot, n);
 	x->depth--;
 	return rc;

@@ -36,7 +36,5 @@ struct texec {
 };
 
 int texec_run(struct texec *x);
-/* The error with its place, as Go words it. Keeps the code that x->e has. Returns a negative code. */
-int texec_fail(struct texec *x, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

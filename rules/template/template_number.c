@@ -129,12 +129,13 @@ static bool parse_magnitude(struct view v, uint64_t *ret)
 	return true;
 }
 
-bool go_parse_uint(struct view v, uint64_t *ret)
+/* strconv.ParseInt and ParseUint with base 0: 0x, 0o, 0b, 0, and "_" between digits. */
+static bool parse_uint(struct view v, uint64_t *ret)
 {
 	return parse_magnitude(v, ret);
 }
 
-bool go_parse_int(struct view v, int64_t *ret)
+static bool parse_int(struct view v, int64_t *ret)
 {
 	bool neg = v.len && *v.ptr == '-', sign = neg || (v.len && *v.ptr == '+');
 	uint64_t n;
@@ -210,8 +211,8 @@ bool tliteral_number(struct view text, struct tnode_number *ret, const char **re
 	*ret_why = "complex numbers are not supported: ";
 	if (text.ptr[text.len - 1] == 'i')
 		return false;
-	n.is_uint = go_parse_uint(text, &n.u);
-	n.is_int = go_parse_int(text, &n.i);
+	n.is_uint = parse_uint(text, &n.u);
+	n.is_int = parse_int(text, &n.i);
 	n.is_uint |= n.is_int && n.i == 0;
 	if (n.is_int || n.is_uint) {
 		n.is_float = true;

@@ -8,9 +8,6 @@
 /* strconv.ParseFloat: decimal and hexadecimal, "_" between digits, inf, infinity and nan. False: malformed, or *ret_range: too
  * large. */
 bool go_parse_float(struct view v, double *ret, bool *ret_range);
-/* strconv.ParseInt and ParseUint with base 0: 0x, 0o, 0b, 0, and "_" between digits. */
-bool go_parse_int(struct view v, int64_t *ret);
-bool go_parse_uint(struct view v, uint64_t *ret);
 /* Go's conversion on amd64: what does not fit becomes the smallest. */
 int64_t go_int_of(double v);
 
