@@ -176,9 +176,9 @@ static bool drop_known(struct agent *a, const struct process *p, const struct sa
 }
 
 /* The mark for how a stack ends. One that is lost in code without a file says what memory that is: a JIT, mostly, and which. */
-static uint64_t mark_of(struct agent *a, struct process *p, const struct user_stack *f, int64_t now)
+static uint64_t mark_of(struct agent *a, struct process *p, const struct user_stack *f, const uint16_t *at, int64_t now)
 {
-	uint64_t last = f->n_user ? f->user[f->n_user - 1] : 0;
+	uint64_t last = f->n_user ? f->user[at[f->n_user - 1]] : 0;
 
 	if (last >> FRAME_IMAGE_SHIFT != IMAGE_JIT || !f->n_user || !p->as ||
 	    (f->end != END_BAD_FRAME && f->end != END_STACK_READ && f->end != END_NO_PROGRESS && f->end != END_UNSUPPORTED))
@@ -228,7 +228,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	a->sampled_frames += f.n_user;
 	a->ends[MIN(f.end, END_CODES_ - 1)]++;
 	if (f.end != END_BOTTOM)
-		node = stack_tree_add(&a->stacks, node, mark_of(a, p, &f, now));
+		node = stack_tree_add(&a->stacks, node, mark_of(a, p, &f, frame_at, now));
 	for (uint32_t i = f.n_user; i-- > 0;)
 		node = stack_tree_add(&a->stacks, node, tree_word(a, p, f.user + frame_at[i], now));
 	for (uint32_t i = h->n_kernel; i-- > skip_kernel;)

@@ -354,6 +354,9 @@ static void lines_of_each_form(void **state)
 		{ 10, VIEW("\x04\x01\x02\x80\x02\x01"), 5, 0 },
 		{ 10, VIEW("\x04\x01\x02\x80\x02\x01"), 7, 12 },
 		{ 10, VIEW("\x04\x01\x02\x80\x02\x01"), 8, 0 },
+		{ 10, VIEW("\x04\x80\x02\x01"), 3, 10 },            /* before the first line there is */
+		{ 11, VIEW("\xf9\xd8\x01\x00"), 3, 10 },
+		{ 11, VIEW("\xf9\xd8\x01\x00"), 4, 11 },
 		{ 11, VIEW("\x80"), 1, 10 },
 		{ 11, VIEW("\x80"), 2, 0 },
 		{ 11, VIEW("\xd8\x00\x00\xf8\xe8\x03"), 0, 11 },     /* one line on; none; one line back */

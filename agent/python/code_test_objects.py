@@ -93,12 +93,13 @@ def collect(code, seen, found):
 
 
 def lines_of(code):
-    """The line of each unit of two bytes."""
-    lines = {}
+    """The line of each unit of two bytes; where a function begins without one, its first."""
+    lines, begun = {}, False
     if hasattr(code, "co_lines"):
         for start, end, line in code.co_lines():
+            begun = begun or line is not None
             for at in range(start, end, 2):
-                lines[at] = line or 0
+                lines[at] = (line or 0) if begun else code.co_firstlineno
         return lines
     starts, line = dict(dis.findlinestarts(code)), code.co_firstlineno
     for at in range(0, len(code.co_code), 2):

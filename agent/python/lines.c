@@ -25,13 +25,15 @@ static int64_t lnotab_line(struct view t, int64_t line, int64_t at)
 static int64_t linetable_line(struct view t, int64_t line, int64_t at)
 {
 	int64_t end = 0;
+	bool begun = false;
 
 	for (size_t i = 0; i + 1 < t.len; i += 2) {
 		int8_t delta = (int8_t)t.ptr[i + 1];
 		end += (uint8_t)t.ptr[i];
 		line += delta == NO_LINE ? 0 : delta;
+		begun |= delta != NO_LINE;
 		if (at < end)
-			return delta == NO_LINE ? 0 : line;
+			return delta == NO_LINE && begun ? 0 : line;
 	}
 	return 0;
 }
@@ -55,6 +57,7 @@ static int64_t signed_number(struct view t, size_t i)
 static int64_t location_line(struct view t, int64_t line, int64_t at)
 {
 	int64_t end = 0;
+	bool begun = false;
 
 	for (size_t i = 0; i < t.len;) {
 		uint8_t kind = (uint8_t)t.ptr[i] >> 3 & 15;
@@ -63,8 +66,9 @@ static int64_t location_line(struct view t, int64_t line, int64_t at)
 			line += signed_number(t, i + 1);
 		else if (kind >= KIND_ONE_LINE && kind < KIND_NO_COLUMNS)
 			line += kind - KIND_ONE_LINE;
+		begun |= kind != KIND_NONE;
 		if (at < end)
-			return kind == KIND_NONE ? 0 : line;
+			return kind == KIND_NONE && begun ? 0 : line;
 		for (i++; i < t.len && !((uint8_t)t.ptr[i] & 128); i++)
 			;
 	}

@@ -6,7 +6,7 @@
 #include "base/view.h"
 
 /* The line of the instruction at that byte of the code (negative: before the first one) by the table as 3.minor has it; 0: it has none.
- * first_line: of the function. */
+ * first_line: of the function, and of the instructions that begin it and have no line. */
 int64_t python_line(unsigned minor, struct view table, int64_t first_line, int64_t at);
 
 #endif
