@@ -189,7 +189,8 @@ size_t python_frames_at(const struct runtime_file *f, struct view record, uint64
 	if (!max || !take_varint(&record, &first) || !take_text(&record, &name.name) || !take_text(&record, &name.file) ||
 	    !take_varint(&record, &has_lines))
 		return 0;
-	name.system_name = name.name;
+	/* The name is as people read it: with the same name for the linker, pprof would take <module> for a C++ template and strip it. */
+	name.system_name = VIEW("");
 	name.start_line = (int64_t)(first >> 1) ^ -(int64_t)(first & 1);
 	/* From 3.11 on instructions lie in the object itself, after its other fields. */
 	name.line = has_lines ? python_line(minor, record, name.start_line, (int64_t)at - (minor >= 11 ? l->code_bytes : 0)) : 0;
