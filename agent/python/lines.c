@@ -77,9 +77,10 @@ static int64_t location_line(struct view t, int64_t line, int64_t at)
 
 int64_t python_line(unsigned minor, struct view table, int64_t first_line, int64_t at)
 {
-	if (at < 0)
-		return first_line;
-	int64_t line = minor <= 9 ? lnotab_line(table, first_line, at) : minor == 10 ? linetable_line(table, first_line, at) :
-		       location_line(table, first_line, at);
+	int64_t line = first_line;
+
+	if (at >= 0)
+		line = minor <= 9 ? lnotab_line(table, first_line, at) :
+		       minor == 10 ? linetable_line(table, first_line, at) : location_line(table, first_line, at);
 	return MAX(line, 0);
 }
