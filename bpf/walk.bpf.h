@@ -72,7 +72,7 @@ static __always_inline const struct runtime_proc *runtime_proc(const struct scra
 	struct runtime_key key = { s->head.pid, kind };
 	const struct runtime_proc *p = bpf_map_lookup_elem(&runtime_procs, &key);
 
-	return p && p->exec_id == s->head.exec_id ? p : 0;
+	return p && (p->exec_id == s->head.exec_id || p->exec_id == EXEC_ANY) ? p : 0;
 }
 
 /* Some frames of a native one. Global functions, as unwind_some. */
