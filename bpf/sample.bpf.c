@@ -293,4 +293,5 @@ int sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+#include "exec.bpf.h"
 #include "offcpu.bpf.h"

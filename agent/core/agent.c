@@ -37,6 +37,8 @@
 #define RING_BYTES_MAX (4u << 20)
 #define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
+#define QUICK_DRAINS 2               /* after one that had an exec */
+#define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
 #define SETTLE_MS 200                /* what was sampled last is named within a few ms */
 
 void agent_options_init(struct agent_options *o)
@@ -160,13 +162,30 @@ static void agent_drain(struct agent *a)
 	mutex_lock(&a->lock);
 	drain_process(a, now, from);
 	sampler_done(&a->sampler);
-	processes_finish_drain(a->processes, now);
+	if (processes_finish_drain(a->processes, now))
+		a->quick_left = QUICK_DRAINS;
 	tell_symbolizer(a);
 	filter_tick(a->filter, now);
 	namer_take(a->namer, &a->frames);
 	windows_finish(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
 	mutex_unlock(&a->lock);
+}
+
+/* How long to wait for the next drain. A program that was executed just now maps its libraries within some milliseconds: if they are a
+ * language runtime, the kernel is to know before its first frames run. */
+static int next_drain_ms(struct agent *a, int64_t now)
+{
+	static const int quick_ms[QUICK_DRAINS] = { 10, 4 };
+
+	if (now - a->quick_second_ns >= 1000000000ll) {
+		a->quick_second_ns = now;
+		a->quick_drains = 0;
+	}
+	if (!a->quick_left || a->quick_drains >= QUICK_PER_S)
+		return (int)a->o.drain_ms;
+	a->quick_drains++;
+	return MIN(quick_ms[--a->quick_left], (int)a->o.drain_ms);
 }
 
 static void *drain_thread(void *arg)
@@ -178,7 +197,7 @@ static void *drain_thread(void *arg)
 	/* On a host that is busy the buffers must be emptied all the same; without CAP_SYS_NICE they are large enough. */
 	setpriority(PRIO_PROCESS, (id_t)gettid(), -10);
 	while (!atomic_load(&a->stopping)) {
-		epoll_wait(a->epoll_fd, ev, ARRAY_LEN(ev), (int)a->o.drain_ms);
+		epoll_wait(a->epoll_fd, ev, ARRAY_LEN(ev), next_drain_ms(a, clock_mono_ns()));
 		if (read(a->wake_fd, &n, sizeof n) < 0 && errno != EAGAIN)
 			break;
 		agent_drain(a);
@@ -309,7 +328,7 @@ static int check_config(const struct agent *a, struct err *e)
 
 static int open_all(struct agent *a, struct err *e)
 {
-	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.off_cpu };
+	struct sampler_options so = { ring_bytes(&a->o), a->o.kernel_stacks, a->o.runtimes != 0, a->o.off_cpu };
 	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars, a->o.show_command_lines };
 	/* Helpers may take half of what the agent may; it counts. */
 	struct symbolizer_options names = { a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms,

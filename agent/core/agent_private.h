@@ -45,6 +45,9 @@ struct agent {
 	bool running;
 	atomic_bool stopping;
 	int64_t kept_house_ns;
+	unsigned quick_left;         /* drains that are to follow soon */
+	uint32_t quick_drains;       /* of the second that began at: */
+	int64_t quick_second_ns;
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
 	struct pacer pacer;          /* the current frequency and off-CPU step */

@@ -193,7 +193,7 @@ static void check_runtimes(struct buf *out)
 
 int agent_check(struct buf *out)
 {
-	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .off_cpu = true };
+	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .execs = true, .off_cpu = true };
 	struct sampler s;
 	struct perf_events *events = NULL;
 	struct err e = { 0 };

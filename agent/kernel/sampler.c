@@ -128,10 +128,12 @@ static void choose_programs(struct bpf_object *o, const struct sampler_options *
 	uint64_t threads = threads_now(), cpus = (uint64_t)sysconf(_SC_NPROCESSORS_CONF);
 	const uint32_t entries[] = { between(8192, 4 * threads, OFF_THREADS_MAX), between(2048, 2 * threads, OFF_SMALL_MAX),
 				     between(64, 32 * cpus, OFF_BIG_MAX), 0 };
-	struct bpf_program *p = bpf_object__find_program_by_name(o, "off_cpu");
+	struct bpf_program *p = bpf_object__find_program_by_name(o, "off_cpu"), *exec = bpf_object__find_program_by_name(o, "exec_wake");
 
 	if (p)
 		bpf_program__set_autoload(p, opt->off_cpu);
+	if (exec)
+		bpf_program__set_autoload(exec, opt->execs);
 	for (size_t i = 0; i < ARRAY_LEN(off_maps); i++) {
 		struct bpf_map *m = bpf_object__find_map_by_name(o, off_maps[i]);
 		if (m)
@@ -185,6 +187,8 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->cost_ns = xcalloc(s->n_cpus, sizeof *s->cost_ns);
 	s->untaken = xcalloc(s->n_cpus, sizeof *s->untaken);
 	r = map_ring(s, e);
+	if (!r && o->execs && !(s->exec_link = bpf_program__attach(bpf_object__find_program_by_name(s->object, "exec_wake"))))
+		r = explain(e, errno, "watch execs");
 	if (!r)
 		r = cpu_rings_open(&s->cpu_rings, sampler_map_fd(s, "cpu_rings"), s->n_cpus, e);
 	if (r)
@@ -223,6 +227,8 @@ void sampler_release(struct sampler *s)
 	free(s->untaken);
 	if (s->switch_link)
 		bpf_link__destroy(s->switch_link);
+	if (s->exec_link)
+		bpf_link__destroy(s->exec_link);
 	if (s->object)
 		bpf_object__close(s->object);
 	vec_free(&s->samples);

@@ -11,6 +11,7 @@
 struct sampler_options {
 	uint32_t ring_bytes;         /* power of two */
 	bool kernel_stacks;
+	bool execs;                  /* each exec wakes the agent, twenty a second */
 	bool off_cpu;                /* the program for waits and its tables, too: 3 MB on a small host, 12 on a large one */
 };
 
@@ -18,6 +19,7 @@ struct sampler {
 	struct bpf_object *object;
 	int sample_fd;
 	struct table_fds tables;
+	struct bpf_link *exec_link;  /* NULL: execs do not wake the agent */
 	struct bpf_link *switch_link; /* NULL: waits are not watched now */
 	int stats_fd, ring_fd, control_fd;
 	struct control control;      /* what the programs go by; sampler_set_control after a change */

@@ -30,6 +30,7 @@ struct processes {
 	VEC(uint32_t) early;         /* pids that mapped a runtime in this drain */
 	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
 	struct process_runtimes runtimes;
+	bool executed;               /* a program, in this drain */
 	int64_t early_ns;            /* when the second began that `earlies` counts in */
 	uint32_t earlies;
 	struct code_regions regions;
@@ -262,6 +263,7 @@ void processes_exec(struct processes *ps, uint32_t pid, const char *comm)
 	p->read_proc = p->from_exec = true; /* from here on the records tell everything */
 	p->exec_id += p->exec_id != EXEC_ANY;
 	p->started_ns = clock_mono_ns();
+	ps->executed = true;
 	p->early = false;            /* its own files decide */
 	p->fruitless = 0;
 	p->dead = false;
@@ -672,8 +674,11 @@ static void prepare_early(struct processes *ps, int64_t now_ns)
 	ps->early.n = 0;
 }
 
-void processes_finish_drain(struct processes *ps, int64_t now_ns)
+bool processes_finish_drain(struct processes *ps, int64_t now_ns)
 {
+	bool executed = ps->executed;
+
+	ps->executed = false;
 	prepare_early(ps, now_ns);
 	for (size_t i = 0; i < ps->dirty.n; i++) {
 		struct process *p = find(ps, ps->dirty.v[i]);
@@ -696,4 +701,5 @@ void processes_finish_drain(struct processes *ps, int64_t now_ns)
 	ps->dead.n = 0;
 	process_runtimes_tick(&ps->runtimes, now_ns);
 	cool_down(ps, now_ns);
+	return executed;
 }

@@ -90,7 +90,8 @@ uint8_t processes_region_at(struct processes *ps, struct process *p, uint64_t ad
 const char *processes_region_name(const struct processes *ps, uint8_t region);
 /* Times that /proc/PID/maps was read, of all processes. */
 uint64_t processes_maps_reads(const struct processes *ps);
-/* After the records and samples of a drain: tells the kernel what changed, forgets the dead. */
-void processes_finish_drain(struct processes *ps, int64_t now_ns);
+/* After the records and samples of a drain: tells the kernel what changed, forgets the dead. True: a program was executed, and may soon map
+ * a language runtime. */
+bool processes_finish_drain(struct processes *ps, int64_t now_ns);
 
 #endif
