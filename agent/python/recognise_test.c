@@ -447,6 +447,24 @@ static void reads_the_key(void **state)
 	}
 }
 
+/* Files that define just what is looked for, with a cold part of the loop: they are here wherever the tests are. */
+static void recognises_made_up_files(void **state)
+{
+	static const char *const names[] = { "python311", "python313" }, *const labels[] = { "cpython3.11", "cpython3.13" };
+	const char *src = getenv("top_srcdir");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		AUTOFREE char *path = xasprintf("%s/tests/fuzz/corpus/elf/%s", src ? src : ".", names[i]);
+		struct runtime_file *r = recognise(path);
+		assert_non_null(r);
+		assert_string_equal(r->label, labels[i]);
+		assert_string_equal(r->why_not, "");
+		assert_int_equal(r->n_interpreter, 2);
+		runtime_file_free(r);
+	}
+}
+
 static void recognises_nothing_else(void **state)
 {
 	(void)state;
@@ -463,6 +481,7 @@ int main(void)
 		cmocka_unit_test(says_why_not),
 		cmocka_unit_test(survives_damage),
 		cmocka_unit_test(reads_the_key),
+		cmocka_unit_test(recognises_made_up_files),
 		cmocka_unit_test(recognises_nothing_else),
 	};
 	return cmocka_run_group_tests(tests, find_builds, forget_builds);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an ELF file of a target: headers, build-id, symbols, unwind tables, Go's table. What comes out lies within
- * bounds and in order. */
+/* Any bytes as an ELF file of a target: headers, build-id, symbols, unwind tables, Go's table, language runtimes. What comes out lies
+ * within bounds and in order. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/go/go_frame.h"
 #include "agent/go/gopclntab.h"
+#include "agent/managed/rows.h"
 #include "symbols/symtab.h"
 #include "tests/fuzz/fuzz.h"
 #include "unwind/eh_frame.h"
@@ -100,6 +101,35 @@ static void go_table(int fd)
 	buf_free(&text);
 }
 
+/* What a process of it has in memory is nothing. */
+static void attach(const struct runtime_file *r)
+{
+	struct process_memory m;
+	struct runtime_proc p;
+	process_memory_of_bytes(&m, VIEW(""), 0, 100, 1 << 16);
+	IGNORE(r->of->attach(r, &m, 0, &p, NULL));
+}
+
+static void runtimes(int fd)
+{
+	struct elf_file f;
+	struct err e;
+	if (elf_open(&f, fd, &e))
+		return;
+	struct runtime_file *r = runtime_recognise(&f, "/fuzz", RUNTIMES_ALL);
+	if (r) {
+		REQUIRE(r->of && r->n_interpreter <= RUNTIME_RANGES_MAX, "%u ranges", r->n_interpreter);
+		for (unsigned i = 0; i < r->n_interpreter; i++)
+			REQUIRE(r->interpreter[i].start < r->interpreter[i].end, "an empty range");
+		REQUIRE(strnlen(r->label, sizeof r->label) < sizeof r->label && r->label[0], "no label");
+		REQUIRE(strnlen(r->why_not, sizeof r->why_not) < sizeof r->why_not, "why_not has no end");
+		if (!r->why_not[0])
+			attach(r);
+	}
+	runtime_file_free(r);
+	elf_close(&f);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -107,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		headers(fd);
 		symbols(fd);
 		go_table(fd);
+		runtimes(fd);
 	}
 	close(fd);
 	return 0;
