@@ -14,7 +14,7 @@ enum {
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
 	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_RUNTIME_READS, M_RUNTIME_OVER, M_RUNTIME_WAITING, M_RUNTIME_CODES, M_RUNTIME_BYTES,
-	M_RUNTIME_SECONDS, M_RUNTIME_PROCESSES, M_RUNTIME_FAILURES, M_HOST
+	M_RUNTIME_SECONDS, M_RUNTIME_STUCK, M_RUNTIME_PROCESSES, M_RUNTIME_FAILURES, M_HOST
 };
 
 static struct metric table[] = {
@@ -116,6 +116,9 @@ static struct metric table[] = {
 	[M_RUNTIME_BYTES] = { "pyrrha_agent_runtime_names_bytes", "Memory of their names and lines.", METRIC_GAUGE },
 	[M_RUNTIME_SECONDS] = { "pyrrha_agent_runtime_naming_seconds_total", "CPU time that reading names from processes took.",
 				METRIC_COUNTER },
+	[M_RUNTIME_STUCK] = { "pyrrha_agent_runtime_stuck_readers_total",
+			      "Times a process kept a reader of its memory waiting for seconds; its other functions are unreadable until it answers.",
+			      METRIC_COUNTER },
 	[M_RUNTIME_PROCESSES] = { "pyrrha_agent_runtime_processes", "Processes whose frames of a language runtime the kernel walks.",
 				  METRIC_GAUGE, "runtime" },
 	[M_RUNTIME_FAILURES] = { "pyrrha_agent_runtime_failures_total",
@@ -236,6 +239,7 @@ static void set_runtimes(struct agent *a) REQUIRES(a->lock)
 	metric_set(&table[M_RUNTIME_CODES], a->frames.held_codes);
 	metric_set(&table[M_RUNTIME_BYTES], (double)bytes);
 	set_seconds(&table[M_RUNTIME_SECONDS], s.cpu_ns);
+	set_counter(&table[M_RUNTIME_STUCK], s.stuck);
 }
 
 static void set_cost(const struct pacer *p)

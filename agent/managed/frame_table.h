@@ -50,6 +50,7 @@ struct runtime_owner {
 	uint32_t codes;              /* in the table */
 	/* The namer's: */
 	uint64_t reads;              /* of its codes so far */
+	atomic_bool stuck;           /* a reader waits for its memory */
 	_Atomic size_t record_bytes; /* of records that were made for it */
 };
 

@@ -14,6 +14,11 @@
 #include "agent/managed/namer.h"
 #include "base/clock.h"
 
+#define STUCK 12345                  /* check word of an object whose memory does not answer */
+static atomic_bool go_on;
+
+static const char filler[RECORD_BYTES_MAX];
+
 struct object {
 	uint64_t check;
 	uint32_t len;
@@ -28,13 +33,15 @@ static int read_code(const struct runtime_file *f, struct process_memory *m, uin
 	(void)f;
 	if (r)
 		return r;
+	for (int i = 0; o.check == STUCK && i < 20000 && !atomic_load(&go_on); i++)
+		usleep(1000);
 	if (check && o.check != check)
 		return err_set(e, ERR_BAD_DATA, "another object");
 	if (o.len > RECORD_BYTES_MAX)
 		return err_set(e, ERR_LIMIT, "too long");
 	buf_put(ret, o.text, MIN((size_t)o.len, sizeof o.text));
-	for (size_t i = sizeof o.text; i < o.len; i++)
-		buf_putc(ret, 'x');
+	if (o.len > sizeof o.text)
+		buf_put(ret, filler, o.len - sizeof o.text);
 	return 0;
 }
 
@@ -325,6 +332,47 @@ static void budget_of_records(void **state)
 	no_records();
 }
 
+/* Memory that does not answer keeps one process waiting, and no other. */
+static void stuck(void **state)
+{
+	(void)state;
+	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+	struct namer_stats stats;
+
+	frame_table_init(&t);
+	uint64_t w = add(&t, o, &bad, 1, 0);
+	namer_take(n, &t);
+	usleep(100000);
+	uint64_t v = add(&t, p, &f, 1, 5), other = add(&t, o, &f, 1, 5);
+	for (int i = 0; i < STUCK_MS * 3 / 10 && state_of(&t, v) != CODE_NAMED; i++) {
+		namer_take(n, &t);
+		usleep(10000);
+	}
+	assert_int_equal(state_of(&t, v), CODE_NAMED);
+	namer_settle(n, 10000);
+	assert_int_equal(state_of(&t, other), CODE_UNREADABLE);
+	assert_int_equal(state_of(&t, w), CODE_WANTED);
+	namer_stats(n, &stats);
+	assert_int_equal(stats.stuck, 1);
+	assert_int_equal(stats.waiting, 0);
+	atomic_store(&go_on, true);
+	for (int i = 0; i < 1000 && state_of(&t, w) != CODE_NAMED; i++)
+		usleep(10000);
+	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	usleep(10000);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
 /* A process with a thousand codes to read does not keep one with a few waiting. */
 static void turns(void **state)
 {
@@ -370,6 +418,7 @@ int main(void)
 		cmocka_unit_test(tries_again),
 		cmocka_unit_test(budget_of_records),
 		cmocka_unit_test(turns),
+		cmocka_unit_test(stuck),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

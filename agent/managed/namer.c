@@ -5,17 +5,43 @@
 #include "base/lock.h"
 #include "base/thread.h"
 
-struct namer {
+/* A thread that reads. */
+struct reader {
+	struct namer *n;             /* a reference */
 	pthread_t thread;
-	bool runs;
-	int64_t allowance_ns, allowed_ns; /* CPU time that it may take now; when that was */
+	_Atomic int64_t since_ms;    /* when it began with the code that it reads; 0 = none */
+	struct runtime_owner *of;    /* whose that is; a reference of its turn. Set before since_ms */
+	size_t turn;                 /* codes of its turn; guarded by the namer's lock, as the next ones */
+	bool left;                   /* left behind */
+	bool ended;
+};
+
+struct namer {
+	atomic_int refs;             /* its user's, and one of each reader */
+	int64_t allowance_ns, allowed_ns; /* CPU time that the reader may take now; when that was. The reader's */
 	struct mutex lock;           /* guards what follows */
 	pthread_cond_t asked, settled;
 	bool stopping;
+	struct reader *reader;       /* NULL: too many were left behind */
+	unsigned n_left;
 	VEC(struct runtime_code *) wanted; /* references */
 	uint64_t taken, done;        /* codes, so far */
+	uint64_t before_ns;          /* CPU time of earlier readers */
 	struct namer_stats stats;
 };
+
+static void unref(struct namer *n)
+{
+	if (atomic_fetch_sub(&n->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < n->wanted.n; i++)
+		runtime_code_unref(n->wanted.v[i]);
+	vec_free(&n->wanted);
+	pthread_cond_destroy(&n->asked);
+	pthread_cond_destroy(&n->settled);
+	mutex_destroy(&n->lock);
+	free(n);
+}
 
 /* ---- reading ---- */
 
@@ -32,6 +58,8 @@ static enum code_state read_code(struct process_memory *m, struct runtime_code *
 
 	if (atomic_load(&c->owner->ended))
 		return CODE_GONE;
+	if (atomic_load(&c->owner->stuck))
+		return CODE_UNREADABLE;
 	process_memory_allow(m, CODE_READS_MAX, CODE_BYTES_MAX);
 	buf_reset(record);
 	enum code_state state = state_of_error(f->of->read_code(f, m, c->object, c->check, record, &e), m);
@@ -57,84 +85,168 @@ static void allow(struct namer *n, int64_t took_ns)
 
 #define TURN_CODES 64u               /* of one process, before others have their turn */
 
-/* Codes of the process that has had the least; waits for some. Their number; 0: it is to end. */
-static size_t next(struct namer *n, struct runtime_code *turn[TURN_CODES])
+/* Codes of the process that has had the least, at most TURN_CODES. */
+static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) REQUIRES(n->lock)
 {
+	struct runtime_owner *first = n->wanted.v[0]->owner;
+	size_t got = 0, keep = 0;
+
+	for (size_t i = 1; i < n->wanted.n; i++)
+		if (before(n->wanted.v[i]->owner, first))
+			first = n->wanted.v[i]->owner;
+	for (size_t i = 0; i < n->wanted.n; i++) {
+		if (got < TURN_CODES && n->wanted.v[i]->owner == first)
+			turn[got++] = n->wanted.v[i];
+		else
+			n->wanted.v[keep++] = n->wanted.v[i];
+	}
+	n->wanted.n = keep;
+	first->reads += got;
+	return got;
+}
+
+/* What is next; waits for it. 0: the thread is to end. */
+static size_t next(struct reader *r, struct runtime_code *turn[TURN_CODES])
+{
+	struct namer *n = r->n;
 	size_t got = 0;
 
 	mutex_lock(&n->lock);
-	for (;;) {
+	while (!n->stopping && !r->left) {
 		allow(n, 0);
-		if (n->stopping || (n->wanted.n && n->allowance_ns > 0))
+		if (n->wanted.n && n->allowance_ns > 0) {
+			got = r->turn = take_turn(n, turn);
 			break;
+		}
 		if (n->wanted.n)
 			mutex_wait_ms(&n->lock, &n->asked, clock_mono_ms() + 1 - n->allowance_ns * 1000 / NAMER_NS_PER_S);
 		else
 			mutex_wait(&n->lock, &n->asked);
 	}
-	if (!n->stopping) {
-		size_t keep = 0;
-		struct runtime_owner *first = n->wanted.v[0]->owner;
-		for (size_t i = 1; i < n->wanted.n; i++)
-			if (before(n->wanted.v[i]->owner, first))
-				first = n->wanted.v[i]->owner;
-		for (size_t i = 0; i < n->wanted.n; i++) {
-			if (got < TURN_CODES && n->wanted.v[i]->owner == first)
-				turn[got++] = n->wanted.v[i];
-			else
-				n->wanted.v[keep++] = n->wanted.v[i];
-		}
-		n->wanted.n = keep;
-		first->reads += got;
-	}
 	mutex_unlock(&n->lock);
 	return got;
 }
 
-static void finish(struct namer *n, struct runtime_code **turn, const enum code_state *states, size_t got)
+/* Reads the codes of a turn. */
+static void read_turn(struct reader *r, struct runtime_code **turn, size_t got, enum code_state *states, struct buf *record)
 {
+	struct process_memory m;
+	enum code_state none = CODE_NAMED;
+	struct err e;
+
+	r->of = turn[0]->owner;
+	if (process_memory_open(&m, r->of->pid, 0, 0, &e))
+		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
+	for (size_t i = 0; i < got; i++) {
+		atomic_store(&r->since_ms, clock_mono_ms());
+		enum code_state state = none == CODE_NAMED ? read_code(&m, turn[i], record) : none;
+		states[i] = runtime_code_set(turn[i], state, buf_view(record));
+	}
+	process_memory_close(&m);
+	atomic_store(&r->since_ms, 0);
+}
+
+/* Counts what came of them; false if the thread was left behind meanwhile. */
+static bool finish(struct reader *r, struct runtime_code **turn, const enum code_state *states, size_t got)
+{
+	struct namer *n = r->n;
 	enum runtime_kind kind = turn[0]->of->kind;
 
+	atomic_store(&r->of->stuck, false);
 	for (size_t i = 0; i < got; i++)
 		runtime_code_unref(turn[i]);
 	mutex_lock(&n->lock);
+	bool left = r->left;
 	for (size_t i = 0; i < got; i++)
 		n->stats.codes[kind][states[i]]++;
-	n->done += got;
-	n->stats.cpu_ns = (uint64_t)clock_cpu_ns();
+	if (!left) {
+		n->done += got;
+		r->turn = 0;
+		n->stats.cpu_ns = n->before_ns + (uint64_t)clock_cpu_ns();
+	}
 	pthread_cond_broadcast(&n->settled);
 	mutex_unlock(&n->lock);
+	return !left;
 }
 
-static void *namer_main(void *arg)
+static void *reader_main(void *arg)
 {
-	struct namer *n = arg;
+	struct reader *r = arg;
+	struct namer *n = r->n;
 	struct runtime_code *turn[TURN_CODES];
 	enum code_state states[TURN_CODES];
 	struct buf record = { .max = RECORD_BYTES_MAX };
-	struct err e;
 	size_t got;
 	int64_t cpu_ns = clock_cpu_ns();
 
-	n->allowance_ns = NAMER_BURST_NS;
-	n->allowed_ns = clock_mono_ns();
-	while ((got = next(n, turn))) {
-		struct process_memory m;
-		enum code_state none = CODE_NAMED;
-		if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
-			none = m.ended ? CODE_GONE : CODE_UNREADABLE;
-		for (size_t i = 0; i < got; i++) {
-			enum code_state state = none == CODE_NAMED ? read_code(&m, turn[i], &record) : none;
-			states[i] = runtime_code_set(turn[i], state, buf_view(&record));
-		}
-		process_memory_close(&m);
-		finish(n, turn, states, got);
+	while ((got = next(r, turn))) {
+		read_turn(r, turn, got, states, &record);
+		if (!finish(r, turn, states, got))
+			break;
 		int64_t now = clock_cpu_ns();
 		allow(n, now - cpu_ns);
 		cpu_ns = now;
 	}
 	buf_free(&record);
+	mutex_lock(&n->lock);
+	bool left = r->left;         /* nobody else knows it */
+	n->n_left -= left;
+	r->ended = true;
+	pthread_cond_broadcast(&n->settled);
+	mutex_unlock(&n->lock);
+	if (left)
+		free(r);
+	unref(n);
 	return NULL;
+}
+
+static int start(struct namer *n, struct err *e)
+{
+	struct reader *r = NEW(struct reader);
+
+	r->n = n;
+	atomic_fetch_add(&n->refs, 1);
+	n->allowed_ns = clock_mono_ns();
+	int rc = thread_start(&r->thread, "namer", reader_main, r, e);
+	if (rc) {
+		atomic_fetch_sub(&n->refs, 1);
+		free(r);
+		return rc;
+	}
+	n->reader = r;
+	return 0;
+}
+
+/* Leaves a reader behind that waits for the memory of a process. */
+static void leave(struct namer *n) REQUIRES(n->lock)
+{
+	struct reader *r = n->reader;
+
+	atomic_store(&r->of->stuck, true);
+	r->left = true;
+	n->done += r->turn;
+	pthread_detach(r->thread);
+	n->reader = NULL;
+	n->n_left++;
+	n->stats.stuck++;
+	n->before_ns = n->stats.cpu_ns;
+}
+
+static void leave_stuck(struct namer *n) REQUIRES(n->lock)
+{
+	int64_t since = n->reader ? atomic_load(&n->reader->since_ms) : 0;
+
+	if (since && clock_mono_ms() - since > STUCK_MS)
+		leave(n);
+}
+
+/* Whether there is a reader, after one that is stuck was left behind. */
+static bool have_reader(struct namer *n) REQUIRES(n->lock)
+{
+	struct err e;
+
+	leave_stuck(n);
+	return n->reader || (n->n_left < STUCK_MAX && start(n, &e) == 0);
 }
 
 /* ---- for others ---- */
@@ -143,13 +255,14 @@ struct namer *namer_new(struct err *e)
 {
 	struct namer *n = NEW(struct namer);
 
+	atomic_store(&n->refs, 1);
+	n->allowance_ns = NAMER_BURST_NS;
 	mutex_init(&n->lock, LOCK_LEAF, "namer");
 	pthread_cond_init(&n->asked, NULL);
 	pthread_cond_init(&n->settled, NULL);
-	n->runs = thread_start(&n->thread, "namer", namer_main, n, e) == 0;
-	if (n->runs)
+	if (start(n, e) == 0)
 		return n;
-	namer_free(n);
+	unref(n);
 	return NULL;
 }
 
@@ -159,29 +272,38 @@ void namer_free(struct namer *n)
 		return;
 	mutex_lock(&n->lock);
 	n->stopping = true;
-	pthread_cond_signal(&n->asked);
+	pthread_cond_broadcast(&n->asked);
+	pthread_cond_broadcast(&n->settled);
+	while (n->reader && !n->reader->ended) {
+		mutex_wait_ms(&n->lock, &n->settled, clock_mono_ms() + 100);
+		leave_stuck(n);
+	}
+	struct reader *r = n->reader;
 	mutex_unlock(&n->lock);
-	if (n->runs)
-		pthread_join(n->thread, NULL);
-	for (size_t i = 0; i < n->wanted.n; i++)
-		runtime_code_unref(n->wanted.v[i]);
-	vec_free(&n->wanted);
-	pthread_cond_destroy(&n->asked);
-	pthread_cond_destroy(&n->settled);
-	mutex_destroy(&n->lock);
-	free(n);
+	if (r) {
+		pthread_join(r->thread, NULL);
+		free(r);
+	}
+	unref(n);
 }
 
 void namer_take(struct namer *n, struct frame_table *t)
 {
-	if (!t->wanted.n || !mutex_try(&n->lock))
+	if (!mutex_try(&n->lock))
 		return;
-	vec_reserve(&n->wanted, n->wanted.n + t->wanted.n);
-	memcpy(n->wanted.v + n->wanted.n, t->wanted.v, t->wanted.n * sizeof *t->wanted.v);
-	n->wanted.n += t->wanted.n;
-	n->taken += t->wanted.n;
+	bool can = have_reader(n);
+	for (size_t i = 0; i < t->wanted.n; i++) {
+		if (can) {
+			vec_push(&n->wanted, t->wanted.v[i]);
+			n->taken++;
+		} else {
+			runtime_code_set(t->wanted.v[i], CODE_UNREADABLE, VIEW(""));
+			runtime_code_unref(t->wanted.v[i]);
+		}
+	}
+	if (can && t->wanted.n)
+		pthread_cond_signal(&n->asked);
 	t->wanted.n = 0;
-	pthread_cond_signal(&n->asked);
 	mutex_unlock(&n->lock);
 }
 

@@ -2,7 +2,10 @@
 /* The namer: a thread that reads codes (frame_table.h) from the memory of their processes, each once, soon after it was sampled. The
  * drain thread hands it what is wanted, and never waits for it. It may take a share of a CPU that does not slow the host, after a start
  * with much to read; what is left then waits. Processes of which the least was read come first, so that one which makes code without
- * end does not keep the others from being named. */
+ * end does not keep the others from being named.
+ *
+ * Memory that the process maps from a file system of its own (FUSE) may keep the reading thread waiting for as long as the process likes.
+ * That thread is then left behind, and another one goes on with the other processes. */
 #ifndef PYRRHA_AGENT_NAMER_H
 #define PYRRHA_AGENT_NAMER_H
 
@@ -14,13 +17,16 @@
 /* What reading one code may take of a process. */
 #define CODE_READS_MAX 512u
 #define CODE_BYTES_MAX (1u << 20)
+/* A thread that waits so long for one code is left behind; so many may be, until nothing is read any more. */
+#define STUCK_MS 5000
+#define STUCK_MAX 4u
 
 struct namer;
 
 struct namer *namer_new(struct err *e);
 void namer_free(struct namer *n);
-/* Takes what the table wants read, and returns at once: if the namer is just being handed something else it stays in the table for the next
- * drain. The agent's lock is held. */
+/* After each drain: takes what the table wants read, and returns at once. If the namer is just being asked something else it stays in the
+ * table for the next drain. The agent's lock is held. */
 void namer_take(struct namer *n, struct frame_table *t);
 /* Waits until what it was handed before was read, at most so long. Any thread that holds no lock. */
 void namer_settle(struct namer *n, int64_t patience_ms);
@@ -29,6 +35,7 @@ struct namer_stats {
 	uint64_t codes[RUNTIME_KINDS][CODE_STATES]; /* readings, by what came of them */
 	size_t waiting;              /* codes that are still to be read */
 	uint64_t cpu_ns;
+	uint64_t stuck;              /* times a thread was left behind */
 };
 void namer_stats(struct namer *n, struct namer_stats *ret);
 
