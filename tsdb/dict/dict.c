@@ -384,9 +384,14 @@ static void add_lost(struct reader *r, enum dict_table t, uint32_t id)
 	symbols_add_lost(r->s, symbols_of[t]);
 }
 
+/* More than any records that were lost can have held: the number is damaged, and substitutes would take gigabytes. */
+#define LOST_MAX (1u << 24)
+
 /* Ids lost before a section get substitutes. */
 static void fill_gap(struct reader *r, enum dict_table t, uint32_t first)
 {
+	uint32_t known = count_of(t, r->s, r->x);
+	r->c.bad |= first > known && first - known > LOST_MAX;
 	for (uint32_t have = count_of(t, r->s, r->x); !r->c.bad && have < first; have = count_of(t, r->s, r->x)) {
 		add_lost(r, t, have);
 		r->lost++;
