@@ -5,6 +5,8 @@ AGENT_PYTHON_SOURCES = \
   agent/python/layout.h \
   agent/python/lines.c \
   agent/python/lines.h \
+  agent/python/members.c \
+  agent/python/members.h \
   agent/python/python.c \
   agent/python/python.h \
   agent/python/recognise.c \

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "agent/python/layout.h"
+#include "agent/python/members.h"
 #include "agent/python/thread_key.h"
 #include "base/alloc.h"
 #include "elf/elf_symbol.h"
@@ -154,6 +155,22 @@ static bool is_as_said(const uint64_t *w, const struct python_layout *l)
 	       code[3] == l->code_qualname && code[4] == l->code_lines && code[5] == l->code_first_line && code[9] == l->code_bytes;
 }
 
+/* What the types' tables of members say: of code objects in all versions, of frames up to 3.10. */
+static bool members_as_said(const struct elf_file *f, const struct python_layout *l)
+{
+	const struct member_offset code[] = {
+		{ "co_argcount", l->code_argcount }, { "co_kwonlyargcount", l->code_kwonly }, { "co_flags", l->code_flags },
+		{ "co_firstlineno", l->code_first_line }, { "co_filename", l->code_filename }, { "co_name", l->code_name },
+		{ "co_qualname", l->code_qualname }, { "co_lnotab", l->code_lines }, { "co_linetable", l->code_lines },
+	};
+	const struct member_offset frame[] = { { "f_back", l->frame_back }, { "f_code", l->frame_code }, { "f_lasti", l->frame_instr } };
+	bool is_object = l->tstate_frame && !l->frame_owner; /* PyFrameObject itself is the frame */
+	unsigned found;
+
+	return members_agree(f, "PyCode_Type", code, ARRAY_LEN(code), &found) &&
+	       (!is_object || members_agree(f, "PyFrame_Type", frame, ARRAY_LEN(frame), &found));
+}
+
 static bool check_layout(const struct elf_file *f, const struct python_facts *x, const Elf64_Sym *runtime, struct runtime_file *r)
 {
 	uint64_t w[DEBUG_OFFSETS_WORDS], basic;
@@ -162,6 +179,10 @@ static bool check_layout(const struct elf_file *f, const struct python_facts *x,
 	if (!elf_symbol(f, "PyCode_Type", &code_type) || !read_at(f, code_type.st_value + TYPE_BASIC_SIZE, &basic, sizeof basic) ||
 	    basic != x->layout->code_bytes) {
 		snprintf(r->why_not, sizeof r->why_not, "its code objects have another size than those of 3.%u", x->minor);
+		return false;
+	}
+	if (!members_as_said(f, x->layout)) {
+		snprintf(r->why_not, sizeof r->why_not, "its layout is another than that of 3.%u", x->minor);
 		return false;
 	}
 	if (x->minor < 13)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "agent/python/layout.h"
+#include "agent/python/members.h"
 #include "agent/python/python.h"
 #include "agent/python/thread_key.h"
 #include "base/alloc.h"
@@ -364,6 +365,31 @@ static void expect_why_not(uint8_t *bytes, size_t n, const char *why)
 	elf_close(&f);
 }
 
+/* The types' own tables of members are read, from each file, wherever it is linked to lie; and what contradicts them is noticed. */
+static void reads_tables_of_members(void **state)
+{
+	(void)state;
+	if (!builds.v.n)
+		skip();
+	for (size_t i = 0; i < builds.v.n; i++) {
+		const struct build *b = &builds.v.v[i];
+		const struct python_layout *l = python_layout(b->minor);
+		struct member_offset m[] = { { "co_name", l->code_name }, { "co_firstlineno", l->code_first_line },
+					     { "co_filename", l->code_filename } };
+		struct elf_file f;
+		unsigned found;
+		int fd = open(b->file, O_RDONLY | O_CLOEXEC);
+		assert_int_equal(elf_open(&f, fd, NULL), 0);
+		assert_true(members_agree(&f, "PyCode_Type", m, ARRAY_LEN(m), &found));
+		assert_int_equal(found, ARRAY_LEN(m));
+		m[1].offset += 4;
+		assert_false(members_agree(&f, "PyCode_Type", m, ARRAY_LEN(m), &found));
+		assert_true(members_agree(&f, "PyNone_Type", m, ARRAY_LEN(m), &found) && !found);
+		elf_close(&f);
+		close(fd);
+	}
+}
+
 /* A file whose version or layout is another one is recognised, and not named. */
 static void says_why_not(void **state)
 {
@@ -478,6 +504,7 @@ int main(void)
 		cmocka_unit_test(recognises_versions),
 		cmocka_unit_test(knows_the_code_of_the_loop),
 		cmocka_unit_test(finds_frames_of_a_process),
+		cmocka_unit_test(reads_tables_of_members),
 		cmocka_unit_test(says_why_not),
 		cmocka_unit_test(survives_damage),
 		cmocka_unit_test(reads_the_key),
