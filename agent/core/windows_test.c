@@ -265,6 +265,73 @@ static void test_memory_budget(void **state)
 	mutex_unlock(&a.lock);
 }
 
+/* --- frames of language runtimes --- */
+
+#define CODES 100u
+
+static struct runtime_owner *new_owner(void)
+{
+	static const struct runtime python = { .kind = RUNTIME_PYTHON, .name = "python" };
+	static struct runtime_file file = { .of = &python };
+	static struct image im = { .runtime = &file };
+
+	atomic_store(&im.refs, 1000);
+	return runtime_owner_new(7, &im);
+}
+
+/* Counts a stack of each of CODES functions at `object` and after it, in the window that is open. */
+static void count_codes(struct agent *a, struct runtime_owner *o, uint64_t object) REQUIRES(a->lock)
+{
+	static const char thread[16] = "one";
+
+	for (uint64_t i = 0; i < CODES; i++) {
+		uint64_t word = frame_table_add(&a->frames, o, o->image->runtime->of, 3, object + i, 1, 1);
+		windows_count(a, a->current->start_ns, NULL, thread, stack_tree_add(&a->stacks, 0, word), 1);
+	}
+}
+
+/* Functions are kept for as long as a window has a stack of them, and their room is another's afterwards. */
+static void test_runtime_frames(void **state)
+{
+	struct agent a = { .o = { .history_ms = 25000, .history_bytes = 8 << 20 }, .lock = MUTEX_INIT(RANK_AGENT, "agent") };
+	struct runtime_owner *o = new_owner();
+
+	mutex_lock(&a.lock);
+	stack_tree_init(&a.stacks);
+	frame_table_init(&a.frames);
+	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
+	a.current->number = a.windows = 1;
+	for (uint64_t w = 0; w < 10; w++) {
+		count_codes(&a, o, (w + 1) << 20);
+		a.frames.full = w == 9;      /* no room: what is not needed goes at the end of the window */
+		windows_finish(&a, a.current->end_ns);
+	}
+	assert_in_range(a.history.n, 2, 4);
+	assert_int_equal(a.frames.held_codes, a.history.n * CODES);
+	assert_int_equal(a.frames.held_frames, a.history.n * CODES);
+	assert_false(frame_table_full(&a.frames));
+	for (size_t i = 0; i < a.history.n; i++) {
+		for (size_t k = 0; k < CODES; k++) {
+			struct runtime_frame f = frame_table_at(&a.frames, a.stacks.nodes.v[a.history.v[i]->v.v[k].stack].frame);
+			assert_true(f.at == 3 && f.code->object == (a.history.v[i]->number << 20) + k);
+		}
+	}
+	/* Numbers are used again, and lead to what they stand for now. */
+	count_codes(&a, o, 1);
+	assert_true(a.frames.frames.n <= 10 * CODES);
+	struct profile_window *w = sample_counts_export(&a.current, 1, WINDOW_ON_CPU, &a.stacks, &a.frames, NULL);
+	assert_int_equal(w->frames.n, CODES);
+	for (size_t i = 0; i < CODES; i++)
+		assert_true(w->frames.v[i].kind == FRAME_RUNTIME && w->frames.v[i].code->object == 1 + i);
+	windows_release(&a);
+	/* A window that was handed out holds its functions. */
+	assert_true(w->frames.v[5].code->object == 6);
+	profile_window_free(w);
+	mutex_unlock(&a.lock);
+	assert_int_equal(atomic_load(&o->refs), 1);
+	runtime_owner_end(o);
+}
+
 /* --- ticks that were not seen --- */
 
 static uint64_t read_stat(const char *text, int64_t busy[MAX_CPUS])
@@ -360,7 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
 		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
-		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_memory_budget),
+		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_runtime_frames),
 		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

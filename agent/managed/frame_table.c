@@ -342,7 +342,7 @@ struct runtime_frame frame_table_at(const struct frame_table *t, uint64_t word)
 
 size_t frame_table_bytes(const struct frame_table *t)
 {
-	return t->frames.cap * sizeof *t->frames.v + (t->frame_index.slots ? (t->frame_index.mask + 1) * 8 : 0);
+	return t->held_frames * (sizeof *t->frames.v + 2 * sizeof *t->frame_index.slots);
 }
 
 bool frame_table_full(const struct frame_table *t)

@@ -113,7 +113,7 @@ uint64_t frame_table_add(struct frame_table *t, struct runtime_owner *owner, con
 			 uint64_t check, int64_t now_ns);
 /* The frame that a word stands for; code NULL if there is none. */
 struct runtime_frame frame_table_at(const struct frame_table *t, uint64_t word);
-/* Memory that grows with the stacks: without codes and records, which have bounds of their own. */
+/* Memory of the frames that are held, index included; not of codes and records, which have bounds of their own. */
 size_t frame_table_bytes(const struct frame_table *t);
 /* There was no room for a code or a record since the last sweep. */
 bool frame_table_full(const struct frame_table *t);
