@@ -4,6 +4,7 @@ include agent/image/local.mk
 include agent/kernel/local.mk
 include agent/go/local.mk
 include agent/python/local.mk
+include agent/hotspot/local.mk
 include agent/managed/local.mk
 include agent/unwind/local.mk
 include agent/process/local.mk
@@ -18,6 +19,7 @@ libagent_a_SOURCES = $(AGENT_RUNTIME_SOURCES) \
   $(AGENT_KERNEL_SOURCES) \
   $(AGENT_GO_SOURCES) \
   $(AGENT_PYTHON_SOURCES) \
+  $(AGENT_HOTSPOT_SOURCES) \
   $(AGENT_MANAGED_SOURCES) \
   $(AGENT_UNWIND_SOURCES) \
   $(AGENT_PROCESS_SOURCES) \

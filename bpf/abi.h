@@ -190,12 +190,38 @@ struct python_proc {
 	__u16 code_check;    /* of 8 bytes that tell a code object from another one at its address */
 };
 
+#define HOTSPOT_HEAPS 4
+/* What a frame of HotSpot is, in the top byte of its check word; the rest tells the object from a later one at its address. */
+#define HOTSPOT_COMPILED 1       /* compile id */
+#define HOTSPOT_INTERPRETED 2    /* address of the ConstMethod; 0 = not read */
+#define HOTSPOT_STUB 3           /* first four letters of its name */
+#define HOTSPOT_CHECK(sort, value) ((__u64)(sort) << 56 | ((value) & 0xffffffffffffffull))
+#define HOTSPOT_NO_BCI 0xffff    /* `at` of an interpreted frame: not known */
+
+/* A heap of the code cache: what is reserved for it, and its map of segments. */
+struct hotspot_heap {
+	__u64 start, bytes, segmap;
+};
+
+/* Where HotSpot has its code, and offsets in bytes of what describes it (agent/hotspot/layout.h). */
+struct hotspot_proc {
+	struct hotspot_heap heap[HOTSPOT_HEAPS]; /* unused: bytes 0 */
+	__u64 low, high;     /* all heaps lie between */
+	__u8 segment_shift, block_header;
+	__u8 relative;       /* places in a CodeBlob are 32-bit offsets from it, not pointers */
+	__u8 bcp_slot;       /* of an interpreted frame: 0 = at rbp - 64, 1 = at rbp - 56 */
+	__u16 blob_name, blob_code_begin, blob_code_end, blob_frame_size, blob_frame_complete;
+	__u16 nmethod_compile_id, nmethod_orig_pc, nmethod_deopt, nmethod_deopt_mh;
+	__u16 method_const, const_method_size;
+};
+
 /* Of another exec_id than the process's, and not EXEC_ANY: void. */
 struct runtime_proc {
 	__u32 exec_id;
 	__u32 flags;
 	union {
 		struct python_proc python;
+		struct hotspot_proc hotspot;
 		__u64 room[32];
 	};
 };
@@ -284,6 +310,8 @@ struct control {
 #define OFF_LEVELS 10            /* of the lower half of that; the lower, the more a stack must be worth, by the thread's */
 #define OFF_LEAST_US 256         /* last wait of the kind: so much at the highest, twice as much at each next one */
 
+#define UW_NO_CODE (-2)      /* uw_step_code: no runtime is known that made this code */
+
 /* The state of an unwinding, and its last mapping. */
 struct unwind {
 	__u64 ip, sp, fp;
@@ -295,6 +323,7 @@ struct unwind {
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */
 	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
+	__u64 r13;                 /* of the innermost frame; 0 = not known */
 };
 
 /* Not counted for an ordinary sample: its record has everything. */

@@ -26,6 +26,7 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #include "tables.bpf.h"
 #include "walk.bpf.h"
 #include "unwind.h"
+#include "hotspot.bpf.h"
 
 /* Steps per call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
 #define STEPS_AT_ONCE 4
@@ -48,7 +49,7 @@ __attribute__((noinline)) int unwind_some(int unused)
 	return r;
 }
 
-struct user_regs { __u64 rip, rsp, rbp, cs, orig_rax, rdi, rdx; };
+struct user_regs { __u64 rip, rsp, rbp, cs, orig_rax, rdi, rdx, r13; };
 
 /* The registers with which the current task left user mode, as far as they are wanted. All of them have room where pieces
  * of the stack come later, and not on the program's own stack, of which 5.10 counts every call's. */
@@ -67,7 +68,7 @@ static __always_inline bool user_regs(struct scratch *s, struct user_regs *out)
 			return false;
 		from = (const struct pt_regs *)s->win;
 	}
-	*out = (struct user_regs){ from->rip, from->rsp, from->rbp, from->cs, from->orig_rax, from->rdi, from->rdx };
+	*out = (struct user_regs){ from->rip, from->rsp, from->rbp, from->cs, from->orig_rax, from->rdi, from->rdx, from->r13 };
 	return true;
 }
 
@@ -95,6 +96,7 @@ static __always_inline bool start_in_kernel(struct scratch *s)
 	u->fp = regs.rbp;
 	u->rdi = regs.rdi;
 	u->rdx = regs.rdx;
+	u->r13 = regs.r13;
 	/* In a system call rip is past the instruction, as a return address is. */
 	if ((long)regs.orig_rax >= 0) {
 		u->ip--;
@@ -115,6 +117,7 @@ static __always_inline bool start_at(struct scratch *s, struct bpf_perf_event_da
 	u->ip = ctx->regs.rip;
 	u->sp = ctx->regs.rsp;
 	u->fp = ctx->regs.rbp;
+	u->r13 = ctx->regs.r13;
 	s->head.end = ctx->regs.cs == 0x23 ? END_COMPAT : END_BOTTOM;
 	return s->head.end == END_BOTTOM;
 }

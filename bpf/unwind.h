@@ -14,6 +14,7 @@
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
+ *	uw_step_code(u)       uw_step for code without a file; UW_NO_CODE: no runtime is known that has made it
  *	uw_walk(u, kind, sp)  keeps the frames of a language runtime that a native frame of its interpreter runs: the one that began at
  *	                      stack pointer sp, while u is at its caller already
  *
@@ -175,6 +176,11 @@ static __always_inline int uw_step(struct unwind *u)
 			uw_push(u, u->ip & FRAME_ADDR_MASK);
 			return END_UNMAPPED;
 		}
+	}
+	if (UW_RARELY(u->image == IMAGE_JIT)) {
+		err = uw_step_code(u);
+		if (err != UW_NO_CODE)
+			return err;
 	}
 	vaddr = u->ip - u->start + u->vaddr;
 	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))

@@ -160,6 +160,9 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 	if (kind == RUNTIME_PYTHON) {
 		w->python.p = p->python;
 		w->on = python_begin(&s->u, w);
+	} else if (kind == RUNTIME_HOTSPOT) {
+		w->hotspot.p = p->hotspot;
+		w->on = 1;
 	}
 	return w->on;
 }
@@ -188,6 +191,14 @@ static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp)
 	w->sp = sp;
 	w->cfa = u->sp;
 	walk(kind);
+}
+
+/* In hotspot.bpf.h. */
+int walk_code(int unused);
+
+static __always_inline int uw_step_code(struct unwind *u)
+{
+	return walk_code(0);
 }
 
 #endif

@@ -31,6 +31,20 @@ struct python_walk {
 	__u32 calls;         /* native frames met */
 };
 
+#define HOTSPOT_CODE_BEFORE 32
+
+/* Room for what a step reads: more than a program's stack has. */
+struct hotspot_room {
+	__u64 blob[512 / 8 + 1];
+	__u64 frame[10];
+	__u8 code[48];               /* from pc - HOTSPOT_CODE_BEFORE on */
+};
+
+struct hotspot_walk {
+	struct hotspot_proc p;
+	struct hotspot_room room;
+};
+
 /* Of one runtime, for one stack. */
 struct runtime_walk {
 	__u64 time_ns;       /* of that stack's record */
@@ -40,6 +54,7 @@ struct runtime_walk {
 	__u32 n, words;      /* of struct unwind, before this native frame's */
 	union {
 		struct python_walk python;
+		struct hotspot_walk hotspot;
 		__u64 own[48];
 	};
 	__u64 room[WALK_ROOM]; /* what was read last */

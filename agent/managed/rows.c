@@ -3,10 +3,12 @@
 
 #include <stdio.h>
 
+#include "agent/hotspot/hotspot.h"
 #include "agent/python/python.h"
 
 static const struct runtime *const rows[RUNTIME_KINDS] = {
 	[RUNTIME_PYTHON] = &python_runtime,
+	[RUNTIME_HOTSPOT] = &hotspot_runtime,
 };
 
 const struct runtime *runtime_of(enum runtime_kind kind)

@@ -91,6 +91,11 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
 {
 }
 
+static int uw_step_code(struct unwind *u)
+{
+	return UW_NO_CODE;
+}
+
 #include "bpf/unwind.h"
 
 int native_unwind(struct native_unwind *n)

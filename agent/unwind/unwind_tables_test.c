@@ -182,6 +182,11 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
 {
 }
 
+static int uw_step_code(struct unwind *u)
+{
+	return UW_NO_CODE;
+}
+
 #include "bpf/unwind.h"
 
 /* Rules around every limit of the short form, from two places on a stack: each ends alike, and most have one. */

@@ -8,7 +8,7 @@
 
 #define ELF_SYMBOL_NAME_MAX 255
 
-/* The symbol that the file itself defines under that name. False: there is none, or the file has no .gnu.hash. */
+/* The symbol that the file itself defines under that name. False: there is none, or the file has neither .gnu.hash nor .hash. */
 bool elf_symbol(const struct elf_file *f, const char *name, Elf64_Sym *ret);
 
 #endif

@@ -182,6 +182,11 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
 {
 }
 
+static int uw_step_code(struct unwind *u)
+{
+	return UW_NO_CODE;
+}
+
 #include "bpf/unwind.h"
 
 static uint32_t code_of(struct own_unwind *x, const struct unwind_rule *r)

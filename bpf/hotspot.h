@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* One step from a frame of HotSpot's code cache to its caller. The cache is a few heaps of blocks. A heap's segment map has a byte for
+ * each segment: 0 where a block begins, 0xff where none is, else how many segments to go back. A block holds a header and a CodeBlob,
+ * whose kind shows in the first letters of its name:
+ *
+ *	"nmethod", "native nmethod"   compiled code: its frame has a fixed size, and rbp is a general register
+ *	"Interpreter"                 all interpreted frames: laid out from rbp down
+ *	"vtable chunks", adapters,
+ *	"native signature handlers"   no frame: the return address is at sp
+ *	others                        stubs, with a frame of fixed size, or one that rbp points to
+ *
+ * The innermost frame may be incomplete: the instructions at pc tell. A frame leaves as (at, object, check):
+ *
+ *	compiled       pc from the code's begin     CodeBlob     HOTSPOT_COMPILED, compile id
+ *	interpreted    bytecode index, or 0xffff    Method       HOTSPOT_INTERPRETED, address of its ConstMethod, 0 = not read
+ *	stub           pc from the code's begin     CodeBlob     HOTSPOT_STUB, first letters of the name
+ *
+ * The BPF program and the agent compile the same code, over rt_read and rt_push (walk.h), after unwind.h. Everything that is read may be
+ * anything. */
+#ifndef PYRRHA_BPF_HOTSPOT_H
+#define PYRRHA_BPF_HOTSPOT_H
+
+#include "walk.h"
+
+#define HOTSPOT_WORD(at) ((__u64)RUNTIME_IMAGE(RUNTIME_HOTSPOT) << FRAME_IMAGE_SHIFT | (__u32)(at))
+#define HS_NAME(a, b, c, d) ((__u32)(a) | (__u32)(b) << 8 | (__u32)(c) << 16 | (__u32)(d) << 24)
+#define HS_SEGMENT_STEPS 64          /* 12 were seen */
+#define HS_SLOTS 6                   /* compiled code pushes up to this many words around calls of the runtime */
+#define HS_FRAME_MAX (1u << 20)      /* bytes of a frame, 512 KB of locals and 512 KB of operands included */
+#define HS_BLOB_READ 384
+#define HS_BLOB_LEAST 128            /* a CodeBlob of a stub */
+#define HS_COOKIE (~0ull)
+#define HS_SAVED_R13 528             /* above sp: 512 bytes of floating point registers, r15, r14 */
+#define HS_INTERPRETER_BELOW 64      /* of an interpreted frame, below rbp */
+
+#ifdef __clang__
+#define HS_KEEP_LOOP _Pragma("clang loop unroll(disable)")
+#define HS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define HS_KEEP_LOOP
+#define HS_UNROLL
+#endif
+
+/* What a step has found out about the frame. */
+struct hs_blob {
+	__u64 address, begin, end;
+	__u32 name, name_more;       /* its first letters */
+	__u32 frame_bytes, frame_complete;
+};
+
+/* How much of its frame the innermost frame has. */
+enum hs_state {
+	HS_WHOLE,
+	HS_WHOLE_NO_FP,              /* but rbp was not saved yet */
+	HS_RETURN,                   /* the return address is at sp */
+	HS_FP_RETURN                 /* the caller's rbp is at sp, the return address above */
+};
+
+static __always_inline __u64 hs_u64(const struct hotspot_room *w, __u64 off)
+{
+	UW_OPAQUE(off);
+	return *(const __u64 *)((const char *)w->blob + (off & 511));
+}
+
+static __always_inline __u32 hs_u32(const struct hotspot_room *w, __u64 off)
+{
+	UW_OPAQUE(off);
+	return *(const __u32 *)((const char *)w->blob + (off & 511));
+}
+
+static __always_inline bool hs_is_code(const struct hotspot_proc *p, __u64 at)
+{
+	return at - p->low < p->high - p->low;
+}
+
+/* The heap that holds pc; NULL: none does. */
+static __always_inline const struct hotspot_heap *hs_heap(const struct hotspot_proc *p, __u64 pc)
+{
+	for (int i = 0; i < HOTSPOT_HEAPS; i++)
+		if (pc - p->heap[i].start < p->heap[i].bytes)
+			return &p->heap[i];
+	return 0;
+}
+
+/* The CodeBlob that holds pc; 0: there is none. */
+static __always_inline __u64 hs_find_blob(struct unwind *u, const struct hotspot_proc *p, __u64 pc)
+{
+	const struct hotspot_heap *h = hs_heap(p, pc);
+	__u64 segment;
+	__u8 tag;
+
+	if (!h)
+		return 0;
+	segment = (pc - h->start) >> (p->segment_shift & 31);
+	HS_KEEP_LOOP
+	for (int i = 0; i < HS_SEGMENT_STEPS; i++) {
+		if (rt_read(u, &tag, 1, h->segmap + segment) || tag == 0xff)
+			return 0;
+		if (!tag)
+			return h->start + (segment << (p->segment_shift & 31)) + p->block_header;
+		if (tag > segment)
+			return 0;
+		segment -= tag;
+	}
+	return 0;
+}
+
+static __always_inline int hs_read_blob(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, __u64 pc,
+					struct hs_blob *b)
+{
+	__u64 add = 0, mask = ~0ull;
+
+	b->address = hs_find_blob(u, p, pc);
+	if (!b->address)
+		return -1;
+	if (rt_read(u, w->blob, HS_BLOB_READ, b->address) && rt_read(u, w->blob, HS_BLOB_LEAST, b->address))
+		return -1;
+	if (p->relative) {
+		add = b->address;
+		mask = 0xffffffff;
+	}
+	b->begin = (hs_u64(w, p->blob_code_begin) & mask) + add;
+	b->end = (hs_u64(w, p->blob_code_end) & mask) + add;
+	b->frame_bytes = hs_u32(w, p->blob_frame_size) * 8;
+	if (b->frame_bytes > HS_FRAME_MAX) /* -1: rbp points to it */
+		b->frame_bytes = 0;
+	b->frame_complete = hs_u32(w, p->blob_frame_complete) & 0xffff;
+	if (pc - b->begin >= b->end - b->begin || b->end - b->begin > 1u << 30)
+		return -1;
+	return rt_read(u, &b->name, 8, hs_u64(w, p->blob_name)) ? -1 : 0;
+}
+
+/* Of code that a frame was interrupted in, before or after it has one. c: the instruction at pc, with what is before and behind it. */
+static __always_inline enum hs_state hs_prologue(const __u8 *c)
+{
+	if (c[0] == 0x55 || (c[0] == 0x89 && c[1] == 0x84 && c[2] == 0x24)) /* push rbp; mov [rsp - big], eax */
+		return HS_RETURN;
+	if (c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89) && (c[2] == 0xec || c[2] == 0xe5)) /* mov rbp, rsp */
+		return c[-1] == 0x55 ? HS_FP_RETURN : HS_WHOLE;
+	if (c[0] == 0x48 && (c[1] == 0x83 || c[1] == 0x81) && c[2] == 0xec) { /* sub rsp, size */
+		if (c[-1] == 0x55 || (c[-4] == 0x55 && c[-3] == 0x48))
+			return HS_FP_RETURN;
+		return HS_RETURN;
+	}
+	if (c[0] == 0x48 && c[1] == 0x89 && (c[2] == 0x6c || c[2] == 0xac) && c[3] == 0x24) /* mov [rsp + size], rbp */
+		return HS_WHOLE_NO_FP;
+	/* Its frame is whole if the size was taken off the stack pointer before: the checks of the entry follow. */
+	HS_UNROLL
+	for (int i = HOTSPOT_CODE_BEFORE - 3; i >= 4; i--)
+		if (c[-i] == 0x48 && (c[1 - i] == 0x83 || c[1 - i] == 0x81) && c[2 - i] == 0xec)
+			return HS_WHOLE;
+	return HS_RETURN;
+}
+
+/* Of code that runs behind its prologue. */
+static __always_inline enum hs_state hs_epilogue(const __u8 *c)
+{
+	if (c[0] == 0xc3)                                                /* ret */
+		return HS_RETURN;
+	if (c[0] == 0x5d)                                                /* pop rbp */
+		return HS_FP_RETURN;
+	if (c[0] == 0x49 && c[1] == 0x3b && (c[2] == 0xa7 || c[2] == 0x67)) /* cmp rsp, [r15 + poll] */
+		return HS_RETURN;
+	if (c[0] == 0x0f && c[1] == 0x87 && c[6] == 0xc3)                /* ja poll; ret */
+		return HS_RETURN;
+	if (c[0] == 0x41 && c[1] == 0x85 && c[2] == 0x02 && c[3] == 0xc3) /* test [r10], eax; ret */
+		return HS_RETURN;
+	if (c[0] == 0x85 && c[1] == 0x05 && c[6] == 0xc3)                /* test [poll], eax; ret */
+		return HS_RETURN;
+	if (c[0] == 0x4d && c[1] == 0x8b && c[2] == 0x97 && c[-1] == 0x5d) /* mov r10, [r15 + poll] after pop rbp */
+		return HS_RETURN;
+	if (c[0] == 0x4c && c[1] == 0x8d && c[2] == 0x15 && c[7] == 0x4d && c[8] == 0x89 && c[9] == 0x97)
+		return HS_RETURN;                                        /* lea r10, [rip]; mov [r15 + pc], r10: at the poll */
+	if (c[0] == 0x4d && c[1] == 0x89 && c[2] == 0x97 && c[-7] == 0x4c && c[-6] == 0x8d && c[-5] == 0x15)
+		return HS_RETURN;
+	if (c[0] == 0xe9 && c[-7] == 0x4d && c[-6] == 0x89 && c[-5] == 0x97 && c[-14] == 0x4c && c[-13] == 0x8d && c[-12] == 0x15)
+		return HS_RETURN;
+	if (c[-1] == 0xc9 && c[0] == 0x49 && c[1] == 0x83)               /* cmp [r15 + exception], 0 after leave */
+		return HS_RETURN;
+	if (c[0] == 0x0f && c[1] == 0x85 && c[6] == 0xc3 && (c[-9] == 0xc9 || c[-6] == 0xc9))
+		return HS_RETURN;
+	return HS_WHOLE;
+}
+
+/* Of a stub: most begin with push rbp; mov rbp, rsp, or with push rbp; sub rsp. */
+static __always_inline enum hs_state hs_stub_state(const __u8 *c)
+{
+	if (c[0] == 0x55 || c[0] == 0xc3)
+		return HS_RETURN;
+	if (c[0] == 0x5d)
+		return HS_FP_RETURN;
+	if (c[-1] == 0x55 && c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89 || c[1] == 0x81 || c[1] == 0x83) && c[2] >= 0xe5 && c[2] <= 0xec)
+		return HS_FP_RETURN;
+	if (c[-4] == 0x55 && c[-3] == 0x48 && (c[-2] == 0x8b || c[-2] == 0x89) && (c[-1] == 0xec || c[-1] == 0xe5))
+		return HS_FP_RETURN;
+	return HS_WHOLE;
+}
+
+static __always_inline const __u8 *hs_code(struct unwind *u, struct hotspot_room *w, __u64 pc)
+{
+	return rt_read(u, w->code, sizeof w->code, pc - HOTSPOT_CODE_BEFORE) ? 0 : w->code + HOTSPOT_CODE_BEFORE;
+}
+
+/* To the caller of a frame whose return address is at sp + above, and the caller's rbp below that if it was saved. The stub that
+ * methods call as they are entered has -1 below its return address. */
+static __always_inline int hs_leave_small(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, __u32 above)
+{
+	__u64 sp = u->sp;
+
+	if (rt_read(u, w->frame, 24, sp))
+		return END_STACK_READ;
+	if (above) {
+		u->fp = w->frame[0];
+		u->fp_unknown = 0;
+		w->frame[0] = w->frame[1];
+		w->frame[1] = w->frame[2];
+		sp += 8;
+	}
+	if (w->frame[0] == HS_COOKIE) {
+		w->frame[0] = w->frame[1];
+		sp += 8;
+	}
+	return hs_is_code(p, w->frame[0]) ? uw_to_caller(u, sp + 8, w->frame[0]) : END_BAD_FRAME;
+}
+
+/* To the caller of a frame of fixed size. Only code of the cache calls such code, which tells a return address from other words. */
+static __always_inline int hs_leave_sized(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, __u32 bytes, bool fp_saved)
+{
+	__u64 top = u->sp + bytes;
+
+	if (rt_read(u, w->frame, 16 + HS_SLOTS * 8, top - 16))
+		return END_STACK_READ;
+	HS_UNROLL
+	for (int i = 0; i <= HS_SLOTS; i++) {
+		if (!hs_is_code(p, w->frame[i + 1]))
+			continue;
+		if (fp_saved) {
+			u->fp = w->frame[i];
+			u->fp_unknown = 0;
+		}
+		return uw_to_caller(u, top + 8 * i, w->frame[i + 1]);
+	}
+	return END_BAD_FRAME;
+}
+
+/* To the caller of a frame that rbp points to. It may be native code: the runtime's own, which calls into the cache. */
+static __always_inline int hs_leave_by_fp(struct unwind *u, struct hotspot_room *w)
+{
+	__u64 cfa = u->fp + 16;
+
+	if (u->fp_unknown || u->fp & 7 || u->fp - u->sp > HS_FRAME_MAX)
+		return END_BAD_FRAME;
+	if (rt_read(u, w->frame, 24, u->fp))
+		return END_STACK_READ;
+	if (w->frame[1] == HS_COOKIE) {
+		w->frame[1] = w->frame[2];
+		cfa += 8;
+	}
+	u->fp = w->frame[0];
+	return uw_to_caller(u, cfa, w->frame[1]);
+}
+
+/* Whether a stub begins by setting rbp. */
+static __always_inline bool hs_sets_fp(struct unwind *u, const struct hs_blob *b)
+{
+	__u32 begin;
+
+	if (b->name == HS_NAME('S', 't', 'u', 'b'))
+		return true;
+	return !rt_read(u, &begin, 4, b->begin) && (begin == HS_NAME(0x55, 0x48, 0x8b, 0xec) || begin == HS_NAME(0x55, 0x48, 0x89, 0xe5));
+}
+
+/* To the caller of a stub of unknown frame size that has pushed some registers. */
+static __always_inline int hs_leave_pushed(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+{
+	int r = hs_leave_sized(u, p, w, 8, false);
+
+	return r == END_BAD_FRAME ? hs_leave_sized(u, p, w, 8 + (HS_SLOTS + 1) * 8, false) : r;
+}
+
+/* To the caller of an adapter. It has no frame, unless it calls the runtime: it has saved all registers then, and its stack pointer is in
+ * r13, which was saved, too. */
+static __always_inline int hs_leave_adapter(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+{
+	__u64 sp = u->r13;
+	int r;
+
+	if (u->is_ra) {
+		if (rt_read(u, w->frame, 8, u->sp + HS_SAVED_R13))
+			return END_STACK_READ;
+		sp = w->frame[0];
+	} else {
+		r = hs_leave_small(u, p, w, 0);
+		if (r != END_BAD_FRAME)
+			return r;
+	}
+	if (sp < u->sp || sp - u->sp > HS_SAVED_R13 + 256 || sp & 7)
+		return END_BAD_FRAME;
+	u->sp = sp;
+	return hs_leave_small(u, p, w, 0);
+}
+
+static __always_inline int hs_leave(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, enum hs_state state, __u32 bytes)
+{
+	if (state == HS_RETURN)
+		return hs_leave_small(u, p, w, 0);
+	if (state == HS_FP_RETURN)
+		return hs_leave_small(u, p, w, 8);
+	return hs_leave_sized(u, p, w, bytes, state == HS_WHOLE);
+}
+
+static __always_inline int hs_compiled(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	enum hs_state state = HS_WHOLE;
+	__u64 mask = p->relative ? 0xffffffff : ~0ull, add = p->relative ? b->address : 0, real;
+	__u32 id = hs_u32(w, p->nmethod_compile_id);
+	const __u8 *code;
+
+	if (pc == (hs_u64(w, p->nmethod_deopt) & mask) + add || pc == (hs_u64(w, p->nmethod_deopt_mh) & mask) + add) {
+		/* The frame is to be given up: its return address was replaced, and kept in the frame. */
+		if (rt_read(u, &real, 8, u->sp + hs_u32(w, p->nmethod_orig_pc)))
+			return END_STACK_READ;
+		if (real - b->begin < b->end - b->begin)
+			pc = real;
+	} else if (!u->is_ra && (code = hs_code(u, w, pc))) {
+		state = pc - b->begin < b->frame_complete ? hs_prologue(code) : hs_epilogue(code);
+	}
+	if (!rt_push(u, HOTSPOT_WORD(pc - b->begin), b->address, HOTSPOT_CHECK(HOTSPOT_COMPILED, id)))
+		return END_DEPTH;
+	return hs_leave(u, p, w, state, b->frame_bytes);
+}
+
+static __always_inline int hs_push_stub(struct unwind *u, const struct hs_blob *b, __u64 pc)
+{
+	return rt_push(u, HOTSPOT_WORD(pc - b->begin), b->address, HOTSPOT_CHECK(HOTSPOT_STUB, b->name)) ? 0 : END_DEPTH;
+}
+
+/* The innermost interpreted frame while it is being set up: what is there of it is read already. */
+static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	__u64 sender = u->fp - u->sp >= 8 ? w->frame[7] : u->fp + 16;
+
+	if (hs_push_stub(u, b, pc))
+		return END_DEPTH;
+	if (sender <= u->fp || sender - u->fp > HS_FRAME_MAX)
+		return END_BAD_FRAME;
+	u->fp = w->frame[8];
+	return uw_to_caller(u, sender, w->frame[9]);
+}
+
+static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	bool framed = !u->fp_unknown && !(u->fp & 7) && u->fp - u->sp <= HS_FRAME_MAX &&
+		      !rt_read(u, w->frame, sizeof w->frame, u->fp - HS_INTERPRETER_BELOW);
+	__u64 method = w->frame[5], sender = w->frame[7], constant = 0, bci = HOTSPOT_NO_BCI, ra;
+	const __u8 *c;
+
+	if (framed && !u->is_ra && u->fp - u->sp < HS_INTERPRETER_BELOW + 8)
+		return hs_interpreted_early(u, w, b, pc);
+	if (framed && (method & 7 || !method || method >= UW_USER_END || sender <= u->fp || sender - u->fp > HS_FRAME_MAX))
+		framed = false;
+	if (framed && !rt_read(u, &constant, 8, method + p->method_const)) {
+		bci = u->is_ra ? w->frame[p->bcp_slot & 1] : u->r13;
+		bci -= constant + p->const_method_size;
+	}
+	if (!u->is_ra && bci >= HOTSPOT_NO_BCI) {
+		/* It sets its frame up, or has taken it down: no instruction of the method at rbp is being run. */
+		if (rt_read(u, &ra, 8, u->sp))
+			return END_STACK_READ;
+		c = hs_code(u, w, pc);
+		if (hs_is_code(p, ra) || (c && hs_stub_state(c) == HS_FP_RETURN)) {
+			if (hs_push_stub(u, b, pc))
+				return END_DEPTH;
+			return hs_leave_small(u, p, w, hs_is_code(p, ra) ? 0 : 8);
+		}
+		bci = framed ? w->frame[p->bcp_slot & 1] - constant - p->const_method_size : 0;
+	}
+	if (!framed)
+		return END_BAD_FRAME;
+	if (bci > HOTSPOT_NO_BCI)
+		bci = HOTSPOT_NO_BCI;
+	if (!rt_push(u, HOTSPOT_WORD(bci), method, HOTSPOT_CHECK(HOTSPOT_INTERPRETED, constant)))
+		return END_DEPTH;
+	u->fp = w->frame[8];
+	return uw_to_caller(u, sender, w->frame[9]);
+}
+
+static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	enum hs_state state = HS_WHOLE;
+	const __u8 *code;
+
+	if (hs_push_stub(u, b, pc))
+		return END_DEPTH;
+	if (b->name == HS_NAME('v', 't', 'a', 'b') || b->name == HS_NAME('n', 'a', 't', 'i') || b->name == HS_NAME('I', '2', 'C', '/') || b->name == HS_NAME('M', 'e', 't', 'h'))
+		return hs_leave_adapter(u, p, w);
+	if (!u->is_ra && (code = hs_code(u, w, pc)))
+		state = hs_stub_state(code);
+	/* A frame of fixed size is not whole yet in the innermost frame, where registers are pushed and popped. */
+	if (state == HS_WHOLE && (!b->frame_bytes || !u->is_ra)) {
+		if (hs_sets_fp(u, b))
+			return hs_leave_by_fp(u, w);
+		if (!b->frame_bytes)
+			return hs_leave_pushed(u, p, w);
+	}
+	return hs_leave(u, p, w, state, b->frame_bytes);
+}
+
+/* Keeps the frame of u, which is in the code cache, and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
+static __always_inline int hotspot_step(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+{
+	__u64 pc = u->ip + u->is_ra, sp = u->sp;
+	struct hs_blob b;
+	int r;
+
+	if (hs_read_blob(u, p, w, u->ip, &b))
+		return END_BAD_FRAME;
+	if (b.name == HS_NAME('n', 'm', 'e', 't') || (b.name == HS_NAME('n', 'a', 't', 'i') && b.name_more == HS_NAME('v', 'e', ' ', 'n')))
+		r = hs_compiled(u, p, w, &b, pc);
+	else if (b.name == HS_NAME('I', 'n', 't', 'e'))
+		r = hs_interpreted(u, p, w, &b, pc);
+	else
+		r = hs_stub(u, p, w, &b, pc);
+	return r == UW_STEP_ON && u->sp <= sp ? END_NO_PROGRESS : r;
+}
+
+#endif
