@@ -264,7 +264,7 @@ static size_t pull(struct agent *a, int64_t duration_ns)
 	struct profile p;
 	struct err e = { 0 };
 
-	if (agent_profile(a, WINDOW_ON_CPU, duration_ns, NULL, NULL, &w, &e)) {
+	if (agent_profile(a, WINDOW_ON_CPU, duration_ns, NULL, &w, &e)) {
 		fprintf(stderr, "agent_bench: %s\n", e.msg);
 		exit(1);
 	}

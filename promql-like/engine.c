@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/line.h"
 #include "base/lock.h"
 #include "base/metrics.h"
@@ -35,7 +36,7 @@ void promql_register_metrics(void)
 		metrics_register(table, ARRAY_LEN(table));
 }
 
-#define LOOK_AGAIN_MS 50 /* nobody tells who waits that its client has left, or that memory is short no more */
+#define LOOK_AGAIN_MS 50 /* memory is measured: nobody tells who waits that it is no longer short */
 
 /* Where one kind of asker's queries are at work. */
 struct places {
@@ -201,9 +202,9 @@ static void tell_queries(const struct promql_engine *g) REQUIRES(g->lock)
 }
 
 /* Where memory is short one goes on beside nobody. */
-static bool is_full(struct promql_engine *g, const struct places *at) REQUIRES(g->lock)
+static bool is_full(struct promql_engine *g, const struct places *at, bool is_short) REQUIRES(g->lock)
 {
-	return at->running >= at->max || (memory_guard_is_short(g->guard) && (at->running || memory_guard_makes(g->guard)));
+	return at->running >= at->max || (is_short && (at->running || memory_guard_makes(g->guard)));
 }
 
 static int enter(struct promql_engine *g, struct places *at, const struct promql_params *p, int64_t deadline_ns, struct view query,
@@ -211,11 +212,16 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 {
 	int rc = 0;
 	struct in_line me;
+	struct flag_watch left;
+	flag_watch(&left, p->canceled, &g->lock, &at->free_place);
 	mutex_lock(&g->lock);
 	at->waiting++;
 	line_join(&at->line, &me);
 	tell_queries(g);
-	while ((!line_is_first(&at->line, &me) || is_full(g, at)) && !rc) {
+	for (;;) {
+		bool is_short = memory_guard_is_short(g->guard);
+		if (line_is_first(&at->line, &me) && !is_full(g, at, is_short))
+			break;
 		if (canceled(p))
 			rc = err_set(e, ERR_CANCELED, "query was canceled in query queue");
 		else if (clock_mono_ns() > deadline_ns)
@@ -223,7 +229,8 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 				     "ended in time (--query.timeout)", at->running, at->flag);
 		if (rc)
 			break;
-		mutex_wait_ms(&g->lock, &at->free_place, clock_mono_ms() + LOOK_AGAIN_MS);
+		int64_t until_ms = deadline_ns / 1000000 + 1;
+		mutex_wait_ms(&g->lock, &at->free_place, is_short ? MIN(until_ms, clock_mono_ms() + LOOK_AGAIN_MS) : until_ms);
 	}
 	at->waiting--;
 	line_leave(&at->line, &me, &at->free_place);
@@ -237,6 +244,7 @@ static int enter(struct promql_engine *g, struct places *at, const struct promql
 	}
 	tell_queries(g);
 	mutex_unlock(&g->lock);
+	flag_unwatch(&left);
 	if (!rc)
 		active_queries_put(g->active, at->first + *ret_place, query);
 	return rc;

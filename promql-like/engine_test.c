@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/metrics.h"
 #include "promql-like/memsource.h"
 #include "promql-like/promql.h"
@@ -341,7 +342,7 @@ static void test_answers_take_turns(void **state)
 			clock_sleep_ms(1);
 	}
 	assert_int_equal(wait_for_state(&m[4], 20000), -ERR_TIMEOUT);
-	atomic_store(&m[5].canceled, true);
+	flag_raise(&m[5].canceled);
 	assert_int_equal(wait_for_state(&m[5], 20000), -ERR_CANCELED);
 	assert_int_equal(atomic_load(&m[2].state), 0);
 	assert_int_equal(atomic_load(&m[3].state), 0);
@@ -372,7 +373,8 @@ static void test_large_answers_come_to_their_turn(void **state)
 		for (int k = 0; k < 20000 && memory_guard_makes(g) <= i; k++)
 			clock_sleep_ms(1);
 	}
-	clock_sleep_ms(60); /* they look again every 50 */
+	flag_wake(NULL); /* those that wait look again */
+	clock_sleep_ms(20);
 	assert_int_equal(atomic_load(&m[2].state), 0);
 	atomic_store(&m[0].end, true);
 	assert_int_equal(wait_for_state(&m[1], 20000), 1);
@@ -484,10 +486,23 @@ static void *wait_in_queue(void *arg)
 	return NULL;
 }
 
+/* At work or waiting, as the metric says. */
+static int n_queries(void)
+{
+	struct buf b = { 0 };
+	metrics_render(&b);
+	buf_put(&b, "", 1);
+	const char *at = strstr(b.ptr, "\npyrrha_engine_queries ");
+	int n = at ? (int)strtol(at + strlen("\npyrrha_engine_queries "), NULL, 10) : -1;
+	buf_free(&b);
+	return n;
+}
+
 /* One at a time: who waits too long is told about the queue; who leaves while it waits, or while it runs, is let go. */
 static void test_queue(void **state)
 {
 	struct fixture *f = *state;
+	promql_register_metrics();
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &(struct promql_options){ .max_concurrency = 1 });
 	struct waiting first = { .g = g };
 	pthread_t thread;
@@ -504,10 +519,19 @@ static void test_queue(void **state)
 	assert_non_null(strstr(e.msg, "--query.max-concurrency"));
 	atomic_bool gone = true;
 	assert_int_equal(promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .canceled = &gone }, &r, &e), -ERR_CANCELED);
+	struct waiting second = { .g = g };
+	pthread_t waits;
+	assert_int_equal(pthread_create(&waits, NULL, wait_in_queue, &second), 0);
+	for (int k = 0; k < 20000 && n_queries() != 2; k++)
+		clock_sleep_ms(1);
+	flag_raise(&second.canceled);
+	pthread_join(waits, NULL);
+	assert_int_equal(second.rc, -ERR_CANCELED);
+	assert_non_null(strstr(second.e.msg, "in query queue"));
 	/* rules have places of their own */
 	assert_int_equal(promql_instant(g, VIEW("1"), 0, &(struct promql_params){ .asker = PROMQL_RULES }, &r, &e), 0);
 	promql_result_release(&r);
-	atomic_store(&first.canceled, true);
+	flag_raise(&first.canceled);
 	pthread_join(thread, NULL);
 	assert_int_equal(first.rc, -ERR_CANCELED);
 	promql_engine_free(g);
@@ -532,18 +556,6 @@ static void *ask_in_order(void *arg)
 	return NULL;
 }
 
-/* At work or waiting, as the metric says. */
-static int n_queries(void)
-{
-	struct buf b = { 0 };
-	metrics_render(&b);
-	buf_put(&b, "", 1);
-	const char *at = strstr(b.ptr, "\npyrrha_engine_queries ");
-	int n = at ? (int)strtol(at + strlen("\npyrrha_engine_queries "), NULL, 10) : -1;
-	buf_free(&b);
-	return n;
-}
-
 /* Places are given in the order in which queries came, also to those that waited for long. */
 static void test_order(void **state)
 {
@@ -563,8 +575,9 @@ static void test_order(void **state)
 		those[i] = (struct in_order){ .g = g };
 		assert_int_equal(pthread_create(&those[i].thread, NULL, ask_in_order, &those[i]), 0);
 	}
-	clock_sleep_ms(100); /* they look again every 50 */
-	atomic_store(&first.canceled, true);
+	flag_wake(NULL); /* those that wait look again */
+	clock_sleep_ms(20);
+	flag_raise(&first.canceled);
 	pthread_join(thread, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(those); i++) {
 		pthread_join(those[i].thread, NULL);

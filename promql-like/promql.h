@@ -145,7 +145,7 @@ struct promql_params {
 	enum promql_asker asker;
 	struct promql_shared *shared; /* of instant queries: NULL = nothing is shared */
 	bool as_first;                /* of shared: nothing that was written since (promql_shared_wrote) may be read by it */
-	const atomic_bool *canceled;  /* NULL = cannot be; the client went away */
+	const atomic_bool *canceled;  /* NULL = cannot be; the client went away. Set with flag_raise (base/flag.h) */
 	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
 	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
 	int64_t lookback_ms;          /* 0 = the engine's */

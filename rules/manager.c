@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 #include "base/thread.h"
@@ -351,7 +352,7 @@ static void wait_for(struct rules *m, struct live_group *g, int64_t until_mono_m
 	while (g->running && mutex_wait_ms(&m->lock, &m->wake, until_mono_ms))
 		;
 	if (g->running)
-		g->cut = true;
+		flag_raise(&g->cut);
 	while (g->running)
 		mutex_wait(&m->lock, &m->wake);
 }
@@ -479,7 +480,7 @@ void rules_stop(struct rules *m)
 	mutex_lock(&m->lock);
 	m->stopping = true;
 	for (size_t i = 0; i < m->groups.n; i++)
-		m->groups.v[i]->cut = true;
+		flag_raise(&m->groups.v[i]->cut);
 	pthread_cond_broadcast(&m->wake);
 	mutex_unlock(&m->lock);
 	for (size_t i = 0; i < m->threads.n; i++)

@@ -24,6 +24,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/flag.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -444,20 +445,14 @@ static void remove_caller(struct agent *a, const struct sample_counts *t) REQUIR
 }
 
 /* Until the window is complete, or the caller went, or the agent stops. */
-static int wait_for(struct agent *a, struct sample_counts *t, bool (*gone)(void *arg), void *arg, struct err *e) REQUIRES(a->lock)
+static int wait_for(struct agent *a, struct sample_counts *t, const atomic_bool *gone, struct err *e) REQUIRES(a->lock)
 {
 	while (!t->finished) {
 		if (atomic_load(&a->stopping))
 			return err_set(e, ERR_UNAVAILABLE, "the agent is shutting down");
-		int64_t left = (t->end_ns + IN_FLIGHT_NS - clock_mono_ns()) / 1000000;
-		mutex_wait_ms(&a->lock, &a->finished, clock_mono_ms() + MAX((int64_t)1, MIN(left, (int64_t)200)));
-		if (gone) {
-			mutex_unlock(&a->lock);
-			bool left_us = gone(arg);
-			mutex_lock(&a->lock);
-			if (left_us)
-				return err_set(e, ERR_CANCELED, "the client went away");
-		}
+		if (gone && atomic_load(gone))
+			return err_set(e, ERR_CANCELED, "the client went away");
+		mutex_wait_ms(&a->lock, &a->finished, MAX((t->end_ns + IN_FLIGHT_NS) / 1000000, clock_mono_ms() + 1));
 		if (!t->finished && clock_mono_ns() >= t->end_ns + IN_FLIGHT_NS)
 			wake(a);
 	}
@@ -493,27 +488,31 @@ static struct profile_window *export(const struct agent *a, struct sample_counts
 	return w;
 }
 
-int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
-		  struct profile_window **ret, struct err *e)
+int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, const atomic_bool *gone, struct profile_window **ret,
+		  struct err *e)
 {
 	int r = check_kind(a, kind, e);
+	struct flag_watch left;
 
 	if (r)
 		return r;
+	flag_watch(&left, gone, &a->lock, &a->finished);
 	mutex_lock(&a->lock);
 	if (a->callers.n >= AGENT_MAX_CALLERS) {
 		mutex_unlock(&a->lock);
+		flag_unwatch(&left);
 		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
 	int64_t now = a->asked_ns = clock_mono_ns();
 	struct sample_counts *t = sample_counts_new(now, now + duration_ns, windows_unix_offset());
 	t->kinds = 1u << kind;
 	vec_push(&a->callers, t);
-	r = wait_for(a, t, gone, arg, e);
+	r = wait_for(a, t, gone, e);
 	if (!r)
 		*ret = export(a, &t, 1, kind);
 	remove_caller(a, t);
 	mutex_unlock(&a->lock);
+	flag_unwatch(&left);
 	sample_counts_free(t);
 	if (!r)
 		namer_settle(a->namer, SETTLE_MS);

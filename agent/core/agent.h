@@ -61,11 +61,11 @@ void agent_register_metrics(struct agent *a);
 
 /* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs as a whole to the moment it ends.
  * ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
- * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. `gone` (may be NULL) is asked now and then whether the caller
- * still waits; true frees its window and returns ERR_CANCELED. */
+ * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. *gone (NULL = never) turns true, by flag_raise, when the caller has
+ * left: its window is freed, ERR_CANCELED. */
 #define AGENT_MAX_CALLERS 64
-int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, bool (*gone)(void *arg), void *arg,
-		  struct profile_window **ret, struct err *e) MUST_USE;
+int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, const atomic_bool *gone, struct profile_window **ret,
+		  struct err *e) MUST_USE;
 /* Which windows of the history are asked for. */
 struct history_range {
 	int64_t from_ms, to_ms;      /* those that start in [from_ms, to_ms) of Unix time */

@@ -166,7 +166,7 @@ static struct profile_window *profile(int64_t duration_ns)
 	struct profile_window *w = NULL;
 	struct err e = { 0 };
 
-	if (agent_profile(agent, WINDOW_ON_CPU, duration_ns, NULL, NULL, &w, &e))
+	if (agent_profile(agent, WINDOW_ON_CPU, duration_ns, NULL, &w, &e))
 		fail_msg("%s", e.msg);
 	return w;
 }

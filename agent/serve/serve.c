@@ -109,11 +109,6 @@ static int question_parse(struct profile_question *q, struct httpd_request *rq, 
 
 /* ---- profiles ---- */
 
-static bool gone(void *arg)
-{
-	return atomic_load((const atomic_bool *)arg);
-}
-
 /* The clocks differ by microseconds; the end of a window must not be one millisecond before the start of the next. */
 static int64_t nearest_ms(int64_t ns)
 {
@@ -203,7 +198,7 @@ static void serve_kind(struct httpd_request *rq, struct agent_server *s, enum wi
 	else if (!rc && seconds > PPROF_SECONDS_MAX)
 		rc = err_set(&e, ERR_BAD_DATA, "profile duration exceeds server's WriteTimeout");
 	else if (!rc)
-		rc = agent_profile(s->agent, kind, seconds * 1000000000, gone, (void *)(uintptr_t)httpd_canceled(rq), &w, &e);
+		rc = agent_profile(s->agent, kind, seconds * 1000000000, httpd_canceled(rq), &w, &e);
 	if (rc)
 		fail(rq, &e);
 	else

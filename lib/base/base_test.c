@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/clock_steps.h"
 #include "base/files.h"
+#include "base/flag.h"
 #include "base/map.h"
 #include "base/memory_limit.h"
 #include "base/memory_parts.h"
@@ -805,6 +806,83 @@ static void test_room(void **state)
 	(void)state;
 }
 
+/* A thread that waits for something else is woken by the flag that it watches. */
+struct flag_waiter {
+	struct mutex lock;
+	pthread_cond_t cond;
+	atomic_bool flag, other;
+	atomic_int rounds;
+	pthread_t thread;
+};
+
+static void *wait_with_flag(void *arg)
+{
+	struct flag_waiter *x = arg;
+	struct flag_watch w;
+	flag_watch(&w, &x->flag, &x->lock, &x->cond);
+	mutex_lock(&x->lock);
+	while (!atomic_load(&x->flag)) {
+		atomic_fetch_add(&x->rounds, 1);
+		mutex_wait(&x->lock, &x->cond);
+	}
+	mutex_unlock(&x->lock);
+	flag_unwatch(&w);
+	return NULL;
+}
+
+static void await_rounds(struct flag_waiter *x, int n)
+{
+	for (int i = 0; i < 60000 && atomic_load(&x->rounds) < n; i++)
+		clock_sleep_ms(1);
+	mutex_lock(&x->lock); /* then it waits */
+	mutex_unlock(&x->lock);
+	assert_true(atomic_load(&x->rounds) >= n);
+}
+
+static void *raise_soon(void *flag)
+{
+	clock_sleep_ms(20);
+	flag_raise(flag);
+	return NULL;
+}
+
+static void test_flags(void **state)
+{
+	(void)state;
+	struct flag_waiter x[2] = { 0 };
+	struct flag_watch none;
+	for (size_t i = 0; i < 2; i++) {
+		mutex_init(&x[i].lock, LOCK_LEAF, "test");
+		pthread_cond_init(&x[i].cond, NULL);
+		assert_int_equal(pthread_create(&x[i].thread, NULL, wait_with_flag, &x[i]), 0);
+		await_rounds(&x[i], 1);
+	}
+	flag_raise(&x[0].other);
+	flag_wake(&x[0].flag);
+	await_rounds(&x[0], 2);
+	flag_wake(NULL);
+	await_rounds(&x[0], 3);
+	await_rounds(&x[1], 2);
+	for (size_t i = 2; i-- > 0;) {
+		flag_raise(&x[i].flag);
+		assert_int_equal(pthread_join(x[i].thread, NULL), 0);
+		pthread_cond_destroy(&x[i].cond);
+		mutex_destroy(&x[i].lock);
+	}
+	flag_watch(&none, NULL, &x[0].lock, &x[0].cond);
+	flag_unwatch(&none);
+
+	atomic_bool flag = false;
+	pthread_t raiser;
+	int64_t begin = clock_mono_ms();
+	assert_true(flag_sleep(NULL, begin + 5) && flag_sleep(&flag, begin + 10));
+	assert_true(clock_mono_ms() >= begin + 10);
+	assert_int_equal(pthread_create(&raiser, NULL, raise_soon, &flag), 0);
+	assert_false(flag_sleep(&flag, begin + 3600000));
+	assert_int_equal(pthread_join(raiser, NULL), 0);
+	assert_false(flag_sleep(&flag, begin + 3600000));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -814,7 +892,7 @@ int main(void)
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
-		cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
+		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,8 @@ libbase_a_SOURCES = \
   lib/base/err.h \
   lib/base/files.c \
   lib/base/files.h \
+  lib/base/flag.c \
+  lib/base/flag.h \
   lib/base/heap.c \
   lib/base/heap.h \
   lib/base/json.c \

@@ -20,6 +20,9 @@ enum lock_rank {
 	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
 
+	/* lib/base */
+	RANK_FLAGS,              /* of flag.c: who waits for what besides a flag; held while they are woken, under the locks that they wait with */
+
 	/* agent/ */
 	RANK_AGENT,              /* agent.lock: windows, the stack tree, ids of images */
 	RANK_SYMBOLIZER,         /* symbolizer.lock: images and their names */

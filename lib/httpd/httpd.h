@@ -150,7 +150,7 @@ struct view httpd_header(const struct httpd_request *rq, const char *name);
 /* Whether one coding of an Accept-Encoding list, or one type of an Accept list, is wanted by its name: "gzip;q=0" says no. */
 bool httpd_accepts(struct view list, const char *coding);
 struct view httpd_body(const struct httpd_request *rq);
-/* True once the client is gone. Valid as long as the request. */
+/* True once the client is gone; who waits for something else meanwhile watches it (base/flag.h). Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);
 struct arena *httpd_arena(struct httpd_request *rq);
 /* When all of it was here, CLOCK_MONOTONIC: what a time-out counts from. */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/lock.h"
 #include "base/thread.h"
 #include "httpd/internal.h"
@@ -262,11 +263,13 @@ static void *worker_main(void *arg)
 void httpd_work_left(struct httpd_work *w, uint64_t serial)
 {
 	struct httpd_request *rq, *waited = NULL;
+	const atomic_bool *flag = NULL;
 	mutex_lock(&w->lock);
 	for (rq = w->first; rq; rq = rq->next)
 		if (rq->serial == serial) {
 			rq->left = true;
 			atomic_store(&rq->canceled, true);
+			flag = &rq->canceled;
 			if (rq->waits) {
 				queue_remove(&w->lanes[rq->lane], rq);
 				waited = rq;
@@ -274,6 +277,8 @@ void httpd_work_left(struct httpd_work *w, uint64_t serial)
 			break;
 		}
 	mutex_unlock(&w->lock);
+	if (flag) /* by now it may be finished */
+		flag_wake(flag);
 	if (waited) {
 		httpd_request_refuse(waited, HTTPD_CANCELED);
 		finish(w, waited);
@@ -427,6 +432,7 @@ void httpd_work_cancel_all(struct httpd_work *w)
 	for (struct httpd_request *rq = w->first; rq; rq = rq->next)
 		atomic_store(&rq->canceled, true);
 	mutex_unlock(&w->lock);
+	flag_wake(NULL);
 }
 
 void httpd_work_close(struct httpd_work *w)

@@ -6,13 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/lock.h"
 #include "base/thread.h"
 #include "selfprof/heap_live.h"
 #include "selfprof/own_code.h"
 
 #define PAUSE_MS 20                  /* of the thread, so that it does not wake for each sample */
-#define LOOK_MS 10
 
 /* Frames of allocators are not what anybody looks for: readers drop them. */
 #define DROP "x?(malloc|calloc|realloc|reallocarray|strdup|strndup|asprintf)|__(strdup|strndup|getdelim)|operator new(\\[\\])?.*|memalign|aligned_alloc|posix_memalign"
@@ -108,11 +108,8 @@ static size_t sites_now(struct heap_site **ret)
 
 static int wait_for(int64_t duration_ns, const atomic_bool *stop, struct err *e)
 {
-	int64_t end = clock_mono_ns() + duration_ns;
-
-	for (; clock_mono_ns() < end; clock_sleep_ms(LOOK_MS))
-		if (stop && atomic_load(stop))
-			return err_set(e, ERR_CANCELED, "the client of the profile is gone");
+	if (!flag_sleep(stop, (clock_mono_ns() + duration_ns + 999999) / 1000000))
+		return err_set(e, ERR_CANCELED, "the client of the profile is gone");
 	return 0;
 }
 

@@ -66,7 +66,7 @@ static bool check_notes(struct runner *r, const struct eval_case *c, const char 
 			found |= text_matches(x, notes[k]);
 		if (!found) {
 			fail(r, c, "no %s like: %.*s; there are %zu%s%.*s", kind, VIEW_ARG(x->text), n, n ? ", the first: " : "",
-				      VIEW_ARG(n ? notes[0] : VIEW("")));
+			     VIEW_ARG(n ? notes[0] : VIEW("")));
 			return false;
 		}
 	}

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/flag.h"
 #include "base/line.h"
 #include "base/lock.h"
 #include "base/num.h"
@@ -15,7 +16,6 @@
 #include "base/thread.h"
 
 #define LOOK_MS 10                     /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
-#define LOOK_AGAIN_MS 50               /* nobody tells who waits that its client has left, or that memory is short no more */
 #define TRIM_NS INT64_C(1000000000)    /* between two times that all of malloc's arenas are walked */
 #define IDLE_MS 10000                  /* without any query, until what they left free goes back */
 #define PATIENCE_NS INT64_C(200000000) /* for one that was stopped to give back what it has, up to 15/16 of the limit */
@@ -84,11 +84,18 @@ static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry) REQU
 	return bytes > g->line && bytes > g->base && bytes - g->base > g->most_growth;
 }
 
+/* Who waits to make an answer looks again. */
+static void set_short(struct memory_guard *g, bool is_short) REQUIRES(g->lock)
+{
+	if (atomic_exchange(&g->is_short, is_short) && !is_short)
+		pthread_cond_broadcast(&g->made);
+}
+
 static void look(struct memory_guard *g) REQUIRES(g->lock)
 {
 	int64_t now = clock_mono_ns();
 	bool hurry, beyond = is_beyond(g, now, &hurry);
-	atomic_store(&g->is_short, beyond);
+	set_short(g, beyond);
 	if (!beyond || (g->leaving && !hurry && now - g->stopped_ns < PATIENCE_NS))
 		return;
 	g->leaving = choose(g);
@@ -108,7 +115,7 @@ static bool wait_for(struct memory_guard *g, int64_t ms) REQUIRES(g->lock)
 /* Nobody asks: what queries left free is of use to others. */
 static void rest(struct memory_guard *g) REQUIRES(g->lock)
 {
-	atomic_store(&g->is_short, false);
+	set_short(g, false);
 	g->rests = true;
 	if (!g->grew) {
 		mutex_wait(&g->lock, &g->changed);
@@ -203,7 +210,7 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x)
 	if (g->leaving == x)
 		g->leaving = NULL;
 	if (!g->first && !g->n_held)
-		atomic_store(&g->is_short, false);
+		set_short(g, false);
 	mutex_unlock(&g->lock);
 }
 
@@ -234,7 +241,7 @@ void memory_guard_drop(struct memory_guard *g)
 	g->n_held--;
 	g->somebody_left = true;
 	if (!g->first && !g->n_held)
-		atomic_store(&g->is_short, false);
+		set_short(g, false);
 	mutex_unlock(&g->lock);
 }
 
@@ -248,15 +255,18 @@ int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_n
 {
 	int rc = 0;
 	struct in_line me;
+	struct flag_watch left;
 	if (!g)
 		return 0;
+	flag_watch(&left, canceled, &g->lock, &g->made);
 	mutex_lock(&g->lock);
 	g->n_waiting++;
 	line_join(&g->makers, &me);
 	while ((!line_is_first(&g->makers, &me) || !has_room(g, bytes)) && !rc) {
-		mutex_wait_ms(&g->lock, &g->made, clock_mono_ms() + LOOK_AGAIN_MS);
 		if (canceled && atomic_load(canceled))
 			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
+		else if (mutex_wait_ms(&g->lock, &g->made, deadline_ns / 1000000 + 1))
+			continue;
 		else if (clock_mono_ns() > deadline_ns)
 			rc = err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
 	}
@@ -267,6 +277,7 @@ int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_n
 		g->making += bytes;
 	}
 	mutex_unlock(&g->lock);
+	flag_unwatch(&left);
 	return rc;
 }
 
