@@ -23,8 +23,8 @@ static const struct {
 } table[] = {
 	{ CAP_BPF, "CAP_BPF", "BPF programs cannot be loaded" },
 	{ CAP_PERFMON, "CAP_PERFMON", "perf events of all processes cannot be opened" },
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "mappings and files of other processes cannot be read" },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files that only their owner may read have no tables and no names" },
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "mappings, files and memory of other processes cannot be read" },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "files that only their owner may read have no tables and no names, and language runtimes no frames" },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "deleted files that are still mapped have no tables and no names" },
 	{ CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names" },
 	{ CAP_SYS_NICE, "CAP_SYS_NICE", "on an overloaded host the agent falls behind sooner" },

@@ -42,13 +42,14 @@ static void put_utf8(struct buf *b, uint32_t c)
 	}
 }
 
-/* Half of a pair, which a path with bytes that are no text has, or none at all: there is no UTF-8 of it. */
+/* Half of a pair, which a path with bytes that are no text has, or none at all: there is no UTF-8 of it. And what steers the terminal of
+ * a reader. */
 static uint32_t character(const uint8_t *from, unsigned kind)
 {
 	uint32_t c = 0;
 
 	memcpy(&c, from, kind);
-	return c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+	return c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0xfffd : c;
 }
 
 /* Adds a string, with its length before it. */

@@ -109,13 +109,13 @@ def lines_of(code):
 
 
 def hexed(s):
-    return "".join("\ufffd" if 0xd800 <= ord(c) < 0xe000 else c for c in s).encode().hex() or "-"
+    return "".join("\ufffd" if 0xd800 <= ord(c) < 0xe000 or ord(c) < 0x20 or 0x7f <= ord(c) < 0xa0 else c for c in s).encode().hex() or "-"
 
 
 def main():
     out, seen, found = [], set(), []
     for names, name in ((("other", "last"), "plain.py"), (("\xe9t\xe9", "na\xefve"), "caf\xe9.py"), (("\u540d\u524d", "\u03b1"), "\u540d.py"),
-                        (("\U00020000", "x\U0002a6d6"), "\U0001f40d.py"), (("p", "q"), os.fsdecode(b"bytes\xff.py")), (("r", "s"), "")):
+                        (("\U00020000", "x\U0002a6d6"), "\U0001f40d.py"), (("p", "q"), os.fsdecode(b"bytes\xff.py")), (("r", "s"), ""), (("t", "u"), "\x1b[2J\n\x9b.py")):
         collect(compile(SOURCE % names, name, "exec"), seen, found)
     for gap in (0, 1, 127, 128, 129, 255, 256, 300, 1000, 40000):
         collect(compile(long_function(gap), "/long/%d.py" % gap, "exec"), seen, found)

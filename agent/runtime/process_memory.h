@@ -22,7 +22,7 @@ struct process_memory {
 };
 
 /* Opens the memory of a process (as this PID namespace numbers it) for that many reads and bytes. ERR_NOT_FOUND: it has ended; ERR_DENIED:
- * CAP_SYS_PTRACE is missing, or the process is in another user namespace. */
+ * CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_reads, uint64_t max_bytes, struct err *e) MUST_USE;
 /* For tests: memory that is just these bytes, at that address. */
 void process_memory_of_bytes(struct process_memory *ret, struct view bytes, uint64_t at, uint32_t max_reads, uint64_t max_bytes);
