@@ -51,6 +51,7 @@ struct image {
 	unsigned mapped;             /* address spaces that map it */
 	int64_t unmapped_ns;         /* when the last of them went */
 	int64_t sampled_ns;          /* last met in a sample */
+	bool preloaded;              /* images_preload() was called for it */
 	bool names_wanted;           /* symbolizer_want() took it */
 };
 

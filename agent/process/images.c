@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
+#define PRELOAD_BYTES_MAX ((uint64_t)16 << 20) /* of code: larger files have more that never runs */
+#define PRELOAD_CALLS 64u            /* groups of pages; a CPython has 15 */
 #define LOOK_AGAIN_NS 1000000000ll   /* whoever keeps changing a file does not keep us reading it */
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
 
@@ -455,6 +457,28 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	if (r == 0)
 		elf_close(&f);
 	return ok;
+}
+
+/* Returns what is left of `calls`. */
+static unsigned preload_range(struct images *x, struct image *im, uint64_t start, uint64_t end, unsigned calls)
+{
+	for (uint64_t at = start & ~(uint64_t)(STACK_PAGE - 1); at < end && calls; at += STACK_PAGE)
+		calls -= images_load_table(x, im, at);
+	return calls;
+}
+
+void images_preload(struct images *x, struct image *im)
+{
+	unsigned calls = PRELOAD_CALLS;
+
+	if (im->preloaded || !im->runtime)
+		return;
+	im->preloaded = true;
+	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)
+		calls = preload_range(x, im, im->runtime->interpreter[i].start, im->runtime->interpreter[i].end, calls);
+	for (unsigned i = 0; i < im->n_segments; i++)
+		if (im->segments[i].exec && im->segments[i].memsz <= PRELOAD_BYTES_MAX)
+			calls = preload_range(x, im, im->segments[i].vaddr, im->segments[i].vaddr + im->segments[i].memsz, calls);
 }
 
 void images_sweep(struct images *x, int64_t before_ns)

@@ -27,6 +27,7 @@ struct processes {
 	VEC(struct process *) all;   /* NULL = free */
 	VEC(uint32_t) spare;
 	VEC(uint32_t) dirty;         /* pids to look at after the drain */
+	VEC(struct image *) preload; /* references; of runtimes that were met in this drain */
 	VEC(uint32_t) early;         /* pids that mapped a runtime in this drain */
 	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
 	struct process_runtimes runtimes;
@@ -170,6 +171,7 @@ void processes_free(struct processes *ps)
 	vec_free(&ps->all);
 	vec_free(&ps->spare);
 	vec_free(&ps->dirty);
+	vec_free(&ps->preload);     /* empty between drains */
 	vec_free(&ps->early);
 	process_runtimes_release(&ps->runtimes);
 	vec_free(&ps->dead);
@@ -613,6 +615,22 @@ uint64_t processes_maps_reads(const struct processes *ps)
 
 /* --- the kernel's tables --- */
 
+static void want_preloaded(struct processes *ps, const struct process *p)
+{
+	for (unsigned i = 0; i < RUNTIME_KINDS; i++)
+		if (p->runtimes[i] && !p->runtimes[i]->image->preloaded)
+			vec_push(&ps->preload, image_ref(p->runtimes[i]->image));
+}
+
+static void preload(struct processes *ps)
+{
+	for (size_t i = 0; i < ps->preload.n; i++) {
+		images_preload(ps->images, ps->preload.v[i]);
+		image_unref(ps->preload.v[i]);
+	}
+	ps->preload.n = 0;
+}
+
 static void push(struct processes *ps, struct process *p, int64_t now_ns)
 {
 	struct address_space *as = p->as, *before = p->pushed;
@@ -626,6 +644,7 @@ static void push(struct processes *ps, struct process *p, int64_t now_ns)
 	}
 	if (process_runtimes_push(&ps->runtimes, p, now_ns))
 		forget_info(p);
+	want_preloaded(ps, p);
 	as->kernel_users++;
 	p->pushed = address_space_ref(as);
 	p->set = ps->next_set++;
@@ -689,6 +708,7 @@ bool processes_finish_drain(struct processes *ps, int64_t now_ns)
 			push(ps, p, now_ns);
 	}
 	ps->dirty.n = 0;
+	preload(ps);                 /* once the kernel knows the processes */
 	/* Those that ended a drain ago: samples of their last moments have arrived by now. */
 	for (size_t i = 0; i < ps->gone.n; i++) {
 		struct process *p = find(ps, ps->gone.v[i]);

@@ -525,6 +525,10 @@ static void test_runtimes(void **state)
 	assert_string_equal(p->runtime.label, runtime_of(RUNTIME_PYTHON) ? process_mapping_at(p, (uintptr_t)at)->image->runtime->label : "");
 	assert_non_null(p->runtimes[RUNTIME_PYTHON]);
 	assert_int_equal(x->known[RUNTIME_PYTHON], 1);
+	/* The table of the file is there before a sample asks for any of it. */
+	const struct image *im = process_mapping_at(p, (uintptr_t)at)->image;
+	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)
+		assert_false(unwind_tables_missing(w.tables, im, im->runtime->interpreter[i].start));
 	/* A process that is forked of it is one, too, at once. */
 	processes_fork(w.ps, 0x3ffffffe, (uint32_t)getpid());
 	processes_finish_drain(w.ps, now);
