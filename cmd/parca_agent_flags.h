@@ -80,7 +80,7 @@
 	X("dwarf-unwinding-mixed", NULL, PARCA_UNWIND) \
 	X("python-unwinding-disable", NULL, "use --runtimes=-python") \
 	X("ruby-unwinding-disable", NULL, PARCA_UNWIND) \
-	X("java-unwinding-disable", NULL, PARCA_UNWIND) \
+	X("java-unwinding-disable", NULL, "use --runtimes=-hotspot") \
 	X("metadata-container-runtime-socket-path", "<path>", "containers' names are read from files of the host and from the API server, no socket is asked. Leave it out") \
 	X("metadata-disable-caching", NULL, PARCA_CHOSEN) \
 	X("metadata-enable-process-cmdline", NULL, "rules see __meta_process_cmdline; one with target_label makes it a label") \

@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "base/vec.h"
 
-#define PRELOAD_BYTES_MAX ((uint64_t)16 << 20) /* of code: larger files have more that never runs */
-#define PRELOAD_CALLS 64u            /* groups of pages; a CPython has 15 */
+#define PRELOAD_BYTES_MAX ((uint64_t)8 << 20) /* of code: of larger files (JVM, Node) most never runs, and all of it is a third of the room */
+#define PRELOAD_CALLS 32u            /* groups of pages, some 1 ms each; a CPython has 15 */
 #define LOOK_AGAIN_NS 1000000000ll   /* whoever keeps changing a file does not keep us reading it */
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
 
