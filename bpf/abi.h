@@ -66,8 +66,7 @@ enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_V8, RUNTIME_HOTSPOT, R
 #define FRAME_RUNTIME(f) ((enum runtime_kind)(((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST))
 #define FRAME_WORDS(f) (FRAME_IS_RUNTIME(f) ? RUNTIME_WORDS : 1)
 /* In that word of a runtime's frame, above `at`: */
-#define RUNTIME_VOID (1ull << 32)  /* it is not one: there is nothing here */
-#define RUNTIME_CUT (1ull << 33)   /* frames are missing here, because the runtime's own structures lead nowhere */
+#define RUNTIME_CUT (1ull << 32)   /* frames are missing here, because the runtime's own structures lead nowhere */
 
 /* Why a stack ends where it does. */
 enum stack_end {
@@ -178,6 +177,8 @@ struct runtime_key {
 	__u32 kind;          /* enum runtime_kind */
 };
 
+#define PYTHON_EDGES_MAX 8
+
 /* Where CPython keeps its frames: offsets in bytes, as agent/python/layout.h has them. The version says which of them there are. */
 struct python_proc {
 	__u64 key_at;        /* address of the pthread key of the thread state, a u32; 0: it is in thread-local storage */
@@ -187,7 +188,10 @@ struct python_proc {
 	__u8 pad[3];
 	__u16 tstate_frame, tstate_cframe, cframe_frame, cframe_previous;
 	__u16 frame_code, frame_back, frame_instr, frame_entry, frame_owner;
-	__u16 code_check;    /* of 8 bytes that tell a code object from another one at its address */
+	__u16 code_check;    /* of 8 bytes that tell a code object from another one at its address; 3.11+: the upper 4 are its first line */
+	struct {
+		__u64 start, end;
+	} edges[PYTHON_EDGES_MAX]; /* ELF virtual addresses of the eval function where a call has no frame yet, or none any more */
 };
 
 #define HOTSPOT_HEAPS 4

@@ -4,10 +4,12 @@
  *	3.13+       a frame of its own kind on the native stack (the shim) ends them
  *	3.11, 3.12  the thread state leads to a C frame on the native stack of each call, which leads to them. A flag (3.11) or a shim (3.12)
  *	            ends them, and what follows must be the frames that the C frame before leads to: else this one is being set up
- *	3.6 - 3.10  each has one, in order. At the beginning and at the end of a call, it has none yet, or none any more. So the native frame
- *	            of the second call is looked at: it holds the address of its own frame
+ *	3.6 - 3.10  each has one, in order
  *
- * A native frame that does not fit has none. */
+ * Where a call begins and ends (python_proc.edges), it has none, or, in 3.11 and 3.12, the C frame is not whole. A native frame that does not
+ * fit has none.
+ *
+ *	PYTHON_CALL(f, u, w, i)  calls a function of this file; defined before it is included */
 #ifndef PYRRHA_BPF_PYTHON_H
 #define PYRRHA_BPF_PYTHON_H
 
@@ -15,7 +17,6 @@
 
 #define PYTHON_AT_ONCE 8
 #define PYTHON_SKIP 8            /* native frames that were not seen as the interpreter's, between two that were */
-#define PYTHON_SCAN 8            /* pieces of WALK_ROOM words of a native frame */
 #define PYTHON_KEYS 32           /* of thread-specific data, in the thread's descriptor itself (glibc) */
 #define PYTHON_KEY_DATA 0x318
 #define PYTHON_FRAME_BYTES 72
@@ -61,8 +62,7 @@ static __always_inline bool python_begin(struct unwind *u, struct runtime_walk *
 	}
 	if (!python_follow(u, w, at, &state) || !state)
 		return false;
-	y->cframe = y->frame = y->first = 0;
-	y->calls = 0;
+	y->cframe = y->frame = y->below = 0;
 	if (y->p.minor == 11 || y->p.minor == 12)
 		return python_follow(u, w, state + y->p.tstate_cframe, &y->cframe);
 	return python_follow(u, w, state + y->p.tstate_frame, &y->frame);
@@ -70,30 +70,51 @@ static __always_inline bool python_begin(struct unwind *u, struct runtime_walk *
 
 #define PYTHON_WORD ((__u64)RUNTIME_IMAGE(RUNTIME_PYTHON) << FRAME_IMAGE_SHIFT)
 
-/* Keeps a frame. False: there is no room. */
+/* Keeps a frame. False: there is no room. Code without a first line is the interpreter's own: what calls __init__ in 3.12 and later. */
 static __always_inline bool python_push(struct unwind *u, struct runtime_walk *w, __u32 at, __u64 code)
 {
 	__u64 check = 0;
 
 	python_follow(u, w, code + w->python.p.code_check, &check);
+	if (w->python.p.minor >= 12 && check && !(check >> 32))
+		return true;
 	return rt_push(u, PYTHON_WORD | at, code, check);
 }
 
-/* 3.11, 3.12: the C frame in the native one. False: there is none. */
+/* Whether the native frame is where a call has no frame. */
+static __always_inline bool python_at_edge(const struct runtime_walk *w)
+{
+	const struct python_proc *p = &w->python.p;
+
+	for (int i = 0; i < PYTHON_EDGES_MAX; i++)
+		if (w->at - p->edges[i].start < p->edges[i].end - p->edges[i].start)
+			return true;
+	return false;
+}
+
+/* 3.11, 3.12: the C frame in the native one. The innermost one is told by the thread state; from then on it is known how far below
+ * the end of its native frame each is. False: there is none. */
 static __always_inline bool python_enter_cframe(struct unwind *u, struct runtime_walk *w)
 {
 	struct python_walk *y = &w->python;
-	__u64 c = y->cframe;
+	__u64 c = y->cframe, before;
 
-	for (int i = 0; i < PYTHON_SKIP && c && c < w->sp; i++)
-		if (!python_follow(u, w, c + y->p.cframe_previous, &c))
-			return false;
-	y->cframe = c;
+	if (y->below) {
+		c = w->cfa - y->below;
+	} else {
+		for (int i = 0; i < PYTHON_SKIP && c && c < w->sp; i++)
+			if (!python_follow(u, w, c + y->p.cframe_previous, &c))
+				return false;
+		y->cframe = c;
+	}
 	if (c < w->sp || c >= w->cfa)
 		return false;
-	if (uw_read(u, &y->frame, 8, c + y->p.cframe_frame) || uw_read(u, &y->next, 8, c + y->p.cframe_previous))
+	y->below = w->cfa - c;
+	if (python_at_edge(w))
 		return false;
-	return y->next && python_follow(u, w, y->next + y->p.cframe_frame, &y->entered_from);
+	if (uw_read(u, &y->frame, 8, c + y->p.cframe_frame) || uw_read(u, &before, 8, c + y->p.cframe_previous))
+		return false;
+	return before && python_follow(u, w, before + y->p.cframe_frame, &y->entered_from);
 }
 
 /* 3.11+: whether there are frames to look at. */
@@ -108,13 +129,13 @@ static __always_inline bool python_enter(struct unwind *u, struct runtime_walk *
 }
 
 /* 3.11+: some of the frames. */
-static __always_inline int python_some(struct unwind *u, struct runtime_walk *w)
+static __always_inline int python_some(struct unwind *u, struct runtime_walk *w, int unused)
 {
 	struct python_walk *y = &w->python;
 	__u64 f, code, back, at;
 	__u32 minor = y->p.minor, n = minor >= 14 ? PYTHON_FRAME_BYTES_14 : PYTHON_FRAME_BYTES;
 
-#pragma clang loop unroll(disable)
+WALK_LOOP
 	for (int i = 0; i < PYTHON_AT_ONCE; i++) {
 		f = y->frame;
 		if (!f || f & 7 || !w->left)
@@ -141,38 +162,15 @@ static __always_inline int python_some(struct unwind *u, struct runtime_walk *w)
 	return WALK_ON;
 }
 
-#define PYTHON_HAS_FIRST 1
-#define PYTHON_HAS_NEXT 2
-#define PYTHON_SCANNED 4
-
-/* Up to 3.10: which of two frames, one after the other, some words of a native frame name. */
-static __always_inline int python_scan(struct unwind *u, struct runtime_walk *w, __u32 piece)
-{
-	struct python_walk *y = &w->python;
-	__u64 from = w->sp + sizeof w->room * piece;
-	int has = 0;
-
-	if (from >= w->cfa || rt_read(u, w->room, sizeof w->room, from))
-		return PYTHON_SCANNED;
-	for (int k = 0; k < WALK_ROOM; k++) {
-		if (w->room[k] == y->first)
-			has |= PYTHON_HAS_FIRST;
-		if (w->room[k] == y->frame)
-			has |= PYTHON_HAS_NEXT;
-	}
-	return has;
-}
-
 /* Up to 3.10: the frame of a native one. */
-static __always_inline int python_old(struct unwind *u, struct runtime_walk *w)
+static __always_inline int python_old(struct unwind *u, struct runtime_walk *w, int unused)
 {
 	struct python_walk *y = &w->python;
-	__u64 f, code;
+	__u64 f = y->frame, code;
 	__s32 at;
 
-	if (!y->frame)
+	if (!f || python_at_edge(w))
 		return WALK_ENDED;
-	f = y->frame;
 	if (f & 7 || !w->left || rt_read(u, w->room, 16, f + y->p.frame_back))
 		return WALK_BAD;
 	w->left--;
@@ -182,22 +180,7 @@ static __always_inline int python_old(struct unwind *u, struct runtime_walk *w)
 		return WALK_BAD;
 	at = (__s32)w->room[0];
 	at = at < 0 ? 0 : at << (y->p.minor == 10);
-	if (y->calls++ == 0) {
-		y->first = f;
-		y->first_at = u->words;
-	}
 	return python_push(u, w, at, code) ? WALK_ENDED : WALK_FULL;
-}
-
-/* Up to 3.10: `has` is all that the second native frame names. If that is the first frame only, the first native frame had none. */
-static __always_inline void python_align(struct unwind *u, struct runtime_walk *w, int has)
-{
-	struct python_walk *y = &w->python;
-
-	if ((has & (PYTHON_HAS_FIRST | PYTHON_HAS_NEXT)) != PYTHON_HAS_FIRST)
-		return;
-	rt_void(u, y->first_at);
-	y->frame = y->first;
 }
 
 static __always_inline void python_take_back(struct unwind *u, const struct runtime_walk *w)
@@ -242,8 +225,27 @@ static __always_inline void python_leave(struct unwind *u, struct runtime_walk *
 		python_take_back(u, w);
 		y->frame = y->next;
 	}
-	if (y->p.minor <= 12)
-		y->cframe = y->next;
+}
+
+/* All frames of a native one: python_some and python_old, as the BPF program calls them, are global functions. */
+static __always_inline int python_walk(struct unwind *u, struct runtime_walk *w, int unused)
+{
+	int r = WALK_ON;
+
+	if (w->python.p.minor <= 10) {
+		python_leave(u, w, PYTHON_CALL(python_old, u, w, 0));
+		return 0;
+	}
+	if (!python_enter(u, w))
+		return 0;
+WALK_LOOP
+	for (int i = 0; i <= WALK_STEPS / PYTHON_AT_ONCE; i++) {
+		r = PYTHON_CALL(python_some, u, w, i);
+		if (r == WALK_ENDED ? !python_passed(u, w) : r != WALK_ON)
+			break;
+	}
+	python_leave(u, w, r);
+	return 0;
 }
 
 #endif

@@ -15,8 +15,9 @@
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
  *	uw_step_code(u)       uw_step for code without a file; UW_NO_CODE: no runtime is known that has made it
- *	uw_walk(u, kind, sp)  keeps the frames of a language runtime that a native frame of its interpreter runs: the one that began at
- *	                      stack pointer sp, while u is at its caller already
+ *	uw_walk(u, kind, sp, vaddr)
+ *	                      keeps the frames of a language runtime that a native frame of its interpreter runs: the one at that address of its
+ *	                      image, with its stack pointer, while u is at its caller already
  *
  *	UW_OPAQUE(v)          hides from the compiler what it knows of v
  *
@@ -200,7 +201,7 @@ static __always_inline int uw_step(struct unwind *u)
 	/* The frames that the interpreter runs come before its own. */
 	u->n--;
 	u->words--;
-	uw_walk(u, r->runtime, sp);
+	uw_walk(u, r->runtime, sp, vaddr);
 	return uw_push(u, frame) ? err : END_DEPTH;
 }
 

@@ -45,26 +45,38 @@ static __always_inline bool rt_push(struct unwind *u, __u64 word, __u64 object, 
 	return true;
 }
 
-static __always_inline void rt_void(struct unwind *u, __u32 at)
-{
-	__u64 i = at;
-
-	UW_OPAQUE(i);
-	((__u64 *)((struct scratch *)u)->body)[i & USER_WORDS_MASK] |= RUNTIME_VOID;
-}
-
 static __always_inline __u64 rt_fsbase(struct unwind *u)
 {
 	return CORE_GET(true, current_task(), thread.fsbase);
 }
-
-#include "python.h"
 
 /* The walk of a runtime; NULL is not to be expected. */
 static __always_inline struct runtime_walk *walk_of(__u32 kind)
 {
 	return bpf_map_lookup_elem(&walks, &kind);
 }
+
+/* Global functions, as unwind_some. */
+int call_python_some(int i);
+int call_python_old(int i);
+#define PYTHON_CALL(f, u, w, i) call_##f(i)
+
+#include "python.h"
+
+#define CALLED(f) \
+	__attribute__((noinline)) int call_##f(int i) \
+	{ \
+		__u32 zero = 0; \
+		struct scratch *s = bpf_map_lookup_elem(&scratch, &zero); \
+		struct runtime_walk *w = walk_of(RUNTIME_PYTHON); \
+\
+		UW_OPAQUE(i);        /* or the compiler calls without it, which the verifier refuses */ \
+		return s && w ? f(&s->u, w, i) : WALK_BAD; \
+	}
+
+CALLED(python_some)
+CALLED(python_old)
+CALLED(python_walk)
 
 /* What the agent has said of the process's runtime of that kind; NULL: nothing. */
 static __always_inline const struct runtime_proc *runtime_proc(const struct scratch *s, __u32 kind)
@@ -73,76 +85,6 @@ static __always_inline const struct runtime_proc *runtime_proc(const struct scra
 	const struct runtime_proc *p = bpf_map_lookup_elem(&runtime_procs, &key);
 
 	return p && (p->exec_id == s->head.exec_id || p->exec_id == EXEC_ANY) ? p : 0;
-}
-
-/* Some frames of a native one. Global functions, as unwind_some. */
-__attribute__((noinline)) int walk_python_some(int unused)
-{
-	__u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
-	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
-
-	UW_OPAQUE(unused);
-	return s && w ? python_some(&s->u, w) : WALK_BAD;
-}
-
-__attribute__((noinline)) int walk_python_old(int unused)
-{
-	__u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
-	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
-
-	UW_OPAQUE(unused);
-	return s && w ? python_old(&s->u, w) : WALK_BAD;
-}
-
-__attribute__((noinline)) int walk_python_scan(int piece)
-{
-	__u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
-	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
-
-	return s && w ? python_scan(&s->u, w, piece) : PYTHON_SCANNED;
-}
-
-static __always_inline void walk_python_align(struct scratch *s, struct runtime_walk *w)
-{
-	int has = 0;
-
-	if (w->python.calls != 1)
-		return;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < PYTHON_SCAN && !(has & PYTHON_SCANNED); i++)
-		has |= walk_python_scan(i);
-	python_align(&s->u, w, has);
-}
-
-/* All frames of a native one. */
-__attribute__((noinline)) int walk_python(int unused)
-{
-	__u32 zero = 0;
-	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
-	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
-	int r = WALK_ON;
-
-	UW_OPAQUE(unused);
-	if (!s || !w)
-		return 0;
-	if (w->python.p.minor <= 10) {
-		walk_python_align(s, w);
-		python_leave(&s->u, w, walk_python_old(0));
-		return 0;
-	}
-	if (!python_enter(&s->u, w))
-		return 0;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i <= WALK_STEPS / PYTHON_AT_ONCE; i++) {
-		r = walk_python_some(i);
-		if (r == WALK_ENDED ? !python_passed(&s->u, w) : r != WALK_ON)
-			break;
-	}
-	python_leave(&s->u, w, r);
-	return 0;
 }
 
 /* The process's runtime, for this stack. False: it has no frames in this thread, or nothing is known of them. */
@@ -167,7 +109,7 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 	return w->on;
 }
 
-/* The frames that a native one of the interpreter runs, whose stack is [w->sp, w->cfa). */
+/* The frames that a native one of the interpreter runs, whose stack is [w->sp, w->cfa): the choice of the walk. */
 __attribute__((noinline)) int walk(__u32 kind)
 {
 	__u32 zero = 0;
@@ -178,11 +120,13 @@ __attribute__((noinline)) int walk(__u32 kind)
 		return 0;
 	w->n = s->u.n;
 	w->words = s->u.words;
-	return kind == RUNTIME_PYTHON ? walk_python(0) : 0;
+	if (kind == RUNTIME_PYTHON)
+		call_python_walk(0);
+	return 0;
 }
 
 /* Keeps them. The native frame is at sp, its caller's stack pointer is u->sp. */
-static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp)
+static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp, __u64 vaddr)
 {
 	struct runtime_walk *w = walk_of(kind);
 
@@ -190,6 +134,7 @@ static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp)
 		return;
 	w->sp = sp;
 	w->cfa = u->sp;
+	w->at = vaddr;
 	walk(kind);
 }
 

@@ -6,7 +6,6 @@
  *	rt_read(u, to, n, at)  n bytes of the process's memory, into a struct runtime_walk; 0 if all could be read
  *	rt_push(u, word, object, check)
  *	                       keeps a frame (abi.h); false if there is no room
- *	rt_void(u, i)          the frame that begins at word i is none
  *	rt_fsbase(u)           where the thread's local storage begins
  *
  * and uw_read of unwind.h, for words of the native stack. They are defined before a runtime's header is included. All that is read is
@@ -19,16 +18,21 @@
 #define WALK_STEPS (2 * MAX_USER_FRAMES) /* frames looked at for a stack, those that are left out again included */
 #define WALK_ROOM 16                     /* words; a power of two */
 
+/* Before a loop: it stays one. */
+#ifdef __clang__
+#define WALK_LOOP _Pragma("clang loop unroll(disable)")
+#else
+#define WALK_LOOP
+#endif
+
 struct python_walk {
 	struct python_proc p;
-	__u64 cframe;        /* 3.11, 3.12: the innermost C frame that was not met yet */
+	__u64 cframe;        /* 3.11, 3.12: the innermost C frame */
+	__u64 below;         /* then: how far below the end of its native frame a C frame is; 0 = not known yet */
 	__u64 frame;         /* the next frame */
-	__u64 next;          /* what follows the last one of this native frame: 3.11, 3.12 a C frame, else a frame */
+	__u64 next;          /* the first one of this native frame */
 	__u64 entered_from;  /* 3.11, 3.12: the frame that must follow */
 	__u64 shim;          /* 3.12+: the entry on the native stack that ended the frames */
-	__u64 first;         /* up to 3.10: the first frame */
-	__u32 first_at;      /* its word in the record */
-	__u32 calls;         /* native frames met */
 };
 
 #define HOTSPOT_CODE_BEFORE 32
@@ -50,7 +54,7 @@ struct runtime_walk {
 	__u64 time_ns;       /* of that stack's record */
 	__u32 on;            /* the thread has such frames */
 	__u32 left;          /* frames that may still be looked at */
-	__u64 sp, cfa;       /* of the native frame */
+	__u64 sp, cfa, at;   /* of the native frame; its ELF virtual address */
 	__u32 n, words;      /* of struct unwind, before this native frame's */
 	union {
 		struct python_walk python;

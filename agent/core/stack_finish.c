@@ -53,16 +53,15 @@ struct user_stack {
 	int end;
 };
 
-/* Where each of its frames begins; returns their number. Words that are no whole frame do not count, nor do frames that are none. */
+/* Where each of its frames begins; returns their number. Words that are no whole frame do not count. */
 static uint32_t find_frames(const struct user_stack *f, uint16_t ret_at[MAX_USER_FRAMES])
 {
 	uint32_t n = 0;
 
-	for (uint32_t at = 0, all = 0; at < f->words && all < f->n_user && n < MAX_USER_FRAMES; all++) {
+	for (uint32_t at = 0; at < f->words && n < f->n_user && n < MAX_USER_FRAMES; n++) {
 		if (f->words - at < FRAME_WORDS(f->user[at]))
 			break;
-		if (!FRAME_IS_RUNTIME(f->user[at]) || !(f->user[at] & RUNTIME_VOID))
-			ret_at[n++] = (uint16_t)at;
+		ret_at[n] = (uint16_t)at;
 		at += FRAME_WORDS(f->user[at]);
 	}
 	return n;

@@ -17,8 +17,10 @@ AGENT_PROCESS_SOURCES = \
   agent/process/process_runtimes.c \
   agent/process/process_runtimes.h
 if HAVE_CMOCKA
-check_PROGRAMS += process_test
-TESTS += process_test
+check_PROGRAMS += process_test python_walk_test
+TESTS += process_test python_walk_test
 process_test_SOURCES = agent/process/process_test.c
 process_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+python_walk_test_SOURCES = agent/process/python_walk_test.c
+python_walk_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif

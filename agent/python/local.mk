@@ -1,5 +1,7 @@
 # agent/python: CPython.
 AGENT_PYTHON_SOURCES = \
+  agent/python/call_edges.c \
+  agent/python/call_edges.h \
   agent/python/code.c \
   agent/python/layout.c \
   agent/python/layout.h \

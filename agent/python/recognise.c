@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/python/call_edges.h"
 #include "agent/python/layout.h"
 #include "agent/python/members.h"
 #include "agent/python/thread_key.h"
@@ -28,6 +29,7 @@ struct python_facts {
 	const struct python_layout *layout;
 	unsigned minor;
 	uint64_t key_at, none_at;    /* virtual addresses; none_at: 0 before 3.13 */
+	struct runtime_range edges[PYTHON_EDGES_MAX]; /* call_edges.h */
 };
 
 static bool read_at(const struct elf_file *f, uint64_t vaddr, void *to, size_t n)
@@ -113,7 +115,7 @@ static void add_cold_parts(const struct elf_file *f, const uint8_t *code, size_t
 }
 
 /* False: why_not says why there is none. */
-static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, struct runtime_file *r)
+static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, struct python_facts *x, struct runtime_file *r)
 {
 	if (eval->st_size < EVAL_BYTES_MIN || eval->st_size > EVAL_BYTES_MAX) {
 		snprintf(r->why_not, sizeof r->why_not, "its eval function has %llu bytes: no interpreter's loop, or one of tail calls",
@@ -127,7 +129,11 @@ static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, st
 	}
 	add_range(r, eval->st_value, eval->st_value + eval->st_size);
 	add_cold_parts(f, code, eval->st_size, eval->st_value, r);
-	return true;
+	uint16_t field = x->minor <= 10 ? x->layout->tstate_frame : x->layout->tstate_cframe;
+	if (x->minor > 12 || call_edges_find(code, eval->st_size, eval->st_value, x->minor, (uint8_t)field, x->edges))
+		return true;
+	snprintf(r->why_not, sizeof r->why_not, "where its eval function begins and ends a call is not known");
+	return false;
 }
 
 /* --- what it must be --- */
@@ -234,7 +240,7 @@ static void examine(const struct elf_file *f, const Elf64_Sym *eval, struct runt
 		snprintf(r->why_not, sizeof r->why_not, "a debug build");
 	else if (!is_glibc(f))
 		snprintf(r->why_not, sizeof r->why_not, "its C library is not glibc (musl?)");
-	else if (!check_layout(f, x, &runtime, r) || !find_interpreter(f, eval, r))
+	else if (!check_layout(f, x, &runtime, r) || !find_interpreter(f, eval, x, r))
 		return;
 	else if (!find_key(f, &runtime, x))
 		snprintf(r->why_not, sizeof r->why_not, "where it keeps the key of its thread states is not known");
@@ -276,5 +282,9 @@ int python_attach(const struct runtime_file *r, struct process_memory *m, uint64
 		.cframe_previous = l->cframe_previous, .frame_code = l->frame_code, .frame_back = l->frame_back,
 		.frame_instr = l->frame_instr, .frame_entry = l->frame_entry, .frame_owner = l->frame_owner,
 		.code_check = l->code_check } };
+	for (unsigned i = 0; i < PYTHON_EDGES_MAX; i++) {
+		ret->python.edges[i].start = x->edges[i].start;
+		ret->python.edges[i].end = x->edges[i].end;
+	}
 	return 0;
 }

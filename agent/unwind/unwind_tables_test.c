@@ -178,7 +178,7 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 }
 
 #define UW_OPAQUE(v) (void)(v)
-static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp)
+static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
 {
 }
 
