@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/managed/namer.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/thread.h"
@@ -179,6 +182,8 @@ static void *reader_main(void *arg)
 	size_t got;
 	int64_t cpu_ns = clock_cpu_ns();
 
+	/* Before what was sampled ends. It takes little, and without CAP_SYS_NICE it may come too late. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), -10);
 	while ((got = next(r, turn))) {
 		read_turn(r, turn, got, states, &record);
 		if (!finish(r, turn, states, got))
