@@ -130,7 +130,8 @@ static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, st
 	add_range(r, eval->st_value, eval->st_value + eval->st_size);
 	add_cold_parts(f, code, eval->st_size, eval->st_value, r);
 	uint16_t field = x->minor <= 10 ? x->layout->tstate_frame : x->layout->tstate_cframe;
-	if (x->minor > 12 || call_edges_find(code, eval->st_size, eval->st_value, x->minor, (uint8_t)field, x->edges))
+	/* In 3.11 and 3.12 they are only where a C frame is not whole, which mostly shows. */
+	if (x->minor > 12 || call_edges_find(code, eval->st_size, eval->st_value, x->minor, (uint8_t)field, x->edges) || x->minor > 10)
 		return true;
 	snprintf(r->why_not, sizeof r->why_not, "where its eval function begins and ends a call is not known");
 	return false;

@@ -87,8 +87,15 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 	return true;
 }
 
+/* The process has run on, and has other frames by now. */
 static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
 {
+	struct native_unwind *nu = self(u);
+
+	if (!uw_push(u, (uint64_t)RUNTIME_IMAGE(kind) << FRAME_IMAGE_SHIFT | RUNTIME_CUT))
+		return;
+	nu->words[u->words++] = 0;
+	nu->words[u->words++] = 0;
 }
 
 static int uw_step_code(struct unwind *u)
