@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of language runtimes in the agent's profiles are true: real interpreters run programs that know each stack they can have. PYRRHA_LONG:
+every interpreter of the machine for as long as the system's."""
+import os
+import re
+import shutil
+import subprocess
+import time
+
+from harness import LONG, Process, Skip, check, http_get, wait_until
+from runtime_stacks import FIXTURES, Sampled, Verdict, pull, python_program, pythons, start_python_stacks
+from test_agent import cpu_seconds, start_agent
+
+SAMPLES = 20000
+
+
+def closed_set(env, agent, python, samples, seconds, least_whole):
+    """Takes profiles until the program has so many samples."""
+    p, true = start_python_stacks(env, python)
+    verdict = Verdict(true, "python")
+    for _ in range(60):
+        verdict.take(pull(agent, python.comm, seconds, "python"))
+        if verdict.samples >= samples:
+            break
+    p.kill()
+    check(verdict.samples >= samples, f"{python.what}: only {verdict.samples} samples")
+    verdict.judge(python.what, least_whole)
+
+
+def test_python_stacks_are_true(env):
+    found = pythons()
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
+    for python in found if LONG else found[:1]:
+        closed_set(env, agent, python, SAMPLES, 10, 0.995)
+
+
+def test_python_versions(env):
+    """All others of the machine, for a moment: some stacks are from before the kernel had its tables."""
+    found = pythons()[1:]
+    if not found:
+        raise Skip("no other Python than the system's")
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
+    for python in found:
+        closed_set(env, agent, python, 500, 2, 0.98)
+
+
+def spent_of(path):
+    """[(Unix time, seconds of each part until then)] of python_mix.py."""
+    with open(path, encoding="utf-8") as f:
+        rows = [list(map(float, line.split())) for line in f if line.endswith("\n")]
+    return [(r[0], r[1:]) for r in rows]
+
+
+def mix_agrees(python, agent, path, seconds):
+    """Shares of a profile, against what the program has counted in that time. The first profile that has enough samples must agree."""
+    parts, n = [0] * 10, 0
+    begun = time.time()
+    while n < 4000:
+        for stack, count in pull(agent, python.comm, seconds, "python").stacks:
+            names = {f[1] for f in stack if f[0] == "python"}
+            for i in range(10):
+                if f"part_{i}" in names:
+                    parts[i] += count
+                    n += count
+        check(time.time() - begun < 120, f"{python.what}: only {n} samples")
+    rows = [r for r in spent_of(path) if begun <= r[0] <= time.time()]
+    spent = [b - a for a, b in zip(rows[0][1], rows[-1][1])]
+    off = [parts[i] / n - spent[i] / sum(spent) for i in range(10)]
+    print(f"{python.what}: {n} samples; shares by the program {[round(s / sum(spent), 4) for s in spent]}, by the profile off by "
+          f"{[round(d, 4) for d in off]}")
+    check(max(map(abs, off)) <= 0.03 + 2 / n ** 0.5, f"{python.what}: shares are off by {off}")
+
+
+def test_python_shares(env):
+    """What part of the CPU time each of ten functions has, within 3 % and the scatter of the samples."""
+    found = pythons()
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
+    for python in found if LONG else found[:1]:
+        path = env.path(f"mix-{python.comm}.txt")
+        p = python_program(env, python, "python_mix.py", path)
+        wait_until(f"{python.what} works", lambda at=path: os.path.exists(at) and spent_of(at), 60)
+        mix_agrees(python, agent, path, 4)
+        p.kill()
+
+
+def count_named(sampled):
+    """(frames of Python with a name, those without). A sample in the interpreter without any of them counts as one without."""
+    named = nameless = 0
+    for stack, n in sampled.stacks:
+        mine = sum(f[0] == "python" for f in stack)
+        marks = sum(f[0] == "mark" and ("[python:" in f[1] or "runtime" in f[1]) for f in stack)
+        if not mine and not marks and any(f[1] == "_PyEval_EvalFrameDefault" for f in stack):
+            marks = 1
+        named, nameless = named + mine * n, nameless + marks * n
+    return named, nameless
+
+
+def test_short_python_programs(env):
+    """A program that has worked for 0.3 s and is gone has names: they are read while it lives."""
+    python = pythons()[0]
+    agent = start_agent(env, only=[python.comm])
+    link = env.path(python.comm)
+    os.symlink(python.path, link)
+    begun = time.time()
+    for _ in range(100 if LONG else 25):
+        subprocess.run([link, os.path.join(FIXTURES, "python_short.py")], check=True)
+
+    def counted():
+        status, _, body = http_get(f"{agent}/debug/pprof/profile?from={int(begun) - 1}&to={2**33}&by=comm", timeout=60)
+        check(status == 200, f"HTTP {status}: {body[:300]!r}")
+        sampled = Sampled(body, python.comm, "python")
+        named, nameless = count_named(sampled)
+        marks = {}
+        for stack, n in sampled.stacks:
+            for f in stack:
+                if f[0] == "mark":
+                    marks[f[1]] = marks.get(f[1], 0) + n
+        print(f"short programs: {sampled.count} samples, {named} frames named, {nameless} not; {marks}")
+        check(sampled.count > 50, f"{sampled.count} samples")
+        check(named >= 0.9 * (named + nameless), f"{named} frames named, {nameless} not: {marks}")
+        return True
+    wait_until("the history has them", counted, 30)
+
+
+def start_hostile_pythons(env, names):
+    """Programs that pretend to be CPython, each in its own way. names: of their processes."""
+    for minor in (9, 11):
+        program = env.path(f"hostile{minor}")
+        subprocess.run(["cc", "-O2", "-rdynamic", "-pthread", f"-DMINOR={minor}", "-o", program,
+                        os.path.join(FIXTURES, "hostile_python.c")], check=True)
+        for how in ("random", "cycle", "huge", "many", "change"):
+            link = env.path(f"rt_{how}{minor}")
+            os.symlink(program, link)
+            Process(env, os.path.basename(link), [link, how], preexec_fn=lambda: os.nice(5))
+            names.append(os.path.basename(link))
+
+
+def rss_mb(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) / 1024
+
+
+def metrics(agent, prefix):
+    text = http_get(f"{agent}/metrics")[2].decode()
+    return {m[1]: float(m[2]) for m in re.finditer(rf"^pyrrha_agent_({prefix}\S*) ([0-9.e+-]+)$", text, re.M)}
+
+
+def test_hostile_pythons(env):
+    """Random, cyclic, enormous and changing structures cost the programs that have them their own frames, and the agent no more than any load;
+    a program beside them keeps its stacks."""
+    if not shutil.which("cc"):
+        raise Skip("no compiler")
+    python = pythons()[0]
+    agent = start_agent(env, "--frequency=199", "--max-cost=1",
+                        only=[python.comm] + [f"rt_{how}{m}" for m in (9, 11) for how in ("random", "cycle", "huge", "many", "change")])
+    pid, names = env.agent.p.pid, []
+    p, true = start_python_stacks(env, python)
+    start_hostile_pythons(env, names)
+    begun, cpu, verdict, most = time.monotonic(), cpu_seconds(pid), Verdict(true, "python"), 0
+    while time.monotonic() < begun + (600 if LONG else 20):
+        verdict.take(pull(agent, python.comm, 5, "python"))
+        most = max(most, rss_mb(pid))
+    took = (cpu_seconds(pid) - cpu) / (time.monotonic() - begun)
+    seen = {n: pull(agent, n, 1, "python") for n in names[:1]}
+    print(f"hostile Pythons: agent {took:.1%} of a CPU at 199 Hz, {most:.0f} MB; {metrics(agent, 'runtime')}; {verdict.text()}; "
+          f"{[s.count for s in seen.values()]} samples of one")
+    check(env.agent.alive() and p.alive(), "the agent or the program beside is gone")
+    check(not verdict.wrong and verdict.samples > 200, f"{verdict.text()}{Verdict.listed(verdict.wrong)}")
+    check(verdict.share_whole() >= 0.98, verdict.text())
+    check(most < 60, f"the agent takes {most:.0f} MB")
+    check(took < 0.35, f"the agent takes {took:.1%} of a CPU")
