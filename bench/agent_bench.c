@@ -178,8 +178,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Nanoseconds to read a line that was left alone for as long as a sample's are at 19 Hz, each in a page of its own and found by
- * the one before: what the machine's other guests leave in the caches shows here as in a sample. Median. */
+/* Nanoseconds to read a cache line that was not touched for as long as a sample's are at 19 Hz. Each line is in a page of its own
+ * and found through the one before. What other guests of the machine leave in the caches shows here as in a sample. Median. */
 static double cold_line_ns(void)
 {
 	static void *room[LINES][4096 / sizeof(void *)] __attribute__((aligned(4096)));

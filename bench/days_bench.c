@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many days: what it costs to start over a directory with --days daily partitions of the fleet (fleet.h) at --scale, and
- * what memory queries over few and over all of them take and give back.
+/* Many days: the cost of a start with a directory of --days daily partitions of the fleet (fleet.h) at --scale. And the memory
+ * that queries over few and over all of them take and give back.
  *
  *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours
  *	bench_days --dir=DIR            opens it and asks; --dictionary=MB is the budget of dictionaries

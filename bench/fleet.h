@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet made from real stacks: nodes x 4 services, a profile of each pod every 10 s, drawn as timer hits from a
- * Zipf-Mandelbrot law with a skew of its own per pod, more by day than by night; a deploy every 6 h brings new pods and
+/* A fleet made from real stacks: nodes x 4 services, a profile of each pod every 10 s. Its samples are timer hits of a
+ * Zipf-Mandelbrot law with a skew of its own per pod, more by day than by night. A deploy every 6 h brings new pods and
  * shifted addresses. Stacks come from the pprof corpus ($PYRRHA_CORPUS), crossed at common functions until each service
  * has its pool. A seed makes it repeat. */
 #ifndef PYRRHA_BENCH_FLEET_H

@@ -8,8 +8,8 @@
  *
  * Profiles go through the sink as a decoder would hand them over: stacks are interned under the partition's lock, the log
  * is synced, windows are sealed and rolled up as they end. In the middle of the turns with ingest everything else is
- * done at once: parts of an hour are made one, the old day is dropped. A time in which the whole process stood still (a
- * virtual machine, or who freezes others to measure) is told by a thread that only sleeps, and not counted.
+ * done at once: parts of an hour are made one, the old day is dropped. Time in which the whole process stood still, as in
+ * a virtual machine, is not counted: a thread that only sleeps notices it.
  *
  * Held to: the 99th percentile beside ingest is at most twice that without. */
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What it costs to watch waits: nanoseconds per switch of threads (the kernel's own count, bpf_stats_enabled), without
- * and with a stack at each thread that leaves, while two processes hand a byte to and fro; and how much slower those
- * become. Medians of five runs: a quiet machine is needed for numbers to compare.
+/* The cost of watching waits: nanoseconds per switch of threads, by the kernel's own count (bpf_stats_enabled), without and
+ * with a stack of each thread that leaves. Meanwhile two processes hand a byte to and fro; how much slower they become is
+ * printed, too. Medians of five runs: a quiet machine is needed for numbers to compare.
  *
  *	bench_offcpu [SECONDS-PER-RUN] */
 #include <bpf/bpf.h>

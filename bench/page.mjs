@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page costs in a browser, for bench/page: it prints one line of JSON. Each measurement has wall times, which mean something on a
-// machine that has nothing else to do, and CPU times of the page's main thread from the browser's own trace, which mean something anywhere.
+// What the page costs in a browser, for bench/page: it prints one line of JSON. Each measurement has wall times, which count only
+// on an idle machine, and CPU times of the page's main thread from the browser's own trace, which count anywhere.
 import { open, leave, complaints } from './browser.mjs';
 
 const [url, query, rounds] = [process.argv[2], process.argv[3], Number(process.argv[4])];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ingest pays for a profile: each file named on the command line (or the corpus) is decoded by the fast decoder and
- * by protobuf-c, decompressed, and interned into a dictionary that does not know it (cold) and one that does (warm).
- * Best of many runs, in µs; the ratio is protobuf-c's unpacking (no model made of it) to the fast decoder's whole work. */
+/* The cost of a profile at ingest. Each file named on the command line, or of the corpus, is decompressed, and decoded by the fast
+ * decoder and by protobuf-c. Then it is interned into a dictionary that does not know it (cold) and one that does (warm). Best of
+ * many runs, in µs. The ratio is protobuf-c's unpacking, without a model, to the fast decoder's whole work. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,13 +7,13 @@
  *
  * --without leaves labels of samples out, to see what they cost; --comm replays only these processes.
  *
- * Each round through the recording is shifted by its length. What was seen in less than half of its windows is taken for a
- * short-lived process and gets another pid each round, so that sample labels come and go as on a host; the stacks of a
+ * Each round through the recording is shifted by its length. A process that was seen in less than half of its windows
+ * counts as short-lived and gets another pid each round, so that sample labels come and go as on a host. The stacks of a
  * round are those of the one before. A series that had nothing in a window reads 0 for five minutes more, as in the
  * scraper.
  *
- * Prints CPU of all threads per answer (decoding, appending, sealing and rollups), what is resident, series, and bytes on disk
- * per sample and per answer after everything is sealed. A sample is a value of one stack in one series of a profile: an
+ * Prints CPU of all threads per answer (decoding, appending, sealing and rollups), resident memory and series. Then, after
+ * everything is sealed, bytes on disk per sample and per answer. A sample is a value of one stack in one series of a profile: an
  * answer has two per stack, the count and the nanoseconds. */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The storage on a fleet (fleet.h): 50 nodes x 4 services x 24 h at 10 s, scaled by --scale (nodes), then 90 minutes of
- * the next day, so that there is a midnight, an hour that was just sealed and a head. One table: what taking it in
- * costs, what it takes on disk by kind, and every query cold and warm, on one thread and on all.
+ * the next day. So there are a midnight, an hour that was just sealed and a head. One table shows the cost of ingest, the
+ * bytes on disk by kind, and every query cold and warm, on one thread and on all.
  *
- * Profiles enter as column ids (what stacks are called was interned before), so that the figure is the storage's alone.
+ * Profiles enter as column ids, because the names of stacks were interned before: the figure is the storage's alone.
  * Every answer is compared with what the generator knows of the raw profiles: a checksum over the names of stacks, or
- * over the steps of a graph. Figures of ingest are CPU time of all threads, the generator's taken off; those of queries
- * are wall time, from opening a view to the answer (of a profile: folded into a tree), warm the median of several after
+ * over the steps of a graph. Figures of ingest are CPU time of all threads, less the generator's. Figures of queries
+ * are wall time from opening a view to the answer; a profile is folded into a tree. Warm is the median of several after
  * the first. Cold: the database was opened anew and the kernel asked to forget its files; opening it,
- * loading the dictionary and making its calls are shown apart. With --dir=DIR the storage stays there, and what DIR has already is only asked. */
+ * loading the dictionary and making its calls are shown apart. With --dir=DIR the storage stays there, and a DIR that has one is only queried. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random appends (late and duplicate ones, and such of wrong clocks), seals, deletions, restarts, copies that are gone on
- * with as after a crash, retention and queries of every kind, against a model that is a plain list of what was
- * acknowledged. PYRRHA_TEST_SECONDS says for how long (default 30; with PYRRHA_LONG an hour), PYRRHA_TEST_SEED repeats a run. */
+/* Random operations against a model: a plain list of what was acknowledged. They are appends (also late, duplicate and of wrong
+ * clocks), seals, deletions, restarts, retention and queries of every kind. Some runs continue with a copy of the directory, as
+ * after a crash. PYRRHA_TEST_SECONDS says for how long (default 30; with PYRRHA_LONG an hour), PYRRHA_TEST_SEED repeats a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

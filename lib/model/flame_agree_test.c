@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flame graphs of random stacks against a plain walk over each of them. Functions of one name are of several files, binaries and start
- * lines, calls at several lines, in some dictionaries seldom and in some often, so that some calls can be drawn without a look at their nodes
- * and some not; profiles are of parts of the stacks, so that a dictionary in which two differ draws one of them alone, and calls that one
- * profile brings find their places among those of the ones before. */
+/* Flame graphs of random stacks against a plain walk over each of them. Functions of one name have several files, binaries and start
+ * lines, and calls have several lines, rarely in some dictionaries and often in others. So some calls can be drawn without a look at
+ * their nodes and some cannot. A profile has a part of the stacks. So a dictionary in which two profiles differ draws each of them
+ * alone, and calls that one profile adds find their places among earlier ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

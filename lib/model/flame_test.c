@@ -146,8 +146,8 @@ static void test_fold(void **state)
 	(void)state;
 }
 
-/* Of a tree that is trimmed: what has few nodes comes whole, the way to the largest call of a function is kept, and what was cut
- * is one node per parent that says how many it stands for. */
+/* Trimming: a small tree stays whole. The way to the largest call of a function is kept. One node per parent stands for what was cut,
+ * and says how many nodes that were. */
 static void test_trim(void **state)
 {
 	struct symbols *s = symbols_new();

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fault layer: a library for LD_PRELOAD that stands between a program and the C library for files below one
  * directory ($FAULTS_DIR, absolute). It counts their system calls, fails some of them, and keeps account of what was
- * synced, so that it can play a power loss: file contents are cut back to what fsync or fdatasync covered plus none, a random
- * part or all (in length; torn, zeroed in places or not) of the rest, names in a directory to what an fsync of the directory
- * covered plus a random prefix, or any random part, of what was done after, and the process dies. A file that was synced
- * while its directory was not may so be gone.
+ * synced, so that it can play a power loss. Then the process dies. Of a file stays what fsync or fdatasync covered, and none,
+ * a random part or all of the rest, which may be torn or zeroed in places. Of a directory stay the names that an fsync of it
+ * covered, and a random prefix, or any random part, of what was done after. So a file that was synced while its directory
+ * was not may be gone.
  *
- * What is to happen is said by $FAULTS when the program starts, or by faults_arm() at any later time, as
+ * $FAULTS says what happens when the program starts, or faults_arm() at any later time:
  *
  *	KIND:AT[:COUNT][,KIND:AT[:COUNT]...]
  *
- * the AT-th call from now on of those that KIND is about, and the COUNT - 1 after it (default 1, 0 = all):
+ * AT counts the calls that KIND is about, from now on. It happens at that call and at the COUNT - 1 after it (default 1, 0 = all):
  *
  *	kill       of those that change something: SIGKILL to the process
  *	power      the same: the power fails

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a directory tree is on disk for sure: of each file how many bytes were synced, of each directory which names
- * were made, changed and taken away since it was synced. Files are taken as only appended to, which those of the
- * storage are. Part of the fault layer; every call is made under its lock, the functions of the C library that it
- * needs itself it gets or calls directly (below another directory they are not counted). */
+/* What of a directory tree is on disk for sure: how many bytes of each file were synced, and which names of each directory
+ * were made, changed and removed since it was synced. It assumes that files are only appended to, as those of the
+ * storage are. Part of the fault layer: every call is made under its lock. The functions of the C library
+ * that it needs itself are handed to it or called directly; below another directory they are not counted. */
 #ifndef PYRRHA_TESTS_JOURNAL_H
 #define PYRRHA_TESTS_JOURNAL_H
 

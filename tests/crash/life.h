@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One life of a storage: opens the directory, holds what is there against the ledger, then appends (in two threads, some of it
- * late), queries, seals, deletes and drops at the same time, until it is killed, the power fails, or errors are over and it
+/* One life of a storage. It opens the directory and compares what is there with the ledger. Then it appends (in two threads, some of
+ * it late), queries, seals, deletes and drops at the same time. It ends when it is killed, the power fails, or errors are over and it
  * closes. Private to torture.c, whose child it runs in. */
 #ifndef PYRRHA_CRASH_LIFE_H
 #define PYRRHA_CRASH_LIFE_H

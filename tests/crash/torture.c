@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives and deaths of a storage. What a life does is life.h; the parent here starts the next one in the same directory, a new
- * directory every LIVES_PER_DIR, and at the end prints how many lives of each kind there were and what they held.
+/* Lives and deaths of a storage. What a life does is in life.h. The parent here starts the next one in the same directory, with a
+ * new directory every LIVES_PER_DIR. At the end it prints how many lives of each kind there were and what they held.
  *
  *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--rot] [--keep] [--trace] --faults LIBRARY --dir DIR
  *

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests stand on: the real pyrrha and the real demo program on free ports of 127.0.0.1, a proxy
-that keeps what is scraped through it, and a target with bad manners. Nothing here knows a test."""
+"""What the end-to-end tests stand on: the real pyrrha and the real demo program on free ports of
+127.0.0.1. Also a proxy that keeps what is scraped through it, and a target with bad manners. Nothing here knows a test."""
 import contextlib
 import fcntl
 import gzip
@@ -475,8 +475,8 @@ print(os.readlink(str(file), dir_fd=links))
 
 
 def in_a_chroot(env):
-    """There the kernel names a file that a process has from outside of its root as the machine's own root does, where
-    nothing in the chroot finds it. Needs root."""
+    """Whether this is a chroot. There the kernel names a file from outside of a process's root by its path from the machine's
+    own root, which does not exist in the chroot. Needs root."""
     status, name = run([sys.executable, "-c", _NAMED_FROM_OUTSIDE, __file__, env.dir])
     check(status == 0, name)
     return name.strip() != os.path.realpath(__file__)

@@ -3,7 +3,8 @@
 
 * a list at resourceVersion=0 comes whole, whatever limit says; another in pages, as it was when the first page was asked for
 * continue tokens expire (410); a watch from a version that was compacted is a 410 within a 200
-* watches go on from a version, with bookmarks, or begin with all there is (sendInitialEvents); label and field selectors filter both, also what enters and leaves them
+* watches go on from a version, with bookmarks, or begin with all there is (sendInitialEvents)
+* label and field selectors filter both, also what enters and leaves them
 * kinds that are not installed are 404, what is forbidden is 403, another token is 401
 * it can restart (with or without what it remembers), go silent, and change its token and its certificate
 

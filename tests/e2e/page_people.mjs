@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page for all who use it: node page_people.mjs URL EMPTY_URL WAITING_URL OUTDIR. Goes through every view, light and dark, wide and on a
-// phone, and looks for what axe knows to be wrong, for what is wider than its window, for requests that go elsewhere, for lines
+// phone. It looks for what axe reports, for what is wider than its window, and for requests that go elsewhere. It also looks for lines
 // that jump when the page refreshes itself, and for state that a reload loses. Of each view it keeps pictures in OUTDIR/views.
 // URL has the demo program, a job of ninety targets, rules, a target that is down and one that is dropped; EMPTY_URL has no target,
 // WAITING_URL one that was never up.

@@ -230,8 +230,8 @@ def _errors():
                 "rate(http_requests_total[5m]) and ", "{}", "capacity @ capacity", "sum without (job, (capacity)", "# only a comment")
 
 
-# Left out of what is nested: names that go at the end (3) or at once (2.42), deviations of a single NaN, timestamp() and
-# subqueries with both @ and offset, of which 2.42 forgets one.
+# Not nested: names, which go at the end (3) or at once (2.42); deviations of a single NaN; timestamp(). Nor subqueries with both @
+# and offset: 2.42 forgets one of them.
 PLAIN = tuple(v for v in VECTORS if "odd" not in v and not v.startswith("{job")) + ('odd{kind!~"nan|inf|neginf|huge"}',
                                                                                  'odd{kind=~"gap|late|stale|once"}')
 DEEP_MODIFIERS = ("", "", " offset 3m", " offset -2m")  # 2.42 reads too little for @ in a subquery in a subquery

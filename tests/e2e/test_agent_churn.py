@@ -58,9 +58,9 @@ def reading(agent, pid, execs):
 
 
 def grown_since(a, b):
-    """What is more than it should be. A program that was not there at first brings its image, with up to four
-    descriptors (the file, its symbols, its debug information, one that waits to be read), its names and its unwind
-    tables, which are mapped from the kernel and limited there."""
+    """What is more than it should be. A new program brings its image, with up to four descriptors: the file, its
+    symbols, its debug information, and one that waits to be read. It also brings names and unwind tables, which are mapped
+    from the kernel and limited there."""
     programs = max(0, b["images"] - a["images"])
     room = {"rss": 4096 + 64 * programs + max(0, b["tables"] - a["tables"]), "fds": 50 + 4 * programs, "images": 300,
             # What is known stays within what runs at a time and a drain or two.

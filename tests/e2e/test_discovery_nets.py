@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """dns_sd_configs, docker_sd_configs and consul_sd_configs against servers: real ones where there are any (Debian's unbound, a
-consul if it is installed), else ones of this file that say what real ones say, and what broken ones do. Labels are held against
+consul if it is installed). Otherwise ones of this file that answer as real ones do, and as broken ones do. Labels are held against
 promtool's (Debian's 2.42 has no consul_sd_configs). Every target is dropped by a rule, so that nothing is scraped."""
 import http.server
 import json

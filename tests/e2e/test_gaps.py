@@ -51,9 +51,9 @@ class Between(HttpServer):
 
 
 def said(server, t, name, window):
-    """What a server answers about the time before t: of the fixtures every stack with its labels, by function, file and line; of all
-    the host the same without the stacks, because the lines of a large program are known once its debug information was read, and
-    who asks later has more of them; and the numbers of every series that are not zero."""
+    """What a server answers about the time before t: every stack of the fixtures with its labels, by function, file and line; the
+    totals of the whole host; and the numbers of every series that are not zero. The host's stacks are left out: the lines of a large
+    program are known only after its debug information was read, so a later query has more of them."""
     def stacks(selector):
         p = Profile(server.get("/api/v1/query", format="pprof", query=f"merge({selector})", time=t))
         return [(kind, p.stacks(kind)) for kind, _ in p.types]

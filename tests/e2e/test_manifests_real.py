@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of deploy/kubernetes in a real kube-apiserver (kube_real.py): they are taken strictly and without a warning in any
-order, and the real server and agent run with the rights of their ServiceAccounts, tokens of which the API server made. There are no
+"""The manifests of deploy/kubernetes in a real kube-apiserver (kube_real.py): it accepts them strictly, without a
+warning, in any order. The real server and agent run with the rights of their ServiceAccounts; the API server made the tokens. There are no
 controllers and no kubelet: the test makes the pods of the templates and starts their programs with their arguments."""
 import base64
 import datetime

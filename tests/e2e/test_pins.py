@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinned profiles and source links on the real server: who may make a pin and who may not, that it outlives what it was made of, a
-restart and a kill, that go tool pprof's format comes out, and a full disk."""
+"""Pinned profiles and source links on the real server: who may make a pin and who may not. A pin outlives the data that it was made
+of, a restart and a kill. It is served in go tool pprof's format. A full disk is reported."""
 import gzip
 import hashlib
 import json

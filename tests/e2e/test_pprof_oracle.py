@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language on stacks beside google/pprof: real profiles are scraped from a server of files, and what the language
-makes of them has to be what pprof makes of the files, to the last unit. Rows of zero are dropped on both sides."""
+"""The language on stacks beside google/pprof: real profiles are scraped from a server of files. The language's
+answers about them must equal pprof's about the files, to the last unit. Rows of zero are dropped on both sides."""
 import concurrent.futures
 import functools
 import glob
@@ -267,8 +267,8 @@ UNSYMBOLISED = {"node-unsymbolised": "samples", "profile-with-labels": "samples"
 
 
 def top_addresses(env, kind, path):
-    """(flat, cum) of -top -addresses, whose rows are "ADDRESS [file]", the address of 16 digits and left out if it is 0, or
-    a function's name where there is one: (address, file) or name -> value."""
+    """(flat, cum) of -top -addresses: (address, file) or name -> value. A row is a function's name or, where there is none,
+    "ADDRESS [file]"; the address has 16 digits and is left out if it is 0."""
     both = {}, {}
     for line in pprof(env, "-top", "-addresses", f"-sample_index={kind}", "-unit=" + UNITS.get(kind, "count"), path).decode().splitlines():
         if ROW.match(line):

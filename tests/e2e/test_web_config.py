@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--web.config.file: the same requests get the same status as from Debian's prometheus, what it names is exchanged while it is
-asked, and jobs with fields of their own scrape what wants a certificate or a token."""
+"""--web.config.file: the same requests get the same status as from Debian's prometheus. The files that it names are replaced while
+requests come. Jobs with fields of their own scrape targets that require a certificate or a token."""
 import base64
 import http.client
 import itertools

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a query: what parses prints as something that parses to the same again, and is answered or refused with
- * words, at an instant and over a range, on a few series of both kinds. */
+/* Any bytes as a query. A query that parses is printed as one that parses to the same. It is answered, or refused with a
+ * message, at an instant and over a range, on a few series of both kinds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

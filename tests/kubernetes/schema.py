@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads manifests and says what a kube-apiserver with fieldValidation=Strict would have against them: keys that are there twice, fields
-that the kind does not have, those that are missing, types, formats, enums, items of a list that has keys with the same ones. The
+"""Reads manifests and says what a kube-apiserver with fieldValidation=Strict would have against them: duplicate keys, unknown and missing
+fields, wrong types, formats and enums, and items of a keyed list with equal keys. The
 schemas of Kubernetes's kinds are openapi-1.35.json (openapi.py tells where it is from), those of others come with their CRDs. What only
 the server can tell, such as rules in CEL, is up to a real one: tests/e2e/test_manifests_real.py."""
 import base64

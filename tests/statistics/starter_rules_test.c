@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the starter rules (deploy/rules/cpu.yml) say of estimates: real stacks (PYRRHA_CORPUS, else stacks made up) are sampled at
- * 19 Hz, a minute to a profile, and the rules run over them with a clock of their own.
+/* The starter rules (deploy/rules/cpu.yml) on estimates. Real stacks (PYRRHA_CORPUS, else invented ones) are sampled at 19 Hz, a
+ * profile per minute. The rules run over them with a clock of their own.
  *
  * Quiet: containers that idle and that are busy, by the time of day, whose mix wobbles a little from day to day; some are deployed
  * anew, some come. Nobody may be paged. Rises: containers on a fifth of a core, of which one function each has ten points more of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes of batches: there with what they were appended with and never without it, over restarts, trims of the log, snapshots,
- * commits that fail and a log that is made anew. */
+/* Notes of batches: a note is there if and only if its batch is. That holds after restarts, trims of the log, snapshots, failed
+ * commits and a rewritten log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -360,8 +360,8 @@ static void see_outcome(void *arg, const struct err *e)
 	*(struct outcome *)arg = (struct outcome){ true, e->code };
 }
 
-/* Files that may not grow stand for a full disk. A note of a commit that failed is not there, then or after a restart, also if the
- * log is made anew of all that its files have; the one before it is. */
+/* Files that may not grow stand for a full disk. The note of a failed commit is not there, then or after a restart, even
+ * if the log is made anew from all of its files. The note before it is. */
 static void test_failed_commit(void **state)
 {
 	struct kit k;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a graph of values is made of: totals read many at a time hold what the plain reader finds, and the steps that rows are given
- * to are those that take them one by one. */
+/* A graph of values: totals that are read many at a time equal what the plain reader finds. Rows go to the same steps as when each
+ * is taken alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

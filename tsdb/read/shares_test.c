@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a graph of one function is made of, against series and steps one by one: stamps that are not regular, series that come and go,
- * windows on whole minutes and off them, in the head and sealed, late ones, ends of series, deleted ones, damaged ones. */
+/* A graph of one function against its series and steps one by one. Timestamps are irregular, series come and go, and windows begin on
+ * whole minutes and between them. Data is in the head, sealed, late, deleted or damaged, and series end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

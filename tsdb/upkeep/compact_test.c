@@ -61,8 +61,8 @@ static void test_compaction(void **state)
 	kit_free(&k);
 }
 
-/* A part that was written anew has a higher number than one of the same hour that came after it, and its place in the
- * chain of symbols before that one: what is made of the two must have the symbols of both. */
+/* A part that was rewritten has a higher number than a later one of the same hour, but comes before it in the chain of
+ * symbols. What is made of the two must have the symbols of both. */
 static void test_part_written_anew(void **state)
 {
 	struct kit k;

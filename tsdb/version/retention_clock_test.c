@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A wall clock that is wrong, for minutes or days, beside one that nobody sets: retention drops nothing that is not old by
- * both, a day that was dropped takes new data, and nothing is held back for as long as the clock was ahead. */
+/* A wall clock that is wrong, for minutes or days, beside one that nobody sets. Retention drops only what is old by both. A day that
+ * was dropped takes new data. A clock that was ahead does not hold data back for as long as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
