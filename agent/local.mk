@@ -5,6 +5,7 @@ include agent/kernel/local.mk
 include agent/go/local.mk
 include agent/python/local.mk
 include agent/hotspot/local.mk
+include agent/v8/local.mk
 include agent/managed/local.mk
 include agent/unwind/local.mk
 include agent/process/local.mk
@@ -20,6 +21,7 @@ libagent_a_SOURCES = $(AGENT_RUNTIME_SOURCES) \
   $(AGENT_GO_SOURCES) \
   $(AGENT_PYTHON_SOURCES) \
   $(AGENT_HOTSPOT_SOURCES) \
+  $(AGENT_V8_SOURCES) \
   $(AGENT_MANAGED_SOURCES) \
   $(AGENT_UNWIND_SOURCES) \
   $(AGENT_PROCESS_SOURCES) \

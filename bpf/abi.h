@@ -219,6 +219,33 @@ struct hotspot_proc {
 	__u16 method_const, const_method_size;
 };
 
+/* Where V8's frames are in its text, and what tells its objects apart; offsets in bytes from the object's begin. */
+struct v8_proc {
+	__u64 handlers, handlers_bytes;     /* bytecode handlers, ELF virtual address */
+	__u64 trampoline, trampoline_bytes; /* what enters the interpreter */
+	__u16 function_shared, shared_lengths, map_type;
+	__u16 function_first, function_last, array_type; /* types of JSFunctions, and of bytecode arrays */
+};
+
+/* The object of a frame: in the top byte what it is, below its address. */
+#define V8_FUNCTION 1                /* SharedFunctionInfo, tagged */
+#define V8_CODE 2                    /* pc in compiled code */
+#define V8_CODE_LEAF 3               /* the same of the innermost frame, which may not be set up */
+#define V8_MARKER 4                  /* number of a sort of frame that is no function's */
+#define V8_MARKERS_MAX 64
+#define V8_OBJECT(sort, v) ((__u64)(sort) << 56 | ((v) & 0xffffffffffffffull))
+#define V8_OBJECT_SORT(o) ((o) >> 56)
+#define V8_OBJECT_AT(o) ((o) & 0xffffffffffffffull)
+/* Checks: of a function, its lengths and the distance to its name in the source; of code, 16 bits of the 8 bytes there, and the tagged
+ * SharedFunctionInfo that the frame is one of (0: none). */
+#define V8_CHECK_READ (1ull << 63)
+#define V8_CHECK_FUNCTION(lengths) (V8_CHECK_READ | ((lengths) & 0xffffffffffffull))
+#define V8_HASH(bytes) (((bytes) * 0x9e3779b97f4a7c15ull) >> 48)
+#define V8_CHECK_CODE(bytes, shared) (V8_HASH(bytes) << 48 | (shared))
+#define V8_CHECK_SHARED(c) ((c) & 0xffffffffffffull)
+#define V8_CHECK_HASH(c) ((c) >> 48)
+#define V8_SHARED_DATA 8             /* of a SharedFunctionInfo: its code in some form; a small integer of builtins */
+
 /* Of another exec_id than the process's, and not EXEC_ANY: void. */
 struct runtime_proc {
 	__u32 exec_id;
@@ -226,6 +253,7 @@ struct runtime_proc {
 	union {
 		struct python_proc python;
 		struct hotspot_proc hotspot;
+		struct v8_proc v8;
 		__u64 room[32];
 	};
 };

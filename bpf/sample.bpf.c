@@ -26,7 +26,7 @@ const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
 #include "tables.bpf.h"
 #include "walk.bpf.h"
 #include "unwind.h"
-#include "hotspot.bpf.h"
+#include "code.bpf.h"
 
 /* Steps per call: a call costs as much as a third of a step. The verifier walks each of them by itself. */
 #define STEPS_AT_ONCE 4

@@ -14,7 +14,9 @@
  *	uw_read(u, to, n, at) bytes of the process's memory; 0 if all could be read
  *	uw_code(u, to)        UW_CODE bytes of the program's text from u->ip - 1 on; 0 if they are known
  *	uw_push(u, frame)     keeps a frame; false if there is no room
- *	uw_step_code(u)       uw_step for code without a file; UW_NO_CODE: no runtime is known that has made it
+ *	uw_step_code(u, kind, frame)
+ *	                      uw_step for code without a file; UW_NO_CODE: no runtime is known that has made it. Of a runtime that has
+ *	                      made code of the file: its kind, and the native frame's word; both are 0 else
  *	uw_walk(u, kind, sp, vaddr)
  *	                      keeps the frames of a language runtime that a native frame of its interpreter runs: the one at that address of its
  *	                      image, with its stack pointer, while u is at its caller already
@@ -179,7 +181,7 @@ static __always_inline int uw_step(struct unwind *u)
 		}
 	}
 	if (UW_RARELY(u->image == IMAGE_JIT)) {
-		err = uw_step_code(u);
+		err = uw_step_code(u, RUNTIME_NONE, 0);
 		if (err != UW_NO_CODE)
 			return err;
 	}
@@ -187,11 +189,16 @@ static __always_inline int uw_step(struct unwind *u)
 	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))
 		return END_NO_TABLE;
 	frame = (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK);
+	r = code && !(code & SHORT_IS_RULE) ? uw_rule(u, code) : 0;
+	if (UW_RARELY(r && r->cfa == CFA_NONE && r->runtime)) {
+		err = uw_step_code(u, r->runtime, frame);
+		if (err != UW_NO_CODE)
+			return err;
+	}
 	if (UW_RARELY(!uw_push(u, frame)))
 		return END_DEPTH;
 	if (UW_LIKELY(code & SHORT_IS_RULE))
 		return uw_by_short(u, code);
-	r = code ? uw_rule(u, code) : 0;
 	if (!r || r->cfa == CFA_NONE)
 		return uw_by_frame_pointer(u);
 	sp = u->sp;

@@ -105,6 +105,9 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 	} else if (kind == RUNTIME_HOTSPOT) {
 		w->hotspot.p = p->hotspot;
 		w->on = 1;
+	} else if (kind == RUNTIME_V8) {
+		w->v8.p = p->v8;
+		w->on = 1;
 	}
 	return w->on;
 }
@@ -138,12 +141,12 @@ static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp, __u6
 	walk(kind);
 }
 
-/* In hotspot.bpf.h. */
-int walk_code(int unused);
+/* In code.bpf.h. */
+int walk_code(__u32 kind, __u64 frame);
 
-static __always_inline int uw_step_code(struct unwind *u)
+static __always_inline int uw_step_code(struct unwind *u, __u32 kind, __u64 frame)
 {
-	return walk_code(0);
+	return walk_code(kind, frame);
 }
 
 #endif

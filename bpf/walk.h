@@ -49,6 +49,17 @@ struct hotspot_walk {
 	struct hotspot_room room;
 };
 
+/* Room for what a step reads of V8's frames. */
+struct v8_room {
+	__u64 frame[8];      /* V8_BELOW bytes below fp and 16 above */
+	__u64 above[3];      /* at sp */
+};
+
+struct v8_walk {
+	struct v8_proc p;
+	struct v8_room room;
+};
+
 /* Of one runtime, for one stack. */
 struct runtime_walk {
 	__u64 time_ns;       /* of that stack's record */
@@ -59,6 +70,7 @@ struct runtime_walk {
 	union {
 		struct python_walk python;
 		struct hotspot_walk hotspot;
+		struct v8_walk v8;
 		__u64 own[48];
 	};
 	__u64 room[WALK_ROOM]; /* what was read last */

@@ -5,9 +5,11 @@
 
 #include "agent/hotspot/hotspot.h"
 #include "agent/python/python.h"
+#include "agent/v8/v8.h"
 
 static const struct runtime *const rows[RUNTIME_KINDS] = {
 	[RUNTIME_PYTHON] = &python_runtime,
+	[RUNTIME_V8] = &v8_runtime,
 	[RUNTIME_HOTSPOT] = &hotspot_runtime,
 };
 

@@ -44,6 +44,7 @@ struct runtime {
 	const char *name;            /* in flags and metrics: "python" */
 	const char *mapping;         /* in profiles: "[python]" */
 	const char *in_name;         /* what names of its files usually contain, which is no more than a hint */
+	bool steps_interpreter;      /* its walk leads from the interpreter's native frames to their callers: no rules are needed */
 	/* What this file is as a runtime, returns owned; NULL: not this one. Bounded work. Drain thread, once per image. */
 	struct runtime_file *(*recognise)(const struct elf_file *f, const char *path);
 	/* Frees what recognise returned; its facts, too. */

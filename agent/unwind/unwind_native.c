@@ -98,7 +98,7 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr
 	nu->words[u->words++] = 0;
 }
 
-static int uw_step_code(struct unwind *u)
+static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
 {
 	return UW_NO_CODE;
 }

@@ -296,7 +296,7 @@ static uint32_t rule_id(struct unwind_tables *t, const struct unwind_rule *r)
 	uint64_t hash = hash_bytes(r, sizeof *r);
 	uint32_t id;
 
-	if (r->cfa == CFA_NONE)
+	if (r->cfa == CFA_NONE && !r->runtime)
 		return 0;
 	for (size_t at = map_start(&t->rule_index, hash); map_probe(&t->rule_index, hash, &at, &id);)
 		if (memcmp(&t->rules[id], r, sizeof *r) == 0)
@@ -426,7 +426,11 @@ static int put_last(struct builder *b, uint64_t pc)
 	while (b->last_pc < pc) {
 		struct unwind_rule r = b->last;
 		uint64_t until = pc;
-		r.runtime = (uint8_t)interpreter_at(b->runtime, b->last_pc, &until);
+		enum runtime_kind kind = interpreter_at(b->runtime, b->last_pc, &until);
+		/* What the code itself seems to be is a guess, the runtime's walk knows. */
+		if (kind != RUNTIME_NONE && b->runtime->of->steps_interpreter)
+			r = (struct unwind_rule){ .cfa = CFA_NONE };
+		r.runtime = (uint8_t)kind;
 		int ret = put_row(b, b->last_pc, &r);
 		if (ret)
 			return ret;

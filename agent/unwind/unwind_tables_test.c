@@ -182,7 +182,7 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr
 {
 }
 
-static int uw_step_code(struct unwind *u)
+static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
 {
 	return UW_NO_CODE;
 }

@@ -4,7 +4,7 @@
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
   fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment \
-  fuzz_pycode fuzz_hotspot
+  fuzz_pycode fuzz_hotspot fuzz_v8code
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -46,6 +46,8 @@ fuzz_perfmap_SOURCES = tests/fuzz/fuzz_perfmap.c $(FUZZ_MAIN)
 fuzz_perfmap_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_kallsyms_SOURCES = tests/fuzz/fuzz_kallsyms.c $(FUZZ_MAIN)
 fuzz_kallsyms_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
+fuzz_v8code_SOURCES = tests/fuzz/fuzz_v8code.c $(FUZZ_MAIN)
+fuzz_v8code_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_pycode_SOURCES = tests/fuzz/fuzz_pycode.c $(FUZZ_MAIN)
 fuzz_pycode_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_hotspot_SOURCES = tests/fuzz/fuzz_hotspot.c $(FUZZ_MAIN)

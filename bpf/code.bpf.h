@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Walks frames of code that runtimes have made, in the kernel. Part of sample.bpf.c. */
+#ifndef PYRRHA_BPF_CODE_BPF_H
+#define PYRRHA_BPF_CODE_BPF_H
+
+#include "hotspot.h"
+
+static __always_inline bool rt_is_jit(struct unwind *u, __u64 at)
+{
+	__u64 ip = u->ip;
+	const struct unwind_map *m;
+
+	u->ip = at;
+	m = uw_search_maps(u);
+	u->ip = ip;
+	return m && m->image == IMAGE_JIT;
+}
+
+#include "v8.h"
+
+/* What is known of the process's runtime of that kind; NULL: nothing. */
+static __always_inline struct runtime_walk *walk_on(struct scratch *s, __u32 kind)
+{
+	struct runtime_walk *w = walk_of(kind);
+
+	return w && (w->time_ns == s->head.time_ns ? w->on : walk_begin(s, w, kind)) ? w : 0;
+}
+
+/* Global functions, as unwind_some. */
+__attribute__((noinline)) int walk_hotspot(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w;
+
+	UW_OPAQUE(unused);
+	if (!s)
+		return UW_NO_CODE;
+	w = walk_on(s, RUNTIME_HOTSPOT);
+	return w && hs_is_code(&w->hotspot.p, s->u.ip) ? hotspot_step(&s->u, &w->hotspot.p, &w->hotspot.room) : UW_NO_CODE;
+}
+
+__attribute__((noinline)) int walk_v8(__u64 frame)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w;
+
+	if (!s)
+		return UW_NO_CODE;
+	w = walk_on(s, RUNTIME_V8);
+	return w ? v8_step(&s->u, &w->v8.p, &w->v8.room, frame) : UW_NO_CODE;
+}
+
+/* A frame of such code, as uw_step_code. */
+__attribute__((noinline)) int walk_code(__u32 kind, __u64 frame)
+{
+	int err = kind == RUNTIME_V8 ? UW_NO_CODE : walk_hotspot(0);
+
+	return err == UW_NO_CODE ? walk_v8(frame) : err;
+}
+
+#endif
