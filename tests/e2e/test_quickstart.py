@@ -53,6 +53,13 @@ def on_cpu_of_the_container(port):
     return [r["metric"] for r in rows] == [{"comm": "echoserver", "container": "echoserver"}] and "main.fibonacci" in stacks
 
 
+def names_python(port):
+    """The Python program's functions, which the agent read from outside."""
+    stacks = http_get(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode(
+        {"query": 'merge(on_cpu<comm="python-demo">[5m])', "format": "folded"}))[2].decode()
+    return re.search(r"<module>;.*\bmain;.*\breport;.*\bprimes\b", stacks)
+
+
 def rate(port, counter):
     """Of a counter that Pyrrha or its agent has; None while there is none."""
     rows = json.loads(http_get(f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode(
@@ -75,6 +82,8 @@ def test_ctrl_c_stops_everything(env):
     check(re.search(rf"http://127\.0\.0\.1:{port}/", q.text()), f"no URL in: {q.text()}")
     if 'on_cpu<container="echoserver">' in q.text():
         wait_until("the demo program's container, seen from outside", lambda: on_cpu_of_the_container(port), 60)
+        if "a Python program" in q.text():
+            wait_until("the Python program's functions", lambda: names_python(port), 90)
         wait_until("a rate of the agent's counters", lambda: rate(port, "pyrrha_agent_samples_total"), 60)
     wait_until("the demo program's alert fires", lambda: "firing" in alerts(port), 60)
     wait_until("a rate of Pyrrha's own", lambda: rate(port, "pyrrha_appended_samples_total"), 60)
