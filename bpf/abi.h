@@ -342,7 +342,12 @@ struct control {
 #define OFF_LEVELS 10            /* of the lower half of that; the lower, the more a stack must be worth, by the thread's */
 #define OFF_LEAST_US 256         /* last wait of the kind: so much at the highest, twice as much at each next one */
 
+/* What uw_step comes to, besides an enum stack_end. */
+#define UW_STEP_ON (-1)      /* there may be a caller */
 #define UW_NO_CODE (-2)      /* uw_step_code: no runtime is known that made this code */
+/* Frames of a runtime are ahead, and whoever calls uw_step walks them: those that a native frame runs; a frame of code that it made. */
+#define UW_AHEAD (-3)
+#define UW_IN_CODE (-4)
 
 /* The state of an unwinding, and its last mapping. */
 struct unwind {
@@ -354,6 +359,8 @@ struct unwind {
 	__u32 is_ra, fp_unknown;   /* 0 or 1 */
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */
+	__u32 ahead;               /* UW_AHEAD, UW_IN_CODE: enum runtime_kind, as far as it is known */
+	__u64 native;              /* then: the native frame's word; 0 = code without a file */
 	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
 	__u64 r13;                 /* of the innermost frame; 0 = not known */
 };

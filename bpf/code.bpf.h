@@ -52,12 +52,26 @@ __attribute__((noinline)) int walk_v8(__u64 frame)
 	return w ? v8_step(&s->u, &w->v8.p, &w->v8.room, frame) : UW_NO_CODE;
 }
 
-/* A frame of such code, as uw_step_code. */
-__attribute__((noinline)) int walk_code(__u32 kind, __u64 frame)
+__attribute__((noinline)) int walk_unknown(int unused)
 {
-	int err = kind == RUNTIME_V8 ? UW_NO_CODE : walk_hotspot(0);
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
 
-	return err == UW_NO_CODE ? walk_v8(frame) : err;
+	UW_OPAQUE(unused);
+	return s ? uw_step_unknown(&s->u, s->u.native) : END_UNSUPPORTED;
+}
+
+/* The frames that are ahead: r is UW_AHEAD or UW_IN_CODE. As uw_step. */
+static __always_inline int walk_ahead(struct scratch *s, int r)
+{
+	if (r == UW_AHEAD) {
+		walk(s->u.ahead);
+		return uw_push(&s->u, s->u.native) ? UW_STEP_ON : END_DEPTH;
+	}
+	r = s->u.ahead == RUNTIME_V8 ? UW_NO_CODE : walk_hotspot(0);
+	if (r == UW_NO_CODE)
+		r = walk_v8(s->u.native);
+	return r == UW_NO_CODE ? walk_unknown(0) : r;
 }
 
 #endif

@@ -41,13 +41,6 @@
 #define HS_UNROLL
 #endif
 
-/* What a step has found out about the frame. */
-struct hs_blob {
-	__u64 address, begin, end;
-	__u32 name, name_more;       /* its first letters */
-	__u32 frame_bytes, frame_complete;
-};
-
 /* How much of its frame the innermost frame has. */
 enum hs_state {
 	HS_WHOLE,
@@ -196,9 +189,9 @@ static __always_inline enum hs_state hs_stub_state(const __u8 *c)
 	return HS_WHOLE;
 }
 
-static __always_inline const __u8 *hs_code(struct unwind *u, struct hotspot_room *w, __u64 pc)
+static __always_inline bool hs_read_code(struct unwind *u, struct hotspot_room *w, __u64 pc)
 {
-	return rt_read(u, w->code, sizeof w->code, pc - HOTSPOT_CODE_BEFORE) ? 0 : w->code + HOTSPOT_CODE_BEFORE;
+	return !rt_read(u, w->code, sizeof w->code, pc - HOTSPOT_CODE_BEFORE);
 }
 
 /* To the caller of a frame whose return address is at sp + above, and the caller's rbp below that if it was saved. The stub that
@@ -314,7 +307,6 @@ static __always_inline int hs_compiled(struct unwind *u, const struct hotspot_pr
 	enum hs_state state = HS_WHOLE;
 	__u64 mask = p->relative ? 0xffffffff : ~0ull, add = p->relative ? b->address : 0, real;
 	__u32 id = hs_u32(w, p->nmethod_compile_id);
-	const __u8 *code;
 
 	if (pc == (hs_u64(w, p->nmethod_deopt) & mask) + add || pc == (hs_u64(w, p->nmethod_deopt_mh) & mask) + add) {
 		/* The frame is to be given up: its return address was replaced, and kept in the frame. */
@@ -322,8 +314,9 @@ static __always_inline int hs_compiled(struct unwind *u, const struct hotspot_pr
 			return END_STACK_READ;
 		if (real - b->begin < b->end - b->begin)
 			pc = real;
-	} else if (!u->is_ra && (code = hs_code(u, w, pc))) {
-		state = pc - b->begin < b->frame_complete ? hs_prologue(code) : hs_epilogue(code);
+	} else if (!u->is_ra && hs_read_code(u, w, pc)) {
+		state = pc - b->begin < b->frame_complete ? hs_prologue(w->code + HOTSPOT_CODE_BEFORE) :
+							    hs_epilogue(w->code + HOTSPOT_CODE_BEFORE);
 	}
 	if (!rt_push(u, HOTSPOT_WORD(pc - b->begin), b->address, HOTSPOT_CHECK(HOTSPOT_COMPILED, id)))
 		return END_DEPTH;
@@ -353,7 +346,7 @@ static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot
 	bool framed = !u->fp_unknown && !(u->fp & 7) && u->fp - u->sp <= HS_FRAME_MAX &&
 		      !rt_read(u, w->frame, sizeof w->frame, u->fp - HS_INTERPRETER_BELOW);
 	__u64 method = w->frame[5], sender = w->frame[7], constant = 0, bci = HOTSPOT_NO_BCI, ra;
-	const __u8 *c;
+	bool pushed;
 
 	if (framed && !u->is_ra && u->fp - u->sp < HS_INTERPRETER_BELOW + 8)
 		return hs_interpreted_early(u, w, b, pc);
@@ -367,11 +360,11 @@ static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot
 		/* It sets its frame up, or has taken it down: no instruction of the method at rbp is being run. */
 		if (rt_read(u, &ra, 8, u->sp))
 			return END_STACK_READ;
-		c = hs_code(u, w, pc);
-		if (hs_is_code(p, ra) || (c && hs_stub_state(c) == HS_FP_RETURN)) {
+		pushed = !hs_is_code(p, ra) && hs_read_code(u, w, pc) && hs_stub_state(w->code + HOTSPOT_CODE_BEFORE) == HS_FP_RETURN;
+		if (pushed || hs_is_code(p, ra)) {
 			if (hs_push_stub(u, b, pc))
 				return END_DEPTH;
-			return hs_leave_small(u, p, w, hs_is_code(p, ra) ? 0 : 8);
+			return hs_leave_small(u, p, w, pushed ? 8 : 0);
 		}
 		bci = framed ? w->frame[p->bcp_slot & 1] - constant - p->const_method_size : 0;
 	}
@@ -388,14 +381,13 @@ static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot
 static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	enum hs_state state = HS_WHOLE;
-	const __u8 *code;
 
 	if (hs_push_stub(u, b, pc))
 		return END_DEPTH;
 	if (b->name == HS_NAME('v', 't', 'a', 'b') || b->name == HS_NAME('n', 'a', 't', 'i') || b->name == HS_NAME('I', '2', 'C', '/') || b->name == HS_NAME('M', 'e', 't', 'h'))
 		return hs_leave_adapter(u, p, w);
-	if (!u->is_ra && (code = hs_code(u, w, pc)))
-		state = hs_stub_state(code);
+	if (!u->is_ra && hs_read_code(u, w, pc))
+		state = hs_stub_state(w->code + HOTSPOT_CODE_BEFORE);
 	/* A frame of fixed size is not whole yet in the innermost frame, where registers are pushed and popped. */
 	if (state == HS_WHOLE && (!b->frame_bytes || !u->is_ra)) {
 		if (hs_sets_fp(u, b))
@@ -410,17 +402,17 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 static __always_inline int hotspot_step(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
 {
 	__u64 pc = u->ip + u->is_ra, sp = u->sp;
-	struct hs_blob b;
+	const struct hs_blob *b = &w->of;
 	int r;
 
-	if (hs_read_blob(u, p, w, u->ip, &b))
+	if (hs_read_blob(u, p, w, u->ip, &w->of))
 		return END_BAD_FRAME;
-	if (b.name == HS_NAME('n', 'm', 'e', 't') || (b.name == HS_NAME('n', 'a', 't', 'i') && b.name_more == HS_NAME('v', 'e', ' ', 'n')))
-		r = hs_compiled(u, p, w, &b, pc);
-	else if (b.name == HS_NAME('I', 'n', 't', 'e'))
-		r = hs_interpreted(u, p, w, &b, pc);
+	if (b->name == HS_NAME('n', 'm', 'e', 't') || (b->name == HS_NAME('n', 'a', 't', 'i') && b->name_more == HS_NAME('v', 'e', ' ', 'n')))
+		r = hs_compiled(u, p, w, b, pc);
+	else if (b->name == HS_NAME('I', 'n', 't', 'e'))
+		r = hs_interpreted(u, p, w, b, pc);
 	else
-		r = hs_stub(u, p, w, &b, pc);
+		r = hs_stub(u, p, w, b, pc);
 	return r == UW_STEP_ON && u->sp <= sp ? END_NO_PROGRESS : r;
 }
 

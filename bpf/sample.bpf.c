@@ -176,8 +176,11 @@ static __always_inline void unwind_user(struct scratch *s)
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
-	for (int i = 0; i <= MAX_USER_FRAMES / STEPS_AT_ONCE; i++) {
+	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
 		int r = unwind_some(i);
+
+		if (UW_RARELY(r <= UW_AHEAD))
+			r = walk_ahead(s, r);
 
 		if (r != UW_STEP_ON) {
 			end = r;

@@ -17,9 +17,10 @@
  *	uw_step_code(u, kind, frame)
  *	                      uw_step for code without a file; UW_NO_CODE: no runtime is known that has made it. Of a runtime that has
  *	                      made code of the file: its kind, and the native frame's word; both are 0 else
- *	uw_walk(u, kind, sp, vaddr)
- *	                      keeps the frames of a language runtime that a native frame of its interpreter runs: the one at that address of its
- *	                      image, with its stack pointer, while u is at its caller already
+ *	uw_walk(u, kind, sp, vaddr, frame)
+ *	                      keeps the frames of a language runtime that a native frame of its interpreter runs, and then that: the
+ *	                      one at that address of its image, with its stack pointer and word, while u is at its caller already. What
+ *	                      it returns is what uw_step comes to
  *
  *	UW_OPAQUE(v)          hides from the compiler what it knows of v
  *
@@ -32,7 +33,6 @@
 
 #define UW_MAP_STEPS 14      /* 2^14 mappings per process */
 #define UW_ROW_STEPS 13      /* 2^12 rows and the first one, per page */
-#define UW_STEP_ON (-1)      /* unwind_step: there may be a caller */
 
 static __always_inline bool uw_holds(const struct unwind_map *m, __u64 ip)
 {
@@ -162,6 +162,14 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 #error "no unwinder for this architecture yet"
 #endif
 
+/* uw_step for code that no runtime is known to have made. frame: its word; 0 = code without a file. */
+static __always_inline int uw_step_unknown(struct unwind *u, __u64 frame)
+{
+	if (UW_RARELY(!uw_push(u, frame ? frame : (u->ip - u->start + u->vaddr) & FRAME_ADDR_MASK)))
+		return END_DEPTH;
+	return uw_by_frame_pointer(u);
+}
+
 /* Appends the current frame of u and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
 static __always_inline int uw_step(struct unwind *u)
 {
@@ -182,18 +190,16 @@ static __always_inline int uw_step(struct unwind *u)
 	}
 	if (UW_RARELY(u->image == IMAGE_JIT)) {
 		err = uw_step_code(u, RUNTIME_NONE, 0);
-		if (err != UW_NO_CODE)
-			return err;
+		return err == UW_NO_CODE ? uw_step_unknown(u, 0) : err;
 	}
 	vaddr = u->ip - u->start + u->vaddr;
-	if (UW_RARELY(u->image != IMAGE_JIT && !uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))
+	if (UW_RARELY(!uw_cache_get(u, vaddr, &code)) && uw_find_rule(u, vaddr, &code))
 		return END_NO_TABLE;
 	frame = (__u64)u->image << FRAME_IMAGE_SHIFT | (vaddr & FRAME_ADDR_MASK);
 	r = code && !(code & SHORT_IS_RULE) ? uw_rule(u, code) : 0;
 	if (UW_RARELY(r && r->cfa == CFA_NONE && r->runtime)) {
 		err = uw_step_code(u, r->runtime, frame);
-		if (err != UW_NO_CODE)
-			return err;
+		return err == UW_NO_CODE ? uw_step_unknown(u, frame) : err;
 	}
 	if (UW_RARELY(!uw_push(u, frame)))
 		return END_DEPTH;
@@ -208,8 +214,7 @@ static __always_inline int uw_step(struct unwind *u)
 	/* The frames that the interpreter runs come before its own. */
 	u->n--;
 	u->words--;
-	uw_walk(u, r->runtime, sp, vaddr);
-	return uw_push(u, frame) ? err : END_DEPTH;
+	return uw_walk(u, r->runtime, sp, vaddr, frame);
 }
 
 #endif

@@ -128,25 +128,27 @@ __attribute__((noinline)) int walk(__u32 kind)
 	return 0;
 }
 
-/* Keeps them. The native frame is at sp, its caller's stack pointer is u->sp. */
-static __always_inline void uw_walk(struct unwind *u, __u32 kind, __u64 sp, __u64 vaddr)
+/* The programs walk them, and not unwind_some: all three together need more stack than 5.10 and 6.1 have. The native frame is at sp,
+ * its caller's stack pointer is u->sp. */
+static __always_inline int uw_walk(struct unwind *u, __u32 kind, __u64 sp, __u64 vaddr, __u64 frame)
 {
 	struct runtime_walk *w = walk_of(kind);
 
 	if (!w)
-		return;
+		return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 	w->sp = sp;
 	w->cfa = u->sp;
 	w->at = vaddr;
-	walk(kind);
+	u->ahead = kind;
+	u->native = frame;
+	return UW_AHEAD;
 }
-
-/* In code.bpf.h. */
-int walk_code(__u32 kind, __u64 frame);
 
 static __always_inline int uw_step_code(struct unwind *u, __u32 kind, __u64 frame)
 {
-	return walk_code(kind, frame);
+	u->ahead = kind;
+	u->native = frame;
+	return UW_IN_CODE;
 }
 
 #endif

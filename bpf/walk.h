@@ -37,8 +37,16 @@ struct python_walk {
 
 #define HOTSPOT_CODE_BEFORE 32
 
+/* What a step has found out about the frame. */
+struct hs_blob {
+	__u64 address, begin, end;
+	__u32 name, name_more;       /* its first letters */
+	__u32 frame_bytes, frame_complete;
+};
+
 /* Room for what a step reads: more than a program's stack has. */
 struct hotspot_room {
+	struct hs_blob of;
 	__u64 blob[512 / 8 + 1];
 	__u64 frame[10];
 	__u8 code[48];               /* from pc - HOTSPOT_CODE_BEFORE on */

@@ -94,7 +94,10 @@ static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i) { return 
 static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code) { return false; }
 static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code) { }
 
-static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr) { }
+static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
+{
+	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
+}
 static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame) { return UW_NO_CODE; }
 #define rt_read(u, to, n, at) uw_read(u, to, n, at)
 #define rt_push(u, word_, object_, check_) push(u, (struct frame){ .at = (uint32_t)(word_), .object = object_, .check = check_, .hotspot = true })

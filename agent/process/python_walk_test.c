@@ -164,7 +164,7 @@ static uint64_t rt_fsbase(struct unwind *u)
 #include "bpf/python.h"
 
 /* As walk() of the BPF program. */
-static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
+static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
 {
 	struct stopped *s = self(u);
 	struct runtime_walk *w = &s->walk;
@@ -177,13 +177,14 @@ static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr
 		w->on = python_begin(u, w);
 	}
 	if (!w->on)
-		return;
+		return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 	w->sp = sp;
 	w->cfa = u->sp;
 	w->at = vaddr;
 	w->n = u->n;
 	w->words = u->words;
 	python_walk(u, w, 0);
+	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 }
 
 static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)

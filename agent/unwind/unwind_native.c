@@ -88,14 +88,15 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 }
 
 /* The process has run on, and has other frames by now. */
-static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
+static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
 {
 	struct native_unwind *nu = self(u);
 
 	if (!uw_push(u, (uint64_t)RUNTIME_IMAGE(kind) << FRAME_IMAGE_SHIFT | RUNTIME_CUT))
-		return;
+		return END_DEPTH;
 	nu->words[u->words++] = 0;
 	nu->words[u->words++] = 0;
+	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 }
 
 static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)

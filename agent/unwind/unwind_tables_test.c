@@ -178,8 +178,9 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 }
 
 #define UW_OPAQUE(v) (void)(v)
-static void uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
+static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
 {
+	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 }
 
 static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
