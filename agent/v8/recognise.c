@@ -71,6 +71,21 @@ static void find_symbols(const struct elf_file *f, struct v8_symbols *to)
 		elf_symbol(f, BYTECODES_SYMBOL, &to->bytecodes);
 }
 
+/* Node's version by V8's, of those that are named; 0: it is not Node, or another version. */
+static unsigned node_version(const struct elf_file *f, unsigned version)
+{
+	static const struct { unsigned v8, node; } of[] = {
+		{ V8_VERSION(9, 4), 16 }, { V8_VERSION(10, 2), 18 }, { V8_VERSION(11, 3), 20 },
+		{ V8_VERSION(12, 4), 22 }, { V8_VERSION(13, 6), 24 }, { V8_VERSION(14, 6), 26 },
+	};
+	Elf64_Sym start;
+
+	for (size_t i = 0; i < ARRAY_LEN(of); i++)
+		if (of[i].v8 == version && elf_symbol(f, "_ZN4node5StartEiPPc", &start))
+			return of[i].node;
+	return 0;
+}
+
 struct runtime_file *v8_recognise(const struct elf_file *f)
 {
 	struct v8_symbols s = { 0 };
@@ -88,7 +103,11 @@ struct runtime_file *v8_recognise(const struct elf_file *f)
 		return r;
 	}
 	r->version = V8_VERSION(major, minor);
-	snprintf(r->label, sizeof r->label, "v8-%u.%u", major, minor);
+	unsigned node = node_version(f, r->version);
+	if (node)
+		snprintf(r->label, sizeof r->label, "node%u", node);
+	else
+		snprintf(r->label, sizeof r->label, "v8-%u.%u", major, minor);
 	find_symbols(f, &s);
 	if (!v8_layout_read(f, r->version, &s, x, r->why_not, sizeof r->why_not))
 		return r;
