@@ -13,8 +13,11 @@ AGENT_V8_SOURCES = \
   agent/v8/v8.c \
   agent/v8/v8.h
 if HAVE_CMOCKA
-check_PROGRAMS += v8_test
-TESTS += v8_test
+check_PROGRAMS += v8_test v8_walk_test
+TESTS += v8_test v8_walk_test
 v8_test_SOURCES = agent/v8/v8_test.c
 v8_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
+v8_walk_test_SOURCES = agent/v8/v8_walk_test.c
+v8_walk_test_CFLAGS = $(AM_CFLAGS) -Wno-unused-parameter -Wno-unused-function
+v8_walk_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif
