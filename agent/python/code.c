@@ -52,6 +52,16 @@ static uint32_t character(const uint8_t *from, unsigned kind)
 	return c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0xfffd : c;
 }
 
+/* Whether an object is not free memory, by its count of references: there, allocators keep an address or 0. From 3.14 on its upper half has
+ * flags. */
+static bool is_alive(const struct python_layout *l, const uint8_t *object)
+{
+	uint64_t n;
+
+	memcpy(&n, object, sizeof n);
+	return (uint32_t)n && (l == python_layout(14) || n >> 32 == 0);
+}
+
 /* Adds a string, with its length before it. */
 static int read_string(const struct python_layout *l, struct process_memory *m, uint64_t at, struct buf *ret, struct err *e)
 {
@@ -66,7 +76,7 @@ static int read_string(const struct python_layout *l, struct process_memory *m, 
 	memcpy(&n, head + OBJECT_SIZE, sizeof n);
 	memcpy(&bits, head + STRING_STATE, sizeof bits);
 	struct string_state s = state_of(bits);
-	if ((s.kind != 1 && s.kind != 2 && s.kind != 4) || n > INT64_MAX)
+	if (!is_alive(l, head) || (s.kind != 1 && s.kind != 2 && s.kind != 4) || n > INT64_MAX)
 		return err_set(e, ERR_BAD_DATA, "no string at 0x%llx", (unsigned long long)at);
 	if (n > TEXT_MAX)
 		return err_set(e, ERR_LIMIT, "a name of %llu characters", (unsigned long long)n);
@@ -134,7 +144,7 @@ int python_read_code(const struct runtime_file *f, struct process_memory *m, uin
 
 	if (r)
 		return r;
-	if (check && word(code, l->code_check) != check)
+	if (!is_alive(l, code) || (check && word(code, l->code_check) != check))
 		return err_set(e, ERR_BAD_DATA, "another object is at 0x%llx", (unsigned long long)object);
 	memcpy(&first_line, code + l->code_first_line, sizeof first_line);
 	buf_zigzag(ret, first_line);
@@ -149,7 +159,7 @@ int python_read_code(const struct runtime_file *f, struct process_memory *m, uin
 	int again = process_memory_read(m, object, after, l->code_bytes, e);
 	if (again)
 		return again;
-	if (!same_code(l, code, after))
+	if (!is_alive(l, after) || !same_code(l, code, after))
 		return err_set(e, ERR_BAD_DATA, "another object is at 0x%llx", (unsigned long long)object);
 	return r ? r : ret->overflow ? err_set(e, ERR_LIMIT, "a code object of too many bytes") : 0;
 }

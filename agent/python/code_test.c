@@ -238,6 +238,7 @@ enum { NAME = 1024, PATH = 2048, LINES = 4096, TYPE = 512, TYPE_TEXT = 800 };
 
 static void put_string(struct made_up *u, size_t at, uint64_t n, uint32_t state, const void *chars, size_t bytes)
 {
+	put(u, at, 1);
 	put(u, at + 16, n);
 	memcpy(u->b + at + 32, &state, sizeof state);
 	memcpy(u->b + at + (state >> 6 & 1 ? 48 : 72), chars, bytes);
@@ -251,6 +252,7 @@ static struct made_up *make(void)
 	struct made_up *u = NEW(struct made_up);
 
 	u->file.version = 0x30b;
+	put(u, 0, 1);
 	put(u, 8, AT + TYPE);
 	put(u, TYPE + 24, AT + TYPE_TEXT);
 	memcpy(u->b + TYPE_TEXT, "code", 5);
@@ -298,6 +300,15 @@ static void damaged(void **state)
 	u->b[TYPE_TEXT] = 'n';
 	assert_int_equal(read_it(u, 0, &b), -ERR_BAD_DATA);
 	assert_int_equal(read_it(u, good, &b), 0);
+	/* What was freed has an address, or nothing, in place of its count; the rest of it may still be there. */
+	static const size_t freed[] = { 0, NAME, PATH };
+	for (size_t i = 0; i < ARRAY_LEN(freed); i++) {
+		put(u, freed[i], 0x7f0011223340);
+		assert_int_equal(read_it(u, good, &b), -ERR_BAD_DATA);
+		put(u, freed[i], 0);
+		assert_int_equal(read_it(u, good, &b), -ERR_BAD_DATA);
+		put(u, freed[i], 1);
+	}
 	/* Names that are too long, have no such kind, or are not there. */
 	put(u, NAME + 16, 4097);
 	assert_int_equal(read_it(u, good, &b), -ERR_LIMIT);
