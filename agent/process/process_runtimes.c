@@ -202,6 +202,13 @@ bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_
 	return labelled;
 }
 
+bool process_runtimes_get(const struct process_runtimes *x, const struct process *p, enum runtime_kind kind, struct runtime_proc *ret)
+{
+	struct runtime_key key = key_of(p, kind);
+
+	return in_kernel(p, kind) && bpf_map_lookup_elem(x->fd, &key, ret) == 0;
+}
+
 void process_runtimes_sampled(struct process_runtimes *x, struct process *p, int64_t now_ns)
 {
 	if (!p->runtime.young)

@@ -54,6 +54,8 @@ void process_runtimes_leave(struct process_runtimes *x, struct process *p);
 void process_runtimes_end(struct process *p);
 /* A sample of it came: what wakes the agent has a budget. */
 void process_runtimes_sampled(struct process_runtimes *x, struct process *p, int64_t now_ns);
+/* What the kernel knows of a runtime in the process; false: nothing. */
+bool process_runtimes_get(const struct process_runtimes *x, const struct process *p, enum runtime_kind kind, struct runtime_proc *ret);
 /* After each drain: who is not young any more, who can be tried again. */
 void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns);
 
