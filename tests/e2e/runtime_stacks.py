@@ -105,9 +105,10 @@ class Sampled:
 
     def __init__(self, data, comm, runtime):
         p = Profile(data)
-        self.stacks, at = [], p.index("samples")
+        types = [t for t, _ in p.types]
+        self.stacks, at = [], types.index("samples") if "samples" in types else 0
         for ids, (_, labels, values) in zip(p.stack_ids, p.samples):
-            if dict(labels).get("comm") == comm and values[at]:
+            if values[at] and comm in (None, dict(labels).get("comm")):
                 self.stacks.append(([f for i in ids for f in self.frames(p, i, runtime)], values[at]))
         self.count = sum(n for _, n in self.stacks)
 

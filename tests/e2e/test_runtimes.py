@@ -6,12 +6,15 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 
-from harness import LONG, Process, Skip, check, http_get, wait_until
+from harness import LONG, Process, Server, Skip, check, http_get, wait_until
+from pprof_file import Profile
 from runtime_stacks import FIXTURES, Sampled, Verdict, pull, python_program, pythons, start_python_stacks
 from test_agent import cpu_seconds, start_agent
 
 SAMPLES = 20000
+LEAST_EACH = 20  # of a stack in each of twenty programs, on average
 
 
 def closed_set(env, agent, python, samples, seconds, least_whole):
@@ -169,3 +172,48 @@ def test_hostile_pythons(env):
     check(verdict.share_whole() >= 0.98, verdict.text())
     check(most < 60, f"the agent takes {most:.0f} MB")
     check(took < 0.35, f"the agent takes {took:.1%} of a CPU")
+
+
+def same_stacks(server, names, least):
+    """Stacks of Python that have so many nanoseconds in all, by process, in what the server stored; and the whole profile."""
+    def stored(selector):
+        return server.get("/api/v1/query", query=f"merge(on_cpu<{selector}>[5m])", format="pprof")
+    by_name = {name: Counter() for name in names}
+    for name, found in by_name.items():
+        for stack, n in Sampled(stored(f'comm="{name}"'), None, "python").stacks:
+            if not any(f[0] == "mark" for f in stack):
+                found[tuple(f[1:] for f in stack if f[0] == "python")] += n
+    every = sum(by_name.values(), Counter())
+    return {s for s, n in every.items() if n >= least}, by_name, Profile(stored('comm=~"rt_same.*"'))
+
+
+def test_twenty_pythons_are_one(env):
+    """Processes that run the same file make the same stacks in the store, and share each of its places."""
+    python = pythons()[0]
+    names = [f"rt_same{i}" for i in range(20)]
+    agent = start_agent(env, "--frequency=499", "--max-cost=1", only=names)
+    server = Server(env, f"""
+global: {{scrape_interval: 2s}}
+scrape_configs:
+  - job_name: agent
+    profiling_config: {{preset: agent}}
+    static_configs: [{{targets: ['{agent.split("//")[1]}']}}]
+""")
+    for name in names:
+        os.symlink(python.path, env.path(name))
+        Process(env, name, [env.path(name), os.path.join(FIXTURES, "python_same.py")])
+    most = [0]
+
+    def agree():
+        most[0] = max(most[0], rss_mb(env.agent.p.pid))
+        often, by_name, whole = same_stacks(server, names, 20 * LEAST_EACH * 1e9 / 499)
+        missing = [(name, s) for name, found in by_name.items() for s in often if not found[s]]
+        check(len(often) >= 5, f"{len(often)} stacks have 400 samples: {sum(sum(f.values()) for f in by_name.values())} in all")
+        check(not missing, f"{len(missing)} stacks are missing in processes, such as {missing[:2]}")
+        places = [whole.locations[i][0] for i, (address, file) in whole.addresses.items() if file == "[python]"]
+        check(len(places) == len(set(places)), f"{len(places)} places of {len(set(places))}")
+        check(not any(address for address, file in whole.addresses.values() if file == "[python]"), "a frame of Python has an address")
+        print(f"20 Pythons: {len(often)} stacks in each, {len(places)} places, agent {most[0]:.0f} MB")
+        return True
+    wait_until("all have the same stacks", agree, 90)
+    check(most[0] < 60, f"the agent takes {most[0]:.0f} MB")
