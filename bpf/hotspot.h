@@ -103,6 +103,10 @@ static __always_inline int hs_read_blob(struct unwind *u, const struct hotspot_p
 {
 	__u64 add = 0, mask = ~0ull;
 
+	/* Of the same code as the frame before: all interpreted frames, and those of recursion. */
+	if (pc - b->begin < b->end - b->begin)
+		return 0;
+	b->begin = b->end = 0;
 	b->address = hs_find_blob(u, p, pc);
 	if (!b->address)
 		return -1;
@@ -118,9 +122,10 @@ static __always_inline int hs_read_blob(struct unwind *u, const struct hotspot_p
 	if (b->frame_bytes > HS_FRAME_MAX) /* -1: rbp points to it */
 		b->frame_bytes = 0;
 	b->frame_complete = hs_u32(w, p->blob_frame_complete) & 0xffff;
-	if (pc - b->begin >= b->end - b->begin || b->end - b->begin > 1u << 30)
-		return -1;
-	return rt_read(u, &b->name, 8, hs_u64(w, p->blob_name)) ? -1 : 0;
+	if (pc - b->begin < b->end - b->begin && b->end - b->begin <= 1u << 30 && !rt_read(u, &b->name, 8, hs_u64(w, p->blob_name)))
+		return 0;
+	b->end = b->begin;
+	return -1;
 }
 
 /* Of code that a frame was interrupted in, before or after it has one. c: the instruction at pc, with what is before and behind it. */

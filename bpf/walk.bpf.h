@@ -104,6 +104,7 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 		w->on = python_begin(&s->u, w);
 	} else if (kind == RUNTIME_HOTSPOT) {
 		w->hotspot.p = p->hotspot;
+		w->hotspot.room.of.begin = w->hotspot.room.of.end = 0;
 		w->on = 1;
 	} else if (kind == RUNTIME_V8) {
 		w->v8.p = p->v8;

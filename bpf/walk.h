@@ -37,7 +37,7 @@ struct python_walk {
 
 #define HOTSPOT_CODE_BEFORE 32
 
-/* What a step has found out about the frame. */
+/* What a step has found out about the frame. begin and end are the same before the first of a stack. */
 struct hs_blob {
 	__u64 address, begin, end;
 	__u32 name, name_more;       /* its first letters */

@@ -209,6 +209,7 @@ static int walk(struct jvm *j, const struct user_regs_struct *regs)
 
 	now.j = j;
 	memset(u, 0, sizeof *u);
+	memset(&room, 0, sizeof room);
 	u->ip = regs->rip;
 	u->sp = regs->rsp;
 	u->fp = regs->rbp;
