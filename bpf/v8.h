@@ -29,6 +29,7 @@
 
 #include "walk.h"
 
+#define V8_WHOLE (-1)
 #define V8_BELOW 48
 #define V8_FP_WORD(w, n) ((w)->frame[V8_BELOW / 8 + (n)])
 
@@ -39,26 +40,30 @@ static __always_inline bool v8_is_object(__u64 v)
 	return (v & 3) == 1 && v < UW_USER_END;
 }
 
-/* Whether the innermost frame is not set up yet, or not any more: how far above sp the return address is, -1: it is set up. What the next
+/* Whether the innermost frame is not set up yet, or not any more: how far above sp the return address is, V8_WHOLE: it is set up. What the next
  * instructions are tells, beyond what uw_without_frame knows: those of an epilogue after `pop rbp`. */
 static __always_inline int v8_without_frame(struct unwind *u)
 {
 	__u8 c[UW_CODE];             /* c[1] is the byte at ip */
 
 	if (u->is_ra || uw_code(u, c))
-		return -1;
+		return V8_WHOLE;
 	if (c[1] == 0x55 || c[1] == 0xc3 || c[1] == 0xc2)                          /* push rbp; ret */
 		return 0;
 	if (c[0] == 0x55 && c[1] == 0x48 && ((c[2] == 0x89 && c[3] == 0xe5) || (c[2] == 0x8b && c[3] == 0xec)))
 		return 8;                                                          /* mov rbp, rsp after push rbp */
 	/* Before it, optimised code looks whether it is void: mov rbx, [rcx - n]; test byte [rbx + n], bit; jump. */
-	if ((c[1] == 0x48 && c[2] == 0x8b && c[3] == 0x59 && c[5] == 0xf6 && c[6] == 0x43) || (c[1] == 0xf6 && c[2] == 0x43) ||
+	if ((c[1] == 0x48 && c[2] == 0x8b && c[3] == 0x59 && c[5] == 0xf6 && c[6] == 0x43) || (c[1] == 0xf6 && c[2] == 0x43 && c[3] != 0x08) ||
 	    (c[0] == 0x01 && c[1] == 0x74 && (c[2] == 0x0d || c[2] == 0x05)) || (c[1] == 0x0f && c[2] == 0x85 && c[7] == 0x55))
 		return 0;
 	if (c[0] == 0x5d && ((c[1] == 0x48 && (c[2] == 0x3b || c[2] == 0x83 || c[2] == 0x81 || c[2] == 0x8d)) || c[1] == 0x41 ||
 			     c[1] == 0x59 || c[1] == 0x83 || c[1] == 0x3b))
-		return 0;                                                          /* pop rbp, then what drops the arguments */
-	return -1;
+		return 0;                                                          /* pop rbp, then what drops the arguments: */
+	if ((c[1] == 0x7f && c[2] == 0x03 && c[3] == 0xc2) || (c[1] == 0x41 && c[2] == 0x5a && c[3] == 0x48 && c[4] == 0x8d))
+		return 0;                                                          /* more than there are? else ret; pop r10 */
+	if (c[0] == 0x5a && c[1] == 0x48 && c[2] == 0x8d && c[3] == 0x24 && c[4] == 0xcc)
+		return -8;                                                         /* lea rsp, [rsp + 8 rcx]; it was just taken */
+	return V8_WHOLE;
 }
 
 /* The SharedFunctionInfo of the frame in w; 0: there is none. */
@@ -158,11 +163,11 @@ static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, st
 	int above = v8_without_frame(u), err;
 	__u64 ra, fp = u->fp;
 
-	if (above >= 0) {
+	if (above != V8_WHOLE) {
 		err = native ? (uw_push(u, native) ? UW_STEP_ON : END_DEPTH) : v8_push_code(u, 0, u->ip, 0, true);
 		if (err != UW_STEP_ON)
 			return err;
-		if (rt_read(u, &ra, 8, u->sp + above) || (above && rt_read(u, &u->fp, 8, u->sp)))
+		if (rt_read(u, &ra, 8, u->sp + above) || (above > 0 && rt_read(u, &u->fp, 8, u->sp)))
 			return END_STACK_READ;
 		return uw_to_caller(u, u->sp + above + 8, ra);
 	}

@@ -20,7 +20,8 @@
 #include "elf/elf_file.h"
 
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
-#define STOPS 1500
+#define STOPS 250
+#define STEPS 100                    /* instructions after each stop, so that beginnings and ends of functions are among them */
 #define MAPS 512
 #define FIRST_MS 700
 
@@ -196,7 +197,7 @@ static struct view own_name(struct view name, char *to, size_t n)
 	return view_of(to);
 }
 
-struct tally { unsigned walked, frames, other_line, no_line; };
+struct tally { unsigned walked, wrong, frames, other_line, no_line; };
 
 /* Whether the program can have the stack that `u` came to. */
 static void check_stack(const struct runtime_file *r, struct process_memory *m, const struct unwind *u, const struct said *said,
@@ -221,13 +222,31 @@ static void check_stack(const struct runtime_file *r, struct process_memory *m, 
 			struct view name = own_name(names[k].name, caller, sizeof caller);
 			t->frames++;
 			t->no_line += !names[k].line;
-			if (callee[0] && !is_said(said, view_of(callee), name, 0))
-				fail_msg("%s is not called by %s", callee, caller);
+			if (callee[0] && !is_said(said, view_of(callee), name, 0)) {
+				printf("%s is not called by %s\n", callee, caller);
+				t->wrong++;
+			}
 			t->other_line += callee[0] && !is_said(said, view_of(callee), name, names[k].line);
 			snprintf(callee, sizeof callee, "%s", caller);
 		}
 		buf_free(&record);
 	}
+}
+
+/* Looks at where it stands. False: not in JavaScript. */
+static bool look(const struct runtime_file *r, const struct elf_file *f, const struct v8_proc *p, struct process_memory *m,
+			 const struct said *said, struct tally *t)
+{
+	struct user_regs_struct regs;
+
+	assert_int_equal(ptrace(PTRACE_GETREGS, now.pid, NULL, &regs), 0);
+	struct unwind u = { .ip = regs.rip, .sp = regs.rsp, .fp = regs.rbp };
+	walk(f, r, p, &u);
+	if (!u.n)
+		return false;
+	t->walked++;
+	check_stack(r, m, &u, said, t);
+	return true;
 }
 
 static void stop_often(const char *node, const char *script, const struct said *said)
@@ -248,23 +267,23 @@ static void stop_often(const char *node, const char *script, const struct said *
 	assert_int_equal(process_memory_open(&m, (uint32_t)now.pid, 1, 1, &e), 0);
 	assert_int_equal(v8_runtime.attach(r, &m, 0, &proc, &e), 0);
 	for (unsigned i = 0; i < STOPS; i++) {
-		struct user_regs_struct regs;
 		usleep(500 + i * 37 % 1500);
 		assert_int_equal(ptrace(PTRACE_ATTACH, now.pid, NULL, NULL), 0);
 		assert_int_equal(waitpid(now.pid, &status, 0), now.pid);
-		assert_int_equal(ptrace(PTRACE_GETREGS, now.pid, NULL, &regs), 0);
 		read_maps(node);
-		struct unwind u = { .ip = regs.rip, .sp = regs.rsp, .fp = regs.rbp };
-		walk(&f, r, &proc.v8, &u);
-		t.walked += u.n > 0;
-		check_stack(r, &m, &u, said, &t);
+		for (unsigned k = 0; k < STEPS && look(r, &f, &proc.v8, &m, said, &t); k++) {
+			assert_int_equal(ptrace(PTRACE_SINGLESTEP, now.pid, NULL, NULL), 0);
+			assert_int_equal(waitpid(now.pid, &status, 0), now.pid);
+		}
 		assert_int_equal(ptrace(PTRACE_DETACH, now.pid, NULL, NULL), 0);
 	}
 	kill(now.pid, SIGKILL);
 	waitpid(now.pid, NULL, 0);
 	printf("%s: %s, %u stops in JavaScript, %u frames of the program, %u with another line, %u without\n", node, r->label, t.walked,
 	       t.frames, t.other_line, t.no_line);
-	assert_true(t.walked > STOPS / 10 && t.frames > t.walked);
+	assert_true(t.walked > STOPS * 10 && t.frames > t.walked);
+	/* One instruction of a function's end has the return address in a register. */
+	assert_true(t.wrong * 2000 <= t.walked);
 	assert_true(t.other_line * 100 <= t.frames && t.no_line * 50 <= t.frames);
 	process_memory_close(&m);
 	runtime_file_free(r);
