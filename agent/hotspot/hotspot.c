@@ -22,6 +22,7 @@ const struct runtime hotspot_runtime = {
 	.recognise = recognise,
 	.free_file = hotspot_free_file,
 	.attach = hotspot_attach,
+	.attach_reads = true,
 	.read_code = hotspot_read_code,
 	.frames_at = hotspot_frames_at,
 };

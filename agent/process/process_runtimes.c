@@ -5,9 +5,6 @@
 
 #include "agent/process/process.h"
 
-/* What attaching may read of a process. */
-#define ATTACH_READS 512u
-#define ATTACH_BYTES (1u << 20)
 #define TRIES_MAX 9u                 /* a runtime that takes longer to begin than some ten seconds is left alone */
 #define TRY_FIRST_NS 20000000ll      /* then each time twice as long */
 
@@ -92,6 +89,8 @@ void process_runtimes_end(struct process *p)
 		runtime_owner_end(p->runtimes[i]);
 		p->runtimes[i] = NULL;
 	}
+	attach_job_free(p->runtime.job);
+	p->runtime.job = NULL;
 	p->runtime.label[0] = 0;
 	p->runtime.given_up = 0;
 	p->runtime.tries = 0;
@@ -133,16 +132,22 @@ static void try_later(struct process_runtimes *x, struct process *p, enum runtim
 	p->runtime.waiting = true;
 }
 
-static int describe(const struct process *p, const struct runtime_file *r, uint64_t bias, struct runtime_proc *ret)
+/* ERR_UNAVAILABLE: it has not got as far, or its memory does not answer yet. */
+static int describe(struct process *p, struct image *im, uint64_t bias, struct runtime_proc *ret)
 {
-	struct process_memory m;
-	int err = process_memory_open(&m, p->pid, ATTACH_READS, ATTACH_BYTES, NULL);
+	struct runtime_state *s = &p->runtime;
+	int64_t patience_ms = s->job ? 0 : ATTACH_PATIENCE_MS;
+	int r;
 
-	if (err)
-		return err;
-	err = r->of->attach(r, &m, bias, ret, NULL);
-	process_memory_close(&m);
-	return err;
+	if (!im->runtime->of->attach_reads)
+		return attach_now(im->runtime, p->pid, bias, ret);
+	if (!s->job)
+		s->job = attach_job_start(im, p->pid, bias);
+	if (!s->job || attach_job_kind(s->job) != im->runtime->of->kind || !attach_job_ended(s->job, patience_ms, &r, ret))
+		return -ERR_UNAVAILABLE;
+	attach_job_free(s->job);
+	s->job = NULL;
+	return r;
 }
 
 static void attach(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int64_t now_ns)
@@ -157,7 +162,7 @@ static void attach(struct process_runtimes *x, struct process *p, struct image *
 		give_up(x, p, kind, RUNTIME_FAIL_BUILD);
 		return;
 	}
-	int r = describe(p, im->runtime, bias, &v);
+	int r = describe(p, im, bias, &v);
 	if (r) {
 		try_later(x, p, kind, failure_of(r), now_ns);
 		return;

@@ -5,6 +5,7 @@
 #define PYRRHA_AGENT_PROCESS_RUNTIMES_H
 
 #include "agent/managed/frame_table.h"
+#include "agent/process/attach_job.h"
 #include "base/vec.h"
 
 struct process;
@@ -18,7 +19,7 @@ enum runtime_failure {
 	RUNTIME_FAIL_BUILD,          /* runtime_file.why_not: none of its kind is named */
 	RUNTIME_FAIL_DENIED,         /* its memory cannot be read */
 	RUNTIME_FAIL_GONE,           /* it ended before */
-	RUNTIME_FAIL_NOT_READY,      /* it did not get as far within the time */
+	RUNTIME_FAIL_NOT_READY,      /* it did not get as far within the time, or its memory did not answer */
 	RUNTIME_FAIL_STRANGE,        /* its memory is not what such a runtime has */
 	RUNTIME_FAIL_NO_ROOM,        /* the kernel's map is full */
 	RUNTIME_FAILURES
@@ -42,6 +43,7 @@ struct runtime_state {
 	uint32_t exec_id;            /* as the map has it */
 	unsigned tries;              /* of what waits */
 	int64_t again_ns;
+	struct attach_job *job;      /* one that has not ended; NULL = none */
 };
 
 void process_runtimes_init(struct process_runtimes *x, int fd);

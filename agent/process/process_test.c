@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
+#include "agent/process/attach_job.h"
 #include "agent/process/process.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/clock.h"
@@ -596,12 +597,66 @@ static void test_runtimes_off(void **state)
 	world_free(&w);
 }
 
+/* Memory that does not answer keeps nobody waiting but the job's own thread. */
+static atomic_bool answers;
+
+static int slow_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret, struct err *e)
+{
+	(void)f, (void)m, (void)e;
+	for (int i = 0; i < 20000 && !atomic_load(&answers); i++)
+		usleep(1000);
+	*ret = (struct runtime_proc){ .flags = (uint32_t)bias };
+	return 0;
+}
+
+static void keep_file(struct runtime_file *f)
+{
+	(void)f;
+}
+
+static void test_memory_that_does_not_answer(void **state)
+{
+	static const struct runtime of = { .kind = RUNTIME_HOTSPOT, .free_file = keep_file, .attach = slow_attach, .attach_reads = true };
+	static struct runtime_file file = { .of = &of };
+	struct image *im = NEW(struct image);
+	struct attach_job *j[ATTACH_JOBS_MAX];
+	struct runtime_proc p;
+	int64_t begin = clock_mono_ms();
+	int r = -1;
+
+	(void)state;
+	atomic_store(&im->refs, 1);
+	atomic_store(&im->fd, -1);
+	im->path = xstrdup("/libjvm.so");
+	im->runtime = &file;
+	for (unsigned i = 0; i < ATTACH_JOBS_MAX; i++)
+		assert_non_null(j[i] = attach_job_start(im, (uint32_t)getpid(), 7));
+	assert_null(attach_job_start(im, (uint32_t)getpid(), 7)); /* as many as there may be */
+	assert_false(attach_job_ended(j[0], ATTACH_PATIENCE_MS, &r, &p));
+	assert_true(clock_mono_ms() - begin < 10000);
+	attach_job_free(j[1]);               /* its process has ended; the thread has not */
+	atomic_store(&answers, true);
+	for (unsigned i = 0; i < ATTACH_JOBS_MAX; i++) {
+		if (i == 1)
+			continue;
+		assert_true(attach_job_ended(j[i], 10000, &r, &p));
+		assert_int_equal(r, 0);
+		assert_int_equal(p.flags, 7);
+		attach_job_free(j[i]);
+	}
+	for (int i = 0; i < 10000 && atomic_load(&im->refs) > 1; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&im->refs), 1);
+	image_unref(im);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
 		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
+		cmocka_unit_test(test_memory_that_does_not_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a language runtime (CPython, V8, HotSpot) is to the rest of the agent: a row of functions. Its frames have no names in any ELF
- * file. A file is recognised as one (drain thread), a process that maps it is described to the kernel (drain thread), the kernel walks
+ * file. A file is recognised as one (drain thread), a process that maps it is described to the kernel (drain thread, or its own), the kernel walks
  * its frames, and its objects are named (namer's thread). The rows are listed in managed/rows.h.
  *
  * All that is read of files and processes is hostile: each length, depth and loop has a bound of its own. */
@@ -53,6 +53,7 @@ struct runtime {
 	 * is mapped. Only for files without why_not. ERR_UNAVAILABLE: the process has not got as far yet; ERR_NOT_FOUND: it is gone. */
 	int (*attach)(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret,
 		      struct err *e) MUST_USE;
+	bool attach_reads;           /* memory of the process, which may not answer: not on the drain thread */
 	/* Reads one object of a live process into a record of the runtime's own format. The record says all that names need, without
 	 * addresses: equal functions give equal bytes. ERR_NOT_FOUND: the process or its memory is gone; ERR_BAD_DATA: it is another
 	 * object by now (check differs), or nonsense; ERR_LIMIT: larger than any sensible one. */
