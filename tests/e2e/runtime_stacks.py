@@ -16,15 +16,15 @@ FIXTURES = os.path.join(TOP, "tests", "fixtures", "runtimes")
 
 
 class Interpreter:
-    def __init__(self, path, version):
+    def __init__(self, path, version, test):
         self.path, self.version = path, version
-        # Its processes' name, which alone is sampled: other tests are Python, too.
-        self.comm = "rt_python%d%d%s" % (*version[:2], "" if path.startswith("/usr/bin/") else "p")
+        # Its processes' name, which alone is sampled: other tests are Python, too, and may run at the same time.
+        self.comm = "rt_%s%d%d%s" % (test, *version[:2], "" if path.startswith("/usr/bin/") else "p")
         self.what = f"{path} ({'.'.join(map(str, version))})"
 
 
-def pythons():
-    """The Pythons of this machine, the system's first; each file once."""
+def pythons(test):
+    """The Pythons of this machine, the system's first; each file once. test: a short name of it."""
     names = ["/usr/bin/python3", *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))),
              *(p for n in range(6, 15) for p in [shutil.which(f"python3.{n}")] if p)]
     found = {}
@@ -34,7 +34,7 @@ def pythons():
             continue
         said = subprocess.run([path, "-c", "import sys; print(*sys.version_info[:3])"], capture_output=True, text=True, check=False)
         if said.returncode == 0 and re.fullmatch(r"3 \d+ \d+\s*", said.stdout):
-            found[path] = Interpreter(path, tuple(map(int, said.stdout.split())))
+            found[path] = Interpreter(path, tuple(map(int, said.stdout.split())), test)
     if not found:
         raise Skip("no Python")
     return list(found.values())

@@ -31,7 +31,7 @@ def closed_set(env, agent, python, samples, seconds, least_whole):
 
 
 def test_python_stacks_are_true(env):
-    found = pythons()
+    found = pythons("true")
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
     for python in found if LONG else found[:1]:
         closed_set(env, agent, python, SAMPLES, 10, 0.995)
@@ -39,7 +39,7 @@ def test_python_stacks_are_true(env):
 
 def test_python_versions(env):
     """All others of the machine, for a moment: some stacks are from before the kernel had its tables."""
-    found = pythons()[1:]
+    found = pythons("vers")[1:]
     if not found:
         raise Skip("no other Python than the system's")
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
@@ -76,7 +76,7 @@ def mix_agrees(python, agent, path, seconds):
 
 def test_python_shares(env):
     """What part of the CPU time each of ten functions has, within 3 % and the scatter of the samples."""
-    found = pythons()
+    found = pythons("share")
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[p.comm for p in found])
     for python in found if LONG else found[:1]:
         path = env.path(f"mix-{python.comm}.txt")
@@ -100,7 +100,7 @@ def count_named(sampled):
 
 def test_short_python_programs(env):
     """A program that has worked for 0.3 s and is gone has names: they are read while it lives."""
-    python = pythons()[0]
+    python = pythons("short")[0]
     agent = start_agent(env, only=[python.comm])
     link = env.path(python.comm)
     os.symlink(python.path, link)
@@ -153,7 +153,7 @@ def test_hostile_pythons(env):
     a program beside them keeps its stacks."""
     if not shutil.which("cc"):
         raise Skip("no compiler")
-    python = pythons()[0]
+    python = pythons("host")[0]
     agent = start_agent(env, "--frequency=199", "--max-cost=1",
                         only=[python.comm] + [f"rt_{how}{m}" for m in (9, 11) for how in ("random", "cycle", "huge", "many", "change")])
     pid, names = env.agent.p.pid, []
@@ -189,7 +189,7 @@ def same_stacks(server, names, least):
 
 def test_twenty_pythons_are_one(env):
     """Processes that run the same file make the same stacks in the store, and share each of its places."""
-    python = pythons()[0]
+    python = pythons("same")[0]
     names = [f"rt_same{i}" for i in range(20)]
     agent = start_agent(env, "--frequency=499", "--max-cost=1", only=names)
     server = Server(env, f"""
