@@ -142,14 +142,14 @@ static void walk(const struct elf_file *f, const struct runtime_file *r, const s
 	}
 }
 
-static pid_t run_node(const char *node, const char *script, const char *mode, const char *to)
+static pid_t run_node(const char *node, const char *flag, const char *script, const char *mode, const char *to)
 {
 	pid_t pid = fork();
 
 	if (!pid) {
 		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		dup2(null, 1);
-		execl(node, node, script, mode, to, NULL);
+		execl(node, node, flag, script, mode, to, NULL);
 		_exit(127);
 	}
 	return pid;
@@ -174,7 +174,7 @@ static void read_said(const char *node, const char *script, struct said *ret)
 
 	assert_true(fd >= 0);
 	close(fd);
-	pid_t pid = run_node(node, script, "trace", path);
+	pid_t pid = run_node(node, "--no-warnings", script, "trace", path);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	buf_putc(&b, '\n');
@@ -249,7 +249,8 @@ static bool look(const struct runtime_file *r, const struct elf_file *f, const s
 	return true;
 }
 
-static void stop_often(const char *node, const char *script, const struct said *said)
+/* flag: one for node. */
+static void stop_often(const char *node, const char *flag, const char *script, const struct said *said)
 {
 	struct elf_file f;
 	struct err e;
@@ -262,7 +263,7 @@ static void stop_often(const char *node, const char *script, const struct said *
 	struct runtime_file *r = v8_runtime.recognise(&f, node);
 	assert_non_null(r);
 	assert_string_equal(r->why_not, "");
-	now.pid = run_node(node, script, NULL, NULL);
+	now.pid = run_node(node, flag, script, NULL, NULL);
 	usleep(FIRST_MS * 1000);
 	assert_int_equal(process_memory_open(&m, (uint32_t)now.pid, 1, 1, &e), 0);
 	assert_int_equal(v8_runtime.attach(r, &m, 0, &proc, &e), 0);
@@ -279,7 +280,7 @@ static void stop_often(const char *node, const char *script, const struct said *
 	}
 	kill(now.pid, SIGKILL);
 	waitpid(now.pid, NULL, 0);
-	printf("%s: %s, %u stops in JavaScript, %u frames of the program, %u with another line, %u without\n", node, r->label, t.walked,
+	printf("%s %s: %s, %u stops in JavaScript, %u frames of the program, %u with another line, %u without\n", node, flag, r->label, t.walked,
 	       t.frames, t.other_line, t.no_line);
 	assert_true(t.walked > STOPS * 10 && t.frames > t.walked);
 	/* One instruction of a function's end has the return address in a register. */
@@ -308,7 +309,8 @@ static void real_nodes(void **state)
 		if (!*one || access(one, X_OK) || !realpath(one, path))
 			continue;
 		read_said(path, script, &said);
-		stop_often(path, script, &said);
+		stop_often(path, "--no-warnings", script, &said);
+		stop_often(path, "--jitless", script, &said); /* interpreted all the time */
 		free(said.text);
 		any = true;
 	}
