@@ -81,10 +81,6 @@ static bool in_execve(const struct process *p, const struct sample_head *h, cons
 	return h->flags & SAMPLE_IN_KERNEL && p->from_exec && nu->u.n == 0;
 }
 
-/* What finishing a stack may read of a process beside its copied pages: some reads a frame. */
-#define FINISH_READS (8u * MAX_USER_FRAMES)
-#define FINISH_BYTES (1u << 20)
-
 /* Goes on where the kernel stopped. nu holds the frames. */
 static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f,
 			    int64_t now)
@@ -92,7 +88,6 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	const struct sample_head *h = a->sampler.samples.v[i];
 	int64_t from_ns = clock_cpu_ns();
 	struct runtime_proc hotspot;
-	struct process_memory memory;
 
 	if (!processes_prepare(a->processes, p)) {
 		a->preparing_ns += clock_cpu_ns() - from_ns;
@@ -107,10 +102,9 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	};
 	memcpy(nu->words, sample_user(h), (size_t)h->user_words * 8);
 	sample_stack(&a->sampler, i, nu->stack);
-	if (process_runtimes_get(processes_runtimes(a->processes), p, RUNTIME_HOTSPOT, &hotspot) &&
-	    !process_memory_open(&memory, p->pid, FINISH_READS, FINISH_BYTES, NULL)) {
-		nu->hotspot = &hotspot.hotspot;
-		nu->memory = &memory;
+	if (process_runtimes_get(processes_runtimes(a->processes), p, RUNTIME_HOTSPOT, &hotspot)) {
+		nu->unfollowed_from = hotspot.hotspot.low;
+		nu->unfollowed_bytes = hotspot.hotspot.high - hotspot.hotspot.low;
 	}
 	for (;;) {
 		f->end = native_unwind(nu);
@@ -137,9 +131,6 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	}
 	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
 		f->end = END_BOTTOM;         /* its memory was given up already */
-	if (nu->hotspot)
-		process_memory_close(&memory);
-	nu->hotspot = NULL;
 	f->user = nu->words;
 	f->n_user = nu->u.n;
 	f->words = nu->u.words;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/unwind/unwind_native.h"
 
-#define NATIVE_STACK_NEAR ((uint64_t)8 << 20) /* bytes above the copied pages that may be of the same stack */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
 static struct native_unwind *self(struct unwind *u)
@@ -100,43 +99,15 @@ static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr,
 	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 }
 
-static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame);
-
-/* The stack is read from the copy only: the process has run on. */
-static long rt_read(struct unwind *u, void *to, uint32_t n, uint64_t at)
+/* To follow such code its process has to be read, which may not answer, and whoever finishes stacks must not wait. */
+static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
 {
-	struct native_unwind *nu = self(u);
+	const struct native_unwind *nu = self(u);
 
-	if (at - nu->stack_at < NATIVE_STACK_NEAR)
-		return uw_read(u, to, n, at);
-	return process_memory_read(nu->memory, at, to, n, NULL);
-}
-
-static bool rt_push(struct unwind *u, uint64_t word, uint64_t object, uint64_t check)
-{
-	struct native_unwind *nu = self(u);
-
-	if (!uw_push(u, word))
-		return false;
-	nu->words[u->words++] = object;
-	nu->words[u->words++] = check;
-	return true;
+	return kind == RUNTIME_NONE && u->ip - nu->unfollowed_from < nu->unfollowed_bytes ? END_NO_TABLE : UW_NO_CODE;
 }
 
 #include "bpf/unwind.h"
-
-#include "bpf/hotspot.h"
-
-static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
-{
-	const struct hotspot_proc *p = self(u)->hotspot;
-	struct hotspot_room room;
-
-	if (kind != RUNTIME_NONE || !p || !hs_is_code(p, u->ip))
-		return UW_NO_CODE;
-	memset(&room, 0, sizeof room);
-	return hotspot_step(u, p, &room);
-}
 
 int native_unwind(struct native_unwind *n)
 {

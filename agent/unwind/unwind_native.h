@@ -4,7 +4,6 @@
 #ifndef PYRRHA_AGENT_UNWIND_NATIVE_H
 #define PYRRHA_AGENT_UNWIND_NATIVE_H
 
-#include "agent/runtime/process_memory.h"
 #include "agent/unwind/unwind_tables.h"
 
 struct native_unwind {
@@ -16,8 +15,7 @@ struct native_unwind {
 	const uint8_t *stack[STACK_PAGES]; /* copied pages; NULL = not copied */
 	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
 	uint64_t words[MAX_USER_WORDS]; /* as in a record */
-	const struct hotspot_proc *hotspot; /* of a process that runs it; NULL = none, or nothing is known */
-	struct process_memory *memory; /* then: the process's, where its code and what describes that is; a budget of its own */
+	uint64_t unfollowed_from, unfollowed_bytes; /* code that keeps no frame pointers and is told of by its process alone: END_NO_TABLE */
 	bool copy_ended;             /* a read was refused because that is not in the copy */
 };
 
