@@ -135,7 +135,7 @@ static __always_inline int python_some(struct unwind *u, struct runtime_walk *w,
 	__u64 f, code, back, at;
 	__u32 minor = y->p.minor, n = minor >= 14 ? PYTHON_FRAME_BYTES_14 : PYTHON_FRAME_BYTES;
 
-WALK_LOOP
+	WALK_LOOP
 	for (int i = 0; i < PYTHON_AT_ONCE; i++) {
 		f = y->frame;
 		if (!f || f & 7 || !w->left)
@@ -238,7 +238,7 @@ static __always_inline int python_walk(struct unwind *u, struct runtime_walk *w,
 	}
 	if (!python_enter(u, w))
 		return 0;
-WALK_LOOP
+	WALK_LOOP
 	for (int i = 0; i <= WALK_STEPS / PYTHON_AT_ONCE; i++) {
 		r = PYTHON_CALL(python_some, u, w, i);
 		if (r == WALK_ENDED ? !python_passed(u, w) : r != WALK_ON)

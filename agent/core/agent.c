@@ -333,7 +333,7 @@ static int open_all(struct agent *a, struct err *e)
 	struct labeler_options lo = { a->o.node, a->o.external, NULL, NULL, a->o.env_vars, a->o.n_env_vars, a->o.show_command_lines };
 	/* Helpers may take half of what the agent may; it counts. */
 	struct symbolizer_options names = { a->o.cache_dir, a->o.debuginfod_urls, a->o.names_patience_ms,
-					       a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) / 2 };
+					    a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L) / 2 };
 	int r = check_config(a, e);
 
 	if (!r)

@@ -72,7 +72,7 @@ static void assert_regular(const struct host *h, size_t first, size_t n)
 		assert_int_equal(sample_counts_start_unix_ms(h->past.v[i]) % 10000, 0);
 		if (i > first)
 			assert_int_equal(sample_counts_start_unix_ms(h->past.v[i]) -
-					 sample_counts_start_unix_ms(h->past.v[i - 1]), 10000);
+						 sample_counts_start_unix_ms(h->past.v[i - 1]), 10000);
 	}
 }
 

@@ -85,14 +85,14 @@ static long uw_code(struct unwind *u, uint8_t to[UW_CODE])
 }
 
 static const struct unwind_map *uw_recent(struct unwind *u) { return NULL; }
-static void uw_met(struct unwind *u, const struct unwind_map *m) { }
+static void uw_met(struct unwind *u, const struct unwind_map *m) {}
 static const struct unwind_map *uw_maps(struct unwind *u) { return NULL; }
 static const struct unwind_image *uw_image(struct unwind *u, uint32_t id) { return NULL; }
 static const __u64 *uw_pages(struct unwind *u) { return NULL; }
 static const uint32_t *uw_chunk(struct unwind *u, uint32_t i) { return NULL; }
 static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i) { return NULL; }
 static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code) { return false; }
-static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code) { }
+static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code) {}
 
 static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
 {

@@ -336,7 +336,7 @@ static int check_layout(const struct hotspot_layout *l, uint32_t pid, struct err
 	bool metadata = l->at[HS_BLOB_MUTABLE_DATA] != HS_NONE ?
 		l->at[HS_BLOB_MUTABLE_SIZE] != HS_NONE && l->at[HS_BLOB_RELOCATION_SIZE] != HS_NONE : l->at[HS_NM_METADATA] != HS_NONE;
 	bool heaps = l->at[HS_CACHE_HEAP] != HS_NONE ||
-		(l->at[HS_CACHE_HEAPS] != HS_NONE && l->at[HS_ARRAY_LEN] != HS_NONE && l->at[HS_ARRAY_DATA] != HS_NONE);
+		     (l->at[HS_CACHE_HEAPS] != HS_NONE && l->at[HS_ARRAY_LEN] != HS_NONE && l->at[HS_ARRAY_DATA] != HS_NONE);
 	if (!names || !scopes || !metadata || !heaps || (l->at[HS_POOL_SOURCE] == HS_NONE && l->at[HS_CLASS_SOURCE] == HS_NONE))
 		return err_set(e, ERR_BAD_DATA, "process %u: HotSpot's tables lack fields of %s", pid,
 			       !names ? "CodeBlob" : !scopes || !metadata ? "nmethod" : !heaps ? "CodeCache" : "InstanceKlass");

@@ -178,8 +178,8 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->off_verified_insns = processed(off_stats);
 	s->sample_fd = bpf_program__fd(sample);
 	s->tables = (struct table_fds){ sampler_map_fd(s, "procs"), sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"),
-					 sampler_map_fd(s, "pages"), sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules"),
-					 sampler_map_fd(s, "cache"), sampler_map_fd(s, "runtime_procs") };
+					sampler_map_fd(s, "pages"), sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules"),
+					sampler_map_fd(s, "cache"), sampler_map_fd(s, "runtime_procs") };
 	s->stats_fd = sampler_map_fd(s, "stats");
 	s->control_fd = sampler_map_fd(s, "control");
 	s->ring_fd = bpf_map__fd(ring);

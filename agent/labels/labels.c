@@ -43,7 +43,7 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 	l->external = o->external;
 	l->meta = meta_new(o->env_vars, o->n_env_vars, o->show_command_lines);
 	l->groups = groups_new(&(struct groups_options){ view_of(l->node), o->external, l->meta, o->pods,
-							   o->filter });
+							 o->filter });
 	l->generation = 1;
 	arena_init(&l->scratch, SCRATCH_MAX);
 	return l;

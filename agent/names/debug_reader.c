@@ -151,7 +151,7 @@ static void read_one(struct debug_reader *r, const struct debug_job *j)
 
 	if (debug >= 0)
 		found.has_symbols = symtab_build_with(&found.symbols, j->fd, debug, j->image->path, NULL, &e) == 0 &&
-			found.symbols.fd >= 0;
+				    found.symbols.fd >= 0;
 	if (!j->fetch || debug >= 0)
 		found.has_dwarf = read_dwarf(r, j, debug >= 0 ? debug : j->fd, &found.dwarf);
 	if (debug >= 0)

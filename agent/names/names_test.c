@@ -305,8 +305,8 @@ static bool tells_calls(struct dwarf_index *x, uint64_t pc)
 	struct dwarf_frame fr[8];
 	size_t n = dwarf_index_lookup(x, pc, &text, fr, 8);
 	bool told = n == 3 && strcmp(text.ptr + fr[0].name, "deep") == 0 && fr[0].line == 6 && fr[0].start_line == 3 &&
-		strcmp(text.ptr + fr[1].name, "mid") == 0 && fr[1].line == 11 && fr[2].line == 16 &&
-		strstr(text.ptr + fr[2].file, "prog.c");
+		    strcmp(text.ptr + fr[1].name, "mid") == 0 && fr[1].line == 11 && fr[2].line == 16 &&
+		    strstr(text.ptr + fr[2].file, "prog.c");
 	buf_free(&text);
 	return told;
 }

@@ -44,7 +44,7 @@ static struct image *image_of(const struct elf_file *f)
 	for (size_t i = 0; i < f->n_ph; i++)
 		if (f->ph[i].p_type == PT_LOAD)
 			im->segments[im->n_segments++] = (struct image_segment){ f->ph[i].p_vaddr, f->ph[i].p_memsz,
-				f->ph[i].p_offset, f->ph[i].p_filesz, (f->ph[i].p_flags & PF_X) != 0 };
+										 f->ph[i].p_offset, f->ph[i].p_filesz, (f->ph[i].p_flags & PF_X) != 0 };
 	return im;
 }
 

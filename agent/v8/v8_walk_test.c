@@ -60,13 +60,13 @@ static bool push(struct unwind *u, uint64_t word, uint64_t object, uint64_t chec
 /* What bpf/unwind.h needs; only frame pointers are followed here. */
 static const struct unwind_map *uw_recent(struct unwind *u) { return NULL; }
 static const struct unwind_map *uw_maps(struct unwind *u) { return NULL; }
-static void uw_met(struct unwind *u, const struct unwind_map *m) { }
+static void uw_met(struct unwind *u, const struct unwind_map *m) {}
 static const struct unwind_image *uw_image(struct unwind *u, uint64_t id) { return NULL; }
 static const volatile __u64 *uw_pages(struct unwind *u) { return NULL; }
 static const uint32_t *uw_chunk(struct unwind *u, uint32_t i) { return NULL; }
 static const struct unwind_rule *uw_rule(struct unwind *u, uint32_t i) { return NULL; }
 static bool uw_cache_get(struct unwind *u, uint64_t vaddr, uint32_t *code) { return false; }
-static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code) { }
+static void uw_cache_put(struct unwind *u, uint64_t vaddr, uint32_t code) {}
 static long uw_read(struct unwind *u, void *to, uint32_t n, uint64_t at) { return read_memory(to, n, at); }
 static long uw_code(struct unwind *u, uint8_t *to) { return read_memory(to, UW_CODE, u->ip - 1); }
 static bool uw_push(struct unwind *u, uint64_t frame) { return push(u, frame, 0, 0); }
@@ -235,7 +235,7 @@ static void check_stack(const struct runtime_file *r, struct process_memory *m, 
 
 /* Looks at where it stands. False: not in JavaScript. */
 static bool look(const struct runtime_file *r, const struct elf_file *f, const struct v8_proc *p, struct process_memory *m,
-			 const struct said *said, struct tally *t)
+		 const struct said *said, struct tally *t)
 {
 	struct user_regs_struct regs;
 
