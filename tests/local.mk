@@ -5,7 +5,7 @@ TESTS += $(LINT)
 endif
 TESTS += tests/verdicts_test.sh
 EXTRA_DIST += tests/verdicts_test.sh tests/verdicts.sh tests/timed
-EXTRA_DIST += quickstart .ci/run .gitignore deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
+EXTRA_DIST += quickstart .ci/run .gitignore .git-blame-ignore-revs deploy/need.sh deploy/packages.txt deploy/quickstart.yml deploy/quickstart.rules.yml \
   docs/ARCHITECTURE.md docs/discovery.md docs/discovery-kubernetes.md docs/agent.md docs/runtimes.md docs/profile-formats.md docs/scrape-objects.md \
   $(LINT) .clang-format tests/lint/tree.py tests/lint/circles.txt tests/lint/layers.txt tests/lint/libraries.txt \
   tests/fixtures/echoserver/main.go tests/fixtures/echoserver/go.mod tests/fixtures/echoserver/go.sum
