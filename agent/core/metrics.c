@@ -124,7 +124,7 @@ static struct metric table[] = {
 	[M_RUNTIME_FAILURES] = { "pyrrha_agent_runtime_failures_total",
 				 "Processes with a language runtime whose frames are not walked: its build is one that this agent does not name "
 				 "(build; --check says why), their memory cannot be read (denied), they ended before (gone), it had not begun in "
-				 "ten seconds (not_ready), its memory is not as expected (strange), there are too many (no_room).",
+				 "ten seconds (not_ready), its memory is not as expected (strange), there are too many (no_room), its memory does not answer (stuck).",
 				 METRIC_COUNTER, "runtime,reason" },
 	[M_HOST] = { "pyrrha_agent_host_info", "The host: its name, as the label node has it, kernel and machine.", METRIC_GAUGE,
 		     "node,kernel,machine" },

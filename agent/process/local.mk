@@ -2,8 +2,8 @@
 AGENT_PROCESS_SOURCES = \
   agent/process/address_space.c \
   agent/process/address_space.h \
-  agent/process/attach_job.c \
-  agent/process/attach_job.h \
+  agent/process/attacher.c \
+  agent/process/attacher.h \
   agent/process/code_regions.c \
   agent/process/code_regions.h \
   agent/process/host_runtimes.c \

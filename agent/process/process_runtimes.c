@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 
+#include "agent/managed/rows.h"
 #include "agent/process/process.h"
 
 #define TRIES_MAX 9u                 /* a runtime that takes longer to begin than some ten seconds is left alone */
@@ -11,18 +12,21 @@
 const char *const runtime_failure_names[RUNTIME_FAILURES] = {
 	[RUNTIME_FAIL_BUILD] = "build", [RUNTIME_FAIL_DENIED] = "denied", [RUNTIME_FAIL_GONE] = "gone",
 	[RUNTIME_FAIL_NOT_READY] = "not_ready", [RUNTIME_FAIL_STRANGE] = "strange", [RUNTIME_FAIL_NO_ROOM] = "no_room",
+	[RUNTIME_FAIL_STUCK] = "stuck",
 };
 
 void process_runtimes_init(struct process_runtimes *x, int fd)
 {
 	memset(x, 0, sizeof *x);
 	x->fd = fd;
+	x->attacher = attacher_new();
 }
 
 void process_runtimes_release(struct process_runtimes *x)
 {
 	vec_free(&x->young);
 	vec_free(&x->waiting);
+	attacher_free(x->attacher);
 }
 
 /* --- lists --- */
@@ -69,6 +73,12 @@ static void grow_up(struct process_runtimes *x, struct process *p)
 	rewrite(x, p);
 }
 
+static void forget_job(struct process *p)
+{
+	attach_job_unref(p->runtime.job);
+	p->runtime.job = NULL;
+}
+
 void process_runtimes_leave(struct process_runtimes *x, struct process *p)
 {
 	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++) {
@@ -79,6 +89,7 @@ void process_runtimes_leave(struct process_runtimes *x, struct process *p)
 		x->known[kind]--;
 	}
 	p->runtime.in_kernel = 0;
+	forget_job(p);
 	TAKE_OUT(&x->young, p, young);
 	TAKE_OUT(&x->waiting, p, waiting);
 }
@@ -89,8 +100,7 @@ void process_runtimes_end(struct process *p)
 		runtime_owner_end(p->runtimes[i]);
 		p->runtimes[i] = NULL;
 	}
-	attach_job_free(p->runtime.job);
-	p->runtime.job = NULL;
+	forget_job(p);
 	p->runtime.label[0] = 0;
 	p->runtime.given_up = 0;
 	p->runtime.tries = 0;
@@ -119,35 +129,71 @@ static void give_up(struct process_runtimes *x, struct process *p, enum runtime_
 	x->failed[kind][why]++;
 }
 
-/* Memory that is not there may be so yet, too: a runtime is found when its file is mapped, before it has begun. */
-static void try_later(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why, int64_t now_ns)
+static bool maps_at(const struct process *p, const struct image *im, uint64_t bias)
 {
-	if (p->runtime.tries >= TRIES_MAX || (why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE)) {
-		give_up(x, p, kind, why);
-		return;
-	}
-	p->runtime.again_ns = now_ns + (TRY_FIRST_NS << p->runtime.tries++);
+	for (size_t i = 0; i < p->as->v.n; i++)
+		if (p->as->v.v[i].image == im && p->as->unwind[i].start - p->as->unwind[i].vaddr == bias)
+			return true;
+	return false;
+}
+
+static void look_again(struct process_runtimes *x, struct process *p)
+{
 	if (!p->runtime.waiting)
 		vec_push(&x->waiting, p);
 	p->runtime.waiting = true;
 }
 
-/* ERR_UNAVAILABLE: it has not got as far, or its memory does not answer yet. */
-static int describe(struct process *p, struct image *im, uint64_t bias, struct runtime_proc *ret)
+/* Memory that is not there may be so yet, too: a runtime is found when its file is mapped, before it has begun. */
+static void try_later(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why, int64_t now_ns)
 {
-	struct runtime_state *s = &p->runtime;
-	int64_t patience_ms = s->job ? 0 : ATTACH_PATIENCE_MS;
-	int r;
+	if (p->runtime.tries >= TRIES_MAX || (why != RUNTIME_FAIL_STUCK && why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE)) {
+		give_up(x, p, kind, why);
+		return;
+	}
+	p->runtime.again_ns = now_ns + (TRY_FIRST_NS << p->runtime.tries++);
+	look_again(x, p);
+}
 
-	if (!im->runtime->of->attach_reads)
-		return attach_now(im->runtime, p->pid, bias, ret);
-	if (!s->job)
-		s->job = attach_job_start(im, p->pid, bias);
-	if (!s->job || attach_job_kind(s->job) != im->runtime->of->kind || !attach_job_ended(s->job, patience_ms, &r, ret))
-		return -ERR_UNAVAILABLE;
-	attach_job_free(s->job);
-	s->job = NULL;
-	return r;
+/* False: the job has no answer yet, or never has one, and the process is given up. */
+static bool answer_of(struct process_runtimes *x, struct process *p, enum runtime_kind kind, int *ret_err, struct runtime_proc *ret)
+{
+	struct attach_job *j = p->runtime.job;
+	enum attach_state state = attach_job_state(j);
+
+	if (state == ATTACH_WAITS) {
+		look_again(x, p);
+		return false;
+	}
+	if (state == ATTACH_DONE) {
+		*ret_err = j->error;
+		*ret = j->found;
+	} else {
+		give_up(x, p, kind, RUNTIME_FAIL_STUCK);
+		p->runtime.given_up = (uint8_t)RUNTIMES_ALL;
+	}
+	forget_job(p);
+	return state == ATTACH_DONE;
+}
+
+/* Describes a process whose memory has to be read. An answer for what it had mapped before is of no use. */
+static bool ask(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int *ret_err, struct runtime_proc *ret,
+		int64_t now_ns)
+{
+	enum runtime_kind kind = im->runtime->of->kind;
+	const struct attach_job *j = p->runtime.job;
+
+	if (j && (j->image != im || j->bias != bias)) {
+		if (attach_job_state(j) == ATTACH_WAITS && maps_at(p, j->image, j->bias))
+			return false; /* its other runtime comes first */
+		forget_job(p);
+	}
+	if (!p->runtime.job)
+		p->runtime.job = attacher_ask(x->attacher, p->pid, im, bias);
+	if (p->runtime.job)
+		return answer_of(x, p, kind, ret_err, ret);
+	try_later(x, p, kind, RUNTIME_FAIL_STUCK, now_ns);
+	return false;
 }
 
 static void attach(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int64_t now_ns)
@@ -162,7 +208,11 @@ static void attach(struct process_runtimes *x, struct process *p, struct image *
 		give_up(x, p, kind, RUNTIME_FAIL_BUILD);
 		return;
 	}
-	int r = describe(p, im, bias, &v);
+	int r = 0;
+	if (!im->runtime->of->attach_reads)
+		r = attach_now(im->runtime, p->pid, bias, &v);
+	else if (!ask(x, p, im, bias, &r, &v, now_ns))
+		return;
 	if (r) {
 		try_later(x, p, kind, failure_of(r), now_ns);
 		return;
@@ -231,9 +281,11 @@ void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns)
 	for (size_t i = x->young.n; i-- > 0;)
 		if (now_ns - x->young.v[i]->started_ns >= YOUNG_NS)
 			grow_up(x, x->young.v[i]);
+	attacher_tick(x->attacher);
 	for (size_t i = x->waiting.n; i-- > 0;) {
 		struct process *p = x->waiting.v[i];
-		if (now_ns < p->runtime.again_ns || !p->as || !p->as->unwind)
+		const struct attach_job *j = p->runtime.job;
+		if ((j && attach_job_state(j) == ATTACH_WAITS) || now_ns < p->runtime.again_ns || !p->as || !p->as->unwind)
 			continue;
 		TAKE_OUT(&x->waiting, p, waiting);
 		if (!p->dead)

@@ -5,7 +5,7 @@
 #define PYRRHA_AGENT_PROCESS_RUNTIMES_H
 
 #include "agent/managed/frame_table.h"
-#include "agent/process/attach_job.h"
+#include "agent/process/attacher.h"
 #include "base/vec.h"
 
 struct process;
@@ -19,9 +19,10 @@ enum runtime_failure {
 	RUNTIME_FAIL_BUILD,          /* runtime_file.why_not: none of its kind is named */
 	RUNTIME_FAIL_DENIED,         /* its memory cannot be read */
 	RUNTIME_FAIL_GONE,           /* it ended before */
-	RUNTIME_FAIL_NOT_READY,      /* it did not get as far within the time, or its memory did not answer */
+	RUNTIME_FAIL_NOT_READY,      /* it did not get as far within the time */
 	RUNTIME_FAIL_STRANGE,        /* its memory is not what such a runtime has */
 	RUNTIME_FAIL_NO_ROOM,        /* the kernel's map is full */
+	RUNTIME_FAIL_STUCK,          /* its memory did not answer, or that of so many others that nobody is left to ask */
 	RUNTIME_FAILURES
 };
 extern const char *const runtime_failure_names[RUNTIME_FAILURES]; /* of metrics */
@@ -29,6 +30,7 @@ extern const char *const runtime_failure_names[RUNTIME_FAILURES]; /* of metrics 
 struct process_runtimes {
 	int fd;                      /* of the map, borrowed; -1 = none */
 	VEC(struct process *) young, waiting; /* in no order; process_runtimes_leave takes them out */
+	struct attacher *attacher;
 	int64_t second_ns;           /* when the second began that `wakes` counts in */
 	uint32_t wakes;              /* samples of young processes in it */
 	uint64_t failed[RUNTIME_KINDS][RUNTIME_FAILURES]; /* processes */
@@ -43,7 +45,7 @@ struct runtime_state {
 	uint32_t exec_id;            /* as the map has it */
 	unsigned tries;              /* of what waits */
 	int64_t again_ns;
-	struct attach_job *job;      /* one that has not ended; NULL = none */
+	struct attach_job *job;      /* what is asked of it just now; a reference; NULL = nothing */
 };
 
 void process_runtimes_init(struct process_runtimes *x, int fd);

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
-#include "agent/process/attach_job.h"
 #include "agent/process/process.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/clock.h"
@@ -29,11 +28,12 @@ struct world {
 	struct unwind_tables *tables;
 	struct images *images;
 	struct processes *ps;
+	uint32_t execs;              /* of exec_interpreter */
 };
 
 static struct world world_new(void)
 {
-	struct world w;
+	struct world w = { 0 };
 	struct err e;
 
 	assert_int_equal(unwind_tables_new(&w.tables, NULL, &e), 0);
@@ -486,7 +486,7 @@ static struct process *exec_interpreter(struct world *w, const char *path, void 
 	processes_exec(w->ps, pid, "x");
 	processes_mmap(w->ps, pid, (uintptr_t)*ret_at, MAPPED_BYTES, offset, &key);
 	processes_finish_drain(w->ps, now_ns);
-	return processes_sampled(w->ps, pid, 1, now_ns);
+	return processes_sampled(w->ps, pid, ++w->execs, now_ns);
 }
 
 /* Records were lost: a sample tells of another program than the one that was described. */
@@ -554,6 +554,105 @@ static void test_runtimes(void **state)
 	world_free(&w);
 }
 
+/* The row of CPython, but that the memory of a process may not answer. */
+static atomic_bool blocks;
+static atomic_int attaching, attached;
+
+static int slow_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret, struct err *e)
+{
+	atomic_fetch_add(&attaching, 1);
+	while (atomic_load(&blocks))
+		usleep(1000);
+	int r = runtime_of(RUNTIME_PYTHON)->attach(f, m, bias, ret, e);
+	atomic_fetch_add(&attached, 1);
+	return r;
+}
+
+/* Drains for at most so long, until the count (of 4 or 8 bytes) is `value`. */
+static bool drains_until(struct world *w, const void *count, size_t size, uint64_t value, int64_t ms)
+{
+	for (int64_t until = clock_mono_ms() + ms; clock_mono_ms() < until; usleep(10000)) {
+		processes_finish_drain(w->ps, clock_mono_ns());
+		if ((size == 4 ? *(const uint32_t *)count : *(const uint64_t *)count) == value)
+			return true;
+	}
+	return false;
+}
+
+#define UNTIL(w, count, value, ms) assert_true(drains_until((w), &(count), sizeof(count), (value), (ms)))
+
+/* Memory that does not answer keeps no drain waiting, and one process unattached. */
+static void test_attach_blocks(void **state)
+{
+	static struct runtime slow;
+	const char *path = interpreter();
+	struct world w = world_new();
+	const struct process_runtimes *x = processes_runtimes(w.ps);
+	void *at[5];
+
+	if (!path) {
+		world_free(&w);
+		skip();
+	}
+	slow = *runtime_of(RUNTIME_PYTHON);
+	slow.attach = slow_attach;
+	slow.attach_reads = true;
+	struct process *p = exec_interpreter(&w, path, &at[0], clock_mono_ns());
+	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
+	process_mapping_at(p, (uintptr_t)at[0])->image->runtime->of = &slow;
+	/* The answer comes later than the drain waits for it. */
+	atomic_store(&blocks, true);
+	int64_t from = clock_mono_ms();
+	p = exec_interpreter(&w, path, &at[1], clock_mono_ns());
+	assert_true(clock_mono_ms() - from < ATTACH_STUCK_MS / 2);
+	assert_true(p->in_kernel && p->runtime.job);
+	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
+	atomic_store(&blocks, false);
+	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
+	assert_non_null(p->runtimes[RUNTIME_PYTHON]);
+	assert_int_equal(x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_STUCK], 0);
+	/* It is of another program by the time that it comes. */
+	int before = atomic_load(&attaching);
+	atomic_store(&blocks, true);
+	exec_interpreter(&w, path, &at[2], clock_mono_ns());
+	for (int i = 0; i < 5000 && atomic_load(&attaching) == before; i++)
+		usleep(1000);
+	processes_exec(w.ps, (uint32_t)getpid(), "y");
+	w.execs++;
+	before = atomic_load(&attached);
+	atomic_store(&blocks, false);
+	for (int i = 0; i < 5000 && atomic_load(&attached) == before; i++)
+		usleep(1000);
+	processes_finish_drain(w.ps, clock_mono_ns());
+	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
+	/* It does not come: once is enough. */
+	atomic_store(&blocks, true);
+	p = exec_interpreter(&w, path, &at[3], clock_mono_ns());
+	before = atomic_load(&attaching);
+	UNTIL(&w, x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_STUCK], 1, 10 * ATTACH_STUCK_MS);
+	assert_false(drains_until(&w, &x->known[RUNTIME_PYTHON], 4, 1, 200));
+	assert_true(!p->runtime.job && !p->runtime.waiting && atomic_load(&attaching) <= before + 1);
+	/* Another process is attached meanwhile. The one that is stuck stays so until the memory answers. */
+	process_mapping_at(p, (uintptr_t)at[3])->image->runtime->of = runtime_of(RUNTIME_PYTHON);
+	exec_interpreter(&w, path, &at[4], clock_mono_ns());
+	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
+	/* The end, with one thread left behind and one that is stuck. */
+	process_mapping_at(p, (uintptr_t)at[4])->image->runtime->of = &slow;
+	munmap(at[4], MAPPED_BYTES);
+	exec_interpreter(&w, path, &at[4], clock_mono_ns());
+	from = clock_mono_ms();
+	world_free(&w);
+	assert_true(clock_mono_ms() - from < 3 * ATTACH_STUCK_MS);
+	before = atomic_load(&attached);
+	atomic_store(&blocks, false);
+	for (int i = 0; i < 5000 && atomic_load(&attached) < before + 2; i++)
+		usleep(1000);
+	assert_int_equal(atomic_load(&attached), before + 2);
+	usleep(20000);               /* they free what they hold */
+	for (size_t i = 0; i < ARRAY_LEN(at); i++)
+		munmap(at[i], MAPPED_BYTES);
+}
+
 /* The wake-ups of young processes have a budget. */
 static void test_young_budget(void **state)
 {
@@ -580,7 +679,7 @@ static void test_young_budget(void **state)
 static void test_runtimes_off(void **state)
 {
 	const char *path = interpreter();
-	struct world w;
+	struct world w = { 0 };
 	struct err e;
 	void *at;
 
@@ -597,66 +696,12 @@ static void test_runtimes_off(void **state)
 	world_free(&w);
 }
 
-/* Memory that does not answer keeps nobody waiting but the job's own thread. */
-static atomic_bool answers;
-
-static int slow_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret, struct err *e)
-{
-	(void)f, (void)m, (void)e;
-	for (int i = 0; i < 20000 && !atomic_load(&answers); i++)
-		usleep(1000);
-	*ret = (struct runtime_proc){ .flags = (uint32_t)bias };
-	return 0;
-}
-
-static void keep_file(struct runtime_file *f)
-{
-	(void)f;
-}
-
-static void test_memory_that_does_not_answer(void **state)
-{
-	static const struct runtime of = { .kind = RUNTIME_HOTSPOT, .free_file = keep_file, .attach = slow_attach, .attach_reads = true };
-	static struct runtime_file file = { .of = &of };
-	struct image *im = NEW(struct image);
-	struct attach_job *j[ATTACH_JOBS_MAX];
-	struct runtime_proc p;
-	int64_t begin = clock_mono_ms();
-	int r = -1;
-
-	(void)state;
-	atomic_store(&im->refs, 1);
-	atomic_store(&im->fd, -1);
-	im->path = xstrdup("/libjvm.so");
-	im->runtime = &file;
-	for (unsigned i = 0; i < ATTACH_JOBS_MAX; i++)
-		assert_non_null(j[i] = attach_job_start(im, (uint32_t)getpid(), 7));
-	assert_null(attach_job_start(im, (uint32_t)getpid(), 7)); /* as many as there may be */
-	assert_false(attach_job_ended(j[0], ATTACH_PATIENCE_MS, &r, &p));
-	assert_true(clock_mono_ms() - begin < 10000);
-	attach_job_free(j[1]);               /* its process has ended; the thread has not */
-	atomic_store(&answers, true);
-	for (unsigned i = 0; i < ATTACH_JOBS_MAX; i++) {
-		if (i == 1)
-			continue;
-		assert_true(attach_job_ended(j[i], 10000, &r, &p));
-		assert_int_equal(r, 0);
-		assert_int_equal(p.flags, 7);
-		attach_job_free(j[i]);
-	}
-	for (int i = 0; i < 10000 && atomic_load(&im->refs) > 1; i++)
-		usleep(1000);
-	assert_int_equal(atomic_load(&im->refs), 1);
-	image_unref(im);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
-		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
-		cmocka_unit_test(test_memory_that_does_not_answer),
+		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

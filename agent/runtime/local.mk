@@ -2,6 +2,8 @@
 AGENT_RUNTIME_SOURCES = \
   agent/runtime/process_memory.c \
   agent/runtime/process_memory.h \
+  agent/runtime/reader.c \
+  agent/runtime/reader.h \
   agent/runtime/runtime.h
 if HAVE_CMOCKA
 check_PROGRAMS += process_memory_test

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a language runtime (CPython, V8, HotSpot) is to the rest of the agent: a row of functions. Its frames have no names in any ELF
- * file. A file is recognised as one (drain thread), a process that maps it is described to the kernel (drain thread, or its own), the kernel walks
- * its frames, and its objects are named (namer's thread). The rows are listed in managed/rows.h.
+ * file. A file is recognised as one (drain thread), a process that maps it is described to the kernel (drain thread, or
+ * the attacher's), the kernel walks its frames, and its objects are named (namer's thread). The rows are listed in managed/rows.h.
  *
  * All that is read of files and processes is hostile: each length, depth and loop has a bound of its own. */
 #ifndef PYRRHA_AGENT_RUNTIME_H
