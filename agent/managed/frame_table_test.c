@@ -336,7 +336,7 @@ static void budget_of_records(void **state)
 static void stuck(void **state)
 {
 	(void)state;
-	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" };
+	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" }, g = { 6, 4, "eggs" };
 	struct frame_table t;
 	struct err e;
 	struct image *im = new_image();
@@ -357,6 +357,10 @@ static void stuck(void **state)
 	namer_settle(n, 10000);
 	assert_int_equal(state_of(&t, other), CODE_UNREADABLE);
 	assert_int_equal(state_of(&t, w), CODE_WANTED);
+	/* That somebody waits for it stays known, whatever is not read of it meanwhile. */
+	v = add(&t, o, &g, 1, 6);
+	settle(n, &t);
+	assert_int_equal(state_of(&t, v), CODE_UNREADABLE);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.stuck, 1);
 	assert_int_equal(stats.waiting, 0);
@@ -364,7 +368,7 @@ static void stuck(void **state)
 	for (int i = 0; i < 1000 && state_of(&t, w) != CODE_NAMED; i++)
 		usleep(10000);
 	assert_int_equal(state_of(&t, w), CODE_NAMED);
-	usleep(10000);
+	usleep(50000);               /* it gives its references up */
 	runtime_owner_end(o);
 	runtime_owner_end(p);
 	frame_table_release(&t);

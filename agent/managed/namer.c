@@ -117,6 +117,7 @@ static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_
 	enum code_state none = CODE_NAMED;
 	struct err e;
 
+	atomic_store(&r->since_ms, clock_mono_ms());
 	if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
 	for (size_t i = 0; i < got; i++) {
@@ -134,20 +135,22 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 	struct namer *n = (struct namer *)r->of;
 	enum runtime_kind kind = turn[0]->of->kind;
 
-	atomic_store(&turn[0]->owner->stuck, false);
-	for (size_t i = 0; i < got; i++)
-		runtime_code_unref(turn[i]);
 	mutex_lock(&n->readers.lock);
 	bool left = r->left;
 	for (size_t i = 0; i < got; i++)
 		n->stats.codes[kind][states[i]]++;
-	if (!left) {
+	if (left) {
+		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
+		atomic_store(&turn[0]->owner->stuck, false);
+	} else {
 		n->done += got;
 		n->turn = 0;
 		n->stats.cpu_ns = n->before_ns + (uint64_t)clock_cpu_ns();
 	}
 	pthread_cond_broadcast(&n->readers.answered);
 	mutex_unlock(&n->readers.lock);
+	for (size_t i = 0; i < got; i++) /* as long as the thread could be left behind, the owner was needed */
+		runtime_code_unref(turn[i]);
 	return !left;
 }
 

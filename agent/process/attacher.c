@@ -14,7 +14,7 @@ struct attacher {
 	struct readers readers;      /* its lock guards the next two */
 	VEC(struct attach_job *) queue; /* references; the oldest first */
 	struct attach_job *job;      /* the reader's; its reference */
-	int64_t waits_left_ms;       /* of this drain; the drain thread's */
+	int64_t waits_left_ns;       /* of this drain; the drain thread's */
 };
 
 enum attach_state attach_job_state(const struct attach_job *j)
@@ -115,7 +115,7 @@ struct attacher *attacher_new(void)
 {
 	struct attacher *a = NEW(struct attacher);
 
-	a->waits_left_ms = ATTACH_WAITS_MS;
+	a->waits_left_ns = ATTACH_WAITS_MS * INT64_C(1000000);
 	readers_init(&a->readers, &attacher_user);
 	return a;
 }
@@ -129,11 +129,12 @@ void attacher_free(struct attacher *a)
 /* The lock is held; waits for the answer, unless the thread is busy with another process or has been waited for too long. */
 static void wait_for(struct attacher *a, const struct attach_job *j, bool idle) REQUIRES(a->readers.lock)
 {
-	int64_t from = clock_mono_ms(), until = from + MIN(ATTACH_WAIT_MS, a->waits_left_ms);
+	int64_t from = clock_mono_ns(), until = clock_mono_ms() + ATTACH_WAIT_MS;
 
-	while (idle && attach_job_state(j) == ATTACH_WAITS && clock_mono_ms() < until)
-		mutex_wait_ms(&a->readers.lock, &a->readers.answered, until);
-	a->waits_left_ms -= MIN(clock_mono_ms() - from, a->waits_left_ms);
+	while (idle && a->waits_left_ns > 0 && attach_job_state(j) == ATTACH_WAITS)
+		if (!mutex_wait_ms(&a->readers.lock, &a->readers.answered, until))
+			break;
+	a->waits_left_ns -= clock_mono_ns() - from;
 }
 
 struct attach_job *attacher_ask(struct attacher *a, uint32_t pid, struct image *im, uint64_t bias)
@@ -158,7 +159,7 @@ struct attach_job *attacher_ask(struct attacher *a, uint32_t pid, struct image *
 
 void attacher_tick(struct attacher *a)
 {
-	a->waits_left_ms = ATTACH_WAITS_MS;
+	a->waits_left_ns = ATTACH_WAITS_MS * INT64_C(1000000);
 	mutex_lock(&a->readers.lock);
 	readers_leave_stuck(&a->readers);
 	if (a->queue.n)

@@ -7,7 +7,7 @@
 #include "agent/image/image.h"
 #include "agent/runtime/runtime.h"
 
-/* What one answer is waited for, and all answers after one drain. */
+/* What one answer is waited for, and all answers of one drain (the last one up to the former longer). */
 #define ATTACH_WAIT_MS 5
 #define ATTACH_WAITS_MS 25
 /* A process that takes longer has none; so many threads may be left behind with such. */
