@@ -30,7 +30,9 @@ static inline int64_t frame_line(const struct symbols *s, const struct sym_locat
 }
 /* A function's name without its argument list and a leading dot, as google/pprof simplifies it. */
 struct view frame_simple_name(struct view function);
-/* "encoding/json" of "encoding/json.(*Decoder).Decode", "std" of "std::sort"; the binary if the name has none. */
-struct view frame_package(struct view function, struct view binary);
+/* "encoding/json" of "encoding/json.(*Decoder).Decode", "std" of "std::sort"; the binary if the name has none. Functions of language runtimes
+ * ([python], [v8], [hotspot]) are in packages of their own kind: "numpy" and "express" by their file, "java.util" by the name. web/ui/src/flame/colors.ts
+ * has the same rules. */
+struct view frame_package(struct view function, struct view binary, struct view file);
 
 #endif

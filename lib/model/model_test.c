@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "model/frame.h"
 #include "model/labels.h"
 #include "model/matcher.h"
 #include "model/ptype.h"
@@ -96,6 +97,38 @@ static void test_selectors(void **state)
 }
 
 /* What labels_format writes is a selector: the agent tells its targets by such. */
+static void test_packages(void **state)
+{
+	(void)state;
+	static const struct { const char *name, *binary, *file, *want; } T[] = {
+		{ "encoding/json.(*Decoder).Decode", "x", "", "encoding/json" },
+		{ "std::vector<int>::push_back", "x", "", "std::vector<int>" },
+		{ "memcpy", "libc.so.6", "string.c", "libc.so.6" },
+		{ "primes.<locals>.<listcomp>", "[python]", "/app/shop/cart.py", "cart" },
+		{ "<module>", "[python]", "/app/shop/__init__.py", "shop" },
+		{ "<module>", "[python]", "/__init__.py", "__init__" },
+		{ "dot", "[python]", "/usr/lib/python3/dist-packages/numpy/core/x.py", "numpy" },
+		{ "loads", "[python]", "/usr/lib/python3.11/json/__init__.py", "json" },
+		{ "parse", "[python]", "/v/lib/python3.9/site-packages/six.py", "six" },
+		{ "_find", "[python]", "<frozen importlib._bootstrap>", "importlib" },
+		{ "_walk", "[python]", "<frozen os>", "os" },
+		{ "f", "[python]", "/opt/python3.x/y.py", "y" },
+		{ "[python: changed]", "[python]", "", "[python]" },
+		{ "next", "[v8]", "/a/node_modules/b/node_modules/@x/y/lib/z.js", "@x/y" },
+		{ "next", "[v8]", "/a/node_modules/express/router.js", "express" },
+		{ "step", "[v8]", "node:internal/timers", "node" },
+		{ "f", "[v8]", "file:///app/shop.min.mjs", "shop" },
+		{ "java.util.HashMap.get", "[hotspot]", "HashMap.java", "java.util" },
+		{ "Shop.main", "[hotspot]", "Shop.java", "Shop" },
+		{ "Interpreter", "[hotspot]", "", "[hotspot]" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(T); i++) {
+		struct view got = frame_package(view_of(T[i].name), view_of(T[i].binary), view_of(T[i].file));
+		if (!view_eq(got, view_of(T[i].want)))
+			fail_msg("%s of %s: %.*s, not %s", T[i].name, T[i].file, (int)got.len, got.ptr, T[i].want);
+	}
+}
+
 static void test_formatted_labels(void **state)
 {
 	(void)state;
@@ -119,7 +152,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_labels), cmocka_unit_test(test_matchers), cmocka_unit_test(test_types),
-		cmocka_unit_test(test_selectors), cmocka_unit_test(test_formatted_labels),
+		cmocka_unit_test(test_selectors), cmocka_unit_test(test_packages), cmocka_unit_test(test_formatted_labels),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

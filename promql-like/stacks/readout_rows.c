@@ -30,7 +30,7 @@ static struct readout_row make_row(struct readout *r, const struct symbols *s, c
 		break;
 	case BY_FILE: x.function = frame_file(s, l, i); break;
 	case BY_BINARY: x.function = binary; break;
-	case BY_PACKAGE: x.function = frame_function(s, l, i) ? frame_package(name, binary) : binary; break;
+	case BY_PACKAGE: x.function = frame_function(s, l, i) ? frame_package(name, binary, frame_file(s, l, i)) : binary; break;
 	}
 	return x;
 }

@@ -129,6 +129,14 @@ test('what a function belongs to', () => {
 	assert.equal(packageOf('std::vector<int>::push_back', 'x'), 'std');
 	assert.equal(packageOf('<alloc::vec::Vec<T> as core::ops::Drop>::drop', 'x'), 'alloc');
 	assert.equal(packageOf('memcpy', '/lib/libc.so.6'), 'libc.so.6');
+	for (const [name, binary, file, want] of [
+		['primes.<locals>.<listcomp>', '[python]', '/app/shop/cart.py', 'cart'], ['<module>', '[python]', '/app/shop/__init__.py', 'shop'],
+		['dot', '[python]', '/usr/lib/python3/dist-packages/numpy/core/x.py', 'numpy'], ['loads', '[python]', '/usr/lib/python3.11/json/__init__.py', 'json'],
+		['parse', '[python]', '/v/lib/python3.9/site-packages/six.py', 'six'], ['_find', '[python]', '<frozen importlib._bootstrap>', 'importlib'],
+		['[python: changed]', '[python]', '', '[python]'], ['next', '[v8]', '/a/node_modules/b/node_modules/@x/y/lib/z.js', '@x/y'],
+		['next', '[v8]', '/a/node_modules/express/router.js', 'express'], ['step', '[v8]', 'node:internal/timers', 'node'], ['f', '[v8]', 'file:///app/shop.min.mjs', 'shop'],
+		['java.util.HashMap.get', '[hotspot]', 'HashMap.java', 'java.util'], ['Shop.main', '[hotspot]', 'Shop.java', 'Shop'], ['Interpreter', '[hotspot]', '', '[hotspot]'],
+	]) assert.equal(packageOf(name, binary, file), want, `${name} ${file}`);
 	assert.notEqual(frameColor('runtime/pprof.x', '', 'package', false).fill, frameColor('runtime.mcall', '', 'package', false).fill);
 });
 

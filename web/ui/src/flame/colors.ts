@@ -6,8 +6,24 @@
 /** change: against the time before; of a diff it is what colours are of anyway. */
 export type ColorBy = 'package' | 'binary' | 'file' | 'function' | 'change';
 
-/** "net/http.(*conn).serve" is net/http, "std::vector<int>::push_back" is std, a bare C symbol is its binary. */
-export function packageOf(name: string, binary: string): string {
+/** "cart" of "/app/shop/cart.py", "shop" of "/app/shop/__init__.py". */
+function moduleOf(path: string): string {
+	const whole = path.replace(/(?<=[^/])(\/__(init|main)__(\.[^/]*)?)+$/, '');
+	return basename(whole).replace(/(?!^)\..*$/, '');
+}
+
+/* By the mapping that frames of a language runtime have. The server's rules are the same (lib/model/frame.c). */
+const RUNTIMES: Record<string, (name: string, file: string) => string> = {
+	'[python]': (_, file) => /^<frozen ([^.>]*)/.exec(file)?.[1]
+		?? /.*\/(?:site|dist)-packages\/([^/.]+)/.exec(file)?.[1] ?? /.*\/python3\.\d+\/([^/.]+)/.exec(file)?.[1] ?? moduleOf(file),
+	'[v8]': (_, file) => file.startsWith('node:') ? 'node' : /.*\/node_modules\/(@[^/]+\/[^/]+|[^/]+)/.exec(file)?.[1] ?? moduleOf(file),
+	'[hotspot]': (name) => { const parts = name.replace(/\(.*$/, '').split('.'); return parts.slice(0, Math.max(parts.length - 2, +(parts.length > 1))).join('.'); },
+};
+
+/** "net/http.(*conn).serve" is net/http, "std::vector<int>::push_back" is std, a bare C symbol is its binary; "numpy", "express", "java.util". */
+export function packageOf(name: string, binary: string, file = ''): string {
+	const runtime = RUNTIMES[binary];
+	if (runtime) return runtime(name, file) || binary;
 	let s = name.replace(/^[<&*\s]+/, '');
 	const generic = s.search(/[[<]/);
 	if (generic > 0) s = s.slice(0, generic);
@@ -66,7 +82,7 @@ export function oklch(l: number, c: number, hue: number): string {
 const ink = (dark: boolean) => dark ? '#f7f2ec' : '#241a12';
 
 export function frameColor(name: string, binary: string, by: ColorBy, dark: boolean, file = ''): Fill {
-	const key = by === 'function' ? name : by === 'file' ? file || basename(binary) || name : by === 'binary' ? basename(binary) || packageOf(name, binary) : packageOf(name, binary);
+	const key = by === 'function' ? name : by === 'file' ? file || basename(binary) || name : by === 'binary' ? basename(binary) || packageOf(name, binary, file) : packageOf(name, binary, file);
 	const text = ink(dark), h = hash(key), shade = ((h >>> 8) % 5) * 0.008;
 	if (by !== 'function' && GREY.test(key))
 		return { fill: dark ? oklch(0.4 + shade, 0.008, 60) : oklch(0.872 + shade, 0.012, 75), text };

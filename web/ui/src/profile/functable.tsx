@@ -190,7 +190,7 @@ function dirLength(name: string): number {
 }
 
 function Swatch({ row, colorBy }: { row: TableRow; colorBy: ColorBy }) {
-	return <i class="chip" ref={styled({ background: frameColor(row.name, row.binary, colorBy, dark.value).fill })} aria-hidden="true" />;
+	return <i class="chip" ref={styled({ background: frameColor(row.name, row.binary, colorBy, dark.value, row.file).fill })} aria-hidden="true" />;
 }
 
 /** Names of groups of columns: which are of the function itself, and which with what it calls. */
