@@ -66,6 +66,10 @@ enum runtime_kind { RUNTIME_NONE, RUNTIME_PYTHON, RUNTIME_V8, RUNTIME_HOTSPOT, R
 #define FRAME_RUNTIME(f) ((enum runtime_kind)(((f) >> FRAME_IMAGE_SHIFT) - RUNTIME_IMAGE_FIRST))
 #define FRAME_WORDS(f) (FRAME_IS_RUNTIME(f) ? RUNTIME_WORDS : 1)
 /* In that word of a runtime's frame, above `at`: */
+#define RUNTIME_REST (1ull << 33) /* of a stack that the agent finishes: it belongs to a native frame that comes later. All such come last */
+#define RUNTIME_ENTRY (1ull << 34) /* then: not a frame, but the end of those of one native frame. The object is an address inside of it;
+				    0: it is the next one; RUNTIME_ALL: there are no more */
+#define RUNTIME_ALL (~0ull)
 #define RUNTIME_CUT (1ull << 32)   /* frames are missing here, because the runtime's own structures lead nowhere */
 
 /* Why a stack ends where it does. */

@@ -22,6 +22,7 @@
 #define PYTHON_FRAME_BYTES 72
 #define PYTHON_FRAME_BYTES_14 80
 #define PYTHON_OWNER_SHIM 3
+#define PYTHON_REST_NATIVE 64    /* native frames of the interpreter, of a stack that the agent finishes */
 
 static __always_inline __u64 python_word(const struct runtime_walk *w, __u64 off)
 {
@@ -78,7 +79,7 @@ static __always_inline bool python_push(struct unwind *u, struct runtime_walk *w
 	python_follow(u, w, code + w->python.p.code_check, &check);
 	if (w->python.p.minor >= 12 && check && !(check >> 32))
 		return true;
-	return rt_push(u, PYTHON_WORD | at, code, check);
+	return rt_push(u, PYTHON_WORD | w->rest | at, code, check);
 }
 
 /* Whether the native frame is where a call has no frame. */
@@ -169,7 +170,7 @@ static __always_inline int python_old(struct unwind *u, struct runtime_walk *w, 
 	__u64 f = y->frame, code;
 	__s32 at;
 
-	if (!f || python_at_edge(w))
+	if (!f || (!w->rest && python_at_edge(w)))
 		return WALK_ENDED;
 	if (f & 7 || !w->left || rt_read(u, w->room, 16, f + y->p.frame_back))
 		return WALK_BAD;
@@ -246,6 +247,61 @@ static __always_inline int python_walk(struct unwind *u, struct runtime_walk *w,
 	}
 	python_leave(u, w, r);
 	return 0;
+}
+
+static __always_inline bool python_entry(struct unwind *u, __u64 object)
+{
+	return rt_push(u, PYTHON_WORD | RUNTIME_REST | RUNTIME_ENTRY, object, 0);
+}
+
+/* 3.11, 3.12, of a stack that the agent finishes: the C frame of the next native one, if there is one. */
+static __always_inline bool python_next_cframe(struct unwind *u, struct runtime_walk *w, __u64 *ret_before)
+{
+	struct python_walk *y = &w->python;
+
+	return y->cframe && python_follow(u, w, y->cframe + y->p.cframe_frame, &y->frame) &&
+	       python_follow(u, w, y->cframe + y->p.cframe_previous, ret_before) && *ret_before &&
+	       python_follow(u, w, *ret_before + y->p.cframe_frame, &y->entered_from);
+}
+
+/* Of a stack that the agent finishes: the frames of the next native one, in advance. WALK_ON: there may be more. */
+static __always_inline int python_rest(struct unwind *u, struct runtime_walk *w, int unused)
+{
+	struct python_walk *y = &w->python;
+	__u64 entry = 0, before = 1;
+	int r = WALK_ON;
+
+	w->n = u->n;
+	w->words = u->words;
+	if (y->p.minor == 11 || y->p.minor == 12) {
+		entry = y->cframe;
+		if (!python_next_cframe(u, w, &before)) /* the last one is none of a call's, and has none before */
+			return entry && before ? WALK_BAD : WALK_ENDED;
+		y->cframe = before;
+		if (entry < u->sp)
+			return WALK_ON;
+	} else if (!y->frame) {
+		return WALK_ENDED;
+	}
+	if (y->p.minor <= 10) {
+		r = PYTHON_CALL(python_old, u, w, 0);
+	} else {
+		WALK_LOOP
+		for (int i = 0; i <= WALK_STEPS / PYTHON_AT_ONCE; i++) {
+			r = PYTHON_CALL(python_some, u, w, i);
+			if (r != WALK_ON)
+				break;
+		}
+	}
+	if (r != WALK_ENDED)
+		return WALK_BAD;
+	if (y->p.minor >= 13)
+		entry = y->shim;
+	if ((entry && entry < u->sp) || ((y->p.minor == 11 || y->p.minor == 12) && y->frame != y->entered_from)) {
+		python_take_back(u, w);
+		return WALK_ON;
+	}
+	return python_entry(u, entry) ? WALK_ON : WALK_FULL;
 }
 
 #endif

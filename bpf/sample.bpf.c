@@ -199,6 +199,8 @@ static __always_inline __u64 complete(struct scratch *s, void *ctx)
 	__u64 bytes;
 	long n;
 
+	if (UW_RARELY(s->head.end >= END_NO_PROCESS && s->head.end <= END_NO_TABLE))
+		walk_rest(0);
 	s->head.n_user = s->u.n;
 	s->head.user_words = s->u.words;
 	bytes = (__u64)s->u.words * 8;

@@ -59,6 +59,7 @@ static __always_inline struct runtime_walk *walk_of(__u32 kind)
 /* Global functions, as unwind_some. */
 int call_python_some(int i);
 int call_python_old(int i);
+int call_python_rest(int i);
 #define PYTHON_CALL(f, u, w, i) call_##f(i)
 
 #include "python.h"
@@ -77,6 +78,7 @@ int call_python_old(int i);
 CALLED(python_some)
 CALLED(python_old)
 CALLED(python_walk)
+CALLED(python_rest)
 
 /* What the agent has said of the process's runtime of that kind; NULL: nothing. */
 static __always_inline const struct runtime_proc *runtime_proc(const struct scratch *s, __u32 kind)
@@ -94,6 +96,7 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 
 	w->time_ns = s->head.time_ns;
 	w->on = 0;
+	w->rest = 0;
 	w->left = WALK_STEPS;
 	if (!p)
 		return false;
@@ -126,6 +129,26 @@ __attribute__((noinline)) int walk(__u32 kind)
 	w->words = s->u.words;
 	if (kind == RUNTIME_PYTHON)
 		call_python_walk(0);
+	return 0;
+}
+
+/* The frames of a stack that the agent finishes: by then the process has run on. A global function, as unwind_some. */
+__attribute__((noinline)) int walk_rest(int unused)
+{
+	__u32 zero = 0;
+	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
+	struct runtime_walk *w = walk_of(RUNTIME_PYTHON);
+	int r = WALK_ON;
+
+	UW_OPAQUE(unused);
+	if (!s || !w || (w->time_ns == s->head.time_ns ? !w->on : !walk_begin(s, w, RUNTIME_PYTHON)))
+		return 0;
+	w->rest = RUNTIME_REST;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PYTHON_REST_NATIVE && r == WALK_ON; i++)
+		r = call_python_rest(i);
+	if (r == WALK_ENDED)
+		python_entry(&s->u, RUNTIME_ALL);
 	return 0;
 }
 

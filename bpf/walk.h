@@ -75,6 +75,7 @@ struct runtime_walk {
 	__u32 left;          /* frames that may still be looked at */
 	__u64 sp, cfa, at;   /* of the native frame; its ELF virtual address */
 	__u32 n, words;      /* of struct unwind, before this native frame's */
+	__u64 rest;          /* RUNTIME_REST, or 0 */
 	union {
 		struct python_walk python;
 		struct hotspot_walk hotspot;

@@ -81,14 +81,30 @@ static bool in_execve(const struct process *p, const struct sample_head *h, cons
 	return h->flags & SAMPLE_IN_KERNEL && p->from_exec && nu->u.n == 0;
 }
 
+/* Leaves out what the kernel has walked in advance: without the native frames nobody knows where it belongs. */
+static void drop_rest(struct user_stack *f)
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = 0; at < f->words && n < f->n_user; n++) {
+		if (FRAME_IS_RUNTIME(f->user[at]) && f->user[at] & RUNTIME_REST) {
+			f->words = at;
+			f->n_user = n;
+			return;
+		}
+		at += FRAME_WORDS(f->user[at]);
+	}
+}
+
 /* Goes on where the kernel stopped. nu holds the frames. */
 static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f,
 			    int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[i];
 	int64_t from_ns = clock_cpu_ns();
-	struct runtime_proc hotspot;
+	struct runtime_proc hotspot, python;
 
+	drop_rest(f);
 	if (!processes_prepare(a->processes, p)) {
 		a->preparing_ns += clock_cpu_ns() - from_ns;
 		return;
@@ -101,6 +117,11 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 		.code = h->flags & SAMPLE_CODE ? h->code : NULL,
 	};
 	memcpy(nu->words, sample_user(h), (size_t)h->user_words * 8);
+	native_unwind_take_rest(nu);
+	if (nu->n_rest && process_runtimes_get(processes_runtimes(a->processes), p, RUNTIME_PYTHON, &python))
+		nu->python = &python;
+	else
+		nu->n_rest = 0;
 	sample_stack(&a->sampler, i, nu->stack);
 	if (process_runtimes_get(processes_runtimes(a->processes), p, RUNTIME_HOTSPOT, &hotspot)) {
 		nu->unfollowed_from = hotspot.hotspot.low;
@@ -131,6 +152,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	}
 	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
 		f->end = END_BOTTOM;         /* its memory was given up already */
+	nu->python = NULL;
 	f->user = nu->words;
 	f->n_user = nu->u.n;
 	f->words = nu->u.words;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The walk of CPython's frames (bpf/python.h), compiled natively, over real interpreters that are stopped after each of some ten thousand
- * instructions, in the middle of prologues and epilogues as well. Each stack has to be one that the program can have. */
+ * instructions, in the middle of prologues and epilogues as well. Each stack has to be one that the program can have. The same stack again, when
+ * the agent has to finish it (agent/unwind/unwind_native.h), must have the same frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@
 #include "bpf/walk.h"
 
 #define STEPS 10000
+#define STOPS 12             /* native frames after which the kernel may have had to stop */
 
 /* Who may call whom: a call that C code makes in between is a call of the interpreter of its own. */
 static const char script[] = "def leaf(x): return x + 1\n"
@@ -163,6 +165,18 @@ static uint64_t rt_fsbase(struct unwind *u)
 #define PYTHON_CALL(f, u, w, i) f(u, w, i)
 #include "bpf/python.h"
 
+static bool walk_begin(struct stopped *s)
+{
+	struct runtime_walk *w = &s->walk;
+
+	s->walking = true;
+	w->left = WALK_STEPS;
+	w->rest = 0;
+	w->python.p = s->proc.python;
+	w->on = python_begin(&s->u, w);
+	return w->on;
+}
+
 /* As walk() of the BPF program. */
 static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
 {
@@ -170,13 +184,7 @@ static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr,
 	struct runtime_walk *w = &s->walk;
 
 	assert_int_equal(kind, RUNTIME_PYTHON);
-	if (!s->walking) {
-		s->walking = true;
-		w->left = WALK_STEPS;
-		w->python.p = s->proc.python;
-		w->on = python_begin(u, w);
-	}
-	if (!w->on)
+	if (!(s->walking ? w->on : walk_begin(s)))
 		return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 	w->sp = sp;
 	w->cfa = u->sp;
@@ -312,6 +320,7 @@ static bool may_call(const char *a, const char *b)
 
 struct tally {
 	unsigned stacks, cut, alone, lost, wrong;
+	unsigned finished, fewer;    /* stacks that the agent finished; those that have not all frames */
 	char first_wrong[4096];
 };
 
@@ -367,6 +376,93 @@ static void judge(struct world *w, int end, struct tally *t)
 		snprintf(t->first_wrong, sizeof t->first_wrong, "%s:%.3900s", why, text);
 }
 
+/* --- the same stack, if a table is missing in the kernel from some native frame on --- */
+
+/* As walk_rest() of the BPF program. */
+static void walk_rest(struct stopped *s)
+{
+	struct runtime_walk *w = &s->walk;
+	int r = WALK_ON;
+
+	if (!(s->walking ? w->on : walk_begin(s)))
+		return;
+	w->rest = RUNTIME_REST;
+	for (int i = 0; i < PYTHON_REST_NATIVE && r == WALK_ON; i++)
+		r = python_rest(&s->u, w, 0);
+	if (r == WALK_ENDED)
+		python_entry(&s->u, RUNTIME_ALL);
+}
+
+/* Copies the stack as the record has it. */
+static void copy_stack(const struct stopped *s, struct native_unwind *nu, uint8_t copy[STACK_PAGES][STACK_PAGE])
+{
+	nu->stack_at = s->u.sp & ~(STACK_PAGE - 1ull);
+	for (unsigned i = 0; i < STACK_PAGES; i++)
+		if (pread(s->mem, copy[i], STACK_PAGE, (off_t)(nu->stack_at + i * STACK_PAGE)) == STACK_PAGE)
+			nu->stack[i] = copy[i];
+}
+
+/* The kernel stops before native frame `stop`, and the agent goes on with what the record has. */
+static int finish(struct stopped *s, const struct user_regs_struct *r, unsigned stop, struct native_unwind *nu)
+{
+	static uint8_t copy[STACK_PAGES][STACK_PAGE];
+	uint8_t code[UW_CODE];
+	int end = UW_STEP_ON;
+
+	s->u = (struct unwind){ .ip = r->rip, .sp = r->rsp, .fp = r->rbp, .n_maps = s->n_maps };
+	s->walking = false;
+	for (unsigned i = 0; i < stop && end == UW_STEP_ON; i++)
+		end = uw_step(&s->u);
+	if (end != UW_STEP_ON)
+		return -1;
+	walk_rest(s);
+	*nu = (struct native_unwind){
+		.u = { .ip = s->u.ip, .sp = s->u.sp, .fp = s->u.fp, .n = s->u.n, .words = s->u.words, .is_ra = s->u.is_ra },
+		.tables = s->tables, .maps = s->maps, .n_maps = s->n_maps, .python = &s->proc,
+		.code = uw_code(&s->u, code) ? NULL : code,
+	};
+	memcpy(nu->words, s->words, s->u.words * sizeof s->words[0]);
+	copy_stack(s, nu, copy);
+	native_unwind_take_rest(nu);
+	return native_unwind(nu);
+}
+
+/* Whether the frames of a are those of b in the same order, of which some may be left out, or marks stand for them. */
+static bool is_part(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t n_b)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < n; i += FRAME_WORDS(a[i])) {
+		if (FRAME_IS_RUNTIME(a[i]) && a[i] & RUNTIME_CUT)
+			continue;
+		while (at < n_b && (FRAME_WORDS(a[i]) != FRAME_WORDS(b[at]) || memcmp(a + i, b + at, FRAME_WORDS(a[i]) * 8) != 0))
+			at += FRAME_WORDS(b[at]);
+		if (at >= n_b)
+			return false;
+		at += FRAME_WORDS(b[at]);
+	}
+	return true;
+}
+
+/* s has the whole stack. */
+static void judge_finished(struct world *w, const struct user_regs_struct *r, unsigned stop, struct tally *t)
+{
+	static uint64_t whole[MAX_USER_WORDS];
+	static struct native_unwind nu;
+	uint32_t n = w->s.u.words;
+
+	memcpy(whole, w->s.words, n * sizeof whole[0]);
+	int end = finish(&w->s, r, stop, &nu);
+	if (end < 0)
+		return;
+	t->finished++;
+	if (end == END_BOTTOM && nu.u.words == n && memcmp(nu.words, whole, n * sizeof whole[0]) == 0)
+		return;
+	t->fewer++;
+	if (!is_part(nu.words, nu.u.words, whole, n) && !t->wrong++)
+		snprintf(t->first_wrong, sizeof t->first_wrong, "the agent finished another stack than there is, from native frame %u on", stop);
+}
+
 static void step_through(const char *program)
 {
 	struct world w = { 0 };
@@ -400,16 +496,22 @@ static void step_through(const char *program)
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSTOPPED(status));
 		assert_int_equal(ptrace(PTRACE_GETREGS, pid, NULL, &regs), 0);
-		judge(&w, unwind(&w, &regs), &t);
+		int end = unwind(&w, &regs);
+		judge(&w, end, &t);
+		if (end == END_BOTTOM)
+			judge_finished(&w, &regs, (unsigned)i % STOPS, &t);
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
-	printf("  %s: %u stacks, %u cut, %u with an eval frame alone, %u with frames that lead nowhere, %u wrong%s%s\n", program, t.stacks,
-	       t.cut, t.alone, t.lost, t.wrong, t.wrong ? "; the first: " : "", t.first_wrong);
+	printf("  %s: %u stacks, %u cut, %u with an eval frame alone, %u with frames that lead nowhere; %u finished by the agent, %u of them with "
+	       "fewer frames; %u wrong%s%s\n",
+	       program, t.stacks, t.cut, t.alone, t.lost, t.finished, t.fewer, t.wrong, t.wrong ? "; the first: " : "", t.first_wrong);
 	assert_int_equal(t.wrong, 0);
 	assert_in_range(t.cut, 0, STEPS / 200);
 	assert_in_range(t.lost, 0, STEPS / 100); /* 3.12, while it clears a generator's frame */
 	assert_in_range(t.alone, 1, STEPS / 10);
+	assert_in_range(t.finished, STEPS / 2, STEPS);
+	assert_in_range(t.fewer, 0, STEPS / 100);
 	close(w.s.mem);
 	processes_free(w.ps);
 	images_free(w.images);

@@ -87,15 +87,68 @@ static bool uw_push(struct unwind *u, uint64_t frame)
 	return true;
 }
 
-/* The process has run on, and has other frames by now. */
-static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
+/* A runtime's frame. */
+static bool push_words(struct unwind *u, const uint64_t word[RUNTIME_WORDS])
 {
 	struct native_unwind *nu = self(u);
 
-	if (!uw_push(u, (uint64_t)RUNTIME_IMAGE(kind) << FRAME_IMAGE_SHIFT | RUNTIME_CUT))
-		return END_DEPTH;
-	nu->words[u->words++] = 0;
-	nu->words[u->words++] = 0;
+	if (!uw_push(u, word[0] & ~RUNTIME_REST))
+		return false;
+	nu->words[u->words++] = word[1];
+	nu->words[u->words++] = word[2];
+	return true;
+}
+
+/* The end of the frames that are next in rest[]; n_rest if they have none, because the kernel could not go on. */
+static uint32_t rest_end(const struct native_unwind *nu)
+{
+	uint32_t i = nu->at_rest;
+
+	while (i < nu->n_rest && !(nu->rest[i] & RUNTIME_ENTRY))
+		i += RUNTIME_WORDS;
+	return i;
+}
+
+static bool at_edge(const struct native_unwind *nu, uint64_t vaddr)
+{
+	for (unsigned i = 0; nu->python && i < PYTHON_EDGES_MAX; i++)
+		if (vaddr - nu->python->python.edges[i].start < nu->python->python.edges[i].end - nu->python->python.edges[i].start)
+			return true;
+	return false;
+}
+
+/* The process has run on, so its frames are those that the kernel sent along: the next ones, if they belong to this native frame. Those of native
+ * frames that were passed, because they were not seen as the interpreter's, are left out. */
+static void push_next(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr)
+{
+	struct native_unwind *nu = self(u);
+	const uint64_t cut[RUNTIME_WORDS] = { (uint64_t)RUNTIME_IMAGE(kind) << FRAME_IMAGE_SHIFT | RUNTIME_CUT };
+	bool edge = at_edge(nu, vaddr);
+
+	for (;;) {
+		uint32_t end = rest_end(nu);
+		if (end >= nu->n_rest) {
+			push_words(u, cut);
+			return;
+		}
+		uint64_t entry = nu->rest[end + 1];
+		if (entry == RUNTIME_ALL || entry >= u->sp || (!entry && edge))
+			return;
+		uint32_t from = nu->at_rest;
+		nu->at_rest = end + RUNTIME_WORDS;
+		if (entry && edge && entry >= sp)
+			return;
+		for (uint32_t i = from; i < end && (!entry || entry >= sp); i += RUNTIME_WORDS)
+			if (!push_words(u, nu->rest + i))
+				return;
+		if (!entry || entry >= sp)
+			return;
+	}
+}
+
+static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr, uint64_t frame)
+{
+	push_next(u, kind, sp, vaddr);
 	return uw_push(u, frame) ? UW_STEP_ON : END_DEPTH;
 }
 
@@ -120,6 +173,23 @@ int native_unwind(struct native_unwind *n)
 		end = uw_step(&n->u);
 	while (end == UW_STEP_ON);
 	return end == END_STACK_READ && n->copy_ended ? END_COPY_ENDED : end;
+}
+
+void native_unwind_take_rest(struct native_unwind *n)
+{
+	uint32_t at = 0, frames = 0;
+
+	while (at < n->u.words && !(FRAME_IS_RUNTIME(n->words[at]) && n->words[at] & RUNTIME_REST)) {
+		at += FRAME_WORDS(n->words[at]);
+		frames++;
+	}
+	if (at > n->u.words)
+		at = n->u.words;
+	n->n_rest = (n->u.words - at) / RUNTIME_WORDS * RUNTIME_WORDS;
+	n->at_rest = 0;
+	memcpy(n->rest, n->words + at, n->n_rest * sizeof n->rest[0]);
+	n->u.words = at;
+	n->u.n = frames;
 }
 
 uint64_t native_vaddr(const struct native_unwind *n)

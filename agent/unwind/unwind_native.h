@@ -16,12 +16,18 @@ struct native_unwind {
 	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
 	uint64_t words[MAX_USER_WORDS]; /* as in a record */
 	uint64_t unfollowed_from, unfollowed_bytes; /* code that keeps no frame pointers and is told of by its process alone: END_NO_TABLE */
+	const struct runtime_proc *python; /* what the kernel knew of the process's CPython; NULL = nothing, and there is no rest */
+	uint64_t rest[MAX_USER_WORDS]; /* its frames that the kernel sent along (RUNTIME_REST) */
+	uint32_t n_rest, at_rest;  /* words; how many were used */
 	bool copy_ended;             /* a read was refused because that is not in the copy */
 };
 
 /* Goes on until the stack ends; returns the enum stack_end. END_NO_TABLE: load that of image u.image for
  * native_vaddr(), call again. */
 int native_unwind(struct native_unwind *n);
+/* Moves the frames that the kernel has walked in advance from words[] to rest[]. u.n and u.words are those of the whole record before, and without
+ * those frames after. */
+void native_unwind_take_rest(struct native_unwind *n);
 /* The ELF virtual address in the image where it stands. */
 uint64_t native_vaddr(const struct native_unwind *n);
 
