@@ -3,11 +3,12 @@
  * count, bpf_stats_enabled) and per frame, with kernel stack and output, at 19 Hz, where caches are cold, and at 997 Hz;
  * the share of the host's CPUs that agent, helpers and program take; memory; bytes on the wire; how soon there is a first
  * profile. A fixture of known depth or a compiler keeps the CPUs busy; whatever else runs is sampled, too. Medians of
- * five runs: a quiet machine is needed for numbers to compare.
+ * five runs: a quiet machine is needed for numbers to compare. The parts runtimes, versions and held: agent_walks.c.
  *
  *	bench_agent [FIXTURES-FOLDER [SECONDS-PER-RUN [PART...]]]
  *
- * The parts are fixture19, compiler19, make, execs, wire, sizes, fixture997 and compiler997; none named: all. */
+ * The parts are fixture19, compiler19, make, execs, wire, sizes, fixture997, compiler997, runtimes, versions and held; none
+ * named: all. */
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
 #include <signal.h>
@@ -19,22 +20,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/core/agent_private.h"
 #include "agent/serve/pprof_out.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "bench/agent_bench.h"
 #include "pprof/pprof.h"
 
 enum { RUNS = 5 };
 
 extern char **environ;
-static const char *folder = "tests/fixtures/agent";
-static int64_t seconds = 5;
+const char *bench_folder = "tests/fixtures/agent";
+int64_t bench_seconds = 5;
 
 /* --- what keeps the CPUs busy --- */
 
-/* A command of the shell, in a process group of its own. */
-static pid_t start(const char *command)
+pid_t bench_start(const char *command)
 {
 	char *args[] = { (char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", (char *)(uintptr_t)command, NULL };
 	posix_spawnattr_t attr;
@@ -50,7 +50,7 @@ static pid_t start(const char *command)
 	return pid;
 }
 
-static void stop(pid_t pid)
+void bench_stop(pid_t pid)
 {
 	kill(-pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -128,7 +128,7 @@ static struct result run(const struct agent *a)
 	struct reading x, y;
 
 	read_all(a, &x);
-	clock_sleep_ms(seconds * 1000);
+	clock_sleep_ms(bench_seconds * 1000);
 	read_all(a, &y);
 	double ns = (double)(y.run_ns - x.run_ns), runs = (double)(y.runs - x.runs);
 	double frames = (double)(y.frames - x.frames);
@@ -178,6 +178,12 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double bench_median(double *v, size_t n)
+{
+	qsort(v, n, sizeof v[0], by_value);
+	return v[n / 2];
+}
+
 /* Nanoseconds to read a cache line that was not touched for as long as a sample's are at 19 Hz. Each line is in a page of its own
  * and found through the one before. What other guests of the machine leave in the caches shows here as in a sample. Median. */
 static double cold_line_ns(void)
@@ -198,13 +204,12 @@ static double cold_line_ns(void)
 			at = *(void **volatile *)at;
 		ns[k] = (double)(clock_mono_ns() - begun) / LINES;
 	}
-	qsort(ns, LINE_ROUNDS, sizeof ns[0], by_value);
-	return ns[LINE_ROUNDS / 2];
+	return bench_median(ns, LINE_ROUNDS);
 }
 
 /* --- the table --- */
 
-static void row(const char *what, double value, const char *unit, double bar, const char *note)
+void bench_row(const char *what, double value, const char *unit, double bar, const char *note)
 {
 	char limit[32] = "";
 
@@ -220,9 +225,9 @@ static void sampling_rows(const char *load, double hz, const struct result *r, d
 
 	snprintf(what, sizeof what, "%s at %.0f Hz: a sample", load, hz);
 	snprintf(note, sizeof note, "of %.1f frames", r->frames);
-	row(what, r->ns_per_sample / 1000, "us", sample_bar, note);
+	bench_row(what, r->ns_per_sample / 1000, "us", sample_bar, note);
 	snprintf(what, sizeof what, "%s at %.0f Hz: a frame", load, hz);
-	row(what, r->ns_per_frame, "ns", frame_bar, "");
+	bench_row(what, r->ns_per_frame, "ns", frame_bar, "");
 }
 
 static struct agent *start_agent(double hz)
@@ -289,7 +294,7 @@ static struct result sampling(const struct agent *a, const char *name, double hz
 {
 	clock_sleep_ms(3000);        /* tables are loaded */
 	struct result r = runs(a);
-	stop(load);
+	bench_stop(load);
 	sampling_rows(name, hz, &r, sample_bar, frame_bar);
 	return r;
 }
@@ -297,23 +302,23 @@ static struct result sampling(const struct agent *a, const char *name, double hz
 static pid_t start_fixture(void)
 {
 	char command[5000];
-	snprintf(command, sizeof command, "exec %s/recursion.nofp 20 >/dev/null", folder);
-	return start(command);
+	snprintf(command, sizeof command, "exec %s/recursion.nofp 20 >/dev/null", bench_folder);
+	return bench_start(command);
 }
 
 static pid_t start_compiler(void)
 {
 	char command[256];
 	snprintf(command, sizeof command, "while :; do clang -O2 -c -o /dev/null %s; done", source);
-	return start(command);
+	return bench_start(command);
 }
 
 static void fixture_19(struct agent *a)
 {
 	double before = cold_line_ns();
 	struct result r = sampling(a, "fixture", 19, start_fixture(), 5, 0);
-	row("a line of memory left alone for 52 ms", (before + cold_line_ns()) / 2, "ns", 0, "mean of before and after");
-	row("CPU, steady", 100 * r.share, "% host", 0.3, "one busy process");
+	bench_row("a line of memory left alone for 52 ms", (before + cold_line_ns()) / 2, "ns", 0, "mean of before and after");
+	bench_row("CPU, steady", 100 * r.share, "% host", 0.3, "one busy process");
 }
 
 static void compiler_19(struct agent *a)
@@ -325,36 +330,36 @@ static void make(struct agent *a)
 {
 	char command[256];
 	snprintf(command, sizeof command, "for i in 1 2; do while :; do cc -O2 -c -o /dev/null %s; done & done; wait", source);
-	pid_t load = start(command);
+	pid_t load = bench_start(command);
 	struct result r = runs(a);
-	stop(load);
-	row("CPU, compiling two at a time", 100 * r.share, "% host", 1, "");
+	bench_stop(load);
+	bench_row("CPU, compiling two at a time", 100 * r.share, "% host", 1, "");
 }
 
 static void execs(struct agent *a)
 {
 	char command[9500];
-	snprintf(command, sizeof command, "exec %s/execs.nofp %s/tiny.nofp 1 1000 >/dev/null", folder, folder);
-	pid_t load = start(command);
+	snprintf(command, sizeof command, "exec %s/execs.nofp %s/tiny.nofp 1 1000 >/dev/null", bench_folder, bench_folder);
+	pid_t load = bench_start(command);
 	struct result r = runs(a);
-	stop(load);
-	row("processes that live for less than a drain", r.starts_per_s, "/s", 0, "1,000 were asked for");
-	row("records of processes lost", r.lost, "", 0, r.lost > 0 ? "OVER, none may be" : "none may be");
-	row("CPU, starting so many", 100 * r.share, "% host", 1, "");
+	bench_stop(load);
+	bench_row("processes that live for less than a drain", r.starts_per_s, "/s", 0, "1,000 were asked for");
+	bench_row("records of processes lost", r.lost, "", 0, r.lost > 0 ? "OVER, none may be" : "none may be");
+	bench_row("CPU, starting so many", 100 * r.share, "% host", 1, "");
 }
 
 static void sizes(struct agent *a)
 {
-	row("memory, after all that", rss_mb(), "MB", 40, "");
-	row("the kernel's maps", (double)agent_kernel_bytes(a) / 1e6, "MB", 20, "");
+	bench_row("memory, after all that", rss_mb(), "MB", 40, "");
+	bench_row("the kernel's maps", (double)agent_kernel_bytes(a) / 1e6, "MB", 20, "");
 }
 
 static void wire(struct agent *a)
 {
 	pid_t load = start_fixture();
 	size_t n = pull(a, 10000000000);
-	stop(load);
-	row("bytes on the wire, per node and day", (double)n * 8640 / 1e6, "MB", 0, "one busy process, pulled every 10 s");
+	bench_stop(load);
+	bench_row("bytes on the wire, per node and day", (double)n * 8640 / 1e6, "MB", 0, "one busy process, pulled every 10 s");
 }
 
 static void fixture_997(struct agent *a)
@@ -367,7 +372,10 @@ static void compiler_997(struct agent *a)
 	sampling(a, "live compiler", 997, start_compiler(), 0, 300);
 }
 
-/* Those of one frequency stand together: they share an agent. */
+/* Of parts whose loads have events of their own. */
+#define HARDLY_EVER 0.005
+
+/* Those of one frequency stand together: they share an agent. 0: none is started. */
 static const struct choice_part {
 	const char *name;
 	double hz;
@@ -381,6 +389,9 @@ static const struct choice_part {
 	{ "sizes", 19, sizes },
 	{ "fixture997", 997, fixture_997 },
 	{ "compiler997", 997, compiler_997 },
+	{ "runtimes", HARDLY_EVER, walks_runtimes },
+	{ "versions", 0, walks_versions },
+	{ "held", 0, walks_held },
 };
 
 static bool wanted(const char *name, char **names)
@@ -398,7 +409,7 @@ static struct agent *first_agent(double hz)
 	int64_t before = clock_mono_ns();
 	struct agent *a = start_agent(hz);
 	pull(a, 1000000000);
-	row("first profile (of a second) after the start", (double)(clock_mono_ns() - before) / 1e9, "s", 15, "");
+	bench_row("first profile (of a second) after the start", (double)(clock_mono_ns() - before) / 1e9, "s", 15, "");
 	return a;
 }
 
@@ -413,12 +424,13 @@ int main(int argc, char **argv)
 {
 	char program[4200], **names = argv + MIN(argc, 3);
 	struct agent *a = NULL;
+	bool begun = false;
 	double hz = 0;
 	int fd = -1;
 
-	folder = argc > 1 ? argv[1] : folder;
-	seconds = argc > 2 ? strtol(argv[2], NULL, 10) : seconds;
-	snprintf(program, sizeof program, "%s/recursion.nofp", folder);
+	bench_folder = argc > 1 ? argv[1] : bench_folder;
+	bench_seconds = argc > 2 ? strtol(argv[2], NULL, 10) : bench_seconds;
+	snprintf(program, sizeof program, "%s/recursion.nofp", bench_folder);
 	if (need(access(program, X_OK) == 0, "the fixtures are not built (make check builds them)") ||
 	    need(bpf_enable_stats(BPF_STATS_RUN_TIME) >= 0, "needs CAP_SYS_ADMIN for the kernel's statistics") ||
 	    need((fd = mkstemps(source, 2)) >= 0, "cannot write to /tmp"))
@@ -431,8 +443,9 @@ int main(int argc, char **argv)
 			continue;
 		if (hz != parts[i].hz) {
 			agent_stop(a);
-			a = hz ? start_agent(parts[i].hz) : first_agent(parts[i].hz);
 			hz = parts[i].hz;
+			a = !hz ? NULL : begun ? start_agent(hz) : first_agent(hz);
+			begun = true;
 		}
 		parts[i].run(a);
 	}
