@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/lock.h"
+#include "base/testwait.h"
 #include "rules/testkit.h"
 
 static void records_values(void **state)
@@ -180,8 +181,7 @@ static int append_waiting(struct sink *s, const struct sink_batch *b, struct sin
 	(void)ret, (void)e;
 	if (!b->done && b->n_floats && value_is_stale(b->floats[0].v)) {
 		atomic_store(&w->waits, true);
-		for (int i = 0; i < 3000 && !atomic_load(&w->go); i++)
-			clock_sleep_ms(1);
+		(void)TEST_WAIT(atomic_load(&w->go));
 		atomic_store(&w->waits, false);
 	}
 	if (b->done)
@@ -212,16 +212,12 @@ static void ending_series_holds_up_nobody(void **state)
 	k.o.manual = false;
 	k.o.sink = &w.sink;
 	kit_rules(&k, "groups: [{name: a, interval: 50ms, rules: [{record: x, expr: '1'}]}, {name: b, interval: 50ms, rules: [{record: y, expr: '1'}]}]");
-	for (int i = 0; i < 2000 && !slot_shown(&k); i++)
-		clock_sleep_ms(1);
+	assert_true(TEST_WAIT(slot_shown(&k)));
 	kit_rules(&k, "groups: [{name: a, interval: 50ms, rules: [{record: x, expr: '1'}]}]");
-	for (int i = 0; i < 5000 && !atomic_load(&w.waits); i++)
-		clock_sleep_ms(1);
+	assert_true(TEST_WAIT(atomic_load(&w.waits)));
+	int64_t then = slot_shown(&k);
+	assert_true(TEST_WAIT(slot_shown(&k) >= then + 150));
 	assert_true(atomic_load(&w.waits));
-	int64_t then = slot_shown(&k), now = then;
-	for (int i = 0; i < 5000 && now < then + 150; i++, now = slot_shown(&k))
-		clock_sleep_ms(1);
-	assert_true(atomic_load(&w.waits) && now >= then + 150);
 	atomic_store(&w.go, true);
 	kit_free(&k);
 }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/testwait.h"
 #include "scraper/config/scrape_config.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
@@ -132,19 +133,20 @@ static int holes(struct bench *b)
 	return n;
 }
 
-/* Waits for two more increases of the series with that label. */
-static void wait_increases(struct bench *b, const char *label)
+static size_t increases(struct bench *b, const char *label)
 {
 	size_t n = 0;
-	for (int i = 0; i < 500 && n < 2; i++) {
-		n = 0;
-		clock_sleep_ms(10);
-		mutex_lock(&b->sink.lock);
-		for (size_t k = 0; k < b->sink.v.n; k++)
-			n += !b->sink.v.v[k].stale && strstr(b->sink.v.v[k].series, "alloc_space") && strstr(b->sink.v.v[k].series, label);
-		mutex_unlock(&b->sink.lock);
-	}
-	assert_true(n >= 2);
+	mutex_lock(&b->sink.lock);
+	for (size_t k = 0; k < b->sink.v.n; k++)
+		n += !b->sink.v.v[k].stale && strstr(b->sink.v.v[k].series, "alloc_space") && strstr(b->sink.v.v[k].series, label);
+	mutex_unlock(&b->sink.lock);
+	return n;
+}
+
+/* Waits for two increases of the series with that label. */
+static void wait_increases(struct bench *b, const char *label)
+{
+	assert_true(TEST_WAIT(increases(b, label) >= 2));
 }
 
 /* Labels, relabelling and interval are of the series and of the schedule; the process that is asked is the same. */
@@ -152,7 +154,7 @@ static void survives_a_reload(void **state)
 {
 	struct bench *b = *state;
 	apply(b, 200, "");
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2));
 	apply(b, 150, "  relabel_configs: [{target_label: team, replacement: one}]\n");
 	wait_increases(b, "team=\"one\"");
 	assert_int_equal(holes(b), 0);
@@ -178,12 +180,12 @@ static void not_stored(void **state)
 	for (int i = 0; i < 2; i++) {
 		atomic_int *how = i ? &b->sink.lose : &b->sink.fail;
 		size_t n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
-		assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2, 5000));
+		assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2));
 		*how = ERR_IO;
 		clock_sleep_ms(700);
 		*how = 0;
 		n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
-		assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 3, 5000));
+		assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 3));
 		assert_int_equal(holes(b), i + 1);
 	}
 }
@@ -193,12 +195,12 @@ static void failed_scrape(void **state)
 {
 	struct bench *b = *state;
 	apply(b, 200, "");
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2));
 	b->status = 503;
 	clock_sleep_ms(700);
 	b->status = 0;
 	size_t n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 3, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 3));
 	assert_int_equal(holes(b), 0);
 }
 

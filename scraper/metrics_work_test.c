@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/testwait.h"
 #include "scraper/internal.h"
 #include "scraper/metrics_work.h"
 #include "scraper/testkit.h"
@@ -128,7 +129,7 @@ static void expect(struct bench *b, size_t n, const char *names, const char *wan
 	int64_t times[MORE];
 	char value[NUM_LEN];
 	struct buf out = { 0 };
-	assert_true(fake_sink_wait(&b->sink, "up{", n + 1, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b->sink, "up{", n + 1));
 	mutex_lock(&b->sink.lock);
 	size_t all = scrape_times(&b->sink, times, n + 1);
 	size_t scrape = 0;
@@ -242,9 +243,9 @@ static void removed(void **state)
 	script.headers = NULL;
 	begin(&b, 0);
 	apply(&b, "");
-	assert_true(fake_sink_wait(&b.sink, "a{", 2, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b.sink, "a{", 2));
 	apply(&b, "  metric_relabel_configs: [{source_labels: [__name__], regex: b, replacement: c, target_label: __name__}]\n");
-	assert_true(fake_sink_wait(&b.sink, "c{", 2, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b.sink, "c{", 2));
 	fake_sink_find(&b.sink, "b{", &k);
 	assert_true(k.stale);
 	fake_sink_find(&b.sink, "a{", &k);
@@ -255,11 +256,7 @@ static void removed(void **state)
 	static const char *const series[] = { "a{", "c{", "up{", "scrape_duration_seconds{", "scrape_samples_scraped{",
 					      "scrape_samples_post_metric_relabeling{", "scrape_series_added{" };
 	for (size_t i = 0; i < ARRAY_LEN(series); i++) {
-		int64_t until = clock_mono_ms() + PATIENCE_MS;
-		do
-			fake_sink_find(&b.sink, series[i], &k);
-		while (!k.stale && clock_mono_ms() < until);
-		if (!k.stale)
+		if (!TEST_WAIT((fake_sink_find(&b.sink, series[i], &k), k.stale)))
 			fail_msg("%s goes on", series[i]);
 	}
 	end(&b);
@@ -276,14 +273,12 @@ static void not_stored(void **state)
 	begin(&b, 0);
 	atomic_store(&b.sink.lose, ERR_IO);
 	apply(&b, "");
-	int64_t until = clock_mono_ms() + PATIENCE_MS;
-	while (stub_requests(b.stub) < 2 && clock_mono_ms() < until)
-		clock_sleep_ms(5);
+	assert_true(TEST_WAIT(stub_requests(b.stub) >= 2));
 	atomic_store(&b.sink.lose, 0);
-	assert_true(fake_sink_wait(&b.sink, "a{", 1, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b.sink, "a{", 1));
 	fake_sink_find(&b.sink, "a{", &k);
 	assert_int_equal(k.t_ms, script.now_ms - 60000);
-	assert_true(fake_sink_wait(&b.sink, "b{", 3, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b.sink, "b{", 3));
 	assert_int_equal(fake_sink_find(&b.sink, "a{", NULL), 1); /* once it is there, once is enough */
 	end(&b);
 }
@@ -299,17 +294,11 @@ static void end_not_stored(void **state)
 	script.headers = NULL;
 	begin(&b, 0);
 	apply(&b, "");
-	assert_true(fake_sink_wait(&b.sink, "a{", 1, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b.sink, "a{", 1));
 	atomic_store(&b.sink.lose, ERR_IO);
-	int64_t until = clock_mono_ms() + PATIENCE_MS;
-	while (stub_requests(b.stub) < 3 && clock_mono_ms() < until)
-		clock_sleep_ms(5);
+	assert_true(TEST_WAIT(stub_requests(b.stub) >= 3));
 	atomic_store(&b.sink.lose, 0);
-	while (!k.stale && clock_mono_ms() < until) {
-		fake_sink_find(&b.sink, "a{", &k);
-		clock_sleep_ms(5);
-	}
-	assert_true(k.stale);
+	assert_true(TEST_WAIT((fake_sink_find(&b.sink, "a{", &k), k.stale)));
 	end(&b);
 }
 
@@ -336,12 +325,12 @@ static void memory(void **state)
 	script.headers = NULL;
 	begin(&b, (size_t)64 << 20);
 	apply(&b, "");
-	assert_true(fake_sink_wait_value(&b.sink, "scrape_samples_scraped{", 20000, PATIENCE_MS));
+	assert_true(fake_sink_wait_value(&b.sink, "scrape_samples_scraped{", 20000));
 	assert_in_range(budget_used(&b.scraper->memory), 20000 * 100, (size_t)40 << 20);
 	end(&b);
 	begin(&b, (size_t)2 << 20);
 	apply(&b, "");
-	assert_true(fake_sink_wait_value(&b.sink, "up{", 0, PATIENCE_MS));
+	assert_true(fake_sink_wait_value(&b.sink, "up{", 0));
 	end(&b);
 	buf_free(&text);
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/num.h"
+#include "base/testwait.h"
 #include "model/status.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
@@ -106,11 +107,8 @@ static void scrape(struct scraper_bench *b, const char *type)
 static void wait_leaf(struct scraper_bench *b, const char *series, const char *leaf)
 {
 	struct kept k = { .leaf = "" };
-	for (int i = 0; i < PATIENCE_MS / 10 && strcmp(k.leaf, leaf); i++) {
-		fake_sink_find(&b->sink, series, &k);
-		clock_sleep_ms(10);
-	}
-	assert_string_equal(k.leaf, leaf);
+	if (!TEST_WAIT((fake_sink_find(&b->sink, series, &k), strcmp(k.leaf, leaf) == 0)))
+		fail_msg("%s has the leaf %s, not %s", series, k.leaf, leaf);
 }
 
 static void asked_once(void **state)
@@ -118,7 +116,7 @@ static void asked_once(void **state)
 	struct scraper_bench *b = *state;
 	struct kept k;
 	scrape(b, "heap: {path: /pprof/heap?x=y}");
-	assert_true(fake_sink_wait(&b->sink, "heap:space", 4, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b->sink, "heap:space", 4));
 	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n; i++) /* from the first scrape on */
 		if (strstr(b->sink.v.v[i].series, "heap:space"))
@@ -130,8 +128,7 @@ static void asked_once(void **state)
 	assert_int_equal(k.total, 100);
 	target.more = true; /* only what is new is asked for, and what has no name is not asked for again */
 	int before = target.heaps;
-	for (int i = 0; i < PATIENCE_MS / 10 && target.heaps < before + 5; i++)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(target.heaps >= before + 5));
 	assert_int_equal(target.asked, 2);
 	target.process = 3; /* mappings have moved: it is another process, whose names are others */
 	wait_leaf(b, "heap:space", "work3");
@@ -156,9 +153,9 @@ static void no_names_are_no_failure(void **state)
 	struct scraper_bench *b = *state;
 	char note[256] = "";
 	scrape(b, "heap: {path: /none/heap}");
-	assert_true(fake_sink_wait(&b->sink, "heap:space", 3, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b->sink, "heap:space", 3));
 	wait_leaf(b, "heap:space", "0x401000");
-	assert_true(fake_sink_wait_value(&b->sink, "profile_up{", 1, PATIENCE_MS));
+	assert_true(fake_sink_wait_value(&b->sink, "profile_up{", 1));
 	assert_int_equal(target.asked, 1); /* and then not for a while */
 	note_of(b, note, sizeof note);
 	assert_non_null(strstr(note, "HTTP status 404"));
@@ -170,9 +167,9 @@ static void a_page_that_hangs(void **state)
 	struct scraper_bench *b = *state;
 	target.hang_ms = 4000;
 	scrape(b, "heap: {path: /pprof/heap}, other: {path: /none/heap}");
-	assert_true(fake_sink_wait(&b->sink, "other:space", 2, 3800));
+	assert_true(fake_sink_wait(&b->sink, "other:space", 2));
 	wait_leaf(b, "heap:space", "0x401000");
-	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, PATIENCE_MS));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1));
 }
 
 static void the_end_does_not_wait(void **state)
@@ -180,8 +177,7 @@ static void the_end_does_not_wait(void **state)
 	struct scraper_bench *b = *state;
 	target.hang_ms = 4000;
 	scrape(b, "heap: {path: /pprof/heap}");
-	for (int i = 0; i < PATIENCE_MS / 5 && !target.asked; i++)
-		clock_sleep_ms(5);
+	assert_true(TEST_WAIT(target.asked));
 	int64_t from = clock_mono_ms();
 	scraper_stop(b->scraper);
 	assert_true(clock_mono_ms() - from < 3600);
@@ -197,7 +193,7 @@ static void increases(void **state)
 	target.process = 7;
 	target.late = true;
 	scrape(b, "lock: {path: /pprof/contention}");
-	assert_true(fake_sink_wait(&b->sink, series, 2, PATIENCE_MS));
+	assert_true(fake_sink_wait(&b->sink, series, 2));
 	target.late = false;
 	target.process = 8;
 	wait_leaf(b, series, "work8");

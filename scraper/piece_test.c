@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/testwait.h"
 #include "scraper/scraper.h"
 #include "scraper/state/table.h"
 #include "scraper/testkit.h"
@@ -146,9 +147,7 @@ static int64_t cursor_ms(struct bench *b)
 
 static bool wait_cursor(struct bench *b, int64_t least_ms)
 {
-	for (int i = 0; i < 2000 && cursor_ms(b) < least_ms; i++)
-		clock_sleep_ms(5);
-	return cursor_ms(b) >= least_ms;
+	return TEST_WAIT(cursor_ms(b) >= least_ms);
 }
 
 /* As if the server had been away since n windows ago. */
@@ -197,12 +196,12 @@ static void first_then_where_it_was(void **state)
 	assert_true(wait_cursor(b, 1));
 	int64_t first = cursor_ms(b);
 	assert_true(clock_now_ms() - first < 25000);
-	assert_true(fake_sink_wait_value(&b->sink, "up", 1, 3000));
+	assert_true(fake_sink_wait_value(&b->sink, "up", 1));
 	clock_sleep_ms(1500); /* nothing new is finished: up goes on, no series ends */
 	struct kept k = { 0 };
 	fake_sink_find(&b->sink, "on_cpu", &k);
 	assert_false(k.stale);
-	assert_true(fake_sink_wait_value(&b->sink, "up", 1, 1000));
+	assert_true(fake_sink_wait_value(&b->sink, "up", 1));
 	stop(b);
 	int64_t from = set_back(b, 12);
 	int asked = agent.asked;
@@ -262,7 +261,7 @@ static void an_old_agent_is_asked_for_seconds(void **state)
 	struct bench *b = *state;
 	agent.old = true;
 	start(b, "");
-	assert_true(fake_sink_wait(&b->sink, cpu, 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, cpu, 2));
 	assert_int_equal(cursor_ms(b), 0);
 	struct kept k;
 	fake_sink_find(&b->sink, cpu, &k);
@@ -279,11 +278,11 @@ static void too_large_for_ever(void **state)
 	double before = value_of(M_WINDOWS_LOST, "agent");
 	agent.large = true;
 	start(b, ", sample_limit: 20");
-	assert_true(fake_sink_wait_value(&b->sink, "profile_up", 0, 3000));
+	assert_true(fake_sink_wait_value(&b->sink, "profile_up", 0));
 	assert_true(wait_cursor(b, from + 10000)); /* after a few tries it goes on */
 	assert_true(value_of(M_WINDOWS_LOST, "agent") - before > 0.5);
 	agent.large = false;
-	assert_true(fake_sink_wait_value(&b->sink, "profile_up", 1, 5000));
+	assert_true(fake_sink_wait_value(&b->sink, "profile_up", 1));
 }
 
 int main(void)

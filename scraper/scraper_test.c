@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "base/num.h"
+#include "base/testwait.h"
 #include "pprof/pprof.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
@@ -176,7 +177,7 @@ static void stores_a_static_target(void **state)
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {enabled: false},\n"
 		 "    goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT'], labels: {zone: a}}]\n");
-	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space:bytes:space:bytes{", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space:bytes:space:bytes{", 2));
 	fake_sink_find(&b->sink, "memory:alloc_space:bytes:space:bytes{", &k);
 	assert_int_equal(k.kind, PROFILE_CUMULATIVE);
 	assert_int_equal(k.total, 500); /* 5 more objects of 100 bytes, in the first of two stacks */
@@ -194,15 +195,15 @@ static void stores_a_static_target(void **state)
 	assert_int_equal(k.interval_ms, 200);
 	/* The gauge is there from the first scrape, the increase from the second. */
 	assert_true(fake_sink_find(&b->sink, "memory:inuse_space", NULL) > fake_sink_find(&b->sink, "memory:alloc_space", NULL));
-	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 1000));
-	assert_true(fake_sink_wait_value(&b->sink, "profile_up{", 1, 1000));
-	assert_true(fake_sink_wait_value(&b->sink, "scrape_samples_scraped{", 2, 1000));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1));
+	assert_true(fake_sink_wait_value(&b->sink, "profile_up{", 1));
+	assert_true(fake_sink_wait_value(&b->sink, "scrape_samples_scraped{", 2));
 	fake_sink_find(&b->sink, "scrape_body_size_bytes{", &k);
 	assert_true(k.v > 50);
 	/* One scrape a slot; the first may have been late. */
 	struct kept first;
-	assert_true(fake_sink_nth(&b->sink, "memory:inuse_space", 1, 5000, &first));
-	assert_true(fake_sink_nth(&b->sink, "memory:inuse_space", 8, 5000, &k));
+	assert_true(fake_sink_nth(&b->sink, "memory:inuse_space", 1, &first));
+	assert_true(fake_sink_nth(&b->sink, "memory:inuse_space", 8, &k));
 	assert_true(k.t_ms - first.t_ms > 6 * 200 - 10);
 	fake_sink_find(&b->sink, "scrape_duration_seconds{", &k);
 	assert_true(k.v > 0 && k.v < 5);
@@ -256,15 +257,9 @@ static struct seen_row row_of(struct scraper_bench *b, const char *what)
 static void wait_health(struct scraper_bench *b, const char *url, const char *error, enum target_health health)
 {
 	struct seen_row r = { 0 };
-	for (int i = 0; i < 1000; i++) {
-		r = row_of(b, url);
-		if (strstr(r.error, error)) {
-			assert_int_equal(r.health, health);
-			return;
-		}
-		clock_sleep_ms(10);
-	}
-	fail_msg("%s: the error is \"%s\", not \"%s\"", url, r.error, error);
+	if (!TEST_WAIT((r = row_of(b, url), strstr(r.error, error) != NULL)))
+		fail_msg("%s: the error is \"%s\", not \"%s\"", url, r.error, error);
+	assert_int_equal(r.health, health);
 }
 
 static void wait_error(struct scraper_bench *b, const char *url, const char *error)
@@ -276,6 +271,16 @@ static void wait_error(struct scraper_bench *b, const char *url, const char *err
 	"- job_name: " name "\n  scrape_interval: 200ms\n" more \
 	"  profiling_config: {pprof_config: {" NONE NO_CPU "bad: {path: " what "}}}\n" \
 	"  static_configs: [{targets: ['127.0.0.1:PORT']}]\n"
+
+/* The newest "up" of the job, if there is one. */
+static void find_up(struct fake_sink *f, const char *job, struct kept *newest)
+{
+	mutex_lock(&f->lock);
+	for (size_t i = 0; i < f->v.n; i++)
+		if (strncmp(f->v.v[i].series, "up{", 3) == 0 && strstr(f->v.v[i].series, job))
+			*newest = f->v.v[i];
+	mutex_unlock(&f->lock);
+}
 
 static bool has_down(struct fake_sink *f, const char *job)
 {
@@ -320,7 +325,7 @@ static void bad_targets_delay_nobody(void **state)
 	n = fake_sink_find(&b->sink, "heap:inuse_space", NULL) - n;
 	size_t due = (size_t)(clock_mono_ms() - from) / 200;
 	assert_in_range(n, due / 4, due + 2);
-	assert_true(fake_sink_wait_value(&b->sink, "up{instance=\"127.0.0.1:1\"", 0, 100));
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance=\"127.0.0.1:1\"", 0));
 	const char *bad[] = { "hang", "fails", "garbage", "bomb", "bomb2", "cut" };
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char job[64];
@@ -337,12 +342,9 @@ static void a_missing_type_is_no_failure(void **state)
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 1, 3000));
-	struct seen_row r = row_of(b, "/debug/pprof/mutex");
-	for (int i = 0; !r.note[0] && i < 1000; i++) {
-		clock_sleep_ms(10);
-		r = row_of(b, "/debug/pprof/mutex");
-	}
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 1));
+	struct seen_row r = { 0 };
+	assert_true(TEST_WAIT((r = row_of(b, "/debug/pprof/mutex"), r.note[0])));
 	assert_string_equal(r.note, "not served there (HTTP status 404): Unknown profile");
 	assert_string_equal(r.error, "");
 	assert_int_equal(r.health, TARGET_UNKNOWN);
@@ -352,7 +354,7 @@ static void a_missing_type_is_no_failure(void **state)
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, mutex: {}, "
 		 "goroutine: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 0, 3000));
+	assert_true(fake_sink_wait_value(&b->sink, "up{instance", 0));
 	wait_health(b, "/debug/pprof/mutex", "404", TARGET_DOWN);
 }
 
@@ -364,14 +366,10 @@ static void a_failed_scrape_ends_its_series(void **state)
 		 "  profiling_config: {pprof_config: {memory: {path: /heap}, block: {enabled: false}, "
 		 "goroutine: {enabled: false}, mutex: {enabled: false}, " NO_CPU "}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_space", 2));
 	world.status = 503;
 	wait_error(b, "/heap", "503: no heap today");
-	for (int i = 0; i < 100 && !k.stale; i++) {
-		fake_sink_find(&b->sink, "memory:alloc_space", &k);
-		clock_sleep_ms(10);
-	}
-	assert_true(k.stale);
+	assert_true(TEST_WAIT((fake_sink_find(&b->sink, "memory:alloc_space", &k), k.stale)));
 	fake_sink_find(&b->sink, "memory:inuse_space", &k);
 	assert_true(k.stale);
 	size_t n = fake_sink_find(&b->sink, "memory:inuse_space", NULL);
@@ -380,7 +378,7 @@ static void a_failed_scrape_ends_its_series(void **state)
 	/* It comes back with what was added meanwhile, and the error is gone. */
 	world.status = 0;
 	n = fake_sink_find(&b->sink, "memory:alloc_space", NULL);
-	assert_true(fake_sink_nth(&b->sink, "memory:alloc_space", n + 1, 3000, &k));
+	assert_true(fake_sink_nth(&b->sink, "memory:alloc_space", n + 1, &k));
 	assert_false(k.stale);
 	assert_true(k.total > 500 && k.total % 500 == 0);
 	assert_true(k.cover_ms > 500);
@@ -388,7 +386,7 @@ static void a_failed_scrape_ends_its_series(void **state)
 	/* A restarted process counts from zero: all of it is the increase. */
 	world.restarted = true;
 	n = fake_sink_find(&b->sink, "memory:alloc_objects", NULL);
-	assert_true(fake_sink_wait(&b->sink, "memory:alloc_objects", n + 2, 3000));
+	assert_true(fake_sink_wait(&b->sink, "memory:alloc_objects", n + 2));
 	bool whole = false; /* 5n of the first stack and 3 of the second */
 	mutex_lock(&b->sink.lock);
 	for (size_t i = 0; i < b->sink.v.n; i++)
@@ -404,7 +402,7 @@ static void cpu_runs_back_to_back(void **state)
 	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 1s\n  scrape_timeout: 500ms\n"
 		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /cpu}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 3, 8000));
+	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 3));
 	mutex_lock(&world.lock);
 	assert_non_null(strstr(world.last, "GET /cpu?seconds=1 "));
 	mutex_unlock(&world.lock);
@@ -425,16 +423,16 @@ static void other_formats(void **state)
 		 "  profiling_config: {pprof_config: {" NONE "process_cpu: {path: /other/cpu}, heap: {path: /other/heap}, "
 		 "fgprof: {path: /other/folded}, wall: {path: /other/folded, delta: true, folded: {sample_type: wall, unit: nanoseconds}}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 1, 5000));
+	assert_true(fake_sink_wait(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", 1));
 	fake_sink_find(&b->sink, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", &k);
 	assert_int_equal(k.total, 2 * 10000000);
 	assert_int_equal(k.duration_ns, 1000000000); /* it says none, and was asked for a second */
-	assert_true(fake_sink_wait(&b->sink, "heap:space:bytes:space:bytes{", 1, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:space:bytes:space:bytes{", 1));
 	fake_sink_find(&b->sink, "heap:space:bytes:space:bytes{", &k);
 	assert_int_equal(k.total, 300);
 	assert_int_equal(k.kind, PROFILE_GAUGE);
-	assert_true(fake_sink_wait(&b->sink, "fgprof:samples:count:samples:count:delta{", 1, 5000));
-	assert_true(fake_sink_wait(&b->sink, "wall:wall:nanoseconds:wall:nanoseconds:delta{", 1, 5000));
+	assert_true(fake_sink_wait(&b->sink, "fgprof:samples:count:samples:count:delta{", 1));
+	assert_true(fake_sink_wait(&b->sink, "wall:wall:nanoseconds:wall:nanoseconds:delta{", 1));
 	fake_sink_find(&b->sink, "wall:wall:nanoseconds:wall:nanoseconds:delta{", &k);
 	assert_int_equal(k.total, 15);
 	assert_int_equal(k.kind, PROFILE_DELTA);
@@ -450,7 +448,7 @@ static void since_the_last_request(void **state)
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "godeltaprof_memory: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	static const char alloc[] = "godeltaprof_memory:alloc_space:bytes:space:bytes:delta{";
-	assert_true(fake_sink_wait(&b->sink, alloc, 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, alloc, 2));
 	fake_sink_find(&b->sink, alloc, &k);
 	assert_int_equal(k.kind, PROFILE_DELTA);
 	assert_in_range(k.cover_ms, 150, 450);
@@ -489,7 +487,7 @@ static void stamps(void **state)
 		struct kept k = { 0 };
 		size_t n = 1;
 		do { /* one that comes late makes the cover of the next short */
-			assert_true(fake_sink_nth(&b->sink, names[i], ++n, 4000, &k));
+			assert_true(fake_sink_nth(&b->sink, names[i], ++n, &k));
 			assert_in_range(llabs(clock_now_ms() - k.t_ms), 0, 3000);
 			assert_in_range(k.cover_ms, 1, 450);
 			assert_int_equal(k.total, 4);
@@ -512,7 +510,7 @@ static void durations(void **state)
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		struct kept k;
-		assert_true(fake_sink_wait(&b->sink, names[i], 1, 4000));
+		assert_true(fake_sink_wait(&b->sink, names[i], 1));
 		fake_sink_find(&b->sink, names[i], &k);
 		assert_int_equal(k.duration_ns, 1000000000);
 		assert_in_range(k.cover_ms, 1000, 1500);
@@ -534,22 +532,14 @@ static void reload_keeps_what_stays(void **state)
 	struct kept k = { 0 };
 	snprintf(both, sizeof both, "%s%s", old, more);
 	scraper_bench_apply(b, both);
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2));
 	assert_int_equal(row_of(b, "two").rows, 2);
 	/* The other job leaves: its series end; the first goes on with its baseline. */
 	size_t n = fake_sink_find(&b->sink, "heap:alloc_space:bytes:space:bytes{instance=\"127.0.0.1", NULL);
 	scraper_bench_apply(b, old);
 	assert_int_equal(row_of(b, "two").rows, 1);
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2, 5000));
-	for (int i = 0; i < 200 && !k.stale; i++) {
-		mutex_lock(&b->sink.lock);
-		for (size_t m = 0; m < b->sink.v.n; m++)
-			if (strstr(b->sink.v.v[m].series, "job=\"two\"") && !strncmp(b->sink.v.v[m].series, "up{", 3))
-				k = b->sink.v.v[m];
-		mutex_unlock(&b->sink.lock);
-		clock_sleep_ms(10);
-	}
-	assert_true(k.stale);
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 2));
+	assert_true(TEST_WAIT((find_up(&b->sink, "job=\"two\"", &k), k.stale)));
 	/* An interval that changed: the same endpoint, its baseline kept. */
 	char slower[2048];
 	snprintf(slower, sizeof slower, "global: {external_labels: {a: b}}\n%s", old);
@@ -557,7 +547,7 @@ static void reload_keeps_what_stays(void **state)
 	int heaps = world.heaps;
 	n = fake_sink_find(&b->sink, "heap:alloc_space", NULL);
 	scraper_bench_apply(b, slower);
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 1, 3000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", n + 1));
 	fake_sink_find(&b->sink, "heap:alloc_space", &k);
 	assert_true(world.heaps > heaps);
 	assert_int_equal(k.total % 500, 0);
@@ -580,7 +570,7 @@ static void relabelling_decides(void **state)
 		 "  metric_relabel_configs:\n"
 		 "  - {source_labels: [__name__], regex: '.*objects.*', action: drop}\n"
 		 "  - {regex: team, action: labeldrop}\n");
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 1, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 1));
 	fake_sink_find(&b->sink, "heap:alloc_space", &k);
 	assert_non_null(strstr(k.series, "squad=\"b\""));
 	assert_null(strstr(k.series, "team"));
@@ -628,9 +618,9 @@ static void a_full_storage_fails_visibly(void **state)
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	wait_error(b, "/heap", "not stored: the sink was told to fail");
-	assert_true(fake_sink_wait_value(&b->sink, "up{", 0, 1000));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 0));
 	b->sink.fail = 0;
-	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 3000));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1));
 	assert_string_equal(row_of(b, "/heap").error, "");
 }
 
@@ -643,14 +633,9 @@ static void what_is_dropped_is_counted(void **state)
 	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 100ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	int64_t end = clock_mono_ms() + 20000;
-	while ((world.heaps <= 8 || counter("pyrrha_target_scrapes_dropped_total") - before < 3) && clock_mono_ms() < end)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(world.heaps > 8 && counter("pyrrha_target_scrapes_dropped_total") - before >= 3));
 	b->sink.slow_ms = 0;
-	assert_true(world.heaps > 8);
-	assert_true(counter("pyrrha_target_scrapes_dropped_total") - before >= 3);
-	assert_true(fake_sink_wait(&b->sink, "up{", 3, 5000));
-	assert_true(has_down(&b->sink, "job=\"go\""));
+	assert_true(TEST_WAIT(has_down(&b->sink, "job=\"go\""))); /* after the successes that came before it */
 }
 
 /* Series of a metric whose newest sample is none. */
@@ -673,17 +658,11 @@ static void count_ends(struct fake_sink *f, const char *what, size_t *ret_series
 	map_free(&seen);
 }
 
-static void wait_ends(struct fake_sink *f, const char *what, size_t series, int64_t ms)
+static void wait_ends(struct fake_sink *f, const char *what, size_t series)
 {
-	int64_t end = clock_mono_ms() + ms;
 	size_t n = 0, ended = 0;
-	do {
-		count_ends(f, what, &n, &ended);
-		if (n >= series && ended == n)
-			return;
-		clock_sleep_ms(50);
-	} while (clock_mono_ms() < end);
-	fail_msg("%s: %zu series (%zu are wanted), of which %zu ended", what, n, series, ended);
+	if (!TEST_WAIT((count_ends(f, what, &n, &ended), n >= series && ended == n)))
+		fail_msg("%s: %zu series (%zu are wanted), of which %zu ended", what, n, series, ended);
 }
 
 /* 500 targets of 5 types that one reload removes: dead ones, some of them asked at that moment. */
@@ -698,18 +677,15 @@ static void removed_targets_leave_no_ghosts(void **state)
 	scraper_bench_apply(b, yaml.ptr);
 	buf_free(&yaml);
 	size_t n = 0, ended;
-	for (int i = 0; i < 600 && n < 2400; i++) {
-		clock_sleep_ms(50);
-		count_ends(&b->sink, "profile_up{", &n, &ended);
-	}
-	assert_true(n >= 2400);
+	assert_true(TEST_WAIT((count_ends(&b->sink, "profile_up{", &n, &ended), n >= 2400)));
 	b->sink.slow_ms = 2; /* the ends come faster than they are taken */
 	scraper_bench_apply(b, "scrape_configs: []\n");
-	wait_ends(&b->sink, "up{", 480, 30000);
-	wait_ends(&b->sink, "profile_up{", 2400, 30000);
-	wait_ends(&b->sink, "scrape_duration_seconds{", 2400, 1000);
+	wait_ends(&b->sink, "up{", 480);
+	wait_ends(&b->sink, "profile_up{", 2400);
+	wait_ends(&b->sink, "scrape_duration_seconds{", 2400);
 	clock_sleep_ms(1200); /* nothing comes after them, not even from the requests that were under way */
-	wait_ends(&b->sink, "up{", 480, 0);
+	count_ends(&b->sink, "up{", &n, &ended);
+	assert_true(n >= 480 && ended == n);
 }
 
 /* Storage that cannot write, at once or later: targets are down, and say why; what ends is told again. */
@@ -719,7 +695,7 @@ static void what_was_not_stored_is_told(void **state)
 	scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2, 5000));
+	assert_true(fake_sink_wait(&b->sink, "heap:alloc_space", 2));
 	double before = counter("pyrrha_target_scrapes_not_stored_total");
 	b->sink.lose = ERR_IO;
 	wait_error(b, "/heap", "not stored: the sink lost it");
@@ -727,27 +703,26 @@ static void what_was_not_stored_is_told(void **state)
 	/* A series that ended meanwhile ends for whoever asks later. */
 	world.status = 503;
 	int asked = world.heaps;
-	for (int i = 0; i < 500 && world.heaps < asked + 3; i++)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(world.heaps >= asked + 3));
 	b->sink.lose = 0;
 	wait_error(b, "/heap", "503");
-	wait_ends(&b->sink, "heap:inuse_space", 1, 5000);
+	wait_ends(&b->sink, "heap:inuse_space", 1);
 	world.status = 0;
-	assert_true(fake_sink_wait_value(&b->sink, "up{", 1, 5000));
+	assert_true(fake_sink_wait_value(&b->sink, "up{", 1));
 	/* The target leaves while nothing is taken, then while all is lost: it ends when storage is back. */
 	for (int i = 0; i < 2; i++) {
 		*(i ? &b->sink.lose : &b->sink.refuse) = ERR_IO;
 		scraper_bench_apply(b, "scrape_configs: []\n");
 		clock_sleep_ms(1500);
 		b->sink.lose = b->sink.refuse = 0;
-		wait_ends(&b->sink, "up{", 1, 5000);
-		wait_ends(&b->sink, "profile_up{", 1, 5000);
-		wait_ends(&b->sink, "heap:inuse_space", 1, 5000);
+		wait_ends(&b->sink, "up{", 1);
+		wait_ends(&b->sink, "profile_up{", 1);
+		wait_ends(&b->sink, "heap:inuse_space", 1);
 		size_t n = fake_sink_find(&b->sink, "heap:inuse_space", NULL);
 		scraper_bench_apply(b, "scrape_configs:\n- job_name: go\n  scrape_interval: 200ms\n"
 			 "  profiling_config: {pprof_config: {" NONE NO_CPU "heap: {path: /heap}}}\n"
 			 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-		assert_true(fake_sink_wait(&b->sink, "heap:inuse_space", n + 2, 5000));
+		assert_true(fake_sink_wait(&b->sink, "heap:inuse_space", n + 2));
 	}
 }
 

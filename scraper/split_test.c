@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "pprof/pprof.h"
 #include "scraper/scraper.h"
 #include "scraper/testkit.h"
@@ -135,7 +136,7 @@ static void test_split(void **state)
 
 	const char *web = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"web\", container=\"shop\", "
 			  "instance=\"127.0.0.1", *db = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"db\", instance=";
-	assert_true(fake_sink_wait(&sink, web, 2, 60000));
+	assert_true(fake_sink_wait(&sink, web, 2));
 	fake_sink_find(&sink, web, &k);
 	assert_int_equal(k.total, 300);
 	assert_non_null(strstr(k.series, "rack=\"r1\""));
@@ -151,18 +152,13 @@ static void test_split(void **state)
 	assert_int_equal(k.total, 4);
 	/* The agent does not profile waits: nothing is told of that type. */
 	snprintf(text, sizeof text, "up{container=\"target\", instance=\"127.0.0.1:%d\", job=\"agent\", node=\"n1\", rack", stub_port(stub));
-	assert_true(fake_sink_wait_value(&sink, text, 1, 60000));
+	assert_true(fake_sink_wait_value(&sink, text, 1));
 
 	assert_int_equal(fake_sink_find(&sink, "profile=\"off_cpu\"", &k), 0);
 
 	/* A process that used no CPU reads 0, not absent. */
 	quiet = true;
-	int64_t until = clock_mono_ms() + 60000;
-	do {
-		clock_sleep_ms(20);
-		fake_sink_find(&sink, db, &k);
-	} while (k.total && clock_mono_ms() < until);
-	assert_int_equal(k.total, 0);
+	assert_true(TEST_WAIT((fake_sink_find(&sink, db, &k), k.total == 0)));
 	assert_false(k.stale);
 	scraper_free(s);
 	stub_free(stub);
@@ -191,7 +187,7 @@ static void test_exported(void **state)
 	scraper_config_unref(c);
 	const char *web = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"web\", container=\"target\", "
 			  "exported_container=\"too\", exported_exported_container=\"shop\", instance=";
-	assert_true(fake_sink_wait(&sink, web, 1, 60000));
+	assert_true(fake_sink_wait(&sink, web, 1));
 	fake_sink_find(&sink, web, &k);
 	assert_int_equal(k.total, 300);
 	assert_null(strstr(k.series, "team="));
@@ -220,7 +216,7 @@ static void test_too_many(void **state)
 	assert_int_equal(scraper_apply(s, c, &e), 0);
 	scraper_config_unref(c);
 	const char *other = "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{comm=\"(other)\"";
-	assert_true(fake_sink_wait(&sink, other, 1, 60000)); /* a scrape begins anywhere in its first interval */
+	assert_true(fake_sink_wait(&sink, other, 1)); /* a scrape begins anywhere in its first interval */
 	fake_sink_find(&sink, other, &k);
 	assert_int_equal(k.total, 10 * (MANY - 1000));
 	assert_int_equal(fake_sink_find(&sink, "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", NULL) % 1001, 0); /* of each pull */
@@ -233,12 +229,7 @@ static void test_too_many(void **state)
 	assert_null(strstr(b.ptr, "pyrrha_target_scrapes_split_other_total 0\n"));
 	buf_free(&b);
 	later = true;
-	int64_t until = clock_mono_ms() + 30000;
-	do {
-		clock_sleep_ms(20);
-		fake_sink_find(&sink, large, &k);
-	} while (k.total != 1 && clock_mono_ms() < until);
-	assert_int_equal(k.total, 1);
+	assert_true(TEST_WAIT((fake_sink_find(&sink, large, &k), k.total == 1)));
 	fake_sink_find(&sink, other, &k);
 	assert_int_equal(k.total, 10 * (MANY - 1000));
 	assert_int_equal(fake_sink_find(&sink, "on_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{", NULL) % 1001, 0); /* of each pull */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/testwait.h"
 #include "scraper/internal.h"
 #include "scraper/testkit.h"
 
@@ -77,14 +78,9 @@ static void wait_rows(struct bench *b, size_t n)
 {
 	struct buf out = { 0 };
 	size_t have = 0;
-	for (int i = 0; i < 2000 && have != n; i++) {
-		buf_reset(&out);
-		have = b->st->active(b->st, &(struct status_query){ 0 }, put_row, &out);
-		if (have != n)
-			clock_sleep_ms(5);
-	}
+	if (!TEST_WAIT((buf_reset(&out), have = b->st->active(b->st, &(struct status_query){ 0 }, put_row, &out), have == n)))
+		assert_int_equal(have, n);
 	buf_free(&out);
-	assert_int_equal(have, n);
 }
 
 #define EXPECT(call, n_want, text) do { \

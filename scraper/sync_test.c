@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/testwait.h"
 #include "scraper/internal.h"
 #include "scraper/testkit.h"
 
@@ -127,11 +128,19 @@ static size_t count_endpoints(struct bench *b)
 	return n;
 }
 
+/* Why the first job scrapes nothing, NULL: it does. */
+static const char *refused(struct bench *b)
+{
+	mutex_lock(&b->scraper->lock);
+	const char *why = b->scraper->pools.v[0]->refused;
+	mutex_unlock(&b->scraper->lock);
+	return why;
+}
+
 static void wait_endpoints(struct bench *b, size_t n)
 {
-	for (int64_t end = clock_mono_ms() + 20000; count_endpoints(b) != n && clock_mono_ms() < end;)
-		clock_sleep_ms(2);
-	assert_int_equal(count_endpoints(b), n);
+	if (!TEST_WAIT(count_endpoints(b) == n))
+		assert_int_equal(count_endpoints(b), n);
 }
 
 /* Counts what begins as well: the round at work. */
@@ -261,7 +270,7 @@ static void nobody_waits(void **state)
 		 "goroutine: {enabled: false}, block: {enabled: false}, mutex: {enabled: false}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:%d']}]\n", stub_port(b->stub));
 	apply(b, yaml, true);
-	assert_true(fake_sink_wait(&b->sink, "job=\"beside\"", 3, 10000));
+	assert_true(fake_sink_wait(&b->sink, "job=\"beside\"", 3));
 	fake.emit.ready(fake.emit.arg);
 	tell("many", "host", 20000, "");
 	while (count_endpoints(b) < 2000)
@@ -287,39 +296,34 @@ static void limit_of_targets(void **state)
 	assert_null(b->scraper->pools.v[0]->refused);
 	tell("b", "b", 1, "");
 	wait_endpoints(b, 4);
-	const char *refused = NULL;
-	for (int i = 0; i < 2000 && !refused; i++) {
-		mutex_lock(&b->scraper->lock);
-		refused = b->scraper->pools.v[0]->refused;
-		mutex_unlock(&b->scraper->lock);
-		clock_sleep_ms(1);
-	}
-	assert_string_equal(refused, "the job has 4 targets, target_limit is 3: none is scraped");
+	assert_true(TEST_WAIT(refused(b)));
+	assert_string_equal(refused(b), "the job has 4 targets, target_limit is 3: none is scraped");
 	tell("b", "b", 0, "");
 	wait_endpoints(b, 3);
-	for (int i = 0; i < 2000 && b->scraper->pools.v[0]->refused; i++)
-		clock_sleep_ms(1);
-	assert_null(b->scraper->pools.v[0]->refused);
+	assert_true(TEST_WAIT(!refused(b)));
 }
 
 #define SLOW "  relabel_configs: [{target_label: x, replacement: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}," \
 	     "{source_labels: [x], regex: '(a|aa)+[^a]', action: drop}]\n"
 
+static char *problem_now(struct bench *b)
+{
+	char *problem = NULL;
+	mutex_lock(&b->scraper->lock);
+	const struct scrape_pool *p = b->scraper->pools.v[0];
+	if (p->groups.n && p->groups.v[0]->dropped.n == 10) {
+		assert_int_equal(p->groups.v[0]->failed, 10);
+		problem = xstrdup(p->groups.v[0]->dropped.v[9].problem);
+	}
+	mutex_unlock(&b->scraper->lock);
+	return problem;
+}
+
 /* The problem of the last of ten targets of the first job, once all were looked at; owned. */
 static char *last_problem(struct bench *b)
 {
 	char *problem = NULL;
-	for (int i = 0; i < 5000 && !problem; i++) {
-		mutex_lock(&b->scraper->lock);
-		const struct scrape_pool *p = b->scraper->pools.v[0];
-		if (p->groups.n && p->groups.v[0]->dropped.n == 10) {
-			assert_int_equal(p->groups.v[0]->failed, 10);
-			problem = xstrdup(p->groups.v[0]->dropped.v[9].problem);
-		}
-		mutex_unlock(&b->scraper->lock);
-		clock_sleep_ms(1);
-	}
-	assert_non_null(problem);
+	assert_true(TEST_WAIT(problem = problem_now(b)));
 	return problem;
 }
 

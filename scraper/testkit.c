@@ -15,6 +15,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "pprof/pprof.h"
 #include "scraper/scraper.h"
 
@@ -174,20 +175,14 @@ size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last)
 	return n;
 }
 
-bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n, int64_t ms)
+bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n)
 {
-	int64_t end = clock_mono_ms() + ms;
-	while (fake_sink_find(s, what, NULL) < n) {
-		if (clock_mono_ms() >= end)
-			return false;
-		clock_sleep_ms(5);
-	}
-	return true;
+	return TEST_WAIT(fake_sink_find(s, what, NULL) >= n);
 }
 
-bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, struct kept *ret)
+bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, struct kept *ret)
 {
-	bool there = fake_sink_wait(s, what, n, ms);
+	bool there = fake_sink_wait(s, what, n);
 	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->v.n && n; i++)
 		if (strstr(s->v.v[i].series, what) && --n == 0)
@@ -196,17 +191,15 @@ bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, 
 	return there;
 }
 
-bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v, int64_t ms)
+static bool newest_is(struct fake_sink *s, const char *what, double v)
 {
-	int64_t end = clock_mono_ms() + ms;
-	for (;;) {
-		struct kept k = { .v = -1 };
-		if (fake_sink_find(s, what, &k) && k.is_float && !(k.v < v) && !(k.v > v))
-			return true;
-		if (clock_mono_ms() >= end)
-			return false;
-		clock_sleep_ms(5);
-	}
+	struct kept k = { .v = -1 };
+	return fake_sink_find(s, what, &k) && k.is_float && !(k.v < v) && !(k.v > v);
+}
+
+bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v)
+{
+	return TEST_WAIT(newest_is(s, what, v));
 }
 
 int scraper_tests_begin(void **state)

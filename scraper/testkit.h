@@ -9,7 +9,6 @@
 #include "base/vec.h"
 #include "model/sink.h"
 
-#define PATIENCE_MS 60000 /* of waits that only guard against hanging: they end by a condition */
 
 /* For a group of tests that start scrapers: metrics, and a log of errors only. */
 int scraper_tests_begin(void **state);
@@ -50,12 +49,12 @@ void fake_sink_free(struct fake_sink *s);
 char *fake_sink_note(struct fake_sink *s, const char *kind);
 /* How many samples of series whose text contains `what`; the newest in *last (may be NULL). */
 size_t fake_sink_find(struct fake_sink *s, const char *what, struct kept *last);
-/* Waits until there are n; false after ms. */
-bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n, int64_t ms);
+/* Waits until there are n; false after PATIENCE_MS, as of all waits here. */
+bool fake_sink_wait(struct fake_sink *s, const char *what, size_t n);
 /* Waits until there are n, and gives the n-th of them. */
-bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, int64_t ms, struct kept *ret);
+bool fake_sink_nth(struct fake_sink *s, const char *what, size_t n, struct kept *ret);
 /* Waits until the newest float of the series is v. */
-bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v, int64_t ms);
+bool fake_sink_wait_value(struct fake_sink *s, const char *what, double v);
 
 /* Listens on 127.0.0.1, a thread per connection. The handler writes the whole answer to the socket; it gets the
  * request's first line ("GET /path?query HTTP/1.1"). */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "httpd/testclient.h"
 #include "model/flame.h"
 #include "pprof/pprof.h"
@@ -259,13 +260,9 @@ static void test_cancel(void **state)
 	static const char head[] = "GET /api/v1/query?query=slow HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int fd = test_connect(address);
 	test_send(fd, head, sizeof head - 1);
-	for (int i = 0; i < 1000 && !atomic_load(&fake_slow_runs); i++)
-		clock_sleep_ms(5);
-	assert_true(atomic_load(&fake_slow_runs));
+	assert_true(TEST_WAIT(atomic_load(&fake_slow_runs)));
 	close(fd);
-	for (int i = 0; i < 1000 && !atomic_load(&fake_slow_canceled); i++)
-		clock_sleep_ms(5);
-	assert_true(atomic_load(&fake_slow_canceled));
+	assert_true(TEST_WAIT(atomic_load(&fake_slow_canceled)));
 }
 
 static void test_labels_and_series(void **state)

@@ -13,6 +13,7 @@
 
 #include "agent/managed/namer.h"
 #include "base/clock.h"
+#include "base/testwait.h"
 
 #define STUCK 12345                  /* check word of an object whose memory does not answer */
 static atomic_bool go_on;
@@ -182,10 +183,7 @@ static void budget_of_codes(void **state)
 
 static void settle(struct namer *n, struct frame_table *t)
 {
-	for (int i = 0; i < 1000 && t->wanted.n; i++) {
-		namer_take(n, t);
-		usleep(1000);
-	}
+	assert_true(TEST_WAIT((namer_take(n, t), !t->wanted.n)));
 	namer_settle(n, 10000);
 }
 
@@ -365,9 +363,7 @@ static void stuck(void **state)
 	assert_int_equal(stats.stuck, 1);
 	assert_int_equal(stats.waiting, 0);
 	atomic_store(&go_on, true);
-	for (int i = 0; i < 1000 && state_of(&t, w) != CODE_NAMED; i++)
-		usleep(10000);
-	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	assert_true(TEST_WAIT(state_of(&t, w) == CODE_NAMED));
 	usleep(50000);               /* it gives its references up */
 	runtime_owner_end(o);
 	runtime_owner_end(p);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "agent/runtime/process_memory.h"
+#include "base/testwait.h"
 
 #define PAGE 4096
 
@@ -31,9 +32,7 @@ static pid_t child(void (*prepare)(void))
 		for (;;)
 			pause();
 	}
-	for (int i = 0; i < 5000 && !*(volatile char *)shared; i++)
-		usleep(1000);
-	assert_int_equal(shared[0], 1);
+	assert_true(TEST_WAIT(*(volatile char *)shared == 1));
 	return pid;
 }
 

@@ -56,6 +56,7 @@ libbase_a_SOURCES = \
   lib/base/regex_re2.h \
   lib/base/room.c \
   lib/base/room.h \
+  lib/base/testwait.h \
   lib/base/thread.c \
   lib/base/thread.h \
   lib/base/units.c \

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/testwait.h"
 #include "discovery/discovery.h"
 
 struct sd_run {
@@ -90,17 +91,13 @@ static inline const char *sd_targets(struct sd_run *r)
 }
 
 #define SD_WAIT(truth) do { \
-	int64_t until_ = clock_mono_ms() + 20000; \
-	while (!(truth) && clock_mono_ms() < until_) \
-		clock_sleep_ms(5); \
-	assert_true(truth); \
+	if (!TEST_WAIT(truth)) \
+		assert_true(truth); \
 } while (0)
 
 #define SD_WAIT_TARGETS(r, wanted) do { \
-	int64_t until_ = clock_mono_ms() + 20000; \
-	while (strcmp(sd_targets(r), wanted) != 0 && clock_mono_ms() < until_) \
-		clock_sleep_ms(5); \
-	assert_string_equal(sd_targets(r), wanted); \
+	if (!TEST_WAIT(strcmp(sd_targets(r), wanted) == 0)) \
+		assert_string_equal(sd_targets(r), wanted); \
 } while (0)
 
 struct sd_seen {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "httpd/testclient.h"
 
 static atomic_int waiting;
@@ -46,9 +47,7 @@ static const struct httpd_route routes[] = {
 
 static void wait_until(atomic_int *what, int n)
 {
-	for (int i = 0; i < 2000 && atomic_load(what) < n; i++)
-		clock_sleep_ms(5);
-	assert_true(atomic_load(what) >= n);
+	assert_true(TEST_WAIT(atomic_load(what) >= n));
 }
 
 /* Milliseconds until the server ends this connection, while a byte is sent every 20. */
@@ -197,8 +196,7 @@ static void test_lanes(void **state)
 	int late = test_connect(at), leaves = test_connect(at);
 	test_send(late, ask, sizeof ask - 1);
 	test_send(leaves, patient, sizeof patient - 1);
-	for (int i = 0; i < 2000 && httpd_in_flight(h) < 3; i++)
-		clock_sleep_ms(5);
+	assert_true(TEST_WAIT(httpd_in_flight(h) >= 3));
 	struct answer a = test_get(at, "/wait");
 	assert_int_equal(a.status, 503);
 	assert_string_equal(a.body, "lane 1: full\n");
@@ -212,9 +210,7 @@ static void test_lanes(void **state)
 	assert_int_equal(a.status, 503);
 	assert_string_equal(a.body, "lane 1: late\n");
 	answer_free(&a);
-	for (int i = 0; i < 400 && httpd_in_flight(h) > 1; i++)
-		clock_sleep_ms(5);
-	assert_int_equal(httpd_in_flight(h), 1); /* who left gave its place back before a worker was free */
+	assert_true(TEST_WAIT(httpd_in_flight(h) == 1)); /* who left gave its place back before a worker was free */
 	assert_int_equal(atomic_load(&waiting), before_wait + 1); /* neither was ever run */
 	atomic_store(&release_waiters, true);
 	a = test_receive(busy);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "base/thread.h"
 #include "httpd/testclient.h"
 
@@ -504,9 +505,7 @@ static void test_body_caps(void **state)
 
 static void wait_until(atomic_int *what, int n)
 {
-	for (int i = 0; i < 2000 && atomic_load(what) < n; i++)
-		clock_sleep_ms(5);
-	assert_true(atomic_load(what) >= n);
+	assert_true(TEST_WAIT(atomic_load(what) >= n));
 }
 
 static void test_client_leaves(void **state)

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "httpd/testcert.h"
 #include "httpd/testclient.h"
 
@@ -223,9 +224,7 @@ static int get(const char *address, const char *path, const char *headers, const
 
 static void wait_until(atomic_int *what, int n)
 {
-	for (int i = 0; i < 2000 && atomic_load(what) < n; i++)
-		clock_sleep_ms(5);
-	assert_true(atomic_load(what) >= n);
+	assert_true(TEST_WAIT(atomic_load(what) >= n));
 }
 
 /* Milliseconds until the server ends this connection. */

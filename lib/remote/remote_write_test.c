@@ -20,6 +20,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "base/thread.h"
 #include "remote/remote.h"
 #include "remote/remote_write.h"
@@ -144,8 +145,7 @@ static bool has(struct server *s, const char *text)
 
 static void await(struct server *s, const char *text)
 {
-	for (int i = 0; i < 2000 && !has(s, text); i++)
-		clock_sleep_ms(5);
+	(void)TEST_WAIT(has(s, text));
 	clock_sleep_ms(20); /* and no more than that */
 	if (!has(s, text))
 		fail_msg("it has %s, and not %s", s->got.ptr, text);
@@ -230,8 +230,7 @@ static void give(struct world *x, uint64_t number, const char *name)
 static void await_durable(struct world *x, uint64_t number)
 {
 	struct tap *t = remote_write_tap(x->w);
-	for (int i = 0; i < 1000 && t->durable(t) < number; i++)
-		clock_sleep_ms(5);
+	(void)TEST_WAIT(t->durable(t) >= number);
 	assert_int_equal(t->durable(t), number);
 }
 
@@ -389,8 +388,7 @@ static void test_a_start_in_vain(void **state)
 	await(&x->b, "other{x=\"y\"}@2 ");
 	await_durable(x, 2);
 	unlink(there);
-	for (int i = 0; i < 1000 && access(segment, F_OK); i++)
-		clock_sleep_ms(5);
+	assert_true(TEST_WAIT(access(segment, F_OK) == 0));
 	clock_sleep_ms(50);
 	give(x, 3, "one");
 	await(&x->a, "one{x=\"y\"}@3 ");

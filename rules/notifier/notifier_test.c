@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/testwait.h"
 #include "base/thread.h"
 #include "discovery/discovery.h"
 #include "rules/notifier/notifier_internal.h"
@@ -123,9 +124,7 @@ static unsigned requests(struct receiver_server *s)
 
 static void await_requests(struct receiver_server *s, unsigned n)
 {
-	for (int i = 0; i < 3000 && requests(s) < n; i++)
-		clock_sleep_ms(10);
-	assert_true(requests(s) >= n);
+	assert_true(TEST_WAIT(requests(s) >= n));
 }
 
 /* ---- what tests say ---- */
@@ -246,8 +245,7 @@ static void refused_and_slow(void **state)
 	tell(n, "A", "2");
 	await_requests(&good, 2);
 	await_requests(&bad, 2);
-	for (int i = 0; i < 500 && count(NM_ERRORS, &slow) < 1; i++)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(count(NM_ERRORS, &slow) >= 1));
 	notifier_free(n);
 	assert_int_equal((int)count(NM_SENT, &good), 2);
 	assert_int_equal((int)count(NM_ERRORS, &good), 0);
@@ -271,8 +269,7 @@ static void batches_and_overflow(void **state)
 	struct notifier *n = notifier(4, 2, false);
 	apply(n, ONE(&s));
 	tell(n, "first", "0");
-	for (int i = 0; i < 3000 && count(NM_LENGTH, &s) > 0; i++)
-		clock_sleep_ms(1);
+	assert_true(TEST_WAIT(!(count(NM_LENGTH, &s) > 0)));
 	tell(n, "A", "1");
 	tell(n, "A", "2");
 	tell(n, "A", "3");
@@ -305,8 +302,7 @@ static void large_alerts(void **state)
 	struct notifier *n = notifier(0, 0, false);
 	apply(n, ONE(&s));
 	tell(n, "first", "0");
-	for (int i = 0; i < 3000 && count(NM_LENGTH, &s) > 0; i++)
-		clock_sleep_ms(1);
+	assert_true(TEST_WAIT(!(count(NM_LENGTH, &s) > 0)));
 	for (int i = 0; i < 5; i++)
 		tell(n, "A", large);
 	tell(n, "A", larger);
@@ -370,25 +366,20 @@ static void reloads(void **state)
 	assert_ptr_not_equal(n->sets.v[0]->receivers.v[0], same);
 	assert_int_equal((int)count(NM_DROPPED, &s), 0);
 	atomic_store(&s.delay_ms, 0);
-	for (int i = 0; i < 300 && count(NM_SENT, &s) < 2; i++)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(count(NM_SENT, &s) >= 2));
 	assert_non_null(strstr(s.bodies.ptr, "\"x\":\"1\""));
 	assert_non_null(strstr(s.bodies.ptr, "\"x\":\"2\""));
 	apply(n, configure("alerting: {alertmanagers: [{timeout: 4s, static_configs: [{targets: ['127.0.0.1:1', '127.0.0.1:%d']}]}]}", s.port));
 	assert_true(shows_metrics_of(":1/"));
 	apply(n, configure("alerting: {alertmanagers: [{timeout: 4s, static_configs: [{targets: ['127.0.0.1:%d']}]}]}", s.port));
-	for (int i = 0; i < 300 && shows_metrics_of(":1/"); i++)
-		clock_sleep_ms(10);
-	assert_true(!shows_metrics_of(":1/")); /* it is gone, from an item that stays or with it */
+	assert_true(TEST_WAIT(!shows_metrics_of(":1/"))); /* it is gone, from an item that stays or with it */
 	assert_int_equal((int)count(NM_SENT, &s), 2);
 	char port[32];
 	snprintf(port, sizeof port, ":%d/", s.port);
 	assert_true(shows_metrics_of(port));
 	apply(n, configure("alerting: {}"));
 	assert_int_equal((int)metric_get(&notifier_metrics[NM_DISCOVERED]), 0);
-	for (int i = 0; i < 300 && shows_metrics_of(port); i++)
-		clock_sleep_ms(10);
-	assert_true(!shows_metrics_of(port));
+	assert_true(TEST_WAIT(!shows_metrics_of(port)));
 	notifier_free(n);
 	server_stop(&s);
 }
@@ -437,8 +428,7 @@ static void slow_relabelling(void **state)
 	}
 	assert_true(!atomic_load(&m.done) && urls == 3);
 	pthread_join(t, NULL);
-	for (int i = 0; i < 500 && count(NM_SENT, &s) < 1; i++)
-		clock_sleep_ms(10);
+	assert_true(TEST_WAIT(count(NM_SENT, &s) >= 1));
 	assert_int_equal((int)count(NM_SENT, &s), 1);
 	notifier_free(m.n);
 	server_stop(&s);
