@@ -4,12 +4,13 @@
 
 #include "agent/core/agent_private.h"
 #include "agent/managed/rows.h"
+#include "agent/runtime/proc_reader.h"
 #include "base/lock.h"
 #include "base/metrics.h"
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_LATE, M_PROCESSES, M_MAPS_READS, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
+	M_DRAINS, M_LATE, M_PROCESSES, M_MAPS_READS, M_PROC_STUCK, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
 	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
@@ -39,6 +40,10 @@ static struct metric table[] = {
 	[M_PROCESSES] = { "pyrrha_agent_processes", "Processes that are known.", METRIC_GAUGE },
 	[M_MAPS_READS] = { "pyrrha_agent_proc_maps_reads_total",
 			   "Times /proc/PID/maps was read: of a process that is older than the agent, for a new file, or for an address that no record told.",
+			   METRIC_COUNTER },
+	[M_PROC_STUCK] = { "pyrrha_agent_proc_stuck_reads_total",
+			   "Times a file of /proc/PID did not answer, as somebody kept the memory of that process locked (FUSE): its mappings, command "
+			   "line and files may be missing.",
 			   METRIC_COUNTER },
 	[M_IMAGES] = { "pyrrha_agent_images", "Executable files that are known.", METRIC_GAUGE },
 	[M_TABLES] = { "pyrrha_agent_unwind_tables", "Files with an unwind table in the kernel.", METRIC_GAUGE },
@@ -288,6 +293,7 @@ static void collect(void *arg)
 	set_counter(&table[M_HISTORY_CUT], a->history_cut);
 	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
 	set_counter(&table[M_MAPS_READS], processes_maps_reads(a->processes));
+	set_counter(&table[M_PROC_STUCK], proc_reader_stuck());
 	metric_set(&table[M_KERNEL_PROCESSES], (double)processes_in_kernel(a->processes));
 	metric_set(&table[M_IMAGES], (double)images_count(a->images));
 	metric_set(&table[M_HISTORY_WINDOWS], (double)a->history.n);

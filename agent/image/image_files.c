@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/runtime/proc_reader.h"
 #include "symbols/mounts.h"
 
 #define PATH_BYTES_MAX 4096
@@ -28,13 +29,9 @@ static int open_below(const char *root, uint32_t pid, const char *path)
 
 static int open_mapped(const struct image_hint *hint)
 {
-	char name[64];
-
 	if (!hint->pid || !hint->ino || mounts_file_waits(hint->pid, hint->dev))
 		return -1;
-	snprintf(name, sizeof name, "/proc/%u/map_files/%llx-%llx", hint->pid, (unsigned long long)hint->start,
-		 (unsigned long long)hint->end);
-	return open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return proc_reader_open_mapped(hint->pid, hint->start, hint->end);
 }
 
 int image_open_file(const char *path, const struct image_hint *hint, enum image_way way)

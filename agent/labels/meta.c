@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/image/exe_meta.h"
+#include "agent/runtime/proc_reader.h"
 #include "base/buf.h"
 #include "base/redact.h"
 #include "base/utf8.h"
@@ -196,16 +197,17 @@ void meta_add_group(struct labels_builder *b, struct arena *a, const struct cgro
 
 /* --- processes --- */
 
+/* 0: it cannot be read, or the process does not answer. */
 static size_t read_proc(uint32_t pid, const char *file, char *out, size_t max)
 {
-	char path[64];
-	size_t n = 0;
-	snprintf(path, sizeof path, "/proc/%u/%s", pid, file);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (ssize_t r = 1; fd >= 0 && n < max && r > 0; n += r > 0 ? (size_t)r : 0)
-		r = read(fd, out + n, max - n);
-	if (fd >= 0)
-		close(fd);
+	struct buf text = { .max = max };
+
+	(void)proc_reader_file(pid, file, max, &text);
+	size_t n = text.len;
+	memcpy(out, buf_view(&text).ptr, n);
+	if (text.ptr)
+		explicit_bzero(text.ptr, n);
+	buf_free(&text);
 	return n;
 }
 

@@ -339,7 +339,11 @@ static void stuck(void **state)
 	struct err e;
 	struct image *im = new_image();
 	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+	pid_t child = fork();
+	if (child == 0)
+		for (;;)
+			pause();
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)child, im);
 	struct namer_stats stats;
 
 	frame_table_init(&t);
@@ -365,6 +369,8 @@ static void stuck(void **state)
 	atomic_store(&go_on, true);
 	assert_true(TEST_WAIT(state_of(&t, w) == CODE_NAMED));
 	usleep(50000);               /* it gives its references up */
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 	runtime_owner_end(o);
 	runtime_owner_end(p);
 	frame_table_release(&t);

@@ -88,7 +88,7 @@ static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) 
 }
 
 /* What is next; waits for it. 0: the thread is to end. */
-static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES])
+static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES], bool *ret_barred)
 {
 	struct namer *n = (struct namer *)r->of;
 	size_t got = 0;
@@ -99,6 +99,8 @@ static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES
 		if (n->wanted.n && n->allowance_ns > 0) {
 			got = n->turn = take_turn(n, turn);
 			n->of = turn[0]->owner;
+			r->pid = n->of->pid;
+			*ret_barred = readers_bar(&n->readers, r->pid);
 			break;
 		}
 		if (n->wanted.n)
@@ -111,14 +113,17 @@ static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES
 }
 
 /* Reads the codes of a turn. */
-static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_t got, enum code_state *states, struct buf *record)
+static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_t got, bool barred, enum code_state *states,
+		      struct buf *record)
 {
-	struct process_memory m;
+	struct process_memory m = { .fd = -1 };
 	enum code_state none = CODE_NAMED;
 	struct err e;
 
 	atomic_store(&r->since_ms, clock_mono_ms());
-	if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
+	if (barred)
+		none = CODE_UNREADABLE;
+	else if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
 	for (size_t i = 0; i < got; i++) {
 		atomic_store(&r->since_ms, clock_mono_ms());
@@ -161,10 +166,11 @@ static void work(struct memory_reader *r)
 	enum code_state states[TURN_CODES];
 	struct buf record = { .max = RECORD_BYTES_MAX };
 	size_t got;
+	bool barred;
 	int64_t cpu_ns = clock_cpu_ns();
 
-	while ((got = next(r, turn))) {
-		read_turn(r, turn, got, states, &record);
+	while ((got = next(r, turn, &barred))) {
+		read_turn(r, turn, got, barred, states, &record);
 		if (!finish(r, turn, states, got))
 			break;
 		int64_t now = clock_cpu_ns();
@@ -184,7 +190,8 @@ static void leave(struct readers *x)
 	n->before_ns = n->stats.cpu_ns;
 }
 
-static const struct readers_user namer_user = { "namer", STUCK_MS, STUCK_MAX, work, leave, release };
+static const struct reader_limits namer_limits = { "namer", STUCK_MS, STUCK_MAX, STUCK_USER_MAX };
+static const struct readers_user namer_user = { work, leave, release };
 
 /* ---- for others ---- */
 
@@ -194,7 +201,7 @@ struct namer *namer_new(struct err *e)
 
 	n->allowance_ns = NAMER_BURST_NS;
 	n->allowed_ns = clock_mono_ns();
-	readers_init(&n->readers, &namer_user);
+	readers_init(&n->readers, &namer_limits, &namer_user);
 	if (readers_start(&n->readers, e) == 0)
 		return n;
 	namer_free(n);

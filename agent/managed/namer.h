@@ -17,9 +17,10 @@
 /* What reading one code may take of a process. */
 #define CODE_READS_MAX 4096u         /* compiled Java code with a hundred inlined methods takes 1,500 */
 #define CODE_BYTES_MAX (1u << 20)
-/* A thread that waits so long for one code is left behind; so many may be, until nothing is read any more. */
+/* A thread that waits so long for one code is left behind; so many may be, until nothing is read any more; and of one user's. */
 #define STUCK_MS 5000
-#define STUCK_MAX 4u
+#define STUCK_MAX 16u
+#define STUCK_USER_MAX 4u
 
 struct namer;
 

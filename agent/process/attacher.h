@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks runtimes what the kernel must know of a process (runtime->attach), in a thread of its own: the memory of the process may not
- * answer (runtime/reader.h). Who asks waits for some milliseconds, and looks again later. Drain thread only. */
+ * answer (runtime/read_jobs.h). Who asks waits for some milliseconds, and looks again later. Drain thread only. */
 #ifndef PYRRHA_AGENT_ATTACHER_H
 #define PYRRHA_AGENT_ATTACHER_H
 
 #include "agent/image/image.h"
+#include "agent/runtime/read_jobs.h"
 #include "agent/runtime/runtime.h"
 
 /* What one answer is waited for, and all answers of one drain (the last one up to the former longer). */
 #define ATTACH_WAIT_MS 5
 #define ATTACH_WAITS_MS 25
-/* A process that takes longer has none; so many threads may be left behind with such. */
+/* A process that takes longer has none; so many threads may be left behind with such, and of one user's processes. */
 #define ATTACH_STUCK_MS 1000
-#define ATTACH_STUCK_MAX 4u
-
-enum attach_state {
-	ATTACH_WAITS,
-	ATTACH_DONE,
-	ATTACH_STUCK                 /* the thread was left behind with it */
-};
+#define ATTACH_STUCK_MAX 16u
+#define ATTACH_STUCK_USER_MAX 4u
 
 /* A question and its answer; shared with the thread. */
 struct attach_job {
-	atomic_int refs;
-	uint32_t pid;
+	struct read_job job;
 	struct image *image;         /* a reference; ->runtime is not NULL */
 	uint64_t bias;
-	_Atomic uint32_t state;      /* enum attach_state; `error` and `found` are there once it says ATTACH_DONE */
-	int error;                   /* of runtime->attach */
+	int error;                   /* of runtime->attach; there once it is READ_DONE, as the next one */
 	struct runtime_proc found;
 };
 
@@ -39,9 +33,6 @@ void attacher_free(struct attacher *a);
 struct attach_job *attacher_ask(struct attacher *a, uint32_t pid, struct image *im, uint64_t bias);
 /* After each drain: leaves a thread behind that is stuck. */
 void attacher_tick(struct attacher *a);
-enum attach_state attach_job_state(const struct attach_job *j);
-/* Nobody asks any more if it was the last but the thread's. May be NULL. */
-void attach_job_unref(struct attach_job *j);
 
 /* The same at once, of a runtime whose attach reads no memory of the process. */
 int attach_now(const struct runtime_file *f, uint32_t pid, uint64_t bias, struct runtime_proc *ret) MUST_USE;

@@ -9,10 +9,10 @@
 #include "agent/image/image_files.h"
 #include "agent/kernel/perf_events.h"
 #include "agent/managed/rows.h"
+#include "agent/runtime/proc_reader.h"
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "unwind/proc_maps.h"
 
 #define FILES_MAX 16384u             /* that are looked at */
 
@@ -73,7 +73,7 @@ size_t host_runtimes_each(void (*fn)(void *arg, const struct host_runtime *h), v
 	for (const struct dirent *e; d && (e = readdir(d));) {
 		s.pid = isdigit((unsigned char)e->d_name[0]) ? (uint32_t)strtoul(e->d_name, NULL, 10) : 0;
 		if (s.pid)
-			proc_maps_each(s.pid, take_map, &s);
+			proc_reader_maps(s.pid, take_map, &s);
 	}
 	if (d)
 		closedir(d);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/proc_files.h"
 
-#include "unwind/proc_maps.h"
 
 #define FILES_MAX 16384u             /* as MAPPINGS_MAX of address_space.h */
 
@@ -13,10 +12,11 @@ static void take(void *arg, const struct proc_map *m)
 		vec_push(&out->v, (struct proc_file){ m->start, m->end, m->dev, m->ino });
 }
 
-bool proc_files_read(struct proc_files *out, uint32_t pid)
+enum proc_answer proc_files_read(struct proc_files *out, uint32_t pid)
 {
 	*out = (struct proc_files){ 0 };
-	return proc_maps_each(pid, take, out) && out->v.n > 0;
+	enum proc_answer answer = proc_reader_maps(pid, take, out);
+	return answer == PROC_READ && !out->v.n ? PROC_ABSENT : answer;
 }
 
 const struct proc_file *proc_files_at(const struct proc_files *p, uint64_t addr)

@@ -4,6 +4,7 @@
 #ifndef PYRRHA_AGENT_PROC_FILES_H
 #define PYRRHA_AGENT_PROC_FILES_H
 
+#include "agent/runtime/proc_reader.h"
 #include "base/vec.h"
 
 struct proc_file {
@@ -15,8 +16,8 @@ struct proc_files {
 	VEC(struct proc_file) v;     /* ascending */
 };
 
-/* Reads /proc/PID/maps; false if it cannot be, as when the process is gone. Release in either case. */
-bool proc_files_read(struct proc_files *out, uint32_t pid);
+/* Reads /proc/PID/maps. Release in any case. */
+enum proc_answer proc_files_read(struct proc_files *out, uint32_t pid);
 /* NULL: no file is executed there. */
 const struct proc_file *proc_files_at(const struct proc_files *p, uint64_t addr);
 void proc_files_release(struct proc_files *p);

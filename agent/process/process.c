@@ -10,14 +10,16 @@
 #include "agent/kernel/kernel_procs.h"
 #include "agent/kernel/perf_events.h"
 #include "agent/process/proc_files.h"
+#include "agent/runtime/proc_reader.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "unwind/proc_maps.h"
 
 #define REREAD_NS 1000000000ll
 #define REREAD_MAX_NS 64000000000ll  /* a process that it never helps is read again so seldom */
 #define REGIONS_NS 60000000000ll     /* names that a program gives to its memory are no records */
 #define FRUITLESS_MAX 5              /* then the process is left alone until it maps something */
+#define SILENT_NS 1000000000ll       /* one that does not answer is asked again after this, then each time twice as long */
+#define SILENT_MAX_NS 64000000000ll
 #define EARLY_PER_S 50               /* processes that are got ready before their first sample */
 
 struct processes {
@@ -417,6 +419,18 @@ static void take_map(void *arg, const struct proc_map *m)
 						   im ? REGION_ANONYMOUS : code_regions_id(&r->ps->regions, m->path) });
 }
 
+/* Somebody keeps its memory locked (proc_reader.h). */
+static void fall_silent(struct process *p)
+{
+	p->silent_ns = MIN(MAX(2 * p->silent_ns, SILENT_NS), SILENT_MAX_NS);
+	p->ask_ns = clock_mono_ns() + p->silent_ns;
+}
+
+static bool is_silent(const struct process *p)
+{
+	return p->silent_ns && clock_mono_ns() < p->ask_ns;
+}
+
 /* Reads the maps of `pid` into p. */
 static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 {
@@ -429,11 +443,17 @@ static bool read_maps(struct processes *ps, struct process *p, uint32_t pid)
 		r.exe[0] = 0;
 	p->as = address_space_new();
 	ps->maps_reads++;
-	if (!proc_maps_each(pid, take_map, &r) || !p->as->v.n) { /* a kernel thread, or it is ending */
+	enum proc_answer answer = proc_reader_maps(pid, take_map, &r);
+	if (answer != PROC_READ || !p->as->v.n) { /* a kernel thread, or it is ending */
 		address_space_unref(p->as);
 		p->as = old;
+		if (answer == PROC_STUCK) {
+			p->read_proc = false;
+			fall_silent(p);
+		}
 		return false;
 	}
+	p->silent_ns = 0;
 	address_space_unref(old);
 	mark_dirty(ps, p);
 	return true;
@@ -477,14 +497,17 @@ static uint64_t vaddr_of(const struct mapping *m)
 static void settle_images(struct processes *ps, struct process *p)
 {
 	struct proc_files files = { 0 };
-	bool asked = false, answered = false;
+	bool asked = is_silent(p), answered = false;
 
 	for (size_t i = 0; i < p->as->v.n; i++) {
 		struct mapping *m = &p->as->v.v[i];
 		if (!m->image || m->settled)
 			continue;
 		if (!asked) {
-			answered = proc_files_read(&files, p->pid);
+			enum proc_answer answer = proc_files_read(&files, p->pid);
+			answered = answer == PROC_READ;
+			if (answer == PROC_STUCK)
+				fall_silent(p);
 			ps->maps_reads++;
 		}
 		asked = true;
@@ -530,7 +553,7 @@ static void prepare_unwind(struct processes *ps, struct process *p)
 
 bool processes_prepare(struct processes *ps, struct process *p)
 {
-	if (!p->read_proc) {
+	if (!p->read_proc && !is_silent(p)) {
 		p->read_proc = true;
 		if (!read_maps(ps, p, p->pid) && !p->as && p->parent)
 			read_maps(ps, p, p->parent);
@@ -553,7 +576,7 @@ const struct mapping *process_mapping_at(const struct process *p, uint64_t addr)
 
 bool processes_reread(struct processes *ps, struct process *p, uint64_t addr, int64_t now_ns)
 {
-	if (p->dead || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < p->reread_wait_ns))
+	if (p->dead || is_silent(p) || p->fruitless >= FRUITLESS_MAX || (p->reread_ns && now_ns - p->reread_ns < p->reread_wait_ns))
 		return false;
 	p->reread_wait_ns = p->reread_ns ? MIN(2 * p->reread_wait_ns, REREAD_MAX_NS) : REREAD_NS;
 	p->reread_ns = now_ns;
@@ -598,7 +621,8 @@ uint8_t processes_region_at(struct processes *ps, struct process *p, uint64_t ad
 		struct maps_reading r = { .ps = ps, .p = p, .pid = p->pid };
 		p->regions_ns = now_ns;
 		ps->maps_reads++;
-		proc_maps_each(p->pid, take_region, &r);
+		if (!is_silent(p) && proc_reader_maps(p->pid, take_region, &r) == PROC_STUCK)
+			fall_silent(p);
 	}
 	return m && !m->image ? m->region : REGION_ANONYMOUS;
 }

@@ -44,6 +44,7 @@ struct process {
 	unsigned n_stale;
 	int64_t sampled_ns, reread_ns, regions_ns; /* when it was last sampled, read again, and read for names of regions */
 	int64_t reread_wait_ns;      /* from reread_ns on: it becomes longer while that is no use */
+	int64_t silent_ns, ask_ns;   /* its memory is locked by others: how long it is left alone, until when; silent_ns 0 = it is not */
 	unsigned fruitless;          /* times /proc was read again for an address and did not have it */
 	struct process_info *info;   /* who it is now; NULL = not asked yet */
 	struct runtime_owner *runtimes[RUNTIME_KINDS]; /* what its frames of a runtime belong to; a reference; NULL = not attached */

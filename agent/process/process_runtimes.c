@@ -73,10 +73,18 @@ static void grow_up(struct process_runtimes *x, struct process *p)
 	rewrite(x, p);
 }
 
-static void forget_job(struct process *p)
+static void forget_job(struct runtime_attempt *t)
 {
-	attach_job_unref(p->runtime.job);
-	p->runtime.job = NULL;
+	if (t->job)
+		read_job_unref(&t->job->job);
+	t->job = NULL;
+}
+
+static void drop_attempt(struct process *p, size_t i)
+{
+	forget_job(&p->runtime.attempts.v[i]);
+	image_unref(p->runtime.attempts.v[i].image);
+	memmove(&p->runtime.attempts.v[i], &p->runtime.attempts.v[i + 1], (--p->runtime.attempts.n - i) * sizeof p->runtime.attempts.v[0]);
 }
 
 void process_runtimes_leave(struct process_runtimes *x, struct process *p)
@@ -89,7 +97,8 @@ void process_runtimes_leave(struct process_runtimes *x, struct process *p)
 		x->known[kind]--;
 	}
 	p->runtime.in_kernel = 0;
-	forget_job(p);
+	for (size_t i = 0; i < p->runtime.attempts.n; i++)
+		forget_job(&p->runtime.attempts.v[i]);
 	TAKE_OUT(&x->young, p, young);
 	TAKE_OUT(&x->waiting, p, waiting);
 }
@@ -100,11 +109,11 @@ void process_runtimes_end(struct process *p)
 		runtime_owner_end(p->runtimes[i]);
 		p->runtimes[i] = NULL;
 	}
-	forget_job(p);
+	while (p->runtime.attempts.n)
+		drop_attempt(p, p->runtime.attempts.n - 1);
+	vec_free(&p->runtime.attempts);
 	p->runtime.label[0] = 0;
-	p->runtime.given_up = 0;
-	p->runtime.tries = 0;
-	p->runtime.again_ns = 0;
+	p->runtime.failed = 0;
 }
 
 /* --- attaching --- */
@@ -123,137 +132,154 @@ static enum runtime_failure failure_of(int r)
 	}
 }
 
-static void give_up(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why)
+static void give_up(struct runtime_attempt *t, enum runtime_failure why)
 {
-	p->runtime.given_up |= (uint8_t)(1u << kind);
-	x->failed[kind][why]++;
-}
-
-static bool maps_at(const struct process *p, const struct image *im, uint64_t bias)
-{
-	for (size_t i = 0; i < p->as->v.n; i++)
-		if (p->as->v.v[i].image == im && p->as->unwind[i].start - p->as->unwind[i].vaddr == bias)
-			return true;
-	return false;
-}
-
-static void look_again(struct process_runtimes *x, struct process *p)
-{
-	if (!p->runtime.waiting)
-		vec_push(&x->waiting, p);
-	p->runtime.waiting = true;
+	t->given_up = true;
+	t->why = why;
 }
 
 /* Memory that is not there may be so yet, too: a runtime is found when its file is mapped, before it has begun. */
-static void try_later(struct process_runtimes *x, struct process *p, enum runtime_kind kind, enum runtime_failure why, int64_t now_ns)
+static void try_later(struct runtime_attempt *t, enum runtime_failure why, int64_t now_ns)
 {
-	if (p->runtime.tries >= TRIES_MAX || (why != RUNTIME_FAIL_STUCK && why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE)) {
-		give_up(x, p, kind, why);
-		return;
-	}
-	p->runtime.again_ns = now_ns + (TRY_FIRST_NS << p->runtime.tries++);
-	look_again(x, p);
+	if (t->tries >= TRIES_MAX || (why != RUNTIME_FAIL_STUCK && why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE))
+		give_up(t, why);
+	else
+		t->again_ns = now_ns + (TRY_FIRST_NS << t->tries++);
 }
 
-/* False: the job has no answer yet, or never has one, and the process is given up. */
-static bool answer_of(struct process_runtimes *x, struct process *p, enum runtime_kind kind, int *ret_err, struct runtime_proc *ret)
-{
-	struct attach_job *j = p->runtime.job;
-	enum attach_state state = attach_job_state(j);
-
-	if (state == ATTACH_WAITS) {
-		look_again(x, p);
-		return false;
-	}
-	if (state == ATTACH_DONE) {
-		*ret_err = j->error;
-		*ret = j->found;
-	} else {
-		give_up(x, p, kind, RUNTIME_FAIL_STUCK);
-		p->runtime.given_up = (uint8_t)RUNTIMES_ALL;
-	}
-	forget_job(p);
-	return state == ATTACH_DONE;
-}
-
-/* Describes a process whose memory has to be read. An answer for what it had mapped before is of no use. */
-static bool ask(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int *ret_err, struct runtime_proc *ret,
+/* Describes a process whose memory has to be read. False: there is no answer yet, or never one. */
+static bool ask(struct process_runtimes *x, const struct process *p, struct runtime_attempt *t, int *ret_err, struct runtime_proc *ret,
 		int64_t now_ns)
 {
-	enum runtime_kind kind = im->runtime->of->kind;
-	const struct attach_job *j = p->runtime.job;
-
-	if (j && (j->image != im || j->bias != bias)) {
-		if (attach_job_state(j) == ATTACH_WAITS && maps_at(p, j->image, j->bias))
-			return false; /* its other runtime comes first */
-		forget_job(p);
+	if (!t->job)
+		t->job = attacher_ask(x->attacher, p->pid, t->image, t->bias);
+	if (!t->job) {
+		try_later(t, RUNTIME_FAIL_STUCK, now_ns);
+		return false;
 	}
-	if (!p->runtime.job)
-		p->runtime.job = attacher_ask(x->attacher, p->pid, im, bias);
-	if (p->runtime.job)
-		return answer_of(x, p, kind, ret_err, ret);
-	try_later(x, p, kind, RUNTIME_FAIL_STUCK, now_ns);
-	return false;
+	enum read_state state = read_job_state(&t->job->job);
+	if (state == READ_WAITS)
+		return false;
+	if (state == READ_DONE) {
+		*ret_err = t->job->error;
+		*ret = t->job->found;
+	} else {
+		give_up(t, RUNTIME_FAIL_STUCK);
+	}
+	forget_job(t);
+	return state == READ_DONE;
 }
 
-static void attach(struct process_runtimes *x, struct process *p, struct image *im, uint64_t bias, int64_t now_ns)
+static void attach(struct process_runtimes *x, struct process *p, struct runtime_attempt *t, int64_t now_ns)
 {
-	enum runtime_kind kind = im->runtime->of->kind;
+	enum runtime_kind kind = t->image->runtime->of->kind;
 	struct runtime_key key = key_of(p, kind);
 	struct runtime_proc v;
 
-	if (p->runtime.given_up >> kind & 1 || now_ns < p->runtime.again_ns)
+	if (t->given_up || (!t->job && now_ns < t->again_ns))
 		return;
-	if (im->runtime->why_not[0]) {
-		give_up(x, p, kind, RUNTIME_FAIL_BUILD);
+	if (t->image->runtime->why_not[0]) {
+		give_up(t, RUNTIME_FAIL_BUILD);
 		return;
 	}
 	int r = 0;
-	if (!im->runtime->of->attach_reads)
-		r = attach_now(im->runtime, p->pid, bias, &v);
-	else if (!ask(x, p, im, bias, &r, &v, now_ns))
+	if (!t->image->runtime->of->attach_reads)
+		r = attach_now(t->image->runtime, p->pid, t->bias, &v);
+	else if (!ask(x, p, t, &r, &v, now_ns))
 		return;
 	if (r) {
-		try_later(x, p, kind, failure_of(r), now_ns);
+		try_later(t, failure_of(r), now_ns);
 		return;
 	}
 	bool young = p->started_ns && now_ns - p->started_ns < YOUNG_NS;
 	v.exec_id = p->exec_id;
 	v.flags = young ? RUNTIME_YOUNG : 0;
 	if (x->fd >= 0 && bpf_map_update_elem(x->fd, &key, &v, BPF_ANY)) {
-		give_up(x, p, kind, RUNTIME_FAIL_NO_ROOM);
+		give_up(t, RUNTIME_FAIL_NO_ROOM);
 		return;
 	}
 	p->runtime.in_kernel |= (uint8_t)(1u << kind);
 	p->runtime.exec_id = p->exec_id;
 	x->known[kind]++;
+	if (p->runtimes[kind] && p->runtimes[kind]->image != t->image) {
+		runtime_owner_end(p->runtimes[kind]); /* its codes were read as another file's */
+		p->runtimes[kind] = NULL;
+	}
 	if (!p->runtimes[kind])
-		p->runtimes[kind] = runtime_owner_new(p->pid, im);
+		p->runtimes[kind] = runtime_owner_new(p->pid, t->image);
 	if (young && !p->runtime.young)
 		vec_push(&x->young, p);
 	p->runtime.young |= young;
+}
+
+/* The attempt for a mapping; NULL: the process has too many. */
+static struct runtime_attempt *attempt_of(struct process *p, struct image *im, uint64_t bias)
+{
+	struct runtime_state *s = &p->runtime;
+
+	for (size_t i = 0; i < s->attempts.n; i++)
+		if (s->attempts.v[i].image == im && s->attempts.v[i].bias == bias)
+			return &s->attempts.v[i];
+	if (s->attempts.n == ATTEMPTS_MAX)
+		return NULL;
+	vec_push(&s->attempts, (struct runtime_attempt){ .image = image_ref(im), .bias = bias });
+	return &s->attempts.v[s->attempts.n - 1];
+}
+
+/* What is to be tried again, and what has failed with all files of its kind. */
+static void sum_up(struct process_runtimes *x, struct process *p)
+{
+	unsigned open = 0, given_up = 0;
+
+	for (size_t i = 0; i < p->runtime.attempts.n; i++) {
+		const struct runtime_attempt *t = &p->runtime.attempts.v[i];
+		unsigned bit = 1u << t->image->runtime->of->kind & ~(unsigned)p->runtime.in_kernel;
+		*(t->given_up ? &given_up : &open) |= bit;
+	}
+	for (size_t i = 0; i < p->runtime.attempts.n; i++) {
+		const struct runtime_attempt *t = &p->runtime.attempts.v[i];
+		unsigned bit = 1u << t->image->runtime->of->kind;
+		if (!t->given_up || !(bit & given_up & ~open & ~p->runtime.failed))
+			continue;
+		p->runtime.failed |= (uint8_t)bit; /* for the first file's reason */
+		x->failed[t->image->runtime->of->kind][t->why]++;
+	}
+	if (!open)
+		return;
+	if (!p->runtime.waiting)
+		vec_push(&x->waiting, p);
+	p->runtime.waiting = true;
 }
 
 bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_t now_ns)
 {
 	const struct address_space *as = p->as;
 	bool labelled = false;
-	unsigned met = 0;
 
 	if (p->runtime.in_kernel && p->runtime.exec_id != p->exec_id)
 		rewrite(x, p);
+	for (size_t i = 0; i < p->runtime.attempts.n; i++)
+		p->runtime.attempts.v[i].mapped = false;
 	for (size_t i = 0; i < as->v.n; i++) {
 		struct image *im = as->v.v[i].image;
-		if (!im || !im->runtime || met >> im->runtime->of->kind & 1)
+		if (!im || !im->runtime)
 			continue;
-		met |= 1u << im->runtime->of->kind;
 		if (!p->runtime.label[0]) {
 			memcpy(p->runtime.label, im->runtime->label, sizeof p->runtime.label);
 			labelled = true;
 		}
-		if (!in_kernel(p, im->runtime->of->kind))
-			attach(x, p, im, as->unwind[i].start - as->unwind[i].vaddr, now_ns);
+		struct runtime_attempt *t = attempt_of(p, im, as->unwind[i].start - as->unwind[i].vaddr);
+		if (!t)
+			continue;
+		if (!t->mapped && !in_kernel(p, im->runtime->of->kind))
+			attach(x, p, t, now_ns);
+		t->mapped = true;
 	}
+	/* An answer for what it had mapped before is of no use. */
+	for (size_t i = p->runtime.attempts.n; i-- > 0;)
+		if (!p->runtime.attempts.v[i].mapped)
+			drop_attempt(p, i);
+	sum_up(x, p);
 	return labelled;
 }
 
@@ -276,6 +302,19 @@ void process_runtimes_sampled(struct process_runtimes *x, struct process *p, int
 		grow_up(x, p);
 }
 
+/* Whether there is an answer, or time to try again. */
+static bool is_due(const struct process *p, int64_t now_ns)
+{
+	for (size_t i = 0; i < p->runtime.attempts.n; i++) {
+		const struct runtime_attempt *t = &p->runtime.attempts.v[i];
+		if (in_kernel(p, t->image->runtime->of->kind))
+			continue;
+		if (t->job ? read_job_state(&t->job->job) != READ_WAITS : !t->given_up && now_ns >= t->again_ns)
+			return true;
+	}
+	return false;
+}
+
 void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns)
 {
 	for (size_t i = x->young.n; i-- > 0;)
@@ -284,8 +323,7 @@ void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns)
 	attacher_tick(x->attacher);
 	for (size_t i = x->waiting.n; i-- > 0;) {
 		struct process *p = x->waiting.v[i];
-		const struct attach_job *j = p->runtime.job;
-		if ((j && attach_job_state(j) == ATTACH_WAITS) || now_ns < p->runtime.again_ns || !p->as || !p->as->unwind)
+		if (!p->as || !p->as->unwind || !is_due(p, now_ns))
 			continue;
 		TAKE_OUT(&x->waiting, p, waiting);
 		if (!p->dead)

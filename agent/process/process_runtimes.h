@@ -37,15 +37,27 @@ struct process_runtimes {
 	uint32_t known[RUNTIME_KINDS]; /* processes that are in the map */
 };
 
+#define ATTEMPTS_MAX 8u
+
+/* A file with a runtime that a process maps, and what came of attaching to it. Of files of one kind the first counts that can be. */
+struct runtime_attempt {
+	struct image *image;         /* a reference */
+	uint64_t bias;
+	struct attach_job *job;      /* what is asked just now; a reference; NULL = nothing */
+	unsigned tries;
+	int64_t again_ns;
+	bool mapped;                 /* still */
+	bool given_up;               /* is not to be tried again */
+	enum runtime_failure why;    /* then */
+};
+
 /* A part of struct process. */
 struct runtime_state {
 	char label[24];              /* of the first file with a runtime that it maps; "" = none */
-	uint8_t in_kernel, given_up; /* 1 << kind: is in the map; is not to be tried again */
+	uint8_t in_kernel, failed;   /* 1 << kind: is in the map; was counted as not attached */
 	bool young, waiting;         /* is in that list */
 	uint32_t exec_id;            /* as the map has it */
-	unsigned tries;              /* of what waits */
-	int64_t again_ns;
-	struct attach_job *job;      /* what is asked of it just now; a reference; NULL = nothing */
+	VEC(struct runtime_attempt) attempts;
 };
 
 void process_runtimes_init(struct process_runtimes *x, int fd);

@@ -15,6 +15,8 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
@@ -581,6 +583,26 @@ static bool drains_until(struct world *w, const void *count, size_t size, uint64
 
 #define UNTIL(w, count, value, ms) assert_true(drains_until((w), &(count), sizeof(count), (value), (ms)))
 
+static pid_t sleeping_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
+}
+
+/* A process that this one has forked is sampled. */
+static struct process *sample_child(struct world *w, pid_t pid)
+{
+	processes_fork(w->ps, (uint32_t)pid, (uint32_t)getpid());
+	struct process *p = processes_sampled(w->ps, (uint32_t)pid, w->execs, clock_mono_ns());
+	assert_true(processes_prepare(w->ps, p));
+	processes_finish_drain(w->ps, clock_mono_ns());
+	return p;
+}
+
 /* Memory that does not answer keeps no drain waiting, and one process unattached. */
 static void test_attach_blocks(void **state)
 {
@@ -588,7 +610,7 @@ static void test_attach_blocks(void **state)
 	const char *path = interpreter();
 	struct world w = world_new();
 	const struct process_runtimes *x = processes_runtimes(w.ps);
-	void *at[5];
+	void *at[4];
 
 	if (!path) {
 		world_free(&w);
@@ -605,7 +627,7 @@ static void test_attach_blocks(void **state)
 	int64_t from = clock_mono_ms();
 	p = exec_interpreter(&w, path, &at[1], clock_mono_ns());
 	assert_true(clock_mono_ms() - from < ATTACH_STUCK_MS / 2);
-	assert_true(p->in_kernel && p->runtime.job);
+	assert_true(p->in_kernel && p->runtime.attempts.v[0].job);
 	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
 	atomic_store(&blocks, false);
 	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
@@ -631,15 +653,16 @@ static void test_attach_blocks(void **state)
 	before = atomic_load(&attaching);
 	UNTIL(&w, x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_STUCK], 1, 10 * ATTACH_STUCK_MS);
 	assert_false(drains_until(&w, &x->known[RUNTIME_PYTHON], 4, 1, 200));
-	assert_true(!p->runtime.job && !p->runtime.waiting && atomic_load(&attaching) <= before + 1);
+	assert_true(!p->runtime.attempts.v[0].job && !p->runtime.waiting && atomic_load(&attaching) <= before + 1);
 	/* Another process is attached meanwhile. The one that is stuck stays so until the memory answers. */
-	process_mapping_at(p, (uintptr_t)at[3])->image->runtime->of = runtime_of(RUNTIME_PYTHON);
-	exec_interpreter(&w, path, &at[4], clock_mono_ns());
+	struct runtime_file *file = process_mapping_at(p, (uintptr_t)at[3])->image->runtime;
+	file->of = runtime_of(RUNTIME_PYTHON);
+	pid_t child[2] = { sleeping_child(), sleeping_child() };
+	sample_child(&w, child[0]);
 	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
 	/* The end, with one thread left behind and one that is stuck. */
-	process_mapping_at(p, (uintptr_t)at[4])->image->runtime->of = &slow;
-	munmap(at[4], MAPPED_BYTES);
-	exec_interpreter(&w, path, &at[4], clock_mono_ns());
+	file->of = &slow;
+	sample_child(&w, child[1]);
 	from = clock_mono_ms();
 	world_free(&w);
 	assert_true(clock_mono_ms() - from < 3 * ATTACH_STUCK_MS);
@@ -651,6 +674,63 @@ static void test_attach_blocks(void **state)
 	usleep(20000);               /* they free what they hold */
 	for (size_t i = 0; i < ARRAY_LEN(at); i++)
 		munmap(at[i], MAPPED_BYTES);
+	for (size_t i = 0; i < ARRAY_LEN(child); i++) {
+		kill(child[i], SIGKILL);
+		waitpid(child[i], NULL, 0);
+	}
+}
+
+/* The row of CPython, but that it knows no process where the file is mapped at that bias. */
+static uint64_t strange_bias;
+
+static int picky_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret, struct err *e)
+{
+	strange_bias = strange_bias ? strange_bias : bias;
+	return bias == strange_bias ? -ERR_BAD_DATA : runtime_of(RUNTIME_PYTHON)->attach(f, m, bias, ret, e);
+}
+
+/* Of two files of one kind the one counts that can be attached. */
+static void test_second_file_of_a_kind(void **state)
+{
+	static struct runtime picky;
+	const char *path = interpreter();
+	struct world w = world_new();
+	const struct process_runtimes *x = processes_runtimes(w.ps);
+	uint32_t pid = (uint32_t)getpid();
+	struct image_key key;
+	void *at[3];
+
+	if (!path) {
+		world_free(&w);
+		skip();
+	}
+	picky = *runtime_of(RUNTIME_PYTHON);
+	picky.attach = picky_attach;
+	picky.attach_reads = false;
+	struct process *p = exec_interpreter(&w, path, &at[0], clock_mono_ns());
+	struct runtime_file *file = process_mapping_at(p, (uintptr_t)at[0])->image->runtime;
+	file->of = &picky;
+	p = exec_interpreter(&w, path, &at[1], clock_mono_ns());
+	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
+	assert_int_equal(x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_STRANGE], 1);
+	const struct mapping *m = process_mapping_at(p, (uintptr_t)at[1]);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	at[2] = mmap((char *)at[1] + 4 * MAPPED_BYTES, MAPPED_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)m->file_offset);
+	assert_true(at[2] != MAP_FAILED);
+	image_key_of_fd(fd, view_of(path), &key);
+	if (key.build_id_len)
+		key.dev = key.ino = 0;
+	close(fd);
+	processes_mmap(w.ps, pid, (uintptr_t)at[2], MAPPED_BYTES, m->file_offset, &key);
+	processes_finish_drain(w.ps, clock_mono_ns());
+	assert_int_equal(x->known[RUNTIME_PYTHON], 1);
+	assert_int_equal(x->failed[RUNTIME_PYTHON][RUNTIME_FAIL_STRANGE], 1);
+	assert_non_null(p->runtimes[RUNTIME_PYTHON]);
+	assert_int_equal(p->runtime.attempts.n, 2);
+	file->of = runtime_of(RUNTIME_PYTHON);
+	for (size_t i = 0; i < ARRAY_LEN(at); i++)
+		munmap(at[i], MAPPED_BYTES);
+	world_free(&w);
 }
 
 /* The wake-ups of young processes have a budget. */
@@ -701,7 +781,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
-		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
+		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_second_file_of_a_kind), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
