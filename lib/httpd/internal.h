@@ -8,6 +8,7 @@
 #include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <pthread.h>
+#include <zstd.h>
 
 #include "base/vec.h"
 #include "httpd/httpd.h"
@@ -158,6 +159,9 @@ void httpd_response_build(struct httpd_request *rq);
 enum httpd_coding { HTTPD_GZIP, HTTPD_ZSTD };
 /* *ret is malloc'd. level: of gzip 1..12, of zstd 1..19. False if it does not get smaller or memory is out. */
 bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **ret, size_t *ret_n);
+
+/* Sets up a new or used context for answers. False: libzstd has no memory. */
+bool httpd_zstd_set(ZSTD_CCtx *c, int level);
 
 /* packer.c: zstd on other threads than the caller's, while an answer is still being written. */
 struct packer;

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include "httpd/internal.h"
 
@@ -43,8 +42,7 @@ static bool set_up(struct packer *p, int level)
 {
 	if (!p->zstd)
 		p->zstd = ZSTD_createCCtx();
-	return p->zstd && !ZSTD_isError(ZSTD_CCtx_reset(p->zstd, ZSTD_reset_session_and_parameters)) &&
-	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, level)) &&
+	return p->zstd && httpd_zstd_set(p->zstd, level) &&
 	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_nbWorkers, WORKERS)) && /* an error where libzstd has no threads */
 	       !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_jobSize, PIECE));
 }
