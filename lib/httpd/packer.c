@@ -14,7 +14,9 @@
 #define PIECE (512 << 10) /* bytes that a thread compresses at once; libzstd takes no less */
 
 #define FED_AT_ONCE ((size_t)64 << 10) /* bytes; less waits for more */
-#define ROOM ((size_t)4 << 20) /* for what comes out, so that it is not copied as it grows: what is not written takes no memory */
+/* For what comes out, so that it is not copied as it grows: what is not written takes no memory. Malloc keeps a block of less than 4 MiB
+ * (alloc_keep_freed), so the next answer finds its pages. */
+#define ROOM (((size_t)4 << 20) - 65536)
 
 struct packer {
 	atomic_bool taken;
