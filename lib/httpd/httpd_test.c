@@ -47,7 +47,8 @@ static void large(struct httpd_request *rq, void *arg)
 		buf_printf(httpd_out(rq), "line %d\n", i % 100);
 }
 
-/* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end; ?max=: bytes it may have. */
+/* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end; ?max=: bytes it may have;
+ * ?once=: whole at the end only. */
 static void in_pieces(struct httpd_request *rq, void *arg)
 {
 	size_t pieces = strtoull(httpd_param(rq, "pieces").ptr, NULL, 10);
@@ -63,7 +64,7 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 			buf_put(httpd_out(rq), &x, sizeof x);
 		else
 			buf_printf(httpd_out(rq), "%07u,", (unsigned)(x >> 54));
-		if (i % 12500 == 12499)
+		if (i % 12500 == 12499 && !httpd_param(rq, "once").ptr)
 			httpd_out_stays(rq);
 	}
 	if (httpd_param(rq, "fail").ptr)
@@ -334,7 +335,7 @@ static void *ask_often(void *plain)
 
 static void test_compressed_beside(void **state)
 {
-	static const char *const others[] = { "/pieces?pieces=9", "/pieces?pieces=30&fail=1", "/large" };
+	static const char *const others[] = { "/pieces?pieces=9", "/pieces?pieces=30&fail=1", "/pieces?pieces=30&once=1", "/large" };
 	static const char leaves[] = "GET /pieces?pieces=50 HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: zstd\r\n\r\n";
 	enum packed how = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? BESIDE : AT_THE_END;
 	pthread_t threads[3];

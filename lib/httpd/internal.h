@@ -163,7 +163,7 @@ bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **
 /* Sets up a new or used context for answers. False: libzstd has no memory. */
 bool httpd_zstd_set(ZSTD_CCtx *c, int level);
 
-/* packer.c: zstd on other threads than the caller's, while an answer is still being written. */
+/* packer.c: zstd on other threads than the caller's, for large answers, also while they are still being written. */
 struct packer;
 /* NULL: there is one CPU only. */
 struct packer *packer_new(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zstd compression in parallel: threads of libzstd compress a large answer while the rest of it is still being written. The output is
- * one frame, as if compressed at once.
+/* zstd compression in parallel: threads of libzstd compress a large answer, if its writer says so (httpd_out_stays) while the rest of it is
+ * still being written. The output is one frame, as if compressed by one thread.
  *
  * There is one for the whole server, and its threads stay. If several large answers are made at once, the CPUs are busy anyway, and
  * the others compress by themselves. */

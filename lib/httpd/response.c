@@ -204,7 +204,7 @@ void httpd_out_stays(struct httpd_request *rq)
 
 static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
 {
-	if (packer_has(rq->packer))
+	if (packer_has(rq->packer) || packs_beside(rq))
 		return packer_end(rq->packer, buf_view(&rq->out), ret);
 	if (!httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
 		return false;
