@@ -200,5 +200,5 @@ class Verdict:
         check(not self.wrong, f"{what}: stacks outside of the true set: {self.text()}{self.listed(self.wrong)}")
         check(not self.misplaced, f"{what}: native frames are not where they were called{self.listed(self.misplaced)}")
         check(self.share_whole() >= least_whole, f"{what}: {self.text()}")
-        if self.true.between:
+        if self.true.between and self.samples >= 3000:  # one in a hundred is there: a few hundred samples may have none
             check(self.between > 0 and self.below > 0, f"{what}: no sample through the extension: {self.text()}")
