@@ -364,6 +364,7 @@ struct unwind {
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */
 	__u32 ahead;               /* UW_AHEAD, UW_IN_CODE: enum runtime_kind, as far as it is known */
+	__u32 no_hotspot;          /* the process has none */
 	__u64 native;              /* then: the native frame's word; 0 = code without a file */
 	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
 	__u64 r13;                 /* of the innermost frame; 0 = not known */

@@ -37,6 +37,7 @@ __attribute__((noinline)) int walk_hotspot(int unused)
 	if (!s)
 		return UW_NO_CODE;
 	w = walk_on(s, RUNTIME_HOTSPOT);
+	s->u.no_hotspot = !w;
 	return w && hs_is_code(&w->hotspot.p, s->u.ip) ? hotspot_step(&s->u, &w->hotspot.p, &w->hotspot.room) : UW_NO_CODE;
 }
 
@@ -68,7 +69,7 @@ static __always_inline int walk_ahead(struct scratch *s, int r)
 		walk(s->u.ahead);
 		return uw_push(&s->u, s->u.native) ? UW_STEP_ON : END_DEPTH;
 	}
-	r = s->u.ahead == RUNTIME_V8 ? UW_NO_CODE : walk_hotspot(0);
+	r = s->u.ahead == RUNTIME_V8 || s->u.no_hotspot ? UW_NO_CODE : walk_hotspot(0);
 	if (r == UW_NO_CODE)
 		r = walk_v8(s->u.native);
 	return r == UW_NO_CODE ? walk_unknown(0) : r;

@@ -226,7 +226,7 @@ static __always_inline int hs_leave_sized(struct unwind *u, const struct hotspot
 {
 	__u64 top = u->sp + bytes;
 
-	if (rt_read(u, w->frame, 16 + HS_SLOTS * 8, top - 16))
+	if (rt_read_stack(u, w->frame, 16 + HS_SLOTS * 8, top - 16))
 		return END_STACK_READ;
 	HS_UNROLL
 	for (int i = 0; i <= HS_SLOTS; i++) {
@@ -349,7 +349,7 @@ static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot
 static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	bool framed = !u->fp_unknown && !(u->fp & 7) && u->fp - u->sp <= HS_FRAME_MAX &&
-		      !rt_read(u, w->frame, sizeof w->frame, u->fp - HS_INTERPRETER_BELOW);
+		      !rt_read_stack(u, w->frame, sizeof w->frame, u->fp - HS_INTERPRETER_BELOW);
 	__u64 method = w->frame[5], sender = w->frame[7], constant = 0, bci = HOTSPOT_NO_BCI, ra;
 	bool pushed;
 

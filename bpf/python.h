@@ -21,6 +21,7 @@
 #define PYTHON_KEY_DATA 0x318
 #define PYTHON_FRAME_BYTES 72
 #define PYTHON_FRAME_BYTES_14 80
+#define PYTHON_OLD_FRAME_BYTES 112 /* up to 3.10: from the one before to the instruction, of over 300 */
 #define PYTHON_OWNER_SHIM 3
 #define PYTHON_REST_NATIVE 64    /* native frames of the interpreter, of a stack that the agent finishes */
 
@@ -32,9 +33,38 @@ static __always_inline __u64 python_word(const struct runtime_walk *w, __u64 off
 	return w->room[i & (WALK_ROOM - 1)];
 }
 
-static __always_inline __u32 python_byte(const struct runtime_walk *w, __u64 off)
+/* Of the frame that python_read_frame has found. */
+static __always_inline __u64 python_frame_word(const struct runtime_walk *w, __u64 base, __u64 off)
 {
-	return python_word(w, off) >> (off & 7) * 8 & 0xff;
+	__u64 i = (base + off) >> 3;
+
+	UW_OPAQUE(i);
+	return w->piece[i & (WALK_PIECE / 8 - 1)];
+}
+
+static __always_inline __u32 python_frame_byte(const struct runtime_walk *w, __u64 base, __u64 off)
+{
+	return python_frame_word(w, base, off) >> (off & 7) * 8 & 0xff;
+}
+
+/* Finds n bytes of a frame in the piece, ret_base bytes behind its begin. Frames lie above those that called them: the piece ends with it, and
+ * never leaves the pages that the frame is on. */
+static __always_inline bool python_read_frame(struct unwind *u, struct runtime_walk *w, __u64 f, __u32 n, __u64 *ret_base)
+{
+	struct python_walk *y = &w->python;
+	__u64 i = f - y->piece_at, from = (f + n - WALK_PIECE) >> 12 < f >> 12 ? f & ~4095ull : f + n - WALK_PIECE, bytes = f + n - from;
+
+	if (i < y->piece_bytes && y->piece_bytes - i >= n) {
+		*ret_base = i;
+		return true;
+	}
+	y->piece_bytes = 0;
+	if (bytes > WALK_PIECE || rt_read(u, w->piece, bytes, from))
+		return false;
+	y->piece_at = from;
+	y->piece_bytes = bytes;
+	*ret_base = f - from;
+	return true;
 }
 
 /* The word at an address, by the room. */
@@ -63,7 +93,7 @@ static __always_inline bool python_begin(struct unwind *u, struct runtime_walk *
 	}
 	if (!python_follow(u, w, at, &state) || !state)
 		return false;
-	y->cframe = y->frame = y->below = 0;
+	y->cframe = y->frame = y->below = y->code = y->piece_bytes = 0;
 	if (y->p.minor == 11 || y->p.minor == 12)
 		return python_follow(u, w, state + y->p.tstate_cframe, &y->cframe);
 	return python_follow(u, w, state + y->p.tstate_frame, &y->frame);
@@ -74,12 +104,16 @@ static __always_inline bool python_begin(struct unwind *u, struct runtime_walk *
 /* Keeps a frame. False: there is no room. Code without a first line is the interpreter's own: what calls __init__ in 3.12 and later. */
 static __always_inline bool python_push(struct unwind *u, struct runtime_walk *w, __u32 at, __u64 code)
 {
-	__u64 check = 0;
+	struct python_walk *y = &w->python;
 
-	python_follow(u, w, code + w->python.p.code_check, &check);
-	if (w->python.p.minor >= 12 && check && !(check >> 32))
+	if (code != y->code || !code) {
+		y->check = 0;
+		python_follow(u, w, code + y->p.code_check, &y->check);
+		y->code = code;
+	}
+	if (y->p.minor >= 12 && y->check && !(y->check >> 32))
 		return true;
-	return rt_push(u, PYTHON_WORD | w->rest | at, code, check);
+	return rt_push(u, PYTHON_WORD | w->rest | at, code, y->check);
 }
 
 /* Whether the native frame is where a call has no frame. */
@@ -133,7 +167,7 @@ static __always_inline bool python_enter(struct unwind *u, struct runtime_walk *
 static __always_inline int python_some(struct unwind *u, struct runtime_walk *w, int unused)
 {
 	struct python_walk *y = &w->python;
-	__u64 f, code, back, at;
+	__u64 f, base, code, back, at;
 	__u32 minor = y->p.minor, n = minor >= 14 ? PYTHON_FRAME_BYTES_14 : PYTHON_FRAME_BYTES;
 
 	WALK_LOOP
@@ -142,17 +176,17 @@ static __always_inline int python_some(struct unwind *u, struct runtime_walk *w,
 		if (!f || f & 7 || !w->left)
 			return WALK_BAD;
 		w->left--;
-		if (rt_read(u, w->room, n, f))
+		if (!python_read_frame(u, w, f, n, &base))
 			return WALK_BAD;
-		code = python_word(w, y->p.frame_code);
-		back = python_word(w, y->p.frame_back);
-		at = python_word(w, y->p.frame_instr);
+		code = python_frame_word(w, base, y->p.frame_code);
+		back = python_frame_word(w, base, y->p.frame_back);
+		at = python_frame_word(w, base, y->p.frame_instr);
 		y->frame = back;
-		if (minor >= 12 && python_byte(w, y->p.frame_owner) >= PYTHON_OWNER_SHIM) {
+		if (minor >= 12 && python_frame_byte(w, base, y->p.frame_owner) >= PYTHON_OWNER_SHIM) {
 			y->shim = f;
 			return WALK_ENDED;
 		}
-		f = minor == 11 && python_byte(w, y->p.frame_entry);
+		f = minor == 11 && python_frame_byte(w, base, y->p.frame_entry);
 		if (minor >= 14)
 			code &= ~7ull;
 		if (!python_push(u, w, at - code, code))
@@ -172,14 +206,12 @@ static __always_inline int python_old(struct unwind *u, struct runtime_walk *w, 
 
 	if (!f || (!w->rest && python_at_edge(w)))
 		return WALK_ENDED;
-	if (f & 7 || !w->left || rt_read(u, w->room, 16, f + y->p.frame_back))
+	if (f & 7 || !w->left || rt_read(u, w->room, PYTHON_OLD_FRAME_BYTES, f + y->p.frame_back))
 		return WALK_BAD;
 	w->left--;
 	y->frame = w->room[0];
 	code = w->room[1];
-	if (rt_read(u, w->room, 4, f + y->p.frame_instr))
-		return WALK_BAD;
-	at = (__s32)w->room[0];
+	at = (__s32)(python_word(w, y->p.frame_instr - y->p.frame_back) >> (y->p.frame_instr & 4) * 8);
 	at = at < 0 ? 0 : at << (y->p.minor == 10);
 	return python_push(u, w, at, code) ? WALK_ENDED : WALK_FULL;
 }

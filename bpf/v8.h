@@ -31,6 +31,7 @@
 
 #define V8_WHOLE (-1)
 #define V8_BELOW 48
+#define V8_FUNCTION_WORDS 6          /* of a JSFunction, which has more, that are read */
 #define V8_FP_WORD(w, n) ((w)->frame[V8_BELOW / 8 + (n)])
 
 #define V8_WORD(at) ((__u64)RUNTIME_IMAGE(RUNTIME_V8) << FRAME_IMAGE_SHIFT | (__u32)(at))
@@ -69,33 +70,45 @@ static __always_inline int v8_without_frame(struct unwind *u)
 /* The SharedFunctionInfo of the frame in w; 0: there is none. */
 static __always_inline __u64 v8_function(struct unwind *u, const struct v8_proc *p, struct v8_room *w)
 {
-	__u64 context = V8_FP_WORD(w, -1), function = V8_FP_WORD(w, -2), shared, map;
+	__u64 context = V8_FP_WORD(w, -1), function = V8_FP_WORD(w, -2), shared, map, i = p->function_shared >> 3;
 	__u16 type;
 
 	/* Not pushed yet, or not any more: what is below sp is old. */
 	if (u->fp - 16 < u->sp || !v8_is_object(context) || !v8_is_object(function))
 		return 0;
-	if (rt_read(u, &map, 8, function - 1) || !v8_is_object(map) || rt_read(u, &type, 2, map - 1 + p->map_type) ||
-	    type < p->function_first || type > p->function_last)
+	if (function == w->function)
+		return w->shared;
+	if (i >= V8_FUNCTION_WORDS || rt_read(u, w->object, V8_FUNCTION_WORDS * 8, function - 1))
 		return 0;
-	if (rt_read(u, &shared, 8, function - 1 + p->function_shared) || !v8_is_object(shared))
+	map = w->object[0];
+	if (!v8_is_object(map))
 		return 0;
+	if (map != w->map && (rt_read(u, &type, 2, map - 1 + p->map_type) || type < p->function_first || type > p->function_last))
+		return 0;
+	w->map = map;
+	UW_OPAQUE(i);
+	shared = w->object[i & 7];
+	if (!v8_is_object(shared))
+		return 0;
+	w->function = function;
+	w->shared = shared;
 	return shared;
 }
 
-/* Keeps a frame of code without a file. */
-static __always_inline int v8_push_code(struct unwind *u, const struct v8_room *w, __u64 pc, __u64 shared, bool leaf)
+/* Keeps a frame of code without a file. framed: w has it. */
+static __always_inline int v8_push_code(struct unwind *u, struct v8_room *w, __u64 pc, __u64 shared, bool framed, bool leaf)
 {
-	__u64 bytes = 0, marker;
+	__u64 marker = V8_FP_WORD(w, -1);
 
-	if (!shared && w) {
-		marker = V8_FP_WORD(w, -1);
-		if (!(marker & 1) && marker >> 1 < V8_MARKERS_MAX)
-			return rt_push(u, V8_WORD(0), V8_OBJECT(V8_MARKER, marker >> 1), 1) ? UW_STEP_ON : END_DEPTH;
+	if (!shared && framed && !(marker & 1) && marker >> 1 < V8_MARKERS_MAX)
+		return rt_push(u, V8_WORD(0), V8_OBJECT(V8_MARKER, marker >> 1), 1) ? UW_STEP_ON : END_DEPTH;
+	if (pc != w->pc) {
+		w->pc = pc;
+		w->bytes = 0;
+		rt_read(u, &w->bytes, 8, pc);
 	}
-	rt_read(u, &bytes, 8, pc);
-	return rt_push(u, V8_WORD(0), V8_OBJECT(leaf ? V8_CODE_LEAF : V8_CODE, pc), V8_CHECK_CODE(bytes, shared)) ? UW_STEP_ON
-														    : END_DEPTH;
+	return rt_push(u, V8_WORD(0), V8_OBJECT(leaf ? V8_CODE_LEAF : V8_CODE, pc), V8_CHECK_CODE(w->bytes, shared)) ? UW_STEP_ON
+														       : END_DEPTH;
 }
 
 /* The offset of the bytecode that the frame in w says; 0: none. */
@@ -116,12 +129,13 @@ static __always_inline bool v8_has_bytecode(struct unwind *u, const struct v8_pr
 	       !rt_read(u, &type, 2, map - 1 + p->map_type) && type == p->array_type;
 }
 
-static __always_inline int v8_push_function(struct unwind *u, const struct v8_proc *p, __u64 shared, __u32 at)
+static __always_inline int v8_push_function(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 shared, __u32 at)
 {
-	__u64 lengths;
-
-	lengths = rt_read(u, &lengths, 8, shared - 1 + p->shared_lengths) ? 0 : V8_CHECK_FUNCTION(lengths);
-	return rt_push(u, V8_WORD(at), V8_OBJECT(V8_FUNCTION, shared), lengths) ? UW_STEP_ON : END_DEPTH;
+	if (shared != w->measured) {
+		w->measured = shared;
+		w->lengths = rt_read(u, &w->lengths, 8, shared - 1 + p->shared_lengths) ? 0 : V8_CHECK_FUNCTION(w->lengths);
+	}
+	return rt_push(u, V8_WORD(at), V8_OBJECT(V8_FUNCTION, shared), w->lengths) ? UW_STEP_ON : END_DEPTH;
 }
 
 /* The function that the innermost frame's builtin works for, without a frame of its own. */
@@ -132,12 +146,12 @@ static __always_inline int v8_push_below(struct unwind *u, const struct v8_proc 
 			__u64 ra = w->above[i];
 
 			if (ra - u->start < u->size && v8_has_bytecode(u, p, w))
-				return v8_push_function(u, p, shared, v8_bytecode_at(w));
+				return v8_push_function(u, p, w, shared, v8_bytecode_at(w));
 			if (rt_is_jit(u, ra))
-				return v8_push_code(u, 0, ra - 1, shared, false);
+				return v8_push_code(u, w, ra - 1, shared, false, false);
 		}
 	}
-	return v8_push_function(u, p, shared, entering && v8_has_bytecode(u, p, w) ? v8_bytecode_at(w) : 0);
+	return v8_push_function(u, p, w, shared, entering && v8_has_bytecode(u, p, w) ? v8_bytecode_at(w) : 0);
 }
 
 /* The function of a frame in the program's text, and the native frame where it has one. */
@@ -147,13 +161,13 @@ static __always_inline int v8_push_builtin(struct unwind *u, const struct v8_pro
 	bool entering = vaddr - p->trampoline < p->trampoline_bytes;
 
 	if (shared && (vaddr - p->handlers < p->handlers_bytes || (entering && u->is_ra)))
-		return v8_push_function(u, p, shared, v8_bytecode_at(w));
+		return v8_push_function(u, p, w, shared, v8_bytecode_at(w));
 	if (!uw_push(u, native))
 		return END_DEPTH;
 	/* Builtins that JavaScript calls have a function of their own: the native name says as much. */
 	if (!shared || rt_read(u, &data, 8, shared - 1 + V8_SHARED_DATA) || !(data & 1))
 		return UW_STEP_ON;
-	return u->is_ra ? v8_push_function(u, p, shared, 0) : v8_push_below(u, p, w, shared, entering);
+	return u->is_ra ? v8_push_function(u, p, w, shared, 0) : v8_push_below(u, p, w, shared, entering);
 }
 
 /* Keeps the frame at u->ip and moves to its caller, as uw_step. native: the word of a frame in the program's text; 0: it is
@@ -164,7 +178,7 @@ static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, st
 	__u64 ra, fp = u->fp;
 
 	if (above != V8_WHOLE) {
-		err = native ? (uw_push(u, native) ? UW_STEP_ON : END_DEPTH) : v8_push_code(u, 0, u->ip, 0, true);
+		err = native ? (uw_push(u, native) ? UW_STEP_ON : END_DEPTH) : v8_push_code(u, w, u->ip, 0, false, true);
 		if (err != UW_STEP_ON)
 			return err;
 		if (rt_read(u, &ra, 8, u->sp + above) || (above > 0 && rt_read(u, &u->fp, 8, u->sp)))
@@ -172,15 +186,15 @@ static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, st
 		return uw_to_caller(u, u->sp + above + 8, ra);
 	}
 	if (u->fp_unknown || fp & 7 || fp >= UW_USER_END || fp < u->sp || fp - u->sp > UW_FRAME_MAX ||
-	    rt_read(u, w->frame, sizeof w->frame, fp - V8_BELOW)) {
+	    rt_read_stack(u, w->frame, sizeof w->frame, fp - V8_BELOW)) {
 		if (native)
 			uw_push(u, native);
 		else
-			v8_push_code(u, 0, u->ip, 0, !u->is_ra);
+			v8_push_code(u, w, u->ip, 0, false, !u->is_ra);
 		return END_BAD_FRAME;
 	}
 	ra = v8_function(u, p, w);
-	err = native ? v8_push_builtin(u, p, w, native, ra) : v8_push_code(u, w, u->ip, ra, !u->is_ra);
+	err = native ? v8_push_builtin(u, p, w, native, ra) : v8_push_code(u, w, u->ip, ra, true, !u->is_ra);
 	if (err != UW_STEP_ON)
 		return err;
 	u->fp = V8_FP_WORD(w, 0);

@@ -6,6 +6,7 @@
 #ifndef PYRRHA_BPF_WALK_BPF_H
 #define PYRRHA_BPF_WALK_BPF_H
 
+#define rt_read_stack rt_read_stack
 #include "walk.h"
 
 /* Preallocated, as programs of perf events had to have it before 6.1. The agent writes it. */
@@ -27,6 +28,29 @@ struct {
 static __always_inline long rt_read(struct unwind *u, void *to, __u32 n, __u64 at)
 {
 	return bpf_probe_read_user(to, n, (const void *)at);
+}
+
+/* n is a constant, a multiple of 8 and at most 128. */
+static __always_inline long rt_read_stack(struct unwind *u, __u64 *to, __u32 n, __u64 at)
+{
+	struct scratch *s = (struct scratch *)u;
+	__u64 i = at - s->win_at;
+
+	if (UW_RARELY(at & 7))
+		return bpf_probe_read_user(to, n, (const void *)at);
+	if (i >= s->win_bytes || s->win_bytes - i < n) {
+		/* What is on two pages is not in one piece. */
+		if (STACK_PAGE - (at & (STACK_PAGE - 1)) < n || uw_fetch(s, at))
+			return bpf_probe_read_user(to, n, (const void *)at);
+		i = at - s->win_at;
+	}
+	_Static_assert(sizeof s->win + 128 <= sizeof *s - __builtin_offsetof(struct scratch, win), "words behind a masked one are in the room");
+	i >>= 3;
+	UW_OPAQUE(i);
+	i &= WIN_BYTES / 8 - 1;
+	for (__u32 k = 0; k < n / 8; k++)
+		to[k] = s->win[i + k];
+	return 0;
 }
 
 static __always_inline bool rt_push(struct unwind *u, __u64 word, __u64 object, __u64 check)
@@ -111,6 +135,7 @@ static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w
 		w->on = 1;
 	} else if (kind == RUNTIME_V8) {
 		w->v8.p = p->v8;
+		w->v8.room.map = w->v8.room.function = w->v8.room.measured = w->v8.room.pc = 0;
 		w->on = 1;
 	}
 	return w->on;

@@ -7,6 +7,8 @@
  *	rt_push(u, word, object, check)
  *	                       keeps a frame (abi.h); false if there is no room
  *	rt_fsbase(u)           where the thread's local storage begins
+ *	rt_read_stack(u, to, n, at)
+ *	                       may be defined: rt_read for words of the native stack, whose pieces are fetched once
  *
  * and uw_read of unwind.h, for words of the native stack. They are defined before a runtime's header is included. All that is read is
  * hostile: each loop is bounded by struct runtime_walk.left, and what does not fit together is left out, never shifted. */
@@ -15,8 +17,13 @@
 
 #include "abi.h"
 
+#ifndef rt_read_stack
+#define rt_read_stack rt_read
+#endif
+
 #define WALK_STEPS (2 * MAX_USER_FRAMES) /* frames looked at for a stack, those that are left out again included */
 #define WALK_ROOM 16                     /* words; a power of two */
+#define WALK_PIECE 512                   /* bytes, likewise */
 
 /* Before a loop: it stays one. */
 #ifdef __clang__
@@ -33,6 +40,8 @@ struct python_walk {
 	__u64 next;          /* the first one of this native frame */
 	__u64 entered_from;  /* 3.11, 3.12: the frame that must follow */
 	__u64 shim;          /* 3.12+: the entry on the native stack that ended the frames */
+	__u64 code, check;   /* the code object of the frame before, 0 = none, and its check word */
+	__u64 piece_at, piece_bytes; /* of struct runtime_walk */
 };
 
 #define HOTSPOT_CODE_BEFORE 32
@@ -61,6 +70,12 @@ struct hotspot_walk {
 struct v8_room {
 	__u64 frame[8];      /* V8_BELOW bytes below fp and 16 above */
 	__u64 above[3];      /* at sp */
+	__u64 object[8];     /* the begin of a JSFunction */
+	/* What was read for this stack before, because frames are often alike. 0 = nothing. */
+	__u64 map;           /* of JSFunctions */
+	__u64 function, shared; /* a JSFunction's SharedFunctionInfo */
+	__u64 measured, lengths; /* a SharedFunctionInfo's */
+	__u64 pc, bytes;     /* the 8 there */
 };
 
 struct v8_walk {
@@ -83,6 +98,7 @@ struct runtime_walk {
 		__u64 own[48];
 	};
 	__u64 room[WALK_ROOM]; /* what was read last */
+	__u64 piece[WALK_PIECE / 8]; /* of memory where several of the runtime's frames are */
 };
 
 /* What a call that looks at some frames came to. */

@@ -128,7 +128,7 @@ static uint64_t native_at(const struct elf_file *f, const struct runtime_file *r
 
 static void walk(const struct elf_file *f, const struct runtime_file *r, const struct v8_proc *p, struct unwind *u)
 {
-	struct v8_room room;
+	struct v8_room room = { 0 };
 	int step = UW_STEP_ON;
 
 	while (step == UW_STEP_ON) {
