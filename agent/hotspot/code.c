@@ -122,7 +122,8 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
 }
 
-/* The length of a class's name without the address at its end, which hidden classes have: "A$$Lambda+0x00007f0123456789". */
+/* The length of a class's name without the address at its end, which hidden classes have: "A$$Lambda+0x00007f0123456789"; a class of the
+ * archive has a number instead: "A$$Lambda$62+0x800000063". */
 static size_t without_address(struct view v)
 {
 	size_t n = v.len, digits = 0;
@@ -131,7 +132,7 @@ static size_t without_address(struct view v)
 		n--;
 		digits++;
 	}
-	if (digits != 16 || n < 3 || v.ptr[n - 1] != 'x' || v.ptr[n - 2] != '0' || (v.ptr[n - 3] != '+' && v.ptr[n - 3] != '/'))
+	if (!digits || digits > 16 || n < 3 || v.ptr[n - 1] != 'x' || v.ptr[n - 2] != '0' || (v.ptr[n - 3] != '+' && v.ptr[n - 3] != '/'))
 		return v.len;
 	return n - 3;
 }

@@ -263,6 +263,13 @@ static const char *const calls[][2] = {
 	{ "round", "flip" }, { "flip", "leaf" },
 	{ "round", "reflect" }, { "reflect", "reflected" }, { "reflected", "leaf" }, { "reflected", "rec0" },
 	{ "round", "math" }, { "round", "locked" }, { "locked", "leaf" }, { "round", "copies" },
+	{ "round", "iterate" }, { "iterate", "Count.<init>" }, { "iterate", "Count.iterator" }, { "iterate", "Count.hasNext" },
+	{ "iterate", "Count.next" }, { "Count.next", "leaf" }, { "Count.next", "Count.next" },
+	{ "round", "privileged" }, { "privileged", "lambda$privileged$" }, { "lambda$privileged$", "leaf" },
+	{ "round", "leaf" },
+	{ "round", "loop" }, { "loop", "mix" }, { "round", "contended" }, { "contended", "leaf" },
+	{ "round", "proxied" }, { "proxied", "lambda$static$" }, { "lambda$static$", "leaf" }, { "round", "implicit" }, { "implicit", "element" },
+	{ "round", "text" }, { "round", "jni" }, { "jni", "leaf" },
 };
 
 static bool is_call(struct view caller, struct view callee)
@@ -670,6 +677,33 @@ static void test_recognised(void **state)
 	}
 }
 
+/* Frames of compiled code at a place, in front of one that says where it is, and behind the last one. */
+static void test_places(void **state)
+{
+	static const uint32_t words[] = {
+		RECORD_MAGIC, 2, 2, 3, 0,
+		0, 3, 0, 3, 0, 3, 7, 30,     /* "own" */
+		3, 3, 3, 3, 3, 3, 17, 30,    /* "inl" */
+		0, 0, 10, 1, 1, 20,          /* own:10; inl:20, called there */
+		8, 1, 16, 2, INT32_MAX, 0,
+	};
+	static const struct { uint64_t at; const char *want; } rows[] = {
+		{ 0, "own:10 " }, { 8, "own:10 " }, { 9, "inl:20 own:10 " }, { 16, "inl:20 own:10 " }, { 17, "own:10 " }, { INT32_MAX, "own:10 " },
+	};
+	char record[sizeof words + 6];
+
+	memcpy(record, words, sizeof words);
+	memcpy(record + sizeof words, "owninl", 6);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct runtime_name names[4];
+		char got[64] = "";
+		size_t n = hotspot_frames_at(NULL, view_make(record, sizeof record), rows[i].at, names, ARRAY_LEN(names));
+		for (size_t k = 0; k < n; k++)
+			snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s:%d ", VIEW_ARG(names[k].name), (int)names[k].line);
+		assert_string_equal(got, rows[i].want);
+	}
+}
+
 static int compile(void **state)
 {
 	static char dir[] = "/tmp/pyrrha-hotspot-XXXXXX";
@@ -697,6 +731,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recognised),
+		cmocka_unit_test(test_places),
 		cmocka_unit_test(test_closed_set),
 		cmocka_unit_test(test_jcmd),
 	};

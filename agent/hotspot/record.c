@@ -87,6 +87,18 @@ static size_t inlined(const struct method_record *r, size_t scopes, uint32_t sco
 	return n;
 }
 
+/* Behind the last place nothing says what is inlined. The method itself is there for sure, and was last at this scope's line. */
+static uint32_t outermost(const struct method_record *r, size_t scopes, uint32_t scope)
+{
+	while (scope && scope <= r->scopes) {
+		uint32_t caller = word(r, scopes + (scope - 1) * (size_t)RECORD_SCOPE);
+		if (!caller || caller >= scope)
+			break;
+		scope = caller;
+	}
+	return scope;
+}
+
 size_t hotspot_frames_at(const struct runtime_file *f, struct view v, uint64_t at, struct runtime_name *out, size_t max)
 {
 	struct method_record r;
@@ -96,9 +108,13 @@ size_t hotspot_frames_at(const struct runtime_file *f, struct view v, uint64_t a
 		return 0;
 	size_t scopes = RECORD_HEAD + (size_t)r.methods * RECORD_METHOD, pcs = scopes + (size_t)r.scopes * RECORD_SCOPE;
 	size_t lines = pcs + (size_t)r.pcs * RECORD_PC;
-	uint32_t i = below(&r, pcs, r.pcs, at), line = 0;
-	if (i < r.pcs && word(&r, pcs + 2 * (size_t)i + 1))
-		return inlined(&r, scopes, word(&r, pcs + 2 * (size_t)i + 1), out, max);
+	uint32_t i = below(&r, pcs, r.pcs, at), line = 0, scope = 0;
+	if (i < r.pcs)
+		scope = word(&r, pcs + 2 * (size_t)i + 1);
+	if (!scope && i)
+		scope = outermost(&r, scopes, word(&r, pcs + 2 * (size_t)(i - 1) + 1));
+	if (scope)
+		return inlined(&r, scopes, scope, out, max);
 	i = below(&r, lines, r.lines, at + 1);
 	if (i && at < word(&r, RECORD_HEAD + 7))
 		line = word(&r, lines + 2 * (size_t)(i - 1) + 1);
