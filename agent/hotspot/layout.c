@@ -327,6 +327,10 @@ static int check_layout(const struct hotspot_layout *l, uint32_t pid, struct err
 			return err_set(e, ERR_BAD_DATA, "process %u: HotSpot's tables lack %s.%s, or it is beyond its type", pid,
 				       types[rules[i].type].type, field_name(rules[i].field));
 	}
+	/* What is read of an nmethod holds its CodeBlob, too. */
+	if (l->size[HS_T_BLOB] > l->size[HS_T_NMETHOD])
+		return err_set(e, ERR_BAD_DATA, "process %u: HotSpot's CodeBlob has more bytes (%u) than its nmethod (%u)", pid,
+			       l->size[HS_T_BLOB], l->size[HS_T_NMETHOD]);
 	if (l->size[HS_T_SYMBOL] > SYMBOL_TYPE_MAX)
 		return err_set(e, ERR_BAD_DATA, "process %u: HotSpot's Symbol has %u bytes", pid, l->size[HS_T_SYMBOL]);
 	bool old_names = l->at[HS_BLOB_CODE_BEGIN] != HS_NONE && l->at[HS_BLOB_CODE_END] != HS_NONE;

@@ -6,21 +6,15 @@
 #include "agent/hotspot/recognise.h"
 #include "agent/hotspot/record.h"
 #include "base/alloc.h"
-#include "base/lock.h"
 #include "base/num.h"
 #include "elf/elf_symbol.h"
 
 #define PIECE ((size_t)64 << 10)
 #define OVERLAP 32                   /* bytes that two pieces share: one of them has the mark and the number whole */
 #define VERSION_BYTES_MAX ((uint64_t)32 << 20) /* of constants that are searched for the version */
-#define LAYOUTS 64                   /* processes whose layouts are remembered; others' are read again */
 
 struct facts {
 	uint64_t symbols[HS_SYMBOLS];
-	struct mutex lock;
-	/* Under lock: of the processes attached to last. */
-	unsigned next;
-	struct { uint32_t pid; struct hotspot_layout layout; } of[LAYOUTS];
 };
 
 bool hotspot_symbols(const struct elf_file *f, uint64_t ret[HS_SYMBOLS])
@@ -79,7 +73,6 @@ struct runtime_file *hotspot_recognise(const struct elf_file *f)
 	struct runtime_file *r = NEW(struct runtime_file);
 	struct facts *x = NEW(struct facts);
 	unsigned major = find_version(f);
-	mutex_init(&x->lock, LOCK_LEAF, "hotspot.layouts");
 	memcpy(x->symbols, symbols, sizeof symbols);
 	*r = (struct runtime_file){ .version = major << 8, .facts = x };
 	if (major)
@@ -93,39 +86,8 @@ struct runtime_file *hotspot_recognise(const struct elf_file *f)
 
 void hotspot_free_file(struct runtime_file *f)
 {
-	struct facts *x = f->facts;
-
-	mutex_destroy(&x->lock);
-	free(x);
+	free(f->facts);
 	free(f);
-}
-
-static void remember(struct facts *x, uint32_t pid, const struct hotspot_layout *l)
-{
-	unsigned i = 0;
-
-	mutex_lock(&x->lock);
-	while (i < LAYOUTS && x->of[i].pid != pid)
-		i++;
-	if (i == LAYOUTS)
-		i = x->next++ % LAYOUTS;
-	x->of[i].pid = pid;
-	x->of[i].layout = *l;
-	mutex_unlock(&x->lock);
-}
-
-static bool recall(struct facts *x, uint32_t pid, struct hotspot_layout *ret)
-{
-	bool found = false;
-
-	mutex_lock(&x->lock);
-	for (unsigned i = 0; i < LAYOUTS && !found; i++) {
-		found = x->of[i].pid == pid;
-		if (found)
-			*ret = x->of[i].layout;
-	}
-	mutex_unlock(&x->lock);
-	return found;
 }
 
 int hotspot_attach(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret, struct err *e)
@@ -137,7 +99,8 @@ int hotspot_attach(const struct runtime_file *f, struct process_memory *m, uint6
 
 	if ((rc = hotspot_layout_read(&l, m, x->symbols, bias, e)) || (rc = hotspot_layout_proc(&l, m, &p.hotspot, e)))
 		return rc;
-	remember(x, m->pid, &l);
+	free(m->facts);
+	m->facts = memcpy(xmalloc(sizeof l), &l, sizeof l);
 	*ret = p;
 	return 0;
 }
@@ -145,9 +108,9 @@ int hotspot_attach(const struct runtime_file *f, struct process_memory *m, uint6
 int hotspot_read_code(const struct runtime_file *f, struct process_memory *m, uint64_t object, uint64_t check, struct buf *ret_record,
 		      struct err *e)
 {
-	struct hotspot_layout l;
+	const struct hotspot_layout *l = m->facts;
 
-	if (!recall(f->facts, m->pid, &l))
-		return err_set(e, ERR_NOT_FOUND, "process %u: too many others were attached to since", m->pid);
-	return hotspot_read_object(&l, m, object, check, ret_record, e);
+	if (!l)
+		return err_set(e, ERR_NOT_FOUND, "process %u: it was not attached to", m->pid);
+	return hotspot_read_object(l, m, object, check, ret_record, e);
 }

@@ -136,6 +136,7 @@ void runtime_owner_unref(struct runtime_owner *o)
 	if (!o || atomic_fetch_sub(&o->refs, 1) != 1)
 		return;
 	image_unref(o->image);
+	free(o->facts);
 	free(o);
 }
 

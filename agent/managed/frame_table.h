@@ -46,6 +46,8 @@ struct runtime_owner {
 	uint32_t pid;
 	uint64_t serial;             /* no two are the same */
 	struct image *image;         /* a reference; its ->runtime says which runtime, and is never NULL */
+	uint64_t bias;               /* at which attaching found the file */
+	void *facts;                 /* process_memory.facts as attaching left it; owned. Never changes */
 	/* Guarded by the agent's lock: */
 	uint32_t codes;              /* in the table */
 	/* The namer's: */

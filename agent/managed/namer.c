@@ -125,11 +125,13 @@ static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_
 		none = CODE_UNREADABLE;
 	else if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
+	m.facts = turn[0]->owner->facts; /* borrowed */
 	for (size_t i = 0; i < got; i++) {
 		atomic_store(&r->since_ms, clock_mono_ms());
 		enum code_state state = none == CODE_NAMED ? read_code(&m, turn[i], record) : none;
 		states[i] = runtime_code_set(turn[i], state, buf_view(record));
 	}
+	m.facts = NULL;
 	process_memory_close(&m);
 	atomic_store(&r->since_ms, 0);
 }

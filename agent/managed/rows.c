@@ -70,8 +70,12 @@ struct runtime_file *runtime_recognise(const struct elf_file *f, const char *pat
 	struct runtime_file *r = NULL;
 
 	for (unsigned i = 0; i < RUNTIME_KINDS && !r; i++)
-		if (rows[i] && wanted >> i & 1)
+		if (rows[i])
 			r = rows[i]->recognise(f, path);
+	if (r && !(wanted >> r->of->kind & 1)) {
+		r->off = true;
+		snprintf(r->why_not, sizeof r->why_not, "switched off by --runtimes");
+	}
 	return r;
 }
 

@@ -11,7 +11,7 @@ const struct runtime *runtime_of(enum runtime_kind kind);
 #define RUNTIMES_ALL ((1u << RUNTIME_KINDS) - 1)
 /* The set that a list says, as --runtimes has it: "python,v8" are these, "-python" all but that, "all", "none". ERR_BAD_DATA. */
 int runtimes_parse(const char *list, unsigned *ret, struct err *e) MUST_USE;
-/* What a file is as one of these runtimes, returns owned; NULL: none. Drain thread; bounded work. */
+/* What a file is as a runtime, returns owned; NULL: none. One that is not wanted is `off`. Drain thread; bounded work. */
 struct runtime_file *runtime_recognise(const struct elf_file *f, const char *path, unsigned wanted);
 /* Whether a file has a name that one of these runtimes usually has: it is worth opening before anything else asks for it. */
 bool runtime_may_be(const char *path, unsigned wanted);

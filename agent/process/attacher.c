@@ -16,14 +16,17 @@ struct attacher {
 	int64_t waits_left_ns;       /* of this drain */
 };
 
-int attach_now(const struct runtime_file *f, uint32_t pid, uint64_t bias, struct runtime_proc *ret)
+int attach_now(const struct runtime_file *f, uint32_t pid, uint64_t bias, struct runtime_proc *ret, void **ret_facts)
 {
 	struct process_memory m;
 	int r = process_memory_open(&m, pid, ATTACH_READS, ATTACH_BYTES, NULL);
 
+	*ret_facts = NULL;
 	if (r)
 		return r;
 	r = f->of->attach(f, &m, bias, ret, NULL);
+	*ret_facts = m.facts;
+	m.facts = NULL;
 	process_memory_close(&m);
 	return r;
 }
@@ -32,7 +35,7 @@ static void run(struct read_job *job)
 {
 	struct attach_job *j = (struct attach_job *)job;
 
-	j->error = attach_now(j->image->runtime, job->pid, j->bias, &j->found);
+	j->error = attach_now(j->image->runtime, job->pid, j->bias, &j->found, &j->facts);
 }
 
 static void release(struct read_job *job)
@@ -40,6 +43,7 @@ static void release(struct read_job *job)
 	struct attach_job *j = (struct attach_job *)job;
 
 	image_unref(j->image);
+	free(j->facts);
 	free(j);
 }
 

@@ -23,6 +23,7 @@ struct attach_job {
 	uint64_t bias;
 	int error;                   /* of runtime->attach; there once it is READ_DONE, as the next one */
 	struct runtime_proc found;
+	void *facts;                 /* process_memory.facts; owned */
 };
 
 struct attacher;
@@ -34,7 +35,7 @@ struct attach_job *attacher_ask(struct attacher *a, uint32_t pid, struct image *
 /* After each drain: leaves a thread behind that is stuck. */
 void attacher_tick(struct attacher *a);
 
-/* The same at once, of a runtime whose attach reads no memory of the process. */
-int attach_now(const struct runtime_file *f, uint32_t pid, uint64_t bias, struct runtime_proc *ret) MUST_USE;
+/* The same at once, of a runtime whose attach reads no memory of the process. *ret_facts: process_memory.facts, returns owned. */
+int attach_now(const struct runtime_file *f, uint32_t pid, uint64_t bias, struct runtime_proc *ret, void **ret_facts) MUST_USE;
 
 #endif

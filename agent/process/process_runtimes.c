@@ -149,7 +149,7 @@ static void try_later(struct runtime_attempt *t, enum runtime_failure why, int64
 
 /* Describes a process whose memory has to be read. False: there is no answer yet, or never one. */
 static bool ask(struct process_runtimes *x, const struct process *p, struct runtime_attempt *t, int *ret_err, struct runtime_proc *ret,
-		int64_t now_ns)
+		void **ret_facts, int64_t now_ns)
 {
 	if (!t->job)
 		t->job = attacher_ask(x->attacher, p->pid, t->image, t->bias);
@@ -163,6 +163,8 @@ static bool ask(struct process_runtimes *x, const struct process *p, struct runt
 	if (state == READ_DONE) {
 		*ret_err = t->job->error;
 		*ret = t->job->found;
+		*ret_facts = t->job->facts;
+		t->job->facts = NULL;
 	} else {
 		give_up(t, RUNTIME_FAIL_STUCK);
 	}
@@ -175,6 +177,7 @@ static void attach(struct process_runtimes *x, struct process *p, struct runtime
 	enum runtime_kind kind = t->image->runtime->of->kind;
 	struct runtime_key key = key_of(p, kind);
 	struct runtime_proc v;
+	AUTOFREE void *facts = NULL;
 
 	if (t->given_up || (!t->job && now_ns < t->again_ns))
 		return;
@@ -184,8 +187,8 @@ static void attach(struct process_runtimes *x, struct process *p, struct runtime
 	}
 	int r = 0;
 	if (!t->image->runtime->of->attach_reads)
-		r = attach_now(t->image->runtime, p->pid, t->bias, &v);
-	else if (!ask(x, p, t, &r, &v, now_ns))
+		r = attach_now(t->image->runtime, p->pid, t->bias, &v, &facts);
+	else if (!ask(x, p, t, &r, &v, &facts, now_ns))
 		return;
 	if (r) {
 		try_later(t, failure_of(r), now_ns);
@@ -201,12 +204,16 @@ static void attach(struct process_runtimes *x, struct process *p, struct runtime
 	p->runtime.in_kernel |= (uint8_t)(1u << kind);
 	p->runtime.exec_id = p->exec_id;
 	x->known[kind]++;
-	if (p->runtimes[kind] && p->runtimes[kind]->image != t->image) {
-		runtime_owner_end(p->runtimes[kind]); /* its codes were read as another file's */
+	if (p->runtimes[kind] && (p->runtimes[kind]->image != t->image || p->runtimes[kind]->bias != t->bias)) {
+		runtime_owner_end(p->runtimes[kind]); /* its codes were read as another file's, or with other facts */
 		p->runtimes[kind] = NULL;
 	}
-	if (!p->runtimes[kind])
+	if (!p->runtimes[kind]) {
 		p->runtimes[kind] = runtime_owner_new(p->pid, t->image);
+		p->runtimes[kind]->bias = t->bias;
+		p->runtimes[kind]->facts = facts;
+		facts = NULL;
+	}
 	if (young && !p->runtime.young)
 		vec_push(&x->young, p);
 	p->runtime.young |= young;
@@ -268,6 +275,8 @@ bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_
 			memcpy(p->runtime.label, im->runtime->label, sizeof p->runtime.label);
 			labelled = true;
 		}
+		if (im->runtime->off)
+			continue;
 		struct runtime_attempt *t = attempt_of(p, im, as->unwind[i].start - as->unwind[i].vaddr);
 		if (!t)
 			continue;

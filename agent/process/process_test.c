@@ -755,7 +755,7 @@ static void test_young_budget(void **state)
 	world_free(&w);
 }
 
-/* With --runtimes without it nothing is looked for. */
+/* With --runtimes without it a process has the label, and nothing else of it. */
 static void test_runtimes_off(void **state)
 {
 	const char *path = interpreter();
@@ -771,7 +771,11 @@ static void test_runtimes_off(void **state)
 	struct process *p = exec_interpreter(&w, path, &at, clock_mono_ns());
 	assert_false(p->hot);
 	assert_true(processes_prepare(w.ps, p));
-	assert_null(process_mapping_at(p, (uintptr_t)at)->image->runtime);
+	processes_finish_drain(w.ps, clock_mono_ns());
+	assert_true(process_mapping_at(p, (uintptr_t)at)->image->runtime->off);
+	assert_int_equal(strncmp(p->runtime.label, "cpython3.", 9), 0);
+	assert_true(p->pushed && !p->runtimes[RUNTIME_PYTHON] && !p->runtime.attempts.n);
+	assert_int_equal(processes_runtimes(w.ps)->failed[RUNTIME_PYTHON][RUNTIME_FAIL_BUILD], 0);
 	munmap(at, MAPPED_BYTES);
 	world_free(&w);
 }

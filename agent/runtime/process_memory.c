@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define ADDRESS_END (1ull << 47)     /* of user space */
@@ -34,6 +35,8 @@ void process_memory_close(struct process_memory *m)
 	if (m->fd >= 0)
 		close(m->fd);
 	m->fd = -1;
+	free(m->facts);
+	m->facts = NULL;
 }
 
 void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes)

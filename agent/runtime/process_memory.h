@@ -17,6 +17,9 @@ struct process_memory {
 	uint32_t reads_left;         /* the budget: calls of the kernel, and bytes */
 	uint64_t bytes_left;
 	bool ended;                  /* a read found that the address space is no more */
+	/* What a runtime noted of the process when it was attached to, for its read_code: one block; NULL = nothing. Closing frees it, so
+	 * who needs it longer takes it out. */
+	void *facts;
 	struct view bytes;           /* of a test: the memory from address `at` on; borrowed */
 	uint64_t at;
 };

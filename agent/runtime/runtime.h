@@ -29,6 +29,7 @@ struct runtime_file {
 	/* Where the native frames of its interpreter are: each of them runs frames of the runtime. */
 	struct runtime_range interpreter[RUNTIME_RANGES_MAX];
 	unsigned n_interpreter;
+	bool off;                    /* its frames are not wanted (--runtimes): then why_not says so */
 	char why_not[120];           /* "": its frames are named; else why not (free-threaded build, unknown version) */
 	void *facts;                 /* the runtime's own */
 };
@@ -50,13 +51,14 @@ struct runtime {
 	/* Frees what recognise returned; its facts, too. */
 	void (*free_file)(struct runtime_file *f);
 	/* What the kernel must know of a live process; *ret is set as a whole, but for exec_id. bias: where the file's virtual address 0
-	 * is mapped. Only for files without why_not. ERR_UNAVAILABLE: the process has not got as far yet; ERR_NOT_FOUND: it is gone. */
+	 * is mapped. Only for files without why_not. ERR_UNAVAILABLE: the process has not got as far yet; ERR_NOT_FOUND: it is gone.
+	 * What else read_code must know of the process goes into m->facts. */
 	int (*attach)(const struct runtime_file *f, struct process_memory *m, uint64_t bias, struct runtime_proc *ret,
 		      struct err *e) MUST_USE;
 	bool attach_reads;           /* memory of the process, which may not answer: not on the drain thread */
-	/* Reads one object of a live process into a record of the runtime's own format. The record says all that names need, without
-	 * addresses: equal functions give equal bytes. ERR_NOT_FOUND: the process or its memory is gone; ERR_BAD_DATA: it is another
-	 * object by now (check differs), or nonsense; ERR_LIMIT: larger than any sensible one. */
+	/* Reads one object of a live process into a record of the runtime's own format. m->facts is as attach has left it. The record
+	 * says all that names need, without addresses: equal functions give equal bytes. ERR_NOT_FOUND: the process or its memory is
+	 * gone; ERR_BAD_DATA: it is another object by now (check differs), or nonsense; ERR_LIMIT: larger than any sensible one. */
 	int (*read_code)(const struct runtime_file *f, struct process_memory *m, uint64_t object, uint64_t check,
 			 struct buf *ret_record, struct err *e) MUST_USE;
 	/* The calls at `at` of a record, what was inlined innermost first; returns their number, 0 for a malformed record. */
