@@ -268,12 +268,70 @@ static __always_inline bool hs_sets_fp(struct unwind *u, const struct hs_blob *b
 	return !rt_read(u, &begin, 4, b->begin) && (begin == HS_NAME(0x55, 0x48, 0x8b, 0xec) || begin == HS_NAME(0x55, 0x48, 0x89, 0xe5));
 }
 
-/* To the caller of a stub of unknown frame size that has pushed some registers. */
-static __always_inline int hs_leave_pushed(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+/* How many registers the stub slow_subtype_check has on the stack at pc. It pushes four, and pops them in front of ret. */
+static __always_inline __u32 hs_pushed(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w,
+				       const struct hs_blob *b, __u64 pc)
 {
-	int r = hs_leave_sized(u, p, w, 8, false);
+	const __u8 *c = w->code + HOTSPOT_CODE_BEFORE;
+	__u32 pops = 0;
 
+	if (pc - b->begin < 4)
+		return (__u32)(pc - b->begin);
+	if (hs_read_code(u, w, pc)) {
+		HS_UNROLL
+		for (__u32 i = 0; i < 5; i++) {
+			if (pops == i && c[i] == 0xc3)
+				return pops;
+			pops += pops == i && (c[i] & 0xf8) == 0x58;
+		}
+	}
+	/* Meanwhile rax may be there once more: it is the class that its caller has pushed in front of the return address. */
+	return w->frame[0] == w->frame[6] && hs_is_code(p, w->frame[5]) ? 5 : 4;
+}
+
+/* To the caller of slow_subtype_check, which takes its two arguments off the stack. Looking for a return address, as others' callers are
+ * found, would find those that the registers, or the caller's frame, hold from before. */
+static __always_inline int hs_leave_subtype_check(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w,
+						  const struct hs_blob *b, __u64 pc)
+{
+	__u64 ra = 0;
+	__u32 pushed;
+
+	if (u->is_ra)
+		return END_BAD_FRAME;
+	if (rt_read(u, w->frame, 56, u->sp))
+		return END_STACK_READ;
+	pushed = hs_pushed(u, p, w, b, pc);
+	HS_UNROLL
+	for (__u32 i = 0; i < 6; i++)
+		if (i == pushed)
+			ra = w->frame[i];
+	return hs_is_code(p, ra) ? uw_to_caller(u, u->sp + 8 * pushed + 24, ra) : END_BAD_FRAME;
+}
+
+/* To the caller of a stub of unknown frame size. */
+static __always_inline int hs_leave_unknown(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	__u32 begin;
+	int r;
+
+	if (!rt_read(u, &begin, 4, b->begin) && begin == HS_NAME(0x57, 0x56, 0x51, 0x50)) /* push rdi, rsi, rcx, rax */
+		return hs_leave_subtype_check(u, p, w, b, pc);
+	r = hs_leave_sized(u, p, w, 8, false);
 	return r == END_BAD_FRAME ? hs_leave_sized(u, p, w, 8 + (HS_SLOTS + 1) * 8, false) : r;
+}
+
+/* Whether native code alone calls a stub: "jni_fast_GetIntField" and the like, "flush_icache_stub". They have no frame, and call nothing. */
+static __always_inline bool hs_serves_native(const struct hs_blob *b)
+{
+	return b->name == HS_NAME('j', 'n', 'i', '_') || b->name == HS_NAME('f', 'l', 'u', 's');
+}
+
+static __always_inline int hs_leave_to_native(struct unwind *u, struct hotspot_room *w)
+{
+	if (u->is_ra)
+		return END_BAD_FRAME;
+	return rt_read(u, w->frame, 8, u->sp) ? END_STACK_READ : uw_to_caller(u, u->sp + 8, w->frame[0]);
 }
 
 /* To the caller of an adapter. It has no frame, unless it calls the runtime: it has saved all registers then, and its stack pointer is in
@@ -391,6 +449,8 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 		return END_DEPTH;
 	if (b->name == HS_NAME('v', 't', 'a', 'b') || b->name == HS_NAME('n', 'a', 't', 'i') || b->name == HS_NAME('I', '2', 'C', '/') || b->name == HS_NAME('M', 'e', 't', 'h'))
 		return hs_leave_adapter(u, p, w);
+	if (hs_serves_native(b))
+		return hs_leave_to_native(u, w);
 	if (!u->is_ra && hs_read_code(u, w, pc))
 		state = hs_stub_state(w->code + HOTSPOT_CODE_BEFORE);
 	/* A frame of fixed size is not whole yet in the innermost frame, where registers are pushed and popped. */
@@ -398,7 +458,7 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 		if (hs_sets_fp(u, b))
 			return hs_leave_by_fp(u, w);
 		if (!b->frame_bytes)
-			return hs_leave_pushed(u, p, w);
+			return hs_leave_unknown(u, p, w, b, pc);
 	}
 	return hs_leave(u, p, w, state, b->frame_bytes);
 }

@@ -79,7 +79,7 @@ UPCALL = re.compile(r"(.*\.<clinit>|java\.lang\.invoke\.\w+(\$\w+)*\.\w+|java\.l
 MADE = re.compile(r"(java\.lang\.invoke\.\w*LambdaForm\$\w+|java\.lang\.invoke\.\w+\$Holder|java\.lang\.invoke\.BoundMethodHandle\$Species_\w+"
                   r"|.*\$\$Lambda(\$\d+)?|.*\$Proxy\d+|.*Generated\w+Accessor\d+|.*\$\$StringConcat|.*\$\$TypeSwitch)$")
 BOTTOM = re.compile(r"(java\.lang\.Thread\.run|Closed\.main|jdk\.internal\.misc\.InnocuousThread\.run|java\.lang\.ref\.\w+\$\w+\.run|java\.lang\.System\.init"
-                    r"Phase\d|sun\.launcher\.LauncherHelper\.checkAndLoadMain|.*\.<clinit>|java\.lang\.Thread\.exit)$")
+                    r"Phase\d|sun\.launcher\.LauncherHelper\.\w+|.*\.<clinit>|java\.lang\.Thread\.exit)$")
 DEEP = "Closed.deep"
 
 
@@ -130,6 +130,7 @@ class Calls:
     deep = DEEP
     # Native code enters Java through a stub.
     between = [[stub, "Java_Closed_jniCall", "Closed.jniCall"] for stub in ("StubRoutines (1)", "StubRoutines (initial stubs)", "StubRoutines (initialstubs)")]
+    between.append(["jni_fast_GetIntField", "Java_Closed_jniField", "Closed.jniField"])
     green = ()
     below = [["Java_Closed_jniBurn", "Closed.jniBurn"]]
 
