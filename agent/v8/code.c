@@ -12,6 +12,11 @@
 #define OLD_POINTERS 4u              /* tagged words that a Code with its own instructions has after the map */
 #define KIND_MASK 15u
 #define INLINING_BYTES 16u           /* of an inlining: a position, and the number of its function among the literals */
+#define INLINED_ITSELF UINT32_MAX    /* that number: the function that the code is of calls itself */
+
+#define AFTER_CALL 24u               /* bytes after a call that are looked at: up to 9 pops of 2, and a jump */
+#define JCC_BYTES 6u
+#define AWAY_BYTES_MAX 128u          /* from where code that was put away begins to where its call returns */
 
 #define POSITION_EXTERNAL 1
 #define POSITION_OFFSET_MASK 0x3fffffff
@@ -157,16 +162,21 @@ uint64_t v8_code_function(const struct v8_heap *h, const struct v8_code *c)
 	return v8_is(h, shared, h->l->type_shared) ? shared : 0;
 }
 
-/* The packed position at an offset in code. */
-static bool position_at(const struct v8_heap *h, const struct v8_code *c, uint64_t offset, int64_t *ret)
+/* The packed position at an offset in code. ret_before: the table begins after it. */
+static bool position_at(const struct v8_heap *h, const struct v8_code *c, uint64_t offset, int64_t *ret, bool *ret_before)
 {
 	struct buf b = { .max = V8_TABLE_BYTES_MAX };
 	uint64_t table;
 	bool found = false;
 
+	*ret_before = false;
+
 	if (!v8_word(h, c->object, h->l->code_positions, &table) && !v8_bytes(h, table, V8_TABLE_BYTES_MAX, &b, h->e)) {
 		struct v8_positions t = { (const uint8_t *)b.ptr, (const uint8_t *)b.ptr + b.len, h->l->position_kind_bits, -1, 0 };
-		while (v8_positions_next(&t) && t.code <= (int64_t)offset) {
+		while (v8_positions_next(&t)) {
+			*ret_before = !found && t.code > (int64_t)offset;
+			if (t.code > (int64_t)offset)
+				break;
 			*ret = t.position;
 			found = true;
 		}
@@ -176,7 +186,8 @@ static bool position_at(const struct v8_heap *h, const struct v8_code *c, uint64
 }
 
 /* The function that was inlined, and the packed position of the call. */
-static bool inlined(const struct v8_heap *h, uint64_t inlinings, uint64_t literals, int64_t i, uint64_t *ret_shared, int64_t *ret_position)
+static bool inlined(const struct v8_heap *h, uint64_t outer, uint64_t inlinings, uint64_t literals, int64_t i, uint64_t *ret_shared,
+		    int64_t *ret_position)
 {
 	uint64_t w[INLINING_BYTES / 8], bytes, shared;
 
@@ -184,8 +195,11 @@ static bool inlined(const struct v8_heap *h, uint64_t inlinings, uint64_t litera
 		return false;
 	bytes = v8_is_smi(bytes) ? bytes >> 32 : (uint32_t)bytes;
 	if (((uint64_t)i + 1) * INLINING_BYTES > bytes ||
-	    process_memory_read(h->m, inlinings - 1 + 16 + (uint64_t)i * INLINING_BYTES, w, sizeof w, h->e) ||
-	    v8_element(h, literals, (uint32_t)w[1], &shared))
+	    process_memory_read(h->m, inlinings - 1 + 16 + (uint64_t)i * INLINING_BYTES, w, sizeof w, h->e))
+		return false;
+	if ((uint32_t)w[1] == INLINED_ITSELF)
+		shared = outer;
+	else if (v8_element(h, literals, (uint32_t)w[1], &shared))
 		return false;
 	if (v8_is(h, shared, h->l->type_wrapper) && v8_word(h, shared, h->l->wrapper_shared, &shared))
 		return false;
@@ -194,16 +208,42 @@ static bool inlined(const struct v8_heap *h, uint64_t inlinings, uint64_t litera
 	return v8_is(h, shared, h->l->type_shared);
 }
 
+/* The barrier of a store of an object is such code: a call, what gives saved registers back, and a jump to behind the one jump that leads there. The
+ * position that the table has for it is that of whatever came last. */
+uint64_t v8_code_asked_for(const struct v8_heap *h, const struct v8_code *c, uint64_t ra)
+{
+	uint64_t to, from, asked = ra - 1, end = c->start + c->bytes;
+	uint8_t b[AFTER_CALL], jump[JCC_BYTES];
+	int32_t rel;
+	size_t i = 0;
+
+	if (ra - c->start > c->bytes || end - ra < sizeof b || process_memory_read(h->m, ra, b, sizeof b, h->e))
+		return asked;
+	while (i + 6 < sizeof b && ((b[i] & 0xf8) == 0x58 || (b[i] == 0x41 && (b[i + 1] & 0xf8) == 0x58)))
+		i += b[i] == 0x41 ? 2 : 1;                                         /* pop */
+	if (b[i] != 0xe9)                                                          /* jmp */
+		return asked;
+	memcpy(&rel, b + i + 1, sizeof rel);
+	to = ra + i + 5 + (uint64_t)(int64_t)rel;
+	if (to <= c->start + sizeof jump || to >= ra || process_memory_read(h->m, to - sizeof jump, jump, sizeof jump, h->e) ||
+	    jump[0] != 0x0f || (jump[1] & 0xf0) != 0x80)                               /* jcc */
+		return asked;
+	memcpy(&rel, jump + 2, sizeof rel);
+	from = to + (uint64_t)(int64_t)rel;
+	return from > to && from < ra && ra - from < AWAY_BYTES_MAX ? to - 1 : asked;
+}
+
 size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, struct v8_call calls[V8_INLINED_MAX])
 {
 	uint64_t outer = v8_code_function(h, c), inlinings, literals, shared;
 	int64_t position, i;
+	bool before;
 	size_t n = 0;
 
 	if (!outer)
 		return 0;
-	if (!position_at(h, c, pc - c->start, &position)) {
-		calls[0] = (struct v8_call){ outer, -1 };
+	if (!position_at(h, c, pc - c->start, &position, &before)) {
+		calls[0] = (struct v8_call){ outer, before ? V8_AT_BEGIN : -1 };
 		return 1;
 	}
 	if (!deopt_element(h, c, h->l->deopt_inlining, &inlinings) || !v8_is_bytes(h, inlinings) ||
@@ -211,7 +251,7 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 		inlinings = 0;
 	while (n < V8_INLINED_MAX - 1 && (i = inlining_of(position)) >= 0) {
 		int64_t at = v8_position_source(position);
-		if (!inlinings || !inlined(h, inlinings, literals, i, &shared, &position))
+		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
 	}

@@ -15,16 +15,21 @@ struct v8_code {
 	enum v8_code_kind kind;
 };
 
+#define V8_AT_BEGIN (-2)             /* a position: before the first of the table, where the function begins */
+
 /* A call, by position in its function's source. */
 struct v8_call {
 	uint64_t shared;
-	int64_t position;                /* -1: not known */
+	int64_t position;                /* -1: not known; V8_AT_BEGIN */
 };
 
 /* The Code that a pc is in. ERR_NOT_FOUND: there is none. */
 int v8_code_find(const struct v8_heap *h, uint64_t pc, struct v8_code *ret) MUST_USE;
 /* The function that optimised code is of; 0: none. */
 uint64_t v8_code_function(const struct v8_heap *h, const struct v8_code *c);
+/* The pc to ask v8_code_calls for, of a call that returns to an address. Code that was put at the end, out of the way, has no positions of
+ * its own: then it is where the jump to there is. */
+uint64_t v8_code_asked_for(const struct v8_heap *h, const struct v8_code *c, uint64_t ra);
 /* The calls at a pc of optimised code, innermost first; their number, 0 if nothing is known. */
 size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, struct v8_call calls[V8_INLINED_MAX]);
 /* The offset of the bytecode at a pc of baseline code of that function; -1: not known. */

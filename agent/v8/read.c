@@ -33,7 +33,7 @@ static int put_call(const struct v8_heap *h, const struct v8_call *c, struct buf
 	if (!r) {
 		v8_record_string(b, name_of(&f));
 		v8_record_string(b, buf_view(&f.file));
-		buf_varint(b, (uint64_t)line_at(h, f.script, c->position));
+		buf_varint(b, (uint64_t)line_at(h, f.script, c->position == V8_AT_BEGIN ? f.start : c->position));
 		buf_varint(b, (uint64_t)line_at(h, f.script, f.start));
 	}
 	v8_function_free(&f);
@@ -175,7 +175,7 @@ static int read_function(const struct v8_heap *h, uint64_t shared, uint64_t chec
 
 /* --- code --- */
 
-/* The position in the source of a pc in a function's baseline code; -1: not known. */
+/* The position in the source of a pc in a function's baseline code; -1: not known; V8_AT_BEGIN. */
 static int64_t baseline_position(const struct v8_heap *h, const struct v8_code *c, uint64_t shared, uint64_t pc)
 {
 	int64_t at = v8_baseline_bytecode(h, c, shared, pc), position = -1;
@@ -186,6 +186,8 @@ static int64_t baseline_position(const struct v8_heap *h, const struct v8_code *
 		return -1;
 	rows_init(&t);
 	read_rows(h, array, &t);
+	if (t.n && t.code[0] > at)
+		position = V8_AT_BEGIN;
 	for (size_t i = 0; i < t.n && t.code[i] <= at; i++)
 		position = t.position[i];
 	rows_free(&t);
@@ -213,7 +215,7 @@ static int read_pc(const struct v8_heap *h, uint64_t pc, uint64_t check, bool le
 	if (r) {
 		calls[n++] = (struct v8_call){ shared, -1 };
 	} else if (c.kind == V8_CODE_OPTIMISED) {
-		n = v8_code_calls(h, &c, pc, calls);
+		n = v8_code_calls(h, &c, leaf ? pc : v8_code_asked_for(h, &c, pc + 1), calls);
 		if (leaf && n && shared && calls[n - 1].shared != shared)
 			calls[n++] = (struct v8_call){ shared, -1 };
 	} else if (c.kind == V8_CODE_BASELINE && shared) {
