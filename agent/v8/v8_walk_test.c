@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -147,6 +148,7 @@ static pid_t run_node(const char *node, const char *flag, const char *script, co
 	pid_t pid = fork();
 
 	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when a check fails */
 		int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		dup2(null, 1);
 		execl(node, node, flag, script, mode, to, NULL);

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of JavaScript in the agent's profiles are true, as in test_runtimes.py: real Nodes run programs whose stacks V8's own debugger has
+told. $PYRRHA_NODES: more of them than PATH's, between colons; PYRRHA_LONG: each of them, and ten times as long."""
+import time
+
+from harness import LONG, check
+from runtime_stacks import Verdict, nodes, pull, start_node_stacks
+from test_agent import start_agent
+
+SAMPLES = 20000 if LONG else 2000
+
+
+def warm(agent, node, seconds):
+    """Until its functions are known: reading the first ones takes the naming thread's share of a CPU for a while."""
+    until = time.time() + 90
+    while time.time() < until:
+        sampled = pull(agent, node.comm, seconds, "v8")
+        if sampled.count and not any(f[1] == "[v8: not read yet]" for stack, _ in sampled.stacks for f in stack):
+            return
+    check(False, f"{node.what}: its functions are not read in 90 s")
+
+
+def closed_set(env, agent, node, samples, seconds, least_whole):
+    """Takes profiles until the program has so many samples."""
+    p, true = start_node_stacks(env, node)
+    verdict = Verdict(true, "v8")
+    warm(agent, node, 1)
+    for _ in range(90):
+        verdict.take(pull(agent, node.comm, seconds, "v8"))
+        if verdict.samples >= samples:
+            break
+    check(p.alive(), f"{node.what} ended: {p.text()[-2000:]}")
+    p.kill()
+    check(verdict.samples >= samples, f"{node.what}: only {verdict.samples} samples")
+    verdict.judge(node.what, least_whole)
+
+
+def test_node_stacks_are_true(env):
+    found = nodes("true")
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[n.comm for n in found])
+    for node in found if LONG else found[:1]:
+        closed_set(env, agent, node, SAMPLES, 10 if LONG else 2, 0.995)
