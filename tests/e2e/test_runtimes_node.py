@@ -4,7 +4,8 @@ told. $PYRRHA_NODES: more of them than PATH's, between colons; PYRRHA_LONG: each
 import time
 
 from harness import LONG, check
-from runtime_stacks import Verdict, nodes, pull, start_node_stacks
+from node_stacks import NodeVerdict, nodes, start_node_stacks
+from runtime_stacks import pull
 from test_agent import start_agent
 
 SAMPLES = 20000 if LONG else 2000
@@ -23,7 +24,7 @@ def warm(agent, node, seconds):
 def closed_set(env, agent, node, samples, seconds, least_whole):
     """Takes profiles until the program has so many samples."""
     p, true = start_node_stacks(env, node)
-    verdict = Verdict(true, "v8")
+    verdict = NodeVerdict(true)
     warm(agent, node, 1)
     for _ in range(90):
         verdict.take(pull(agent, node.comm, seconds, "v8"))
