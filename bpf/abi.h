@@ -270,6 +270,7 @@ struct runtime_proc {
 #define SAMPLE_CODE 16        /* code[] is set */
 #define SAMPLE_IN_EXEC 64     /* in execve: the stack is the old program's, if it is still there */
 #define SAMPLE_PREEMPTED 128  /* off-CPU: it was in user mode and runnable; it has no kernel stack to report */
+#define SAMPLE_NO_COPY 256    /* deferred, but its stack was left out, because the ring was filling up */
 #define SAMPLE_MORE 32        /* no sample, but more of the stack of the one with this time and CPU */
 
 #define UW_CODE 8

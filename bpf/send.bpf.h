@@ -128,9 +128,15 @@ static __always_inline void begin_copy(struct scratch *s, __u32 before)
 }
 
 /* Sends the record, whose frames take up `before` bytes, with the stack page by page, because one read of everything would be refused
- * as a whole. */
+ * as a whole. If the agent does not keep up, the second half of the ring is for records without stacks: they are a fiftieth of the
+ * size, and say at least which process it was, and where. */
 static __always_inline void send_with_stack(struct scratch *s, __u32 before)
 {
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2ull * knobs.ring_wakeup_bytes) {
+		s->head.flags |= SAMPLE_NO_COPY;
+		send_sample(s, before);
+		return;
+	}
 	begin_copy(s, before);
 	for (int i = 0; i < STACK_PAGES; i++)
 		if (copy_page(i))

@@ -45,6 +45,7 @@ struct agent {
 	bool running;
 	atomic_bool stopping;
 	int64_t kept_house_ns;
+	int64_t relieved_ns;         /* when the rings were emptied last */
 	unsigned quick_left;         /* drains that are to follow soon */
 	uint32_t quick_drains;       /* of the second that began at: */
 	int64_t quick_second_ns;

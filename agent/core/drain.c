@@ -4,6 +4,8 @@
 #include "agent/core/agent_private.h"
 #include "base/clock.h"
 
+#define RELIEVE_NS 10000000ll        /* in which the rings do not fill, whatever comes */
+
 static void apply(struct agent *a, const struct perf_record *r) REQUIRES(a->lock)
 {
 	switch (r->type) {
@@ -87,12 +89,26 @@ static void count_spent(struct agent *a, const uint64_t weight[2], int64_t spent
 		a->spent_ns[kind] += (uint64_t)((double)MAX(spent_ns, (int64_t)0) * (double)weight[kind] / all);
 }
 
+/* The files of new programs take a while, and more where every CPU has much to do. The kernel's rings are not to fill up until then.
+ * Samples before `next` are done. */
+static void relieve(struct agent *a, size_t next) REQUIRES(a->lock)
+{
+	if (!a->preparing_ns)
+		return;
+	int64_t now = clock_mono_ns();
+	if (now - a->relieved_ns < RELIEVE_NS)
+		return;
+	sampler_relieve(&a->sampler, next);
+	a->relieved_ns = clock_mono_ns();
+}
+
 void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 {
 	struct perf_records *r = &a->records;
 	uint64_t weight[2] = { 0 };
 	size_t i = 0;
 
+	a->relieved_ns = now;
 	if (r->lost) {
 		a->lost_records += r->lost;
 		r->lost = 0;
@@ -112,6 +128,7 @@ void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 			offcpu_take(a, k, now);
 		else
 			take(a, k, now);
+		relieve(a, k + 1);
 	}
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);

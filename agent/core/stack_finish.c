@@ -150,7 +150,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 			break;
 		}
 	}
-	if (f->end == END_COPY_ENDED && h->flags & SAMPLE_IN_EXEC && !h->stack_pages)
+	if (f->end == END_COPY_ENDED && (h->flags & (SAMPLE_IN_EXEC | SAMPLE_NO_COPY)) == SAMPLE_IN_EXEC && !h->stack_pages)
 		f->end = END_BOTTOM;         /* its memory was given up already */
 	nu->python = NULL;
 	f->user = nu->words;

@@ -8,6 +8,8 @@ AGENT_KERNEL_SOURCES = \
   agent/kernel/cpu_rings.h \
   agent/kernel/filter.c \
   agent/kernel/filter.h \
+  agent/kernel/kept_records.c \
+  agent/kernel/kept_records.h \
   agent/kernel/kernel_procs.c \
   agent/kernel/kernel_procs.h \
   agent/kernel/perf_events.c \
@@ -18,8 +20,10 @@ AGENT_KERNEL_SOURCES = \
   agent/kernel/table_fds.h
 agent/kernel/libagent_a-sampler_object.$(OBJEXT): bpf/sample.bpf.o
 if HAVE_CMOCKA
-check_PROGRAMS += cpu_rings_test
-TESTS += cpu_rings_test
+check_PROGRAMS += cpu_rings_test kept_records_test
+TESTS += cpu_rings_test kept_records_test
+kept_records_test_SOURCES = agent/kernel/kept_records_test.c
+kept_records_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 cpu_rings_test_SOURCES = agent/kernel/cpu_rings_test.c
 cpu_rings_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif

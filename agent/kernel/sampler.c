@@ -232,12 +232,9 @@ void sampler_release(struct sampler *s)
 	if (s->object)
 		bpf_object__close(s->object);
 	vec_free(&s->samples);
+	kept_records_release(&s->kept);
+	kept_records_release(&s->later);
 	memset(s, 0, sizeof *s);
-}
-
-static size_t sample_size(const struct sample_head *h)
-{
-	return sizeof *h + ((size_t)h->user_words + h->n_kernel) * 8 + (size_t)__builtin_popcount(h->stack_pages) * STACK_PAGE;
 }
 
 static int by_time(const void *a, const void *b)
@@ -250,33 +247,46 @@ static int by_time(const void *a, const void *b)
 	return (x->flags & SAMPLE_MORE) - (y->flags & SAMPLE_MORE);
 }
 
-static void take(struct sampler *s, const struct sample_head *h, uint32_t bytes)
+static size_t kept_bytes(const struct sampler *s)
 {
-	if (bytes < sizeof *h || sample_size(h) > bytes)
+	return s->kept.bytes + s->later.bytes;
+}
+
+/* One record of a ring: for now, or for the next time. */
+static void take(struct sampler *s, const struct sample_head *h, uint32_t bytes, bool later)
+{
+	if (bytes < sizeof *h || kept_records_bytes_of(h) > bytes)
 		return;
 	if (h->cpu < s->n_cpus && !h->off_ns)
 		s->cost_ns[h->cpu] = MAX(s->cost_ns[h->cpu], h->cost_ns);
-	vec_push(&s->samples, h);
+	if (later)
+		kept_records_add(&s->later, h, kept_bytes(s));
+	else
+		vec_push(&s->samples, h);
+}
+
+static bool has_room(const struct sampler *s, bool later)
+{
+	return !later || kept_records_have_room(kept_bytes(s));
 }
 
 /* The samples in the CPUs' own rings. */
-static void read_cpu_rings(struct sampler *s)
+static void read_cpu_rings(struct sampler *s, bool later)
 {
 	const void *h;
 	uint32_t n;
 
 	for (unsigned c = 0; c < s->cpu_rings.n; c++)
-		while ((h = cpu_rings_next(&s->cpu_rings, c, &n)))
-			take(s, h, n);
+		while (has_room(s, later) && (h = cpu_rings_next(&s->cpu_rings, c, &n)))
+			take(s, h, n, later);
 }
 
-void sampler_read(struct sampler *s)
+static void read_rings(struct sampler *s, bool later)
 {
 	const uint8_t *data = s->producer + sysconf(_SC_PAGESIZE);
 	uint64_t end = __atomic_load_n((const uint64_t *)s->producer, __ATOMIC_ACQUIRE), at = *s->consumer;
 
-	s->samples.n = 0;
-	while (at < end) {
+	while (at < end && has_room(s, later)) {
 		const uint32_t *head = (const void *)(data + (at & (s->ring_bytes - 1)));
 		uint32_t len = __atomic_load_n(head, __ATOMIC_ACQUIRE);
 		if (len & BPF_RINGBUF_BUSY_BIT)
@@ -284,19 +294,69 @@ void sampler_read(struct sampler *s)
 		uint32_t n = len & ~BPF_RINGBUF_DISCARD_BIT;
 		const struct sample_head *h = (const void *)((const uint8_t *)head + BPF_RINGBUF_HDR_SZ);
 		if (!(len & BPF_RINGBUF_DISCARD_BIT))
-			take(s, h, n);
+			take(s, h, n, later);
 		at += (BPF_RINGBUF_HDR_SZ + n + 7) & ~7ull;
 	}
 	s->taken = at;
-	read_cpu_rings(s);
+	read_cpu_rings(s, later);
+}
+
+static void empty_rings(struct sampler *s)
+{
+	__atomic_store_n(s->consumer, s->taken, __ATOMIC_RELEASE);
+	cpu_rings_done(&s->cpu_rings);
+}
+
+void sampler_read(struct sampler *s)
+{
+	struct kept_records none = s->kept;       /* of the last time, empty */
+
+	s->samples.n = 0;
+	s->kept = s->later;
+	s->later = none;
+	for (size_t i = 0; i < s->kept.v.n; i++)
+		vec_push(&s->samples, s->kept.v.v[i]);
+	read_rings(s, false);
 	if (s->samples.n > 1)
 		qsort(s->samples.v, s->samples.n, sizeof *s->samples.v, by_time);
 }
 
+static bool is_within(const void *p, const void *from, size_t bytes)
+{
+	return (uintptr_t)p - (uintptr_t)from < bytes;
+}
+
+static bool is_in_rings(const struct sampler *s, const struct sample_head *h)
+{
+	return is_within(h, s->producer, (size_t)sysconf(_SC_PAGESIZE) + 2 * (size_t)s->ring_bytes) ||
+	       is_within(h, s->cpu_rings.ring, s->cpu_rings.n * sizeof *s->cpu_rings.ring);
+}
+
+void sampler_relieve(struct sampler *s, size_t from)
+{
+	size_t n = from, room = kept_bytes(s);
+
+	for (size_t i = from; i < s->samples.n; i++)
+		room += is_in_rings(s, s->samples.v[i]) ? kept_records_bytes_of(s->samples.v[i]) : 0;
+	if (!kept_records_have_room(room))
+		return;                      /* they stay where they are */
+	for (size_t i = from; i < s->samples.n; i++) {
+		const struct sample_head *h = s->samples.v[i];
+		if (is_in_rings(s, h))
+			h = kept_records_add(&s->kept, h, kept_bytes(s));
+		if (h)
+			s->samples.v[n++] = h;
+	}
+	s->samples.n = n;
+	empty_rings(s);
+	read_rings(s, true);
+	empty_rings(s);
+}
+
 void sampler_done(struct sampler *s)
 {
-	__atomic_store_n(s->consumer, s->taken, __ATOMIC_RELEASE);
-	cpu_rings_done(&s->cpu_rings);
+	empty_rings(s);
+	kept_records_clear(&s->kept);
 	s->samples.n = 0;
 }
 

@@ -3,6 +3,7 @@
 #ifndef PYRRHA_AGENT_SAMPLER_H
 #define PYRRHA_AGENT_SAMPLER_H
 
+#include "agent/kernel/kept_records.h"
 #include "agent/kernel/cpu_rings.h"
 #include "agent/kernel/table_fds.h"
 #include "base/vec.h"
@@ -34,7 +35,9 @@ struct sampler {
 	uint64_t *cost_ns;           /* of the sampling program, per CPU, as far as samples said */
 	uint64_t *untaken;           /* per CPU: ticks without a sample, because of a filter or for want of room */
 	VEC(const struct sample_head *) samples;
-	uint64_t taken;              /* position in the ring up to which samples[] reaches */
+	uint64_t taken;              /* position in the ring up to which it was read */
+	struct kept_records kept;    /* those of samples[] that are in the rings no more */
+	struct kept_records later;   /* what sampler_relieve has read since */
 };
 
 /* The bytes of the BPF object that was built with the agent. */
@@ -50,6 +53,10 @@ int sampler_map_fd(const struct sampler *s, const char *name);
 /* All complete samples, in s->samples, ascending by time, each followed by what there is more of its stack
  * (SAMPLE_MORE); they stay valid until sampler_done. */
 void sampler_read(struct sampler *s);
+/* Empties the rings in between, so that nothing is lost while finishing samples takes long: what they have is for the next
+ * sampler_read. Of samples[] only those from `from` on are valid any more; their pieces of stack (SAMPLE_MORE) may be gone. Without
+ * room in kept_records it does nothing. */
+void sampler_relieve(struct sampler *s, size_t from);
 void sampler_done(struct sampler *s);
 const uint64_t *sample_user(const struct sample_head *h);
 const uint64_t *sample_kernel(const struct sample_head *h);
