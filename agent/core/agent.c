@@ -183,6 +183,8 @@ static int next_drain_ms(struct agent *a, int64_t now)
 		a->quick_second_ns = now;
 		a->quick_drains = 0;
 	}
+	if (processes_have_more(a->processes))
+		return 0;
 	if (!a->quick_left || a->quick_drains >= QUICK_PER_S)
 		return (int)a->o.drain_ms;
 	a->quick_drains++;

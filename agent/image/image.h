@@ -51,7 +51,8 @@ struct image {
 	unsigned mapped;             /* address spaces that map it */
 	int64_t unmapped_ns;         /* when the last of them went */
 	int64_t sampled_ns;          /* last met in a sample */
-	bool preloaded;              /* images_preload() was called for it */
+	bool preloaded;              /* images_preload() has nothing more to do */
+	uint8_t preload_calls;       /* how much it has done */
 	bool names_wanted;           /* symbolizer_want() took it */
 };
 

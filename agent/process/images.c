@@ -467,18 +467,20 @@ static unsigned preload_range(struct images *x, struct image *im, uint64_t start
 	return calls;
 }
 
-void images_preload(struct images *x, struct image *im)
+bool images_preload(struct images *x, struct image *im, unsigned *calls_left)
 {
-	unsigned calls = PRELOAD_CALLS;
-
 	if (im->preloaded || !im->runtime)
-		return;
-	im->preloaded = true;
+		return true;
+	unsigned most = MIN(*calls_left, PRELOAD_CALLS - im->preload_calls), calls = most;
 	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)
 		calls = preload_range(x, im, im->runtime->interpreter[i].start, im->runtime->interpreter[i].end, calls);
 	for (unsigned i = 0; i < im->n_segments; i++)
 		if (im->segments[i].exec && im->segments[i].memsz <= PRELOAD_BYTES_MAX)
 			calls = preload_range(x, im, im->segments[i].vaddr, im->segments[i].vaddr + im->segments[i].memsz, calls);
+	*calls_left -= most - calls;
+	im->preload_calls += (uint8_t)(most - calls);
+	im->preloaded = calls || im->preload_calls == PRELOAD_CALLS;
+	return im->preloaded;
 }
 
 void images_sweep(struct images *x, int64_t before_ns)

@@ -25,8 +25,8 @@ bool images_may_be_runtime(const struct images *x, const struct image *im);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
 /* Builds the table of a language runtime's file before samples need it, the interpreter's own code first: some 16 ms of CPU time for
- * a CPython, once. A stack that has to be finished without it has none of the runtime's frames. */
-void images_preload(struct images *x, struct image *im);
+ * a CPython, once. *calls: how many groups of pages may still be built, some 1 ms each. False: there is more to do. */
+bool images_preload(struct images *x, struct image *im, unsigned *calls);
 void images_map(struct image *im);
 void images_unmap(struct image *im);
 /* Closes files that no process maps, drops images not sampled since `before_ns` (monotonic). */

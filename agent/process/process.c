@@ -21,6 +21,7 @@
 #define SILENT_NS 1000000000ll       /* one that does not answer is asked again after this, then each time twice as long */
 #define SILENT_MAX_NS 64000000000ll
 #define EARLY_PER_S 50               /* processes that are got ready before their first sample */
+#define PRELOAD_AT_ONCE 4            /* groups of pages of tables that are built in advance in one drain */
 
 struct processes {
 	struct unwind_tables *tables;
@@ -29,7 +30,7 @@ struct processes {
 	VEC(struct process *) all;   /* NULL = free */
 	VEC(uint32_t) spare;
 	VEC(uint32_t) dirty;         /* pids to look at after the drain */
-	VEC(struct image *) preload; /* references; of runtimes that were met in this drain */
+	VEC(struct image *) preload; /* references; of runtimes whose tables are to be built in advance */
 	VEC(uint32_t) early;         /* pids that mapped a runtime in this drain */
 	VEC(uint32_t) dead, gone;    /* pids that ended in this drain, in the one before */
 	struct process_runtimes runtimes;
@@ -173,7 +174,9 @@ void processes_free(struct processes *ps)
 	vec_free(&ps->all);
 	vec_free(&ps->spare);
 	vec_free(&ps->dirty);
-	vec_free(&ps->preload);     /* empty between drains */
+	for (size_t i = 0; i < ps->preload.n; i++)
+		image_unref(ps->preload.v[i]);
+	vec_free(&ps->preload);
 	vec_free(&ps->early);
 	process_runtimes_release(&ps->runtimes);
 	vec_free(&ps->dead);
@@ -639,20 +642,40 @@ uint64_t processes_maps_reads(const struct processes *ps)
 
 /* --- the kernel's tables --- */
 
+static bool is_queued(const struct processes *ps, const struct image *im)
+{
+	for (size_t i = 0; i < ps->preload.n; i++)
+		if (ps->preload.v[i] == im)
+			return true;
+	return false;
+}
+
 static void want_preloaded(struct processes *ps, const struct process *p)
 {
 	for (unsigned i = 0; i < RUNTIME_KINDS; i++)
-		if (p->runtimes[i] && !p->runtimes[i]->image->preloaded)
+		if (p->runtimes[i] && !p->runtimes[i]->image->preloaded && !is_queued(ps, p->runtimes[i]->image))
 			vec_push(&ps->preload, image_ref(p->runtimes[i]->image));
 }
 
+/* Some of it: samples wait. */
 static void preload(struct processes *ps)
 {
+	unsigned calls = PRELOAD_AT_ONCE;
+	size_t left = 0;
+
 	for (size_t i = 0; i < ps->preload.n; i++) {
-		images_preload(ps->images, ps->preload.v[i]);
-		image_unref(ps->preload.v[i]);
+		struct image *im = ps->preload.v[i];
+		if (!calls || !images_preload(ps->images, im, &calls))
+			ps->preload.v[left++] = im;
+		else
+			image_unref(im);
 	}
-	ps->preload.n = 0;
+	ps->preload.n = left;
+}
+
+bool processes_have_more(const struct processes *ps)
+{
+	return ps->preload.n > 0;
 }
 
 static void push(struct processes *ps, struct process *p, int64_t now_ns)

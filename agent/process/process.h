@@ -94,5 +94,7 @@ uint64_t processes_maps_reads(const struct processes *ps);
 /* After the records and samples of a drain: tells the kernel what changed, forgets the dead. True: a program was executed, and may soon map
  * a language runtime. */
 bool processes_finish_drain(struct processes *ps, int64_t now_ns);
+/* Whether something was left for the next drain, so that this one did not take too long. */
+bool processes_have_more(const struct processes *ps);
 
 #endif
