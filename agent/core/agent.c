@@ -39,6 +39,7 @@
 #define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
 #define QUICK_DRAINS 2               /* after one that had an exec */
+#define QUICK_MS 4                   /* no drain follows another sooner */
 #define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
 #define SETTLE_MS 200                /* what was sampled last is named within a few ms */
 
@@ -165,6 +166,7 @@ static void agent_drain(struct agent *a)
 	sampler_done(&a->sampler);
 	if (processes_finish_drain(a->processes, now))
 		a->quick_left = QUICK_DRAINS;
+	a->due_ns = processes_due_ns(a->processes);
 	tell_symbolizer(a);
 	filter_tick(a->filter, now);
 	namer_take(a->namer, &a->frames);
@@ -174,7 +176,7 @@ static void agent_drain(struct agent *a)
 }
 
 /* How long to wait for the next drain. A program that was executed just now maps its libraries within some milliseconds: if they are a
- * language runtime, the kernel is to know before its first frames run. */
+ * language runtime, the kernel is to know before its first frames run. The same holds for one that has been seen before it had begun. */
 static int next_drain_ms(struct agent *a, int64_t now)
 {
 	static const int quick_ms[QUICK_DRAINS] = { 10, 4 };
@@ -183,12 +185,18 @@ static int next_drain_ms(struct agent *a, int64_t now)
 		a->quick_second_ns = now;
 		a->quick_drains = 0;
 	}
+	int usual = (int)a->o.drain_ms, ms = usual;
+	int64_t until_due_ms = (a->due_ns - now) / 1000000 + 1;
 	if (processes_have_more(a->processes))
 		return 0;
-	if (!a->quick_left || a->quick_drains >= QUICK_PER_S)
-		return (int)a->o.drain_ms;
-	a->quick_drains++;
-	return MIN(quick_ms[--a->quick_left], (int)a->o.drain_ms);
+	if (a->quick_drains >= QUICK_PER_S)
+		return usual;
+	if (a->quick_left)
+		ms = MIN(ms, quick_ms[--a->quick_left]);
+	if (until_due_ms < ms)
+		ms = MIN(ms, MAX((int)MAX(until_due_ms, 0), QUICK_MS));
+	a->quick_drains += ms < usual;
+	return ms;
 }
 
 static void *drain_thread(void *arg)

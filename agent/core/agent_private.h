@@ -49,6 +49,7 @@ struct agent {
 	unsigned quick_left;         /* drains that are to follow soon */
 	uint32_t quick_drains;       /* of the second that began at: */
 	int64_t quick_second_ns;
+	int64_t due_ns;              /* when a process that starts is to be looked at again; INT64_MAX = none */
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
 	struct pacer pacer;          /* the current frequency and off-CPU step */

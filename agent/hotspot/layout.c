@@ -418,9 +418,17 @@ int hotspot_layout_proc(const struct hotspot_layout *l, struct process_memory *m
 	uint64_t heaps[HOTSPOT_HEAPS];
 	struct hotspot_proc p = { 0 };
 	bool relative = l->at[HS_BLOB_CODE_BEGIN] == HS_NONE;
+	uint64_t stub = 1;
 	uint32_t n, shift = 0;
-	int rc = find_heaps(l, m, heaps, &n, e);
+	int rc = 0;
 
+	/* The first stub is made once all heaps are there: before, some of them might be left out for good. */
+	if (l->at[HS_CALL_STUB_RETURN] != HS_NONE)
+		rc = process_memory_u64(m, l->at[HS_CALL_STUB_RETURN], &stub, e);
+	if (!rc && !stub)
+		rc = err_set(e, ERR_UNAVAILABLE, "process %u: HotSpot has no code yet", m->pid);
+	if (!rc)
+		rc = find_heaps(l, m, heaps, &n, e);
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		uint32_t before = shift;
 		if (!heaps[i])

@@ -740,6 +740,11 @@ static void prepare_early(struct processes *ps, int64_t now_ns)
 	ps->early.n = 0;
 }
 
+int64_t processes_due_ns(const struct processes *ps)
+{
+	return process_runtimes_due_ns(&ps->runtimes);
+}
+
 bool processes_finish_drain(struct processes *ps, int64_t now_ns)
 {
 	bool executed = ps->executed;

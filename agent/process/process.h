@@ -96,5 +96,8 @@ uint64_t processes_maps_reads(const struct processes *ps);
 bool processes_finish_drain(struct processes *ps, int64_t now_ns);
 /* Whether something was left for the next drain, so that this one did not take too long. */
 bool processes_have_more(const struct processes *ps);
+/* When the next drain has something to do for a process whose runtime had not begun, or has not been read yet: on CLOCK_MONOTONIC; the past:
+ * soon; INT64_MAX: nothing. */
+int64_t processes_due_ns(const struct processes *ps);
 
 #endif

@@ -6,8 +6,9 @@
 #include "agent/managed/rows.h"
 #include "agent/process/process.h"
 
-#define TRIES_MAX 9u                 /* a runtime that takes longer to begin than some ten seconds is left alone */
-#define TRY_FIRST_NS 20000000ll      /* then each time twice as long */
+#define TRIES_MAX 21u                /* a runtime that takes longer to begin than some ten seconds is left alone */
+#define TRIES_SOON 12u               /* a virtual machine of Java has code some 50 to 150 ms after its file is mapped */
+#define TRY_FIRST_NS 10000000ll      /* so often; then each time twice as long */
 
 const char *const runtime_failure_names[RUNTIME_FAILURES] = {
 	[RUNTIME_FAIL_BUILD] = "build", [RUNTIME_FAIL_DENIED] = "denied", [RUNTIME_FAIL_GONE] = "gone",
@@ -138,13 +139,21 @@ static void give_up(struct runtime_attempt *t, enum runtime_failure why)
 	t->why = why;
 }
 
-/* Memory that is not there may be so yet, too: a runtime is found when its file is mapped, before it has begun. */
+/* Whether a process that fails so may do better later: a runtime is found when its file is mapped, before it has begun. Memory that is not
+ * as expected may be half made, for a moment. */
+static bool may_begin(const struct runtime_attempt *t, enum runtime_failure why)
+{
+	if (why == RUNTIME_FAIL_STRANGE)
+		return t->tries < TRIES_SOON;
+	return t->tries < TRIES_MAX && (why == RUNTIME_FAIL_STUCK || why == RUNTIME_FAIL_NOT_READY || why == RUNTIME_FAIL_GONE);
+}
+
 static void try_later(struct runtime_attempt *t, enum runtime_failure why, int64_t now_ns)
 {
-	if (t->tries >= TRIES_MAX || (why != RUNTIME_FAIL_STUCK && why != RUNTIME_FAIL_NOT_READY && why != RUNTIME_FAIL_GONE))
+	if (!may_begin(t, why))
 		give_up(t, why);
 	else
-		t->again_ns = now_ns + (TRY_FIRST_NS << t->tries++);
+		t->again_ns = now_ns + (TRY_FIRST_NS << (++t->tries > TRIES_SOON ? t->tries - TRIES_SOON : 0));
 }
 
 /* Describes a process whose memory has to be read. False: there is no answer yet, or never one. */
@@ -322,6 +331,21 @@ static bool is_due(const struct process *p, int64_t now_ns)
 			return true;
 	}
 	return false;
+}
+
+int64_t process_runtimes_due_ns(const struct process_runtimes *x)
+{
+	int64_t due = INT64_MAX;
+
+	for (size_t i = 0; i < x->waiting.n; i++) {
+		const struct process *p = x->waiting.v[i];
+		for (size_t k = 0; k < p->runtime.attempts.n; k++) {
+			const struct runtime_attempt *t = &p->runtime.attempts.v[k];
+			if (!t->given_up && !in_kernel(p, t->image->runtime->of->kind))
+				due = MIN(due, t->job ? 0 : t->again_ns);
+		}
+	}
+	return due;
 }
 
 void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns)

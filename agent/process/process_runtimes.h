@@ -74,5 +74,7 @@ void process_runtimes_sampled(struct process_runtimes *x, struct process *p, int
 bool process_runtimes_get(const struct process_runtimes *x, const struct process *p, enum runtime_kind kind, struct runtime_proc *ret);
 /* After each drain: who is not young any more, who can be tried again. */
 void process_runtimes_tick(struct process_runtimes *x, int64_t now_ns);
+/* When the next one can be tried again, by the same clock; the past: an answer is awaited; INT64_MAX: nobody waits. */
+int64_t process_runtimes_due_ns(const struct process_runtimes *x);
 
 #endif
