@@ -39,12 +39,56 @@ def javas(test):
     return list(found.values())
 
 
+SHORT = """import java.nio.file.Files;
+import java.nio.file.Path;
+
+public class Short {
+%s
+	static long call(int i, int n) {
+		switch (i) {
+%s
+		default: return 0;
+		}
+	}
+	static long spent() throws Exception {
+		return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[0]);
+	}
+	static long work(long until) throws Exception {
+		long x = 0;
+		for (int i = 0; i %% 100 > 0 || spent() < until; i++)
+			x += call(i %% 100, 2000);
+		return x;
+	}
+	public static void main(String[] args) throws Exception {
+		long before = spent(), x = work(before + 300000000L);
+		System.out.println("worked " + (spent() - before) + " " + x);
+	}
+}
+"""
+SHORT_METHOD = """	static long short{0}(int n) {{
+		long x = {1};
+		for (int i = 0; i < n; i++)
+			x += x * 31 + {0};
+		return x;
+	}}
+"""
+
+
+def short_source():
+    """A program of a hundred methods that works for 0.3 s, says how many nanoseconds of CPU time that took, and ends."""
+    methods = "".join(SHORT_METHOD.format(i, f"short{i - 1}(n / 2)" if i else 1) for i in range(100))
+    return SHORT % (methods, "".join(f"\t\tcase {i}: return short{i}(n);\n" for i in range(100)))
+
+
 def compiled(env, name="Closed"):
     """The folder with the fixture's class."""
-    folder = env.path("classes")
+    folder, source = env.path("classes"), os.path.join(SOURCES, f"{name}.java")
     if not os.path.exists(os.path.join(folder, f"{name}.class")):
-        subprocess.run(["javac", "--release", "11", "-nowarn", "-g:source,lines", "-d", folder, os.path.join(SOURCES, f"{name}.java")], check=True,
-                       capture_output=True)
+        if name == "Short":
+            source = env.path("Short.java")
+            with open(source, "w", encoding="ascii") as f:
+                f.write(short_source())
+        subprocess.run(["javac", "--release", "11", "-nowarn", "-g:source,lines", "-d", folder, source], check=True, capture_output=True)
     return folder
 
 

@@ -54,15 +54,15 @@ def spent_of(path):
     return [(r[0], r[1:]) for r in rows]
 
 
-def mix_agrees(python, agent, path, seconds):
+def mix_agrees(python, agent, path, seconds, runtime="python", part="part_%d"):
     """Shares of a profile, against what the program has counted in that time. The first profile that has enough samples must agree."""
     parts, n = [0] * 10, 0
     begun = time.time()
     while n < 4000:
-        for stack, count in pull(agent, python.comm, seconds, "python").stacks:
-            names = {f[1] for f in stack if f[0] == "python"}
+        for stack, count in pull(agent, python.comm, seconds, runtime).stacks:
+            names = {f[1] for f in stack if f[0] == runtime}
             for i in range(10):
-                if f"part_{i}" in names:
+                if part % i in names:
                     parts[i] += count
                     n += count
         check(time.time() - begun < 120, f"{python.what}: only {n} samples")
