@@ -187,7 +187,11 @@ static void check_runtime(void *arg, const struct host_runtime *h)
 /* The language runtimes that are mapped just now, and why the frames of one are not named. */
 static void check_runtimes(struct buf *out)
 {
-	if (!host_runtimes_each(check_runtime, out))
+	size_t n = host_runtimes_each(check_runtime, out);
+
+	if (!can_open_of_other("root/etc"))
+		line(out, false, "language runtimes", "CAP_SYS_PTRACE; without it those of other processes are neither seen here nor walked");
+	else if (!n)
 		line(out, true, "language runtimes", "none runs now");
 }
 
