@@ -134,6 +134,8 @@ def test_hostile_java(env):
         check(all(h.alive() for h in hostile.values()), f"ended: {[name for name, h in hostile.items() if not h.alive()]}")
         return metrics(agent, "runtime_processes").get('runtime_processes{runtime="hotspot"}', 0) >= 1 + len(HOSTILE)
     wait_until("they are taken for HotSpot", taken, 60)
+    # As long as there is room for its names.
+    wait_until("made up names are read", lambda: any(re.match(r"pretended.Class\.hostile_\d", f) for f in walked(agent, "rt_hs_many")), 30)
     begun, cpu, verdict, most = time.monotonic(), cpu_seconds(pid), Verdict(calls, "hotspot"), 0
     while time.monotonic() < begun + (600 if LONG else 10) or verdict.samples < 200:
         sampled = of_java(pull(agent, java.comm, 4, "hotspot"))
@@ -148,7 +150,6 @@ def test_hostile_java(env):
           f"{ {name: sorted(s)[:4] for name, s in seen.items()} }")
     check(env.agent.alive() and p.alive() and all(h.alive() for h in hostile.values()), "the agent or a program is gone")
     check(all(seen.values()), f"not walked: {[name for name, s in seen.items() if not s]}")
-    check(any(re.match(r"pretended.Class\.hostile_\d", f) for f in seen["rt_hs_many"]), f"none is named: {seen['rt_hs_many']}")
     check(not verdict.wrong, f"{verdict.text()}{Verdict.listed(verdict.wrong)}")
     check(verdict.share_whole() >= 0.98, verdict.text())
     check(most < 60, f"the agent takes {most:.0f} MB")
