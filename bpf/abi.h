@@ -175,6 +175,7 @@ struct unwind_proc {
 #define EXEC_ANY 0xffffffffu  /* the agent has seen no sample of the process yet: entries are of whatever it runs */
 #define UNWIND_PROC_QUIET 1   /* do not ask for help with unknown addresses */
 #define UNWIND_PROC_CACHED 2  /* the cache of rules may be used */
+#define UNWIND_PROC_HOTSPOT 4 /* it maps a HotSpot: code without a file may be its */
 
 struct runtime_key {
 	__u32 tgid;
@@ -365,7 +366,7 @@ struct unwind {
 	__u32 quiet;               /* finish with what is known */
 	__u32 cached;              /* the rule cache may be used */
 	__u32 ahead;               /* UW_AHEAD, UW_IN_CODE: enum runtime_kind, as far as it is known */
-	__u32 no_hotspot;          /* the process has none */
+	__u32 hotspot;             /* the process may have code of HotSpot's */
 	__u64 native;              /* then: the native frame's word; 0 = code without a file */
 	__u64 rdi, rdx;            /* of a thread that is in the kernel; 0 = not known */
 	__u64 r13;                 /* of the innermost frame; 0 = not known */

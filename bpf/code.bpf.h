@@ -37,20 +37,34 @@ __attribute__((noinline)) int walk_hotspot(int unused)
 	if (!s)
 		return UW_NO_CODE;
 	w = walk_on(s, RUNTIME_HOTSPOT);
-	s->u.no_hotspot = !w;
+	s->u.hotspot = w != 0;
 	return w && hs_is_code(&w->hotspot.p, s->u.ip) ? hotspot_step(&s->u, &w->hotspot.p, &w->hotspot.room) : UW_NO_CODE;
 }
+
+#define V8_STEPS_AT_ONCE 2           /* as STEPS_AT_ONCE */
 
 __attribute__((noinline)) int walk_v8(__u64 frame)
 {
 	__u32 zero = 0;
+	__u64 ip;
+	int r = UW_NO_CODE;
 	struct scratch *s = bpf_map_lookup_elem(&scratch, &zero);
 	struct runtime_walk *w;
 
 	if (!s)
 		return UW_NO_CODE;
 	w = walk_on(s, RUNTIME_V8);
-	return w ? v8_step(&s->u, &w->v8.p, &w->v8.room, frame) : UW_NO_CODE;
+	if (!w)
+		return UW_NO_CODE;
+	/* What called it is often code of the same sort: then nothing has to be found out about it. */
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < V8_STEPS_AT_ONCE; i++) {
+		ip = s->u.ip;
+		r = v8_step(&s->u, &w->v8.p, &w->v8.room, frame);
+		if (r != UW_STEP_ON || s->u.hotspot || (frame ? s->u.ip != ip : s->u.ip - s->u.start >= s->u.size))
+			break;
+	}
+	return r;
 }
 
 __attribute__((noinline)) int walk_unknown(int unused)
@@ -69,7 +83,7 @@ static __always_inline int walk_ahead(struct scratch *s, int r)
 		walk(s->u.ahead);
 		return uw_push(&s->u, s->u.native) ? UW_STEP_ON : END_DEPTH;
 	}
-	r = s->u.ahead == RUNTIME_V8 || s->u.no_hotspot ? UW_NO_CODE : walk_hotspot(0);
+	r = s->u.ahead == RUNTIME_V8 || !s->u.hotspot ? UW_NO_CODE : walk_hotspot(0);
 	if (r == UW_NO_CODE)
 		r = walk_v8(s->u.native);
 	return r == UW_NO_CODE ? walk_unknown(0) : r;

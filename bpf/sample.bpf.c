@@ -156,6 +156,7 @@ static __always_inline bool find_process(struct scratch *s)
 		flags = p->flags;
 		s->u.quiet = flags & UNWIND_PROC_QUIET;
 		s->u.cached = flags & UNWIND_PROC_CACHED;
+		s->u.hotspot = flags & UNWIND_PROC_HOTSPOT;
 		exec_id = p->exec_id;
 		if (s->head.set && p->set == s->head.set && (exec_id == s->head.exec_id || UW_RARELY(exec_id == EXEC_ANY))) {
 			recall(s, s->head.set);

@@ -697,7 +697,8 @@ static void push(struct processes *ps, struct process *p, int64_t now_ns)
 	p->set = ps->next_set++;
 	struct unwind_proc v = { .tgid = p->pid, .set = p->set, .first = as->kernel_first, .n = (uint32_t)as->v.n,
 				 .flags = unwind_tables_proc_flags(ps->tables) |
-					  (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0),
+					  (p->fruitless >= FRUITLESS_MAX ? UNWIND_PROC_QUIET : 0) |
+					  (process_runtimes_maps(p, RUNTIME_HOTSPOT) ? UNWIND_PROC_HOTSPOT : 0),
 				 .exec_id = p->exec_id };
 	p->in_kernel = kernel_procs_set(unwind_tables_procs(ps->tables), &v);
 	if (before && --before->kernel_users == 0)

@@ -301,6 +301,14 @@ bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_
 	return labelled;
 }
 
+bool process_runtimes_maps(const struct process *p, enum runtime_kind kind)
+{
+	for (size_t i = 0; i < p->runtime.attempts.n; i++)
+		if (p->runtime.attempts.v[i].image->runtime->of->kind == kind)
+			return true;
+	return false;
+}
+
 bool process_runtimes_get(const struct process_runtimes *x, const struct process *p, enum runtime_kind kind, struct runtime_proc *ret)
 {
 	struct runtime_key key = key_of(p, kind);

@@ -64,6 +64,8 @@ void process_runtimes_init(struct process_runtimes *x, int fd);
 void process_runtimes_release(struct process_runtimes *x);
 /* Tells the kernel of the runtimes that the process maps; its address space is prepared. True: its label has changed. */
 bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_t now_ns);
+/* Whether it maps a file with such a runtime, attached to or not; as of the last push. */
+bool process_runtimes_maps(const struct process *p, enum runtime_kind kind);
 /* Takes it out of the map and out of all lists. What it is stays known. */
 void process_runtimes_leave(struct process_runtimes *x, struct process *p);
 /* It has ended, or runs another program from here on: nothing can be read of it any more. */
