@@ -17,7 +17,7 @@ E2E = tests/e2e/run tests/e2e/test_object_jobs.py tests/e2e/page.mjs tests/e2e/h
   tests/e2e/test_format.py tests/format/reader.py tests/format/remote.py tests/format/values.py tests/format/rocks.py
 EXTRA_DIST += tests/e2e/test_alertmanager.py tests/e2e/test_alerts_oracle.py
 EXTRA_DIST += tests/e2e/test_parca_flags.py
-EXTRA_DIST += tests/e2e/test_runtimes_java.py tests/e2e/java_stacks.py
+EXTRA_DIST += tests/e2e/test_runtimes_java.py tests/e2e/java_stacks.py tests/e2e/test_runtimes_node.py tests/e2e/node_stacks.py
 EXTRA_DIST += tests/e2e/test_runtimes.py tests/e2e/runtime_stacks.py tests/fixtures/runtimes deploy/quickstart.py
 EXTRA_DIST += tests/e2e/test_compose.py deploy/compose.yml deploy/compose/pyrrha.yml
 EXTRA_DIST += tests/e2e/pod.py tests/e2e/test_pods.py

@@ -48,7 +48,6 @@ struct fixture {
 	const char *calls[12];
 	const char *ends;            /* "" = complete; else the mark */
 	double whole;                /* share of samples that must reach the last call */
-	bool copied_short;           /* two stacks, or more than a record holds while the ring fills up: the first may be cut */
 	size_t start;                /* 0: what the C library has there, one or two */
 	bool go;                     /* its runtime interrupts it here and there, and has threads of its own */
 	bool unsupported;            /* a few instructions have a rule that the table cannot express, and say so */
@@ -62,12 +61,11 @@ struct fixture {
 static const struct fixture fixtures[] = {
 	{ "recursion", "1", "fp nofp nopie static staticpie stripped notables ownpages deleted debugdata",
 	  { "_start", "~", "main", "down", "leaf" }, "", 0.9 },
-	{ "bigframe", NULL, "fp nofp nopie static staticpie stripped notables", { "_start", "~", "main", "big", "big", "leaf" }, "", 0.2,
-	  .copied_short = true },
+	{ "bigframe", NULL, "fp nofp nopie static staticpie stripped notables", { "_start", "~", "main", "big", "big", "leaf" }, "", 0.2 },
 	{ "realign", NULL, "fp nofp nopie static staticpie stripped", { "_start", "~", "main", "realigned", "leaf" }, "", 0.9,
 	  .unsupported = true },
 	{ "altstack", NULL, "fp nofp nopie static staticpie stripped",
-	  { "_start", "~", "main", "trap", "__restore_rt|*", "handler", "leaf" }, "", 0.2, .copied_short = true },
+	  { "_start", "~", "main", "trap", "__restore_rt|*", "handler", "leaf" }, "", 0.2 },
 	{ "plt", NULL, "fp nofp nopie stripped ibt", { "_start", "~", "main", "spin", "fixture_empty|fixture_empty@plt" }, "", 0.3 },
 	{ "vdso", NULL, "fp nofp nopie static staticpie stripped",
 	  { "_start", "~", "main", "spin", "clock_gettime|__clock_gettime|clock_gettime@plt", "[vdso]", "?" }, "", 0.5 },
@@ -93,14 +91,14 @@ static const struct fixture fixtures[] = {
 	{ "recursion", "1", "musl", { "_start", "~", "main", "down", "leaf" }, "", 0.9, .start = MUSL_START },
 	{ "threads", NULL, "musl muslbare", { "*", "*", "worker", "leaf" }, "", 0.9 },
 	{ "altstack", NULL, "musl muslstatic", { "_start", "~", "main", "trap", "*", "handler", "leaf" }, "", 0.2,
-	  .copied_short = true, .start = MUSL_START },
+	  .start = MUSL_START },
 	{ "gofix", NULL, "exe stripped pie", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main.leaf" }, "", 0.9,
-	  .go = true, .copied_short = true },
-	{ "gofix", "goroutine", "exe stripped pie", { "runtime.goexit*", "main.worker", "main.leaf" }, "", 0.9, .go = true, .copied_short = true },
+	  .go = true },
+	{ "gofix", "goroutine", "exe stripped pie", { "runtime.goexit*", "main.worker", "main.leaf" }, "", 0.9, .go = true },
 	{ "gocgo", NULL, "exe", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main._Cfunc_outer", "~", "outer", "leaf" },
-	  "", 0.9, .start = 3, .go = true, .copied_short = true },
+	  "", 0.9, .start = 3, .go = true },
 	{ "gocgo", NULL, "stripped", { "runtime.goexit*", "runtime.main", "main.main", "main.middle", "main._Cfunc_outer", "~", "*", "*", "*" },
-	  "", 0.9, .start = 2, .go = true, .copied_short = true },
+	  "", 0.9, .start = 2, .go = true },
 };
 
 struct child {
@@ -283,6 +281,7 @@ static bool without_runtime(struct seen_stack *k)
 }
 
 #define NO_TABLE "[truncated: no unwind table]"
+#define NO_COPY "[truncated: stack copy]"
 
 struct verdict {
 	uint32_t all, whole, bad;
@@ -302,11 +301,11 @@ static void check_samples(const struct profile_window *w, pid_t pid, const struc
 			continue;
 		int m = matches(&k, f->calls, f->start);
 		v->all += s->count;
-		if (k.mark && strcmp(k.mark, NO_TABLE) == 0 && strcmp(f->ends, NO_TABLE) != 0)
+		if (k.mark && (strcmp(k.mark, NO_TABLE) == 0 || strcmp(k.mark, NO_COPY) == 0) && strcmp(f->ends, k.mark) != 0)
 			continue; /* not whole; the kernel has its tables soon, or `enough` never is */
 		v->whole += m == 2 ? s->count : 0;
 		bool end_right = strcmp(k.mark ? k.mark : "", f->ends) == 0;
-		if ((m && end_right) || (f->copied_short && k.mark && strcmp(k.mark, "[truncated: stack copy]") == 0) ||
+		if ((m && end_right) ||
 		    (f->unsupported && k.mark && strcmp(k.mark, "[truncated: unsupported unwind rule]") == 0))
 			continue;
 		v->bad += s->count;
