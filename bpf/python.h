@@ -245,7 +245,8 @@ static __always_inline bool python_fits(const struct runtime_walk *w)
 	return y->p.minor >= 13 || y->frame == y->entered_from;
 }
 
-/* After the last of its frames; r: an enum walked. */
+/* After the last of its frames; r: an enum walked. Where a chain of frames ends, that is all: what is below on the stack is another thread
+ * state's, or what greenlets have left there. */
 static __always_inline void python_leave(struct unwind *u, struct runtime_walk *w, int r)
 {
 	struct python_walk *y = &w->python;
@@ -257,6 +258,8 @@ static __always_inline void python_leave(struct unwind *u, struct runtime_walk *
 	} else if (r == WALK_ENDED && y->p.minor >= 11 && !python_fits(w)) {
 		python_take_back(u, w);
 		y->frame = y->next;
+	} else if (r == WALK_ENDED && !y->frame) {
+		w->on = 0;
 	}
 }
 

@@ -7,9 +7,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 
-from harness import TOP, Process, Skip, check, http_get, wait_until
+from harness import LONG, RUN, TOP, Process, Skip, check, http_get, wait_until
 from pprof_file import Profile
 
 FIXTURES = os.path.join(TOP, "tests", "fixtures", "runtimes")
@@ -18,8 +19,8 @@ FIXTURES = os.path.join(TOP, "tests", "fixtures", "runtimes")
 class Interpreter:
     def __init__(self, path, version, test):
         self.path, self.version = path, version
-        # Its processes' name, which alone is sampled: other tests are Python, too, and may run at the same time.
-        self.comm = "rt_%s%d%d%s" % (test, *version[:2], "" if path.startswith("/usr/bin/") else "p")
+        # Its processes' name, which alone is sampled: other tests, and other runs of them, are Python, too, and may run at the same time.
+        self.comm = "rt_%s%d%d%s%03d" % (test, *version[:2], "" if path.startswith("/usr/bin/") else "p", RUN % 1000)
         self.what = f"{path} ({'.'.join(map(str, version))})"
 
 
@@ -54,6 +55,20 @@ def python_extension(env, python):
     return folder
 
 
+def python_greenlet(env, python):
+    """A folder with the module greenlet; "" where there is none, and it cannot be installed or this is no long run."""
+    said = subprocess.run([python.path, "-c", "import greenlet, os; print(os.path.dirname(os.path.dirname(greenlet.__file__)))"],
+                          capture_output=True, text=True, check=False)
+    if said.returncode == 0:
+        return said.stdout.strip()
+    folder = env.path(f"greenlet-{python.comm}")
+    if LONG and subprocess.run([python.path, "-m", "pip", "install", "-q", "--only-binary", ":all:", "--target", folder, "greenlet"],
+                               stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        return folder
+    print(f"{python.what}: without greenlet")
+    return ""
+
+
 def python_program(env, python, script, *args, **more):
     """A fixture at work, under the interpreter's name."""
     link = env.path(python.comm)
@@ -73,7 +88,7 @@ class TrueStacks:
         self.stacks = {tuple(s) for s in said["stacks"]}
         self.ordered = sorted(self.stacks)
         self.made = {tuple(f) for f in said["made"]}
-        self.between, self.below, self.deep = said["between"], said["below"], said["deep"]
+        self.between, self.below, self.deep, self.green = said["between"], said["below"], said["deep"], said["green"]
 
     def has(self, stack):
         ids = tuple(self.ids.get(f, -1) for f in stack)
@@ -87,24 +102,37 @@ class TrueStacks:
         return at < len(self.ordered) and self.ordered[at][:len(wanted)] == wanted
 
 
-def start_python_stacks(env, python):
-    """(process, its TrueStacks) once it is at its work."""
-    folder, said = python_extension(env, python), env.path(f"stacks-{python.comm}.json")
-    p = python_program(env, python, "python_stacks.py", said, *([f"--extension={folder}"] if folder else []))
+def begin_python_stacks(env, python):
+    """(process, the file it will say its stacks in): it finds them out now."""
+    said = env.path(f"stacks-{python.comm}.json")
+    modules = {"extension": python_extension(env, python), "greenlet": python_greenlet(env, python)}
+    return python_program(env, python, "python_stacks.py", said, *(f"--{name}={folder}" for name, folder in modules.items() if folder)), said
 
-    def ready():
+
+def stop_those_ready(begun):
+    """Whether all have found out their stacks; those that have wait, so that they take no time from the others. begun: [(python, process)]."""
+    for python, p in begun:
         check(p.alive(), f"{python.what} ended: {p.text()[-2000:]}")
-        return "ready" in p.text()
-    wait_until(f"{python.what} knows its stacks", ready, 120)
-    return p, TrueStacks(said)
+        if "ready" in p.text():
+            os.kill(p.p.pid, signal.SIGSTOP)
+    return all("ready" in p.text() for _, p in begun)
+
+
+def start_python_stacks(env, pythons_wanted):
+    """[(python, process, its TrueStacks)] once all are at their work."""
+    begun = [(python, *begin_python_stacks(env, python)) for python in pythons_wanted]
+    wait_until("the programs know their stacks", lambda: stop_those_ready([b[:2] for b in begun]), 240)
+    for _, p, _ in begun:
+        os.kill(p.p.pid, signal.SIGCONT)
+    return [(python, p, TrueStacks(said)) for python, p, said in begun]
 
 
 class Sampled:
-    """Stacks of one process name in a profile: each a list of (kind, name, file, line), leaf first, with its count of samples. kind: native,
-    kernel, mark, or the runtime's name."""
+    """Stacks of one process name in a profile (its bytes, or itself): each a list of (kind, name, file, line), leaf first, with its count of
+    samples. comm None: of all. kind: native, kernel, mark, or the runtime's name."""
 
     def __init__(self, data, comm, runtime):
-        p = Profile(data)
+        p = data if isinstance(data, Profile) else Profile(data)
         types = [t for t, _ in p.types]
         self.stacks, at = [], types.index("samples") if "samples" in types else 0
         for ids, (_, labels, values) in zip(p.stack_ids, p.samples):
@@ -126,14 +154,21 @@ class Sampled:
         return out
 
 
-def pull(agent, comm, seconds, runtime):
-    status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds={seconds}&by=comm", timeout=seconds * 2 + 120)
+def pull_all(agent, seconds):
+    """What the agent samples from now on, of all processes, by their names and runtimes."""
+    status, _, body = http_get(f"{agent}/debug/pprof/profile?seconds={seconds}&by=comm,runtime", timeout=seconds * 2 + 120)
     check(status == 200, f"HTTP {status}: {body[:300]!r}")
-    return Sampled(body, comm, runtime)
+    return Profile(body)
+
+
+def pull(agent, comm, seconds, runtime):
+    return Sampled(pull_all(agent, seconds), comm, runtime)
 
 
 class Verdict:
     """What profiles of a program showed, summed up."""
+
+    ENOUGH = 3000  # samples, of which one is in native code that was called
 
     def __init__(self, true, runtime):
         self.true, self.runtime = true, runtime
@@ -154,17 +189,24 @@ class Verdict:
             self.nameless += n
             return
         deep = any(f[0] == self.true.deep for f in frames)
-        right = self.true.begins_so(frames) if marks else self.true.has(frames)
+        right = self.true.begins_so(frames) if marks else self.has(stack, frames)
         if not right:
             key = tuple(stack)
             self.wrong[key] = self.wrong.get(key, 0) + n
         elif deep:
             self.deep += n
-        elif marks:
+        elif marks and not self.is_whole_with_mark(frames):
             self.cut += n
         else:
             self.whole += n
         self.look_between(stack, n)
+
+    def has(self, stack, frames):
+        return self.true.has(frames)
+
+    def is_whole_with_mark(self, frames):
+        """Whether only what is below the runtime's frames is missing, and cannot be known."""
+        return False
 
     def look_between(self, stack, n):
         """Native functions stand between the frames of the runtime that they were called by and that they call."""
@@ -183,6 +225,7 @@ class Verdict:
                 inner, natives = name, set()
 
     def share_whole(self):
+        """Of what can be: not of stacks of more frames than there is room for."""
         return self.whole / max(1, self.samples - self.deep)
 
     def text(self):
@@ -200,5 +243,62 @@ class Verdict:
         check(not self.wrong, f"{what}: stacks outside of the true set: {self.text()}{self.listed(self.wrong)}")
         check(not self.misplaced, f"{what}: native frames are not where they were called{self.listed(self.misplaced)}")
         check(self.share_whole() >= least_whole, f"{what}: {self.text()}")
-        if self.true.between and self.samples >= 3000:  # one in a hundred is there: a few hundred samples may have none
+        if self.true.between and self.samples >= self.ENOUGH:
             check(self.between > 0 and self.below > 0, f"{what}: no sample through the extension: {self.text()}")
+
+
+class PythonVerdict(Verdict):
+    """Greenlets have stacks of their own: below their first frame is what another one has left on the native stack. While they are switched the
+    native stack is neither one's, for microseconds."""
+
+    ENOUGH = 500
+    THREAD_BEGINS = {"clone3", "__clone3", "clone", "__clone", "start_thread"}
+    SWITCHES = re.compile(r"\b(slp_switch|g_switchstack|g_switchstack_success)\b")
+
+    def __init__(self, true):
+        super().__init__(true, "python")
+        self.empty = self.switching = 0
+
+    def take_stack(self, stack, n):
+        if self.true.green and self.is_switching(stack):
+            self.samples += n
+            self.switching += n
+            return
+        super().take_stack(stack, n)
+        self.empty += 0 if any(f[0] == "python" for f in stack) else n
+
+    def is_switching(self, stack):
+        """Whether greenlet's own code that switches runs: it is called by the innermost function of Python."""
+        for kind, name, _, _ in stack:
+            if kind == "python" or name == "_PyEval_EvalFrameDefault":
+                return False
+            if self.SWITCHES.search(name):
+                return True
+        return False
+
+    def has(self, stack, frames):
+        return super().has(stack, frames) if frames else self.is_empty(stack)
+
+    @staticmethod
+    def is_empty(stack):
+        """Whether there is no frame: in a thread that does not run the interpreter yet, or not any more, or where the thread's first function or
+        a greenlet begins or ends."""
+        names = [name for kind, name, _, _ in stack if kind == "native"]
+        begins = next((i for i, name in enumerate(names) if re.search(r"\bg_initialstub\b", name)), None)
+        if begins is None and names and names[-1] not in PythonVerdict.THREAD_BEGINS:
+            return False
+        return "_PyEval_EvalFrameDefault" not in names[1:begins]
+
+    def is_whole_with_mark(self, frames):
+        return bool(frames) and frames[-1][0] in self.true.green and self.true.has(frames)
+
+    def share_whole(self):
+        return self.whole / max(1, self.samples - self.deep - self.switching)
+
+    def text(self):
+        return f"{super().text()}; {self.empty} without a frame, {self.switching} between greenlets"
+
+    def judge(self, what, least_whole):
+        super().judge(what, least_whole)
+        check(self.empty <= 5 + 0.03 * self.samples, f"{what}: {self.empty} of {self.samples} samples have no frame")
+        check(self.switching <= 5 + 0.03 * self.samples, f"{what}: {self.switching} of {self.samples} samples between greenlets")
