@@ -167,7 +167,9 @@ static __always_inline int v8_push_builtin(struct unwind *u, const struct v8_pro
 	/* Builtins that JavaScript calls have a function of their own: the native name says as much. */
 	if (!shared || rt_read(u, &data, 8, shared - 1 + V8_SHARED_DATA) || !(data & 1))
 		return UW_STEP_ON;
-	return u->is_ra ? v8_push_function(u, p, w, shared, 0) : v8_push_below(u, p, w, shared, entering);
+	/* A function that goes on interpreted, as its optimised code is void, returns to a builtin of its own. */
+	return u->is_ra ? v8_push_function(u, p, w, shared, v8_has_bytecode(u, p, w) ? v8_bytecode_at(w) : 0)
+			: v8_push_below(u, p, w, shared, entering);
 }
 
 /* Keeps the frame at u->ip and moves to its caller, as uw_step. native: the word of a frame in the program's text; 0: it is

@@ -102,7 +102,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 {
 	const struct sample_head *h = a->sampler.samples.v[i];
 	int64_t from_ns = clock_cpu_ns();
-	struct runtime_proc hotspot, python;
+	struct runtime_proc hotspot, python, v8;
 
 	drop_rest(f);
 	if (!processes_prepare(a->processes, p)) {
@@ -127,9 +127,10 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 		nu->unfollowed_from = hotspot.hotspot.low;
 		nu->unfollowed_bytes = hotspot.hotspot.high - hotspot.hotspot.low;
 	}
+	nu->unfollowed_v8 = process_runtimes_get(processes_runtimes(a->processes), p, RUNTIME_V8, &v8);
 	for (;;) {
 		f->end = native_unwind(nu);
-		if (f->end == END_NO_TABLE) {
+		if (f->end == END_NO_TABLE && !nu->at_unfollowed) {
 			struct image *im = unwind_tables_image_by_id(a->tables, nu->u.image);
 			if (!im || !images_load_table(a->images, im, native_vaddr(nu)))
 				break;

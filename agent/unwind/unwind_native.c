@@ -155,9 +155,11 @@ static int uw_walk(struct unwind *u, uint32_t kind, uint64_t sp, uint64_t vaddr,
 /* To follow such code its process has to be read, which may not answer, and whoever finishes stacks must not wait. */
 static int uw_step_code(struct unwind *u, uint32_t kind, uint64_t frame)
 {
-	const struct native_unwind *nu = self(u);
+	struct native_unwind *nu = self(u);
 
-	return kind == RUNTIME_NONE && u->ip - nu->unfollowed_from < nu->unfollowed_bytes ? END_NO_TABLE : UW_NO_CODE;
+	nu->at_unfollowed = kind == RUNTIME_NONE ? u->ip - nu->unfollowed_from < nu->unfollowed_bytes || nu->unfollowed_v8
+						 : kind == RUNTIME_V8 && nu->unfollowed_v8;
+	return nu->at_unfollowed ? END_NO_TABLE : UW_NO_CODE;
 }
 
 #include "bpf/unwind.h"

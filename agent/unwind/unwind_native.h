@@ -16,6 +16,8 @@ struct native_unwind {
 	const uint8_t *code;         /* UW_CODE bytes at the first ip - 1; NULL = not known */
 	uint64_t words[MAX_USER_WORDS]; /* as in a record */
 	uint64_t unfollowed_from, unfollowed_bytes; /* code that keeps no frame pointers and is told of by its process alone: END_NO_TABLE */
+	bool unfollowed_v8;          /* the same of V8's code, which keeps frame pointers: its functions would be missing without a word */
+	bool at_unfollowed;          /* that is where the stack ended */
 	const struct runtime_proc *python; /* what the kernel knew of the process's CPython; NULL = nothing, and there is no rest */
 	uint64_t rest[MAX_USER_WORDS]; /* its frames that the kernel sent along (RUNTIME_REST) */
 	uint32_t n_rest, at_rest;  /* words; how many were used */

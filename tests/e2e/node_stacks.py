@@ -101,7 +101,7 @@ class NodeStacks:
     def no_function_left_out(whole):
         """Whether a stack without a function of the program can be: what the trampolines of calls have called is there, a function or builtin."""
         return all(kind != "native" or name not in ("Builtins_JSEntryTrampoline", "Builtins_InterpreterEntryTrampoline") or
-                   whole[i][0] == "v8" or whole[i][1].startswith(("Builtins_", "construct_stub"))
+                   whole[i][0] in ("v8", "kernel") or whole[i][1].startswith(("Builtins_", "construct_stub"))
                    for i, (kind, name, _, _) in enumerate(whole[1:]))
 
     def why_not(self, stack):

@@ -12,20 +12,20 @@ SAMPLES = 20000 if LONG else 2000
 
 
 def warm(agent, node, seconds):
-    """Until its functions are known: reading the first ones takes the naming thread's share of a CPU for a while."""
-    until = time.time() + 90
-    while time.time() < until:
+    """Until its functions are known: reading those that it runs first takes the naming thread's share of a CPU for a while."""
+    until, quiet = time.time() + 240, 0
+    while quiet < (3 if LONG else 1):
         sampled = pull(agent, node.comm, seconds, "v8")
-        if sampled.count and not any(f[1] == "[v8: not read yet]" for stack, _ in sampled.stacks for f in stack):
-            return
-    check(False, f"{node.what}: its functions are not read in 90 s")
+        new = any(f[1] == "[v8: not read yet]" for stack, _ in sampled.stacks for f in stack)
+        quiet = quiet + 1 if sampled.count and not new else 0
+        check(time.time() < until, f"{node.what}: its functions are not read in 240 s")
 
 
 def closed_set(env, agent, node, samples, seconds, least_whole):
     """Takes profiles until the program has so many samples."""
     p, true = start_node_stacks(env, node)
     verdict = NodeVerdict(true)
-    warm(agent, node, 1)
+    warm(agent, node, 5 if LONG else 1)
     for _ in range(90):
         verdict.take(pull(agent, node.comm, seconds, "v8"))
         if verdict.samples >= samples:
