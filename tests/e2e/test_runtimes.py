@@ -205,6 +205,8 @@ def test_hostile_pythons(env):
     pid = env.agent.p.pid
     [(_, p, true)] = start_python_stacks(env, [python])
     verdict, most, stacks = PythonVerdict(true), 0, []
+    wait_until("its functions are read", lambda: "[python: not read yet]" not in
+               {f[1] for stack, _ in pull(agent, python.comm, 2, "python").stacks for f in stack}, 60)
     quiet = pull(agent, python.comm, 60 if LONG else 3, "python")
     hostile = Hostile(start_hostile_pythons(env))
     begun, cpu = time.monotonic(), cpu_seconds(pid)
