@@ -232,6 +232,7 @@ static void sampling_rows(const char *load, double hz, const struct result *r, d
 
 static struct agent *start_agent(double hz)
 {
+	const char *runtimes = getenv("PYRRHA_BENCH_RUNTIMES");
 	struct agent_options o;
 	struct agent *a;
 	struct err e = { 0 };
@@ -239,7 +240,7 @@ static struct agent *start_agent(double hz)
 	agent_options_init(&o);
 	o.hz = hz;
 	o.max_cost = 1;
-	if (agent_start(&a, &o, &e)) {
+	if ((runtimes && agent_parse_runtimes(runtimes, &o.runtimes, &e)) || agent_start(&a, &o, &e)) {
 		fprintf(stderr, "agent_bench: %s\n", e.msg);
 		exit(e.code == ERR_DENIED ? 77 : 1);
 	}

@@ -9,6 +9,7 @@
  *	PYRRHA_BENCH_PYTHON, _NODE, _JAVA   the programs, if not those of PATH
  *	PYRRHA_BENCH_HZ                     instead of 19, to see what warm caches save
  *	PYRRHA_BENCH_FRAMES                 of the runtime, 10 or more, instead of 30
+ *	PYRRHA_BENCH_RUNTIMES               as the agent's --runtimes: "none" says what the same stacks cost without
  *	PYRRHA_BENCH_BEFORE                 pyrrha-agent of the version before
  */
 #include <arpa/inet.h>

@@ -282,12 +282,13 @@ class PythonVerdict(Verdict):
     @staticmethod
     def is_empty(stack):
         """Whether there is no frame: in a thread that does not run the interpreter yet, or not any more, or where the thread's first function or
-        a greenlet begins or ends."""
+        a greenlet begins or ends. While the interpreter clears its last frame, that has left the chain already."""
         names = [name for kind, name, _, _ in stack if kind == "native"]
         begins = next((i for i, name in enumerate(names) if re.search(r"\bg_initialstub\b", name)), None)
         if begins is None and names and names[-1] not in PythonVerdict.THREAD_BEGINS:
             return False
-        return "_PyEval_EvalFrameDefault" not in names[1:begins]
+        loops = [i for i in range(1, len(names) if begins is None else begins) if names[i] == "_PyEval_EvalFrameDefault"]
+        return not loops or (len(loops) == 1 and names[loops[0] - 1] == "_PyEvalFrameClearAndPop")
 
     def is_whole_with_mark(self, frames):
         return bool(frames) and frames[-1][0] in self.true.green and self.true.has(frames)
