@@ -13,7 +13,7 @@ from pprof_file import Profile
 from runtime_stacks import FIXTURES, PythonVerdict, Sampled, Verdict, pull, pull_all, python_program, pythons, start_python_stacks
 from test_agent import cpu_seconds, start_agent
 
-SAMPLES = 20000 if LONG else 1000  # of each interpreter
+SAMPLES = 20000 if LONG else PythonVerdict.ENOUGH  # of each interpreter
 LEAST_EACH = 20  # of a stack in each of twenty programs, on average
 
 
