@@ -253,6 +253,7 @@ class PythonVerdict(Verdict):
 
     ENOUGH = 500
     THREAD_BEGINS = {"clone3", "__clone3", "clone", "__clone", "start_thread"}
+    CLEARS = {"_PyEvalFrameClearAndPop", "_PyEval_FrameClearAndPop"}  # of 3.12, and later
     SWITCHES = re.compile(r"\b(slp_switch|g_switchstack|g_switchstack_success)\b")
 
     def __init__(self, true):
@@ -288,7 +289,7 @@ class PythonVerdict(Verdict):
         if begins is None and names and names[-1] not in PythonVerdict.THREAD_BEGINS:
             return False
         loops = [i for i in range(1, len(names) if begins is None else begins) if names[i] == "_PyEval_EvalFrameDefault"]
-        return not loops or (len(loops) == 1 and names[loops[0] - 1] == "_PyEvalFrameClearAndPop")
+        return not loops or (len(loops) == 1 and names[loops[0] - 1] in PythonVerdict.CLEARS)
 
     def is_whole_with_mark(self, frames):
         return bool(frames) and frames[-1][0] in self.true.green and self.true.has(frames)
