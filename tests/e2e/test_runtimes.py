@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of language runtimes in the agent's profiles are true: real interpreters run programs that know each stack they can have. PYRRHA_LONG:
-every interpreter of the machine for as long as the system's."""
+every interpreter of the machine for as long as the system's, and ten minutes beside hostile programs, or PYRRHA_SECONDS."""
 import os
 import re
 import shutil
@@ -14,6 +14,7 @@ from runtime_stacks import FIXTURES, PythonVerdict, Sampled, Verdict, pull, pull
 from test_agent import cpu_seconds, start_agent
 
 SAMPLES = 20000 if LONG else PythonVerdict.ENOUGH  # of each interpreter
+SECONDS = int(os.environ.get("PYRRHA_SECONDS", 600 if LONG else 8))  # beside hostile programs
 LEAST_EACH = 20  # of a stack in each of twenty programs, on average
 
 
@@ -210,7 +211,7 @@ def test_hostile_pythons(env):
     quiet = pull(agent, python.comm, 60 if LONG else 3, "python")
     hostile = Hostile(start_hostile_pythons(env))
     begun, cpu = time.monotonic(), cpu_seconds(pid)
-    while time.monotonic() < begun + (600 if LONG else 8):
+    while time.monotonic() < begun + SECONDS:
         profile = pull_all(agent, 6 if LONG else 4)
         hostile.take(profile)
         beside = Sampled(profile, python.comm, "python")
