@@ -16,7 +16,7 @@
 #include "base/testwait.h"
 
 #define STUCK 12345                  /* check word of an object whose memory does not answer */
-static atomic_bool go_on;
+static atomic_bool go_on, is_stuck;
 
 static const char filler[RECORD_BYTES_MAX];
 
@@ -34,6 +34,8 @@ static int read_code(const struct runtime_file *f, struct process_memory *m, uin
 	(void)f;
 	if (r)
 		return r;
+	if (o.check == STUCK)
+		atomic_store(&is_stuck, true);
 	for (int i = 0; o.check == STUCK && i < 20000 && !atomic_load(&go_on); i++)
 		usleep(1000);
 	if (check && o.check != check)
@@ -415,6 +417,55 @@ static void turns(void **state)
 	no_records();
 }
 
+/* Codes that left the table before they were read wait no longer, and are not read: what waits has a bound. */
+static void forgotten(void **state)
+{
+	(void)state;
+	static struct object bad = { STUCK, 3, "bad" }, many[1000];
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
+	struct namer_stats stats;
+
+	atomic_store(&go_on, false);
+	atomic_store(&is_stuck, false);
+	frame_table_init(&t);
+	uint64_t w = add(&t, o, &bad, 1, 0), kept = 0;
+	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
+	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
+		many[i].len = 10;
+		snprintf(many[i].text, sizeof many[i].text, "%u", i);
+		kept = add(&t, o, &many[i], 0, 0);
+	}
+	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
+	sweep(&t, kept);
+	atomic_store(&go_on, true);
+	namer_settle(n, 10000);
+	assert_int_equal(state_of(&t, kept), CODE_NAMED);
+	namer_stats(n, &stats);
+	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], 2); /* with the first, which was being read */
+	assert_int_equal(stats.waiting, 0);
+	/* Nothing is left at all: whoever waits for that is told. */
+	atomic_store(&go_on, false);
+	atomic_store(&is_stuck, false);
+	add(&t, o, &bad, 1, 0);
+	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
+	add(&t, o, &many[0], 0, 0);
+	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
+	sweep(&t, w);
+	atomic_store(&go_on, true);
+	int64_t begun = clock_mono_ms();
+	namer_settle(n, 60000);
+	assert_true(clock_mono_ms() - begun < 30000);
+	runtime_owner_end(o);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,6 +476,7 @@ int main(void)
 		cmocka_unit_test(budget_of_records),
 		cmocka_unit_test(turns),
 		cmocka_unit_test(stuck),
+		cmocka_unit_test(forgotten),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

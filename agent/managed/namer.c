@@ -67,15 +67,26 @@ static void allow(struct namer *n, int64_t took_ns)
 
 #define TURN_CODES 64u               /* of one process, before others have their turn */
 
-/* Codes of the process that has had the least, at most TURN_CODES. */
+/* Codes of the process that has had the least, at most TURN_CODES. Codes that nobody else holds have left the table and the windows before
+ * their turn: nobody will ask for their names. Without that, what waits would grow for as long as a process makes code faster than it is read. */
 static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) REQUIRES(n->readers.lock)
 {
-	struct runtime_owner *first = n->wanted.v[0]->owner;
+	struct runtime_owner *first = NULL;
 	size_t got = 0, keep = 0;
 
-	for (size_t i = 1; i < n->wanted.n; i++)
-		if (before(n->wanted.v[i]->owner, first))
-			first = n->wanted.v[i]->owner;
+	for (size_t i = 0; i < n->wanted.n; i++) {
+		struct runtime_code *c = n->wanted.v[i];
+		if (atomic_load(&c->refs) == 1) {
+			runtime_code_unref(c);
+			n->done++;
+			continue;
+		}
+		n->wanted.v[keep++] = c;
+		if (!first || before(c->owner, first))
+			first = c->owner;
+	}
+	n->wanted.n = keep;
+	keep = 0;
 	for (size_t i = 0; i < n->wanted.n; i++) {
 		if (got < TURN_CODES && n->wanted.v[i]->owner == first)
 			turn[got++] = n->wanted.v[i];
@@ -83,7 +94,10 @@ static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) 
 			n->wanted.v[keep++] = n->wanted.v[i];
 	}
 	n->wanted.n = keep;
-	first->reads += got;
+	if (got)
+		first->reads += got;
+	else
+		pthread_cond_broadcast(&n->readers.answered);
 	return got;
 }
 
@@ -98,6 +112,8 @@ static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES
 		allow(n, 0);
 		if (n->wanted.n && n->allowance_ns > 0) {
 			got = n->turn = take_turn(n, turn);
+			if (!got)
+				continue;
 			n->of = turn[0]->owner;
 			r->pid = n->of->pid;
 			*ret_barred = readers_bar(&n->readers, r->pid);
