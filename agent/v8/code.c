@@ -37,7 +37,8 @@ static bool code_holds(const struct v8_heap *h, uint64_t object, uint64_t start,
 				 kind == h->l->kind_baseline ? V8_CODE_BASELINE :
 				 kind > h->l->kind_baseline  ? V8_CODE_OPTIMISED :
 				 kind == h->l->kind_regexp   ? V8_CODE_REGEXP :
-							       V8_CODE_OTHER };
+							       V8_CODE_OTHER,
+				 h->l->kind_maglev && kind == h->l->kind_maglev };
 	return true;
 }
 

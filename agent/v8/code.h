@@ -13,6 +13,7 @@ enum v8_code_kind { V8_CODE_OTHER, V8_CODE_REGEXP, V8_CODE_BASELINE, V8_CODE_OPT
 struct v8_code {
 	uint64_t object, start, bytes;
 	enum v8_code_kind kind;
+	bool maglev;                     /* of optimised code */
 };
 
 #define V8_AT_BEGIN (-2)             /* a position: before the first of the table, where the function begins */
@@ -27,6 +28,8 @@ struct v8_call {
 int v8_code_find(const struct v8_heap *h, uint64_t pc, struct v8_code *ret) MUST_USE;
 /* The function that optimised code is of; 0: none. */
 uint64_t v8_code_function(const struct v8_heap *h, const struct v8_code *c);
+/* Where the call really returns to whose frame returns to an address: V8 replaces that in code that has become void. */
+uint64_t v8_code_called_from(const struct v8_heap *h, const struct v8_code *c, uint64_t ra);
 /* The pc to ask v8_code_calls for, of a call that returns to an address. Code that was put at the end, out of the way, has no positions of
  * its own: then it is where the jump to there is. */
 uint64_t v8_code_asked_for(const struct v8_heap *h, const struct v8_code *c, uint64_t ra);

@@ -126,6 +126,8 @@ static void by_version(unsigned version, struct v8_layout *l)
 		.code_start = 40, .code_flags = 48, .code_bytes = old ? 40 : 56,
 		.code_deopt = middle ? 16 : 8, .code_positions = middle ? 24 : 16, .stream_bytes = old ? 0 : middle ? 16 : 32,
 		.kind_baseline = 11, .kind_regexp = middle ? 3 : 4,
+		.safepoint_words = version < V8_VERSION(10, 0),
+		.safepoint_slots = version >= V8_VERSION(12, 5),
 		.array_data = 54, .array_positions = middle ? 32 : 24,
 		.position_kind_bits = version >= V8_VERSION(14, 0) ? 2 : 0,
 		.scope_has_receiver = version < V8_VERSION(10, 0),
@@ -188,6 +190,7 @@ bool v8_layout_read(const struct elf_file *f, unsigned version, const struct v8_
 	}
 	if (!x->l.type_function_last)
 		x->l.type_function_last = x->l.type_function_first + FUNCTION_TYPES - 1;
+	x->l.kind_maglev = version < V8_VERSION(10, 0) ? 0 : x->l.kind_baseline + 1;
 	read_markers(f, x);
 	read_bytecodes(f, &s->bytecodes, x);
 	return true;

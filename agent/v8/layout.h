@@ -22,7 +22,10 @@ struct v8_layout {
 	 * stream_bytes that points back to the Code. */
 	uint32_t code_start, code_bytes, code_flags, code_deopt, code_positions;
 	uint32_t stream_bytes;               /* 0: none */
+	/* The table of safepoints: 1: its entries are three words; how many words are before its length. */
+	uint32_t safepoint_words, safepoint_slots;
 	uint32_t kind_baseline, kind_regexp; /* the lower 4 bits of the flags; what is above baseline is optimised */
+	uint32_t kind_maglev;                /* 0: none */
 	/* BytecodeArray. */
 	uint32_t array_data, array_positions;
 	/* Indices in the deoptimisation data. */

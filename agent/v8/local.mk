@@ -10,6 +10,7 @@ AGENT_V8_SOURCES = \
   agent/v8/recognise.c \
   agent/v8/record.c \
   agent/v8/record.h \
+  agent/v8/safepoints.c \
   agent/v8/v8.c \
   agent/v8/v8.h
 if HAVE_CMOCKA

@@ -13,6 +13,7 @@
 
 #define AT 0x100000ull               /* where the memory begins */
 #define TYPES 512
+#define TABLE_BYTES 64               /* room after instructions, for a table of safepoints */
 
 enum { STRING_ONE = 40, STRING_TWO = 32, CONS = 41, SLICED = 43, THIN = 45, SHARED = 200, CODE, ARRAY, SCOPE, SCRIPT, BYTES, FIXED, FUNCTION };
 
@@ -250,7 +251,7 @@ static void names(void **state)
 /* Code, and before its instructions what points to it; returns where they begin. */
 static uint64_t code(uint32_t kind, uint64_t deopt, uint64_t positions, uint32_t n, uint64_t *ret_object)
 {
-	uint64_t o = object(CODE, 64), stream = room(32 + n, 32), start = stream - 1 + 32;
+	uint64_t o = object(CODE, 64), stream = room(32 + n + TABLE_BYTES, 32), start = stream - 1 + 32;
 
 	put64(stream, 0, object(CODE, 8));
 	put64(stream, 8, o);
@@ -317,6 +318,69 @@ static void optimised(void **state)
 	expect(&r, 0, "outer /app/a.js:0@1");
 	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 5001), V8_CHECK_CODE(bytes_at(start + 5001), 0), &r), -ERR_NOT_FOUND);
 	buf_free(&t);
+	buf_free(&r);
+}
+
+/* Outer's code of 200 bytes: from 20 on outer's own line 1, from 40 on inner, called at line 2. Returns where it begins. */
+static uint64_t two_calls(uint32_t kind, uint64_t *ret_outer)
+{
+	uint64_t in = script(0), outer = function(string("outer"), 14, in, smi(1)), inner = function(string("inner"), 47, in, smi(1)), o;
+	uint64_t inlining[] = { (21 + 1) << 1, 1 }, literals[] = { smi(0), inner };
+	uint64_t deopt[] = { 0, 0, fixed(literals, 2), 0, 0, 0, outer, bytes(inlining, sizeof inlining) };
+	struct buf t = { 0 };
+
+	buf_varint(&t, (20 + 1) << 1);
+	buf_zigzag(&t, (3 + 1) << 1);
+	buf_varint(&t, (40 - 20) << 1 | 1);
+	buf_zigzag(&t, ((1ll << 31) | (51 + 1) << 1) - ((3 + 1) << 1));
+	buf_varint(&t, (80 - 40) << 1);
+	buf_zigzag(&t, ((3 + 1) << 1) - ((1ll << 31) | (51 + 1) << 1));
+	uint64_t start = code(kind, fixed(deopt, 8), bytes(t.ptr, t.len), 200, &o);
+	buf_free(&t);
+	*ret_outer = outer;
+	return start;
+}
+
+/* Calls that return to 30 and 60, whose frames return to 180 and 184 once the code is void: in each way that versions have that. */
+static void void_code(void **state)
+{
+	static const struct {
+		uint32_t kind, words, slots;
+		uint8_t n, table[TABLE_BYTES];
+	} cases[] = {
+		{ 12, 1, 0, 44, { 3, 0, 0, 0, 1, 0, 0, 0, 30, 0, 0, 0, 4, 0, 0, 0, 180, 0, 0, 0, 60, 0, 0, 0, 5, 0, 0, 0, 184, 0, 0, 0, 90, 0, 0, 0,
+				  255, 255, 255, 255, 255, 255, 255, 255 } },
+		{ 12, 0, 0, 17, { 3, 0, 0, 0, 0x91, 0, 0, 0, 30, 5, 181, 60, 6, 185, 90, 0, 0 } },
+		{ 12, 0, 1, 27, { 9, 0, 0, 0, 3, 0, 0, 0, 0xa3, 4, 0, 0, 30, 0, 5, 181, 0, 1, 60, 0, 6, 185, 0, 1, 90, 0, 0 } },
+		{ 11, 0, 0, 28, { 3, 0, 0, 0, 0x91, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 30, 5, 181, 8, 60, 6, 185, 8, 90, 0, 0, 8 } },
+		{ 11, 0, 1, 28, { 9, 0, 0, 0, 3, 0, 0, 0, 0x91, 0, 0, 0, 2, 0, 0, 0, 30, 5, 181, 8, 60, 6, 185, 8, 90, 0, 0, 8 } },
+	};
+	static const struct { unsigned ra; const char *want; } calls[] = {
+		{ 30, "outer /app/a.js:1@1" }, { 60, "inner /app/a.js:4@4 < outer /app/a.js:2@1" }, { 90, "outer /app/a.js:1@1" },
+		{ 180, "outer /app/a.js:1@1" }, { 184, "inner /app/a.js:4@4 < outer /app/a.js:2@1" }, { 188, "outer /app/a.js:1@1" },
+	};
+	const struct v8_layout was = facts.l;
+	struct buf r = { 0 };
+	uint64_t outer;
+
+	facts.l.kind_maglev = 11;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		setup(state);
+		uint64_t start = two_calls(cases[i].kind, &outer);
+		facts.l.safepoint_words = cases[i].words;
+		facts.l.safepoint_slots = cases[i].slots;
+		put(start + 1, 200, cases[i].table, cases[i].n);
+		for (size_t k = 0; k < ARRAY_LEN(calls); k++) {
+			uint64_t pc = start + calls[k].ra - 1;
+			assert_int_equal(read_object(V8_OBJECT(V8_CODE, pc), V8_CHECK_CODE(bytes_at(pc), outer), &r), 0);
+			expect(&r, 0, calls[k].want);
+		}
+		/* A table of more than there can be. */
+		put(start + 1, 200 + 4 * cases[i].slots, "\xff\xff\xff\xff", 4);
+		assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 183), V8_CHECK_CODE(bytes_at(start + 183), outer), &r), 0);
+		expect(&r, 0, "outer /app/a.js:1@1");
+	}
+	facts.l = was;
 	buf_free(&r);
 }
 
@@ -398,6 +462,7 @@ int main(void)
 		cmocka_unit_test_setup(interpreted, setup),
 		cmocka_unit_test_setup(names, setup),
 		cmocka_unit_test_setup(optimised, setup),
+		cmocka_unit_test_setup(void_code, setup),
 		cmocka_unit_test_setup(baseline, setup),
 		cmocka_unit_test_setup(other_code, setup),
 		cmocka_unit_test(positions),

@@ -60,6 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	facts.l.position_kind_bits = data[0] & 2;
 	facts.l.scope_first = data[0] & 4 ? 5 : 3;
 	facts.l.scope_has_receiver = data[0] >> 3 & 1;
+	facts.l.safepoint_words = data[0] >> 4 & 1;
+	facts.l.safepoint_slots = data[0] >> 5 & 1;
+	facts.l.kind_maglev = data[0] >> 6 & 1 ? 11 : 0;
 	memcpy(&object, data + 3, sizeof object);
 	memcpy(&at, data + 5, sizeof at);
 	memcpy(&check, data + 9, sizeof check);
