@@ -437,9 +437,26 @@ static int lines_by_ends(const struct v8_heap *h, uint64_t ends, const int64_t *
 	return 0;
 }
 
-static bool ends_line(const struct flat *f, uint32_t c, uint32_t next)
+/* How many lines end among the characters from `from` up to `to`, of n that were read. What is before a function's line is most of a source. */
+static int64_t one_byte_ends(const uint8_t *s, size_t from, size_t to, size_t n)
 {
-	return c == '\n' || (c == '\r' && next != '\n') || (!f->one_byte && (c == 0x2028 || c == 0x2029));
+	const uint8_t *end = s + to, *p;
+	int64_t lines = 0;
+
+	for (p = s + from; (p = memchr(p, '\n', (size_t)(end - p))); p++)
+		lines++;
+	for (p = s + from; (p = memchr(p, '\r', (size_t)(end - p))); p++)
+		lines += p + 1 == s + n || p[1] != '\n';
+	return lines;
+}
+
+static int64_t two_byte_ends(const uint16_t *s, size_t from, size_t to, size_t n)
+{
+	int64_t lines = 0;
+
+	for (size_t i = from; i < to; i++)
+		lines += s[i] == '\n' || s[i] == 0x2028 || s[i] == 0x2029 || (s[i] == '\r' && (i + 1 == n || s[i + 1] != '\n'));
+	return lines;
 }
 
 /* From the text, read up to the last position. */
@@ -460,13 +477,12 @@ static int lines_by_source(const struct v8_heap *h, uint64_t source, const int64
 		r = process_memory_read(h->m, f.at + (uint64_t)at * width, chunk, (got + more) * width, h->e);
 		if (r)
 			return r;
-		for (uint32_t k = 0; k < got; k++) {
-			uint32_t c = f.one_byte ? ((uint8_t *)chunk)[k] : chunk[k], next = 0;
-			for (; i < n && positions[i] <= (int64_t)at + k; i++)
+		for (uint32_t from = 0, to; from < got && i < n; from = to) {
+			to = positions[i] < (int64_t)at + got ? (uint32_t)MAX(positions[i] - (int64_t)at, (int64_t)from) : got;
+			line += f.one_byte ? one_byte_ends((const uint8_t *)chunk, from, to, got + more) :
+					     two_byte_ends(chunk, from, to, got + more);
+			for (; i < n && positions[i] <= (int64_t)at + to && to < got; i++)
 				lines[i] = line;
-			if (k + 1 < got + more)
-				next = f.one_byte ? ((uint8_t *)chunk)[k + 1] : chunk[k + 1];
-			line += ends_line(&f, c, next);
 		}
 		at += got;
 	}

@@ -25,16 +25,29 @@ static int64_t line_at(const struct v8_heap *h, uint64_t script, int64_t positio
 	return line;
 }
 
+/* Of two positions: the source is looked through once. */
+static void lines_at(const struct v8_heap *h, uint64_t script, int64_t a, int64_t b, int64_t *ret_a, int64_t *ret_b)
+{
+	int64_t positions[2] = { MIN(a, b), MAX(a, b) }, lines[2] = { 0 };
+
+	if (script)
+		v8_lines(h, script, positions, 2, lines);
+	*ret_a = lines[a > b];
+	*ret_b = lines[b >= a];
+}
+
 static int put_call(const struct v8_heap *h, const struct v8_call *c, struct buf *b)
 {
 	struct v8_function f;
+	int64_t line, start_line;
 	int r = v8_function_read(h, c->shared, &f);
 
 	if (!r) {
+		lines_at(h, f.script, c->position == V8_AT_BEGIN ? f.start : c->position, f.start, &line, &start_line);
 		v8_record_string(b, name_of(&f));
 		v8_record_string(b, buf_view(&f.file));
-		buf_varint(b, (uint64_t)line_at(h, f.script, c->position == V8_AT_BEGIN ? f.start : c->position));
-		buf_varint(b, (uint64_t)line_at(h, f.script, f.start));
+		buf_varint(b, (uint64_t)line);
+		buf_varint(b, (uint64_t)start_line);
 	}
 	v8_function_free(&f);
 	return r;

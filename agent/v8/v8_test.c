@@ -220,6 +220,53 @@ static void interpreted(void **state)
 	buf_free(&r);
 }
 
+#define LONG_CHARS 20000u
+
+/* Sources that are read in pieces, in which lines end in each way; the lines of every tenth position. */
+static void lines_of_long_sources(void **state)
+{
+	static const uint16_t chars[] = { 'a', 'b', '\n', '\r', '\n', 'c', 'd', 0x2028, 'e', 'f', 'g' };
+	static int64_t positions[LONG_CHARS / 10], want[LONG_CHARS / 10], got[LONG_CHARS / 10];
+	static uint16_t text[LONG_CHARS];
+	struct v8_pieces *pieces = calloc(1, sizeof *pieces);
+	struct process_memory m;
+	struct err e;
+	const struct v8_heap h = { &facts, &facts.l, &m, pieces, &e };
+
+	for (unsigned wide = 0; wide < 2; wide++) {
+		setup(state);
+		uint64_t s = object(wide ? STRING_TWO : STRING_ONE, 16 + LONG_CHARS * (wide + 1)), in = script(0);
+		int64_t line = 1;
+		uint32_t random = 1;
+		for (unsigned i = 0; i < LONG_CHARS; i++) {
+			random = random * 1103515245 + 12345;
+			text[i] = chars[(random >> 16) % ARRAY_LEN(chars)];
+			if (!wide && text[i] > 255)
+				text[i] = '\r';
+			put(s, 16 + i * (wide + 1), &text[i], wide + 1);
+		}
+		for (unsigned i = 0; i < LONG_CHARS; i++) {
+			if (i % 10 == 0) {
+				positions[i / 10] = i;
+				want[i / 10] = line;
+			}
+			line += text[i] == '\n' || text[i] == 0x2028 || (text[i] == '\r' && (i + 1 == LONG_CHARS || text[i + 1] != '\n'));
+		}
+		put32(s, 12, LONG_CHARS);
+		put64(in, 8, s);
+		memset(pieces, 0, sizeof *pieces);
+		process_memory_of_bytes(&m, view_make((const char *)heap.b, sizeof heap.b), AT, 2000, 1 << 20);
+		v8_lines(&h, in, positions, ARRAY_LEN(positions), got);
+		assert_memory_equal(got, want, sizeof want);
+		for (size_t i = 0; i < ARRAY_LEN(positions); i += 37) {
+			process_memory_allow(&m, 2000, 1 << 20);
+			v8_lines(&h, in, &positions[i], 1, got);
+			assert_int_equal(got[0], want[i]);
+		}
+	}
+	free(pieces);
+}
+
 static void names(void **state)
 {
 	static const uint16_t two[] = { 'a', 0xe9, 0xd83d, 0xde00, 0xd800 };
@@ -460,6 +507,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(interpreted, setup),
+		cmocka_unit_test_setup(lines_of_long_sources, setup),
 		cmocka_unit_test_setup(names, setup),
 		cmocka_unit_test_setup(optimised, setup),
 		cmocka_unit_test_setup(void_code, setup),
