@@ -385,6 +385,7 @@ int v8_function_bytecode(const struct v8_heap *h, uint64_t shared, uint64_t *ret
 
 #define LINE_OFFSET_WORD 8u          /* after a script's name: on which line of its file it begins */
 #define SOURCE_CHUNK 16384u
+#define LEFT_AFTER_SOURCE (128u << 10) /* bytes of the budget, for what else is to be read: of names above all */
 #define LINES_CHUNK 512u
 
 /* The number of line ends before a position, by a table of where lines end. */
@@ -472,6 +473,9 @@ static int lines_by_source(const struct v8_heap *h, uint64_t source, const int64
 	if (r || second)
 		return r ? r : err_set(h->e, ERR_NOT_FOUND, "a script's source is in pieces");
 	uint32_t width = f.one_byte ? 1 : 2;
+	uint64_t last = (uint64_t)MIN(MAX(positions[n - 1], 0), (int64_t)f.length);
+	if (last * width + LEFT_AFTER_SOURCE > h->m->bytes_left)
+		return err_set(h->e, ERR_LIMIT, "a script's source is too long to find a line in it");
 	for (uint32_t at = 0; i < n && at < f.length;) {
 		uint32_t got = (uint32_t)MIN(f.length - at, SOURCE_CHUNK / 2 - 1), more = at + got < f.length;
 		r = process_memory_read(h->m, f.at + (uint64_t)at * width, chunk, (got + more) * width, h->e);

@@ -263,6 +263,11 @@ static void lines_of_long_sources(void **state)
 			v8_lines(&h, in, &positions[i], 1, got);
 			assert_int_equal(got[0], want[i]);
 		}
+		/* One that would leave no room for names is not looked through. */
+		process_memory_allow(&m, 2000, 140000);
+		v8_lines(&h, in, &positions[ARRAY_LEN(positions) - 1], 1, got);
+		assert_int_equal(got[0], 0);
+		assert_true(m.bytes_left > 135000);
 	}
 	free(pieces);
 }
