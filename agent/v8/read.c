@@ -43,7 +43,11 @@ static int put_call(const struct v8_heap *h, const struct v8_call *c, struct buf
 	int r = v8_function_read(h, c->shared, &f);
 
 	if (!r) {
-		lines_at(h, f.script, c->position == V8_AT_BEGIN ? f.start : c->position, f.start, &line, &start_line);
+		int64_t position = c->position == V8_AT_BEGIN ? f.start : c->position;
+		/* Of instructions of its own Maglev says that they are where the file begins. */
+		if (!position && f.start > 0)
+			position = -1;
+		lines_at(h, f.script, position, f.start, &line, &start_line);
 		v8_record_string(b, name_of(&f));
 		v8_record_string(b, buf_view(&f.file));
 		buf_varint(b, (uint64_t)line);

@@ -436,6 +436,20 @@ static void void_code(void **state)
 	buf_free(&r);
 }
 
+static void no_place_in_the_function(void **state)
+{
+	uint64_t outer = function(string("outer"), 14, script(0), smi(1)), o;
+	uint64_t deopt[] = { 0, 0, smi(0), 0, 0, 0, outer, smi(0) };
+	static const uint8_t row[] = { (2 + 1) << 1, (0 + 1) << 2 };
+	uint64_t pc = code(12, fixed(deopt, 8), bytes(row, sizeof row), 100, &o) + 30;
+	struct buf r = { 0 };
+
+	(void)state;
+	assert_int_equal(read_object(V8_OBJECT(V8_CODE, pc), V8_CHECK_CODE(bytes_at(pc), outer), &r), 0);
+	expect(&r, 0, "outer /app/a.js:0@1");
+	buf_free(&r);
+}
+
 static void baseline(void **state)
 {
 	static const uint8_t offsets[] = { 10, 4, 0x84, 1, 6, 3, 2 };
@@ -516,6 +530,7 @@ int main(void)
 		cmocka_unit_test_setup(names, setup),
 		cmocka_unit_test_setup(optimised, setup),
 		cmocka_unit_test_setup(void_code, setup),
+		cmocka_unit_test_setup(no_place_in_the_function, setup),
 		cmocka_unit_test_setup(baseline, setup),
 		cmocka_unit_test_setup(other_code, setup),
 		cmocka_unit_test(positions),
