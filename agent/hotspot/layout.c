@@ -314,6 +314,11 @@ static const char *field_name(enum hotspot_field f)
 	return "?";
 }
 
+static bool has_offsets(const struct hotspot_layout *l)
+{
+	return l->at[HS_BLOB_CODE_OFFSET] != HS_NONE && l->at[HS_BLOB_DATA_OFFSET] != HS_NONE;
+}
+
 static int check_layout(const struct hotspot_layout *l, uint32_t pid, struct err *e)
 {
 	for (size_t i = 0; i < HS_TYPES_N; i++)
@@ -333,12 +338,12 @@ static int check_layout(const struct hotspot_layout *l, uint32_t pid, struct err
 			       l->size[HS_T_BLOB], l->size[HS_T_NMETHOD]);
 	if (l->size[HS_T_SYMBOL] > SYMBOL_TYPE_MAX)
 		return err_set(e, ERR_BAD_DATA, "process %u: HotSpot's Symbol has %u bytes", pid, l->size[HS_T_SYMBOL]);
-	bool old_names = l->at[HS_BLOB_CODE_BEGIN] != HS_NONE && l->at[HS_BLOB_CODE_END] != HS_NONE;
-	bool new_names = l->at[HS_BLOB_CODE_OFFSET] != HS_NONE && l->at[HS_BLOB_DATA_OFFSET] != HS_NONE;
-	bool names = old_names || new_names;
+	/* Each of the ways to say a thing is there whole, or not at all: the first one that is there is read (code.c). */
+	bool names = l->at[HS_BLOB_CODE_BEGIN] != HS_NONE ? l->at[HS_BLOB_CODE_END] != HS_NONE : has_offsets(l);
 	bool scopes = l->at[HS_NM_IMMUTABLE] != HS_NONE ? l->at[HS_NM_IMMUTABLE_SIZE] != HS_NONE : l->at[HS_NM_DEPENDENCIES] != HS_NONE;
 	bool metadata = l->at[HS_BLOB_MUTABLE_DATA] != HS_NONE ?
-		l->at[HS_BLOB_MUTABLE_SIZE] != HS_NONE && l->at[HS_BLOB_RELOCATION_SIZE] != HS_NONE : l->at[HS_NM_METADATA] != HS_NONE;
+		l->at[HS_BLOB_MUTABLE_SIZE] != HS_NONE && l->at[HS_BLOB_RELOCATION_SIZE] != HS_NONE :
+		l->at[HS_NM_METADATA] != HS_NONE && (l->at[HS_NM_IMMUTABLE] == HS_NONE || has_offsets(l));
 	bool heaps = l->at[HS_CACHE_HEAP] != HS_NONE ||
 		     (l->at[HS_CACHE_HEAPS] != HS_NONE && l->at[HS_ARRAY_LEN] != HS_NONE && l->at[HS_ARRAY_DATA] != HS_NONE);
 	if (!names || !scopes || !metadata || !heaps || (l->at[HS_POOL_SOURCE] == HS_NONE && l->at[HS_CLASS_SOURCE] == HS_NONE))

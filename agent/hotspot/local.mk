@@ -10,8 +10,10 @@ AGENT_HOTSPOT_SOURCES = \
   agent/hotspot/record.c \
   agent/hotspot/record.h
 if HAVE_CMOCKA
-check_PROGRAMS += hotspot_walk_test
-TESTS += hotspot_walk_test
+check_PROGRAMS += hotspot_layout_test hotspot_walk_test
+TESTS += hotspot_layout_test hotspot_walk_test
+hotspot_layout_test_SOURCES = agent/hotspot/layout_test.c
+hotspot_layout_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 hotspot_walk_test_SOURCES = agent/hotspot/hotspot_walk_test.c
 hotspot_walk_test_LDADD = $(AGENT_LIBS) $(CMOCKA_LIBS)
 endif
