@@ -2,7 +2,8 @@
 /* Walks the stacks of a real Java virtual machine, that runs a program whose stacks are a closed set, with the code that runs in the
  * kernel. Threads are stopped at random. A stack must be complete, or end where it says why; and none may be outside of the set.
  *
- * PYRRHA_JAVA: the programs to run, separated by colons; else `java`. The class is made by javac. Without them the tests are skipped. */
+ * PYRRHA_JAVA: the programs to run, separated by colons; else `java`. The class is made by javac, for PYRRHA_JAVA_RELEASE or 11. Without
+ * them the tests are skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -551,8 +552,8 @@ static void test_closed_set(void **state)
 	each_java(random_places);
 }
 
-/* A line of jcmd's as ours: "at java.lang.Thread.run(java.base@17.0.15/Thread.java:840)" without the module, and without the address that a
- * hidden class has. False: it is no frame. */
+/* A line of jcmd's as ours: "at java.lang.Thread.run(java.base@17.0.15/Thread.java:840)" without the module, and without the address or the
+ * number that a hidden class has. False: it is no frame. */
 static bool jcmd_frame(char *line, char *out, size_t max)
 {
 	char *p = line + strspn(line, "\t ");
@@ -564,9 +565,11 @@ static bool jcmd_frame(char *line, char *out, size_t max)
 	char *paren = strchr(p, '('), *slash = strchr(paren, '/');
 	if (slash)
 		memmove(paren + 1, slash + 1, strlen(slash + 1) + 1);
-	char *address = strstr(p, "/0x");
-	if (address)
-		memmove(address, address + 19, strlen(address + 19) + 1);
+	char *address = strchr(p, '/');
+	if (address) {
+		size_t n = 1 + strspn(address + 1, "0123456789abcdefx");
+		memmove(address, address + n, strlen(address + n) + 1);
+	}
 	snprintf(out, max, "%s", p);
 	return true;
 }
@@ -708,11 +711,12 @@ static int compile(void **state)
 {
 	static char dir[] = "/tmp/pyrrha-hotspot-XXXXXX";
 	char command[1024];
+	const char *of = getenv("PYRRHA_JAVA_RELEASE"), *srcdir = getenv("srcdir");
 
 	if (!mkdtemp(dir))
 		return -1;
-	snprintf(command, sizeof command, "javac --release 11 -g:source,lines -d %s %s/tests/fixtures/runtimes/hotspot/Closed.java 2>&1", dir,
-		 getenv("srcdir") ? getenv("srcdir") : ".");
+	snprintf(command, sizeof command, "javac --release %s -g:source,lines -d %s %s/tests/fixtures/runtimes/hotspot/Closed.java 2>&1",
+		 of ? of : "11", dir, srcdir ? srcdir : ".");
 	if (!system("command -v javac >/dev/null && command -v java >/dev/null") && !system(command))
 		classes = dir;
 	*state = dir;

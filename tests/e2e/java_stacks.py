@@ -40,7 +40,7 @@ def javas(test):
 
 
 SHORT = """import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.file.Paths;
 
 public class Short {
 %s
@@ -51,7 +51,7 @@ public class Short {
 		}
 	}
 	static long spent() throws Exception {
-		return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[0]);
+		return Long.parseLong(new String(Files.readAllBytes(Paths.get("/proc/thread-self/schedstat"))).split(" ")[0]);
 	}
 	static long work(long until) throws Exception {
 		long x = 0;
@@ -80,15 +80,16 @@ def short_source():
     return SHORT % (methods, "".join(f"\t\tcase {i}: return short{i}(n);\n" for i in range(100)))
 
 
-def compiled(env, name="Closed"):
-    """The folder with the fixture's class."""
-    folder, source = env.path("classes"), os.path.join(SOURCES, f"{name}.java")
+def compiled(env, java, name="Closed"):
+    """The folder with the fixture's class, for that virtual machine. Newer ones than the compiler run what is made for 11."""
+    release = min(java.version, 11)
+    folder, source = env.path(f"classes-{release}"), os.path.join(SOURCES, f"{name}.java")
     if not os.path.exists(os.path.join(folder, f"{name}.class")):
         if name == "Short":
             source = env.path("Short.java")
             with open(source, "w", encoding="ascii") as f:
                 f.write(short_source())
-        subprocess.run(["javac", "--release", "11", "-nowarn", "-g:source,lines", "-d", folder, source], check=True, capture_output=True)
+        subprocess.run(["javac", "--release", str(release), "-nowarn", "-g:source,lines", "-d", folder, source], check=True, capture_output=True)
     return folder
 
 
@@ -97,12 +98,12 @@ def java_program(env, java, name, *args, flags=(), **more):
     link = env.path(java.comm)
     if not os.path.islink(link):
         os.symlink(java.path, link)
-    return Process(env, f"{name}-{java.comm}", [link, *flags, "-cp", compiled(env, name), name, *args], **more)
+    return Process(env, f"{name}-{java.comm}", [link, *flags, "-cp", compiled(env, java, name), name, *args], **more)
 
 
 def start_closed(env, java, *flags):
     """(process, what it can call)."""
-    folder = compiled(env)
+    folder = compiled(env, java)
     library = os.path.join(folder, "libclosed.so")
     if not os.path.exists(library):
         subprocess.run(["cc", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-shared", "-fPIC", "-o", library,
@@ -189,7 +190,7 @@ class Calls:
         if not new:
             return
         os.makedirs(self.folder, exist_ok=True)
-        subprocess.run([self.java.path, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{compiled(self.env, 'Bytecode')}", "Bytecode",
+        subprocess.run([self.java.path, "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", compiled(self.env, self.java, "Bytecode"), "Bytecode",
                         self.folder, *new], check=True, capture_output=True)
         files = [f for f in (os.path.join(self.folder, n + ".class") for n in new) if os.path.exists(f)]
         text = subprocess.run(["javap", "-c", "-l", "-p", *files], capture_output=True, text=True, check=False).stdout if files else ""

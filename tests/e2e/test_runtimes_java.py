@@ -47,7 +47,15 @@ def test_java_stacks_are_true(env):
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[j.comm for j in found])
     for java in found if LONG else found[:1]:
         closed_set(env, agent, java, [], SAMPLES, 10 if LONG else 2, 0.98)
-    for java, flags in [(java, flags) for flags in FLAGS for java in found] if LONG else []:
+
+
+def test_java_stacks_with_flags(env):
+    """The same with other compilers, collectors and code caches."""
+    if not LONG:
+        raise Skip("PYRRHA_LONG=1")
+    found = javas("flag")
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[j.comm for j in found])
+    for java, flags in [(java, flags) for java in found for flags in FLAGS]:
         if subprocess.run([java.path, *flags, "-version"], capture_output=True, check=False).returncode:
             print(f"{java.what} has no {flags[-1]}")
             continue
@@ -91,7 +99,8 @@ def test_short_java_programs(env):
                     marks[m] = marks.get(m, 0) + n
             share = named / (97 * worked)
             text = (f"short programs of {java.what}: {named} of {97 * worked:.0f} samples of their work are named ({share:.1%}), "
-                    f"{unnamed} have frames that are not; from their start on: {marks}")
+                    f"{unnamed} have frames that are not; from their start on: {marks}; naming took "
+                    f"{metrics(agent, 'runtime_naming').get('runtime_naming_seconds_total', 0):.2f} s of CPU time")
             check(share >= 0.9 - 2 / (97 * worked) ** 0.5 and named >= 9 * unnamed, text)
             print(text)
             return True
