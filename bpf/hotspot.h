@@ -32,6 +32,7 @@
 #define HS_COOKIE (~0ull)
 #define HS_SAVED_R13 528             /* above sp: 512 bytes of floating point registers, r15, r14 */
 #define HS_INTERPRETER_BELOW 64      /* of an interpreted frame, below rbp */
+#define HS_ENTRY_BYTES 64            /* of a continuation's entry: rbp and the return address follow */
 
 #ifdef __clang__
 #define HS_KEEP_LOOP _Pragma("clang loop unroll(disable)")
@@ -321,6 +322,37 @@ static __always_inline int hs_leave_unknown(struct unwind *u, const struct hotsp
 	return r == END_BAD_FRAME ? hs_leave_sized(u, p, w, 8 + (HS_SLOTS + 1) * 8, false) : r;
 }
 
+/* Whether frames return to pc that were not called from there: those of a virtual thread whose callers are still in the heap. The stub puts
+ * the next of them on the stack. What calls something in this stub stands behind a call instruction. */
+static __always_inline bool hs_is_barrier(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	const __u8 *c = w->code + HOTSPOT_CODE_BEFORE;
+	__u32 of;
+
+	if (!u->is_ra || b->name != HS_NAME('S', 't', 'u', 'b') || rt_read(u, &of, 4, hs_u64(w, p->blob_name) + 14))
+		return false;
+	return of == HS_NAME('c', 'o', 'n', 't') && hs_read_code(u, w, pc) && c[-5] != 0xe8 && (c[-2] != 0xff || (c[-1] & 0xf8) != 0xd0);
+}
+
+/* To what runs the continuation, whose entry is at sp. Arguments, and a word to align it, may be in front of it: then words of it are passed
+ * over, of which none is an address in code. The last one is not used, and may be anything. rbp may be that of a frame in the heap. */
+static __always_inline int hs_leave_barrier(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+{
+	__u64 saved = ((u->sp + 15) & ~15ull) + HS_ENTRY_BYTES;
+
+	if (rt_read(u, w->frame, sizeof w->frame, saved))
+		return END_STACK_READ;
+	HS_UNROLL
+	for (__u32 i = 0; i < 10; i += 2) {
+		if (!hs_is_code(p, w->frame[i + 1]))
+			continue;
+		u->fp = w->frame[i];
+		u->fp_unknown = 0;
+		return uw_to_caller(u, saved + 8 * i + 16, w->frame[i + 1]);
+	}
+	return END_BAD_FRAME;
+}
+
 /* Whether native code alone calls a stub: "jni_fast_GetIntField" and the like, "flush_icache_stub". They have no frame, and call nothing. */
 static __always_inline bool hs_serves_native(const struct hs_blob *b)
 {
@@ -451,6 +483,8 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 		return hs_leave_adapter(u, p, w);
 	if (hs_serves_native(b))
 		return hs_leave_to_native(u, w);
+	if (hs_is_barrier(u, p, w, b, pc))
+		return hs_leave_barrier(u, p, w);
 	if (!u->is_ra && hs_read_code(u, w, pc))
 		state = hs_stub_state(w->code + HOTSPOT_CODE_BEFORE);
 	/* A frame of fixed size is not whole yet in the innermost frame, where registers are pushed and popped. */

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from harness import LONG, Process, Skip, check, http_get, wait_until
-from java_stacks import java_program, javas, start_closed
+from java_stacks import Calls, java_program, javas, start_closed
 from runtime_stacks import FIXTURES, Sampled, Verdict, pull, pull_all
 from test_agent import cpu_seconds, start_agent
 from test_runtimes import metrics, mix_agrees, rss_mb, spent_of
@@ -60,6 +60,43 @@ def test_java_stacks_with_flags(env):
             print(f"{java.what} has no {flags[-1]}")
             continue
         closed_set(env, agent, java, flags, SAMPLES // 5, 5, 0.98)
+
+
+BARRIER = re.compile(r"StubRoutines \(continuation ?stubs\)")
+
+
+def halves(stack):
+    """What of a virtual thread is on its carrier's stack, and the carrier's frames: those between are in the heap."""
+    at = next((i for i, f in enumerate(stack) if BARRIER.match(f[1])), len(stack))
+    return [[f[1:] for f in part if f[0] == "hotspot"] for part in (stack[:at], stack[at + 1:])]
+
+
+def test_virtual_threads(env):
+    """A virtual thread's stack goes on with its carrier's frames, also where some of its own are not on it."""
+    found = [j for j in javas("virt") if j.version >= 21]
+    if not found:
+        raise Skip("no Java of 21 or later")
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[j.comm for j in found])
+    for java in found if LONG else found[:1]:
+        p = java_program(env, java, "Virtual", "3600")
+        wait_until(f"{java.what} works", lambda p=p: "started" in p.text(), 120)
+        calls, samples, behind, cut, wrong = Calls(env, java), 0, 0, 0, {}
+        while samples < (10000 if LONG else 400) or not behind:
+            stacks = [s for s in of_java(pull(agent, java.comm, 2, "hotspot")).stacks if any(f[1].startswith("Virtual.") for f in s[0])]
+            calls.prepare([s for s, _ in stacks])
+            for stack, n in stacks:
+                inner, carrier = halves(stack)
+                marks = any(f[0] == "mark" for f in stack)
+                samples, behind, cut = samples + n, behind + n * bool(carrier), cut + n * marks
+                why = calls.wrong(inner, False) or calls.wrong(carrier, bool(carrier) and not marks)
+                if carrier and carrier[0][0] != "jdk.internal.vm.Continuation.run":
+                    why = f"{carrier[0][0]} runs no virtual thread"
+                if why:
+                    wrong[why] = wrong.get(why, 0) + n
+        p.kill()
+        text = f"virtual threads of {java.what}: {samples} samples, {behind} with frames in the heap, {cut} cut, wrong: {wrong}"
+        print(text)
+        check(not wrong and cut <= 0.02 * samples + 5, text)
 
 
 def test_java_shares(env):
