@@ -423,6 +423,15 @@ static __always_inline int hs_push_stub(struct unwind *u, const struct hs_blob *
 	return rt_push(u, HOTSPOT_WORD(pc - b->begin), b->address, HOTSPOT_CHECK(HOTSPOT_STUB, b->name)) ? 0 : END_DEPTH;
 }
 
+/* Whether an interpreted method returns just now: its frame is gone, and the return address is in r13. "mov rsp, rbx; jmp r13". The word at
+ * sp is the caller's then, or an argument, and may be an address in code that was left there before. */
+static __always_inline bool hs_returns(const __u8 *c)
+{
+	if (c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89) && (c[2] == 0xe3 || c[2] == 0xdc))
+		c += 3;
+	return c[0] == 0x41 && c[1] == 0xff && c[2] == 0xe5;
+}
+
 /* The innermost interpreted frame while it is being set up: what is there of it is read already. */
 static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
@@ -453,6 +462,8 @@ static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot
 	}
 	if (!u->is_ra && bci >= HOTSPOT_NO_BCI) {
 		/* It sets its frame up, or has taken it down: no instruction of the method at rbp is being run. */
+		if (hs_is_code(p, u->r13) && hs_read_code(u, w, pc) && hs_returns(w->code + HOTSPOT_CODE_BEFORE))
+			return hs_push_stub(u, b, pc) ? END_DEPTH : uw_to_caller(u, u->sp, u->r13);
 		if (rt_read(u, &ra, 8, u->sp))
 			return END_STACK_READ;
 		pushed = !hs_is_code(p, ra) && hs_read_code(u, w, pc) && hs_stub_state(w->code + HOTSPOT_CODE_BEFORE) == HS_FP_RETURN;
@@ -500,7 +511,7 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 /* Keeps the frame of u, which is in the code cache, and moves to its caller. UW_STEP_ON, or the enum stack_end that says why not. */
 static __always_inline int hotspot_step(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
 {
-	__u64 pc = u->ip + u->is_ra, sp = u->sp;
+	__u64 pc = u->ip + u->is_ra, sp = u->sp - !u->is_ra; /* the innermost frame may have left nothing on the stack */
 	const struct hs_blob *b = &w->of;
 	int r;
 
