@@ -123,8 +123,9 @@ UPCALL = re.compile(r"(.*\.<clinit>|java\.lang\.invoke\.\w+(\$\w+)*\.\w+|java\.l
 # Classes that are made while a program runs: their bytecode is in no file.
 MADE = re.compile(r"(java\.lang\.invoke\.\w*LambdaForm\$\w+|java\.lang\.invoke\.\w+\$Holder|java\.lang\.invoke\.BoundMethodHandle\$Species_\w+"
                   r"|.*\$\$Lambda(\$\d+)?|.*\$Proxy\d+|.*Generated\w+Accessor\d+|.*\$\$StringConcat|.*\$\$TypeSwitch)$")
-BOTTOM = re.compile(r"(java\.lang\.Thread\.run|Closed\.main|jdk\.internal\.misc\.InnocuousThread\.run|java\.lang\.ref\.\w+\$\w+\.run|java\.lang\.System\.init"
-                    r"Phase\d|sun\.launcher\.LauncherHelper\.\w+|.*\.<clinit>|java\.lang\.Thread\.exit)$")
+BOTTOM = re.compile(r"(java\.lang\.Thread\.run|java\.util\.concurrent\.ForkJoinWorkerThread\.run|Closed\.main"
+                    r"|jdk\.internal\.misc\.InnocuousThread\.run|java\.lang\.ref\.\w+\$\w+\.run|java\.lang\.System\.initPhase\d"
+                    r"|sun\.launcher\.LauncherHelper\.\w+|.*\.<clinit>|java\.lang\.Thread\.exit)$")
 DEEP = "Closed.deep"
 
 
