@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Frames of CPython 3.6 to 3.14. Which native frame of the eval function runs which of them:
+/* Frames of CPython 3.6 to 3.15. Which native frame of the eval function runs which of them:
  *
  *	3.13+       a frame of its own kind on the native stack (the shim) ends them
  *	3.11, 3.12  the thread state leads to a C frame on the native stack of each call, which leads to them. A flag (3.11) or a shim (3.12)

@@ -30,7 +30,8 @@
 #define STOPS 12             /* native frames after which the kernel may have had to stop */
 
 /* Who may call whom: a call that C code makes in between is a call of the interpreter of its own. */
-static const char script[] = "def leaf(x): return x + 1\n"
+static const char script[] = "import os\n"
+			     "def leaf(x): return x + 1\n"
 			     "def rec(n):\n"
 			     "    return leaf(n) if n == 0 else rec(n - 1)\n"
 			     "def by_map(x): return rec(1)\n"
@@ -50,6 +51,8 @@ static const char script[] = "def leaf(x): return x + 1\n"
 			     "    C()\n"
 			     "    raiser()\n"
 			     "def main():\n"
+			     "    for i in range(300): work()\n"
+			     "    os.write(1, b'x')\n"
 			     "    while True: work()\n"
 			     "main()\n";
 
@@ -220,6 +223,16 @@ static void find_more(const char *pattern)
 	globfree(&g);
 }
 
+/* $PYRRHA_PYTHONS: more of them, between colons, each in a folder bin. */
+static void find_named(void)
+{
+	const char *more = getenv("PYRRHA_PYTHONS");
+	AUTOFREE char *list = xstrdup(more ? more : "");
+
+	for (char *save = NULL, *p = strtok_r(list, ":", &save); p; p = strtok_r(NULL, ":", &save))
+		find_more(p);
+}
+
 static int find_programs(void **state)
 {
 	char pattern[512];
@@ -228,6 +241,7 @@ static int find_programs(void **state)
 	find_more("/usr/bin/python3.*");
 	snprintf(pattern, sizeof pattern, "%s%s/versions/3.*/bin/python3.*", root ? root : home ? home : "", root ? "" : "/.pyenv");
 	find_more(pattern);
+	find_named();
 	return 0;
 }
 
@@ -463,6 +477,26 @@ static void judge_finished(struct world *w, const struct user_regs_struct *r, un
 		snprintf(t->first_wrong, sizeof t->first_wrong, "the agent finished another stack than there is, from native frame %u on", stop);
 }
 
+/* Starts the program, and waits until it is at its work. */
+static pid_t spawn(const char *program)
+{
+	int out[2];
+	char c;
+
+	assert_int_equal(pipe(out), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(out[1], 1);
+		close(out[0]);
+		execl(program, program, "-S", "-c", script, (char *)NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	assert_int_equal(read(out[0], &c, 1), 1);
+	close(out[0]);
+	return pid;
+}
+
 static void step_through(const char *program)
 {
 	struct world w = { 0 };
@@ -472,17 +506,12 @@ static void step_through(const char *program)
 	int status;
 	struct err e;
 
-	pid_t pid = fork();
-	if (pid == 0) {
-		execl(program, program, "-S", "-c", script, (char *)NULL);
-		_exit(127);
-	}
+	pid_t pid = spawn(program);
 	if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_EXITKILL)) {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
 		skip();
 	}
-	usleep(700000);
 	assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(unwind_tables_new(&w.tables, NULL, &e), 0);

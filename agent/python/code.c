@@ -52,14 +52,13 @@ static uint32_t character(const uint8_t *from, unsigned kind)
 	return c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0xfffd : c;
 }
 
-/* Whether an object is not free memory, by its count of references: there, allocators keep an address or 0. From 3.14 on its upper half has
- * flags. */
+/* Whether an object is not free memory, by its count of references: there, allocators keep an address or 0. */
 static bool is_alive(const struct python_layout *l, const uint8_t *object)
 {
 	uint64_t n;
 
 	memcpy(&n, object, sizeof n);
-	return (uint32_t)n && (l == python_layout(14) || n >> 32 == 0);
+	return (uint32_t)n && (l->short_count || n >> 32 == 0);
 }
 
 /* Adds a string, with its length before it. */

@@ -36,6 +36,16 @@ static void find_more(const char *pattern)
 	globfree(&g);
 }
 
+/* $PYRRHA_PYTHONS: more of them, between colons, each in a folder bin. */
+static void find_named(void)
+{
+	const char *more = getenv("PYRRHA_PYTHONS");
+	AUTOFREE char *list = xstrdup(more ? more : "");
+
+	for (char *save = NULL, *p = strtok_r(list, ":", &save); p; p = strtok_r(NULL, ":", &save))
+		find_more(p);
+}
+
 static int find_programs(void **state)
 {
 	char pattern[512];
@@ -45,6 +55,7 @@ static int find_programs(void **state)
 	find_more("/usr/bin/python3.*");
 	snprintf(pattern, sizeof pattern, "%s%s/versions/3.*/bin/python3.*", root ? root : home ? home : "", root ? "" : "/.pyenv");
 	find_more(pattern);
+	find_named();
 	return 0;
 }
 
@@ -132,7 +143,8 @@ static void check_code(struct checked *c, char *line)
 	assert_int_equal(process_memory_u64(&c->m, c->object + c->layout->code_check, &check, &e), 0);
 	assert_true(check);
 	buf_reset(&c->record);
-	assert_int_equal(python_read_code(&c->file, &c->m, c->object, check, &c->record, &e), 0);
+	if (python_read_code(&c->file, &c->m, c->object, check, &c->record, &e))
+		fail_msg("%s: %s", line, e.msg);
 	assert_int_equal(python_frames_at(&c->file, buf_view(&c->record), 0, &n, 1), 1);
 	assert_true(view_eq(n.name, buf_view(&c->name)) && view_eq(n.file, buf_view(&c->path)));
 	assert_int_equal(n.start_line, first);

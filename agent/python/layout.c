@@ -10,6 +10,7 @@
 #define CODE_3_12 CODE_3_11, .code_check = 64, .code_argcount = 52, .code_posonly = 56, .code_kwonly = 60, .code_first_line = 68
 #define OLD_STRINGS .ascii_data = 48, .unicode_data = 72, .bytes_data = 32
 #define STRINGS .ascii_data = 40, .unicode_data = 56, .bytes_data = 32
+#define FRAME_3_14 .tstate_frame = 72, .frame_code = 0, .frame_back = 8, .frame_instr = 56, .frame_owner = 74
 #define OLD_FRAME .tstate_frame = 24, .frame_back = 24, .frame_code = 32
 
 static const struct python_layout layouts[PYTHON_MINOR_LAST + 1] = {
@@ -25,6 +26,8 @@ static const struct python_layout layouts[PYTHON_MINOR_LAST + 1] = {
 		 .frame_owner = 70, CODE_3_12, .code_bytes = 192, STRINGS },
 	[13] = { .tstate_frame = 72, .frame_code = 0, .frame_back = 8, .frame_instr = 56, .frame_owner = 70, CODE_3_12,
 		 .code_bytes = 200, STRINGS },
+	[14] = { FRAME_3_14, CODE_3_12, .code_bytes = 208, .short_count = true, STRINGS },
+	[15] = { FRAME_3_14, CODE_3_12, .code_bytes = 208, .short_count = true, STRINGS },
 };
 
 const struct python_layout *python_layout(unsigned minor)

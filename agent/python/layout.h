@@ -6,7 +6,7 @@
 #include "agent/runtime/runtime.h"
 
 #define PYTHON_MINOR_FIRST 6
-#define PYTHON_MINOR_LAST 14
+#define PYTHON_MINOR_LAST 15
 
 /* 0 where a version has no such field, unless the field's own comment says that 0 is its offset. */
 struct python_layout {
@@ -20,7 +20,7 @@ struct python_layout {
 	uint16_t frame_back;
 	uint16_t frame_instr;        /* up to 3.10 an int, lasti (3.10: in units of 2 bytes), then a pointer to code units */
 	uint16_t frame_entry;        /* 3.11: a byte, 1 = the last one of its C frame */
-	uint16_t frame_owner;        /* 3.12+: a byte, 3 = stands for the entry into a C frame, no call of its own; 3.14: 4, too */
+	uint16_t frame_owner;        /* 3.12+: a byte, 3 = stands for the entry into a C frame, or for where a thread begins; no call */
 	/* PyCodeObject. */
 	uint16_t code_bytes;         /* the basic size of the type; up to 3.10 all, later where the instructions begin */
 	uint16_t code_check;         /* 8 bytes that tell a code object from another one at its address */
@@ -28,6 +28,7 @@ struct python_layout {
 	uint16_t code_filename, code_name, code_qualname; /* strings; qualname 3.11+ */
 	uint16_t code_lines;         /* bytes: lnotab up to 3.9, linetable */
 	uint16_t code_code;          /* bytes: the instructions, up to 3.10; later they begin at code_bytes */
+	bool short_count;            /* an object's count of references has 4 bytes, and flags follow; before, it has 8 */
 	/* Strings and bytes. */
 	uint16_t ascii_data, unicode_data; /* where the characters of a compact string begin */
 	uint16_t bytes_data;

@@ -6,7 +6,7 @@
  *
  * The code of the eval function is its symbol, and its cold part. That has a symbol only in files that are not stripped: it is where
  * jumps lead out of the function into an entry of .eh_frame that has a frame already when it begins. Functions that it jumps to as a
- * last call begin without one. */
+ * last call begin without one. The loop itself may be in the cold part: Debian's 3.13 to 3.15 have all of it there. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,16 +19,17 @@
 #include "unwind/eh_frame.h"
 #include "unwind/x86_insn.h"
 
-#define EVAL_BYTES_MIN 8192u         /* an interpreter's loop has at least so much code; of 3.6 to 3.13 it is 31 to 56 KB */
+#define EVAL_BYTES_MIN 8192u         /* an interpreter's loop has at least so much code; of 3.6 to 3.15 it is 31 to 85 KB */
 #define EVAL_BYTES_MAX ((uint64_t)1 << 20)
 #define TARGETS_MAX 256u             /* jumps out of it that are looked up */
-#define DEBUG_OFFSETS_WORDS 44u
+#define DEBUG_OFFSETS_WORDS 57u
 #define TYPE_BASIC_SIZE 32u          /* of PyTypeObject: tp_basicsize */
 
 struct python_facts {
 	const struct python_layout *layout;
 	unsigned minor;
-	uint64_t key_at, none_at;    /* virtual addresses; none_at: 0 before 3.13 */
+	uint64_t key_at, none_at;    /* virtual addresses; key_at: 0 from 3.15 on; none_at: 0 before 3.13 */
+	int64_t tls_offset;          /* 3.15+: of the thread state, from the thread's own address */
 	struct runtime_range edges[PYTHON_EDGES_MAX]; /* call_edges.h */
 };
 
@@ -114,21 +115,30 @@ static void add_cold_parts(const struct elf_file *f, const uint8_t *code, size_t
 	}
 }
 
+static uint64_t bytes_of_ranges(const struct runtime_file *r)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < r->n_interpreter; i++)
+		n += r->interpreter[i].end - r->interpreter[i].start;
+	return n;
+}
+
 /* False: why_not says why there is none. */
 static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, struct python_facts *x, struct runtime_file *r)
 {
-	if (eval->st_size < EVAL_BYTES_MIN || eval->st_size > EVAL_BYTES_MAX) {
-		snprintf(r->why_not, sizeof r->why_not, "its eval function has %llu bytes: no interpreter's loop, or one of tail calls",
-			 (unsigned long long)eval->st_size);
-		return false;
-	}
-	AUTOFREE uint8_t *code = xmalloc(eval->st_size);
-	if (!read_at(f, eval->st_value, code, eval->st_size)) {
+	AUTOFREE uint8_t *code = xmalloc(MIN(eval->st_size, EVAL_BYTES_MAX) + 1);
+	if (eval->st_size > EVAL_BYTES_MAX || !read_at(f, eval->st_value, code, eval->st_size)) {
 		snprintf(r->why_not, sizeof r->why_not, "the code of its eval function cannot be read");
 		return false;
 	}
 	add_range(r, eval->st_value, eval->st_value + eval->st_size);
 	add_cold_parts(f, code, eval->st_size, eval->st_value, r);
+	if (bytes_of_ranges(r) < EVAL_BYTES_MIN) {
+		snprintf(r->why_not, sizeof r->why_not, "its eval function has %llu bytes: no interpreter's loop, or one of tail calls",
+			 (unsigned long long)bytes_of_ranges(r));
+		return false;
+	}
 	uint16_t field = x->minor <= 10 ? x->layout->tstate_frame : x->layout->tstate_cframe;
 	/* In 3.11 and 3.12 they are only where a C frame is not whole, which mostly shows. */
 	if (x->minor > 12 || call_edges_find(code, eval->st_size, eval->st_value, x->minor, (uint8_t)field, x->edges) || x->minor > 10)
@@ -150,14 +160,24 @@ static bool is_glibc(const struct elf_file *f)
 	return elf_section(f, ".gnu.version_r") != NULL;
 }
 
-/* _Py_DebugOffsets, with which _PyRuntime begins from 3.13 on: what the file says itself about its layout. */
-enum { OFFSETS_VERSION = 1, OFFSETS_FREE_THREADED, OFFSETS_3_13_TSTATE_FRAME = 23, OFFSETS_3_13_FRAME = 28, OFFSETS_3_13_CODE = 34 };
+/* _Py_DebugOffsets, with which _PyRuntime begins from 3.13 on: what the file says itself about its layout. Words; a group begins with
+ * the size of what it tells, and where groups lie differs by minor version. */
+enum { OFFSETS_VERSION = 1, OFFSETS_FREE_THREADED };
 
-static bool is_as_said(const uint64_t *w, const struct python_layout *l)
+static const struct offset_groups {
+	uint8_t tstate_frame, frame, code;
+	uint8_t frame_bytes;
+} offset_groups[PYTHON_MINOR_LAST + 1] = {
+	[13] = { 23, 28, 34, 80 },
+	[14] = { 26, 31, 39, 88 },
+	[15] = { 26, 39, 47, 88 },
+};
+
+static bool is_as_said(const uint64_t *w, const struct offset_groups *g, const struct python_layout *l)
 {
-	const uint64_t *frame = w + OFFSETS_3_13_FRAME, *code = w + OFFSETS_3_13_CODE;
+	const uint64_t *frame = w + g->frame, *code = w + g->code;
 
-	return w[OFFSETS_3_13_TSTATE_FRAME] == l->tstate_frame && frame[1] == l->frame_back && frame[2] == l->frame_code &&
+	return w[g->tstate_frame] == l->tstate_frame && frame[0] == g->frame_bytes && frame[1] == l->frame_back && frame[2] == l->frame_code &&
 	       frame[3] == l->frame_instr && frame[5] == l->frame_owner && code[1] == l->code_filename && code[2] == l->code_name &&
 	       code[3] == l->code_qualname && code[4] == l->code_lines && code[5] == l->code_first_line && code[9] == l->code_bytes;
 }
@@ -203,7 +223,7 @@ static bool check_layout(const struct elf_file *f, const struct python_facts *x,
 		snprintf(r->why_not, sizeof r->why_not, "a free-threaded build");
 		return false;
 	}
-	if (!is_as_said(w, x->layout)) {
+	if (!is_as_said(w, &offset_groups[x->minor], x->layout)) {
 		snprintf(r->why_not, sizeof r->why_not, "its layout is another than that of 3.%u", x->minor);
 		return false;
 	}
@@ -219,7 +239,11 @@ static bool find_key(const struct elf_file *f, const Elf64_Sym *runtime, struct 
 		return false;
 	size_t n = (size_t)MIN(s.st_size, sizeof code);
 	struct runtime_range range = { runtime->st_value, runtime->st_value + runtime->st_size };
-	return read_at(f, s.st_value, code, n) && thread_key_find(code, n, s.st_value, range, &x->key_at);
+	if (!read_at(f, s.st_value, code, n))
+		return false;
+	if (x->minor >= 15)
+		return thread_tls_find(code, n, &x->tls_offset);
+	return thread_key_find(code, n, s.st_value, range, &x->key_at);
 }
 
 /* Fills what naming needs, or why_not. */
@@ -244,7 +268,7 @@ static void examine(const struct elf_file *f, const Elf64_Sym *eval, struct runt
 	else if (!check_layout(f, x, &runtime, r) || !find_interpreter(f, eval, x, r))
 		return;
 	else if (!find_key(f, &runtime, x))
-		snprintf(r->why_not, sizeof r->why_not, "where it keeps the key of its thread states is not known");
+		snprintf(r->why_not, sizeof r->why_not, "where it keeps its thread states is not known");
 	else if (x->minor >= 13 && !elf_symbol(f, "_Py_NoneStruct", &none))
 		snprintf(r->why_not, sizeof r->why_not, "it has no symbol _Py_NoneStruct");
 	else if (x->minor >= 13)
@@ -278,7 +302,7 @@ int python_attach(const struct runtime_file *r, struct process_memory *m, uint64
 
 	(void)m, (void)e;
 	*ret = (struct runtime_proc){ .python = {
-		.key_at = bias + x->key_at, .none_at = x->none_at ? bias + x->none_at : 0, .minor = (uint8_t)x->minor,
+		.key_at = x->key_at ? bias + x->key_at : 0, .tls_offset = x->tls_offset, .none_at = x->none_at ? bias + x->none_at : 0, .minor = (uint8_t)x->minor,
 		.tstate_frame = l->tstate_frame, .tstate_cframe = l->tstate_cframe, .cframe_frame = l->cframe_frame,
 		.cframe_previous = l->cframe_previous, .frame_code = l->frame_code, .frame_back = l->frame_back,
 		.frame_instr = l->frame_instr, .frame_entry = l->frame_entry, .frame_owner = l->frame_owner,

@@ -48,11 +48,41 @@ static void add_build(const char *program, const char *file)
 		vec_push(&builds.v, (struct build){ minor, xstrdup(program), xstrdup(file) });
 }
 
+/* The program, and the library that it may have beside it. */
+static void add_program(const char *p)
+{
+	const char *at = strstr(p, "/bin/python");
+	char *end, lib[512];
+
+	if (!at)
+		return;
+	strtol(at + strlen("/bin/python3."), &end, 10);
+	if (*end)
+		return;
+	add_build(p, p);
+	for (const char *const *m = (const char *const[]){ "", "m", NULL }; *m; m++) {
+		snprintf(lib, sizeof lib, "%.*s/lib/lib%s%s.so.1.0", (int)(at - p), p, at + strlen("/bin/"), *m);
+		add_build(p, lib);
+	}
+}
+
+/* $PYRRHA_PYTHONS: more of them, between colons, each in a folder bin. */
+static void find_named(void)
+{
+	const char *more = getenv("PYRRHA_PYTHONS");
+	AUTOFREE char *list = xstrdup(more ? more : "");
+
+	for (char *save = NULL, *p = strtok_r(list, ":", &save); p; p = strtok_r(NULL, ":", &save))
+		add_program(p);
+}
+
 /* Real programs only: /usr/bin/python3.11, and each version of pyenv's. */
 static int find_builds(void **state)
 {
 	glob_t g;
 	(void)state;
+
+	find_named();
 
 	for (unsigned minor = 6; minor <= 20; minor++) {
 		char name[64];
@@ -65,18 +95,8 @@ static int find_builds(void **state)
 	snprintf(pattern, sizeof pattern, "%s%s/versions/3.*/bin/python3.?*", root ? root : home ? home : "", root ? "" : "/.pyenv");
 	if (glob(pattern, 0, NULL, &g))
 		return 0;
-	for (size_t i = 0; i < g.gl_pathc; i++) {
-		const char *p = g.gl_pathv[i], *at = strstr(p, "/bin/python");
-		char *end, lib[512];
-		strtol(at + strlen("/bin/python3."), &end, 10);
-		if (*end)
-			continue;
-		add_build(p, p);
-		for (const char *const *m = (const char *const[]){ "", "m", NULL }; *m; m++) {
-			snprintf(lib, sizeof lib, "%.*s/lib/lib%s%s.so.1.0", (int)(at - p), p, at + strlen("/bin/"), *m);
-			add_build(p, lib);
-		}
-	}
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		add_program(g.gl_pathv[i]);
 	globfree(&g);
 	return 0;
 }
@@ -145,8 +165,8 @@ static void knows_the_code_of_the_loop(void **state)
 		bool has_cold = symtab_find(fd, "_PyEval_EvalFrameDefault.cold", &cold);
 		for (unsigned k = 1; k < r->n_interpreter; k++)
 			assert_true(!elf_section(&f, ".symtab") || (has_cold && r->interpreter[k].start == cold));
-		/* Debian's has all of its cold code in another place. */
-		if (strcmp(builds.v.v[i].file, "/usr/bin/python3.11") == 0)
+		/* Debian's programs have all of their cold code in another place, its libraries have not. */
+		if (!elf_section(&f, ".symtab") && strcmp(builds.v.v[i].file, builds.v.v[i].program) == 0)
 			assert_true(r->n_interpreter > 1);
 		elf_close(&f);
 		close(fd);
@@ -239,6 +259,8 @@ static uint64_t word(struct process_memory *m, uint64_t at)
 static uint64_t thread_state(struct process_memory *m, const struct python_proc *p, uint64_t fsbase)
 {
 	uint32_t key;
+	if (!p->key_at)
+		return word(m, fsbase + (uint64_t)p->tls_offset);
 	assert_int_equal(process_memory_u32(m, p->key_at, &key, NULL), 0);
 	assert_true(key < 32);
 	return word(m, fsbase + 0x310 + 16ull * key + 8);
@@ -263,7 +285,7 @@ static void check_frames(struct process_memory *m, const struct python_proc *p, 
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++, frame = word(m, frame + p->frame_back)) {
 		char name[64];
 		uint8_t owner = 0, entry = 0;
-		uint64_t code = word(m, frame + p->frame_code), instr = word(m, frame + p->frame_instr);
+		uint64_t code = word(m, frame + p->frame_code) & ~7ull, instr = word(m, frame + p->frame_instr);
 		if (p->frame_owner)
 			assert_int_equal(process_memory_read(m, frame + p->frame_owner, &owner, 1, NULL), 0);
 		if (p->frame_entry)
@@ -286,7 +308,7 @@ static void check_frames(struct process_memory *m, const struct python_proc *p, 
 		uint8_t owner;
 		assert_int_equal(process_memory_read(m, frame + p->frame_owner, &owner, 1, NULL), 0);
 		assert_int_equal(owner, 3);
-		assert_true(!p->none_at || word(m, frame + p->frame_code) == p->none_at);
+		assert_true(!p->none_at || (word(m, frame + p->frame_code) & ~7ull) == p->none_at);
 	} else {
 		assert_int_equal(frame, 0);
 	}
@@ -416,7 +438,7 @@ static void says_why_not(void **state)
 	uint8_t code[64];
 	memcpy(code, bytes + key, sizeof code);
 	memset(bytes + key, 0x90, sizeof code);
-	expect_why_not(bytes, n, "key");
+	expect_why_not(bytes, n, "thread states");
 	memcpy(bytes + key, code, sizeof code);
 	expect_why_not(bytes, n, "");
 }
@@ -473,6 +495,21 @@ static void reads_the_key(void **state)
 	}
 }
 
+/* The form in which a program reads its own thread-local variable; another one, and less of it, is none. */
+static void reads_the_variable(void **state)
+{
+	static const uint8_t good[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x64, 0x48, 0x8b, 0x04, 0x25, 0xd8, 0xff, 0xff, 0xff, 0xc3 },
+			     by_call[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0x8d, 0x3d, 0x61, 0xa6, 0x4a, 0, 0xe8, 0x5c, 0x9d, 0xcf, 0xff };
+	int64_t at;
+
+	(void)state;
+	assert_true(thread_tls_find(good, sizeof good, &at) && at == -40);
+	assert_true(thread_tls_find(good + 4, sizeof good - 4, &at) && at == -40);
+	for (size_t n = 0; n < sizeof good; n++)
+		assert_false(thread_tls_find(good, n, &at));
+	assert_false(thread_tls_find(by_call, sizeof by_call, &at));
+}
+
 /* Files that define just what is looked for, with a cold part of the loop: they are here wherever the tests are. */
 static void recognises_made_up_files(void **state)
 {
@@ -508,6 +545,7 @@ int main(void)
 		cmocka_unit_test(says_why_not),
 		cmocka_unit_test(survives_damage),
 		cmocka_unit_test(reads_the_key),
+		cmocka_unit_test(reads_the_variable),
 		cmocka_unit_test(recognises_made_up_files),
 		cmocka_unit_test(recognises_nothing_else),
 	};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The instructions are read from the first to the last, and what they put into registers is followed as far as it is an address. The
- * function is short, has no loop, and hands over the key or its address in rdi:
+ * function is short, has no loop, and hands over the key or its address in rdi, or reads the thread's own memory:
  *
  *	mov _PyRuntime@GOT(%rip), %rax; lea 0x250(%rax), %rdi; jmp PyThread_tss_get    the address of a struct of two ints, key second
- *	mov key(%rip), %edi; jmp pthread_getspecific                                   the key itself */
+ *	mov key(%rip), %edi; jmp pthread_getspecific                                   the key itself
+ *	mov %fs:-40, %rax; ret                                                         3.15 */
 #include "agent/python/thread_key.h"
 
 #include "unwind/x86_insn.h"
@@ -147,4 +148,16 @@ bool thread_key_find(const uint8_t *code, size_t n, uint64_t at, struct runtime_
 			move(&k, &o, next);
 	}
 	return false;
+}
+
+/* mov %fs:OFFSET, %rax; ret */
+bool thread_tls_find(const uint8_t *code, size_t n, int64_t *ret)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa }, load[] = { 0x64, 0x48, 0x8b, 0x04, 0x25 };
+	size_t at = n >= sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0 ? sizeof endbr64 : 0;
+
+	if (n < at + sizeof load + 5 || memcmp(code + at, load, sizeof load) != 0 || code[at + sizeof load + 4] != 0xc3)
+		return false;
+	*ret = int32_at(code + at + sizeof load);
+	return true;
 }

@@ -20,14 +20,16 @@ class Interpreter:
     def __init__(self, path, version, test):
         self.path, self.version = path, version
         # Its processes' name, which alone is sampled: other tests, and other runs of them, are Python, too, and may run at the same time.
-        self.comm = "rt_%s%d%d%s%03d" % (test, *version[:2], "" if path.startswith("/usr/bin/") else "p", RUN % 1000)
+        whose = "" if path.startswith("/usr/bin/") else "p" if "/.pyenv/" in path else "o"
+        self.comm = "rt_%s%d%d%s%03d" % (test, *version[:2], whose, RUN % 1000)
         self.what = f"{path} ({'.'.join(map(str, version))})"
 
 
 def pythons(test):
-    """The Pythons of this machine, the system's first; each file once. test: a short name of it."""
+    """The Pythons of this machine, the system's first, and those that $PYRRHA_PYTHONS names, between colons; each file once. test: a short name
+    of it."""
     names = ["/usr/bin/python3", *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))),
-             *(p for n in range(6, 15) for p in [shutil.which(f"python3.{n}")] if p)]
+             *(p for n in range(6, 16) for p in [shutil.which(f"python3.{n}")] if p), *filter(None, os.environ.get("PYRRHA_PYTHONS", "").split(":"))]
     found = {}
     for name in names:
         path = os.path.realpath(name)
