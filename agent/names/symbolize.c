@@ -361,6 +361,17 @@ static size_t resolve_trampoline(struct symbolizer *s, const struct symtab *t, u
 	return n;
 }
 
+/* The interpreter's cold part has no symbol in a file that is stripped. */
+static size_t resolve_cold_part(struct symbolizer *s, const struct known_image *k, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
+{
+	const struct runtime_file *f = k->image->runtime;
+
+	for (unsigned i = 1; f && f->one_function && i < f->n_interpreter; i++)
+		if (addr >= f->interpreter[i].start && addr < f->interpreter[i].end)
+			return resolve_symbol(s, &k->symbols, f->interpreter[0].start, out);
+	return 0;
+}
+
 /* Puts the inlined calls before the function's own frame, which is out[0] so far, and lines on all of them. */
 static size_t add_lines(struct symbolizer *s, struct known_image *k, uint64_t addr, struct sym_frame *out) REQUIRES(s->lock)
 {
@@ -389,7 +400,8 @@ static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t
 		return n;
 	if (resolve_symbol(s, &k->symbols, addr, out))
 		return add_lines(s, k, addr, out);
-	return resolve_trampoline(s, &k->symbols, addr, out);
+	n = resolve_trampoline(s, &k->symbols, addr, out);
+	return n ? n : resolve_cold_part(s, k, addr, out);
 }
 
 static void load_kernel(struct symbolizer *s) REQUIRES(s->lock)

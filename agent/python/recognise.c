@@ -134,6 +134,7 @@ static bool find_interpreter(const struct elf_file *f, const Elf64_Sym *eval, st
 	}
 	add_range(r, eval->st_value, eval->st_value + eval->st_size);
 	add_cold_parts(f, code, eval->st_size, eval->st_value, r);
+	r->one_function = true;
 	if (bytes_of_ranges(r) < EVAL_BYTES_MIN) {
 		snprintf(r->why_not, sizeof r->why_not, "its eval function has %llu bytes: no interpreter's loop, or one of tail calls",
 			 (unsigned long long)bytes_of_ranges(r));

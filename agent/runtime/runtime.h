@@ -29,6 +29,7 @@ struct runtime_file {
 	/* Where the native frames of its interpreter are: each of them runs frames of the runtime. */
 	struct runtime_range interpreter[RUNTIME_RANGES_MAX];
 	unsigned n_interpreter;
+	bool one_function;           /* all of it is code of the function that the first range is */
 	bool off;                    /* its frames are not wanted (--runtimes): then why_not says so */
 	char why_not[120];           /* "": its frames are named; else why not (free-threaded build, unknown version) */
 	void *facts;                 /* the runtime's own */

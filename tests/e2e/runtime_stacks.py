@@ -260,7 +260,7 @@ class PythonVerdict(Verdict):
 
     def __init__(self, true):
         super().__init__(true, "python")
-        self.empty = self.switching = 0
+        self.empty = self.switching = self.loopless = 0
 
     def take_stack(self, stack, n):
         if self.true.green and self.is_switching(stack):
@@ -268,7 +268,10 @@ class PythonVerdict(Verdict):
             self.switching += n
             return
         super().take_stack(stack, n)
-        self.empty += 0 if any(f[0] == "python" for f in stack) else n
+        kinds = {f[0] for f in stack}
+        self.empty += 0 if "python" in kinds else n
+        if "python" in kinds and "mark" not in kinds and not any(f[1] == "_PyEval_EvalFrameDefault" for f in stack):
+            self.loopless += n
 
     def is_switching(self, stack):
         """Whether greenlet's own code that switches runs: it is called by the innermost function of Python."""
@@ -288,7 +291,8 @@ class PythonVerdict(Verdict):
         a greenlet begins or ends. While the interpreter clears its last frame, that has left the chain already."""
         names = [name for kind, name, _, _ in stack if kind == "native"]
         begins = next((i for i, name in enumerate(names) if re.search(r"\bg_initialstub\b", name)), None)
-        if begins is None and names and names[-1] not in PythonVerdict.THREAD_BEGINS:
+        nameless = re.search(r"\+0x[0-9a-f]+$", names[-1]) if names else None  # a C library without symbols
+        if begins is None and names and not nameless and names[-1] not in PythonVerdict.THREAD_BEGINS:
             return False
         loops = [i for i in range(1, len(names) if begins is None else begins) if names[i] == "_PyEval_EvalFrameDefault"]
         return not loops or (len(loops) == 1 and names[loops[0] - 1] in PythonVerdict.CLEARS)
@@ -305,4 +309,5 @@ class PythonVerdict(Verdict):
     def judge(self, what, least_whole):
         super().judge(what, least_whole)
         check(self.empty <= 5 + 0.03 * self.samples, f"{what}: {self.empty} of {self.samples} samples have no frame")
+        check(not self.loopless, f"{what}: {self.loopless} samples have frames of Python, and no interpreter's loop by its name")
         check(self.switching <= 5 + 0.03 * self.samples, f"{what}: {self.switching} of {self.samples} samples between greenlets")
