@@ -123,8 +123,9 @@ def test_short_python_programs(env):
     wait_until("the history has them", counted, 30)
 
 
-HOSTILE = [(minor, how) for minor in (9, 11, 12, 13) for how in ("random", "cycle", "huge", "many", "change", "silent")
-           if LONG or minor == 11 or (minor, how) in ((9, "random"), (9, "change"), (12, "random"), (13, "cycle"), (13, "change"))] + [(11, "deaf")]
+HOSTILE = [(minor, how) for minor in (9, 11, 12, 13, 14) for how in ("random", "cycle", "huge", "many", "change", "silent")
+           if LONG or minor == 11 or (minor, how) in ((9, "random"), (9, "change"), (12, "random"), (13, "cycle"), (13, "change"),
+                                                      (14, "change"))] + [(11, "deaf")]
 
 
 def hostile_name(minor, how):
