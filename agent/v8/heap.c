@@ -22,6 +22,9 @@ static int read_small(const struct v8_heap *h, uint64_t at, void *to, size_t n)
 	struct v8_pieces *p = h->pieces;
 	uint64_t piece = at & ~(uint64_t)(V8_PIECE_BYTES - 1), i = at / V8_PIECE_BYTES % V8_PIECES;
 
+	if (p->looks == V8_LOOKS_MAX)
+		return err_set(h->e, ERR_LIMIT, "process %u: its objects lead to too many others", h->m->pid);
+	p->looks++;
 	if (at - piece + n > V8_PIECE_BYTES)
 		return process_memory_read(h->m, at, to, n, h->e);
 	if (p->at[i] != piece) {

@@ -15,7 +15,12 @@
 #define V8_PIECE_BYTES 256u
 #define V8_PIECES 32u
 
+/* A look at a piece takes no call of the kernel, thus has a budget of its own: strings of a few pieces can stand for each other in more ways than
+ * anyone has time for. Code with thirty inlined functions takes 3,000. */
+#define V8_LOOKS_MAX 65536u
+
 struct v8_pieces {
+	uint32_t looks;                  /* so far */
 	uint64_t at[V8_PIECES];          /* 0: none */
 	uint8_t b[V8_PIECES][V8_PIECE_BYTES];
 };

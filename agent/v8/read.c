@@ -264,6 +264,7 @@ int v8_read_code(const struct runtime_file *f, struct process_memory *m, uint64_
 
 	int r;
 
+	pieces->looks = 0;
 	memset(pieces->at, 0, sizeof pieces->at);
 	switch (V8_OBJECT_SORT(object)) {
 	case V8_FUNCTION:

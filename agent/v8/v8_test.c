@@ -300,6 +300,29 @@ static void names(void **state)
 	buf_free(&r);
 }
 
+/* A thousand characters, to each of which lead a hundred strings that stand for others: there are but forty of them, so that few reads get them. */
+static void strings_without_end(void **state)
+{
+	uint64_t empty = string(""), x = string("d");
+	struct buf r = { 0 };
+
+	(void)state;
+	for (unsigned i = 0; i < 14; i++) {
+		empty = pair_string(THIN, empty, 0, 0);
+		x = pair_string(THIN, x, 0, 1);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		x = pair_string(CONS, empty, x, 1);
+	uint64_t few = pair_string(CONS, x, x, 2);
+	for (unsigned i = 0; i < 10; i++)
+		x = pair_string(CONS, x, x, 2u << i);
+	assert_int_equal(read_object(V8_OBJECT(V8_FUNCTION, function(few, 20, script(0), smi(1))), 0, &r), 0);
+	expect(&r, 0, "dd /app/a.js:0@2");
+	assert_int_equal(read_object(V8_OBJECT(V8_FUNCTION, function(x, 20, script(0), smi(1))), 0, &r), 0);
+	expect(&r, 0, "(anonymous) :0@0");
+	buf_free(&r);
+}
+
 /* Code, and before its instructions what points to it; returns where they begin. */
 static uint64_t code(uint32_t kind, uint64_t deopt, uint64_t positions, uint32_t n, uint64_t *ret_object)
 {
@@ -528,6 +551,7 @@ int main(void)
 		cmocka_unit_test_setup(interpreted, setup),
 		cmocka_unit_test_setup(lines_of_long_sources, setup),
 		cmocka_unit_test_setup(names, setup),
+		cmocka_unit_test_setup(strings_without_end, setup),
 		cmocka_unit_test_setup(optimised, setup),
 		cmocka_unit_test_setup(void_code, setup),
 		cmocka_unit_test_setup(no_place_in_the_function, setup),
