@@ -16,8 +16,10 @@
 #include "base/testwait.h"
 
 #define STUCK 12345                  /* check word of an object whose memory does not answer */
+#define SLOW 12346                   /* of one that takes a millisecond of CPU time */
+#define WATCHED 12347                /* when this one is read, it is noted how many slow ones were before */
 static atomic_bool go_on, is_stuck;
-static atomic_uint read_so_far, read_before_spam;
+static atomic_uint read_so_far, read_before_spam, slow_ones, slow_before;
 
 static const char filler[RECORD_BYTES_MAX];
 
@@ -42,6 +44,11 @@ static int read_code(const struct runtime_file *f, struct process_memory *m, uin
 		atomic_store(&is_stuck, true);
 	for (int i = 0; o.check == STUCK && i < 20000 && !atomic_load(&go_on); i++)
 		usleep(1000);
+	for (int64_t until = clock_cpu_ns() + 1000000; o.check == SLOW && clock_cpu_ns() < until;)
+		;
+	slow_ones += o.check == SLOW;
+	if (o.check == WATCHED)
+		slow_before = slow_ones;
 	if (check && o.check != check)
 		return err_set(e, ERR_BAD_DATA, "another object");
 	if (o.len > RECORD_BYTES_MAX)
@@ -467,6 +474,42 @@ static void forgotten(void **state)
 	no_records();
 }
 
+static void slow_objects(struct frame_table *t, struct runtime_owner *o, struct object *made, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		made[i] = (struct object){ SLOW, 10, "" };
+		snprintf(made[i].text, sizeof made[i].text, "slow %u", i);
+		add(t, o, &made[i], 0, 0);
+	}
+}
+
+/* One that has had much does not wait until another one, which has come since, has had as much; nor for all that this one wants, if it takes long. */
+static void turns_by_time(void **state)
+{
+	(void)state;
+	static struct object first[80], slow[100], f = { WATCHED, 7, "watched" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+
+	frame_table_init(&t);
+	slow_objects(&t, o, first, ARRAY_LEN(first));
+	settle(n, &t);
+	slow_objects(&t, p, slow, ARRAY_LEN(slow));
+	add(&t, o, &f, 0, 0);
+	settle(n, &t);
+	assert_int_equal(slow_ones, ARRAY_LEN(first) + ARRAY_LEN(slow));
+	assert_in_range(slow_before, ARRAY_LEN(first), ARRAY_LEN(first) + 40);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +519,7 @@ int main(void)
 		cmocka_unit_test(tries_again),
 		cmocka_unit_test(budget_of_records),
 		cmocka_unit_test(turns),
+		cmocka_unit_test(turns_by_time),
 		cmocka_unit_test(stuck),
 		cmocka_unit_test(forgotten),
 	};

@@ -10,6 +10,7 @@ struct namer {
 	struct runtime_owner *of;    /* whose codes the reader's turn has; a reference of the turn */
 	size_t turn;                 /* how many; 0 = none */
 	VEC(struct runtime_code *) wanted; /* references */
+	int64_t floor_ns;            /* what the process had that came last: no other one that waits has had less */
 	uint64_t taken, done;        /* codes, so far */
 	uint64_t before_ns;          /* CPU time of earlier readers */
 	struct namer_stats stats;
@@ -53,7 +54,7 @@ static enum code_state read_code(struct process_memory *m, struct runtime_code *
 /* Whether o has its turn before p. */
 static bool before(const struct runtime_owner *o, const struct runtime_owner *p)
 {
-	return o->reads != p->reads ? o->reads < p->reads : o->serial < p->serial;
+	return o->cost_ns != p->cost_ns ? o->cost_ns < p->cost_ns : o->serial < p->serial;
 }
 
 /* How long the thread may work until it has to wait: what it was allowed since, less what it took. */
@@ -65,7 +66,9 @@ static void allow(struct namer *n, int64_t took_ns)
 	n->allowed_ns = now;
 }
 
-#define TURN_CODES 64u               /* of one process, before others have their turn */
+/* Of one process, before others have their turn. Codes of a hostile one take milliseconds each. */
+#define TURN_CODES 64u
+#define TURN_NS 10000000
 
 /* Codes of the process that has had the least, at most TURN_CODES. Codes that nobody else holds have left the table and the windows before
  * their turn: nobody will ask for their names. Without that, what waits would grow for as long as a process makes code faster than it is read. */
@@ -95,7 +98,7 @@ static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) 
 	}
 	n->wanted.n = keep;
 	if (got)
-		first->reads += got;
+		n->floor_ns = MAX(n->floor_ns, first->cost_ns);
 	else
 		pthread_cond_broadcast(&n->readers.answered);
 	return got;
@@ -128,12 +131,14 @@ static size_t next(struct memory_reader *r, struct runtime_code *turn[TURN_CODES
 	return got;
 }
 
-/* Reads the codes of a turn. */
-static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_t got, bool barred, enum code_state *states,
-		      struct buf *record)
+/* Reads codes of a turn, as many as there is time for; returns their number. */
+static size_t read_turn(struct memory_reader *r, struct runtime_code **turn, size_t got, bool barred, enum code_state *states,
+			struct buf *record)
 {
 	struct process_memory m = { .fd = -1 };
 	enum code_state none = CODE_NAMED;
+	int64_t until_ns = clock_cpu_ns() + TURN_NS;
+	size_t i = 0;
 	struct err e;
 
 	atomic_store(&r->since_ms, clock_mono_ms());
@@ -142,37 +147,43 @@ static void read_turn(struct memory_reader *r, struct runtime_code **turn, size_
 	else if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
 	m.facts = turn[0]->owner->facts; /* borrowed */
-	for (size_t i = 0; i < got; i++) {
+	do {
 		atomic_store(&r->since_ms, clock_mono_ms());
 		enum code_state state = none == CODE_NAMED ? read_code(&m, turn[i], record) : none;
 		states[i] = runtime_code_set(turn[i], state, buf_view(record));
-	}
+	} while (++i < got && clock_cpu_ns() < until_ns);
 	m.facts = NULL;
 	process_memory_close(&m);
 	atomic_store(&r->since_ms, 0);
+	return i;
 }
 
-/* Counts what came of them; false if the thread was left behind meanwhile. */
-static bool finish(struct memory_reader *r, struct runtime_code **turn, const enum code_state *states, size_t got)
+/* Counts what came of those that were read, of a turn of `got`; false if the thread was left behind meanwhile. */
+static bool finish(struct memory_reader *r, struct runtime_code **turn, const enum code_state *states, size_t read, size_t got, int64_t took_ns)
 {
 	struct namer *n = (struct namer *)r->of;
 	enum runtime_kind kind = turn[0]->of->kind;
 
 	mutex_lock(&n->readers.lock);
 	bool left = r->left;
-	for (size_t i = 0; i < got; i++)
+	for (size_t i = 0; i < read; i++)
 		n->stats.codes[kind][states[i]]++;
+	turn[0]->owner->cost_ns += took_ns;
 	if (left) {
 		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
 		atomic_store(&turn[0]->owner->stuck, false);
 	} else {
-		n->done += got;
+		for (size_t i = read; i < got; i++)
+			vec_push(&n->wanted, turn[i]);
+		n->done += read;
 		n->turn = 0;
 		n->stats.cpu_ns = n->before_ns + (uint64_t)clock_cpu_ns();
 	}
 	pthread_cond_broadcast(&n->readers.answered);
 	mutex_unlock(&n->readers.lock);
-	for (size_t i = 0; i < got; i++) /* as long as the thread could be left behind, the owner was needed */
+	for (size_t i = read; left && i < got; i++)
+		runtime_code_set(turn[i], CODE_UNREADABLE, VIEW(""));
+	for (size_t i = 0; i < (left ? got : read); i++) /* as long as the thread could be left behind, the owner was needed */
 		runtime_code_unref(turn[i]);
 	return !left;
 }
@@ -188,12 +199,12 @@ static void work(struct memory_reader *r)
 	int64_t cpu_ns = clock_cpu_ns();
 
 	while ((got = next(r, turn, &barred))) {
-		read_turn(r, turn, got, barred, states, &record);
-		if (!finish(r, turn, states, got))
+		size_t read = read_turn(r, turn, got, barred, states, &record);
+		int64_t took_ns = clock_cpu_ns() - cpu_ns;
+		cpu_ns += took_ns;
+		if (!finish(r, turn, states, read, got, took_ns))
 			break;
-		int64_t now = clock_cpu_ns();
-		allow(n, now - cpu_ns);
-		cpu_ns = now;
+		allow(n, took_ns);
 	}
 	buf_free(&record);
 }
@@ -239,6 +250,8 @@ void namer_take(struct namer *n, struct frame_table *t)
 	bool can = readers_ready(&n->readers);
 	for (size_t i = 0; i < t->wanted.n; i++) {
 		if (can) {
+			struct runtime_owner *o = t->wanted.v[i]->owner;
+			o->cost_ns = MAX(o->cost_ns, n->floor_ns);
 			vec_push(&n->wanted, t->wanted.v[i]);
 			n->taken++;
 		} else {
