@@ -196,7 +196,7 @@ size_t python_frames_at(const struct runtime_file *f, struct view record, uint64
 	struct runtime_name name;
 	uint64_t first, has_lines;
 
-	if (!max || !take_varint(&record, &first) || !take_text(&record, &name.name) || !take_text(&record, &name.file) ||
+	if (!max || !take_varint(&record, &first) || first > UINT32_MAX || !take_text(&record, &name.name) || !take_text(&record, &name.file) ||
 	    !take_varint(&record, &has_lines))
 		return 0;
 	/* The name is as people read it: with the same name for the linker, pprof would take <module> for a C++ template and strip it. */

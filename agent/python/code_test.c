@@ -308,6 +308,9 @@ static void damaged(void **state)
 	/* Any part of a record is no record. */
 	for (size_t i = 0; i < 2 + 5 + 5 + 2; i++)
 		assert_int_equal(python_frames_at(&u->file, view_make(b.ptr, i), 184, &n, 1), i >= 13);
+	/* A first line that no code has: the table's steps would go beyond what a number can be. */
+	static const char beyond[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\4spam\4a.py\1\xd8\x03";
+	assert_int_equal(python_frames_at(&u->file, view_make(beyond, sizeof beyond - 1), 184, &n, 1), 0);
 	assert_int_equal(read_it(u, good + 1, &b), -ERR_BAD_DATA);
 	u->b[TYPE_TEXT] = 'n';
 	assert_int_equal(read_it(u, 0, &b), -ERR_BAD_DATA);
