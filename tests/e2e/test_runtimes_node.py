@@ -2,16 +2,20 @@
 """Frames of JavaScript in the agent's profiles are true, as in test_runtimes.py: real Nodes run programs whose stacks V8's own debugger has
 told. $PYRRHA_NODES: more of them than PATH's, between colons; PYRRHA_LONG: each of them, and ten times as long."""
 import os
+import re
+import shutil
+import subprocess
 import time
 from collections import Counter
 
-from harness import LONG, check, http_get, wait_until
+from harness import LONG, RUN, Process, Skip, check, http_get, wait_until
 from node_stacks import NodeVerdict, node_program, nodes, start_node_stacks
-from runtime_stacks import Sampled, pull
-from test_agent import start_agent
-from test_runtimes import mix_agrees, spent_of
+from runtime_stacks import FIXTURES, Sampled, Verdict, pull, pull_all
+from test_agent import cpu_seconds, start_agent
+from test_runtimes import metrics, mix_agrees, rss_mb, spent_of
 
 SAMPLES = 20000 if LONG else 2000
+HOSTILE_SECONDS = 600
 
 
 def warm(agent, node, seconds):
@@ -96,3 +100,79 @@ def test_short_node_programs(env):
             print(text)
             return True
         wait_until("the history has them", counted, 20)
+
+
+# Builds of V8 that pretended programs say they are, and the ways of each.
+HOSTILE = [(12, how) for how in ("random", "cycle", "huge", "many", "change", "deep", "cover", *(("silent", "deaf") if LONG else ()))] + \
+          [(major, how) for major in (9, 14) for how in ("random", "cycle", "huge", "change", "deep") if LONG]
+
+
+def hostile_name(major, how):
+    return f"rt_{how}{major}_{RUN % 1000}"
+
+
+def start_hostile(env):
+    """Programs that pretend to be V8, each in its own way; {name: process}."""
+    started = {}
+    for major in sorted({major for major, _ in HOSTILE}):
+        subprocess.run(["cc", "-O2", "-rdynamic", "-pthread", f"-DMAJOR={major}", "-o", env.path(f"hostile{major}"),
+                        os.path.join(FIXTURES, "hostile_v8.c")], check=True)
+    for major, how in HOSTILE:
+        name = hostile_name(major, how)
+        os.symlink(env.path(f"hostile{major}"), env.path(name))
+        rest = [] if LONG else ["resting"]  # other tests want the processors, too
+        started[name] = Process(env, name, [env.path(name), how, *rest], preexec_fn=lambda: os.nice(5))
+    return started
+
+
+def walked(profile, name):
+    """What a hostile program's frames are called: names that it made up, and marks that say why there is none."""
+    return {f[1] for stack, _ in Sampled(profile, name, "v8").stacks for f in stack if f[0] == "v8" or f[1].startswith("[v8:")}
+
+
+def test_hostile_nodes(env):
+    """Random, cyclic, enormous, changing and silent structures cost the programs that have them their own frames, and the agent no more than any
+    load; a Node beside them keeps its stacks, and one that begins later gets its names."""
+    if not shutil.which("cc"):
+        raise Skip("no compiler")
+    node, later = nodes("host")[0], nodes("late")[0]
+    agent = start_agent(env, "--frequency=199", "--max-cost=1", "--names-wait=2s",  # there is always something that was not read yet
+                        only=[node.comm, later.comm, *(hostile_name(*of) for of in HOSTILE)])
+    pid = env.agent.p.pid
+    p, true = start_node_stacks(env, node)
+    warm(agent, node, 1)
+    hostile = start_hostile(env)
+
+    def gone():
+        return [name for name, h in hostile.items() if not h.alive() and h.p.returncode != 2]
+
+    def taken():
+        check(not gone(), f"ended: {gone()}")
+        here = sum(h.alive() for h in hostile.values())
+        return metrics(agent, "runtime_processes").get('runtime_processes{runtime="v8"}', 0) >= 1 + here
+    wait_until("they are taken for V8", taken, 60)
+    node_program(env, later, "closed.js")
+    begun, cpu, verdict, most = time.monotonic(), cpu_seconds(pid), NodeVerdict(true), 0
+    seen = {name: set() for name in [later.comm, *hostile]}
+    while time.monotonic() < begun + (HOSTILE_SECONDS if LONG else 8) or verdict.samples < 200 or "fib" not in seen[later.comm]:
+        profile = pull_all(agent, 4)
+        verdict.take(Sampled(profile, node.comm, "v8"))
+        seen = {name: was | walked(profile, name) for name, was in seen.items()}
+        most = max(most, rss_mb(pid))
+        check(time.monotonic() < begun + HOSTILE_SECONDS + 300, f"only {verdict.samples} samples, and {seen[later.comm]}")
+        if LONG:
+            print(f"after {time.monotonic() - begun:.0f} s: {most:.0f} MB, {cpu_seconds(pid) - cpu:.1f} s of CPU", flush=True)
+    took = (cpu_seconds(pid) - cpu) / (time.monotonic() - begun)
+    said = {k: v for k, v in metrics(agent, "runtime").items() if v and "python" not in k and "hotspot" not in k}
+    here = [name for name, h in hostile.items() if h.alive()]
+    print(f"hostile V8s: agent {took:.1%} of a CPU at 199 Hz, {most:.0f} MB; {said}; {verdict.text()}; "
+          f"{ {name: sorted(ascii(f[:16]) for f in seen[name])[:4] for name in here} }")
+    check(env.agent.alive() and p.alive() and not gone(), f"the agent, Node, or {gone()} is gone")
+    check(all(seen[name] for name in here), f"not walked: {[name for name in here if not seen[name]]}")
+    nameless = [name for name in here if re.match("rt_(many|huge|cycle|change)", name) and not any(f.startswith("hostile_") for f in seen[name])]
+    check(not nameless, f"no name was read of {nameless}")
+    check(not verdict.wrong, f"{verdict.text()}{Verdict.listed(verdict.wrong)}")
+    # Of all programs that have functions read each gets its part of the time for that: nine, or nineteen.
+    check(verdict.nameless <= (0.75 if LONG else 0.4) * verdict.samples and verdict.whole >= 0.98 * (verdict.samples - verdict.nameless - verdict.deep), verdict.text())
+    check(most < 60, f"the agent takes {most:.0f} MB")
+    check(took < 0.35, f"the agent takes {took:.1%} of a CPU")
