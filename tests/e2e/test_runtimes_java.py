@@ -71,6 +71,10 @@ def halves(stack):
     return [[f[1:] for f in part if f[0] == "hotspot"] for part in (stack[:at], stack[at + 1:])]
 
 
+def names_are_read(sampled):
+    return sampled.count > 0 and not any(f[1] == "[hotspot: not read yet]" for stack, _ in sampled.stacks for f in stack)
+
+
 def test_virtual_threads(env):
     """A virtual thread's stack goes on with its carrier's frames, also where some of its own are not on it."""
     found = [j for j in javas("virt") if j.version >= 21]
@@ -80,6 +84,7 @@ def test_virtual_threads(env):
     for java in found if LONG else found[:1]:
         p = java_program(env, java, "Virtual", "3600")
         wait_until(f"{java.what} works", lambda p=p: "started" in p.text(), 120)
+        wait_until(f"{java.what}: its names are read", lambda java=java: names_are_read(of_java(pull(agent, java.comm, 2, "hotspot"))), 120)
         calls, samples, behind, cut, wrong = Calls(env, java), 0, 0, 0, {}
         while samples < (10000 if LONG else 400) or not behind:
             stacks = [s for s in of_java(pull(agent, java.comm, 2, "hotspot")).stacks if any(f[1].startswith("Virtual.") for f in s[0])]
