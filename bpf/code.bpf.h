@@ -43,6 +43,7 @@ __attribute__((noinline)) int walk_hotspot(int unused)
 
 #define V8_STEPS_AT_ONCE 2           /* as STEPS_AT_ONCE */
 
+/* UW_IN_CODE: the caller is code of the same sort, so that nothing has to be found out about it. */
 __attribute__((noinline)) int walk_v8(__u64 frame)
 {
 	__u32 zero = 0;
@@ -56,15 +57,16 @@ __attribute__((noinline)) int walk_v8(__u64 frame)
 	w = walk_on(s, RUNTIME_V8);
 	if (!w)
 		return UW_NO_CODE;
-	/* What called it is often code of the same sort: then nothing has to be found out about it. */
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < V8_STEPS_AT_ONCE; i++) {
+		UW_OPAQUE(s);        /* as in unwind_some */
+		UW_OPAQUE(w);
 		ip = s->u.ip;
 		r = v8_step(&s->u, &w->v8.p, &w->v8.room, frame);
 		if (r != UW_STEP_ON || s->u.hotspot || (frame ? s->u.ip != ip : s->u.ip - s->u.start >= s->u.size))
-			break;
+			return r;
 	}
-	return r;
+	return UW_IN_CODE;
 }
 
 __attribute__((noinline)) int walk_unknown(int unused)
@@ -76,7 +78,7 @@ __attribute__((noinline)) int walk_unknown(int unused)
 	return s ? uw_step_unknown(&s->u, s->u.native) : END_UNSUPPORTED;
 }
 
-/* The frames that are ahead: r is UW_AHEAD or UW_IN_CODE. As uw_step. */
+/* The frames that are ahead: r is UW_AHEAD or UW_IN_CODE. As uw_step, or again UW_IN_CODE. */
 static __always_inline int walk_ahead(struct scratch *s, int r)
 {
 	if (r == UW_AHEAD) {

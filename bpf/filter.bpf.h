@@ -3,12 +3,7 @@
 #ifndef PYRRHA_BPF_FILTER_BPF_H
 #define PYRRHA_BPF_FILTER_BPF_H
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct control);
-} control SEC(".maps");
+static volatile struct control control SEC(".data.control");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -44,13 +39,6 @@ struct cgroup_seen {
 	__u64 serial;                /* of the state; 0 = none */
 	__u64 id, tag;
 };
-
-static __always_inline const struct control *controls(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&control, &zero);
-}
 
 /* The task's group in the memory controller's own hierarchy. False: the controller is on the unified one. seen: NULL, or
  * what the CPU met last; what is found there leaves ret->self open. */
@@ -93,7 +81,7 @@ static __always_inline bool cgroup_v1(struct css_set *set, bool direct, struct c
 }
 
 /* direct: t is current_task(). */
-static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, struct cgroup_seen *seen, struct cgroup_of *ret)
+static __always_inline void cgroup_of_task(const struct task_struct *t, bool direct, struct cgroup_seen *seen, struct cgroup_of *ret)
 {
 	struct css_set *set = CORE_GET(direct, t, cgroups);
 	struct kernfs_node *kn;
@@ -108,10 +96,11 @@ static __always_inline void cgroup_of_task(struct task_struct *t, bool direct, s
 	ret->self = __builtin_preserve_access_index(&g->self);
 }
 
-static __always_inline void cgroup_of_current(struct cgroup_seen *seen, struct cgroup_of *ret)
+/* t: the current task. */
+static __always_inline void cgroup_of_current(const struct task_struct *t, struct cgroup_seen *seen, struct cgroup_of *ret)
 {
 	if (knobs.cgroup_v1) {
-		cgroup_of_task(current_task(), true, seen, ret);
+		cgroup_of_task(t, true, seen, ret);
 		return;
 	}
 	ret->id = bpf_get_current_cgroup_id();
@@ -174,22 +163,22 @@ static __always_inline __u32 comm_verdict(void)
 /* Whether the current task is filtered: 0, or 1 + the enum filter_kind that applies. */
 static __always_inline __u32 filtered(const struct cgroup_of *of, __u32 pid)
 {
-	const struct control *c = controls();
-	__u32 verdict[FILTER_KINDS] = {};
+	__u32 verdict[FILTER_KINDS] = {}, filters = control.filters, only;
 
-	if (UW_LIKELY(!c || !c->filters))
+	if (UW_LIKELY(!filters))
 		return 0;
-	if (c->filters & 1 << FILTER_PID) {
+	only = control.only;
+	if (filters & 1 << FILTER_PID) {
 		__u32 *v = bpf_map_lookup_elem(&filter_pids, &pid);
 		verdict[FILTER_PID] = v ? *v : FILTER_NONE;
 	}
-	if (c->filters & 1 << FILTER_COMM)
+	if (filters & 1 << FILTER_COMM)
 		verdict[FILTER_COMM] = comm_verdict();
-	if (c->filters & 1 << FILTER_CGROUP)
+	if (filters & 1 << FILTER_CGROUP)
 		verdict[FILTER_CGROUP] = cgroup_verdict(of);
 	for (__u32 k = 0; k < FILTER_KINDS; k++)
-		if (c->filters & 1 << k &&
-		    (verdict[k] == FILTER_DROP || (verdict[k] == FILTER_NONE && c->only & 1 << k)))
+		if (filters & 1 << k &&
+		    (verdict[k] == FILTER_DROP || (verdict[k] == FILTER_NONE && only & 1 << k)))
 			return 1 + k;
 	return 0;
 }

@@ -3,6 +3,7 @@ BPF_HEADERS_ = bpf/abi.h bpf/code.bpf.h bpf/core.h bpf/exec.bpf.h bpf/filter.bpf
   bpf/unwind.h bpf/unwind_x86_64.h bpf/v8.h bpf/walk.bpf.h bpf/walk.h
 EXTRA_DIST += bpf/sample.bpf.c $(BPF_HEADERS_)
 CLEANFILES += bpf/sample.bpf.o
-BPF_CFLAGS_ = -O2 -g -target bpf -D__TARGET_ARCH_x86 -I/usr/include/$(MULTIARCH) -Wall -Wextra -Wno-unused-parameter
+# v3: operations and jumps of 32 bits, which kernels have since 5.1
+BPF_CFLAGS_ = -O2 -mcpu=v3 -g -target bpf -D__TARGET_ARCH_x86 -I/usr/include/$(MULTIARCH) -Wall -Wextra -Wno-unused-parameter
 bpf/sample.bpf.o: bpf/sample.bpf.c $(BPF_HEADERS_)
 	$(AM_V_GEN)$(MKDIR_P) bpf && $(BPF_CLANG) $(BPF_CFLAGS_) -c $(srcdir)/bpf/sample.bpf.c -o $@

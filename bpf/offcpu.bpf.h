@@ -83,7 +83,7 @@ struct {
 } off_budgets SEC(".maps");
 
 /* The remaining budget of this CPU, topped up for the elapsed time. */
-static __always_inline struct off_budget *off_budget(const struct control *c, __u64 now)
+static __always_inline struct off_budget *off_budget(__u64 now)
 {
 	__u32 zero = 0;
 	struct off_budget *b = bpf_map_lookup_elem(&off_budgets, &zero);
@@ -94,7 +94,7 @@ static __always_inline struct off_budget *off_budget(const struct control *c, __
 	since = now - b->at_ns;
 	if (since > 10000000000ull)
 		since = 10000000000ull;
-	b->left_ns += since * c->off_share >> 20;
+	b->left_ns += since * control.off_share >> 20;
 	if (b->left_ns > (__s64)OFF_BURST_NS)
 		b->left_ns = OFF_BURST_NS;
 	if (b->left_ns < -(__s64)OFF_BURST_NS)
@@ -115,13 +115,13 @@ static __always_inline bool off_preempted(const struct bpf_raw_tracepoint_args *
 }
 
 /* Finds how far the clock of the CPU's queue is ahead of ours, by the current thread. Ours may be adjusted: now and then. */
-static __always_inline void off_compare_clocks(struct off_budget *b, const struct control *c, struct task_struct *task)
+static __always_inline void off_compare_clocks(struct off_budget *b, struct task_struct *task)
 {
 	__u64 came;
 
 	if (b->compared_ns && b->at_ns - b->compared_ns < OFF_COMPARE_NS)
 		return;
-	if (!bpf_core_field_exists(task->sched_info.last_queued) || b->before_ns < c->off_from_ns)
+	if (!bpf_core_field_exists(task->sched_info.last_queued) || b->before_ns < control.off_from_ns)
 		return;
 	came = CORE_GET(true, task, sched_info.last_arrival);
 	if (!came)
@@ -247,7 +247,7 @@ static __noinline void off_tell(struct task_struct *task, __u32 tid, struct off_
 }
 
 /* The current thread is about to leave the CPU. True: more was done than to note the time. */
-static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const struct control *c, __u64 now, __u64 id,
+static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, __u64 now, __u64 id,
 				      const struct off_budget *b)
 {
 	struct task_struct *task = current_task();
@@ -265,8 +265,8 @@ static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const
 		bpf_map_delete_elem(&off_threads, &tid);
 		return false;
 	}
-	if (c->filters) {
-		cgroup_of_current(0, &who);
+	if (control.filters) {
+		cgroup_of_current(task, 0, &who);
 		if (filtered(&who, id >> 32)) {
 			if (t)
 				t->since_ns = 0;
@@ -290,7 +290,7 @@ static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, const
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s || !off_affordable(b, t))
 		return false;
-	cgroup_of_current(&s->seen, &who);
+	cgroup_of_current(task, &s->seen, &who);
 	begin(s, task, now, id, who.id);
 	if (start_in_kernel(s)) {
 		if (off_from_user(ctx, s, t))
@@ -323,7 +323,7 @@ static __always_inline bool off_fetch(struct scratch *s, __u32 tid, const struct
 }
 
 /* The thread is about to get the CPU. True: its wait is reported. */
-static __always_inline bool off_return(const struct control *c, struct task_struct *task, __u32 tid, __u64 now,
+static __always_inline bool off_return(struct task_struct *task, __u32 tid, __u64 now,
 				       const struct off_budget *b)
 {
 	struct off_thread *t = bpf_map_lookup_elem(&off_threads, &tid);
@@ -333,13 +333,13 @@ static __always_inline bool off_return(const struct control *c, struct task_stru
 
 	if (!t || !t->since_ns)
 		return false;
-	if (t->since_ns < c->off_from_ns) {
+	if (t->since_ns < control.off_from_ns) {
 		t->since_ns = 0;
 		return false;
 	}
 	off = now - t->since_ns;
 	t->last_us[t->preempted & 1] = off >> 42 ? ~0u : off >> 10;
-	if (off < c->off_threshold_ns) {
+	if (off < control.off_threshold_ns) {
 		t->since_ns = 0;
 		count(STAT_OFF_SHORT, 1);
 		count(STAT_OFF_SHORT_NS, off);
@@ -378,23 +378,20 @@ int off_cpu(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid(), cost;
 	struct task_struct *next = (struct task_struct *)ctx->args[2];
-	const struct control *c = controls();
 	struct off_budget *b;
 	bool work = false;
 	__u32 tid;
 
-	if (!c)
-		return 0;
-	b = off_budget(c, now);
+	b = off_budget(now);
 	if (!b)
 		return 0;
 	if (id) {
-		off_compare_clocks(b, c, current_task());
-		work = off_leave(ctx, c, now, id, b);
+		off_compare_clocks(b, current_task());
+		work = off_leave(ctx, now, id, b);
 	}
 	tid = BPF_CORE_READ(next, pid);
 	if (tid)
-		work |= off_return(c, next, tid, now, b);
+		work |= off_return(next, tid, now, b);
 	cost = bpf_ktime_get_ns() - now;
 	b->left_ns -= cost;
 	count(STAT_OFF_SWITCHES, 1);

@@ -42,6 +42,7 @@ __attribute__((noinline)) int unwind_some(int unused)
 		return r;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < STEPS_AT_ONCE; i++) {
+		UW_OPAQUE(s);        /* or addresses are computed ahead of the loop, those that no step needs, too */
 		r = uw_step(&s->u);
 		if (r != UW_STEP_ON)
 			break;
@@ -136,9 +137,9 @@ static __always_inline void recall(struct scratch *s, __u32 set)
 /* The entry of the sample's process, and what it says. False: there is none, or it is being changed. */
 static __always_inline bool find_process(struct scratch *s)
 {
+	const struct all_procs *all = all_procs();
 	const volatile struct unwind_proc *p;
-	__u32 zero = 0, exec_id, flags;
-	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
+	__u32 exec_id, flags;
 
 	if (!all)
 		return false;
@@ -171,19 +172,18 @@ static __always_inline bool find_process(struct scratch *s)
 /* Follows the user stack; sets head.end. */
 static __always_inline void unwind_user(struct scratch *s)
 {
-	int end = END_DEPTH;
+	int end = END_DEPTH, r = UW_STEP_ON;
 
 	if (!find_process(s)) {
 		s->head.end = END_NO_PROCESS;
 		return;
 	}
 	for (int i = 0; i <= MAX_USER_FRAMES; i++) {
-		int r = unwind_some(i);
-
+		if (UW_LIKELY(r != UW_IN_CODE))
+			r = unwind_some(i);
 		if (UW_RARELY(r <= UW_AHEAD))
 			r = walk_ahead(s, r);
-
-		if (r != UW_STEP_ON) {
+		if (r >= 0) {
 			end = r;
 			break;
 		}
@@ -250,8 +250,8 @@ static __always_inline void begin(struct scratch *s, const struct task_struct *t
  * after the other is most of a sample's cost. */
 static __always_inline void fetch_ahead(const struct scratch *s, __u64 id)
 {
-	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
-	const struct all_procs *all = bpf_map_lookup_elem(&procs, &zero);
+	const struct all_procs *all = all_procs();
+	__u32 cpu = bpf_get_smp_processor_id();
 	const struct cpu_ring *r = bpf_map_lookup_elem(&cpu_rings, &cpu);
 	__u64 i = id >> 32;
 
@@ -284,7 +284,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (!s)
 		return 0;
 	fetch_ahead(s, id);
-	cgroup_of_current(&s->seen, &who);
+	cgroup_of_current(t, &s->seen, &who);
 	kind = filtered(&who, id >> 32);
 	if (kind) {
 		count(STAT_FILTERED + kind - 1, 1);

@@ -6,6 +6,14 @@
 /* Hides a value from the compiler, so that bounds checks and masks stay where they are written. */
 #define UW_OPAQUE(v) __asm__ volatile("" : "+r"(v))
 
+/* The address of a word of a member of *s. Otherwise the compiler computes the member's address ahead of loops, in code that each call runs through. */
+#define UW_WORD_OF(s, member, i) \
+	({ \
+		__u64 *uw_at = (__u64 *)(s) + (i); \
+		UW_OPAQUE(uw_at); \
+		uw_at + __builtin_offsetof(struct scratch, member) / 8; \
+	})
+
 #define FRAMES_BYTES ((MAX_USER_WORDS + MAX_KERNEL_FRAMES) * 8)
 #define BODY_BYTES (FRAMES_BYTES + STACK_PIECE_PAGES * STACK_PAGE)
 
@@ -50,6 +58,9 @@ struct scratch {
 	struct sample_head head;
 	__u8 body[BODY_BYTES + STACK_PAGE];
 };
+
+_Static_assert(__builtin_offsetof(struct scratch, win) % 8 == 0 && __builtin_offsetof(struct scratch, body) % 8 == 0,
+	       "UW_WORD_OF counts in words");
 
 struct all_stats { __u64 v[STATS_MAX]; };
 

@@ -64,12 +64,16 @@ struct {
 	__type(value, struct unwind_rule);
 } rules SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct rule_cache);
-} cache SEC(".maps");
+/* Data of the program, whose address its code has: a look-up in a map of one value is 15 instructions, at each frame. Static, so that it is not
+ * mapped into the agent: it would not lie on the kernel's large pages then. */
+static volatile struct rule_cache cache SEC(".data.cache");
+
+static __always_inline const struct all_procs *all_procs(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&procs, &zero);
+}
 
 static __always_inline const struct unwind_map *uw_maps(struct unwind *u)
 {
@@ -148,31 +152,22 @@ static __always_inline void last_word(struct unwind *u, __u64 at)
 /* Asks for the words of the last stack. */
 static __always_inline void fetch_last_words(const struct last_words *l)
 {
-	__u32 zero = 0;
-	struct rule_cache *c = bpf_map_lookup_elem(&cache, &zero);
-
-	if (!c)
-		return;
+#pragma clang loop unroll(disable)
 	for (int k = 0; k < LAST_WORDS; k++) {
 		__u64 i = l->i[k];
 
 		UW_OPAQUE(i);
 		if (i < RULE_CACHE)
-			(void)*(const volatile __u64 *)&c->v[i];
+			(void)cache.v[i];
 	}
 }
 
 /* The word of the cache where an address's rule is, if it is anywhere; key is what it has above the rule then. */
 static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr, __u64 *key)
 {
-	__u32 zero = 0;
-	struct rule_cache *c;
 	__u64 i;
 
 	if (UW_RARELY(!u->cached || vaddr >> CACHE_VADDR_BITS))
-		return 0;
-	c = bpf_map_lookup_elem(&cache, &zero);
-	if (!c)
 		return 0;
 	*key = (__u64)u->image << CACHE_VADDR_BITS | vaddr;
 	i = *key * 0x9e3779b97f4a7c15ull >> 48;
@@ -180,7 +175,7 @@ static __always_inline volatile __u64 *cache_word(struct unwind *u, __u64 vaddr,
 	i = (i & 0xffff) * RULE_CACHE >> 16;
 	last_word(u, i);
 	UW_OPAQUE(i);
-	return &c->v[i];
+	return &cache.v[i];
 }
 
 static __always_inline bool uw_cache_get(struct unwind *u, __u64 vaddr, __u32 *code)
@@ -237,8 +232,7 @@ static __always_inline long uw_word(struct scratch *s, __u64 *to, __u64 at)
 	}
 	i >>= 3;
 	UW_OPAQUE(i);
-	i &= WIN_BYTES / 8 - 1;
-	*to = s->win[i];
+	*to = *UW_WORD_OF(s, win, i & (WIN_BYTES / 8 - 1));
 	return 0;
 }
 
@@ -268,8 +262,7 @@ static __always_inline bool uw_push(struct unwind *u, __u64 frame)
 	if (u->n >= MAX_USER_FRAMES)
 		return false;
 	UW_OPAQUE(i);
-	i &= USER_WORDS_MASK;
-	((__u64 *)s->body)[i] = frame;
+	*UW_WORD_OF(s, body, i & USER_WORDS_MASK) = frame;
 	u->n++;
 	u->words++;
 	return true;

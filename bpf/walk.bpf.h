@@ -35,6 +35,7 @@ static __always_inline long rt_read_stack(struct unwind *u, __u64 *to, __u32 n, 
 {
 	struct scratch *s = (struct scratch *)u;
 	__u64 i = at - s->win_at;
+	const __u64 *from;
 
 	if (UW_RARELY(at & 7))
 		return bpf_probe_read_user(to, n, (const void *)at);
@@ -47,23 +48,23 @@ static __always_inline long rt_read_stack(struct unwind *u, __u64 *to, __u32 n, 
 	_Static_assert(sizeof s->win + 128 <= sizeof *s - __builtin_offsetof(struct scratch, win), "words behind a masked one are in the room");
 	i >>= 3;
 	UW_OPAQUE(i);
-	i &= WIN_BYTES / 8 - 1;
+	from = UW_WORD_OF(s, win, i & (WIN_BYTES / 8 - 1));
 	for (__u32 k = 0; k < n / 8; k++)
-		to[k] = s->win[i + k];
+		to[k] = from[k];
 	return 0;
 }
 
 static __always_inline bool rt_push(struct unwind *u, __u64 word, __u64 object, __u64 check)
 {
-	__u64 *to = (__u64 *)((struct scratch *)u)->body, i = u->words;
+	__u64 *to, i = u->words;
 
 	if (u->n >= MAX_USER_FRAMES)
 		return false;
 	UW_OPAQUE(i);
-	i &= USER_WORDS_MASK;
-	to[i] = word;
-	to[i + 1] = object;
-	to[i + 2] = check;
+	to = UW_WORD_OF(u, body, i & USER_WORDS_MASK);
+	to[0] = word;
+	to[1] = object;
+	to[2] = check;
 	u->n++;
 	u->words += RUNTIME_WORDS;
 	return true;

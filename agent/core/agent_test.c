@@ -611,7 +611,7 @@ static void fill_rule_cache(void)
 
 	for (size_t i = 0; i < RULE_CACHE; i++)
 		words[i] = (uint64_t)(IMAGES_MAX - 1) << 50 | (uint64_t)i << SHORT_BITS | SHORT_IS_RULE | (i & 0xff);
-	assert_int_equal(bpf_map_update_elem(sampler_map_fd(&agent->sampler, "cache"), &zero, words, BPF_ANY), 0);
+	assert_int_equal(bpf_map_update_elem(sampler_map_fd(&agent->sampler, ".data.cache"), &zero, words, BPF_ANY), 0);
 }
 
 /* The names that the kernel gives to processes of what lies in the folder. */

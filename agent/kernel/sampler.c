@@ -179,9 +179,9 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->sample_fd = bpf_program__fd(sample);
 	s->tables = (struct table_fds){ sampler_map_fd(s, "procs"), sampler_map_fd(s, "maps"), sampler_map_fd(s, "images"),
 					sampler_map_fd(s, "pages"), sampler_map_fd(s, "chunks"), sampler_map_fd(s, "rules"),
-					sampler_map_fd(s, "cache"), sampler_map_fd(s, "runtime_procs") };
+					sampler_map_fd(s, ".data.cache"), sampler_map_fd(s, "runtime_procs") };
 	s->stats_fd = sampler_map_fd(s, "stats");
-	s->control_fd = sampler_map_fd(s, "control");
+	s->control_fd = sampler_map_fd(s, ".data.control");
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
 	s->cost_ns = xcalloc(s->n_cpus, sizeof *s->cost_ns);
