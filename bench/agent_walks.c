@@ -224,8 +224,18 @@ static void read_program(int prog_fd, uint64_t *ns, uint64_t *runs)
 	*runs = info.run_cnt;
 }
 
-/* us of a run while the process, and it alone of the loads, is sampled. A process that the host leaves no time gets more. */
-static double window(pid_t pid, int prog_fd, int64_t ms)
+/* What the program took: in sum, and how often it ran. */
+struct taken {
+	uint64_t ns, runs;
+};
+
+static double us_each(const struct taken *t)
+{
+	return (double)t->ns / 1000 / (double)t->runs;
+}
+
+/* Adds what the program takes while the process, and it alone of the loads, is sampled. A process that the host leaves no time gets more. */
+static void sample_for(pid_t pid, int prog_fd, int64_t ms, uint64_t least, struct taken *t)
 {
 	struct events ev;
 	uint64_t ns[2], runs[2];
@@ -237,7 +247,7 @@ static double window(pid_t pid, int prog_fd, int64_t ms)
 	for (int i = 0; i < PATIENCE; i++) {
 		clock_sleep_ms(ms);
 		read_program(prog_fd, &ns[1], &runs[1]);
-		if (runs[1] - runs[0] >= RUNS_LEAST)
+		if (runs[1] - runs[0] >= least)
 			break;
 	}
 	events_close(&ev);
@@ -247,7 +257,17 @@ static double window(pid_t pid, int prog_fd, int64_t ms)
 		fprintf(stderr, "agent_bench: process %d was not sampled in %lld s: the host is too busy\n", pid, (long long)ms * PATIENCE / 1000);
 		exit(1);
 	}
-	return (double)(ns[1] - ns[0]) / 1000 / (double)(runs[1] - runs[0]);
+	t->ns += ns[1] - ns[0];
+	t->runs += runs[1] - runs[0];
+}
+
+/* us of a run. */
+static double window(pid_t pid, int prog_fd, int64_t ms)
+{
+	struct taken t = { 0 };
+
+	sample_for(pid, prog_fd, ms, RUNS_LEAST, &t);
+	return us_each(&t);
 }
 
 /* --- runtimes --- */
@@ -439,11 +459,15 @@ static void compare(const char *fixture, const struct other agents[2])
 	for (int v = 0; v < 2; v++)
 		window(l.pid, agents[v].prog_fd, 3000);
 	for (int i = 0; i < WINDOWS; i++) {
-		for (int k = 0; k < 2; k++) {
-			int v = (i + k) & 1;         /* which is first changes, too */
+		struct taken t[2] = { 0 };
+		/* In turns of a second: what the machine does else changes from one to the next. */
+		for (int k = 0; k < 2 * bench_seconds; k++) {
+			int v = (i + k) & 1;
 			quieten(&agents[v]);
-			us[v][i] = window(l.pid, agents[v].prog_fd, bench_seconds * 1000);
+			sample_for(l.pid, agents[v].prog_fd, 1000, 1, &t[v]);
 		}
+		us[0][i] = us_each(&t[0]);
+		us[1][i] = us_each(&t[1]);
 		ratio[i] = us[1][i] / us[0][i];
 	}
 	bench_stop(l.pid);
