@@ -81,7 +81,7 @@ def test_short_node_programs(env):
     """A program of a hundred functions that has worked for 0.3 s and is gone has names: they are read while it lives. Each second one compiles
     in the thread that runs it, which then has all of the time that the program counts."""
     found, times = nodes("short"), 100 if LONG else 8
-    agent = start_agent(env, "--frequency=97", only=[n.comm for n in found])
+    agent = start_agent(env, "--frequency=97", "--max-cost=1", only=[n.comm for n in found])
     for node in found if LONG else found[:1]:
         begun = time.time()
         for i in range(times):
