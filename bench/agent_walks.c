@@ -225,17 +225,17 @@ static void read_program(int prog_fd, uint64_t *ns, uint64_t *runs)
 }
 
 /* What the program took: in sum, and how often it ran. */
-struct taken {
+struct program_runs {
 	uint64_t ns, runs;
 };
 
-static double us_each(const struct taken *t)
+static double us_each(const struct program_runs *t)
 {
 	return (double)t->ns / 1000 / (double)t->runs;
 }
 
 /* Adds what the program takes while the process, and it alone of the loads, is sampled. A process that the host leaves no time gets more. */
-static void sample_for(pid_t pid, int prog_fd, int64_t ms, uint64_t least, struct taken *t)
+static void sample_for(pid_t pid, int prog_fd, int64_t ms, uint64_t least, struct program_runs *t)
 {
 	struct events ev;
 	uint64_t ns[2], runs[2];
@@ -264,7 +264,7 @@ static void sample_for(pid_t pid, int prog_fd, int64_t ms, uint64_t least, struc
 /* us of a run. */
 static double window(pid_t pid, int prog_fd, int64_t ms)
 {
-	struct taken t = { 0 };
+	struct program_runs t = { 0 };
 
 	sample_for(pid, prog_fd, ms, RUNS_LEAST, &t);
 	return us_each(&t);
@@ -459,7 +459,7 @@ static void compare(const char *fixture, const struct other agents[2])
 	for (int v = 0; v < 2; v++)
 		window(l.pid, agents[v].prog_fd, 3000);
 	for (int i = 0; i < WINDOWS; i++) {
-		struct taken t[2] = { 0 };
+		struct program_runs t[2] = { 0 };
 		/* In turns of a second: what the machine does else changes from one to the next. */
 		for (int k = 0; k < 2 * bench_seconds; k++) {
 			int v = (i + k) & 1;
