@@ -366,9 +366,65 @@ static __always_inline int hs_leave_to_native(struct unwind *u, struct hotspot_r
 	return rt_read(u, w->frame, 8, u->sp) ? END_STACK_READ : uw_to_caller(u, u->sp + 8, w->frame[0]);
 }
 
+/* Whether an interpreted method is being entered: r13 is its caller's stack pointer then, until it becomes the address of a bytecode. Compiled
+ * callers' arguments, and locals, are pushed below it. */
+static __always_inline bool hs_is_entered(const struct unwind *u)
+{
+	return !u->is_ra && !(u->r13 & 7) && u->r13 - u->sp <= HS_FRAME_MAX;
+}
+
+/* Whether the instructions from pc on, until they jump to the interpreter, only pass arguments: the end of the adapter that compiled code
+ * calls interpreted methods by. In front of it the stack pointer becomes r13. */
+static __always_inline bool hs_passes_arguments(struct unwind *u, struct hotspot_room *w, __u64 pc)
+{
+	const __u8 *c = (const __u8 *)w->frame;
+
+	if (rt_read(u, w->frame, 80, pc))
+		return false;
+	HS_KEEP_LOOP
+	for (__u32 i = 0; i < 77; i++) {
+		if (c[i] == 0xff && c[i + 1] == 0xe1)                    /* jmp rcx */
+			return true;
+		if (c[i] == 0x58 && (c[i + 1] == 0x4c || c[i + 1] == 0x49)) /* pop rax; mov r13, rsp */
+			return false;
+	}
+	return false;
+}
+
+/* The innermost frame, in an adapter between compiled code and the interpreter. 0: this does not tell. */
+static __always_inline int hs_leave_call_adapter(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, __u64 pc)
+{
+	const __u8 *c = w->code + HOTSPOT_CODE_BEFORE;
+	__u64 ra;
+	int r;
+
+	if (!hs_read_code(u, w, pc))
+		return END_STACK_READ;
+	if (c[-1] == 0x58 && c[1] == (c[0] == 0x4c ? 0x8b : 0x89) && c[2] == (c[0] == 0x4c ? 0xec : 0xe5))
+		return END_BAD_FRAME;                            /* mov r13, rsp after pop rax: the return address is in rax */
+	if (!hs_is_entered(u))
+		return 0;
+	if (hs_passes_arguments(u, w, pc)) {
+		if (u->r13 == u->sp || (c[0] == 0x48 && c[1] == 0x89 && c[2] == 0x04 && c[3] == 0x24)) /* mov [rsp], rax: still there */
+			return END_BAD_FRAME;
+		r = hs_leave_small(u, p, w, 0);
+		if (r == UW_STEP_ON && u->r13 >= u->sp)
+			u->sp = u->r13;
+		return r;
+	}
+	/* The interpreter calls compiled code: before its stack pointer is aligned, it and r13 are next to each other. */
+	if ((c[0] == 0x50 && c[-4] == 0x48 && c[-3] == 0x83 && c[-2] == 0xe4) || /* push rax after and rsp, -16 */
+	    (c[0] == 0x48 && c[1] == 0x83 && c[2] == 0xe4 && c[-3] != 0x4c && c[-3] != 0x49)) { /* and rsp, -16, but after mov r13, rsp */
+		if (rt_read(u, &ra, 8, u->r13 - 8))
+			return END_STACK_READ;
+		return hs_is_code(p, ra) ? uw_to_caller(u, u->r13, ra) : END_BAD_FRAME;
+	}
+	return 0;
+}
+
 /* To the caller of an adapter. It has no frame, unless it calls the runtime: it has saved all registers then, and its stack pointer is in
  * r13, which was saved, too. */
-static __always_inline int hs_leave_adapter(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
+static __always_inline int hs_leave_adapter(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	__u64 sp = u->r13;
 	int r;
@@ -378,6 +434,9 @@ static __always_inline int hs_leave_adapter(struct unwind *u, const struct hotsp
 			return END_STACK_READ;
 		sp = w->frame[0];
 	} else {
+		r = b->name == HS_NAME('I', '2', 'C', '/') ? hs_leave_call_adapter(u, p, w, pc) : 0;
+		if (r)
+			return r;
 		r = hs_leave_small(u, p, w, 0);
 		if (r != END_BAD_FRAME)
 			return r;
@@ -432,10 +491,17 @@ static __always_inline bool hs_returns(const __u8 *c)
 	return c[0] == 0x41 && c[1] == 0xff && c[2] == 0xe5;
 }
 
+/* Whether an interpreted method, whose frame rbp points to, calls the one that is being entered: it keeps the same stack pointer, as an
+ * address or, from 21 on, in words from rbp, in frame[6]. That is 0 while it calls nothing: r13 is what its last call has left there. */
+static __always_inline bool hs_enters(const struct unwind *u, const struct hotspot_room *w)
+{
+	return !w->frame[6] || w->frame[6] == u->r13 || (__s64)w->frame[6] == (__s64)(u->r13 - u->fp) >> 3;
+}
+
 /* The innermost interpreted frame while it is being set up: what is there of it is read already. */
 static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
-	__u64 sender = u->fp - u->sp >= 8 ? w->frame[7] : u->fp + 16;
+	__u64 sender = u->fp - u->sp >= 8 ? w->frame[7] : hs_is_entered(u) ? u->r13 : u->fp + 16;
 
 	if (hs_push_stub(u, b, pc))
 		return END_DEPTH;
@@ -445,34 +511,54 @@ static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot
 	return uw_to_caller(u, sender, w->frame[9]);
 }
 
+/* To the caller of an interpreted method that has no frame yet, or none any more. 0: the return address is not on the stack. */
+static __always_inline int hs_interpreted_bare(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
+{
+	bool entered = hs_is_entered(u), code = hs_read_code(u, w, pc), pushed;
+	__u64 ra = 0;
+	int r;
+
+	if (!entered && code && hs_is_code(p, u->r13) && hs_returns(w->code + HOTSPOT_CODE_BEFORE))
+		return hs_push_stub(u, b, pc) ? END_DEPTH : uw_to_caller(u, u->sp, u->r13);
+	if (rt_read(u, &ra, 8, u->sp))
+		return END_STACK_READ;
+	/* The caller's stack pointer: the return address was taken off, and what is there now was left from before. */
+	if (entered && u->r13 == u->sp)
+		return 0;
+	pushed = !hs_is_code(p, ra) && code && hs_stub_state(w->code + HOTSPOT_CODE_BEFORE) == HS_FP_RETURN;
+	if (!pushed && !hs_is_code(p, ra))
+		return 0;
+	if (hs_push_stub(u, b, pc))
+		return END_DEPTH;
+	r = hs_leave_small(u, p, w, pushed ? 8 : 0);
+	if (r == UW_STEP_ON && entered && u->r13 >= u->sp)
+		u->sp = u->r13;
+	return r;
+}
+
 static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	bool framed = !u->fp_unknown && !(u->fp & 7) && u->fp - u->sp <= HS_FRAME_MAX &&
 		      !rt_read_stack(u, w->frame, sizeof w->frame, u->fp - HS_INTERPRETER_BELOW);
-	__u64 method = w->frame[5], sender = w->frame[7], constant = 0, bci = HOTSPOT_NO_BCI, ra;
-	bool pushed;
+	__u64 method = w->frame[5], sender = w->frame[7], kept = w->frame[p->bcp_slot & 1], constant = 0, bci = HOTSPOT_NO_BCI;
+	bool enters = framed && hs_enters(u, w);
+	int r;
 
 	if (framed && !u->is_ra && u->fp - u->sp < HS_INTERPRETER_BELOW + 8)
 		return hs_interpreted_early(u, w, b, pc);
 	if (framed && (method & 7 || !method || method >= UW_USER_END || sender <= u->fp || sender - u->fp > HS_FRAME_MAX))
 		framed = false;
-	if (framed && !rt_read(u, &constant, 8, method + p->method_const)) {
-		bci = u->is_ra ? w->frame[p->bcp_slot & 1] : u->r13;
-		bci -= constant + p->const_method_size;
-	}
+	if (framed && !rt_read(u, &constant, 8, method + p->method_const))
+		bci = (u->is_ra ? kept : u->r13) - constant - p->const_method_size;
 	if (!u->is_ra && bci >= HOTSPOT_NO_BCI) {
 		/* It sets its frame up, or has taken it down: no instruction of the method at rbp is being run. */
-		if (hs_is_code(p, u->r13) && hs_read_code(u, w, pc) && hs_returns(w->code + HOTSPOT_CODE_BEFORE))
-			return hs_push_stub(u, b, pc) ? END_DEPTH : uw_to_caller(u, u->sp, u->r13);
-		if (rt_read(u, &ra, 8, u->sp))
-			return END_STACK_READ;
-		pushed = !hs_is_code(p, ra) && hs_read_code(u, w, pc) && hs_stub_state(w->code + HOTSPOT_CODE_BEFORE) == HS_FP_RETURN;
-		if (pushed || hs_is_code(p, ra)) {
-			if (hs_push_stub(u, b, pc))
-				return END_DEPTH;
-			return hs_leave_small(u, p, w, pushed ? 8 : 0);
-		}
-		bci = framed ? w->frame[p->bcp_slot & 1] - constant - p->const_method_size : 0;
+		r = hs_interpreted_bare(u, p, w, b, pc);
+		if (r)
+			return r;
+		/* Nothing tells compiled callers, which are not at rbp. */
+		if (hs_is_entered(u) && !enters)
+			return hs_push_stub(u, b, pc) ? END_DEPTH : END_BAD_FRAME;
+		bci = framed ? kept - constant - p->const_method_size : 0;
 	}
 	if (!framed)
 		return END_BAD_FRAME;
@@ -491,7 +577,7 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 	if (hs_push_stub(u, b, pc))
 		return END_DEPTH;
 	if (b->name == HS_NAME('v', 't', 'a', 'b') || b->name == HS_NAME('n', 'a', 't', 'i') || b->name == HS_NAME('I', '2', 'C', '/') || b->name == HS_NAME('M', 'e', 't', 'h'))
-		return hs_leave_adapter(u, p, w);
+		return hs_leave_adapter(u, p, w, b, pc);
 	if (hs_serves_native(b))
 		return hs_leave_to_native(u, w);
 	if (hs_is_barrier(u, p, w, b, pc))

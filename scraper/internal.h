@@ -177,7 +177,7 @@ struct scrape_pool {
 	struct map endpoint_index;        /* hash -> place in endpoints */
 	size_t n_targets;
 	char *refused;                    /* why none is scraped (target_limit); NULL = they are */
-	uint64_t round;                   /* of syncs */
+	_Atomic uint64_t round;           /* of syncs: the sync thread's; a test reads it */
 	atomic_bool dirty;                /* its discovery has changed */
 	atomic_bool was_ready;            /* all its discovery had been read by the last sync */
 	uint64_t asked_ready;             /* scraper's sync_calls when it was asked whether it is */

@@ -541,7 +541,10 @@ static unsigned stops_wanted(void)
 
 static void random_places(const char *java)
 {
-	static const char *const args[] = { "", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation" };
+	/* The last: compiled callers of interpreted methods, all the time. */
+	static const char *const args[] = { "", "-Xint", "-XX:TieredStopAtLevel=1", "-XX:-TieredCompilation",
+					    "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,Closed::cmp -XX:CompileCommand=exclude,Closed::sq "
+					    "-XX:CompileCommand=exclude,Closed::rec1 -XX:CompileCommand=exclude,*::area" };
 
 	for (size_t i = 0; i < ARRAY_LEN(args); i++)
 		walk_random(java, args[i], stops_wanted());

@@ -281,6 +281,7 @@ static struct runtime_code *add_code(struct frame_table *t, struct runtime_owner
 	c->owner = runtime_owner_ref(o);
 	c->object = object;
 	c->check = check;
+	atomic_store(&c->met, 1);
 	uint32_t id = t->free_codes.n ? t->free_codes.v[--t->free_codes.n] : (uint32_t)t->codes.n;
 	if (id == t->codes.n)
 		vec_push(&t->codes, c);
@@ -301,6 +302,7 @@ static struct runtime_code *code_of(struct frame_table *t, struct runtime_owner 
 	for (size_t at = map_start(&t->code_index, hash); map_probe(&t->code_index, hash, &at, &id);) {
 		struct runtime_code *c = t->codes.v[id];
 		if (c->object == object && c->check == check && c->owner == o) {
+			atomic_store_explicit(&c->met, atomic_load_explicit(&c->met, memory_order_relaxed) + 1, memory_order_relaxed);
 			want_again(t, c, now_ns);
 			return c;
 		}

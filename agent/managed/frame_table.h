@@ -68,6 +68,7 @@ struct runtime_code {
 	uint32_t frames;             /* of the table; guarded by the agent's lock */
 	uint8_t tries;               /* readings that failed; the agent's lock */
 	int64_t wanted_ns;           /* CLOCK_MONOTONIC of the last time it was wanted; the agent's lock */
+	_Atomic uint32_t met;        /* frames of stacks so far that were of it; written under the agent's lock */
 };
 
 /* Returns owned; takes a reference to the image. */

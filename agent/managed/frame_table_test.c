@@ -425,6 +425,23 @@ static void turns(void **state)
 	no_records();
 }
 
+/* Adds a code that cannot be read before hold_end, and waits until the namer is at it. */
+static uint64_t hold_begin(struct namer *n, struct frame_table *t, struct runtime_owner *o, struct object *bad)
+{
+	atomic_store(&go_on, false);
+	atomic_store(&is_stuck, false);
+	uint64_t w = add(t, o, bad, 1, 0);
+	assert_true(TEST_WAIT((namer_take(n, t), atomic_load(&is_stuck))));
+	return w;
+}
+
+static void hold_end(struct namer *n, struct frame_table *t)
+{
+	assert_true(TEST_WAIT((namer_take(n, t), !t->wanted.n)));
+	atomic_store(&go_on, true);
+	namer_settle(n, 10000);
+}
+
 /* Codes that left the table before they were read wait no longer, and are not read: what waits has a bound. */
 static void forgotten(void **state)
 {
@@ -437,11 +454,8 @@ static void forgotten(void **state)
 	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
 	struct namer_stats stats;
 
-	atomic_store(&go_on, false);
-	atomic_store(&is_stuck, false);
 	frame_table_init(&t);
-	uint64_t w = add(&t, o, &bad, 1, 0), kept = 0;
-	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
+	uint64_t kept = 0, w = hold_begin(n, &t, o, &bad);
 	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
 		many[i].len = 10;
 		snprintf(many[i].text, sizeof many[i].text, "%u", i);
@@ -456,10 +470,7 @@ static void forgotten(void **state)
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], 2); /* with the first, which was being read */
 	assert_int_equal(stats.waiting, 0);
 	/* Nothing is left at all: whoever waits for that is told. */
-	atomic_store(&go_on, false);
-	atomic_store(&is_stuck, false);
-	add(&t, o, &bad, 1, 0);
-	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
+	hold_begin(n, &t, o, &bad);
 	add(&t, o, &many[0], 0, 0);
 	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
 	sweep(&t, w);
@@ -510,6 +521,50 @@ static void turns_by_time(void **state)
 	no_records();
 }
 
+/* Of one process, what is met most is read first. Of two, the one whose codes cannot be read waits. */
+static void most_met_first(void **state)
+{
+	(void)state;
+	static struct object bad[] = { { STUCK, 3, "bad" }, { STUCK, 4, "bad2" } }, many[1000], f = { 5, 4, "spam" }, wrong[100], slow[100], watched = { WATCHED, 7, "watched" };
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
+
+	frame_table_init(&t);
+	hold_begin(n, &t, o, &bad[0]);
+	atomic_store(&read_so_far, 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
+		many[i].len = 10;
+		snprintf(many[i].text, sizeof many[i].text, "%u", i);
+		add(&t, o, &many[i], 0, 0);
+	}
+	for (uint32_t i = 0; i < 20; i++)
+		add(&t, o, &f, i, 5);
+	hold_end(n, &t);
+	assert_int_equal(atomic_load(&read_before_spam), 0);
+	assert_int_equal(atomic_load(&read_so_far), ARRAY_LEN(many) + 1);
+
+	slow_ones = 0;
+	hold_begin(n, &t, o, &bad[1]);
+	slow_objects(&t, p, slow, ARRAY_LEN(slow));
+	add(&t, p, &watched, 0, 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		wrong[i] = (struct object){ SLOW, 5, "wrong" };
+		add(&t, o, &wrong[i], 0, SLOW + 1);
+	}
+	hold_end(n, &t);
+	assert_int_equal(slow_ones, ARRAY_LEN(slow) + ARRAY_LEN(wrong));
+	assert_in_range(slow_before, ARRAY_LEN(slow), ARRAY_LEN(slow) + ARRAY_LEN(wrong) / 2);
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +577,7 @@ int main(void)
 		cmocka_unit_test(turns_by_time),
 		cmocka_unit_test(stuck),
 		cmocka_unit_test(forgotten),
+		cmocka_unit_test(most_met_first),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,14 +69,20 @@ static void allow(struct namer *n, int64_t took_ns)
 /* Of one process, before others have their turn. Codes of a hostile one take milliseconds each. */
 #define TURN_CODES 64u
 #define TURN_NS 10000000
+/* Of a process, codes that are met much less than the one that is met most have to wait. */
+#define TURN_RARER 8u
+/* What reading costs where nothing comes of it, in time that counts for the order of turns: few codes of an honest process are like that. */
+#define FAILED_COSTS 8
 
-/* Codes of the process that has had the least, at most TURN_CODES. Codes that nobody else holds have left the table and the windows before
- * their turn: nobody will ask for their names. Without that, what waits would grow for as long as a process makes code faster than it is read. */
-static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) REQUIRES(n->readers.lock)
+/* Whose turn it is; NULL: nobody's. Codes that nobody else holds have left the table and the windows before their turn: nobody will ask for
+ * their names. Without that, what waits would grow for as long as a process makes code faster than it is read. *ret_met: how often the code of
+ * that process that is met most was. */
+static const struct runtime_owner *whose_turn(struct namer *n, uint32_t *ret_met) REQUIRES(n->readers.lock)
 {
-	struct runtime_owner *first = NULL;
-	size_t got = 0, keep = 0;
+	const struct runtime_owner *first = NULL;
+	size_t keep = 0;
 
+	*ret_met = 0;
 	for (size_t i = 0; i < n->wanted.n; i++) {
 		struct runtime_code *c = n->wanted.v[i];
 		if (atomic_load(&c->refs) == 1) {
@@ -85,16 +91,30 @@ static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) 
 			continue;
 		}
 		n->wanted.v[keep++] = c;
-		if (!first || before(c->owner, first))
-			first = c->owner;
+		if (c->owner != first && first && !before(c->owner, first))
+			continue;
+		if (c->owner != first)
+			*ret_met = 0;
+		first = c->owner;
+		*ret_met = MAX(*ret_met, atomic_load_explicit(&c->met, memory_order_relaxed));
 	}
 	n->wanted.n = keep;
-	keep = 0;
+	return first;
+}
+
+/* Codes of the process that has had the least, at most TURN_CODES, of those that are met most. */
+static size_t take_turn(struct namer *n, struct runtime_code *turn[TURN_CODES]) REQUIRES(n->readers.lock)
+{
+	uint32_t met;
+	const struct runtime_owner *first = whose_turn(n, &met);
+	size_t got = 0, keep = 0;
+
 	for (size_t i = 0; i < n->wanted.n; i++) {
-		if (got < TURN_CODES && n->wanted.v[i]->owner == first)
-			turn[got++] = n->wanted.v[i];
+		struct runtime_code *c = n->wanted.v[i];
+		if (got < TURN_CODES && c->owner == first && atomic_load_explicit(&c->met, memory_order_relaxed) >= met / TURN_RARER)
+			turn[got++] = c;
 		else
-			n->wanted.v[keep++] = n->wanted.v[i];
+			n->wanted.v[keep++] = c;
 	}
 	n->wanted.n = keep;
 	if (got)
@@ -166,9 +186,12 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 
 	mutex_lock(&n->readers.lock);
 	bool left = r->left;
-	for (size_t i = 0; i < read; i++)
+	size_t failed = 0;
+	for (size_t i = 0; i < read; i++) {
 		n->stats.codes[kind][states[i]]++;
-	turn[0]->owner->cost_ns += took_ns;
+		failed += states[i] != CODE_NAMED;
+	}
+	turn[0]->owner->cost_ns += took_ns + took_ns / (int64_t)read * (int64_t)failed * (FAILED_COSTS - 1);
 	if (left) {
 		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
 		atomic_store(&turn[0]->owner->stuck, false);

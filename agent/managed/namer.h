@@ -2,8 +2,9 @@
 /* The namer: a thread that reads codes (frame_table.h) from the memory of their processes, each once, soon after it was sampled. The
  * drain thread hands it what is wanted, and never waits for it. It may take a share of a CPU that does not slow the host, after a start
  * with much to read; what is left then waits. Processes that have taken the least of its time come first, so that one which makes code without
- * end, or code that takes long to read, does not keep the others from being named. One that comes new, or back, has had as much as the one that
- * is next: neither has it all of the time, nor has it to wait for what it had before.
+ * end, or code that takes long to read, does not keep the others from being named; time in which nothing could be read counts several times.
+ * One that comes new, or back, has had as much as the one that is next: neither has it all of the time, nor has it to wait for what it had
+ * before. Of one process, those that are met most often come first.
  *
  * Memory that the process maps from a file system of its own (FUSE) may keep the reading thread waiting for as long as the process likes.
  * That thread is then left behind, and another one goes on with the other processes. */
