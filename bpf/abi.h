@@ -140,6 +140,7 @@ struct unwind_rule {
 #define SHORT_FP_SHIFT 14            /* k, 0: the same */
 #define SHORT_FP_MAX 31
 #define SHORT_CFA_MAX 0x3fff         /* offset / 8 */
+#define SHORT_STOP SHORT_IS_RULE     /* the outermost frame; as a rule it would be a frame of no size */
 
 struct unwind_map {
 	__u64 start;         /* page-aligned */

@@ -158,6 +158,8 @@ static __always_inline enum hs_state hs_epilogue(const __u8 *c)
 		return HS_RETURN;
 	if (c[0] == 0x5d)                                                /* pop rbp */
 		return HS_FP_RETURN;
+	if (c[-1] == 0x5d && ((c[-5] == 0x48 && c[-4] == 0x83 && c[-3] == 0xc4) || (c[-8] == 0x48 && c[-7] == 0x81 && c[-6] == 0xc4)))
+		return HS_RETURN;                                        /* after add rsp, size; pop rbp: jmp to the stub that throws on */
 	if (c[0] == 0x49 && c[1] == 0x3b && (c[2] == 0xa7 || c[2] == 0x67)) /* cmp rsp, [r15 + poll] */
 		return HS_RETURN;
 	if (c[0] == 0x0f && c[1] == 0x87 && c[6] == 0xc3)                /* ja poll; ret */
@@ -387,6 +389,8 @@ static __always_inline bool hs_passes_arguments(struct unwind *u, struct hotspot
 			return true;
 		if (c[i] == 0x58 && (c[i + 1] == 0x4c || c[i + 1] == 0x49)) /* pop rax; mov r13, rsp */
 			return false;
+		if (c[i] == 0x4c && c[i + 1] == 0x8d && c[i + 2] == 0x6c) /* lea r13, [rsp + 8]; pop rax */
+			return false;
 	}
 	return false;
 }
@@ -405,8 +409,8 @@ static __always_inline int hs_leave_call_adapter(struct unwind *u, const struct 
 	if (!hs_is_entered(u))
 		return 0;
 	if (hs_passes_arguments(u, w, pc)) {
-		if (u->r13 == u->sp || (c[0] == 0x48 && c[1] == 0x89 && c[2] == 0x04 && c[3] == 0x24)) /* mov [rsp], rax: still there */
-			return END_BAD_FRAME;
+		if (u->r13 == u->sp || c[0] == 0x50 || (c[0] == 0x48 && c[1] == 0x89 && c[2] == 0x04 && c[3] == 0x24))
+			return END_BAD_FRAME;                    /* push rax, mov [rsp], rax: still there */
 		r = hs_leave_small(u, p, w, 0);
 		if (r == UW_STEP_ON && u->r13 >= u->sp)
 			u->sp = u->r13;
@@ -482,13 +486,48 @@ static __always_inline int hs_push_stub(struct unwind *u, const struct hs_blob *
 	return rt_push(u, HOTSPOT_WORD(pc - b->begin), b->address, HOTSPOT_CHECK(HOTSPOT_STUB, b->name)) ? 0 : END_DEPTH;
 }
 
-/* Whether an interpreted method returns just now: its frame is gone, and the return address is in r13. "mov rsp, rbx; jmp r13". The word at
- * sp is the caller's then, or an argument, and may be an address in code that was left there before. */
-static __always_inline bool hs_returns(const __u8 *c)
+/* How far an interpreted method is that returns just now. Its frame is gone, but its words are still below the stack pointer. */
+enum hs_return {
+	HS_STAYS,
+	HS_LEFT,             /* leave | pop r13: the return address is at sp */
+	HS_POPPED,           /* pop r13 | mov rsp, rbx: the return address is in r13 */
+	HS_DROPPED           /* mov rsp, rbx | ..., up to jmp r13: the stack pointer is the caller's */
+};
+
+static __always_inline enum hs_return hs_returns(const __u8 *c)
 {
-	if (c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89) && (c[2] == 0xe3 || c[2] == 0xdc))
-		c += 3;
-	return c[0] == 0x41 && c[1] == 0xff && c[2] == 0xe5;
+	if (c[-1] == 0xc9 && c[0] == 0x41 && c[1] == 0x5d)
+		return HS_LEFT;
+	if (c[-2] == 0x41 && c[-1] == 0x5d && c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89) && (c[2] == 0xe3 || c[2] == 0xdc))
+		return HS_POPPED;
+	if (c[0] == 0x41 && c[1] == 0xff && c[2] == 0xe5) /* jmp r13 */
+		return HS_DROPPED;
+	/* From 21 on: cmp rsp, [r15 + limit]; jb jump; mov [r15 + limit], 0; jump: jmp r13 */
+	if (c[0] == 0x49 && c[1] == 0x3b && c[2] == 0xa7 && c[7] == 0x72)
+		return HS_DROPPED;
+	if (c[0] == 0x72 && c[2] == 0x49 && c[3] == 0xc7 && c[13] == 0x41 && c[14] == 0xff && c[15] == 0xe5)
+		return HS_DROPPED;
+	if (c[0] == 0x49 && c[1] == 0xc7 && c[2] == 0x87 && c[11] == 0x41 && c[12] == 0xff && c[13] == 0xe5)
+		return HS_DROPPED;
+	return HS_STAYS;
+}
+
+/* To the caller of an interpreted method that returns. What its frame has kept of the caller's stack pointer is where it was. The word at sp
+ * is an argument or the caller's, once the return address is in r13, and may be an address in code that was left there before. */
+static __always_inline int hs_leave_returning(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, enum hs_return at)
+{
+	__u64 ra = u->r13, sender = u->sp;
+
+	if (at != HS_DROPPED) {
+		/* Two words of the frame, of which the first is the sender's, and the return address. */
+		if (rt_read(u, w->frame, 24, u->sp - (at == HS_LEFT ? 16 : 24)))
+			return END_STACK_READ;
+		sender = w->frame[0];
+		ra = w->frame[2];
+		if (sender & 7 || sender <= u->sp - 8 || sender - u->sp > HS_FRAME_MAX || (at == HS_POPPED && ra != u->r13))
+			return END_BAD_FRAME;
+	}
+	return hs_is_code(p, ra) ? uw_to_caller(u, sender, ra) : END_BAD_FRAME;
 }
 
 /* Whether an interpreted method, whose frame rbp points to, calls the one that is being entered: it keeps the same stack pointer, as an
@@ -515,11 +554,12 @@ static __always_inline int hs_interpreted_early(struct unwind *u, struct hotspot
 static __always_inline int hs_interpreted_bare(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	bool entered = hs_is_entered(u), code = hs_read_code(u, w, pc), pushed;
+	enum hs_return returns = code ? hs_returns(w->code + HOTSPOT_CODE_BEFORE) : HS_STAYS;
 	__u64 ra = 0;
 	int r;
 
-	if (!entered && code && hs_is_code(p, u->r13) && hs_returns(w->code + HOTSPOT_CODE_BEFORE))
-		return hs_push_stub(u, b, pc) ? END_DEPTH : uw_to_caller(u, u->sp, u->r13);
+	if (returns)
+		return hs_push_stub(u, b, pc) ? END_DEPTH : hs_leave_returning(u, p, w, returns);
 	if (rt_read(u, &ra, 8, u->sp))
 		return END_STACK_READ;
 	/* The caller's stack pointer: the return address was taken off, and what is there now was left from before. */

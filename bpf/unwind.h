@@ -95,7 +95,9 @@ static __always_inline __u32 uw_shorten(const struct unwind_rule *r, __u32 id)
 {
 	__u32 cfa = (__u32)r->cfa_off / 8, fp = -(__u32)r->fp_off / 8;
 
-	if ((r->cfa != CFA_SP && r->cfa != CFA_FP) || r->ra != RA_CFA_8 || r->runtime || r->cfa_off & 7 || cfa > SHORT_CFA_MAX)
+	if (r->cfa == CFA_STOP && !r->runtime)
+		return SHORT_STOP;
+	if ((r->cfa != CFA_SP && r->cfa != CFA_FP) || r->ra != RA_CFA_8 || r->runtime || r->cfa_off & 7 || !cfa || cfa > SHORT_CFA_MAX)
 		return id;
 	if (r->fp == FP_SAME)
 		fp = 0;

@@ -104,8 +104,8 @@ static __always_inline int uw_by_short(struct unwind *u, __u32 code)
 		cfa = u->fp;
 	}
 	cfa += (code & SHORT_CFA_MAX) * 8ull;
-	if (UW_RARELY(cfa <= u->sp))
-		return END_NO_PROGRESS;
+	if (UW_RARELY(cfa <= u->sp)) /* the stop among them: each stack has one, and no line of code or table more for it */
+		return code == SHORT_STOP ? END_BOTTOM : END_NO_PROGRESS;
 	if (UW_RARELY(uw_read(u, &ra, 8, cfa - 8)))
 		return END_STACK_READ;
 	if (k) {
