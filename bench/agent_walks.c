@@ -446,54 +446,72 @@ static const char *agent_here(void)
 
 /* --- two versions --- */
 
-static void compare(const char *fixture, const struct other agents[2])
-{
+/* Of one fixture: the version before and the present one. */
+struct compared {
+	const char *fixture;
 	double us[2][WINDOWS], ratio[WINDOWS];
-	struct load l = { .name = fixture, .program = "", .args = "%s/" };
-	char args[64], what[96], note[96];
+};
 
-	snprintf(args, sizeof args, "%%s/%s", fixture);
+/* In turns of a second: what the machine does else changes from one to the next. */
+static void compare(struct compared *c, const struct other agents[2], int from, int to)
+{
+	struct load l = { .name = c->fixture, .program = "", .args = "%s/" };
+	char args[64];
+
+	snprintf(args, sizeof args, "%%s/%s", c->fixture);
 	l.args = args;
 	load_start(&l);
 	clock_sleep_ms(500);
 	for (int v = 0; v < 2; v++)
 		window(l.pid, agents[v].prog_fd, 3000);
-	for (int i = 0; i < WINDOWS; i++) {
+	for (int i = from; i < to; i++) {
 		struct program_runs t[2] = { 0 };
-		/* In turns of a second: what the machine does else changes from one to the next. */
 		for (int k = 0; k < 2 * bench_seconds; k++) {
 			int v = (i + k) & 1;
 			quieten(&agents[v]);
 			sample_for(l.pid, agents[v].prog_fd, 1000, 1, &t[v]);
 		}
-		us[0][i] = us_each(&t[0]);
-		us[1][i] = us_each(&t[1]);
-		ratio[i] = us[1][i] / us[0][i];
+		for (int v = 0; v < 2; v++)
+			c->us[v][i] = us_each(&t[v]);
+		c->ratio[i] = c->us[1][i] / c->us[0][i];
 	}
 	bench_stop(l.pid);
-	snprintf(what, sizeof what, "%s: now, over the version before", fixture);
-	double middle = bench_median(ratio, WINDOWS);
-	snprintf(note, sizeof note, "%.2f to %.2f; a sample %.2f us before, %.2f now", ratio[0], ratio[WINDOWS - 1], bench_median(us[0], WINDOWS), bench_median(us[1], WINDOWS));
+}
+
+static void compared_row(struct compared *c)
+{
+	char what[96], note[96];
+
+	snprintf(what, sizeof what, "%s: now, over the version before", c->fixture);
+	double middle = bench_median(c->ratio, WINDOWS);
+	snprintf(note, sizeof note, "%.2f to %.2f; a sample %.2f us before, %.2f now", c->ratio[0], c->ratio[WINDOWS - 1],
+		 bench_median(c->us[0], WINDOWS), bench_median(c->us[1], WINDOWS));
 	bench_row(what, middle, "", 1.05, note);
 }
 
+/* Of two agents of one version the one that is started later takes some hundredths longer: each is the first one half of the time. */
 void walks_versions(struct agent *unused)
 {
-	static const char *const fixtures[] = { "recursion.nofp 20", "recursion.fp 20", "recursion.nofp 100", "threads.nofp" };
-	const char *before = getenv("PYRRHA_BENCH_BEFORE");
+	static struct compared all[] = { { .fixture = "recursion.nofp 20" }, { .fixture = "recursion.fp 20" }, { .fixture = "recursion.nofp 100" },
+					 { .fixture = "threads.nofp" } };
+	const char *paths[2] = { getenv("PYRRHA_BENCH_BEFORE"), agent_here() };
 	struct other agents[2];
 
 	(void)unused;
-	if (!before || !*before) {
+	if (!paths[0] || !*paths[0]) {
 		fputs("agent_bench: versions are not compared: PYRRHA_BENCH_BEFORE names no pyrrha-agent\n", stderr);
 		return;
 	}
-	agents[0] = other_start(before, "--frequency=1");
-	agents[1] = other_start(agent_here(), "--frequency=1");
-	for (size_t i = 0; i < ARRAY_LEN(fixtures); i++)
-		compare(fixtures[i], agents);
-	other_stop(&agents[0]);
-	other_stop(&agents[1]);
+	for (int half = 0; half < 2; half++) {
+		agents[half] = other_start(paths[half], "--frequency=1");
+		agents[!half] = other_start(paths[!half], "--frequency=1");
+		for (size_t i = 0; i < ARRAY_LEN(all); i++)
+			compare(&all[i], agents, half * WINDOWS / 2, (half + 1) * WINDOWS / 2);
+		other_stop(&agents[0]);
+		other_stop(&agents[1]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		compared_row(&all[i]);
 }
 
 /* --- what is held --- */
