@@ -324,8 +324,8 @@ static __always_inline int hs_leave_unknown(struct unwind *u, const struct hotsp
 	return r == END_BAD_FRAME ? hs_leave_sized(u, p, w, 8 + (HS_SLOTS + 1) * 8, false) : r;
 }
 
-/* Whether frames return to pc that were not called from there: those of a virtual thread whose callers are still in the heap. The stub puts
- * the next of them on the stack. What calls something in this stub stands behind a call instruction. */
+/* Whether pc is where frames of a virtual thread return to while their callers are still in the heap: in a stub that called none of them, and
+ * puts their callers on the stack. Other return addresses in this stub are behind a call instruction. */
 static __always_inline bool hs_is_barrier(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w, const struct hs_blob *b, __u64 pc)
 {
 	const __u8 *c = w->code + HOTSPOT_CODE_BEFORE;
@@ -336,8 +336,8 @@ static __always_inline bool hs_is_barrier(struct unwind *u, const struct hotspot
 	return of == HS_NAME('c', 'o', 'n', 't') && hs_read_code(u, w, pc) && c[-5] != 0xe8 && (c[-2] != 0xff || (c[-1] & 0xf8) != 0xd0);
 }
 
-/* To what runs the continuation, whose entry is at sp. Arguments, and a word to align it, may be in front of it: then words of it are passed
- * over, of which none is an address in code. The last one is not used, and may be anything. rbp may be that of a frame in the heap. */
+/* To the caller of a continuation, whose entry is at sp, or a few words above: arguments, and one word to align it, may be in front. The
+ * words passed over are never addresses in code; the last is unused, and may be anything. rbp may be that of a frame in the heap. */
 static __always_inline int hs_leave_barrier(struct unwind *u, const struct hotspot_proc *p, struct hotspot_room *w)
 {
 	__u64 saved = ((u->sp + 15) & ~15ull) + HS_ENTRY_BYTES;
