@@ -333,6 +333,8 @@ enum filter_verdict { FILTER_NONE, FILTER_KEEP, FILTER_DROP, FILTER_DROP_SELF };
 struct control {
 	__u32 filters;       /* 1 << kind: it has entries */
 	__u32 only;          /* 1 << kind: what has no entry is dropped */
+	__u32 runtimes;      /* edition of runtime_procs: what a CPU has copied of an older one is void */
+	__u32 pad;
 	__u64 off_threshold_ns; /* shorter waits are counted and not reported */
 	__u64 off_from_ns;   /* waits that began before are not known well */
 	__u64 off_share;     /* of each CPU that watching waits may cost, in 1/2^20 */

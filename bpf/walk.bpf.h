@@ -114,28 +114,50 @@ static __always_inline const struct runtime_proc *runtime_proc(const struct scra
 	return p && (p->exec_id == s->head.exec_id || p->exec_id == EXEC_ANY) ? p : 0;
 }
 
+/* Copies what the agent has said of the process's runtime, unless it is there. False: nothing is known of it. */
+static __always_inline bool walk_facts(struct scratch *s, struct runtime_walk *w, __u32 kind)
+{
+	const struct runtime_proc *p;
+	__u32 edition = control.runtimes;
+
+	if (UW_LIKELY(w->pid == s->head.pid && w->exec_id == s->head.exec_id && w->edition == edition))
+		return true;
+	w->pid = 0;
+	p = runtime_proc(s, kind);
+	if (!p)
+		return false;
+	if (kind == RUNTIME_PYTHON)
+		w->python.p = p->python;
+	else if (kind == RUNTIME_HOTSPOT)
+		w->hotspot.p = p->hotspot;
+	else if (kind == RUNTIME_V8)
+		w->v8.p = p->v8;
+	else
+		return false;
+	w->flags = p->flags;
+	w->exec_id = s->head.exec_id;
+	w->edition = edition;
+	w->pid = s->head.pid;
+	return true;
+}
+
 /* The process's runtime, for this stack. False: it has no frames in this thread, or nothing is known of them. */
 static __always_inline bool walk_begin(struct scratch *s, struct runtime_walk *w, __u32 kind)
 {
-	const struct runtime_proc *p = runtime_proc(s, kind);
-
 	w->time_ns = s->head.time_ns;
 	w->on = 0;
 	w->rest = 0;
 	w->left = WALK_STEPS;
-	if (!p)
+	if (!walk_facts(s, w, kind))
 		return false;
-	if (p->flags & RUNTIME_YOUNG)
+	if (w->flags & RUNTIME_YOUNG)
 		s->wake = 1;
 	if (kind == RUNTIME_PYTHON) {
-		w->python.p = p->python;
 		w->on = python_begin(&s->u, w);
 	} else if (kind == RUNTIME_HOTSPOT) {
-		w->hotspot.p = p->hotspot;
 		w->hotspot.room.of.begin = w->hotspot.room.of.end = 0;
 		w->on = 1;
-	} else if (kind == RUNTIME_V8) {
-		w->v8.p = p->v8;
+	} else {
 		w->v8.room.map = w->v8.room.function = w->v8.room.measured = w->v8.room.pc = 0;
 		w->on = 1;
 	}

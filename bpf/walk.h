@@ -91,6 +91,9 @@ struct runtime_walk {
 	__u64 sp, cfa, at;   /* of the native frame; its ELF virtual address */
 	__u32 n, words;      /* of struct unwind, before this native frame's */
 	__u64 rest;          /* RUNTIME_REST, or 0 */
+	/* Whose facts `p` below has, of which edition of runtime_procs, and its flags: a CPU mostly runs one process for a while, and to look them
+	 * up takes a dozen lines of the kernel's code and tables that nothing else needs. */
+	__u32 pid, exec_id, edition, flags;
 	union {
 		struct python_walk python;
 		struct hotspot_walk hotspot;

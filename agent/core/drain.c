@@ -3,6 +3,7 @@
  * (windows.c). Runs on the drain thread. */
 #include "agent/core/agent_private.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 #define RELIEVE_NS 10000000ll        /* in which the rings do not fill, whatever comes */
 
@@ -102,6 +103,21 @@ static void relieve(struct agent *a, size_t next) REQUIRES(a->lock)
 	a->relieved_ns = clock_mono_ns();
 }
 
+/* What CPUs know of a process's runtime is void once something else is in the map. */
+static void tell_edition(struct agent *a)
+{
+	uint32_t edition = processes_runtimes(a->processes)->edition, before = a->sampler.control.runtimes;
+	struct err e;
+
+	if (edition == before)
+		return;
+	a->sampler.control.runtimes = edition;
+	if (sampler_set_control(&a->sampler, &e)) {
+		LOG_ERROR("msg", "runtimes that changed cannot be told", "err", e.msg);
+		a->sampler.control.runtimes = before; /* tried again after the next drain */
+	}
+}
+
 void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 {
 	struct perf_records *r = &a->records;
@@ -132,6 +148,7 @@ void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 	}
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);
+	tell_edition(a);
 	count_losses(a, now);
 	count_spent(a, weight, clock_cpu_ns() - from_ns);
 	a->drains++;

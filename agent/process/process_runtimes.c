@@ -64,6 +64,7 @@ static void rewrite(struct process_runtimes *x, struct process *p)
 		v.exec_id = p->exec_id;
 		v.flags = p->runtime.young ? RUNTIME_YOUNG : 0;
 		bpf_map_update_elem(x->fd, &key, &v, BPF_EXIST);
+		x->edition++;
 	}
 	p->runtime.exec_id = p->exec_id;
 }
@@ -95,6 +96,7 @@ void process_runtimes_leave(struct process_runtimes *x, struct process *p)
 		if (!in_kernel(p, kind))
 			continue;
 		bpf_map_delete_elem(x->fd, &key);
+		x->edition++;
 		x->known[kind]--;
 	}
 	p->runtime.in_kernel = 0;

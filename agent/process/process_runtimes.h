@@ -33,6 +33,7 @@ struct process_runtimes {
 	struct attacher *attacher;
 	int64_t second_ns;           /* when the second began that `wakes` counts in */
 	uint32_t wakes;              /* samples of young processes in it */
+	uint32_t edition;            /* of the map: one more with each change of what it has already */
 	uint64_t failed[RUNTIME_KINDS][RUNTIME_FAILURES]; /* processes */
 	uint32_t known[RUNTIME_KINDS]; /* processes that are in the map */
 };
