@@ -174,11 +174,23 @@ static __always_inline enum hs_state hs_epilogue(const __u8 *c)
 		return HS_RETURN;                                        /* lea r10, [rip]; mov [r15 + pc], r10: at the poll */
 	if (c[0] == 0x4d && c[1] == 0x89 && c[2] == 0x97 && c[-7] == 0x4c && c[-6] == 0x8d && c[-5] == 0x15)
 		return HS_RETURN;
-	if (c[0] == 0xe9 && c[-7] == 0x4d && c[-6] == 0x89 && c[-5] == 0x97 && c[-14] == 0x4c && c[-13] == 0x8d && c[-12] == 0x15)
+	if ((c[0] == 0x49 && c[1] == 0xba && c[10] == 0x4d && c[11] == 0x89 && c[12] == 0x97) || /* the same with an address */
+	    (c[0] == 0x4d && c[1] == 0x89 && c[2] == 0x97 && c[-10] == 0x49 && c[-9] == 0xba && c[7] == 0xe9))
 		return HS_RETURN;
-	if (c[-1] == 0xc9 && c[0] == 0x49 && c[1] == 0x83)               /* cmp [r15 + exception], 0 after leave */
+	if (c[0] == 0xe9 && c[-7] == 0x4d && c[-6] == 0x89 && c[-5] == 0x97)
 		return HS_RETURN;
-	if (c[0] == 0x0f && c[1] == 0x85 && c[6] == 0xc3 && (c[-9] == 0xc9 || c[-6] == 0xc9))
+	/* Native methods: cmp [r15 + exception], 0 after leave; on 25 after test [r15 + poll], 1, too. */
+	if (c[-1] == 0xc9 && (c[0] == 0x49 || c[0] == 0x41) && (c[1] == 0x83 || c[1] == 0x81 || c[1] == 0xf6))
+		return HS_RETURN;
+	if (c[0] == 0x74 && c[-6] == 0xc9 && c[-5] == 0x41 && c[-4] == 0xf6)
+		return HS_RETURN;
+	/* What is right in front of ret: jne throw; cmp, jne throw. */
+	if (c[0] == 0x0f && c[1] == 0x85 && c[6] == 0xc3)
+		return HS_RETURN;
+	if (c[0] == 0x49 && c[2] == 0x7f && ((c[1] == 0x83 && c[5] == 0x0f && c[6] == 0x85 && c[11] == 0xc3) ||
+					     (c[1] == 0x81 && c[8] == 0x0f && c[9] == 0x85 && c[14] == 0xc3)))
+		return HS_RETURN;
+	if (c[0] == 0xe9 && c[-1] == 0xc3 && c[-7] == 0x0f && c[-6] == 0x85 && c[-5] == 0x01) /* there: over the ret, to the stub that throws */
 		return HS_RETURN;
 	return HS_WHOLE;
 }
@@ -489,15 +501,21 @@ static __always_inline int hs_push_stub(struct unwind *u, const struct hs_blob *
 /* How far an interpreted method is that returns just now. Its frame is gone, but its words are still below the stack pointer. */
 enum hs_return {
 	HS_STAYS,
-	HS_LEFT,             /* leave | pop r13: the return address is at sp */
-	HS_POPPED,           /* pop r13 | mov rsp, rbx: the return address is in r13 */
+	HS_LEFT,             /* leave | ..., up to pop r13: the return address is at sp */
+	HS_POPPED,           /* pop r13 | mov rsp, rbx: the return address was taken */
 	HS_DROPPED           /* mov rsp, rbx | ..., up to jmp r13: the stack pointer is the caller's */
 };
 
 static __always_inline enum hs_return hs_returns(const __u8 *c)
 {
-	if (c[-1] == 0xc9 && c[0] == 0x41 && c[1] == 0x5d)
+	bool pops = (c[0] == 0x41 && c[1] == 0x5d) || c[0] == 0x5f || c[0] == 0x59; /* pop r13; of native methods rdi; to a compiled loop rcx */
+
+	if (c[-1] == 0xc9 && (pops || (c[0] == 0x41 && c[1] == 0xc6)))
 		return HS_LEFT;
+	if (pops && c[-9] == 0xc9 && c[-8] == 0x41 && c[-7] == 0xc6)     /* from 25 on: mov byte [r15 + flag], 0 in between */
+		return HS_LEFT;
+	if ((c[-1] == 0x5f && c[0] == 0x49 && c[1] == 0x8b && c[2] == 0xe3) || (c[-1] == 0x59 && c[0] == 0x48 && c[1] == 0x8b && c[2] == 0xe2))
+		return HS_POPPED;                                        /* mov rsp, r11; mov rsp, rdx */
 	if (c[-2] == 0x41 && c[-1] == 0x5d && c[0] == 0x48 && (c[1] == 0x8b || c[1] == 0x89) && (c[2] == 0xe3 || c[2] == 0xdc))
 		return HS_POPPED;
 	if (c[0] == 0x41 && c[1] == 0xff && c[2] == 0xe5) /* jmp r13 */
@@ -524,7 +542,7 @@ static __always_inline int hs_leave_returning(struct unwind *u, const struct hot
 			return END_STACK_READ;
 		sender = w->frame[0];
 		ra = w->frame[2];
-		if (sender & 7 || sender <= u->sp - 8 || sender - u->sp > HS_FRAME_MAX || (at == HS_POPPED && ra != u->r13))
+		if (sender & 7 || sender <= u->sp - 8 || sender - u->sp > HS_FRAME_MAX)
 			return END_BAD_FRAME;
 	}
 	return hs_is_code(p, ra) ? uw_to_caller(u, sender, ra) : END_BAD_FRAME;

@@ -57,13 +57,14 @@ static __always_inline int v8_without_frame(struct unwind *u)
 	if ((c[1] == 0x48 && c[2] == 0x8b && c[3] == 0x59 && c[5] == 0xf6 && c[6] == 0x43) || (c[1] == 0xf6 && c[2] == 0x43 && c[3] != 0x08) ||
 	    (c[0] == 0x01 && c[1] == 0x74 && (c[2] == 0x0d || c[2] == 0x05)) || (c[1] == 0x0f && c[2] == 0x85 && c[7] == 0x55))
 		return 0;
-	if (c[0] == 0x5d && ((c[1] == 0x48 && (c[2] == 0x3b || c[2] == 0x83 || c[2] == 0x81 || c[2] == 0x8d)) || c[1] == 0x41 ||
+	if (c[0] == 0x5d && ((c[1] == 0x49 && c[2] == 0x83) || (c[1] == 0x48 && (c[2] == 0x3b || c[2] == 0x83 || c[2] == 0x81 || c[2] == 0x8d)) || c[1] == 0x41 ||
 			     c[1] == 0x59 || c[1] == 0x83 || c[1] == 0x3b))
 		return 0;                                                          /* pop rbp, then what drops the arguments: */
-	if ((c[1] == 0x7f && c[2] == 0x03 && c[3] == 0xc2) || (c[1] == 0x41 && c[2] == 0x5a && c[3] == 0x48 && c[4] == 0x8d))
+	if ((c[1] == 0x7f && c[2] == 0x03 && c[3] == 0xc2) || (c[1] == 0x0f && c[2] == 0x8f && c[3] == 0x03 && c[7] == 0xc2) ||
+	    (c[1] == 0x41 && c[2] == 0x5a && (c[3] == 0x48 || c[3] == 0x4a) && c[4] == 0x8d))
 		return 0;                                                          /* more than there are? else ret; pop r10 */
-	if (c[0] == 0x5a && c[1] == 0x48 && c[2] == 0x8d && c[3] == 0x24 && c[4] == 0xcc)
-		return -8;                                                         /* lea rsp, [rsp + 8 rcx]; it was just taken */
+	if (c[0] == 0x5a && c[2] == 0x8d && c[3] == 0x24 && ((c[1] == 0x48 && c[4] == 0xcc) || (c[1] == 0x4a && c[4] == 0xc4)))
+		return -8;                                                         /* lea rsp, [rsp + 8 rcx], r8 from Node 26 on; it was just taken */
 	return V8_WHOLE;
 }
 

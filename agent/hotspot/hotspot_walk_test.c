@@ -271,6 +271,8 @@ static const char *const calls[][2] = {
 	{ "round", "loop" }, { "loop", "mix" }, { "round", "contended" }, { "contended", "leaf" },
 	{ "round", "proxied" }, { "proxied", "lambda$static$" }, { "lambda$static$", "leaf" }, { "round", "implicit" }, { "implicit", "element" },
 	{ "round", "text" }, { "round", "jni" }, { "jni", "leaf" },
+	{ "jni", "jniBurn" }, { "jni", "jniCall" }, { "jni", "jniField" }, { "jni", "Count.<init>" },
+	{ "jniCall", "fromJni" }, { "fromJni", "leaf" }, { "fromJni", "rec1" },
 };
 
 static bool is_call(struct view caller, struct view callee)
@@ -546,6 +548,9 @@ static void random_places(const char *java)
 					    "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,Closed::cmp -XX:CompileCommand=exclude,Closed::sq "
 					    "-XX:CompileCommand=exclude,Closed::rec1 -XX:CompileCommand=exclude,*::area" };
 
+	char library[128];
+	snprintf(library, sizeof library, "-Dclosed.library=%s/libclosed.so", classes);
+	walk_random(java, library, stops_wanted());
 	for (size_t i = 0; i < ARRAY_LEN(args); i++)
 		walk_random(java, args[i], stops_wanted());
 }
@@ -722,6 +727,10 @@ static int compile(void **state)
 		 of ? of : "11", dir, srcdir ? srcdir : ".");
 	if (!system("command -v javac >/dev/null && command -v java >/dev/null") && !system(command))
 		classes = dir;
+	snprintf(command, sizeof command, "cc -O2 -fomit-frame-pointer -fno-optimize-sibling-calls -shared -fPIC -o %s/libclosed.so %s/tests/fixtures/runtimes/hotspot/closed.c",
+		 dir, srcdir ? srcdir : ".");
+	if (classes && system(command))
+		return -1;
 	*state = dir;
 	return 0;
 }

@@ -548,7 +548,9 @@ static void test_runtimes(void **state)
 	assert_int_equal(x->young.n, 0);
 	/* Another program: what was read of it is of the past. */
 	struct runtime_owner *o = runtime_owner_ref(p->runtimes[RUNTIME_PYTHON]);
+	uint32_t edition = x->edition;
 	processes_exec(w.ps, (uint32_t)getpid(), "y");
+	assert_int_not_equal(x->edition, edition); /* or CPUs go on with what they have copied */
 	assert_true(o->ended && !p->runtimes[RUNTIME_PYTHON] && !p->runtime.label[0]);
 	assert_int_equal(x->known[RUNTIME_PYTHON], 0);
 	runtime_owner_unref(o);

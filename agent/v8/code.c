@@ -250,12 +250,16 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 	if (!deopt_element(h, c, h->l->deopt_inlining, &inlinings) || !v8_is_bytes(h, inlinings) ||
 	    !deopt_element(h, c, h->l->deopt_literals, &literals) || !v8_is_array(h, literals))
 		inlinings = 0;
-	while (n < V8_INLINED_MAX - 1 && (i = inlining_of(position)) >= 0) {
+	while (n < V8_INLINED_MAX - 2 && (i = inlining_of(position)) >= 0) {
 		int64_t at = v8_position_source(position);
 		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
 	}
+	/* A call without a position is said to be the outer function's, also if a function that was inlined, too, makes it: of a callback of
+	 * forEach, for one. */
+	if (n && v8_position_source(position) < 0)
+		calls[n++] = (struct v8_call){ 0, -1 };
 	calls[n++] = (struct v8_call){ outer, v8_position_source(position) };
 	return n;
 }

@@ -36,12 +36,26 @@ static void lines_at(const struct v8_heap *h, uint64_t script, int64_t a, int64_
 	*ret_b = lines[b >= a];
 }
 
+/* A call that is but a name. */
+static void put_name(struct view name, struct buf *b)
+{
+	v8_record_string(b, name);
+	v8_record_string(b, (struct view){ "", 0 });
+	buf_varint(b, 0);
+	buf_varint(b, 0);
+}
+
 static int put_call(const struct v8_heap *h, const struct v8_call *c, struct buf *b)
 {
 	struct v8_function f;
 	int64_t line, start_line;
-	int r = v8_function_read(h, c->shared, &f);
+	int r;
 
+	if (!c->shared) {
+		put_name(VIEW("[v8: caller unknown]"), b);
+		return 0;
+	}
+	r = v8_function_read(h, c->shared, &f);
 	if (!r) {
 		int64_t position = c->position == V8_AT_BEGIN ? f.start : c->position;
 		/* Of instructions of its own Maglev says that they are where the file begins. */
@@ -72,10 +86,7 @@ static int put_words(struct view name, struct buf *b)
 {
 	buf_varint(b, V8_RECORD_CALLS);
 	buf_varint(b, 1);
-	v8_record_string(b, name);
-	v8_record_string(b, (struct view){ "", 0 });
-	buf_varint(b, 0);
-	buf_varint(b, 0);
+	put_name(name, b);
 	return 0;
 }
 

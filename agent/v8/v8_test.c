@@ -350,8 +350,8 @@ static uint64_t bytes_at(uint64_t pc)
 static void optimised(void **state)
 {
 	uint64_t in = script(0), outer = function(string("outer"), 14, in, smi(1)), inner = function(string("inner"), 47, in, smi(1)), o;
-	/* Inner, and outer in itself. */
-	uint64_t inlining[] = { (21 + 1) << 1, 1, (21 + 1) << 1, 7ull << 32 | UINT32_MAX }, literals[] = { smi(0), inner };
+	/* Inner, outer in itself, and inner where it is not known who calls it. */
+	uint64_t inlining[] = { (21 + 1) << 1, 1, (21 + 1) << 1, 7ull << 32 | UINT32_MAX, 0, 1 }, literals[] = { smi(0), inner };
 	uint64_t deopt[] = { 0, 0, fixed(literals, 2), 0, 0, 0, outer, bytes(inlining, sizeof inlining) };
 	struct buf t = { 0 }, r = { 0 };
 
@@ -363,8 +363,10 @@ static void optimised(void **state)
 	buf_zigzag(&t, ((1ll << 31) | (51 + 1) << 1) - ((21 + 1) << 1));
 	buf_varint(&t, (4500 - 10) << 1 | 1);
 	buf_zigzag(&t, 1ll << 31);
+	buf_varint(&t, (4900 - 4500) << 1 | 1);
+	buf_zigzag(&t, 1ll << 31);
 	uint64_t start = code(12, fixed(deopt, 8), bytes(t.ptr, t.len), 5000, &o);
-	for (uint32_t at = 2; at < 5000; at = at < 20 ? at + 1 : at + 997) {
+	for (uint32_t at = 2; at < 4500; at = at < 20 ? at + 1 : at + 997) {
 		uint64_t pc = start + at;
 		assert_int_equal(read_object(V8_OBJECT(V8_CODE, pc), V8_CHECK_CODE(bytes_at(pc), outer), &r), 0);
 		expect(&r, 0, at < 4 ? "outer /app/a.js:1@1" : at < 10 ? "outer /app/a.js:2@1" :
@@ -372,6 +374,8 @@ static void optimised(void **state)
 	}
 	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4600), V8_CHECK_CODE(bytes_at(start + 4600), outer), &r), 0);
 	expect(&r, 0, "outer /app/a.js:4@1 < outer /app/a.js:2@1");
+	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4950), V8_CHECK_CODE(bytes_at(start + 4950), outer), &r), 0);
+	expect(&r, 0, "inner /app/a.js:4@4 < [v8: caller unknown] :0@0 < outer /app/a.js:0@1");
 	/* Put out of the way at 4000: a call, pop rcx, pop r8, and a jump to 8. It belongs to what jumps there from before 8. */
 	static const uint8_t jump[] = { 0x0f, 0x85 }, away[] = { 0x59, 0x41, 0x58, 0xe9 };
 	int32_t there = 4000 - 8, back = 8 - (4005 + (int32_t)sizeof away + 4);
