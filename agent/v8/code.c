@@ -255,11 +255,11 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
+		/* A call without a position is said to be that of a function further out, also if one that was inlined there makes it: of a
+		 * callback of forEach, for one. */
+		if (v8_position_source(position) < 0)
+			calls[n++] = (struct v8_call){ 0, -1 };
 	}
-	/* A call without a position is said to be the outer function's, also if a function that was inlined, too, makes it: of a callback of
-	 * forEach, for one. */
-	if (n && v8_position_source(position) < 0)
-		calls[n++] = (struct v8_call){ 0, -1 };
 	calls[n++] = (struct v8_call){ outer, v8_position_source(position) };
 	return n;
 }

@@ -58,7 +58,10 @@ class NodeStacks:
         self.stacks, self.begins, self.chains, self.ends = {}, set(), {}, set()
         for ids, lines in zip(said["stacks"], said["lines"]):
             key = self.key([frames[i] for i in ids])
-            self.stacks.setdefault(key, set()).update(range(min(lines), max(lines) + 1))
+            last = max(lines)
+            while text[last].strip() in ("}", "});"):  # the line behind the last one: there a function returns without a statement
+                last += 1
+            self.stacks.setdefault(key, set()).update(range(min(lines), last + 1))
             self.begins.update(key[:n] for n in range(1, len(key) + 1))
             self.chains.setdefault(tuple(f[0] for f in key), set()).add(key)
             self.ends.update((key[n][0], *key[n + 1:]) for n in range(1, len(key)))
