@@ -108,9 +108,10 @@ def http_get(url, data=None, headers=None, timeout=60):
 
 
 class Process:
-    """A program with its output in a file; it is gone when the test ends."""
+    """A program with its output in a file; it is gone when the test ends, and what it started with it if it has a session of its own."""
 
     def __init__(self, env, name, argv, **more):
+        self.session = more.get("start_new_session")
         self.name, self.log = name, os.path.join(env.dir, name + ".log")
         with open(self.log, "ab") as log:
             self.p = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=env.dir, **more)
@@ -125,6 +126,8 @@ class Process:
 
     def kill(self):
         if self.alive():
+            if self.session:
+                os.killpg(self.p.pid, signal.SIGKILL)
             self.p.kill()
         return self.p.wait(120)
 
