@@ -159,7 +159,7 @@ static __always_inline enum hs_state hs_epilogue(const __u8 *c)
 	if (c[0] == 0x5d)                                                /* pop rbp */
 		return HS_FP_RETURN;
 	if (c[-1] == 0x5d && ((c[-5] == 0x48 && c[-4] == 0x83 && c[-3] == 0xc4) || (c[-8] == 0x48 && c[-7] == 0x81 && c[-6] == 0xc4)))
-		return HS_RETURN;                                        /* after add rsp, size; pop rbp: jmp to the stub that throws on */
+		return HS_RETURN;                                        /* after add rsp, size; pop rbp: a jump to the stub that rethrows */
 	if (c[0] == 0x49 && c[1] == 0x3b && (c[2] == 0xa7 || c[2] == 0x67)) /* cmp rsp, [r15 + poll] */
 		return HS_RETURN;
 	if (c[0] == 0x0f && c[1] == 0x87 && c[6] == 0xc3)                /* ja poll; ret */
@@ -190,7 +190,7 @@ static __always_inline enum hs_state hs_epilogue(const __u8 *c)
 	if (c[0] == 0x49 && c[2] == 0x7f && ((c[1] == 0x83 && c[5] == 0x0f && c[6] == 0x85 && c[11] == 0xc3) ||
 					     (c[1] == 0x81 && c[8] == 0x0f && c[9] == 0x85 && c[14] == 0xc3)))
 		return HS_RETURN;
-	if (c[0] == 0xe9 && c[-1] == 0xc3 && c[-7] == 0x0f && c[-6] == 0x85 && c[-5] == 0x01) /* there: over the ret, to the stub that throws */
+	if (c[0] == 0xe9 && c[-1] == 0xc3 && c[-7] == 0x0f && c[-6] == 0x85 && c[-5] == 0x01) /* behind that ret: a jump to the stub that rethrows */
 		return HS_RETURN;
 	return HS_WHOLE;
 }
@@ -613,7 +613,7 @@ static __always_inline int hs_interpreted(struct unwind *u, const struct hotspot
 		r = hs_interpreted_bare(u, p, w, b, pc);
 		if (r)
 			return r;
-		/* Nothing tells compiled callers, which are not at rbp. */
+		/* The return address is only in a register, and rbp is not the frame of a compiled caller: it cannot be found. */
 		if (hs_is_entered(u) && !enters)
 			return hs_push_stub(u, b, pc) ? END_DEPTH : END_BAD_FRAME;
 		bci = framed ? kept - constant - p->const_method_size : 0;

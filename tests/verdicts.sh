@@ -3,7 +3,7 @@
 # again (FLAKY), and which took longest.
 passed=0 failed=0 skipped=0 flaky=0
 MOST_FLAKY=4 # of a run: on a machine with more to do than its processors can a test may want a second try; more is a fault. 2 is the aim
-# A machine that takes twice the time that ./check may take does other things as well, and gives tests that measure time a hard time.
+# A machine that takes twice the time that ./check may take does other things as well: tests that depend on time fail there more often.
 SLOW_S=2400 MOST_FLAKY_SLOW=12
 
 # verdicts PATTERN LOG: the lines of that verdict that a runner printed, each once (automake repeats them in its report)

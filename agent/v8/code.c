@@ -255,8 +255,8 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
-		/* A call without a position is said to be that of a function further out, also if one that was inlined there makes it: of a
-		 * callback of forEach, for one. */
+		/* V8 gives a call without a position to a function further out, even where one that was inlined in between made it: that of
+		 * forEach's callback, for one. */
 		if (v8_position_source(position) < 0)
 			calls[n++] = (struct v8_call){ 0, -1 };
 	}

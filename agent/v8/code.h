@@ -20,7 +20,7 @@ struct v8_code {
 
 /* A call, by position in its function's source. */
 struct v8_call {
-	uint64_t shared;                 /* 0: functions that were inlined may be missing there */
+	uint64_t shared;                 /* 0: not a call: functions that were inlined may be missing here */
 	int64_t position;                /* -1: not known; V8_AT_BEGIN */
 };
 
