@@ -167,6 +167,7 @@ static size_t read_turn(struct memory_reader *r, struct runtime_code **turn, siz
 	else if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
 	m.facts = turn[0]->owner->facts; /* borrowed */
+	process_memory_keep_pages(&m);
 	do {
 		atomic_store(&r->since_ms, clock_mono_ms());
 		enum code_state state = none == CODE_NAMED ? read_code(&m, turn[i], record) : none;

@@ -7,16 +7,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 #define ADDRESS_END (1ull << 47)     /* of user space */
 #define STRING_PIECE 64u             /* names are short; a piece lies within a page, so that none fails for what follows the string */
 #define PAGE 4096u
+#define PAGES 24u
+#define SMALL 1024u                  /* bytes of a read that is worth a page */
+
+struct process_pages {
+	unsigned n, next;            /* pages kept; whose place the next one takes once all are */
+	uint64_t at[PAGES];
+	uint8_t b[PAGES][PAGE];
+};
 
 int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_reads, uint64_t max_bytes, struct err *e)
 {
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/%u/mem", pid);
-	*ret = (struct process_memory){ .fd = open(path, O_RDONLY | O_CLOEXEC), .pid = pid, .reads_left = max_reads, .bytes_left = max_bytes };
+	*ret = (struct process_memory){ .fd = open(path, O_RDONLY | O_CLOEXEC), .pid = pid };
+	process_memory_allow(ret, max_reads, max_bytes);
 	if (ret->fd >= 0)
 		return 0;
 	ret->ended = errno == ESRCH || errno == ENOENT;
@@ -27,11 +38,22 @@ int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_r
 
 void process_memory_of_bytes(struct process_memory *ret, struct view bytes, uint64_t at, uint32_t max_reads, uint64_t max_bytes)
 {
-	*ret = (struct process_memory){ .fd = -1, .reads_left = max_reads, .bytes_left = max_bytes, .bytes = bytes, .at = at };
+	*ret = (struct process_memory){ .fd = -1, .bytes = bytes, .at = at };
+	process_memory_allow(ret, max_reads, max_bytes);
+}
+
+static void forget_pages(struct process_pages *p)
+{
+	explicit_bzero(p->b, (size_t)p->n * PAGE); /* there may be secrets */
+	p->n = p->next = 0;
 }
 
 void process_memory_close(struct process_memory *m)
 {
+	if (m->pages)
+		forget_pages(m->pages);
+	free(m->pages);
+	m->pages = NULL;
 	if (m->fd >= 0)
 		close(m->fd);
 	m->fd = -1;
@@ -39,9 +61,20 @@ void process_memory_close(struct process_memory *m)
 	m->facts = NULL;
 }
 
+void process_memory_keep_pages(struct process_memory *m)
+{
+	if (m->pages)
+		return;
+	m->pages = xmalloc(sizeof *m->pages);
+	m->pages->n = m->pages->next = 0;
+}
+
 void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes)
 {
+	if (m->pages)
+		forget_pages(m->pages);
 	m->reads_left = max_reads;
+	m->looks_left = max_reads > UINT32_MAX / PROCESS_MEMORY_LOOKS ? UINT32_MAX : max_reads * PROCESS_MEMORY_LOOKS;
 	m->bytes_left = max_bytes;
 }
 
@@ -72,13 +105,44 @@ static size_t read_some(struct process_memory *m, uint64_t at, void *to, size_t 
 	return n;
 }
 
+/* The kept page that begins there, read now if it is not kept; NULL: it cannot be. */
+static const uint8_t *page_at(struct process_memory *m, uint64_t at)
+{
+	struct process_pages *p = m->pages;
+	unsigned i = 0;
+
+	while (i < p->n && p->at[i] != at)
+		i++;
+	if (i < p->n)
+		return p->b[i];
+	if (m->bytes_left < PAGE || !take_budget(m, PAGE))
+		return NULL;
+	if (p->n == PAGES)
+		i = p->next++ % PAGES;
+	p->at[i] = at;
+	if (read_some(m, at, p->b[i], PAGE) != PAGE) {
+		p->at[i] = UINT64_MAX; /* no page's */
+		return NULL;
+	}
+	p->n = MAX(p->n, i + 1);
+	return p->b[i];
+}
+
 int process_memory_read(struct process_memory *m, uint64_t at, void *to, size_t n, struct err *e)
 {
 	if (!n)
 		return 0;
 	if (at >= ADDRESS_END || n > ADDRESS_END - at)
 		return err_set(e, ERR_NOT_FOUND, "process %u: no memory at 0x%llx", m->pid, (unsigned long long)at);
-	if (!take_budget(m, n))
+	if (m->pages && n <= SMALL && at % PAGE + n <= PAGE && m->looks_left) {
+		const uint8_t *page = page_at(m, at - at % PAGE);
+		m->looks_left--;
+		if (page) {
+			memcpy(to, page + at % PAGE, n);
+			return 0;
+		}
+	}
+	if ((m->pages && !m->looks_left) || !take_budget(m, n))
 		return err_set(e, ERR_LIMIT, "process %u: more of its memory would have to be read than is allowed", m->pid);
 	if (read_some(m, at, to, n) == n)
 		return 0;

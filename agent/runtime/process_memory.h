@@ -14,12 +14,13 @@
 struct process_memory {
 	int fd;                      /* /proc/PID/mem; -1: `bytes` is all there is */
 	uint32_t pid;
-	uint32_t reads_left;         /* the budget: calls of the kernel, and bytes */
-	uint64_t bytes_left;
+	uint32_t reads_left, looks_left; /* the budget: calls of the kernel, reads of pages that are kept, */
+	uint64_t bytes_left;         /* and bytes */
 	bool ended;                  /* a read found that the address space is no more */
 	/* What a runtime noted of the process when it was attached to, for its read_code: one block; NULL = nothing. Closing frees it, so
 	 * who needs it longer takes it out. */
 	void *facts;
+	struct process_pages *pages; /* NULL: each read is a call of the kernel */
 	struct view bytes;           /* of a test: the memory from address `at` on; borrowed */
 	uint64_t at;
 };
@@ -30,7 +31,12 @@ int process_memory_open(struct process_memory *ret, uint32_t pid, uint32_t max_r
 /* For tests: memory that is just these bytes, at that address. */
 void process_memory_of_bytes(struct process_memory *ret, struct view bytes, uint64_t at, uint32_t max_reads, uint64_t max_bytes);
 void process_memory_close(struct process_memory *m);
-/* A new budget. */
+/* From now on small reads are of whole pages that are kept until the next budget: the fields of an object, and objects that were made one
+ * after the other, lie near each other, and a call of the kernel costs more than a page. Not for who waits for memory to change. */
+void process_memory_keep_pages(struct process_memory *m);
+/* A new budget. Reads of kept pages take no call of the kernel and have a budget of their own, PROCESS_MEMORY_LOOKS for each read: objects of a
+ * few pages can lead to each other in more ways than anyone has time for. */
+#define PROCESS_MEMORY_LOOKS 16u
 void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes);
 
 /* Reads n bytes at an address into `to`, all or none. ERR_NOT_FOUND: there is no such memory now, or no process any more (`ended`

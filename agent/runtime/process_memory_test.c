@@ -124,6 +124,52 @@ static void budget(void **state)
 	process_memory_close(&m);
 }
 
+/* Of kept pages memory is as it was when the budget was new; what does not lie within a page that is there is read as ever. */
+static void kept_pages(void **state)
+{
+	(void)state;
+	struct process_memory m;
+	struct err e;
+	char got[PAGE];
+	uint64_t at = (uintptr_t)text;
+
+	write_text();
+	assert_int_equal(process_memory_open(&m, (uint32_t)getpid(), 4, 4 * PAGE, &e), 0);
+	process_memory_keep_pages(&m);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(process_memory_read(&m, at + 10 + i, got, 8, &e), 0);
+		assert_memory_equal(got, "xxxxxxxx", 8);
+		text[10 + i] = 'y';
+	}
+	assert_int_equal(m.reads_left, 3);
+	assert_int_equal(process_memory_read(&m, at + PAGE - 4, got, 20, &e), 0);
+	assert_string_equal(got, "over the page's end");
+	assert_int_equal(m.reads_left, 2);
+	assert_int_equal(process_memory_read(&m, at + 2 * PAGE - 4, got, 8, &e), -ERR_NOT_FOUND);
+	assert_int_equal(process_memory_read(&m, at + 2 * PAGE, got, 8, &e), -ERR_LIMIT); /* neither the page nor the bytes */
+	process_memory_allow(&m, 2, PAGE);
+	assert_int_equal(process_memory_read(&m, at + 10, got, 4, &e), 0);
+	assert_memory_equal(got, "yyyx", 4);
+	for (unsigned i = 1; i < 2 * PROCESS_MEMORY_LOOKS; i++)
+		assert_int_equal(process_memory_read(&m, at, got, 1, &e), 0);
+	assert_int_equal(process_memory_read(&m, at, got, 1, &e), -ERR_LIMIT);
+	/* Small budgets are for small reads. */
+	process_memory_allow(&m, 2, 20);
+	assert_int_equal(process_memory_read(&m, at + 10, got, 4, &e), 0);
+	assert_int_equal(m.bytes_left, 16);
+	/* More pages than are kept. */
+	char *many = mmap(NULL, 100 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(many != MAP_FAILED);
+	process_memory_allow(&m, 1000, 1000 * PAGE);
+	for (unsigned i = 0; i < 300; i++) {
+		many[i % 100 * PAGE] = (char)i;
+		assert_int_equal(process_memory_read(&m, (uintptr_t)many + i % 100 * PAGE, got, 1, &e), 0);
+		assert_int_equal(got[0], (char)i);
+	}
+	munmap(many, 100 * PAGE);
+	process_memory_close(&m);
+}
+
 static void of_bytes(void **state)
 {
 	(void)state;
@@ -180,6 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads),
 		cmocka_unit_test(budget),
+		cmocka_unit_test(kept_pages),
 		cmocka_unit_test(of_bytes),
 		cmocka_unit_test(never_waits),
 	};

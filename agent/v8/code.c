@@ -186,16 +186,23 @@ static bool position_at(const struct v8_heap *h, const struct v8_code *c, uint64
 	return found;
 }
 
+/* How many calls were inlined. */
+static uint64_t inlinings_of(const struct v8_heap *h, uint64_t inlinings)
+{
+	uint64_t bytes;
+
+	if (v8_word(h, inlinings, 8, &bytes))
+		return 0;
+	return (v8_is_smi(bytes) ? bytes >> 32 : (uint32_t)bytes) / INLINING_BYTES;
+}
+
 /* The function that was inlined, and the packed position of the call. */
 static bool inlined(const struct v8_heap *h, uint64_t outer, uint64_t inlinings, uint64_t literals, int64_t i, uint64_t *ret_shared,
 		    int64_t *ret_position)
 {
-	uint64_t w[INLINING_BYTES / 8], bytes, shared;
+	uint64_t w[INLINING_BYTES / 8], shared;
 
-	if (v8_word(h, inlinings, 8, &bytes))
-		return false;
-	bytes = v8_is_smi(bytes) ? bytes >> 32 : (uint32_t)bytes;
-	if (((uint64_t)i + 1) * INLINING_BYTES > bytes ||
+	if ((uint64_t)i >= inlinings_of(h, inlinings) ||
 	    process_memory_read(h->m, inlinings - 1 + 16 + (uint64_t)i * INLINING_BYTES, w, sizeof w, h->e))
 		return false;
 	if ((uint32_t)w[1] == INLINED_ITSELF)
@@ -243,20 +250,25 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 
 	if (!outer)
 		return 0;
-	if (!position_at(h, c, pc - c->start, &position, &before)) {
-		calls[0] = (struct v8_call){ outer, before ? V8_AT_BEGIN : -1 };
-		return 1;
-	}
 	if (!deopt_element(h, c, h->l->deopt_inlining, &inlinings) || !v8_is_bytes(h, inlinings) ||
 	    !deopt_element(h, c, h->l->deopt_literals, &literals) || !v8_is_array(h, literals))
 		inlinings = 0;
+	if (!position_at(h, c, pc - c->start, &position, &before)) {
+		if (before) {
+			calls[0] = (struct v8_call){ outer, V8_AT_BEGIN };
+			return 1;
+		}
+		position = 0;
+	}
+	/* V8 gives a call without a position to a function further out, even where one that was inlined in between made it: that of
+	 * forEach's callback, for one. */
+	if (v8_position_source(position) < 0 && inlinings && inlinings_of(h, inlinings))
+		calls[n++] = (struct v8_call){ 0, -1 };
 	while (n < V8_INLINED_MAX - 2 && (i = inlining_of(position)) >= 0) {
 		int64_t at = v8_position_source(position);
 		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
-		/* V8 gives a call without a position to a function further out, even where one that was inlined in between made it: that of
-		 * forEach's callback, for one. */
 		if (v8_position_source(position) < 0)
 			calls[n++] = (struct v8_call){ 0, -1 };
 	}

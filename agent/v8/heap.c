@@ -16,35 +16,14 @@ static int no_object(const struct v8_heap *h, uint64_t object)
 	return err_set(h->e, ERR_BAD_DATA, "%#llx is not the object that V8 has there", (unsigned long long)object);
 }
 
-/* Up to 8 bytes, by way of the pieces. */
-static int read_small(const struct v8_heap *h, uint64_t at, void *to, size_t n)
-{
-	struct v8_pieces *p = h->pieces;
-	uint64_t piece = at & ~(uint64_t)(V8_PIECE_BYTES - 1), i = at / V8_PIECE_BYTES % V8_PIECES;
-
-	if (p->looks == V8_LOOKS_MAX)
-		return err_set(h->e, ERR_LIMIT, "process %u: its objects lead to too many others", h->m->pid);
-	p->looks++;
-	if (at - piece + n > V8_PIECE_BYTES)
-		return process_memory_read(h->m, at, to, n, h->e);
-	if (p->at[i] != piece) {
-		p->at[i] = 0;
-		if (!piece || process_memory_read(h->m, piece, p->b[i], V8_PIECE_BYTES, h->e))
-			return process_memory_read(h->m, at, to, n, h->e);
-		p->at[i] = piece;
-	}
-	memcpy(to, p->b[i] + (at - piece), n);
-	return 0;
-}
-
 int v8_word(const struct v8_heap *h, uint64_t object, uint64_t at, uint64_t *ret)
 {
-	return v8_is_tagged(object) ? read_small(h, object - 1 + at, ret, sizeof *ret) : no_object(h, object);
+	return v8_is_tagged(object) ? process_memory_read(h->m, object - 1 + at, ret, sizeof *ret, h->e) : no_object(h, object);
 }
 
 int v8_half(const struct v8_heap *h, uint64_t object, uint64_t at, uint32_t *ret)
 {
-	return v8_is_tagged(object) ? read_small(h, object - 1 + at, ret, sizeof *ret) : no_object(h, object);
+	return v8_is_tagged(object) ? process_memory_read(h->m, object - 1 + at, ret, sizeof *ret, h->e) : no_object(h, object);
 }
 
 int v8_type(const struct v8_heap *h, uint64_t object, uint32_t *ret)
@@ -54,7 +33,7 @@ int v8_type(const struct v8_heap *h, uint64_t object, uint32_t *ret)
 	int r = v8_word(h, object, 0, &map);
 
 	if (!r)
-		r = v8_is_tagged(map) ? read_small(h, map - 1 + h->l->map_type, &type, sizeof type) : no_object(h, map);
+		r = v8_is_tagged(map) ? process_memory_u16(h->m, map - 1 + h->l->map_type, &type, h->e) : no_object(h, map);
 	if (!r)
 		*ret = type;
 	return r;
@@ -388,7 +367,7 @@ int v8_function_bytecode(const struct v8_heap *h, uint64_t shared, uint64_t *ret
 
 #define LINE_OFFSET_WORD 8u          /* after a script's name: on which line of its file it begins */
 #define SOURCE_CHUNK 16384u
-#define LEFT_AFTER_SOURCE (128u << 10) /* bytes of the budget, for what else is to be read: of names above all */
+#define LEFT_AFTER_SOURCE (512u << 10) /* bytes of the budget, for what else is to be read: of names above all */
 #define LINES_CHUNK 512u
 
 /* The number of line ends before a position, by a table of where lines end. */

@@ -10,26 +10,10 @@
 #define V8_NAME_BYTES_MAX 1024       /* of a name or a file, in UTF-8; what is longer is cut, and ends in "..." */
 #define V8_LINES_MAX 8192            /* positions that are made into lines at once */
 
-/* Pieces of the process's memory that were read already: fields of one object are near each other, and a look at each is a call of the
- * kernel. Of one object's reading only, as the process runs on. */
-#define V8_PIECE_BYTES 256u
-#define V8_PIECES 32u
-
-/* A look at a piece takes no call of the kernel, thus has a budget of its own: strings of a few pieces can stand for each other in more ways than
- * anyone has time for. The functions and code of the test program took at most 246 each, on Node 20. */
-#define V8_LOOKS_MAX 65536u
-
-struct v8_pieces {
-	uint32_t looks;                  /* so far */
-	uint64_t at[V8_PIECES];          /* 0: none */
-	uint8_t b[V8_PIECES][V8_PIECE_BYTES];
-};
-
 struct v8_heap {
 	const struct v8_facts *x;
 	const struct v8_layout *l;
 	struct process_memory *m;
-	struct v8_pieces *pieces;
 	struct err *e;
 };
 

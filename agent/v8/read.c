@@ -269,14 +269,10 @@ int v8_read_code(const struct runtime_file *f, struct process_memory *m, uint64_
 		 struct err *e)
 {
 	const struct v8_facts *x = f->facts;
-	struct v8_pieces *pieces = xmalloc(sizeof *pieces);
-	const struct v8_heap h = { x, &x->l, m, pieces, e };
+	const struct v8_heap h = { x, &x->l, m, e };
 	uint64_t at = V8_OBJECT_AT(object);
-
 	int r;
 
-	pieces->looks = 0;
-	memset(pieces->at, 0, sizeof pieces->at);
 	switch (V8_OBJECT_SORT(object)) {
 	case V8_FUNCTION:
 		r = read_function(&h, at, check, ret_record);
@@ -291,6 +287,5 @@ int v8_read_code(const struct runtime_file *f, struct process_memory *m, uint64_
 	default:
 		r = err_set(e, ERR_BAD_DATA, "a frame of V8's of no known sort");
 	}
-	free(pieces);
 	return r;
 }

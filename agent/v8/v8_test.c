@@ -228,10 +228,9 @@ static void lines_of_long_sources(void **state)
 	static const uint16_t chars[] = { 'a', 'b', '\n', '\r', '\n', 'c', 'd', 0x2028, 'e', 'f', 'g' };
 	static int64_t positions[LONG_CHARS / 10], want[LONG_CHARS / 10], got[LONG_CHARS / 10];
 	static uint16_t text[LONG_CHARS];
-	struct v8_pieces *pieces = calloc(1, sizeof *pieces);
 	struct process_memory m;
 	struct err e;
-	const struct v8_heap h = { &facts, &facts.l, &m, pieces, &e };
+	const struct v8_heap h = { &facts, &facts.l, &m, &e };
 
 	for (unsigned wide = 0; wide < 2; wide++) {
 		setup(state);
@@ -254,7 +253,6 @@ static void lines_of_long_sources(void **state)
 		}
 		put32(s, 12, LONG_CHARS);
 		put64(in, 8, s);
-		memset(pieces, 0, sizeof *pieces);
 		process_memory_of_bytes(&m, view_make((const char *)heap.b, sizeof heap.b), AT, 2000, 1 << 20);
 		v8_lines(&h, in, positions, ARRAY_LEN(positions), got);
 		assert_memory_equal(got, want, sizeof want);
@@ -269,7 +267,6 @@ static void lines_of_long_sources(void **state)
 		assert_int_equal(got[0], 0);
 		assert_true(m.bytes_left > 135000);
 	}
-	free(pieces);
 }
 
 static void names(void **state)
@@ -365,6 +362,8 @@ static void optimised(void **state)
 	buf_zigzag(&t, 1ll << 31);
 	buf_varint(&t, (4900 - 4500) << 1 | 1);
 	buf_zigzag(&t, 1ll << 31);
+	buf_varint(&t, (4960 - 4900) << 1 | 1);
+	buf_zigzag(&t, -(3ll << 31 | (51 + 1) << 1));
 	uint64_t start = code(12, fixed(deopt, 8), bytes(t.ptr, t.len), 5000, &o);
 	for (uint32_t at = 2; at < 4500; at = at < 20 ? at + 1 : at + 997) {
 		uint64_t pc = start + at;
@@ -376,6 +375,8 @@ static void optimised(void **state)
 	expect(&r, 0, "outer /app/a.js:4@1 < outer /app/a.js:2@1");
 	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4950), V8_CHECK_CODE(bytes_at(start + 4950), outer), &r), 0);
 	expect(&r, 0, "inner /app/a.js:4@4 < [v8: caller unknown] :0@0 < outer /app/a.js:0@1");
+	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4970), V8_CHECK_CODE(bytes_at(start + 4970), outer), &r), 0);
+	expect(&r, 0, "[v8: caller unknown] :0@0 < outer /app/a.js:0@1");
 	/* Put out of the way at 4000: a call, pop rcx, pop r8, and a jump to 8. It belongs to what jumps there from before 8. */
 	static const uint8_t jump[] = { 0x0f, 0x85 }, away[] = { 0x59, 0x41, 0x58, 0xe9 };
 	int32_t there = 4000 - 8, back = 8 - (4005 + (int32_t)sizeof away + 4);
