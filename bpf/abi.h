@@ -229,8 +229,10 @@ struct hotspot_proc {
 struct v8_proc {
 	__u64 handlers, handlers_bytes;     /* bytecode handlers, ELF virtual address */
 	__u64 trampoline, trampoline_bytes; /* what enters the interpreter */
+	__u64 deoptimising, deoptimising_bytes; /* what leaves optimised code */
 	__u16 function_shared, shared_lengths, map_type;
 	__u16 function_first, function_last, array_type; /* types of JSFunctions, and of bytecode arrays */
+	__u16 deoptimiser_caller;    /* of a Deoptimizer, in bytes: where the caller's frame begins, then its fp and pc */
 };
 
 /* The object of a frame: in the top byte what it is, below its address. */

@@ -68,14 +68,13 @@ static __always_inline int v8_without_frame(struct unwind *u)
 	return V8_WHOLE;
 }
 
-/* The SharedFunctionInfo of the frame in w; 0: there is none. */
-static __always_inline __u64 v8_function(struct unwind *u, const struct v8_proc *p, struct v8_room *w)
+/* The SharedFunctionInfo of a JSFunction; 0: it is none. */
+static __always_inline __u64 v8_shared(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 function)
 {
-	__u64 context = V8_FP_WORD(w, -1), function = V8_FP_WORD(w, -2), shared, map, i = p->function_shared >> 3;
+	__u64 shared, map, i = p->function_shared >> 3;
 	__u16 type;
 
-	/* Not pushed yet, or not any more: what is below sp is old. */
-	if (u->fp - 16 < u->sp || !v8_is_object(context) || !v8_is_object(function))
+	if (!v8_is_object(function))
 		return 0;
 	if (function == w->function)
 		return w->shared;
@@ -94,6 +93,15 @@ static __always_inline __u64 v8_function(struct unwind *u, const struct v8_proc 
 	w->function = function;
 	w->shared = shared;
 	return shared;
+}
+
+/* The SharedFunctionInfo of the frame in w; 0: there is none. */
+static __always_inline __u64 v8_function(struct unwind *u, const struct v8_proc *p, struct v8_room *w)
+{
+	/* Not pushed yet, or not any more: what is below sp is old. */
+	if (u->fp - 16 < u->sp || !v8_is_object(V8_FP_WORD(w, -1)))
+		return 0;
+	return v8_shared(u, p, w, V8_FP_WORD(w, -2));
 }
 
 /* Keeps a frame of code without a file. framed: w has it. */
@@ -173,6 +181,35 @@ static __always_inline int v8_push_builtin(struct unwind *u, const struct v8_pro
 			: v8_push_below(u, p, w, shared, entering);
 }
 
+/* The builtin that leaves optimised code takes its frame off the stack before it asks what takes its place. In that call it has the
+ * Deoptimizer on the stack, which knows the function and the caller: at sp is the address of the word that points to it, and behind that word
+ * the caller's frame begins. False: this is no such call. */
+#define V8_DEOPTIMISER_FUNCTION 8    /* of a Deoptimizer, after the isolate */
+
+static __always_inline bool v8_was_taken_off(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 vaddr)
+{
+	__u64 at, o;
+
+	if (!u->is_ra || vaddr - p->deoptimising >= p->deoptimising_bytes || rt_read(u, &at, 8, u->sp) || at - u->sp > 16 || at & 7 ||
+	    rt_read(u, &o, 8, at) || rt_read(u, w->above, sizeof w->above, o + p->deoptimiser_caller) || w->above[0] != at + 8)
+		return false;
+	return !rt_read(u, &w->object[7], 8, o + V8_DEOPTIMISER_FUNCTION);
+}
+
+static __always_inline int v8_step_to_taken_off(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 native)
+{
+	__u64 shared = v8_shared(u, p, w, w->object[7]);
+	int err;
+
+	if (!uw_push(u, native))
+		return END_DEPTH;
+	err = shared ? v8_push_function(u, p, w, shared, 0) : UW_STEP_ON;
+	if (err != UW_STEP_ON)
+		return err;
+	u->fp = w->above[1];
+	return uw_to_caller(u, w->above[0], w->above[2]);
+}
+
 /* Keeps the frame at u->ip and moves to its caller, as uw_step. native: the word of a frame in the program's text; 0: it is
  * in memory without a file. */
 static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 native)
@@ -188,6 +225,8 @@ static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, st
 			return END_STACK_READ;
 		return uw_to_caller(u, u->sp + above + 8, ra);
 	}
+	if (native && v8_was_taken_off(u, p, w, native & FRAME_ADDR_MASK))
+		return v8_step_to_taken_off(u, p, w, native);
 	if (u->fp_unknown || fp & 7 || fp >= UW_USER_END || fp < u->sp || fp - u->sp > UW_FRAME_MAX ||
 	    rt_read_stack(u, w->frame, sizeof w->frame, fp - V8_BELOW)) {
 		if (native)

@@ -132,6 +132,7 @@ static void by_version(unsigned version, struct v8_layout *l)
 		.position_kind_bits = version >= V8_VERSION(14, 0) ? 2 : 0,
 		.scope_has_receiver = version < V8_VERSION(10, 0),
 		.deopt_literals = 2, .deopt_shared = 6, .deopt_inlining = 7,
+		.deoptimiser_caller = old ? 80 : version < V8_VERSION(13, 0) ? 96 : 104,
 	};
 }
 

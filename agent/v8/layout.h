@@ -30,6 +30,7 @@ struct v8_layout {
 	uint32_t array_data, array_positions;
 	/* Indices in the deoptimisation data. */
 	uint32_t deopt_literals, deopt_shared, deopt_inlining;
+	uint32_t deoptimiser_caller;         /* as in v8_proc */
 	uint32_t position_kind_bits;         /* 2: of an offset in a table of positions, the lowest say what is there; 0: its sign does */
 	uint32_t scope_first;                /* index of a ScopeInfo's first variable name, after the flags' one */
 	uint32_t scope_has_receiver;         /* 1: it says where `this` is, if that is in a frame or a context */
@@ -43,7 +44,7 @@ struct v8_layout {
 
 struct v8_facts {
 	struct v8_layout l;
-	struct runtime_range handlers, trampoline;
+	struct runtime_range handlers, trampoline, deoptimising;
 	uint8_t markers[V8_MARKERS_MAX];     /* enum v8_marker */
 	uint8_t *bytecode_bytes;             /* length of each bytecode: n_bytecodes each for single, double and quadruple operands; NULL: not known */
 	uint32_t n_bytecodes;
@@ -51,7 +52,7 @@ struct v8_facts {
 
 /* Symbols that are not for the loader, out of the table that strip removes. */
 struct v8_symbols {
-	struct runtime_range builtins, handlers, trampoline; /* end 0: not found */
+	struct runtime_range builtins, handlers, trampoline, deoptimising; /* end 0: not found */
 	Elf64_Sym bytecodes;         /* their lengths; st_size 0: not found */
 };
 

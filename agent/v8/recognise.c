@@ -46,6 +46,8 @@ static void see(struct v8_symbols *to, const Elf64_Sym *s, struct view name)
 	if (view_eqs(name, "Builtins_InterpreterEntryTrampoline") ||
 	    view_eqs(name, "Builtins_InterpreterEntryTrampolineForProfiling"))
 		widen(&to->trampoline, s);
+	if (view_starts(name, VIEW("Builtins_DeoptimizationEntry_")))
+		widen(&to->deoptimising, s);
 }
 
 /* Bytecode handlers come last: from the first one, Wide, to the end of the builtins. */
@@ -117,6 +119,7 @@ struct runtime_file *v8_recognise(const struct elf_file *f)
 	}
 	x->handlers = s.handlers;
 	x->trampoline = s.trampoline;
+	x->deoptimising = s.deoptimising;
 	r->interpreter[r->n_interpreter++] = s.builtins;
 	return r;
 }
@@ -139,6 +142,8 @@ int v8_attach(const struct runtime_file *r, struct process_memory *m, uint64_t b
 	*ret = (struct runtime_proc){ .v8 = {
 		.handlers = x->handlers.start, .handlers_bytes = x->handlers.end - x->handlers.start,
 		.trampoline = x->trampoline.start, .trampoline_bytes = x->trampoline.end - x->trampoline.start,
+		.deoptimising = x->deoptimising.start, .deoptimising_bytes = x->deoptimising.end - x->deoptimising.start,
+		.deoptimiser_caller = (uint16_t)l->deoptimiser_caller,
 		.function_shared = (uint16_t)l->function_shared, .shared_lengths = (uint16_t)l->shared_lengths,
 		.map_type = (uint16_t)l->map_type, .function_first = (uint16_t)l->type_function_first,
 		.function_last = (uint16_t)l->type_function_last, .array_type = (uint16_t)l->type_array } };

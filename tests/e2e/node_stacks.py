@@ -113,6 +113,9 @@ class NodeStacks:
         if self.key(stack) in self.stacks and stack[0][2] == 0:
             return "no line"
         for key in self.chains.get(tuple(f[0] for f in stack), ()):
+            if stack[0][2] in self.stacks[key] and all(f == k or (f[2] == 0 and f[:2] == k[:2]) for f, k in zip(stack[1:], key[1:])):
+                return "no line"
+        for key in self.chains.get(tuple(f[0] for f in stack), ()):
             if stack[0][2] in self.stacks[key] and all(f == k or f[2] in self.loops for f, k in zip(stack[1:], key[1:])):
                 return "loop"
         if all(f[2] for f in stack[1:]) and any((stack[n][0], *stack[n + 1:]) in self.ends for n in range(1, len(stack))):

@@ -50,6 +50,44 @@ def test_node_stacks_are_true(env):
         closed_set(env, agent, node, SAMPLES, 10 if LONG else 2, 0.995)
 
 
+def leaves_optimised_code(stack):
+    """Of a stack in V8's deoptimizer, whether all is there below it: "" or what is wrong; None: it is none. The functions of deopt.js call the next
+    one, of a higher number."""
+    at = next((i for i, f in enumerate(stack) if f[1] == "Builtins_DeoptimizationEntry_Eager"), None)
+    if at is None or not any("DoComputeOutputFrames" in f[1] for f in stack[:at]):
+        return None
+    marks = [f[1] for f in stack if f[0] == "mark" and f[1].startswith("[truncated")]
+    if any(f[1].startswith("[v8:") for f in stack):  # the program makes functions without end
+        return None
+    names = [f[1] for f in stack[at + 1:] if f[0] == "v8"]
+    mine = names[:names.index("main") + 1] if "main" in names else names
+    numbers = [int(n[len("deopt_"):]) for n in mine if n.startswith("deopt_")]
+    if marks:
+        return marks[0]
+    in_order = numbers == list(range(numbers[0], 6)) if numbers else False
+    return "" if in_order and mine[len(numbers):] in (["main"], ["change", "main"]) else " < ".join(mine) or "nothing"
+
+
+def test_frames_taken_off_the_stack(env):
+    """While V8 leaves optimised code the frame of it is not on the stack any more, and the frame pointer leads nowhere."""
+    found = nodes("deopt")
+    agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[n.comm for n in found])
+    for node in found if LONG else found[:1]:
+        p = node_program(env, node, "deopt.js")
+        seen = Counter()
+        until = time.time() + 90
+        while sum(seen.values()) < (60 if LONG else 20) and time.time() < until:
+            for stack, n in pull(agent, node.comm, 5, "v8").stacks:
+                why = leaves_optimised_code(stack)
+                if why is not None:
+                    seen[why] += n
+        p.kill()
+        text = f"{node.what}: of {sum(seen.values())} stacks {seen['']} are whole; {dict(seen)}"
+        check(sum(seen.values()) >= 10 and seen[""] >= 0.9 * sum(seen.values()) - 1, text)
+        check(all(not why or why.startswith("[") for why in seen), text)
+        print(text)
+
+
 def test_node_shares(env):
     """What part of the CPU time each of ten functions has, within 3 % and the scatter of the samples."""
     found = nodes("share")
