@@ -241,7 +241,13 @@ uint64_t v8_code_asked_for(const struct v8_heap *h, const struct v8_code *c, uin
 	return from > to && from < ra && ra - from < AWAY_BYTES_MAX ? to - 1 : asked;
 }
 
-size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, struct v8_call calls[V8_INLINED_MAX])
+/* Whether a call has no position. Where a file begins, no function but a file's own can have one. */
+static bool no_position(int64_t packed)
+{
+	return v8_position_source(packed) <= 0;
+}
+
+size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, bool leaf, struct v8_call calls[V8_INLINED_MAX])
 {
 	uint64_t outer = v8_code_function(h, c), inlinings, literals, shared;
 	int64_t position, i;
@@ -262,14 +268,14 @@ size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t 
 	}
 	/* V8 gives a call without a position to a function further out, even where one that was inlined in between made it: that of
 	 * forEach's callback, for one. */
-	if (v8_position_source(position) < 0 && inlinings && inlinings_of(h, inlinings))
+	if (!leaf && no_position(position) && inlinings && inlinings_of(h, inlinings))
 		calls[n++] = (struct v8_call){ 0, -1 };
 	while (n < V8_INLINED_MAX - 2 && (i = inlining_of(position)) >= 0) {
 		int64_t at = v8_position_source(position);
 		if (!inlinings || !inlined(h, outer, inlinings, literals, i, &shared, &position))
 			return 0;
 		calls[n++] = (struct v8_call){ shared, at };
-		if (v8_position_source(position) < 0)
+		if (no_position(position))
 			calls[n++] = (struct v8_call){ 0, -1 };
 	}
 	calls[n++] = (struct v8_call){ outer, v8_position_source(position) };

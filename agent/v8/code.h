@@ -33,8 +33,8 @@ uint64_t v8_code_called_from(const struct v8_heap *h, const struct v8_code *c, u
 /* The pc to ask v8_code_calls for, of a call that returns to an address. Code that was put at the end, out of the way, has no positions of
  * its own: then it is where the jump to there is. */
 uint64_t v8_code_asked_for(const struct v8_heap *h, const struct v8_code *c, uint64_t ra);
-/* The calls at a pc of optimised code, innermost first; their number, 0 if nothing is known. */
-size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, struct v8_call calls[V8_INLINED_MAX]);
+/* The calls at a pc of optimised code, innermost first; their number, 0 if nothing is known. leaf: the code itself runs there. */
+size_t v8_code_calls(const struct v8_heap *h, const struct v8_code *c, uint64_t pc, bool leaf, struct v8_call calls[V8_INLINED_MAX]);
 /* The offset of the bytecode at a pc of baseline code of that function; -1: not known. */
 int64_t v8_baseline_bytecode(const struct v8_heap *h, const struct v8_code *c, uint64_t shared, uint64_t pc);
 

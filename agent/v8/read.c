@@ -243,7 +243,7 @@ static int read_pc(const struct v8_heap *h, uint64_t pc, uint64_t check, bool le
 	if (r) {
 		calls[n++] = (struct v8_call){ shared, -1 };
 	} else if (c.kind == V8_CODE_OPTIMISED) {
-		n = v8_code_calls(h, &c, leaf ? pc : v8_code_asked_for(h, &c, v8_code_called_from(h, &c, pc + 1)), calls);
+		n = v8_code_calls(h, &c, leaf ? pc : v8_code_asked_for(h, &c, v8_code_called_from(h, &c, pc + 1)), leaf, calls);
 		if (leaf && n && shared && calls[n - 1].shared != shared)
 			calls[n++] = (struct v8_call){ shared, -1 };
 	} else if (c.kind == V8_CODE_BASELINE && shared) {

@@ -364,6 +364,8 @@ static void optimised(void **state)
 	buf_zigzag(&t, 1ll << 31);
 	buf_varint(&t, (4960 - 4900) << 1 | 1);
 	buf_zigzag(&t, -(3ll << 31 | (51 + 1) << 1));
+	buf_varint(&t, (4980 - 4960) << 1 | 1);
+	buf_zigzag(&t, (0 + 1) << 1); /* where the file begins */
 	uint64_t start = code(12, fixed(deopt, 8), bytes(t.ptr, t.len), 5000, &o);
 	for (uint32_t at = 2; at < 4500; at = at < 20 ? at + 1 : at + 997) {
 		uint64_t pc = start + at;
@@ -375,8 +377,13 @@ static void optimised(void **state)
 	expect(&r, 0, "outer /app/a.js:4@1 < outer /app/a.js:2@1");
 	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4950), V8_CHECK_CODE(bytes_at(start + 4950), outer), &r), 0);
 	expect(&r, 0, "inner /app/a.js:4@4 < [v8: caller unknown] :0@0 < outer /app/a.js:0@1");
-	assert_int_equal(read_object(V8_OBJECT(V8_CODE, start + 4970), V8_CHECK_CODE(bytes_at(start + 4970), outer), &r), 0);
-	expect(&r, 0, "[v8: caller unknown] :0@0 < outer /app/a.js:0@1");
+	for (unsigned at = 4970; at < 5000; at += 20) {
+		uint64_t pc = start + at;
+		assert_int_equal(read_object(V8_OBJECT(V8_CODE, pc), V8_CHECK_CODE(bytes_at(pc), outer), &r), 0);
+		expect(&r, 0, "[v8: caller unknown] :0@0 < outer /app/a.js:0@1");
+		assert_int_equal(read_object(V8_OBJECT(V8_CODE_LEAF, pc), V8_CHECK_CODE(bytes_at(pc), outer), &r), 0);
+		expect(&r, 0, "outer /app/a.js:0@1");
+	}
 	/* Put out of the way at 4000: a call, pop rcx, pop r8, and a jump to 8. It belongs to what jumps there from before 8. */
 	static const uint8_t jump[] = { 0x0f, 0x85 }, away[] = { 0x59, 0x41, 0x58, 0xe9 };
 	int32_t there = 4000 - 8, back = 8 - (4005 + (int32_t)sizeof away + 4);
