@@ -207,6 +207,7 @@ static __always_inline int v8_step_to_taken_off(struct unwind *u, const struct v
 	if (err != UW_STEP_ON)
 		return err;
 	u->fp = w->above[1];
+	u->fp_unknown = 0;
 	return uw_to_caller(u, w->above[0], w->above[2]);
 }
 

@@ -166,6 +166,7 @@ static void agent_drain(struct agent *a)
 	sampler_done(&a->sampler);
 	if (processes_finish_drain(a->processes, now))
 		a->quick_left = QUICK_DRAINS;
+	drain_tell_edition(a);
 	a->due_ns = processes_due_ns(a->processes);
 	tell_symbolizer(a);
 	filter_tick(a->filter, now);

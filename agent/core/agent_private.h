@@ -83,6 +83,9 @@ struct agent {
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns) REQUIRES(a->lock);
 /* drain.c: records and samples that were read, in the order of time. from_ns: clock_cpu_ns() before they were. */
 void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns) REQUIRES(a->lock);
+/* drain.c: what CPUs know of a process's runtime is void once something else is in the map. Tells them; before a runtime that was left is
+ * attached to again, and when a drain is done. */
+void drain_tell_edition(struct agent *a) REQUIRES(a->lock);
 
 /* stack_finish.c: the stack of sample `at` as a node of the tree, finished if the kernel could not, without its innermost
  * skip_kernel kernel frames; and who it is of. False: relabelling drops it. */

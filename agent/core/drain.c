@@ -103,8 +103,7 @@ static void relieve(struct agent *a, size_t next) REQUIRES(a->lock)
 	a->relieved_ns = clock_mono_ns();
 }
 
-/* What CPUs know of a process's runtime is void once something else is in the map. */
-static void tell_edition(struct agent *a)
+void drain_tell_edition(struct agent *a)
 {
 	uint32_t edition = processes_runtimes(a->processes)->edition, before = a->sampler.control.runtimes;
 	struct err e;
@@ -148,7 +147,7 @@ void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 	}
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);
-	tell_edition(a);
+	drain_tell_edition(a);
 	count_losses(a, now);
 	count_spent(a, weight, clock_cpu_ns() - from_ns);
 	a->drains++;

@@ -516,6 +516,7 @@ static int read_compiled(struct reading *r, uint64_t at, uint64_t check)
 		return rc;
 	vec_free(&r->methods.v[0].lines);    /* scopes have them */
 	/* The code may have been given up meanwhile, and what was read be others'. */
+	process_memory_look_again(r->m);
 	if ((rc = process_memory_u32(r->m, at + r->l->at[HS_NM_COMPILE_ID], &method, r->e)))
 		return rc;
 	return method == (uint32_t)check ? 0 : err_set(r->e, ERR_BAD_DATA, "process %u: other code is at 0x%llx by now", r->m->pid,

@@ -51,6 +51,7 @@ struct runtime_owner {
 	/* Guarded by the agent's lock: */
 	uint32_t codes;              /* in the table */
 	/* The namer's: */
+	uint64_t counted;            /* in which turn it was last seen to wait */
 	int64_t cost_ns;             /* CPU time that its codes have taken, and others' while it had none to read */
 	atomic_bool stuck;           /* a reader waits for its memory */
 	_Atomic size_t record_bytes; /* of records that were made for it */

@@ -521,6 +521,42 @@ static void turns_by_time(void **state)
 	no_records();
 }
 
+/* One that has had some waits its turn while processes come that have had nothing yet, and not for ever. */
+static void newcomers(void **state)
+{
+	(void)state;
+	static struct object first[5], f = { WATCHED, 7, "watched" }, slow[100][8];
+	struct runtime_owner *came[ARRAY_LEN(slow)];
+	struct frame_table t;
+	struct err e;
+	struct image *im = new_image();
+	struct namer *n = namer_new(&e);
+	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
+	struct namer_stats stats;
+	uint32_t i = 0;
+
+	frame_table_init(&t);
+	slow_objects(&t, o, first, ARRAY_LEN(first));
+	settle(n, &t);
+	slow_ones = 1;
+	slow_before = 0;
+	add(&t, o, &f, 0, 0);
+	for (; !atomic_load(&slow_before) && i < ARRAY_LEN(slow); i++) {
+		came[i] = runtime_owner_new((uint32_t)getpid(), im);
+		slow_objects(&t, came[i], slow[i], ARRAY_LEN(slow[i]));
+		assert_true(TEST_WAIT((namer_take(n, &t), namer_stats(n, &stats), !t.wanted.n && stats.waiting < 3 * ARRAY_LEN(slow[0]))));
+	}
+	assert_true(i < 50);
+	settle(n, &t);
+	while (i--)
+		runtime_owner_end(came[i]);
+	runtime_owner_end(o);
+	frame_table_release(&t);
+	namer_free(n);
+	image_unref(im);
+	no_records();
+}
+
 /* Of one process, what is met most is read first. Of two, the one whose codes cannot be read waits. */
 static void most_met_first(void **state)
 {
@@ -575,6 +611,7 @@ int main(void)
 		cmocka_unit_test(budget_of_records),
 		cmocka_unit_test(turns),
 		cmocka_unit_test(turns_by_time),
+		cmocka_unit_test(newcomers),
 		cmocka_unit_test(stuck),
 		cmocka_unit_test(forgotten),
 		cmocka_unit_test(most_met_first),

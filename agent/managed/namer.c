@@ -10,7 +10,11 @@ struct namer {
 	struct runtime_owner *of;    /* whose codes the reader's turn has; a reference of the turn */
 	size_t turn;                 /* how many; 0 = none */
 	VEC(struct runtime_code *) wanted; /* references */
-	int64_t floor_ns;            /* what the process had that came last: no other one that waits has had less */
+	uint64_t turns;              /* so far */
+	size_t waiting;              /* processes that waited when the turn began */
+	/* What a process has had that has just come: no other one that waits has had less. It rises by what each of them had its share of, so that
+	 * those that come do not always go before one that waits. */
+	int64_t floor_ns;
 	uint64_t taken, done;        /* codes, so far */
 	uint64_t before_ns;          /* CPU time of earlier readers */
 	struct namer_stats stats;
@@ -83,6 +87,8 @@ static const struct runtime_owner *whose_turn(struct namer *n, uint32_t *ret_met
 	size_t keep = 0;
 
 	*ret_met = 0;
+	n->turns++;
+	n->waiting = 0;
 	for (size_t i = 0; i < n->wanted.n; i++) {
 		struct runtime_code *c = n->wanted.v[i];
 		if (atomic_load(&c->refs) == 1) {
@@ -91,6 +97,8 @@ static const struct runtime_owner *whose_turn(struct namer *n, uint32_t *ret_met
 			continue;
 		}
 		n->wanted.v[keep++] = c;
+		n->waiting += c->owner->counted != n->turns;
+		c->owner->counted = n->turns;
 		if (c->owner != first && first && !before(c->owner, first))
 			continue;
 		if (c->owner != first)
@@ -192,6 +200,7 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 		n->stats.codes[kind][states[i]]++;
 		failed += states[i] != CODE_NAMED;
 	}
+	n->floor_ns += took_ns / (int64_t)n->waiting;
 	turn[0]->owner->cost_ns += took_ns + took_ns / (int64_t)read * (int64_t)failed * (FAILED_COSTS - 1);
 	if (left) {
 		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
@@ -223,10 +232,11 @@ static void work(struct memory_reader *r)
 	int64_t cpu_ns = clock_cpu_ns();
 
 	while ((got = next(r, turn, &barred))) {
+		int64_t waited_ns = clock_cpu_ns() - cpu_ns; /* nobody's in particular */
 		size_t read = read_turn(r, turn, got, barred, states, &record);
 		int64_t took_ns = clock_cpu_ns() - cpu_ns;
 		cpu_ns += took_ns;
-		if (!finish(r, turn, states, read, got, took_ns))
+		if (!finish(r, turn, states, read, got, took_ns - waited_ns))
 			break;
 		allow(n, took_ns);
 	}

@@ -18,7 +18,7 @@
 #define NAMER_NS_PER_S 10000000ll
 /* What reading one code may take of a process. */
 #define CODE_READS_MAX 4096u         /* compiled Java code with a hundred inlined methods takes 1,500 */
-#define CODE_BYTES_MAX (4u << 20)    /* whole pages count, too */
+#define CODE_BYTES_MAX (1u << 20)
 /* A thread that waits so long for one code is left behind; so many may be, until nothing is read any more; and of one user's. */
 #define STUCK_MS 5000
 #define STUCK_MAX 16u

@@ -155,6 +155,7 @@ int python_read_code(const struct runtime_file *f, struct process_memory *m, uin
 		r = read_string(l, m, word(code, l->code_filename), ret, e);
 	if (!r)
 		r = read_lines(l, m, word(code, l->code_lines), ret, e);
+	process_memory_look_again(m);
 	int again = process_memory_read(m, object, after, l->code_bytes, e);
 	if (again)
 		return again;

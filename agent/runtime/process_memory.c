@@ -69,12 +69,21 @@ void process_memory_keep_pages(struct process_memory *m)
 	m->pages->n = m->pages->next = 0;
 }
 
+void process_memory_look_again(struct process_memory *m)
+{
+	if (m->pages)
+		forget_pages(m->pages);
+	m->reads_left++;
+	m->looks_left++;
+	m->bytes_left += SMALL;
+}
+
 void process_memory_allow(struct process_memory *m, uint32_t max_reads, uint64_t max_bytes)
 {
 	if (m->pages)
 		forget_pages(m->pages);
 	m->reads_left = max_reads;
-	m->looks_left = max_reads > UINT32_MAX / PROCESS_MEMORY_LOOKS ? UINT32_MAX : max_reads * PROCESS_MEMORY_LOOKS;
+	m->looks_left = MIN(max_reads, UINT32_MAX / PROCESS_MEMORY_LOOKS - 1) * PROCESS_MEMORY_LOOKS;
 	m->bytes_left = max_bytes;
 }
 
@@ -105,8 +114,8 @@ static size_t read_some(struct process_memory *m, uint64_t at, void *to, size_t 
 	return n;
 }
 
-/* The kept page that begins there, read now if it is not kept; NULL: it cannot be. */
-static const uint8_t *page_at(struct process_memory *m, uint64_t at)
+/* The kept page that begins there, read now if it is not kept, for n bytes of it; NULL: it cannot be. */
+static const uint8_t *page_at(struct process_memory *m, uint64_t at, size_t n)
 {
 	struct process_pages *p = m->pages;
 	unsigned i = 0;
@@ -115,7 +124,7 @@ static const uint8_t *page_at(struct process_memory *m, uint64_t at)
 		i++;
 	if (i < p->n)
 		return p->b[i];
-	if (m->bytes_left < PAGE || !take_budget(m, PAGE))
+	if (!take_budget(m, n))
 		return NULL;
 	if (p->n == PAGES)
 		i = p->next++ % PAGES;
@@ -135,7 +144,7 @@ int process_memory_read(struct process_memory *m, uint64_t at, void *to, size_t 
 	if (at >= ADDRESS_END || n > ADDRESS_END - at)
 		return err_set(e, ERR_NOT_FOUND, "process %u: no memory at 0x%llx", m->pid, (unsigned long long)at);
 	if (m->pages && n <= SMALL && at % PAGE + n <= PAGE && m->looks_left) {
-		const uint8_t *page = page_at(m, at - at % PAGE);
+		const uint8_t *page = page_at(m, at - at % PAGE, n);
 		m->looks_left--;
 		if (page) {
 			memcpy(to, page + at % PAGE, n);

@@ -34,6 +34,8 @@ void process_memory_close(struct process_memory *m);
 /* From now on small reads are of whole pages that are kept until the next budget: the fields of an object, and objects that were made one
  * after the other, lie near each other, and a call of the kernel costs more than a page. Not for who waits for memory to change. */
 void process_memory_keep_pages(struct process_memory *m);
+/* Reads memory anew, and may do so once more however much was read: is an object still what it was when its reading began? */
+void process_memory_look_again(struct process_memory *m);
 /* A new budget. Reads of kept pages take no call of the kernel and have a budget of their own, PROCESS_MEMORY_LOOKS for each read: objects of a
  * few pages can lead to each other in more ways than anyone has time for. */
 #define PROCESS_MEMORY_LOOKS 16u

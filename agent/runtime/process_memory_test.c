@@ -147,10 +147,14 @@ static void kept_pages(void **state)
 	assert_int_equal(m.reads_left, 2);
 	assert_int_equal(process_memory_read(&m, at + 2 * PAGE - 4, got, 8, &e), -ERR_NOT_FOUND);
 	assert_int_equal(process_memory_read(&m, at + 2 * PAGE, got, 8, &e), -ERR_LIMIT); /* neither the page nor the bytes */
-	process_memory_allow(&m, 2, PAGE);
+	process_memory_allow(&m, 3, PAGE);
 	assert_int_equal(process_memory_read(&m, at + 10, got, 4, &e), 0);
 	assert_memory_equal(got, "yyyx", 4);
-	for (unsigned i = 1; i < 2 * PROCESS_MEMORY_LOOKS; i++)
+	text[10] = 'z';
+	process_memory_look_again(&m);
+	assert_int_equal(process_memory_read(&m, at + 10, got, 4, &e), 0);
+	assert_memory_equal(got, "zyyx", 4);
+	for (unsigned i = 1; i < 3 * PROCESS_MEMORY_LOOKS; i++)
 		assert_int_equal(process_memory_read(&m, at, got, 1, &e), 0);
 	assert_int_equal(process_memory_read(&m, at, got, 1, &e), -ERR_LIMIT);
 	/* Small budgets are for small reads. */

@@ -367,7 +367,7 @@ int v8_function_bytecode(const struct v8_heap *h, uint64_t shared, uint64_t *ret
 
 #define LINE_OFFSET_WORD 8u          /* after a script's name: on which line of its file it begins */
 #define SOURCE_CHUNK 16384u
-#define LEFT_AFTER_SOURCE (512u << 10) /* bytes of the budget, for what else is to be read: of names above all */
+#define LEFT_AFTER_SOURCE (128u << 10) /* bytes of the budget, for what else is to be read: of names above all */
 #define LINES_CHUNK 512u
 
 /* The number of line ends before a position, by a table of where lines end. */

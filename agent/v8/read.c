@@ -170,19 +170,25 @@ static void put_rows(const struct v8_rows *t, struct buf *b)
 	}
 }
 
+static int check_function(const struct v8_heap *h, uint64_t shared, uint64_t check)
+{
+	uint64_t lengths;
+	int r = v8_word(h, shared, h->l->shared_lengths, &lengths);
+
+	return r || !check || check == V8_CHECK_FUNCTION(lengths) ? r :
+	       err_set(h->e, ERR_BAD_DATA, "another function is at %#llx by now", (unsigned long long)shared);
+}
+
 static int read_function(const struct v8_heap *h, uint64_t shared, uint64_t check, struct buf *b)
 {
 	struct v8_function f;
-	uint64_t lengths, array;
+	uint64_t array;
 	struct v8_rows t;
-	int r = v8_word(h, shared, h->l->shared_lengths, &lengths);
+	int r = check_function(h, shared, check);
 
-	if (!r && check && check != V8_CHECK_FUNCTION(lengths))
-		return err_set(h->e, ERR_BAD_DATA, "another function is at %#llx by now", (unsigned long long)shared);
-	if (!r)
-		r = v8_function_read(h, shared, &f);
-	else
+	if (r)
 		return r;
+	r = v8_function_read(h, shared, &f);
 	if (!r) {
 		buf_varint(b, V8_RECORD_BYTECODE);
 		v8_record_string(b, name_of(&f));
@@ -198,7 +204,8 @@ static int read_function(const struct v8_heap *h, uint64_t shared, uint64_t chec
 		}
 	}
 	v8_function_free(&f);
-	return r;
+	process_memory_look_again(h->m);
+	return r ? r : check_function(h, shared, check);
 }
 
 /* --- code --- */
@@ -222,19 +229,26 @@ static int64_t baseline_position(const struct v8_heap *h, const struct v8_code *
 	return position;
 }
 
+static int check_pc(const struct v8_heap *h, uint64_t pc, uint64_t check)
+{
+	uint64_t bytes;
+	int r = process_memory_u64(h->m, pc, &bytes, h->e);
+
+	return r || V8_HASH(bytes) == V8_CHECK_HASH(check) ? r :
+	       err_set(h->e, ERR_BAD_DATA, "another code is at %#llx by now", (unsigned long long)pc);
+}
+
 /* shared: the function of the frame that fp belongs to, 0 if there is none. If the innermost frame is not set up, it is the caller's. */
 static int read_pc(const struct v8_heap *h, uint64_t pc, uint64_t check, bool leaf, struct buf *b)
 {
 	struct v8_call calls[FRAMES_MAX];
-	uint64_t shared = V8_CHECK_SHARED(check), bytes;
+	uint64_t shared = V8_CHECK_SHARED(check);
 	struct v8_code c;
 	size_t n = 0;
-	int r = process_memory_u64(h->m, pc, &bytes, h->e);
+	int r = check_pc(h, pc, check);
 
 	if (r)
 		return r;
-	if (V8_HASH(bytes) != V8_CHECK_HASH(check))
-		return err_set(h->e, ERR_BAD_DATA, "another code is at %#llx by now", (unsigned long long)pc);
 	if (shared && !v8_is(h, shared, h->l->type_shared))
 		shared = 0;
 	r = v8_code_find(h, pc, &c);
@@ -253,7 +267,9 @@ static int read_pc(const struct v8_heap *h, uint64_t pc, uint64_t check, bool le
 	}
 	if (!n)
 		return err_set(h->e, ERR_BAD_DATA, "the code at %#llx is of no function", (unsigned long long)pc);
-	return put_calls(h, calls, n, b);
+	r = put_calls(h, calls, n, b);
+	process_memory_look_again(h->m);
+	return r ? r : check_pc(h, pc, check);
 }
 
 static int read_marker(const struct v8_facts *x, uint64_t marker, struct buf *b)
