@@ -97,34 +97,62 @@ static void no_records(void)
 	assert_int_equal(n, 0);
 }
 
-static uint64_t add(struct frame_table *t, struct runtime_owner *o, const void *object, uint64_t at, uint64_t check)
+/* What each test begins with: an empty table, a namer, and two owners, both of them this process. */
+static struct frame_table t;
+static struct image *im;
+static struct namer *n;
+static struct runtime_owner *o, *p;
+
+static int begin(void **state)
 {
-	return frame_table_add(t, o, &made_up, at, (uintptr_t)object, check, clock_mono_ns());
+	struct err e;
+
+	(void)state;
+	frame_table_init(&t);
+	im = new_image();
+	n = namer_new(&e);
+	o = runtime_owner_new((uint32_t)getpid(), im);
+	p = runtime_owner_new((uint32_t)getpid(), im);
+	return n ? 0 : -1;
 }
 
-static void sweep(struct frame_table *t, uint64_t keep)
+static int end(void **state)
+{
+	(void)state;
+	runtime_owner_end(o);
+	runtime_owner_end(p);
+	frame_table_release(&t);
+	namer_free(n);
+	assert_int_equal(atomic_load(&im->refs), 1);
+	image_unref(im);
+	no_records();
+	return 0;
+}
+
+static uint64_t add(struct runtime_owner *owner, const void *object, uint64_t at, uint64_t check)
+{
+	return frame_table_add(&t, owner, &made_up, at, (uintptr_t)object, check, clock_mono_ns());
+}
+
+static void sweep(uint64_t keep)
 {
 	struct frame_sweep s;
 
-	frame_sweep_begin(&s, t);
-	frame_sweep_mark(&s, t, keep);
-	frame_sweep_mark(&s, t, 0x1234); /* a native frame */
-	frame_sweep_run(&s, t);
+	frame_sweep_begin(&s, &t);
+	frame_sweep_mark(&s, &t, keep);
+	frame_sweep_mark(&s, &t, 0x1234); /* a native frame */
+	frame_sweep_run(&s, &t);
 }
 
 static void identity(void **state)
 {
 	(void)state;
-	struct frame_table t;
-	struct image *im = new_image();
-	struct runtime_owner *o = runtime_owner_new(1, im), *p = runtime_owner_new(1, im);
 
-	frame_table_init(&t);
-	uint64_t a = add(&t, o, &t, 4, 7), b = add(&t, o, &t, 8, 7), c = add(&t, o, &t, 4, 8), d = add(&t, p, &t, 4, 7);
+	uint64_t a = add(o, &t, 4, 7), b = add(o, &t, 8, 7), c = add(o, &t, 4, 8), d = add(p, &t, 4, 7);
 	assert_true(FRAME_IS_RUNTIME(a) && a >> 48 == RUNTIME_IMAGE(RUNTIME_PYTHON));
 	assert_false(FRAME_IS_RUNTIME(0x3fffull << 48 | 5) || FRAME_IS_RUNTIME(UINT64_MAX) || FRAME_IS_RUNTIME(0xfffeull << 48));
 	assert_true(a != b && a != c && a != d && b != c && b != d && c != d);
-	assert_true(add(&t, o, &t, 4, 7) == a && add(&t, p, &t, 4, 7) == d);
+	assert_true(add(o, &t, 4, 7) == a && add(p, &t, 4, 7) == d);
 	assert_ptr_equal(frame_table_at(&t, a).code, frame_table_at(&t, b).code);
 	assert_int_equal(frame_table_at(&t, b).at, 8);
 	assert_null(frame_table_at(&t, a + 1000).code);
@@ -132,43 +160,33 @@ static void identity(void **state)
 	assert_int_equal(t.held_frames, 4);
 	assert_int_equal(t.wanted.n, 3); /* each once */
 	/* Without a process that is known: one frame for all of them. */
-	uint64_t gone = add(&t, NULL, &t, 4, 7);
-	assert_true(add(&t, NULL, &o, 8, 9) == gone);
+	uint64_t gone = add(NULL, &t, 4, 7);
+	assert_true(add(NULL, &o, 8, 9) == gone);
 	char text[64];
 	assert_string_equal(runtime_code_mark(frame_table_at(&t, gone).code, text), "[python: process ended]");
 	/* What nobody names goes, and its number is used again; the rest keeps its own. */
-	sweep(&t, b);
+	sweep(b);
 	assert_int_equal(t.held_frames, 1);
 	assert_int_equal(t.held_codes, 1);
 	assert_int_equal(o->codes, 1);
 	assert_int_equal(p->codes, 0);
 	assert_int_equal(frame_table_at(&t, b).at, 8);
 	assert_null(frame_table_at(&t, d).code);
-	assert_true(add(&t, o, &t, 8, 7) == b);
+	assert_true(add(o, &t, 8, 7) == b);
 	for (uint64_t i = 0; i < 10; i++)
-		assert_true((add(&t, p, &t, i, 7) & FRAME_ADDR_MASK) <= 10);
-	sweep(&t, 0);
+		assert_true((add(p, &t, i, 7) & FRAME_ADDR_MASK) <= 10);
+	sweep(0);
 	assert_int_equal(t.held_frames, 0);
 	assert_int_equal(t.held_codes, 0);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	assert_int_equal(atomic_load(&im->refs), 1);
-	image_unref(im);
-	no_records();
 }
 
 /* Codes without end: one process has half of the room, the next ones half of what is left. */
 static void budget_of_codes(void **state)
 {
 	(void)state;
-	struct frame_table t;
-	struct image *im = new_image();
-	struct runtime_owner *o = runtime_owner_new(1, im), *p = runtime_owner_new(2, im);
 	uint64_t over = 0, first = 0;
 	char text[64];
 
-	frame_table_init(&t);
 	for (uint64_t i = 0; i < 1000000; i++) {
 		over = frame_table_add(&t, o, &made_up, 0, i * 64, 1, 1);
 		first = first ? first : over;
@@ -184,51 +202,46 @@ static void budget_of_codes(void **state)
 		frame_table_add(&t, p, &made_up, 0, i * 64, 1, 1);
 	assert_int_equal(p->codes, CODES_MAX / 4);
 	/* When its stacks are forgotten there is room again. */
-	sweep(&t, 0);
+	sweep(0);
 	assert_false(frame_table_full(&t));
 	assert_true(frame_table_add(&t, o, &made_up, 0, 1 << 30, 1, 1) != over);
 	assert_int_equal(t.held_codes, 1);
-	frame_table_release(&t);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	image_unref(im);
 }
 
-static void settle(struct namer *n, struct frame_table *t)
+static void take_all(void)
 {
-	assert_true(TEST_WAIT((namer_take(n, t), !t->wanted.n)));
+	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
+}
+
+static void settle(void)
+{
+	take_all();
 	namer_settle(n, 10000);
 }
 
-static enum code_state state_of(const struct frame_table *t, uint64_t word)
+static enum code_state state_of(uint64_t word)
 {
-	return (enum code_state)atomic_load(&frame_table_at(t, word).code->state);
+	return (enum code_state)atomic_load(&frame_table_at(&t, word).code->state);
 }
 
 static void names(void **state)
 {
 	(void)state;
 	static struct object f = { 5, 4, "spam" }, g = { 6, 3, "egg" }, same = { 7, 4, "spam" }, huge = { 8, 1 << 30, "" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
 	struct runtime_owner *ended = runtime_owner_new((uint32_t)getpid(), im);
 	struct runtime_name name;
 	struct namer_stats stats;
 	size_t bytes, records;
 	char text[64];
 
-	frame_table_init(&t);
-	uint64_t w[8] = { add(&t, o, &f, 30, 5), add(&t, o, &g, 31, 0), add(&t, p, &same, 32, 7), add(&t, o, &f, 33, 99),
-			  add(&t, o, (void *)16, 34, 5), add(&t, o, &huge, 35, 8), add(&t, ended, &f, 36, 5) };
+	uint64_t w[8] = { add(o, &f, 30, 5), add(o, &g, 31, 0), add(p, &same, 32, 7), add(o, &f, 33, 99),
+			  add(o, (void *)16, 34, 5), add(o, &huge, 35, 8), add(ended, &f, 36, 5) };
 	assert_string_equal(runtime_code_mark(frame_table_at(&t, w[0]).code, text), "[python: not read yet]");
 	runtime_owner_end(ended);
-	settle(n, &t);
+	settle();
 	static const enum code_state want[] = { CODE_NAMED, CODE_NAMED, CODE_NAMED, CODE_CHANGED, CODE_UNREADABLE, CODE_OVER_BUDGET, CODE_GONE };
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
-		assert_int_equal(state_of(&t, w[i]), want[i]);
+		assert_int_equal(state_of(w[i]), want[i]);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], 3);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1);
@@ -244,7 +257,8 @@ static void names(void **state)
 	/* What was read stays known after the process has ended and the table has forgotten it, while somebody holds it. */
 	struct runtime_code *held = runtime_code_ref(at.code);
 	runtime_owner_end(p);
-	sweep(&t, w[1]);
+	p = NULL;
+	sweep(w[1]);
 	assert_int_equal(runtime_code_frames(held, 40, &name, 1), 1);
 	assert_true(view_eqs(name.name, "spam") && name.line == 40);
 	runtime_records_held(&bytes, &records);
@@ -252,11 +266,6 @@ static void names(void **state)
 	runtime_code_unref(held);
 	runtime_records_held(&bytes, &records);
 	assert_int_equal(records, 1);
-	runtime_owner_end(o);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* What failed is tried again when it is met a second later, a few times. */
@@ -264,42 +273,31 @@ static void tries_again(void **state)
 {
 	(void)state;
 	static struct object f = { 5, 4, "spam" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
 	int64_t now = 1;
 
-	frame_table_init(&t);
 	uint64_t w = frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now);
-	settle(n, &t);
-	assert_int_equal(state_of(&t, w), CODE_CHANGED);
+	settle();
+	assert_int_equal(state_of(w), CODE_CHANGED);
 	for (int i = 0; i < 10; i++) {
 		frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now += 100000000);
-		settle(n, &t);
+		settle();
 	}
-	assert_int_equal(state_of(&t, w), CODE_CHANGED);
+	assert_int_equal(state_of(w), CODE_CHANGED);
 	struct namer_stats stats;
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1);
 	f.check = 6;
 	frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 6, now += 1000000000);
-	settle(n, &t);
-	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	settle();
+	assert_int_equal(state_of(w), CODE_NAMED);
 	f.check = 5;
 	w = frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 7, now);
 	for (int i = 0; i < 10; i++) {
 		frame_table_add(&t, o, &made_up, 1, (uintptr_t)&f, 7, now += 1000000001);
-		settle(n, &t);
+		settle();
 	}
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_CHANGED], 1 + 4);
-	runtime_owner_end(o);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* Records without end: half of the room is the first one's, and others still have theirs. */
@@ -307,40 +305,28 @@ static void budget_of_records(void **state)
 {
 	(void)state;
 	static struct object big[400], small = { 5, 4, "spam" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
 	size_t bytes, records;
 	struct namer_stats stats;
 
-	frame_table_init(&t);
 	for (uint32_t i = 0; i < ARRAY_LEN(big); i++) {
 		big[i].len = 100000;
 		snprintf(big[i].text, sizeof big[i].text, "%u", i);
-		add(&t, o, &big[i], 0, 0);
+		add(o, &big[i], 0, 0);
 	}
-	settle(n, &t);
+	settle();
 	runtime_records_held(&bytes, &records);
 	assert_in_range(bytes, RECORDS_BYTES_MAX / 2 - 101000, RECORDS_BYTES_MAX / 2);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], records);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_OVER_BUDGET], ARRAY_LEN(big) - records);
 	assert_true(frame_table_full(&t));
-	uint64_t w = add(&t, p, &small, 0, 5);
-	settle(n, &t);
-	assert_int_equal(state_of(&t, w), CODE_NAMED);
-	sweep(&t, w);
+	uint64_t w = add(p, &small, 0, 5);
+	settle();
+	assert_int_equal(state_of(w), CODE_NAMED);
+	sweep(w);
 	runtime_records_held(&bytes, &records);
 	assert_int_equal(records, 1);
 	assert_int_equal(atomic_load(&o->record_bytes), 0);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* Memory that does not answer keeps one process waiting, and no other. */
@@ -348,48 +334,38 @@ static void stuck(void **state)
 {
 	(void)state;
 	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" }, g = { 6, 4, "eggs" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
 	pid_t child = fork();
 	if (child == 0)
 		for (;;)
 			pause();
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)child, im);
+	runtime_owner_end(p);
+	p = runtime_owner_new((uint32_t)child, im);
 	struct namer_stats stats;
 
-	frame_table_init(&t);
-	uint64_t w = add(&t, o, &bad, 1, 0);
+	uint64_t w = add(o, &bad, 1, 0);
 	namer_take(n, &t);
 	usleep(100000);
-	uint64_t v = add(&t, p, &f, 1, 5), other = add(&t, o, &f, 1, 5);
-	for (int i = 0; i < STUCK_MS * 3 / 10 && state_of(&t, v) != CODE_NAMED; i++) {
+	uint64_t v = add(p, &f, 1, 5), other = add(o, &f, 1, 5);
+	for (int i = 0; i < STUCK_MS * 3 / 10 && state_of(v) != CODE_NAMED; i++) {
 		namer_take(n, &t);
 		usleep(10000);
 	}
-	assert_int_equal(state_of(&t, v), CODE_NAMED);
+	assert_int_equal(state_of(v), CODE_NAMED);
 	namer_settle(n, 10000);
-	assert_int_equal(state_of(&t, other), CODE_UNREADABLE);
-	assert_int_equal(state_of(&t, w), CODE_WANTED);
+	assert_int_equal(state_of(other), CODE_UNREADABLE);
+	assert_int_equal(state_of(w), CODE_WANTED);
 	/* That somebody waits for it stays known, whatever is not read of it meanwhile. */
-	v = add(&t, o, &g, 1, 6);
-	settle(n, &t);
-	assert_int_equal(state_of(&t, v), CODE_UNREADABLE);
+	v = add(o, &g, 1, 6);
+	settle();
+	assert_int_equal(state_of(v), CODE_UNREADABLE);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.stuck, 1);
 	assert_int_equal(stats.waiting, 0);
 	atomic_store(&go_on, true);
-	assert_true(TEST_WAIT(state_of(&t, w) == CODE_NAMED));
+	assert_true(TEST_WAIT(state_of(w) == CODE_NAMED));
 	usleep(50000);               /* it gives its references up */
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* A process with a thousand codes to read does not keep one with a few waiting. */
@@ -397,47 +373,35 @@ static void turns(void **state)
 {
 	(void)state;
 	static struct object many[5000], f = { 5, 4, "spam" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
 	struct namer_stats stats;
 
-	frame_table_init(&t);
 	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
 		many[i].len = 10;
 		snprintf(many[i].text, sizeof many[i].text, "%u", i);
-		add(&t, o, &many[i], 0, 0);
+		add(o, &many[i], 0, 0);
 	}
-	uint64_t w = add(&t, p, &f, 0, 5);
+	uint64_t w = add(p, &f, 0, 5);
 	atomic_store(&read_so_far, 0);
-	settle(n, &t);
-	assert_int_equal(state_of(&t, w), CODE_NAMED);
+	settle();
+	assert_int_equal(state_of(w), CODE_NAMED);
 	assert_true(atomic_load(&read_before_spam) < ARRAY_LEN(many) - 1000);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], ARRAY_LEN(many) + 1);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* Adds a code that cannot be read before hold_end, and waits until the namer is at it. */
-static uint64_t hold_begin(struct namer *n, struct frame_table *t, struct runtime_owner *o, struct object *bad)
+static uint64_t hold_begin(struct object *bad)
 {
 	atomic_store(&go_on, false);
 	atomic_store(&is_stuck, false);
-	uint64_t w = add(t, o, bad, 1, 0);
-	assert_true(TEST_WAIT((namer_take(n, t), atomic_load(&is_stuck))));
+	uint64_t w = add(o, bad, 1, 0);
+	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
 	return w;
 }
 
-static void hold_end(struct namer *n, struct frame_table *t)
+static void hold_end(void)
 {
-	assert_true(TEST_WAIT((namer_take(n, t), !t->wanted.n)));
+	take_all();
 	atomic_store(&go_on, true);
 	namer_settle(n, 10000);
 }
@@ -447,50 +411,39 @@ static void forgotten(void **state)
 {
 	(void)state;
 	static struct object bad = { STUCK, 3, "bad" }, many[1000];
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
 	struct namer_stats stats;
 
-	frame_table_init(&t);
-	uint64_t kept = 0, w = hold_begin(n, &t, o, &bad);
+	uint64_t kept = 0, w = hold_begin(&bad);
 	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
 		many[i].len = 10;
 		snprintf(many[i].text, sizeof many[i].text, "%u", i);
-		kept = add(&t, o, &many[i], 0, 0);
+		kept = add(o, &many[i], 0, 0);
 	}
-	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
-	sweep(&t, kept);
+	take_all();
+	sweep(kept);
 	atomic_store(&go_on, true);
 	namer_settle(n, 10000);
-	assert_int_equal(state_of(&t, kept), CODE_NAMED);
+	assert_int_equal(state_of(kept), CODE_NAMED);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], 2); /* with the first, which was being read */
 	assert_int_equal(stats.waiting, 0);
 	/* Nothing is left at all: whoever waits for that is told. */
-	hold_begin(n, &t, o, &bad);
-	add(&t, o, &many[0], 0, 0);
-	assert_true(TEST_WAIT((namer_take(n, &t), !t.wanted.n)));
-	sweep(&t, w);
+	hold_begin(&bad);
+	add(o, &many[0], 0, 0);
+	take_all();
+	sweep(w);
 	atomic_store(&go_on, true);
 	int64_t begun = clock_mono_ms();
 	namer_settle(n, 60000);
 	assert_true(clock_mono_ms() - begun < 30000);
-	runtime_owner_end(o);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
-static void slow_objects(struct frame_table *t, struct runtime_owner *o, struct object *made, uint32_t n)
+static void slow_objects(struct runtime_owner *owner, struct object *made, uint32_t how_many)
 {
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < how_many; i++) {
 		made[i] = (struct object){ SLOW, 10, "" };
 		snprintf(made[i].text, sizeof made[i].text, "slow %u", i);
-		add(t, o, &made[i], 0, 0);
+		add(owner, &made[i], 0, 0);
 	}
 }
 
@@ -499,26 +452,14 @@ static void turns_by_time(void **state)
 {
 	(void)state;
 	static struct object first[80], slow[100], f = { WATCHED, 7, "watched" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
 
-	frame_table_init(&t);
-	slow_objects(&t, o, first, ARRAY_LEN(first));
-	settle(n, &t);
-	slow_objects(&t, p, slow, ARRAY_LEN(slow));
-	add(&t, o, &f, 0, 0);
-	settle(n, &t);
+	slow_objects(o, first, ARRAY_LEN(first));
+	settle();
+	slow_objects(p, slow, ARRAY_LEN(slow));
+	add(o, &f, 0, 0);
+	settle();
 	assert_int_equal(slow_ones, ARRAY_LEN(first) + ARRAY_LEN(slow));
 	assert_in_range(slow_before, ARRAY_LEN(first), ARRAY_LEN(first) + 40);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* One that has had some waits its turn while processes come that have had nothing yet, and not for ever. */
@@ -527,34 +468,23 @@ static void newcomers(void **state)
 	(void)state;
 	static struct object first[5], f = { WATCHED, 7, "watched" }, slow[100][8];
 	struct runtime_owner *came[ARRAY_LEN(slow)];
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im);
 	struct namer_stats stats;
 	uint32_t i = 0;
 
-	frame_table_init(&t);
-	slow_objects(&t, o, first, ARRAY_LEN(first));
-	settle(n, &t);
+	slow_objects(o, first, ARRAY_LEN(first));
+	settle();
 	slow_ones = 1;
 	slow_before = 0;
-	add(&t, o, &f, 0, 0);
+	add(o, &f, 0, 0);
 	for (; !atomic_load(&slow_before) && i < ARRAY_LEN(slow); i++) {
 		came[i] = runtime_owner_new((uint32_t)getpid(), im);
-		slow_objects(&t, came[i], slow[i], ARRAY_LEN(slow[i]));
+		slow_objects(came[i], slow[i], ARRAY_LEN(slow[i]));
 		assert_true(TEST_WAIT((namer_take(n, &t), namer_stats(n, &stats), !t.wanted.n && stats.waiting < 3 * ARRAY_LEN(slow[0]))));
 	}
 	assert_true(i < 50);
-	settle(n, &t);
+	settle();
 	while (i--)
 		runtime_owner_end(came[i]);
-	runtime_owner_end(o);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 /* Of one process, what is met most is read first. Of two, the one whose codes cannot be read waits. */
@@ -562,59 +492,47 @@ static void most_met_first(void **state)
 {
 	(void)state;
 	static struct object bad[] = { { STUCK, 3, "bad" }, { STUCK, 4, "bad2" } }, many[1000], f = { 5, 4, "spam" }, wrong[100], slow[100], watched = { WATCHED, 7, "watched" };
-	struct frame_table t;
-	struct err e;
-	struct image *im = new_image();
-	struct namer *n = namer_new(&e);
-	struct runtime_owner *o = runtime_owner_new((uint32_t)getpid(), im), *p = runtime_owner_new((uint32_t)getpid(), im);
 
-	frame_table_init(&t);
-	hold_begin(n, &t, o, &bad[0]);
+	hold_begin(&bad[0]);
 	atomic_store(&read_so_far, 0);
 	for (uint32_t i = 0; i < ARRAY_LEN(many); i++) {
 		many[i].len = 10;
 		snprintf(many[i].text, sizeof many[i].text, "%u", i);
-		add(&t, o, &many[i], 0, 0);
+		add(o, &many[i], 0, 0);
 	}
 	for (uint32_t i = 0; i < 20; i++)
-		add(&t, o, &f, i, 5);
-	hold_end(n, &t);
+		add(o, &f, i, 5);
+	hold_end();
 	assert_int_equal(atomic_load(&read_before_spam), 0);
 	assert_int_equal(atomic_load(&read_so_far), ARRAY_LEN(many) + 1);
 
 	slow_ones = 0;
-	hold_begin(n, &t, o, &bad[1]);
-	slow_objects(&t, p, slow, ARRAY_LEN(slow));
-	add(&t, p, &watched, 0, 0);
+	hold_begin(&bad[1]);
+	slow_objects(p, slow, ARRAY_LEN(slow));
+	add(p, &watched, 0, 0);
 	for (uint32_t i = 0; i < ARRAY_LEN(wrong); i++) {
 		wrong[i] = (struct object){ SLOW, 5, "wrong" };
-		add(&t, o, &wrong[i], 0, SLOW + 1);
+		add(o, &wrong[i], 0, SLOW + 1);
 	}
-	hold_end(n, &t);
+	hold_end();
 	assert_int_equal(slow_ones, ARRAY_LEN(slow) + ARRAY_LEN(wrong));
 	assert_in_range(slow_before, ARRAY_LEN(slow), ARRAY_LEN(slow) + ARRAY_LEN(wrong) / 2);
-	runtime_owner_end(o);
-	runtime_owner_end(p);
-	frame_table_release(&t);
-	namer_free(n);
-	image_unref(im);
-	no_records();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(identity),
-		cmocka_unit_test(budget_of_codes),
-		cmocka_unit_test(names),
-		cmocka_unit_test(tries_again),
-		cmocka_unit_test(budget_of_records),
-		cmocka_unit_test(turns),
-		cmocka_unit_test(turns_by_time),
-		cmocka_unit_test(newcomers),
-		cmocka_unit_test(stuck),
-		cmocka_unit_test(forgotten),
-		cmocka_unit_test(most_met_first),
+		cmocka_unit_test_setup_teardown(identity, begin, end),
+		cmocka_unit_test_setup_teardown(budget_of_codes, begin, end),
+		cmocka_unit_test_setup_teardown(names, begin, end),
+		cmocka_unit_test_setup_teardown(tries_again, begin, end),
+		cmocka_unit_test_setup_teardown(budget_of_records, begin, end),
+		cmocka_unit_test_setup_teardown(turns, begin, end),
+		cmocka_unit_test_setup_teardown(turns_by_time, begin, end),
+		cmocka_unit_test_setup_teardown(newcomers, begin, end),
+		cmocka_unit_test_setup_teardown(stuck, begin, end),
+		cmocka_unit_test_setup_teardown(forgotten, begin, end),
+		cmocka_unit_test_setup_teardown(most_met_first, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
