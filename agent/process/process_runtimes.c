@@ -89,17 +89,22 @@ static void drop_attempt(struct process *p, size_t i)
 	memmove(&p->runtime.attempts.v[i], &p->runtime.attempts.v[i + 1], (--p->runtime.attempts.n - i) * sizeof p->runtime.attempts.v[0]);
 }
 
+static void leave_kind(struct process_runtimes *x, struct process *p, enum runtime_kind kind)
+{
+	struct runtime_key key = key_of(p, kind);
+
+	if (!in_kernel(p, kind))
+		return;
+	bpf_map_delete_elem(x->fd, &key);
+	x->edition++;
+	x->known[kind]--;
+	p->runtime.in_kernel &= (uint8_t)~(1u << kind);
+}
+
 void process_runtimes_leave(struct process_runtimes *x, struct process *p)
 {
-	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++) {
-		struct runtime_key key = key_of(p, kind);
-		if (!in_kernel(p, kind))
-			continue;
-		bpf_map_delete_elem(x->fd, &key);
-		x->edition++;
-		x->known[kind]--;
-	}
-	p->runtime.in_kernel = 0;
+	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++)
+		leave_kind(x, p, kind);
 	for (size_t i = 0; i < p->runtime.attempts.n; i++)
 		forget_job(&p->runtime.attempts.v[i]);
 	TAKE_OUT(&x->young, p, young);
@@ -269,6 +274,15 @@ static void sum_up(struct process_runtimes *x, struct process *p)
 	p->runtime.waiting = true;
 }
 
+/* Whether the file that a process was attached by is mapped where it was. */
+static bool is_mapped(const struct address_space *as, const struct runtime_owner *o)
+{
+	for (size_t i = 0; o && i < as->v.n; i++)
+		if (as->v.v[i].image == o->image && as->unwind[i].start - as->unwind[i].vaddr == o->bias)
+			return true;
+	return false;
+}
+
 bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_t now_ns)
 {
 	const struct address_space *as = p->as;
@@ -276,6 +290,10 @@ bool process_runtimes_push(struct process_runtimes *x, struct process *p, int64_
 
 	if (p->runtime.in_kernel && p->runtime.exec_id != p->exec_id)
 		rewrite(x, p);
+	/* A library that was unloaded may have been loaded again elsewhere. */
+	for (enum runtime_kind kind = 0; kind < RUNTIME_KINDS; kind++)
+		if (in_kernel(p, kind) && !is_mapped(as, p->runtimes[kind]))
+			leave_kind(x, p, kind);
 	for (size_t i = 0; i < p->runtime.attempts.n; i++)
 		p->runtime.attempts.v[i].mapped = false;
 	for (size_t i = 0; i < as->v.n; i++) {

@@ -465,6 +465,19 @@ static const char *interpreter(void)
 
 #define MAPPED_BYTES ((size_t)1 << 20)
 
+/* As a record of the kernel's has it. */
+static struct image_key key_of_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct image_key key;
+
+	image_key_of_fd(fd, view_of(path), &key);
+	if (key.build_id_len)
+		key.dev = key.ino = 0;
+	close(fd);
+	return key;
+}
+
 /* Tells records of an exec of it: the process (this one) is returned after the drain, which ends at now_ns. */
 static struct process *exec_interpreter(struct world *w, const char *path, void **ret_at, int64_t now_ns)
 {
@@ -481,10 +494,8 @@ static struct process *exec_interpreter(struct world *w, const char *path, void 
 	elf_close(&f);
 	*ret_at = mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)offset);
 	assert_true(*ret_at != MAP_FAILED);
-	image_key_of_fd(fd, view_of(path), &key);
-	if (key.build_id_len)
-		key.dev = key.ino = 0;
 	close(fd);
+	key = key_of_file(path);
 	processes_exec(w->ps, pid, "x");
 	processes_mmap(w->ps, pid, (uintptr_t)*ret_at, MAPPED_BYTES, offset, &key);
 	processes_finish_drain(w->ps, now_ns);
@@ -532,6 +543,21 @@ static void test_runtimes(void **state)
 	const struct image *im = process_mapping_at(p, (uintptr_t)at)->image;
 	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)
 		assert_false(unwind_tables_missing(w.tables, im, im->runtime->interpreter[i].start));
+	/* Unloaded, and loaded again elsewhere, what was read of it the first time is void. */
+	const struct mapping *m = process_mapping_at(p, (uintptr_t)at);
+	struct image_key key = key_of_file(path), other = { .ino = 12345, .path = VIEW("/other") };
+	uint64_t offset = m->file_offset, elsewhere = (uintptr_t)at + 8 * MAPPED_BYTES;
+	for (unsigned i = 0; i < 2; i++) {
+		struct runtime_owner *was = runtime_owner_ref(p->runtimes[RUNTIME_PYTHON]);
+		processes_mmap(w.ps, p->pid, i ? elsewhere : (uintptr_t)at, MAPPED_BYTES, 0, &other);
+		processes_finish_drain(w.ps, now);
+		assert_int_equal(x->known[RUNTIME_PYTHON], 0);
+		processes_mmap(w.ps, p->pid, i ? (uintptr_t)at : elsewhere, MAPPED_BYTES, offset, &key);
+		processes_finish_drain(w.ps, now);
+		assert_int_equal(x->known[RUNTIME_PYTHON], 1);
+		assert_true(was->ended && p->runtimes[RUNTIME_PYTHON] != was);
+		runtime_owner_unref(was);
+	}
 	/* A process that is forked of it is one, too, at once. */
 	processes_fork(w.ps, 0x3ffffffe, (uint32_t)getpid());
 	processes_finish_drain(w.ps, now);
@@ -720,9 +746,7 @@ static void test_second_file_of_a_kind(void **state)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	at[2] = mmap((char *)at[1] + 4 * MAPPED_BYTES, MAPPED_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)m->file_offset);
 	assert_true(at[2] != MAP_FAILED);
-	image_key_of_fd(fd, view_of(path), &key);
-	if (key.build_id_len)
-		key.dev = key.ino = 0;
+	key = key_of_file(path);
 	close(fd);
 	processes_mmap(w.ps, pid, (uintptr_t)at[2], MAPPED_BYTES, m->file_offset, &key);
 	processes_finish_drain(w.ps, clock_mono_ns());
