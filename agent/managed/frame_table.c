@@ -137,6 +137,7 @@ void runtime_owner_unref(struct runtime_owner *o)
 		return;
 	image_unref(o->image);
 	free(o->facts);
+	free(o->kept);
 	free(o);
 }
 

@@ -48,6 +48,7 @@ struct runtime_owner {
 	struct image *image;         /* a reference; its ->runtime says which runtime, and is never NULL */
 	uint64_t bias;               /* at which attaching found the file */
 	void *facts;                 /* process_memory.facts as attaching left it; owned. Never changes */
+	void *kept;                  /* process_memory.kept leads here; owned. The reading thread's */
 	/* Guarded by the agent's lock: */
 	uint32_t codes;              /* in the table */
 	/* The namer's: */

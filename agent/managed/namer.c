@@ -175,6 +175,7 @@ static size_t read_turn(struct memory_reader *r, struct runtime_code **turn, siz
 	else if (process_memory_open(&m, turn[0]->owner->pid, 0, 0, &e))
 		none = m.ended ? CODE_GONE : CODE_UNREADABLE;
 	m.facts = turn[0]->owner->facts; /* borrowed */
+	m.kept = &turn[0]->owner->kept;
 	process_memory_keep_pages(&m);
 	do {
 		atomic_store(&r->since_ms, clock_mono_ms());

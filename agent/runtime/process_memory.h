@@ -20,6 +20,8 @@ struct process_memory {
 	/* What a runtime noted of the process when it was attached to, for its read_code: one block; NULL = nothing. Closing frees it, so
 	 * who needs it longer takes it out. */
 	void *facts;
+	/* Where a runtime keeps what it will need of the process at later readings, one block; NULL: nowhere. Borrowed. */
+	void **kept;
 	struct process_pages *pages; /* NULL: each read is a call of the kernel */
 	struct view bytes;           /* of a test: the memory from address `at` on; borrowed */
 	uint64_t at;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/v8/heap.h"
 
+#include "base/alloc.h"
+
 #define STRING_LENGTH 12u
 #define STRING_CHARS 16u             /* of a sequential one */
 #define STRING_FIRST 16u             /* of a cons, thin, sliced one: another string */
@@ -366,8 +368,10 @@ int v8_function_bytecode(const struct v8_heap *h, uint64_t shared, uint64_t *ret
 /* --- lines --- */
 
 #define LINE_OFFSET_WORD 8u          /* after a script's name: on which line of its file it begins */
-#define SOURCE_CHUNK 16384u
-#define LEFT_AFTER_SOURCE (128u << 10) /* bytes of the budget, for what else is to be read: of names above all */
+#define SOURCE_CHUNK 8192u           /* characters of two bytes that are read at once */
+#define SOURCE_PIECE 65536u          /* characters; a multiple of what is read at once */
+#define SOURCE_PIECES 256u           /* what lies behind them has no lines */
+#define SOURCES_KEPT 4u
 #define LINES_CHUNK 512u
 
 /* The number of line ends before a position, by a table of where lines end. */
@@ -442,29 +446,81 @@ static int64_t two_byte_ends(const uint16_t *s, size_t from, size_t to, size_t n
 	return lines;
 }
 
-/* From the text, read up to the last position. */
-static int lines_by_source(const struct v8_heap *h, uint64_t source, const int64_t *positions, size_t n, int64_t *lines)
+/* How many lines end before each piece of a long source, as far as that was looked through: else each of a bundle's functions would have
+ * megabytes of text read. Strings do not change, and long ones are not moved. */
+struct source_index {
+	uint64_t script, at, hash;   /* hash: of how the text begins; another text may have come to the same place */
+	uint32_t length, n;          /* pieces whose beginnings are known */
+	uint32_t lines[SOURCE_PIECES];
+};
+
+struct v8_kept {
+	uint32_t next;               /* whose place the next source takes */
+	struct source_index sources[SOURCES_KEPT];
+};
+
+/* That of a source; NULL: it is short, or none can be kept. */
+static struct source_index *source_index(const struct v8_heap *h, uint64_t script, const struct flat *f)
 {
-	uint16_t chunk[SOURCE_CHUNK / 2 + 1];
-	uint64_t second;
+	uint64_t begin[8], hash = 0;
+
+	if (!h->m->kept || f->length < 2 * SOURCE_PIECE || process_memory_read(h->m, f->at, begin, sizeof begin, h->e))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LEN(begin); i++)
+		hash = (hash ^ begin[i]) * 0x9e3779b97f4a7c15ull;
+	if (!*h->m->kept)
+		*h->m->kept = NEW(struct v8_kept);
+	struct v8_kept *k = *h->m->kept;
+	for (unsigned i = 0; i < SOURCES_KEPT; i++) {
+		struct source_index *x = &k->sources[i];
+		if (x->script == script && x->at == f->at && x->length == f->length && x->hash == hash)
+			return x;
+	}
+	struct source_index *x = &k->sources[k->next++ % SOURCES_KEPT];
+	*x = (struct source_index){ .script = script, .at = f->at, .hash = hash, .length = f->length, .n = 1 };
+	return x;
+}
+
+/* The first position of a text to look through for a line, of an ascending list of positions; *ret_line: how many lines end before it. */
+static uint32_t begin_at(const struct source_index *x, int64_t first, int64_t *ret_line)
+{
+	uint32_t piece = x ? (uint32_t)MIN(first / SOURCE_PIECE, x->n - 1) : 0;
+
+	*ret_line = x ? x->lines[piece] : 0;
+	return piece * SOURCE_PIECE;
+}
+
+/* From the text, read up to the last position. */
+static int lines_by_source(const struct v8_heap *h, uint64_t script, uint64_t source, const int64_t *positions, size_t n, int64_t *lines)
+{
+	uint16_t chunk[SOURCE_CHUNK + 1];
+	uint64_t second, left = h->m->bytes_left;
 	struct flat f;
-	int64_t line = 0;
+	int64_t line;
 	size_t i = 0;
 	int r = flatten(h, source, &f, &second);
 
 	if (r || second)
 		return r ? r : err_set(h->e, ERR_NOT_FOUND, "a script's source is in pieces");
-	uint32_t width = f.one_byte ? 1 : 2;
-	uint64_t last = (uint64_t)MIN(MAX(positions[n - 1], 0), (int64_t)f.length);
-	if (last * width + LEFT_AFTER_SOURCE > h->m->bytes_left)
+	if (positions[n - 1] >= (int64_t)SOURCE_PIECE * SOURCE_PIECES)
 		return err_set(h->e, ERR_LIMIT, "a script's source is too long to find a line in it");
-	for (uint32_t at = 0; i < n && at < f.length;) {
-		uint32_t got = (uint32_t)MIN(f.length - at, SOURCE_CHUNK / 2 - 1), more = at + got < f.length;
+	while (i < n && positions[i] < 0)
+		lines[i++] = -1;
+	if (i == n)
+		return 0;
+	struct source_index *x = source_index(h, script, &f);
+	uint32_t width = f.one_byte ? 1 : 2, at_once = SOURCE_CHUNK * 2 / width;
+	for (uint32_t at = begin_at(x, positions[i], &line); i < n && at < f.length;) {
+		uint32_t got = (uint32_t)MIN(f.length - at, at_once), more = at + got < f.length;
+		if (x && at == x->n * SOURCE_PIECE && x->n < SOURCE_PIECES)
+			x->lines[x->n++] = (uint32_t)line;
+		h->m->bytes_left = SOURCE_CHUNK * 2 + 2; /* the bound above is what it may have of bytes */
 		r = process_memory_read(h->m, f.at + (uint64_t)at * width, chunk, (got + more) * width, h->e);
+		h->m->bytes_left = left;
 		if (r)
 			return r;
-		for (uint32_t from = 0, to; from < got && i < n; from = to) {
-			to = positions[i] < (int64_t)at + got ? (uint32_t)MAX(positions[i] - (int64_t)at, (int64_t)from) : got;
+		for (uint32_t from = 0, to; from < got && (i < n || x); from = to) {
+			to = i < n && positions[i] < (int64_t)at + got ? (uint32_t)MAX(positions[i] - (int64_t)at, (int64_t)from) : got;
 			line += f.one_byte ? one_byte_ends((const uint8_t *)chunk, from, to, got + more) :
 					     two_byte_ends(chunk, from, to, got + more);
 			for (; i < n && positions[i] <= (int64_t)at + to && to < got; i++)
@@ -488,7 +544,7 @@ void v8_lines(const struct v8_heap *h, uint64_t script, const int64_t *positions
 		if (!v8_word(h, script, h->l->script_line_ends, &ends) && v8_is_array(h, ends))
 			r = lines_by_ends(h, ends, positions, n, lines);
 		else if (!v8_word(h, script, h->l->script_source, &source) && v8_is_tagged(source))
-			r = lines_by_source(h, source, positions, n, lines);
+			r = lines_by_source(h, script, source, positions, n, lines);
 	}
 	/* Those that were found before an error stay. */
 	(void)r;
