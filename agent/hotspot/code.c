@@ -14,6 +14,7 @@
 #define TABLE_MAX ((size_t)64 << 10) /* bytes of a table of lines */
 #define CODE_TABLE_MAX ((size_t)1 << 20) /* bytes of a table of compiled code */
 #define METHODS_MAX 1024             /* in compiled code */
+#define LINES_MAX (128u << 10)       /* of all of them */
 #define SCOPES_MAX 16384
 #define POINTER(v) ((v) & ~(uint64_t)1) /* the lowest bit of an entry of a constant pool means something else */
 #define HAS_LINES 1                  /* ConstMethod's flags; never changed */
@@ -36,6 +37,7 @@ struct reading {
 	struct process_memory *m;
 	struct err *e;
 	VEC(struct method) methods;
+	size_t lines;                /* of all methods */
 	VEC(struct scope) scopes;    /* from: where it is in scopes_data */
 	VEC(struct pc) pcs;
 	struct buf strings, text;
@@ -243,6 +245,7 @@ static int by_bci(const void *a, const void *b)
 static void decode_lines(struct reading *r, struct method *k, const uint8_t *p, const uint8_t *end)
 {
 	struct line at = { 0 };
+	bool ascending = true;
 
 	while (p < end && *p) {
 		uint32_t pc = *p >> 3, line = *p & 7;
@@ -252,11 +255,12 @@ static void decode_lines(struct reading *r, struct method *k, const uint8_t *p, 
 		at.line += line;
 		if (at.bci > UINT16_MAX || at.line > UINT16_MAX)
 			break;
+		ascending &= !k->lines.n || at.bci >= k->lines.v[k->lines.n - 1].bci;
 		vec_push(&k->lines, at);
 		if (!k->start_line || at.line < k->start_line)
 			k->start_line = at.line;
 	}
-	if (k->lines.n)
+	if (!ascending)
 		qsort(k->lines.v, k->lines.n, sizeof *k->lines.v, by_bci);
 }
 
@@ -275,7 +279,8 @@ static int read_lines(struct reading *r, struct method *k, uint64_t at, const ui
 		return rc;
 	const uint8_t *p = (const uint8_t *)r->text.ptr;
 	decode_lines(r, k, p, p + r->text.len);
-	return 0;
+	r->lines += k->lines.n;
+	return r->lines <= LINES_MAX ? 0 : err_set(r->e, ERR_LIMIT, "process %u: compiled code of more than %u lines", r->m->pid, LINES_MAX);
 }
 
 /* A method's number in the record; it is read if it is new. check: the address of its ConstMethod; 0 = any. */
