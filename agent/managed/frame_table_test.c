@@ -329,6 +329,23 @@ static void budget_of_records(void **state)
 	assert_int_equal(atomic_load(&o->record_bytes), 0);
 }
 
+/* Adds a code that cannot be read before hold_end, and waits until the namer is at it. */
+static uint64_t hold_begin(struct object *bad)
+{
+	atomic_store(&go_on, false);
+	atomic_store(&is_stuck, false);
+	uint64_t w = add(o, bad, 1, 0);
+	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
+	return w;
+}
+
+static void hold_end(void)
+{
+	take_all();
+	atomic_store(&go_on, true);
+	namer_settle(n, 10000);
+}
+
 /* Memory that does not answer keeps one process waiting, and no other. */
 static void stuck(void **state)
 {
@@ -342,9 +359,7 @@ static void stuck(void **state)
 	p = runtime_owner_new((uint32_t)child, im);
 	struct namer_stats stats;
 
-	uint64_t w = add(o, &bad, 1, 0);
-	namer_take(n, &t);
-	usleep(100000);
+	uint64_t w = hold_begin(&bad);
 	uint64_t v = add(p, &f, 1, 5), other = add(o, &f, 1, 5);
 	for (int i = 0; i < STUCK_MS * 3 / 10 && state_of(v) != CODE_NAMED; i++) {
 		namer_take(n, &t);
@@ -387,23 +402,6 @@ static void turns(void **state)
 	assert_true(atomic_load(&read_before_spam) < ARRAY_LEN(many) - 1000);
 	namer_stats(n, &stats);
 	assert_int_equal(stats.codes[RUNTIME_PYTHON][CODE_NAMED], ARRAY_LEN(many) + 1);
-}
-
-/* Adds a code that cannot be read before hold_end, and waits until the namer is at it. */
-static uint64_t hold_begin(struct object *bad)
-{
-	atomic_store(&go_on, false);
-	atomic_store(&is_stuck, false);
-	uint64_t w = add(o, bad, 1, 0);
-	assert_true(TEST_WAIT((namer_take(n, &t), atomic_load(&is_stuck))));
-	return w;
-}
-
-static void hold_end(void)
-{
-	take_all();
-	atomic_store(&go_on, true);
-	namer_settle(n, 10000);
 }
 
 /* Codes that left the table before they were read wait no longer, and are not read: what waits has a bound. */

@@ -87,7 +87,7 @@ static void python_string(char *at, const char *s)
 	put64(at, 1);
 	put64(at + 16, strlen(s));
 	put32(at + 32, 1u << 2 | 1u << 5 | 1u << 6); /* ASCII, compact */
-	strcpy(at + layout->ascii_data, s);
+	memcpy(at + layout->ascii_data, s, strlen(s) + 1);
 }
 
 static void python_code(const char *name, const char *file, int first_line)
@@ -148,7 +148,7 @@ static struct hotspot_layout hs;
 static void symbol(char *at, const char *s)
 {
 	put16(at, (uint16_t)strlen(s));
-	strcpy(at + 6, s);
+	memcpy(at + 6, s, strlen(s) + 1);
 }
 
 static void hotspot_method(char *at, const char *class, const char *name)

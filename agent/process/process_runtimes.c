@@ -98,7 +98,7 @@ static void leave_kind(struct process_runtimes *x, struct process *p, enum runti
 	bpf_map_delete_elem(x->fd, &key);
 	x->edition++;
 	x->known[kind]--;
-	p->runtime.in_kernel &= (uint8_t)~(1u << kind);
+	p->runtime.in_kernel &= (uint8_t) ~(1u << kind);
 }
 
 void process_runtimes_leave(struct process_runtimes *x, struct process *p)
