@@ -177,6 +177,8 @@ class Calls:
     # Native code enters Java through a stub.
     between = [[stub, "Java_Closed_jniCall", "Closed.jniCall"] for stub in ("StubRoutines (1)", "StubRoutines (initial stubs)", "StubRoutines (initialstubs)")]
     between.append(["jni_fast_GetIntField", "Java_Closed_jniField", "Closed.jniField"])
+    # The first call of a native method looks for it, by code of Java's.
+    also_between = ("InterpreterRuntime::prepare_native_call(JavaThread*, Method*)",)
     green = ()
     below = [["Java_Closed_jniBurn", "Closed.jniBurn"]]
 

@@ -68,7 +68,7 @@ class NodeStacks:
         self.between = [["onSort", "Builtins_ArrayTimSort", "arrays"]]
         self.below = [["Builtins_ArrayTimSort", "arrays"], ["Builtins_ArrayMap", "arrays"], ["Builtins_StringPrototypeReplace", "strings"],
                       ["Builtins_GeneratorPrototypeNext", "drive"]]
-        self.deep = "deep"
+        self.deep, self.also_between = "deep", ()
 
     @staticmethod
     def in_profiles(name, text, line, version):

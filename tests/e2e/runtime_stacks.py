@@ -91,6 +91,7 @@ class TrueStacks:
         self.ordered = sorted(self.stacks)
         self.made = {tuple(f) for f in said["made"]}
         self.between, self.below, self.deep, self.green = said["between"], said["below"], said["deep"], said["green"]
+        self.also_between = ()
 
     def has(self, stack):
         ids = tuple(self.ids.get(f, -1) for f in stack)
@@ -220,7 +221,7 @@ class Verdict:
                 for callee, native, caller in self.true.between if inner else ():
                     if (callee, caller) == (inner, name):
                         self.between += n
-                        if native not in natives:
+                        if not natives & {native, *self.true.also_between}:
                             self.misplaced[tuple(stack)] = self.misplaced.get(tuple(stack), 0) + n
                 for native, caller in self.true.below if inner is None else ():
                     self.below += n if native in natives and caller == name else 0

@@ -28,6 +28,7 @@ def of_java(sampled):
 def closed_set(env, agent, java, flags, samples, seconds, least_whole):
     p, calls = start_closed(env, java, *flags)
     verdict = Verdict(calls, "hotspot")
+    pull(agent, java.comm, 1, "hotspot")  # until the unwind table of the virtual machine is there
     for _ in range(100):
         sampled = of_java(pull(agent, java.comm, seconds, "hotspot"))
         calls.prepare([s for s, _ in sampled.stacks])
