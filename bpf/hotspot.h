@@ -638,6 +638,9 @@ static __always_inline int hs_stub(struct unwind *u, const struct hotspot_proc *
 		return hs_leave_adapter(u, p, w, b, pc);
 	if (hs_serves_native(b))
 		return hs_leave_to_native(u, w);
+	/* Where an exception of C2's code is handled from: as it begins and ends, what has thrown is in a register alone. */
+	if (b->name == HS_NAME('E', 'x', 'c', 'e') && !u->is_ra)
+		return END_BAD_FRAME;
 	if (hs_is_barrier(u, p, w, b, pc))
 		return hs_leave_barrier(u, p, w);
 	if (!u->is_ra && hs_read_code(u, w, pc))
