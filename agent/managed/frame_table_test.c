@@ -329,6 +329,15 @@ static void budget_of_records(void **state)
 	assert_int_equal(atomic_load(&o->record_bytes), 0);
 }
 
+static void slow_objects(struct runtime_owner *owner, struct object *made, uint32_t how_many)
+{
+	for (uint32_t i = 0; i < how_many; i++) {
+		made[i] = (struct object){ SLOW, 10, "" };
+		snprintf(made[i].text, sizeof made[i].text, "slow %u", i);
+		add(owner, &made[i], 0, 0);
+	}
+}
+
 /* Adds a code that cannot be read before hold_end, and waits until the namer is at it. */
 static uint64_t hold_begin(struct object *bad)
 {
@@ -350,7 +359,7 @@ static void hold_end(void)
 static void stuck(void **state)
 {
 	(void)state;
-	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" }, g = { 6, 4, "eggs" };
+	static struct object bad = { STUCK, 3, "bad" }, f = { 5, 4, "spam" }, g = { 6, 4, "eggs" }, slow[9];
 	pid_t child = fork();
 	if (child == 0)
 		for (;;)
@@ -376,6 +385,13 @@ static void stuck(void **state)
 	namer_stats(n, &stats);
 	assert_int_equal(stats.stuck, 1);
 	assert_int_equal(stats.waiting, 0);
+	/* When it goes on at last nobody waits: what did was forgotten before its turn. */
+	slow_objects(p, slow, ARRAY_LEN(slow) - 1);
+	take_all();
+	slow_objects(p, &slow[ARRAY_LEN(slow) - 1], 1);
+	take_all();
+	sweep(w);
+	namer_settle(n, 10000);
 	atomic_store(&go_on, true);
 	assert_true(TEST_WAIT(state_of(w) == CODE_NAMED));
 	usleep(50000);               /* it gives its references up */
@@ -434,15 +450,6 @@ static void forgotten(void **state)
 	int64_t begun = clock_mono_ms();
 	namer_settle(n, 60000);
 	assert_true(clock_mono_ms() - begun < 30000);
-}
-
-static void slow_objects(struct runtime_owner *owner, struct object *made, uint32_t how_many)
-{
-	for (uint32_t i = 0; i < how_many; i++) {
-		made[i] = (struct object){ SLOW, 10, "" };
-		snprintf(made[i].text, sizeof made[i].text, "slow %u", i);
-		add(owner, &made[i], 0, 0);
-	}
 }
 
 /* One that has had much does not wait until another one, which has come since, has had as much; nor for all that this one wants, if it takes long. */

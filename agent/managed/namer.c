@@ -201,7 +201,6 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 		n->stats.codes[kind][states[i]]++;
 		failed += states[i] != CODE_NAMED;
 	}
-	n->floor_ns += took_ns / (int64_t)n->waiting;
 	turn[0]->owner->cost_ns += took_ns + took_ns / (int64_t)read * (int64_t)failed * (FAILED_COSTS - 1);
 	if (left) {
 		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
@@ -209,6 +208,7 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 	} else {
 		for (size_t i = read; i < got; i++)
 			vec_push(&n->wanted, turn[i]);
+		n->floor_ns += took_ns / (int64_t)n->waiting; /* of this very turn, so that there was at least one */
 		n->done += read;
 		n->turn = 0;
 		n->stats.cpu_ns = n->before_ns + (uint64_t)clock_cpu_ns();
