@@ -1,4 +1,5 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
+include bench/files.mk
 BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES) many_targets
 CLEANFILES += $(BENCHES) many_targets
@@ -30,4 +31,3 @@ bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
 .PHONY: bench
 # Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/scrapes --build . says what a scraped profile costs; bench/rules --build . evaluates 1,000 rules
-EXTRA_DIST += bench/http bench/many bench/page bench/page.mjs bench/peers bench/rules bench/scrapes docs/benchmarks.md

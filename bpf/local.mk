@@ -1,7 +1,7 @@
 # bpf: the programs that run in the kernel. One object, embedded in the agent (agent/kernel/sampler_object.c).
-BPF_HEADERS_ = bpf/abi.h bpf/code.bpf.h bpf/core.h bpf/exec.bpf.h bpf/filter.bpf.h bpf/hotspot.h bpf/knobs.h bpf/offcpu.bpf.h bpf/python.h bpf/scratch.bpf.h bpf/send.bpf.h bpf/tables.bpf.h \
-  bpf/unwind.h bpf/unwind_x86_64.h bpf/v8.h bpf/walk.bpf.h bpf/walk.h
-EXTRA_DIST += bpf/sample.bpf.c $(BPF_HEADERS_)
+include bpf/files.mk
+# files.mk: BPF_HEADERS_ = bpf/*.h
+EXTRA_DIST += bpf/sample.bpf.c
 CLEANFILES += bpf/sample.bpf.o
 # v3: operations and jumps of 32 bits, which kernels have since 5.1
 BPF_CFLAGS_ = -O2 -mcpu=v3 -g -target bpf -D__TARGET_ARCH_x86 -I/usr/include/$(MULTIARCH) -Wall -Wextra -Wno-unused-parameter

@@ -1,7 +1,4 @@
 # Rules of .eh_frame, and where a process's code lies.
+include lib/unwind/files.mk
 noinst_LIBRARIES += libunwind.a
-libunwind_a_SOURCES = \
-  lib/unwind/call_frame.c lib/unwind/call_frame.h lib/unwind/eh_frame.c lib/unwind/eh_frame.h lib/unwind/proc_maps.c lib/unwind/proc_maps.h \
-  lib/unwind/own_images.c lib/unwind/own_images.h lib/unwind/own_unwind.c lib/unwind/own_unwind.h lib/unwind/rule_rows.c lib/unwind/rule_rows.h \
-  lib/unwind/x86_insn.c lib/unwind/x86_insn.h
 UNWIND_LIBS = libunwind.a $(ELF_FILE_LIBS)

@@ -1,5 +1,5 @@
 # The crash harness: torture is the program, faults.so the layer that it runs under, crash_test a short run.
-EXTRA_DIST += tests/crash/crash_test
+include tests/crash/files.mk
 if HAVE_CMOCKA
 check_PROGRAMS += torture faults.so
 torture_SOURCES = tests/crash/torture.c tests/crash/life.c tests/crash/life.h tests/crash/ledger.c tests/crash/ledger.h

@@ -1,6 +1,7 @@
 # Fuzz targets. fuzz_NAME.c has the target, corpus/NAME/ its seeds. The program fuzz_NAME is a test that replays the seeds;
 # where ./configure was told --enable-fuzz (CC=clang --enable-sanitize=address,undefined) it is the fuzzer:
 # ./fuzz_NAME NEW_INPUTS $(srcdir)/tests/fuzz/corpus/NAME
+include tests/fuzz/files.mk
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
   fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment \

@@ -18,13 +18,21 @@ def root():
     return os.path.abspath(p.parse_args().root)
 
 
+def git_files(top):
+    """Paths relative to top that git knows or would add; None: this is no clone."""
+    if not os.path.exists(os.path.join(top, ".git")):
+        return None
+    out = subprocess.run(["git", "-C", top, "ls-files", "-z", "-co", "--exclude-standard"], capture_output=True)
+    if out.returncode != 0:
+        return None
+    return [n for n in sorted(set(out.stdout.decode().split("\0")) - {""}) if os.path.isfile(os.path.join(top, n))]
+
+
 def files(top):
     """Paths relative to top: what git knows or would add; in an unpacked tarball everything that was not built."""
-    if os.path.exists(os.path.join(top, ".git")):
-        out = subprocess.run(["git", "-C", top, "ls-files", "-z", "-co", "--exclude-standard"], capture_output=True)
-        if out.returncode == 0:
-            names = sorted(set(out.stdout.decode().split("\0")) - {""})
-            return [n for n in names if os.path.isfile(os.path.join(top, n)) and not GENERATED.search(n)]
+    names = git_files(top)
+    if names is not None:
+        return [n for n in names if not GENERATED.search(n)]
     found = []
     for d, dirs, names in os.walk(top):
         built = d != top and os.path.exists(os.path.join(d, "config.status"))

@@ -1,7 +1,6 @@
 # Merge, diff and filters beside google/pprof's: `run` builds its Go program and starts the tests, or is skipped
 # without go.
-EXTRA_DIST += tests/oracle/template_cases.txt tests/oracle/template/main.go tests/oracle/template/random.go tests/oracle/template/go.mod tests/oracle/template/go.sum
-EXTRA_DIST += tests/oracle/run tests/oracle/main.go tests/oracle/go.mod tests/oracle/go.sum
+include tests/oracle/files.mk
 if HAVE_CMOCKA
 check_PROGRAMS += oracle_test oracle_filter_test oracle_legacy_test
 TESTS += tests/oracle/run

@@ -1,11 +1,12 @@
 # web/ui: the page. bundle.sh makes web/ui/dist/ in the build folder from the sources here, with npm (or from the
 # finished bundle that a release tarball carries). The server embeds exactly the four files of UI_FILES.
+include web/ui/files.mk
 UI_FILES = web/ui/dist/index.html web/ui/dist/app.js web/ui/dist/app.css web/ui/dist/favicon.svg
 ui_inputs = $(srcdir)/web/ui/src $(srcdir)/web/ui/src/* $(srcdir)/web/ui/src/*/*
 ui_config = web/ui/bundle.sh web/ui/build.mjs web/ui/package.json web/ui/package-lock.json web/ui/tsconfig.json \
   web/ui/index.html web/ui/favicon.svg
-EXTRA_DIST += $(ui_config) web/ui/src web/ui/test web/ui/run-tests.sh web/ui/.gitignore
 TESTS += web/ui/run-tests.sh
+EXTRA_DIST += web/ui/src web/ui/test
 
 # A file that is added or removed is seen because its folder changes.
 web/ui/dist.stamp: $(ui_config) $(ui_inputs)

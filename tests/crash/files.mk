@@ -1,0 +1,4 @@
+# Written by tests/lint/lists --fix; what it lists and why is said there. SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += \
+  tests/crash/crash_test \
+  $(NULL)
