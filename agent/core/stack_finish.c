@@ -233,8 +233,8 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	const struct sample_head *h = a->sampler.samples.v[at];
 	struct process *p = processes_sampled(a->processes, h->pid, h->exec_id, now);
 	struct user_stack f = { sample_user(h), h->n_user, h->user_words, h->end };
-	struct native_unwind nu;
-	uint16_t frame_at[MAX_USER_FRAMES];
+	struct native_unwind nu UNINITIALIZED; /* only of a stack that the kernel deferred */
+	uint16_t frame_at[MAX_USER_FRAMES] UNINITIALIZED;
 	uint32_t node = 0;
 
 	if (drop_known(a, p, h))

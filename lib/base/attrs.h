@@ -15,6 +15,13 @@
 #define IGNORE(call) ((void)!(call))
 #define NORETURN __attribute__((noreturn))
 #define UNUSED __attribute__((unused))
+/* For a large local array or struct on a hot path whose users never read what was not written: it is not zeroed, as all other
+ * variables are (-ftrivial-auto-var-init). */
+#if defined(__has_attribute) && __has_attribute(uninitialized)
+#define UNINITIALIZED __attribute__((uninitialized))
+#else
+#define UNINITIALIZED
+#endif
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
