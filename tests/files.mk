@@ -159,6 +159,8 @@ EXTRA_DIST += \
   tests/lint/exports \
   tests/lint/files \
   tests/lint/format \
+  tests/lint/hardened.py \
+  tests/lint/hardening \
   tests/lint/layers \
   tests/lint/layers.txt \
   tests/lint/libraries.txt \

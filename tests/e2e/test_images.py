@@ -5,9 +5,13 @@ import os
 import re
 import stat
 import subprocess
+import sys
 
 from harness import LONG, TOP, check, run
 from oci import image as made_image, make_image
+
+sys.path.insert(0, os.path.join(TOP, "tests", "lint"))
+import hardened  # noqa: E402
 
 MB = 1 << 20
 
@@ -71,6 +75,13 @@ def check_names(root, programs):
         check(" .symtab " in said and " .debug_info " not in said, f"{program}: {said}")
 
 
+def check_hardened(env, root, programs):
+    """What is in the image has what the build's flags bring, as tests/lint/hardening checks it of the build."""
+    if not hardened.why_not(env.build):
+        bad = hardened.of_build(env.build, programs, os.path.join(root, "usr/bin"))
+        check(not bad, "\n".join(bad))
+
+
 def check_labels(image, title, version):
     labels = image.config["config"]["Labels"]
     want = {"title": title, "version": version, "licenses": "Apache-2.0"}
@@ -92,6 +103,7 @@ def test_server(env):
     root = image.unpack(env, "root")
     check_sbom(env, image, root, ["pyrrha", "pyrtool"])
     check_names(root, ["pyrrha", "pyrtool"])
+    check_hardened(env, root, ["pyrrha", "pyrtool"])
     with open(image.sbom) as f:
         page = {p["name"] for p in json.load(f)["packages"] if p["SPDXID"].startswith("SPDXRef-npm-")}
     with open(os.path.join(TOP, "web", "ui", "package.json")) as f:
@@ -112,6 +124,7 @@ def test_agent(env):
     root = image.unpack(env, "root")
     check_sbom(env, image, root, ["pyrrha-agent"])
     check_names(root, ["pyrrha-agent"])
+    check_hardened(env, root, ["pyrrha-agent"])
     # What it loads by name when it is asked to, with all that this needs.
     with open(os.path.join(TOP, "agent", "names", "debuginfod.c")) as f:
         wanted = re.findall(r'#define LIBRARY "(\S+)"', f.read())
