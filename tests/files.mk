@@ -169,6 +169,8 @@ EXTRA_DIST += \
   tests/lint/selftest \
   tests/lint/structs \
   tests/lint/tree.py \
+  tests/reach \
+  tests/reach.txt \
   tests/timed \
   tests/tsan.supp \
   tests/verdicts.sh \

@@ -2,9 +2,7 @@
 # What ./check makes of the lines that its steps print, to be sourced: how many passed, failed, were skipped, passed only when tried
 # again (FLAKY), and which took longest.
 passed=0 failed=0 skipped=0 flaky=0
-MOST_FLAKY=4 # of a run: on a machine with more to do than its processors can a test may want a second try; more is a fault. 2 is the aim
-# A machine that takes twice the time that ./check may take does other things as well: tests that depend on time fail there more often.
-SLOW_S=2400 MOST_FLAKY_SLOW=12
+MOST_FLAKY=2 # of a run with --all or --long; the other tiers try nothing again
 
 # verdicts PATTERN LOG: the lines of that verdict that a runner printed, each once (automake repeats them in its report)
 verdicts() { grep -aE "^($1): [^ ]+( .*)?$" "$2" | grep -vE '^ERROR: [^ ]+ ' | sort -u; }
@@ -29,9 +27,7 @@ slowest() {
 
 # too_flaky: says so, as a failure, if more tests wanted a second try than may
 too_flaky() {
-	local most=$MOST_FLAKY
-	[ "$SECONDS" -lt "$SLOW_S" ] || most=$MOST_FLAKY_SLOW
-	[ "$flaky" -gt "$most" ] || return 1
-	echo "FAIL: check ($flaky tests passed only when they were tried again; at most $most may)"
+	[ "$flaky" -gt "$MOST_FLAKY" ] || return 1
+	echo "FAIL: check ($flaky tests passed only when they were tried again; at most $MOST_FLAKY may)"
 	failed=$((failed + 1))
 }

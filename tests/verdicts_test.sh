@@ -40,12 +40,6 @@ echo "FLAKY: last_test" >"$log"
 count "$log"
 too_flaky >/dev/null || { echo "$((most + 1)) are not too many"; bad=1; }
 is "$failed" 3
-SECONDS=$SLOW_S
-too_flaky >/dev/null && { echo "$((most + 1)) are too many on a slow machine"; bad=1; }
-seq -f 'FLAKY: g%g_test' "$((most + 2))" "$((MOST_FLAKY_SLOW + 1))" >"$log"
-count "$log"
-too_flaky >/dev/null || { echo "$((MOST_FLAKY_SLOW + 1)) are not too many on a slow machine"; bad=1; }
-SECONDS=0
 : >"$log"
 is "$(slowest "$log")" ""
 

@@ -33,6 +33,16 @@ def share_of_others():
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def slow(test):
+    """Marks a test that only the tiers --all and --long of ./check run."""
+    test.slow = True
+    return test
+
+
+def is_slow(test):
+    return getattr(test, "slow", False)
+
+
 class Skip(Exception):
     """This test cannot run here; the text says why."""
 

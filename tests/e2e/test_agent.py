@@ -8,7 +8,7 @@ import time
 import urllib.parse
 
 import pprof_file
-from harness import LONG, Echo, Process, Server, Skip, check, free_port, http_get, wait_until
+from harness import Echo, LONG, Process, Server, Skip, check, free_port, http_get, slow, wait_until
 
 # Works a quarter of its time, 4 ms or so at a time, and leaves the rest to other tests.
 C_FIXTURE = """
@@ -127,6 +127,7 @@ def test_c_without_frame_pointers(env):
         p.kill()
 
 
+@slow
 def test_main_binary(env):
     """The first mapping is the main binary, which pprof shows as File: a program's own if the profile is of that alone; a whole
     host has none."""
@@ -157,6 +158,7 @@ def test_signal_handler(env):
                    "^agent_handler$")
 
 
+@slow
 def test_build_ids_that_lie(env):
     """Two programs that claim the same build-id: each has its own names and stacks, whichever is seen first."""
     agent = start_agent(env, only=["fix_forged", "fix_genuine"])
@@ -195,6 +197,7 @@ def times_agree(env, agent, processes, cpus, seconds):
     return agreed
 
 
+@slow
 def test_cpu_time_agrees_with_proc(env):
     """One process alone on a CPU, as far as others leave it that, then three on two CPUs."""
     agent = start_agent(env, only=["fix_time", "fix_one", "fix_two", "fix_three"])
@@ -225,6 +228,7 @@ def test_go(env):
                    r"^main\.fib")
 
 
+@slow
 def test_node(env):
     if not shutil.which("node"):
         raise Skip("no node")
@@ -238,6 +242,7 @@ def test_node(env):
     os.unlink(f"/tmp/perf-{p.p.pid}.map")
 
 
+@slow
 def test_java(env):
     if not shutil.which("javac") or not shutil.which("jcmd"):
         raise Skip("no JDK")
@@ -297,6 +302,7 @@ def test_go_tool_pprof(env):
     wait_until("go tool pprof names the fixture's function", pulled, 60)
 
 
+@slow
 def test_history_tiles(env):
     """Adjacent ranges of the history add up to the whole: nothing twice, nothing lost."""
     agent = start_agent(env, only=["fix_history"])
@@ -324,6 +330,7 @@ def test_history_tiles(env):
     check(int(headers["X-Pyrrha-Covered"].split("-")[1]) <= time.time() * 1000, f"a window that has not ended: {headers}")
 
 
+@slow
 def test_server_splits_by_process(env):
     """One pull of the host becomes a series per process name; the echoserver is found without its help. It runs under a
     name of its own: the agent sees the echoservers of the tests beside this one as well. The first pull of a busy host

@@ -4,7 +4,7 @@ process is lost. PYRRHA_LONG: an hour."""
 import os
 import time
 
-from harness import LONG, Process, check, http_get, wait_until
+from harness import LONG, Process, check, http_get, slow, wait_until
 from test_agent import c_program, start_agent
 from test_agent_mix import counters, grown, start_compiling
 
@@ -68,6 +68,7 @@ def grown_since(a, b):
     return [f"{k} grew from {a[k]:.0f} to {b[k]:.0f}" for k, more in room.items() if b[k] > a[k] + more]
 
 
+@slow
 def test_churn(env):
     # History that is full by the time of the first reading: that it grows until then is its purpose.
     agent = start_agent(env, *([] if LONG else ["--history=20s"]))

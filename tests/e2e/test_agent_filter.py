@@ -3,7 +3,7 @@
 import concurrent.futures
 import os
 
-from harness import Process, Skip, check, http_get, wait_until
+from harness import Process, Skip, check, http_get, slow, wait_until
 from test_agent import c_program, start_agent
 from test_offcpu import folded, metric
 
@@ -112,6 +112,7 @@ def test_cgroup_kept(env):
     check(metric(agent, 'pyrrha_agent_filters{by="cgroup"}') == 2, "two entries")
 
 
+@slow
 def test_cgroup_dropped(env):
     """All but a group; a group in it may be kept all the same."""
     drop, kept = Group(env, "drop"), Group(env, "drop/but")
@@ -127,6 +128,7 @@ def test_cgroup_dropped(env):
     check(names(env, agent, DROP) == {"drop_in"}, "only the one in no such group")
 
 
+@slow
 def test_process_and_name(env):
     """By process and by name, kept and dropped; all kinds must be passed."""
     out = burn(env, "name_out")

@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 
-from harness import PATIENCE, Echo, Process, Skip, check, http_get, need_a_mounted_root, run, wait_until
+from harness import Echo, PATIENCE, Process, Skip, check, http_get, need_a_mounted_root, run, slow, wait_until
 from pprof_file import fields, sample_labels
 from test_agent import C_FIXTURE, c_program, start_agent
 from test_agent_labels import metric
@@ -179,6 +179,7 @@ def test_targets_are_json(env):
             check(t["targets"] == [want], f"{host}: {t}")
 
 
+@slow
 def test_refusals(env):
     """What keeps the agent from starting is told with what to do about it, and the exit status says whether it was the flags."""
     start_agent(env)  # the rights to run at all

@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import uuid
 
-from harness import TOP, Process, Server, Skip, check, http_get, in_the_browser, need_a_browser, run, wait_until
+from harness import Process, Server, Skip, TOP, check, http_get, in_the_browser, need_a_browser, run, slow, wait_until
 from kube_api import KubeApi, NODE, pod
 from pprof_file import sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
@@ -60,6 +60,7 @@ def test_rules_decide(env):
     check(metric(agent, "pyrrha_agent_config_last_reload_successful") == 1, "a reload that worked looks like a failure")
 
 
+@slow
 def test_what_rules_see_of_a_process(env):
     """Every label of a process that a parca-agent has, with its value; kernel threads have few."""
     config = env.path("agent.yml", "relabel_configs:\n- {action: labelmap, regex: '__meta_(process.+|system.+|agent.+)', replacement: m_$1}\n")
@@ -106,6 +107,7 @@ int main(void)
 """
 
 
+@slow
 def test_comm_is_the_group_leaders(env):
     """Threads of any name are their process's, whose comm is the leader's, also where it renamed itself."""
     program = c_program(env, "lead_first", LEADER_FIXTURE, "-pthread")
@@ -174,6 +176,7 @@ class Group:
         return Process(self.env, name, ["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$@"', self.dir, *argv])
 
 
+@slow
 def test_pod_labels_from_the_api_server(env):
     """Labels of the pod and its node are labels of samples; a rotated token, a torn watch and a change do not matter."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
@@ -203,6 +206,7 @@ relabel_configs:
     check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
 
 
+@slow
 def test_a_node_of_another_name(env):
     """Who runs the agent under a name that the cluster does not know is told, once."""
     api = KubeApi(env)
@@ -224,6 +228,7 @@ def targets(agent):
     return {t["labels"]["container"]: t for t in json.loads(body)}
 
 
+@slow
 def test_targets_for_prometheus(env):
     """/targets.json, read by the real Prometheus: one target per container, whose URL pulls that container alone."""
     name, container = "db" + uuid.uuid4().hex[:6], uuid.uuid4().hex * 2
@@ -263,6 +268,7 @@ scrape_configs:
     check(share > 0.9, f"{share:.1%} of the target's profile is the container's: {mine[:4]}")
 
 
+@slow
 def test_series_of_rules_and_containers(env):
     """A label that a rule sets tells series apart in the server, without a word about it there; and the container's own
     label is found although the agent's target has one, too."""
@@ -305,6 +311,7 @@ def on_the_page(env, server, container):
     in_the_browser(env, "page_agent.mjs", server.url, env.dir, container, "echoserver", "main.fibonacciHandler", seconds=180)
 
 
+@slow
 def test_dropped_containers_are_not_sampled(env):
     """What a rule says of a whole container the kernel does: it is left out before it is unwound, and comes back when
     the rule or what is known of the container changes. A container below it is another one."""

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from harness import LONG, Skip, check, http_get, wait_until
+from harness import LONG, Skip, check, http_get, slow, wait_until
 from test_agent import profile, run, start_agent
 from test_agent_filter import Group
 from test_agent_symbols import source_lines
@@ -65,6 +65,7 @@ def reads(agent):
     return {k: int(float(v)) for k, v in re.findall(r'^pyrrha_agent_debug_info_reads_total{result="(\w+)"} (\S+)$', text, re.M)}
 
 
+@slow
 def test_large_debug_information(env):
     """All lines and inlined calls, nothing killed, and after a restart they are there at once."""
     group = bounded_group(env, "memory", MEMORY)

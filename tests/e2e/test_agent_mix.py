@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from harness import LONG, Process, check, free_port, http_get, wait_until
+from harness import LONG, Process, check, free_port, http_get, slow, wait_until
 from pprof_file import Profile
 from test_agent import start_agent
 
@@ -206,6 +206,7 @@ def shares(p, stacks):
     return whole / total, named / frames, most(cut), most(nameless)
 
 
+@slow
 def test_live_mix(env):
     agent = start_agent(env, only=MIX)
     parts = [start_postgres(env), start_nginx(env), start_java(env), start_node(env), start_compiling(env)]
@@ -232,6 +233,7 @@ def test_live_mix(env):
         check(grown(before, after, name) == 0, f"{name} grew at 19 Hz: {after}")
 
 
+@slow
 def test_losses_are_counted(env):
     """At 997 Hz every sample of the kernel is in the profiles or in a counter."""
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=MIX)
@@ -248,6 +250,7 @@ def test_losses_are_counted(env):
     check(grown(before, after, "pyrrha_agent_bad_records_total") == 0, f"records could not be read: {after}")
 
 
+@slow
 def test_losses_stand_in_the_profile(env):
     """An agent that is stopped for a while loses samples for want of room: as many as it counts stand in its profiles, each with
     the time of a tick, and nothing else is scaled up for them."""

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from harness import TOP, Clock, Skip, check, free_port, http_get, in_a_chroot, need_a_mounted_root, wait_until
+from harness import Clock, Skip, TOP, check, free_port, http_get, in_a_chroot, need_a_mounted_root, slow, wait_until
 from pprof_file import fields
 from test_agent import profile, run, start_agent, wait_for_share
 
@@ -106,6 +106,7 @@ def pull_all(targets, agent, seconds=2):
         return dict(zip((t.comm for t in targets), pool.map(lambda t: t.names(agent, seconds), targets)))
 
 
+@slow
 def test_hostile_libraries(env):
     """By the kernel's own link the agent has the library that is mapped, whatever is in its place. Without that right it
     goes by names, and finds nothing outside of the target's root, waits for nothing, and believes no nonsense."""
@@ -163,6 +164,7 @@ def perfmap_reads(agent):
     return {k: int(float(v)) for k, v in re.findall(r'^pyrrha_agent_perfmap_reads_total{result="(\w+)"} (\S+)$', text, re.M)}
 
 
+@slow
 def test_hostile_perfmaps(env):
     """A perf-map gives names if it is a file of the process's own user; whatever else it is costs a count."""
     if os.geteuid() != 0:
@@ -232,6 +234,7 @@ int main(void) { prctl(PR_SET_NAME, "odd\\xff\\n\\"\\x01;{}"); for (;;) { odd_fu
 """
 
 
+@slow
 def test_odd_bytes(env):
     """A thread's name, a function's and a file's that are no UTF-8: the profile's strings are, so that every reader takes it."""
     agent = start_agent(env)
@@ -257,6 +260,7 @@ def test_odd_bytes(env):
     json.loads(http_get(agent + "/targets.json")[2])
 
 
+@slow
 def test_a_server_that_stopped_answering(env):
     """Programs run from a file system whose server stops: the program's own, its root, below an overlay. One agent sees them
     start, another one finds them; neither waits, both have all three and everybody else's names."""
@@ -282,6 +286,7 @@ def test_a_server_that_stopped_answering(env):
         wait_until("names of others", lambda: any("busy_leaf" in f for f, _ in profile(env, agent, 1, '{comm="s_other"}')[0]), 60)
 
 
+@slow
 def test_pprof_endpoints(env):
     """symbol, cmdline, index and errors as Go's net/http/pprof has them."""
     agent = start_agent(env)
@@ -325,6 +330,7 @@ def test_pprof_endpoints(env):
     check(status == 200 and "<title>/debug/pprof/</title>" in text and headers["Content-Type"] == "text/html; charset=utf-8", text)
 
 
+@slow
 def test_history_cursor(env):
     """Windows are numbered without a gap, and a restart of the agent is another boot."""
     agent = start_agent(env, only=["none"])
@@ -421,6 +427,7 @@ def test_addresses_and_mappings(env):
     wait_until("addresses of the kernel", kernel, 60)
 
 
+@slow
 def test_clock_steps(env):
     """The wall clock is set ahead and back while the agent runs, as it is after a sleep of the machine: profiles have the time
     that it is then, the history has no gap, nothing twice, and windows that begin at tens of seconds of the new time."""
@@ -527,6 +534,7 @@ func main() {
 """
 
 
+@slow
 def test_go_stripped(env):
     """A Go program without symbols and debug information, as most that are shipped: inlined calls and lines are there."""
     if not shutil.which("go"):
@@ -550,6 +558,7 @@ def test_go_stripped(env):
     wait_until("the lines of all three", lines_of_all, 60)
 
 
+@slow
 def test_debuginfod_server(env):
     """Debian's debuginfod-find gets programs that run, if everybody may read them, and nothing without the flag."""
     find = shutil.which("debuginfod-find")
@@ -587,6 +596,7 @@ def test_debuginfod_server(env):
     check(http_get(f"{start_agent(env, only=['none'])}/buildid/{build_id_of(program)}/executable")[0] == 404, "served without the flag")
 
 
+@slow
 def test_debuginfod_client(env):
     """A stripped program gets its names and lines from a debuginfod server; one that no server has keeps addresses."""
     if not shutil.which("debuginfod"):

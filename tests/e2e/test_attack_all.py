@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, PATIENCE, TOP, Echo, Server, Skip, check, http_get, wait_until
+from harness import Echo, LONG, PATIENCE, Server, Skip, TOP, check, http_get, slow, wait_until
 
 SECONDS = int(os.environ.get("PYRRHA_ATTACK_SECONDS", "3600" if LONG else "0"))
 HEALTHY = 20
@@ -121,6 +121,7 @@ def counts(server, at, window):
             for s in server.query(f'label_replace(count_over_time({name}{{job="healthy"}}[{window}s]), "__name__", "{name}", "", "")', time=at)["result"]}
 
 
+@slow
 def test_all_at_once(env):
     if not SECONDS:
         raise Skip("an hour: with PYRRHA_LONG, or PYRRHA_ATTACK_SECONDS=60")

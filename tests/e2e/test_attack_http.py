@@ -12,7 +12,8 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Server, answer, check, free_port, http_get, run, scrape_config, share_of_others, wait_until
+from harness import (Echo, HttpServer, LONG, PATIENCE, Server, TOP, answer, check, free_port, http_get, run, scrape_config,
+                     share_of_others, slow, wait_until)
 from test_agent import start_agent
 from test_agent_labels import metric
 
@@ -179,6 +180,7 @@ def test_odd_clients(env):
         s.close()
 
 
+@slow
 def test_clients_that_do_not_read(env):
     server = Server(env, "")
     large = len(server.get(slow_reader.LARGE))
@@ -206,6 +208,7 @@ def took(path, server):
     return time.monotonic() - begin
 
 
+@slow
 def test_expensive_queries(env):
     echo = Echo(env)
     server = Server(env, scrape_config([echo.address]))

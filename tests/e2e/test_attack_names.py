@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from harness import LONG, Server, TOP, check, wait_until
+from harness import LONG, Server, TOP, check, slow, wait_until
 from test_attack_targets import attackers, healthy_targets, miss_none
 
 sys.path.insert(0, os.path.join(TOP, "tests", "attack"))
@@ -14,6 +14,7 @@ import heavy_bodies  # noqa: E402
 LIMIT = 100000
 
 
+@slow
 def test_invented_names_stay_within_the_budget(env):
     healthy = heavy_bodies.job("healthy", healthy_targets(env), "1s")
     inventor = heavy_bodies.job("inventor", attackers(env, "invent_names", 8 if LONG else 1), "1s", timeout="10s")

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from harness import LONG, Process, Server, TOP, check, http_get, share_of_others, wait_until
+from harness import LONG, Process, Server, TOP, check, http_get, share_of_others, slow, wait_until
 
 ATTACKS = os.path.join(TOP, "tests", "attack")
 sys.path.insert(0, ATTACKS)
@@ -91,6 +91,7 @@ def ends_in_time(server):
     check(server.query('up{job="healthy"}[5m]')["result"], "what was stored is gone")
 
 
+@slow
 def test_hostile_targets_stay_within_the_budget(env):
     healthy = heavy_bodies.job("healthy", healthy_targets(env), "1s")
     hostile = heavy_bodies.job("hostile", attackers(env, "hostile_targets", 200), "1s", timeout="5s")

@@ -39,7 +39,7 @@ def truncated_body(real):
 
 def bad_targets(real):
     """name -> (what it does, what its error has to say)"""
-    bomb = gzip_bomb(1024)
+    bomb = gzip_bomb(256)
     half = gzip.compress(gzip.decompress(real)[:-100])
     return {
         "hang": (hang, r"time"),

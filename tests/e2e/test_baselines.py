@@ -5,7 +5,7 @@ import json
 import signal
 import time
 
-from harness import Echo, Server, check, http_get, run, wait_until
+from harness import Echo, Server, check, http_get, run, slow, wait_until
 from pprof_file import Profile
 
 CONFIG = """
@@ -63,6 +63,7 @@ def spans(env, server):
     return [(t - d, t, v) for t, d, v in rows]
 
 
+@slow
 def test_reloads_cost_nothing(env):
     echo = Echo(env)
     before = allocated(echo)

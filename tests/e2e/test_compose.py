@@ -9,7 +9,7 @@ import shutil
 import urllib.parse
 
 import pod
-from harness import TOP, Skip, check, run, wait_until
+from harness import Skip, TOP, check, run, slow, wait_until
 from oci import image
 from pod import Network, Pod, host_folder
 from test_agent import start_agent
@@ -93,6 +93,7 @@ class Compose:
         return Pod(self.env, workload, made, self.roots[kind], self.network, volumes=volumes)
 
 
+@slow
 def test_first_start(env):
     """docker compose up -d, the password from the log, and profiles of the demo; at the second start the login stays."""
     start_agent(env)  # the rights to run at all

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import uuid
 
-from harness import Process, Server, Skip, check, need_a_mounted_root, wait_until
+from harness import Process, Server, Skip, check, need_a_mounted_root, slow, wait_until
 from test_agent import C_FIXTURE, c_program, profile, start_agent, wait_for_share
 
 # One of each run: other tests may have containers of their own at the same time.
@@ -75,6 +75,7 @@ def test_runtimes(env):
         c.kill()
 
 
+@slow
 def test_container_label_wins(env):
     """on_cpu<container="…"> finds the container although the agent's own target has a container label, too."""
     agent = start_agent(env, only=["app"])

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import LONG, Echo, Server, alone, check, http_get, scrape_config, wait_until
+from harness import Echo, LONG, Server, alone, check, http_get, scrape_config, slow, wait_until
 from test_format import explained
 
 KILLS = 100 if LONG else 10
@@ -138,9 +138,11 @@ def test_a_full_disk(env):
     lives_through(env, "space:1:0", "No space left on device")
 
 
+@slow
 def test_a_read_only_disk(env):
     lives_through(env, "readonly:1:0", "Read-only file system")
 
 
+@slow
 def test_a_disk_with_errors(env):
     lives_through(env, "write:1:0,sync:1:0", "Input/output error")

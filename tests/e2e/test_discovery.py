@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from harness import Echo, HttpServer, Server, answer, check, run, wait_until
+from harness import Echo, HttpServer, Server, answer, check, run, slow, wait_until
 
 
 def job(name, discovery, more=""):
@@ -99,6 +99,7 @@ class Source:
         answer(handler, 503 if self.mode == "503" else 200, body.encode(), [("Content-Type", kind)])
 
 
+@slow
 def test_a_server_of_targets(env):
     echo, source = Echo(env), Source(env)
     source.groups = [{"targets": [echo.address], "labels": {"__meta_shop": "x"}}]
@@ -138,6 +139,7 @@ def test_a_server_of_targets(env):
     check(time.monotonic() - begin < 5, "a source that hangs holds up the end")
 
 
+@slow
 def test_ten_thousand_targets_of_a_server(env):
     source = Source(env)
     addresses = [f"127.1.{i // 250}.{i % 250 + 1}:1" for i in range(10000)]

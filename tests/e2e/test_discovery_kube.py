@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 
-from harness import LONG, Server, Skip, check, http_get, run, wait_until
+from harness import LONG, Server, Skip, check, http_get, run, slow, wait_until
 from kube_api import KubeApi
 
 ROLES = ("node", "service", "pod", "endpoints", "endpointslice", "ingress")
@@ -255,6 +255,7 @@ def resident(server):
         return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) << 10
 
 
+@slow
 def test_many_pods(env):
     """Pods in number, of which one job keeps few and another none: 20,000 may cost 128 MiB in all."""
     count = 20000 if LONG else 4000

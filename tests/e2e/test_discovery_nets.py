@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import PATIENCE, Process, Server, Skip, check, free_port, http_get, run, wait_until
+from harness import PATIENCE, Process, Server, Skip, check, free_port, http_get, run, slow, wait_until
 from test_promql_oracle import tool
 
 CONFIG = """
@@ -537,6 +537,7 @@ def test_consul_failures_keep(env):
     wait_until("and it says so", lambda: log_has(server, "discovery works again"))
 
 
+@slow
 def test_consul_many_services(env):
     """Hundreds of services: one thread, few connections, each service still followed."""
     consul = Consul(env)

@@ -12,7 +12,7 @@ import tarfile
 import time
 
 import remote_write
-from harness import TOP, ApiError, HttpServer, Server, Skip, answer, check, http_get, run, wait_until
+from harness import ApiError, HttpServer, Server, Skip, TOP, answer, check, http_get, run, slow, wait_until
 from pprof_file import Profile, fields, plain, stripped, _field
 from test_admin import cpu_profile
 
@@ -257,6 +257,7 @@ def asked(server, query, end, seconds):
         raise AssertionError(f"{query} {end} {seconds}: {e}") from None
 
 
+@slow
 def test_what_a_server_writes(env):
     """Sealed windows, rollups and aggregates, deletes, floats, names that came late, and what only the log has: what a
     server answered before it was killed is what the reader reads."""

@@ -5,7 +5,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, HttpServer, Process, Server, answer, check, http_get, wait_until
+from harness import HttpServer, LONG, Process, Server, answer, check, http_get, slow, wait_until
 from pprof_file import Profile
 from test_agent import c_program, start_agent
 
@@ -86,6 +86,7 @@ def windows_lost(server):
     return sum(v for k, v in server.metrics().items() if k.startswith("pyrrha_target_windows_lost_total"))
 
 
+@slow
 def test_two_servers_one_agent(env):
     """One server is killed, stays away for a while (PYRRHA_LONG: five minutes), and is killed again while it catches up."""
     away = 300 if LONG else 25

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 
-from harness import LONG, TOP, check, run
+from harness import LONG, TOP, check, run, slow
 from oci import image as made_image, make_image
 
 sys.path.insert(0, os.path.join(TOP, "tests", "lint"))
@@ -94,6 +94,7 @@ def version_of(env):
     return run([env.program("pyrrha"), "--version"])[1].split()[1]
 
 
+@slow
 def test_server(env):
     image = made_image(env, "server")
     check(image.tag == "localhost/pyrrha:" + version_of(env), image.tag)
@@ -115,6 +116,7 @@ def test_server(env):
         check(again.digest == image.digest, "the same programs made another image")
 
 
+@slow
 def test_agent(env):
     image = made_image(env, "agent")
     check(image.tag == "localhost/pyrrha-agent:" + version_of(env), image.tag)

@@ -16,7 +16,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from harness import PATIENCE, TOP, Echo, Process, Server, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
+from harness import (Echo, PATIENCE, Process, Server, TOP, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config,
+                     slow, wait_until)
 from test_agent import start_agent
 from test_promql_oracle import tool
 from test_web_config import Certificates, Ours
@@ -225,6 +226,7 @@ def cpu_s(server):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@slow
 def test_a_thousand_wrong_logins_a_second(env):
     """They slow a query down no more than as many requests to a server beside it do, which take the same of the machine: in one
     of a dozen rounds, as others use the machine too. And they take less than a tenth of one CPU."""
@@ -297,6 +299,7 @@ def test_programs_log_in_under_tls(env):
     check(status == 0 and "2" in said, f"pyrtool: {said}")
 
 
+@slow
 def test_the_page_logs_in(env):
     """The browser asks for a password, and what the page fetches goes along with it."""
     need_a_browser(env)
@@ -337,6 +340,7 @@ def followed(url, headers=None, data=None):
         return e.code, e.url, e.read()
 
 
+@slow
 def test_behind_nginx(env):
     """With a path prefix, that it takes off or not, with --web.external-url and without, and with a login."""
     web = "--web.config.file=" + env.path("web.yml", LOGINS)
@@ -367,6 +371,7 @@ def test_behind_nginx(env):
         check(followed(at + "/debug/pprof", who)[1] == at + "/debug/pprof/", f"{what}: a redirect")
 
 
+@slow
 def test_agent_behind_nginx(env):
     agent = start_agent(env, only=["none"])
     at = nginx(env, argparse.Namespace(port=int(agent.rsplit(":", 1)[1])), True)

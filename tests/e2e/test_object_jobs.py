@@ -2,7 +2,7 @@
 """Jobs from objects of a cluster: the life of both kinds (add, change, break, delete), and what an object cannot reach."""
 import uuid
 
-from harness import Echo, HttpServer, Server, answer, check, http_get, wait_until
+from harness import Echo, HttpServer, Server, answer, check, http_get, slow, wait_until
 from kube_api import KubeApi, NODE
 from test_agent import start_agent
 from test_agent_labels import Group
@@ -137,11 +137,13 @@ def shown(server, kind, job, text):
     check(found, server.api("discovery"))
 
 
+@slow
 def test_profile_scrape_config(env):
     """Its life: added, changed, broken, mended, deleted."""
     life(env, "profilescrapeconfigs")
 
 
+@slow
 def test_parca_scrape_config(env):
     """The same of Parca's kind."""
     life(env, "parcascrapeconfigs")
@@ -220,6 +222,7 @@ def test_a_source_that_cannot_be_read(env):
     check(server.text().count("objects cannot be read") == 1, server.text())
 
 
+@slow
 def test_with_the_agent_beside(env):
     """A container's series have the same labels, whether it says them itself or the agent of its node. Needs root and eBPF."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2

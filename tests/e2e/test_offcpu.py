@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, Process, Server, Skip, check, http_get, wait_until
+from harness import LONG, Process, Server, Skip, check, http_get, slow, wait_until
 from pprof_file import Profile
 from test_agent import c_program, share_with, start_agent
 
@@ -253,6 +253,7 @@ def test_agrees_with_the_program(env):
             check(share > 0.95, f"{name}: {share:.1%} in order: {below[:4]}")
 
 
+@slow
 def test_preempted(env):
     """Who is made to give way in user mode has the stack of user mode, and where threads are switched on it."""
     agent = start_agent(env, "--off-cpu", "--max-cost=1", only=["fix_rival"])
@@ -276,6 +277,7 @@ def by_state(body, function):
     return out
 
 
+@slow
 def test_states(env):
     """What a thread waits for: woken, and without a CPU, it is runnable, as long as the kernel says; before, blocked."""
     agent = start_agent(env, "--off-cpu", "--max-cost=1", only=["fix_woken"])
@@ -296,6 +298,7 @@ def test_states(env):
     check(0.5 * rounds <= sum(n for n, _ in states.values()) <= 1.5 * rounds, f"each wait counts once: {states}")
 
 
+@slow
 def test_without_stacks(env):
     """Waits that there is no budget for have no stack, but are all there, up to the last one of a thread that ends."""
     agent = start_agent(env, "--off-cpu", "--max-cost=0.0004", only=["fix_bare"])
@@ -309,6 +312,7 @@ def test_without_stacks(env):
     check(seen >= 0.95 * want, f"{seen} ns of at least {want}: {stacks[:6]}")
 
 
+@slow
 def test_threshold(env):
     """Shorter waits are in no profile, and counted."""
     agent = start_agent(env, "--off-cpu", "--off-cpu-threshold=500ms", "--max-cost=1", only=["fix_short"])
@@ -320,6 +324,7 @@ def test_threshold(env):
     wait_until("short waits are counted", lambda: metric(agent, "pyrrha_agent_off_cpu_short_seconds_total") - before >= 0.14)
 
 
+@slow
 def test_costs_are_limited(env):
     """Stacks have a budget; where the whole is too costly all the same, less is done."""
     agent = start_agent(env, "--off-cpu", "--max-cost=0.00001", "--frequency=97")
@@ -341,6 +346,7 @@ scrape_configs:
     wait_until("the server says so", lambda: any("--max-cost" in t.get("note", "") for t in server.targets()), 30)
 
 
+@slow
 def test_recovers(env):
     """A minute of very many switches: off-CPU gives way and is back two minutes later, as far as the limit has room, and
     on-CPU keeps its frequency. Ten minutes in all."""
@@ -402,6 +408,7 @@ scrape_configs:
     check(all(t["lastError"] == "" for t in server.targets()), f"{server.targets()}")
 
 
+@slow
 def test_server(env):
     """The preset scrapes waits as off_cpu; a plain job that asks for the path gets off_cpu as well."""
     comm = f"fix_s{os.getpid()}"  # other runs of this test have theirs

@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import time
 
-from harness import Echo, HttpServer, Server, Skip, answer, check, free_port, in_the_browser, need_a_browser, wait_until
+from harness import Echo, HttpServer, Server, Skip, answer, check, free_port, in_the_browser, need_a_browser, slow, wait_until
 from test_agent import start_agent
 
 JOB = """
@@ -63,6 +63,7 @@ def config(bad, echo, agent):
     return text + DISCOVERY
 
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     echo = Echo(env, load=2).address

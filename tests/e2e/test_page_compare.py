@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from harness import Server, check, in_the_browser, need_a_browser, run
+from harness import Server, check, in_the_browser, need_a_browser, run, slow
 from test_format import Stamper, corpus, made
 
 # Samples of 10 ms in each profile of 10 s, by stack; the numbers in brackets are of the time after the deploy. "parse" changes by chance only.
@@ -35,6 +35,7 @@ def files(env, deploy):
     return os.path.join(env.dir, "files")
 
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     deploy = int(time.time()) // 3600 * 3600 - 3 * 86400 + 1800

@@ -3,7 +3,7 @@
 where there may be one, thousands of containers are profiled, which only count."""
 import time
 
-from harness import PATIENCE, Echo, HttpServer, Server, Skip, answer, check, in_the_browser, need_a_browser, wait_until
+from harness import Echo, HttpServer, PATIENCE, Server, Skip, answer, check, in_the_browser, need_a_browser, slow, wait_until
 from pprof_file import message
 from test_agent import start_agent
 from test_agent_labels import Group
@@ -42,6 +42,7 @@ relabel_configs:
         return None, str(why)
 
 
+@slow
 def test_without_typing(env):
     need_a_browser(env)
     echo, hosts = Echo(env).address, serve_hosts(env)

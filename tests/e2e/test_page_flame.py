@@ -5,7 +5,7 @@ import gzip
 import os
 import time
 
-from harness import HttpServer, Server, answer, check, in_the_browser, need_a_browser, wait_until
+from harness import HttpServer, Server, answer, check, in_the_browser, need_a_browser, slow, wait_until
 from pprof_file import message
 
 APP, LIBC, KERNEL = "/usr/bin/shop", "/usr/lib/libc.so.6", "[kernel]"
@@ -83,6 +83,7 @@ def start(env):
     return server
 
 
+@slow
 def test_flame_graph(env):
     need_a_browser(env)
     server = start(env)

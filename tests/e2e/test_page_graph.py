@@ -6,7 +6,7 @@ import os
 import time
 
 import remote_write
-from harness import Echo, Server, check, in_the_browser, need_a_browser, run, scrape_config, wait_until
+from harness import Echo, Server, check, in_the_browser, need_a_browser, run, scrape_config, slow, wait_until
 from pprof_file import message
 
 STEP = 15
@@ -58,6 +58,7 @@ def stored(env, base):
     check(status == 0, out)
 
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     base = int(time.time()) // 60 * 60 - 7200

@@ -5,7 +5,7 @@ import os
 import time
 import urllib.parse
 
-from harness import LONG, Echo, HttpServer, Server, answer, check, in_the_browser, need_a_browser, wait_until
+from harness import Echo, HttpServer, LONG, Server, answer, check, in_the_browser, need_a_browser, slow, wait_until
 
 VIEWS = 32  # of page_people.mjs
 RULES = """
@@ -26,6 +26,7 @@ def pod_stacks(h):
     answer(h, 200, "".join(f"main;serve{a};github.com/acme/store.(*Cache).get{b} {int(size * (a + 1) / (b + 1)) + 1}\n" for a in range(3) for b in range(4)).encode())
 
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     many, echo = HttpServer(env, pod_stacks), Echo(env, load=2)

@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 
-from harness import Echo, Server, check, http_get, in_the_browser, need_a_browser, run, scrape_config, wait_until
+from harness import Echo, Server, check, http_get, in_the_browser, need_a_browser, run, scrape_config, slow, wait_until
 
 LINKS = "web: {source_links: [{match: '.*/(?P<rest>[^/]+/main\\.go)', url: 'https://git.example.org/{rest}#L{line}', name: repository}]}\n"
 
@@ -20,6 +20,7 @@ def profiles_of(env, echo):
             f.write(body)
 
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     echo, measured = Echo(env, load=20), Echo(env, name="measured")

@@ -11,7 +11,7 @@ import time
 import urllib.parse
 
 import pod
-from harness import TOP, Process, Skip, check, wait_until
+from harness import Process, Skip, TOP, check, slow, wait_until
 from oci import image
 from pod import Network, Pod, find, manifests
 from test_agent import C_FIXTURE, c_program, start_agent
@@ -76,6 +76,7 @@ def check_rights(p, uid, seccomp):
     check(writable == mounted, f"{p.name} can write to {writable}, the manifest says {mounted}")
 
 
+@slow
 def test_as_in_a_cluster(env):
     start_agent(env)  # the rights to run at all
     env.agent.kill()
@@ -138,6 +139,7 @@ class UnderUnit(Pod):
         return config
 
 
+@slow
 def test_calls_of_the_unit(env):
     """The server works, scrapes and stops with what its unit lets it call."""
     c = Cluster(env)

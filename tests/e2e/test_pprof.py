@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import urllib.parse
 
-from harness import Echo, Proxy, Server, Skip, check, http_get, run, scrape_config, wait_until
+from harness import Echo, Proxy, Server, Skip, check, http_get, run, scrape_config, slow, wait_until
 from pprof_file import message
 
 TOP = ["go", "tool", "pprof", "-symbolize=none", "-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0"]
@@ -122,6 +122,7 @@ def test_merge_equals_google_pprof(env):
         wait_until(query, lambda q=query, t=theirs, u=unit, i=index: same(server, env, q, t, u, i), 15)
 
 
+@slow
 def test_increase_of_cumulative_types_equals_last_minus_first(env):
     """Counters of the process: the increases that were kept add up to the last scrape minus the first."""
     def contended(proxy):

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import LONG, HttpServer, PATIENCE, Server, Skip, TOP, alone, answer, check, run, wait_until
+from harness import HttpServer, LONG, PATIENCE, Server, Skip, TOP, alone, answer, check, run, slow, wait_until
 from pprof_file import Profile, escaped, plain, stamped, stripped
 
 CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "shared", "corpus")
@@ -178,6 +178,7 @@ def expressions(profile, kind):
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "prune_from")
 
 
+@slow
 def test_filters(env):
     """Every filter with every kind of expression, each pair in half of the files (PYRRHA_LONG: in all)."""
     server = served(env, list(FILES))
@@ -194,6 +195,7 @@ def test_filters(env):
     all_of(jobs)
 
 
+@slow
 def test_sample_labels(env):
     """where() is tagfocus."""
     server = served(env, ["profile-with-labels", "alloc_objects"])
@@ -370,6 +372,7 @@ def compare_peek(env, server, name, kind, function):
     return None
 
 
+@slow
 def test_callers_and_callees(env):
     server = served(env, list(SYMBOLISED))
     jobs = []

@@ -9,7 +9,7 @@ import socket
 import time
 import urllib.parse
 
-from harness import TOP, Process, check, free_port, http_get, run, wait_until
+from harness import Process, TOP, check, free_port, http_get, run, slow, wait_until
 
 
 def argv(env, *more):
@@ -31,6 +31,7 @@ def members(group):
     return found
 
 
+@slow
 def test_once_ends_with_a_flame_graph(env):
     """On another port than it was told, because that one is taken; it is also the one that the demo program would have."""
     begin, port = time.monotonic(), 7171
@@ -74,6 +75,7 @@ def alerts(port):
             if a["labels"]["alertname"] == "FibonacciEatsCPU" and a["labels"]["function"] == "main.fibonacciHandler"]
 
 
+@slow
 def test_ctrl_c_stops_everything(env):
     port = free_port()
     q = Process(env, "quickstart", argv(env, "--port", str(port)), start_new_session=True)

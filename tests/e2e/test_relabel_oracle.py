@@ -4,7 +4,7 @@ promtool print them. Debian's promtool is 2.42; what Prometheus 3 does otherwise
 import concurrent.futures
 import json
 
-from harness import check, run
+from harness import check, run, slow
 from test_promql_oracle import tool
 
 A, B = {"source_labels": ["a"]}, {"source_labels": ["a", "b"]}
@@ -166,6 +166,7 @@ def ask(program, path, job, seconds):
     return out[out.index("["):]
 
 
+@slow
 def test_labels_before_and_after(env):
     promtool, pyrtool, path = tool(env, "promtool"), env.program("pyrtool"), env.path("all.yml", config())
 

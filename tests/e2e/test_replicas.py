@@ -3,7 +3,7 @@
 import signal
 import time
 
-from harness import LONG, Echo, Server, check, wait_until
+from harness import Echo, LONG, Server, check, slow, wait_until
 
 # seconds asked, interval, how many of these
 ASKED, INTERVAL, WINDOWS = (4, 10, 60) if LONG else (1, 4, 5)
@@ -32,6 +32,7 @@ def errors(server):
     return [t["lastError"] for t in server.targets() if t["lastError"]]
 
 
+@slow
 def test_nobody_loses_windows(env):
     shared, meets, twice = (Echo(env, load=1, name=f"echo-{i}") for i in range(3))
     # The second server has other jobs, labels and names.

@@ -4,7 +4,7 @@ import os
 import random
 import time
 
-from harness import Echo, Server, check, wait_until
+from harness import Echo, Server, check, slow, wait_until
 
 LONG = bool(os.environ.get("PYRRHA_LONG"))
 
@@ -70,6 +70,7 @@ def threads(server):
     return rows
 
 
+@slow
 def test_slow_groups_beside_quick_ones(env):
     """Groups whose rules take long do not hold up the others; a reload without them does not wait for the last of their rules."""
     slow = "sum(sum_over_time(sin(vector(time()))[30d:1s]))"
@@ -110,6 +111,7 @@ def check_alert(server, wait_s, end):
     return firing
 
 
+@slow
 def test_alerts_over_kills(env):
     """Killed while it is pending, fires, is kept: it neither fires early nor resolves falsely, and stays active since when it was."""
     kills, keep = (50, 60) if LONG else (5, 6)
@@ -129,6 +131,7 @@ def test_alerts_over_kills(env):
     check(kept and max(kept) >= end + keep - 2, f"kept for {keep} s after {end}: {kept}")
 
 
+@slow
 def test_recorded_profiles_add_up(env):
     echo = Echo(env)
     server = rules_server(env, "groups: [{name: a, interval: 2s, rules: [{record: rec, profiles: true, expr: 'merge by (job) (on_path[2s])'}]}]"

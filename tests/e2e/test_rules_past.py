@@ -4,7 +4,7 @@ import json
 import time
 
 import remote_write
-from harness import Echo, Server, check, http_get, run, wait_until
+from harness import Echo, Server, check, http_get, run, slow, wait_until
 
 RULES = """groups:
 - name: g
@@ -57,6 +57,7 @@ def test_profiles(env):
     check(status == 0 and '{alertname="Seen", job="echo"}' in out and "  firing " in out, out)
 
 
+@slow
 def test_backfill_profiles(env):
     """Recorded profiles of the past add up to their source, beside what the server records; twice is as once, also on other slots."""
     echo = Echo(env)

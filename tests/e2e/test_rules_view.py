@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from harness import Server, check, http_get, in_the_browser, need_a_browser, run, wait_until
+from harness import Server, check, http_get, in_the_browser, need_a_browser, run, slow, wait_until
 from test_promql_oracle import Prometheus, tool
 
 CONFIG = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: ['%s/rules-*.yml']\n"
@@ -115,6 +115,7 @@ def test_pages_of_groups(env):
 
 # ---- the page ----
 
+@slow
 def test_in_a_browser(env):
     need_a_browser(env)
     server, empty = Server(env, with_rules(env)), Server(env, "global: {}\n", name="empty")

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from harness import Process, Skip, check, http_get, wait_until
+from harness import Process, Skip, check, http_get, slow, wait_until
 from pprof_file import sample_labels
 from test_agent import profile, share_with, start_agent
 
@@ -59,6 +59,7 @@ def labels_of(env):
         return sample_labels(f.read()).get("runtime", set())
 
 
+@slow
 def test_label_and_flag(env):
     """A process has the label of its runtime, and frames; the label alone if the runtime was switched off."""
     _, comm, version = python()
@@ -84,6 +85,7 @@ def test_wrong_names_are_refused(env):
     check(said.returncode == 2 and '--runtimes: "cobol"' in said.stderr, said)
 
 
+@slow
 def test_short_programs(env):
     """Programs of 0.3 s one after the other: nearly all of their time is in their own functions, from the first one's first samples on."""
     _, comm, _ = python()

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 
-from harness import LONG, RUN, Process, Server, Skip, check, http_get, wait_until
+from harness import LONG, Process, RUN, Server, Skip, check, http_get, slow, wait_until
 from pprof_file import Profile
 from runtime_stacks import FIXTURES, PythonVerdict, Sampled, Verdict, pull, pull_all, python_program, pythons, start_python_stacks
 from test_agent import cpu_seconds, start_agent
@@ -18,6 +18,7 @@ SECONDS = int(os.environ.get("PYRRHA_SECONDS", 600 if LONG else 8))  # beside ho
 LEAST_EACH = 20  # of a stack in each of twenty programs, on average
 
 
+@slow
 def test_python_stacks_are_true(env):
     """All interpreters of the machine at once, until each has its samples: none outside of what its program can have, nearly all whole."""
     found = pythons("true")
@@ -72,6 +73,7 @@ def mix_agrees(python, agent, path, seconds, runtime="python", part="part_%d"):
     check(max(map(abs, off)) <= 0.03 + 2 / n ** 0.5, f"{python.what}: shares are off by {off}")
 
 
+@slow
 def test_python_shares(env):
     """What part of the CPU time each of ten functions has, within 3 % and the scatter of the samples."""
     found = pythons("share")
@@ -96,6 +98,7 @@ def count_named(sampled):
     return named, nameless
 
 
+@slow
 def test_short_python_programs(env):
     """A program that has worked for 0.3 s and is gone has names: they are read while it lives."""
     python = pythons("short")[0]
@@ -197,6 +200,7 @@ def shares_by_leaf(stacks):
     return {name: n / every for name, n in found.items()}, every
 
 
+@slow
 def test_hostile_pythons(env):
     """Random, cyclic, enormous, changing and silent structures cost the programs that have them their own frames, and the agent no more than any
     load; a program beside them keeps its stacks."""
@@ -251,6 +255,7 @@ def same_stacks(server, names, least):
     return {s for s, n in every.items() if n >= least}, by_name, Profile(stored('comm=~"rt_same.*"'))
 
 
+@slow
 def test_twenty_pythons_are_one(env):
     """Processes that run the same file make the same stacks in the store, and share each of its places."""
     python = pythons("same")[0]

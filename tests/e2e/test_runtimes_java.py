@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 
-from harness import LONG, Process, Skip, check, http_get, wait_until
+from harness import LONG, Process, Skip, check, http_get, slow, wait_until
 from java_stacks import Calls, java_program, javas, start_closed
 from runtime_stacks import FIXTURES, Sampled, Verdict, pull, pull_all
 from test_agent import cpu_seconds, start_agent
@@ -43,6 +43,7 @@ def closed_set(env, agent, java, flags, samples, seconds, least_whole):
     verdict.judge(what, least_whole)
 
 
+@slow
 def test_java_stacks_are_true(env):
     found = javas("true")
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[j.comm for j in found])
@@ -50,6 +51,7 @@ def test_java_stacks_are_true(env):
         closed_set(env, agent, java, [], SAMPLES, 10 if LONG else 2, 0.98)
 
 
+@slow
 def test_java_stacks_with_flags(env):
     """The same with other compilers, collectors and code caches."""
     if not LONG:
@@ -76,6 +78,7 @@ def names_are_read(sampled):
     return sampled.count > 0 and not any(f[1] == "[hotspot: not read yet]" for stack, _ in sampled.stacks for f in stack)
 
 
+@slow
 def test_virtual_threads(env):
     """A virtual thread's stack goes on with its carrier's frames, also where some of its own are not on it."""
     found = [j for j in javas("virt") if j.version >= 21]
@@ -105,6 +108,7 @@ def test_virtual_threads(env):
         check(not wrong and cut <= 0.02 * samples + 5, text)
 
 
+@slow
 def test_java_shares(env):
     """What part of the CPU time each of ten methods has, within 3 % and the scatter of the samples."""
     found = javas("share")
@@ -118,6 +122,7 @@ def test_java_shares(env):
         p.kill()
 
 
+@slow
 def test_short_java_programs(env):
     """Programs that do 0.3 s of work and are gone have names: they are read while they live. Samples of the work, all of whose frames are
     named, against what the programs say that it took."""
@@ -172,6 +177,7 @@ def walked(profile, name):
             if f[0] == "hotspot" or f[1].startswith(("[hotspot:", "[truncated: bad frame"))}
 
 
+@slow
 def test_hostile_java(env):
     """Random, cyclic, enormous and changing structures cost the programs that have them their own frames, and the agent no more than any load; a
     program beside them keeps its stacks."""

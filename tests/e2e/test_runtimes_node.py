@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections import Counter
 
-from harness import LONG, RUN, Process, Skip, check, http_get, wait_until
+from harness import LONG, Process, RUN, Skip, check, http_get, slow, wait_until
 from node_stacks import NodeVerdict, node_program, nodes, start_node_stacks
 from runtime_stacks import FIXTURES, Sampled, Verdict, pull, pull_all
 from test_agent import cpu_seconds, start_agent
@@ -43,6 +43,7 @@ def closed_set(env, agent, node, samples, seconds, least_whole):
     verdict.judge(node.what, least_whole)
 
 
+@slow
 def test_node_stacks_are_true(env):
     found = nodes("true")
     agent = start_agent(env, "--frequency=997", "--max-cost=1", only=[n.comm for n in found])
@@ -68,6 +69,7 @@ def leaves_optimised_code(stack):
     return "" if in_order and mine[len(numbers):] in (["main"], ["change", "main"]) else " < ".join(mine) or "nothing"
 
 
+@slow
 def test_frames_taken_off_the_stack(env):
     """While V8 leaves optimised code the frame of it is not on the stack any more, and the frame pointer leads nowhere."""
     found = nodes("deopt")
@@ -88,6 +90,7 @@ def test_frames_taken_off_the_stack(env):
         print(text)
 
 
+@slow
 def test_node_shares(env):
     """What part of the CPU time each of ten functions has, within 3 % and the scatter of the samples."""
     found = nodes("share")
@@ -115,6 +118,7 @@ def count_named(sampled):
     return works, named, nameless
 
 
+@slow
 def test_short_node_programs(env):
     """A program of a hundred functions that has worked for 0.3 s and is gone has names: they are read while it lives. Each second one compiles
     in the thread that runs it, which then has all of the time that the program counts."""
@@ -168,6 +172,7 @@ def walked(profile, name):
     return {f[1] for stack, _ in Sampled(profile, name, "v8").stacks for f in stack if f[0] == "v8" or f[1].startswith("[v8:")}
 
 
+@slow
 def test_hostile_nodes(env):
     """Random, cyclic, enormous, changing and silent structures cost the programs that have them their own frames, and the agent no more than any
     load; a Node beside them keeps its stacks, and one that begins later gets its names."""

@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import HttpServer, Server, Skip, answer, check, http_get, run, wait_until
+from harness import HttpServer, Server, Skip, answer, check, http_get, run, slow, wait_until
 from pprof_file import Profile
 from test_agent import start_agent
 
@@ -93,6 +93,7 @@ def profiled(server, seconds):
     return body, [(frames, values[1]) for frames, _, values in p.samples], used
 
 
+@slow
 def test_the_server_under_load(env):
     seconds = 10 if os.environ.get("PYRRHA_LONG") else 5
     server = Server(env, config(new_series(env)))
@@ -146,6 +147,7 @@ def test_the_heap(env):
     check(http_get(off.url + "/debug/pprof/heap")[0] == 404, "the heap of one that does not sample it")
 
 
+@slow
 def test_the_agent_itself(env):
     agent = start_agent(env)
     body = http_get(agent + "/debug/pprof/self/profile?seconds=2")[2]
