@@ -485,7 +485,7 @@ static void read_cpu(struct perf_events *p, struct cpu_event *c, struct perf_rec
 {
 	const uint8_t *data = (const uint8_t *)c->page + PAGE;
 	uint64_t head = __atomic_load_n(&c->page->data_head, __ATOMIC_ACQUIRE), tail = c->page->data_tail;
-	uint8_t copy[RECORD_MAX] __attribute__((aligned(8)));
+	uint8_t copy[RECORD_MAX] __attribute__((aligned(8))) UNINITIALIZED;
 
 	while (tail < head) {
 		struct perf_event_header h;

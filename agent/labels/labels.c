@@ -180,7 +180,7 @@ static bool relabel(struct labeler *l, struct labels_builder *b, const struct pr
 void labeler_process(struct labeler *l, struct process_info *p)
 {
 	struct labels_builder b;
-	char text[CGROUP_TEXT_MAX];
+	char text[CGROUP_TEXT_MAX] UNINITIALIZED;
 	struct cgroup_info info;
 	size_t n = p->kernel_thread ? 0 : read_cgroup(p->pid, text, sizeof text);
 	uint32_t edition = groups_edition(l->groups);

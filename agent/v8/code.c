@@ -60,7 +60,7 @@ static bool begins(const struct v8_heap *h, const uint64_t *w, uint64_t at, uint
 
 int v8_code_find(const struct v8_heap *h, uint64_t pc, struct v8_code *ret)
 {
-	uint64_t words[CHUNK_MAX / 8 + OLD_POINTERS], next[OLD_POINTERS], low = pc & ~7ull;
+	uint64_t words[CHUNK_MAX / 8 + OLD_POINTERS] UNINITIALIZED, next[OLD_POINTERS], low = pc & ~7ull;
 	uint64_t looked = 0, chunk = CHUNK_FIRST, after = 0;
 	/* How many words the beginning has that are looked at, and how many bytes it is before the first instruction. */
 	uint64_t more = h->l->stream_bytes ? 1 : OLD_POINTERS, skip = h->l->stream_bytes ? h->l->stream_bytes : h->l->code_start;

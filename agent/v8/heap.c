@@ -493,7 +493,7 @@ static uint32_t begin_at(const struct source_index *x, int64_t first, int64_t *r
 /* From the text, read up to the last position. */
 static int lines_by_source(const struct v8_heap *h, uint64_t script, uint64_t source, const int64_t *positions, size_t n, int64_t *lines)
 {
-	uint16_t chunk[SOURCE_CHUNK + 1];
+	uint16_t chunk[SOURCE_CHUNK + 1] UNINITIALIZED;
 	uint64_t second, left = h->m->bytes_left;
 	struct flat f;
 	int64_t line;

@@ -14,7 +14,7 @@ static size_t max_of(const struct buf *b)
 
 int buf_read_fd(struct buf *b, int fd, const char *path, struct err *e)
 {
-	char part[65536];
+	char part[65536] UNINITIALIZED;
 	ssize_t n = 0;
 	while (!b->overflow && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
 		if (n > 0)

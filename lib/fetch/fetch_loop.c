@@ -371,7 +371,7 @@ static int waiting_ms(const struct fetch_loop *l, int wait_ms)
 
 int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e)
 {
-	struct epoll_event ev[EVENTS];
+	struct epoll_event ev[EVENTS] UNINITIALIZED;
 	size_t done = 0;
 	if (l->share.pace)
 		go_on(l);

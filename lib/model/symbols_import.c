@@ -67,8 +67,8 @@ static void find_strings(struct import *im, uint32_t from, uint32_t n)
 {
 	struct symbols *s = im->s;
 	const uint32_t *list = im->new_strings.v + from;
-	uint64_t h[BATCH];
-	uint32_t id[BATCH];
+	uint64_t h[BATCH] UNINITIALIZED;
+	uint32_t id[BATCH] UNINITIALIZED;
 	for (uint32_t i = 0; i < n; i++) {
 		h[i] = hash_string(s, im->p->strings[list[i]]);
 		fetch_slot(&s->strings, h[i]);
@@ -204,8 +204,8 @@ static inline uint32_t claim_string(const struct import *im, struct claim *to, u
 static void check_functions(struct import *im, const struct claim *functions, uint32_t n)
 {
 	const struct symbols *s = im->s;
-	const struct sym_function *known[BATCH];
-	struct claim strings[BATCH * 3 + 1];
+	const struct sym_function *known[BATCH] UNINITIALIZED;
+	struct claim strings[BATCH * 3 + 1] UNINITIALIZED;
 	uint32_t k = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		known[i] = ENTRY(s, SYMBOLS_FUNCTIONS, struct sym_function, functions[i].id);
@@ -260,7 +260,7 @@ static bool recognise_lines(struct import *im, uint32_t id, const struct profile
 	const struct sym_location *o = ENTRY(im->s, SYMBOLS_LOCATIONS, struct sym_location, id);
 	if (o->n_lines != l->n_lines)
 		return false;
-	struct claim functions[BATCH];
+	struct claim functions[BATCH] UNINITIALIZED;
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < MIN(l->n_lines, (uint32_t)BATCH); i++) {
 		uint32_t f = im->p->lines[l->first_line + i].function;
@@ -278,11 +278,11 @@ static void recognise_locations(struct import *im, uint32_t from, uint32_t n)
 	const struct symbols *s = im->s;
 	const struct profile_location *l = im->p->locations + from;
 	const struct profile_line *lines = im->p->lines;
-	struct claim functions[BATCH + 1];
+	struct claim functions[BATCH + 1] UNINITIALIZED;
 	uint32_t n_functions = 0, *id = im->locations + from;
-	const struct sym_place *place[BATCH];
-	struct sym_location x[BATCH];
-	uint64_t h[BATCH];
+	const struct sym_place *place[BATCH] UNINITIALIZED;
+	struct sym_location x[BATCH] UNINITIALIZED;
+	uint64_t h[BATCH] UNINITIALIZED;
 	for (uint32_t i = 0; i < n; i++) {
 		x[i] = location_of(im, &l[i]);
 		h[i] = hash_location(s, &x[i]);
@@ -327,9 +327,9 @@ static void find_functions(struct import *im, uint32_t from, uint32_t n)
 {
 	struct symbols *s = im->s;
 	const uint32_t *list = im->new_functions.v + from;
-	struct sym_function f[BATCH];
-	uint64_t h[BATCH];
-	uint32_t id[BATCH];
+	struct sym_function f[BATCH] UNINITIALIZED;
+	uint64_t h[BATCH] UNINITIALIZED;
+	uint32_t id[BATCH] UNINITIALIZED;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct profile_function *x = &im->p->functions[list[i]];
 		f[i] = (struct sym_function){ string_id(im, x->name_str), string_id(im, x->system_name_str),
@@ -375,9 +375,9 @@ static void find_locations(struct import *im, uint32_t from, uint32_t n)
 	struct symbols *s = im->s;
 	const uint32_t *list = im->new_locations.v + from;
 	const struct profile_location *all = im->p->locations;
-	struct sym_location x[BATCH];
-	uint64_t h[BATCH], place[BATCH];
-	uint32_t id[BATCH];
+	struct sym_location x[BATCH] UNINITIALIZED;
+	uint64_t h[BATCH] UNINITIALIZED, place[BATCH] UNINITIALIZED;
+	uint32_t id[BATCH] UNINITIALIZED;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct profile_location *l = &all[list[i]];
 		x[i] = location_of(im, l);
@@ -451,9 +451,9 @@ static void import_samples(struct import *im, uint32_t from, uint32_t n, const u
 {
 	struct symbols *s = im->s;
 	const struct profile_sample *x = im->p->samples + from;
-	const uint32_t *row[BATCH];
-	uint64_t h[BATCH];
-	uint32_t id[BATCH], set[BATCH];
+	const uint32_t *row[BATCH] UNINITIALIZED;
+	uint64_t h[BATCH] UNINITIALIZED;
+	uint32_t id[BATCH] UNINITIALIZED, set[BATCH] UNINITIALIZED;
 	for (uint32_t i = 0; i < n; i++) {
 		h[i] = hash_stack(s, stack + x[i].first_location, x[i].n_locations);
 		fetch_slot(&s->stacks, h[i]);

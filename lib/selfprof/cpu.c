@@ -33,7 +33,7 @@ static struct {
 static void take_tick(void *arg, const struct own_stack *s, uint32_t weight)
 {
 	struct own_code *code = arg;
-	uint64_t frames[OWN_FRAMES_MAX + 1];
+	uint64_t frames[OWN_FRAMES_MAX + 1] UNINITIALIZED;
 	int64_t values[2] = { weight, (int64_t)weight * TICK_NS };
 	uint32_t n;
 

@@ -77,7 +77,7 @@ static bool read_link(int fd, struct link *l)
 
 static bool has_checksum(const struct elf_file *f, uint32_t want)
 {
-	uint8_t chunk[65536];
+	uint8_t chunk[65536] UNINITIALIZED;
 	uint32_t sum = 0;
 	if (f->size > CHECKSUM_BYTES_MAX)
 		return false;

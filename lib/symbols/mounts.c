@@ -203,7 +203,7 @@ static bool read_mounts(uint32_t pid, struct buf *out)
 	snprintf(name, sizeof name, pid ? "/proc/%u/mountinfo" : "/proc/self/mountinfo", pid);
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && n > 0 && out->len < TEXT_MAX) {
-		char piece[16384];
+		char piece[16384] UNINITIALIZED;
 		n = read(fd, piece, sizeof piece);
 		if (n > 0)
 			buf_put(out, piece, (size_t)n);

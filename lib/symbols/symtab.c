@@ -247,7 +247,7 @@ bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, u
 	}
 	if (!lo || (best.size && address - best.address >= best.size))
 		return false;
-	char text[SYMTAB_NAME_MAX + 1];
+	char text[SYMTAB_NAME_MAX + 1] UNINITIALIZED;
 	ssize_t n = pread(t->fd, text, sizeof text - 1, (off_t)best.name);
 	if (n <= 0)
 		return false;
