@@ -10,6 +10,7 @@ EXTRA_DIST += \
   tests/attack/hostile_targets.py \
   tests/attack/invent_names.py \
   tests/attack/slow_reader.py \
+  tests/attack/wrong_passwords.py \
   tests/e2e/browser.mjs \
   tests/e2e/harness.py \
   tests/e2e/java_stacks.py \

@@ -13,10 +13,15 @@ libhttpd_a_SOURCES = \
   lib/httpd/listen.c \
   lib/httpd/login.c \
   lib/httpd/login.h \
+  lib/httpd/login_address.h \
   lib/httpd/login_failures.c \
   lib/httpd/login_failures.h \
   lib/httpd/login_known.c \
   lib/httpd/login_known.h \
+  lib/httpd/login_proven.c \
+  lib/httpd/login_proven.h \
+  lib/httpd/login_turns.c \
+  lib/httpd/login_turns.h \
   lib/httpd/metrics.c \
   lib/httpd/multipart.c \
   lib/httpd/origin.c \
@@ -47,6 +52,7 @@ HTTPD_TESTS = \
   admission_test \
   httpd_test \
   login_test \
+  login_turns_test \
   tls_test \
   web_config_test \
   $(NULL)
@@ -58,6 +64,8 @@ admission_test_LDADD = $(HTTPD_TEST_LIBS)
 httpd_test_SOURCES = lib/httpd/httpd_test.c
 login_test_SOURCES = lib/httpd/login_test.c
 login_test_LDADD = $(HTTPD_TEST_LIBS)
+login_turns_test_SOURCES = lib/httpd/login_turns_test.c
+login_turns_test_LDADD = $(HTTPD_TEST_LIBS)
 tls_test_SOURCES = lib/httpd/tls_test.c
 tls_test_LDADD = $(HTTPD_TEST_LIBS)
 web_config_test_SOURCES = lib/httpd/web_config_test.c

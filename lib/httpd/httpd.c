@@ -373,8 +373,9 @@ int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e
 {
 	struct httpd *h = NEW(struct httpd);
 	httpd_metrics_register();
-	h->login = login_new(httpd_admit_answered);
 	int rc = set_options(h, o, e);
+	/* A request that waits for its check keeps its connection, whoever else comes: half of them is the most. */
+	h->login = login_new(httpd_admit_answered, MIN(LOGIN_WAITERS, MAX(h->o.max_connections / 2, 1u)));
 	if (!rc && o->web_config_file && *o->web_config_file)
 		rc = httpd_web_open(h, o->web_config_file, e);
 	if (!rc)

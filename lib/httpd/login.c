@@ -18,14 +18,16 @@
 #include "httpd/internal.h"
 #include "httpd/login_failures.h"
 #include "httpd/login_known.h"
+#include "httpd/login_proven.h"
+#include "httpd/login_turns.h"
 
-#define LOW_PRIORITY 10        /* nice: guessing from many addresses takes no more than a tenth of a busy CPU */
 #define BUSY_SECONDS 2
 #define LINES_A_MINUTE 30      /* of the log */
 
 /* A password that waits to be checked, or is. Its hash was copied, so that a reload does not affect it. */
 struct check {
-	struct check *next;
+	struct login_turn turn; /* must be first */
+	struct check *next;     /* in login.checks */
 	struct login_key key;
 	struct in6_addr from;
 	char *user;            /* owned; NULL: there is no such user */
@@ -33,7 +35,7 @@ struct check {
 	char *password;        /* owned */
 	size_t n_password;
 	unsigned rights;
-	struct login_waiter *waiters;
+	struct login_waiter *waiters; /* the newest first; NULL: all were dropped while it ran */
 };
 
 struct login {
@@ -43,11 +45,13 @@ struct login {
 	pthread_t worker;
 	bool has_worker, closed;
 	struct web_config *config;
-	struct check *first, *last, *running;
-	unsigned n_waiting;    /* checks */
-	unsigned n_waiters;    /* number of waiting requests, and the running one */
+	struct check *checks;  /* all, also the one that runs */
+	struct check *running; /* NULL: none */
+	struct login_turns turns;
+	unsigned max_waiters;  /* requests that wait */
 	struct login_known *known;
 	struct login_failures *failures;
+	struct login_proven *proven;
 	struct bcrypt *bcrypt; /* the worker's */
 	uint64_t seed;
 	int64_t minute;        /* of the log's lines */
@@ -81,6 +85,12 @@ static void say_failed(struct login *l, const struct in6_addr *from, const char 
 static void note_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name) REQUIRES(l->lock)
 {
 	say_failed(l, from, what, name, login_failures_add(l->failures, from, clock_mono_ms()));
+}
+
+static void note_right(struct login *l, const struct login_key *key, const struct in6_addr *from) REQUIRES(l->lock)
+{
+	login_known_add(l->known, key);
+	login_proven_add(l->proven, from);
 }
 
 static enum login_answer give(struct login_waiter *w, enum login_answer answer, unsigned retry_s, const char *reason)
@@ -125,14 +135,20 @@ static void answer_all(struct login *l, struct check *c, enum login_answer answe
 	check_free(c);
 }
 
-/* Leaves the lock for bcrypt. */
-static void run_one(struct login *l) REQUIRES(l->lock)
+/* Takes it out of the queue; the caller owns it. */
+static void remove_check(struct login *l, struct check *c) REQUIRES(l->lock)
 {
-	struct check *c = l->first;
-	l->first = c->next;
-	if (!l->first)
-		l->last = NULL;
-	l->n_waiting--;
+	struct check **at = &l->checks;
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	login_turns_remove(&c->turn);
+}
+
+/* Leaves the lock for bcrypt. The check stays in the queue meanwhile: requests with the same login join it, and its network has
+ * its turn. */
+static void run_one(struct login *l, struct check *c) REQUIRES(l->lock)
+{
 	l->running = c;
 	unsigned wait = login_failures_wait(l->failures, &c->from, clock_mono_ms());
 	bool right = false;
@@ -143,10 +159,9 @@ static void run_one(struct login *l) REQUIRES(l->lock)
 		mutex_lock(&l->lock);
 	}
 	l->running = NULL;
-	for (const struct login_waiter *w = c->waiters; w; w = w->next)
-		l->n_waiters--;
+	remove_check(l, c);
 	if (right)
-		login_known_add(l->known, &c->key);
+		note_right(l, &c->key, &c->from);
 	else if (!wait)
 		note_failed(l, &c->from, "password", c->user);
 	mutex_unlock(&l->lock);
@@ -162,11 +177,11 @@ static void run_one(struct login *l) REQUIRES(l->lock)
 static void *worker_main(void *arg)
 {
 	struct login *l = arg;
-	thread_give_way(LOW_PRIORITY);
 	mutex_lock(&l->lock);
 	while (!l->closed) {
-		if (l->first)
-			run_one(l);
+		struct login_turn *t = login_turns_next(&l->turns);
+		if (t)
+			run_one(l, (struct check *)(void *)t);
 		else
 			mutex_wait(&l->lock, &l->queued);
 	}
@@ -178,20 +193,10 @@ static void *worker_main(void *arg)
 
 static struct check *same_check(struct login *l, const struct login_key *key) REQUIRES(l->lock)
 {
-	if (l->running && memcmp(&l->running->key, key, sizeof *key) == 0)
-		return l->running;
-	for (struct check *c = l->first; c; c = c->next)
-		if (memcmp(&c->key, key, sizeof *key) == 0)
-			return c;
-	return NULL;
-}
-
-static unsigned count_of(const struct login *l, const struct in6_addr *from) REQUIRES(l->lock)
-{
-	unsigned n = 0;
-	for (const struct check *c = l->first; c; c = c->next)
-		n += memcmp(&c->from, from, sizeof *from) == 0;
-	return n;
+	struct check *c = l->checks;
+	while (c && memcmp(&c->key, key, sizeof *key) != 0)
+		c = c->next;
+	return c;
 }
 
 /* Always the same one for a name, so that different costs do not reveal unknown names. */
@@ -212,12 +217,9 @@ static struct check *add_check(struct login *l, const struct authorization *a, c
 	memcpy(c->password, a->secret.ptr, a->secret.len);
 	c->n_password = a->secret.len;
 	c->rights = u ? u->rights : 0;
-	if (l->last)
-		l->last->next = c;
-	else
-		l->first = c;
-	l->last = c;
-	l->n_waiting++;
+	c->next = l->checks;
+	l->checks = c;
+	login_turns_add(&l->turns, &c->turn, from, login_proven_has(l->proven, from) ? LOGIN_PROVEN : LOGIN_OTHER);
 	return c;
 }
 
@@ -228,18 +230,39 @@ static bool has_worker(struct login *l) REQUIRES(l->lock)
 	return l->has_worker;
 }
 
-static enum login_answer enqueue(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
-				 const struct login_key *key, struct login_waiter *w) REQUIRES(l->lock)
+/* One request more waits than may: answers one with LOGIN_BUSY. The caller tells it, unless it is the newcomer. */
+static struct login_waiter *drop_one(struct login *l, struct check *newcomer) REQUIRES(l->lock)
 {
-	struct check *c = same_check(l, key);
-	if (l->closed || l->n_waiters >= LOGIN_WAITERS || (!c && (l->n_waiting >= LOGIN_QUEUE || count_of(l, from) >= LOGIN_QUEUE_ADDRESS || !has_worker(l))))
+	struct check *c = (struct check *)(void *)login_turns_fullest(&l->turns, &newcomer->turn);
+	struct login_waiter *w = c->waiters;
+	c->waiters = w->next;
+	login_turns_less(&c->turn);
+	if (!c->waiters && c != l->running) {
+		remove_check(l, c);
+		check_free(c);
+	}
+	give(w, LOGIN_BUSY, BUSY_SECONDS, "busy");
+	return w;
+}
+
+/* *ret_dropped: another request, which now has its answer and must be told. */
+static enum login_answer enqueue(struct login *l, const struct authorization *a, const struct in6_addr *from, const struct web_user *u,
+				 const struct login_key *key, struct login_waiter *w, struct login_waiter **ret_dropped) REQUIRES(l->lock)
+{
+	if (l->closed || !has_worker(l))
 		return give(w, LOGIN_BUSY, BUSY_SECONDS, "busy");
-	if (!c)
+	struct check *c = same_check(l, key);
+	if (c)
+		login_turns_more(&c->turn);
+	else
 		c = add_check(l, a, from, u, key);
 	w->next = c->waiters;
 	c->waiters = w;
-	l->n_waiters++;
 	pthread_cond_signal(&l->queued);
+	struct login_waiter *dropped = login_turns_count(&l->turns) > l->max_waiters ? drop_one(l, c) : NULL;
+	if (dropped == w)
+		return LOGIN_BUSY;
+	*ret_dropped = dropped;
 	return LOGIN_ASKED;
 }
 
@@ -263,17 +286,19 @@ static const struct web_token *find_token(const struct web_config *c, const unsi
 }
 
 static enum login_answer ask_password(struct login *l, struct view header, const struct authorization *a, const struct in6_addr *from,
-				      bool queue, struct login_waiter *w) REQUIRES(l->lock)
+				      bool queue, struct login_waiter *w, struct login_waiter **ret_dropped) REQUIRES(l->lock)
 {
 	const struct web_user *u = find_user(l->config, a->user);
 	struct login_key key = login_known_key(l->known, from, header, u ? view_of(u->hash) : VIEW(""));
-	if (u && login_known_has(l->known, &key))
+	if (u && login_known_has(l->known, &key)) {
+		login_proven_add(l->proven, from);
 		return give_rights(w, u->rights);
+	}
 	unsigned wait = login_failures_wait(l->failures, from, clock_mono_ms());
 	if (wait)
 		return give(w, LOGIN_LATER, wait, "waits");
 	if (l->config->n_users)
-		return queue ? enqueue(l, a, from, u, &key, w) : LOGIN_ASKED;
+		return queue ? enqueue(l, a, from, u, &key, w, ret_dropped) : LOGIN_ASKED;
 	note_failed(l, from, "password", NULL);
 	return give(w, LOGIN_NEEDED, 0, "password");
 }
@@ -285,20 +310,23 @@ static enum login_answer ask_token(struct login *l, struct view header, const st
 	web_config_hash(a->secret, sha256);
 	const struct web_token *t = find_token(l->config, sha256);
 	struct login_key key = login_known_key(l->known, from, header, view_make((char *)sha256, sizeof sha256));
-	if (t && login_known_has(l->known, &key))
+	if (t && login_known_has(l->known, &key)) {
+		login_proven_add(l->proven, from);
 		return give_rights(w, t->rights);
+	}
 	unsigned wait = login_failures_wait(l->failures, from, clock_mono_ms());
 	if (wait)
 		return give(w, LOGIN_LATER, wait, "waits");
 	if (t) {
-		login_known_add(l->known, &key);
+		note_right(l, &key, from);
 		return give_rights(w, t->rights);
 	}
 	note_failed(l, from, "token", NULL);
 	return give(w, LOGIN_NEEDED, 0, "token");
 }
 
-static enum login_answer ask(struct login *l, struct view header, const struct in6_addr *from, bool queue, struct login_waiter *w) REQUIRES(l->lock)
+static enum login_answer ask(struct login *l, struct view header, const struct in6_addr *from, bool queue, struct login_waiter *w,
+			     struct login_waiter **ret_dropped) REQUIRES(l->lock)
 {
 	struct authorization a;
 	enum login_answer answer;
@@ -307,7 +335,7 @@ static enum login_answer ask(struct login *l, struct view header, const struct i
 	authorization_parse(header, &a);
 	switch (a.kind) {
 	case AUTHORIZATION_BASIC:
-		answer = ask_password(l, header, &a, from, queue, w);
+		answer = ask_password(l, header, &a, from, queue, w, ret_dropped);
 		break;
 	case AUTHORIZATION_BEARER:
 		answer = ask_token(l, header, &a, from, w);
@@ -322,10 +350,13 @@ static enum login_answer ask(struct login *l, struct view header, const struct i
 enum login_answer login_ask(struct login *l, struct view header, const struct in6_addr *from, unsigned right, bool queue,
 			    struct login_waiter *w)
 {
+	struct login_waiter *dropped = NULL;
 	*w = (struct login_waiter){ .right = right };
 	mutex_lock(&l->lock);
-	enum login_answer answer = ask(l, header, from, queue, w);
+	enum login_answer answer = ask(l, header, from, queue, w, &dropped);
 	mutex_unlock(&l->lock);
+	if (dropped)
+		l->answered(dropped);
 	return answer;
 }
 
@@ -348,19 +379,21 @@ void login_set_config(struct login *l, struct web_config *c)
 	web_config_unref(before);
 }
 
-struct login *login_new(void (*answered)(struct login_waiter *w))
+struct login *login_new(void (*answered)(struct login_waiter *w), unsigned max_waiters)
 {
 	struct login *l = NEW(struct login);
-	struct { uint8_t secret[LOGIN_KEY_BYTES]; uint64_t seeds[2]; } random;
+	struct { uint8_t secret[LOGIN_KEY_BYTES]; uint64_t seeds[3]; } random;
 	while (getrandom(&random, sizeof random, 0) != sizeof random)
 		if (errno != EINTR)
 			abort(); /* no random numbers: what is remembered could be guessed */
 	l->answered = answered;
+	l->max_waiters = max_waiters;
 	mutex_init(&l->lock, RANK_LOGIN, "login");
 	pthread_cond_init(&l->queued, NULL);
 	l->known = login_known_new(random.secret);
 	l->failures = login_failures_new(random.seeds[0]);
 	l->seed = random.seeds[1];
+	l->proven = login_proven_new(random.seeds[2]);
 	l->bcrypt = bcrypt_new();
 	explicit_bzero(&random, sizeof random);
 	return l;
@@ -375,11 +408,15 @@ void login_close(struct login *l)
 	if (l->has_worker)
 		pthread_join(l->worker, NULL);
 	l->has_worker = false;
-	for (struct check *c = l->first, *next; c; c = next) {
-		next = c->next;
+	mutex_lock(&l->lock);
+	while (l->checks) {
+		struct check *c = l->checks;
+		remove_check(l, c);
+		mutex_unlock(&l->lock);
 		answer_all(l, c, LOGIN_BUSY, BUSY_SECONDS, "busy");
+		mutex_lock(&l->lock);
 	}
-	l->first = l->last = NULL;
+	mutex_unlock(&l->lock);
 }
 
 void login_free(struct login *l)
@@ -390,6 +427,7 @@ void login_free(struct login *l)
 	login_set_config(l, NULL);
 	login_known_free(l->known);
 	login_failures_free(l->failures);
+	login_proven_free(l->proven);
 	bcrypt_free(l->bcrypt);
 	pthread_cond_destroy(&l->queued);
 	mutex_destroy(&l->lock);

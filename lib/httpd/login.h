@@ -4,10 +4,13 @@
  *	header ─► token, or a login that is known ──────────────► answer, at once
  *	   └────► name and password ─► queue ─► bcrypt, one at a time ─► answer, later
  *
- * bcrypt takes 0.06 s and more of a CPU, so it has a separate thread, of low priority, and requests with the same login wait for the
- * same check. An address whose logins failed ten times in a minute waits, without a check. Known logins from there still pass;
- * otherwise anybody behind the same proxy could lock the others out. A successful login is remembered (login_known.h), a failed one is
- * not: it is checked again, as often as its address may try.
+ * bcrypt takes 0.06 s and more of a CPU, so it has a separate thread, and requests with the same login wait for the same check. The
+ * thread has the priority of all others: at a lower one a busy machine would let nobody in. Which check is next, and which request is
+ * dropped if too many wait: login_turns.h. Addresses from which somebody got in go first (login_proven.h).
+ *
+ * An address whose logins failed ten times in a minute waits, without a check. Known logins from there still pass; otherwise anybody
+ * behind the same proxy could lock the others out. A successful login is remembered (login_known.h), a failed one is not: it is
+ * checked again, as often as its address may try.
  *
  * Thread-safe. Passwords and tokens are in no log, and forgotten once they are checked. */
 #ifndef PYRRHA_HTTPD_LOGIN_H
@@ -18,9 +21,7 @@
 #include "base/view.h"
 #include "httpd/web_config.h"
 
-#define LOGIN_QUEUE 64         /* checks that wait */
-#define LOGIN_QUEUE_ADDRESS 16 /* of one address */
-#define LOGIN_WAITERS 256      /* requests that wait for them: each holds a connection */
+#define LOGIN_WAITERS 256 /* requests that wait for a check, at most: each holds a connection and a copy of its password */
 
 struct login;
 
@@ -29,7 +30,7 @@ enum login_answer {
 	LOGIN_NEEDED,    /* 401: none, or a wrong one */
 	LOGIN_FORBIDDEN, /* 403: it has not that right */
 	LOGIN_LATER,     /* 429: too many failed from there */
-	LOGIN_BUSY,      /* 503: too many wait to be checked, or the server stops */
+	LOGIN_BUSY,      /* 503: too many wait to be checked, and its network has most of them; or the server stops */
 	LOGIN_ASKED      /* `answered` tells */
 };
 
@@ -41,8 +42,9 @@ struct login_waiter {
 	unsigned retry_s;         /* of LOGIN_LATER and LOGIN_BUSY */
 };
 
-/* answered: is called for each LOGIN_ASKED, on a thread of the login's own, or in login_close. */
-struct login *login_new(void (*answered)(struct login_waiter *w));
+/* answered: is called for each LOGIN_ASKED, without a lock: on a thread of the login's own, in login_close, or in login_ask of another
+ * request, which takes its place. max_waiters: requests that may wait, at least 1. Returns owned. */
+struct login *login_new(void (*answered)(struct login_waiter *w), unsigned max_waiters);
 /* Answers all waiting requests, and makes no further checks. */
 void login_close(struct login *l);
 void login_free(struct login *l); /* NULL is fine */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "httpd/login_address.h"
 
 #define SETS 256
 #define WAYS 4
@@ -32,14 +33,6 @@ struct login_failures *login_failures_new(uint64_t seed)
 void login_failures_free(struct login_failures *f)
 {
 	free(f);
-}
-
-static struct in6_addr network_of(const struct in6_addr *from)
-{
-	struct in6_addr a = *from;
-	if (!IN6_IS_ADDR_V4MAPPED(&a))
-		memset(&a.s6_addr[8], 0, 8);
-	return a;
 }
 
 static const struct failing *set_of(const struct login_failures *f, const struct in6_addr *net)
@@ -80,7 +73,7 @@ static bool is_recent(int64_t at_ms, int64_t now_ms)
 
 unsigned login_failures_add(struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
 {
-	struct in6_addr net = network_of(from);
+	struct in6_addr net = login_address_client(from);
 	struct failing *x = (struct failing *)(uintptr_t)find(f, &net);
 	unsigned n = 0;
 	if (!x)
@@ -94,7 +87,7 @@ unsigned login_failures_add(struct login_failures *f, const struct in6_addr *fro
 
 unsigned login_failures_wait(const struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
 {
-	struct in6_addr net = network_of(from);
+	struct in6_addr net = login_address_client(from);
 	const struct failing *x = find(f, &net);
 	int64_t oldest = x ? x->at_ms[x->next] : INT64_MIN;
 	return is_recent(oldest, now_ms) ? (unsigned)((oldest + MINUTE_MS - now_ms + 999) / 1000) : 0;

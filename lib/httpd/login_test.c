@@ -7,15 +7,19 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "httpd/authorization.h"
 #include "httpd/bcrypt.h"
 #include "base/metrics.h"
+#include "base/testwait.h"
 #include "httpd/internal.h"
 #include "httpd/login_failures.h"
 #include "httpd/login_known.h"
+#include "httpd/login_proven.h"
 #include "httpd/testclient.h"
 
 #define SECRET_4 "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW" /* "secret" */
@@ -415,29 +419,220 @@ static void count_answer(struct login_waiter *w)
 	n_answered++;
 }
 
+static struct login *login_of(void (*answered)(struct login_waiter *w), const char *yaml)
+{
+	struct web_config *c;
+	struct err e = { 0 };
+	if (web_config_parse(&c, view_of(yaml), "web.yml", NULL, &e))
+		fail_msg("%s", e.msg);
+	struct login *l = login_new(answered, LOGIN_WAITERS);
+	login_set_config(l, c);
+	web_config_unref(c);
+	return l;
+}
+
 /* Requests that wait for a check hold connections: not all there are. */
 static void test_waiters_are_bounded(void **state)
 {
 	static struct login_waiter w[LOGIN_WAITERS + 10];
 	struct in6_addr from = ip("::ffff:127.0.0.1");
-	struct web_config *c;
-	struct err e;
 	int busy = 0;
 	(void)state;
-	if (web_config_parse(&c, VIEW("basic_auth_users: {all: $2b$12$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}"), "web.yml", NULL, &e))
-		fail_msg("%s", e.msg);
-	struct login *l = login_new(count_answer);
-	login_set_config(l, c);
-	web_config_unref(c);
+	struct login *l = login_of(count_answer, "basic_auth_users: {all: $2b$12$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}");
 	for (size_t i = 0; i < ARRAY_LEN(w); i++)
 		busy += login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[i]) == LOGIN_BUSY;
 	assert_int_equal(busy, 10);
-	for (int i = 0; i < 6000 && n_answered < LOGIN_WAITERS; i++)
-		clock_sleep_ms(10);
-	assert_int_equal(n_answered, LOGIN_WAITERS);
+	assert_true(TEST_WAIT(n_answered == LOGIN_WAITERS));
 	assert_int_equal(login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[0]), LOGIN_ASKED); /* there is room again */
 	login_close(l);
 	login_free(l);
+}
+
+/* ---- floods: who gets in beside them ---- */
+
+#define NINE "$2b$09$abcdefghijklmnopqrstuuHGaj8X0gyV0nNYEM.J5pTQDq3AfkM3W" /* "secret"; 30 ms */
+
+/* A request of a flood or of a person, and when it was answered. */
+struct asking {
+	struct login_waiter w; /* must be first */
+	bool person;
+};
+
+static atomic_int n_checked, n_dropped; /* answers to the flood: after a check, without one */
+static atomic_int person_at;            /* n_checked when the person was answered; -1: not yet */
+
+static void flood_answer(struct login_waiter *w)
+{
+	struct asking *a = (struct asking *)(void *)w;
+	if (a->person)
+		person_at = n_checked;
+	else if (w->answer == LOGIN_NEEDED)
+		n_checked++;
+	else
+		n_dropped++;
+}
+
+static void flood_begin(void)
+{
+	n_checked = n_dropped = 0;
+	person_at = -1;
+}
+
+/* Wrong passwords from addresses that differ in these bytes. Returns how many were refused at once. */
+static int flood(struct login *l, struct asking *a, size_t n, unsigned networks, unsigned subnets)
+{
+	int busy = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct in6_addr from = ip("::ffff:10.0.0.1");
+		from.s6_addr[13] = (uint8_t)(10 + i % networks);
+		from.s6_addr[14] = (uint8_t)(i / networks % subnets);
+		from.s6_addr[15] = (uint8_t)(i / networks / subnets + 1);
+		busy += login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &a[i].w) == LOGIN_BUSY;
+	}
+	return busy;
+}
+
+/* The number of checks of others before the person's own. */
+static int checks_before(struct login *l, struct asking *person, const char *authorization, const char *at)
+{
+	struct in6_addr from = ip(at);
+	person->person = true;
+	if (login_ask(l, view_of(authorization), &from, HTTPD_RIGHT_READ, true, &person->w) != LOGIN_ASKED)
+		fail_msg("%s: refused at once", at);
+	int begin = n_checked;
+	assert_true(TEST_WAIT(person_at >= 0));
+	assert_int_equal(person->w.answer, LOGIN_PASS);
+	return person_at - begin;
+}
+
+/* One network, however many addresses it has, delays another by one check, and what is too much of it is dropped. */
+static void test_flood_of_a_network(void **state)
+{
+	static struct asking a[LOGIN_WAITERS + 100];
+	struct asking person = { 0 };
+	(void)state;
+	struct login *l = login_of(flood_answer, "basic_auth_users: {all: " NINE "}");
+	flood_begin();
+	assert_true(flood(l, a, ARRAY_LEN(a), 1, 4) > 0);
+	int dropped = n_dropped;
+	assert_in_range(checks_before(l, &person, ALL, "::ffff:10.9.0.1"), 0, 1);
+	assert_true(n_dropped <= dropped + 1);
+	/* From another subnet, another address of it; four subnets wait. */
+	flood_begin();
+	assert_in_range(checks_before(l, &person, ALL, "::ffff:10.10.99.1"), 0, 5);
+	login_close(l);
+	login_free(l);
+}
+
+/* Of many networks, each gets its turn: who comes waits for a round of them. */
+static void test_flood_of_networks(void **state)
+{
+	static struct asking a[LOGIN_WAITERS + 100];
+	struct asking person = { 0 };
+	(void)state;
+	struct login *l = login_of(flood_answer, "basic_auth_users: {all: " NINE "}");
+	flood_begin();
+	flood(l, a, ARRAY_LEN(a), 40, 1);
+	assert_in_range(checks_before(l, &person, ALL, "::ffff:10.9.0.1"), 0, 40);
+	login_close(l);
+	login_free(l);
+}
+
+/* Who was here before comes first, whatever the flood, also with another password and after the configuration was read again. */
+static void test_flood_and_proven(void **state)
+{
+	static struct asking a[LOGIN_WAITERS + 100];
+	struct asking person = { 0 };
+	struct web_config *c;
+	struct err e;
+	(void)state;
+	struct login *l = login_of(flood_answer, "basic_auth_users: {all: '" OTHER_5 "'}");
+	flood_begin();
+	assert_int_equal(checks_before(l, &person, "Basic YWxsOm90aGVy", "::ffff:10.9.0.1"), 0); /* all:other */
+	assert_int_equal(web_config_parse(&c, VIEW("basic_auth_users: {all: " NINE "}"), "web.yml", NULL, &e), 0);
+	login_set_config(l, c);
+	web_config_unref(c);
+	flood_begin();
+	assert_true(flood(l, a, ARRAY_LEN(a), 200, 1) > 0);
+	assert_in_range(checks_before(l, &person, ALL, "::ffff:10.9.0.1"), 0, 2);
+	login_close(l);
+	login_free(l);
+}
+
+/* On a busy machine a nicer thread would get no time. */
+static void test_priority(void **state)
+{
+	struct asking person = { 0 };
+	int found = 0;
+	(void)state;
+	struct login *l = login_of(flood_answer, "basic_auth_users: {all: '" SECRET_4 "'}");
+	flood_begin();
+	assert_int_equal(checks_before(l, &person, ALL, "::ffff:10.9.0.1"), 0);
+	DIR *tasks = opendir("/proc/self/task");
+	for (struct dirent *t; (t = readdir(tasks)) != NULL;) {
+		char path[300], comm[32] = "";
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", t->d_name);
+		FILE *f = fopen(path, "r");
+		if (f && fgets(comm, sizeof comm, f) && strcmp(comm, "httpd-login\n") == 0) {
+			found++;
+			assert_int_equal(getpriority(PRIO_PROCESS, (id_t)strtoul(t->d_name, NULL, 10)), getpriority(PRIO_PROCESS, 0));
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	assert_int_equal(found, 1);
+	login_close(l);
+	login_free(l);
+}
+
+/* However few connections there are, those that wait for a check leave half of them to others. */
+static void test_waiters_leave_connections(void **state)
+{
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .max_connections = 16 };
+	struct httpd *h = NULL;
+	struct err e = { 0 };
+	int fds[12];
+	(void)state;
+	if (httpd_start(&h, &o, &e))
+		fail_msg("%s", e.msg);
+	set(h, "basic_auth_users: {all: $2b$13$abcdefghijklmnopqrstuu7QB7NqGJ5PvZ8lPdVg6vQyNEdvGyIQO}\n"
+	    "tokens: [{name: w, rights: [read], sha256: 3590c0a59f72ce02700194a05f228a725c1f135a6dcb3ded9b2d86ab6a6f52cb}]"); /* half a second */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		char request[200];
+		int n = snprintf(request, sizeof request, "GET /read HTTP/1.1\r\nHost: localhost\r\nAuthorization: " WRONG "\r\n\r\n");
+		test_send(fds[i] = test_connect(httpd_address(h, 0)), request, (size_t)n);
+	}
+	char some[16] = "";
+	assert_true(recv(fds[8], some, 12, MSG_WAITALL) == 12 && strcmp(some, "HTTP/1.1 503") == 0); /* the first beyond half */
+	assert_int_equal(status_of(h, "GET /read", WRITER, NULL), 200);
+	assert_int_equal(status_of(h, "GET /open", NULL, NULL), 200);
+	httpd_stop(h, 0);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
+static void test_proven(void **state)
+{
+	struct login_proven *p = login_proven_new(7);
+	struct in6_addr a = ip("::ffff:10.0.0.1"), b = ip("::ffff:10.0.0.2"), c = ip("2001:db8::1"), d = ip("2001:db8::2:0:0:1"), other = ip("2001:db8:0:1::1");
+	(void)state;
+	assert_false(login_proven_has(p, &a));
+	login_proven_add(p, &a);
+	login_proven_add(p, &c);
+	assert_true(login_proven_has(p, &a) && login_proven_has(p, &c) && login_proven_has(p, &d)); /* the last two are of one /64 */
+	assert_false(login_proven_has(p, &b) || login_proven_has(p, &other));
+	for (uint32_t i = 0; i < 100000; i++) { /* a table that does not grow, and keeps what is used */
+		memcpy(&b.s6_addr[12], &i, 4);
+		login_proven_add(p, &b);
+		if (i % 100 == 0) {
+			assert_true(login_proven_has(p, &a));
+			login_proven_add(p, &a);
+		}
+	}
+	assert_false(login_proven_has(p, &c));
+	login_proven_free(p);
 }
 
 int main(void)
@@ -446,6 +641,8 @@ int main(void)
 		cmocka_unit_test(test_authorization), cmocka_unit_test(test_bcrypt), cmocka_unit_test(test_cost), cmocka_unit_test(test_same_time),
 		cmocka_unit_test(test_failures), cmocka_unit_test(test_known), cmocka_unit_test(test_rights), cmocka_unit_test(test_bodies),
 		cmocka_unit_test(test_waiting), cmocka_unit_test(test_many), cmocka_unit_test(test_waiters_are_bounded),
+		cmocka_unit_test(test_proven), cmocka_unit_test(test_flood_of_a_network), cmocka_unit_test(test_flood_of_networks),
+		cmocka_unit_test(test_flood_and_proven), cmocka_unit_test(test_priority), cmocka_unit_test(test_waiters_leave_connections),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,51 @@ def test_a_thousand_wrong_logins_a_second(env):
     check(min(ratios) < 1.1 and each < 100e-6, f"{ratios}, {each} s")
 
 
+def flood(env, server, networks, each, seconds=600):
+    """tests/attack/wrong_passwords.py against the server, until the test ends; returns once the server refuses some."""
+    program = os.path.join(TOP, "tests", "attack", "wrong_passwords.py")
+    p = subprocess.Popen([sys.executable, program, "--url", server.url, "--seconds", str(seconds), "--networks", str(networks), "--addresses", str(each)])
+    env.at_end(p.kill)
+    wait_until("more wait than may", lambda: refused(server, bearer("token-read")).get("busy", 0) > 100, 60)
+    return p
+
+
+def enters(server, headers, source):
+    """Seconds until somebody is in, beside a flood. Tokens and health do not wait for anything."""
+    begin = time.monotonic()
+    status, _, body = ask(server.port, "/version", headers, source=source)
+    took = time.monotonic() - begin
+    check(status == 200, f"from {source}: {status} {body[:200]} after {took:.1f} s")
+    check(ask(server.port, "/version", bearer("token-read"), source=source)[0] == 200, "a token")
+    check(ask(server.port, "/-/healthy")[0] == 200, "health")
+    return took
+
+
+FLOODED = f"basic_auth_users: {{slow: {SLOW}, alice: {SLOW}}}\n" + tokens()
+
+
+def test_a_flood_of_one_network(env):
+    """Of a thousand addresses: whoever comes from another network gets in, each time, and soon."""
+    server = guarded(env, web=FLOODED)
+    p = flood(env, server, 1, 1000 if os.environ.get("PYRRHA_LONG") else 300)
+    took = [enters(server, basic("slow", "slow-pw"), f"127.2.0.{i}") for i in range(1, 10)]
+    check(p.poll() is None, "the flood is over")
+    print("from another network:", ", ".join(f"{t:.2f}" for t in took), "s")
+    check(statistics.median(took) < 5 * PATIENCE, f"{took}")
+
+
+def test_a_flood_of_all_networks(env):
+    """Of 240: who was there before gets in, also once the password was changed."""
+    server = guarded(env, web=FLOODED.replace(SLOW, BOB))
+    check(ask(server.port, "/version", basic("slow", "bob-pw"), source="127.2.0.1")[0] == 200, "before")
+    p = flood(env, server, 240, 2)
+    env.path("pyrrha-web.yml", FLOODED)
+    wait_until("the new password counts", lambda: "the web configuration was read again" in server.text(), 60)
+    took = [enters(server, basic("slow", "slow-pw"), "127.2.0.1")]
+    check(p.poll() is None, "the flood is over")
+    print(f"from a proven address: {took[0]:.2f} s")
+
+
 # ---- those who log in ----
 
 def test_programs_log_in(env):
