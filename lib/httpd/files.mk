@@ -7,6 +7,7 @@ libhttpd_a_SOURCES = \
   lib/httpd/bcrypt.h \
   lib/httpd/client_cert.c \
   lib/httpd/encoding.c \
+  lib/httpd/framing.c \
   lib/httpd/httpd.c \
   lib/httpd/httpd.h \
   lib/httpd/internal.h \

@@ -85,6 +85,8 @@ static enum MHD_Result send_answer(struct httpd_request *rq)
 {
 	if (!rq->response)
 		return MHD_NO;
+	if (rq->closes)
+		MHD_add_response_header(rq->response, MHD_HTTP_HEADER_CONNECTION, "close");
 	slot_answer(rq->slot, rq->answer_size, rq->answer_held);
 	return MHD_queue_response(rq->connection, (unsigned)rq->status, rq->response);
 }
@@ -203,10 +205,15 @@ static bool take_body(struct httpd_request *rq, const char *data, size_t n)
 }
 
 /* The headers are here: for the first time, or again after a login was checked. */
-static enum MHD_Result begin(struct httpd_request *rq, const char *method)
+static enum MHD_Result begin(struct httpd_request *rq, const char *method, const char *version)
 {
-	if (!rq->login_asked)
+	if (!rq->login_asked) {
+		if (httpd_refuse_framing(rq, method, version)) {
+			rq->seen = true;
+			return send_refusal(rq);
+		}
 		rq->routed = route(rq, method);
+	}
 	if (!httpd_admit(rq))
 		return MHD_YES;
 	rq->seen = true;
@@ -223,11 +230,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *data, size_t *n_data, void **ctx)
 {
 	struct httpd_request *rq = *ctx;
-	(void)arg, (void)c, (void)url, (void)version;
+	(void)arg, (void)c, (void)url;
 	if (!rq)
 		return MHD_NO;
 	if (!rq->seen)
-		return begin(rq, method);
+		return begin(rq, method, version);
 	if (*n_data) {
 		if (!take_body(rq, data, *n_data))
 			return MHD_NO;
@@ -300,6 +307,9 @@ static int start_daemon(struct httpd *h, struct http_listener *l, struct err *e)
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
 				     MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
 				     MHD_OPTION_ARRAY, tls,
+#if MHD_VERSION >= 0x00097701
+				     MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, /* framing.c does that for older ones */
+#endif
 				     MHD_OPTION_END);
 	if (!l->daemon)
 		return err_set(e, ERR_IO, "cannot start the HTTP server on %s", l->address);

@@ -51,6 +51,7 @@ struct httpd_request {
 	struct buf body;
 	size_t body_counted;               /* bytes of it in httpd.bodies */
 	bool body_too_large, busy;         /* busy: no memory for its body */
+	bool closes;                       /* its connection is closed after the answer */
 	const struct httpd_route *route;   /* NULL: answered by httpd itself */
 	int routed;                        /* 0, or the status that answers what there is no route for */
 	const char *handler;               /* metric label */
@@ -122,6 +123,10 @@ int httpd_listen_on(struct httpd *h, const char *address, struct err *e) MUST_US
 int httpd_route_request(struct httpd_request *rq);
 /* Methods that some route takes for this path, as an Allow header. */
 void httpd_route_allow(const struct httpd_request *rq, struct buf *out);
+
+/* framing.c: whether its headers, or where it ends, can be read in another way than ours; then its answer is set. Its headers are here.
+ * method, version: as libmicrohttpd hands them over. */
+bool httpd_refuse_framing(struct httpd_request *rq, const char *method, const char *version);
 
 /* admit.c: whether it is let in, its headers being here; sets rq->refused. False: it is suspended until that is known, then checked
  * again. */

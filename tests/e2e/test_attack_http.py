@@ -4,6 +4,7 @@ of tests/attack in short form, and what the server and the agent still do beside
 import concurrent.futures
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -178,6 +179,122 @@ def test_odd_clients(env):
     check_healthy(server.url, "beside 200 idle connections")
     for s in idle:
         s.close()
+
+
+# (what, headers, what follows the empty line, status of the first answer). After a refusal the connection ends; `inner` would be a second request.
+INNER = b"GET /-/healthy HTTP/1.1\r\nHost: inner\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+ONE_CHUNK = b"7\r\nquery=1\r\n0\r\n\r\n"
+FRAMING = [
+    ("Content-Length", b"Content-Length: 7\r\n", b"query=1", 200),
+    ("the same twice", b"Content-Length: 7\r\nContent-Length: 7\r\n", b"query=1", 200),
+    ("with blanks before", b"Content-Length: \t 7\r\n", b"query=1", 200),
+    ("bare LF", b"X: a\nContent-Length: 7\n", b"query=1", 200),
+    ("an empty header", b"X:\r\nContent-Length: 7\r\nY: \r\n", b"query=1", 200),
+    ("long headers", b"X: " + b"a" * 40000 + b"\r\nContent-Length: 7\r\nCookie: a=" + b"b" * 30000 + b"; c=d\r\n", b"query=1", 200),
+    ("two lengths", b"Content-Length: 7\r\nContent-Length: 48\r\n", b"query=1" + INNER, 400),
+    ("two lengths, the other way round", b"Content-Length: 48\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("two lengths, in other letters", b"content-length: 7\r\nX: a\r\nCONTENT-LENGTH: 48\r\n", b"query=1" + INNER, 400),
+    ("two ways to write it", b"Content-Length: 7\r\nContent-Length: 07\r\n", b"query=1", 400),
+    ("a list", b"Content-Length: 7, 7\r\n", b"query=1", 400),
+    ("+7", b"Content-Length: +7\r\n", b"query=1" + INNER, 400),
+    ("-7", b"Content-Length: -7\r\n", b"query=1" + INNER, 400),
+    ("0x7", b"Content-Length: 0x7\r\n", b"query=1" + INNER, 400),
+    ("7 7", b"Content-Length: 7 7\r\n", b"query=1" + INNER, 400),
+    ("empty", b"Content-Length:\r\n", b"query=1" + INNER, 400),
+    ("300 nines", b"Content-Length: " + b"9" * 300 + b"\r\n", b"query=1" + INNER, 413),
+    ("2^64 + 7", b"Content-Length: 18446744073709551623\r\n", b"query=1" + INNER, 413),
+    ("300 zeros", b"Content-Length: " + b"0" * 300 + b"7\r\n", b"query=1", 200),
+    ("chunks", CHUNKED, ONE_CHUNK, 200),
+    ("chunks in other letters", b"tRANSFER-eNCODING: cHUNKED\r\n", ONE_CHUNK, 200),
+    ("chunks, and another request", CHUNKED, ONE_CHUNK + INNER, 200),
+    ("a length and chunks", b"Content-Length: 7\r\n" + CHUNKED, ONE_CHUNK + INNER, 400),
+    ("chunks and a length", CHUNKED + b"Content-Length: 7\r\n", ONE_CHUNK + INNER, 400),
+    ("chunks twice", CHUNKED + CHUNKED, ONE_CHUNK + INNER, 501),
+    ("chunks and identity", CHUNKED + b"Transfer-Encoding: identity\r\n", ONE_CHUNK + INNER, 501),
+    ("identity", b"Transfer-Encoding: identity\r\n", b"query=1" + INNER, 501),
+    ("identity and a length", b"Transfer-Encoding: identity\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("gzip, chunked", b"Transfer-Encoding: gzip, chunked\r\n", ONE_CHUNK + INNER, 501),
+    ("chunked;a=b", b"Transfer-Encoding: chunked;a=b\r\n", ONE_CHUNK + INNER, 501),
+    ("xchunked", b"Transfer-Encoding: xchunked\r\n", ONE_CHUNK + INNER, 501),
+    ("\\vchunked", b"Transfer-Encoding: \x0bchunked\r\n", ONE_CHUNK + INNER, 501),
+    ("chunked and a blank", b"Transfer-Encoding: chunked \r\n", ONE_CHUNK + INNER, 501),
+    ("an empty coding", b"Transfer-Encoding:\r\n", ONE_CHUNK + INNER, 501),
+    ("a blank before the colon", b"Transfer-Encoding : chunked\r\n", ONE_CHUNK + INNER, 400),
+    ("a blank before the colon of a length", b"Content-Length : 7\r\n", b"query=1" + INNER, 400),
+    ("a length on two lines", b"Content-Length:\r\n 7\r\n", b"query=1" + INNER, 400),
+    ("a coding on two lines", b"Transfer-Encoding:\r\n\tchunked\r\nX: a\r\n", ONE_CHUNK + INNER, 400),
+    ("a length that continues a header", b"X: a\r\n Content-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("a coding that continues a header", b"Content-Length: 7\r\nX: a\r\n Transfer-Encoding: chunked\r\n", ONE_CHUNK + INNER, 400),
+    ("a NUL in a length", b"Content-Length: 7\0000\r\n", b"query=1" + INNER, 400),
+    ("a NUL in another header", b"Content-Length: 7\r\nX: a\0b\r\n", b"query=1" + INNER, 400),
+    ("a NUL at the end of one", b"X: a\0\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("a NUL at the end of all", b"Content-Length: 7\r\nX: a\0\r\n", b"query=1" + INNER, 400),
+    ("a line that begins with a NUL", b"X: a\r\n\0Y: b\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("a NUL in a name", b"Content-Length: 7\r\nX\0Y: b\r\n", b"query=1" + INNER, 400),
+    ("chunks of +7", CHUNKED, b"+" + ONE_CHUNK + INNER, 400),
+    ("chunks of 0x7", CHUNKED, b"0x" + ONE_CHUNK + INNER, 400),
+    ("chunks of 2^64 + 7", CHUNKED, b"10000000000000007\r\nquery=1\r\n0\r\n\r\n" + INNER, 413),
+    ("an unended chunk", CHUNKED, b"7\r\nquery=1XX0\r\n\r\n" + INNER, 400),
+    ("Host twice", b"Content-Length: 7\r\nHost: localhost\r\n", b"query=1" + INNER, 400),
+    ("Authorization twice", b"Content-Length: 7\r\nAuthorization: Bearer a\r\nAuthorization: Bearer a\r\n", b"query=1" + INNER, 400),
+    ("a NUL in Authorization", b"Authorization: Bearer a\0b\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+]
+
+
+def answers_of(address, request):
+    """The statuses of all answers until the connection ends; None at the end: it stayed open."""
+    s = socket.create_connection(address, 10 * PATIENCE)
+    got, statuses = b"", []
+    s.sendall(request)
+    try:
+        while True:
+            piece = s.recv(65536)
+            got += piece
+            statuses = [int(line[9:12]) for line in re.findall(rb"HTTP/1\.[01] \d\d\d", got)]
+            if not piece:
+                break
+            if statuses and statuses[0] == 200 and b"Connection: close" not in got:
+                statuses.append(None)
+                break
+    except TimeoutError:
+        statuses.append(None)
+    except OSError:
+        pass  # a reset is an end, too
+    s.close()
+    return statuses
+
+
+def check_framing(address, line):
+    wrong = []
+    for what, headers, rest, status in FRAMING:
+        got = answers_of(address, line + b"Host: localhost\r\n" + headers + b"\r\n" + rest)
+        kept = status == 200 and b"chunk" not in headers.lower()
+        if got[:1] != [status] or (got != [status, None] if kept else any(s != status for s in got) or len(got) > 2):
+            wrong.append(f"{what}: {got} instead of {status}")
+    healthy = b"GET /-/healthy HTTP/1.1\r\n"
+    for what, request, status in (
+            ("a NUL in Host", healthy + b"Host: localhost\0.example.org\r\n\r\n" + INNER, 400),
+            ("a NUL at the end of Host", healthy + b"Host: localhost\0\r\n\r\n" + INNER, 400),
+            ("a NUL before other headers", healthy + b"Host: localhost\0\r\nX: a\r\n\r\n" + INNER, 400),
+            ("two hosts", healthy + b"Host: localhost\r\nHost: example.org\r\n\r\n" + INNER, 400),
+            ("a header that begins with a blank", healthy + b" X: a\r\nHost: localhost\r\n\r\n" + INNER, 400),
+            ("chunks in HTTP/1.0", healthy.replace(b"1.1", b"1.0") + b"Host: localhost\r\n" + CHUNKED + b"\r\n0\r\n\r\n" + INNER, 400)):
+        got = answers_of(address, request)
+        if got != [status]:
+            wrong.append(f"{what}: {got} instead of {status}")
+    check(not wrong, "\n".join(wrong))
+
+
+def test_where_a_request_ends(env):
+    """What a proxy in front may read in another way than the server does: refused before route and login, and nothing that follows is answered."""
+    server = Server(env, "")
+    check_framing(address_of(server), b"POST /api/v1/query HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n")
+    check(server.metrics()['pyrrha_http_requests_refused_total{reason="framing"}'] > 20, "refusals are counted")
+
+
+def test_where_a_request_to_the_agent_ends(env):
+    check_framing(("127.0.0.1", int(start_agent(env, only=["none"]).rsplit(":", 1)[1])), b"GET /-/healthy HTTP/1.1\r\n")
 
 
 @slow
