@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
@@ -121,6 +123,56 @@ static void test_slots(void **state)
 	a = test_post_form(at, "/echo", body);
 	assert_int_equal(a.status, 200);
 	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
+static int connect_from(const char *at, const char *from)
+{
+	char host[256], port[8];
+	struct sockaddr_in a = { .sin_family = AF_INET }, to = { .sin_family = AF_INET };
+	assert_true(httpd_split_address(at, host, port));
+	inet_pton(AF_INET, from, &a.sin_addr);
+	inet_pton(AF_INET, host, &to.sin_addr);
+	to.sin_port = htons((uint16_t)strtoul(port, NULL, 10));
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	return fd;
+}
+
+/* Connections of one network, each from another address, take the places of each other, however silent others are. */
+static void test_slots_of_networks(void **state)
+{
+	(void)state;
+	static const char one[] = "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .max_connections = 12 };
+	char some[4096], from[32];
+	int quiet[4], flood[300];
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	for (size_t i = 0; i < ARRAY_LEN(quiet); i++) {
+		snprintf(from, sizeof from, "127.%zu.0.1", 20 + i);
+		quiet[i] = connect_from(at, from);
+		test_send(quiet[i], one, sizeof one - 1);
+		assert_true(recv(quiet[i], some, sizeof some, 0) > 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(flood); i++) {
+		snprintf(from, sizeof from, "127.10.%zu.%zu", i / 250, 1 + i % 250);
+		flood[i] = connect_from(at, from);
+	}
+	struct answer a = test_get(at, "/quick"); /* all of them were accepted */
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	for (size_t i = 0; i < ARRAY_LEN(quiet); i++) {
+		test_send(quiet[i], one, sizeof one - 1);
+		assert_true(recv(quiet[i], some, sizeof some, 0) > 0);
+		close(quiet[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(flood); i++)
+		close(flood[i]);
 	httpd_stop(h, 0);
 }
 
@@ -390,7 +442,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_networks), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

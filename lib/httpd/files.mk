@@ -14,7 +14,6 @@ libhttpd_a_SOURCES = \
   lib/httpd/listen.c \
   lib/httpd/login.c \
   lib/httpd/login.h \
-  lib/httpd/login_address.h \
   lib/httpd/login_failures.c \
   lib/httpd/login_failures.h \
   lib/httpd/login_known.c \
@@ -25,6 +24,7 @@ libhttpd_a_SOURCES = \
   lib/httpd/login_turns.h \
   lib/httpd/metrics.c \
   lib/httpd/multipart.c \
+  lib/httpd/networks.h \
   lib/httpd/origin.c \
   lib/httpd/packer.c \
   lib/httpd/request.c \

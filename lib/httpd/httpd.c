@@ -27,7 +27,8 @@
 #define DEFAULT_BODIES ((size_t)64 << 20)
 #define DEFAULT_ANSWERS ((size_t)256 << 20)
 #define PARSED_EARLY 4096 /* bytes of parameters */
-#define SPARE_CONNECTIONS 64 /* for libmicrohttpd to accept one while it closes another */
+#define ACCEPTED_AT_ONCE 64 /* connections in a turn of the loop, at most; and an eighth of all, because they cannot make room for each other */
+#define SPARE_CONNECTIONS (3 * ACCEPTED_AT_ONCE) /* for libmicrohttpd to have them while it closes those of two turns before */
 #define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
 #define LOOP_STACK ((size_t)8 << 20) /* httpd_options.choose may parse */
 
@@ -270,11 +271,32 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum M
 
 /* ---- connections ---- */
 
+/* libmicrohttpd accepts one connection in each turn of its loop. Beside hundreds of clients whose connections are closed and come
+ * again, a new one would wait for hundreds of turns. The others are handed over from here; each comes by on_accept. */
+static void accept_more(struct http_listener *l)
+{
+	struct MHD_Daemon *daemon = l->daemon;
+	l->accepting = true;
+	unsigned n = MIN(l->httpd->o.max_connections / 8, (unsigned)ACCEPTED_AT_ONCE);
+	for (unsigned i = 1; daemon && i < n; i++) {
+		struct sockaddr_storage from;
+		socklen_t len = sizeof from;
+		int fd = accept4(l->accept_fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			break;
+		MHD_add_connection(daemon, fd, (struct sockaddr *)&from, len); /* closes it if it fails */
+	}
+	l->accepting = false;
+}
+
 static enum MHD_Result on_accept(void *arg, const struct sockaddr *from, socklen_t len)
 {
 	struct http_listener *l = arg;
 	(void)len;
-	return slots_admit(l->slots, from) ? MHD_YES : MHD_NO;
+	bool room = slots_admit(l->slots, from);
+	if (!l->accepting)
+		accept_more(l);
+	return room ? MHD_YES : MHD_NO;
 }
 
 static void on_connection(void *arg, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode what)
@@ -436,6 +458,7 @@ void httpd_drain(struct httpd *h, int64_t grace_ms)
 			struct http_listener *l = &h->listeners.v[i];
 			if (l->daemon)
 				MHD_quiesce_daemon(l->daemon);
+			shutdown(l->fd, SHUT_RDWR); /* accept_fd listens no more either */
 			close(l->fd);
 			l->fd = -1;
 		}
@@ -462,8 +485,10 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	httpd_work_free(h->work);
 	packer_free(h->packer);
 	login_free(h->login);
-	for (size_t i = 0; i < h->listeners.n; i++)
+	for (size_t i = 0; i < h->listeners.n; i++) {
 		slots_free(h->listeners.v[i].slots);
+		close(h->listeners.v[i].accept_fd);
+	}
 	httpd_web_close(h);
 	regex_unref(h->cors);
 	vec_free(&h->listeners);

@@ -89,10 +89,12 @@ struct httpd_request {
 struct http_listener {
 	struct httpd *httpd;
 	struct slots *slots;
-	int fd;
+	int fd;                            /* -1: it listens no more */
+	int accept_fd;                     /* the same socket, for the loop alone; open until its daemon has ended */
+	bool accepting;                    /* the loop's: it takes more connections than the one that it was told */
 	bool loopback;
 	char address[80];
-	struct MHD_Daemon *daemon;
+	struct MHD_Daemon *_Atomic daemon; /* NULL: it has not started yet */
 };
 
 struct httpd_work;

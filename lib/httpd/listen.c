@@ -2,6 +2,7 @@
 /* Listening sockets: "host:port" into bound, listening descriptors. A name is bound at all of its addresses;
  * nothing beyond loopback unless that is allowed. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -152,6 +153,7 @@ static int open_all(struct httpd *h, struct addrinfo *list, bool wildcard)
 		}
 		struct http_listener *l = vec_add(&h->listeners);
 		l->fd = fd;
+		l->accept_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		l->loopback = is_loopback(ai->ai_addr);
 		port = bound_address(fd, l->address);
 	}

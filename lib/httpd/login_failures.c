@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "httpd/login_address.h"
+#include "httpd/networks.h"
 
 #define SETS 256
 #define WAYS 4
@@ -73,7 +73,7 @@ static bool is_recent(int64_t at_ms, int64_t now_ms)
 
 unsigned login_failures_add(struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
 {
-	struct in6_addr net = login_address_client(from);
+	struct in6_addr net = networks_client(from);
 	struct failing *x = (struct failing *)(uintptr_t)find(f, &net);
 	unsigned n = 0;
 	if (!x)
@@ -87,7 +87,7 @@ unsigned login_failures_add(struct login_failures *f, const struct in6_addr *fro
 
 unsigned login_failures_wait(const struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
 {
-	struct in6_addr net = login_address_client(from);
+	struct in6_addr net = networks_client(from);
 	const struct failing *x = find(f, &net);
 	int64_t oldest = x ? x->at_ms[x->next] : INT64_MIN;
 	return is_recent(oldest, now_ms) ? (unsigned)((oldest + MINUTE_MS - now_ms + 999) / 1000) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses with failed logins: after LOGIN_FAILURES in a minute an address waits until the first failure is a minute old. A table of
  * fixed size, in sets of a few. A new address replaces the one whose last failure is oldest if its set is full. What counts as an
- * address: login_address.h. Not locked: its owner does that. */
+ * address: networks.h. Not locked: its owner does that. */
 #ifndef PYRRHA_HTTPD_LOGIN_FAILURES_H
 #define PYRRHA_HTTPD_LOGIN_FAILURES_H
 

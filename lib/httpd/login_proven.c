@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "httpd/login_address.h"
+#include "httpd/networks.h"
 
 #define SETS 512
 #define WAYS 8
@@ -45,7 +45,7 @@ static size_t proven_place(const struct login_proven *p, const struct in6_addr *
 
 void login_proven_add(struct login_proven *p, const struct in6_addr *from)
 {
-	struct in6_addr client = login_address_client(from);
+	struct in6_addr client = networks_client(from);
 	size_t i, at = proven_place(p, &client, &i);
 	if (at == WAYS) {
 		at = 0;
@@ -58,7 +58,7 @@ void login_proven_add(struct login_proven *p, const struct in6_addr *from)
 
 bool login_proven_has(const struct login_proven *p, const struct in6_addr *from)
 {
-	struct in6_addr client = login_address_client(from);
+	struct in6_addr client = networks_client(from);
 	size_t i;
 	return proven_place(p, &client, &i) < WAYS;
 }

@@ -6,20 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "httpd/networks.h"
 
-#define LEVELS 3          /* nodes between a class and a check: network, subnet, address */
 #define IN_ROW 3          /* turns of proven addresses for one of the others */
 #define OTHERS_PLACES 4   /* the others keep one place of so many */
-
-/* Bytes of an address that a level tells apart; the address is written as IPv6. */
-static struct in6_addr turns_prefix(const struct in6_addr *from, size_t level)
-{
-	static const size_t v4[LEVELS] = { 12 + 2, 12 + 3, 16 }, v6[LEVELS] = { 6, 8, 16 };
-	size_t n = IN6_IS_ADDR_V4MAPPED(from) ? v4[level] : v6[level];
-	struct in6_addr a = { 0 };
-	memcpy(&a, from, n);
-	return a;
-}
 
 /* ---- rings ---- */
 
@@ -84,8 +74,8 @@ void login_turns_less(struct login_turn *t)
 void login_turns_add(struct login_turns *q, struct login_turn *t, const struct in6_addr *from, enum login_class class)
 {
 	struct login_turn *node = &q->classes[class];
-	for (size_t level = 0; level < LEVELS; level++) {
-		struct in6_addr prefix = turns_prefix(from, level);
+	for (size_t level = 0; level < NETWORKS_LEVELS; level++) {
+		struct in6_addr prefix = networks_prefix(from, level);
 		node = turns_branch(node, &prefix);
 	}
 	*t = (struct login_turn){ .prefix = *from };

@@ -4,27 +4,33 @@
 #include <linux/tcp.h> /* glibc's tcp_info does not know what a client took */
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/map.h"
 #include "httpd/internal.h"
+#include "httpd/networks.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define TAKEN_A_SECOND 65536 /* bytes of an answer: slower clients are cut off at its deadline */
 #define STUCK_NS (500 * NS_PER_MS)
+#define COUNTS 4096
 
 struct slot {
 	struct slot *next, *prev;
 	struct slots *slots;
 	int fd;
 	struct in6_addr from;
+	uint16_t counts[NETWORKS_LEVELS]; /* places of its networks in slots.counts */
 	enum slot_phase phase;
 	int64_t since_ns;    /* of its last progress: a phase done, or a part of an answer taken */
 	int64_t deadline_ns; /* 0: none */
 	uint64_t acked;      /* bytes that the client's system had taken at since_ns */
 	size_t held;
 	bool closing;        /* shut, and soon removed */
+	bool expected;       /* admitted; libmicrohttpd has not told its socket yet */
 };
 
 struct slots {
@@ -32,24 +38,18 @@ struct slots {
 	struct mutex lock;
 	struct slot *first;
 	unsigned n_open;     /* except those that are closing */
+	uint64_t seed;       /* random: no client can choose whose count it shares */
+	unsigned counts[NETWORKS_LEVELS][COUNTS]; /* of them, by hash of the network: two may share one */
 };
 
 struct slots *slots_new(const struct slots_options *o)
 {
 	struct slots *s = NEW(struct slots);
 	s->o = *o;
+	while (getrandom(&s->seed, sizeof s->seed, 0) != sizeof s->seed)
+		; /* a signal came */
 	mutex_init(&s->lock, LOCK_LEAF, "slots");
 	return s;
-}
-
-void slots_free(struct slots *s)
-{
-	if (!s)
-		return;
-	while (s->first)
-		slots_remove(s->first);
-	mutex_destroy(&s->lock);
-	free(s);
 }
 
 /* IPv4 as IPv6 has it. */
@@ -75,21 +75,85 @@ const struct in6_addr *slot_from(const struct slot *c)
 	return &c->from;
 }
 
+static void slots_count(struct slots *s, const struct slot *c, int delta) REQUIRES(s->lock)
+{
+	s->n_open += (unsigned)delta;
+	for (size_t i = 0; i < NETWORKS_LEVELS; i++)
+		s->counts[i][c->counts[i]] += (unsigned)delta;
+}
+
+static struct slot *slots_link(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
+{
+	struct slot *c = NEW(struct slot);
+	c->slots = s;
+	c->fd = -1;
+	c->from = *from;
+	c->expected = true;
+	for (size_t i = 0; i < NETWORKS_LEVELS; i++) {
+		struct in6_addr prefix = networks_prefix(from, i);
+		c->counts[i] = (uint16_t)(hash_bytes_seed(&prefix, sizeof prefix, s->seed) % COUNTS);
+	}
+	c->since_ns = clock_mono_ns();
+	c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
+	c->next = s->first;
+	if (c->next)
+		c->next->prev = c;
+	s->first = c;
+	slots_count(s, c, 1);
+	return c;
+}
+
+static void slots_unlink(struct slots *s, struct slot *c) REQUIRES(s->lock)
+{
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		s->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	if (!c->closing)
+		slots_count(s, c, -1);
+	free(c);
+}
+
+void slots_free(struct slots *s)
+{
+	if (!s)
+		return;
+	mutex_lock(&s->lock);
+	while (s->first)
+		slots_unlink(s, s->first);
+	mutex_unlock(&s->lock);
+	mutex_destroy(&s->lock);
+	free(s);
+}
+
 static void shut(struct slots *s, struct slot *c, const char *why) REQUIRES(s->lock)
 {
 	shutdown(c->fd, SHUT_RDWR);
 	c->closing = true;
-	s->n_open--;
+	slots_count(s, c, -1);
 	httpd_metrics_closed(why);
 }
 
-/* For that address; NULL: for any. */
-static struct slot *longest_silent(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
+/* Whether to close `a` rather than `b`: its networks have more connections, from the largest on, or it is silent for longer. */
+static bool slots_before(const struct slots *s, const struct slot *a, const struct slot *b) REQUIRES(s->lock)
+{
+	for (size_t i = 0; i < NETWORKS_LEVELS; i++) {
+		unsigned n = s->counts[i][a->counts[i]], m = s->counts[i][b->counts[i]];
+		if (n != m)
+			return n > m;
+	}
+	return a->since_ns < b->since_ns;
+}
+
+/* Of that address; NULL: of any. */
+static struct slot *slots_victim(struct slots *s, const struct in6_addr *from) REQUIRES(s->lock)
 {
 	struct slot *found = NULL;
 	for (struct slot *c = s->first; c; c = c->next)
-		if (!c->closing && c->phase != SLOT_WORK && (!found || c->since_ns < found->since_ns) &&
-		    (!from || same_address(&c->from, from)))
+		if (!c->closing && !c->expected && c->phase != SLOT_WORK && (!from || same_address(&c->from, from)) &&
+		    (!found || slots_before(s, c, found)))
 			found = c;
 	return found;
 }
@@ -104,7 +168,7 @@ static unsigned count_of(struct slots *s, const struct in6_addr *from) REQUIRES(
 
 static bool make_room(struct slots *s, const struct in6_addr *from, const char *why) REQUIRES(s->lock)
 {
-	struct slot *victim = longest_silent(s, from);
+	struct slot *victim = slots_victim(s, from);
 	if (victim)
 		shut(s, victim, why);
 	else
@@ -122,24 +186,24 @@ bool slots_admit(struct slots *s, const struct sockaddr *from)
 		room = make_room(s, &a, "address");
 	else if (s->n_open >= s->o.max)
 		room = make_room(s, NULL, "slots");
+	if (room)
+		slots_link(s, &a);
 	mutex_unlock(&s->lock);
 	return room;
 }
 
+/* The one that was admitted from there; of several, any: they differ in nothing yet. */
 struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from)
 {
-	struct slot *c = NEW(struct slot);
-	c->slots = s;
-	c->fd = fd;
-	c->from = address_of(from);
-	c->since_ns = clock_mono_ns();
-	c->deadline_ns = c->since_ns + s->o.headers_ms * NS_PER_MS;
+	struct in6_addr a = address_of(from);
 	mutex_lock(&s->lock);
-	c->next = s->first;
-	if (c->next)
-		c->next->prev = c;
-	s->first = c;
-	s->n_open++;
+	struct slot *c = s->first;
+	while (c && !(c->expected && same_address(&c->from, &a)))
+		c = c->next;
+	if (!c)
+		c = slots_link(s, &a);
+	c->fd = fd;
+	c->expected = false;
 	mutex_unlock(&s->lock);
 	httpd_metrics_connections(1);
 	return c;
@@ -149,16 +213,9 @@ void slots_remove(struct slot *c)
 {
 	struct slots *s = c->slots;
 	mutex_lock(&s->lock);
-	if (c->prev)
-		c->prev->next = c->next;
-	else
-		s->first = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	s->n_open -= !c->closing;
+	slots_unlink(s, c);
 	mutex_unlock(&s->lock);
 	httpd_metrics_connections(-1);
-	free(c);
 }
 
 void slot_begin(struct slot *c)
@@ -230,7 +287,13 @@ void slots_tick(struct slots *s, int64_t now_ns)
 	static const char *const why[] = { [SLOT_REQUEST] = "headers", [SLOT_BODY] = "body", [SLOT_ANSWER] = "answer",
 					   [SLOT_IDLE] = "headers" };
 	mutex_lock(&s->lock);
-	for (struct slot *c = s->first; c; c = c->next) {
+	for (struct slot *c = s->first, *next; c; c = next) {
+		next = c->next;
+		if (c->expected) {
+			if (now_ns > c->deadline_ns)
+				slots_unlink(s, c); /* libmicrohttpd had no memory for it */
+			continue;
+		}
 		if (c->closing || !c->deadline_ns)
 			continue;
 		if (c->phase == SLOT_ANSWER)

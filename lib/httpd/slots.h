@@ -6,8 +6,9 @@
  *	               └────────── the next request ───────────┘
  *
  * Each phase but WORK waits for the client and has a deadline, which no byte of the client moves. If there is no room for a new
- * connection, the one that has been idle longest is closed, except in WORK, where the client waits for us. One client address has at
- * most three quarters of the slots; beyond that its new connection replaces one of its own.
+ * connection, one is closed, except in WORK, where the client waits for us: of the network that has most connections, within it of the
+ * subnet and the address that have most (networks.h), the one that has been idle longest. So a flood takes the places of itself. One
+ * client address has at most three quarters of the slots; beyond that its new connection replaces one of its own.
  *
  * The loop thread of libmicrohttpd tells what happens; the watcher (work.c) calls httpd_slots_tick. A connection is closed
  * by shutting its socket, which the loop then sees as gone. The loop forgets a connection before it closes its socket, so
@@ -36,7 +37,7 @@ struct slots_options {
 
 struct slots *slots_new(const struct slots_options *o);
 void slots_free(struct slots *s);
-/* Makes room for a connection from there. False: there is none, because every client waits for us. */
+/* Makes room for a connection from there, and keeps it until slots_add. False: there is none, because every client waits for us. */
 bool slots_admit(struct slots *s, const struct sockaddr *from);
 struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from);
 void slots_remove(struct slot *c);
