@@ -11,8 +11,8 @@
  *
  * A, B and C are those that other stores were measured with; F has as many samples as a profile of a fleet (204).
  *
- * usage: bench_ingest [FILE] [A|B|C|F] [--share=0.1] [--notes] [--keep=DIR]   how much of each workload; 1 = all of it; with --keep
- * the storage stays in DIR/A and so on, for a server to be started on */
+ * usage: bench_ingest [FILE] [A|B|C|F] [--share=0.1] [--notes] [--keep=DIR] [--log=MIB]   how much of each workload; 1 = all of it;
+ * with --keep the storage stays in DIR/A and so on, for a server to be started on; --log: memory of the head log's buffers */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,13 +404,13 @@ static void report(struct bench *b, const struct cost *seal)
 	       (seal->user + seal->sys) / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
 }
 
-static void bench_workload(const struct workload *w, const struct profile *source, double share, bool notes, const char *keep)
+static void bench_workload(const struct workload *w, const struct profile *source, double share, bool notes, const char *keep, double log_mib)
 {
 	struct err e;
 	struct bench b = { .w = w, .source = *source, .random = 1, .now_ms = T0, .notes = notes };
 	char scratch[] = "/tmp/ingest-bench-XXXXXX";
 	AUTOFREE char *dir = keep ? xasprintf("%s/%s", keep, w->name) : xstrdup(mkdtemp(scratch));
-	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b };
+	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b, .log_bytes = (uint64_t)(log_mib * (1 << 20)) };
 	must(tsdb_open(&b.db, &o, &e), &e);
 	profile_init(&b.subset, 0);
 	profile_init(&b.decoded, 0);
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
 {
 	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL, *keep = NULL;
 	char *path AUTOFREE = xasprintf("%s/alloc_objects.pb.gz", corpus ? corpus : "../shared/corpus");
-	double share = 0.1;
+	double share = 0.1, log_mib = 0;
 	bool notes = false;
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
@@ -454,6 +454,8 @@ int main(int argc, char **argv)
 			keep = argv[i] + 7;
 		} else if (view_eqs(v, "--notes")) {
 			notes = true;
+		} else if (view_starts(v, VIEW("--log=")) && num_parse_double(view_make(v.ptr + 6, v.len - 6), &log_mib)) {
+			continue;
 		} else if (!view_starts(v, VIEW("--share=")) || !num_parse_double(view_make(v.ptr + 8, v.len - 8), &share)) {
 			free(path);
 			path = xasprintf("%s", argv[i]);
@@ -474,7 +476,7 @@ int main(int argc, char **argv)
 	       "ms each", "inflate", "decode", "append", "commit", "sys", "faults", "per s,core", "seal ms ea", "disk B each", "dict MB");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
 		if (!only || view_eqs(view_of(workloads[i].name), only))
-			bench_workload(&workloads[i], &source, share, notes, keep);
+			bench_workload(&workloads[i], &source, share, notes, keep, log_mib);
 	profile_release(&source);
 	buf_free(&file);
 	return 0;

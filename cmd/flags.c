@@ -18,6 +18,7 @@
 
 #define REPLICAS_MAX 100
 #define MEMORY_LEAST (UINT64_C(128) << 20)
+#define LOG_MOST (UINT64_C(192) << 20) /* of the head log's buffers: more holds no more of a log that is trimmed each hour */
 #define QUERY_LEAST (INT64_C(32) << 20) /* a query over a fleet's day holds several times as much for moments: not many at a time where there is little */
 
 /* Every row points into this, the one set of flags of the process. */
@@ -45,7 +46,7 @@ static struct opt table[] = {
 
 	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
 	  "The memory of all budgets together. Not given: half of what the process may use, by its control group or the machine. "
-	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag. If flags ask for more, the others have less." },
+	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag, half of that for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less." },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
@@ -336,6 +337,7 @@ static int divide_memory(struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		parts[i] = (struct memory_part){ rows[i].share, rows[i].bytes, is_given(rows[i].flag) };
 	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);
+	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* half of what is for parts without a flag */
 	if (!is_given("query.max-bytes"))
 		set.max_bytes = set.max_total_bytes / 2;
 	if (!is_given("query.max-concurrency"))

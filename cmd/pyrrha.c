@@ -142,7 +142,7 @@ static int open_storage(struct server *s, struct err *e)
 		.path = s->f.storage_path, .retention_ms = s->f.retention_ms ? s->f.retention_ms : -1,
 		.retention_bytes = s->f.retention_bytes, .service_labels = s->f.service_labels,
 		.head_bytes = s->f.head_bytes, .cache_bytes = s->f.cache_bytes, .dictionary_bytes = s->f.dictionary_bytes,
-		.queue_bytes = s->f.queue_bytes,
+		.queue_bytes = s->f.queue_bytes, .log_bytes = s->f.log_bytes,
 		.commit_interval_ms = s->f.commit_interval_ms ? s->f.commit_interval_ms : -1,
 		.max_target_functions = (uint32_t)s->f.target_functions, .max_target_locations = (uint32_t)s->f.target_locations,
 		.max_target_stacks = (uint32_t)s->f.target_stacks,

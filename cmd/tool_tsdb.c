@@ -208,9 +208,16 @@ struct stats {
 	struct tsdb_stats whole;
 	VEC(struct tsdb_part_info) parts;
 	VEC(struct tsdb_dictionary_info) dictionaries;
+	VEC(struct tsdb_hole) holes;
 	struct tallies kinds, series, types, labels;
 	struct { uint64_t parts, bytes, samples; } level[3]; /* 1, 6, 24 hours */
 };
+
+static void add_hole(void *arg, const struct tsdb_hole *x)
+{
+	struct stats *s = arg;
+	vec_push(&s->holes, *x);
+}
 
 static void add_part(void *arg, const struct tsdb_part_info *p)
 {
@@ -288,6 +295,14 @@ static double ratio(uint64_t bytes, uint64_t samples)
 	return samples ? (double)bytes / (double)samples : 0;
 }
 
+static void put_holes(struct buf *b, const struct stats *s)
+{
+	char from[RFC3339_LEN], until[RFC3339_LEN];
+	for (size_t i = 0; i < s->holes.n; i++)
+		buf_printf(b, "data between %s and %s is lost: answers about that time carry a warning\n", clock_rfc3339_ms(s->holes.v[i].after_ms, from),
+			   clock_rfc3339_ms(s->holes.v[i].until_ms, until));
+}
+
 static void put_stats(struct buf *b, struct stats *s, size_t limit)
 {
 	static const int hours[] = { 1, 6, 24 };
@@ -299,6 +314,7 @@ static void put_stats(struct buf *b, struct stats *s, size_t limit)
 		buf_printf(b, "from %s to %s\n", clock_rfc3339_ms(s->whole.min_t_ms, from), clock_rfc3339_ms(s->whole.max_t_ms, to));
 	buf_printf(b, "%" PRIu64 " samples sealed, %.3f bytes per sample; in memory %" PRIu64 " windows, %" PRIu64 " bytes\n", samples,
 		   ratio(s->whole.disk_bytes, samples), s->whole.head_windows, s->whole.head_bytes);
+	put_holes(b, s);
 	buf_puts(b, "\nparts by hours       parts          bytes  bytes/sample\n");
 	for (int i = 0; i < 3; i++)
 		buf_printf(b, "  %2d            %10" PRIu64 " %14" PRIu64 "  %12.3f\n", hours[i], s->level[i].parts, s->level[i].bytes,
@@ -386,6 +402,18 @@ static void put_stats_json(struct buf *b, struct stats *s, size_t limit)
 	for (size_t i = 0; i < s->dictionaries.n; i++)
 		put_dictionary_json(b, &s->dictionaries.v[i]);
 	json_array_end(b);
+	json_line(b, 0);
+	json_array_begin_at(b, "lost");
+	for (size_t i = 0; i < s->holes.n; i++) {
+		json_object_begin(b);
+		json_field_int(b, "after", s->holes.v[i].after_ms);
+		json_field_int(b, "until", s->holes.v[i].until_ms);
+		json_field_int(b, "found", s->holes.v[i].found_ms);
+		json_field_count(b, "firstRecord", s->holes.v[i].first);
+		json_field_count(b, "lastRecord", s->holes.v[i].last);
+		json_object_end(b);
+	}
+	json_array_end(b);
 	put_tallies_json(b, "payloads", &s->kinds, 100);
 	put_tallies_json(b, "topSeries", &s->series, limit);
 	put_tallies_json(b, "types", &s->types, limit);
@@ -413,6 +441,7 @@ int tool_tsdb_stats(int argc, char **argv)
 	if (tool_tsdb_open(&db, dir, true, &e))
 		return tool_fail(name, &e);
 	tsdb_each_part(db, add_part, &s);
+	tsdb_each_hole(db, add_hole, &s);
 	tsdb_each_dictionary(db, add_dictionary, &s);
 	tsdb_each_payload(db, add_payload, &s);
 	tsdb_stats(db, &s.whole);
@@ -428,6 +457,7 @@ int tool_tsdb_stats(int argc, char **argv)
 		tallies_release(all[i]);
 	vec_free(&s.parts);
 	vec_free(&s.dictionaries);
+	vec_free(&s.holes);
 	buf_free(&out);
 	return status;
 }

@@ -40,11 +40,7 @@ static int snapshot(struct storage_admin *a, char ret_name[ADMIN_NAME_LEN], stru
 	snprintf(ret_name, ADMIN_NAME_LEN, "%s-%016llx", when, (unsigned long long)random);
 	AUTOFREE char *all = xasprintf("%s/snapshots", db->path), *dir = xasprintf("%s/%s", all, ret_name);
 	int rc = files_make_dirs(all, e);
-	if (!rc)
-		rc = tsdb_snapshot(db, dir, e);
-	if (rc)
-		files_remove_tree(dir);
-	return rc;
+	return rc ? rc : tsdb_snapshot(db, dir, e);
 }
 
 /* ---- status ---- */

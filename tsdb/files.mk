@@ -18,6 +18,8 @@ libtsdb_a_SOURCES = \
   tsdb/disk/rocks.h \
   tsdb/disk/table.c \
   tsdb/disk/table.h \
+  tsdb/disk/text.c \
+  tsdb/disk/text.h \
   tsdb/disk/wal.c \
   tsdb/disk/wal.h \
   tsdb/format.c \
@@ -36,6 +38,10 @@ libtsdb_a_SOURCES = \
   tsdb/inspect.h \
   tsdb/log/hlog.c \
   tsdb/log/hlog.h \
+  tsdb/log/holes.c \
+  tsdb/log/holes.h \
+  tsdb/log/log_extents.c \
+  tsdb/log/log_extents.h \
   tsdb/log/log_repair.c \
   tsdb/log/log_repair.h \
   tsdb/log/notes.c \
@@ -89,6 +95,9 @@ libtsdb_a_SOURCES = \
   tsdb/seal/seal.h \
   tsdb/seal/seal_write.c \
   tsdb/snapshot.c \
+  tsdb/snapshot.h \
+  tsdb/snapshot_mark.c \
+  tsdb/snapshot_mark.h \
   tsdb/stats.c \
   tsdb/testkit.h \
   tsdb/tsdb.c \
@@ -138,6 +147,8 @@ libtsdb_a_SOURCES = \
   tsdb/write/committer.c \
   tsdb/write/committer.h \
   tsdb/write/delete.c \
+  tsdb/write/hole_find.c \
+  tsdb/write/hole_find.h \
   tsdb/write/replay.c \
   tsdb/write/replay.h \
   tsdb/write/request.c \
@@ -156,6 +167,7 @@ TSDB_TESTS = \
   flip_test \
   floats_test \
   head_sums_test \
+  holes_test \
   late_names_test \
   notes_test \
   places_test \
@@ -195,6 +207,8 @@ floats_test_SOURCES = tsdb/write/floats_test.c
 floats_test_LDADD = $(TSDB_TEST_LIBS)
 head_sums_test_SOURCES = tsdb/head/head_sums_test.c
 head_sums_test_LDADD = $(TSDB_TEST_LIBS)
+holes_test_SOURCES = tsdb/holes_test.c
+holes_test_LDADD = $(TSDB_TEST_LIBS)
 late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
 late_names_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c

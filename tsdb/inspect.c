@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/version/tombstones.h"
 
@@ -51,6 +52,14 @@ void tsdb_each_dictionary(struct tsdb *db, void (*fn)(void *arg, const struct ts
 		fn(arg, &d);
 	}
 	version_unref(v);
+}
+
+void tsdb_each_hole(struct tsdb *db, void (*fn)(void *arg, const struct tsdb_hole *x), void *arg)
+{
+	size_t n;
+	AUTOFREE struct hole *all = holes_list(&db->holes, &n);
+	for (size_t i = 0; i < n; i++)
+		fn(arg, &(struct tsdb_hole){ all[i].first, all[i].last, all[i].after_ms, all[i].until_ms, all[i].found_ms });
 }
 
 /* ---- payloads ---- */
@@ -290,6 +299,16 @@ static void check_partition(struct check *c)
 	}
 }
 
+static void report_hole(void *arg, const struct tsdb_hole *x)
+{
+	struct check *c = arg;
+	char where[80], what[160], from[RFC3339_LEN], until[RFC3339_LEN];
+	snprintf(where, sizeof where, x->first ? "head, records %" PRIu64 " to %" PRIu64 : "head, a day", x->first, x->last);
+	snprintf(what, sizeof what, "data between %s and %s is lost", clock_rfc3339_ms(x->after_ms, from), clock_rfc3339_ms(x->until_ms, until));
+	c->ret->problems++;
+	c->fn(c->arg, where, what, "answers about that time carry a warning until retention has passed it; a snapshot may have the data");
+}
+
 void tsdb_verify(struct tsdb *db, void (*fn)(void *, const char *, const char *, const char *), void *arg,
 		 struct tsdb_verified *ret)
 {
@@ -303,6 +322,7 @@ void tsdb_verify(struct tsdb *db, void (*fn)(void *, const char *, const char *,
 		ret->problems++;
 		fn(arg, db->path, what, "the messages before this one name each; the server starts without them, and a snapshot has them");
 	}
+	tsdb_each_hole(db, report_hole, &c);
 	for (size_t i = 0; i < v->n; i++) {
 		c.s = v->p[i];
 		check_partition(&c);

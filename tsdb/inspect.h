@@ -35,6 +35,13 @@ struct tsdb_payload {
 };
 void tsdb_each_payload(struct tsdb *db, void (*fn)(void *arg, const struct tsdb_payload *p), void *arg);
 
+/* A range of time, (after, until], in which data is lost: records of the head log from first to last, or (0) what belonged to a day. */
+struct tsdb_hole {
+	uint64_t first, last;
+	int64_t after_ms, until_ms, found_ms;
+};
+void tsdb_each_hole(struct tsdb *db, void (*fn)(void *arg, const struct tsdb_hole *x), void *arg);
+
 /* Reads everything: checksums, that every reference resolves, that the parts of a series say the same. fn gets what is
  * wrong: where, what, and what to do. */
 struct tsdb_verified {

@@ -52,7 +52,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		.lost_symbols = atomic_load(&db->lost_symbols),
 		.cache_bytes = rocksdb_cache_get_usage(db->cache), .sealing_bytes = atomic_load(&db->sealing_bytes),
 		.first_record = hlog_first(db->log), .last_record = hlog_last(db->log), .head_log_bytes = hlog_bytes(db->log),
-		.head_log_memory = hlog_memory(db->log),
+		.head_log_memory = hlog_memory(db->log), .holes = atomic_load(&db->holes.n_harmful),
 	};
 	notes_count(hlog_notes(db->log), &ret->notes, &ret->notes_bytes);
 	struct version *v = tsdb_version(db, NULL);
@@ -82,6 +82,7 @@ static void collect(void *arg)
 	tsdb_stats(db, &s);
 	metric_set(&tsdb_metrics[TM_LOST_RECORDS], (double)s.lost_records);
 	metric_set(&tsdb_metrics[TM_LOST_SYMBOLS], (double)s.lost_symbols);
+	metric_set(&tsdb_metrics[TM_HOLES], (double)s.holes);
 	metric_set(&tsdb_metrics[TM_WRITE_FAILED], atomic_load(&db->write_failed));
 	struct admin_clock clock;
 	tsdb_clock(db, &clock);
@@ -97,6 +98,7 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_PART_INDEX_BYTES], (double)s.part_index_bytes);
 	metric_set(&tsdb_metrics[TM_DICT_BUDGET], (double)db->o.dictionary_bytes);
 	metric_set(&tsdb_metrics[TM_LOG_MEMORY], (double)s.head_log_memory);
+	metric_set(&tsdb_metrics[TM_LOG_BUDGET], (double)db->o.log_bytes);
 	metric_set(&tsdb_metrics[TM_TABLE_BYTES], (double)s.table_bytes);
 	metric_set(&tsdb_metrics[TM_SEALING_BYTES], (double)s.sealing_bytes);
 	metric_set(&tsdb_metrics[TM_HEAD_BUDGET], (double)db->o.head_bytes);

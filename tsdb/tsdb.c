@@ -5,6 +5,8 @@
  *	version      "pyrrha-tsdb 4" and a checksum
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
  *	dropped      which days retention dropped
+ *	head.holes   what the head log has lost   head.holes.copy   the same
+ *	snapshot     of a snapshot that was not opened yet: whether it is complete
  *	partitions/  a database per UTC day
  */
 #include "tsdb/tsdb.h"
@@ -24,6 +26,8 @@
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/seal/seal.h"
+#include "tsdb/snapshot.h"
+#include "tsdb/snapshot_mark.h"
 #include "tsdb/upkeep/name_finder.h"
 #include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/retention.h"
@@ -69,7 +73,7 @@ static int lock_dir(struct tsdb *db, struct err *e)
 		return err_errno(e, errno, "cannot open %s", name);
 	if (flock(db->lock_fd, (db->o.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
 		int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-		if (!db->o.read_only && (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, text, (size_t)n, 0) != n))
+		if (!db->o.read_only && snapshot_mark_remove(db) && (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, text, (size_t)n, 0) != n))
 			LOG_DEBUG("msg", "cannot write the owner into the lock file", "file", name);
 		return 0;
 	}
@@ -92,6 +96,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->dictionary_bytes = 256 << 20;
 	if (!o->queue_bytes)
 		o->queue_bytes = 64 << 20;
+	if (!o->log_bytes)
+		o->log_bytes = HLOG_BUFFERS * (UINT64_C(64) << 20);
 	if (!o->commit_interval_ms)
 		o->commit_interval_ms = 20;
 	if (!o->service_labels)
@@ -135,6 +141,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	pthread_cond_init(&db->readers_cond, NULL);
 	atomic_init(&db->newest_t, INT64_MIN);
 	retention_clock_init(&db->retention_clock);
+	holes_init(&db->holes);
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
@@ -151,6 +158,7 @@ static void db_free(struct tsdb *db)
 	vec_free(&db->leaving);
 	dropped_release(&db->dropped);
 	retention_clock_destroy(&db->retention_clock);
+	holes_destroy(&db->holes);
 	retention_rules_free(db->rules);
 	name_finder_free(db->finder);
 	version_unref(db->current);
@@ -189,12 +197,18 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	bool writable = true;
 	int rc = db->o.read_only ? 0 : files_make_dirs(db->path, e);
 	if (!rc)
+		rc = snapshot_mark_check(db, e);
+	if (!rc)
 		rc = lock_dir(db, e);
+	if (!rc && !db->o.read_only)
+		snapshot_tidy(db);
 	if (!rc)
 		rc = format_check(db, e);
 	dropped_read(db);
 	if (!rc)
-		rc = hlog_open(&db->log, db->path, db->o.read_only ? NULL : &writable, e);
+		holes_read(&db->holes, db->path, tsdb_now_ms(db));
+	if (!rc)
+		rc = hlog_open(&db->log, db->path, db->o.log_bytes, db->o.read_only ? NULL : &writable, e);
 	atomic_store(&db->write_failed, !writable);
 	if (!rc)
 		rc = tsdb_open_partitions(db, e);

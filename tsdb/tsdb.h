@@ -30,6 +30,7 @@ struct tsdb_options {
 	 * over several days load; beyond that, a query reads further days' dictionaries one after the other, for itself. */
 	uint64_t dictionary_bytes;
 	uint64_t queue_bytes;        /* appends that wait for the committer, 64 MiB; append waits above it */
+	uint64_t log_bytes;          /* buffers of the head log together, 192 MiB: records that RocksDB has not written to a table yet */
 	/* A commit gathers what is appended within this long of its first append, 20 ms; negative = only what came while the
 	 * last one was synced. Delay until appends are durable, acknowledged and visible to queries. A waiting caller (tsdb_flush,
 	 * tsdb_delete, back-pressure) ends it early. For patient batches alone it is ten times as long, at most 1 s. */
@@ -106,7 +107,7 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 		       struct err *e) MUST_USE;
 
 /* A copy of everything that is durable now in dir, which must not exist (ERR_CONFLICT): files are linked where they can be. It
- * opens as a storage directory of its own. Not used for the remains of an error. */
+ * opens as a storage directory of its own. It is made as DIR.tmp and renamed when it is complete; after an error nothing is left. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e) MUST_USE;
 
 /* Registers the metrics table; gauges are of this database. */
@@ -117,6 +118,7 @@ struct tsdb_stats {
 	uint64_t head_log_bytes, disk_bytes; /* disk_bytes: of the partitions */
 	uint64_t appended_profiles, appended_samples, appended_floats;
 	uint64_t lost_records, lost_symbols;
+	uint64_t holes;                      /* ranges of time in which data is lost (tsdb/log/holes.h) */
 	uint64_t first_record, last_record;
 	uint64_t cache_bytes;                /* block cache in use */
 	uint64_t loaded;                     /* partitions whose dictionary is in memory; series counts those alone */

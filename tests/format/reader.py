@@ -121,13 +121,61 @@ def add_to(sums, more):
         sums[c] = sums.get(c, 0) + v
 
 
-def text_file(report, path, first_line):
-    """{word: value} of the small files."""
+def text_file(report, path, first_line, until=None):
+    """{word: value} of the small files, and what stands from the line `until` on."""
     with open(path, encoding="ascii") as f:
-        lines = f.read().split("\n")
+        text = f.read()
+    at = text.find(f"\n{until}\n") + 1 if until else 0
+    text, rest = (text[:at], text[at:]) if at else (text, "")
+    lines = text.split("\n")
     if lines[0] != first_line or lines[-1] != "":
         report.problem(path, f"its first line is {lines[0]!r}, not {first_line!r}", len(lines[0]))
-    return dict(line.split(" ", 1) for line in lines[1:-1])
+    return dict(line.split(" ", 1) for line in lines[1:-1]), rest
+
+
+def summed_text(report, where, text, first_line, known):
+    """The lines of a text between its first one and its checksum."""
+    body, _, checksum = text.rpartition("checksum ")
+    lines = body.split("\n")
+    if lines[0] != first_line or lines[-1] != "" or not re.fullmatch("[0-9a-f]{16}\n", checksum) or int(checksum, 16) != rocks.xxh3(body.encode()):
+        report.problem(where, f"{lines[0]!r}, checksum {checksum!r}", 1)
+    for line in lines[1:-1]:
+        if not re.fullmatch(known, line):
+            report.problem(where, f"a line {line!r}", len(line))
+    return lines[1:-1]
+
+
+def summed(report, path, first_line, known):
+    with open(path, encoding="ascii") as f:
+        return summed_text(report, path, f.read(), first_line, known)
+
+
+class Extents:
+    """What head.marks says of the records of the log."""
+
+    def __init__(self, report, path, text):
+        self.rows, self.facts, self.seen = [], {}, 0
+        known = r"seen \d+|rows day \d+ records \d+ to \d+ stamps -?\d+ to -?\d+|facts day \d+ count \d+ last \d+"
+        for line in summed_text(report, path, text, "pyrrha-head-extents 1", known):
+            numbers = [int(n) for n in re.findall(r"-?\d+", line)]
+            if line.startswith("seen"):
+                self.seen, = numbers
+            elif line.startswith("rows"):
+                self.rows.append(numbers)
+            else:
+                self.facts[numbers[0]] = numbers[1:]
+
+    def compare(self, report, log, first):
+        """Every row lies in a run of its day; facts are as many as it says."""
+        for number, kind, day, content in log.records:
+            stamps = [p["stamp"] for p in content] if kind == 1 else [t for _, t, _ in content] if kind == 4 else []
+            for t in stamps:
+                if first <= number <= self.seen and not any(d == day and a <= number <= b and lo <= t <= hi for d, a, b, lo, hi in self.rows):
+                    report.problem("head.marks", f"record {number} of day {day} with the stamp {t} is in no run", 1)
+        for day, (count, last) in self.facts.items():
+            there = sum(1 for number, kind, d, _ in log.records if (kind, d) == (3, day) and number <= last)
+            if there < count:
+                report.problem("head.marks", f"{count} facts of day {day}, the log has {there}", 1)
 
 
 class Log:
@@ -463,7 +511,8 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = re.compile(r"version|lock|head(\.(marks|whole|scratch|new|bad-.*))?|dropped|clock|partitions|remote|snapshots|queries\.active|(version|head\.marks|dropped|clock)\.new")
+    TOP = re.compile(r"version|lock|head(\.(marks|holes|holes\.copy|whole|scratch|new|bad-.*))?|dropped|clock|snapshot|partitions|remote|snapshots|queries\.active|"
+                     r"(version|head\.marks|head\.holes|head\.holes\.copy|dropped|clock|snapshot)\.new")
 
     def __init__(self, path):
         self.report = r = Report()
@@ -475,7 +524,7 @@ class Storage:
         for name in sorted(os.listdir(path)):
             if not self.TOP.fullmatch(name):
                 r.problem(path, f"{name}: a name that the documents do not have", 1)
-        self.first = 0
+        self.first, self.extents, self.holes = 0, None, []
         self.until = self.until_record = 0  # of days that end by then, records numbered so far are void
         self.days = {}  # of these too
         self.marks(path)
@@ -489,11 +538,14 @@ class Storage:
                 self.partitions.append(Partition(r, day, p if there else None, self.log))
         for p in self.partitions:
             p.compare(r)
+        if self.extents:
+            self.extents.compare(r, self.log, self.first)
 
     def marks(self, path):
         r, name = self.report, os.path.join(path, "head.marks")
         if os.path.exists(name):
-            m = text_file(r, name, "pyrrha-head-marks 1")
+            m, extents = text_file(r, name, "pyrrha-head-marks 1", "pyrrha-head-extents 1")
+            self.extents = Extents(r, name, extents) if extents else None
             self.first = int(m["first"])
             both = int(m["synced"]).to_bytes(8, "little") + int(m["first"]).to_bytes(8, "little")
             if m.keys() != {"synced", "first", "checksum"} or int(m["checksum"], 16) != rocks.xxh3(both):
@@ -501,12 +553,25 @@ class Storage:
         name = os.path.join(path, "dropped")
         if os.path.exists(name):
             self.read_dropped(name)
+        texts = [self.read_holes(os.path.join(path, n)) for n in ("head.holes", "head.holes.copy")]
+        if texts[0] != texts[1]:
+            r.problem(path, f"head.holes is {texts[0]!r}, its copy {texts[1]!r}", 1)
+        name = os.path.join(path, "snapshot")
+        if os.path.exists(name):
+            summed(r, name, "pyrrha-snapshot 1", r"state (?:finished|unfinished)|made \d+|record \d+")
         name = os.path.join(path, "clock")
         if os.path.exists(name):
             with open(name, "rb") as f:
                 text, _, checksum = f.read().partition(b"checksum ")
             if int(checksum, 16) != rocks.xxh3(text):
                 r.problem(name, f"{text} {checksum}", 1)
+
+    def read_holes(self, name):
+        if not os.path.exists(name):
+            return None
+        lines = summed(self.report, name, "pyrrha-head-holes 1", r"records \d+ to \d+ after -?\d+ until -?\d+ found \d+")
+        self.holes = [tuple(int(n) for n in re.findall(r"-?\d+", line)) for line in lines]
+        return lines
 
     def read_dropped(self, name):
         with open(name, encoding="ascii") as f:
@@ -538,7 +603,7 @@ class Storage:
         mark = os.path.join(folder, name, "deleted")
         if not os.path.exists(mark):
             return True
-        return max(self.log.gone.get(int(name), 0), self.dropped(int(name))) < int(text_file(self.report, mark, "pyrrha-deleted 2")["from"])
+        return max(self.log.gone.get(int(name), 0), self.dropped(int(name))) < int(text_file(self.report, mark, "pyrrha-deleted 2")[0]["from"])
 
     def select(self, matches=lambda labels: True, after_ms=-1 << 62, until_ms=1 << 62):
         """{labels as a sorted tuple: [(stamp, row, partition)]}, ascending by stamp."""

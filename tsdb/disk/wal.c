@@ -171,6 +171,14 @@ int wal_each(struct view bytes, int (*fn)(void *arg, struct view entry, struct e
 
 /* ---- batches ---- */
 
+uint64_t wal_sequence(struct view entry)
+{
+	uint64_t v = 0;
+	for (size_t i = 8; i-- && entry.len >= BATCH_HEADER;)
+		v = v << 8 | (uint8_t)entry.ptr[i];
+	return v;
+}
+
 static struct view get_bytes(struct cursor *c)
 {
 	uint64_t n = cursor_varint(c);

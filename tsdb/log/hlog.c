@@ -17,12 +17,17 @@
 #include "base/vec.h"
 #include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
+#include "tsdb/disk/text.h"
+#include "tsdb/log/log_extents.h"
 #include "tsdb/log/log_repair.h"
 #include "tsdb/log/notes.h"
 #include "tsdb/log/record.h"
 
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
+#define BUFFER_LEAST (UINT64_C(1) << 20)
+#define MARKS_MAX_BYTES ((size_t)64 << 20)
+#define GAPS_MOST 4096 /* above it two become one */
 
 /* Behind all numbers: which partitions are gone. Key: this byte, day u32, number u64; value: a hash of the key. */
 #define GONE_PREFIX 0xff
@@ -38,6 +43,7 @@ struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
+	uint64_t buffer_bytes;      /* of each of HLOG_BUFFERS */
 	bool damaged;               /* it cannot be read or written in this state: the next opening rebuilds it */
 	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db is there, read around the damage */
 	rocksdb_env_t *memory;
@@ -48,6 +54,11 @@ struct hlog {
 	uint64_t tried;             /* the last one that a commit was tried with */
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
+	uint64_t marked_seen;
+	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
+	struct log_extents marked;      /* as head.marks had them at the opening */
+	struct mutex extents_lock;
+	struct log_extents extents;     /* of what was replayed and committed; under extents_lock */
 	VEC(struct gone) gone;      /* as of the opening */
 	struct notes *notes;        /* durable ones, and those of the batch */
 	struct notes *repaired;     /* while the log is rebuilt: the newest of each so far */
@@ -68,44 +79,111 @@ static void marks_checksum(char out[20], uint64_t synced, uint64_t first)
 
 static void read_marks(struct hlog *l)
 {
-	char *name = xasprintf("%s/head.marks", l->dir), sum[20], want[20];
-	unsigned long long synced, first;
-	FILE *f = fopen(name, "re");
-	if (f) {
-		if (fscanf(f, "pyrrha-head-marks 1\nsynced %llu\nfirst %llu\nchecksum %16s", &synced, &first, sum) == 3) {
-			marks_checksum(want, synced, first);
-			if (!strcmp(sum, want)) {
-				l->marked_last = synced;
-				l->marked_first = first;
-			}
-		}
-		fclose(f);
+	AUTOFREE char *name = xasprintf("%s/head.marks", l->dir);
+	CLEANUP(buf_free) struct buf b = { .max = MARKS_MAX_BYTES };
+	struct view rest, line[4];
+	int64_t synced, first;
+	char sum[20];
+	if (buf_read_file(&b, name, NULL))
+		return;
+	rest = buf_view(&b);
+	log_extents_parse(&l->marked, rest);
+	for (size_t i = 0; i < ARRAY_LEN(line); i++)
+		if (!text_line(&rest, &line[i]))
+			return;
+	if (!view_eqs(line[0], "pyrrha-head-marks 1") || !text_numbers(line[1], "synced #", &synced) || !text_numbers(line[2], "first #", &first))
+		return;
+	marks_checksum(sum, (uint64_t)synced, (uint64_t)first);
+	if (view_starts(line[3], VIEW("checksum ")) && view_ends(line[3], view_of(sum))) {
+		l->marked_last = (uint64_t)synced;
+		l->marked_first = (uint64_t)first;
 	}
-	free(name);
 }
 
-static int write_marks(const char *dir, uint64_t synced, uint64_t first, struct err *e)
+static int write_marks(const char *dir, uint64_t synced, uint64_t first, const struct buf *extents, struct err *e)
 {
-	char text[160], sum[20];
+	CLEANUP(buf_free) struct buf b = { .max = MARKS_MAX_BYTES };
+	char sum[20];
 	marks_checksum(sum, synced, first);
-	snprintf(text, sizeof text, "pyrrha-head-marks 1\nsynced %" PRIu64 "\nfirst %" PRIu64 "\nchecksum %s\n", synced, first, sum);
-	return files_put(dir, "head.marks", view_of(text), e);
+	buf_printf(&b, "pyrrha-head-marks 1\nsynced %" PRIu64 "\nfirst %" PRIu64 "\nchecksum %s\n", synced, first, sum);
+	buf_putv(&b, buf_view(extents));
+	return b.overflow ? err_set(e, ERR_LIMIT, "the marks of the head log %s are too large", dir) : files_put(dir, "head.marks", buf_view(&b), e);
+}
+
+/* The text of the extents; returns the last record that they have. */
+static uint64_t put_extents(struct hlog *l, struct buf *b)
+{
+	mutex_lock(&l->extents_lock);
+	log_extents_put(&l->extents, b);
+	uint64_t seen = l->extents.seen;
+	mutex_unlock(&l->extents_lock);
+	return seen;
 }
 
 int hlog_mark(struct hlog *l, struct err *e)
 {
+	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
+	uint64_t seen = put_extents(l, &text);
 	mutex_lock(&l->mark_lock);
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
 	int rc = 0;
-	if (last != l->marked_last || first != l->marked_first) {
-		rc = write_marks(l->dir, last, first, e);
+	if (!l->marks_held && (last != l->marked_last || first != l->marked_first || seen != l->marked_seen)) {
+		rc = write_marks(l->dir, last, first, &text, e);
 		if (!rc) {
 			l->marked_last = last;
 			l->marked_first = first;
+			l->marked_seen = seen;
 		}
 	}
 	mutex_unlock(&l->mark_lock);
 	return rc;
+}
+
+void hlog_hold_marks(struct hlog *l, bool hold)
+{
+	mutex_lock(&l->mark_lock);
+	l->marks_held = hold;
+	mutex_unlock(&l->mark_lock);
+}
+
+/* ---- extents ---- */
+
+void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms)
+{
+	mutex_lock(&l->extents_lock);
+	log_extents_add_rows(&l->extents, day, number, from_ms, until_ms);
+	mutex_unlock(&l->extents_lock);
+}
+
+void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number)
+{
+	mutex_lock(&l->extents_lock);
+	log_extents_add_fact(&l->extents, day, number);
+	mutex_unlock(&l->extents_lock);
+}
+
+void hlog_saw_all(struct hlog *l, uint64_t number)
+{
+	mutex_lock(&l->extents_lock);
+	l->extents.seen = MAX(l->extents.seen, number);
+	mutex_unlock(&l->extents_lock);
+}
+
+void hlog_forget_facts(struct hlog *l, uint32_t day)
+{
+	mutex_lock(&l->extents_lock);
+	log_extents_forget_day(&l->extents, day);
+	mutex_unlock(&l->extents_lock);
+}
+
+const struct log_extents *hlog_extents_marked(const struct hlog *l)
+{
+	return &l->marked;
+}
+
+const struct log_extents *hlog_extents_replayed(const struct hlog *l)
+{
+	return &l->extents;
 }
 
 /* ---- keys ---- */
@@ -281,6 +359,9 @@ static void free_log(struct hlog *l)
 	if (l->options)
 		rocksdb_options_destroy(l->options);
 	mutex_destroy(&l->mark_lock);
+	mutex_destroy(&l->extents_lock);
+	log_extents_release(&l->marked);
+	log_extents_release(&l->extents);
 	mutex_destroy(&l->write_lock);
 	rwlock_destroy(&l->db_lock);
 	vec_free(&l->gone);
@@ -319,16 +400,16 @@ static bool is_damaged(const struct err *e)
 	return e->code == ERR_CORRUPT || strstr(e->msg, "No such file") || strstr(e->msg, "Input/output error");
 }
 
-static rocksdb_options_t *log_options(void)
+static rocksdb_options_t *log_options(const struct hlog *l)
 {
 	rocksdb_options_t *o = rocks_options(NULL);
 	/* Never point in time: that open deletes the log behind a flipped byte. */
 	rocksdb_options_set_wal_recovery_mode(o, rocksdb_skip_any_corrupted_records_recovery);
-	/* A record lives for an hour and a quarter: most are trimmed before they would leave memory, and compressing the rest does not
-	 * pay. */
-	rocksdb_options_set_write_buffer_size(o, 64 << 20);
+	/* A record lives for an hour and a quarter: in large buffers most are trimmed before they would leave memory, and compressing the
+	 * rest does not pay. */
+	rocksdb_options_set_write_buffer_size(o, l->buffer_bytes);
 	rocksdb_options_set_compression(o, rocksdb_no_compression);
-	rocksdb_options_set_max_write_buffer_number(o, 3);
+	rocksdb_options_set_max_write_buffer_number(o, HLOG_BUFFERS);
 	return o;
 }
 
@@ -337,7 +418,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 {
 	close_db(l);
 	l->memory = rocksdb_create_mem_env();
-	l->in_memory = log_options();
+	l->in_memory = log_options(l);
 	rocksdb_options_set_env(l->in_memory, l->memory);
 	l->damaged = l->broken = true;
 	notes_clear(l->repaired);
@@ -429,10 +510,11 @@ static int read_beside_records(struct hlog *l, struct err *e)
 	return rc;
 }
 
-int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e)
+int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_writable, struct err *e)
 {
 	struct hlog *l = NEW(struct hlog);
 	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
+	mutex_init(&l->extents_lock, LOCK_LEAF, "log extents");
 	mutex_init(&l->write_lock, RANK_TSDB_LOG_WRITE, "log writes");
 	rwlock_init(&l->db_lock, RANK_TSDB_LOG_DB, "log");
 	l->dir = xstrdup(dir);
@@ -442,7 +524,8 @@ int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err
 	l->next = 1;
 	atomic_init(&l->last, 0);
 	atomic_init(&l->first, 1);
-	l->options = log_options();
+	l->buffer_bytes = MAX(memory / HLOG_BUFFERS, BUFFER_LEAST);
+	l->options = log_options(l);
 	l->look_only = !ret_writable;
 	read_marks(l);
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
@@ -481,8 +564,14 @@ int hlog_close(struct hlog *l, struct err *e)
 
 /* ---- replay ---- */
 
+/* Gaps come in ascending order. */
 static void lost(struct hlog_loss *x, uint64_t first, uint64_t last)
 {
+	struct hlog_gap *before = x->gaps.n ? &x->gaps.v[x->gaps.n - 1] : NULL;
+	if (before && (first <= before->last + 1 || x->gaps.n == GAPS_MOST))
+		before->last = MAX(before->last, last);
+	else
+		vec_push(&x->gaps, (struct hlog_gap){ first, last });
 	if (!x->first || first < x->first)
 		x->first = first;
 	if (last > x->last)
@@ -708,7 +797,7 @@ uint64_t hlog_first(const struct hlog *l)
 	return atomic_load(&l->first);
 }
 
-int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e)
+int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_t n_keep, struct err *e)
 {
 	uint64_t from = 0;
 	char a[8], b[8];
@@ -716,12 +805,15 @@ int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_kee
 		return 0;
 	/* The mark first: a crash in between leaves records too many, which replay skips. */
 	atomic_store(&l->first, below);
+	mutex_lock(&l->extents_lock);
+	log_extents_trim(&l->extents, below, keep, n_keep);
+	mutex_unlock(&l->extents_lock);
 	int rc = hlog_mark(l, e);
 	if (rc)
 		return rc;
 	rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
 	for (size_t i = 0; i <= n_keep; i++) {
-		uint64_t to = i < n_keep && keep[i] < below ? keep[i] : below;
+		uint64_t to = i < n_keep && keep[i].number < below ? keep[i].number : below;
 		put_key(a, from);
 		put_key(b, to);
 		if (from < to)
@@ -755,11 +847,13 @@ int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 {
 	AUTOFREE char *head = xasprintf("%s/head", dir);
 	/* Records committed meanwhile may or may not be in it: the mark is older. */
+	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
+	put_extents(l, &text);
 	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
 	rwlock_read(&l->db_lock);
 	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
 	rwlock_unlock(&l->db_lock);
-	return rc ? rc : write_marks(dir, last, first, e);
+	return rc ? rc : write_marks(dir, last, first, &text, e);
 }
 
 static uint64_t property(const struct hlog *l, const char *name)

@@ -7,16 +7,26 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/vec.h"
 
 struct hlog;
+struct log_extents;
+struct log_keep;
 struct note;
 struct notes;
 
-/* dir is the database's directory; the log is dir/head. One that can be read but not written (its disk is full, say) is opened, and
+#define HLOG_BUFFERS 3
+
+/* dir is the database's directory; the log is dir/head. memory: bytes of its HLOG_BUFFERS buffers together. One that can be read but not written (its disk is full, say) is opened, and
  * *ret_writable is false: before the first commit it needs hlog_reopen. ret_writable NULL: it is only replayed, nothing is written. */
-int hlog_open(struct hlog **ret, const char *dir, bool *ret_writable, struct err *e) MUST_USE;
+int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_writable, struct err *e) MUST_USE;
 /* Writes the marks and closes. NULL is allowed. */
 int hlog_close(struct hlog *l, struct err *e) MUST_USE;
+
+/* Records that are lost, one after the other. */
+struct hlog_gap {
+	uint64_t first, last;
+};
 
 /* Gaps found by replay: in the numbers, records that fail their checksum, and an end before the one in the marks. */
 struct hlog_loss {
@@ -24,10 +34,24 @@ struct hlog_loss {
 	uint64_t bad;        /* records that are, but were refused by fn */
 	uint64_t cut;        /* of the holes: at the end, known from the marks */
 	uint64_t first, last; /* lowest and highest number lost */
+	VEC(struct hlog_gap) gaps; /* all of them, ascending; the caller frees it */
 };
 /* Calls fn for every record in order; fn returns false for a malformed one. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e) MUST_USE;
+
+/* Says what a record that was replayed, or committed, holds: rows of a day with stamps from .. until, or a fact of it. In order of their
+ * numbers, by replay and the committer. saw_all: that was said of all records up to this number. */
+void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms);
+void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number);
+void hlog_saw_all(struct hlog *l, uint64_t number);
+/* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. */
+void hlog_hold_marks(struct hlog *l, bool hold);
+/* All of a day is gone: its facts mean nothing. */
+void hlog_forget_facts(struct hlog *l, uint32_t day);
+/* What was said of the log's records before it was opened, as head.marks has it, and by the replay. Before threads. */
+const struct log_extents *hlog_extents_marked(const struct hlog *l);
+const struct log_extents *hlog_extents_replayed(const struct hlog *l);
 
 /* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
@@ -59,7 +83,7 @@ int hlog_reopen(struct hlog *l, struct err *e) MUST_USE;
 uint64_t hlog_last(const struct hlog *l);
 uint64_t hlog_first(const struct hlog *l);
 /* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush. */
-int hlog_trim(struct hlog *l, uint64_t below, const uint64_t *keep, size_t n_keep, struct err *e) MUST_USE;
+int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_t n_keep, struct err *e) MUST_USE;
 /* Starts to return the space of what was trimmed. */
 void hlog_give_back(struct hlog *l);
 /* Puts the marks on disk, if they changed. */
@@ -67,7 +91,7 @@ int hlog_mark(struct hlog *l, struct err *e) MUST_USE;
 /* A copy of the log and its marks as dir/head and dir/head.marks. */
 int hlog_snapshot(struct hlog *l, const char *dir, struct err *e) MUST_USE;
 uint64_t hlog_bytes(struct hlog *l);
-/* Of it in memory: records that RocksDB has not written to a file yet, at most three buffers of 64 MiB. */
+/* Of it in memory: records that RocksDB has not written to a table yet. */
 uint64_t hlog_memory(struct hlog *l);
 
 #endif

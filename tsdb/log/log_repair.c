@@ -336,6 +336,7 @@ int log_repair_finish(const char *path, struct err *e)
 struct looking {
 	const char *path;
 	uint64_t highest; /* number of a record */
+	uint64_t sequence; /* of the file's last entry */
 	bool hole, tail;
 };
 
@@ -347,9 +348,14 @@ static int see(void *arg, struct view key, struct view value, struct err *e)
 	return 0;
 }
 
+/* RocksDB asserts that sequence numbers ascend: in a file that repeats itself, after a write that went astray, they do not. */
 static int see_entry(void *arg, struct view entry, struct err *e)
 {
+	struct looking *l = arg;
+	uint64_t sequence = wal_sequence(entry);
 	int rc;
+	l->hole |= sequence < l->sequence;
+	l->sequence = sequence;
 	wal_batch(entry, see, arg, &rc, e);
 	return rc;
 }
@@ -364,6 +370,7 @@ static int look_at(void *arg, const char *name, struct err *e)
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	if (buf_read_file(&bytes, path, e))
 		return 0; /* RocksDB will report it */
+	l->sequence = 0;
 	IGNORE(wal_each(buf_view(&bytes), see_entry, l, &loss, e)); /* what it stops at RocksDB will say */
 	l->hole |= loss.holes > 0;
 	l->tail |= loss.tail;

@@ -78,6 +78,8 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 {
 	int rc = 0;
 	version_note_lost(v->v, after_ms, until_ms, lim);
+	if (lim && lim->damage)
+		holes_note(&v->db->holes, after_ms, until_ms, lim->damage);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
 		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))

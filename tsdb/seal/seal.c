@@ -115,8 +115,10 @@ void tsdb_trim_log(struct tsdb *db)
 	mutex_assert_held(&db->apply_lock);
 	struct err e;
 	size_t n;
-	AUTOFREE uint64_t *facts = facts_needed(db, &n);
-	if (hlog_trim(db->log, needed_from(db), facts, n, &e))
+	AUTOFREE struct log_keep *facts = facts_needed(db, &n);
+	if (tsdb_sync_holes(db, &e)) /* they would vanish with the numbers that are missing */
+		LOG_WARN("msg", "what the head log has lost cannot be written down: it is not trimmed", "err", e.msg);
+	else if (hlog_trim(db->log, needed_from(db), facts, n, &e))
 		LOG_WARN("msg", "cannot trim the head log", "err", e.msg);
 	else
 		hlog_give_back(db->log);

@@ -97,6 +97,7 @@ static void leave(struct tsdb *db, struct partition *p)
 	struct version *v = tsdb_version(db, NULL);
 	tsdb_publish(db, version_without(v, p->day), 0);
 	version_unref(v);
+	hlog_forget_facts(db->log, p->day);
 	forget_partition(db, p);
 	open_again(db, p);
 	mutex_unlock(&db->apply_lock);

@@ -61,6 +61,16 @@ static bool is_over(struct tsdb *db, const struct version *v, size_t i, uint64_t
 	return most && total > (waits ? most + most / 10 : most) && i + 1 < v->n && !retention_is_recent(db, v->p[i]->p);
 }
 
+/* Holes go with the last day that they are of. */
+static int retain_holes(struct tsdb *db, bool waits, struct err *e) REQUIRES(db->seal_lock)
+{
+	int64_t until = db->dropped.until_ms;
+	if (!waits && db->o.retention_ms >= 0)
+		until = MAX(until, (tsdb_retention_now_ms(db) - db->o.retention_ms) / DAY_MS * DAY_MS);
+	holes_forget(&db->holes, until, hlog_first(db->log));
+	return tsdb_sync_holes(db, e);
+}
+
 int tsdb_retain(struct tsdb *db, struct err *e)
 {
 	mutex_lock(&db->seal_lock);
@@ -82,6 +92,8 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	version_unref(v);
 	if (rc >= 0)
 		rc = dropped_sync(db, e);
+	if (!rc)
+		rc = retain_holes(db, waits, e);
 	tsdb_free_dropped(db);
 	if (!rc && !waits)
 		rc = forget_empty(db, e);
@@ -156,6 +168,8 @@ static int open_one(void *arg, const char *name, struct err *e)
 		else
 			set_aside(db, name, bad.msg);
 		atomic_fetch_add(&db->lost_records, 1);
+		if (!holes_has_time(&db->holes, day * DAY_MS, (day + 1) * DAY_MS))
+			holes_add(&db->holes, &(struct hole){ 0, 0, day * DAY_MS, (day + 1) * DAY_MS, tsdb_now_ms(db) });
 		partition_unref(p);
 		return 0;
 	}

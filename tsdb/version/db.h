@@ -22,6 +22,7 @@
 #include "tsdb/disk/rocks.h"
 #include "tsdb/head/window.h"
 #include "tsdb/log/hlog.h"
+#include "tsdb/log/holes.h"
 #include "tsdb/log/notes.h"
 #include "tsdb/tsdb.h"
 #include "tsdb/version/accounts.h"
@@ -136,6 +137,7 @@ struct tsdb {
 	char *path, *service_labels;
 	int lock_fd;
 	struct hlog *log;
+	struct holes holes;               /* what the log has lost */
 	rocksdb_cache_t *cache;
 	struct dict_unions *dict_unions;
 	struct scratch_pool *scratch_pool; /* of queries' threads */
@@ -223,6 +225,8 @@ struct version *tsdb_version(struct tsdb *db, uint64_t *ret_seq);
 void tsdb_publish(struct tsdb *db, struct version *v, uint64_t seq) REQUIRES(db->apply_lock);
 /* Adds up the memory of the windows of v, so that appends can wait when it is too much. */
 void tsdb_count_head(struct tsdb *db, const struct version *v) REQUIRES(db->apply_lock);
+/* Writes down what the log has lost, if that is not done yet; until then neither its marks change nor is it trimmed. */
+int tsdb_sync_holes(struct tsdb *db, struct err *e) MUST_USE;
 /* The partition of a day; NULL if there is none. Returns a reference. */
 struct partition *tsdb_partition(struct tsdb *db, uint32_t day);
 /* The same, created if missing, entered; waits for one that is being dropped. */

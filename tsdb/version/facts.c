@@ -115,26 +115,26 @@ bool facts_apply(struct version **v, struct partition *p, struct cursor *c, uint
 
 /* ---- in the log ---- */
 
-static int by_u64(const void *a, const void *b)
+static int facts_by_number(const void *a, const void *b)
 {
-	const uint64_t *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
+	const struct log_keep *x = a, *y = b;
+	return (x->number > y->number) - (x->number < y->number);
 }
 
-uint64_t *facts_needed(struct tsdb *db, size_t *ret_n)
+struct log_keep *facts_needed(struct tsdb *db, size_t *ret_n)
 {
-	VEC(uint64_t) out = { 0 };
+	VEC(struct log_keep) out = { 0 };
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; v->p[i]->names && k < v->p[i]->names->facts.n; k++)
-			vec_push(&out, v->p[i]->names->facts.v[k]);
+			vec_push(&out, (struct log_keep){ v->p[i]->names->facts.v[k], v->p[i]->p->day });
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; v->p[i]->tombstones && k < v->p[i]->tombstones->facts.n; k++)
 			if (v->p[i]->tombstones->facts.v[k]->number)
-				vec_push(&out, v->p[i]->tombstones->facts.v[k]->number);
+				vec_push(&out, (struct log_keep){ v->p[i]->tombstones->facts.v[k]->number, v->p[i]->p->day });
 	version_unref(v);
 	if (out.n)
-		qsort(out.v, out.n, sizeof *out.v, by_u64);
+		qsort(out.v, out.n, sizeof *out.v, facts_by_number);
 	*ret_n = out.n;
 	return out.v;
 }

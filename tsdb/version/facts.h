@@ -4,12 +4,13 @@
 #ifndef PYRRHA_TSDB_FACTS_H
 #define PYRRHA_TSDB_FACTS_H
 
+#include "tsdb/log/log_extents.h"
 #include "tsdb/log/record.h"
 #include "tsdb/version/db.h"
 
 /* The effect of a fact in the log on memory, for commit and replay. *v is replaced. False if it is malformed. */
 bool facts_apply(struct version **v, struct partition *p, struct cursor *c, uint64_t number) REQUIRES_SHARED(p->dict_lock);
-/* Numbers of the facts that are still needed, ascending: the trim of the log leaves them. malloc'd. */
-uint64_t *facts_needed(struct tsdb *db, size_t *ret_n);
+/* The facts that are still needed, by their numbers: the trim of the log leaves them. malloc'd. */
+struct log_keep *facts_needed(struct tsdb *db, size_t *ret_n);
 
 #endif

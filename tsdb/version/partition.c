@@ -281,6 +281,13 @@ void tsdb_count_head(struct tsdb *db, const struct version *v)
 	tsdb_head_changed(db);
 }
 
+int tsdb_sync_holes(struct tsdb *db, struct err *e)
+{
+	int rc = holes_sync(&db->holes, db->path, e);
+	hlog_hold_marks(db->log, rc != 0);
+	return rc;
+}
+
 static struct partition *find_partition(const struct tsdb *db, uint32_t day) REQUIRES(db->state_lock)
 {
 	for (size_t i = 0; i < db->partitions.n; i++)

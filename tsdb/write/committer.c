@@ -43,6 +43,19 @@ static struct window *need_window(struct version **v, struct partition *p, int64
 	return w;
 }
 
+/* The stamps of a record's rows. */
+struct stamps {
+	int64_t from_ms, until_ms;
+	bool any;
+};
+
+static void stamps_add(struct stamps *s, int64_t t_ms)
+{
+	s->from_ms = s->any ? MIN(s->from_ms, t_ms) : t_ms;
+	s->until_ms = s->any ? MAX(s->until_ms, t_ms) : t_ms;
+	s->any = true;
+}
+
 /* Series that this partition does not know (their symbols were lost), and stamps that are there already. */
 static void drop_unwanted(struct tsdb *db, const struct version *v, struct partition *p, struct record_profile *r)
 	REQUIRES_SHARED(p->dict_lock)
@@ -97,7 +110,7 @@ static void count_magnitudes(struct tsdb *db, const struct window *w, struct par
 }
 
 static bool apply_samples(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
-			  uint64_t seq) REQUIRES_SHARED(p->dict_lock)
+			  uint64_t seq, struct stamps *stamps) REQUIRES_SHARED(p->dict_lock)
 {
 	struct record_profile r = { 0 };
 	bool ok = true;
@@ -107,6 +120,7 @@ static bool apply_samples(struct tsdb *db, struct version **v, struct partition 
 			ok = false;
 			continue;
 		}
+		stamps_add(stamps, r.t_ms);
 		if (tsdb_is_sealed(*v, p, window_of(r.t_ms), number))
 			continue;
 		drop_unwanted(db, *v, p, &r);
@@ -140,7 +154,7 @@ void tsdb_tap(struct tsdb *db, uint64_t number)
 }
 
 static bool apply_floats(struct tsdb *db, struct version **v, struct partition *p, struct cursor *c, uint64_t number,
-			 uint64_t seq) REQUIRES_SHARED(p->dict_lock)
+			 uint64_t seq, struct stamps *stamps) REQUIRES_SHARED(p->dict_lock)
 {
 	struct record_float f;
 	bool ok = true;
@@ -149,6 +163,7 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 			ok = false;
 			continue;
 		}
+		stamps_add(stamps, f.t_ms);
 		if (!p->index.series.v[f.series]->labels.n) { /* its symbols were lost */
 			atomic_fetch_add(&db->lost_records, 1);
 			continue;
@@ -171,20 +186,34 @@ static bool apply_floats(struct tsdb *db, struct version **v, struct partition *
 	return ok && !c->bad;
 }
 
+/* Notes what the record held, for a start that does not find it any more. */
+static void apply_note(struct tsdb *db, const struct partition *p, enum record_kind kind, struct view payload, uint64_t number,
+		       const struct stamps *stamps)
+{
+	if (stamps->any)
+		hlog_saw_rows(db->log, p->day, number, stamps->from_ms, stamps->until_ms);
+	else if (kind == RECORD_FACT && payload.len && *payload.ptr == FACT_GONE)
+		hlog_forget_facts(db->log, p->day);
+	else if (kind == RECORD_FACT)
+		hlog_saw_fact(db->log, p->day, number);
+}
+
 bool tsdb_apply(struct tsdb *db, struct version **v, struct partition *p, enum record_kind kind, struct view payload,
 		uint64_t number, uint64_t seq)
 {
 	struct cursor c = cursor_of(payload);
+	struct stamps stamps = { .any = false };
 	bool ok = true;
 	partition_load(p);
 	rwlock_read(&p->dict_lock);
 	if (kind == RECORD_SAMPLES)
-		ok = apply_samples(db, v, p, &c, number, seq);
+		ok = apply_samples(db, v, p, &c, number, seq, &stamps);
 	else if (kind == RECORD_FLOATS)
-		ok = apply_floats(db, v, p, &c, number, seq);
+		ok = apply_floats(db, v, p, &c, number, seq, &stamps);
 	else if (kind == RECORD_FACT)
 		ok = facts_apply(v, p, &c, number);
 	rwlock_unlock(&p->dict_lock);
+	apply_note(db, p, kind, payload, number, &stamps);
 	return ok;
 }
 
@@ -277,6 +306,7 @@ static void apply_group(struct tsdb *db, struct group *g)
 					  LOG_NUM(r->number));
 		}
 	db->applied = hlog_last(db->log);
+	hlog_saw_all(db->log, db->applied);
 	tsdb_count_head(db, v);
 	tsdb_publish(db, v, seq);
 	uint64_t last = db->applied;

@@ -6,6 +6,7 @@
 #include "tsdb/part/part.h"
 #include "tsdb/version/db.h"
 #include "tsdb/write/committer.h"
+#include "tsdb/write/hole_find.h"
 #include "tsdb/write/replay.h"
 
 
@@ -16,6 +17,14 @@ struct replay {
 	uint64_t tap_has;      /* up to this number the tap has everything */
 };
 
+/* All of a day is harmed: names of it are lost, or what was deleted with it is back. */
+static void replay_harmed_day(struct tsdb *db, uint32_t day)
+{
+	int64_t after = (int64_t)day * DAY_MS, now = tsdb_now_ms(db);
+	if (!holes_has_time(&db->holes, after, after + DAY_MS))
+		holes_add(&db->holes, &(struct hole){ 0, 0, after, after + DAY_MS, now });
+}
+
 static bool lost_any(const struct replay *r)
 {
 	return r->loss.holes || r->loss.bad;
@@ -25,12 +34,16 @@ static bool replay_symbols(struct replay *r, struct partition *p, uint64_t numbe
 {
 	struct err e;
 	rwlock_write(&p->dict_lock);
+	uint64_t lost = p->lost;
 	int rc = (lost_any(r) ? dict_apply_lossy : dict_apply)(payload, p->symbols, &p->index, &p->lost, &e);
 	dict_marks_now(&p->logged, p->symbols, &p->index);
 	tsdb_count_lost_symbols(p);
 	if (p->first_symbols == UINT64_MAX && !dict_marks_eq(&p->logged, &p->sealed))
 		p->first_symbols = number;
+	bool harmed = p->lost > lost;
 	rwlock_unlock(&p->dict_lock);
+	if (harmed)
+		replay_harmed_day(r->db, p->day);
 	if (rc)
 		LOG_WARN("msg", "damaged symbols in the head log", "record", LOG_NUM(number), "err", e.msg);
 	return rc == 0;
@@ -63,16 +76,20 @@ static struct dict_marks ids_of(const struct record *rec)
 
 /* The samples of a record whose symbols were lost are kept: their columns get substitutes. So are the series, without labels and
  * unable to take rows, so that a later series does not get their ids, and with them their data in the log. */
-static void make_up(struct partition *p, const struct record *rec)
+static void make_up(struct tsdb *db, struct partition *p, const struct record *rec)
 {
 	struct dict_marks to = ids_of(rec);
 	rwlock_write(&p->dict_lock);
+	uint64_t lost = p->lost;
 	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS) || to.next[DICT_SERIES] > p->index.series.n) {
 		dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
 		dict_marks_now(&p->logged, p->symbols, &p->index);
 		tsdb_count_lost_symbols(p);
 	}
+	bool harmed = p->lost > lost;
 	rwlock_unlock(&p->dict_lock);
+	if (harmed)
+		replay_harmed_day(db, p->day);
 }
 
 static bool replay_record(void *arg, uint64_t number, struct view bytes)
@@ -93,10 +110,12 @@ static bool replay_record(void *arg, uint64_t number, struct view bytes)
 		return true; /* retention took what else there was of it */
 	if (number <= hlog_gone(r->db->log, rec.partition))
 		return true; /* of one that was deleted as a whole */
+	if (rec.kind == RECORD_FACT && rec.payload.len && *rec.payload.ptr == FACT_GONE) /* what goes with it is lost */
+		replay_harmed_day(r->db, rec.partition);
 	struct partition *p = tsdb_enter_partition(r->db, rec.partition);
 	partition_load(p);
 	if (lost_any(r))
-		make_up(p, &rec);
+		make_up(r->db, p, &rec);
 	bool ok;
 	if (rec.kind == RECORD_SYMBOLS)
 		ok = replay_symbols(r, p, number, rec.payload);
@@ -146,14 +165,22 @@ int tsdb_replay(struct tsdb *db, struct err *e)
 	int rc = db->o.tap ? db->o.tap->open(db->o.tap, &r.tap_has, &tap_last, e) : 0;
 	if (!rc)
 		rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
-	hlog_number_above(db->log, MAX(MAX(last_sealed(r.v), dropped_last(&db->dropped)), tap_last));
+	uint64_t above = MAX(MAX(last_sealed(r.v), dropped_last(&db->dropped)), tap_last);
+	hole_find(db, r.v, &r.loss);
+	hole_find_end(db, r.v, above);
+	vec_free(&r.loss.gaps);
+	hlog_number_above(db->log, above);
 	restore_last_stamps(db);
 	db->applied = hlog_last(db->log);
+	hlog_saw_all(db->log, db->applied);
 	tsdb_count_head(db, r.v);
 	tsdb_publish(db, r.v, REPLAY_SEQ);
 	mutex_unlock(&db->apply_lock);
 	atomic_fetch_add(&db->lost_records, r.loss.holes + r.loss.bad);
 	report(db, &r.loss);
+	struct err unwritten;
+	if (!db->o.read_only && tsdb_sync_holes(db, &unwritten))
+		LOG_WARN("msg", "what the head log has lost cannot be written down, will try again", "err", unwritten.msg);
 	if (db->o.tap && !rc)
 		db->o.tap->ready(db->o.tap, hlog_last(db->log));
 	return rc;

@@ -32,6 +32,7 @@ const LIMITS: [string, string, string, string, Limit['unit']][] = [
 	['Memory of names and stacks', 'storage.dictionary-memory', 'pyrrha_tsdb_dictionary_bytes', 'pyrrha_tsdb_dictionary_budget_bytes', 'bytes'],
 	['Cache of what was read from disk', 'storage.cache-memory', 'pyrrha_tsdb_block_cache_bytes', 'pyrrha_tsdb_block_cache_budget_bytes', 'bytes'],
 	['Profiles that wait to be written', 'storage.queue-memory', 'pyrrha_tsdb_queue_bytes', '', 'bytes'],
+	['Records of the head log that are not in a table yet', '', 'pyrrha_tsdb_head_log_memory_bytes', 'pyrrha_tsdb_head_log_memory_budget_bytes', 'bytes'],
 	['Series of today', 'storage.max-series', '#series', '', 'count'],
 	['Disk', 'storage.tsdb.retention.size', '#disk', '', 'bytes'],
 	['Memory of scrapes', 'scrape.memory', 'pyrrha_target_memory_bytes', 'pyrrha_target_memory_limit_bytes', 'bytes'],
@@ -53,6 +54,7 @@ export function limitsOf(metrics: Map<string, number>, flags: FlagInfo[], storag
 const PROBLEMS: [string, string][] = [
 	['pyrrha_tsdb_write_failed', 'The storage cannot write. Is its disk full? The log says more.'],
 	['pyrrha_tsdb_lost_records_total', '# records could not be read, and are lost.'],
+	['pyrrha_tsdb_holes', 'Data is lost in # ranges of time: answers about them carry a warning. The log says more, and so does pyrtool tsdb verify.'],
 	['pyrrha_tsdb_series_over_limit_total', '# new series were refused (--storage.max-series): drop labels that change all the time.'],
 	['pyrrha_tsdb_target_samples_other_total', '# samples became (other): a target has more names than --storage.max-target-… allow.'],
 	['pyrrha_target_windows_lost_total', '# windows of agents are lost: the server was away for longer than their --history.'],
