@@ -79,13 +79,20 @@ def test_a_flipped_bit_in_a_sealed_part(env):
     check([ask(server, h) for h in range(HOURS)] == before, "another start answers otherwise")
 
 
+def warned(server, window, time_s):
+    answer = json.loads(server.get("/api/v1/query", query=f"count_over_time(up[{window}])", time=time_s))
+    return any("is damaged" in w for w in answer.get("warnings", []))
+
+
 def test_a_flipped_bit_in_the_head_log(env):
+    begun = time.time()
     server = Server(env, scrape_config([Echo(env).address]))
     # What one commit wrote is lost together: a busy machine may have put all into one.
     written = wait_until("profiles", lambda: (m := server.metrics()).get("pyrrha_appended_profiles_total", 0) > 20 and
                          m["pyrrha_tsdb_commit_duration_seconds_count"] > 4 and m["pyrrha_tsdb_last_record"], 40)
     server.p.send_signal(signal.SIGKILL)
     server.p.wait()
+    crashed = time.time()
     head = os.path.join(server.storage, "head")
     log = max(glob.glob(os.path.join(head, "*.log")), key=os.path.getsize)
     size = os.path.getsize(log)
@@ -95,6 +102,9 @@ def test_a_flipped_bit_in_the_head_log(env):
     metrics = server.metrics()
     check(1 <= metrics["pyrrha_tsdb_lost_records_total"] < written, f"{metrics['pyrrha_tsdb_lost_records_total']} of {written} records")
     check("pyrrha_tsdb_lost_symbols_total" in metrics, "lost names are counted apart")
+    check(metrics["pyrrha_tsdb_holes"] >= 1, "it is not known what was lost")
+    check(warned(server, f"{int(crashed - begun) + 120}s", crashed), "no answer says that something is missing")
+    check(not warned(server, "1h", begun - 2 * 86400), "an answer about another day says so")
     kept = glob.glob(head + ".bad-*/*.log")
     check(len(kept) == 1 and os.path.getsize(kept[0]) == size, kept)
     wait_until("it scrapes on", lambda: (server.value('count_over_time(up{job="echoserver"}[1m])', time=time.time()) or 0) > 3, 30)
@@ -107,3 +117,7 @@ def test_a_flipped_bit_in_the_head_log(env):
     check(server.metrics()["pyrrha_tsdb_lost_records_total"] >= 1, "a damaged block of a table is not counted")
     check(glob.glob(head + ".bad-*/*.sst"), "the damaged table is not kept aside")
     wait_until("it scrapes on", lambda: server.value('up{job="echoserver"}', time=time.time()) == 1, 30)
+    # Also after another start.
+    server.terminate()
+    server.restart()
+    check(warned(server, f"{int(crashed - begun) + 120}s", crashed) and server.metrics()["pyrrha_tsdb_holes"] >= 1, "it is forgotten")
