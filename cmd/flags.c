@@ -334,6 +334,8 @@ static int divide_memory(struct err *e)
 	uint64_t limit = set.memory_limit = memory_limit(""), given, all;
 	if (!is_given("memory"))
 		set.memory_bytes = MAX(limit / 2 >> 20 << 20, MEMORY_LEAST);
+	else
+		set.memory_limit = MIN(limit, set.memory_bytes > UINT64_MAX / 2 ? UINT64_MAX : set.memory_bytes * 2);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		parts[i] = (struct memory_part){ rows[i].share, rows[i].bytes, is_given(rows[i].flag) };
 	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);

@@ -307,7 +307,7 @@ int tool_folded(int argc, char **argv)
 	if (type < 0 || flame_fold(&f, in.sums[type], NULL, NULL, &e)) {
 		status = tool_fail("folded", &e);
 	} else {
-		status = flame_folded(&f, &out, &e) ? tool_fail("folded", &e) : tool_print(&out);
+		status = flame_folded(&f, NULL, &out, &e) ? tool_fail("folded", &e) : tool_print(&out);
 		flame_release(&f);
 	}
 	buf_free(&out);

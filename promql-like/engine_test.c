@@ -299,8 +299,9 @@ static void test_memory_guard(void **state)
 
 struct maker {
 	struct memory_guard *g;
-	uint64_t bytes;
+	uint64_t mib;
 	int64_t deadline_ns;
+	struct answer_maker own, *begun; /* begun: one that has something already; NULL: own */
 	atomic_int state; /* 1: it makes; 2: done; negative: an error */
 	atomic_bool end, canceled;
 	pthread_t thread;
@@ -310,12 +311,12 @@ static void *make_answer(void *arg)
 {
 	struct maker *m = arg;
 	struct err e;
-	int rc = memory_guard_make(m->g, m->bytes, m->deadline_ns, &m->canceled, &e);
+	struct answer_maker *maker = m->begun ? m->begun : &m->own;
+	int rc = memory_guard_make(m->g, maker, m->mib << 20, m->deadline_ns, &m->canceled, &e);
 	atomic_store(&m->state, rc ? rc : 1);
 	while (!rc && !atomic_load(&m->end))
 		clock_sleep_ms(1);
-	if (!rc)
-		memory_guard_made(m->g, m->bytes);
+	memory_guard_made(m->g, maker);
 	return NULL;
 }
 
@@ -330,10 +331,10 @@ static int wait_for_state(struct maker *m, int ms)
 static void test_answers_take_turns(void **state)
 {
 	(void)state;
-	atomic_store(&resident_now, 100);
-	struct memory_guard *g = memory_guard_new(1600, resident);
+	atomic_store(&resident_now, 100 << 20);
+	struct memory_guard *g = memory_guard_new(UINT64_C(1600) << 20, resident);
 	int64_t late = clock_mono_ns() + INT64_C(3600000000000);
-	struct maker m[6] = { { g, 150, late }, { g, 50, late }, { g, 60, late }, { g, 900, late }, { g, 900, clock_mono_ns() + 1000000 }, { g, 900, late } };
+	struct maker m[6] = { { .g = g, .mib = 150, .deadline_ns = late }, { .g = g, .mib = 50, .deadline_ns = late }, { .g = g, .mib = 60, .deadline_ns = late }, { .g = g, .mib = 900, .deadline_ns = late }, { .g = g, .mib = 900, .deadline_ns = clock_mono_ns() + 1000000 }, { .g = g, .mib = 900, .deadline_ns = late } };
 	for (size_t i = 0; i < ARRAY_LEN(m); i++) {
 		pthread_create(&m[i].thread, NULL, make_answer, &m[i]);
 		if (i < 2)
@@ -364,10 +365,10 @@ static void test_answers_take_turns(void **state)
 static void test_large_answers_come_to_their_turn(void **state)
 {
 	(void)state;
-	atomic_store(&resident_now, 100);
-	struct memory_guard *g = memory_guard_new(1600, resident);
+	atomic_store(&resident_now, 100 << 20);
+	struct memory_guard *g = memory_guard_new(UINT64_C(1600) << 20, resident);
 	int64_t late = clock_mono_ns() + INT64_C(3600000000000);
-	struct maker m[3] = { { g, 150, late }, { g, 900, late }, { g, 10, late } };
+	struct maker m[3] = { { .g = g, .mib = 150, .deadline_ns = late }, { .g = g, .mib = 900, .deadline_ns = late }, { .g = g, .mib = 10, .deadline_ns = late } };
 	for (unsigned i = 0; i < ARRAY_LEN(m); i++) {
 		pthread_create(&m[i].thread, NULL, make_answer, &m[i]);
 		for (int k = 0; k < 20000 && memory_guard_makes(g) <= i; k++)
@@ -384,6 +385,70 @@ static void test_large_answers_come_to_their_turn(void **state)
 	atomic_store(&m[2].end, true);
 	for (size_t i = 0; i < ARRAY_LEN(m); i++)
 		pthread_join(m[i].thread, NULL);
+	memory_guard_free(g);
+}
+
+/* Waits until the answer makes, or an error came of it. */
+static int make_now(struct memory_guard *g, struct answer_maker *m, uint64_t bytes, struct err *e)
+{
+	return memory_guard_make(g, m, bytes, clock_mono_ns() + INT64_C(3600000000000), NULL, e);
+}
+
+#define MIB (UINT64_C(1) << 20)
+
+/* An answer that is alone may use what is free up to the line, and no more; a small one passes, whatever the others take. */
+static void test_no_answer_is_larger_than_what_is_free(void **state)
+{
+	(void)state;
+	struct err e = { 0 };
+	struct answer_maker one = { 0 }, other = { 0 }, small = { 0 };
+	atomic_store(&resident_now, 100 * MIB);
+	struct memory_guard *g = memory_guard_new(800 * MIB, resident); /* the line is at 700, 100 are for all */
+	assert_int_equal(make_now(g, &one, 601 * MIB, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "601MiB"));
+	memory_guard_made(g, &one);
+	one = (struct answer_maker){ 0 };
+	assert_int_equal(make_now(g, &one, 500 * MIB, &e), 0);
+	atomic_store(&resident_now, 600 * MIB); /* it has allocated them */
+	assert_int_equal(make_now(g, &one, 101 * MIB, &e), -ERR_LIMIT);
+	assert_int_equal(make_now(g, &one, 100 * MIB, &e), 0);
+	assert_int_equal(make_now(g, &small, MIB / 2, &e), 0);
+	assert_int_equal(make_now(g, &small, MIB / 2, &e), 0);
+	assert_int_equal(memory_guard_makes(g), 1);
+	memory_guard_made(g, &one);
+	atomic_store(&resident_now, 100 * MIB);
+	/* what was small and grows is one of the others */
+	assert_int_equal(make_now(g, &small, 50 * MIB, &e), 0);
+	assert_int_equal(memory_guard_makes(g), 1);
+	assert_int_equal(make_now(g, &other, 40 * MIB, &e), 0);
+	memory_guard_made(g, &small);
+	memory_guard_made(g, &other);
+	assert_int_equal(memory_guard_makes(g), 0);
+	memory_guard_free(g);
+}
+
+/* Two answers that each want what the other one has: the older one may have more than its share, and when that is not enough either, the younger one ends. */
+static void test_answers_do_not_wait_for_each_other(void **state)
+{
+	(void)state;
+	struct err e = { 0 };
+	struct answer_maker old = { 0 }, young = { 0 };
+	atomic_store(&resident_now, 100 * MIB);
+	struct memory_guard *g = memory_guard_new(800 * MIB, resident);
+	assert_int_equal(make_now(g, &old, 50 * MIB, &e), 0);
+	assert_int_equal(make_now(g, &young, 50 * MIB, &e), 0);
+	assert_int_equal(make_now(g, &old, 300 * MIB, &e), 0); /* beyond what all share */
+	struct maker m = { .g = g, .mib = 250, .deadline_ns = clock_mono_ns() + INT64_C(3600000000000), .begun = &old };
+	pthread_create(&m.thread, NULL, make_answer, &m);
+	int rc = 0;
+	for (int i = 0; i < 20000 && rc != -ERR_UNAVAILABLE; i++) /* until the older one waits for it */
+		rc = memory_guard_make(g, &young, 60 * MIB, clock_mono_ns() + 1000000, NULL, &e);
+	assert_int_equal(rc, -ERR_UNAVAILABLE);
+	assert_int_equal(atomic_load(&m.state), 0);
+	memory_guard_made(g, &young);
+	assert_int_equal(wait_for_state(&m, 20000), 1);
+	atomic_store(&m.end, true);
+	pthread_join(m.thread, NULL);
 	memory_guard_free(g);
 }
 
@@ -987,7 +1052,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard), cmocka_unit_test(test_answers_take_turns), cmocka_unit_test(test_large_answers_come_to_their_turn), cmocka_unit_test(test_results_are_held),
+		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown), cmocka_unit_test(test_memory_guard), cmocka_unit_test(test_answers_take_turns), cmocka_unit_test(test_large_answers_come_to_their_turn), cmocka_unit_test(test_no_answer_is_larger_than_what_is_free), cmocka_unit_test(test_answers_do_not_wait_for_each_other),
+		cmocka_unit_test(test_results_are_held),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),

@@ -11,8 +11,10 @@ struct promql_hold;
 
 /* Takes over what q holds in its budget. Borrows the guard, which may be NULL. */
 struct promql_hold *hold_new(struct memory_guard *guard, struct eval *q) MUST_USE;
-/* Waits once for room for an answer of this many bytes. */
+/* Before this many bytes more are allocated for the answer; see memory_guard_make. */
 int hold_make(struct promql_hold *h, uint64_t bytes, struct err *e) MUST_USE;
+/* Whether the answer is still wanted: ERR_TIMEOUT, ERR_CANCELED. */
+int hold_check(const struct promql_hold *h, struct err *e) MUST_USE;
 /* NULL is nothing. */
 void hold_free(struct promql_hold *h);
 

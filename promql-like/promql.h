@@ -204,10 +204,13 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 /* Steps start, start + step ... up to and including end. */
 int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, int64_t end_ms, int64_t step_ms,
 		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
-/* Before an answer is made of it: if the memory of the process is bounded, waits until concurrent answers leave room. The result is released
- * when the answer is made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. The
- * engine is there until the result is released. */
-int promql_result_make(struct promql_result *r, struct err *e) MUST_USE;
+/* While an answer is made of it: before `bytes` more are allocated for the answer. If the memory of the process is bounded, waits until concurrent
+ * answers leave room. May be called several times; all of it is given back when the result is released, which is when the answer is
+ * made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. ERR_LIMIT, ERR_UNAVAILABLE: there is no room; the message says what to ask
+ * instead. The engine is there until the result is released. */
+int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e) MUST_USE;
+/* Whether the answer is still wanted: ERR_TIMEOUT, ERR_CANCELED. Cheap. */
+int promql_result_go_on(const struct promql_result *r, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
 
 /* ---- what several queries share ----

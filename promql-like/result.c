@@ -8,9 +8,6 @@
 #include "promql-like/hold.h"
 #include "promql-like/values/explain.h"
 
-#define STACK_BYTES 128 /* of an answer, about */
-#define POINT_BYTES 32
-
 #define MAX_EXPLAIN ((size_t)64 << 20)
 
 static int too_large(struct err *e)
@@ -206,17 +203,14 @@ int result_fill(struct promql_result *r, struct eval *q, struct value *v, bool p
 	return rc;
 }
 
-/* A flame graph has some calls for each stack, and text for each; a point is a stamp and a value, as text. */
-int promql_result_make(struct promql_result *r, struct err *e)
+int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e)
 {
-	uint64_t bytes = 0;
-	for (size_t i = 0; i < r->n_series; i++) {
-		const struct promql_series *s = &r->series[i];
-		bytes += s->n * POINT_BYTES;
-		for (size_t k = 0; s->profiles && k < s->n; k++)
-			bytes += s->profiles[k].vec ? s->profiles[k].vec->n * STACK_BYTES : 0;
-	}
 	return r->hold ? hold_make(r->hold, bytes, e) : 0;
+}
+
+int promql_result_go_on(const struct promql_result *r, struct err *e)
+{
+	return r->hold ? hold_check(r->hold, e) : 0;
 }
 
 void promql_result_release(struct promql_result *r)

@@ -4,6 +4,7 @@
 #define PYRRHA_WEB_ANSWER_H
 
 #include "base/json.h"
+#include "base/permit.h"
 #include "httpd/httpd.h"
 #include "model/matcher.h"
 #include "promql-like/promql.h"
@@ -25,6 +26,17 @@ int question_read(const struct web *w, const struct httpd_request *rq, struct we
 int query_error(struct err *e);
 /* The stages of the query, in the header Server-Timing. Right after it. */
 void answer_stages(struct httpd_request *rq, const struct promql_result *r);
+
+/* question.c: the permit under which an answer is made of r. It asks for the memory, heeds deadline and client, and hands what is written so far
+ * to httpd_out_stays. Lies on the handler's stack. */
+struct answer_work {
+	struct permit permit;
+	struct httpd_request *rq;
+	struct promql_result *r;
+};
+/* Bytes of an answer's text that are in memory at a time, if its writer asks the permit often: the rest is in a file. */
+#define ANSWER_IN_MEMORY (UINT64_C(8) << 20)
+void answer_work_begin(struct answer_work *w, struct httpd_request *rq, struct promql_result *r);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */
 struct match_param {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "pprof/pprof.h"
 #include "web/answer.h"
 #include "web/formats.h"
 #include "web/internal.h"
@@ -28,23 +29,40 @@ void serve_pins(struct httpd_request *rq, void *arg)
 	answer_end(rq, NULL, 0, NULL, 0);
 }
 
+#define GZIP_LEVEL 1
+#define MAX_RAW_BYTES ((size_t)512 << 20) /* of a profile, not compressed */
+#define SAMPLE_BYTES 200                  /* of a sample, in a buffer that grows, and compressed */
+
+/* Unlike an answer, all of it is in memory. */
+static int need_profile(struct promql_result *r, struct err *e)
+{
+	uint64_t samples = 0;
+	for (size_t i = 0; i < r->n_series; i++)
+		samples += r->series[i].profiles && r->series[i].profiles[0].vec ? r->series[i].profiles[0].vec->n : 0;
+	return promql_result_need(r, samples * SAMPLE_BYTES, e);
+}
+
 static int keep(struct web *w, struct httpd_request *rq, struct promql_result *r, char id[PIN_ID_LEN + 1], struct err *e)
 {
 	struct merged_profile m;
-	struct buf profile CLEANUP(buf_free) = { 0 }, type CLEANUP(buf_free) = { 0 };
+	struct answer_work work;
+	struct buf raw CLEANUP(buf_free) = { .max = MAX_RAW_BYTES }, profile CLEANUP(buf_free) = { 0 }, type CLEANUP(buf_free) = { 0 };
 	struct view query = httpd_param(rq, "query");
-	int rc = merged_make(&m, r, true, e);
+	answer_work_begin(&work, rq, r);
+	int rc = need_profile(r, e);
+	if (!rc)
+		rc = pprof_write(r, query, &work.permit, &raw, e);
+	if (!rc && raw.overflow)
+		rc = err_set(e, ERR_LIMIT, "the profile is larger than %zu bytes: pin less", raw.max);
+	if (!rc)
+		rc = pprof_gzip(buf_view(&raw), GZIP_LEVEL, &profile, e);
 	if (rc)
 		return rc;
-	rc = pprof_bytes(&m, query, &profile, e);
-	if (!rc) {
-		ptype_format(m.type, &type);
-		struct pin pin = { .name = httpd_param(rq, "name"), .query = query, .type = buf_view(&type), .t_ms = m.t_ms,
-				   .seconds = m.per_s > 0 ? m.per_s : m.covered_s, .created_ms = clock_now_ms() };
-		rc = pins_add(w->pins, &pin, buf_view(&profile), id, e);
-	}
-	merged_release(&m);
-	return rc;
+	merged_head_of(&m, r);
+	ptype_format(m.type, &type);
+	struct pin pin = { .name = httpd_param(rq, "name"), .query = query, .type = buf_view(&type), .t_ms = m.t_ms,
+			   .seconds = m.per_s > 0 ? m.per_s : m.covered_s, .created_ms = clock_now_ms() };
+	return pins_add(w->pins, &pin, buf_view(&profile), id, e);
 }
 
 void serve_pin_make(struct httpd_request *rq, void *arg)

@@ -30,11 +30,25 @@ static size_t at_most(const struct promql_result *r, size_t limit)
 	return limit && limit < r->n_series ? limit : r->n_series;
 }
 
+#define SERIES_AT_ONCE 64 /* of a vector, until the client is looked after */
+#define POINT_BYTES 48  /* of a point as text: a stamp and a value */
+#define SERIES_BYTES 512 /* of the labels of a series as text, about */
+
+/* The memory of an answer with these series. */
+static int need_series(const struct permit *p, const struct promql_result *r, size_t n, struct err *e)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < n; i++)
+		bytes += SERIES_BYTES + r->series[i].n * POINT_BYTES;
+	return permit_need(p, MIN(bytes, ANSWER_IN_MEMORY), e);
+}
+
 /* Series, at most limit of them (0: all). */
-static void put_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
+static int put_result(struct httpd_request *rq, const struct permit *p, const struct promql_result *r, size_t limit, struct err *e)
 {
 	struct buf *b = httpd_out(rq);
 	size_t n = at_most(r, limit);
+	int rc = 0;
 	json_object_begin(b);
 	json_field_text(b, "resultType", promql_type_text(r->type));
 	json_key(b, "result");
@@ -50,12 +64,14 @@ static void put_result(struct httpd_request *rq, const struct promql_result *r, 
 		break;
 	default:
 		json_array_begin(b);
-		for (size_t i = 0; i < n; i++) {
+		for (size_t i = 0; i < n && !rc; i++) {
 			put_series(b, &r->series[i], r->type == PROMQL_MATRIX);
-			httpd_out_stays(rq);
+			if (r->type == PROMQL_MATRIX || i % SERIES_AT_ONCE == SERIES_AT_ONCE - 1)
+				rc = permit_go_on(p, e);
 		}
 		json_array_end(b);
 	}
+	return rc;
 }
 
 static void put_stats(struct buf *b, const struct promql_result *r)
@@ -110,29 +126,31 @@ static void end_result(struct httpd_request *rq, const struct promql_result *r, 
 	answer_end(rq, warnings, n, r->infos, r->n_infos);
 }
 
-static void answer_result(struct httpd_request *rq, const struct promql_result *r, size_t limit)
+static int answer_result(struct httpd_request *rq, const struct permit *p, const struct promql_result *r, size_t limit, struct err *e)
 {
 	answer_begin(rq);
-	put_result(rq, r, limit);
+	int rc = put_result(rq, p, r, limit, e);
 	end_result(rq, r, limit);
+	return rc;
 }
 
 /* The same of a graph, as columns if the client takes them. */
-static void answer_graph(struct httpd_request *rq, const struct promql_result *r, size_t limit, int64_t start, int64_t step)
+static int answer_graph(struct httpd_request *rq, const struct permit *p, const struct promql_result *r, size_t limit, int64_t start, int64_t step,
+			struct err *e)
 {
 	httpd_set_header(rq, "Vary", "Accept");
-	if (r->type != PROMQL_MATRIX || !httpd_accepts(httpd_header(rq, "Accept"), MATRIX_TYPE)) {
-		answer_result(rq, r, limit);
-		return;
-	}
+	if (r->type != PROMQL_MATRIX || !httpd_accepts(httpd_header(rq, "Accept"), MATRIX_TYPE))
+		return answer_result(rq, p, r, limit, e);
 	size_t n = at_most(r, limit);
 	matrix_head(r, n, start, step, answer_begin(rq));
 	end_result(rq, r, limit);
 	struct buf *out = answer_columns(rq, MATRIX_TYPE);
-	for (size_t i = 0; i < n; i++) {
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
 		matrix_values(&r->series[i], out);
-		httpd_out_stays(rq);
+		rc = permit_go_on(p, e);
 	}
+	return rc;
 }
 
 /* The engine's word on the query itself. */
@@ -148,6 +166,7 @@ void serve_query(struct httpd_request *rq, void *arg)
 	struct err e = { 0 };
 	struct web_question q;
 	struct promql_result r;
+	struct answer_work work;
 	struct view format = httpd_param(rq, "format");
 	int64_t t;
 	if (format.len && !view_eqs(format, "prometheus")) {
@@ -166,10 +185,9 @@ void serve_query(struct httpd_request *rq, void *arg)
 		return;
 	}
 	answer_stages(rq, &r);
-	if (promql_result_make(&r, &e))
+	answer_work_begin(&work, rq, &r);
+	if (need_series(&work.permit, &r, at_most(&r, q.limit), &e) || answer_result(rq, &work.permit, &r, q.limit, &e))
 		answer_query_error(rq, &e);
-	else
-		answer_result(rq, &r, q.limit);
 	promql_result_release(&r);
 }
 
@@ -198,6 +216,7 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 	struct err e = { 0 };
 	struct web_question q;
 	struct promql_result r;
+	struct answer_work work;
 	int64_t start, end, step;
 	int rc = read_steps(rq, &start, &end, &step, &e);
 	if (!rc)
@@ -211,10 +230,9 @@ void serve_query_range(struct httpd_request *rq, void *arg)
 		return;
 	}
 	answer_stages(rq, &r);
-	if (promql_result_make(&r, &e))
+	answer_work_begin(&work, rq, &r);
+	if (need_series(&work.permit, &r, at_most(&r, q.limit), &e) || answer_graph(rq, &work.permit, &r, q.limit, start, step, &e))
 		answer_query_error(rq, &e);
-	else
-		answer_graph(rq, &r, q.limit, start, step);
 	promql_result_release(&r);
 }
 

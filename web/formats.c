@@ -82,13 +82,13 @@ static int read_ask(const struct httpd_request *rq, struct flame_ask *ask, struc
 
 /* The answer's JSON, a newline, and the columns. */
 static int write_columns(struct web *w, struct httpd_request *rq, const struct merged_profile *m, const struct flame_ask *ask,
-			 const struct promql_result *r, struct err *e)
+			 const struct permit *permit, const struct promql_result *r, struct err *e)
 {
 	struct buf columns = { 0 };
 	uint64_t list; /* what the client has of earlier answers */
 	int rc = param_hex(rq, "list", 0, &list, e);
 	if (!rc)
-		rc = flamegraph_columns(w->frames, list, m, ask, answer_begin(rq), &columns, e);
+		rc = flamegraph_columns(w->frames, list, m, ask, permit, answer_begin(rq), &columns, e);
 	if (!rc) {
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 		struct buf *out = answer_columns(rq, FLAME_TYPE);
@@ -99,7 +99,7 @@ static int write_columns(struct web *w, struct httpd_request *rq, const struct m
 	return rc;
 }
 
-static int write_flamegraph(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_flamegraph(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	struct merged_profile m;
 	struct flame_ask ask;
@@ -107,11 +107,11 @@ static int write_flamegraph(struct web *w, struct httpd_request *rq, struct prom
 	if (rc)
 		return rc;
 	httpd_set_header(rq, "Vary", "Accept");
-	rc = merged_make(&m, r, false, e);
+	rc = merged_make(&m, r, permit, e);
 	if (!rc && httpd_accepts(httpd_header(rq, "Accept"), FLAME_TYPE)) {
-		rc = write_columns(w, rq, &m, &ask, r, e);
+		rc = write_columns(w, rq, &m, &ask, permit, r, e);
 	} else if (!rc) {
-		rc = flamegraph_json(&m, &ask, answer_begin(rq), e);
+		rc = flamegraph_json(&m, &ask, permit, answer_begin(rq), e);
 		if (!rc)
 			answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 	}
@@ -120,57 +120,58 @@ static int write_flamegraph(struct web *w, struct httpd_request *rq, struct prom
 	return rc;
 }
 
-static int write_json(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_json(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
-	int rc = profiles_json(r, answer_begin(rq), e);
+	int rc = profiles_json(r, permit, answer_begin(rq), e);
 	if (!rc)
 		answer_end(rq, r->warnings, r->n_warnings, r->infos, r->n_infos);
 	return rc;
 }
 
-static int write_folded(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_folded(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
 	struct merged_profile m;
-	int rc = merged_make(&m, r, false, e);
+	int rc = merged_make(&m, r, permit, e);
 	if (rc)
 		return rc;
-	rc = folded_text(&m, httpd_out(rq), e);
+	rc = folded_text(&m, permit, httpd_out(rq), e);
 	merged_release(&m);
 	return rc;
 }
 
 static int write_file(struct httpd_request *rq, struct promql_result *r, const char *type,
-		      int (*put)(const struct merged_profile *m, struct view query, struct buf *out, struct err *e), struct err *e)
+		      int (*put)(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e),
+		      const struct permit *permit, struct err *e)
 {
 	struct merged_profile m;
-	int rc = merged_make(&m, r, false, e);
+	int rc = merged_make(&m, r, permit, e);
 	if (rc)
 		return rc;
-	rc = put(&m, httpd_param(rq, "query"), httpd_out(rq), e);
+	rc = put(&m, httpd_param(rq, "query"), permit, httpd_out(rq), e);
 	if (!rc)
 		httpd_type(rq, type);
 	merged_release(&m);
 	return rc;
 }
 
-static int write_speedscope(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_speedscope(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
-	return write_file(rq, r, "application/json", speedscope_json, e);
+	return write_file(rq, r, "application/json", speedscope_json, permit, e);
 }
 
-static int write_svg(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_svg(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
-	return write_file(rq, r, "image/svg+xml", flame_svg, e);
+	return write_file(rq, r, "image/svg+xml", flame_svg, permit, e);
 }
 
-static int write_dot(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_dot(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
-	return write_file(rq, r, "text/vnd.graphviz; charset=utf-8", call_graph_dot, e);
+	return write_file(rq, r, "text/vnd.graphviz; charset=utf-8", call_graph_dot, permit, e);
 }
 
 static void set_file_name(struct httpd_request *rq, const struct ptype *t)
@@ -186,26 +187,21 @@ static void set_file_name(struct httpd_request *rq, const struct ptype *t)
 	httpd_set_header(rq, "Content-Disposition", "attachment; filename=\"%s.pb.gz\"", n ? name : "profile");
 }
 
-static int write_pprof(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static int write_pprof(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e)
 {
 	(void)w;
-	struct merged_profile m;
-	int rc = merged_make(&m, r, true, e);
-	if (rc)
-		return rc;
-	rc = pprof_bytes(&m, httpd_param(rq, "query"), httpd_out(rq), e);
+	httpd_out_gzip_file(rq); /* as go tool pprof keeps it */
+	int rc = pprof_write(r, httpd_param(rq, "query"), permit, httpd_out(rq), e);
 	if (!rc) {
 		httpd_type(rq, "application/octet-stream");
-		httpd_no_compress(rq); /* the file itself is gzip, as go tool pprof keeps it */
-		set_file_name(rq, m.type);
+		set_file_name(rq, r->series[0].profiles[0].type);
 	}
-	merged_release(&m);
 	return rc;
 }
 
 static const struct format {
 	const char *name;
-	int (*write)(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e);
+	int (*write)(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e);
 	bool text_errors;
 } formats[] = {
 	{ "pprof", write_pprof, true },
@@ -262,6 +258,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 {
 	const struct format *f = find_format(format);
 	struct promql_result r;
+	struct answer_work work;
 	struct err e = { 0 };
 	if (!f) {
 		param_error(&e, "format", "\"%.*s\" is none of pprof, flamegraph, json, folded, speedscope, svg, dot, prometheus", PARAM_ARG(format));
@@ -273,7 +270,8 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		return;
 	}
 	answer_stages(rq, &r);
-	if (promql_result_make(&r, &e) || f->write(w, rq, &r, &e))
+	answer_work_begin(&work, rq, &r);
+	if (f->write(w, rq, &r, &work.permit, &e))
 		format_error(rq, f, &e);
 	promql_result_release(&r);
 }

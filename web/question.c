@@ -50,3 +50,21 @@ void answer_stages(struct httpd_request *rq, const struct promql_result *r)
 	httpd_stage(rq, "read", r->read_ns);
 	httpd_stage(rq, "eval", r->eval_ns - r->read_ns);
 }
+
+static int work_go_on(void *arg, struct err *e)
+{
+	struct answer_work *w = arg;
+	int rc = promql_result_go_on(w->r, e);
+	return rc ? rc : httpd_out_stays(w->rq, e);
+}
+
+static int work_need(void *arg, uint64_t bytes, struct err *e)
+{
+	struct answer_work *w = arg;
+	return promql_result_need(w->r, bytes, e);
+}
+
+void answer_work_begin(struct answer_work *w, struct httpd_request *rq, struct promql_result *r)
+{
+	*w = (struct answer_work){ .permit = { work_go_on, work_need, w }, .rq = rq, .r = r };
+}

@@ -189,7 +189,7 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 			.lanes = w->lanes, .n_lanes = LANES, .choose = choose_lane, .refuse = refuse_request,
 			.external_url = o->external_url, .has_external_url = true, .allowed_hosts = o->allowed_hosts,
 			.n_allowed_hosts = o->n_allowed_hosts, .prefix = w->prefix, .cors_origin = o->cors_origin, .max_connections = o->max_connections,
-			.idle_timeout_s = o->idle_timeout_s, .max_answers = (size_t)o->answer_bytes,
+			.idle_timeout_s = o->idle_timeout_s, .max_answers = (size_t)o->answer_bytes, .spool_dir = o->spool_dir,
 		};
 		rc = httpd_start(&w->httpd, &ho, e);
 	}

@@ -46,6 +46,7 @@ libbase_a_SOURCES = \
   lib/base/opts.h \
   lib/base/path_watch.c \
   lib/base/path_watch.h \
+  lib/base/permit.h \
   lib/base/queue.c \
   lib/base/queue.h \
   lib/base/redact.c \

@@ -50,6 +50,17 @@ bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **
 	return true;
 }
 
+bool httpd_gzip_file(struct view in, int level, struct buf *ret)
+{
+	struct libdeflate_compressor *c = libdeflate_alloc_compressor(level);
+	size_t room = c ? libdeflate_gzip_compress_bound(c, in.len) : 0, n = 0;
+	if (c && buf_reserve(ret, room))
+		n = libdeflate_gzip_compress(c, in.ptr, in.len, ret->ptr, room);
+	libdeflate_free_compressor(c);
+	ret->len = n;
+	return n > 0;
+}
+
 /* The text before the separator, without blanks around it; the list continues after it. */
 static struct view next_item(struct view *list, char separator)
 {

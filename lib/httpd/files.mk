@@ -33,6 +33,7 @@ libhttpd_a_SOURCES = \
   lib/httpd/route.c \
   lib/httpd/slots.c \
   lib/httpd/slots.h \
+  lib/httpd/spool.c \
   lib/httpd/testcert.h \
   lib/httpd/testclient.h \
   lib/httpd/tls.c \

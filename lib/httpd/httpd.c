@@ -359,6 +359,7 @@ static int set_options(struct httpd *h, const struct httpd_options *o, struct er
 	h->prefix = xstrdup(o->prefix ? o->prefix : "");
 	h->allow_hint = o->allow_hint ? xstrdup(o->allow_hint) : NULL;
 	h->external_url = xstrdup(o->external_url ? o->external_url : "");
+	h->spool_dir = o->spool_dir ? xstrdup(o->spool_dir) : NULL;
 	for (size_t i = 0; i < o->n_allowed_hosts; i++)
 		vec_push(&h->allowed_hosts, xstrdup(o->allowed_hosts[i]));
 	if (!h->o.max_body)
@@ -495,6 +496,7 @@ void httpd_stop(struct httpd *h, int64_t grace_ms)
 	free(h->prefix);
 	free(h->allow_hint);
 	free(h->external_url);
+	free(h->spool_dir);
 	for (size_t i = 0; i < h->allowed_hosts.n; i++)
 		free(h->allowed_hosts.v[i]);
 	vec_free(&h->allowed_hosts);

@@ -109,11 +109,13 @@ struct httpd_options {
 	int64_t body_ms;            /* 0 = 60 s */
 	int64_t answer_ms;          /* 0 = 60 s, and a second more for each 64 KiB */
 	size_t max_bodies;          /* bytes of all requests' bodies together; 0 = 64 MiB. Beyond: 503 */
-	size_t max_answers;         /* bytes of all answers; 0 = 256 MiB. Beyond, clients that take nothing lose
-	                             * theirs, and what is still too much is answered with 503 */
+	size_t max_answers;         /* bytes of all answers in memory; 0 = 256 MiB. Beyond, clients that take nothing lose
+	                             * theirs, and what is still too much is sent from a file, or answered with 503 */
+	const char *spool_dir;      /* where a large answer is a file without a name while it is made and sent; all of them together have an eighth
+	                             * of what is free there. NULL: answers are in memory */
 };
 
-/* Starts listening. allow_hint, prefix, external_url, allowed_hosts, cors_origin and listen are copied. */
+/* Starts listening. allow_hint, prefix, external_url, allowed_hosts, cors_origin, spool_dir and listen are copied. */
 int httpd_start(struct httpd **ret, const struct httpd_options *o, struct err *e) MUST_USE;
 /* The i-th bound address as a client writes it ("127.0.0.1:7070", "[::1]:41234"), NULL past the last. */
 const char *httpd_address(const struct httpd *h, size_t i);
@@ -172,9 +174,12 @@ void httpd_stage(struct httpd_request *rq, const char *name, int64_t ns);
 void httpd_set_header(struct httpd_request *rq, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
 struct buf *httpd_out(struct httpd_request *rq);
-/* Called now and then while a large answer is written: its bytes so far will not change. Other threads may then compress them, and
- * remove all but the last from the buffer. */
-void httpd_out_stays(struct httpd_request *rq);
+/* Called now and then while a large answer is written: its bytes so far will not change. They are compressed, maybe by other threads, moved to a file
+ * once they are many, and removed from the buffer except the last one. ERR_UNAVAILABLE: there is no room for them, the answer
+ * cannot be completed; ERR_CANCELED. */
+int httpd_out_stays(struct httpd_request *rq, struct err *e) MUST_USE;
+/* What is written is the content of a gzip file, which is the answer: the file has the same content whatever the client accepts. */
+void httpd_out_gzip_file(struct httpd_request *rq);
 /* Empties it, and forgets what was compressed: another answer takes its place. Texts (httpd_text) do. */
 void httpd_out_anew(struct httpd_request *rq);
 /* Bytes that are compressed already, or would not get smaller: sent as they are. */

@@ -54,6 +54,7 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 	size_t pieces = strtoull(httpd_param(rq, "pieces").ptr, NULL, 10);
 	bool random = httpd_param(rq, "random").ptr;
 	uint64_t x = 1;
+	struct err e;
 	(void)arg;
 	if (httpd_param(rq, "max").ptr)
 		httpd_out(rq)->max = strtoull(httpd_param(rq, "max").ptr, NULL, 10);
@@ -65,7 +66,8 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 		else
 			buf_printf(httpd_out(rq), "%07u,", (unsigned)(x >> 54));
 		if (i % 12500 == 12499 && !httpd_param(rq, "once").ptr)
-			httpd_out_stays(rq);
+			if (httpd_out_stays(rq, &e))
+				break;
 	}
 	if (httpd_param(rq, "fail").ptr)
 		httpd_text(rq, 500, "no %02000d", 0);

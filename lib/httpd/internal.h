@@ -79,7 +79,9 @@ struct httpd_request {
 	atomic_bool gives_way;             /* its worker has a low priority */
 	struct buf stages;                 /* of Server-Timing */
 	int64_t stage_ns;                  /* when the last of them ended */
+	struct spool *spool;               /* the file with what was before `out`, and what the packer put out; NULL: none */
 	bool no_compress, bodyless;
+	bool is_gzip_file;                 /* out is the content of a gzip file, which is the answer */
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;
 	size_t answer_held;                /* bytes of it in httpd.answers */
@@ -114,7 +116,9 @@ struct httpd {
 	struct httpd_web *web;             /* NULL: there is no web configuration */
 	bool tls;
 	bool login_wanted;                 /* others can reach it, and that was not allowed for itself */
+	char *spool_dir;                   /* of files of large answers; NULL: they stay in memory */
 	atomic_size_t bodies, answers;     /* bytes held */
+	atomic_uint_fast64_t spooled;      /* bytes in files of answers */
 	bool draining;
 };
 
@@ -163,9 +167,11 @@ void httpd_request_refuse(struct httpd_request *rq, enum httpd_refusal why);
 void httpd_response_build(struct httpd_request *rq);
 
 /* encoding.c. */
-enum httpd_coding { HTTPD_GZIP, HTTPD_ZSTD };
+enum httpd_coding { HTTPD_PLAIN, HTTPD_GZIP, HTTPD_ZSTD };
 /* *ret is malloc'd. level: of gzip 1..12, of zstd 1..19. False if it does not get smaller or memory is out. */
 bool httpd_compress(enum httpd_coding coding, struct view in, int level, char **ret, size_t *ret_n);
+/* A gzip file of it, whatever its size. False: memory is out. */
+bool httpd_gzip_file(struct view in, int level, struct buf *ret);
 
 /* Sets up a new or used context for answers. False: libzstd has no memory. */
 bool httpd_zstd_set(ZSTD_CCtx *c, int level);
@@ -178,13 +184,30 @@ void packer_free(struct packer *p);
 /* False: it is at work for another answer, or NULL. Who takes it drops it in the end. */
 bool packer_take(struct packer *p, int level);
 void packer_drop(struct packer *p);
-/* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. What was taken counts
- * against the buffer's ceiling. */
-void packer_feed(struct packer *p, struct buf *answer);
+/* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. bounded: what
+ * was taken counts against the buffer's ceiling. */
+void packer_feed(struct packer *p, struct buf *answer, bool bounded);
+/* Takes what was put out so far, if that is much, for the caller to keep: *ret is owned. False: it is not. */
+bool packer_take_out(struct packer *p, struct buf *ret);
 /* Whether some of the answer is only here. NULL: no. */
 bool packer_has(const struct packer *p);
-/* The whole answer, of which this is the rest. False if memory is out; else *ret is owned. */
+/* The answer, of which this is the rest, without what was taken out. False if memory is out; else *ret is owned. */
 bool packer_end(struct packer *p, struct view rest, struct buf *ret);
+
+/* spool.c: an answer on its way into a file. */
+struct spool;
+#define SPOOLED_FROM ((size_t)4 << 20) /* bytes of an answer; a smaller one stays in memory */
+/* In h->spool_dir, which is not NULL. An error is told by the first call of spool_put. canceled is borrowed. */
+struct spool *spool_new(struct httpd *h, enum httpd_coding coding, const atomic_bool *canceled);
+/* NULL is fine. */
+void spool_free(struct spool *s);
+/* ERR_UNAVAILABLE: the file cannot take it; ERR_CANCELED. last: the answer is complete. */
+int spool_put(struct spool *s, struct view in, bool last, struct err *e) MUST_USE;
+/* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. */
+int spool_feed(struct spool *s, struct buf *answer, struct err *e) MUST_USE;
+enum httpd_coding spool_coding(const struct spool *s);
+/* After the last was put: the descriptor, and the bytes in httpd.spooled, are the caller's. */
+int spool_take(struct spool *s, uint64_t *ret_size);
 
 /* watch.c: the thread that watches sockets. */
 struct httpd_watch {

@@ -78,7 +78,7 @@ static size_t step(struct packer *p, ZSTD_inBuffer *in, ZSTD_EndDirective how)
 	return left;
 }
 
-void packer_feed(struct packer *p, struct buf *answer)
+void packer_feed(struct packer *p, struct buf *answer, bool bounded)
 {
 	if (p->failed || answer->len <= FED_AT_ONCE)
 		return;
@@ -91,7 +91,18 @@ void packer_feed(struct packer *p, struct buf *answer)
 	answer->ptr[0] = answer->ptr[in.pos];
 	answer->ptr[1] = 0;
 	answer->len = 1;
-	answer->overflow |= p->fed > (answer->max ? answer->max : BUF_DEFAULT_MAX);
+	answer->overflow |= bounded && p->fed > (answer->max ? answer->max : BUF_DEFAULT_MAX);
+}
+
+#define TAKEN_OUT ((size_t)2 << 20) /* bytes that are worth a write */
+
+bool packer_take_out(struct packer *p, struct buf *ret)
+{
+	if (p->failed || p->packed.len < TAKEN_OUT)
+		return false;
+	*ret = p->packed;
+	p->packed = (struct buf){ 0 };
+	return true;
 }
 
 bool packer_has(const struct packer *p)

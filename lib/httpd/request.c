@@ -89,6 +89,7 @@ void httpd_request_free(struct httpd_request *rq)
 	httpd_metrics_held(HTTPD_ANSWERS, -(ptrdiff_t)rq->answer_held);
 	buf_free(&rq->body);
 	buf_free(&rq->out);
+	spool_free(rq->spool);
 	buf_free(&rq->stages);
 	arena_free(&rq->arena);
 	if (rq->response)

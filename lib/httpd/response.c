@@ -12,6 +12,7 @@
 #include "httpd/internal.h"
 
 #define SMALL_ANSWER ((size_t)1 << 20)
+#define SPOOLED_AT_END ((size_t)16 << 20) /* bytes of an answer whose writer did not call httpd_out_stays */
 #define FILE_PIECE 65536 /* of a file, read and sent at once */
 
 /* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
@@ -64,6 +65,11 @@ void httpd_no_compress(struct httpd_request *rq)
 	rq->no_compress = true;
 }
 
+void httpd_out_gzip_file(struct httpd_request *rq)
+{
+	rq->is_gzip_file = true;
+}
+
 static void drop_packer(struct httpd_request *rq)
 {
 	if (rq->packer)
@@ -71,9 +77,17 @@ static void drop_packer(struct httpd_request *rq)
 	rq->packer = NULL;
 }
 
+static void drop_spool(struct httpd_request *rq)
+{
+	spool_free(rq->spool);
+	rq->spool = NULL;
+}
+
 void httpd_out_anew(struct httpd_request *rq)
 {
 	drop_packer(rq);
+	drop_spool(rq);
+	rq->is_gzip_file = false;
 	buf_reset(&rq->out);
 }
 
@@ -153,27 +167,42 @@ void httpd_send_asset(struct httpd_request *rq, const struct httpd_asset *a)
 	rq->response = MHD_create_response_from_buffer(body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_PERSISTENT);
 }
 
+/* A file that is sent; `spooled` bytes of it are counted in httpd.spooled. */
+struct sent_file {
+	struct httpd *httpd;
+	int fd;
+	uint64_t spooled;
+};
+
 static ssize_t read_file(void *arg, uint64_t at, char *to, size_t max)
 {
-	ssize_t n = pread(*(int *)arg, to, max, (off_t)at);
+	const struct sent_file *f = arg;
+	ssize_t n = pread(f->fd, to, max, (off_t)at);
 	return n > 0 ? n : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static void close_file(void *arg)
 {
-	close(*(int *)arg);
-	free(arg);
+	struct sent_file *f = arg;
+	close(f->fd);
+	atomic_fetch_sub(&f->httpd->spooled, f->spooled);
+	free(f);
 }
 
 /* Not from_fd: of a file that became shorter meanwhile it waits for the rest, for as long as a connection may be idle. */
-void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
+static void send_file(struct httpd_request *rq, int fd, uint64_t size, uint64_t spooled)
 {
-	int *arg = xmalloc(sizeof *arg);
-	*arg = fd;
+	struct sent_file *arg = xmalloc(sizeof *arg);
+	*arg = (struct sent_file){ .httpd = rq->httpd, .fd = fd, .spooled = spooled };
 	rq->answer_size = size;
 	rq->response = MHD_create_response_from_callback(size, FILE_PIECE, read_file, arg, close_file);
 	if (!rq->response)
 		close_file(arg);
+}
+
+void httpd_send_file(struct httpd_request *rq, int fd, uint64_t size)
+{
+	send_file(rq, fd, size, 0);
 }
 
 /* ---- the response itself ---- */
@@ -187,47 +216,105 @@ static bool takes_zstd(const struct httpd_request *rq)
 	return httpd_accepts(httpd_header(rq, MHD_HTTP_HEADER_ACCEPT_ENCODING), "zstd");
 }
 
+static enum httpd_coding coding_of(const struct httpd_request *rq)
+{
+	if (rq->is_gzip_file)
+		return HTTPD_GZIP;
+	return rq->no_compress ? HTTPD_PLAIN : takes_zstd(rq) ? HTTPD_ZSTD : takes_gzip(rq) ? HTTPD_GZIP : HTTPD_PLAIN;
+}
+
 /* By the packer, if it is free. */
 static bool packs_beside(struct httpd_request *rq)
 {
-	if (!rq->packer && rq->out.len >= PACKED_BESIDE && !rq->no_compress && !atomic_load(&rq->gives_way) && takes_zstd(rq) &&
+	if (!rq->packer && !rq->spool && rq->out.len >= PACKED_BESIDE && !atomic_load(&rq->gives_way) && coding_of(rq) == HTTPD_ZSTD &&
 	    packer_take(rq->httpd->packer, LEVEL))
 		rq->packer = rq->httpd->packer;
 	return rq->packer;
 }
 
-void httpd_out_stays(struct httpd_request *rq)
+/* What the packer put out so far, if it is much. */
+static int spool_packed(struct httpd_request *rq, struct err *e)
 {
-	if (packs_beside(rq))
-		packer_feed(rq->packer, &rq->out);
+	struct buf packed CLEANUP(buf_free) = { 0 };
+	if (!rq->httpd->spool_dir || !packer_take_out(rq->packer, &packed))
+		return 0;
+	if (!rq->spool)
+		rq->spool = spool_new(rq->httpd, HTTPD_PLAIN, &rq->canceled);
+	return spool_put(rq->spool, buf_view(&packed), false, e);
 }
 
-static bool compressed(struct httpd_request *rq, bool zstd, struct buf *ret)
+int httpd_out_stays(struct httpd_request *rq, struct err *e)
 {
+	if (packs_beside(rq)) {
+		packer_feed(rq->packer, &rq->out, !rq->httpd->spool_dir);
+		return spool_packed(rq, e);
+	}
+	if (!rq->spool && rq->httpd->spool_dir && rq->out.len >= SPOOLED_FROM)
+		rq->spool = spool_new(rq->httpd, coding_of(rq), &rq->canceled);
+	return rq->spool ? spool_feed(rq->spool, &rq->out, e) : 0;
+}
+
+static bool compress_in_memory(struct httpd_request *rq, enum httpd_coding coding, struct buf *ret)
+{
+	if (rq->is_gzip_file)
+		return httpd_gzip_file(buf_view(&rq->out), LEVEL, ret);
 	if (packer_has(rq->packer) || packs_beside(rq))
 		return packer_end(rq->packer, buf_view(&rq->out), ret);
-	if (!httpd_compress(zstd ? HTTPD_ZSTD : HTTPD_GZIP, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
+	if (!httpd_compress(coding, buf_view(&rq->out), LEVEL, &ret->ptr, &ret->len))
 		return false;
 	ret->cap = ret->len;
 	return true;
 }
 
-static void compress_body(struct httpd_request *rq)
+/* The rest of a large answer goes into its file, which is the answer then. */
+static int finish_spool(struct httpd_request *rq, struct err *e)
 {
-	bool begun = packer_has(rq->packer);
-	if (!begun && (rq->no_compress || rq->out.len < COMPRESS_LEAST))
-		return;
-	httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
-	bool zstd = takes_zstd(rq);
-	struct buf packed = { 0 };
-	if (!(zstd || takes_gzip(rq)) || !compressed(rq, zstd, &packed)) {
-		if (begun)
-			httpd_text(rq, MHD_HTTP_INTERNAL_SERVER_ERROR, "there is no memory to compress the answer");
-		return;
+	uint64_t size;
+	int rc = spool_put(rq->spool, buf_view(&rq->out), true, e);
+	if (rc)
+		return rc;
+	int fd = spool_take(rq->spool, &size);
+	drop_spool(rq);
+	buf_free(&rq->out);
+	send_file(rq, fd, size, size);
+	return 0;
+}
+
+static void fail_answer(struct httpd_request *rq, const struct err *e)
+{
+	httpd_request_drop_headers(rq); /* they are about the answer that was */
+	httpd_metrics_refused("answers");
+	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+}
+
+static void set_coding(struct httpd_request *rq, enum httpd_coding coding)
+{
+	if (coding != HTTPD_PLAIN && !rq->is_gzip_file)
+		httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, coding == HTTPD_ZSTD ? "zstd" : "gzip");
+}
+
+/* Compresses the answer, or what is left of it; a large one becomes a file. */
+static int compress_body(struct httpd_request *rq, struct err *e)
+{
+	enum httpd_coding coding = coding_of(rq);
+	bool begun = packer_has(rq->packer) || rq->spool, must = begun || rq->is_gzip_file;
+	if (!must && (rq->no_compress || rq->out.len < COMPRESS_LEAST))
+		return 0;
+	if (!rq->is_gzip_file)
+		httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
+	if (!begun && coding != HTTPD_PLAIN && rq->httpd->spool_dir && rq->out.len >= SPOOLED_AT_END)
+		rq->spool = spool_new(rq->httpd, coding, &rq->canceled);
+	if (rq->spool && !packer_has(rq->packer)) {
+		set_coding(rq, coding);
+		return finish_spool(rq, e);
 	}
+	struct buf packed = { 0 };
+	if (coding == HTTPD_PLAIN || !compress_in_memory(rq, coding, &packed))
+		return must ? err_set(e, ERR_UNAVAILABLE, "there is no memory to compress the answer") : 0;
 	buf_free(&rq->out);
 	rq->out = packed;
-	httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_ENCODING, zstd ? "zstd" : "gzip");
+	set_coding(rq, coding);
+	return rq->spool ? finish_spool(rq, e) : 0;
 }
 
 static void add_cors(struct httpd_request *rq)
@@ -273,8 +360,8 @@ static void add_configured_headers(struct httpd_request *rq)
 }
 
 /* Counts an answer that is in memory until its client has taken it. If all of them are too large together, those are dropped whose
- * clients read nothing. False: that is not enough. One that is alone may be of any size, and
- * small ones are bounded by the number of connections. */
+ * clients read nothing. False: that is not enough. Small ones are bounded by the number of connections. Where there are no files for answers, one
+ * that is alone may be of any size. */
 static bool hold_answer(struct httpd_request *rq, size_t n)
 {
 	struct httpd *h = rq->httpd;
@@ -287,18 +374,30 @@ static bool hold_answer(struct httpd_request *rq, size_t n)
 		while (all > h->o.max_answers && (freed = slots_close_stuck(h->listeners.v[i].slots, now)))
 			all -= MIN(freed, all);
 	}
-	return all <= h->o.max_answers || all == n || n < SMALL_ANSWER;
+	return all <= h->o.max_answers || (all == n && !h->spool_dir) || n < SMALL_ANSWER;
 }
 
-static void refuse_answer(struct httpd_request *rq)
+static void unhold_answer(struct httpd_request *rq)
 {
 	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
 	httpd_metrics_held(HTTPD_ANSWERS, -(ptrdiff_t)rq->answer_held);
 	rq->answer_held = 0;
+}
+
+/* Answers in memory are too large together: this one is sent from a file. */
+static void move_or_refuse(struct httpd_request *rq)
+{
+	struct err e = { 0 };
+	unhold_answer(rq);
+	if (rq->httpd->spool_dir) {
+		rq->spool = spool_new(rq->httpd, HTTPD_PLAIN, &rq->canceled);
+		if (!finish_spool(rq, &e))
+			return;
+	}
 	buf_free(&rq->out);
-	httpd_request_drop_headers(rq); /* they are about the answer that was */
-	httpd_metrics_refused("answers");
-	httpd_text(rq, MHD_HTTP_SERVICE_UNAVAILABLE, "too many large answers wait for their clients; try again");
+	if (!e.code)
+		err_set(&e, ERR_UNAVAILABLE, "too many large answers wait for their clients; try again");
+	fail_answer(rq, &e);
 	httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 
@@ -318,15 +417,16 @@ void httpd_response_build(struct httpd_request *rq)
 	bool timed = rq->stages.len > 0;
 	if (timed)
 		httpd_stage(rq, "encode", clock_mono_ns() - rq->stage_ns);
-	if (!rq->response && !rq->bodyless)
-		compress_body(rq);
+	struct err e = { 0 };
+	if (!rq->response && !rq->bodyless && compress_body(rq, &e))
+		fail_answer(rq, &e);
 	drop_packer(rq);
 	if (timed) {
 		httpd_stage(rq, "compress", clock_mono_ns() - rq->stage_ns);
 		httpd_set_header(rq, "Server-Timing", "%.*s", (int)rq->stages.len, rq->stages.ptr);
 	}
 	if (!rq->response && !hold_answer(rq, rq->out.len))
-		refuse_answer(rq);
+		move_or_refuse(rq);
 	add_cors(rq);
 	add_standing_headers(rq);
 	add_configured_headers(rq);

@@ -97,6 +97,17 @@ size_t calltree_bytes(struct calltree *t)
 	return n;
 }
 
+#define NODE_BYTES 80 /* of a node and its call, in all tables here and in the order */
+
+size_t calltree_missing(struct calltree *t, const struct symbols *s)
+{
+	rwlock_read(&t->lock);
+	uint32_t all = symbols_count(s, SYMBOLS_NODES), made = MIN(t->n_nodes, all);
+	uint32_t columns = symbols_count(s, SYMBOLS_COLUMNS), has = MIN(t->n_columns, columns);
+	rwlock_unlock(&t->lock);
+	return (size_t)(all - made) * NODE_BYTES + (size_t)(columns - has) * sizeof(uint32_t);
+}
+
 /* ---- making ---- */
 
 /* v stays as long as the dictionary, or is copied. *place is what says what is known of it. */

@@ -375,14 +375,17 @@ static void add_selves(struct fold *f, const struct calltree_view *t, const stru
 	}
 }
 
-static void make_calls(struct fold *f, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask)
+/* The calls that the profile needs, found in those of the dictionary. */
+static int make_calls_of(struct fold *f, struct calltree_view t, const uint32_t *columns, size_t n, const struct stackvec *v,
+			 const struct stackvec *base, const struct flame_ask *ask, struct err *e)
 {
-	struct calltree *tree = symbols_calls(v->symbols);
 	struct look x = { 0 };
-	size_t n;
-	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
-	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
 	find_met(f, &t, columns, n);
+	int rc = permit_need(ask->permit, f->met.n * (sizeof *f->calls + sizeof *f->depths + sizeof *x.lines + (base ? sizeof *f->bases : 0)), e);
+	if (!rc)
+		rc = permit_go_on(ask->permit, e);
+	if (rc)
+		return rc;
 	f->frame_of = xcalloc(t.n_names, sizeof *f->frame_of);
 	if (begin_calls(f, &t, &x))
 		look_at_nodes(f, &t, &x, columns, n);
@@ -391,7 +394,23 @@ static void make_calls(struct fold *f, const struct stackvec *v, const struct st
 	f->bases = base ? xcalloc(f->met.n, sizeof *f->bases) : NULL;
 	add_selves(f, &t, v, false);
 	add_selves(f, &t, base, true);
+	return 0;
+}
+
+static int make_calls(struct fold *f, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask, struct err *e)
+{
+	struct calltree *tree = symbols_calls(v->symbols);
+	size_t n;
+	int rc = permit_need(ask->permit, (v->n + (base ? base->n : 0)) * sizeof(uint32_t) + calltree_missing(tree, f->s), e);
+	if (!rc)
+		rc = permit_go_on(ask->permit, e);
+	if (rc)
+		return rc;
+	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
+	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
+	rc = make_calls_of(f, t, columns, n, v, base, ask, e);
 	calltree_end(tree);
+	return rc ? rc : permit_go_on(ask->permit, e);
 }
 
 static void add_totals(struct fold *f)
@@ -468,12 +487,14 @@ int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackve
 			       .has_base = base != NULL };
 	struct fold f = { .out = ret, .s = v->symbols, .is_float = ret->is_float };
 	vec_push(&f.frames, (struct flame_frame){ VIEW("total"), VIEW(""), VIEW(""), 0 });
-	make_calls(&f, v, base, ask);
-	add_totals(&f);
+	int rc = make_calls(&f, v, base, ask, e);
+	if (!rc)
+		add_totals(&f);
 	double bad = 0;
-	bool unbounded = find_unbounded(&f, &bad);
-	int rc = 0;
-	if (unbounded) {
+	bool unbounded = !rc && find_unbounded(&f, &bad);
+	if (rc) {
+		/* nothing was folded */
+	} else if (unbounded) {
 		char text[NUM_LEN];
 		rc = err_set(e, ERR_EXECUTION, "a value of the profile is %s, which no flame graph can show", num_format(bad, text));
 	} else {
@@ -483,7 +504,7 @@ int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackve
 	if (!rc && f.overflow)
 		rc = err_set(e, ERR_EXECUTION, "a total of the flame graph does not fit in 64 bits");
 	if (!rc)
-		fold_emit(&f, ask);
+		rc = fold_emit(&f, ask, e);
 	fold_drop_frames(&f);
 	fold_release(&f);
 	if (rc)

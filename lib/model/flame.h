@@ -7,6 +7,7 @@
 #define PYRRHA_MODEL_FLAME_H
 
 #include "base/buf.h"
+#include "base/permit.h"
 #include "base/room.h"
 #include "model/stackvec.h"
 
@@ -57,6 +58,7 @@ struct flame_ask {
 	/* A search: 1 the frame matches, 0 not, negative: an error. NULL: none. */
 	int (*match)(void *arg, const struct flame_frame *frame, struct err *e);
 	void *match_arg;
+	const struct permit *permit; /* asked for the memory of the tree, and whether to go on; NULL: there is no limit */
 };
 
 struct flame {
@@ -78,7 +80,7 @@ struct flame {
 /* Folds v; base, over the same symbols, may be NULL; so may ask: everything. If both sides of a node are below min_share of the larger
  * side of the root, it is folded, with its siblings of that kind, into one node "(other)", the first child. If the given path to the
  * root does not exist in full, its last existing call is the root. ERR_EXECUTION: a total does not fit in 64 bits,
- * or a value is infinite or no number, so all values of a flame are finite; or what match returned. Release with
+ * or a value is infinite or no number, so all values of a flame are finite; or what match or the permit returned. Release with
  * flame_release. */
 int flame_fold(struct flame *ret, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask,
 	       struct err *e) MUST_USE;
@@ -96,7 +98,7 @@ static inline struct flame_node flame_node(const struct flame *f, size_t i)
 	return x;
 }
 /* Lines "root;caller;callee VALUE" of the nodes' own values, integers of the native unit (of a diff the difference);
- * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits. */
-int flame_folded(const struct flame *f, struct buf *out, struct err *e) MUST_USE;
+ * nodes whose value is zero are left out. ERR_EXECUTION: a value does not fit in 64 bits; or what the permit (may be NULL) returned. */
+int flame_folded(const struct flame *f, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
 
 #endif

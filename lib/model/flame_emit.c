@@ -175,15 +175,22 @@ static void emit_all(struct emit *x)
 
 #define TRIMMED 4096 /* nodes; most are left out */
 
-void fold_emit(struct fold *f, const struct flame_ask *ask)
+int fold_emit(struct fold *f, const struct flame_ask *ask, struct err *e)
 {
 	struct emit x = { .f = f, .out = f->out };
 	bool trims = fold_trims(f, ask);
 	if (trims)
 		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, fold_base(f, f->root).total);
-	make_room(&x, trims ? TRIMMED : f->calls[f->root].subtree + f->out->root);
+	size_t n = trims ? TRIMMED : f->calls[f->root].subtree + f->out->root;
+	int rc = permit_need(ask->permit, n * (sizeof(struct flame_node) - (f->bases ? 0 : 2 * sizeof(union flame_value))), e);
+	if (!rc)
+		rc = permit_go_on(ask->permit, e);
+	if (rc)
+		return rc;
+	make_room(&x, n);
 	f->used = xcalloc(f->frames.n, sizeof *f->used);
 	emit_all(&x);
+	return 0;
 }
 
 /* Frames that neither a node nor a function names are removed; in a whole tree nearly all are named. */

@@ -21,7 +21,7 @@ static bool folded_value(const struct flame *f, const struct flame_node *n, int6
 	return f->is_float ? num_round_i64(n->self.d - n->base_self.d, ret) : !__builtin_sub_overflow(n->self.i, n->base_self.i, ret);
 }
 
-int flame_folded(const struct flame *f, struct buf *out, struct err *e)
+int flame_folded(const struct flame *f, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct buf path = { 0 };
 	int rc = 0;
@@ -47,6 +47,7 @@ int flame_folded(const struct flame *f, struct buf *out, struct err *e)
 			continue;
 		buf_putv(out, path.len ? buf_view(&path) : VIEW("(empty stack)"));
 		buf_printf(out, " %lld\n", (long long)v);
+		rc = permit_step(permit, i, e);
 	}
 	vec_free(&ends);
 	buf_free(&path);

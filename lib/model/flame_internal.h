@@ -97,7 +97,7 @@ static inline bool fold_trims(const struct fold *f, const struct flame_ask *ask)
 /* flame_functions.c: the rows of functions below the root, what a search finds, and which calls are kept. */
 int fold_functions(struct fold *f, const struct flame_ask *ask, struct err *e) MUST_USE;
 /* flame_emit.c: the nodes, then only the frames that are in use. */
-void fold_emit(struct fold *f, const struct flame_ask *ask);
+int fold_emit(struct fold *f, const struct flame_ask *ask, struct err *e) MUST_USE;
 void fold_drop_frames(struct fold *f);
 
 #endif

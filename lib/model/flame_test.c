@@ -271,7 +271,7 @@ static void test_edges(void **state)
 	struct stackvec *most = vector(s, up, 1), *less = vector(s, down, 1);
 	struct buf out = { 0 };
 	assert_int_equal(flame_fold(&f, most, less, NULL, &e), 0);
-	assert_int_equal(flame_folded(&f, &out, &e), -ERR_EXECUTION);
+	assert_int_equal(flame_folded(&f, NULL, &out, &e), -ERR_EXECUTION);
 	buf_free(&out);
 	flame_release(&f);
 	stackvec_unref(most);

@@ -14,14 +14,17 @@
 #include "base/num.h"
 #include "base/room.h"
 #include "base/thread.h"
+#include "base/units.h"
 
 #define LOOK_MS 10                     /* a new page is cleared in 0.3 us at best: 300 MB a second and thread */
 #define TRIM_NS INT64_C(1000000000)    /* between two times that all of malloc's arenas are walked */
 #define IDLE_MS 10000                  /* without any query, until what they left free goes back */
+#define SMALL_ANSWER (UINT64_C(1) << 20) /* bytes: an answer that never waits */
+#define LOOK_AGAIN_MS 50               /* memory is measured: nobody tells an answer that waits that there is room again */
 #define PATIENCE_NS INT64_C(200000000) /* for one that was stopped to give back what it has, up to 15/16 of the limit */
 
 struct memory_guard {
-	uint64_t line, last_line, most_growth;
+	uint64_t limit, line, last_line, most_growth;
 	uint64_t (*resident)(void);
 	pthread_t thread;
 	struct mutex lock;        /* of what follows */
@@ -33,9 +36,10 @@ struct memory_guard {
 	atomic_uint_fast64_t stops;
 	atomic_bool is_short;
 	pthread_cond_t made;      /* making has become less */
-	struct waiting_line makers;       /* that wait to make one */
+	struct waiting_line line_of_makers; /* answers that wait to begin */
+	struct answer_maker *oldest; /* being made, and not small: the one that began first */
 	uint64_t making, most_making; /* bytes */
-	unsigned n_making, n_waiting, n_held;
+	unsigned n_making, n_waiting, n_extending, n_held; /* extending: being made, and waits for more */
 	bool ends, somebody_left; /* since malloc's arenas were walked */
 	bool rests;               /* until a query comes; else the thread looks by itself before LOOK_NS are over */
 	bool grew;                /* by more than most_growth, since there was no query */
@@ -150,7 +154,7 @@ struct memory_guard *memory_guard_new(uint64_t limit, uint64_t (*resident)(void)
 	if (!limit)
 		return NULL;
 	struct memory_guard *g = NEW(struct memory_guard);
-	*g = (struct memory_guard){ .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16, .most_making = limit / 8,
+	*g = (struct memory_guard){ .limit = limit, .line = limit - limit / 8, .last_line = limit - limit / 16, .most_growth = limit / 16, .most_making = limit / 8,
 				    .resident = resident ? resident : resident_of_process };
 	mutex_init(&g->lock, RANK_MEMORY_GUARD, "memory guard");
 	pthread_cond_init(&g->changed, NULL);
@@ -245,35 +249,114 @@ void memory_guard_drop(struct memory_guard *g)
 	mutex_unlock(&g->lock);
 }
 
-static bool has_room(struct memory_guard *g, uint64_t bytes)
+/* ---- answers ---- */
+
+/* What of the memory up to the line was not in use when m began, or is not now, if that is more. */
+static uint64_t free_for(struct memory_guard *g, const struct answer_maker *m) REQUIRES(g->lock)
 {
-	mutex_assert_held(&g->lock);
-	return !g->n_making || (!atomic_load(&g->is_short) && bytes <= g->most_making - MIN(g->making, g->most_making));
+	uint64_t now = g->resident(), base = m->bytes ? MIN(m->base, now) : now;
+	if (base > g->line) {
+		room_tidy(true);
+		malloc_trim(0);
+		base = g->resident();
+	}
+	return g->line - MIN(base, g->line);
 }
 
-int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e)
+/* Many share most_making. The oldest one, or a lone one, may use everything up to the line that the others have not announced. */
+static bool has_room(struct memory_guard *g, const struct answer_maker *m, uint64_t bytes) REQUIRES(g->lock)
+{
+	if (!atomic_load(&g->is_short) && g->making <= g->most_making && bytes <= g->most_making - g->making)
+		return true;
+	return (!g->oldest || g->oldest == m) && g->making + bytes <= free_for(g, m);
+}
+
+static int refuse(const struct memory_guard *g, const struct answer_maker *m, uint64_t bytes, bool alone, struct err *e)
+{
+	char all[24], limit[24];
+	units_format_size(m->bytes + bytes, all);
+	units_format_size(g->limit, limit);
+	if (!alone)
+		return err_set(e, ERR_UNAVAILABLE, "the answer takes %s of memory while it is made, and other large answers take what there is: try again "
+			       "when there are fewer, or ask for less", all);
+	return err_set(e, ERR_LIMIT, "the answer takes %s of memory while it is made, more than is left of the %s that the process may use: ask for a shorter "
+		       "range, fewer series or stacks (merge without by, focus, topk), or let the process use more (--memory)", all, limit);
+}
+
+/* Whether it is m's turn to begin or to go on, if there is room. */
+static bool is_next(struct memory_guard *g, const struct answer_maker *m, const struct in_line *me) REQUIRES(g->lock)
+{
+	return m->bytes || line_is_first(&g->line_of_makers, me);
+}
+
+/* Why m has to give up; 0: it may wait. */
+static int give_up(struct memory_guard *g, const struct answer_maker *m, const struct in_line *me, uint64_t bytes, int64_t deadline_ns,
+		   const atomic_bool *canceled, struct err *e) REQUIRES(g->lock)
+{
+	if (canceled && atomic_load(canceled))
+		return err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
+	if (clock_mono_ns() > deadline_ns)
+		return err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
+	bool alone = is_next(g, m, me) && (!g->oldest || (g->oldest == m && !m->next));
+	if ((alone && !g->first) || m->bytes + bytes > g->line - MIN(g->base, g->line))
+		return refuse(g, m, bytes, true, e);
+	if (m->bytes && !m->next && g->n_extending == g->n_making) /* each waits for the others: the youngest ends */
+		return refuse(g, m, bytes, false, e);
+	return 0;
+}
+
+static void begin_making(struct memory_guard *g, struct answer_maker *m) REQUIRES(g->lock)
+{
+	struct answer_maker **at = &g->oldest;
+	while (*at)
+		at = &(*at)->next;
+	*at = m;
+	m->next = NULL;
+	m->base = g->resident();
+	g->n_making++;
+}
+
+static int wait_for_room(struct memory_guard *g, struct answer_maker *m, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled,
+			 struct err *e) REQUIRES(g->lock)
 {
 	int rc = 0;
 	struct in_line me;
+	bool begins = !m->bytes;
+	unsigned *counter = begins ? &g->n_waiting : &g->n_extending;
+	++*counter;
+	if (begins)
+		line_join(&g->line_of_makers, &me);
+	while (!(is_next(g, m, &me) && has_room(g, m, bytes)) && !(rc = give_up(g, m, &me, bytes, deadline_ns, canceled, e)))
+		mutex_wait_ms(&g->lock, &g->made, MIN(deadline_ns / 1000000 + 1, clock_mono_ms() + LOOK_AGAIN_MS));
+	--*counter;
+	if (begins)
+		line_leave(&g->line_of_makers, &me, &g->made);
+	return rc;
+}
+
+int memory_guard_make(struct memory_guard *g, struct answer_maker *m, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled,
+		      struct err *e)
+{
+	int rc = 0;
 	struct flag_watch left;
-	if (!g)
+	if (!g || !bytes)
 		return 0;
+	if ((m->is_small || !m->bytes) && m->bytes + bytes <= SMALL_ANSWER) {
+		m->is_small = true;
+		m->bytes += bytes;
+		return 0;
+	}
+	if (m->is_small) { /* no longer */
+		bytes += m->bytes;
+		*m = (struct answer_maker){ 0 };
+	}
 	flag_watch(&left, canceled, &g->lock, &g->made);
 	mutex_lock(&g->lock);
-	g->n_waiting++;
-	line_join(&g->makers, &me);
-	while ((!line_is_first(&g->makers, &me) || !has_room(g, bytes)) && !rc) {
-		if (canceled && atomic_load(canceled))
-			rc = err_set(e, ERR_CANCELED, "query was canceled before its answer was made");
-		else if (mutex_wait_ms(&g->lock, &g->made, deadline_ns / 1000000 + 1))
-			continue;
-		else if (clock_mono_ns() > deadline_ns)
-			rc = err_set(e, ERR_TIMEOUT, "query timed out before its answer was made: other large answers take the memory that there is (--query.timeout)");
-	}
-	g->n_waiting--;
-	line_leave(&g->makers, &me, &g->made);
+	rc = wait_for_room(g, m, bytes, deadline_ns, canceled, e);
 	if (!rc) {
-		g->n_making++;
+		if (!m->bytes)
+			begin_making(g, m);
+		m->bytes += bytes;
 		g->making += bytes;
 	}
 	mutex_unlock(&g->lock);
@@ -281,13 +364,17 @@ int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_n
 	return rc;
 }
 
-void memory_guard_made(struct memory_guard *g, uint64_t bytes)
+void memory_guard_made(struct memory_guard *g, struct answer_maker *m)
 {
-	if (!g)
+	if (!g || !m->bytes || m->is_small)
 		return;
 	mutex_lock(&g->lock);
+	struct answer_maker **at = &g->oldest;
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
 	g->n_making--;
-	g->making -= bytes;
+	g->making -= m->bytes;
 	pthread_cond_broadcast(&g->made);
 	mutex_unlock(&g->lock);
 }

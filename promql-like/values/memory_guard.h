@@ -7,8 +7,9 @@
  *	                   no query begins,            enough a query is stopped, the youngest of those that read most
  *	                   one is stopped
  *
- * Answers are made after their query has left: a flame graph of all of a day takes several times its profile. An eighth of the limit is for
- * those that are made concurrently; a single one always continues.
+ * Answers are made after their query has left: a flame graph of all of a day takes several times its profile. What an answer takes is announced
+ * before it is allocated. An eighth of the limit is for the answers that are made concurrently. The one that began first may use what is
+ * left up to the line; what does not fit there is refused. A small answer never waits.
  *
  * After 10 s without a query, the memory that queries freed is returned as well, if they had added that much.
  *
@@ -41,13 +42,22 @@ void memory_guard_leave(struct memory_guard *g, struct guarded *x);
 /* A query has left, and its result is there still: while there are such the guard looks as it does while queries are at work. */
 void memory_guard_hold(struct memory_guard *g);
 void memory_guard_drop(struct memory_guard *g);
-/* Before an answer is made of a result, which takes about so many bytes beside it: waits until there is room, an eighth of the limit for all that are
- * made at a time, or nobody else makes one, in the order in which they came. ERR_TIMEOUT, ERR_CANCELED. After 0 call memory_guard_made. */
-int memory_guard_make(struct memory_guard *g, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled, struct err *e) MUST_USE;
-void memory_guard_made(struct memory_guard *g, uint64_t bytes);
+/* An answer that is being made: what was announced for it. Zeroed: nothing yet. Fields are the guard's. */
+struct answer_maker {
+	struct answer_maker *next; /* the next younger one that is being made */
+	uint64_t bytes;
+	uint64_t base;             /* resident bytes of the process when the first were announced */
+	bool is_small;
+};
+/* Before `bytes` more are allocated for an answer: waits until there is room for them. New answers wait in the order in which they came; one that
+ * has begun goes before them. ERR_TIMEOUT, ERR_CANCELED; ERR_LIMIT: they will not fit; ERR_UNAVAILABLE: all
+ * answers wait for each other, and this is the youngest. In the end call memory_guard_made, also after an error. */
+int memory_guard_make(struct memory_guard *g, struct answer_maker *m, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled,
+		      struct err *e) MUST_USE;
+void memory_guard_made(struct memory_guard *g, struct answer_maker *m);
 /* Whether another query had better wait. */
 bool memory_guard_is_short(struct memory_guard *g);
-/* How many answers are being made, or wait to be. */
+/* How many answers that are not small are being made, or wait to be. */
 unsigned memory_guard_makes(struct memory_guard *g);
 /* How many were stopped since the start. */
 uint64_t memory_guard_stops(const struct memory_guard *g);

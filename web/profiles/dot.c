@@ -68,7 +68,7 @@ static void add_frame(void *arg, uint32_t id, bool first)
 	d->below = id;
 }
 
-static int add_vec(struct dot *d, const struct stackvec *v, double sign, struct err *e)
+static int add_vec(struct dot *d, const struct stackvec *v, double sign, const struct permit *permit, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0; v && i < v->n && !rc; i++) {
@@ -81,6 +81,8 @@ static int add_vec(struct dot *d, const struct stackvec *v, double sign, struct 
 		d->below = UINT32_MAX;
 		d->stack++;
 		rc = functions_walk(&d->functions, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, add_frame, d, e);
+		if (!rc)
+			rc = permit_step(permit, i, e);
 	}
 	return rc;
 }
@@ -202,14 +204,26 @@ static void put_graph(struct buf *b, struct dot *d, const struct merged_profile 
 	free(order);
 }
 
-int call_graph_dot(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
+#define FUNCTION_BYTES 128
+#define EDGE_BYTES 64
+
+/* Functions and arrows of the whole graph: an arrow has a node of the stacks' tree of its own, at least. */
+static uint64_t need_bytes(const struct stackvec *v)
+{
+	uint64_t nodes = MIN(symbols_count(v->symbols, SYMBOLS_NODES), (uint64_t)v->n * 64);
+	return MIN(symbols_count(v->symbols, SYMBOLS_FUNCTIONS), nodes) * FUNCTION_BYTES + nodes * EDGE_BYTES;
+}
+
+int call_graph_dot(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e)
 {
 	if (!m->vec)
 		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");
 	struct dot d = { .stack = 0 };
-	int rc = add_vec(&d, m->vec, 1, e);
+	int rc = permit_need(permit, need_bytes(m->vec), e);
 	if (!rc)
-		rc = add_vec(&d, m->base, -1, e);
+		rc = add_vec(&d, m->vec, 1, permit, e);
+	if (!rc)
+		rc = add_vec(&d, m->base, -1, permit, e);
 	for (size_t i = 0; i < d.nodes.n; i++)
 		d.nodes.v[i].name = d.functions.names.v[i];
 	if (!rc && !isfinite(d.whole)) {

@@ -336,25 +336,42 @@ static void put_head(struct buf *out, const struct columns *c, const struct flam
 	json_object_end(out);
 }
 
+#define NODE_BYTES 40  /* of a node: its head and line, one column of it, and all of them twice, as they are copied to the answer */
+#define FRAME_BYTES 320 /* of a frame: its name, twice, and its place in the tables */
+
+static int put_all(struct columns *c, struct frame_lists *lists, uint64_t list, const struct permit *permit, struct buf *out, struct err *e)
+{
+	int rc = permit_need(permit, c->f->n_nodes * NODE_BYTES + c->f->n_frames * FRAME_BYTES, e);
+	if (rc)
+		return rc;
+	choose_scale(c);
+	frame_lists_number(lists, list, c->f, &c->numbers);
+	put_frames(out, c);
+	rc = permit_go_on(permit, e);
+	if (rc)
+		return rc;
+	put_nodes(out, c);
+	put_rows(out, c);
+	put_found(out, c);
+	return permit_go_on(permit, e);
+}
+
 int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged_profile *m, const struct flame_ask *ask,
-		       struct buf *head, struct buf *out, struct err *e)
+		       const struct permit *permit, struct buf *head, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, ask, e);
+	int rc = merged_flame(&f, m, ask, permit, e);
 	if (rc)
 		return rc;
 	struct columns c = { .f = &f };
-	choose_scale(&c);
-	frame_lists_number(lists, list, &f, &c.numbers);
-	put_frames(out, &c);
-	put_nodes(out, &c);
-	put_rows(out, &c);
-	put_found(out, &c);
-	merged_head(head, m, &f);
-	put_head(head, &c, ask);
+	rc = put_all(&c, lists, list, permit, out, e);
+	if (!rc) {
+		merged_head(head, m, &f);
+		put_head(head, &c, ask);
+	}
 	map_free(&c.texts.index);
 	vec_free(&c.texts.v);
 	frame_numbers_release(&c.numbers);
 	flame_release(&f);
-	return 0;
+	return rc;
 }

@@ -30,6 +30,6 @@ void frame_numbers_release(struct frame_numbers *n);
 
 /* Appends the data object to head, the columns to out. list: see frame_lists_number. */
 int flamegraph_columns(struct frame_lists *lists, uint64_t list, const struct merged_profile *m, const struct flame_ask *ask,
-		       struct buf *head, struct buf *out, struct err *e) MUST_USE;
+		       const struct permit *permit, struct buf *head, struct buf *out, struct err *e) MUST_USE;
 
 #endif

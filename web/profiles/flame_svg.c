@@ -19,6 +19,7 @@ struct drawing {
 	struct buf *out;
 	const struct merged_profile *m;
 	const struct flame *f;
+	const struct permit *permit;
 	VEC(double) x;      /* by depth: where the next child begins */
 	double whole;       /* of the root's weight */
 	uint32_t deepest;
@@ -107,12 +108,14 @@ static void put_box(struct drawing *d, size_t i, double x, double w)
 }
 
 /* Nodes in preorder: a child begins where its elder siblings end. */
-static void draw(struct drawing *d, bool put)
+static int draw(struct drawing *d, bool put, struct err *e)
 {
+	int rc = 0;
 	size_t skip = SIZE_MAX; /* depth of a box that is too narrow, and so are its callees */
 	d->x.n = 0;
 	vec_push(&d->x, 0);
-	for (size_t i = 0; i < d->f->n_nodes; i++) {
+	for (size_t i = 0; i < d->f->n_nodes && !rc; i++) {
+		rc = permit_step(d->permit, i, e);
 		size_t depth = d->f->nodes.depth[i];
 		if (depth > skip)
 			continue;
@@ -130,22 +133,25 @@ static void draw(struct drawing *d, bool put)
 		if (put)
 			put_box(d, i, x, w);
 	}
+	return rc;
 }
 
-int flame_svg(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
+int flame_svg(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, NULL, e);
+	int rc = merged_flame(&f, m, NULL, permit, e);
 	if (rc)
 		return rc;
-	struct drawing d = { .out = out, .m = m, .f = &f };
+	struct drawing d = { .out = out, .m = m, .f = &f, .permit = permit };
 	d.whole = weight_of(&d, 0);
 	if (!isfinite(d.whole)) {
 		flame_release(&f);
 		return err_set(e, ERR_EXECUTION, "the two sides of the diff together are too large for this format");
 	}
 	if (d.whole > 0)
-		draw(&d, false);
+		rc = draw(&d, false, e);
+	if (!rc)
+		rc = permit_need(permit, MIN(f.n_nodes * 300, TEXT_IN_MEMORY), e);
 	unsigned height = TOP + (d.deepest + 1) * ROW + 8;
 	struct buf title = { 0 };
 	if (m->type)
@@ -162,11 +168,11 @@ int flame_svg(const struct merged_profile *m, struct view query, struct buf *out
 	buf_puts(out, "</text>\n<text x=\"4\" y=\"33\" fill=\"#555\">");
 	put_text(out, query);
 	buf_puts(out, "</text>\n");
-	if (d.whole > 0)
-		draw(&d, true);
+	if (d.whole > 0 && !rc)
+		rc = draw(&d, true, e);
 	buf_puts(out, "</svg>\n");
 	buf_free(&title);
 	vec_free(&d.x);
 	flame_release(&f);
-	return 0;
+	return rc;
 }

@@ -34,6 +34,14 @@ static void strings_free(struct strings *s)
 
 /* ---- columns ---- */
 
+/* Where they are written to. After an error only the ends of arrays and objects follow. */
+struct flame_json {
+	struct buf *out;
+	const struct permit *permit;
+	int rc;
+	struct err *e;
+};
+
 static void put_value(struct buf *b, const struct flame *f, union flame_value v)
 {
 	if (f->is_float)
@@ -60,45 +68,65 @@ static char *put_long(char *p, int64_t v, struct long_number *last)
 	return p + last->len;
 }
 
+/* Room for some numbers of a column, from i on; returns where they end: i after an error. */
+static size_t next_numbers(struct flame_json *j, size_t i, size_t n)
+{
+	size_t end = MIN(n, i + 32768);
+	if (i && !j->rc)
+		j->rc = permit_go_on(j->permit, j->e);
+	return !j->rc && buf_reserve(j->out, (end - i) * (NUM_I64_LEN + 1) + 1) ? end : i;
+}
+
+/* After the last number there is a comma, or, if there is none, the bracket. */
+static void end_numbers(struct buf *b)
+{
+	if (b->len && b->ptr[b->len - 1] == ',')
+		b->len--;
+	buf_putc(b, ']');
+}
+
 /* "key":[whole number for each i in 0..count) */
-#define INT_COLUMN(b, key, count, expression) do { \
-	json_array_begin_at(b, key); \
-	if (!buf_reserve(b, (count) * (NUM_I64_LEN + 1) + 1)) \
-		break; \
-	char *p_ = (b)->ptr + (b)->len; \
+#define INT_COLUMN(j, key, count, expression) do { \
+	struct buf *b_ = (j)->out; \
 	struct long_number last_ = { 0 }; \
-	for (size_t i = 0; i < (count); i++) { \
-		int64_t v_ = (expression); \
-		p_ = UNLIKELY((uint64_t)v_ >= NUM_SHORT) ? put_long(p_, v_, &last_) : num_put_small(p_, v_); \
-		*p_++ = ','; \
+	json_array_begin_at(b_, key); \
+	for (size_t i = 0, end_; i < (count) && (end_ = next_numbers(j, i, count)) > i;) { \
+		char *p_ = b_->ptr + b_->len; \
+		for (; i < end_; i++) { \
+			int64_t v_ = (expression); \
+			p_ = UNLIKELY((uint64_t)v_ >= NUM_SHORT) ? put_long(p_, v_, &last_) : num_put_small(p_, v_); \
+			*p_++ = ','; \
+		} \
+		b_->len = (size_t)(p_ - b_->ptr); \
+		b_->ptr[b_->len] = 0; \
 	} \
-	p_[-((count) > 0)] = ']'; \
-	(b)->len = (size_t)(p_ - (b)->ptr) + !(count); \
-	(b)->ptr[(b)->len] = 0; \
+	end_numbers(b_); \
 } while (0)
 
 /* field: the value at i */
-#define VALUE_COLUMN(b, key, f, count, field) do { \
+#define VALUE_COLUMN(j, key, f, count, field) do { \
 	if (!(f)->is_float) { \
-		INT_COLUMN(b, key, count, (field).i); \
+		INT_COLUMN(j, key, count, (field).i); \
 		break; \
 	} \
-	json_array_begin_at(b, key); \
-	for (size_t i = 0; i < (count); i++) \
-		put_value(b, f, field); \
-	json_array_end(b); \
+	json_array_begin_at((j)->out, key); \
+	for (size_t i = 0; i < (count) && !(j)->rc; i++) { \
+		put_value((j)->out, f, field); \
+		(j)->rc = permit_step((j)->permit, i, (j)->e); \
+	} \
+	json_array_end((j)->out); \
 } while (0)
 
 /* total and self, and of a diff the same of its base; OF says where a field of i is */
-#define VALUE_COLUMNS(b, f, count, OF) do { \
-	VALUE_COLUMN(b, "total", f, count, OF(total)); \
-	VALUE_COLUMN(b, "self", f, count, OF(self)); \
+#define VALUE_COLUMNS(j, f, count, OF) do { \
+	VALUE_COLUMN(j, "total", f, count, OF(total)); \
+	VALUE_COLUMN(j, "self", f, count, OF(self)); \
 	if (!(f)->has_base) \
 		break; \
-	json_object_begin_at(b, "base"); \
-	VALUE_COLUMN(b, "total", f, count, OF(base_total)); \
-	VALUE_COLUMN(b, "self", f, count, OF(base_self)); \
-	json_object_end(b); \
+	json_object_begin_at((j)->out, "base"); \
+	VALUE_COLUMN(j, "total", f, count, OF(base_total)); \
+	VALUE_COLUMN(j, "self", f, count, OF(base_self)); \
+	json_object_end((j)->out); \
 } while (0)
 #define OF_NODE(field) f->nodes.field[i]
 #define OF_FUNCTION(field) f->functions[i].field
@@ -114,8 +142,9 @@ static uint32_t index_after(struct strings *s, struct view v, struct view before
 	return v.ptr == before.ptr && v.len == before.len ? known : string_index(s, v);
 }
 
-static void put_frames(struct buf *b, const struct flame *f)
+static void put_frames(struct flame_json *j, const struct flame *f)
 {
+	struct buf *b = j->out;
 	struct strings s = { 0 };
 	struct frame_texts *t = xcalloc(f->n_frames, sizeof *t);
 	map_reserve(&s.index, f->n_frames * 2);
@@ -127,52 +156,57 @@ static void put_frames(struct buf *b, const struct flame *f)
 		t[i].binary = i ? index_after(&s, x->binary, before->binary, t[i - 1].binary) : string_index(&s, x->binary);
 	}
 	json_array_begin_at(b, "strings");
-	for (size_t i = 0; i < s.v.n; i++)
+	for (size_t i = 0; i < s.v.n && !j->rc; i++) {
 		json_text(b, s.v.v[i]);
+		j->rc = permit_step(j->permit, i, j->e);
+	}
 	json_array_end(b);
 	json_object_begin_at(b, "frames");
-	INT_COLUMN(b, "name", f->n_frames, t[i].name);
-	INT_COLUMN(b, "file", f->n_frames, t[i].file);
-	INT_COLUMN(b, "binary", f->n_frames, t[i].binary);
-	INT_COLUMN(b, "startLine", f->n_frames, f->frames[i].start_line);
+	INT_COLUMN(j, "name", f->n_frames, t[i].name);
+	INT_COLUMN(j, "file", f->n_frames, t[i].file);
+	INT_COLUMN(j, "binary", f->n_frames, t[i].binary);
+	INT_COLUMN(j, "startLine", f->n_frames, f->frames[i].start_line);
 	json_object_end(b);
 	free(t);
 	strings_free(&s);
 }
 
 /* The nodes that stand for others, and the number of those. */
-static void put_cut(struct buf *b, const struct flame *f)
+static void put_cut(struct flame_json *j, const struct flame *f)
 {
+	struct buf *b = j->out;
 	VEC(uint32_t) at = { 0 };
 	for (uint32_t i = 0; i < f->n_nodes; i++)
 		if (f->nodes.cut[i])
 			vec_push(&at, i);
 	json_object_begin_at(b, "cut");
-	INT_COLUMN(b, "node", at.n, at.v[i]);
-	INT_COLUMN(b, "count", at.n, f->nodes.cut[at.v[i]]);
+	INT_COLUMN(j, "node", at.n, at.v[i]);
+	INT_COLUMN(j, "count", at.n, f->nodes.cut[at.v[i]]);
 	json_object_end(b);
 	vec_free(&at);
 }
 
 /* The larger part of the answer. */
-static void put_nodes(struct buf *b, const struct flame *f)
+static void put_nodes(struct flame_json *j, const struct flame *f)
 {
+	struct buf *b = j->out;
 	json_object_begin_at(b, "nodes");
-	INT_COLUMN(b, "depth", f->n_nodes, f->nodes.depth[i]);
-	INT_COLUMN(b, "frame", f->n_nodes, f->nodes.frame[i]);
-	INT_COLUMN(b, "line", f->n_nodes, f->nodes.line[i]);
-	VALUE_COLUMNS(b, f, f->n_nodes, OF_NODE);
+	INT_COLUMN(j, "depth", f->n_nodes, f->nodes.depth[i]);
+	INT_COLUMN(j, "frame", f->n_nodes, f->nodes.frame[i]);
+	INT_COLUMN(j, "line", f->n_nodes, f->nodes.line[i]);
+	VALUE_COLUMNS(j, f, f->n_nodes, OF_NODE);
 	if (f->hidden)
-		put_cut(b, f);
+		put_cut(j, f);
 	json_object_end(b);
 	json_field_count(b, "hidden", f->hidden);
 }
 
-static void put_functions(struct buf *b, const struct flame *f)
+static void put_functions(struct flame_json *j, const struct flame *f)
 {
+	struct buf *b = j->out;
 	json_object_begin_at(b, "functions");
-	INT_COLUMN(b, "frame", f->n_functions, f->functions[i].frame);
-	VALUE_COLUMNS(b, f, f->n_functions, OF_FUNCTION);
+	INT_COLUMN(j, "frame", f->n_functions, f->functions[i].frame);
+	VALUE_COLUMNS(j, f, f->n_functions, OF_FUNCTION);
 	json_field_count(b, "all", f->all_functions);
 	json_object_end(b);
 }
@@ -208,10 +242,12 @@ void merged_head(struct buf *b, const struct merged_profile *m, const struct fla
 }
 
 /* An answer without profiles is a root of its own. */
-int merged_flame(struct flame *f, const struct merged_profile *m, const struct flame_ask *ask, struct err *e)
+int merged_flame(struct flame *f, const struct merged_profile *m, const struct flame_ask *ask, const struct permit *permit, struct err *e)
 {
+	struct flame_ask own = ask ? *ask : (struct flame_ask){ 0 };
+	own.permit = permit;
 	if (m->vec)
-		return flame_fold(f, m->vec, m->base, ask, e);
+		return flame_fold(f, m->vec, m->base, &own, e);
 	struct symbols *s = symbols_new();
 	struct stackvec *none = stackvec_empty(s);
 	int rc = flame_fold(f, none, NULL, NULL, e);
@@ -220,35 +256,43 @@ int merged_flame(struct flame *f, const struct merged_profile *m, const struct f
 	return rc;
 }
 
-int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, struct buf *out, struct err *e)
+#define NODE_TEXT 24   /* bytes of a node's numbers as JSON, in the buffer before they are moved on */
+#define FRAME_BYTES 96 /* of a frame in the table of strings */
+
+int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, ask, e);
+	int rc = merged_flame(&f, m, ask, permit, e);
 	if (rc)
 		return rc;
-	merged_head(out, m, &f);
-	IGNORE(buf_reserve(out, f.n_nodes * (NUM_I64_LEN + 1))); /* which a column asks for anyway, and says what does not fit */
-	put_frames(out, &f);
-	put_nodes(out, &f);
-	if (ask->functions)
-		put_functions(out, &f);
-	if (ask->match)
-		put_found(out, &f);
-	json_field_count(out, "root", f.root);
-	json_object_end(out);
+	struct flame_json j = { out, permit, 0, e };
+	j.rc = permit_need(permit, MIN(f.n_nodes * NODE_TEXT, TEXT_IN_MEMORY) + f.n_frames * FRAME_BYTES, e);
+	if (!j.rc) {
+		merged_head(out, m, &f);
+		put_frames(&j, &f);
+		put_nodes(&j, &f);
+		if (ask->functions)
+			put_functions(&j, &f);
+		if (ask->match)
+			put_found(out, &f);
+		json_field_count(out, "root", f.root);
+		json_object_end(out);
+	}
 	flame_release(&f);
-	return 0;
+	return j.rc;
 }
 
 /* ---- folded ---- */
 
-int folded_text(const struct merged_profile *m, struct buf *out, struct err *e)
+int folded_text(const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, NULL, e);
+	int rc = merged_flame(&f, m, NULL, permit, e);
 	if (rc)
 		return rc;
-	rc = flame_folded(&f, out, e);
+	rc = permit_need(permit, MIN(f.n_nodes * 256, TEXT_IN_MEMORY), e);
+	if (!rc)
+		rc = flame_folded(&f, permit, out, e);
 	flame_release(&f);
 	return rc;
 }

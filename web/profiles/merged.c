@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the elements of an answer to one profile. A single element is used unchanged. Several are imported into a new dictionary, with
- * each element's labels added to those of its samples if that is wanted. */
-#include <stdlib.h>
-
-#include "base/map.h"
-#include "base/vec.h"
+/* From the elements of an answer to one profile. A single element is used unchanged. Several are added up over their dictionary, or, if they have
+ * several, over a new one. */
 #include "web/profiles/merged.h"
 
 static bool same_type(const struct ptype *a, const struct ptype *b)
@@ -13,7 +9,7 @@ static bool same_type(const struct ptype *a, const struct ptype *b)
 	       view_eq(a->sample_unit, b->sample_unit) && a->kind == b->kind;
 }
 
-static int check_elements(const struct promql_result *r, struct err *e)
+int merged_check(const struct promql_result *r, struct err *e)
 {
 	const struct ptype *first = NULL;
 	if (r->type != PROMQL_VECTOR)
@@ -45,81 +41,45 @@ static int check_elements(const struct promql_result *r, struct err *e)
 	return 0;
 }
 
-/* ---- several elements, with their labels ---- */
+/* ---- several elements ---- */
 
-struct relabel {
-	struct symbols *from, *to;
-	struct symbols_map *map;
-	struct labels labels;         /* of the element */
-	struct map index;             /* label set of `from` -> entry below */
-	VEC(uint32_t) known, made;
-};
+#define COLUMN_BYTES 460 /* measured: a stack of 16 frames with its samples, in a new dictionary and its indexes */
 
-static uint32_t translate_string(struct relabel *r, uint32_t id)
+struct symbols *merged_symbols(const struct promql_result *r)
 {
-	return symbols_string(r->to, symbols_get_string(r->from, id));
-}
-
-/* The sample's own labels and the element's, without __name__. */
-static uint32_t make_label_set(struct relabel *r, uint32_t set)
-{
-	VEC(struct sym_label) l = { 0 };
-	size_t n;
-	const struct sym_label *own = symbols_get_label_set(r->from, set, &n);
-	for (size_t i = 0; i < n; i++)
-		vec_push(&l, (struct sym_label){ .key = translate_string(r, own[i].key), .str = translate_string(r, own[i].str),
-						 .unit = translate_string(r, own[i].unit), .is_num = own[i].is_num,
-						 .num = own[i].num });
-	for (size_t i = 0; i < r->labels.n; i++)
-		if (!view_eqs(r->labels.v[i].name, LABEL_NAME))
-			vec_push(&l, (struct sym_label){ .key = symbols_string(r->to, r->labels.v[i].name),
-							 .str = symbols_string(r->to, r->labels.v[i].value) });
-	uint32_t id = symbols_label_set(r->to, l.v, l.n);
-	vec_free(&l);
-	return id;
-}
-
-static uint32_t label_set(struct relabel *r, uint32_t set)
-{
-	uint64_t h = hash_u64(set);
-	uint32_t i;
-	if (!MAP_FIND_OR_ADD(&r->index, h, i, r->known.n, r->known.v[i] == set)) {
-		vec_push(&r->known, set);
-		vec_push(&r->made, make_label_set(r, set));
+	struct symbols *s = NULL;
+	for (size_t i = 0; i < r->n_series; i++) {
+		struct symbols *own = r->series[i].profiles[0].vec->symbols;
+		if (s && own != s)
+			return NULL;
+		s = own;
 	}
-	return r->made.v[i];
+	return s;
 }
 
-static void add_labelled(struct stackacc *a, struct symbols *to, const struct stackvec *v, struct labels labels)
+/* What the sum of all elements takes: an accumulator over all columns of the dictionary, and the sum. */
+static uint64_t sum_bytes(const struct promql_result *r, const struct symbols *common)
 {
-	struct relabel r = { .from = v->symbols, .to = to, .map = symbols_map_new(v->symbols, to), .labels = labels };
-	for (size_t i = 0; i < v->n; i++) {
-		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
-		uint32_t column = symbols_column(to, symbols_map_stack(r.map, c->stack), label_set(&r, c->label_set));
-		if (v->is_float)
-			stackacc_add_scaled(a, column, v->floats[i]);
-		else
-			stackacc_add(a, column, v->ints[i]);
-	}
-	symbols_map_free(r.map);
-	map_free(&r.index);
-	vec_free(&r.known);
-	vec_free(&r.made);
+	uint64_t samples = 0;
+	for (size_t i = 0; i < r->n_series; i++)
+		samples += r->series[i].profiles[0].vec->n;
+	if (!common)
+		return samples * COLUMN_BYTES;
+	uint64_t columns = symbols_count(common, SYMBOLS_COLUMNS);
+	return MIN(columns * 17, samples * 32) + MIN(columns, samples) * 12;
 }
 
 /* One side (the bases, or what they are subtracted from) of all elements. */
-static int sum_side(struct stackvec **ret, struct symbols *to, const struct promql_result *r, bool base, bool labels,
-		    struct err *e)
+static int sum_side(struct stackvec **ret, struct symbols *to, const struct promql_result *r, bool base, const struct permit *permit, struct err *e)
 {
 	struct stackacc *a = stackacc_new(to);
 	int rc = 0;
 	for (size_t i = 0; i < r->n_series && !rc; i++) {
 		const struct promql_profile *p = &r->series[i].profiles[0];
 		const struct stackvec *v = base ? p->base : p->vec;
-		if (v && labels)
-			add_labelled(a, to, v, r->series[i].labels);
-		else if (v)
-			rc = stackacc_add_vec(a, v, 1, e);
+		rc = v ? stackacc_add_vec(a, v, 1, e) : 0;
+		if (!rc)
+			rc = permit_go_on(permit, e);
 	}
 	if (!rc) {
 		*ret = stackacc_finish(a, e);
@@ -129,34 +89,46 @@ static int sum_side(struct stackvec **ret, struct symbols *to, const struct prom
 	return rc;
 }
 
-static int sum_elements(struct merged_profile *m, const struct promql_result *r, bool labels, bool diff, struct err *e)
+static int sum_elements(struct merged_profile *m, const struct promql_result *r, bool diff, const struct permit *permit, struct err *e)
 {
-	struct symbols *s = symbols_new();
-	int rc = sum_side(&m->vec, s, r, false, labels, e);
+	struct symbols *common = merged_symbols(r);
+	int rc = permit_need(permit, sum_bytes(r, common) * (diff ? 2 : 1), e);
+	if (rc)
+		return rc;
+	struct symbols *s = common ? symbols_ref(common) : symbols_new();
+	rc = sum_side(&m->vec, s, r, false, permit, e);
 	if (!rc && diff)
-		rc = sum_side(&m->base, s, r, true, labels, e);
+		rc = sum_side(&m->base, s, r, true, permit, e);
 	symbols_unref(s);
 	return rc;
 }
 
-int merged_make(struct merged_profile *ret, const struct promql_result *r, bool labels, struct err *e)
+void merged_head_of(struct merged_profile *ret, const struct promql_result *r)
 {
 	*ret = (struct merged_profile){ .t_ms = r->t_ms };
-	int rc = check_elements(r, e);
-	if (rc || !r->n_series)
-		return rc;
-	bool diff = false;
 	for (size_t i = 0; i < r->n_series; i++) {
 		const struct promql_profile *p = &r->series[i].profiles[0];
 		ret->covered_s = MAX(ret->covered_s, p->covered_s);
 		ret->per_s = MAX(ret->per_s, p->per_s);
 		ret->period = MAX(ret->period, p->period);
-		diff |= p->base != NULL;
 	}
+	if (r->n_series)
+		ret->type = r->series[0].profiles[0].type;
+}
+
+int merged_make(struct merged_profile *ret, const struct promql_result *r, const struct permit *permit, struct err *e)
+{
+	*ret = (struct merged_profile){ .t_ms = r->t_ms };
+	int rc = merged_check(r, e);
+	if (rc || !r->n_series)
+		return rc;
+	merged_head_of(ret, r);
+	bool diff = false;
+	for (size_t i = 0; i < r->n_series; i++)
+		diff |= r->series[i].profiles[0].base != NULL;
 	const struct promql_profile *first = &r->series[0].profiles[0];
-	ret->type = first->type;
 	if (r->n_series > 1) {
-		rc = sum_elements(ret, r, labels, diff, e);
+		rc = sum_elements(ret, r, diff, permit, e);
 		if (rc)
 			merged_release(ret);
 		return rc;

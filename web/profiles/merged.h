@@ -3,6 +3,7 @@
 #ifndef PYRRHA_WEB_MERGED_H
 #define PYRRHA_WEB_MERGED_H
 
+#include "base/permit.h"
 #include "model/flame.h"
 #include "promql-like/promql.h"
 
@@ -15,27 +16,37 @@ struct merged_profile {
 	int64_t period, t_ms;
 };
 
-/* Merges the elements of a vector; labels: of several elements, as labels of their samples. ERR_EXECUTION if they are
- * not profiles of one type. Release with merged_release. */
-int merged_make(struct merged_profile *ret, const struct promql_result *r, bool labels, struct err *e) MUST_USE;
+/* Bytes of an answer's text that are in memory at a time: what the permit's owner has seen by its go_on is elsewhere. */
+#define TEXT_IN_MEMORY (UINT64_C(8) << 20)
+
+/* What all below have in common: the permit may be NULL; it is asked for memory, and often whether to go on. What it returned is an error. */
+
+/* ERR_EXECUTION if the elements of an answer are not profiles of one type. */
+int merged_check(const struct promql_result *r, struct err *e) MUST_USE;
+/* The dictionary of all elements, borrowed; NULL: they have several, or there are none. */
+struct symbols *merged_symbols(const struct promql_result *r);
+/* All but the vectors. */
+void merged_head_of(struct merged_profile *ret, const struct promql_result *r);
+/* Merges the elements of a vector. ERR_EXECUTION as merged_check. Release with merged_release. */
+int merged_make(struct merged_profile *ret, const struct promql_result *r, const struct permit *permit, struct err *e) MUST_USE;
 void merged_release(struct merged_profile *m);
 
-/* flamegraph.c: the flame of an answer, which may be empty; see flame_fold. Release with flame_release. */
-int merged_flame(struct flame *f, const struct merged_profile *m, const struct flame_ask *ask, struct err *e) MUST_USE;
+/* flamegraph.c: the flame of an answer, which may be empty; see flame_fold. ask may be NULL: everything. Release with flame_release. */
+int merged_flame(struct flame *f, const struct merged_profile *m, const struct flame_ask *ask, const struct permit *permit, struct err *e) MUST_USE;
 /* Appends what the data object of format=flamegraph begins with: {"unit":...,"total":... */
 void merged_head(struct buf *b, const struct merged_profile *m, const struct flame *f);
 /* Appends the data object of format=flamegraph to the answer; flame_columns.h has it as columns. */
-int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, struct buf *out, struct err *e) MUST_USE;
+int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
 /* Appends "main;work 123" lines. */
-int folded_text(const struct merged_profile *m, struct buf *out, struct err *e) MUST_USE;
+int folded_text(const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
 /* speedscope.c, flame_svg.c, dot.c: append a file of their kind; the query is its title. dot: ERR_NOT_FOUND if there is
  * no profile. */
-int speedscope_json(const struct merged_profile *m, struct view query, struct buf *out, struct err *e) MUST_USE;
-int flame_svg(const struct merged_profile *m, struct view query, struct buf *out, struct err *e) MUST_USE;
-int call_graph_dot(const struct merged_profile *m, struct view query, struct buf *out, struct err *e) MUST_USE;
-/* pprof_out.c: appends a gzipped profile.proto. */
-int pprof_bytes(const struct merged_profile *m, struct view query, struct buf *out, struct err *e) MUST_USE;
+int speedscope_json(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
+int flame_svg(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
+int call_graph_dot(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
+/* pprof_out.c: appends a profile.proto, not compressed: each element's samples, with its labels. ERR_NOT_FOUND if there is no profile. */
+int pprof_write(const struct promql_result *r, struct view query, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
 /* Appends the data object of format=json: every element with its samples. */
-int profiles_json(const struct promql_result *r, struct buf *out, struct err *e) MUST_USE;
+int profiles_json(const struct promql_result *r, const struct permit *permit, struct buf *out, struct err *e) MUST_USE;
 
 #endif

@@ -24,6 +24,7 @@ struct frame {
 
 struct writer {
 	struct buf *out;
+	const struct permit *permit;
 	struct map index;
 	VEC(struct frame) frames;
 	VEC(uint32_t) locations; /* of the stack at hand */
@@ -92,10 +93,17 @@ static void put_value(struct writer *w, const struct stackvec *v, size_t i)
 		json_int(w->out, v->ints[i]);
 }
 
-static void put_samples(struct writer *w, const struct stackvec *v, const char *key)
+#define SAMPLE_BYTES 128  /* of a sample of 16 frames, as text */
+#define FRAME_BYTES 48   /* of a frame, in the table and its index */
+#define SAMPLES_AT_ONCE 256 /* until the client is looked after: some tens of KiB */
+
+static int put_samples(struct writer *w, const struct stackvec *v, const char *key, struct err *e)
 {
+	int rc = 0;
 	json_array_begin_at(w->out, key);
-	for (size_t i = 0; i < v->n; i++) {
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		if (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1)
+			rc = permit_go_on(w->permit, e);
 		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
 			continue;
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
@@ -113,6 +121,7 @@ static void put_samples(struct writer *w, const struct stackvec *v, const char *
 		json_object_end(w->out);
 	}
 	json_array_end(w->out);
+	return rc;
 }
 
 /* Exact where the values are. */
@@ -125,7 +134,7 @@ static void put_total(struct buf *b, const struct stackvec *v)
 		json_float(b, stackvec_total(v));
 }
 
-static void put_profile(struct writer *w, const struct promql_series *s)
+static int put_profile(struct writer *w, const struct promql_series *s, struct err *e)
 {
 	const struct promql_profile *p = &s->profiles[0];
 	struct buf *b = w->out, name = { 0 };
@@ -144,32 +153,53 @@ static void put_profile(struct writer *w, const struct promql_series *s)
 	json_field_int(b, "period", p->period);
 	json_key(b, "total");
 	put_total(b, p->vec);
-	put_samples(w, p->vec, "samples");
-	if (p->base)
-		put_samples(w, p->base, "base");
+	int rc = put_samples(w, p->vec, "samples", e);
+	if (!rc && p->base)
+		rc = put_samples(w, p->base, "base", e);
 	json_object_end(b);
+	return rc ? rc : permit_go_on(w->permit, e);
 }
 
-int profiles_json(const struct promql_result *r, struct buf *out, struct err *e)
+/* Text that is not in the file yet, and the table of frames: as many as there are in the dictionaries, or fewer. */
+static int need(const struct promql_result *r, const struct permit *permit, struct err *e)
+{
+	uint64_t text = 0, frames = 0;
+	const struct symbols *last = NULL;
+	for (size_t i = 0; i < r->n_series; i++) {
+		const struct promql_profile *p = &r->series[i].profiles[0];
+		text += 1024 + (p->vec->n + (p->base ? p->base->n : 0)) * SAMPLE_BYTES;
+		if (p->vec->symbols != last)
+			frames += MIN(symbols_count(p->vec->symbols, SYMBOLS_LOCATIONS), p->vec->n * 64) * FRAME_BYTES;
+		last = p->vec->symbols;
+	}
+	return permit_need(permit, MIN(text, TEXT_IN_MEMORY) + frames, e);
+}
+
+int profiles_json(const struct promql_result *r, const struct permit *permit, struct buf *out, struct err *e)
 {
 	if (r->type != PROMQL_VECTOR)
 		return err_set(e, ERR_EXECUTION, "this format shows profiles, and the query is a %s", promql_type_text(r->type));
 	for (size_t i = 0; i < r->n_series; i++)
 		if (!r->series[i].profiles || !r->series[i].profiles[0].vec)
 			return err_set(e, ERR_EXECUTION, "this format shows profiles, and the query gives numbers");
-	struct writer w = { .out = out };
+	int rc = need(r, permit, e);
+	if (rc)
+		return rc;
+	struct writer w = { .out = out, .permit = permit };
 	json_object_begin(out);
 	json_array_begin_at(out, "profiles");
-	for (size_t i = 0; i < r->n_series; i++)
-		put_profile(&w, &r->series[i]);
+	for (size_t i = 0; i < r->n_series && !rc; i++)
+		rc = put_profile(&w, &r->series[i], e);
 	json_array_end(out);
 	json_array_begin_at(out, "frames");
-	for (size_t i = 0; i < w.frames.n; i++)
+	for (size_t i = 0; i < w.frames.n && !rc; i++) {
 		put_frame(&w, &w.frames.v[i]);
+		rc = i % SAMPLES_AT_ONCE ? 0 : permit_go_on(permit, e);
+	}
 	json_array_end(out);
 	json_object_end(out);
 	map_free(&w.index);
 	vec_free(&w.frames);
 	vec_free(&w.locations);
-	return 0;
+	return rc;
 }

@@ -46,17 +46,19 @@ static double self_of(const struct flame *f, size_t i, bool base)
 }
 
 /* "samples", a stack for each node with a value of its own, or their "weights". */
-static double put_samples(struct buf *b, const struct flame *f, bool base, bool weights)
+static int put_samples(struct buf *b, const struct flame *f, bool base, bool weights, double *sum, const struct permit *permit, struct err *e)
 {
 	VEC(uint32_t) path = { 0 };
-	double sum = 0;
-	for (size_t i = 1; i < f->n_nodes; i++) {
+	int rc = 0;
+	*sum = 0;
+	for (size_t i = 1; i < f->n_nodes && !rc; i++) {
+		rc = permit_step(permit, i, e);
 		double v = self_of(f, i, base);
 		path.n = f->nodes.depth[i] - 1;
 		vec_push(&path, f->nodes.frame[i] - 1);
 		if (v <= 0)
 			continue;
-		sum += v;
+		*sum += v;
 		if (weights) {
 			json_float(b, v);
 			continue;
@@ -67,10 +69,10 @@ static double put_samples(struct buf *b, const struct flame *f, bool base, bool 
 		json_array_end(b);
 	}
 	vec_free(&path);
-	return sum;
+	return rc;
 }
 
-static int put_profile(struct buf *b, const struct merged_profile *m, const struct flame *f, bool base, struct err *e)
+static int put_profile(struct buf *b, const struct merged_profile *m, const struct flame *f, bool base, const struct permit *permit, struct err *e)
 {
 	struct buf name = { 0 };
 	if (m->type)
@@ -83,23 +85,32 @@ static int put_profile(struct buf *b, const struct merged_profile *m, const stru
 	buf_free(&name);
 	json_field_text(b, "unit", unit_of(m));
 	json_array_begin_at(b, "samples");
-	put_samples(b, f, base, false);
+	double sum;
+	int rc = put_samples(b, f, base, false, &sum, permit, e);
 	json_array_end(b);
 	json_array_begin_at(b, "weights");
-	double sum = put_samples(b, f, base, true);
+	if (!rc)
+		rc = put_samples(b, f, base, true, &sum, permit, e);
 	json_array_end(b);
 	json_field_int(b, "startValue", 0);
 	json_field_float(b, "endValue", sum);
 	json_object_end(b);
+	if (rc)
+		return rc;
 	return isfinite(sum) ? 0 : err_set(e, ERR_EXECUTION, "the sum of the profile's values is too large for this format");
 }
 
-int speedscope_json(const struct merged_profile *m, struct view query, struct buf *out, struct err *e)
+int speedscope_json(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct flame f;
-	int rc = merged_flame(&f, m, NULL, e);
+	int rc = merged_flame(&f, m, NULL, permit, e);
 	if (rc)
 		return rc;
+	rc = permit_need(permit, MIN(f.n_nodes * 128, TEXT_IN_MEMORY), e);
+	if (rc) {
+		flame_release(&f);
+		return rc;
+	}
 	json_object_begin(out);
 	json_field_text(out, "$schema", "https://www.speedscope.app/file-format-schema.json");
 	json_field_text(out, "exporter", "pyrrha");
@@ -111,9 +122,9 @@ int speedscope_json(const struct merged_profile *m, struct view query, struct bu
 	json_array_end(out);
 	json_object_end(out);
 	json_array_begin_at(out, "profiles");
-	rc = put_profile(out, m, &f, false, e);
+	rc = put_profile(out, m, &f, false, permit, e);
 	if (!rc && f.has_base)
-		rc = put_profile(out, m, &f, true, e);
+		rc = put_profile(out, m, &f, true, permit, e);
 	json_array_end(out);
 	json_object_end(out);
 	buf_putc(out, '\n');
