@@ -112,6 +112,7 @@ EXTRA_DIST += \
   tests/e2e/test_runtimes_java.py \
   tests/e2e/test_runtimes_node.py \
   tests/e2e/test_selfprof.py \
+  tests/e2e/test_small_container.py \
   tests/e2e/test_small_print.py \
   tests/e2e/test_table.py \
   tests/e2e/test_units.py \

@@ -9,7 +9,7 @@
 #include "model/relabel.h"
 #include "promql-like/promql.h"
 
-atomic_bool fake_slow_runs, fake_slow_canceled;
+atomic_bool fake_slow_runs, fake_slow_canceled, fake_answers_fail, fake_answers_late;
 atomic_llong fake_timeout_ms, fake_lookback_ms;
 
 /* ---- the language ---- */
@@ -290,14 +290,14 @@ int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, i
 
 int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e)
 {
-	(void)r, (void)bytes, (void)e;
-	return 0;
+	(void)r, (void)bytes;
+	return atomic_load(&fake_answers_fail) ? err_set(e, ERR_LIMIT, "the answer takes too much of memory") : 0;
 }
 
 int promql_result_go_on(const struct promql_result *r, struct err *e)
 {
-	(void)r, (void)e;
-	return 0;
+	(void)r;
+	return atomic_load(&fake_answers_late) ? err_set(e, ERR_TIMEOUT, "query timed out while its answer was made") : 0;
 }
 
 void promql_result_release(struct promql_result *r)

@@ -90,6 +90,18 @@ static int collect(struct federation *f, struct err *e)
 
 /* ---- what is written ---- */
 
+#define ROWS_AT_ONCE 256
+
+/* As other answers: deadline and client, and what is written so far need not stay in memory. */
+static int go_on(const struct federation *f, struct err *e)
+{
+	if (atomic_load_explicit(httpd_canceled(f->l.rq), memory_order_relaxed))
+		return err_set(e, ERR_CANCELED, "the request was canceled while its answer was written");
+	if (f->l.lim.deadline_mono_ns && clock_mono_ns() > f->l.lim.deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "there was no time to write all series: select fewer");
+	return httpd_out_stays(f->l.rq, e);
+}
+
 static void put_escaped(struct buf *b, struct view v)
 {
 	for (size_t i = 0; i < v.len; i++) {
@@ -148,13 +160,16 @@ static void put_labels(struct federation *f, struct buf *b, const struct row *r,
 	buf_putc(b, '}');
 }
 
-static void put_rows(struct federation *f)
+static int put_rows(struct federation *f, struct err *e)
 {
+	int rc = 0;
 	struct buf *b = httpd_out(f->l.rq);
 	struct labels_builder all = { 0 };
 	char number[NUM_LEN];
-	for (size_t i = 0; i < f->rows.n; i++) {
+	for (size_t i = 0; i < f->rows.n && !rc; i++) {
 		const struct row *r = &f->rows.v[i];
+		if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1)
+			rc = go_on(f, e);
 		if (!i || !view_eq(f->rows.v[i - 1].name, r->name)) {
 			buf_puts(b, "# TYPE ");
 			if (metric_name_plain(r->name))
@@ -167,6 +182,7 @@ static void put_rows(struct federation *f)
 		buf_printf(b, " %s %lld\n", num_format(r->p.v, number), (long long)r->p.t_ms);
 	}
 	vec_free(&all.l);
+	return rc;
 }
 
 static bool takes_any_name(const struct httpd_request *rq)
@@ -197,8 +213,9 @@ void serve_federate(struct httpd_request *rq, void *arg)
 	} else {
 		httpd_type(rq, f.any_name ? "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8"
 					  : "text/plain; version=0.0.4; charset=utf-8");
-		put_rows(&f);
-		if (f.full)
+		if (put_rows(&f, &e))
+			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+		else if (f.full)
 			httpd_text(rq, 422, "too many names that the format has no characters for: select fewer series, or accept escaping=allow-utf-8");
 	}
 	free(f.external);

@@ -202,11 +202,11 @@ static int write_pprof(struct web *w, struct httpd_request *rq, struct promql_re
 static const struct format {
 	const char *name;
 	int (*write)(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e);
-	bool text_errors;
+	bool text_errors, by_element;
 } formats[] = {
-	{ "pprof", write_pprof, true },
+	{ "pprof", write_pprof, true, true },
 	{ "flamegraph", write_flamegraph, false },
-	{ "json", write_json, false },
+	{ "json", write_json, false, true },
 	{ "folded", write_folded, true },
 	{ "speedscope", write_speedscope, false },
 	{ "svg", write_svg, true },
@@ -243,6 +243,12 @@ static const struct format *find_format(struct view name)
 		if (view_eqs(name, formats[i].name))
 			return &formats[i];
 	return NULL;
+}
+
+bool format_is_by_element(struct view format)
+{
+	const struct format *f = format.len ? find_format(format) : NULL;
+	return f && f->by_element;
 }
 
 void serve_format_error(struct httpd_request *rq, struct view format, const struct err *e)

@@ -12,7 +12,7 @@ struct page_file {
 	struct httpd_asset asset;
 };
 
-enum lane { LANE_COMMON, LANE_LOOKUP, LANE_CHANGE, LANE_QUERY, LANE_SMALL_QUERY, LANE_SELF, LANES };
+enum lane { LANE_COMMON, LANE_LOOKUP, LANE_CHANGE, LANE_QUERY, LANE_SMALL_QUERY, LANE_FILES, LANE_SELF, LANES };
 
 struct web {
 	struct web_options o;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lanes of requests, and the answers to those that get no worker. Fast requests (metrics, status, a query that reads nothing)
- * never wait for slow ones, and small queries have places that large ones do not get. */
+ * never wait for slow ones, and small queries have places that large ones do not get. How large an answer is, is known only when its query was
+ * evaluated. So a small query with a large answer gives way to the next one (httpd_turn_is_over), and files that grow with elements and stacks
+ * have a lane of their own. */
 #include <unistd.h>
 
 #include "promql-like/promql.h"
@@ -13,6 +15,8 @@
 #define CHANGE_WORKERS 8
 #define SELF_WORKERS 12      /* a profile of this program holds one for as long as it takes */
 #define MANY_WAITING 128
+#define LARGE_ANSWERS 16     /* of small queries, that are made at a low priority while other small queries start */
+#define FILE_WORKERS 2       /* for small queries whose answer is a file that grows with elements and stacks */
 #define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
 #define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */
 
@@ -23,7 +27,7 @@ static unsigned small_places(unsigned max_queries)
 
 unsigned web_query_places(unsigned max_queries)
 {
-	return max_queries + small_places(max_queries) + COMMON_WORKERS;
+	return max_queries + small_places(max_queries) + FILE_WORKERS + COMMON_WORKERS;
 }
 
 void lanes_init(struct web *w)
@@ -37,7 +41,8 @@ void lanes_init(struct web *w)
 	w->lanes[LANE_CHANGE] = (struct httpd_lane){ "change", CHANGE_WORKERS, MANY_WAITING, 0 };
 	w->lanes[LANE_SELF] = (struct httpd_lane){ "self", SELF_WORKERS, 2 * SELF_WORKERS, 0 };
 	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting, cpus };
-	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries), waiting, 0 };
+	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries) + LARGE_ANSWERS, waiting, small_places(queries) };
+	w->lanes[LANE_FILES] = (struct httpd_lane){ "files", FILE_WORKERS, waiting, 0 };
 }
 
 /* Mistakes are the handler's to tell; a request with one is light. */
@@ -74,14 +79,16 @@ unsigned choose_lane(struct httpd_request *rq, unsigned lane, void *arg)
 	double weight = weight_of(rq, &reads);
 	if (!reads && weight <= NOTHING_WEIGHT)
 		return LANE_COMMON;
-	return weight <= SMALL_WEIGHT ? LANE_SMALL_QUERY : LANE_QUERY;
+	if (weight > SMALL_WEIGHT)
+		return LANE_QUERY;
+	return format_is_by_element(httpd_param(rq, "format")) ? LANE_FILES : LANE_SMALL_QUERY;
 }
 
 void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg)
 {
 	const struct web *w = arg;
 	struct err e;
-	bool query = lane == LANE_QUERY || lane == LANE_SMALL_QUERY;
+	bool query = lane == LANE_QUERY || lane == LANE_SMALL_QUERY || lane == LANE_FILES;
 	const struct httpd_lane *l = &w->lanes[lane];
 	const char *flags = query ? " (--query.max-concurrency)" : "";
 	if (why == HTTPD_FULL)

@@ -51,6 +51,8 @@ void answer_stages(struct httpd_request *rq, const struct promql_result *r)
 	httpd_stage(rq, "eval", r->eval_ns - r->read_ns);
 }
 
+#define LARGE_BYTES (UINT64_C(1) << 20) /* of an answer that others do not wait for */
+
 static int work_go_on(void *arg, struct err *e)
 {
 	struct answer_work *w = arg;
@@ -61,6 +63,9 @@ static int work_go_on(void *arg, struct err *e)
 static int work_need(void *arg, uint64_t bytes, struct err *e)
 {
 	struct answer_work *w = arg;
+	w->bytes += bytes;
+	if (w->bytes > LARGE_BYTES && w->bytes - bytes <= LARGE_BYTES)
+		httpd_turn_is_over(w->rq);
 	return promql_result_need(w->r, bytes, e);
 }
 

@@ -155,10 +155,36 @@ static void test_far_times(void **state)
 	}
 }
 
+/* Each format asks for its memory, and whether its answer is still wanted. */
+static void test_answers_that_are_not_made(void **state)
+{
+	(void)state;
+	static const struct {
+		atomic_bool *flag;
+		int status;
+		const char *words;
+	} cases[] = { { &fake_answers_fail, 422, "takes too much of memory" }, { &fake_answers_late, 503, "timed out while its answer was made" } };
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		atomic_store(cases[i].flag, true);
+		for (size_t k = 0; k < ARRAY_LEN(formats); k++)
+			for (size_t n = 0; n < 2; n++) {
+				struct answer a = ask(formats[k].name, n ? "two" : "one", "60");
+				if (a.status != cases[i].status || !strstr(a.body, cases[i].words))
+					fail_msg("%s: %d %s", formats[k].name, a.status, a.body);
+				answer_free(&a);
+			}
+		struct answer a = test_get(web_address(web, 0), "/api/v1/query_range?query=range&start=0&end=60&step=60");
+		assert_int_equal(a.status, cases[i].status);
+		answer_free(&a);
+		atomic_store(cases[i].flag, false);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_format), cmocka_unit_test(test_what_is_said), cmocka_unit_test(test_far_times),
+		cmocka_unit_test(test_answers_that_are_not_made),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

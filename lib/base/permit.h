@@ -20,18 +20,18 @@ struct permit {
 #define PERMIT_STEPS 4096 /* cheap steps between two questions whether to go on; a power of two */
 
 /* p may be NULL: everything is allowed. */
-static inline int permit_go_on(const struct permit *p, struct err *e)
+MUST_USE static inline int permit_go_on(const struct permit *p, struct err *e)
 {
 	return p && p->go_on ? p->go_on(p->arg, e) : 0;
 }
 
 /* The same for step i of a loop: asks only at every PERMIT_STEPSth. */
-static inline int permit_step(const struct permit *p, size_t i, struct err *e)
+MUST_USE static inline int permit_step(const struct permit *p, size_t i, struct err *e)
 {
 	return i % PERMIT_STEPS == PERMIT_STEPS - 1 ? permit_go_on(p, e) : 0;
 }
 
-static inline int permit_need(const struct permit *p, uint64_t bytes, struct err *e)
+MUST_USE static inline int permit_need(const struct permit *p, uint64_t bytes, struct err *e)
 {
 	return p && p->need ? p->need(p->arg, bytes, e) : 0;
 }

@@ -162,6 +162,10 @@ bool httpd_parsed(const struct httpd_request *rq);
 /* For httpd_options.choose: how long it may wait for a worker, from its arrival. */
 void httpd_wait_at_most(struct httpd_request *rq, int64_t ms);
 
+/* For handlers on a worker: the answer will take long. If others of its lane wait, it continues beside them at a low priority (see struct
+ * httpd_lane), now or as soon as one comes. */
+void httpd_turn_is_over(struct httpd_request *rq);
+
 /* ---- the response: 200 and text/plain unless said otherwise ---- */
 
 void httpd_status(struct httpd_request *rq, int status);

@@ -48,7 +48,7 @@ static void large(struct httpd_request *rq, void *arg)
 }
 
 /* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end; ?max=: bytes it may have;
- * ?once=: whole at the end only. */
+ * ?once=: whole at the end only; ?file=: a gzip file of it. */
 static void in_pieces(struct httpd_request *rq, void *arg)
 {
 	size_t pieces = strtoull(httpd_param(rq, "pieces").ptr, NULL, 10);
@@ -59,6 +59,8 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 	if (httpd_param(rq, "max").ptr)
 		httpd_out(rq)->max = strtoull(httpd_param(rq, "max").ptr, NULL, 10);
 	httpd_type(rq, "application/json");
+	if (httpd_param(rq, "file").ptr)
+		httpd_out_gzip_file(rq);
 	for (size_t i = 0; i < pieces * 12500; i++) {
 		x = x * UINT64_C(6364136223846793005) + 1442695040888963407;
 		if (random)
@@ -66,8 +68,10 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 		else
 			buf_printf(httpd_out(rq), "%07u,", (unsigned)(x >> 54));
 		if (i % 12500 == 12499 && !httpd_param(rq, "once").ptr)
-			if (httpd_out_stays(rq, &e))
-				break;
+			if (httpd_out_stays(rq, &e)) {
+				httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+				return;
+			}
 	}
 	if (httpd_param(rq, "fail").ptr)
 		httpd_text(rq, 500, "no %02000d", 0);
@@ -378,6 +382,112 @@ static void test_compressed_beside(void **state)
 	answer_free(&plain);
 }
 
+static bool gunzips_to(const struct answer *a, const struct answer *plain)
+{
+	char *out = malloc(plain->n_body + 1);
+	z_stream z = { .next_in = (Bytef *)(uintptr_t)a->body, .avail_in = (uInt)a->n_body, .next_out = (Bytef *)out, .avail_out = (uInt)plain->n_body + 1 };
+	assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+	bool same = inflate(&z, Z_FINISH) == Z_STREAM_END && !z.avail_in && z.total_out == plain->n_body && memcmp(out, plain->body, plain->n_body) == 0;
+	inflateEnd(&z);
+	free(out);
+	return same;
+}
+
+/* The open files without a name in this folder. */
+static unsigned n_spools(void)
+{
+	unsigned n = 0;
+	char path[64], target[300];
+	for (int fd = 0; fd < 256; fd++) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		ssize_t k = readlink(path, target, sizeof target - 1);
+		target[MAX(k, (ssize_t)0)] = 0;
+		n += k > 0 && strstr(target, "(deleted)") && target[0] == '/' && !strstr(target, "/memfd:");
+	}
+	return n;
+}
+
+/* A large answer is a file while it is made and sent, in each coding, with the same bytes; nothing is left of it. */
+static void test_answers_in_files(void **state)
+{
+	static const char *const listen[] = { "127.0.0.1:0" };
+	static const char large[] = "/pieces?pieces=120", all_at_once[] = "/pieces?pieces=200&once=1";
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .max_workers = 4, .spool_dir = ".",
+				   .max_answers = 2000000 };
+	struct httpd *h = NULL;
+	struct err e;
+	(void)state;
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *before = address;
+	struct answer plain[] = { test_get(before, large), test_get(before, all_at_once) };
+	assert_int_equal(plain[0].n_body, 12000000);
+	address = httpd_address(h, 0);
+	for (size_t i = 0; i < 2; i++) {
+		const char *path = i ? all_at_once : large;
+		char request[100];
+		struct answer a = test_get(address, path); /* plain, as the client takes nothing else */
+		assert_int_equal(a.n_body, plain[i].n_body);
+		assert_memory_equal(a.body, plain[i].body, a.n_body);
+		answer_free(&a);
+		assert_int_not_equal(ask_packed(path, &plain[i]), WRONG);
+		snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nAccept-Encoding: gzip", path);
+		a = test_ask(address, request, NULL);
+		assert_string_equal(test_header(&a, "Content-Encoding"), "gzip");
+		assert_true(gunzips_to(&a, &plain[i]));
+		answer_free(&a);
+		snprintf(request, sizeof request, "GET %s&file=1 HTTP/1.1\r\nAccept-Encoding: zstd", path);
+		a = test_ask(address, request, NULL);
+		assert_null(test_header(&a, "Content-Encoding"));
+		assert_true(gunzips_to(&a, &plain[i]));
+		answer_free(&a);
+	}
+	struct answer small = test_get(before, "/pieces?pieces=1"), a = test_get(address, "/pieces?pieces=1&file=1");
+	assert_true(gunzips_to(&a, &small));
+	answer_free(&a);
+	answer_free(&small);
+	/* An error at the end, after most of another answer was in the file. */
+	a = test_get(address, "/pieces?pieces=120&fail=1");
+	assert_int_equal(a.status, 500);
+	assert_true(a.n_body < 3000);
+	answer_free(&a);
+	/* Answers that do not get smaller are too large together, each by itself: it is sent from a file. */
+	a = test_ask(address, "GET /pieces?pieces=30&random=1 HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
+	assert_int_equal(a.status, 200);
+	assert_int_equal(a.n_body, 3000000);
+	answer_free(&a);
+	static const char leaves[] = "GET /pieces?pieces=400 HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n";
+	int fd = test_connect(address);
+	assert_true(test_send(fd, leaves, sizeof leaves - 1));
+	close(fd);
+	for (int i = 0; i < 4000 && (httpd_in_flight(h) || n_spools()); i++)
+		clock_sleep_ms(5);
+	assert_int_equal(n_spools(), 0);
+	httpd_stop(h, 0);
+	address = before;
+	answer_free(&plain[0]);
+	answer_free(&plain[1]);
+}
+
+/* Where no file can be made the answer says so; a small one does not need it. */
+static void test_no_files_for_answers(void **state)
+{
+	static const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .spool_dir = "/nowhere" };
+	struct httpd *h = NULL;
+	struct err e;
+	(void)state;
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	struct answer a = test_ask(httpd_address(h, 0), "GET /pieces?pieces=120 HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
+	assert_int_equal(a.status, 503);
+	assert_non_null(strstr(a.body, "/nowhere"));
+	assert_null(test_header(&a, "Content-Encoding"));
+	answer_free(&a);
+	a = test_get(httpd_address(h, 0), "/pieces?pieces=20");
+	assert_int_equal(a.n_body, 2000000);
+	answer_free(&a);
+	httpd_stop(h, 0);
+}
+
 static void test_accepts(void **state)
 {
 	static const char *const yes[] = { "zstd", "gzip, zstd", "ZSTD", "\tzstd", "gzip,\tzstd ;\tq=0.001 , br", "zstd;q=0.5;x=0", "zstd;freq=0", "zstd;q=1" };
@@ -654,6 +764,7 @@ int main(void)
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_compressed_beside), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_answers_in_files), cmocka_unit_test(test_no_files_for_answers),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -205,7 +205,6 @@ void spool_free(struct spool *s);
 int spool_put(struct spool *s, struct view in, bool last, struct err *e) MUST_USE;
 /* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. */
 int spool_feed(struct spool *s, struct buf *answer, struct err *e) MUST_USE;
-enum httpd_coding spool_coding(const struct spool *s);
 /* After the last was put: the descriptor, and the bytes in httpd.spooled, are the caller's. */
 int spool_take(struct spool *s, uint64_t *ret_size);
 

@@ -201,11 +201,6 @@ int spool_feed(struct spool *s, struct buf *answer, struct err *e)
 	return rc;
 }
 
-enum httpd_coding spool_coding(const struct spool *s)
-{
-	return s->coding;
-}
-
 int spool_take(struct spool *s, uint64_t *ret_size)
 {
 	int fd = s->fd;

@@ -13,7 +13,8 @@
  *	waiting ─► at work, usual priority ─────────────► answered
  *	                    └─► turn over: low priority ──► answered, its thread ends: it could not take its priority back
  *
- * Every request has such a turn, so no client is served before another one again and again. */
+ * Every request has such a turn, so no client is served before another one again and again. A request that finds out that it is a long one
+ * says so (httpd_turn_is_over), and has no more of it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -200,6 +201,27 @@ static void not_at_work(struct lane *l, struct worker *w)
 	*(w->prev ? &w->prev->next : &l->first_at_work) = w->next;
 	*(w->next ? &w->next->prev : &l->last_at_work) = w->prev;
 	l->n_at_work--;
+}
+
+void httpd_turn_is_over(struct httpd_request *rq)
+{
+	struct httpd_work *w = rq->httpd->work;
+	mutex_lock(&w->lock);
+	struct lane *l = &w->lanes[rq->lane];
+	struct worker *me = l->first_at_work;
+	while (me && me->rq != rq)
+		me = me->next;
+	if (me) { /* the first of the list is the one that is at work for the longest */
+		not_at_work(l, me);
+		l->n_at_work++;
+		me->since_ns = 0;
+		me->prev = NULL;
+		me->next = l->first_at_work;
+		*(me->next ? &me->next->prev : &l->last_at_work) = me;
+		l->first_at_work = me;
+		end_turns(l, 0, clock_mono_ns());
+	}
+	mutex_unlock(&w->lock);
 }
 
 /* A thread whose turn was over ends. True: the one that ended before is the caller's to join, without the lock. */

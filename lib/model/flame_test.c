@@ -425,10 +425,59 @@ static void test_order(void **state)
 	}
 }
 
+/* What asks: `left` questions are answered, the next one is refused. */
+struct asked {
+	int left;
+	uint64_t bytes;
+};
+
+static int answer_question(struct asked *a, struct err *e)
+{
+	return a->left-- > 0 ? 0 : err_set(e, ERR_CANCELED, "no more");
+}
+
+static int asked_go_on(void *arg, struct err *e)
+{
+	return answer_question(arg, e);
+}
+
+static int asked_need(void *arg, uint64_t bytes, struct err *e)
+{
+	struct asked *a = arg;
+	a->bytes += bytes;
+	return answer_question(arg, e);
+}
+
+/* Folding ends at whichever question it is refused, and what was announced is no less than what the tree takes. */
+static void test_permit(void **state)
+{
+	(void)state;
+	static const struct sample samples[] = { { "main;a;b", 3 }, { "main;a", 2 }, { "main;c@3", 1 }, { "main;c@4", 1 } };
+	struct asked a = { .left = 1000 };
+	struct permit permit = { asked_go_on, asked_need, &a };
+	struct flame f;
+	struct err e = { 0 };
+	int questions = 0, rc = -1;
+	for (; rc && questions < 100; questions++) {
+		struct symbols *s = symbols_new();
+		struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
+		a = (struct asked){ .left = questions };
+		rc = flame_fold(&f, v, NULL, &(struct flame_ask){ .permit = &permit }, &e);
+		if (rc)
+			assert_int_equal(rc, -ERR_CANCELED);
+		stackvec_unref(v);
+		symbols_unref(s);
+	}
+	assert_int_equal(rc, 0);
+	assert_true(questions > 4);
+	assert_true(a.bytes >= f.n_nodes * (sizeof(struct flame_node) - 2 * sizeof(union flame_value)));
+	flame_release(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fold), cmocka_unit_test(test_trim), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_permit), cmocka_unit_test(test_fold), cmocka_unit_test(test_trim), cmocka_unit_test(test_lines), cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_edges), cmocka_unit_test(test_again), cmocka_unit_test(test_order),
 		cmocka_unit_test(test_many_threads),
 	};

@@ -221,6 +221,8 @@ int call_graph_dot(const struct merged_profile *m, struct view query, const stru
 	struct dot d = { .stack = 0 };
 	int rc = permit_need(permit, need_bytes(m->vec), e);
 	if (!rc)
+		rc = permit_go_on(permit, e);
+	if (!rc)
 		rc = add_vec(&d, m->vec, 1, permit, e);
 	if (!rc)
 		rc = add_vec(&d, m->base, -1, permit, e);

@@ -82,7 +82,7 @@ static void end_numbers(struct buf *b)
 {
 	if (b->len && b->ptr[b->len - 1] == ',')
 		b->len--;
-	buf_putc(b, ']');
+	json_array_end(b);
 }
 
 /* "key":[whole number for each i in 0..count) */

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server in a small container, and clients that ask for its worst answers: it makes them, a few at a time, or refuses them with what to ask
+instead; it is never ended by the kernel, small queries do not wait for large ones, and it stops when it is told to."""
+import gzip
+import json
+import os
+import random
+import threading
+import time
+import urllib.parse
+import http.client
+
+from harness import check, http_get, run, wait_until
+from pprof_file import _encoded, fields, message
+from test_memory import MIB, in_group
+
+STACKS, DEPTH, FUNCTIONS, INSTANCES = 7000, 16, 1000, 200
+PART = ("some", '{instance=~"i1."}', 10)
+WORST = "merge by (instance)(cpu[1h])"
+FORMATS = ("pprof", "json", "flamegraph", "svg", "speedscope", "folded", "dot")
+
+
+def profile(end):
+    """A small file that is a large answer: stacks of functions drawn at random, 10 ms each."""
+    dice = random.Random(1)
+    out = bytearray(message((1, message((1, 1), (2, 2))), (3, message((1, 1), (2, 0x400000), (3, 0x4000000), (5, 3)))))
+    for i in range(FUNCTIONS):
+        out += message((5, message((1, i + 1), (2, 4 + i), (3, 4 + i), (4, 3))))
+        out += message((4, message((1, i + 1), (2, 1), (3, 0x400000 + 16 * i), (4, message((1, i + 1), (2, 7))))))
+    for _ in range(STACKS):
+        out += message((2, message((1, b"".join(_encoded(dice.randrange(FUNCTIONS) + 1) for _ in range(DEPTH))), (2, _encoded(10_000_000)))))
+    for text in ("", "cpu", "nanoseconds", "/bin/service", *(f"main.function{i}" for i in range(FUNCTIONS))):
+        out += message((6, text.encode()))
+    return gzip.compress(bytes(out + message((9, (end - 10) * 10**9), (10, 10 * 10**9), (11, message((1, 1), (2, 2))), (12, 10_000_000))))
+
+
+def loaded(env, limit, flags=()):
+    """A server in a group of so many bytes, with the profile for all instances; .asked is a time to ask at."""
+    end = int(time.time()) // 3600 * 3600 - 5400
+    data = profile(end)
+    for i in range(INSTANCES):
+        folder = os.path.join(env.dir, "files", "job=big", f"instance=i{i}")
+        os.makedirs(folder)
+        with open(os.path.join(folder, f"{end}.pb.gz"), "wb") as f:
+            f.write(data)
+    status, out = run([env.program("pyrtool"), "tsdb", "import", os.path.join(env.dir, "pyrrha-data"), os.path.join(env.dir, "files"), "--output=json"])
+    check(status == 0 and json.loads(out)["bad"] == 0, out)
+    server = in_group(env, limit, ["--storage.tsdb.retention.time=0", *flags])
+    server.asked = end + 60
+    return server
+
+
+def ask(server, query, **params):
+    """(status, body, seconds)"""
+    begin = time.monotonic()
+    status, _, body = http_get(server.link("/api/v1/query", query=query, time=server.asked, **params), timeout=300)
+    return status, body, time.monotonic() - begin
+
+
+class Clients:
+    """Each asks for the worst answer in one format, a time or until told to stop."""
+
+    def __init__(self, server, formats, again=False):
+        self.answers, self.again, self.server = [], again, server
+        self.threads = [threading.Thread(target=self.ask, args=(f,)) for f in formats]
+        for t in self.threads:
+            t.start()
+
+    def ask(self, format_):
+        while True:
+            try:
+                status, body, seconds = ask(self.server, WORST, format=format_)
+                self.answers.append((format_, status, len(body), seconds, b"" if status == 200 else body[:300]))
+            except (OSError, http.client.HTTPException) as e:
+                self.answers.append((format_, 0, 0, 0, repr(e)))
+                return
+            if not self.again:
+                return
+
+    def at_work(self):
+        return any(t.is_alive() for t in self.threads)
+
+    def wait(self):
+        self.again = False
+        for t in self.threads:
+            t.join()
+        return self.answers
+
+
+def at_work(server):
+    return server.metrics()["pyrrha_http_requests_in_flight"]
+
+
+def test_worst_answers(env):
+    """Every answer is complete, whatever its size; small queries are answered beside six of them."""
+    server = loaded(env, 512 * MIB)
+    status, body, _ = ask(server, WORST, format="pprof")
+    check(status == 200, f"{status} {body[:300]}")
+    plain = gzip.decompress(body)
+    check(sum(k == 2 for k, _ in fields(plain)) == STACKS * INSTANCES, "each stack of each instance is a sample")
+    check(sum(k == 4 for k, _ in fields(plain)) == FUNCTIONS, "of one table of locations")
+    status, body, _ = ask(server, 'merge by (instance)(cpu{instance=~"i1.?"}[1h])', format="json")
+    check(status == 200 and [p["total"] for p in json.loads(body)["data"]["profiles"]] == [STACKS * 10**7] * 11, f"{status} {body[:300]}")
+    for f in FORMATS:
+        status, body, _ = ask(server, WORST, format=f)
+        check(status == 200 and len(body) > 1000, f"{f}: {status} {body[:300]}")
+    clients, small = Clients(server, ("pprof", "json") * 3), []
+    while clients.at_work():
+        for query in ('sum(cpu{instance="i1"})', 'count(cpu)'):
+            status, body, seconds = ask(server, query)
+            check(status == 200, f"{query}: {status} {body}")
+            small.append(seconds)
+    answers = clients.wait()
+    check(server.alive() and all(a[1] == 200 for a in answers), f"{[a[:2] + a[3:] for a in answers]} {server.text()[-1000:]}")
+    check(max(small) < max(a[3] for a in answers) / 2, f"a small query waited for large ones: {max(small)} s; {answers}")
+
+
+def test_clients_that_leave_and_an_end(env):
+    """Nobody is left at work for a client that left; a time-out ends what is being made; SIGTERM, too."""
+    server = loaded(env, 512 * MIB)
+    connections = []
+    for f in FORMATS[:6]:
+        c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        c.request("GET", "/api/v1/query?" + urllib.parse.urlencode({"query": WORST, "time": server.asked, "format": f}))
+        connections.append(c)
+    wait_until("they are at work", lambda: at_work(server) >= 1, 60)
+    for c in connections:
+        c.close()
+    wait_until("nobody is at work", lambda: at_work(server) <= 1, 60)  # but the request that asks
+    status, body, _ = ask(server, WORST, format="pprof", timeout="200ms")
+    check(status == 503 and b"timed out" in body, f"{status} {body[:300]}")
+    clients = Clients(server, ("pprof", "json") * 3, again=True)
+    wait_until("they are at work", lambda: at_work(server) >= 3, 60)
+    status, seconds = server.terminate()
+    clients.wait()
+    check(status == 0, f"status {status} after {seconds} s: {server.text()[-2000:]}")
