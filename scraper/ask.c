@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/num.h"
+#include "scraper/memory.h"
 #include "scraper/metrics_work.h"
 #include "scraper/piece.h"
 #include "scraper/state/table.h"
@@ -115,7 +116,7 @@ static bool on_data(void *arg, const char *p, size_t n)
 	struct flight *f = arg;
 	if (atomic_load_explicit(&f->work->endpoint->scraper->stopping, memory_order_relaxed))
 		return false;
-	return memory_receive(f->work, p, n);
+	return !atomic_load_explicit(&f->work->evicted, memory_order_relaxed) && memory_receive(f->work, p, n);
 }
 
 /* Another endpoint that asks the same of the same target now; NULL: none was found. */
@@ -153,11 +154,13 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	if (e->code == ERR_LIMIT)
 		metric_inc(&scraper_table[M_BODY_LIMIT]);
 	mutex_lock(&s->lock);
+	if (w->evicted)
+		memory_say_evicted(w);
 	if (w->err.code)
 		memory_drop_body(w);
-	else
-		w->endpoint->last_body = w->body.cap;
 	memory_received(w);
+	if (!w->err.code)
+		w->endpoint->last_body = w->body.cap;
 	const struct endpoint *other = w->conflict ? asks_too(w->endpoint) : NULL;
 	if (other)
 		conflict_step_aside(w, other);
@@ -243,6 +246,57 @@ void flights_drop(struct scraper *s)
 {
 	drop_all(&s->flights);
 	drop_all(&s->left);
+	drop_all(&s->evicted);
+}
+
+size_t flight_evict(struct endpoint *ep, bool in_loop)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct flight *f = ep->flight;
+	if (!f || ep->gone || f->work->evicted)
+		return 0;
+	atomic_store(&f->work->evicted, true);
+	delist(f);
+	enlist(f, &ep->scraper->evicted);
+	if (!in_loop) {
+		fetch_loop_wake(ep->scraper->loop); /* the body is the loop's */
+		return 0;
+	}
+	size_t held = f->work->held;
+	memory_say_evicted(f->work);
+	memory_drop_body(f->work);
+	return held;
+}
+
+size_t kept_evict(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	if (ep->turn != TURN_NONE || ep->gone || ep->flight)
+		return 0;
+	struct work *w = work_new(ep);
+	size_t held = ep->base->refs == 1 ? ep->base->delta.held : 0;
+	atomic_store(&w->evicted, true);
+	w->slot_ms = 0;
+	memory_say_evicted(w);
+	if (held)
+		delta_release(&ep->base->delta);
+	work_dispatch(w);
+	return held;
+}
+
+void flights_end_evicted(struct scraper *s)
+{
+	for (struct flight *f; (f = s->evicted);) {
+		delist(f);
+		fetch_cancel(f->fetch);
+		memory_say_evicted(f->work);
+		memory_drop_body(f->work);
+		f->work->end_ms = MAX(clock_now_ms(), f->work->start_ms);
+		f->work->end_boot_ms = clock_boot_ms();
+		hand_over(f->work);
+		free(f);
+		memory_freed(s);
+	}
 }
 
 bool flights_end_left(struct scraper *s)

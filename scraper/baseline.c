@@ -7,12 +7,22 @@
 #include "base/lock.h"
 #include "scraper/internal.h"
 
-struct baseline *baseline_new(struct budget *budget)
+struct baseline *baseline_new(struct budget *parent)
 {
 	struct baseline *b = NEW(struct baseline);
 	b->refs = 1;
-	b->delta.budget = budget;
+	b->memory.parent = parent;
+	b->delta.budget = &b->memory;
 	return b;
+}
+
+void baseline_leave(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct baseline *b = TAKE_PTR(ep->base);
+	if (b && b->refs > 1)
+		b->memory.parent = &ep->scraper->memory; /* an heir may still want it */
+	baseline_unref(b);
 }
 
 void baseline_unref(struct baseline *b)
@@ -55,6 +65,9 @@ static void inherit(struct endpoint *ep)
 		struct delta empty = ep->base->delta;
 		ep->base->delta = b->delta;
 		b->delta = empty;
+		ep->base->delta.budget = &ep->base->memory;
+		b->delta.budget = &b->memory;
+		budget_move(&b->memory, &ep->base->memory, ep->base->delta.held);
 		ep->base->columns = b->columns;
 		ep->base->t_ms = b->t_ms;
 		ep->base->boot_ms = b->boot_ms;

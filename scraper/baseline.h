@@ -23,11 +23,14 @@ struct baseline {
 	atomic_bool has_heir; /* another one's series go on where those of its endpoint end */
 	/* The decoder's that works on the endpoint; once it is over, the heir's: */
 	struct delta delta;
+	struct budget memory; /* of it: part of the endpoint's, of the scraper's once that is freed */
 	uint64_t columns;     /* hash of what they are */
 	int64_t t_ms, boot_ms; /* stamp, and end_boot_ms of the request; 0 = never */
 };
 
-struct baseline *baseline_new(struct budget *b) MUST_USE;
+struct baseline *baseline_new(struct budget *parent) MUST_USE;
+/* The endpoint is freed: its reference goes. Asserts the scraper's lock. */
+void baseline_leave(struct endpoint *ep);
 /* Under the lock; NULL is allowed. */
 void baseline_unref(struct baseline *b);
 /* Old leaves, and fresh, which was never scraped, is asked the same. Asserts the scraper's lock. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scraper/internal.h"
+#include "scraper/memory.h"
 #include "scraper/names.h"
 
 static void target_unref(struct scraper *s, struct target *t)
@@ -43,13 +43,14 @@ void endpoint_unref(struct endpoint *ep)
 	leave_target(ep);
 	scraper_config_unref(ep->config);
 	fetch_client_unref(ep->client);
-	baseline_unref(ep->base);
+	baseline_leave(ep);
 	baseline_unref(ep->before);
 	series_set_release(&ep->series);
-	names_free(ep->names, &ep->scraper->memory);
+	names_free(ep->names, &ep->memory);
 	metric_cache_release(&ep->metrics);
 	metric_families_unref(ep->families);
 	receipt_unref(ep->receipt);
+	memory_leave(ep);
 	if (ep->cursor)
 		ep->cursor->refs--;
 	free(ep->url);

@@ -17,6 +17,7 @@ libscraper_a_SOURCES = \
   scraper/job.c \
   scraper/job.h \
   scraper/memory.c \
+  scraper/memory.h \
   scraper/metrics_work.c \
   scraper/metrics_work.h \
   scraper/names.c \

@@ -106,7 +106,12 @@ struct endpoint {
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
+	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */
+	size_t usual, usual_decode;      /* bytes that it is expected to hold, and a decoder's beside them (memory.c) */
+	uint32_t holder;                 /* its place in the scraper's holders */
 
+	struct scrape_worker *worker;    /* the decoder that works on it; NULL = none */
+	struct work *parked;             /* its work that waits for names; NULL = none */
 	enum turn turn;                  /* none while there are no works; waits in light or heavy; is with a decoder */
 	bool light;                      /* which of the two */
 	struct heap_node turn_node;
@@ -209,6 +214,7 @@ struct work {
 	struct err err;                  /* what is known to be wrong */
 	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
+	atomic_bool evicted;             /* its memory went to a smaller one. Set under the lock */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
 	int64_t start_ms, end_ms;        /* wall clock of the request */
@@ -225,6 +231,11 @@ struct scrape_worker {
 	struct scraper *scraper;
 	bool spare;                      /* takes only what is light */
 	bool light;                      /* what it is at is believed to be */
+	struct budget memory;            /* of the arenas below: part of the scraper's */
+	struct endpoint *endpoint;       /* that it works on; NULL = none. Under the lock */
+	atomic_bool stop;                /* the memory of this decode is wanted for a smaller one. Set under the lock */
+	size_t most;                     /* bytes of the arenas when the last decode ended */
+	bool good;                       /* it ended well */
 	struct profile profile;
 	struct arena arena;              /* labels of a batch */
 	struct arena floats;             /* those of text metrics */
@@ -241,6 +252,23 @@ struct object_status {
 
 struct object_statuses {
 	VEC(struct object_status) v;
+};
+
+#define MEMORY_TOP 16 /* holders that a census lists */
+
+/* How memory.c takes from an endpoint what others need; these assert the lock, and return the bytes that are free at once. */
+struct eviction {
+	size_t (*waiting)(struct endpoint *ep);              /* bodies that wait: turn_evict */
+	size_t (*flight)(struct endpoint *ep, bool in_loop); /* a body that arrives: flight_evict */
+	size_t (*kept)(struct endpoint *ep);                 /* what stays between scrapes, if nobody works on it: kept_evict */
+};
+
+/* Who holds how much of the memory of all scrapes, as it was a moment ago. */
+struct memory_census {
+	int64_t made_ns, cost_ns;        /* monotonic; time that it took */
+	size_t share;                    /* bytes, fair share of an endpoint; SIZE_MAX = there is enough */
+	struct endpoint *top[MEMORY_TOP]; /* borrowed: the largest holders, the largest first */
+	unsigned n_top;
 };
 
 struct scraper {
@@ -283,6 +311,12 @@ struct scraper {
 	unsigned n_workers;
 	struct cursors cursors;
 	struct budget memory;
+	const struct eviction *evict;    /* static */
+	VEC(struct endpoint *) holders;  /* borrowed: all endpoints that there are */
+	struct memory_census census;
+	pthread_cond_t memory_came;      /* decoders wait for it */
+	unsigned n_decoding, n_memory_waits; /* decoders at work; of these, waiting for memory */
+	struct flight *evicted;          /* requests that the loop has to end, because their memory went to smaller ones */
 	size_t owed[PASSED_MAX + 1];     /* bytes, by how often in a row an endpoint was passed over */
 	struct heap claims;              /* former endpoints, by the time for which room is reserved for them */
 };
@@ -308,19 +342,14 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again);
 void turn_park(struct work *w, int64_t cpu_ns);
 /* It is to be decoded again, before all else of its endpoint. Takes it. Asserts the lock. */
 void turn_back(struct work *w);
+/* Drops the bodies of the endpoint's works that wait, for a turn or for names. Returns their bytes. Asserts the lock. */
+size_t turn_evict(struct endpoint *ep);
 /* Whether there is something to decode. */
 static inline bool work_has_body(const struct work *w)
 {
 	return w->kind == WORK_SCRAPE && !w->err.code;
 }
 
-/* memory.c; memory_begin and memory_settle assert the lock */
-int memory_begin(struct work *w, int64_t now_ms) MUST_USE; /* monotonic; negative, with w->err: the scrape cannot begin */
-void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row it was passed over now */
-bool memory_receive(struct work *w, const char *p, size_t n); /* false, with w->err: no room */
-void memory_received(struct work *w); /* that was all of it */
-void memory_drop_body(struct work *w);
-int memory_refused(struct scraper *s, struct err *e); /* sets a decoder's arena */
 
 /* schedule.c */
 int64_t schedule_next(int64_t now_ms, int64_t interval_ms, int64_t offset_ms);
@@ -374,6 +403,12 @@ void ask(struct endpoint *ep);
 void flights_drop(struct scraper *s) REQUIRES(s->lock); /* all of them, without a word */
 void flight_left(struct endpoint *ep); /* the endpoint left: its request ends soon, then its series */
 bool flights_end_left(struct scraper *s) REQUIRES(s->lock); /* some of these; whether there are more */
+/* The body of the endpoint's request is dropped, at once in the loop thread, else soon, and the request is ended soon. Returns the bytes
+ * that are free now. */
+size_t flight_evict(struct endpoint *ep, bool in_loop);
+void flights_end_evicted(struct scraper *s) REQUIRES(s->lock);
+/* A failed scrape is dispatched: it ends the endpoint's series and forgets what is kept. A baseline goes at once. */
+size_t kept_evict(struct endpoint *ep);
 
 /* conflict.c */
 /* Whether an answer other than 200 says that the target is profiling for somebody else. */

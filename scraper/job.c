@@ -12,6 +12,8 @@ int job_go_on(void *arg, struct err *e)
 	int64_t now = clock_mono_ns(), give_up_ms = atomic_load_explicit(&j->worker->scraper->give_up_ms, memory_order_relaxed);
 	if (give_up_ms && now / 1000000 > give_up_ms)
 		return err_set(e, ERR_CANCELED, "the server stops");
+	if (atomic_load_explicit(&j->worker->stop, memory_order_relaxed))
+		return err_set(e, ERR_UNAVAILABLE, "its memory is wanted"); /* memory_refused says it for people */
 	if (now - j->start_ns < j->limit_ns || clock_cpu_ns() - j->start_cpu_ns < j->limit_ns)
 		return 0;
 	return err_set(e, ERR_TIMEOUT, "decoding it took more than %.1f s of CPU time", (double)j->limit_ns / 1e9);

@@ -21,6 +21,7 @@ struct scrape_job {
 	bool asks;                      /* names have to be asked for first: nothing was done */
 	int64_t n_scraped, n_added, n_new; /* text metrics: samples in the body, those left after relabelling, series that began */
 	bool offered;                   /* the sink was asked to take it */
+	bool no_memory;                 /* there was none for it, or it was for a smaller one */
 	bool again;                     /* it was believed to be light and is not: nothing was done */
 };
 

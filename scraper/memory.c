@@ -1,20 +1,354 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of all scrapes together (--scrape.memory): bodies on their way and waiting, the decoders' arenas, baselines
- * of cumulative types. A scrape begins with what its last body took, within bounds, and takes more as bytes arrive.
- *
- * If there is no room for a due scrape, it is skipped. The room it would have needed is then owed to it: one that was skipped less
- * often in a row begins only if room is left beside everything owed to those before it. So no scrape is skipped a second time while
- * others, which were not, take the room. */
+#include "scraper/memory.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/units.h"
-#include "scraper/internal.h"
+#include "scraper/job.h"
 #include "scraper/state/table.h"
 
 #define NEED_NEW ((size_t)16 << 10)  /* of an endpoint whose body sizes are not known yet */
 #define NEED_MIN ((size_t)4 << 10)
 #define NEED_MAX ((size_t)32 << 10)  /* thousands of requests may hang at a time: more is taken as it arrives */
-#define CLAIM_PART 4                  /* of an interval */
-#define SMALL_BODY ((size_t)256 << 10)
-#define SMALL_SHARE 64               /* or this part of the budget, if that is less */
+#define CLAIM_PART 4                 /* of an interval */
+#define ALWAYS_FAIR 32               /* this part of the whole is never more than a share */
+#define SMALL_PART 16                /* an endpoint that weighs more of the whole does not use the last quarter */
+#define DECODER_PART 4               /* and a decoder's arenas: its share */
+#define TWICE 2                      /* the evicted one is so much heavier than the one it is evicted for */
+#define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
+#define CENSUS_PART 20               /* of the time, at most */
+#define WAIT_MS 5000                 /* of a decoder, in all */
+#define GRACE_MS 300                 /* of that, until a decoder that holds too much is stopped: it may end by itself */
+#define WAIT_STEP_MS 100             /* bytes that loop and sink give back are not announced */
+#define REPORT_PART 64               /* of the whole: what a decoder always has, for the report about a scrape */
+
+/* ---- who holds how much ---- */
+
+static bool more_of_endpoint(struct budget *b, size_t n, enum budget_line line);
+static bool more_of_decoder(struct budget *b, size_t n, enum budget_line line);
+
+void memory_join(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct scraper *s = ep->scraper;
+	ep->memory.parent = &s->memory;
+	ep->memory.more = more_of_endpoint;
+	ep->holder = (uint32_t)s->holders.n;
+	vec_push(&s->holders, ep);
+}
+
+void memory_leave(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct scraper *s = ep->scraper;
+	struct endpoint *last = s->holders.v[--s->holders.n];
+	s->holders.v[ep->holder] = last;
+	last->holder = ep->holder;
+	unsigned n = 0;
+	for (unsigned i = 0; i < s->census.n_top; i++)
+		if (s->census.top[i] != ep)
+			s->census.top[n++] = s->census.top[i];
+	s->census.n_top = n;
+}
+
+void memory_join_decoder(struct scrape_worker *wk)
+{
+	wk->memory.parent = &wk->scraper->memory;
+	wk->memory.more = more_of_decoder;
+}
+
+void memory_freed(struct scraper *s)
+{
+	mutex_assert_held(&s->lock);
+	if (s->n_memory_waits)
+		pthread_cond_broadcast(&s->memory_came);
+}
+
+void memory_decode(struct scrape_worker *wk, struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	wk->endpoint = ep;
+	wk->good = false;
+	wk->most = 0;
+	atomic_store(&wk->stop, false);
+	ep->worker = wk;
+	ep->scraper->n_decoding++;
+}
+
+static size_t expected(size_t usual, size_t held, bool good)
+{
+	return MAX(held, good ? usual / 2 : usual - usual / FORGET_PART);
+}
+
+void memory_decoded(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct scrape_worker *wk = TAKE_PTR(ep->worker);
+	wk->endpoint = NULL;
+	ep->usual = expected(ep->usual, budget_used(&ep->memory), wk->good);
+	ep->usual_decode = expected(ep->usual_decode, wk->most, wk->good);
+	ep->scraper->n_decoding--;
+}
+
+static void list_top(struct memory_census *c, struct endpoint *ep, size_t held, size_t sizes[MEMORY_TOP])
+{
+	unsigned at = c->n_top;
+	while (at && sizes[at - 1] < held)
+		at--;
+	if (at == MEMORY_TOP)
+		return;
+	c->n_top = MIN(c->n_top + 1, MEMORY_TOP);
+	for (unsigned i = c->n_top - 1; i > at; i--) {
+		c->top[i] = c->top[i - 1];
+		sizes[i] = sizes[i - 1];
+	}
+	c->top[at] = ep;
+	sizes[at] = held;
+}
+
+/* The share: holders are sorted by the number of their bytes' binary digits. Those of fewer digits have what they want; what they
+ * leave is divided by the others. */
+static size_t fair_share(const size_t count[65], const size_t sum[65], size_t n, size_t all)
+{
+	size_t below = 0;
+	for (int i = 0; i < 65 && n; i++) {
+		size_t share = below < all ? (all - below) / n : 0;
+		if (i < 64 && share < (size_t)1 << i)
+			return share;
+		below += sum[i];
+		n -= count[i];
+	}
+	return SIZE_MAX;
+}
+
+static void census_take(struct scraper *s, int64_t now_ns)
+{
+	struct memory_census *c = &s->census;
+	size_t count[65] = { 0 }, sum[65] = { 0 }, sizes[MEMORY_TOP], n = 0, all = 0;
+	c->n_top = 0;
+	for (size_t i = 0; i < s->holders.n; i++) {
+		size_t held = budget_used(&s->holders.v[i]->memory);
+		if (!held)
+			continue;
+		int digits = 64 - __builtin_clzl(held);
+		count[digits]++;
+		sum[digits] += held;
+		all += held;
+		n++;
+		list_top(c, s->holders.v[i], held, sizes);
+	}
+	c->share = all <= s->memory.max / 2 ? SIZE_MAX : MAX(fair_share(count, sum, n, s->memory.max / 2), s->memory.max / ALWAYS_FAIR);
+	c->made_ns = clock_mono_ns();
+	c->cost_ns = c->made_ns - now_ns;
+}
+
+static const struct memory_census *census_of(struct scraper *s)
+{
+	mutex_assert_held(&s->lock);
+	int64_t now = clock_mono_ns();
+	if (!s->census.made_ns || now - s->census.made_ns >= s->census.cost_ns * CENSUS_PART)
+		census_take(s, now);
+	return &s->census;
+}
+
+/* ---- eviction ---- */
+
+static int evicted_error(const struct scraper *s, struct err *e)
+{
+	char size[24];
+	metric_inc(&scraper_table[M_EVICTED]);
+	return err_set(e, ERR_UNAVAILABLE, "dropped here: it held more than its share of the memory of all scrapes, which a smaller target needed "
+		       "(--scrape.memory, %s)", units_format_size(s->memory.max, size));
+}
+
+void memory_say_evicted(struct work *w)
+{
+	mutex_assert_held(&w->endpoint->scraper->lock);
+	if (!w->err.code)
+		evicted_error(w->endpoint->scraper, &w->err);
+}
+
+/* A decoder at work is not stopped here: stop_heaviest, after a while. */
+static bool evict_endpoint(struct endpoint *ep, bool in_loop)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	const struct eviction *evict = ep->scraper->evict;
+	ep->usual = MAX(ep->usual, budget_used(&ep->memory));
+	return evict->waiting(ep) || evict->flight(ep, in_loop) || evict->kept(ep);
+}
+
+/* True: there is more room now. Some may come later, too. */
+static bool evict_heaviest(struct scraper *s, const struct endpoint *by, size_t weight, bool in_loop)
+{
+	const struct memory_census *c = census_of(s);
+	for (unsigned i = 0; i < c->n_top; i++) {
+		struct endpoint *ep = c->top[i];
+		size_t held = budget_used(&ep->memory);
+		if (ep != by && held > c->share && held / TWICE >= weight && evict_endpoint(ep, in_loop))
+			return true;
+	}
+	return false;
+}
+
+/* A decode that has begun goes before bodies that wait, whoever's, so that of many large ones some are decoded to the end. */
+static bool evict_waiting(struct scraper *s, const struct endpoint *by)
+{
+	const struct memory_census *c = census_of(s);
+	size_t most = c->share == SIZE_MAX ? s->memory.max / ALWAYS_FAIR : c->share;
+	for (unsigned i = 0; i < c->n_top; i++) {
+		struct endpoint *ep = c->top[i];
+		if (ep == by || budget_used(&ep->memory) <= most)
+			continue;
+		ep->usual = MAX(ep->usual, budget_used(&ep->memory));
+		if (s->evict->waiting(ep))
+			return true;
+		s->evict->flight(ep, false);
+	}
+	return false;
+}
+
+/* What a decode is known to need, with its endpoint's memory. */
+static size_t decode_weight(const struct scrape_worker *wk)
+{
+	const struct endpoint *ep = wk->endpoint;
+	return MAX(budget_used(&wk->memory), ep->usual_decode) + MAX(budget_used(&ep->memory), ep->usual);
+}
+
+/* True: one is stopped, and will soon give back what it holds. */
+static bool stop_heaviest(struct scraper *s, const struct endpoint *by, size_t weight)
+{
+	mutex_assert_held(&s->lock);
+	struct scrape_worker *most = NULL;
+	for (unsigned i = 0; i < s->n_workers; i++) {
+		struct scrape_worker *wk = &s->workers[i];
+		if (wk->endpoint && wk->endpoint != by && (!most || decode_weight(wk) > decode_weight(most)))
+			most = wk;
+	}
+	size_t held = most ? decode_weight(most) : 0;
+	if (held <= s->memory.max / DECODER_PART || held / TWICE < weight)
+		return false;
+	if (!atomic_exchange(&most->stop, true))
+		memory_freed(s); /* it may wait itself */
+	return true;
+}
+
+/* ---- a decoder waits ---- */
+
+/* Whether somebody may give memory back soon. */
+static bool there_is_hope(const struct scraper *s)
+{
+	if (s->evicted || s->n_decoding > s->n_memory_waits + 1)
+		return true;
+	return heap_first(&s->light) && s->n_workers > s->n_memory_waits + 1;
+}
+
+/* Until bytes were given back, or may have been. False: the time is over. */
+static bool wait_for_memory(struct scraper *s, const struct scrape_worker *wk, int64_t until_ms)
+{
+	mutex_assert_held(&s->lock);
+	int64_t now = clock_mono_ms();
+	if (s->stopped || atomic_load(&s->stopping) || atomic_load(&wk->stop) || now >= until_ms)
+		return false;
+	s->n_memory_waits++;
+	mutex_wait_ms(&s->lock, &s->memory_came, MIN(until_ms, now + WAIT_STEP_MS));
+	s->n_memory_waits--;
+	return true;
+}
+
+/* ---- more than BUDGET_LARGE ---- */
+
+/* Who asks for more, and for what. */
+struct memory_request {
+	struct endpoint *endpoint;
+	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot wait */
+	size_t n, held;                /* bytes wanted; those that the endpoint holds, with these if they are its own */
+	size_t weight, decode;         /* of the endpoint; of its arenas */
+	enum budget_line line;
+};
+
+static bool is_fair(struct scraper *s, const struct memory_request *r)
+{
+	return r->weight <= census_of(s)->share;
+}
+
+/* The last quarter is for what is small. */
+static bool take_small(struct scraper *s, const struct memory_request *r)
+{
+	bool small = r->weight <= s->memory.max / SMALL_PART && r->decode <= s->memory.max / DECODER_PART;
+	return small && is_fair(s, r) && budget_take(&s->memory, r->n, r->line);
+}
+
+/* True: there is more room now. */
+static bool evict_for(struct scraper *s, const struct memory_request *r)
+{
+	if (is_fair(s, r) && evict_heaviest(s, r->endpoint, r->weight, !r->worker))
+		return true;
+	return r->worker && evict_waiting(s, r->endpoint);
+}
+
+static bool take_more(struct scraper *s, const struct memory_request *r)
+{
+	mutex_assert_held(&s->lock);
+	int64_t now = clock_mono_ms(), until = now + WAIT_MS, stop_ms = r->worker ? now + GRACE_MS : now;
+	if (r->held + r->decode > s->memory.max / BUDGET_ALL * BUDGET_LARGE)
+		return false; /* not even alone */
+	for (;;) {
+		if (budget_take(&s->memory, r->n, MIN(r->line, BUDGET_LARGE)) || take_small(s, r))
+			return true;
+		if (evict_for(s, r))
+			continue;
+		bool hope = there_is_hope(s);
+		if (!hope || clock_mono_ms() >= stop_ms)
+			hope |= stop_heaviest(s, r->endpoint, r->weight + r->decode);
+		if (!r->worker || !hope || !wait_for_memory(s, r->worker, until))
+			return false;
+	}
+}
+
+static bool more_for(struct endpoint *ep, struct scrape_worker *wk, size_t n, enum budget_line line)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	struct memory_request r = { .endpoint = ep, .worker = wk, .n = n, .held = budget_used(&ep->memory) + n, .line = line };
+	r.weight = MAX(r.held, ep->usual);
+	bool ok = take_more(ep->scraper, &r);
+	if (!ok)
+		ep->usual = MAX(ep->usual, r.held);
+	return ok;
+}
+
+static bool more_of_endpoint(struct budget *b, size_t n, enum budget_line line)
+{
+	struct endpoint *ep = (struct endpoint *)((char *)b - offsetof(struct endpoint, memory));
+	mutex_lock(&ep->scraper->lock);
+	bool ok = (!ep->worker || !atomic_load(&ep->worker->stop)) && more_for(ep, ep->worker, n, line);
+	mutex_unlock(&ep->scraper->lock);
+	return ok;
+}
+
+static bool more_of_decoder(struct budget *b, size_t n, enum budget_line line)
+{
+	struct scrape_worker *wk = (struct scrape_worker *)((char *)b - offsetof(struct scrape_worker, memory));
+	struct scraper *s = wk->scraper;
+	size_t decode = budget_used(b) + n;
+	mutex_lock(&s->lock);
+	struct endpoint *ep = wk->endpoint;
+	struct memory_request r = { .endpoint = ep, .worker = wk, .n = n, .line = MIN(line, BUDGET_KEPT) }; /* what begins and arrives cannot wait */
+	bool ok = ep && !atomic_load(&wk->stop);
+	if (ok) {
+		r.held = budget_used(&ep->memory);
+		r.weight = MAX(r.held, ep->usual);
+		r.decode = MAX(decode, MIN(ep->usual_decode, s->memory.max / DECODER_PART));
+		ok = take_more(s, &r);
+		if (!ok)
+			ep->usual_decode = MAX(ep->usual_decode, decode);
+	}
+	mutex_unlock(&s->lock);
+	return ok || (decode <= s->memory.max / REPORT_PART && budget_take(&s->memory, n, line));
+}
+
+/* ---- a scrape begins ---- */
 
 static size_t need_of(const struct endpoint *ep)
 {
@@ -66,28 +400,48 @@ int memory_begin(struct work *w, int64_t now_ms)
 	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	struct scraper *s = ep->scraper;
-	size_t n = need_of(ep);
-	if (budget_has_room(&s->memory, n + owed_before(ep, now_ms), BUDGET_BEGIN) && budget_take(&s->memory, n, BUDGET_BEGIN)) {
-		w->held = n;
-		memory_settle(ep, 0);
-		return 0;
-	}
+	size_t n = need_of(ep), owed = owed_before(ep, now_ms);
+	struct memory_request r = { .endpoint = ep, .n = n, .held = budget_used(&ep->memory) + n, .line = BUDGET_BEGIN };
+	r.weight = MAX(r.held, ep->usual);
+	do {
+		if (budget_has_room(&s->memory, n + owed, BUDGET_BEGIN) && budget_take(&s->memory, n, BUDGET_BEGIN)) {
+			budget_adopt(&ep->memory, n);
+			w->held = n;
+			memory_settle(ep, 0);
+			return 0;
+		}
+	} while (evict_for(s, &r));
+	stop_heaviest(s, ep, r.weight);
 	pass_over(ep, now_ms);
 	metric_inc(&scraper_table[M_PASSED_OVER]);
 	return no_memory(s, &w->err, "the scrape did not begin");
 }
 
-/* Bytes of a body that arrives, before it is known how many there will be. */
+/* ---- a body ---- */
+
+/* The loop thread asks, whatever a decoder does with the endpoint meanwhile. */
+static bool take_for_body(struct endpoint *ep, size_t n)
+{
+	struct scraper *s = ep->scraper;
+	bool ok = budget_take(&s->memory, n, BUDGET_LARGE);
+	if (!ok) {
+		mutex_lock(&s->lock);
+		ok = more_for(ep, NULL, n, BUDGET_ALL);
+		mutex_unlock(&s->lock);
+	}
+	if (ok)
+		budget_adopt(&ep->memory, n);
+	return ok;
+}
+
 bool memory_receive(struct work *w, const char *p, size_t n)
 {
-	struct scraper *s = w->endpoint->scraper;
-	size_t small = MIN(SMALL_BODY, s->memory.max ? s->memory.max / SMALL_SHARE : SMALL_BODY);
 	buf_put(&w->body, p, n);
 	size_t want = MAX(w->body.cap, w->held), more = want - w->held;
-	if (!budget_take(&s->memory, more, want > small ? BUDGET_LARGE : BUDGET_ALL)) {
+	if (!take_for_body(w->endpoint, more)) {
 		memory_drop_body(w);
 		metric_inc(&scraper_table[M_CUT_OFF]);
-		no_memory(s, &w->err, "the body was cut off");
+		no_memory(w->endpoint->scraper, &w->err, "the body was cut off");
 		return false;
 	}
 	w->held = want;
@@ -96,20 +450,28 @@ bool memory_receive(struct work *w, const char *p, size_t n)
 
 void memory_received(struct work *w)
 {
+	buf_trim(&w->body);
 	size_t rest = w->held - MIN(w->held, w->body.cap);
 	w->held -= rest;
-	budget_give(&w->endpoint->scraper->memory, rest);
+	budget_give(&w->endpoint->memory, rest);
 }
 
 void memory_drop_body(struct work *w)
 {
 	buf_free(&w->body);
-	budget_give(&w->endpoint->scraper->memory, w->held);
+	budget_give(&w->endpoint->memory, w->held);
 	w->held = 0;
 }
 
-int memory_refused(struct scraper *s, struct err *e)
+/* ---- a decoder ---- */
+
+int memory_refused(struct scrape_job *j)
 {
+	struct scraper *s = j->worker->scraper;
+	j->no_memory = true;
+	err_clear(&j->err);
+	if (atomic_load(&j->worker->stop))
+		return evicted_error(s, &j->err);
 	metric_inc(&scraper_table[M_CUT_OFF]);
-	return no_memory(s, e, "it could not be decoded");
+	return no_memory(s, &j->err, "it could not be decoded");
 }

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "scraper/internal.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "scraper/memory.h"
 
 #define KIB ((size_t)1 << 10)
 #define MANY 600
@@ -20,14 +22,47 @@ struct stage {
 	int passed[MANY], begun[MANY];
 };
 
+static size_t nothing_arrives(struct endpoint *ep, bool in_loop)
+{
+	return 0;
+}
+
+static size_t nothing_is_kept(struct endpoint *ep)
+{
+	return 0;
+}
+
+static const struct eviction eviction = { turn_evict, nothing_arrives, nothing_is_kept };
+
 static struct stage *stage_new(size_t max)
 {
 	struct stage *g = NEW(struct stage);
 	mutex_init(&g->s.lock, RANK_SCRAPER, "scraper");
 	g->s.memory.max = max;
-	for (size_t i = 0; i < MANY; i++)
-		g->ep[i] = (struct endpoint){ .scraper = &g->s, .interval_ms = MANY * 10 };
+	g->s.evict = &eviction;
+	pthread_cond_init(&g->s.work_came, NULL);
+	pthread_cond_init(&g->s.light_came, NULL);
+	pthread_cond_init(&g->s.memory_came, NULL);
+	mutex_lock(&g->s.lock);
+	for (size_t i = 0; i < MANY; i++) {
+		g->ep[i] = (struct endpoint){ .refs = 1000, .scraper = &g->s, .interval_ms = MANY * 10 };
+		memory_join(&g->ep[i]);
+	}
+	mutex_unlock(&g->s.lock);
 	return g;
+}
+
+static void stage_free(struct stage *g)
+{
+	assert_int_equal(budget_used(&g->s.memory), 0);
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(budget_used(&g->ep[i].memory), 0);
+	heap_free(&g->s.claims);
+	heap_free(&g->s.light);
+	heap_free(&g->s.heavy);
+	vec_free(&g->s.holders);
+	mutex_destroy(&g->s.lock);
+	free(g);
 }
 
 static bool begin(struct stage *g, size_t i, int64_t now_ms)
@@ -91,8 +126,9 @@ static void nobody_is_passed_over_twice(double part, int rounds)
 	assert_true((double)begun >= 0.85 * part * MANY * rounds);
 	assert_in_range(longest, 1, (int)(1 / part) + 1);
 	assert_in_range(worst, 0, 3);
-	heap_free(&g->s.claims);
-	free(g);
+	for (size_t i = 0; i < MANY; i++)
+		end(g, i);
+	stage_free(g);
 }
 
 static void turns_go_round(void **state)
@@ -130,9 +166,7 @@ static void the_large_leave_room(void **state)
 	}
 	for (size_t i = 0; i < 110; i++)
 		end(g, i);
-	assert_int_equal(budget_used(&g->s.memory), 0);
-	heap_free(&g->s.claims);
-	free(g);
+	stage_free(g);
 }
 
 static void what_is_not_used_goes_back(void **state)
@@ -144,9 +178,190 @@ static void what_is_not_used_goes_back(void **state)
 	memory_received(&g->at[0]);
 	assert_int_equal(budget_used(&g->s.memory), g->at[0].body.cap);
 	end(g, 0);
-	assert_int_equal(budget_used(&g->s.memory), 0);
-	heap_free(&g->s.claims);
-	free(g);
+	stage_free(g);
+}
+
+/* ---- heavy ones beside ordinary ones, in sizes of a server of 512 MB ---- */
+
+#define ALL ((size_t)24 << 20)
+#define HEAVY ((size_t)2400 << 10)
+#define ORDINARY ((size_t)134 << 10)
+#define N_HEAVY 10
+#define N_ORDINARY 20
+
+/* A body of that size arrives. False: it was cut off, or did not begin. */
+static bool receive(struct stage *g, size_t i, size_t bytes)
+{
+	static char chunk[16 << 10];
+	bool ok = begin(g, i, 0);
+	for (size_t at = 0; ok && at < bytes; at += sizeof chunk)
+		ok = memory_receive(&g->at[i], chunk, sizeof chunk);
+	if (ok)
+		memory_received(&g->at[i]);
+	return ok;
+}
+
+/* It waits for a decoder. */
+static void wait_for_decoder(struct stage *g, size_t i)
+{
+	struct work *w = NEW(struct work);
+	*w = g->at[i];
+	g->at[i].endpoint = NULL;
+	mutex_lock(&g->s.lock);
+	g->ep[i].refs++;
+	work_dispatch(w);
+	mutex_unlock(&g->s.lock);
+}
+
+/* Of the heavy ones, bodies that wait. */
+static size_t heavy_that_wait(struct stage *g)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < N_HEAVY; i++)
+		n += g->ep[i].first && work_has_body(g->ep[i].first);
+	return n;
+}
+
+static void fill_with_heavy(struct stage *g)
+{
+	for (size_t i = 0; i < N_HEAVY; i++)
+		if (receive(g, i, HEAVY))
+			wait_for_decoder(g, i);
+		else
+			end(g, i);
+	assert_in_range(heavy_that_wait(g), 6, 8);
+}
+
+static void drop_waiting(struct stage *g)
+{
+	mutex_lock(&g->s.lock);
+	g->s.stopped = true;
+	for (size_t i = 0; i < MANY; i++)
+		for (struct work *w; (w = g->ep[i].first);) {
+			heap_remove(g->ep[i].light ? &g->s.light : &g->s.heavy, &g->ep[i].turn_node);
+			g->ep[i].first = w->next;
+			work_free(w);
+		}
+	mutex_unlock(&g->s.lock);
+}
+
+static void ordinary_ones_find_room(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	fill_with_heavy(g);
+	size_t before = heavy_that_wait(g), evicted = 0;
+	for (size_t i = N_HEAVY; i < N_HEAVY + N_ORDINARY; i++)
+		assert_true(receive(g, i, ORDINARY));
+	/* A decoder's arenas, and a baseline. */
+	struct scrape_worker wk = { .scraper = &g->s };
+	memory_join_decoder(&wk);
+	struct arena a;
+	arena_init(&a, 0);
+	a.budget = &wk.memory;
+	mutex_lock(&g->s.lock);
+	memory_decode(&wk, &g->ep[N_HEAVY]);
+	mutex_unlock(&g->s.lock);
+	for (int i = 0; i < 150; i++)
+		assert_non_null(arena_alloc(&a, 10000));
+	for (size_t i = N_HEAVY; i < N_HEAVY + N_ORDINARY; i++)
+		assert_true(budget_take(&g->ep[i].memory, 280 << 10, BUDGET_KEPT));
+	for (size_t i = 0; i < N_HEAVY; i++) {
+		struct work *w = g->ep[i].first;
+		if (w && w->evicted) {
+			assert_non_null(strstr(w->err.msg, "more than its share"));
+			assert_false(work_has_body(w));
+			assert_int_equal(g->ep[i].n_bodies, 0);
+			evicted++;
+		}
+	}
+	print_message("of %zu heavy bodies %zu were evicted\n", before, evicted);
+	assert_in_range(evicted, 1, before);
+	assert_int_equal(heavy_that_wait(g), before - evicted);
+	arena_free(&a);
+	mutex_lock(&g->s.lock);
+	memory_decoded(&g->ep[N_HEAVY]);
+	mutex_unlock(&g->s.lock);
+	for (size_t i = N_HEAVY; i < N_HEAVY + N_ORDINARY; i++) {
+		end(g, i);
+		budget_give(&g->ep[i].memory, 280 << 10);
+	}
+	drop_waiting(g);
+	stage_free(g);
+}
+
+/* One that was evicted, or cut off, does not evict others of its size when it comes again. */
+static void heavy_ones_do_not_evict_each_other(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	fill_with_heavy(g);
+	for (size_t i = N_HEAVY; i < N_HEAVY + N_ORDINARY; i++)
+		assert_true(receive(g, i, ORDINARY));
+	for (int round = 0; round < 5; round++) {
+		size_t before = heavy_that_wait(g);
+		for (size_t i = 0; i < N_HEAVY; i++) {
+			if (g->ep[i].first && work_has_body(g->ep[i].first))
+				continue;
+			receive(g, i, HEAVY);
+			end(g, i);
+		}
+		assert_int_equal(heavy_that_wait(g), before);
+	}
+	for (size_t i = N_HEAVY; i < N_HEAVY + N_ORDINARY; i++)
+		end(g, i);
+	drop_waiting(g);
+	stage_free(g);
+}
+
+struct decode {
+	struct stage *g;
+	struct scrape_worker *wk;
+	pthread_t thread;
+};
+
+/* A decoder that holds much, and ends when it is told to. */
+static void *decode_much(void *arg)
+{
+	struct decode *d = arg;
+	while (!atomic_load(&d->wk->stop))
+		clock_sleep_ms(1);
+	budget_give(&d->wk->memory, ALL / 16 * 11);
+	mutex_lock(&d->g->s.lock);
+	memory_decoded(d->wk->endpoint);
+	memory_freed(&d->g->s);
+	mutex_unlock(&d->g->s.lock);
+	return NULL;
+}
+
+static void a_heavy_decode_stops(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	struct scrape_worker wk[2] = { { .scraper = &g->s }, { .scraper = &g->s } };
+	struct decode d = { .g = g, .wk = &wk[0] };
+	struct arena a;
+	arena_init(&a, 0);
+	a.budget = &wk[1].memory;
+	g->s.workers = wk;
+	g->s.n_workers = 2;
+	mutex_lock(&g->s.lock);
+	for (size_t i = 0; i < 2; i++) {
+		memory_join_decoder(&wk[i]);
+		memory_decode(&wk[i], &g->ep[i]);
+	}
+	mutex_unlock(&g->s.lock);
+	assert_true(budget_take(&wk[0].memory, ALL / 16 * 11, BUDGET_ALL));
+	/* Alone it would be refused more, and is not stopped for that. */
+	assert_false(budget_take(&wk[0].memory, ALL / 16 * 11, BUDGET_ALL));
+	assert_false(atomic_load(&wk[0].stop));
+	pthread_create(&d.thread, NULL, decode_much, &d);
+	for (int i = 0; i < 300; i++)
+		assert_non_null(arena_alloc(&a, 10000));
+	mutex_lock(&g->s.lock);
+	memory_decoded(&g->ep[1]);
+	mutex_unlock(&g->s.lock);
+	pthread_join(d.thread, NULL);
+	arena_free(&a);
+	g->s.n_workers = 0;
+	stage_free(g);
 }
 
 int main(void)
@@ -155,6 +370,9 @@ int main(void)
 		cmocka_unit_test(turns_go_round),
 		cmocka_unit_test(the_large_leave_room),
 		cmocka_unit_test(what_is_not_used_goes_back),
+		cmocka_unit_test(ordinary_ones_find_room),
+		cmocka_unit_test(heavy_ones_do_not_evict_each_other),
+		cmocka_unit_test(a_heavy_decode_stops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* As in Prometheus (docs/configuration.md, "Metrics"), with one difference. When a scrape fails in the middle of its body, all series
  * end; Prometheus keeps those that were read before. */
+#include "scraper/memory.h"
 #include "scraper/metrics_work.h"
 
 #include <strings.h>
@@ -14,6 +15,7 @@
 
 #define SNAP_MS 2                         /* or a hundredth of the interval, if that is less */
 #define AHEAD_MS (10 * INT64_C(60000))    /* a sample may be so far in the future */
+#define ENDS_AT_A_TIME 1000               /* series that end in one batch, where memory is short */
 #define LOOK_EVERY 256                    /* lines between two looks at the clock */
 
 /* One body on its way into the batch. */
@@ -140,7 +142,7 @@ static int add_text(struct putting *x, struct metric_text **ret)
 	if (!rc)
 		rc = metric_cache_add(x->c, x->t.series, l, ret, &j->err);
 	if (rc == -ERR_UNAVAILABLE)
-		memory_refused(j->worker->scraper, &j->err);
+		memory_refused(j);
 	labels_builder_free(&b);
 	arena_reset(a);
 	return rc;
@@ -200,7 +202,7 @@ static int put_value(struct putting *x, struct metric_text *text, bool again)
 	j->n_new += text->first == x->c->scrape && !again;
 	if (had || (s->pass == x->c->pass && t_ms <= s->t_ms))
 		return 0;
-	return put_float(j, s, t_ms, x->t.value) ? 0 : memory_refused(j->worker->scraper, &j->err);
+	return put_float(j, s, t_ms, x->t.value) ? 0 : memory_refused(j);
 }
 
 static int put_sample(struct putting *x)
@@ -246,7 +248,7 @@ static int put_all(struct putting *x)
 static void settle_families(struct putting *x)
 {
 	struct endpoint *ep = x->j->ep;
-	struct metric_families *next = metric_families_next(ep->families, &x->families, x->c->scrape, &ep->scraper->memory), *old;
+	struct metric_families *next = metric_families_next(ep->families, &x->families, x->c->scrape, &ep->memory), *old;
 	if (!next)
 		return;
 	mutex_lock(&ep->scraper->lock);
@@ -298,6 +300,33 @@ void metrics_work_put_stale(struct scrape_job *j)
 		if (!put_float(j, s, j->t_ms, value_from_bits(VALUE_STALE_BITS)))
 			s->tracked = c->scrape; /* there is no room: the next scrape ends it */
 	}
+}
+
+bool metrics_work_put_ends(struct scrape_job *j, size_t *at)
+{
+	struct metric_cache *c = &j->ep->metrics;
+	size_t n = 0;
+	for (; *at < c->series.n && n < ENDS_AT_A_TIME; ++*at) {
+		struct metric_series *s = &c->series.v[*at];
+		if (!s->live || s->last_t_ms >= j->t_ms || (s->pass == c->pass && s->t_ms >= j->t_ms))
+			continue;
+		if (!put_float(j, s, j->t_ms, value_from_bits(VALUE_STALE_BITS)))
+			break;
+		n++;
+	}
+	return n > 0;
+}
+
+void metrics_work_forget(struct scrape_job *j)
+{
+	struct endpoint *ep = j->ep;
+	for (size_t i = 0; i < ep->metrics.series.n; i++)
+		if (ep->metrics.series.v[i].live)
+			return;
+	metric_cache_forget(&ep->metrics);
+	mutex_lock(&ep->scraper->lock);
+	metric_families_unref(TAKE_PTR(ep->families));
+	mutex_unlock(&ep->scraper->lock);
 }
 
 void metrics_work_settle(struct scrape_job *j)

@@ -16,6 +16,10 @@ void metrics_work_undo(struct scrape_job *j);
 void metrics_work_fail(struct scrape_job *j);
 /* Series that this scrape did not bring end. */
 void metrics_work_put_stale(struct scrape_job *j);
+/* Adds ends of some series to an empty batch, from *at on, for a scrape that failed; moves *at behind them. False: there were none. */
+bool metrics_work_put_ends(struct scrape_job *j, size_t *at);
+/* After metrics_work_settle: nothing is remembered of the target's series, unless some have no end yet. */
+void metrics_work_forget(struct scrape_job *j);
 /* up, scrape_duration_seconds, ...: of the scrape; or their ends. */
 void metrics_work_put_reports(struct scrape_job *j);
 void metrics_work_end_reports(struct scrape_job *j, int64_t t_ms);

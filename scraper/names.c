@@ -197,7 +197,7 @@ static struct names *names_of(struct scrape_job *j, int64_t now_ms)
 /* Kept names are counted; without room they are used for this scrape, and forgotten. */
 static void account(struct scrape_job *j, struct names *n)
 {
-	struct budget *b = &j->worker->scraper->memory;
+	struct budget *b = &j->ep->memory;
 	if (n->bytes > n->held && budget_take(b, n->bytes - n->held, BUDGET_KEPT))
 		n->held = n->bytes;
 	if (n->bytes > n->held || n->addresses.n >= ADDRESSES_MAX)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scraper's life: threads, the loop that starts what is due, reloads, and the end. Shut down goes left to right:
  * the loop cancels its requests, the queue is closed, the decoders drain it. */
+#include "scraper/memory.h"
 #include "scraper/piece.h"
 
 #include <stdlib.h>
@@ -66,6 +67,7 @@ static void *loop_main(void *arg)
 	int64_t buried_ms = 0;
 	while (!atomic_load(&s->stopping)) {
 		mutex_lock(&s->lock);
+		flights_end_evicted(s);
 		bool more = s->left && flights_end_left(s);
 		if (s->unburied && clock_mono_ms() - buried_ms >= LONGEST_WAIT_MS) {
 			buried_ms = clock_mono_ms();
@@ -124,7 +126,8 @@ static int start_threads(struct scraper *s, unsigned n, struct err *e)
 		w->scraper = s;
 		w->spare = i == n - 1;
 		profile_init(&w->profile, PROFILE_BYTES);
-		w->profile.arena.budget = &s->memory;
+		memory_join_decoder(w);
+		w->profile.arena.budget = &w->memory;
 		int rc = thread_start(&w->thread, "decoder", worker_main, w, e);
 		if (rc) {
 			profile_release(&w->profile);
@@ -140,6 +143,8 @@ static int start_threads(struct scraper *s, unsigned n, struct err *e)
 	return rc;
 }
 
+static const struct eviction eviction = { turn_evict, flight_evict, kept_evict };
+
 int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_options *o, struct err *e)
 {
 	struct scraper *s = NEW(struct scraper);
@@ -153,9 +158,11 @@ int scraper_new(struct scraper **ret, struct sink *sink, const struct scraper_op
 	s->user_agent = xstrdup(o && o->user_agent ? o->user_agent : "pyrrha");
 	s->replicas = o && o->replicas ? o->replicas : 1;
 	s->replica = o ? o->replica : 0;
+	s->evict = &eviction;
 	s->memory.max = o && o->memory_bytes ? o->memory_bytes : MEMORY_BYTES;
 	pthread_cond_init(&s->work_came, NULL);
 	pthread_cond_init(&s->light_came, NULL);
+	pthread_cond_init(&s->memory_came, NULL);
 	s->loop = fetch_loop_new(e);
 	if (s->loop)
 		fetch_loop_pace(s->loop, LARGE_BODIES_PER_S);
@@ -300,6 +307,7 @@ void scraper_stop(struct scraper *s)
 	atomic_store(&s->give_up_ms, clock_mono_ms() + DRAIN_MS);
 	pthread_cond_broadcast(&s->work_came);
 	pthread_cond_broadcast(&s->light_came);
+	pthread_cond_broadcast(&s->memory_came);
 	mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < s->n_workers; i++) {
 		pthread_join(s->workers[i].thread, NULL);
@@ -329,6 +337,7 @@ void scraper_free(struct scraper *s)
 	heap_free(&s->light);
 	heap_free(&s->heavy);
 	heap_free(&s->claims);
+	vec_free(&s->holders);
 	vec_free(&s->targets);
 	map_free(&s->target_index);
 	cursors_release(&s->cursors);
@@ -336,6 +345,7 @@ void scraper_free(struct scraper *s)
 	fetch_loop_free(s->loop);
 	pthread_cond_destroy(&s->work_came);
 	pthread_cond_destroy(&s->light_came);
+	pthread_cond_destroy(&s->memory_came);
 	pthread_cond_destroy(&s->sync_came);
 	mutex_destroy(&s->apply_lock);
 	mutex_destroy(&s->lock);

@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "scraper/internal.h"
+#include "scraper/memory.h"
 #include "scraper/state/table.h"
 
 #define PIECE_NS 1000000
@@ -133,8 +134,9 @@ static struct endpoint *new_endpoint(struct sync *y, struct target_plan *plan)
 	ep->name = TAKE_PTR(plan->name);
 	ep->socket = TAKE_PTR(plan->socket);
 	ep->receipt = receipt_new();
-	ep->base = baseline_new(&p->scraper->memory);
-	metric_cache_init(&ep->metrics, &p->scraper->memory);
+	memory_join(ep);
+	ep->base = baseline_new(&ep->memory);
+	metric_cache_init(&ep->metrics, &ep->memory);
 	ep->target = find_target(p->scraper, plan);
 	ep->target->refs++;
 	vec_push(&ep->target->endpoints, ep);

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "scraper/memory.h"
 #include "scraper/piece.h"
 #include "scraper/state/table.h"
 
@@ -161,6 +162,37 @@ void work_dispatch(struct work *w)
 		wait_for_turn(ep);
 }
 
+/* Of a work that waits, or is parked. */
+static size_t drop_waiting_body(struct work *w)
+{
+	struct endpoint *ep = w->endpoint;
+	if (!work_has_body(w) || !w->held)
+		return 0;
+	size_t held = w->held;
+	ep->n_bodies--;
+	atomic_store(&w->evicted, true);
+	memory_drop_body(w);
+	memory_say_evicted(w);
+	return held;
+}
+
+size_t turn_evict(struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	size_t all = ep->parked ? drop_waiting_body(ep->parked) : 0, waiting = 0;
+	for (struct work *w = ep->first; w; w = w->next) {
+		size_t cap = w->body.cap, held = drop_waiting_body(w);
+		waiting += held;
+		if (held)
+			ep->scraper->waiting_bytes -= cap;
+	}
+	if (waiting && ep->turn == TURN_WAITS) {
+		heap_remove(ep->light ? &ep->scraper->light : &ep->scraper->heavy, &ep->turn_node);
+		wait_for_turn(ep);
+	}
+	return all + waiting;
+}
+
 static struct endpoint *first_of(const struct heap *h)
 {
 	struct heap_node *n = heap_first(h);
@@ -195,6 +227,7 @@ struct work *turn_begin(struct scrape_worker *wk)
 		ep->n_works--;
 		ep->turn = TURN_WORKS;
 		wk->light = ep->light;
+		memory_decode(wk, ep);
 		count_waiting(s, w, -1);
 	}
 	mutex_unlock(&s->lock);
@@ -226,6 +259,9 @@ void turn_park(struct work *w, int64_t cpu_ns)
 	mutex_assert_held(&w->endpoint->scraper->lock);
 	assert(w->endpoint->turn == TURN_WORKS);
 	charge(w->endpoint, cpu_ns);
+	w->endpoint->parked = w;
+	memory_decoded(w->endpoint);
+	memory_freed(w->endpoint->scraper);
 }
 
 void turn_back(struct work *w)
@@ -233,6 +269,7 @@ void turn_back(struct work *w)
 	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
 	assert(ep->turn == TURN_WORKS);
+	ep->parked = NULL;
 	put_back(w);
 	ep->turn = TURN_NONE;
 	wait_for_turn(ep);
@@ -245,6 +282,7 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 	mutex_lock(&s->lock);
 	assert(ep->turn == TURN_WORKS);
 	charge(ep, cpu_ns);
+	memory_decoded(ep);
 	if (work_has_body(w))
 		ep->decode_ns = again ? MAX(cpu_ns, LIGHT_NS + 1) : MAX(cpu_ns, ep->decode_ns / 2);
 	if (again) {
@@ -257,5 +295,6 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 		wait_for_turn(ep);
 	if (!again)
 		work_free(w); /* the endpoint may go with it */
+	memory_freed(s);
 	mutex_unlock(&s->lock);
 }

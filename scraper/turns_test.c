@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "scraper/internal.h"
+#include "scraper/memory.h"
 
 #define MS INT64_C(1000000)
 
@@ -27,6 +27,10 @@ static int setup(void **state)
 	pthread_cond_init(&g->s.light_came, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(g->ep); i++)
 		g->ep[i] = (struct endpoint){ .refs = 1000, .scraper = &g->s };
+	mutex_lock(&g->s.lock);
+	for (size_t i = 0; i < ARRAY_LEN(g->ep); i++)
+		memory_join(&g->ep[i]);
+	mutex_unlock(&g->s.lock);
 	g->normal = (struct scrape_worker){ .scraper = &g->s };
 	g->spare = (struct scrape_worker){ .scraper = &g->s, .spare = true };
 	*state = g;
@@ -46,6 +50,7 @@ static int teardown(void **state)
 	}
 	heap_free(&g->s.light);
 	heap_free(&g->s.heavy);
+	vec_free(&g->s.holders);
 	pthread_cond_destroy(&g->s.work_came);
 	pthread_cond_destroy(&g->s.light_came);
 	mutex_destroy(&g->s.lock);
@@ -59,11 +64,11 @@ static void dispatch(struct endpoint *ep, enum work_kind kind, const char *body)
 	w->kind = kind;
 	w->endpoint = ep;
 	ep->refs++;
-	mutex_lock(&ep->scraper->lock);
 	if (body)
 		assert_true(memory_receive(w, body, strlen(body)));
 	else
 		w->err.code = ERR_UNAVAILABLE;
+	mutex_lock(&ep->scraper->lock);
 	w->end_ms = (int64_t)ep->n_works;
 	work_dispatch(w);
 	mutex_unlock(&ep->scraper->lock);

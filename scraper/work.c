@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "scraper/memory.h"
 #include "scraper/metrics_work.h"
 #include "scraper/names.h"
 #include "scraper/names_ask.h"
@@ -272,25 +273,68 @@ static void wait_for_more(struct scrape_job *j)
 		metric_inc(&scraper_table[M_SINK_FAILED]);
 }
 
+/* What the decoder holds goes before the failure is stored, which may take a while. */
+static void give_memory_back(struct scrape_job *j)
+{
+	struct scrape_worker *wk = j->worker;
+	wk->most = MAX(wk->most, budget_used(&wk->memory));
+	atomic_store(&wk->stop, false);
+	memory_drop_body(j->work);
+	arena_reset(&wk->arena);
+	arena_reset(&wk->floats);
+	profile_reset(j->p);
+}
+
+/* The metrics' series end in several batches: the labels of all of them may be more than there is room for. False: a batch was not
+ * taken. */
+static bool end_metrics(struct scrape_job *j)
+{
+	struct sink_result res;
+	struct err e = { 0 };
+	for (size_t at = 0; metrics_work_put_ends(j, &at);) {
+		if (send(j, &res, &e))
+			return false;
+		count_result(&res);
+		batch_reset(j->batch);
+		arena_reset(&j->worker->floats);
+	}
+	return true;
+}
+
+/* What is kept of an endpoint that was evicted, or had no room, would be in the way of others, and of its own next scrape. */
+static void forget_kept(struct scrape_job *j)
+{
+	struct endpoint *ep = j->ep;
+	if (is_metrics(j))
+		metrics_work_forget(j);
+	else if (j->work->evicted)
+		names_free(TAKE_PTR(ep->names), &ep->memory);
+}
+
 /* A failed scrape: only ends its series and adds the series about the target. */
 static void fail(struct scrape_job *j)
 {
 	struct sink_result res;
 	struct err e = { 0 };
-	bool may_come = may_still_come(j);
+	bool may_come = may_still_come(j), no_memory = j->no_memory || j->work->evicted;
 	j->cover_ms = 0;
 	batch_reset(j->batch);
 	clear_seen(j);
+	if (no_memory)
+		give_memory_back(j);
 	if (is_metrics(j))
 		metrics_work_fail(j);
+	bool ended = !no_memory || !is_metrics(j) || end_metrics(j);
 	if (!may_come)
 		put_stale(j);
 	put_reports(j);
 	piece_put_refused(j);
 	if (send(j, &res, &e) == 0) {
 		count_result(&res);
-		if (!may_come)
+		if (!may_come && ended)
 			settle_series(j);
+		if (no_memory && ended)
+			forget_kept(j);
 	} else if (e.code != ERR_UNAVAILABLE) {
 		metric_inc(&scraper_table[M_SINK_FAILED]);
 	}
@@ -298,9 +342,11 @@ static void fail(struct scrape_job *j)
 
 static void say_if_refused(struct scrape_job *j)
 {
-	if (j->p->arena.refused)
-		memory_refused(j->worker->scraper, &j->err);
-	j->p->arena.refused = false;
+	struct scrape_worker *wk = j->worker;
+	bool refused = j->p->arena.refused || wk->arena.refused || wk->floats.refused;
+	j->p->arena.refused = wk->arena.refused = wk->floats.refused = false;
+	if (j->err.code && !j->no_memory && (refused || (j->err.code == ERR_UNAVAILABLE && atomic_load(&wk->stop))))
+		memory_refused(j);
 }
 
 /* Whether to leave the scrape for now: it must be decoded again, as a heavy one, or the program ends. */
@@ -452,6 +498,8 @@ static void do_work(struct scrape_worker *wk, struct scrape_batch *b, struct wor
 		scrape(&j);
 	else
 		bury(&j);
+	wk->most = MAX(wk->most, budget_used(&wk->memory));
+	wk->good = w->kind == WORK_SCRAPE && !j.err.code && !j.again && !j.asks;
 	arena_reset(&wk->arena);
 	arena_reset(&wk->floats);
 	profile_reset(&wk->profile);
@@ -468,9 +516,9 @@ void *worker_main(void *arg)
 	struct scrape_worker *wk = arg;
 	struct scrape_batch b = { .arena = &wk->arena };
 	arena_init(&wk->arena, BATCH_BYTES);
-	wk->arena.budget = &wk->scraper->memory;
+	wk->arena.budget = &wk->memory;
 	arena_init(&wk->floats, 0);
-	wk->floats.budget = &wk->scraper->memory;
+	wk->floats.budget = &wk->memory;
 	for (struct work *w; (w = turn_begin(wk));)
 		do_work(wk, &b, w);
 	batch_free(&b);

@@ -9,6 +9,7 @@ EXTRA_DIST += \
   tests/attack/heavy_bodies.py \
   tests/attack/hostile_targets.py \
   tests/attack/invent_names.py \
+  tests/attack/real_sizes.py \
   tests/attack/slow_reader.py \
   tests/attack/wrong_passwords.py \
   tests/e2e/browser.mjs \
@@ -71,6 +72,7 @@ EXTRA_DIST += \
   tests/e2e/test_federate.py \
   tests/e2e/test_format.py \
   tests/e2e/test_gaps.py \
+  tests/e2e/test_heavy_neighbours.py \
   tests/e2e/test_images.py \
   tests/e2e/test_kube_real.py \
   tests/e2e/test_login.py \

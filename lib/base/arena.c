@@ -9,7 +9,7 @@
 
 #define FIRST_BLOCK ((size_t)16 << 10)
 #define LARGEST_STEP ((size_t)4 << 20)
-#define SMALL_SHARE 32 /* up to this part of the budget an arena is small */
+#define KEPT_SHARE 32 /* a block of more than this part of the budget is not kept for reuse */
 
 struct arena_block {
 	struct arena_block *older;
@@ -24,13 +24,16 @@ void arena_init(struct arena *a, size_t max)
 
 static bool is_large(const struct arena *a, size_t bytes)
 {
-	return a->budget && a->budget->max && bytes > a->budget->max / SMALL_SHARE;
+	const struct budget *b = a->budget;
+	while (b && b->parent)
+		b = b->parent;
+	return b && b->max && bytes > b->max / KEPT_SHARE;
 }
 
 static struct arena_block *block_new(struct arena *a, size_t cap)
 {
 	size_t bytes = sizeof(struct arena_block) + cap;
-	if (!budget_take(a->budget, bytes, is_large(a, a->held + bytes) ? BUDGET_LARGE : BUDGET_ALL)) {
+	if (!budget_take(a->budget, bytes, BUDGET_ALL)) {
 		a->refused = true;
 		return NULL;
 	}

@@ -2,7 +2,8 @@
 /* Arena: memory that is freed all at once. One per request, scrape or query, with a byte cap, reset and reused per
  * worker. arena_alloc returns NULL once the cap is reached; its caller turns that into ERR_LIMIT. Not thread-safe.
  * With PYRRHA_DEBUG_ARENA set at compile time each allocation is a malloc of its own, so that sanitizers see
- * overruns. An arena may belong to a budget, which then has to agree to each block. */
+ * overruns. An arena may belong to a budget, which then has to agree to each block, up to BUDGET_ALL; who holds too much is said by the
+ * owner of the budget (budget.h, `more`). */
 #ifndef PYRRHA_BASE_ARENA_H
 #define PYRRHA_BASE_ARENA_H
 

@@ -448,10 +448,10 @@ static void test_arena_budget(void **state)
 	a.budget = other.budget = &b;
 	assert_non_null(arena_alloc(&a, 20 << 20));
 	assert_true(budget_used(&b) >= 20 << 20 && a.held == budget_used(&b));
-	assert_null(arena_alloc(&other, 5 << 20)); /* it is large, and 24 MiB are for those */
+	assert_null(arena_alloc(&other, 13 << 20));
 	assert_true(other.refused && !a.refused);
 	assert_non_null(arena_alloc(&other, 500 << 10));
-	assert_null(arena_alloc(&a, 5 << 20));
+	assert_null(arena_alloc(&a, 13 << 20));
 	arena_reset(&a);
 	assert_int_equal(a.held, 0);
 	assert_int_equal(budget_used(&b), other.held);
@@ -464,6 +464,46 @@ static void test_arena_budget(void **state)
 	assert_true(budget_has_room(&b, 28 << 20, BUDGET_ALL));
 	arena_free(&a);
 	assert_int_equal(budget_used(&b), 0);
+	(void)state;
+}
+
+struct counted_part {
+	struct budget budget;
+	int asked;
+};
+
+static bool more_of_part(struct budget *b, size_t n, enum budget_line line)
+{
+	struct counted_part *p = (struct counted_part *)b;
+	p->asked++;
+	return budget_take(b->parent, n, line);
+}
+
+/* A part counts in itself and in its parent, and is asked about beyond the line of the large. */
+static void test_budget_parts(void **state)
+{
+	struct budget all = { .max = 1600 };
+	struct counted_part a = { { .parent = &all, .more = more_of_part }, 0 };
+	struct budget in_a = { .parent = &a.budget }, b = { .parent = &all };
+	assert_true(budget_take(&a.budget, 1200, BUDGET_ALL));
+	assert_int_equal(a.asked, 0);
+	assert_true(budget_take(&in_a, 100, BUDGET_KEPT));
+	assert_int_equal(a.asked, 1);
+	assert_false(budget_take(&in_a, 100, BUDGET_KEPT));
+	assert_false(budget_take(&b, 100, BUDGET_KEPT));
+	assert_true(budget_take(&b, 100, BUDGET_ALL));
+	assert_int_equal(budget_used(&all), 1400);
+	assert_int_equal(budget_used(&a.budget), 1300);
+	assert_int_equal(budget_used(&in_a), 100);
+	budget_move(&b, &in_a, 60);
+	assert_int_equal(budget_used(&all), 1400);
+	assert_int_equal(budget_used(&a.budget), 1360);
+	assert_int_equal(budget_used(&in_a), 160);
+	assert_int_equal(budget_used(&b), 40);
+	budget_give(&in_a, 160);
+	budget_give(&a.budget, 1200);
+	budget_give(&b, 40);
+	assert_int_equal(budget_used(&all), 0);
 	(void)state;
 }
 
@@ -890,7 +930,7 @@ int main(void)
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_buf_ceiling_and_json),
-		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
+		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_budget_parts), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
 		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};

@@ -14,10 +14,8 @@ bool budget_has_room(const struct budget *b, size_t n, enum budget_line line)
 	return n <= limit && budget_used(b) <= limit - n;
 }
 
-bool budget_take(struct budget *b, size_t n, enum budget_line line)
+static bool take_of_all(struct budget *b, size_t n, enum budget_line line)
 {
-	if (!b || !n)
-		return true;
 	size_t limit = limit_of(b, line);
 	size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
 	do {
@@ -27,11 +25,42 @@ bool budget_take(struct budget *b, size_t n, enum budget_line line)
 	return true;
 }
 
-void budget_give(struct budget *b, size_t n)
+static bool take_of_parent(struct budget *b, size_t n, enum budget_line line)
+{
+	if (!b->more)
+		return budget_take(b->parent, n, line);
+	return budget_take(b->parent, n, line < BUDGET_LARGE ? line : BUDGET_LARGE) || b->more(b, n, line);
+}
+
+void budget_adopt(struct budget *part, size_t n)
+{
+	atomic_fetch_add_explicit(&part->used, n, memory_order_relaxed);
+}
+
+bool budget_take(struct budget *b, size_t n, enum budget_line line)
 {
 	if (!b || !n)
-		return;
-	size_t was = atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
-	assert(was >= n);
-	(void)was;
+		return true;
+	if (!b->parent)
+		return take_of_all(b, n, line);
+	if (!take_of_parent(b, n, line))
+		return false;
+	budget_adopt(b, n);
+	return true;
+}
+
+void budget_give(struct budget *b, size_t n)
+{
+	for (; b && n; b = b->parent) {
+		size_t was = atomic_fetch_sub_explicit(&b->used, n, memory_order_relaxed);
+		assert(was >= n);
+		(void)was;
+	}
+}
+
+void budget_move(struct budget *from, struct budget *to, size_t n)
+{
+	for (struct budget *b = to; b; b = b->parent)
+		budget_adopt(b, n);
+	budget_give(from, n);
 }

@@ -21,6 +21,15 @@ void buf_free(struct buf *b)
 	b->overflow = false;
 }
 
+void buf_trim(struct buf *b)
+{
+	size_t need = b->len + 1;
+	if (!b->ptr || b->cap - need <= need / 8)
+		return;
+	b->ptr = xrealloc(b->ptr, need);
+	b->cap = need;
+}
+
 bool buf_reserve(struct buf *b, size_t n)
 {
 	size_t max = b->max ? b->max : BUF_DEFAULT_MAX;

@@ -26,6 +26,8 @@ static inline void buf_reset(struct buf *b)
 	if (b->ptr)
 		b->ptr[0] = 0;
 }
+/* Gives back the memory that it does not use, if that is much. */
+void buf_trim(struct buf *b);
 /* Room for n more bytes; false (and overflow set) if the ceiling forbids it. */
 bool buf_reserve(struct buf *b, size_t n);
 void buf_put(struct buf *b, const void *p, size_t n);

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 
-#define LARGE_SHARE 64 /* a baseline that takes more than this part of the budget is large */
 #define SEED_A UINT64_C(0x9e3779b97f4a7c15)
 #define SEED_B UINT64_C(0xc2b2ae3d27d4eb4f)
 
@@ -279,11 +278,6 @@ static size_t groups_bytes(const struct delta *old, const struct delta *new)
 	return most * (sizeof(uint64_t) + 2 * new->n_columns * sizeof(int64_t)) + new->n_rows * sizeof(uint32_t) + map_bytes_for(most);
 }
 
-static bool is_large(const struct delta *d, size_t bytes)
-{
-	return d->budget && bytes > d->budget->max / LARGE_SHARE;
-}
-
 /* The values of new after old. */
 static int compare(const struct delta *old, const struct delta *new, const struct profile *p, const uint32_t *columns,
 		   const uint32_t *first, int64_t *out, struct err *e)
@@ -294,7 +288,7 @@ static int compare(const struct delta *old, const struct delta *new, const struc
 		return DELTA_INCREASE;
 	}
 	size_t bytes = groups_bytes(old, new);
-	if (!budget_take(new->budget, bytes, is_large(new, bytes) ? BUDGET_LARGE : BUDGET_ALL))
+	if (!budget_take(new->budget, bytes, BUDGET_ALL))
 		return err_set(e, ERR_UNAVAILABLE, "there is no room to compare it with the scrape before, %zu bytes", bytes);
 	bool reset = !groups_make(&g, old, new);
 	put_increase(reset ? NULL : old, new, reset ? NULL : &g, p, columns, first, out);
@@ -308,10 +302,9 @@ static int compare(const struct delta *old, const struct delta *new, const struc
 static int take_room(const struct delta *old, struct delta *new, size_t bytes, struct err *e)
 {
 	size_t more = bytes > old->held ? bytes - old->held : 0;
-	bool large = is_large(new, bytes);
-	if (!budget_take(new->budget, more, large ? BUDGET_LARGE : BUDGET_KEPT))
+	if (!budget_take(new->budget, more, BUDGET_KEPT))
 		return err_set(e, ERR_UNAVAILABLE, "there is no room for the baseline of its cumulative types, %zu bytes", bytes);
-	if (!budget_take(new->budget, bytes - more, large ? BUDGET_KEPT : BUDGET_ALL)) {
+	if (!budget_take(new->budget, bytes - more, BUDGET_ALL)) {
 		budget_give(new->budget, more);
 		return err_set(e, ERR_UNAVAILABLE, "there is no room for two baselines of its cumulative types, %zu bytes", bytes);
 	}

@@ -220,7 +220,7 @@ static void real_series(void **state)
 
 static void a_baseline_keeps_within_the_budget(void **state)
 {
-	struct budget b = { .max = 68 << 10 };
+	struct budget b = { .max = 62 << 10 };
 	struct delta d = { .budget = &b }, other = { .budget = &b };
 	struct err e = { 0 };
 	const uint32_t columns[] = { 0 };

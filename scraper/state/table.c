@@ -40,6 +40,8 @@ struct metric scraper_table[M_METRICS_] = {
 			    "Scrapes that were due and did not begin, because --scrape.memory was used up.", METRIC_COUNTER },
 	[M_CUT_OFF] = { "pyrrha_target_scrapes_cut_off_total",
 			"Scrapes whose body or decoding needed more than --scrape.memory had left.", METRIC_COUNTER },
+	[M_EVICTED] = { "pyrrha_target_scrapes_evicted_total",
+			"Scrapes that were dropped because they held more than their share of --scrape.memory and a smaller target needed it.", METRIC_COUNTER },
 	[M_CPU_LIMIT] = { "pyrrha_target_scrapes_exceeded_cpu_limit_total",
 			  "Scrapes whose profile took too much CPU time to decode.", METRIC_COUNTER },
 	[M_SLOTS_MISSED] = { "pyrrha_target_slots_missed_total",

@@ -26,6 +26,7 @@ enum scraper_metric {
 	M_DROPPED,
 	M_PASSED_OVER,
 	M_CUT_OFF,
+	M_EVICTED,
 	M_CPU_LIMIT,
 	M_SLOTS_MISSED,
 	M_MEMORY,

@@ -27,6 +27,17 @@ void metric_cache_release(struct metric_cache *c)
 	metric_cache_init(c, c->arena.budget);
 }
 
+void metric_cache_forget(struct metric_cache *c)
+{
+	struct metric_cache was = *c;
+	metric_cache_release(c);
+	c->serial = was.serial;
+	c->scrape = was.scrape;
+	c->pass = was.pass;
+	c->succeeded = was.succeeded;
+	c->last_t_ms = was.last_t_ms;
+}
+
 void metric_cache_forget_texts(struct metric_cache *c)
 {
 	c->texts.n = 0;

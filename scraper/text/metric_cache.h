@@ -55,6 +55,9 @@ void metric_cache_release(struct metric_cache *c);
 /* Texts lose their series, because what makes one of the other has changed; series stay. */
 void metric_cache_forget_texts(struct metric_cache *c);
 
+/* As if no scrape had brought anything; scrapes are counted on, and the newest stamp stays. */
+void metric_cache_forget(struct metric_cache *c);
+
 /* NULL: there is none. The pointer holds until one is added. */
 struct metric_text *metric_cache_find(struct metric_cache *c, struct view text);
 /* l: labels as they are stored, without empty ones; none: dropped. ERR_UNAVAILABLE: the budget has no room. */

@@ -65,6 +65,7 @@ class Program:
                 texts.append(s)
             return index[s]
 
+        period = message((1, text("cpu")), (2, text("nanoseconds")))
         out = bytearray(message((1, message((1, text(type_[0])), (2, text(type_[1]))))))
         out += message((3, message((1, 1), (2, 0x400000), (3, 0x4000000), (5, text("/usr/bin/service")))))
         for i, (name, file, start) in enumerate(self.functions):
@@ -82,5 +83,5 @@ class Program:
         out += b"".join(parts)
         for t in texts:
             out += message((6, t.encode()))
-        out += message((9, end_ns - seconds * 10**9), (10, seconds * 10**9), (11, message((1, text("cpu")), (2, text("nanoseconds")))), (12, 10_000_000))
+        out += message((9, end_ns - seconds * 10**9), (10, seconds * 10**9), (11, period), (12, 10_000_000))
         return bytes(out)
