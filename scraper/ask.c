@@ -141,6 +141,8 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	w->end_ms = MAX(clock_now_ms(), w->start_ms);
 	w->end_boot_ms = clock_boot_ms();
 	mutex_lock(&s->lock);
+	if (w->evicted)
+		memory_say_evicted(w); /* or it would be the end of the request */
 	bool of_use = !w->piece || (e->code && e->code != ERR_LIMIT) || piece_answered(w, r);
 	mutex_unlock(&s->lock);
 	if (e->code && !w->err.code)

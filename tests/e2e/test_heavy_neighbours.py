@@ -6,7 +6,7 @@ import sys
 import time
 
 from harness import LONG, Process, check, wait_until
-from test_attack_targets import ATTACKS, heavy_bodies, resident
+from test_attack_targets import ATTACKS, attackers, heavy_bodies, resident
 from test_memory import MIB, in_group
 
 SECONDS = 300 if LONG else 30
@@ -61,6 +61,28 @@ def all_are_up(server, seconds):
 
 def test_heavy_metrics(env):
     server = beside(env, 512 * MIB, "metrics", 10)
+    wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
+    all_are_up(server, SECONDS)
+
+
+def test_hostile_targets(env):
+    """As test_attack_targets has them, in a container, beside ordinary targets of real size."""
+    ordinary = heavy_bodies.job("ordinary", serve(env, "ordinary", 20), "2s")
+    hostile = heavy_bodies.job("heavy", attackers(env, "hostile_targets", 75), "2s", timeout="5s")
+    server = in_group(env, 700 * MIB, (), "scrape_configs:\n" + ordinary + hostile)
+    wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
+    all_are_up(server, SECONDS)
+
+
+def test_very_small_group(env):
+    server = beside(env, 256 * MIB, "metrics", 10)
+    wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
+    all_are_up(server, SECONDS)
+
+
+def test_slow_bodies(env):
+    """They hold their memory until the time is over."""
+    server = beside(env, 512 * MIB, "slow", 20)
     wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
     all_are_up(server, SECONDS)
 
