@@ -214,6 +214,7 @@ struct work {
 	struct err err;                  /* what is known to be wrong */
 	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
+	unsigned retries;                /* how often its decode began anew for want of memory */
 	atomic_bool evicted;             /* its memory went to a smaller one. Set under the lock */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
@@ -234,6 +235,7 @@ struct scrape_worker {
 	struct budget memory;            /* of the arenas below: part of the scraper's */
 	struct endpoint *endpoint;       /* that it works on; NULL = none. Under the lock */
 	atomic_bool stop;                /* the memory of this decode is wanted for a smaller one. Set under the lock */
+	bool stuck;                      /* there was no room for it because all other decoders wait for room. Of its own thread */
 	size_t most;                     /* bytes of the arenas when the last decode ended */
 	bool good;                       /* it ended well */
 	struct profile profile;

@@ -20,6 +20,7 @@
 #define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
 #define CENSUS_PART 20               /* of the time, at most */
 #define WAIT_MS 5000                 /* of a decoder, in all */
+#define RETRIES 5                    /* of a decode that gave its room to others that waited */
 #define GRACE_MS 300                 /* of that, until a decoder that holds too much is stopped: it may end by itself */
 #define WAIT_STEP_MS 100             /* bytes that loop and sink give back are not announced */
 #define REPORT_PART 64               /* of the whole: what a decoder always has, for the report about a scrape */
@@ -72,6 +73,7 @@ void memory_decode(struct scrape_worker *wk, struct endpoint *ep)
 	wk->endpoint = ep;
 	wk->good = false;
 	wk->most = 0;
+	wk->stuck = false;
 	atomic_store(&wk->stop, false);
 	ep->worker = wk;
 	ep->scraper->n_decoding++;
@@ -302,6 +304,8 @@ static bool take_more(struct scraper *s, const struct memory_request *r)
 		bool hope = there_is_hope(s);
 		if (!hope || clock_mono_ms() >= stop_ms)
 			hope |= stop_heaviest(s, r->endpoint, r->weight + r->decode);
+		if (r->worker && !hope)
+			r->worker->stuck = is_fair(s, r);
 		if (!r->worker || !hope || !wait_for_memory(s, r->worker, until))
 			return false;
 	}
@@ -465,6 +469,11 @@ void memory_drop_body(struct work *w)
 
 /* ---- a decoder ---- */
 
+bool memory_may_retry(const struct scrape_job *j)
+{
+	return j->worker->stuck && !atomic_load(&j->worker->stop) && j->work->retries < RETRIES;
+}
+
 int memory_refused(struct scrape_job *j)
 {
 	struct scraper *s = j->worker->scraper;
@@ -472,6 +481,7 @@ int memory_refused(struct scrape_job *j)
 	err_clear(&j->err);
 	if (atomic_load(&j->worker->stop))
 		return evicted_error(s, &j->err);
-	metric_inc(&scraper_table[M_CUT_OFF]);
+	if (!memory_may_retry(j))
+		metric_inc(&scraper_table[M_CUT_OFF]);
 	return no_memory(s, &j->err, "it could not be decoded");
 }

@@ -24,7 +24,8 @@
  * Why this ends: an endpoint is evicted only for one that weighs half of it or less. One that was evicted or refused keeps its weight,
  * so when it comes again, it evicts nobody of its size: of several heavy ones those that came first finish, and the others are refused.
  * Only a scrape that succeeds halves the weight; one that fails takes an eighth of it away, so that a target that became small is not
- * taken for a heavy one for ever. Of decoders that wait for each other the last one does not wait, but is refused.
+ * taken for a heavy one for ever. Of decoders that wait for each other the last one does not wait: it gives its room to the others, and
+ * begins anew if it is within its share, else it is refused.
  *
  * If there is no room for a due scrape, it is skipped. The room it would have needed is then owed to it: one that was skipped less
  * often in a row begins only if room is left beside everything owed to those before it. So no scrape is skipped a second time while
@@ -61,5 +62,7 @@ void memory_drop_body(struct work *w);
 void memory_say_evicted(struct work *w);
 /* In a decoder: its job has no more memory; sets j->err, and returns its code, negative. */
 int memory_refused(struct scrape_job *j);
+/* After that: whether to decode it again. The others waited, and have the room that it gives back. */
+bool memory_may_retry(const struct scrape_job *j);
 
 #endif

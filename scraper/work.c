@@ -353,6 +353,11 @@ static void say_if_refused(struct scrape_job *j)
 static bool left_alone(struct scrape_job *j)
 {
 	say_if_refused(j);
+	if (j->no_memory && memory_may_retry(j)) {
+		j->work->retries++;
+		j->no_memory = false;
+		j->again = true;
+	}
 	if (j->err.code == ERR_TIMEOUT && j->worker->light && j->limit_ns == LIGHT_LIMIT_NS)
 		j->again = true;
 	else if (j->err.code == ERR_TIMEOUT)
