@@ -92,3 +92,16 @@ def test_every_sort(env):
     server = beside(env, 512 * MIB, "mixed", 25)
     wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
     all_are_up(server, SECONDS)
+
+
+def test_enough_memory(env):
+    """Then the heavy ones are scraped, too."""
+    server = beside(env, 1024 * MIB, "metrics", 5, ["--memory=800MiB", "--scrape.memory=250MiB"])
+
+    def all_good():
+        heavy = ups(server, "heavy", 10)
+        return len(heavy) == 5 and all(values[-1] == 1 for values in heavy.values())
+
+    wait_until("the heavy ones are up", all_good, 60)
+    all_are_up(server, 10)
+    check(server.metrics()["pyrrha_target_scrapes_evicted_total"] == 0, "some were evicted")
