@@ -9,7 +9,7 @@ from harness import LONG, Process, check, wait_until
 from test_attack_targets import ATTACKS, attackers, heavy_bodies, resident
 from test_memory import MIB, in_group
 
-SECONDS = 300 if LONG else 30
+SECONDS = 300 if LONG else 20
 
 
 def serve(env, kind, n, name=None):
