@@ -46,7 +46,7 @@ static struct opt table[] = {
 
 	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
 	  "The memory of all budgets together. Not given: half of what the process may use, by its control group or the machine. "
-	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag, half of that for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less." },
+	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag, half of that for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less. If given, the process keeps below twice this size: queries are stopped, and answers refused, before." },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
@@ -128,7 +128,7 @@ static struct opt table[] = {
 	  "given.", "cors-allowed-origins" },
 	{ "web.max-connections", OPT_INT, &set.max_connections, "<n>", "Connections at a time of each listening address. When they are used up, the one idle longest is closed; one client address has at most three quarters." },
 	{ "web.answer-memory", OPT_SIZE, &set.answer_bytes, "<size>",
-	  "Memory for answers until their clients have taken them. Above it, clients that take nothing lose theirs." },
+	  "Memory for answers until their clients have taken them. Above it, clients that take nothing lose theirs, and further answers are sent from files." },
 	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
 	  "are closed. Headers have 10s and bodies 1m in any case.", "http-read-timeout" },
 

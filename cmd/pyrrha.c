@@ -389,22 +389,20 @@ static int tell(const struct server_flags *f)
 	return print(&b);
 }
 
-static int run(struct server *s)
+static int run(struct server *s, const sigset_t *signals)
 {
 	struct err e = { 0 };
 	char memory[24];
-	sigset_t signals;
-	program_block_signals(&signals);
 	if (s->f.self_heap && selfprof_heap_start(heap_hooks(), &e))
 		LOG_WARN("msg", "no heap profiles of this server", "err", e.msg);
 	LOG_INFO("msg", "starting", "version", PACKAGE_VERSION, "memory", units_format_size(s->f.memory_bytes, memory));
 	if (*s->f.memory_warning)
 		LOG_WARN("msg", s->f.memory_warning);
-	int rc = start_interruptible(s, &signals, &e);
+	int rc = start_interruptible(s, signals, &e);
 	if (rc)
 		LOG_ERROR("msg", "cannot start", "err", e.msg);
 	else
-		program_wait(&signals, reload, s);
+		program_wait(signals, reload, s);
 	rc |= stop(s);
 	if (!rc)
 		LOG_INFO("msg", "bye");
@@ -416,6 +414,8 @@ int main(int argc, char **argv)
 {
 	struct server s = { 0 };
 	struct err e = { 0 };
+	sigset_t signals;
+	program_block_signals(&signals); /* one that comes while flags are read is an end while starting, too */
 	alloc_keep_freed();
 	files_raise_limit(); /* a socket per request under way, and one per connection that is kept */
 	int rc = flags_parse(&s.f, argc, argv, &e);
@@ -427,9 +427,11 @@ int main(int argc, char **argv)
 	} else {
 		promql_enable(s.f.language_features);
 		scraper_config_expect(s.f.replicas);
+		if (s.f.help || s.f.version || s.f.config_check)
+			pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 		rc = tell(&s.f);
 		if (rc < 0)
-			rc = run(&s);
+			rc = run(&s, &signals);
 	}
 	flags_free();
 	return rc;

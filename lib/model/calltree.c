@@ -6,6 +6,8 @@
  * with several are in an index. The calls that a location adds to a path are kept by location, because there are few locations. */
 #include "model/calltree.h"
 
+#include <stdlib.h>
+
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/vec.h"
@@ -99,13 +101,30 @@ size_t calltree_bytes(struct calltree *t)
 
 #define NODE_BYTES 80 /* of a node and its call, in all tables here and in the order */
 
-size_t calltree_missing(struct calltree *t, const struct symbols *s)
+size_t calltree_missing(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n)
 {
+	uint64_t *seen = NULL;
+	size_t made = 0;
+	uint32_t most = 0, n_nodes = symbols_count(s, SYMBOLS_NODES);
 	rwlock_read(&t->lock);
-	uint32_t all = symbols_count(s, SYMBOLS_NODES), made = MIN(t->n_nodes, all);
-	uint32_t columns = symbols_count(s, SYMBOLS_COLUMNS), has = MIN(t->n_columns, columns);
+	for (size_t i = 0; i < n; i++) {
+		if (columns[i] < t->n_columns && t->columns[columns[i]])
+			continue;
+		seen = seen ? seen : xcalloc(n_nodes / 64 + 1, sizeof *seen);
+		uint32_t node = symbols_get_column(s, columns[i])->node;
+		most = MAX(most, node);
+		for (; node && node < n_nodes && !(seen[node / 64] >> node % 64 & 1); node = symbols_get_node(s, node)->parent) {
+			if (node < t->n_nodes && t->nodes[node].call)
+				break;
+			seen[node / 64] |= UINT64_C(1) << node % 64;
+			made++;
+		}
+	}
+	if (most > t->n_nodes)
+		made += (most - t->n_nodes) * sizeof *t->nodes / NODE_BYTES;
 	rwlock_unlock(&t->lock);
-	return (size_t)(all - made) * NODE_BYTES + (size_t)(columns - has) * sizeof(uint32_t);
+	free(seen);
+	return made * NODE_BYTES;
 }
 
 /* ---- making ---- */

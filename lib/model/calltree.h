@@ -46,8 +46,8 @@ struct calltree *calltree_new(uint64_t seed);
 void calltree_free(struct calltree *t);
 /* Bytes of memory held. */
 size_t calltree_bytes(struct calltree *t);
-/* Bytes, about, that making all calls of the dictionary adds to it. Any thread. */
-size_t calltree_missing(struct calltree *t, const struct symbols *s);
+/* Bytes, about, that calltree_begin with these columns adds to it: of the nodes on their way that are not made yet. Any thread. */
+size_t calltree_missing(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n);
 
 /* Data that can be read between calltree_begin and calltree_end; arrays indexed by column (of the requested ones), node, call and
  * name. Names stay as long as the dictionary. */

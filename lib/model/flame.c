@@ -401,12 +401,12 @@ static int make_calls(struct fold *f, const struct stackvec *v, const struct sta
 {
 	struct calltree *tree = symbols_calls(v->symbols);
 	size_t n;
-	int rc = permit_need(ask->permit, (v->n + (base ? base->n : 0)) * sizeof(uint32_t) + calltree_missing(tree, f->s), e);
+	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
+	int rc = permit_need(ask->permit, n * sizeof *columns + (ask->permit ? calltree_missing(tree, f->s, columns, n) : 0), e);
 	if (!rc)
 		rc = permit_go_on(ask->permit, e);
 	if (rc)
 		return rc;
-	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
 	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
 	rc = make_calls_of(f, t, columns, n, v, base, ask, e);
 	calltree_end(tree);

@@ -33,6 +33,7 @@ struct dot {
 	VEC(struct dot_edge) edges;
 	struct map by_pair;
 	double sum, whole;
+	uint64_t announced;  /* bytes */
 	/* of the stack at work */
 	size_t stack;
 	double value;
@@ -68,6 +69,20 @@ static void add_frame(void *arg, uint32_t id, bool first)
 	d->below = id;
 }
 
+#define FUNCTION_BYTES 128 /* with its name and its place in the index */
+#define EDGE_BYTES 64
+#define STACKS_AT_ONCE 256
+#define LEAST_BYTES 65536
+
+/* Room for as much again as there is. */
+static int need_graph(struct dot *d, const struct permit *permit, struct err *e)
+{
+	uint64_t want = LEAST_BYTES + 2 * (d->nodes.n * FUNCTION_BYTES + d->edges.n * EDGE_BYTES), more = want > d->announced ? want - d->announced : 0;
+	d->announced += more;
+	int rc = permit_need(permit, more, e);
+	return rc ? rc : permit_go_on(permit, e);
+}
+
 static int add_vec(struct dot *d, const struct stackvec *v, double sign, const struct permit *permit, struct err *e)
 {
 	int rc = 0;
@@ -81,8 +96,8 @@ static int add_vec(struct dot *d, const struct stackvec *v, double sign, const s
 		d->below = UINT32_MAX;
 		d->stack++;
 		rc = functions_walk(&d->functions, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, add_frame, d, e);
-		if (!rc)
-			rc = permit_step(permit, i, e);
+		if (!rc && i % STACKS_AT_ONCE == STACKS_AT_ONCE - 1)
+			rc = need_graph(d, permit, e);
 	}
 	return rc;
 }
@@ -204,24 +219,12 @@ static void put_graph(struct buf *b, struct dot *d, const struct merged_profile 
 	free(order);
 }
 
-#define FUNCTION_BYTES 128
-#define EDGE_BYTES 64
-
-/* Functions and arrows of the whole graph: an arrow has a node of the stacks' tree of its own, at least. */
-static uint64_t need_bytes(const struct stackvec *v)
-{
-	uint64_t nodes = MIN(symbols_count(v->symbols, SYMBOLS_NODES), (uint64_t)v->n * 64);
-	return MIN(symbols_count(v->symbols, SYMBOLS_FUNCTIONS), nodes) * FUNCTION_BYTES + nodes * EDGE_BYTES;
-}
-
 int call_graph_dot(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e)
 {
 	if (!m->vec)
 		return err_set(e, ERR_NOT_FOUND, "no profile matches the query at that time");
 	struct dot d = { .stack = 0 };
-	int rc = permit_need(permit, need_bytes(m->vec), e);
-	if (!rc)
-		rc = permit_go_on(permit, e);
+	int rc = need_graph(&d, permit, e);
 	if (!rc)
 		rc = add_vec(&d, m->vec, 1, permit, e);
 	if (!rc)
