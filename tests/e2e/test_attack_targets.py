@@ -58,6 +58,7 @@ def resident(server):
         return next(int(line.split()[1]) << 10 for line in f if line.startswith("VmRSS"))
 
 
+@slow
 def test_heavy_bodies_hold_nobody_up(env):
     healthy = heavy_bodies.job("healthy", healthy_targets(env), "1s")
     heavy = heavy_bodies.job("heavy", attackers(env, "heavy_bodies", 16), "1s")

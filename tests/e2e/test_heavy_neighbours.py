@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from harness import LONG, Process, check, wait_until
+from harness import LONG, Process, check, slow, wait_until
 from test_attack_targets import ATTACKS, attackers, heavy_bodies, resident
 from test_memory import MIB, in_group
 
@@ -65,6 +65,7 @@ def test_heavy_metrics(env):
     all_are_up(server, SECONDS)
 
 
+@slow
 def test_hostile_targets(env):
     """As test_attack_targets has them, in a container, beside ordinary targets of real size."""
     ordinary = heavy_bodies.job("ordinary", serve(env, "ordinary", 20), "2s")
@@ -74,12 +75,14 @@ def test_hostile_targets(env):
     all_are_up(server, SECONDS)
 
 
+@slow
 def test_very_small_group(env):
     server = beside(env, 256 * MIB, "metrics", 10)
     wait_until("all are scraped", lambda: len(ups(server, "ordinary", 10)) == 20)
     all_are_up(server, SECONDS)
 
 
+@slow
 def test_slow_bodies(env):
     """They hold their memory until the time is over."""
     server = beside(env, 512 * MIB, "slow", 20)
@@ -87,6 +90,7 @@ def test_slow_bodies(env):
     all_are_up(server, SECONDS)
 
 
+@slow
 def test_every_sort(env):
     """Metrics, profiles of 60,000 and 200,000 stacks, bodies that never end, and profiles that are small to send."""
     server = beside(env, 512 * MIB, "mixed", 25)
@@ -94,6 +98,7 @@ def test_every_sort(env):
     all_are_up(server, SECONDS)
 
 
+@slow
 def test_enough_memory(env):
     """Then the heavy ones are scraped, too."""
     server = beside(env, 1024 * MIB, "metrics", 5, ["--memory=800MiB", "--scrape.memory=250MiB"])

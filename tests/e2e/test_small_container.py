@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import http.client
 
-from harness import check, http_get, run, wait_until
+from harness import check, http_get, run, slow, wait_until
 from pprof_file import _encoded, fields, message
 from test_memory import MIB, in_group
 
@@ -91,6 +91,7 @@ def at_work(server):
     return server.metrics()["pyrrha_http_requests_in_flight"]
 
 
+@slow
 def test_worst_answers(env):
     """Every answer is complete, whatever its size; small queries are answered beside six of them."""
     server = loaded(env, 512 * MIB)
