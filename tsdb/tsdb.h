@@ -54,7 +54,7 @@ struct tsdb_options {
 };
 
 /* Opens or makes the directory and replays its log. ERR_CONFLICT: another process holds it; ERR_CORRUPT: a newer
- * format; ERR_NOT_FOUND: read_only, and there is none. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
+ * format, half of a snapshot, or one that was copied over another storage; ERR_NOT_FOUND: read_only, and there is none. A damaged record never refuses the open: it is reported (log, pyrrha_tsdb_lost_records_total). */
 int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e) MUST_USE;
 /* The end is near: no work in the background is begun any more, and appends do not wait for memory. tsdb_close follows. */
 void tsdb_wind_down(struct tsdb *db);
