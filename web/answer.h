@@ -35,8 +35,6 @@ struct answer_work {
 	struct promql_result *r;
 	uint64_t bytes;          /* that were asked for */
 };
-/* Bytes of an answer's text that are in memory at a time, if its writer asks the permit often: the rest is in a file. */
-#define ANSWER_IN_MEMORY (UINT64_C(8) << 20)
 void answer_work_begin(struct answer_work *w, struct httpd_request *rq, struct promql_result *r);
 
 /* selectors.c: the selectors of all match[]. Release with selectors_release. */

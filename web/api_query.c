@@ -40,7 +40,7 @@ static int need_series(const struct permit *p, const struct promql_result *r, si
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < n; i++)
 		bytes += SERIES_BYTES + r->series[i].n * POINT_BYTES;
-	return permit_need(p, MIN(bytes, ANSWER_IN_MEMORY), e);
+	return permit_need(p, permit_text(p, bytes), e);
 }
 
 /* Series, at most limit of them (0: all). */

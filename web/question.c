@@ -71,5 +71,5 @@ static int work_need(void *arg, uint64_t bytes, struct err *e)
 
 void answer_work_begin(struct answer_work *w, struct httpd_request *rq, struct promql_result *r)
 {
-	*w = (struct answer_work){ .permit = { work_go_on, work_need, w }, .rq = rq, .r = r };
+	*w = (struct answer_work){ .permit = { work_go_on, work_need, w, httpd_out_in_memory(rq) }, .rq = rq, .r = r };
 }

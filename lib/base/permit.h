@@ -15,6 +15,7 @@ struct permit {
 	/* So many bytes more, held until the whole answer is made. May wait. An error ends the work. NULL: there is no limit. */
 	int (*need)(void *arg, uint64_t bytes, struct err *e);
 	void *arg;
+	uint64_t text; /* bytes of the answer's text that are in memory at a time, if go_on is asked often; 0: all of it */
 };
 
 #define PERMIT_STEPS 4096 /* cheap steps between two questions whether to go on; a power of two */
@@ -34,6 +35,12 @@ MUST_USE static inline int permit_step(const struct permit *p, size_t i, struct 
 MUST_USE static inline int permit_need(const struct permit *p, uint64_t bytes, struct err *e)
 {
 	return p && p->need ? p->need(p->arg, bytes, e) : 0;
+}
+
+/* How much of a text of so many bytes is in memory at a time. */
+static inline uint64_t permit_text(const struct permit *p, uint64_t bytes)
+{
+	return p && p->text && p->text < bytes ? p->text : bytes;
 }
 
 #endif

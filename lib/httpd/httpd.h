@@ -182,6 +182,8 @@ struct buf *httpd_out(struct httpd_request *rq);
  * once they are many, and removed from the buffer except the last one. ERR_UNAVAILABLE: there is no room for them, the answer
  * cannot be completed; ERR_CANCELED. */
 int httpd_out_stays(struct httpd_request *rq, struct err *e) MUST_USE;
+/* Bytes of an answer that are in memory at a time, at most, if its writer calls httpd_out_stays often; 0: all of it. */
+uint64_t httpd_out_in_memory(const struct httpd_request *rq);
 /* What is written is the content of a gzip file, which is the answer: the file has the same content whatever the client accepts. */
 void httpd_out_gzip_file(struct httpd_request *rq);
 /* Empties it, and forgets what was compressed: another answer takes its place. Texts (httpd_text) do. */

@@ -472,7 +472,7 @@ static void test_answers_in_files(void **state)
 static void test_no_files_for_answers(void **state)
 {
 	static const char *const listen[] = { "127.0.0.1:0" };
-	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .spool_dir = "/nowhere" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .spool_dir = "/nowhere", .max_answers = 3000000 };
 	struct httpd *h = NULL;
 	struct err e;
 	(void)state;

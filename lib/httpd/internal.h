@@ -196,7 +196,6 @@ bool packer_end(struct packer *p, struct view rest, struct buf *ret);
 
 /* spool.c: an answer on its way into a file. */
 struct spool;
-#define SPOOLED_FROM ((size_t)4 << 20) /* bytes of an answer; a smaller one stays in memory */
 /* In h->spool_dir, which is not NULL. An error is told by the first call of spool_put. canceled is borrowed. */
 struct spool *spool_new(struct httpd *h, enum httpd_coding coding, const atomic_bool *canceled);
 /* NULL is fine. */

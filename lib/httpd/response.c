@@ -12,7 +12,8 @@
 #include "httpd/internal.h"
 
 #define SMALL_ANSWER ((size_t)1 << 20)
-#define SPOOLED_AT_END ((size_t)16 << 20) /* bytes of an answer whose writer did not call httpd_out_stays */
+#define SPOOLED_LEAST ((size_t)4 << 20) /* bytes of an answer that become a file; a smaller one stays in memory */
+#define SPOOLED_MOST ((size_t)64 << 20)
 #define FILE_PIECE 65536 /* of a file, read and sent at once */
 
 /* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
@@ -243,13 +244,24 @@ static int spool_packed(struct httpd_request *rq, struct err *e)
 	return spool_put(rq->spool, buf_view(&packed), false, e);
 }
 
+/* Memory is faster than a file, and compressing in one piece faster than in many: with more memory for answers, larger ones stay there. */
+static size_t spooled_from(const struct httpd *h)
+{
+	return MAX(MIN(h->o.max_answers / 4, SPOOLED_MOST), SPOOLED_LEAST);
+}
+
+uint64_t httpd_out_in_memory(const struct httpd_request *rq)
+{
+	return rq->httpd->spool_dir ? 2 * spooled_from(rq->httpd) : 0;
+}
+
 int httpd_out_stays(struct httpd_request *rq, struct err *e)
 {
 	if (packs_beside(rq)) {
 		packer_feed(rq->packer, &rq->out, !rq->httpd->spool_dir);
 		return spool_packed(rq, e);
 	}
-	if (!rq->spool && rq->httpd->spool_dir && rq->out.len >= SPOOLED_FROM)
+	if (!rq->spool && rq->httpd->spool_dir && rq->out.len >= spooled_from(rq->httpd))
 		rq->spool = spool_new(rq->httpd, coding_of(rq), &rq->canceled);
 	return rq->spool ? spool_feed(rq->spool, &rq->out, e) : 0;
 }
@@ -302,7 +314,7 @@ static int compress_body(struct httpd_request *rq, struct err *e)
 		return 0;
 	if (!rq->is_gzip_file)
 		httpd_set_header(rq, MHD_HTTP_HEADER_VARY, "Accept-Encoding");
-	if (!begun && coding != HTTPD_PLAIN && rq->httpd->spool_dir && rq->out.len >= SPOOLED_AT_END)
+	if (!begun && coding != HTTPD_PLAIN && rq->httpd->spool_dir && rq->out.len >= 2 * spooled_from(rq->httpd))
 		rq->spool = spool_new(rq->httpd, coding, &rq->canceled);
 	if (rq->spool && !packer_has(rq->packer)) {
 		set_coding(rq, coding);

@@ -3,7 +3,7 @@
  * MiB of an answer of any size. The file has no name (O_TMPFILE), so nothing is left of it after the answer, or after a crash.
  *
  *	writer ─► httpd_request.out ─► zstd, gzip or plain ─► packed ─► file ─► httpd_send_file
- *	           up to SPOOLED_FROM                          1 MiB
+ *	           some MiB                                    1 MiB
  *
  * All files together have an eighth of what is free on their disk. The worker of the request is the only thread in a spool. */
 #include <errno.h>

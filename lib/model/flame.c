@@ -381,7 +381,7 @@ static int make_calls_of(struct fold *f, struct calltree_view t, const uint32_t 
 {
 	struct look x = { 0 };
 	find_met(f, &t, columns, n);
-	int rc = permit_need(ask->permit, f->met.n * (sizeof *f->calls + sizeof *f->depths + sizeof *x.lines + (base ? sizeof *f->bases : 0)), e);
+	int rc = permit_need(ask->permit, f->met.n * (sizeof *f->calls + sizeof *f->depths + (base ? sizeof *f->bases : 0)), e);
 	if (!rc)
 		rc = permit_go_on(ask->permit, e);
 	if (rc)

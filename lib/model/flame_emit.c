@@ -37,14 +37,19 @@ static void *lay_out(char **at, bool wanted, size_t n, size_t item, const void *
 	return to;
 }
 
+static size_t node_bytes(const struct emit *x)
+{
+	size_t values = x->out->has_base ? 4 : 2, words = x->least > 0 ? 3 : 2;
+	return sizeof(int64_t) + values * sizeof(union flame_value) + words * sizeof(uint32_t);
+}
+
 /* Room for n nodes, those that are there included. */
 static void make_room(struct emit *x, size_t n)
 {
 	struct flame *out = x->out;
 	size_t used = out->n_nodes;
 	bool base = out->has_base, cuts = x->least > 0;
-	size_t values = base ? 4 : 2, words = cuts ? 3 : 2;
-	struct room room = room_take(n * (sizeof(int64_t) + values * sizeof(union flame_value) + words * sizeof(uint32_t)) + words * 8);
+	struct room room = room_take(n * node_bytes(x) + 3 * 8);
 	char *at = room.v;
 	struct flame_nodes v = out->nodes;
 #define LAY_OUT(column, wanted) v.column = lay_out(&at, wanted, n, sizeof *v.column, out->nodes.column, used)
@@ -182,7 +187,7 @@ int fold_emit(struct fold *f, const struct flame_ask *ask, struct err *e)
 	if (trims)
 		x.least = ask->min_share * fold_larger(f, f->calls[f->root].total, fold_base(f, f->root).total);
 	size_t n = trims ? TRIMMED : f->calls[f->root].subtree + f->out->root;
-	int rc = permit_need(ask->permit, n * (sizeof(struct flame_node) - (f->bases ? 0 : 2 * sizeof(union flame_value))), e);
+	int rc = permit_need(ask->permit, n * node_bytes(&x), e);
 	if (!rc)
 		rc = permit_go_on(ask->permit, e);
 	if (rc)

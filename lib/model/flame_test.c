@@ -470,7 +470,7 @@ static void test_permit(void **state)
 	}
 	assert_int_equal(rc, 0);
 	assert_true(questions > 4);
-	assert_true(a.bytes >= f.n_nodes * (sizeof(struct flame_node) - 2 * sizeof(union flame_value)));
+	assert_true(a.bytes >= f.n_nodes * (2 * sizeof(int64_t) + 2 * sizeof(union flame_value)));
 	flame_release(&f);
 }
 

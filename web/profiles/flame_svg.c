@@ -151,7 +151,7 @@ int flame_svg(const struct merged_profile *m, struct view query, const struct pe
 	if (d.whole > 0)
 		rc = draw(&d, false, e);
 	if (!rc)
-		rc = permit_need(permit, MIN(f.n_nodes * 300, TEXT_IN_MEMORY), e);
+		rc = permit_need(permit, permit_text(permit, f.n_nodes * 300), e);
 	unsigned height = TOP + (d.deepest + 1) * ROW + 8;
 	struct buf title = { 0 };
 	if (m->type)

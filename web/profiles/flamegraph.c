@@ -266,7 +266,7 @@ int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask,
 	if (rc)
 		return rc;
 	struct flame_json j = { out, permit, 0, e };
-	j.rc = permit_need(permit, MIN(f.n_nodes * NODE_TEXT, TEXT_IN_MEMORY) + f.n_frames * FRAME_BYTES, e);
+	j.rc = permit_need(permit, permit_text(permit, f.n_nodes * NODE_TEXT) + f.n_frames * FRAME_BYTES, e);
 	if (!j.rc) {
 		merged_head(out, m, &f);
 		put_frames(&j, &f);
@@ -290,7 +290,7 @@ int folded_text(const struct merged_profile *m, const struct permit *permit, str
 	int rc = merged_flame(&f, m, NULL, permit, e);
 	if (rc)
 		return rc;
-	rc = permit_need(permit, MIN(f.n_nodes * 256, TEXT_IN_MEMORY), e);
+	rc = permit_need(permit, permit_text(permit, f.n_nodes * 256), e);
 	if (!rc)
 		rc = flame_folded(&f, permit, out, e);
 	flame_release(&f);

@@ -16,9 +16,6 @@ struct merged_profile {
 	int64_t period, t_ms;
 };
 
-/* Bytes of an answer's text that are in memory at a time: what the permit's owner has seen by its go_on is elsewhere. */
-#define TEXT_IN_MEMORY (UINT64_C(8) << 20)
-
 /* What all below have in common: the permit may be NULL; it is asked for memory, and often whether to go on. What it returned is an error. */
 
 /* ERR_EXECUTION if the elements of an answer are not profiles of one type. */

@@ -426,7 +426,7 @@ static int need_tables(struct pprof_writer *w, const struct promql_result *r, st
 		uint64_t n = symbols_count(w->s, tables[i]);
 		bytes += n * sizeof(uint32_t) + MIN(n, samples * DEPTH) * ENTRY_BYTES;
 	}
-	return permit_need(w->permit, bytes + MIN(samples * SAMPLE_BYTES, TEXT_IN_MEMORY), e);
+	return permit_need(w->permit, bytes + permit_text(w->permit, samples * SAMPLE_BYTES), e);
 }
 
 static void numbers_init(struct numbers *t, const struct symbols *s, enum symbols_table table)

@@ -172,7 +172,7 @@ static int need(const struct promql_result *r, const struct permit *permit, stru
 			frames += MIN(symbols_count(p->vec->symbols, SYMBOLS_LOCATIONS), p->vec->n * 64) * FRAME_BYTES;
 		last = p->vec->symbols;
 	}
-	return permit_need(permit, MIN(text, TEXT_IN_MEMORY) + frames, e);
+	return permit_need(permit, permit_text(permit, text) + frames, e);
 }
 
 int profiles_json(const struct promql_result *r, const struct permit *permit, struct buf *out, struct err *e)

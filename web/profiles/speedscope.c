@@ -106,7 +106,7 @@ int speedscope_json(const struct merged_profile *m, struct view query, const str
 	int rc = merged_flame(&f, m, NULL, permit, e);
 	if (rc)
 		return rc;
-	rc = permit_need(permit, MIN(f.n_nodes * 128, TEXT_IN_MEMORY), e);
+	rc = permit_need(permit, permit_text(permit, f.n_nodes * 128), e);
 	if (rc) {
 		flame_release(&f);
 		return rc;
