@@ -43,8 +43,6 @@ int merged_check(const struct promql_result *r, struct err *e)
 
 /* ---- several elements ---- */
 
-#define COLUMN_BYTES 460 /* measured: a stack of 16 frames with its samples, in a new dictionary and its indexes */
-
 struct symbols *merged_symbols(const struct promql_result *r)
 {
 	struct symbols *s = NULL;
@@ -64,7 +62,7 @@ static uint64_t sum_bytes(const struct promql_result *r, const struct symbols *c
 	for (size_t i = 0; i < r->n_series; i++)
 		samples += r->series[i].profiles[0].vec->n;
 	if (!common)
-		return samples * COLUMN_BYTES;
+		return samples * MERGED_COLUMN_BYTES;
 	uint64_t columns = symbols_count(common, SYMBOLS_COLUMNS);
 	return MIN(columns * 17, samples * 32) + MIN(columns, samples) * 12;
 }

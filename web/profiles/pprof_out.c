@@ -20,7 +20,6 @@
 #define SAMPLE_BYTES 80     /* of a sample of 16 frames and a few labels */
 #define SAMPLES_AT_ONCE 256 /* until the client is looked after: some tens of KiB */
 #define ENTRY_BYTES 64      /* of a location, function or string that is used, in the tables below */
-#define COLUMN_BYTES 460    /* of a stack of 16 frames that is translated, with its indexes: measured */
 #define DEPTH 64            /* frames of most stacks, at most */
 
 enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING, PROFILE_TIME = 9,
@@ -241,7 +240,7 @@ static int value_of(const struct pprof_writer *w, const struct stackvec *v, size
 /* Before stacks of v are translated: what they may add to the dictionary. */
 static int need_translation(struct pprof_writer *w, const struct stackvec *v, struct err *e)
 {
-	uint64_t most = symbols_bytes(w->s) + v->n * COLUMN_BYTES, more = most > w->announced ? most - w->announced : 0;
+	uint64_t most = symbols_bytes(w->s) + v->n * MERGED_COLUMN_BYTES, more = most > w->announced ? most - w->announced : 0;
 	w->announced += more;
 	return permit_need(w->permit, more, e);
 }
