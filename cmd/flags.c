@@ -339,7 +339,7 @@ static int divide_memory(struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		parts[i] = (struct memory_part){ rows[i].share, rows[i].bytes, is_given(rows[i].flag) };
 	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);
-	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* half of what is for parts without a flag */
+	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* half of the share of the parts that have no flag of their own */
 	if (!is_given("query.max-bytes"))
 		set.max_bytes = set.max_total_bytes / 2;
 	if (!is_given("query.max-concurrency"))

@@ -108,7 +108,7 @@ struct endpoint {
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */
 	size_t usual, usual_decode;      /* bytes that it is expected to hold, and a decoder's beside them (memory.c) */
-	uint32_t holder;                 /* its place in the scraper's holders */
+	uint32_t holder;                 /* index of this endpoint in the scraper's table of holders of memory */
 
 	struct scrape_worker *worker;    /* the decoder that works on it; NULL = none */
 	struct work *parked;             /* its work that waits for names; NULL = none */
@@ -214,8 +214,8 @@ struct work {
 	struct err err;                  /* what is known to be wrong */
 	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
 	size_t held;                     /* bytes of the body that the budget counts */
-	unsigned retries;                /* how often its decode began anew for want of memory */
-	atomic_bool evicted;             /* its memory went to a smaller one. Set under the lock */
+	unsigned retries;                /* times that decoding began anew because memory was short */
+	atomic_bool evicted;             /* its memory was given to an endpoint that holds less. Set under the lock */
 	int http_status;
 	bool conflict;                   /* the target was measuring for somebody else */
 	int64_t start_ms, end_ms;        /* wall clock of the request */
@@ -232,9 +232,9 @@ struct scrape_worker {
 	struct scraper *scraper;
 	bool spare;                      /* takes only what is light */
 	bool light;                      /* what it is at is believed to be */
-	struct budget memory;            /* of the arenas below: part of the scraper's */
+	struct budget memory;            /* of the arenas below; a part of the scraper's budget */
 	struct endpoint *endpoint;       /* that it works on; NULL = none. Under the lock */
-	atomic_bool stop;                /* the memory of this decode is wanted for a smaller one. Set under the lock */
+	atomic_bool stop;                /* the decode has to end: its memory goes to an endpoint that holds less. Set under the lock */
 	bool stuck;                      /* there was no room for it because all other decoders wait for room. Of its own thread */
 	size_t most;                     /* bytes of the arenas when the last decode ended */
 	bool good;                       /* it ended well */
@@ -258,11 +258,11 @@ struct object_statuses {
 
 #define MEMORY_TOP 16 /* holders that a census lists */
 
-/* How memory.c takes from an endpoint what others need; these assert the lock, and return the bytes that are free at once. */
+/* Functions by which memory.c takes memory away from an endpoint. They assert the lock, and return how many bytes are free at once. */
 struct eviction {
-	size_t (*waiting)(struct endpoint *ep);              /* bodies that wait: turn_evict */
+	size_t (*waiting)(struct endpoint *ep);              /* bodies that wait for a decoder: turn_evict */
 	size_t (*flight)(struct endpoint *ep, bool in_loop); /* a body that arrives: flight_evict */
-	size_t (*kept)(struct endpoint *ep);                 /* what stays between scrapes, if nobody works on it: kept_evict */
+	size_t (*kept)(struct endpoint *ep);                 /* baselines and caches that stay between scrapes, unless a decoder uses them: kept_evict */
 };
 
 /* Who holds how much of the memory of all scrapes, as it was a moment ago. */

@@ -19,8 +19,8 @@
 #define TWICE 2                      /* the evicted one is so much heavier than the one it is evicted for */
 #define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
 #define CENSUS_PART 20               /* of the time, at most */
-#define WAIT_MS 5000                 /* of a decoder, in all */
-#define RETRIES 5                    /* of a decode that gave its room to others that waited */
+#define WAIT_MS 5000                 /* that a decoder waits for memory, in all */
+#define RETRIES 5                    /* times that a decode may begin anew after it gave its memory to decoders that waited */
 #define GRACE_MS 300                 /* of that, until a decoder that holds too much is stopped: it may end by itself */
 #define WAIT_STEP_MS 100             /* bytes that loop and sink give back are not announced */
 #define REPORT_PART 64               /* of the whole: what a decoder always has, for the report about a scrape */
@@ -238,7 +238,7 @@ static bool stop_heaviest(struct scraper *s, const struct endpoint *by, size_t w
 
 /* ---- a decoder waits ---- */
 
-/* Whether somebody may give memory back soon. */
+/* Whether another decoder may free memory soon. */
 static bool there_is_hope(const struct scraper *s)
 {
 	if (s->evicted || s->n_decoding > s->n_memory_waits + 1)
@@ -246,7 +246,7 @@ static bool there_is_hope(const struct scraper *s)
 	return heap_first(&s->light) && s->n_workers > s->n_memory_waits + 1;
 }
 
-/* Until bytes were given back, or may have been. False: the time is over. */
+/* Waits until memory was freed, or may have been. Returns false if until_ms passed first. */
 static bool wait_for_memory(struct scraper *s, const struct scrape_worker *wk, int64_t until_ms)
 {
 	mutex_assert_held(&s->lock);

@@ -15,7 +15,7 @@
 
 #define SNAP_MS 2                         /* or a hundredth of the interval, if that is less */
 #define AHEAD_MS (10 * INT64_C(60000))    /* a sample may be so far in the future */
-#define ENDS_AT_A_TIME 1000               /* series that end in one batch, where memory is short */
+#define ENDS_AT_A_TIME 1000               /* stale markers in one batch when the series of a target are ended to free their memory */
 #define LOOK_EVERY 256                    /* lines between two looks at the clock */
 
 /* One body on its way into the batch. */

@@ -399,7 +399,7 @@ static void do_harm(const struct harm *h, const char *dir)
 static void append_late(struct kit *k, int64_t t_ms)
 {
 	k->now_ms = t_ms;
-	for (int tries = 0; tries < 2; tries++) { /* one commit may be refused: the log is made anew then */
+	for (int tries = 0; tries < 2; tries++) { /* the first commit after damage may fail: the log is reopened, and the second one succeeds */
 		assert_int_equal(kit_append(k, 7, t_ms + tries, 1, 0, NULL), 0);
 		tsdb_flush(k->db);
 		if (tries || kit_count(k, KIT_SAMPLES, t_ms - 1, t_ms, NULL) == 1)

@@ -140,7 +140,7 @@ static int connect_from(const char *at, const char *from)
 	return fd;
 }
 
-/* Connections of one network, each from another address, take the places of each other, however silent others are. */
+/* When all slots are taken, a new connection replaces one of the network that holds most slots, not an idle connection of another network. */
 static void test_slots_of_networks(void **state)
 {
 	(void)state;

@@ -65,7 +65,7 @@ static enum MHD_Result framing_header(void *arg, enum MHD_ValueKind kind, const 
 	if (f->by_place && f->end && (name <= f->end || name - f->end > 2))
 		f->wrong = "a header with a NUL, or on several lines";
 	else if (!value || !framing_is_token(n))
-		f->wrong = "a header whose name is not one";
+		f->wrong = "a header whose name is empty or has characters that names cannot have";
 	if (f->wrong)
 		return MHD_NO;
 	f->end = value + n_value;

@@ -330,7 +330,7 @@ static int start_daemon(struct httpd *h, struct http_listener *l, struct err *e)
 				     MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,
 				     MHD_OPTION_ARRAY, tls,
 #if MHD_VERSION >= 0x00097701
-				     MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, /* framing.c does that for older ones */
+				     MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, /* framing.c refuses the same requests where libmicrohttpd is older */
 #endif
 				     MHD_OPTION_END);
 	if (!l->daemon)

@@ -41,9 +41,9 @@ struct login_turn {
 	struct login_turn *next, *prev; /* in the ring of its parent, which begins at parent->first and ends at parent->last */
 	struct login_turn *parent;
 	struct login_turn *first, *last; /* its own ring; NULL: a check */
-	struct in6_addr prefix;          /* of the addresses below it, the other bits 0 */
-	unsigned n;                      /* requests below it */
-	bool served;                     /* it is at the head, and had its turn */
+	struct in6_addr prefix;          /* common to all addresses below this node; the other bits are 0 */
+	unsigned n;                      /* waiting requests below this node */
+	bool served;                     /* it is first in the ring of its parent, and has had its turn */
 };
 
 struct login_turns {

@@ -192,7 +192,7 @@ bool slots_admit(struct slots *s, const struct sockaddr *from)
 	return room;
 }
 
-/* The one that was admitted from there; of several, any: they differ in nothing yet. */
+/* Gives a connection the slot that was reserved when its address was admitted. Several reserved slots of one address are alike: any will do. */
 struct slot *slots_add(struct slots *s, int fd, const struct sockaddr *from)
 {
 	struct in6_addr a = address_of(from);

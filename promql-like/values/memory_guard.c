@@ -251,7 +251,8 @@ void memory_guard_drop(struct memory_guard *g)
 
 /* ---- answers ---- */
 
-/* What of the memory up to the line was not in use when m began, or is not now, if that is more. */
+/* Bytes between resident memory and the line. Resident memory is taken from when the answer m began, or from now if it is less now: what m itself has
+ * allocated since must not count against it. */
 static uint64_t free_for(struct memory_guard *g, const struct answer_maker *m) REQUIRES(g->lock)
 {
 	uint64_t now = g->resident(), base = m->bytes ? MIN(m->base, now) : now;
@@ -263,7 +264,8 @@ static uint64_t free_for(struct memory_guard *g, const struct answer_maker *m) R
 	return g->line - MIN(base, g->line);
 }
 
-/* Many share most_making. The oldest one, or a lone one, may use everything up to the line that the others have not announced. */
+/* Whether an answer may allocate `bytes` more. Answers together may announce most_making. Beyond that only the oldest answer (or the only one) gets
+ * memory: up to the line, less what the others have announced. */
 static bool has_room(struct memory_guard *g, const struct answer_maker *m, uint64_t bytes) REQUIRES(g->lock)
 {
 	if (!atomic_load(&g->is_short) && g->making <= g->most_making && bytes <= g->most_making - g->making)
@@ -289,7 +291,7 @@ static bool is_next(struct memory_guard *g, const struct answer_maker *m, const 
 	return m->bytes || line_is_first(&g->line_of_makers, me);
 }
 
-/* Why m has to give up; 0: it may wait. */
+/* The error with which the answer m ends because it will not get `bytes`; 0: it may go on waiting for them. */
 static int give_up(struct memory_guard *g, const struct answer_maker *m, const struct in_line *me, uint64_t bytes, int64_t deadline_ns,
 		   const atomic_bool *canceled, struct err *e) REQUIRES(g->lock)
 {

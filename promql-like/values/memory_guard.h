@@ -46,7 +46,7 @@ void memory_guard_drop(struct memory_guard *g);
 struct answer_maker {
 	struct answer_maker *next; /* the next younger one that is being made */
 	uint64_t bytes;
-	uint64_t base;             /* resident bytes of the process when the first were announced */
+	uint64_t base;             /* resident bytes of the process when this answer announced its first bytes */
 	bool is_small;
 };
 /* Before `bytes` more are allocated for an answer: waits until there is room for them. New answers wait in the order in which they came; one that

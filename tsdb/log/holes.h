@@ -13,8 +13,8 @@
 #include "model/source.h"
 
 struct hole {
-	uint64_t first, last;       /* numbers of lost records, or of what was lost with them */
-	int64_t after_ms, until_ms; /* what is damaged is stamped in (after, until]; after >= until: the loss did no harm */
+	uint64_t first, last;       /* record numbers that are missing from the log; 0 to 0: the loss has no numbers */
+	int64_t after_ms, until_ms; /* the lost samples have stamps in (after, until]; after >= until: the loss did no harm */
 	int64_t found_ms;           /* the wall clock, when it was found */
 };
 
@@ -22,7 +22,7 @@ struct holes {
 	struct mutex lock;
 	VEC(struct hole) v;         /* by the first number */
 	atomic_size_t n_harmful;    /* of v */
-	bool unwritten;             /* the files say less */
+	bool unwritten;             /* head.holes lacks some of v, because it could not be written */
 };
 
 void holes_init(struct holes *h);

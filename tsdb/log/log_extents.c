@@ -9,7 +9,7 @@
 
 #define EXTENTS_SPAN_MS INT64_C(60000)
 #define EXTENTS_SPAN_MOST (INT64_C(86400000) * 2)
-#define EXTENTS_MOST 256 /* above it extents of a day are joined, as far as that helps */
+#define EXTENTS_MOST 256 /* extents of a log; when there are more, neighbours of one day are joined */
 #define EXTENTS_APART 256 /* records of other extents between two that are joined */
 #define EXTENTS_HEAD "pyrrha-head-extents 1"
 
@@ -30,7 +30,7 @@ static void extent_join(struct log_extent *a, const struct log_extent *b)
 	a->until_ms = MAX(a->until_ms, b->until_ms);
 }
 
-/* Joins it with the latest one of its day that has room; else appends it. */
+/* Joins the extent e with the newest extent of its day that may grow by it, else appends e to the rows. */
 static void extents_take(struct log_extents *x, const struct log_extent *e)
 {
 	for (size_t i = x->rows.n; i--;)

@@ -26,10 +26,10 @@ struct log_extents {
 	VEC(struct log_extent) rows;   /* by their first number */
 	VEC(struct log_facts) facts;
 	uint64_t seen;             /* records numbered up to this are in it; 0 = nothing is known */
-	int64_t span_ms;           /* an extent grows up to this; 0 = EXTENTS_SPAN_MS */
+	int64_t span_ms;           /* longest time range of an extent, ms; 0 = EXTENTS_SPAN_MS */
 };
 
-/* A fact that the log keeps below its first record. */
+/* A fact (a delete, a late name, a cursor) that stays in the log although all samples of its number range are sealed. */
 struct log_keep {
 	uint64_t number;
 	uint32_t day;

@@ -7,7 +7,7 @@
 
 /* Adds what is not known yet to db->holes: what the gaps held, and facts that the log had. v: as of the end of the replay. */
 void hole_find(struct tsdb *db, const struct version *v, const struct hlog_loss *loss) REQUIRES(db->apply_lock);
-/* The same of records that came after the end of the log, up to number `last`, which a part has. */
+/* Adds a hole for records that were cut off the end of the log: a sealed part covers records up to `last`, and the log ends before it. */
 void hole_find_end(struct tsdb *db, const struct version *v, uint64_t last) REQUIRES(db->apply_lock);
 
 #endif

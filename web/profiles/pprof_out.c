@@ -39,7 +39,7 @@ struct pprof_writer {
 	uint64_t announced;       /* of s, if it grows */
 	struct numbers locations, mappings, functions, strings;
 	VEC(struct view) texts;   /* the table of strings */
-	struct map text_index;    /* of those that are in no dictionary */
+	struct map text_index;    /* numbers of the texts that are in no dictionary */
 	uint32_t empty_text;      /* a second empty string; 0: not needed yet */
 	VEC(uint32_t) stack;
 	struct buf ids, message, labels;
@@ -223,7 +223,7 @@ static void put_sample(struct pprof_writer *w, uint32_t stack, int64_t value)
 	put_bytes(w->out, PROFILE_SAMPLE, buf_view(&w->message));
 }
 
-/* The value of sample i, rounded; of a base what is left when it is subtracted from nothing. */
+/* The value of sample i as an integer; of the base of a diff it is negated. */
 static int value_of(const struct pprof_writer *w, const struct stackvec *v, size_t i, int64_t *ret, struct err *e)
 {
 	char text[NUM_LEN];
