@@ -49,7 +49,7 @@ static void test_sample_counts(void **state)
 	uint32_t cut = stack_tree_add(&tree, stack_tree_add(&tree, 0, FRAME_OF_MARK(END_DEPTH)), 0x6000);
 	struct sample_counts *t[2] = { sample_counts_new(0, 10, 1000), sample_counts_new(10, 30, 1000) };
 	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 3, 1);
-	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 1);
+	sample_counts_add(t[0], WINDOW_ON_CPU, WAIT_UNKNOWN, &who, one, kernel, 4, 5);
 	sample_counts_add(t[0], WINDOW_OFF_CPU, WAIT_BLOCKED, &who, one, kernel, 1000, 1);
 	sample_counts_add(t[0], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 30, 0);
 	sample_counts_add(t[1], WINDOW_OFF_CPU, WAIT_RUNNABLE, &who, one, kernel, 5, 2);
@@ -61,7 +61,7 @@ static void test_sample_counts(void **state)
 	assert_int_equal(w->start_unix_ns, 1000);
 	assert_int_equal(w->samples.n, 3);
 	assert_int_equal(w->samples.v[0].value_ns, 17);
-	assert_int_equal(w->samples.v[0].count, 3);
+	assert_int_equal(w->samples.v[0].count, 7);
 	assert_int_equal(w->samples.v[0].n_frames, 2);
 	assert_int_equal(w->frames.v[w->stacks.v[w->samples.v[0].stack]].kind, FRAME_KERNEL); /* the leaf */
 	assert_int_equal(w->samples.v[2].process, 0);
