@@ -132,7 +132,7 @@ static const char *advice_on(struct view text)
 
 void remedy_put(struct buf *out, const struct status_target *t)
 {
-	char small[SHOWN], timeout[DURATION_LEN];
+	char small[SHOWN] = "", timeout[DURATION_LEN];
 	struct view said = t->last_error.len ? t->last_error : t->note;
 	struct view text = view_make(small, MIN(said.len, sizeof small));
 	struct place p = place_of(url_of(t));

@@ -85,7 +85,7 @@ static struct view binary_path(const struct symbols *s, const struct sym_locatio
 
 static bool any_matches(const struct frames *f, struct view v)
 {
-	struct err e;
+	struct err e UNINITIALIZED; /* large, and rarely an error */
 	return !in_trouble(f) && answer(f, regex_match(f->any, v, &f->trouble->q->regex, &e), &e);
 }
 
@@ -97,7 +97,7 @@ static struct view last_part(struct view path)
 
 bool frames_value(const struct frames *f, const struct matcher *m, struct view v)
 {
-	struct err e;
+	struct err e UNINITIALIZED; /* large, and rarely an error */
 	return !in_trouble(f) && answer(f, matcher_matches(m, v, &f->trouble->q->regex, &e), &e);
 }
 
