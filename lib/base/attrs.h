@@ -22,6 +22,8 @@
 #else
 #define UNINITIALIZED
 #endif
+/* For the rare part of a hot function: locals whose address is passed on bring a stack guard, which the usual way then does without. */
+#define NOINLINE __attribute__((noinline))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

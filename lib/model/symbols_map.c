@@ -89,22 +89,26 @@ uint32_t symbols_map_function(struct symbols_map *m, uint32_t id)
 	return *to - 1;
 }
 
+static NOINLINE uint32_t map_new_location(struct symbols_map *m, uint32_t id)
+{
+	struct sym_location x = *symbols_get_location(m->from, id);
+	m->lines.n = 0;
+	for (uint32_t i = 0; i < x.n_lines; i++) {
+		struct sym_line line = *symbols_get_line(m->from, &x, i);
+		line.function = line.function ? symbols_map_function(m, line.function - 1) + 1 : 0;
+		vec_push(&m->lines, line);
+	}
+	x.mapping = x.mapping ? symbols_map_mapping(m, x.mapping - 1) + 1 : 0;
+	return symbols_location(m->to, &x, m->lines.v);
+}
+
 uint32_t symbols_map_location(struct symbols_map *m, uint32_t id)
 {
 	if (id < m->n_as && m->as[id])
 		id = m->as[id] - 1;
 	uint32_t *to = memo(m, SYMBOLS_LOCATIONS, id);
-	if (!*to) {
-		struct sym_location x = *symbols_get_location(m->from, id);
-		m->lines.n = 0;
-		for (uint32_t i = 0; i < x.n_lines; i++) {
-			struct sym_line line = *symbols_get_line(m->from, &x, i);
-			line.function = line.function ? symbols_map_function(m, line.function - 1) + 1 : 0;
-			vec_push(&m->lines, line);
-		}
-		x.mapping = x.mapping ? symbols_map_mapping(m, x.mapping - 1) + 1 : 0;
-		*to = symbols_location(m->to, &x, m->lines.v) + 1;
-	}
+	if (UNLIKELY(!*to))
+		*to = map_new_location(m, id) + 1;
 	return *to - 1;
 }
 

@@ -39,13 +39,8 @@ static void add_whole(struct rewrite *rw, uint32_t location)
 	vec_push(&rw->stack, rw->map ? symbols_map_location(rw->map, location) : location);
 }
 
-void rewrite_add(struct rewrite *rw, uint32_t location, uint32_t first, uint32_t end)
+static NOINLINE void rewrite_range(struct rewrite *rw, struct sym_location l, uint32_t first, uint32_t end)
 {
-	struct sym_location l = *symbols_get_location(rw->from, location);
-	if (!l.n_lines || (first == 0 && end >= l.n_lines)) {
-		add_whole(rw, location);
-		return;
-	}
 	rw->lines.n = 0;
 	for (uint32_t i = first; i < MIN(end, l.n_lines); i++)
 		take_line(rw, &l, i);
@@ -53,20 +48,33 @@ void rewrite_add(struct rewrite *rw, uint32_t location, uint32_t first, uint32_t
 		vec_push(&rw->stack, put_location(rw, &l));
 }
 
-void rewrite_add_mask(struct rewrite *rw, uint32_t location, uint64_t mask)
+static NOINLINE void rewrite_masked(struct rewrite *rw, struct sym_location l, uint64_t mask)
 {
-	struct sym_location l = *symbols_get_location(rw->from, location);
-	uint64_t all = l.n_lines >= 64 ? UINT64_MAX : (UINT64_C(1) << l.n_lines) - 1;
-	if (!l.n_lines || (mask & all) == all) {
-		add_whole(rw, location);
-		return;
-	}
 	rw->lines.n = 0;
 	for (uint32_t i = 0; i < l.n_lines; i++)
 		if (i >= 64 || mask >> i & 1)
 			take_line(rw, &l, i);
 	if (rw->lines.n)
 		vec_push(&rw->stack, put_location(rw, &l));
+}
+
+void rewrite_add(struct rewrite *rw, uint32_t location, uint32_t first, uint32_t end)
+{
+	const struct sym_location *l = symbols_get_location(rw->from, location);
+	if (!l->n_lines || (first == 0 && end >= l->n_lines))
+		add_whole(rw, location);
+	else
+		rewrite_range(rw, *l, first, end);
+}
+
+void rewrite_add_mask(struct rewrite *rw, uint32_t location, uint64_t mask)
+{
+	const struct sym_location *l = symbols_get_location(rw->from, location);
+	uint64_t all = l->n_lines >= 64 ? UINT64_MAX : (UINT64_C(1) << l->n_lines) - 1;
+	if (!l->n_lines || (mask & all) == all)
+		add_whole(rw, location);
+	else
+		rewrite_masked(rw, *l, mask);
 }
 
 void rewrite_add_reversed(struct rewrite *rw, uint32_t location)
