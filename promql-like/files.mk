@@ -100,6 +100,7 @@ libpromql_a_SOURCES = \
   promql-like/weight.c \
   $(NULL)
 PROMQL_TESTS = \
+  memory_guard_test \
   promql_agree_test \
   promql_engine_test \
   promql_graph_test \
@@ -108,6 +109,8 @@ PROMQL_TESTS = \
 if HAVE_CMOCKA
 check_PROGRAMS += $(PROMQL_TESTS)
 TESTS += $(PROMQL_TESTS)
+memory_guard_test_SOURCES = promql-like/values/memory_guard_test.c
+memory_guard_test_LDADD = $(PROMQL_TEST_LIBS)
 promql_agree_test_LDADD = $(PROMQL_TEST_LIBS)
 promql_engine_test_LDADD = $(PROMQL_TEST_LIBS)
 promql_graph_test_LDADD = $(PROMQL_TEST_LIBS)
