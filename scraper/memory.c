@@ -218,7 +218,7 @@ static size_t decode_weight(const struct scrape_worker *wk)
 	return MAX(budget_used(&wk->memory), ep->usual_decode) + MAX(budget_used(&ep->memory), ep->usual);
 }
 
-/* True: one is stopped, and will soon give back what it holds. */
+/* Stops the decoder that holds most, if that is much more than `weight`. Returns true if a decoder was told to stop and will free its memory. */
 static bool stop_heaviest(struct scraper *s, const struct endpoint *by, size_t weight)
 {
 	mutex_assert_held(&s->lock);
@@ -338,7 +338,7 @@ static bool more_of_decoder(struct budget *b, size_t n, enum budget_line line)
 	size_t decode = budget_used(b) + n;
 	mutex_lock(&s->lock);
 	struct endpoint *ep = wk->endpoint;
-	struct memory_request r = { .endpoint = ep, .worker = wk, .n = n, .line = MIN(line, BUDGET_KEPT) }; /* what begins and arrives cannot wait */
+	struct memory_request r = { .endpoint = ep, .worker = wk, .n = n, .line = MIN(line, BUDGET_KEPT) }; /* a decoder can wait, so it has no room in the parts of the budget for starts and for bodies that arrive */
 	bool ok = ep && !atomic_load(&wk->stop);
 	if (ok) {
 		r.held = budget_used(&ep->memory);

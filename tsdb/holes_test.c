@@ -415,7 +415,7 @@ static size_t holes_of(struct kit *k)
 	return n;
 }
 
-/* The same of a snapshot, as a storage of its own. */
+/* Makes a snapshot, opens it as a storage of its own, and compares its answers with `want`. */
 static struct tally hold_snapshot(struct kit *k, const struct answer want[QUESTIONS], const char *harm)
 {
 	struct kit other;
@@ -735,8 +735,8 @@ static void test_half_a_snapshot(void **state)
 	kit_free(&k);
 }
 
-/* A snapshot opens once as it is; copied over a directory that was in use it is refused, until its mark is removed. What was stored since
- * is then said to be lost. */
+/* A new copy of a snapshot opens. A snapshot that was copied over a used storage is refused until its file `snapshot` is removed; then
+ * answers say that what was stored after the snapshot is lost. */
 static void test_snapshot_over_a_storage(void **state)
 {
 	struct kit k, other;

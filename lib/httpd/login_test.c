@@ -478,7 +478,7 @@ static void flood_begin(void)
 	person_at = -1;
 }
 
-/* Wrong passwords from addresses that differ in these bytes. Returns how many were refused at once. */
+/* Sends n wrong passwords from addresses in so many /16 networks and /24 subnets. Returns how many were refused without being checked. */
 static int flood(struct login *l, struct asking *a, size_t n, unsigned networks, unsigned subnets)
 {
 	int busy = 0;

@@ -38,7 +38,7 @@ static void serve(struct login_turns *q, const struct login_turn *want)
 	login_turns_remove(t);
 }
 
-/* A person beside an address, a subnet and a network that are full. */
+/* While requests of one address wait, a request of another network, subnet or address gets the next turn. A request of the same address is last. */
 static void test_examples(void **state)
 {
 	struct login_turns q = { 0 };
@@ -128,7 +128,7 @@ struct waiting {
 	struct login_turn turn; /* must be first */
 	bool used;
 	unsigned requests;
-	/* What was promised when it came alone in its network: starts that may be before its own. */
+	/* Set for a request that was the first of its network: its class, and how many checks may start before its own. */
 	unsigned class, ahead;
 	bool promised;
 };
@@ -215,7 +215,7 @@ static void arrive(struct flood *f, unsigned networks)
 	*w = (struct waiting){ .turn = w->turn, .used = true, .requests = 1, .class = class };
 	if (net->n == 1) {
 		w->promised = true;
-		w->ahead = ring_size(root) - 1 - root->first->served; /* who has the turn now is not before it */
+		w->ahead = ring_size(root) - 1 - root->first->served; /* the network that has just been served comes after it */
 	}
 	if (draw(f, 6) == 0) {
 		login_turns_more(&w->turn);

@@ -90,7 +90,7 @@ void spool_free(struct spool *s)
 	free(s);
 }
 
-/* Whether the disk has room for n more bytes in all these files. */
+/* Adds n bytes to the total of all files of answers. Returns false, with an error, if the total passes its share of the free disk. */
 static bool spool_may_write(struct spool *s, size_t n)
 {
 	struct statvfs fs;

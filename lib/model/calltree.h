@@ -46,7 +46,7 @@ struct calltree *calltree_new(uint64_t seed);
 void calltree_free(struct calltree *t);
 /* Bytes of memory held. */
 size_t calltree_bytes(struct calltree *t);
-/* Bytes, about, that calltree_begin with these columns adds to it: of the nodes on their way that are not made yet. Any thread. */
+/* Estimates the bytes by which calltree_begin with these columns will grow the tree: those of the nodes that the tree lacks. Any thread. */
 size_t calltree_missing(struct calltree *t, const struct symbols *s, const uint32_t *columns, size_t n);
 
 /* Data that can be read between calltree_begin and calltree_end; arrays indexed by column (of the requested ones), node, call and

@@ -375,7 +375,7 @@ static void add_selves(struct fold *f, const struct calltree_view *t, const stru
 	}
 }
 
-/* The calls that the profile needs, found in those of the dictionary. */
+/* Makes the calls of the fold: looks up, in the call tree of the dictionary, the nodes on the paths of the profile's columns. */
 static int make_calls_of(struct fold *f, struct calltree_view t, const uint32_t *columns, size_t n, const struct stackvec *v,
 			 const struct stackvec *base, const struct flame_ask *ask, struct err *e)
 {

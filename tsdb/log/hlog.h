@@ -34,7 +34,7 @@ struct hlog_loss {
 	uint64_t bad;        /* records that are, but were refused by fn */
 	uint64_t cut;        /* of the holes: at the end, known from the marks */
 	uint64_t first, last; /* lowest and highest number lost */
-	VEC(struct hlog_gap) gaps; /* all of them, ascending; the caller frees it */
+	VEC(struct hlog_gap) gaps; /* all gaps, by number; the caller frees the list */
 };
 /* Calls fn for every record in order; fn returns false for a malformed one. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,

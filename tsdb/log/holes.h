@@ -38,7 +38,7 @@ void holes_add(struct holes *h, const struct hole *x);
 void holes_forget(struct holes *h, int64_t until_ms, uint64_t first);
 /* Writes both files of the directory; without holes there are none. */
 int holes_write(struct holes *h, const char *dir, struct err *e) MUST_USE;
-/* The same if they say less. */
+/* Writes both files if they lack a hole. */
 int holes_sync(struct holes *h, const char *dir, struct err *e) MUST_USE;
 /* Those that touch (after, until] are reported to d. */
 void holes_note(struct holes *h, int64_t after_ms, int64_t until_ms, struct source_damage *d);

@@ -10,7 +10,7 @@
 #define EXTENTS_SPAN_MS INT64_C(60000)
 #define EXTENTS_SPAN_MOST (INT64_C(86400000) * 2)
 #define EXTENTS_MOST 256 /* extents of a log; when there are more, neighbours of one day are joined */
-#define EXTENTS_APART 256 /* records of other extents between two that are joined */
+#define EXTENTS_APART 256 /* most record numbers between two extents that are joined */
 #define EXTENTS_HEAD "pyrrha-head-extents 1"
 
 /* ---- adding ---- */

@@ -25,7 +25,7 @@ struct log_facts {
 struct log_extents {
 	VEC(struct log_extent) rows;   /* by their first number */
 	VEC(struct log_facts) facts;
-	uint64_t seen;             /* records numbered up to this are in it; 0 = nothing is known */
+	uint64_t seen;             /* highest record number that the rows and facts cover; 0 = they cover none */
 	int64_t span_ms;           /* longest time range of an extent, ms; 0 = EXTENTS_SPAN_MS */
 };
 

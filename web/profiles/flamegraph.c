@@ -256,7 +256,7 @@ int merged_flame(struct flame *f, const struct merged_profile *m, const struct f
 	return rc;
 }
 
-#define NODE_TEXT 24   /* bytes of a node's numbers as JSON, in the buffer before they are moved on */
+#define NODE_TEXT 24   /* bytes of a node's numbers as JSON, which are held until the answer's text is written out */
 #define FRAME_BYTES 96 /* of a frame in the table of strings */
 
 int flamegraph_json(const struct merged_profile *m, const struct flame_ask *ask, const struct permit *permit, struct buf *out, struct err *e)

@@ -55,7 +55,7 @@ struct symbols *merged_symbols(const struct promql_result *r)
 	return s;
 }
 
-/* What the sum of all elements takes: an accumulator over all columns of the dictionary, and the sum. */
+/* Bytes of memory for the sum of all elements of an answer: an accumulator over all columns of the dictionary, and the result. */
 static uint64_t sum_bytes(const struct promql_result *r, const struct symbols *common)
 {
 	uint64_t samples = 0;
