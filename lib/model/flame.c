@@ -375,17 +375,11 @@ static void add_selves(struct fold *f, const struct calltree_view *t, const stru
 	}
 }
 
-/* Makes the calls of the fold: looks up, in the call tree of the dictionary, the nodes on the paths of the profile's columns. */
-static int make_calls_of(struct fold *f, struct calltree_view t, const uint32_t *columns, size_t n, const struct stackvec *v,
-			 const struct stackvec *base, const struct flame_ask *ask, struct err *e)
+/* Makes the calls of the fold: copies, out of the call tree of the dictionary, those that find_met found. */
+static void make_calls_of(struct fold *f, struct calltree_view t, const uint32_t *columns, size_t n, const struct stackvec *v,
+			  const struct stackvec *base, const struct flame_ask *ask)
 {
 	struct look x = { 0 };
-	find_met(f, &t, columns, n);
-	int rc = permit_need(ask->permit, f->met.n * (sizeof *f->calls + sizeof *f->depths + (base ? sizeof *f->bases : 0)), e);
-	if (!rc)
-		rc = permit_go_on(ask->permit, e);
-	if (rc)
-		return rc;
 	f->frame_of = xcalloc(t.n_names, sizeof *f->frame_of);
 	if (begin_calls(f, &t, &x))
 		look_at_nodes(f, &t, &x, columns, n);
@@ -394,23 +388,41 @@ static int make_calls_of(struct fold *f, struct calltree_view t, const uint32_t 
 	f->bases = base ? xcalloc(f->met.n, sizeof *f->bases) : NULL;
 	add_selves(f, &t, v, false);
 	add_selves(f, &t, base, true);
-	return 0;
 }
 
+#define FEW_CALLS_BYTES ((size_t)256 << 10) /* for the calls of a fold, announced before their number is known */
+
+/* The permit is never asked while the tree is locked. It may wait for the memory of another answer, which may wait for that lock. */
 static int make_calls(struct fold *f, const struct stackvec *v, const struct stackvec *base, const struct flame_ask *ask, struct err *e)
 {
 	struct calltree *tree = symbols_calls(v->symbols);
 	size_t n;
 	uint32_t *columns AUTOFREE = list_columns(v, base, &n);
-	int rc = permit_need(ask->permit, n * sizeof *columns + (ask->permit ? calltree_missing(tree, f->s, columns, n) : 0), e);
+	int rc = permit_need(ask->permit, n * sizeof *columns + FEW_CALLS_BYTES + (ask->permit ? calltree_missing(tree, f->s, columns, n) : 0), e);
 	if (!rc)
 		rc = permit_go_on(ask->permit, e);
 	if (rc)
 		return rc;
 	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
-	rc = make_calls_of(f, t, columns, n, v, base, ask, e);
+	find_met(f, &t, columns, n);
+	size_t bytes = f->met.n * (sizeof *f->calls + sizeof *f->depths + (base ? sizeof *f->bases : 0));
+	if (ask->permit && bytes > FEW_CALLS_BYTES) {
+		uint32_t n_calls = t.n_calls;
+		calltree_end(tree);
+		rc = permit_need(ask->permit, bytes - FEW_CALLS_BYTES, e);
+		if (!rc)
+			rc = permit_go_on(ask->permit, e);
+		if (rc)
+			return rc;
+		t = calltree_begin(tree, f->s, columns, n);
+		if (t.n_calls != n_calls) { /* calls of other answers came between: places have moved, the number found is the same */
+			set_free(&f->met);
+			find_met(f, &t, columns, n);
+		}
+	}
+	make_calls_of(f, t, columns, n, v, base, ask);
 	calltree_end(tree);
-	return rc ? rc : permit_go_on(ask->permit, e);
+	return permit_go_on(ask->permit, e);
 }
 
 static void add_totals(struct fold *f)

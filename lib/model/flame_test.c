@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/lock.h"
 #include "base/num.h"
 #include "base/thread.h"
 #include "model/flame.h"
@@ -425,14 +426,18 @@ static void test_order(void **state)
 	}
 }
 
-/* What asks: `left` questions are answered, the next one is refused. */
+/* Answers `left` questions of a fold, and refuses the next one. As in the server, a lock of requests is taken, so no lock of lower rank may be
+ * held: builds with lock checks abort then. */
 struct asked {
 	int left;
 	uint64_t bytes;
+	struct mutex *requests;
 };
 
 static int answer_question(struct asked *a, struct err *e)
 {
+	mutex_lock(a->requests);
+	mutex_unlock(a->requests);
 	return a->left-- > 0 ? 0 : err_set(e, ERR_CANCELED, "no more");
 }
 
@@ -448,20 +453,29 @@ static int asked_need(void *arg, uint64_t bytes, struct err *e)
 	return answer_question(arg, e);
 }
 
+#define MANY_STACKS 6000
+
 /* Folding ends at whichever question it is refused, and what was announced is no less than what the tree takes. */
 static void test_permit(void **state)
 {
 	(void)state;
-	static const struct sample samples[] = { { "main;a;b", 3 }, { "main;a", 2 }, { "main;c@3", 1 }, { "main;c@4", 1 } };
-	struct asked a = { .left = 1000 };
+	static struct sample samples[MANY_STACKS]; /* so many that the fold asks once more when it has counted the calls */
+	static char stacks[MANY_STACKS][16];
+	struct mutex requests;
+	struct asked a = { 0 };
 	struct permit permit = { asked_go_on, asked_need, &a };
 	struct flame f;
 	struct err e = { 0 };
 	int questions = 0, rc = -1;
+	mutex_init(&requests, RANK_HTTPD_WORK, "requests");
+	for (size_t i = 0; i < MANY_STACKS; i++) {
+		snprintf(stacks[i], sizeof stacks[i], "main;f%zu", i);
+		samples[i] = (struct sample){ stacks[i], 1 };
+	}
 	for (; rc && questions < 100; questions++) {
 		struct symbols *s = symbols_new();
 		struct stackvec *v = vector(s, samples, ARRAY_LEN(samples));
-		a = (struct asked){ .left = questions };
+		a = (struct asked){ .left = questions, .requests = &requests };
 		rc = flame_fold(&f, v, NULL, &(struct flame_ask){ .permit = &permit }, &e);
 		if (rc)
 			assert_int_equal(rc, -ERR_CANCELED);
@@ -472,6 +486,7 @@ static void test_permit(void **state)
 	assert_true(questions > 4);
 	assert_true(a.bytes >= f.n_nodes * (2 * sizeof(int64_t) + 2 * sizeof(union flame_value)));
 	flame_release(&f);
+	mutex_destroy(&requests);
 }
 
 int main(void)
