@@ -37,8 +37,10 @@ void serve_pins(struct httpd_request *rq, void *arg)
 static int need_profile(struct promql_result *r, struct err *e)
 {
 	uint64_t samples = 0;
-	for (size_t i = 0; i < r->n_series; i++)
-		samples += r->series[i].profiles && r->series[i].profiles[0].vec ? r->series[i].profiles[0].vec->n : 0;
+	for (size_t i = 0; i < r->n_series; i++) {
+		const struct promql_profile *p = r->series[i].profiles;
+		samples += (p && p->vec ? p->vec->n : 0) + (p && p->base ? p->base->n : 0);
+	}
 	return promql_result_need(r, samples * SAMPLE_BYTES, e);
 }
 

@@ -15,7 +15,7 @@
 #define CHANGE_WORKERS 8
 #define SELF_WORKERS 12      /* a profile of this program holds one for as long as it takes */
 #define MANY_WAITING 128
-#define LARGE_ANSWERS 16     /* of small queries, that are made at a low priority while other small queries start */
+#define LARGE_ANSWERS 16     /* small queries whose turn is over: they evaluate or make their answer at a low priority while others start */
 #define FILE_WORKERS 2       /* for small queries whose answer is a file that grows with elements and stacks */
 #define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
 #define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */
@@ -27,7 +27,7 @@ static unsigned small_places(unsigned max_queries)
 
 unsigned web_query_places(unsigned max_queries)
 {
-	return max_queries + small_places(max_queries) + FILE_WORKERS + COMMON_WORKERS;
+	return max_queries + small_places(max_queries) + LARGE_ANSWERS + FILE_WORKERS + COMMON_WORKERS;
 }
 
 void lanes_init(struct web *w)

@@ -185,8 +185,8 @@ void packer_free(struct packer *p);
 bool packer_take(struct packer *p, int level);
 void packer_drop(struct packer *p);
 /* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. bounded: what
- * was taken counts against the buffer's ceiling. */
-void packer_feed(struct packer *p, struct buf *answer, bool bounded);
+ * was taken counts against the buffer's ceiling. False: compressing failed, and so does the answer. */
+bool packer_feed(struct packer *p, struct buf *answer, bool bounded);
 /* Takes what was put out so far, if that is much, for the caller to keep: *ret is owned. False: it is not. */
 bool packer_take_out(struct packer *p, struct buf *ret);
 /* Whether some of the answer is only here. NULL: no. */

@@ -78,20 +78,21 @@ static size_t step(struct packer *p, ZSTD_inBuffer *in, ZSTD_EndDirective how)
 	return left;
 }
 
-void packer_feed(struct packer *p, struct buf *answer, bool bounded)
+bool packer_feed(struct packer *p, struct buf *answer, bool bounded)
 {
 	if (p->failed || answer->len <= FED_AT_ONCE)
-		return;
+		return !p->failed;
 	ZSTD_inBuffer in = { answer->ptr, answer->len - 1, 0 };
 	while (!p->failed && in.pos < in.size)
 		step(p, &in, ZSTD_e_continue);
 	if (p->failed)
-		return;
+		return false;
 	p->fed += in.pos;
 	answer->ptr[0] = answer->ptr[in.pos];
 	answer->ptr[1] = 0;
 	answer->len = 1;
 	answer->overflow |= bounded && p->fed > (answer->max ? answer->max : BUF_DEFAULT_MAX);
+	return true;
 }
 
 #define TAKEN_OUT ((size_t)2 << 20) /* bytes that are worth a write */

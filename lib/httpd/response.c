@@ -258,7 +258,8 @@ uint64_t httpd_out_in_memory(const struct httpd_request *rq)
 int httpd_out_stays(struct httpd_request *rq, struct err *e)
 {
 	if (packs_beside(rq)) {
-		packer_feed(rq->packer, &rq->out, !rq->httpd->spool_dir);
+		if (!packer_feed(rq->packer, &rq->out, !rq->httpd->spool_dir))
+			return err_set(e, ERR_UNAVAILABLE, "the answer could not be compressed");
 		return spool_packed(rq, e);
 	}
 	if (!rq->spool && rq->httpd->spool_dir && rq->out.len >= spooled_from(rq->httpd))
@@ -289,13 +290,14 @@ static int finish_spool(struct httpd_request *rq, struct err *e)
 	drop_spool(rq);
 	buf_free(&rq->out);
 	send_file(rq, fd, size, size);
-	return 0;
+	return rq->response ? 0 : err_set(e, ERR_UNAVAILABLE, "there is no memory to send the answer");
 }
 
 static void fail_answer(struct httpd_request *rq, const struct err *e)
 {
 	httpd_request_drop_headers(rq); /* they are about the answer that was */
-	httpd_metrics_refused("answers");
+	if (e->code != ERR_CANCELED) /* the client has left */
+		httpd_metrics_refused("answers");
 	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
 }
 

@@ -73,17 +73,24 @@ static struct guarded *choose(const struct memory_guard *g) REQUIRES(g->lock)
 	return NULL;
 }
 
-static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry) REQUIRES(g->lock)
+/* Resident bytes. Above the line, idle memory of malloc is given back first: that walks all of its arenas under the lock, so it is done when a query
+ * has left, else once in TRIM_NS. */
+static uint64_t resident_trimmed(struct memory_guard *g, int64_t now) REQUIRES(g->lock)
 {
 	uint64_t bytes = g->resident();
+	if (bytes <= g->line || (!g->somebody_left && now - g->trimmed_ns <= TRIM_NS))
+		return bytes;
+	room_tidy(true);
+	malloc_trim(0);
+	g->trimmed_ns = now;
+	g->somebody_left = false;
+	return g->resident();
+}
+
+static bool is_beyond(struct memory_guard *g, int64_t now, bool *ret_hurry) REQUIRES(g->lock)
+{
+	uint64_t bytes = resident_trimmed(g, now);
 	g->grew |= bytes > g->base && bytes - g->base > g->most_growth;
-	if (bytes > g->line && (g->somebody_left || now - g->trimmed_ns > TRIM_NS)) {
-		room_tidy(true);
-		malloc_trim(0);
-		g->trimmed_ns = now;
-		g->somebody_left = false;
-		bytes = g->resident();
-	}
 	*ret_hurry = bytes > g->last_line;
 	return bytes > g->line && bytes > g->base && bytes - g->base > g->most_growth;
 }
@@ -255,12 +262,7 @@ void memory_guard_drop(struct memory_guard *g)
  * allocated since must not count against it. */
 static uint64_t free_for(struct memory_guard *g, const struct answer_maker *m) REQUIRES(g->lock)
 {
-	uint64_t now = g->resident(), base = m->bytes ? MIN(m->base, now) : now;
-	if (base > g->line) {
-		room_tidy(true);
-		malloc_trim(0);
-		base = g->resident();
-	}
+	uint64_t now = resident_trimmed(g, clock_mono_ns()), base = m->bytes ? MIN(m->base, now) : now;
 	return g->line - MIN(base, g->line);
 }
 
@@ -376,6 +378,7 @@ void memory_guard_made(struct memory_guard *g, struct answer_maker *m)
 		at = &(*at)->next;
 	*at = m->next;
 	g->n_making--;
+	g->somebody_left = true;
 	g->making -= m->bytes;
 	pthread_cond_broadcast(&g->made);
 	mutex_unlock(&g->lock);
