@@ -175,11 +175,13 @@ EXTRA_DIST += \
   tests/lint/tree.py \
   tests/reach \
   tests/reach.txt \
+  tests/reach_test.sh \
   tests/timed \
   tests/tsan.supp \
   tests/verdicts.sh \
   tests/verdicts_test.sh \
   $(NULL)
 TESTS += \
+  tests/reach_test.sh \
   tests/verdicts_test.sh \
   $(NULL)
