@@ -152,11 +152,16 @@ class Process:
         return status, time.monotonic() - begin
 
 
+def echo_command(env, load=4, program=None):
+    """The words that start the demo program. Each of its clients takes 0.03 of a processor: tests that run beside each other have one each."""
+    return [program or env.echoserver(), "-listen", "127.0.0.1:0", "-load", str(load), "-pause", "60ms"]
+
+
 class Echo(Process):
     """The demo program; .address is HOST:PORT."""
 
     def __init__(self, env, load=4, name="echoserver"):
-        super().__init__(env, name, [env.echoserver(), "-listen", "127.0.0.1:0", "-load", str(load)])
+        super().__init__(env, name, echo_command(env, load))
         first = wait_until("the echoserver listens", lambda: self.text().startswith("listening on ") and self.text())
         self.address = first.split("\n")[0].split("//")[1]
 
@@ -448,11 +453,15 @@ def _packages_of_the_page(env):
     return os.path.join(env.build, "web/ui/work/node_modules")
 
 
+def chromium():
+    """The path of Chromium: of the one without windows if it is there, because its own windows cost the other a fifth more. None: there is none."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
 def need_a_browser(env):
     """Skips what needs Chromium, node, and the packages that the page was bundled with."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if not chromium or not shutil.which("node"):
-        raise Skip("no chromium" if not chromium else "no node")
+    if not chromium() or not shutil.which("node"):
+        raise Skip("no node" if chromium() else "no chromium")
     if not os.path.isdir(os.path.join(_packages_of_the_page(env), "playwright-core")):
         raise Skip("no playwright-core: the page was not bundled in this build directory")
 
@@ -466,7 +475,7 @@ def in_the_browser(env, script, *args, seconds, **variables):
         shutil.copy(os.path.join(TOP, "tests/e2e", name), copy)
         os.replace(copy, os.path.join(here, name))
     status, out = run(["node", os.path.join(here, script), *args], seconds=seconds, cwd=env.dir,
-                      env=dict(os.environ, CHROMIUM=os.environ.get("CHROMIUM") or shutil.which("chromium"), **variables))
+                      env=dict(os.environ, CHROMIUM=chromium(), **variables))
     env.path("page.log", out)
     failed = "".join(line + "\n" for line in out.splitlines() if line.startswith("FAIL "))[:1000]  # first: of a verdict ./check shows one line
     check(status == 0, failed + out[-4000:])

@@ -3,7 +3,7 @@
 // What is profiled is in test_page_explore.py: an echoserver, and 2,700 containers that do nearly nothing. $PYRRHA_AGENT: an agent sees it, too.
 import assert from 'node:assert/strict';
 import { cpus, loadavg } from 'node:os';
-import { accessible, complaints, open as openAt, picture, take, until } from './browser.mjs';
+import { accessible, complaints, drawn, open as openAt, picture, take, until } from './browser.mjs';
 
 const [url, waiting, out] = process.argv.slice(2);
 const agent = process.env.PYRRHA_AGENT === '1', patience = Number(process.env.PYRRHA_PATIENCE ?? 1);
@@ -33,9 +33,10 @@ async function spike(p) {
 	await p.waitForSelector('.plot-over');
 	const box = await p.locator('.plot-over').boundingBox();
 	let best = { x: box.x + box.width - 12, y: box.y + box.height / 2, v: -1 };
-	for (let i = 60; i > 0; i -= 4) {
+	for (let i = 24; i > 0; i--) { // of 240 steps: the server has begun just now
 		const x = box.x + box.width * (1 - i / 240), y = box.y + box.height / 2;
 		await p.mouse.move(x, y);
+		await drawn(p);
 		const v = await p.evaluate(() => Math.max(-1, ...[...document.querySelectorAll('.graph-tip em')].map((e) => parseFloat(e.textContent) || 0)));
 		if (v > best.v) best = { x, y, v };
 	}

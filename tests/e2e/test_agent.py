@@ -8,7 +8,7 @@ import time
 import urllib.parse
 
 import pprof_file
-from harness import Echo, LONG, Process, Server, Skip, check, free_port, http_get, slow, wait_until
+from harness import Echo, LONG, Process, Server, Skip, check, echo_command, free_port, http_get, slow, wait_until
 
 # Works a quarter of its time, 4 ms or so at a time, and leaves the rest to other tests.
 C_FIXTURE = """
@@ -338,7 +338,7 @@ def test_server_splits_by_process(env):
     agent = start_agent(env)
     comm = f"echo{os.getpid()}"
     shutil.copy(env.echoserver(), env.path(comm))
-    run(env, "echo", [env.path(comm), "-listen", "127.0.0.1:0", "-load", "8"])
+    run(env, "echo", echo_command(env, 8, env.path(comm)))
     server = Server(env, f"""
 global: {{scrape_interval: 2s, scrape_timeout: 60s}}
 scrape_configs:

@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import uuid
 
-from harness import Process, Server, Skip, TOP, check, http_get, in_the_browser, need_a_browser, run, slow, wait_until
+from harness import Process, Server, Skip, TOP, check, echo_command, http_get, in_the_browser, need_a_browser, run, slow, wait_until
 from kube_api import KubeApi, NODE, pod
 from pprof_file import sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
@@ -277,7 +277,7 @@ def test_series_of_rules_and_containers(env):
 relabel_configs:
   - {{source_labels: [__meta_lxc_container_id], regex: '{name}', target_label: team, replacement: blue}}
 """)
-    Group(env, f"/lxc/{name}").start("echo", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
+    Group(env, f"/lxc/{name}").start("echo", echo_command(env))
     agent = start_agent(env, f"--config.file={config}", "--external-label=cluster=c1", only=["echoserver"])
     server = Server(env, f"""
 global: {{scrape_interval: 2s}}

@@ -13,7 +13,7 @@ import subprocess
 import time
 import urllib.parse
 
-from harness import LONG, Echo, Process, Skip, check, free_port, http_get, wait_until
+from harness import LONG, Echo, Process, Skip, check, echo_command, free_port, http_get, wait_until
 from kube_real import TOKEN, KubeReal
 from test_agent_labels import Group
 from test_manifests import DIR, container, documents, kubernetes, make_secret, mistakes, only
@@ -270,7 +270,7 @@ def test_run_with_their_rights(env):
     make_pod(kube, daemon, "pyrrha-agent-x7k2p", "node-1", ports[1])
     shop = make_pod(kube, only("Deployment"), "shop-5d9f-abcde", "node-1", int(echo.address.rsplit(":", 1)[1]))
     group = Group(env, shop)
-    group.start("in-pod", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
+    group.start("in-pod", echo_command(env))
 
     agent = InPod(env, kube, daemon, "pyrrha-agent", accounts["pyrrha-agent"], secrets["pyrrha-agent"], ports[1],
                   env_more=["TMPDIR=" + env.dir])

@@ -2,7 +2,7 @@
 """Jobs from objects of a cluster: the life of both kinds (add, change, break, delete), and what an object cannot reach."""
 import uuid
 
-from harness import Echo, HttpServer, Server, answer, check, http_get, slow, wait_until
+from harness import Echo, HttpServer, Server, answer, check, echo_command, http_get, slow, wait_until
 from kube_api import KubeApi, NODE
 from test_agent import start_agent
 from test_agent_labels import Group
@@ -227,7 +227,7 @@ def test_with_the_agent_beside(env):
     """A container's series have the same labels, whether it says them itself or the agent of its node. Needs root and eBPF."""
     uid, container = str(uuid.uuid4()), uuid.uuid4().hex * 2
     process = Group(env, f"/kubepods/burstable/pod{uid}/{container}").start(
-        "grouped", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "20"])
+        "grouped", echo_command(env, 8))
     address = wait_until("it listens", lambda: "listening on " in process.text() and process.text().split("\n")[0].split("//")[1])
     api = api_with_kinds(env, ["profilescrapeconfigs"])
     api.put("nodes", NODE)

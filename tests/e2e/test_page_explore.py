@@ -3,7 +3,7 @@
 where there may be one, thousands of containers are profiled, which only count."""
 import time
 
-from harness import Echo, HttpServer, PATIENCE, Server, Skip, answer, check, in_the_browser, need_a_browser, slow, wait_until
+from harness import Echo, HttpServer, PATIENCE, Server, Skip, answer, check, echo_command, in_the_browser, need_a_browser, slow, wait_until
 from pprof_file import message
 from test_agent import start_agent
 from test_agent_labels import Group
@@ -36,7 +36,7 @@ relabel_configs:
   - {source_labels: [container], regex: echo-page-explore, target_label: container, replacement: echoserver}
   - {source_labels: [container], regex: '', action: drop}
 """)
-        group.start("echo", [env.echoserver(), "-listen", "127.0.0.1:0", "-load", "4"])
+        group.start("echo", echo_command(env, 6))
         return start_agent(env, "--config.file=" + rules).split("//")[1], ""
     except Skip as why:
         return None, str(why)
@@ -72,7 +72,8 @@ scrape_configs:
     print(f"# {why}: without an agent" if why else "# with an agent")
     wait_until("all containers", lambda: server.value('count(count by (container)(on_cpu{container=~"many.*"}))') == PAGES * CONTAINERS, 90)
     if agent:
-        wait_until("the container", lambda: server.value('count(on_cpu{container="echoserver", pod="echoserver-7d9"})'), 90)
+        mine = 'on_cpu{container="echoserver", pod="echoserver-7d9"}'
+        wait_until("the container, several times", lambda: (server.value(f"count_over_time({mine}[5m])") or 0) >= 8, 90)
     wait_until("the echoserver", lambda: server.value('count(cpu{container="echoserver"})') and server.value("count(heap_inuse_space)"), 90)
     check(server.value("count(on_cpu)") >= PAGES * CONTAINERS, "few series")
     in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=400, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(PATIENCE))

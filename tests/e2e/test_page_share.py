@@ -23,7 +23,7 @@ def profiles_of(env, echo):
 @slow
 def test_in_a_browser(env):
     need_a_browser(env)
-    echo, measured = Echo(env, load=20), Echo(env, name="measured")
+    echo, measured = Echo(env), Echo(env, name="measured")
     server = Server(env, scrape_config([echo.address]) + LINKS, ["--web.enable-pins", "--web.enable-admin-api"])
     files = threading.Thread(target=profiles_of, args=(env, measured))
     files.start()
