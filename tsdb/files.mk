@@ -171,6 +171,7 @@ TSDB_TESTS = \
   late_names_test \
   notes_test \
   places_test \
+  replay_test \
   retention_clock_test \
   shares_test \
   tsdb_codec_test \
@@ -215,6 +216,8 @@ notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+replay_test_SOURCES = tsdb/write/replay_test.c
+replay_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c
 retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
 shares_test_SOURCES = tsdb/read/shares_test.c

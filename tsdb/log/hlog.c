@@ -486,9 +486,11 @@ static int open_db(struct hlog *l, struct err *e)
 	return rc;
 }
 
-/* After something of it could not be read: that may pass, else it is opened without it. */
-static int open_again(struct hlog *l, bool anew, struct err *e)
+/* After something of it could not be read: that may pass, else the last try opens it without the damaged parts. An error of the machine (no
+ * memory, no descriptors) is no damage, and a rebuild would meet it too. */
+static int open_again(struct hlog *l, bool is_last, struct err *e)
 {
+	bool anew = is_last && !rocks_of_the_place(e);
 	if (l->in_memory)
 		return -(int)e->code;
 	LOG_WARN("msg", "the head log cannot be read as it lies", "dir", l->path, "err", e->msg);
@@ -527,6 +529,7 @@ int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_wri
 	l->buffer_bytes = MAX(memory / HLOG_BUFFERS, BUFFER_LEAST);
 	l->options = log_options(l);
 	l->look_only = !ret_writable;
+	l->marks_held = true;
 	read_marks(l);
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
 	if (!rc)
@@ -627,6 +630,8 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++)
 		if (!tries || !open_again(l, tries + 1 == OPEN_TRIES, e))
 			rc = replay_rest(l, fn, arg, &before, ret, e);
+	if (rc) /* what it would find missing was not read */
+		return rc;
 	if (before < l->marked_last) {
 		ret->cut = l->marked_last - MAX(before, l->marked_first ? l->marked_first - 1 : 0);
 		ret->holes += ret->cut;
@@ -639,7 +644,7 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	before = MAX(before, l->last_note);
 	l->next = before + 1;
 	atomic_store(&l->last, before);
-	return rc;
+	return 0;
 }
 
 void hlog_number_above(struct hlog *l, uint64_t number)

@@ -36,7 +36,8 @@ struct hlog_loss {
 	uint64_t first, last; /* lowest and highest number lost */
 	VEC(struct hlog_gap) gaps; /* all gaps, by number; the caller frees the list */
 };
-/* Calls fn for every record in order; fn returns false for a malformed one. */
+/* Calls fn for every record in order; fn returns false for a malformed one. After an error the log can only be closed, and *ret says
+ * nothing but its gaps, which are to be freed. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e) MUST_USE;
 
@@ -45,7 +46,8 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms);
 void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number);
 void hlog_saw_all(struct hlog *l, uint64_t number);
-/* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. */
+/* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. So it is from the opening on, until
+ * a replay has succeeded and its findings are on disk: a start that fails leaves the marks that it found. */
 void hlog_hold_marks(struct hlog *l, bool hold);
 /* All of a day is gone: its facts mean nothing. */
 void hlog_forget_facts(struct hlog *l, uint32_t day);
