@@ -169,6 +169,7 @@ TSDB_TESTS = \
   head_sums_test \
   holes_test \
   late_names_test \
+  marks_test \
   notes_test \
   places_test \
   replay_test \
@@ -212,6 +213,8 @@ holes_test_SOURCES = tsdb/holes_test.c
 holes_test_LDADD = $(TSDB_TEST_LIBS)
 late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
 late_names_test_LDADD = $(TSDB_TEST_LIBS)
+marks_test_SOURCES = tsdb/log/marks_test.c
+marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c

@@ -12,6 +12,7 @@ endif
 libtsdbkit_a_SOURCES = tsdb/testkit.c
 TSDB_TEST_LIBS = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 floats_test_LDFLAGS = -Wl,--wrap=rwlock_let_in
+marks_test_LDFLAGS = -Wl,--wrap=log_extents_put
 replay_test_LDFLAGS = -Wl,--wrap=rocksdb_iter_next,--wrap=rocksdb_iter_valid,--wrap=rocksdb_iter_get_error
 tsdb_codec_test_SOURCES = tsdb/part/codec_test.c
 tsdb_delete_test_SOURCES = tsdb/write/delete_test.c

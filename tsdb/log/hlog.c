@@ -58,7 +58,7 @@ struct hlog {
 	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
 	struct log_extents marked;      /* as head.marks had them at the opening */
 	struct mutex extents_lock;
-	struct log_extents extents;     /* of what was replayed and committed; under extents_lock */
+	struct log_extents extents;     /* of what was replayed and committed; under extents_lock, as is writing `first` in a trim */
 	VEC(struct gone) gone;      /* as of the opening */
 	struct notes *notes;        /* durable ones, and those of the batch */
 	struct notes *repaired;     /* while the log is rebuilt: the newest of each so far */
@@ -110,23 +110,26 @@ static int write_marks(const char *dir, uint64_t synced, uint64_t first, const s
 	return b.overflow ? err_set(e, ERR_LIMIT, "the marks of the head log %s are too large", dir) : files_put(dir, "head.marks", buf_view(&b), e);
 }
 
-/* The text of the extents; returns the last record that they have. */
-static uint64_t put_extents(struct hlog *l, struct buf *b)
+/* The text of the extents, and the first record that is not trimmed as of the same moment; returns the last record that the extents have. */
+static uint64_t put_extents(struct hlog *l, struct buf *b, uint64_t *ret_first)
 {
 	mutex_lock(&l->extents_lock);
 	log_extents_put(&l->extents, b);
 	uint64_t seen = l->extents.seen;
+	*ret_first = atomic_load(&l->first);
 	mutex_unlock(&l->extents_lock);
 	return seen;
 }
 
+/* The text is taken under mark_lock: else a trim could write its marks and delete records in between, and the older text would then claim
+ * these records. If `first` is what head.marks has, so are the extents that a trim took away: both change under one lock. */
 int hlog_mark(struct hlog *l, struct err *e)
 {
 	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
-	uint64_t seen = put_extents(l, &text);
-	mutex_lock(&l->mark_lock);
-	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
+	uint64_t first;
 	int rc = 0;
+	mutex_lock(&l->mark_lock);
+	uint64_t seen = put_extents(l, &text, &first), last = atomic_load(&l->last);
 	if (!l->marks_held && (last != l->marked_last || first != l->marked_first || seen != l->marked_seen)) {
 		rc = write_marks(l->dir, last, first, &text, e);
 		if (!rc) {
@@ -515,7 +518,7 @@ static int read_beside_records(struct hlog *l, struct err *e)
 int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_writable, struct err *e)
 {
 	struct hlog *l = NEW(struct hlog);
-	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
+	mutex_init(&l->mark_lock, RANK_TSDB_LOG_MARKS, "log marks");
 	mutex_init(&l->extents_lock, LOCK_LEAF, "log extents");
 	mutex_init(&l->write_lock, RANK_TSDB_LOG_WRITE, "log writes");
 	rwlock_init(&l->db_lock, RANK_TSDB_LOG_DB, "log");
@@ -806,11 +809,14 @@ int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_
 {
 	uint64_t from = 0;
 	char a[8], b[8];
-	if (below <= atomic_load(&l->first) || l->in_memory) /* no mark passes what could not be read and is not kept aside yet */
+	mutex_lock(&l->mark_lock);
+	bool held = l->marks_held; /* they would claim what is trimmed */
+	mutex_unlock(&l->mark_lock);
+	if (held || below <= atomic_load(&l->first) || l->in_memory) /* no mark passes what could not be read and is not kept aside yet */
 		return 0;
 	/* The mark first: a crash in between leaves records too many, which replay skips. */
-	atomic_store(&l->first, below);
 	mutex_lock(&l->extents_lock);
+	atomic_store(&l->first, below);
 	log_extents_trim(&l->extents, below, keep, n_keep);
 	mutex_unlock(&l->extents_lock);
 	int rc = hlog_mark(l, e);
@@ -853,8 +859,9 @@ int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 	AUTOFREE char *head = xasprintf("%s/head", dir);
 	/* Records committed meanwhile may or may not be in it: the mark is older. */
 	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
-	put_extents(l, &text);
-	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
+	uint64_t first;
+	put_extents(l, &text, &first);
+	uint64_t last = atomic_load(&l->last);
 	rwlock_read(&l->db_lock);
 	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
 	rwlock_unlock(&l->db_lock);

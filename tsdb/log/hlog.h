@@ -84,7 +84,8 @@ int hlog_reopen(struct hlog *l, struct err *e) MUST_USE;
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */
 uint64_t hlog_last(const struct hlog *l);
 uint64_t hlog_first(const struct hlog *l);
-/* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush. */
+/* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush.
+ * While the marks are held it does nothing. */
 int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_t n_keep, struct err *e) MUST_USE;
 /* Starts to return the space of what was trimmed. */
 void hlog_give_back(struct hlog *l);
