@@ -43,6 +43,7 @@ struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
+	bool existed, rebuilt;      /* as of the opening: its directory was there; it was read around damage */
 	uint64_t buffer_bytes;      /* of each of HLOG_BUFFERS */
 	bool damaged;               /* it cannot be read or written in this state: the next opening rebuilds it */
 	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db is there, read around the damage */
@@ -55,6 +56,7 @@ struct hlog {
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	uint64_t marked_seen;
+	uint64_t begin;             /* the first record of the replay that is no fact and not trimmed; 0 = none */
 	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
 	struct log_extents marked;      /* as head.marks had them at the opening */
 	struct mutex extents_lock;
@@ -77,27 +79,54 @@ static void marks_checksum(char out[20], uint64_t synced, uint64_t first)
 	snprintf(out, 20, "%016" PRIx64, hash_bytes(both, sizeof both));
 }
 
-static void read_marks(struct hlog *l)
+/* The lines before the extents; *text moves behind them. */
+static bool parse_marks(struct hlog *l, struct view *text)
+{
+	struct view line[4];
+	int64_t synced, first;
+	char sum[20];
+	for (size_t i = 0; i < ARRAY_LEN(line); i++)
+		if (!text_line(text, &line[i]))
+			return false;
+	if (!view_eqs(line[0], "pyrrha-head-marks 1") || !text_numbers(line[1], "synced #", &synced) || !text_numbers(line[2], "first #", &first))
+		return false;
+	marks_checksum(sum, (uint64_t)synced, (uint64_t)first);
+	if (!view_starts(line[3], VIEW("checksum ")) || !view_ends(line[3], view_of(sum)))
+		return false;
+	l->marked_last = (uint64_t)synced;
+	l->marked_first = (uint64_t)first;
+	return true;
+}
+
+/* Missing or damaged marks prevent no start; only that they cannot be read now does, because the next marks would replace them. */
+static int read_marks(struct hlog *l, struct err *e)
 {
 	AUTOFREE char *name = xasprintf("%s/head.marks", l->dir);
 	CLEANUP(buf_free) struct buf b = { .max = MARKS_MAX_BYTES };
-	struct view rest, line[4];
-	int64_t synced, first;
-	char sum[20];
-	if (buf_read_file(&b, name, NULL))
-		return;
-	rest = buf_view(&b);
-	log_extents_parse(&l->marked, rest);
-	for (size_t i = 0; i < ARRAY_LEN(line); i++)
-		if (!text_line(&rest, &line[i]))
-			return;
-	if (!view_eqs(line[0], "pyrrha-head-marks 1") || !text_numbers(line[1], "synced #", &synced) || !text_numbers(line[2], "first #", &first))
-		return;
-	marks_checksum(sum, (uint64_t)synced, (uint64_t)first);
-	if (view_starts(line[3], VIEW("checksum ")) && view_ends(line[3], view_of(sum))) {
-		l->marked_last = (uint64_t)synced;
-		l->marked_first = (uint64_t)first;
+	struct err why = { 0 };
+	int rc = buf_read_file(&b, name, &why);
+	if (rc == -ERR_NOT_FOUND) {
+		if (l->existed)
+			LOG_WARN("msg", "the head log has no head.marks: it counts as complete; records missing at its beginning or end are not noticed", "file", name);
+		return 0;
 	}
+	if (rc && rocks_of_the_place(&why)) {
+		*e = why;
+		return rc;
+	}
+	struct view rest = buf_view(&b);
+	bool whole = log_extents_parse(&l->marked, rest);
+	if (!rc && !parse_marks(l, &rest))
+		rc = err_set(&why, ERR_CORRUPT, "its lines or its checksum are wrong");
+	if (rc)
+		LOG_WARN("msg", "head.marks is damaged: the head log counts as complete; records missing at its beginning or end are not noticed", "file",
+			 name, "err", why.msg);
+	else if (!whole && rest.len)
+		LOG_WARN("msg", "the list of days and time ranges in head.marks is damaged: time ranges of lost records are estimated from their neighbours",
+			 "file", name);
+	else if (!whole)
+		LOG_INFO("msg", "head.marks is of an older version: time ranges of lost records are estimated from their neighbours", "file", name);
+	return 0;
 }
 
 static int write_marks(const char *dir, uint64_t synced, uint64_t first, const struct buf *extents, struct err *e)
@@ -423,7 +452,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 	l->memory = rocksdb_create_mem_env();
 	l->in_memory = log_options(l);
 	rocksdb_options_set_env(l->in_memory, l->memory);
-	l->damaged = l->broken = true;
+	l->damaged = l->broken = l->rebuilt = true;
 	notes_clear(l->repaired);
 	return log_repair_in_memory(l->in_memory, l->path, repair_judge_key, l, l->marked_last, &l->db, e);
 }
@@ -432,6 +461,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 static int make_anew(struct hlog *l, struct err *e)
 {
 	notes_clear(l->repaired);
+	l->rebuilt = true;
 	int rc = log_repair(l->options, l->path, repair_judge_key, l, l->marked_last, e);
 	l->damaged = rc != 0;
 	return rc;
@@ -533,8 +563,10 @@ int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_wri
 	l->options = log_options(l);
 	l->look_only = !ret_writable;
 	l->marks_held = true;
-	read_marks(l);
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
+	l->existed = access(l->path, F_OK) == 0;
+	if (!rc)
+		rc = read_marks(l, e);
 	if (!rc)
 		rc = open_db(l, e);
 	if (rc) {
@@ -584,17 +616,22 @@ static void lost(struct hlog_loss *x, uint64_t first, uint64_t last)
 		x->last = last;
 }
 
-/* Below the first mark only facts are left, so that holes there mean nothing. Without marks (they are lost, or this
- * is the first open) the prefix counts as trimmed. */
-static void look_for_hole(struct hlog *l, struct hlog_loss *x, uint64_t before, uint64_t number)
+/* Below the first mark only facts are left, so that holes there mean nothing. Without marks (they are lost, or this is the first open)
+ * what lies before the first record that is no fact counts as trimmed. */
+static void look_for_hole(const struct hlog *l, struct hlog_loss *x, uint64_t before, uint64_t number)
 {
-	uint64_t from = before + 1;
-	if (from < l->marked_first || !l->marked_first)
-		from = l->marked_first ? l->marked_first : before ? before + 1 : number;
-	if (from >= number)
+	uint64_t from = MAX(before + 1, l->marked_first);
+	if (from >= number || (!l->marked_first && !l->begin))
 		return;
 	x->holes += number - from;
 	lost(x, from, number - 1);
+}
+
+static bool is_begin(const struct hlog *l, uint64_t number, struct view record)
+{
+	struct record r;
+	struct err e;
+	return number >= l->marked_first && !record_parse(number, record, &r, &e) && r.kind != RECORD_FACT;
 }
 
 /* Goes on behind the record *before. */
@@ -613,6 +650,8 @@ static int replay_rest(struct hlog *l, bool (*fn)(void *arg, uint64_t number, st
 			continue;
 		uint64_t number = get_be(key, 8);
 		look_for_hole(l, ret, *before, number);
+		if (!l->begin && is_begin(l, number, view_make(value, len)))
+			l->begin = number;
 		if (!fn(arg, number, view_make(value, len))) {
 			ret->bad++;
 			lost(ret, number, number);
@@ -647,17 +686,25 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	before = MAX(before, l->last_note);
 	l->next = before + 1;
 	atomic_store(&l->last, before);
+	if (!l->marked_first)
+		atomic_store(&l->first, l->begin ? l->begin : l->next);
 	return 0;
+}
+
+bool hlog_may_be_trimmed(const struct hlog *l)
+{
+	return !l->marked_first && l->existed && !l->rebuilt;
 }
 
 void hlog_number_above(struct hlog *l, uint64_t number)
 {
 	if (number < l->next)
 		return;
-	LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
-		 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
-	if (l->next == 1)
-		atomic_store(&l->first, number + 1); /* it is empty: no gap can be seen in it */
+	if (!hlog_may_be_trimmed(l))
+		LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
+			 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
+	if (!l->begin)
+		atomic_store(&l->first, number + 1); /* it is empty, or has facts alone: no gap can be seen in it */
 	l->next = number + 1;
 	atomic_store(&l->last, number);
 }

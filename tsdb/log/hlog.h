@@ -55,7 +55,10 @@ void hlog_forget_facts(struct hlog *l, uint32_t day);
 const struct log_extents *hlog_extents_marked(const struct hlog *l);
 const struct log_extents *hlog_extents_replayed(const struct hlog *l);
 
-/* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end ends before it. */
+/* After the replay: whether head.marks is missing or damaged, and the log's files are whole. Then numbers that it lacks at its end, up to the last
+ * one that a part covers, count as trimmed. */
+bool hlog_may_be_trimmed(const struct hlog *l);
+/* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end, or its marks, ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
 
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
