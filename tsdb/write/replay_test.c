@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts that fail half-way: because of the tap, of partitions that cannot be listed, or of a log that cannot be read for a moment. What
- * was merely not read is not lost: head.marks stays as it was, no hole is noted, and the next start has all data. The reading of the log
- * is made to fail by wrapping RocksDB's iterators (local.mk). */
+/* Starts that fail half-way: because of the tap, of partitions that cannot be listed, of files or a log that cannot be read for a moment. What
+ * was merely not read is not lost: head.marks stays as it was, no hole is noted, and the next start has all data. The errors of reading
+ * come from wrappers around RocksDB's functions and buf_read_file (local.mk). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,6 +58,39 @@ void __wrap_rocksdb_iter_get_error(const rocksdb_iterator_t *it, char **error)
 	else
 		__real_rocksdb_iter_get_error(it, error);
 	failing = false;
+}
+
+/* ---- files that cannot be opened ---- */
+
+static const char *closed_path = "/nowhere/"; /* nothing whose path contains this can be opened */
+
+rocksdb_t *__real_rocksdb_open(const rocksdb_options_t *o, const char *path, char **error);
+rocksdb_t *__real_rocksdb_open_for_read_only(const rocksdb_options_t *o, const char *path, unsigned char if_log, char **error);
+int __real_buf_read_file(struct buf *b, const char *path, struct err *e);
+rocksdb_t *__wrap_rocksdb_open(const rocksdb_options_t *o, const char *path, char **error);
+rocksdb_t *__wrap_rocksdb_open_for_read_only(const rocksdb_options_t *o, const char *path, unsigned char if_log, char **error);
+int __wrap_buf_read_file(struct buf *b, const char *path, struct err *e);
+
+static bool is_closed(const char *path, char **error)
+{
+	if (strstr(path, closed_path))
+		*error = strdup("IO error: While opening a file: Too many open files");
+	return strstr(path, closed_path) != NULL;
+}
+
+rocksdb_t *__wrap_rocksdb_open(const rocksdb_options_t *o, const char *path, char **error)
+{
+	return is_closed(path, error) ? NULL : __real_rocksdb_open(o, path, error);
+}
+
+rocksdb_t *__wrap_rocksdb_open_for_read_only(const rocksdb_options_t *o, const char *path, unsigned char if_log, char **error)
+{
+	return is_closed(path, error) ? NULL : __real_rocksdb_open_for_read_only(o, path, if_log, error);
+}
+
+int __wrap_buf_read_file(struct buf *b, const char *path, struct err *e)
+{
+	return strstr(path, closed_path) ? err_set(e, ERR_IO, "cannot read %s: Too many open files", path) : __real_buf_read_file(b, path, e);
 }
 
 /* ---- the storage ---- */
@@ -163,6 +196,7 @@ static void expect_failure(struct replay_kit *r, const char *with)
 	struct tsdb *db;
 	struct err e = { 0 };
 	assert_int_not_equal(tsdb_open(&db, &r->k.o, &e), 0);
+	closed_path = "/nowhere/";
 	assert_non_null(strstr(e.msg, with));
 	read_marks(r, &marks);
 	assert_true(view_eq(buf_view(&marks), buf_view(&r->marks)));
@@ -245,12 +279,51 @@ static void test_partitions_unlistable(void **state)
 	end(&r);
 }
 
+/* Too many open files are no damage: nothing is set aside, and no time range is noted as lost. */
+static void test_files_closed(void **state)
+{
+	static const char *const paths[] = { "/partitions/", "/head.marks", "/head.holes" };
+	struct replay_kit r;
+	(void)state;
+	make(&r);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		closed_path = paths[i];
+		expect_failure(&r, "Too many open files");
+		expect_whole(&r);
+		read_marks(&r, &r.marks);
+	}
+	end(&r);
+}
+
+/* A damaged partition is set aside by a start that then fails: the next start knows of it all the same. */
+static void test_set_aside_and_fail(void **state)
+{
+	struct replay_kit r;
+	struct tsdb *db;
+	struct err e = { 0 };
+	(void)state;
+	make(&r);
+	AUTOFREE char *all = xasprintf("%s/partitions", r.k.dir), *day = xasprintf("%lld", (long long)(KIT_T0 / (24 * HOUR))),
+		      *dir = xasprintf("%s/%s", all, day);
+	files_remove_tree(dir);
+	assert_int_equal(files_put(all, day, VIEW("no directory"), &e), 0);
+	r.tap_fails = true;
+	assert_int_not_equal(tsdb_open(&db, &r.k.o, &e), 0);
+	assert_int_not_equal(access(dir, F_OK), 0);
+	r.tap_fails = false;
+	kit_open(&r.k);
+	assert_true(holes_has_time(&r.k.db->holes, KIT_T0, KIT_T0 + 24 * HOUR));
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tap_fails),
 		cmocka_unit_test(test_log_unreadable),
 		cmocka_unit_test(test_partitions_unlistable),
+		cmocka_unit_test(test_files_closed),
+		cmocka_unit_test(test_set_aside_and_fail),
 	};
 	log_setup(getenv("REPLAY_TRACE") ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests_name("replay", tests, NULL, NULL);
