@@ -43,7 +43,7 @@ struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
-	bool existed, rebuilt;      /* as of the opening: its directory was there; it was read around damage */
+	bool existed, rebuilt;      /* as of the opening: it was there; it was read around damage */
 	uint64_t buffer_bytes;      /* of each of HLOG_BUFFERS */
 	bool damaged;               /* it cannot be read or written in this state: the next opening rebuilds it */
 	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db is there, read around the damage */
@@ -564,7 +564,8 @@ int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_wri
 	l->look_only = !ret_writable;
 	l->marks_held = true;
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
-	l->existed = access(l->path, F_OK) == 0;
+	AUTOFREE char *current = xasprintf("%s/CURRENT", l->path); /* a look at a missing log leaves its directory */
+	l->existed = access(current, F_OK) == 0;
 	if (!rc)
 		rc = read_marks(l, e);
 	if (!rc)
