@@ -169,8 +169,10 @@ TSDB_TESTS = \
   head_sums_test \
   holes_test \
   late_names_test \
+  marks_test \
   notes_test \
   places_test \
+  replay_test \
   retention_clock_test \
   shares_test \
   tsdb_codec_test \
@@ -211,10 +213,14 @@ holes_test_SOURCES = tsdb/holes_test.c
 holes_test_LDADD = $(TSDB_TEST_LIBS)
 late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
 late_names_test_LDADD = $(TSDB_TEST_LIBS)
+marks_test_SOURCES = tsdb/log/marks_test.c
+marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+replay_test_SOURCES = tsdb/write/replay_test.c
+replay_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c
 retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
 shares_test_SOURCES = tsdb/read/shares_test.c

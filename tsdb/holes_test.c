@@ -516,6 +516,66 @@ static void make_plain(struct kit *k, const int64_t *from, size_t n)
 	kit_close(k);
 }
 
+/* Opens a copy of `original` with harm to its marks, twice: all answers are those of before, and none says that something is lost. */
+static void live_without_marks(const struct kit *original, const struct answer want[QUESTIONS], const struct harm *h, const char *when)
+{
+	struct kit k;
+	struct tsdb_stats s;
+	AUTOFREE char *copy = xasprintf("%s.copy", original->dir);
+	files_remove_tree(copy);
+	run("cp", "-r", original->dir, copy);
+	do_harm(h, copy);
+	kit_set(&k, copy);
+	k.o.no_sealing = true;
+	k.now_ms = original->now_ms;
+	for (int i = 0; i < 3; i++) {
+		kit_open(&k);
+		struct tally t = hold(&k, want, h->name, when);
+		tsdb_stats(k.db, &s);
+		if (t.harmed || t.said || s.lost_records || holes_of(&k))
+			fail_msg("%s, %s, start %d: %zu hours harmed, %zu said, %llu records lost, %zu holes", h->name, when, i, t.harmed, t.said,
+				 (unsigned long long)s.lost_records, holes_of(&k));
+		if (i)
+			append_late(&k, original->now_ms + 2 * HOUR + i * 60000); /* its number is above all that parts cover: it stays */
+		kit_close(&k);
+	}
+	kit_open(&k);
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, original->now_ms + 2 * HOUR, original->now_ms + 3 * HOUR, NULL), 2);
+	kit_free(&k);
+}
+
+/* A log that was trimmed, and whose marks are gone, has lost nothing: neither below the records that are left, of which facts may be far
+ * apart, nor when all but facts is trimmed. */
+static void test_harmed_marks(void **state)
+{
+	static const struct harm of_marks[] = {
+		{ "no marks", "/head.marks", 0, take_away, 0, false },
+		{ "empty marks", "/head.marks", 0, cut, 0, false },
+		{ "marks cut in their first line", "/head.marks", 0, cut, 0.02, false },
+		{ "marks cut in their extents", "/head.marks", 0, cut, 0.6, false },
+		{ "marks without their last byte", "/head.marks", 0, cut, 0.999, false },
+		{ "a flipped bit in the first line", "/head.marks", 0, flip, 0.001, false },
+		{ "a flipped bit in the numbers", "/head.marks", 0, flip, 0.08, false },
+		{ "a flipped bit in the extents", "/head.marks", 0, flip, 0.7, false },
+		{ "a page of garbage in the marks", "/head.marks", 0, garbage, 0, false },
+	};
+	struct kit original;
+	struct answer want[QUESTIONS];
+	struct err e;
+	(void)state;
+	make(&original);
+	ask_copy(&original, want);
+	for (size_t i = 0; i < ARRAY_LEN(of_marks); i++)
+		live_without_marks(&original, want, &of_marks[i], "with records in the log");
+	kit_open(&original);
+	assert_int_equal(tsdb_seal(original.db, true, &e), 0);
+	kit_close(&original);
+	ask_copy(&original, want);
+	for (size_t i = 0; i < ARRAY_LEN(of_marks); i++)
+		live_without_marks(&original, want, &of_marks[i], "with facts alone in the log");
+	kit_free(&original);
+}
+
 /* As older versions wrote them. */
 static void without_extents(const struct kit *k)
 {
@@ -779,7 +839,7 @@ static void test_snapshot_over_a_storage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_harms), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_neighbours_of_two_days),
+		cmocka_unit_test(test_harmed_marks), cmocka_unit_test(test_harms), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_neighbours_of_two_days),
 		cmocka_unit_test(test_files_of_holes), cmocka_unit_test(test_verify), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_half_a_snapshot), cmocka_unit_test(test_snapshot_over_a_storage),
 	};

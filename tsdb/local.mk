@@ -12,6 +12,9 @@ endif
 libtsdbkit_a_SOURCES = tsdb/testkit.c
 TSDB_TEST_LIBS = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 floats_test_LDFLAGS = -Wl,--wrap=rwlock_let_in
+marks_test_LDFLAGS = -Wl,--wrap=log_extents_put
+replay_test_LDFLAGS = -Wl,--wrap=rocksdb_iter_next,--wrap=rocksdb_iter_valid,--wrap=rocksdb_iter_get_error \
+  -Wl,--wrap=rocksdb_open,--wrap=rocksdb_open_for_read_only,--wrap=buf_read_file
 tsdb_codec_test_SOURCES = tsdb/part/codec_test.c
 tsdb_delete_test_SOURCES = tsdb/write/delete_test.c
 tsdb_format_test_SOURCES = tsdb/format_test.c

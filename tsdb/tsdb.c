@@ -204,9 +204,10 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		snapshot_tidy(db);
 	if (!rc)
 		rc = format_check(db, e);
-	dropped_read(db);
 	if (!rc)
-		holes_read(&db->holes, db->path, tsdb_now_ms(db));
+		rc = dropped_read(db, e);
+	if (!rc)
+		rc = holes_read(&db->holes, db->path, tsdb_now_ms(db), e);
 	if (!rc)
 		rc = hlog_open(&db->log, db->path, db->o.log_bytes, db->o.read_only ? NULL : &writable, e);
 	atomic_store(&db->write_failed, !writable);

@@ -132,9 +132,11 @@ static bool get_handle(struct cursor *c, uint64_t *at, uint64_t *size)
 
 static bool get_index(struct table *t, struct view *ret)
 {
-	const uint8_t *footer = t->p + t->n - FOOTER;
 	uint64_t at, size;
-	if (t->n < FOOTER || get_le(footer + FOOTER - 8, 8) != MAGIC || footer[0] != CHECKSUM_XXH3)
+	if (t->n < FOOTER)
+		return false;
+	const uint8_t *footer = t->p + t->n - FOOTER;
+	if (get_le(footer + FOOTER - 8, 8) != MAGIC || footer[0] != CHECKSUM_XXH3)
 		return false;
 	struct cursor c = cursor_of(view_make((const char *)footer + 1, 40));
 	return get_handle(&c, &at, &size) && get_handle(&c, &at, &size) && get_block(t, at, size, ret);

@@ -43,6 +43,7 @@ struct hlog {
 	char *dir, *path;
 	rocksdb_t *db;
 	bool look_only;
+	bool existed, rebuilt;      /* as of the opening: it was there; it was read around damage */
 	uint64_t buffer_bytes;      /* of each of HLOG_BUFFERS */
 	bool damaged;               /* it cannot be read or written in this state: the next opening rebuilds it */
 	rocksdb_options_t *options, *in_memory; /* in_memory: NULL, or db is there, read around the damage */
@@ -55,10 +56,11 @@ struct hlog {
 	atomic_ullong last, first;  /* synced; not trimmed */
 	uint64_t marked_last, marked_first; /* as head.marks has them */
 	uint64_t marked_seen;
+	uint64_t begin;             /* the first record of the replay that is no fact and not trimmed; 0 = none */
 	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
 	struct log_extents marked;      /* as head.marks had them at the opening */
 	struct mutex extents_lock;
-	struct log_extents extents;     /* of what was replayed and committed; under extents_lock */
+	struct log_extents extents;     /* of what was replayed and committed; under extents_lock, as is writing `first` in a trim */
 	VEC(struct gone) gone;      /* as of the opening */
 	struct notes *notes;        /* durable ones, and those of the batch */
 	struct notes *repaired;     /* while the log is rebuilt: the newest of each so far */
@@ -77,27 +79,54 @@ static void marks_checksum(char out[20], uint64_t synced, uint64_t first)
 	snprintf(out, 20, "%016" PRIx64, hash_bytes(both, sizeof both));
 }
 
-static void read_marks(struct hlog *l)
+/* The lines before the extents; *text moves behind them. */
+static bool parse_marks(struct hlog *l, struct view *text)
+{
+	struct view line[4];
+	int64_t synced, first;
+	char sum[20];
+	for (size_t i = 0; i < ARRAY_LEN(line); i++)
+		if (!text_line(text, &line[i]))
+			return false;
+	if (!view_eqs(line[0], "pyrrha-head-marks 1") || !text_numbers(line[1], "synced #", &synced) || !text_numbers(line[2], "first #", &first))
+		return false;
+	marks_checksum(sum, (uint64_t)synced, (uint64_t)first);
+	if (!view_starts(line[3], VIEW("checksum ")) || !view_ends(line[3], view_of(sum)))
+		return false;
+	l->marked_last = (uint64_t)synced;
+	l->marked_first = (uint64_t)first;
+	return true;
+}
+
+/* Missing or damaged marks prevent no start; only that they cannot be read now does, because the next marks would replace them. */
+static int read_marks(struct hlog *l, struct err *e)
 {
 	AUTOFREE char *name = xasprintf("%s/head.marks", l->dir);
 	CLEANUP(buf_free) struct buf b = { .max = MARKS_MAX_BYTES };
-	struct view rest, line[4];
-	int64_t synced, first;
-	char sum[20];
-	if (buf_read_file(&b, name, NULL))
-		return;
-	rest = buf_view(&b);
-	log_extents_parse(&l->marked, rest);
-	for (size_t i = 0; i < ARRAY_LEN(line); i++)
-		if (!text_line(&rest, &line[i]))
-			return;
-	if (!view_eqs(line[0], "pyrrha-head-marks 1") || !text_numbers(line[1], "synced #", &synced) || !text_numbers(line[2], "first #", &first))
-		return;
-	marks_checksum(sum, (uint64_t)synced, (uint64_t)first);
-	if (view_starts(line[3], VIEW("checksum ")) && view_ends(line[3], view_of(sum))) {
-		l->marked_last = (uint64_t)synced;
-		l->marked_first = (uint64_t)first;
+	struct err why = { 0 };
+	int rc = buf_read_file(&b, name, &why);
+	if (rc == -ERR_NOT_FOUND) {
+		if (l->existed)
+			LOG_WARN("msg", "the head log has no head.marks: it counts as complete; records missing at its beginning or end are not noticed", "file", name);
+		return 0;
 	}
+	if (rc && rocks_of_the_place(&why)) {
+		*e = why;
+		return rc;
+	}
+	struct view rest = buf_view(&b);
+	bool whole = log_extents_parse(&l->marked, rest);
+	if (!rc && !parse_marks(l, &rest))
+		rc = err_set(&why, ERR_CORRUPT, "its lines or its checksum are wrong");
+	if (rc)
+		LOG_WARN("msg", "head.marks is damaged: the head log counts as complete; records missing at its beginning or end are not noticed", "file",
+			 name, "err", why.msg);
+	else if (!whole && rest.len)
+		LOG_WARN("msg", "the list of days and time ranges in head.marks is damaged: time ranges of lost records are estimated from their neighbours",
+			 "file", name);
+	else if (!whole)
+		LOG_INFO("msg", "head.marks is of an older version: time ranges of lost records are estimated from their neighbours", "file", name);
+	return 0;
 }
 
 static int write_marks(const char *dir, uint64_t synced, uint64_t first, const struct buf *extents, struct err *e)
@@ -110,23 +139,26 @@ static int write_marks(const char *dir, uint64_t synced, uint64_t first, const s
 	return b.overflow ? err_set(e, ERR_LIMIT, "the marks of the head log %s are too large", dir) : files_put(dir, "head.marks", buf_view(&b), e);
 }
 
-/* The text of the extents; returns the last record that they have. */
-static uint64_t put_extents(struct hlog *l, struct buf *b)
+/* The text of the extents, and the first record that is not trimmed as of the same moment; returns the last record that the extents have. */
+static uint64_t put_extents(struct hlog *l, struct buf *b, uint64_t *ret_first)
 {
 	mutex_lock(&l->extents_lock);
 	log_extents_put(&l->extents, b);
 	uint64_t seen = l->extents.seen;
+	*ret_first = atomic_load(&l->first);
 	mutex_unlock(&l->extents_lock);
 	return seen;
 }
 
+/* The text is taken under mark_lock: else a trim could write its marks and delete records in between, and the older text would then claim
+ * these records. If `first` is what head.marks has, so are the extents that a trim took away: both change under one lock. */
 int hlog_mark(struct hlog *l, struct err *e)
 {
 	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
-	uint64_t seen = put_extents(l, &text);
-	mutex_lock(&l->mark_lock);
-	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
+	uint64_t first;
 	int rc = 0;
+	mutex_lock(&l->mark_lock);
+	uint64_t seen = put_extents(l, &text, &first), last = atomic_load(&l->last);
 	if (!l->marks_held && (last != l->marked_last || first != l->marked_first || seen != l->marked_seen)) {
 		rc = write_marks(l->dir, last, first, &text, e);
 		if (!rc) {
@@ -420,7 +452,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 	l->memory = rocksdb_create_mem_env();
 	l->in_memory = log_options(l);
 	rocksdb_options_set_env(l->in_memory, l->memory);
-	l->damaged = l->broken = true;
+	l->damaged = l->broken = l->rebuilt = true;
 	notes_clear(l->repaired);
 	return log_repair_in_memory(l->in_memory, l->path, repair_judge_key, l, l->marked_last, &l->db, e);
 }
@@ -429,6 +461,7 @@ static int open_in_memory(struct hlog *l, struct err *e)
 static int make_anew(struct hlog *l, struct err *e)
 {
 	notes_clear(l->repaired);
+	l->rebuilt = true;
 	int rc = log_repair(l->options, l->path, repair_judge_key, l, l->marked_last, e);
 	l->damaged = rc != 0;
 	return rc;
@@ -486,9 +519,11 @@ static int open_db(struct hlog *l, struct err *e)
 	return rc;
 }
 
-/* After something of it could not be read: that may pass, else it is opened without it. */
-static int open_again(struct hlog *l, bool anew, struct err *e)
+/* After something of it could not be read: that may pass, else the last try opens it without the damaged parts. An error of the machine (no
+ * memory, no descriptors) is no damage, and a rebuild would meet it too. */
+static int open_again(struct hlog *l, bool is_last, struct err *e)
 {
+	bool anew = is_last && !rocks_of_the_place(e);
 	if (l->in_memory)
 		return -(int)e->code;
 	LOG_WARN("msg", "the head log cannot be read as it lies", "dir", l->path, "err", e->msg);
@@ -513,7 +548,7 @@ static int read_beside_records(struct hlog *l, struct err *e)
 int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_writable, struct err *e)
 {
 	struct hlog *l = NEW(struct hlog);
-	mutex_init(&l->mark_lock, LOCK_LEAF, "log marks");
+	mutex_init(&l->mark_lock, RANK_TSDB_LOG_MARKS, "log marks");
 	mutex_init(&l->extents_lock, LOCK_LEAF, "log extents");
 	mutex_init(&l->write_lock, RANK_TSDB_LOG_WRITE, "log writes");
 	rwlock_init(&l->db_lock, RANK_TSDB_LOG_DB, "log");
@@ -527,8 +562,12 @@ int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_wri
 	l->buffer_bytes = MAX(memory / HLOG_BUFFERS, BUFFER_LEAST);
 	l->options = log_options(l);
 	l->look_only = !ret_writable;
-	read_marks(l);
+	l->marks_held = true;
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
+	AUTOFREE char *current = xasprintf("%s/CURRENT", l->path); /* a look at a missing log leaves its directory */
+	l->existed = access(current, F_OK) == 0;
+	if (!rc)
+		rc = read_marks(l, e);
 	if (!rc)
 		rc = open_db(l, e);
 	if (rc) {
@@ -578,17 +617,22 @@ static void lost(struct hlog_loss *x, uint64_t first, uint64_t last)
 		x->last = last;
 }
 
-/* Below the first mark only facts are left, so that holes there mean nothing. Without marks (they are lost, or this
- * is the first open) the prefix counts as trimmed. */
-static void look_for_hole(struct hlog *l, struct hlog_loss *x, uint64_t before, uint64_t number)
+/* Below the first mark only facts are left, so that holes there mean nothing. Without marks (they are lost, or this is the first open)
+ * what lies before the first record that is no fact counts as trimmed. */
+static void look_for_hole(const struct hlog *l, struct hlog_loss *x, uint64_t before, uint64_t number)
 {
-	uint64_t from = before + 1;
-	if (from < l->marked_first || !l->marked_first)
-		from = l->marked_first ? l->marked_first : before ? before + 1 : number;
-	if (from >= number)
+	uint64_t from = MAX(before + 1, l->marked_first);
+	if (from >= number || (!l->marked_first && !l->begin))
 		return;
 	x->holes += number - from;
 	lost(x, from, number - 1);
+}
+
+static bool is_begin(const struct hlog *l, uint64_t number, struct view record)
+{
+	struct record r;
+	struct err e;
+	return number >= l->marked_first && !record_parse(number, record, &r, &e) && r.kind != RECORD_FACT;
 }
 
 /* Goes on behind the record *before. */
@@ -607,6 +651,8 @@ static int replay_rest(struct hlog *l, bool (*fn)(void *arg, uint64_t number, st
 			continue;
 		uint64_t number = get_be(key, 8);
 		look_for_hole(l, ret, *before, number);
+		if (!l->begin && is_begin(l, number, view_make(value, len)))
+			l->begin = number;
 		if (!fn(arg, number, view_make(value, len))) {
 			ret->bad++;
 			lost(ret, number, number);
@@ -627,6 +673,8 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	for (int tries = 0; rc && tries < OPEN_TRIES; tries++)
 		if (!tries || !open_again(l, tries + 1 == OPEN_TRIES, e))
 			rc = replay_rest(l, fn, arg, &before, ret, e);
+	if (rc) /* what it would find missing was not read */
+		return rc;
 	if (before < l->marked_last) {
 		ret->cut = l->marked_last - MAX(before, l->marked_first ? l->marked_first - 1 : 0);
 		ret->holes += ret->cut;
@@ -639,17 +687,25 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 	before = MAX(before, l->last_note);
 	l->next = before + 1;
 	atomic_store(&l->last, before);
-	return rc;
+	if (!l->marked_first)
+		atomic_store(&l->first, l->begin ? l->begin : l->next);
+	return 0;
+}
+
+bool hlog_may_be_trimmed(const struct hlog *l)
+{
+	return !l->marked_first && l->existed && !l->rebuilt;
 }
 
 void hlog_number_above(struct hlog *l, uint64_t number)
 {
 	if (number < l->next)
 		return;
-	LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
-		 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
-	if (l->next == 1)
-		atomic_store(&l->first, number + 1); /* it is empty: no gap can be seen in it */
+	if (!hlog_may_be_trimmed(l))
+		LOG_WARN("msg", "the head log ends before records that parts were made of: what came after its end and was not sealed is gone",
+			 "dir", l->path, "last", LOG_NUM(l->next - 1), "sealed", LOG_NUM(number));
+	if (!l->begin)
+		atomic_store(&l->first, number + 1); /* it is empty, or has facts alone: no gap can be seen in it */
 	l->next = number + 1;
 	atomic_store(&l->last, number);
 }
@@ -801,11 +857,14 @@ int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_
 {
 	uint64_t from = 0;
 	char a[8], b[8];
-	if (below <= atomic_load(&l->first) || l->in_memory) /* no mark passes what could not be read and is not kept aside yet */
+	mutex_lock(&l->mark_lock);
+	bool held = l->marks_held; /* they would claim what is trimmed */
+	mutex_unlock(&l->mark_lock);
+	if (held || below <= atomic_load(&l->first) || l->in_memory) /* no mark passes what could not be read and is not kept aside yet */
 		return 0;
 	/* The mark first: a crash in between leaves records too many, which replay skips. */
-	atomic_store(&l->first, below);
 	mutex_lock(&l->extents_lock);
+	atomic_store(&l->first, below);
 	log_extents_trim(&l->extents, below, keep, n_keep);
 	mutex_unlock(&l->extents_lock);
 	int rc = hlog_mark(l, e);
@@ -848,8 +907,9 @@ int hlog_snapshot(struct hlog *l, const char *dir, struct err *e)
 	AUTOFREE char *head = xasprintf("%s/head", dir);
 	/* Records committed meanwhile may or may not be in it: the mark is older. */
 	CLEANUP(buf_free) struct buf text = { .max = MARKS_MAX_BYTES };
-	put_extents(l, &text);
-	uint64_t last = atomic_load(&l->last), first = atomic_load(&l->first);
+	uint64_t first;
+	put_extents(l, &text, &first);
+	uint64_t last = atomic_load(&l->last);
 	rwlock_read(&l->db_lock);
 	int rc = l->db && !l->in_memory ? rocks_checkpoint(l->db, head, e) : err_set(e, ERR_IO, "the head log is closed after an error");
 	rwlock_unlock(&l->db_lock);

@@ -36,7 +36,8 @@ struct hlog_loss {
 	uint64_t first, last; /* lowest and highest number lost */
 	VEC(struct hlog_gap) gaps; /* all gaps, by number; the caller frees the list */
 };
-/* Calls fn for every record in order; fn returns false for a malformed one. */
+/* Calls fn for every record in order; fn returns false for a malformed one. After an error the log can only be closed, and *ret says
+ * nothing but its gaps, which are to be freed. */
 int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct view record), void *arg,
 		struct hlog_loss *ret, struct err *e) MUST_USE;
 
@@ -45,7 +46,8 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms);
 void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number);
 void hlog_saw_all(struct hlog *l, uint64_t number);
-/* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. */
+/* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. So it is from the opening on, until
+ * a replay has succeeded and its findings are on disk: a start that fails leaves the marks that it found. */
 void hlog_hold_marks(struct hlog *l, bool hold);
 /* All of a day is gone: its facts mean nothing. */
 void hlog_forget_facts(struct hlog *l, uint32_t day);
@@ -53,7 +55,10 @@ void hlog_forget_facts(struct hlog *l, uint32_t day);
 const struct log_extents *hlog_extents_marked(const struct hlog *l);
 const struct log_extents *hlog_extents_replayed(const struct hlog *l);
 
-/* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end ends before it. */
+/* After the replay: whether head.marks is missing or damaged, and the log's files are whole. Then numbers that it lacks at its end, up to the last
+ * one that a part covers, count as trimmed. */
+bool hlog_may_be_trimmed(const struct hlog *l);
+/* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end, or its marks, ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
 
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
@@ -82,7 +87,8 @@ int hlog_reopen(struct hlog *l, struct err *e) MUST_USE;
 /* The number of the last record that is synced; 0 = none (numbers start at 1). */
 uint64_t hlog_last(const struct hlog *l);
 uint64_t hlog_first(const struct hlog *l);
-/* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush. */
+/* Forgets all records below `below` but those in keep (ascending). Space comes back with RocksDB's next flush.
+ * While the marks are held it does nothing. */
 int hlog_trim(struct hlog *l, uint64_t below, const struct log_keep *keep, size_t n_keep, struct err *e) MUST_USE;
 /* Starts to return the space of what was trimmed. */
 void hlog_give_back(struct hlog *l);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "tsdb/disk/rocks.h"
 #include "tsdb/disk/text.h"
 
 #define HOLES_FILE "head.holes"
@@ -174,37 +175,53 @@ static bool holes_parse(struct holes *h, struct view text) REQUIRES(h->lock)
 	return ok;
 }
 
-/* 1: it is there and whole, 0: it is not there, -1: it is damaged. */
-static int holes_read_file(struct holes *h, const char *dir, const char *name) REQUIRES(h->lock)
+enum holes_state { HOLES_ABSENT, HOLES_WHOLE, HOLES_DAMAGED };
+
+/* Returns an error if the file cannot be read for now, which is no damage. */
+static int holes_read_file(struct holes *h, const char *dir, const char *name, enum holes_state *ret, struct err *e) REQUIRES(h->lock)
 {
 	AUTOFREE char *path = xasprintf("%s/%s", dir, name);
 	CLEANUP(buf_free) struct buf b = { .max = HOLES_MAX_BYTES };
-	struct err e = { 0 };
-	int rc = buf_read_file(&b, path, &e);
-	if (rc == -ERR_NOT_FOUND)
-		return 0;
-	if (!rc && holes_parse(h, buf_view(&b)))
-		return 1;
-	LOG_WARN("msg", "a file that says which records the head log has lost is damaged", "file", path, "err", e.msg);
-	return -1;
+	struct err why = { 0 };
+	int rc = buf_read_file(&b, path, &why);
+	*ret = rc == -ERR_NOT_FOUND ? HOLES_ABSENT : !rc && holes_parse(h, buf_view(&b)) ? HOLES_WHOLE : HOLES_DAMAGED;
+	if (rc && rocks_of_the_place(&why)) {
+		*e = why;
+		return rc;
+	}
+	if (*ret == HOLES_DAMAGED)
+		LOG_WARN("msg", "a file that says which records the head log has lost is damaged", "file", path, "err", why.msg);
+	return 0;
 }
 
-void holes_read(struct holes *h, const char *dir, int64_t now_ms)
+static int holes_read_files(struct holes *h, const char *dir, int64_t now_ms, struct err *e) REQUIRES(h->lock)
 {
-	mutex_lock(&h->lock);
-	int copy = holes_read_file(h, dir, HOLES_COPY), file = holes_read_file(h, dir, HOLES_FILE);
-	if (file != 1) {
+	enum holes_state copy, file;
+	int rc = holes_read_file(h, dir, HOLES_COPY, &copy, e);
+	if (!rc)
+		rc = holes_read_file(h, dir, HOLES_FILE, &file, e);
+	if (!rc && file != HOLES_WHOLE) {
 		h->v.n = 0;
-		copy = holes_read_file(h, dir, HOLES_COPY);
+		rc = holes_read_file(h, dir, HOLES_COPY, &copy, e);
 	}
-	if (file != 1 && copy != 1) {
+	if (rc)
+		return rc;
+	if (file != HOLES_WHOLE && copy != HOLES_WHOLE) {
 		h->v.n = 0;
 		if (file || copy) /* there were some, and nothing says which */
 			holes_put(h, &(struct hole){ 0, 0, 0, now_ms, now_ms });
 	}
-	h->unwritten = file != copy || file == -1;
+	h->unwritten = file != copy || file == HOLES_DAMAGED;
 	holes_count(h);
+	return 0;
+}
+
+int holes_read(struct holes *h, const char *dir, int64_t now_ms, struct err *e)
+{
+	mutex_lock(&h->lock);
+	int rc = holes_read_files(h, dir, now_ms, e);
 	mutex_unlock(&h->lock);
+	return rc;
 }
 
 static int holes_remove(const char *dir, const char *name, struct err *e)

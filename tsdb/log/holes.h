@@ -27,8 +27,9 @@ struct holes {
 
 void holes_init(struct holes *h);
 void holes_destroy(struct holes *h);
-/* Reads DIR/head.holes or its copy; now_ms: if both are damaged, everything until then is. */
-void holes_read(struct holes *h, const char *dir, int64_t now_ms);
+/* Reads DIR/head.holes or its copy; now_ms: if both are damaged, everything until then is. Fails if one of them is there and cannot be read for
+ * now (permissions, no memory, no descriptors): it may be whole. */
+int holes_read(struct holes *h, const char *dir, int64_t now_ms, struct err *e) MUST_USE;
 /* Whether what became of all of these records is known already. */
 bool holes_has_records(struct holes *h, uint64_t first, uint64_t last);
 /* Whether a hole covers all of (after, until]. */

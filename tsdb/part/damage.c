@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/disk/rocks.h"
 #include "tsdb/part/part_private.h"
 #include "tsdb/part/salvage.h"
 
@@ -10,6 +11,11 @@ bool damage_is(const struct err *e)
 {
 	return e->code == ERR_CORRUPT || e->code == ERR_NOT_FOUND ||
 	       (e->code == ERR_IO && (strstr(e->msg, "No such file") || strstr(e->msg, "Input/output error")));
+}
+
+bool damage_is_none(const struct err *e)
+{
+	return rocks_of_the_place(e);
 }
 
 /* True the first time. */

@@ -9,6 +9,9 @@
 
 /* Whether an error of reading a part says that the value is damaged or gone; else reading failed for now. */
 bool damage_is(const struct err *e);
+/* Whether an error of opening a partition is one of the machine (permissions, no memory, no descriptors, a full disk), so that the partition may
+ * be whole. */
+bool damage_is_none(const struct err *e);
 /* Counts (once) that a value of the series cannot be read, and logs the part's first. Any thread. */
 void damage_count(struct part *p, uint32_t series, const struct err *e);
 /* After reading a value failed with e: 0 if the query goes on without it, which *lim then knows, else the error. */

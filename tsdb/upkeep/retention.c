@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "tsdb/part/damage.h"
 #include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/retention.h"
 #include "tsdb/upkeep/retention_rules.h"
@@ -145,6 +146,26 @@ static int tidy_one(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+/* A partition that only cannot be opened now (permissions, no memory, no descriptors) is whole: the start fails, rather than to lose it. The hole is
+ * on disk before the damaged partition leaves: a start that fails later would not find the partition again, and say nothing. */
+static int open_failed(struct tsdb *db, const char *name, int64_t day, const struct err *why, struct err *e)
+{
+	struct err unwritten;
+	if (damage_is_none(why) && !db->o.read_only)
+		return err_set(e, why->code, "%s", why->msg);
+	atomic_fetch_add(&db->lost_records, 1);
+	if (!holes_has_time(&db->holes, day * DAY_MS, (day + 1) * DAY_MS))
+		holes_add(&db->holes, &(struct hole){ 0, 0, day * DAY_MS, (day + 1) * DAY_MS, tsdb_now_ms(db) });
+	if (db->o.read_only) {
+		LOG_ERROR("msg", "a partition cannot be opened", "partition", name, "err", why->msg);
+		return 0;
+	}
+	if (holes_sync(&db->holes, db->path, &unwritten))
+		LOG_WARN("msg", "that a partition cannot be opened cannot be written down, will try again", "err", unwritten.msg);
+	set_aside(db, name, why->msg);
+	return 0;
+}
+
 static int open_one(void *arg, const char *name, struct err *e)
 {
 	struct tsdb *db = arg;
@@ -152,7 +173,6 @@ static int open_one(void *arg, const char *name, struct err *e)
 	struct err bad;
 	struct part **parts = NULL;
 	size_t n = 0;
-	(void)e;
 	AUTOFREE char *dir = xasprintf("%s/partitions/%s", db->path, name);
 	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
@@ -163,15 +183,8 @@ static int open_one(void *arg, const char *name, struct err *e)
 	}
 	struct partition *p = partition_new(db, (uint32_t)day);
 	if (partition_open_parts(p, &parts, &n, &bad)) {
-		if (db->o.read_only)
-			LOG_ERROR("msg", "a partition cannot be opened", "partition", name, "err", bad.msg);
-		else
-			set_aside(db, name, bad.msg);
-		atomic_fetch_add(&db->lost_records, 1);
-		if (!holes_has_time(&db->holes, day * DAY_MS, (day + 1) * DAY_MS))
-			holes_add(&db->holes, &(struct hole){ 0, 0, day * DAY_MS, (day + 1) * DAY_MS, tsdb_now_ms(db) });
 		partition_unref(p);
-		return 0;
+		return open_failed(db, name, day, &bad, e);
 	}
 	atomic_store(&p->loaded, n == 0);
 	vec_push(&db->partitions, p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/version/dropped.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,21 +66,22 @@ static bool read_new(struct dropped *d, FILE *f)
 	return fscanf(f, "checksum %" SCNx64, &want) == 1 && want == sum;
 }
 
-void dropped_read(struct tsdb *db)
+int dropped_read(struct tsdb *db, struct err *e)
 {
 	struct dropped *d = &db->dropped;
 	AUTOFREE char *name = xasprintf("%s/dropped", db->path);
 	int version = 0;
 	FILE *f = fopen(name, "re");
 	if (!f)
-		return;
+		return errno == ENOENT ? 0 : err_errno(e, errno, "cannot read %s", name);
 	bool ok = fscanf(f, "pyrrha-dropped %d ", &version) == 1 && (version == 1 ? read_old(d, f) : version == 2 && read_new(d, f));
 	fclose(f);
 	if (ok)
-		return;
+		return 0;
 	dropped_release(d);
 	LOG_WARN("msg", "the file that says which partitions were dropped is damaged: what the log still has of them comes back "
 		 "until retention drops it again", "file", name);
+	return 0;
 }
 
 uint64_t dropped_record(const struct dropped *d, uint32_t day)

@@ -26,8 +26,8 @@ struct dropped {
 	atomic_llong refused_until_ms; /* meanwhile days that end here or before take nothing in; 0 = none */
 };
 
-/* Reads the file. Before threads. */
-void dropped_read(struct tsdb *db);
+/* Reads the file; a damaged or missing one is none. Fails if it is there and cannot be read for now. Before threads. */
+int dropped_read(struct tsdb *db, struct err *e) MUST_USE;
 /* The last record of a day that is void, 0 = none. */
 uint64_t dropped_record(const struct dropped *d, uint32_t day);
 /* The highest of all. */

@@ -195,7 +195,7 @@ void hole_find(struct tsdb *db, const struct version *v, const struct hlog_loss 
 void hole_find_end(struct tsdb *db, const struct version *v, uint64_t last)
 {
 	struct hole_finder f = { .db = db, .v = v, .now_ms = tsdb_now_ms(db) };
-	if (last > hlog_last(db->log))
+	if (last > hlog_last(db->log) && !hlog_may_be_trimmed(db->log))
 		hole_find_gap(&f, (struct hlog_gap){ hlog_last(db->log) + 1, last });
 	vec_free(&f.spans);
 }

@@ -157,31 +157,44 @@ static uint64_t last_sealed(const struct version *v)
 	return last;
 }
 
+/* What the log lacks is only known after all of it was read: after an error, records that were merely not read would be noted as lost. */
+static void replay_finish(struct replay *r, uint64_t tap_last)
+{
+	struct tsdb *db = r->db;
+	mutex_assert_held(&db->apply_lock);
+	uint64_t above = MAX(MAX(last_sealed(r->v), dropped_last(&db->dropped)), tap_last);
+	hole_find(db, r->v, &r->loss);
+	hole_find_end(db, r->v, above);
+	hlog_number_above(db->log, above);
+	restore_last_stamps(db);
+	db->applied = hlog_last(db->log);
+	hlog_saw_all(db->log, db->applied);
+	tsdb_count_head(db, r->v);
+	tsdb_publish(db, r->v, REPLAY_SEQ);
+}
+
 int tsdb_replay(struct tsdb *db, struct err *e)
 {
 	struct replay r = { .db = db, .v = tsdb_version(db, NULL), .tap_has = UINT64_MAX };
+	struct err unwritten;
 	uint64_t tap_last = 0;
 	mutex_lock(&db->apply_lock);
 	int rc = db->o.tap ? db->o.tap->open(db->o.tap, &r.tap_has, &tap_last, e) : 0;
 	if (!rc)
 		rc = hlog_replay(db->log, replay_record, &r, &r.loss, e);
-	uint64_t above = MAX(MAX(last_sealed(r.v), dropped_last(&db->dropped)), tap_last);
-	hole_find(db, r.v, &r.loss);
-	hole_find_end(db, r.v, above);
-	vec_free(&r.loss.gaps);
-	hlog_number_above(db->log, above);
-	restore_last_stamps(db);
-	db->applied = hlog_last(db->log);
-	hlog_saw_all(db->log, db->applied);
-	tsdb_count_head(db, r.v);
-	tsdb_publish(db, r.v, REPLAY_SEQ);
+	if (!rc)
+		replay_finish(&r, tap_last);
+	else
+		version_unref(r.v);
 	mutex_unlock(&db->apply_lock);
+	vec_free(&r.loss.gaps);
+	if (rc)
+		return rc;
 	atomic_fetch_add(&db->lost_records, r.loss.holes + r.loss.bad);
 	report(db, &r.loss);
-	struct err unwritten;
 	if (!db->o.read_only && tsdb_sync_holes(db, &unwritten))
 		LOG_WARN("msg", "what the head log has lost cannot be written down, will try again", "err", unwritten.msg);
-	if (db->o.tap && !rc)
+	if (db->o.tap)
 		db->o.tap->ready(db->o.tap, hlog_last(db->log));
-	return rc;
+	return 0;
 }
