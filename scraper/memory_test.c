@@ -570,9 +570,9 @@ static void the_body_counts_that_frees_most(void **state)
 {
 	struct stage *g = stage_new(ALL);
 	struct asking a;
-	size_t n = 12;
+	size_t n = 9;
 	for (size_t i = 0; i < n; i++) {
-		hold(g, i, BASELINE, i == 7 ? 64 * KIB : 1100 * KIB);
+		hold(g, i, BASELINE, i == 7 ? 64 * KIB : 1800 * KIB);
 		hold(g, i, BODY_ARRIVES, i == 7 ? 1600 * KIB : 16 * KIB);
 	}
 	size_t rest = ALL / 16 * 12 - budget_used(&g->s.memory) - 16 * KIB;
