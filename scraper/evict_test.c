@@ -13,6 +13,7 @@
 #include "base/testwait.h"
 #include "scraper/internal.h"
 #include "scraper/scraper.h"
+#include "scraper/state/table.h"
 #include "scraper/testkit.h"
 
 #define ALL ((size_t)24 << 20)
@@ -71,59 +72,63 @@ static struct endpoint *endpoint_of(struct scraper *s, const char *path)
 	return NULL;
 }
 
-/* What is kept of the endpoint is as much as of a heavy one, and others hold the rest. False: a scrape of it is under way. */
-static bool make_heavy(struct scraper *s, const char *path)
+/* What is kept of the endpoint is as much as of a heavy one, and others hold the rest. It is not scraped until end_heavy. False: a scrape of
+ * it is under way. */
+static bool make_heavy(struct scraper *s, const char *path, size_t *ret_rest)
 {
 	mutex_lock(&s->lock);
 	struct endpoint *ep = endpoint_of(s, path);
 	bool idle = ep && ep->turn == TURN_NONE && !ep->flight;
-	if (idle && !ep->is_metrics) {
-		budget_adopt(&s->memory, HEAVY);
-		budget_adopt(&ep->memory, HEAVY);
-		budget_adopt(&ep->base->memory, HEAVY);
-		ep->base->delta.held += HEAVY;
-	} else if (idle) {
-		budget_adopt(&s->memory, HEAVY);
-		budget_adopt(&ep->memory, HEAVY);
-		ep->metrics.held += HEAVY;
+	if (idle) {
+		struct budget *kept = ep->is_metrics ? &ep->memory : &ep->base->memory;
+		*(ep->is_metrics ? &ep->metrics.held : &ep->base->delta.held) += HEAVY;
+		for (struct budget *b = kept; b; b = b->parent)
+			budget_adopt(b, HEAVY);
+		*ret_rest = ALL / 16 * 15 - MIN(budget_used(&s->memory), ALL / 16 * 15);
+		budget_adopt(&s->memory, *ret_rest);
+		heap_put(&s->due, &ep->due, clock_mono_ms() + 3600000);
 	}
 	mutex_unlock(&s->lock);
 	return idle;
 }
 
-static bool is_heavy(struct scraper *s, const char *path)
+/* Whether it has been evicted, and has nothing left to do for that. */
+static bool end_heavy(struct scraper *s, const char *path, size_t rest)
 {
 	mutex_lock(&s->lock);
-	bool yes = budget_used(&endpoint_of(s, path)->memory) >= HEAVY;
+	struct endpoint *ep = endpoint_of(s, path);
+	bool done = budget_used(&ep->memory) < HEAVY && ep->turn == TURN_NONE;
+	if (done) {
+		budget_give(&s->memory, rest);
+		heap_put(&s->due, &ep->due, clock_mono_ms());
+	}
 	mutex_unlock(&s->lock);
-	return yes;
+	return done;
 }
 
-static size_t count_of(struct evict_stage *g, const char *series, double v)
+/* Samples of that name and value of the target of a job. */
+static size_t count_of(struct evict_stage *g, const char *name, const char *job, double v)
 {
 	struct fake_sink *s = &g->bench.sink;
 	size_t n = 0;
 	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->v.n; i++)
-		n += s->v.v[i].is_float && !s->v.v[i].stale && s->v.v[i].v == v && strstr(s->v.v[i].series, series);
+		n += s->v.v[i].is_float && !s->v.v[i].stale && s->v.v[i].v == v && strncmp(s->v.v[i].series, name, strlen(name)) == 0 &&
+		     strstr(s->v.v[i].series, job);
 	mutex_unlock(&s->lock);
 	return n;
 }
 
-/* A scrape of the endpoint takes its place among what is kept before an ordinary one asks for room: then it is made heavy again. */
 static void evict(struct evict_stage *g, const char *path, const char *up)
 {
 	struct scraper *s = g->bench.scraper;
-	size_t rest = 0, before = count_of(g, up, 0);
-	for (int tries = 0; tries < 100 && count_of(g, up, 0) == before; tries++) {
-		assert_true(TEST_WAIT(make_heavy(s, path)));
-		rest = ALL / 16 * 15 - MIN(budget_used(&s->memory), ALL / 16 * 15);
-		budget_adopt(&s->memory, rest);
-		assert_true(TEST_WAIT(count_of(g, up, 0) > before || !is_heavy(s, path)));
-		budget_give(&s->memory, rest);
-	}
-	assert_true(TEST_WAIT(count_of(g, up, 0) > before));
-	assert_false(is_heavy(s, path));
+	size_t rest;
+	double evicted = metric_get(&scraper_table[M_EVICTED]);
+	assert_int_equal(count_of(g, up, "job=\"heavy\"", 0), 0);
+	assert_true(TEST_WAIT(make_heavy(s, path, &rest)));
+	assert_true(TEST_WAIT(end_heavy(s, path, rest)));
+	assert_true(metric_get(&scraper_table[M_EVICTED]) == evicted + 1);
+	assert_int_equal(count_of(g, up, "job=\"heavy\"", 0), 1);
 }
 
 /* The increases of a series, each over the time that it says, none of them twice. Returns the number of gaps between them. */
@@ -165,9 +170,9 @@ static void no_increase_is_wrong_after_an_eviction(void **state)
 		 "  profiling_config: {pprof_config: {" ONE "heap: {path: /light}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
 	struct kept last;
-	assert_true(TEST_WAIT(fake_sink_find(k, "heap:alloc_space:bytes:space:bytes{instance", &last) && count_of(g, "profile_up{", 1) > 8));
+	assert_true(TEST_WAIT(fake_sink_find(k, "heap:alloc_space:bytes:space:bytes{instance", &last) && count_of(g, "profile_up{", "job=\"light\"", 1) > 8));
 	assert_true(TEST_WAIT(check_increases(g, "job=\"heavy\"", &sum) == 0 && sum > 0));
-	evict(g, "/heavy", "profile_up{instance=\"127.0.0.1");
+	evict(g, "/heavy", "profile_up{");
 	/* Two scrapes later there is an increase again. */
 	int asked = g->world.heavy;
 	assert_true(TEST_WAIT(g->world.heavy >= asked + 4));
@@ -195,10 +200,10 @@ static void metrics_end_and_begin_again(void **state)
 		 "- job_name: light\n  scrape_interval: 200ms\n"
 		 "  profiling_config: {pprof_config: {" ONE "heap: {path: /light}}}\n"
 		 "  static_configs: [{targets: ['127.0.0.1:PORT']}]\n");
-	assert_true(TEST_WAIT(count_of(g, "c_total{", 7) >= 1 && count_of(g, "profile_up{", 1) >= 2));
-	evict(g, "/metrics", "up{instance=\"127.0.0.1");
-	size_t n = count_of(g, "c_total{", 7);
-	assert_true(TEST_WAIT(count_of(g, "c_total{", 7) >= n + 2));
+	assert_true(TEST_WAIT(count_of(g, "c_total{", "job=\"heavy\"", 7) >= 1 && count_of(g, "profile_up{", "job=\"light\"", 1) >= 2));
+	evict(g, "/metrics", "up{");
+	size_t n = count_of(g, "c_total{", "job=\"heavy\"", 7);
+	assert_true(TEST_WAIT(count_of(g, "c_total{", "job=\"heavy\"", 7) >= n + 2));
 	bool ended = false;
 	int64_t t = 0;
 	size_t ends = 0;

@@ -17,6 +17,8 @@
 #define SMALL_PART 16                /* an endpoint that weighs more of the whole does not use the last quarter */
 #define DECODER_PART 4               /* and a decoder's arenas: its share */
 #define TWICE 2                      /* the evicted one is so much heavier than the one it is evicted for */
+#define SPARED_PART 4                /* an endpoint that exceeds its share by less than this part of what the heaviest does */
+#define MUCH_PART 256                /* of the whole: a body that frees so much is dropped for a decode, even if that needs more */
 #define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
 #define CENSUS_PART 20               /* of the time, at most */
 #define WAIT_MS 5000                 /* that a decoder waits for memory, in all */
@@ -254,19 +256,20 @@ static struct memory_freed evict_endpoint(struct endpoint *ep, size_t missing, b
 	return f;
 }
 
-/* Whether an endpoint whose eviction frees n bytes is worth a failed scrape: that is enough, or much of what it holds beyond its share. */
-static bool is_worth(size_t n, size_t missing, size_t beyond)
+/* Whether the n bytes that an eviction frees are worth a failed scrape: they are enough, or much. */
+static bool is_worth(size_t n, size_t missing, size_t much)
 {
-	return n && n >= MIN(missing, beyond / 2);
+	return n && n >= MIN(missing, much);
 }
 
 /* Evicts one endpoint, or none. The heaviest from which enough is free at once, if there is one; else the heaviest that gives enough soon; else
- * the one that gives most. only_now: what is missing will come anyway, but too late for who asks. */
+ * the one that gives most. Those hardly above their share are spared as long as others hold much more. only_now: what is missing will come
+ * anyway, but too late for who asks. */
 static struct memory_freed evict_heaviest(struct scraper *s, const struct memory_request *r, size_t missing, bool only_now)
 {
 	const struct memory_census *c = census_of(s);
 	struct endpoint *best = NULL;
-	size_t best_bytes = 0;
+	size_t best_bytes = 0, most = 0;
 	int best_rank = -1;
 	for (unsigned i = 0; i < c->n_top; i++) {
 		struct endpoint *ep = c->top[i];
@@ -276,7 +279,10 @@ static struct memory_freed evict_heaviest(struct scraper *s, const struct memory
 		struct memory_freed f = memory_evictable(ep, !r->worker);
 		size_t bytes = f.now + f.soon;
 		int rank = (bytes >= missing) + (f.now >= missing);
-		if (!is_worth(bytes, missing, held - c->share) || (only_now && f.now < missing))
+		if (!is_worth(bytes, missing, (held - c->share) / 2) || held - c->share < most / SPARED_PART)
+			continue;
+		most = MAX(most, held - c->share);
+		if (only_now && f.now < missing)
 			continue;
 		if (rank > best_rank || (!rank && !best_rank && bytes > best_bytes)) {
 			best = ep;
@@ -298,7 +304,7 @@ static struct memory_freed evict_body(struct scraper *s, const struct endpoint *
 		struct endpoint *ep = c->top[i];
 		size_t held = budget_used(&ep->memory), arriving = ep->flight && !ep->flight->work->evicted ? memory_arriving_of(ep) : 0;
 		size_t body = MIN(MAX(memory_waiting_of(ep), arriving), held - MIN(held, share));
-		if (ep != by && body > most && is_worth(body, missing, held - share)) {
+		if (ep != by && body > most && is_worth(body, missing, s->memory.max / MUCH_PART)) {
 			best = ep;
 			most = body;
 		}
