@@ -15,12 +15,6 @@
 
 #define ERROR_TEXT 160 /* bytes of an error page that are shown */
 
-struct flight {
-	struct work *work;
-	struct fetch *fetch;
-	struct flight *next, **at; /* in one of the scraper's lists; at points to what points here */
-};
-
 #define LOOKED_THROUGH 1000 /* requests, for one of another job that asks the same */
 #define ENDED_AT_ONCE 32 /* requests of endpoints that left, in one turn of the loop */
 
@@ -84,6 +78,8 @@ static void hand_over(struct work *w)
 	} else {
 		set_due(ep, w->start_ms, w->end_ms);
 	}
+	if (w->evicted)
+		memory_came(ep, false);
 	work_dispatch(w);
 }
 
@@ -255,35 +251,38 @@ size_t flight_evict(struct endpoint *ep, bool in_loop)
 {
 	mutex_assert_held(&ep->scraper->lock);
 	struct flight *f = ep->flight;
-	if (!f || ep->gone || f->work->evicted)
+	if (!f)
 		return 0;
-	atomic_store(&f->work->evicted, true);
-	delist(f);
-	enlist(f, &ep->scraper->evicted);
-	if (!in_loop) {
-		fetch_loop_wake(ep->scraper->loop); /* the body is the loop's */
-		return 0;
+	if (!atomic_exchange(&f->work->evicted, true)) {
+		delist(f);
+		enlist(f, &ep->scraper->evicted);
+		if (!in_loop)
+			fetch_loop_wake(ep->scraper->loop); /* the body is the loop's */
 	}
+	if (!in_loop)
+		return 0;
 	size_t held = f->work->held;
 	memory_say_evicted(f->work);
 	memory_drop_body(f->work);
 	return held;
 }
 
-size_t kept_evict(struct endpoint *ep)
+bool kept_evict(struct endpoint *ep)
 {
 	mutex_assert_held(&ep->scraper->lock);
-	if (ep->turn != TURN_NONE || ep->gone || ep->flight)
-		return 0;
+	if (ep->turn == TURN_WORKS || ep->gone || ep->flight)
+		return false;
+	if (ep->turn == TURN_WAITS) {
+		if (!work_has_body(ep->last))
+			atomic_store(&ep->last->evicted, true); /* it failed, and has an error of its own */
+		return ep->last->evicted;
+	}
 	struct work *w = work_new(ep);
-	size_t held = ep->base->refs == 1 ? ep->base->delta.held : 0;
 	atomic_store(&w->evicted, true);
 	w->slot_ms = 0;
 	memory_say_evicted(w);
-	if (held)
-		delta_release(&ep->base->delta);
 	work_dispatch(w);
-	return held;
+	return true;
 }
 
 void flights_end_evicted(struct scraper *s)
@@ -297,7 +296,6 @@ void flights_end_evicted(struct scraper *s)
 		f->work->end_boot_ms = clock_boot_ms();
 		hand_over(f->work);
 		free(f);
-		memory_freed(s);
 	}
 }
 

@@ -25,6 +25,20 @@ void baseline_leave(struct endpoint *ep)
 	baseline_unref(b);
 }
 
+size_t baseline_idle_bytes(const struct endpoint *ep)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	return ep->turn != TURN_WORKS && ep->base->refs == 1 ? ep->base->delta.held : 0;
+}
+
+size_t baseline_forget(struct endpoint *ep)
+{
+	size_t held = baseline_idle_bytes(ep);
+	if (held)
+		delta_release(&ep->base->delta);
+	return held;
+}
+
 void baseline_unref(struct baseline *b)
 {
 	if (!b || --b->refs)

@@ -71,6 +71,7 @@ SCRAPER_TESTS = \
   scraper_baseline_test \
   scraper_cursor_test \
   scraper_delta_test \
+  scraper_evict_test \
   scraper_memory_test \
   scraper_names_test \
   scraper_piece_test \
@@ -96,6 +97,7 @@ scrape_config_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_baseline_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_cursor_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_delta_test_LDADD = $(SCRAPER_TEST_LIBS)
+scraper_evict_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_memory_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_names_test_LDADD = $(SCRAPER_TEST_LIBS)
 scraper_piece_test_LDADD = $(SCRAPER_TEST_LIBS)

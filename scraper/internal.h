@@ -108,6 +108,7 @@ struct endpoint {
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */
 	size_t usual, usual_decode;      /* bytes that it is expected to hold, and a decoder's beside them (memory.c) */
+	size_t coming;                   /* bytes that it gives back soon because it was evicted (memory_came) */
 	uint32_t holder;                 /* index of this endpoint in the scraper's table of holders of memory */
 
 	struct scrape_worker *worker;    /* the decoder that works on it; NULL = none */
@@ -213,7 +214,7 @@ struct work {
 	struct buf body;
 	struct err err;                  /* what is known to be wrong */
 	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
-	size_t held;                     /* bytes of the body that the budget counts */
+	atomic_size_t held;              /* bytes of the body that the budget counts; others may read it while the body arrives */
 	unsigned retries;                /* times that decoding began anew because memory was short */
 	atomic_bool evicted;             /* its memory was given to an endpoint that holds less. Set under the lock */
 	int http_status;
@@ -225,6 +226,13 @@ struct work {
 	uint64_t bytes;
 	struct name_request names;
 	int64_t since_ms;                /* of an end: when it was tried first, monotonic; 0 = not yet */
+};
+
+/* A request under way (ask.c). */
+struct flight {
+	struct work *work;
+	struct fetch *fetch;
+	struct flight *next, **at; /* in one of the scraper's lists; at points to what points here */
 };
 
 struct scrape_worker {
@@ -258,11 +266,12 @@ struct object_statuses {
 
 #define MEMORY_TOP 16 /* holders that a census lists */
 
-/* Functions by which memory.c takes memory away from an endpoint. They assert the lock, and return how many bytes are free at once. */
+/* Functions by which memory.c takes memory away from an endpoint. They assert the lock. A size is the number of bytes that are free at
+ * once; 0 may also mean that another thread frees them soon. */
 struct eviction {
 	size_t (*waiting)(struct endpoint *ep);              /* bodies that wait for a decoder: turn_evict */
 	size_t (*flight)(struct endpoint *ep, bool in_loop); /* a body that arrives: flight_evict */
-	size_t (*kept)(struct endpoint *ep);                 /* baselines and caches that stay between scrapes, unless a decoder uses them: kept_evict */
+	bool (*kept)(struct endpoint *ep);                   /* a failed scrape is to forget what is kept between scrapes: kept_evict */
 };
 
 /* Who holds how much of the memory of all scrapes, as it was a moment ago. */
@@ -316,6 +325,7 @@ struct scraper {
 	const struct eviction *evict;    /* static */
 	VEC(struct endpoint *) holders;  /* borrowed: all endpoints that there are */
 	struct memory_census census;
+	size_t coming;                   /* sum of the endpoints' */
 	pthread_cond_t memory_came;      /* decoders wait for it */
 	unsigned n_decoding, n_memory_waits; /* decoders at work; of these, waiting for memory */
 	struct flight *evicted;          /* requests that the loop has to end, because their memory went to smaller ones */
@@ -406,11 +416,12 @@ void flights_drop(struct scraper *s) REQUIRES(s->lock); /* all of them, without 
 void flight_left(struct endpoint *ep); /* the endpoint left: its request ends soon, then its series */
 bool flights_end_left(struct scraper *s) REQUIRES(s->lock); /* some of these; whether there are more */
 /* The body of the endpoint's request is dropped, at once in the loop thread, else soon, and the request is ended soon. Returns the bytes
- * that are free now. */
+ * that are free at once. */
 size_t flight_evict(struct endpoint *ep, bool in_loop);
 void flights_end_evicted(struct scraper *s) REQUIRES(s->lock);
-/* A failed scrape is dispatched: it ends the endpoint's series and forgets what is kept. A baseline goes at once. */
-size_t kept_evict(struct endpoint *ep);
+/* A failed scrape, one that waits or a new one, ends the endpoint's series, forgets what is kept but the baseline, and says so. False:
+ * not while there is a request or a decoder is at work. */
+bool kept_evict(struct endpoint *ep);
 
 /* conflict.c */
 /* Whether an answer other than 200 says that the target is profiling for somebody else. */

@@ -7,6 +7,7 @@ endif
 libscraperkit_a_SOURCES = scraper/testkit.c
 SCRAPER_TEST_LIBS = libscraperkit.a $(SCRAPER_LIBS) $(CMOCKA_LIBS)
 scraper_baseline_test_SOURCES = scraper/baseline_test.c
+scraper_evict_test_SOURCES = scraper/evict_test.c
 scraper_cursor_test_SOURCES = scraper/state/cursor_test.c
 scraper_delta_test_SOURCES = scraper/state/delta_test.c
 scraper_memory_test_SOURCES = scraper/memory_test.c

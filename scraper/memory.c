@@ -17,6 +17,8 @@
 #define SMALL_PART 16                /* an endpoint that weighs more of the whole does not use the last quarter */
 #define DECODER_PART 4               /* and a decoder's arenas: its share */
 #define TWICE 2                      /* the evicted one is so much heavier than the one it is evicted for */
+#define SPARED_PART 4                /* an endpoint that exceeds its share by less than this part of what the heaviest does */
+#define MUCH_PART 256                /* of the whole: a body that frees so much is dropped for a decode, even if that needs more */
 #define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
 #define CENSUS_PART 20               /* of the time, at most */
 #define WAIT_MS 5000                 /* that a decoder waits for memory, in all */
@@ -47,6 +49,7 @@ void memory_leave(struct endpoint *ep)
 	struct endpoint *last = s->holders.v[--s->holders.n];
 	s->holders.v[ep->holder] = last;
 	last->holder = ep->holder;
+	memory_came(ep, true);
 	unsigned n = 0;
 	for (unsigned i = 0; i < s->census.n_top; i++)
 		if (s->census.top[i] != ep)
@@ -157,6 +160,15 @@ static const struct memory_census *census_of(struct scraper *s)
 
 /* ---- eviction ---- */
 
+/* Who asks for more, and for what. */
+struct memory_request {
+	struct endpoint *endpoint;
+	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot wait */
+	size_t n, held;                /* bytes wanted; those that the endpoint holds, with these if they are its own */
+	size_t weight, decode;         /* of the endpoint; of its arenas */
+	enum budget_line line;
+};
+
 static int evicted_error(const struct scraper *s, struct err *e)
 {
 	char size[24];
@@ -168,47 +180,136 @@ static int evicted_error(const struct scraper *s, struct err *e)
 void memory_say_evicted(struct work *w)
 {
 	mutex_assert_held(&w->endpoint->scraper->lock);
-	if (!w->err.code)
+	if (!w->err.code && !w->endpoint->gone)
 		evicted_error(w->endpoint->scraper, &w->err);
 }
 
-/* A decoder at work is not stopped here: stop_heaviest, after a while. */
-static bool evict_endpoint(struct endpoint *ep, bool in_loop)
+/* Bytes that an eviction gives back: at once, and when another thread has done its part. */
+struct memory_freed {
+	size_t now, soon;
+};
+
+static size_t memory_waiting_of(const struct endpoint *ep)
+{
+	size_t n = ep->parked && work_has_body(ep->parked) ? ep->parked->held : 0;
+	for (const struct work *w = ep->first; w; w = w->next)
+		n += work_has_body(w) ? w->held : 0;
+	return n;
+}
+
+static size_t memory_arriving_of(const struct endpoint *ep)
+{
+	return ep->flight ? ep->flight->work->held : 0;
+}
+
+/* What is kept besides the baseline: a failed scrape that was evicted forgets it. Unknown, and 0, while a decoder works on the endpoint. */
+static size_t memory_rest_of(const struct endpoint *ep)
+{
+	size_t held = budget_used(&ep->memory), other = memory_waiting_of(ep) + memory_arriving_of(ep) + budget_used(&ep->base->memory);
+	return ep->turn == TURN_WORKS || ep->gone || held <= other ? 0 : held - other;
+}
+
+void memory_came(struct endpoint *ep, bool all)
+{
+	mutex_assert_held(&ep->scraper->lock);
+	size_t left = all ? 0 : MIN(ep->coming, memory_rest_of(ep));
+	ep->scraper->coming -= ep->coming - left;
+	ep->coming = left;
+	memory_freed(ep->scraper);
+}
+
+/* What evict_endpoint would give back beyond what is coming already. */
+static struct memory_freed memory_evictable(const struct endpoint *ep, bool in_loop)
+{
+	size_t arriving = memory_arriving_of(ep), baseline = ep->gone ? 0 : baseline_idle_bytes(ep);
+	size_t soon = memory_rest_of(ep) + (in_loop ? 0 : arriving);
+	return (struct memory_freed){ memory_waiting_of(ep) + baseline + (in_loop ? arriving : 0), soon - MIN(soon, ep->coming) };
+}
+
+/* Takes from the endpoint what is missing, or all that it can give. Its bodies go first: then one scrape fails, and no increase is lost. A
+ * decoder at work is not stopped here: stop_heaviest, after a while. */
+static struct memory_freed evict_endpoint(struct endpoint *ep, size_t missing, bool in_loop)
 {
 	mutex_assert_held(&ep->scraper->lock);
 	const struct eviction *evict = ep->scraper->evict;
+	size_t arriving = memory_arriving_of(ep), baseline = 0, rest = memory_rest_of(ep);
 	ep->usual = MAX(ep->usual, budget_used(&ep->memory));
-	return evict->waiting(ep) || evict->flight(ep, in_loop) || evict->kept(ep);
+	bool the_arriving = arriving >= missing && memory_waiting_of(ep) < missing;
+	struct memory_freed f = { the_arriving ? 0 : evict->waiting(ep), 0 };
+	bool fails = f.now;
+	if (f.now < missing && arriving) {
+		f.now += evict->flight(ep, in_loop);
+		f.soon += in_loop ? 0 : arriving;
+		fails = true;
+	}
+	if (f.now + (in_loop ? 0 : f.soon + (fails ? rest : 0)) < missing && !ep->gone) {
+		baseline = baseline_forget(ep);
+		f.now += baseline;
+	}
+	if (!fails && (baseline || rest))
+		fails = evict->kept(ep);
+	if (fails)
+		f.soon += rest;
+	f.soon -= MIN(f.soon, ep->coming);
+	ep->coming += f.soon;
+	ep->scraper->coming += f.soon;
+	return f;
 }
 
-/* True: there is more room now. Some may come later, too. */
-static bool evict_heaviest(struct scraper *s, const struct endpoint *by, size_t weight, bool in_loop)
+/* Whether the n bytes that an eviction frees are worth a failed scrape: they are enough, or much. */
+static bool is_worth(size_t n, size_t missing, size_t much)
+{
+	return n && n >= MIN(missing, much);
+}
+
+/* Evicts one endpoint, or none. The heaviest from which enough is free at once, if there is one; else the heaviest that gives enough soon; else
+ * the one that gives most. Those hardly above their share are spared as long as others hold much more. only_now: what is missing will come
+ * anyway, but too late for who asks. */
+static struct memory_freed evict_heaviest(struct scraper *s, const struct memory_request *r, size_t missing, bool only_now)
 {
 	const struct memory_census *c = census_of(s);
+	struct endpoint *best = NULL;
+	size_t best_bytes = 0, most = 0;
+	int best_rank = -1;
 	for (unsigned i = 0; i < c->n_top; i++) {
 		struct endpoint *ep = c->top[i];
 		size_t held = budget_used(&ep->memory);
-		if (ep != by && held > c->share && held / TWICE >= weight && evict_endpoint(ep, in_loop))
-			return true;
+		if (ep == r->endpoint || held <= c->share || held / TWICE < r->weight)
+			continue;
+		struct memory_freed f = memory_evictable(ep, !r->worker);
+		size_t bytes = f.now + f.soon;
+		int rank = (bytes >= missing) + (f.now >= missing);
+		if (!is_worth(bytes, missing, (held - c->share) / 2) || held - c->share < most / SPARED_PART)
+			continue;
+		most = MAX(most, held - c->share);
+		if (only_now && f.now < missing)
+			continue;
+		if (rank > best_rank || (!rank && !best_rank && bytes > best_bytes)) {
+			best = ep;
+			best_rank = rank;
+			best_bytes = bytes;
+		}
 	}
-	return false;
+	return best ? evict_endpoint(best, missing, !r->worker) : (struct memory_freed){ 0 };
 }
 
-/* A decode that has begun goes before bodies that wait, whoever's, so that of many large ones some are decoded to the end. */
-static bool evict_waiting(struct scraper *s, const struct endpoint *by)
+/* A decode that has begun goes before bodies that wait or arrive, whoever's, so that of many large ones some are decoded to the end. Evicts the
+ * body that frees most beyond its endpoint's share, or none. What is kept of an endpoint does not count: it stays. */
+static struct memory_freed evict_body(struct scraper *s, const struct endpoint *by, size_t missing)
 {
 	const struct memory_census *c = census_of(s);
-	size_t most = c->share == SIZE_MAX ? s->memory.max / ALWAYS_FAIR : c->share;
+	size_t share = c->share == SIZE_MAX ? s->memory.max / ALWAYS_FAIR : c->share, most = 0;
+	struct endpoint *best = NULL;
 	for (unsigned i = 0; i < c->n_top; i++) {
 		struct endpoint *ep = c->top[i];
-		if (ep == by || budget_used(&ep->memory) <= most)
-			continue;
-		ep->usual = MAX(ep->usual, budget_used(&ep->memory));
-		if (s->evict->waiting(ep))
-			return true;
-		s->evict->flight(ep, false);
+		size_t held = budget_used(&ep->memory), arriving = ep->flight && !ep->flight->work->evicted ? memory_arriving_of(ep) : 0;
+		size_t body = MIN(MAX(memory_waiting_of(ep), arriving), held - MIN(held, share));
+		if (ep != by && body > most && is_worth(body, missing, s->memory.max / MUCH_PART)) {
+			best = ep;
+			most = body;
+		}
 	}
-	return false;
+	return best ? evict_endpoint(best, most, false) : (struct memory_freed){ 0 };
 }
 
 /* What a decode is known to need, with its endpoint's memory. */
@@ -238,12 +339,11 @@ static bool stop_heaviest(struct scraper *s, const struct endpoint *by, size_t w
 
 /* ---- a decoder waits ---- */
 
-/* Whether another decoder may free memory soon. */
-static bool there_is_hope(const struct scraper *s)
+/* Whether the loop, or a decoder other than the one that asks (NULL: the loop asks), may free memory soon. */
+static bool there_is_hope(const struct scraper *s, const struct scrape_worker *by)
 {
-	if (s->evicted || s->n_decoding > s->n_memory_waits + 1)
-		return true;
-	return heap_first(&s->light) && s->n_workers > s->n_memory_waits + 1;
+	unsigned wait = s->n_memory_waits + (by != NULL);
+	return s->evicted || s->n_decoding > wait || (heap_first(&s->light) && s->n_workers > wait);
 }
 
 /* Waits until memory was freed, or may have been. Returns false if until_ms passed first. */
@@ -261,33 +361,40 @@ static bool wait_for_memory(struct scraper *s, const struct scrape_worker *wk, i
 
 /* ---- more than BUDGET_LARGE ---- */
 
-/* Who asks for more, and for what. */
-struct memory_request {
-	struct endpoint *endpoint;
-	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot wait */
-	size_t n, held;                /* bytes wanted; those that the endpoint holds, with these if they are its own */
-	size_t weight, decode;         /* of the endpoint; of its arenas */
-	enum budget_line line;
-};
-
 static bool is_fair(struct scraper *s, const struct memory_request *r)
 {
 	return r->weight <= census_of(s)->share;
 }
 
 /* The last quarter is for what is small. */
-static bool take_small(struct scraper *s, const struct memory_request *r)
+static enum budget_line line_of(struct scraper *s, const struct memory_request *r)
 {
 	bool small = r->weight <= s->memory.max / SMALL_PART && r->decode <= s->memory.max / DECODER_PART;
-	return small && is_fair(s, r) && budget_take(&s->memory, r->n, r->line);
+	return small && is_fair(s, r) ? r->line : MIN(r->line, BUDGET_LARGE);
 }
 
-/* True: there is more room now. */
-static bool evict_for(struct scraper *s, const struct memory_request *r)
+/* Bytes that others have to give back before there is room for n up to the line. */
+static size_t missing_of(const struct scraper *s, size_t n, enum budget_line line)
 {
-	if (is_fair(s, r) && evict_heaviest(s, r->endpoint, r->weight, !r->worker))
-		return true;
-	return r->worker && evict_waiting(s, r->endpoint);
+	size_t limit = s->memory.max / BUDGET_ALL * line, want = budget_used(&s->memory) + n;
+	return want - MIN(want, limit);
+}
+
+/* Evicts one endpoint, or none. What is coming from those that were evicted before counts; if it is late, or the loop asks, one that gives
+ * enough at once is evicted nevertheless. */
+static struct memory_freed evict_for(struct scraper *s, const struct memory_request *r, size_t missing, bool late)
+{
+	struct memory_freed f = { 0 };
+	bool comes = s->coming >= missing && there_is_hope(s, r->worker);
+	if (comes && r->worker && !late)
+		return (struct memory_freed){ 0, missing };
+	if (is_fair(s, r))
+		f = evict_heaviest(s, r, missing, comes);
+	if (!f.now && !f.soon && r->worker && !comes)
+		f = evict_body(s, r->endpoint, missing);
+	if (!f.now && comes)
+		f.soon = missing;
+	return f;
 }
 
 static bool take_more(struct scraper *s, const struct memory_request *r)
@@ -297,12 +404,18 @@ static bool take_more(struct scraper *s, const struct memory_request *r)
 	if (r->held + r->decode > s->memory.max / BUDGET_ALL * BUDGET_LARGE)
 		return false; /* not even alone */
 	for (;;) {
-		if (budget_take(&s->memory, r->n, MIN(r->line, BUDGET_LARGE)) || take_small(s, r))
+		enum budget_line line = line_of(s, r);
+		if (budget_take(&s->memory, r->n, line))
 			return true;
-		if (evict_for(s, r))
+		size_t missing = missing_of(s, r->n, line);
+		if (!missing)
+			continue; /* others have given back enough meanwhile */
+		bool late = clock_mono_ms() >= stop_ms;
+		struct memory_freed f = evict_for(s, r, missing, late);
+		if (f.now)
 			continue;
-		bool hope = there_is_hope(s);
-		if (!hope || clock_mono_ms() >= stop_ms)
+		bool hope = there_is_hope(s, r->worker);
+		if (!hope || (late && !f.soon))
 			hope |= stop_heaviest(s, r->endpoint, r->weight + r->decode);
 		if (r->worker && !hope)
 			r->worker->stuck = is_fair(s, r);
@@ -407,6 +520,7 @@ int memory_begin(struct work *w, int64_t now_ms)
 	size_t n = need_of(ep), owed = owed_before(ep, now_ms);
 	struct memory_request r = { .endpoint = ep, .n = n, .held = budget_used(&ep->memory) + n, .line = BUDGET_BEGIN };
 	r.weight = MAX(r.held, ep->usual);
+	struct memory_freed f = { 0 };
 	do {
 		if (budget_has_room(&s->memory, n + owed, BUDGET_BEGIN) && budget_take(&s->memory, n, BUDGET_BEGIN)) {
 			budget_adopt(&ep->memory, n);
@@ -414,8 +528,11 @@ int memory_begin(struct work *w, int64_t now_ms)
 			memory_settle(ep, 0);
 			return 0;
 		}
-	} while (evict_for(s, &r));
-	stop_heaviest(s, ep, r.weight);
+		size_t missing = missing_of(s, n + owed, BUDGET_BEGIN);
+		f = missing ? evict_for(s, &r, missing, false) : (struct memory_freed){ 0 };
+	} while (f.now);
+	if (!f.soon)
+		stop_heaviest(s, ep, r.weight);
 	pass_over(ep, now_ms);
 	metric_inc(&scraper_table[M_PASSED_OVER]);
 	return no_memory(s, &w->err, "the scrape did not begin");

@@ -17,7 +17,13 @@
  * The heaviest is the endpoint that holds most, if that is more than its share and at least twice the weight of the one that asks; then
  * the decoder that needs most, likewise. It is evicted: its body is dropped, its request ends, its decoder stops, what is kept of it is
  * forgotten, and its scrape fails and says so. This is the same for a scrape that begins, for a body that arrives, for a decoder and
- * for what is kept. A request cannot wait for what a decoder gives back; a decoder can, as long as another one is at work. It stops
+ * for what is kept.
+ *
+ * One endpoint at a time, and none as long as enough is on its way: a body that arrives is the loop's to free, a cache a decoder's. What they
+ * will free is counted (coming) from the eviction until it is free. The loop thread, which cannot wait for it, prefers endpoints that give
+ * enough at once. An endpoint that gives too little to be of use is left alone, however much it holds.
+ *
+ * A request cannot wait for what a decoder gives back; a decoder can, as long as another one is at work. It stops
  * another one only when that did not end by itself for a while. A decode that has begun also goes before large bodies that wait or
  * arrive, whoever's: or many large ones would fill the memory with bodies, and none could be decoded.
  *
@@ -58,6 +64,9 @@ void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row 
 bool memory_receive(struct work *w, const char *p, size_t n) EXCLUDES(w->endpoint->scraper->lock);
 void memory_received(struct work *w); /* that was all of it */
 void memory_drop_body(struct work *w);
+/* What an eviction promised has come: the body of the request that was ended; all, if a decoder has done the failed scrape, or the endpoint
+ * is freed. Asserts the lock. */
+void memory_came(struct endpoint *ep, bool all);
 /* Why the scrape failed, unless there is a reason already. Asserts the lock. */
 void memory_say_evicted(struct work *w);
 /* In a decoder: its job has no more memory; sets j->err, and returns its code, negative. */

@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/testwait.h"
+#include "fetch/fetch.h"
 #include "scraper/memory.h"
 
 #define KIB ((size_t)1 << 10)
@@ -20,19 +22,11 @@ struct stage {
 	struct endpoint ep[MANY];
 	struct work at[MANY];  /* the scrape under way; endpoint NULL: none is */
 	int passed[MANY], begun[MANY];
+	struct scraper_config config;
+	struct flight flight[MANY]; /* work NULL: no request is under way */
 };
 
-static size_t nothing_arrives(struct endpoint *ep, bool in_loop)
-{
-	return 0;
-}
-
-static size_t nothing_is_kept(struct endpoint *ep)
-{
-	return 0;
-}
-
-static const struct eviction eviction = { turn_evict, nothing_arrives, nothing_is_kept };
+static const struct eviction eviction = { turn_evict, flight_evict, kept_evict };
 
 static struct stage *stage_new(size_t max)
 {
@@ -40,13 +34,17 @@ static struct stage *stage_new(size_t max)
 	mutex_init(&g->s.lock, RANK_SCRAPER, "scraper");
 	g->s.memory.max = max;
 	g->s.evict = &eviction;
+	g->config.refs = 1;
+	g->s.loop = fetch_loop_new(NULL);
+	assert_non_null(g->s.loop);
 	pthread_cond_init(&g->s.work_came, NULL);
 	pthread_cond_init(&g->s.light_came, NULL);
 	pthread_cond_init(&g->s.memory_came, NULL);
 	mutex_lock(&g->s.lock);
 	for (size_t i = 0; i < MANY; i++) {
-		g->ep[i] = (struct endpoint){ .refs = 1000, .scraper = &g->s, .interval_ms = MANY * 10 };
+		g->ep[i] = (struct endpoint){ .refs = 1000, .scraper = &g->s, .config = &g->config, .interval_ms = MANY * 10 };
 		memory_join(&g->ep[i]);
+		g->ep[i].base = baseline_new(&g->ep[i].memory);
 	}
 	mutex_unlock(&g->s.lock);
 	return g;
@@ -57,6 +55,14 @@ static void stage_free(struct stage *g)
 	assert_int_equal(budget_used(&g->s.memory), 0);
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(budget_used(&g->ep[i].memory), 0);
+	mutex_lock(&g->s.lock);
+	for (size_t i = 0; i < MANY; i++) {
+		memory_came(&g->ep[i], true);
+		baseline_leave(&g->ep[i]);
+	}
+	assert_int_equal(g->s.coming, 0);
+	mutex_unlock(&g->s.lock);
+	fetch_loop_free(g->s.loop);
 	heap_free(&g->s.claims);
 	heap_free(&g->s.light);
 	heap_free(&g->s.heavy);
@@ -369,6 +375,238 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
+/* ---- one heavy endpoint fails, if that is enough ---- */
+
+/* What a heavy endpoint holds. */
+enum holding { BODY_WAITS, BODY_ARRIVES, BASELINE, CACHE };
+
+static void hold(struct stage *g, size_t i, enum holding what, size_t bytes)
+{
+	struct endpoint *ep = &g->ep[i];
+	if (what == BASELINE) {
+		assert_true(budget_take(&ep->base->memory, bytes, BUDGET_KEPT));
+		ep->base->delta.held += bytes;
+	} else if (what == CACHE) {
+		assert_true(budget_take(&ep->memory, bytes, BUDGET_KEPT));
+	} else {
+		assert_true(begin(g, i, 0)); /* the bytes of a buffer that grows would be a power of two */
+		assert_true(budget_take(&ep->memory, bytes - g->at[i].held, BUDGET_LARGE));
+		g->at[i].held = bytes;
+	}
+	if (what == BODY_WAITS)
+		wait_for_decoder(g, i);
+	if (what != BODY_ARRIVES)
+		return;
+	struct flight *f = &g->flight[i];
+	*f = (struct flight){ .work = &g->at[i], .next = g->s.flights, .at = &g->s.flights };
+	if (f->next)
+		f->next->at = &f->next;
+	g->s.flights = ep->flight = f;
+}
+
+static bool was_evicted(struct stage *g, size_t i)
+{
+	struct endpoint *ep = &g->ep[i];
+	return (ep->first && ep->first->evicted) || (ep->flight && ep->flight->work->evicted);
+}
+
+static size_t evicted_of(struct stage *g, size_t n)
+{
+	size_t evicted = 0;
+	for (size_t i = 0; i < n; i++)
+		evicted += was_evicted(g, i);
+	return evicted;
+}
+
+/* A decoder does the failed scrape of one that was evicted: what is kept of it is forgotten. */
+static void decode_evicted(struct stage *g, struct scrape_worker *wk)
+{
+	struct work *w = turn_begin(wk);
+	assert_true(w->evicted);
+	assert_non_null(strstr(w->err.msg, "more than its share"));
+	budget_give(&w->endpoint->memory, budget_used(&w->endpoint->memory));
+	turn_end(w, 0, false);
+}
+
+/* The loop ends the requests that were evicted. */
+static void end_evicted_flights(struct stage *g)
+{
+	mutex_lock(&g->s.lock);
+	for (struct flight *f; (f = g->s.evicted);) {
+		g->s.evicted = f->next;
+		f->work->endpoint->flight = NULL;
+		memory_drop_body(f->work);
+		memory_came(f->work->endpoint, false);
+	}
+	mutex_unlock(&g->s.lock);
+}
+
+static void let_all_go(struct stage *g, size_t n)
+{
+	end_evicted_flights(g);
+	for (size_t i = 0; i < n; i++) {
+		end(g, i);
+		g->ep[i].flight = NULL;
+		mutex_lock(&g->s.lock);
+		baseline_forget(&g->ep[i]);
+		mutex_unlock(&g->s.lock);
+	}
+	drop_waiting(g);
+	for (size_t i = 0; i < n; i++)
+		budget_give(&g->ep[i].memory, budget_used(&g->ep[i].memory));
+}
+
+/* n heavy endpoints hold three quarters of the memory; decoders have the rest but `room`. */
+static size_t fill_with(struct stage *g, size_t n, enum holding what, size_t room)
+{
+	for (size_t i = 0; i < n; i++)
+		hold(g, i, what, ALL / BUDGET_ALL * BUDGET_LARGE / n);
+	size_t rest = ALL - budget_used(&g->s.memory) - room;
+	assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
+	return rest;
+}
+
+static void as_many_fail_as_are_needed(void **state)
+{
+	for (enum holding what = BODY_WAITS; what <= CACHE; what++)
+		for (size_t n = 10; n <= 20; n += 5) {
+			struct stage *g = stage_new(ALL);
+			struct scrape_worker wk = { .scraper = &g->s };
+			g->s.workers = &wk;
+			g->s.n_workers = 1;
+			size_t rest = fill_with(g, n, what, ALL / 8), heavy = budget_used(&g->ep[0].memory), light = N_HEAVY * 2;
+			/* Memory that a decoder has yet to free does not help this scrape. But it is enough for all that follow. */
+			for (size_t i = light; what == CACHE && i < light + 5; i++) {
+				assert_false(begin(g, i, 0));
+				assert_int_equal(evicted_of(g, n), 1);
+				assert_int_equal(g->s.coming, heavy);
+			}
+			if (what == CACHE) {
+				decode_evicted(g, &wk);
+				assert_int_equal(g->s.coming, 0);
+			}
+			size_t got = 0, before = evicted_of(g, n), n_light = what == CACHE ? 5 : 10;
+			for (size_t i = light; i < light + n_light; i++) {
+				assert_true(receive(g, i, ORDINARY));
+				got += budget_used(&g->ep[i].memory);
+			}
+			size_t failed = evicted_of(g, n) - before + (what == CACHE);
+			print_message("%zu heavy ones hold %zu each (%d): %zu failed for %zu bytes\n", n, heavy, what, failed, got);
+			assert_int_equal(failed, (got + heavy - 1) / heavy);
+			for (size_t i = light; i < light + 10; i++)
+				end(g, i);
+			budget_give(&g->s.memory, rest);
+			let_all_go(g, n);
+			g->s.n_workers = 0;
+			stage_free(g);
+		}
+}
+
+/* A decoder that asks for memory, in a thread of its own. */
+struct asking {
+	struct stage *g;
+	struct scrape_worker wk;
+	size_t bytes;
+	pthread_t thread;
+	bool got;
+};
+
+static void *ask_for_memory(void *arg)
+{
+	struct asking *a = arg;
+	a->got = budget_take(&a->wk.memory, a->bytes, BUDGET_ALL);
+	return NULL;
+}
+
+/* ep[i]'s decoder asks, until the loop has to end a request for it. */
+static void begin_to_ask(struct asking *a, struct stage *g, size_t i, size_t bytes)
+{
+	*a = (struct asking){ .g = g, .wk = { .scraper = &g->s }, .bytes = bytes };
+	memory_join_decoder(&a->wk);
+	mutex_lock(&g->s.lock);
+	memory_decode(&a->wk, &g->ep[i]);
+	mutex_unlock(&g->s.lock);
+	pthread_create(&a->thread, NULL, ask_for_memory, a);
+	assert_true(TEST_WAIT(({
+		mutex_lock(&g->s.lock);
+		bool waits = g->s.evicted && g->s.n_memory_waits;
+		mutex_unlock(&g->s.lock);
+		waits;
+	})));
+}
+
+static void end_to_ask(struct asking *a)
+{
+	end_evicted_flights(a->g);
+	pthread_join(a->thread, NULL);
+	assert_true(a->got);
+	budget_give(&a->wk.memory, a->bytes);
+	mutex_lock(&a->g->s.lock);
+	memory_decoded(a->wk.endpoint);
+	mutex_unlock(&a->g->s.lock);
+}
+
+/* The body is the loop's to free: that it takes a moment is no reason to end the next one's request. */
+static void a_decoder_waits_for_one_request(void **state)
+{
+	for (size_t n = 10; n <= 20; n += 5) {
+		struct stage *g = stage_new(ALL);
+		struct asking a;
+		size_t rest = fill_with(g, n, BODY_ARRIVES, 0);
+		/* Decoders have room up to BUDGET_KEPT. */
+		budget_give(&g->s.memory, ALL / 16 * 3 + 32 * KIB);
+		begin_to_ask(&a, g, n, 64 * KIB);
+		assert_int_equal(evicted_of(g, n), 1);
+		assert_int_equal(g->s.coming, budget_used(&g->ep[0].memory));
+		end_to_ask(&a);
+		budget_give(&g->s.memory, rest - ALL / 16 * 3 - 32 * KIB);
+		let_all_go(g, n);
+		stage_free(g);
+	}
+}
+
+/* A heavy decode takes bodies that arrive. Those of endpoints that hold much else are too small to be of use. */
+static void the_body_counts_that_frees_most(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	struct asking a;
+	size_t n = 9;
+	for (size_t i = 0; i < n; i++) {
+		hold(g, i, BASELINE, i == 7 ? 64 * KIB : 1800 * KIB);
+		hold(g, i, BODY_ARRIVES, i == 7 ? 1600 * KIB : 16 * KIB);
+	}
+	size_t rest = ALL / 16 * 12 - budget_used(&g->s.memory) - 16 * KIB;
+	assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
+	g->ep[n].usual = ALL / 2; /* it does not take anybody's share */
+	begin_to_ask(&a, g, n, 512 * KIB);
+	assert_true(was_evicted(g, 7));
+	assert_int_equal(evicted_of(g, n), 1);
+	end_to_ask(&a);
+	assert_in_range(budget_used(&g->ep[7].memory), 1, 64 * KIB); /* its baseline is kept */
+	budget_give(&g->s.memory, rest);
+	let_all_go(g, n);
+	stage_free(g);
+}
+
+/* An endpoint left while its request was under way: its body is dropped first, and goes on being its own account. */
+static void one_that_left_gives_way(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	size_t n = 10, rest = fill_with(g, n, BODY_ARRIVES, ALL / 8);
+	mutex_lock(&g->s.lock);
+	for (size_t i = 0; i < n; i++) {
+		g->ep[i].gone = true;
+		flight_left(&g->ep[i]);
+	}
+	mutex_unlock(&g->s.lock);
+	assert_true(receive(g, n, ORDINARY));
+	assert_int_equal(evicted_of(g, n), 1);
+	end(g, n);
+	budget_give(&g->s.memory, rest);
+	let_all_go(g, n);
+	stage_free(g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +616,10 @@ int main(void)
 		cmocka_unit_test(ordinary_ones_find_room),
 		cmocka_unit_test(heavy_ones_do_not_evict_each_other),
 		cmocka_unit_test(a_heavy_decode_stops),
+		cmocka_unit_test(as_many_fail_as_are_needed),
+		cmocka_unit_test(a_decoder_waits_for_one_request),
+		cmocka_unit_test(the_body_counts_that_frees_most),
+		cmocka_unit_test(one_that_left_gives_way),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,8 @@ static bool merge(struct endpoint *ep, struct work *w)
 	last->slot_ms = w->slot_ms;
 	last->end_ms = w->end_ms;
 	last->end_boot_ms = w->end_boot_ms;
+	if (w->evicted)
+		atomic_store(&last->evicted, true); /* it is to forget what is kept */
 	work_free(w);
 	return true;
 }
@@ -293,6 +295,8 @@ void turn_end(struct work *w, int64_t cpu_ns, bool again)
 	ep->turn = TURN_NONE;
 	if (ep->first)
 		wait_for_turn(ep);
+	if (w->evicted)
+		memory_came(ep, true);
 	if (!again)
 		work_free(w); /* the endpoint may go with it */
 	memory_freed(s);
