@@ -16,6 +16,8 @@
 #define ERROR_TEXT 160 /* bytes of an error page that are shown */
 
 #define LOOKED_THROUGH 1000 /* requests, for one of another job that asks the same */
+#define BEGIN_AGAIN_MS 20 /* an endpoint that was evicted has freed its memory after about so long */
+#define BEGIN_TRIES 25    /* then the scrape fails */
 #define ENDED_AT_ONCE 32 /* requests of endpoints that left, in one turn of the loop */
 
 static void enlist(struct flight *f, struct flight **list)
@@ -198,7 +200,15 @@ void ask(struct endpoint *ep)
 		fail_at_once(w);
 		return;
 	}
-	if (memory_begin(w, ep->last_start_ms)) {
+	int no_memory = memory_begin(w, ep->last_start_ms, !piece && !extra && ep->begin_tries < BEGIN_TRIES);
+	if (no_memory == MEMORY_COMES) {
+		ep->begin_tries++;
+		heap_put(&ep->scraper->due, &ep->due, ep->last_start_ms + BEGIN_AGAIN_MS);
+		work_free(w);
+		return;
+	}
+	ep->begin_tries = 0;
+	if (no_memory) {
 		metric_add(&scraper_table[M_SLOTS_MISSED], 1, ep->job->name);
 		fail_at_once(w);
 		return;

@@ -104,6 +104,7 @@ struct endpoint {
 	bool gone;
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
+	unsigned begin_tries;            /* of the scrape that is due: memory for it was to be free soon */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */

@@ -512,7 +512,7 @@ static int no_memory(const struct scraper *s, struct err *e, const char *what)
 		       units_format_size(s->memory.max, size));
 }
 
-int memory_begin(struct work *w, int64_t now_ms)
+int memory_begin(struct work *w, int64_t now_ms, bool may_wait)
 {
 	mutex_assert_held(&w->endpoint->scraper->lock);
 	struct endpoint *ep = w->endpoint;
@@ -531,6 +531,8 @@ int memory_begin(struct work *w, int64_t now_ms)
 		size_t missing = missing_of(s, n + owed, BUDGET_BEGIN);
 		f = missing ? evict_for(s, &r, missing, false) : (struct memory_freed){ 0 };
 	} while (f.now);
+	if (f.soon && may_wait)
+		return MEMORY_COMES;
 	if (!f.soon)
 		stop_heaviest(s, ep, r.weight);
 	pass_over(ep, now_ms);

@@ -56,8 +56,10 @@ void memory_decoded(struct endpoint *ep);
 /* Wakes decoders that wait for memory. Asserts the lock. */
 void memory_freed(struct scraper *s);
 
-/* In the loop thread, with the lock. now_ms: monotonic. Negative, with w->err: the scrape cannot begin. */
-int memory_begin(struct work *w, int64_t now_ms) MUST_USE;
+/* In the loop thread, with the lock. now_ms: monotonic. Negative, with w->err: the scrape cannot begin. MEMORY_COMES, only if may_wait: an evicted
+ * endpoint will free enough, so the scrape shall be tried again soon. */
+#define MEMORY_COMES 1
+int memory_begin(struct work *w, int64_t now_ms, bool may_wait) MUST_USE;
 void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row it was passed over now; asserts the lock */
 /* In the loop thread, without the lock. Bytes of a body that arrives, before it is known how many there will be. False, with w->err:
  * no room. */

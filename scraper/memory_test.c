@@ -75,7 +75,7 @@ static bool begin(struct stage *g, size_t i, int64_t now_ms)
 {
 	g->at[i] = (struct work){ .endpoint = &g->ep[i] };
 	mutex_lock(&g->s.lock);
-	bool ok = memory_begin(&g->at[i], now_ms) == 0;
+	bool ok = memory_begin(&g->at[i], now_ms, false) == 0;
 	mutex_unlock(&g->s.lock);
 	g->begun[i] += ok;
 	g->passed[i] += !ok;
@@ -84,6 +84,16 @@ static bool begin(struct stage *g, size_t i, int64_t now_ms)
 		g->at[i].endpoint = NULL;
 	}
 	return ok;
+}
+
+/* As the loop asks the first time. */
+static int begin_or_wait(struct stage *g, size_t i)
+{
+	g->at[i] = (struct work){ .endpoint = &g->ep[i] };
+	mutex_lock(&g->s.lock);
+	int r = memory_begin(&g->at[i], 0, true);
+	mutex_unlock(&g->s.lock);
+	return r;
 }
 
 static void end(struct stage *g, size_t i)
@@ -476,6 +486,10 @@ static void as_many_fail_as_are_needed(void **state)
 			g->s.n_workers = 1;
 			size_t rest = fill_with(g, n, what, ALL / 8), heavy = budget_used(&g->ep[0].memory), light = N_HEAVY * 2;
 			/* Memory that a decoder has yet to free does not help this scrape. But it is enough for all that follow. */
+			if (what == CACHE) {
+				assert_int_equal(begin_or_wait(g, light), MEMORY_COMES);
+				assert_int_equal(g->ep[light].passed, 0);
+			}
 			for (size_t i = light; what == CACHE && i < light + 5; i++) {
 				assert_false(begin(g, i, 0));
 				assert_int_equal(evicted_of(g, n), 1);
@@ -484,6 +498,8 @@ static void as_many_fail_as_are_needed(void **state)
 			if (what == CACHE) {
 				decode_evicted(g, &wk);
 				assert_int_equal(g->s.coming, 0);
+				assert_int_equal(begin_or_wait(g, light), 0);
+				end(g, light);
 			}
 			size_t got = 0, before = evicted_of(g, n), n_light = what == CACHE ? 5 : 10;
 			for (size_t i = light; i < light + n_light; i++) {

@@ -65,6 +65,7 @@ EXTRA_DIST += \
   tests/e2e/test_config_reload.py \
   tests/e2e/test_containers.py \
   tests/e2e/test_crash.py \
+  tests/e2e/test_crowded_container.py \
   tests/e2e/test_damage.py \
   tests/e2e/test_discovery.py \
   tests/e2e/test_discovery_kube.py \

@@ -186,6 +186,7 @@ class Server(Process):
             self.wait_ready()
 
     under = ()  # words before the program: what it runs under
+    headers = None  # of each request: a login
 
     def start_on(self, name, port):
         self.port, self.url = port, f"http://127.0.0.1:{port}"
@@ -213,7 +214,7 @@ class Server(Process):
 
     def get(self, path, **params):
         """Body of a GET that has to succeed."""
-        status, _, body = http_get(self.link(path, **params))
+        status, _, body = http_get(self.link(path, **params), headers=self.headers)
         if status != 200:
             raise ApiError(status, body)
         return body

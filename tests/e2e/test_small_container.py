@@ -34,7 +34,7 @@ def profile(end):
     return gzip.compress(bytes(out + message((9, (end - 10) * 10**9), (10, 10 * 10**9), (11, message((1, 1), (2, 2))), (12, 10_000_000))))
 
 
-def loaded(env, limit, flags=()):
+def loaded(env, limit, flags=(), config="scrape_configs: []\n"):
     """A server in a group of so many bytes, with the profile for all instances; .asked is a time to ask at."""
     end = int(time.time()) // 3600 * 3600 - 5400
     data = profile(end)
@@ -45,7 +45,7 @@ def loaded(env, limit, flags=()):
             f.write(data)
     status, out = run([env.program("pyrtool"), "tsdb", "import", os.path.join(env.dir, "pyrrha-data"), os.path.join(env.dir, "files"), "--output=json"])
     check(status == 0 and json.loads(out)["bad"] == 0, out)
-    server = in_group(env, limit, ["--storage.tsdb.retention.time=0", *flags])
+    server = in_group(env, limit, ["--storage.tsdb.retention.time=0", *flags], config)
     server.asked = end + 60
     return server
 
@@ -53,7 +53,7 @@ def loaded(env, limit, flags=()):
 def ask(server, query, **params):
     """(status, body, seconds)"""
     begin = time.monotonic()
-    status, _, body = http_get(server.link("/api/v1/query", query=query, time=server.asked, **params), timeout=300)
+    status, _, body = http_get(server.link("/api/v1/query", query=query, time=server.asked, **params), headers=server.headers, timeout=300)
     return status, body, time.monotonic() - begin
 
 
