@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # tests/reach, which chooses the tests of ./check --changed: that its table names tests that there are, and what it says of some files.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES # of the make that runs this: it names tests
 top=${top_srcdir:-.} build=${top_builddir:-.}
 bad=0
 complain() { echo "$*"; bad=1; }
