@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -20,6 +21,24 @@ def test_help_and_version(env):
     check(all(len(line) <= 120 for line in out.splitlines()), "lines of --help fit a terminal")
     status, out = run([program, "--version"])
     check(status == 0 and "pyrrha" in out.lower() and any(c.isdigit() for c in out), out)
+
+
+# What people rely on without a flag: Prometheus's where it has the same, and what docs/install.md sizes a machine by.
+DEFAULTS = {"pyrrha": {"config.file": "pyrrha.yml", "storage.path": "data", "storage.tsdb.retention.time": "15d", "storage.tsdb.retention.size": "0B",
+                       "storage.commit-interval": "20ms", "storage.max-series": "1000000", "scrape.discovery-reload-interval": "5s",
+                       "web.listen-address": "127.0.0.1:7070", "web.max-connections": "512", "web.read-timeout": "5m", "query.timeout": "2m",
+                       "query.log-slower-than": "10s"},
+            "pyrrha-agent": {"frequency": "19", "history": "10m", "history.max-bytes": "8.0MiB", "kernel-stacks": "true", "runtimes": "all",
+                             "off-cpu-threshold": "1ms", "max-cost": "0.01", "kubernetes": "true", "names-wait": "1s"}}
+
+
+def test_defaults(env):
+    for program, wanted in DEFAULTS.items():
+        status, out = run([env.program(program), "--help"])
+        check(status == 0, out)
+        told = dict(re.findall(r"^  --(\S+?)(?:=<[^>]*>)?  \(default (\S+)\)", out, re.M))
+        wrong = {flag: (told.get(flag), value) for flag, value in wanted.items() if told.get(flag) != value}
+        check(not wrong, f"{program}, what it tells and what was wanted: {wrong}")
 
 
 def test_wrong_flags_are_told(env):
