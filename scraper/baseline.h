@@ -31,7 +31,8 @@ struct baseline {
 struct baseline *baseline_new(struct budget *parent) MUST_USE;
 /* The endpoint is freed: its reference goes. Asserts the scraper's lock. */
 void baseline_leave(struct endpoint *ep);
-/* Bytes that baseline_forget would free: 0 while a decoder works on the endpoint, and if another one may inherit them. Asserts the lock. */
+/* Bytes that baseline_forget would free. 0 while a decoder works on the endpoint, and 0 if the endpoint that replaces this one may take the baseline
+ * over. Asserts the lock. */
 size_t baseline_idle_bytes(const struct endpoint *ep);
 /* The endpoint's next scrape is a first one: its series go on with the second. Returns the bytes that were freed. Asserts the lock. */
 size_t baseline_forget(struct endpoint *ep);

@@ -173,7 +173,7 @@ static void no_increase_is_wrong_after_an_eviction(void **state)
 	assert_true(TEST_WAIT(fake_sink_find(k, "heap:alloc_space:bytes:space:bytes{instance", &last) && count_of(g, "profile_up{", "job=\"light\"", 1) > 8));
 	assert_true(TEST_WAIT(check_increases(g, "job=\"heavy\"", &sum) == 0 && sum > 0));
 	evict(g, "/heavy", "profile_up{");
-	/* Two scrapes later there is an increase again. */
+	/* Two scrapes after its eviction, the series has increases again: the first one is the new baseline. */
 	int asked = g->world.heavy;
 	assert_true(TEST_WAIT(g->world.heavy >= asked + 4));
 	size_t gaps = check_increases(g, "job=\"heavy\"", &sum);

@@ -420,8 +420,9 @@ bool flights_end_left(struct scraper *s) REQUIRES(s->lock); /* some of these; wh
  * that are free at once. */
 size_t flight_evict(struct endpoint *ep, bool in_loop);
 void flights_end_evicted(struct scraper *s) REQUIRES(s->lock);
-/* A failed scrape, one that waits or a new one, ends the endpoint's series, forgets what is kept but the baseline, and says so. False:
- * not while there is a request or a decoder is at work. */
+/* Makes the endpoint's scrape fail: the one that waits for a decoder, else one that is made for this. That failed scrape ends the endpoint's series,
+ * forgets all that is kept of the endpoint but the baseline, and its error says that the endpoint was evicted. False, and nothing is done: a
+ * request is under way, or a decoder works on the endpoint. */
 bool kept_evict(struct endpoint *ep);
 
 /* conflict.c */

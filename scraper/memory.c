@@ -165,7 +165,7 @@ struct memory_request {
 	struct endpoint *endpoint;
 	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot wait */
 	size_t n, held;                /* bytes wanted; those that the endpoint holds, with these if they are its own */
-	size_t weight, decode;         /* of the endpoint; of its arenas */
+	size_t weight, decode;         /* bytes that the endpoint holds or usually holds; bytes of its decoder's arenas */
 	enum budget_line line;
 };
 
@@ -263,8 +263,8 @@ static bool is_worth(size_t n, size_t missing, size_t much)
 }
 
 /* Evicts one endpoint, or none. The heaviest from which enough is free at once, if there is one; else the heaviest that gives enough soon; else
- * the one that gives most. Those hardly above their share are spared as long as others hold much more. only_now: what is missing will come
- * anyway, but too late for who asks. */
+ * the one that gives most. Those hardly above their share are spared as long as others hold much more. only_now: only memory that is free at once
+ * counts, because enough is about to be freed already, but later than the asking thread can wait. */
 static struct memory_freed evict_heaviest(struct scraper *s, const struct memory_request *r, size_t missing, bool only_now)
 {
 	const struct memory_census *c = census_of(s);

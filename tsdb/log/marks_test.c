@@ -23,13 +23,13 @@
 #define ROW_DAY 19001u
 #define RECORDS 20u
 #define LOG_BYTES ((uint64_t)3 << 20)
-#define MEET_MS 200 /* longest wait for a trim that the lock does not keep out */
+#define MEET_MS 200 /* hlog_mark is held up so long for a trim to overtake it, which happens only if their lock is broken */
 
 /* ---- a moment in hlog_mark ---- */
 
 static atomic_bool armed;   /* the next text of extents is held up */
 static atomic_bool held_up; /* it is made, and not written yet */
-static struct hlog *trimmed; /* until a trim of this log has moved the log's first record, or cannot */
+static struct hlog *trimmed; /* hlog_mark is held up until a trim has moved the first record of this log, at most MEET_MS */
 
 void __real_log_extents_put(const struct log_extents *x, struct buf *b);
 void __wrap_log_extents_put(const struct log_extents *x, struct buf *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts that fail half-way: because of the tap, of partitions that cannot be listed, of files or a log that cannot be read for a moment. What
+/* Starts that fail half-way: because of the tap (remote write, which is given every float), of partitions that cannot be listed, of files or a log that cannot be read for a moment. What
  * was merely not read is not lost: head.marks stays as it was, no hole is noted, and the next start has all data. The errors of reading
  * come from wrappers around RocksDB's functions and buf_read_file (local.mk). */
 #include <setjmp.h>
