@@ -119,6 +119,7 @@ def http_get(url, data=None, headers=None, timeout=60):
 
 class Process:
     """A program with its output in a file; it is gone when the test ends, and what it started with it if it has a session of its own."""
+    headers = None  # of each request to it, if it serves HTTP: a login
 
     def __init__(self, env, name, argv, **more):
         self.session = more.get("start_new_session")
@@ -186,7 +187,6 @@ class Server(Process):
             self.wait_ready()
 
     under = ()  # words before the program: what it runs under
-    headers = None  # of each request: a login
 
     def start_on(self, name, port):
         self.port, self.url = port, f"http://127.0.0.1:{port}"

@@ -73,7 +73,7 @@ def crowded(env, limit):
     config = "scrape_configs:\n" + heavy_bodies.job("ordinary", ordinary, INTERVAL, timeout=INTERVAL) + metrics_job("heavy", heavy, INTERVAL)
     web = env.path("web.yml", FLOODED)
     server = loaded(env, limit, ["--web.config.file=" + web], config)
-    server.headers = bearer("token-admin")
+    server.headers = bearer("token-read")
     wait_until("all are scraped", lambda: len(ups(server, "ordinary", 20)) == 20, 60)
     flood(env, server, 1, 1000, seconds=SECONDS + 300)
     clients, person = Clients(server, FORMATS[:6], again=True), Person(server)
