@@ -82,6 +82,7 @@ def crowded(env, limit):
         most = max(most, resident(server))
         time.sleep(0.5)
     person.end()
+    print(f"# looks: {sorted(person.took)[-5:]}; logins {sorted(person.logins)[-3:]}; not answered well: {person.wrong[:5]}", flush=True)
     seconds = int(time.time() - begin)
     healthy = [v for values in ups(server, "ordinary", seconds).values() for v in values] if server.alive() else []
     answers = clients.wait()
@@ -97,10 +98,10 @@ def crowded(env, limit):
     check(server.alive(), "the server is gone: " + server.text()[-1000:])
     check(most <= limit and not person.wrong, f"{most >> 20} MiB; {person.wrong[:5]}")
     check(healthy and sum(healthy) == len(healthy), f"ordinary targets: {sum(healthy)} of {len(healthy)}")
-    check(set(statuses) <= {200, 503}, f"{[a for a in answers if a[1] not in (200, 503)][:3]}")
+    check(set(statuses) <= {200, 422, 503}, f"{[a for a in answers if a[1] not in (200, 422, 503)][:3]}")
     check(max(a[3] for a in answers) < 130 * PATIENCE, "an answer took longer than its time-out")
     status, body, _ = ask(server, WORST, format="pprof")
-    check(status == 200, f"alone, the answer is made: {status} {body[:300]}")
+    check(status == 200 or limit < 512 * MIB and b"--query.max-bytes" in body, f"alone, the answer is made: {status} {body[:300]}")
     status, ended = server.terminate()
     check(status == 0, f"status {status} after {ended:.1f} s")
 
