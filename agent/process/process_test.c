@@ -690,7 +690,10 @@ static void test_attach_blocks(void **state)
 	UNTIL(&w, x->known[RUNTIME_PYTHON], 1, 10000);
 	/* The end, with one thread left behind and one that is stuck. */
 	file->of = &slow;
+	before = atomic_load(&attaching);
 	sample_child(&w, child[1]);
+	for (int i = 0; i < 5000 && atomic_load(&attaching) == before; i++)
+		usleep(1000);
 	from = clock_mono_ms();
 	world_free(&w);
 	assert_true(clock_mono_ms() - from < 3 * ATTACH_STUCK_MS);
