@@ -8,13 +8,22 @@
 #include "web/metadata.h"
 
 #define ANSWER_MAX ((size_t)64 << 20)
+#define ANSWER_LEAST ((size_t)4 << 20)
+#define PIECE ((size_t)256 << 10)
+
+/* Bytes of the rows of one answer, which are in memory while targets are listed: of --web.answer-memory, because several answers are made at a time. */
+static size_t metadata_most(const struct web *w)
+{
+	size_t share = w->o.answer_bytes ? (size_t)w->o.answer_bytes : ANSWER_MAX;
+	return MIN(MAX(share, ANSWER_LEAST), ANSWER_MAX);
+}
 
 /* ---- each once ---- */
 
-void metadata_init(struct metadata_set *m, const atomic_bool *canceled)
+void metadata_init(struct metadata_set *m, const struct web *w, const atomic_bool *canceled)
 {
 	*m = (struct metadata_set){ .canceled = canceled };
-	arena_init(&m->texts, ANSWER_MAX);
+	arena_init(&m->texts, metadata_most(w));
 }
 
 void metadata_release(struct metadata_set *m)
@@ -118,7 +127,7 @@ struct target_rows {
 	struct regex_meter meter; /* of its expressions */
 	struct view metric;
 	struct labels labels;   /* of the target at hand */
-	size_t limit, shown;
+	size_t limit, shown, most; /* most: bytes */
 	bool cut, bad;
 	struct err e;           /* if bad */
 };
@@ -138,7 +147,7 @@ static int want_target(void *arg, struct labels l)
 static bool put_family(void *arg, const struct status_family *f)
 {
 	struct target_rows *w = arg;
-	w->cut = w->b->len >= ANSWER_MAX;
+	w->cut = w->b->len >= w->most;
 	if (w->cut)
 		return false;
 	w->shown++;
@@ -154,11 +163,24 @@ static bool put_family(void *arg, const struct status_family *f)
 	return true;
 }
 
+/* The rows, piece by piece: a large answer leaves memory while it is written. */
+static int put_rows(struct httpd_request *rq, struct view rows, struct err *e)
+{
+	int rc = 0;
+	while (rows.len && !rc) {
+		struct view piece = view_make(rows.ptr, MIN(rows.len, PIECE));
+		rows = view_make(rows.ptr + piece.len, rows.len - piece.len);
+		buf_putv(httpd_out(rq), piece);
+		rc = httpd_out_stays(rq, e);
+	}
+	return rc;
+}
+
 void serve_target_metadata(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct view match = httpd_param(rq, "match_target");
-	struct target_rows rows = { .metric = httpd_param(rq, "metric"), .canceled = httpd_canceled(rq) };
+	struct target_rows rows = { .most = metadata_most(w), .metric = httpd_param(rq, "metric"), .canceled = httpd_canceled(rq) };
 	rows.meter = (struct regex_meter){ .canceled = rows.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
 	struct buf data = { .max = 2 * ANSWER_MAX };
 	struct err e;
@@ -170,12 +192,13 @@ void serve_target_metadata(struct httpd_request *rq, void *arg)
 		w->o.targets->metadata(w->o.targets, &(struct status_metadata_query){ rows.metric, want_target, put_family, &rows });
 	if (rows.match.expr)
 		promql_expr_free(rows.match.expr);
+	struct buf *b = answer_begin(rq);
+	json_array_begin(b);
+	if (!rc && !rows.bad)
+		rc = put_rows(rq, buf_view(&data), &e);
 	if (rc || rows.bad) {
 		answer_error(rq, rc ? &e : &rows.e);
 	} else {
-		struct buf *b = answer_begin(rq);
-		json_array_begin(b);
-		buf_putv(b, buf_view(&data));
 		json_array_end(b);
 		answer_end(rq, &answer_truncated, rows.cut, NULL, 0);
 	}

@@ -34,24 +34,57 @@ void serve_pins(struct httpd_request *rq, void *arg)
 #define SAMPLE_BYTES 200                  /* of a sample, in a buffer that grows, and compressed */
 
 /* Unlike an answer, all of it is in memory. */
-static int need_profile(struct promql_result *r, struct err *e)
+static int need_profile(struct promql_result *r, uint64_t *ret_bytes, struct err *e)
 {
 	uint64_t samples = 0;
 	for (size_t i = 0; i < r->n_series; i++) {
 		const struct promql_profile *p = r->series[i].profiles;
 		samples += (p && p->vec ? p->vec->n : 0) + (p && p->base ? p->base->n : 0);
 	}
-	return promql_result_need(r, samples * SAMPLE_BYTES, e);
+	*ret_bytes = samples * SAMPLE_BYTES;
+	return promql_result_need(r, *ret_bytes, e);
+}
+
+/* The profile that is written, and bytes asked for beyond need_profile. */
+struct pin_work {
+	struct answer_work answer;
+	struct permit permit;
+	const struct buf *raw;
+	uint64_t announced;
+};
+
+#define PIN_COPIES 3 /* a buffer that doubles, and the compressed profile */
+
+/* Deep stacks and long names take more than need_profile asked for. */
+static int pin_go_on(void *arg, struct err *e)
+{
+	struct pin_work *p = arg;
+	uint64_t want = (uint64_t)p->raw->len * PIN_COPIES;
+	int rc = 0;
+	if (want > p->announced) {
+		uint64_t more = want - p->announced + ((uint64_t)4 << 20);
+		p->announced += more;
+		rc = permit_need(&p->answer.permit, more, e);
+	}
+	return rc ? rc : permit_go_on(&p->answer.permit, e);
+}
+
+static int pin_need(void *arg, uint64_t bytes, struct err *e)
+{
+	struct pin_work *p = arg;
+	return permit_need(&p->answer.permit, bytes, e);
 }
 
 static int keep(struct web *w, struct httpd_request *rq, struct promql_result *r, char id[PIN_ID_LEN + 1], struct err *e)
 {
 	struct merged_profile m;
-	struct answer_work work;
+	struct pin_work work;
 	struct buf raw CLEANUP(buf_free) = { .max = MAX_RAW_BYTES }, profile CLEANUP(buf_free) = { 0 }, type CLEANUP(buf_free) = { 0 };
 	struct view query = httpd_param(rq, "query");
-	answer_work_begin(&work, rq, r);
-	int rc = need_profile(r, e);
+	answer_work_begin(&work.answer, rq, r);
+	work.permit = (struct permit){ pin_go_on, pin_need, &work, 0 };
+	work.raw = &raw;
+	int rc = need_profile(r, &work.announced, e);
 	if (!rc)
 		rc = pprof_write(r, query, &work.permit, &raw, e);
 	if (!rc && raw.overflow)

@@ -66,7 +66,7 @@ static int put_result(struct httpd_request *rq, const struct permit *p, const st
 		json_array_begin(b);
 		for (size_t i = 0; i < n && !rc; i++) {
 			put_series(b, &r->series[i], r->type == PROMQL_MATRIX);
-			if (r->type == PROMQL_MATRIX || i % SERIES_AT_ONCE == SERIES_AT_ONCE - 1)
+			if (r->type == PROMQL_MATRIX || i % SERIES_AT_ONCE == SERIES_AT_ONCE - 1 || b->len >= PERMIT_TEXT)
 				rc = permit_go_on(p, e);
 		}
 		json_array_end(b);
@@ -142,10 +142,11 @@ static int answer_graph(struct httpd_request *rq, const struct permit *p, const 
 	if (r->type != PROMQL_MATRIX || !httpd_accepts(httpd_header(rq, "Accept"), MATRIX_TYPE))
 		return answer_result(rq, p, r, limit, e);
 	size_t n = at_most(r, limit);
-	matrix_head(r, n, start, step, answer_begin(rq));
+	int rc = matrix_head(r, n, start, step, p, answer_begin(rq), e);
+	if (rc)
+		return rc;
 	end_result(rq, r, limit);
 	struct buf *out = answer_columns(rq, MATRIX_TYPE);
-	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		matrix_values(&r->series[i], out);
 		rc = permit_go_on(p, e);

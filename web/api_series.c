@@ -60,16 +60,20 @@ static void names_unite(struct names *n)
 	n->v.n = out;
 }
 
-static void answer_names(struct lookup *l, struct names *n)
+static int answer_names(struct lookup *l, struct names *n, struct err *e)
 {
 	names_unite(n);
 	size_t shown = l->limit && l->limit < n->v.n ? l->limit : n->v.n;
+	int rc = 0;
 	struct buf *b = answer_begin(l->rq);
 	json_array_begin(b);
-	for (size_t i = 0; i < shown; i++)
+	for (size_t i = 0; i < shown && !rc; i++) {
 		json_text(b, n->v.v[i]);
+		rc = lookup_go_on(l, i, e);
+	}
 	json_array_end(b);
 	lookup_end(l, shown < n->v.n);
+	return rc;
 }
 
 /* Names of labels, or the values of one. Without a selector: one look-up that takes all series. */
@@ -98,10 +102,8 @@ static void serve_names(struct web *w, struct httpd_request *rq, const struct vi
 		return;
 	}
 	struct names n = { 0 };
-	if (find_names(&l, label, &n, &e))
+	if (find_names(&l, label, &n, &e) || answer_names(&l, &n, &e))
 		answer_error(rq, &e);
-	else
-		answer_names(&l, &n);
 	names_free(&n);
 	lookup_close(&l);
 }
@@ -175,13 +177,14 @@ void serve_label_values(struct httpd_request *rq, void *arg)
 
 /* ---- series ---- */
 
-static void answer_series(struct lookup *l, struct series_list *s)
+static int answer_series(struct lookup *l, struct series_list *s, struct err *e)
 {
 	struct buf *b = answer_begin(l->rq);
 	json_array_begin(b);
 	size_t shown = 0;
 	bool cut = false;
-	for (size_t i = 0; i < s->v.n && !cut; i++) {
+	int rc = 0;
+	for (size_t i = 0; i < s->v.n && !cut && !rc; i++) {
 		if (i && labels_eq(s->v.v[i - 1].labels, s->v.v[i].labels))
 			continue;
 		cut = l->limit && shown == l->limit;
@@ -189,9 +192,11 @@ static void answer_series(struct lookup *l, struct series_list *s)
 			break;
 		shown++;
 		labels_json(s->v.v[i].labels, b);
+		rc = lookup_go_on(l, i, e);
 	}
 	json_array_end(b);
 	lookup_end(l, cut);
+	return rc;
 }
 
 void serve_series(struct httpd_request *rq, void *arg)
@@ -204,10 +209,10 @@ void serve_series(struct httpd_request *rq, void *arg)
 	}
 	struct series_list s = { 0 };
 	int rc = l.sel.n ? lookup_series(&l, &s, &e) : err_set(&e, ERR_BAD_DATA, "no match[] parameter provided");
+	if (!rc)
+		rc = answer_series(&l, &s, &e);
 	if (rc)
 		answer_error(rq, &e);
-	else
-		answer_series(&l, &s);
 	vec_free(&s.v);
 	lookup_close(&l);
 }

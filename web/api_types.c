@@ -176,7 +176,7 @@ void serve_metadata(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 		return;
 	}
-	metadata_init(&m, httpd_canceled(rq));
+	metadata_init(&m, w, httpd_canceled(rq));
 	for (size_t i = 0; i < c.v.n; i++)
 		if ((!metric.len || view_eq(metric, c.v.v[i].name)) && (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name)))
 			add_profile(&m, &c.v.v[i]);

@@ -90,18 +90,6 @@ static int collect(struct federation *f, struct err *e)
 
 /* ---- what is written ---- */
 
-#define ROWS_AT_ONCE 256
-
-/* As other answers: deadline and client, and what is written so far need not stay in memory. */
-static int go_on(const struct federation *f, struct err *e)
-{
-	if (atomic_load_explicit(httpd_canceled(f->l.rq), memory_order_relaxed))
-		return err_set(e, ERR_CANCELED, "the request was canceled while its answer was written");
-	if (f->l.lim.deadline_mono_ns && clock_mono_ns() > f->l.lim.deadline_mono_ns)
-		return err_set(e, ERR_TIMEOUT, "there was no time to write all series: select fewer");
-	return httpd_out_stays(f->l.rq, e);
-}
-
 static void put_escaped(struct buf *b, struct view v)
 {
 	for (size_t i = 0; i < v.len; i++) {
@@ -168,8 +156,9 @@ static int put_rows(struct federation *f, struct err *e)
 	char number[NUM_LEN];
 	for (size_t i = 0; i < f->rows.n && !rc; i++) {
 		const struct row *r = &f->rows.v[i];
-		if (i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1)
-			rc = go_on(f, e);
+		rc = lookup_go_on(&f->l, i, e);
+		if (rc)
+			break;
 		if (!i || !view_eq(f->rows.v[i - 1].name, r->name)) {
 			buf_puts(b, "# TYPE ");
 			if (metric_name_plain(r->name))

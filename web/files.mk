@@ -63,6 +63,7 @@ EXTRA_DIST += \
 WEB_TESTS = \
   flame_real_test \
   frame_lists_test \
+  merged_test \
   params_test \
   pins_test \
   rules_view_test \
@@ -77,6 +78,8 @@ TESTS += $(WEB_TESTS)
 flame_real_test_SOURCES = web/flame_real_test.c
 frame_lists_test_SOURCES = web/profiles/frame_lists_test.c
 frame_lists_test_LDADD = $(WEB_TEST_LIBS)
+merged_test_SOURCES = web/profiles/merged_test.c
+merged_test_LDADD = $(WEB_TEST_LIBS)
 params_test_SOURCES = web/params_test.c
 params_test_LDADD = $(WEB_TEST_LIBS)
 pins_test_SOURCES = web/pins_test.c

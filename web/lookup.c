@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
 {
 	*l = (struct lookup){ .rq = rq };
@@ -31,6 +33,19 @@ void lookup_close(struct lookup *l)
 	selectors_release(&l->sel);
 	if (l->view)
 		l->view->ops->release(l->view);
+}
+
+#define ROWS_AT_ONCE 256
+
+int lookup_go_on(const struct lookup *l, size_t i, struct err *e)
+{
+	if (i % ROWS_AT_ONCE != ROWS_AT_ONCE - 1 && httpd_out(l->rq)->len < PERMIT_TEXT)
+		return 0;
+	if (atomic_load_explicit(httpd_canceled(l->rq), memory_order_relaxed))
+		return err_set(e, ERR_CANCELED, "the request was canceled while its answer was written");
+	if (l->lim.deadline_mono_ns && clock_mono_ns() > l->lim.deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "there was no time to write all series: select fewer");
+	return httpd_out_stays(l->rq, e);
 }
 
 static int series_order(const void *a, const void *b)

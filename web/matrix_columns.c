@@ -36,8 +36,9 @@ void matrix_values(const struct promql_series *s, struct buf *b)
 	}
 }
 
-void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, struct buf *b)
+int matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int64_t step_ms, const struct permit *permit, struct buf *b, struct err *e)
 {
+	int rc = 0;
 	json_object_begin(b);
 	json_field_text(b, "resultType", "matrix");
 	json_object_begin_at(b, "columns");
@@ -45,7 +46,7 @@ void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int6
 	json_field_int(b, "stepMs", step_ms);
 	json_object_end(b);
 	json_array_begin_at(b, "result");
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !rc; i++) {
 		json_object_begin(b);
 		json_key(b, "metric");
 		labels_json(r->series[i].labels, b);
@@ -53,6 +54,8 @@ void matrix_head(const struct promql_result *r, size_t n, int64_t start_ms, int6
 		put_runs(b, &r->series[i], start_ms, step_ms);
 		json_array_end(b);
 		json_object_end(b);
+		rc = permit_text_step(permit, i, b->len, e);
 	}
 	json_array_end(b);
+	return rc;
 }

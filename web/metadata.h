@@ -20,7 +20,7 @@ struct metadata_set {
 	const atomic_bool *canceled;
 };
 
-void metadata_init(struct metadata_set *m, const atomic_bool *canceled);
+void metadata_init(struct metadata_set *m, const struct web *w, const atomic_bool *canceled);
 void metadata_release(struct metadata_set *m);
 /* Copies; false: there is no room for more. */
 bool metadata_add(struct metadata_set *m, struct view name, struct view type, struct view unit, struct view help);

@@ -37,6 +37,15 @@ MUST_USE static inline int permit_need(const struct permit *p, uint64_t bytes, s
 	return p && p->need ? p->need(p->arg, bytes, e) : 0;
 }
 
+#define PERMIT_TEXT ((size_t)256 << 10) /* bytes of text between two questions whether to go on: text leaves memory only when a permit is asked */
+
+/* The same for step i of a loop that writes text, of which `len` bytes are in memory. A step may write a long name or a deep stack, so the bytes count,
+ * too. */
+MUST_USE static inline int permit_text_step(const struct permit *p, size_t i, size_t len, struct err *e)
+{
+	return i % PERMIT_STEPS == PERMIT_STEPS - 1 || len >= PERMIT_TEXT ? permit_go_on(p, e) : 0;
+}
+
 /* How much of a text of so many bytes is in memory at a time. */
 static inline uint64_t permit_text(const struct permit *p, uint64_t bytes)
 {

@@ -21,10 +21,24 @@ static bool folded_value(const struct flame *f, const struct flame_node *n, int6
 	return f->is_float ? num_round_i64(n->self.d - n->base_self.d, ret) : !__builtin_sub_overflow(n->self.i, n->base_self.i, ret);
 }
 
+#define LINE_BYTES ((size_t)1 << 20) /* bytes of a line that its writer has room for */
+#define LINE_COPIES 4              /* a line is in the path and in the answer, and both buffers double */
+
+/* Asks for the memory of a line of so many bytes, if there was none that long before. */
+static int folded_need(const struct permit *permit, size_t line, size_t *longest, struct err *e)
+{
+	if (line <= *longest)
+		return 0;
+	size_t more = (line - *longest) * 2;
+	*longest += more;
+	return permit_need(permit, more * LINE_COPIES, e);
+}
+
 int flame_folded(const struct flame *f, const struct permit *permit, struct buf *out, struct err *e)
 {
 	struct buf path = { 0 };
 	int rc = 0;
+	size_t longest = LINE_BYTES;
 	VEC(size_t) ends = { 0 }; /* of path, by depth */
 	for (size_t i = 0; i < f->n_nodes && !rc; i++) {
 		const struct flame_node row = flame_node(f, i), *n = &row;
@@ -32,6 +46,11 @@ int flame_folded(const struct flame *f, const struct permit *permit, struct buf 
 		while (ends.n > n->depth)
 			ends.n--;
 		path.len = ends.n ? ends.v[ends.n - 1] : 0;
+		rc = permit_step(permit, i, e);
+		if (!rc)
+			rc = folded_need(permit, path.len + f->frames[n->frame].name.len + 1, &longest, e);
+		if (rc)
+			break;
 		if (n->depth) {
 			if (path.len)
 				buf_putc(&path, ';');
@@ -47,7 +66,7 @@ int flame_folded(const struct flame *f, const struct permit *permit, struct buf 
 			continue;
 		buf_putv(out, path.len ? buf_view(&path) : VIEW("(empty stack)"));
 		buf_printf(out, " %lld\n", (long long)v);
-		rc = permit_step(permit, i, e);
+		rc = permit_text_step(permit, i, out->len, e);
 	}
 	vec_free(&ends);
 	buf_free(&path);

@@ -52,6 +52,18 @@ int merge_same_labels(struct value *v, struct err *e)
 	return rc;
 }
 
+#define VALUE_MOST ((size_t)1 << 20) /* bytes of a label's value, as for relabelling */
+#define VALUE_SMALL ((size_t)1 << 10) /* bytes: a larger value counts as memory of the query */
+
+/* Nested calls multiply the length of a value: 1.7 kB of query make a gigabyte. */
+static int check_value(struct eval *q, const struct buf *value, struct err *e)
+{
+	if (value->overflow)
+		return err_set(e, ERR_LIMIT, "the value of a label would be longer than %zu bytes", value->max);
+	int rc = value->len > VALUE_SMALL ? eval_hold_bytes(q, value->len, e) : 0;
+	return rc ? rc : eval_check(q, e);
+}
+
 static void set_label(struct eval *q, struct value_series *s, struct view name, struct view value)
 {
 	struct labels_builder b;
@@ -81,11 +93,14 @@ CALL(fn_label_replace)
 	}
 	struct value v = { 0 };
 	int rc = eval_node(q, n->call.args[0], sp, &v, e);
-	struct buf b = { 0 };
+	struct buf b = { .max = VALUE_MOST };
 	for (size_t i = 0; i < v.n && rc >= 0; i++) {
 		buf_reset(&b);
 		rc = regex_expand(re, labels_get(v.s[i].labels, from), with, &b, &q->regex, e);
-		if (rc > 0)
+		int wrong = rc >= 0 ? check_value(q, &b, e) : 0;
+		if (wrong)
+			rc = wrong;
+		else if (rc > 0)
 			set_label(q, &v.s[i], to, buf_view(&b));
 	}
 	buf_free(&b);
@@ -113,18 +128,21 @@ CALL(fn_label_join)
 	int rc = eval_node(q, n->call.args[0], sp, &v, e);
 	if (rc)
 		return rc;
-	struct buf b = { 0 };
-	for (size_t i = 0; i < v.n; i++) {
+	struct buf b = { .max = VALUE_MOST };
+	for (size_t i = 0; i < v.n && !rc; i++) {
 		buf_reset(&b);
 		for (size_t k = 3; k < n->call.n; k++) {
 			if (k > 3)
 				buf_putv(&b, separator);
 			buf_putv(&b, labels_get(v.s[i].labels, string_arg(n->call.args[k])));
 		}
-		set_label(q, &v.s[i], to, buf_view(&b));
+		rc = check_value(q, &b, e);
+		if (!rc)
+			set_label(q, &v.s[i], to, buf_view(&b));
 	}
 	buf_free(&b);
-	rc = merge_same_labels(&v, e);
+	if (!rc)
+		rc = merge_same_labels(&v, e);
 	if (rc) {
 		value_free(&v);
 		return rc;

@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import http.client
 
-from harness import check, http_get, run, slow, wait_until
+from harness import HttpServer, answer, check, http_get, run, slow, wait_until
 from pprof_file import _encoded, fields, message
 from test_memory import MIB, in_group
 
@@ -34,11 +34,11 @@ def profile(end):
     return gzip.compress(bytes(out + message((9, (end - 10) * 10**9), (10, 10 * 10**9), (11, message((1, 1), (2, 2))), (12, 10_000_000))))
 
 
-def loaded(env, limit, flags=(), config="scrape_configs: []\n"):
+def loaded(env, limit, flags=(), config="scrape_configs: []\n", make=profile, instances=INSTANCES):
     """A server in a group of so many bytes, with the profile for all instances; .asked is a time to ask at."""
     end = int(time.time()) // 3600 * 3600 - 5400
-    data = profile(end)
-    for i in range(INSTANCES):
+    data = make(end)
+    for i in range(instances):
         folder = os.path.join(env.dir, "files", "job=big", f"instance=i{i}")
         os.makedirs(folder)
         with open(os.path.join(folder, f"{end}.pb.gz"), "wb") as f:
@@ -135,3 +135,45 @@ def test_clients_that_leave_and_an_end(env):
     status, seconds = server.terminate()
     clients.wait()
     check(status == 0, f"status {status} after {seconds} s: {server.text()[-2000:]}")
+
+
+def recursion(end, stacks=4000, depth=4000):
+    """Ordinary names, and a program that recurses: each line of folded text has 60 kB."""
+    dice = random.Random(2)
+    base = b"".join(_encoded(dice.randrange(FUNCTIONS) + 1) for _ in range(depth))
+    out = bytearray(message((1, message((1, 1), (2, 2))), (3, message((1, 1), (2, 0x400000), (3, 0x4000000), (5, 3)))))
+    for i in range(FUNCTIONS):
+        out += message((5, message((1, i + 1), (2, 4 + i), (3, 4 + i), (4, 3))))
+        out += message((4, message((1, i + 1), (2, 1), (3, 0x400000 + 16 * i), (4, message((1, i + 1), (2, 7))))))
+    for _ in range(stacks):
+        leaves = b"".join(_encoded(dice.randrange(FUNCTIONS) + 1) for _ in range(20))
+        out += message((2, message((1, leaves + base), (2, _encoded(10_000_000)))))
+    for text in ("", "cpu", "nanoseconds", "/bin/service", *(f"main.function{i}" for i in range(FUNCTIONS))):
+        out += message((6, text.encode()))
+    return gzip.compress(bytes(out + message((9, (end - 10) * 10**9), (10, 10 * 10**9), (11, message((1, 1), (2, 2))), (12, 10_000_000))))
+
+
+def test_long_texts(env):
+    """Deep stacks, labels that are long, and calls that make them longer: what one step of an answer writes may be much."""
+    body = "".join(f'big{{l="{"<" * 60000}{i}"}} 1\n' for i in range(10)).encode()
+    target = HttpServer(env, lambda h: answer(h, 200, body, [("Content-Type", "text/plain; version=0.0.4")]))
+    config = "scrape_configs:\n" + "".join(f"  - {{job_name: j{i}, scrape_interval: 5s, metrics_path: /metrics, static_configs: [{{targets: ['{target.address}']}}]}}\n"
+                                            for i in range(8))
+    server = loaded(env, 256 * MIB, config=config, make=recursion, instances=1)
+    for f in FORMATS:
+        status, text, _ = ask(server, "merge(cpu[1h])", format=f)
+        check(status == 200, f"{f}: {status} {text[:300]} {server.text()[-300:]}")
+    longer = 'label_replace(vector(1), "a", "%s", "", "")' % ("x" * 1000)
+    for _ in range(4):
+        longer = "label_join(%s, %s)" % (longer, ", ".join(['"a"', '""'] + ['"a"'] * 40))
+    status, text, _ = ask(server, longer)
+    check(status == 422 and b"would be longer" in text, f"{status} {text[:300]} {server.text()[-300:]}")
+    wait_until("series are there", lambda: server.value("count(big)") == 80, 60)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(http_get(server.link("/api/v1/series", **{"match[]": "big"}), timeout=120)[0])) for _ in range(10)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check(answers == [200] * 10 and server.alive(), f"{answers} {server.text()[-300:]}")
+    check(server.terminate()[0] == 0, server.text()[-300:])

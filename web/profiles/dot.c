@@ -195,9 +195,10 @@ static void put_edge(struct buf *b, const struct dot *d, const struct merged_pro
 	buf_puts(b, ")\"]\n");
 }
 
-static void put_graph(struct buf *b, struct dot *d, const struct merged_profile *m, struct view query)
+static int put_graph(struct buf *b, struct dot *d, const struct merged_profile *m, struct view query, const struct permit *permit, struct err *e)
 {
 	size_t n;
+	int rc = 0;
 	uint32_t *order = choose(d, &n);
 	buf_puts(b, "digraph \"");
 	put_quoted(b, query);
@@ -208,15 +209,19 @@ static void put_graph(struct buf *b, struct dot *d, const struct merged_profile 
 	buf_puts(b, "\\lTotal: ");
 	unit_put(b, d->sum, m->type->sample_unit);
 	buf_printf(b, "\\lShowing %zu of %zu functions\\l\"] }\n", n, d->nodes.n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && !rc; i++) {
 		put_node(b, d, m, &d->nodes.v[order[i]]);
-	for (size_t i = 0; i < d->edges.n; i++) {
+		rc = permit_text_step(permit, i, b->len, e);
+	}
+	for (size_t i = 0; i < d->edges.n && !rc; i++) {
 		const struct dot_edge *x = &d->edges.v[i];
 		if (d->nodes.v[x->from].number && d->nodes.v[x->to].number && fabs(x->value) >= EDGE_FRACTION * d->whole && x->value != 0)
 			put_edge(b, d, m, x);
+		rc = permit_text_step(permit, i, b->len, e);
 	}
 	buf_puts(b, "}\n");
 	free(order);
+	return rc;
 }
 
 int call_graph_dot(const struct merged_profile *m, struct view query, const struct permit *permit, struct buf *out, struct err *e)
@@ -236,7 +241,7 @@ int call_graph_dot(const struct merged_profile *m, struct view query, const stru
 		rc = err_set(e, ERR_EXECUTION, "the profile's values add up to %s, which no graph can show", num_format(d.whole, text));
 	}
 	if (!rc)
-		put_graph(out, &d, m, query);
+		rc = put_graph(out, &d, m, query, permit, e);
 	vec_free(&d.nodes);
 	vec_free(&d.edges);
 	map_free(&d.by_pair);

@@ -337,11 +337,26 @@ static void put_head(struct buf *out, const struct columns *c, const struct flam
 }
 
 #define NODE_BYTES 40  /* of a node: its head and line, one column of it, and all of them twice, as they are copied to the answer */
-#define FRAME_BYTES 320 /* of a frame: its name, twice, and its place in the tables */
+#define FRAME_BYTES 320 /* of a frame: a name of usual length, twice, and its place in the tables */
+#define NAME_USUAL 64   /* bytes of a name, a file and a binary together that FRAME_BYTES has room for */
+#define NAME_COPIES 6   /* in a column, in all columns and in the answer, in buffers that double */
+
+/* Bytes of memory for the texts of frames, beyond what FRAME_BYTES has room for. A file or a binary that the frame before has counts once. */
+static uint64_t long_texts(const struct flame *f)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < f->n_frames; i++) {
+		const struct flame_frame *x = &f->frames[i], *before = i ? x - 1 : NULL;
+		size_t n = x->name.len + (before && x->file.ptr == before->file.ptr ? 0 : x->file.len) +
+			   (before && x->binary.ptr == before->binary.ptr ? 0 : x->binary.len);
+		bytes += n > NAME_USUAL ? n - NAME_USUAL : 0;
+	}
+	return bytes * NAME_COPIES;
+}
 
 static int put_all(struct columns *c, struct frame_lists *lists, uint64_t list, const struct permit *permit, struct buf *out, struct err *e)
 {
-	int rc = permit_need(permit, c->f->n_nodes * NODE_BYTES + c->f->n_frames * FRAME_BYTES, e);
+	int rc = permit_need(permit, c->f->n_nodes * NODE_BYTES + c->f->n_frames * FRAME_BYTES + long_texts(c->f), e);
 	if (rc)
 		return rc;
 	choose_scale(c);

@@ -116,6 +116,8 @@ static int draw(struct drawing *d, bool put, struct err *e)
 	vec_push(&d->x, 0);
 	for (size_t i = 0; i < d->f->n_nodes && !rc; i++) {
 		rc = permit_step(d->permit, i, e);
+		if (rc)
+			break;
 		size_t depth = d->f->nodes.depth[i];
 		if (depth > skip)
 			continue;
@@ -130,8 +132,10 @@ static int draw(struct drawing *d, bool put, struct err *e)
 			continue;
 		}
 		d->deepest = MAX(d->deepest, (uint32_t)depth);
-		if (put)
+		if (put) {
 			put_box(d, i, x, w);
+			rc = permit_text_step(d->permit, i, d->out->len, e);
+		}
 	}
 	return rc;
 }

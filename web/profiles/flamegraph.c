@@ -158,7 +158,7 @@ static void put_frames(struct flame_json *j, const struct flame *f)
 	json_array_begin_at(b, "strings");
 	for (size_t i = 0; i < s.v.n && !j->rc; i++) {
 		json_text(b, s.v.v[i]);
-		j->rc = permit_step(j->permit, i, j->e);
+		j->rc = permit_text_step(j->permit, i, b->len, j->e);
 	}
 	json_array_end(b);
 	json_object_begin_at(b, "frames");

@@ -255,7 +255,7 @@ static int put_samples(struct pprof_writer *w, const struct stackvec *v, struct 
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		int64_t value;
 		rc = value_of(w, v, i, &value, e);
-		if (!rc && i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1)
+		if (!rc && (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1 || w->out->len >= PERMIT_TEXT))
 			rc = permit_go_on(w->permit, e);
 		if (rc || !value)
 			continue;
@@ -372,11 +372,11 @@ static int put_tables(struct pprof_writer *w, bool of_host, struct err *e)
 	int rc = 0;
 	for (uint32_t i = 1; i <= w->locations.ids.n && !rc; i++) {
 		put_location(w, i);
-		rc = permit_step(w->permit, i, e);
+		rc = permit_text_step(w->permit, i, w->out->len, e);
 	}
 	for (uint32_t i = 1; i <= w->functions.ids.n && !rc; i++) {
 		put_function(w, i);
-		rc = permit_step(w->permit, i, e);
+		rc = permit_text_step(w->permit, i, w->out->len, e);
 	}
 	put_mappings(w, of_host);
 	return rc;
@@ -405,7 +405,7 @@ static int put_texts(struct pprof_writer *w, struct err *e)
 	int rc = 0;
 	for (size_t i = 0; i < w->texts.n && !rc; i++) {
 		put_bytes(w->out, PROFILE_STRING, w->texts.v[i]);
-		rc = permit_step(w->permit, i, e);
+		rc = permit_text_step(w->permit, i, w->out->len, e);
 	}
 	return rc;
 }

@@ -102,7 +102,7 @@ static int put_samples(struct writer *w, const struct stackvec *v, const char *k
 	int rc = 0;
 	json_array_begin_at(w->out, key);
 	for (size_t i = 0; i < v->n && !rc; i++) {
-		if (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1)
+		if (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1 || w->out->len >= PERMIT_TEXT)
 			rc = permit_go_on(w->permit, e);
 		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
 			continue;
@@ -194,7 +194,7 @@ int profiles_json(const struct promql_result *r, const struct permit *permit, st
 	json_array_begin_at(out, "frames");
 	for (size_t i = 0; i < w.frames.n && !rc; i++) {
 		put_frame(&w, &w.frames.v[i]);
-		rc = i % SAMPLES_AT_ONCE ? 0 : permit_go_on(permit, e);
+		rc = permit_text_step(permit, i, out->len, e);
 	}
 	json_array_end(out);
 	json_object_end(out);

@@ -24,9 +24,10 @@ static const char *unit_of(const struct merged_profile *m)
 	return "none";
 }
 
-static void put_frames(struct buf *b, const struct flame *f)
+static int put_frames(struct buf *b, const struct flame *f, const struct permit *permit, struct err *e)
 {
-	for (size_t i = 1; i < f->n_frames; i++) {
+	int rc = 0;
+	for (size_t i = 1; i < f->n_frames && !rc; i++) {
 		const struct flame_frame *x = &f->frames[i];
 		json_object_begin(b);
 		json_field(b, "name", x->name);
@@ -36,7 +37,9 @@ static void put_frames(struct buf *b, const struct flame *f)
 		if (x->start_line > 0)
 			json_field_int(b, "line", x->start_line);
 		json_object_end(b);
+		rc = permit_text_step(permit, i, b->len, e);
 	}
+	return rc;
 }
 
 static double self_of(const struct flame *f, size_t i, bool base)
@@ -52,7 +55,7 @@ static int put_samples(struct buf *b, const struct flame *f, bool base, bool wei
 	int rc = 0;
 	*sum = 0;
 	for (size_t i = 1; i < f->n_nodes && !rc; i++) {
-		rc = permit_step(permit, i, e);
+		rc = permit_text_step(permit, i, b->len, e);
 		double v = self_of(f, i, base);
 		path.n = f->nodes.depth[i] - 1;
 		vec_push(&path, f->nodes.frame[i] - 1);
@@ -118,11 +121,12 @@ int speedscope_json(const struct merged_profile *m, struct view query, const str
 	json_field_int(out, "activeProfileIndex", 0);
 	json_object_begin_at(out, "shared");
 	json_array_begin_at(out, "frames");
-	put_frames(out, &f);
+	rc = put_frames(out, &f, permit, e);
 	json_array_end(out);
 	json_object_end(out);
 	json_array_begin_at(out, "profiles");
-	rc = put_profile(out, m, &f, false, permit, e);
+	if (!rc)
+		rc = put_profile(out, m, &f, false, permit, e);
 	if (!rc && f.has_base)
 		rc = put_profile(out, m, &f, true, permit, e);
 	json_array_end(out);

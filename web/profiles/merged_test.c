@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles with long names and deep stacks: writers of all formats hand over their text often enough, whatever one step of them writes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "web/profiles/flame_columns.h"
+#include "web/profiles/merged.h"
+
+#define NAME 20000      /* bytes of a function's name */
+#define DEPTH 60        /* callers of each leaf */
+#define LEAVES 300
+#define CROWD 40        /* functions that all call each other */
+#define MOST_TEXT ((size_t)8 << 20)
+
+/* What a client would get, and the most that was in memory at a time. */
+struct reader {
+	struct buf *out;
+	size_t most, all;
+	uint64_t announced;
+};
+
+/* As httpd_out_stays does when an answer becomes a file: all but the last byte leave the buffer. */
+static int reader_go_on(void *arg, struct err *e)
+{
+	struct reader *r = arg;
+	(void)e;
+	r->most = MAX(r->most, r->out->len);
+	if (r->out->len > 1) {
+		r->all += r->out->len - 1;
+		r->out->ptr[0] = r->out->ptr[r->out->len - 1];
+		r->out->len = 1;
+	}
+	return 0;
+}
+
+static int reader_need(void *arg, uint64_t bytes, struct err *e)
+{
+	struct reader *r = arg;
+	(void)e;
+	r->announced += bytes;
+	return 0;
+}
+
+static uint32_t location_of(struct symbols *s, const char *name, size_t n, uint32_t number)
+{
+	char file[32];
+	snprintf(file, sizeof file, "f%u.c", number);
+	struct sym_function f = { .name = symbols_string(s, view_make(name, n)), .filename = symbols_string(s, view_of(file)), .start_line = number + 1 };
+	struct sym_line line = { symbols_function(s, &f) + 1, number + 1, 0 };
+	struct sym_location l = { .address = number, .n_lines = 1 };
+	return symbols_location(s, &l, &line);
+}
+
+/* All functions but the leaves have long names. In the folded tree every odd node has no value of its own. */
+static struct stackvec *long_names(struct symbols *s)
+{
+	static char name[NAME + 16];
+	uint32_t stack[DEPTH + 2], crowd[CROWD];
+	struct stackacc *a = stackacc_new(s);
+	struct err e = { 0 };
+	memset(name, '<', NAME);
+	for (uint32_t i = 0; i < DEPTH; i++)
+		stack[i + 2] = location_of(s, name, (size_t)snprintf(name + NAME, 16, "%05u", i) + NAME, i);
+	for (uint32_t i = 0; i < LEAVES; i++) {
+		char leaf[16];
+		stack[1] = location_of(s, leaf, (size_t)snprintf(leaf, sizeof leaf, "caller%u", i), 1000 + i);
+		stack[0] = location_of(s, leaf, (size_t)snprintf(leaf, sizeof leaf, "leaf%u", i), 5000 + i);
+		stackacc_add(a, symbols_column(s, symbols_stack(s, stack, DEPTH + 2), 0), 100);
+	}
+	for (uint32_t i = 0; i < CROWD; i++)
+		crowd[i] = location_of(s, name, (size_t)snprintf(name + NAME, 16, "c%04u", i) + NAME, 10000 + i);
+	for (uint32_t i = 0; i < CROWD; i++)
+		for (uint32_t k = 0; k < CROWD; k++)
+			stackacc_add(a, symbols_column(s, symbols_stack(s, (uint32_t[]){ crowd[i], crowd[k] }, 2), 0), 10000);
+	struct stackvec *v = stackacc_finish(a, &e);
+	stackacc_free(a);
+	return v;
+}
+
+static const struct ptype type = { VIEW("process_cpu"), VIEW("cpu"), VIEW("nanoseconds"), VIEW("cpu"), VIEW("nanoseconds"), true, PROFILE_DELTA };
+
+typedef int writer(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e);
+
+static int folded_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)r;
+	return folded_text(m, permit, out, e);
+}
+
+static int speedscope_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)r;
+	return speedscope_json(m, VIEW("q"), permit, out, e);
+}
+
+static int svg_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)r;
+	return flame_svg(m, VIEW("q"), permit, out, e);
+}
+
+static int dot_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)r;
+	return call_graph_dot(m, VIEW("q"), permit, out, e);
+}
+
+static int flame_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)r;
+	return flamegraph_json(m, &(struct flame_ask){ 0 }, permit, out, e);
+}
+
+static int json_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)m;
+	return profiles_json(r, permit, out, e);
+}
+
+static int pprof_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	(void)m;
+	return pprof_write(r, VIEW("q"), permit, out, e);
+}
+
+static int columns_of(const struct promql_result *r, const struct merged_profile *m, const struct permit *permit, struct buf *out, struct err *e)
+{
+	struct frame_lists *lists = frame_lists_new(100000);
+	struct buf columns = { 0 };
+	(void)r;
+	int rc = flamegraph_columns(lists, 0, m, &(struct flame_ask){ 0 }, permit, out, &columns, e);
+	buf_putv(out, buf_view(&columns));
+	buf_free(&columns);
+	frame_lists_free(lists);
+	return rc;
+}
+
+static void test_text_in_memory(void **state)
+{
+	static const struct {
+		const char *name;
+		writer *write;
+		bool whole; /* all of it is in memory, as announced */
+	} writers[] = {
+		{ "folded", folded_of, false }, { "speedscope", speedscope_of, false }, { "svg", svg_of, false }, { "dot", dot_of, false },
+		{ "flamegraph", flame_of, false }, { "json", json_of, false }, { "pprof", pprof_of, false }, { "columns", columns_of, true },
+	};
+	struct symbols *s = symbols_new();
+	struct stackvec *v = long_names(s);
+	struct promql_profile p = { .type = &type, .vec = v };
+	struct point point = { 0, 1 };
+	struct promql_series series = { .points = &point, .n = 1, .profiles = &p };
+	struct promql_result r = { .type = PROMQL_VECTOR, .series = &series, .n_series = 1 };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(writers); i++) {
+		struct buf out = { 0 };
+		struct reader reader = { .out = &out };
+		struct permit permit = { reader_go_on, reader_need, &reader, (uint64_t)8 << 20 };
+		struct merged_profile m = { .type = &type, .vec = v };
+		struct err e = { 0 };
+		assert_int_equal(writers[i].write(&r, &m, &permit, &out, &e), 0);
+		reader.most = MAX(reader.most, out.len);
+		print_message("%s: %zu bytes, at most %zu in memory, %zu announced\n", writers[i].name, reader.all + out.len, reader.most, (size_t)reader.announced);
+		assert_true(reader.all + out.len > (size_t)NAME * DEPTH);
+		assert_true(writers[i].whole ? 2 * reader.most <= reader.announced : reader.most <= MOST_TEXT);
+		buf_free(&out);
+	}
+	stackvec_unref(v);
+	symbols_unref(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_text_in_memory) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
