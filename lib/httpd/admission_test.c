@@ -42,7 +42,27 @@ static void wait_for_cancel(struct httpd_request *rq, void *arg)
 	httpd_text(rq, 200, "waited");
 }
 
+static atomic_int held_loops, released_loops, counted;
+
+/* Holds up the loop of all connections, until it is released so often. */
+static void hold_loop(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	int mine = atomic_fetch_add(&held_loops, 1) + 1;
+	for (int i = 0; i < 6000 && atomic_load(&released_loops) < mine; i++)
+		clock_sleep_ms(5);
+	httpd_text(rq, 200, "held");
+}
+
+static void count(struct httpd_request *rq, void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&counted, 1);
+	httpd_text(rq, 200, "counted");
+}
+
 static const struct httpd_route routes[] = {
+	{ "/hold", HTTPD_GET, HTTPD_RIGHT_READ, hold_loop, HTTPD_QUICK }, { "/count", HTTPD_GET, HTTPD_RIGHT_READ, count, HTTPD_QUICK },
 	{ "/echo", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, echo }, { "/wait", HTTPD_GET, HTTPD_RIGHT_READ, wait_for_cancel },
 	{ "/quick", HTTPD_GET, HTTPD_RIGHT_READ, quick, HTTPD_QUICK }, { "/open", HTTPD_GET, HTTPD_RIGHT_NONE_NEEDED, quick, HTTPD_QUICK },
 };
@@ -138,6 +158,50 @@ static int connect_from(const char *at, const char *from)
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
 	return fd;
+}
+
+/* A connection is shut after the loop learned that a request has arrived on it, and before the loop reads it: it is not served. */
+static void test_shut_ones_are_not_served(void **state)
+{
+	(void)state;
+	static const char hold[] = "GET /hold HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	static const char one[] = "GET /count HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct err e;
+	struct httpd *h = NULL;
+	const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .headers_ms = 2000 };
+	char some[4096];
+	int late[4];
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	const char *at = httpd_address(h, 0);
+	int holds[] = { test_connect(at), test_connect(at) };
+	for (size_t i = 0; i < ARRAY_LEN(late); i++)
+		late[i] = test_connect(at);
+	struct answer a = test_get(at, "/quick"); /* all of them were accepted */
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	test_send(holds[0], hold, sizeof hold - 1);
+	wait_until(&held_loops, 1);
+	test_send(holds[1], hold, sizeof hold - 1);
+	for (size_t i = 0; i < ARRAY_LEN(late); i++)
+		test_send(late[i], one, sizeof one - 1);
+	atomic_store(&released_loops, 1); /* it learns of all of them, and serves the oldest connection first */
+	wait_until(&held_loops, 2);
+	for (size_t i = 0; i < ARRAY_LEN(late); i++)
+		assert_int_equal(recv(late[i], some, sizeof some, 0), 0); /* shut at the deadline of its headers */
+	atomic_store(&released_loops, 2);
+	for (size_t i = 0; i < ARRAY_LEN(holds); i++) {
+		a = test_receive(holds[i]);
+		assert_int_equal(a.status, 200);
+		answer_free(&a);
+	}
+	a = test_get(at, "/quick");
+	assert_int_equal(a.status, 200);
+	answer_free(&a);
+	httpd_stop(h, 0);
+	assert_int_equal(atomic_load(&counted), 0);
+	for (size_t i = 0; i < ARRAY_LEN(late); i++)
+		close(late[i]);
 }
 
 /* When all slots are taken, a new connection replaces one of the network that holds most slots, not an idle connection of another network. */
@@ -442,7 +506,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_networks), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_networks), cmocka_unit_test(test_shut_ones_are_not_served), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

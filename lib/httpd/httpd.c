@@ -28,7 +28,7 @@
 #define DEFAULT_ANSWERS ((size_t)256 << 20)
 #define PARSED_EARLY 4096 /* bytes of parameters */
 #define ACCEPTED_AT_ONCE 64 /* connections in a turn of the loop, at most; and an eighth of all, because they cannot make room for each other */
-#define SPARE_CONNECTIONS (3 * ACCEPTED_AT_ONCE) /* for libmicrohttpd to have them while it closes those of two turns before */
+#define SPARE_CONNECTIONS (3 * ACCEPTED_AT_ONCE) /* libmicrohttpd has these while it closes those of earlier turns */
 #define CONNECTION_MEMORY ((size_t)128 << 10) /* request line and headers must fit into part of it */
 #define LOOP_STACK ((size_t)8 << 20) /* httpd_options.choose may parse */
 
@@ -232,7 +232,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 {
 	struct httpd_request *rq = *ctx;
 	(void)arg, (void)c, (void)url;
-	if (!rq)
+	if (!rq || (rq->state != RQ_ANSWERED && slot_is_shut(rq->slot)))
 		return MHD_NO;
 	if (!rq->seen)
 		return begin(rq, method, version);
@@ -271,14 +271,28 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **ctx, enum M
 
 /* ---- connections ---- */
 
+static unsigned most_connections(const struct httpd *h)
+{
+	return h->o.max_connections + SPARE_CONNECTIONS;
+}
+
+/* How many connections libmicrohttpd may be given in this turn of its loop. A connection that is handed over beyond its limit makes it keep a lock
+ * for ever (before 0.9.77, in new_connection_process_), and nothing is served any more. It has taken over those of the turn before when it
+ * accepts one itself, so its count is right then; that one is not in it yet. */
+static unsigned room_for_more(const struct http_listener *l)
+{
+	unsigned has = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections + 1, most = most_connections(l->httpd);
+	return MIN(MIN(l->httpd->o.max_connections / 8, (unsigned)ACCEPTED_AT_ONCE), most - MIN(has, most));
+}
+
 /* libmicrohttpd accepts one connection in each turn of its loop. Beside hundreds of clients whose connections are closed and come
  * again, a new one would wait for hundreds of turns. The others are handed over from here; each comes by on_accept. */
 static void accept_more(struct http_listener *l)
 {
 	struct MHD_Daemon *daemon = l->daemon;
 	l->accepting = true;
-	unsigned n = MIN(l->httpd->o.max_connections / 8, (unsigned)ACCEPTED_AT_ONCE);
-	for (unsigned i = 1; daemon && i < n; i++) {
+	unsigned n = daemon ? room_for_more(l) : 0;
+	for (unsigned i = 1; i < n; i++) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof from;
 		int fd = accept4(l->accept_fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -324,7 +338,7 @@ static int start_daemon(struct httpd *h, struct http_listener *l, struct err *e)
 				     MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
 				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l,
-				     MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections + SPARE_CONNECTIONS,
+				     MHD_OPTION_CONNECTION_LIMIT, most_connections(h),
 				     MHD_OPTION_CONNECTION_TIMEOUT, h->o.idle_timeout_s,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY,
 				     MHD_OPTION_THREAD_STACK_SIZE, LOOP_STACK,

@@ -218,6 +218,14 @@ void slots_remove(struct slot *c)
 	httpd_metrics_connections(-1);
 }
 
+bool slot_is_shut(struct slot *c)
+{
+	mutex_lock(&c->slots->lock);
+	bool shut = c->closing;
+	mutex_unlock(&c->slots->lock);
+	return shut;
+}
+
 void slot_begin(struct slot *c)
 {
 	struct slots *s = c->slots;

@@ -44,6 +44,8 @@ void slots_remove(struct slot *c);
 
 /* Its client's address, IPv4 as IPv6 has it. */
 const struct in6_addr *slot_from(const struct slot *c);
+/* Whether it was shut to make room, or at a deadline. What its client sent before must not be served: nobody counts that connection any more. */
+bool slot_is_shut(struct slot *c);
 /* Its request's first line is here. */
 void slot_begin(struct slot *c);
 void slot_set_phase(struct slot *c, enum slot_phase phase);
