@@ -93,7 +93,7 @@ def crowded(env, limit):
         statuses[status] = statuses.get(status, 0) + 1
     print(f"# {limit >> 20} MiB, {seconds} s: resident at most {most >> 20} MiB, the group {peak >> 20} MiB; ordinary {sum(healthy):.0f} of {len(healthy)}; "
           f"{len(took)} looks: median {statistics.median(took):.2f}, 99 % {took[len(took) * 99 // 100]:.2f}, worst {max(person.took)}; "
-          f"logins {statistics.median(logins):.2f}, worst {max(logins):.2f} s; answers {statuses}, the longest {max(a[3] for a in answers):.1f} s")
+          f"logins {statistics.median(logins):.2f}, worst {max(logins):.2f} s; answers {statuses}, the longest until {max(a[3] for a in answers):.1f} s")
     print(f"# what was refused: { {(a[0], a[1], a[4]) for a in answers if a[1] != 200} }")
     check(server.alive(), "the server is gone: " + server.text()[-1000:])
     check(most <= limit and not person.wrong, f"{most >> 20} MiB; {person.wrong[:5]}")
