@@ -189,7 +189,7 @@ static void no_increase_is_wrong_after_an_eviction(void **state)
 	mutex_unlock(&k->lock);
 }
 
-/* Series of text metrics end with the eviction, and are there again with the next scrape. */
+/* An eviction ends the series of a target's metrics with stale markers; its next scrape begins them again. */
 static void metrics_end_and_begin_again(void **state)
 {
 	struct evict_stage *g = *state;

@@ -104,7 +104,7 @@ struct endpoint {
 	bool gone;
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
-	unsigned begin_tries;            /* of the scrape that is due: memory for it was to be free soon */
+	unsigned begin_tries;            /* times that the scrape that is due was put off, because memory for it was about to be freed */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */
@@ -233,7 +233,7 @@ struct work {
 struct flight {
 	struct work *work;
 	struct fetch *fetch;
-	struct flight *next, **at; /* in one of the scraper's lists; at points to what points here */
+	struct flight *next, **at; /* in one of the scraper's lists; `at`: the pointer to this flight in it */
 };
 
 struct scrape_worker {
@@ -272,7 +272,7 @@ struct object_statuses {
 struct eviction {
 	size_t (*waiting)(struct endpoint *ep);              /* bodies that wait for a decoder: turn_evict */
 	size_t (*flight)(struct endpoint *ep, bool in_loop); /* a body that arrives: flight_evict */
-	bool (*kept)(struct endpoint *ep);                   /* a failed scrape is to forget what is kept between scrapes: kept_evict */
+	bool (*kept)(struct endpoint *ep);                   /* what is kept between scrapes, by a scrape that fails: kept_evict */
 };
 
 /* Who holds how much of the memory of all scrapes, as it was a moment ago. */

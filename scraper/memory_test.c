@@ -385,7 +385,7 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
-/* ---- one heavy endpoint fails, if that is enough ---- */
+/* ---- no more endpoints are evicted than are needed ---- */
 
 /* What a heavy endpoint holds. */
 enum holding { BODY_WAITS, BODY_ARRIVES, BASELINE, CACHE };
@@ -399,7 +399,7 @@ static void hold(struct stage *g, size_t i, enum holding what, size_t bytes)
 	} else if (what == CACHE) {
 		assert_true(budget_take(&ep->memory, bytes, BUDGET_KEPT));
 	} else {
-		assert_true(begin(g, i, 0)); /* the bytes of a buffer that grows would be a power of two */
+		assert_true(begin(g, i, 0)); /* not by receive(): it rounds up to a power of two */
 		assert_true(budget_take(&ep->memory, bytes - g->at[i].held, BUDGET_LARGE));
 		g->at[i].held = bytes;
 	}
@@ -428,7 +428,7 @@ static size_t evicted_of(struct stage *g, size_t n)
 	return evicted;
 }
 
-/* A decoder does the failed scrape of one that was evicted: what is kept of it is forgotten. */
+/* A decoder works on the failed scrape of each evicted endpoint, and so frees what was kept of it. */
 static void decode_evicted(struct stage *g, struct scrape_worker *wk)
 {
 	struct work *w = turn_begin(wk);
@@ -534,7 +534,7 @@ static void *ask_for_memory(void *arg)
 	return NULL;
 }
 
-/* ep[i]'s decoder asks, until the loop has to end a request for it. */
+/* The decoder of ep[i] asks for memory in a thread of its own. Returns when an eviction for it has left a request for the loop to end. */
 static void begin_to_ask(struct asking *a, struct stage *g, size_t i, size_t bytes)
 {
 	*a = (struct asking){ .g = g, .wk = { .scraper = &g->s }, .bytes = bytes };
@@ -569,7 +569,7 @@ static void a_decoder_waits_for_one_request(void **state)
 		struct stage *g = stage_new(ALL);
 		struct asking a;
 		size_t rest = fill_with(g, n, BODY_ARRIVES, 0);
-		/* Decoders have room up to BUDGET_KEPT. */
+		/* Up to the line BUDGET_KEPT there is room for 32 KiB: a decoder that asks for more has to wait for an eviction. */
 		budget_give(&g->s.memory, ALL / 16 * 3 + 32 * KIB);
 		begin_to_ask(&a, g, n, 64 * KIB);
 		assert_int_equal(evicted_of(g, n), 1);

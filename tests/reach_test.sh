@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/reach, which chooses the tests of ./check --changed: that its table names tests that there are, and what it says of some files.
+# Tests of tests/reach, which chooses the tests of ./check --changed. Each test that its table names exists; for some files, the right tests are chosen.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES # of the make that runs this: it names tests
 top=${top_srcdir:-.} build=${top_builddir:-.}
 bad=0

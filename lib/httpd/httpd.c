@@ -276,9 +276,9 @@ static unsigned most_connections(const struct httpd *h)
 	return h->o.max_connections + SPARE_CONNECTIONS;
 }
 
-/* How many connections libmicrohttpd may be given in this turn of its loop. A connection that is handed over beyond its limit makes it keep a lock
- * for ever (before 0.9.77, in new_connection_process_), and nothing is served any more. It has taken over those of the turn before when it
- * accepts one itself, so its count is right then; that one is not in it yet. */
+/* How many connections libmicrohttpd may get in this turn of its loop, with the one that it accepts itself. Before version 1.0.0, a connection that
+ * is handed over beyond its limit makes it keep a lock for ever (new_connection_process_), and nothing is served any more. When it accepts a
+ * connection, it has counted all that were handed over in earlier turns, but not yet that connection. */
 static unsigned room_for_more(const struct http_listener *l)
 {
 	unsigned has = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections + 1, most = most_connections(l->httpd);

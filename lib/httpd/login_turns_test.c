@@ -215,7 +215,7 @@ static void arrive(struct flood *f, unsigned networks)
 	*w = (struct waiting){ .turn = w->turn, .used = true, .requests = 1, .class = class };
 	if (net->n == 1) {
 		w->promised = true;
-		w->ahead = ring_size(root) - 1 - root->first->served; /* the network that has just been served comes after it */
+		w->ahead = ring_size(root) - 1 - root->first->served; /* the network that was served last has its next turn after this one */
 	}
 	if (draw(f, 6) == 0) {
 		login_turns_more(&w->turn);

@@ -21,7 +21,7 @@ static bool folded_value(const struct flame *f, const struct flame_node *n, int6
 	return f->is_float ? num_round_i64(n->self.d - n->base_self.d, ret) : !__builtin_sub_overflow(n->self.i, n->base_self.i, ret);
 }
 
-#define LINE_BYTES ((size_t)1 << 20) /* bytes of a line that its writer has room for */
+#define LINE_BYTES ((size_t)1 << 20) /* bytes: no memory is asked for a line that is not longer */
 #define LINE_COPIES 4              /* a line is in the path and in the answer, and both buffers double */
 
 /* Asks for the memory of a line of so many bytes, if there was none that long before. */

@@ -98,6 +98,7 @@ def crowded(env, limit):
     check(server.alive(), "the server is gone: " + server.text()[-1000:])
     check(most <= limit and not person.wrong, f"{most >> 20} MiB; {person.wrong[:5]}")
     check(healthy and sum(healthy) == len(healthy), f"ordinary targets: {sum(healthy)} of {len(healthy)}")
+    check(statistics.median(took) < 2 * PATIENCE and statistics.median(logins) < 5 * PATIENCE, "a person waits")
     check(set(statuses) <= {200, 422, 503}, f"{[a for a in answers if a[1] not in (200, 422, 503)][:3]}")
     check(max(a[3] for a in answers) < 130 * PATIENCE, "an answer took longer than its time-out")
     status, body, _ = ask(server, WORST, format="pprof")

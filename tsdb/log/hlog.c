@@ -107,7 +107,7 @@ static int read_marks(struct hlog *l, struct err *e)
 	int rc = buf_read_file(&b, name, &why);
 	if (rc == -ERR_NOT_FOUND) {
 		if (l->existed)
-			LOG_WARN("msg", "the head log has no head.marks: it counts as complete; records missing at its beginning or end are not noticed", "file", name);
+			LOG_WARN("msg", "the file head.marks of the head log is missing: should records be missing at the beginning or the end of the log, nothing can tell", "file", name);
 		return 0;
 	}
 	if (rc && rocks_of_the_place(&why)) {

@@ -177,7 +177,7 @@ static bool holes_parse(struct holes *h, struct view text) REQUIRES(h->lock)
 
 enum holes_state { HOLES_ABSENT, HOLES_WHOLE, HOLES_DAMAGED };
 
-/* Returns an error if the file cannot be read for now, which is no damage. */
+/* A damaged file is HOLES_DAMAGED. Returns an error if reading failed for a reason that may pass (permissions, memory, descriptors). */
 static int holes_read_file(struct holes *h, const char *dir, const char *name, enum holes_state *ret, struct err *e) REQUIRES(h->lock)
 {
 	AUTOFREE char *path = xasprintf("%s/%s", dir, name);

@@ -27,7 +27,7 @@
 
 /* ---- a moment in hlog_mark ---- */
 
-static atomic_bool armed;   /* the next text of extents is held up */
+static atomic_bool armed;   /* hlog_mark shall wait once, after it has made the text of the extents */
 static atomic_bool held_up; /* it is made, and not written yet */
 static struct hlog *trimmed; /* hlog_mark is held up until a trim has moved the first record of this log, at most MEET_MS */
 
@@ -104,7 +104,7 @@ static void expect_no_facts(const char *dir)
 	log_extents_release(&x);
 }
 
-/* A trim begins while another thread has made the text of the marks, and has not written it. */
+/* A trim begins after another thread has made the text for head.marks and before it has written that file. */
 static void test_trim_meets_mark(void **state)
 {
 	struct kit k;

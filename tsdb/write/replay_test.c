@@ -161,8 +161,8 @@ static void look(struct replay_kit *r, size_t *ret_n, uint64_t *ret_sum)
 	*ret_sum = kit_merge(&r->k, KIT_SAMPLES, 0, INT64_MAX, NULL);
 }
 
-/* An early hour that stays in the log, and a later hour in a part: the part covers higher numbers than some that only the log has. A
- * delete of what the part has, which the log keeps as a fact. Then more in the log. */
+/* Makes a storage of an early hour that is only in the log, a later hour that is sealed into a part, and further records in the log. So the part
+ * covers higher record numbers than some that only the log has. A series of the part is deleted: the log keeps a record of that (a fact). */
 static void make(struct replay_kit *r)
 {
 	struct tsdb_stats s;

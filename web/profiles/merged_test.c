@@ -147,7 +147,7 @@ static void test_text_in_memory(void **state)
 	static const struct {
 		const char *name;
 		writer *write;
-		bool whole; /* all of it is in memory, as announced */
+		bool whole; /* this writer asks for memory for its whole answer */
 	} writers[] = {
 		{ "folded", folded_of, false }, { "speedscope", speedscope_of, false }, { "svg", svg_of, false }, { "dot", dot_of, false },
 		{ "flamegraph", flame_of, false }, { "json", json_of, false }, { "pprof", pprof_of, false }, { "columns", columns_of, true },
