@@ -40,6 +40,8 @@ libtsdb_a_SOURCES = \
   tsdb/log/hlog.h \
   tsdb/log/holes.c \
   tsdb/log/holes.h \
+  tsdb/log/log_end.c \
+  tsdb/log/log_end.h \
   tsdb/log/log_extents.c \
   tsdb/log/log_extents.h \
   tsdb/log/log_repair.c \

@@ -388,6 +388,7 @@ static void test_log(void **state)
 	trials(&o, "head/", "OPTIONS", "", true, 1);
 	trials(&o, "head/", "IDENTITY", "", true, 1);
 	trials(&o, "", "head.marks", "", true, 3);
+	trials(&o, "", "head.end", "", true, 2);
 	trials(&o, "", "version", "", true, 3);
 	vec_free(&o.v);
 	kit_free(&o.k);

@@ -501,6 +501,40 @@ static void test_harms(void **state)
 	kit_free(&original);
 }
 
+/* A copy of the directory while the storage is open is what a kill leaves. All that was acknowledged is in it, and records of the last seconds,
+ * which head.marks has not seen, are in head.end. */
+static void test_harms_after_a_kill(void **state)
+{
+	static const struct harm of_the_end[] = {
+		{ "a flipped bit of the end", "/head.end", 0, flip, 0.9, false },
+		{ "no end", "/head.end", 0, take_away, 0, false },
+		{ "an end that was cut", "/head.end", 0, cut, 0.5, false },
+		{ "a write-ahead file that ends in its middle", ".log", -1, cut, 0.5, true },
+		{ "a write-ahead file without its end", ".log", -1, cut, 0.97, true },
+		{ "an empty write-ahead file", ".log", -1, cut, 0, true },
+		{ "no write-ahead file", ".log", -1, take_away, 0, true },
+		{ "a zeroed end of the write-ahead file", ".log", -1, zero_pages, 0.9, true },
+	};
+	struct kit k, killed;
+	struct answer want[QUESTIONS];
+	(void)state;
+	make(&k);
+	kit_open(&k);
+	for (int i = 0; i < 30; i++)
+		add(&k, (unsigned)i % PODS, KIT_T0 + 5 * HOUR + (i + 1) * 60000);
+	tsdb_flush(k.db);
+	AUTOFREE char *dir = xasprintf("%s.killed", k.dir);
+	run("cp", "-r", k.dir, dir);
+	kit_set(&killed, dir);
+	killed.now_ms = k.now_ms;
+	kit_free(&k);
+	ask_copy(&killed, want);
+	assert_true(want[10].n == 30);
+	for (size_t i = 0; i < ARRAY_LEN(of_the_end); i++)
+		assert_true(live_with(&killed, want, &of_the_end[i]) == of_the_end[i].costs);
+	files_remove_tree(dir);
+}
+
 /* ---- what is known of a loss ---- */
 
 /* The same profile at each of these times, a record each. */
@@ -839,7 +873,7 @@ static void test_snapshot_over_a_storage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_harmed_marks), cmocka_unit_test(test_harms), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_neighbours_of_two_days),
+		cmocka_unit_test(test_harmed_marks), cmocka_unit_test(test_harms), cmocka_unit_test(test_harms_after_a_kill), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_neighbours_of_two_days),
 		cmocka_unit_test(test_files_of_holes), cmocka_unit_test(test_verify), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_half_a_snapshot), cmocka_unit_test(test_snapshot_over_a_storage),
 	};

@@ -4,6 +4,7 @@
  *	lock         flock'ed by the process that has it open
  *	version      "pyrrha-tsdb 4" and a checksum
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
+ *	head.end     what its newest records hold
  *	dropped      which days retention dropped
  *	head.holes   what the head log has lost   head.holes.copy   the same
  *	snapshot     of a snapshot that was not opened yet: whether it is complete

@@ -67,7 +67,7 @@ enum lock_rank {
 	RANK_TSDB_VIEW,          /* view.lock: what a query holds */
 	RANK_TSDB_STATE,         /* tsdb.state_lock: the pointer to the current version, seq, the list of partitions; for a few instructions */
 	RANK_TSDB_WINDOW,        /* window.lock: rows of one window */
-	RANK_TSDB_LOG_MARKS,     /* hlog.mark_lock: head.marks; held while its text is made and written */
+	RANK_TSDB_LOG_MARKS,     /* hlog.mark_lock: head.marks and head.end; held while their text is made and written */
 	RANK_TSDB_LOG_DB,        /* hlog.db_lock: the head log is open */
 	RANK_TSDB_LOG_WRITE,     /* hlog.write_lock: writes to it */
 	RANK_TSDB_NOTES,         /* notes.lock: the table of notes */

@@ -496,21 +496,27 @@ static void check_recovery(struct life *l, uint64_t *random)
 	die("the faults are over for 10 s and appends are still refused");
 }
 
-/* The last record that the log's marks know of. */
-static uint64_t synced_mark(const char *dir)
+/* The number in the first lines of a file; 0: it is not there. */
+static uint64_t number_in(const char *dir, const char *file, const char *form)
 {
-	AUTOFREE char *name = xasprintf("%s/head.marks", dir);
-	unsigned long long synced = 0;
+	AUTOFREE char *name = xasprintf("%s/%s", dir, file);
+	unsigned long long n = 0;
 	FILE *f = fopen(name, "re");
 	if (f) {
-		if (fscanf(f, "pyrrha-head-marks 1\nsynced %llu", &synced) != 1)
-			synced = 0;
+		if (fscanf(f, form, &n) != 1)
+			n = 0;
 		fclose(f);
 	}
-	return synced;
+	return n;
 }
 
-/* What was acknowledged after the last mark may be lost unsaid when the log itself is read wrong: the storage cannot know
+/* The last record that the files beside the log know of. */
+static uint64_t synced_mark(const char *dir)
+{
+	return MAX(number_in(dir, "head.marks", "pyrrha-head-marks 1\nsynced %llu"), number_in(dir, "head.end", "pyrrha-head-extents 1\nseen %llu"));
+}
+
+/* What was acknowledged after the last mark may be lost unsaid (the last mark: head.end after a kill, perhaps only head.marks after a power loss) when the log itself is read wrong: the storage cannot know
  * that there was more. */
 static void excuse_tail(struct life *l, uint64_t synced)
 {

@@ -524,7 +524,7 @@ class Storage:
         for name in sorted(os.listdir(path)):
             if not self.TOP.fullmatch(name):
                 r.problem(path, f"{name}: a name that the documents do not have", 1)
-        self.first, self.extents, self.holes = 0, None, []
+        self.first, self.synced, self.extents, self.end, self.holes = 0, 0, None, None, []
         self.until = self.until_record = 0  # of days that end by then, records numbered so far are void
         self.days = {}  # of these too
         self.marks(path)
@@ -540,16 +540,23 @@ class Storage:
             p.compare(r)
         if self.extents:
             self.extents.compare(r, self.log, self.first)
+        if self.end and self.end.seen > max([self.synced] + [number for number, _, _, _ in self.log.records]):
+            r.problem("head.end", f"records up to {self.end.seen}; the log ends before", 1)
 
     def marks(self, path):
         r, name = self.report, os.path.join(path, "head.marks")
         if os.path.exists(name):
             m, extents = text_file(r, name, "pyrrha-head-marks 1", "pyrrha-head-extents 1")
             self.extents = Extents(r, name, extents) if extents else None
-            self.first = int(m["first"])
+            self.first, self.synced = int(m["first"]), int(m["synced"])
             both = int(m["synced"]).to_bytes(8, "little") + int(m["first"]).to_bytes(8, "little")
             if m.keys() != {"synced", "first", "checksum"} or int(m["checksum"], 16) != rocks.xxh3(both):
                 r.problem(name, f"{m}", 1)
+        name = os.path.join(path, "head.end")
+        if os.path.exists(name):
+            with open(name, encoding="ascii") as f:
+                text = re.sub(r"(?s)(\nchecksum [0-9a-f]{16}\n).*", r"\1", f.read())  # what follows is of a longer text before
+            self.end = Extents(r, name, text)
         name = os.path.join(path, "dropped")
         if os.path.exists(name):
             self.read_dropped(name)

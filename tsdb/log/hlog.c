@@ -18,6 +18,7 @@
 #include "tsdb/disk/manifest.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/disk/text.h"
+#include "tsdb/log/log_end.h"
 #include "tsdb/log/log_extents.h"
 #include "tsdb/log/log_repair.h"
 #include "tsdb/log/notes.h"
@@ -58,7 +59,9 @@ struct hlog {
 	uint64_t marked_seen;
 	uint64_t begin;             /* the first record of the replay that is no fact and not trimmed; 0 = none */
 	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
-	struct log_extents marked;      /* as head.marks had them at the opening */
+	struct log_extents marked;      /* as head.marks and head.end had them at the opening */
+	struct log_end end;             /* head.end; under mark_lock */
+	bool end_failed;                /* the last write of it; under mark_lock */
 	struct mutex extents_lock;
 	struct log_extents extents;     /* of what was replayed and committed; under extents_lock, as is writing `first` in a trim */
 	VEC(struct gone) gone;      /* as of the opening */
@@ -99,11 +102,12 @@ static bool parse_marks(struct hlog *l, struct view *text)
 }
 
 /* Missing or damaged marks prevent no start; only that they cannot be read now does, because the next marks would replace them. */
-static int read_marks(struct hlog *l, struct err *e)
+static int read_marks_file(struct hlog *l, bool *ret_whole, struct err *e)
 {
 	AUTOFREE char *name = xasprintf("%s/head.marks", l->dir);
 	CLEANUP(buf_free) struct buf b = { .max = MARKS_MAX_BYTES };
 	struct err why = { 0 };
+	*ret_whole = false;
 	int rc = buf_read_file(&b, name, &why);
 	if (rc == -ERR_NOT_FOUND) {
 		if (l->existed)
@@ -118,6 +122,7 @@ static int read_marks(struct hlog *l, struct err *e)
 	bool whole = log_extents_parse(&l->marked, rest);
 	if (!rc && !parse_marks(l, &rest))
 		rc = err_set(&why, ERR_CORRUPT, "its lines or its checksum are wrong");
+	*ret_whole = !rc && whole;
 	if (rc)
 		LOG_WARN("msg", "head.marks is damaged: the head log counts as complete; records missing at its beginning or end are not noticed", "file",
 			 name, "err", why.msg);
@@ -127,6 +132,22 @@ static int read_marks(struct hlog *l, struct err *e)
 	else if (!whole)
 		LOG_INFO("msg", "head.marks is of an older version: time ranges of lost records are estimated from their neighbours", "file", name);
 	return 0;
+}
+
+/* head.end says nothing without head.marks, which may be older than it, or newer. */
+static int read_marks(struct hlog *l, struct err *e)
+{
+	struct log_extents end = { .seen = 0 };
+	bool whole;
+	int rc = read_marks_file(l, &whole, e);
+	if (!rc)
+		rc = log_end_read(l->dir, &end, e);
+	if (!rc && l->marked_first && end.seen > l->marked_last)
+		l->marked_last = end.seen;
+	if (!rc && whole && end.seen > l->marked.seen)
+		log_extents_add(&l->marked, &end);
+	log_extents_release(&end);
+	return rc;
 }
 
 static int write_marks(const char *dir, uint64_t synced, uint64_t first, const struct buf *extents, struct err *e)
@@ -199,6 +220,19 @@ void hlog_saw_all(struct hlog *l, uint64_t number)
 	mutex_lock(&l->extents_lock);
 	l->extents.seen = MAX(l->extents.seen, number);
 	mutex_unlock(&l->extents_lock);
+}
+
+void hlog_note_end(struct hlog *l)
+{
+	struct err e = { 0 };
+	mutex_lock(&l->mark_lock);
+	mutex_lock(&l->extents_lock);
+	int rc = l->marks_held ? 0 : log_end_write(&l->end, l->dir, &l->extents, l->marked_seen, &e);
+	mutex_unlock(&l->extents_lock);
+	if (rc && !l->end_failed)
+		LOG_WARN("msg", "cannot write what the newest records of the head log hold: should they be missing after a kill, that is not noticed", "err", e.msg);
+	l->end_failed = rc != 0;
+	mutex_unlock(&l->mark_lock);
 }
 
 void hlog_forget_facts(struct hlog *l, uint32_t day)
@@ -393,6 +427,7 @@ static void free_log(struct hlog *l)
 	mutex_destroy(&l->mark_lock);
 	mutex_destroy(&l->extents_lock);
 	log_extents_release(&l->marked);
+	log_end_close(&l->end);
 	log_extents_release(&l->extents);
 	mutex_destroy(&l->write_lock);
 	rwlock_destroy(&l->db_lock);
@@ -563,6 +598,7 @@ int hlog_open(struct hlog **ret, const char *dir, uint64_t memory, bool *ret_wri
 	l->options = log_options(l);
 	l->look_only = !ret_writable;
 	l->marks_held = true;
+	l->end.fd = -1;
 	int rc = l->look_only ? 0 : log_repair_finish(l->path, e);
 	AUTOFREE char *current = xasprintf("%s/CURRENT", l->path); /* a look at a missing log leaves its directory */
 	l->existed = access(current, F_OK) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head log: one RocksDB with one column family, whose keys are record numbers (u64, big-endian). Besides it lies
- * `head.marks`, which says outside the log how far it was synced and from where on it was kept, so that a cut tail
- * shows. The committer is the only writer; reads may come from any thread. */
+ * `head.marks`, which says outside the log how far it was synced and from where on it was kept, and `head.end`, which says the same of the
+ * newest records: so that a cut tail shows. The committer is the only writer; reads may come from any thread. */
 #ifndef PYRRHA_TSDB_HLOG_H
 #define PYRRHA_TSDB_HLOG_H
 
@@ -46,12 +46,15 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms);
 void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number);
 void hlog_saw_all(struct hlog *l, uint64_t number);
+/* The committer's, after it has said what a commit holds and before the appends are acknowledged: writes head.end, unless the marks are held. That it
+ * cannot be written is logged, once until it can. */
+void hlog_note_end(struct hlog *l);
 /* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. So it is from the opening on, until
  * a replay has succeeded and its findings are on disk: a start that fails leaves the marks that it found. */
 void hlog_hold_marks(struct hlog *l, bool hold);
 /* All of a day is gone: its facts mean nothing. */
 void hlog_forget_facts(struct hlog *l, uint32_t day);
-/* What was said of the log's records before it was opened, as head.marks has it, and by the replay. Before threads. */
+/* What was said of the log's records before it was opened, as head.marks and head.end have it, and by the replay. Before threads. */
 const struct log_extents *hlog_extents_marked(const struct hlog *l);
 const struct log_extents *hlog_extents_replayed(const struct hlog *l);
 

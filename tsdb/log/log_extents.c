@@ -148,15 +148,23 @@ void log_extents_release(struct log_extents *x)
 
 void log_extents_put(const struct log_extents *x, struct buf *b)
 {
+	log_extents_put_above(x, 0, b);
+}
+
+void log_extents_put_above(const struct log_extents *x, uint64_t above, struct buf *b)
+{
 	size_t from = b->len;
 	buf_printf(b, EXTENTS_HEAD "\nseen %" PRIu64 "\n", x->seen);
 	for (size_t i = 0; i < x->rows.n; i++) {
 		const struct log_extent *e = &x->rows.v[i];
+		if (e->last <= above)
+			continue;
 		buf_printf(b, "rows day %u records %" PRIu64 " to %" PRIu64 " stamps %" PRId64 " to %" PRId64 "\n", e->day, e->first, e->last,
 			   e->from_ms, e->until_ms);
 	}
 	for (size_t i = 0; i < x->facts.n; i++)
-		buf_printf(b, "facts day %u count %" PRIu64 " last %" PRIu64 "\n", x->facts.v[i].day, x->facts.v[i].count, x->facts.v[i].last);
+		if (x->facts.v[i].last > above)
+			buf_printf(b, "facts day %u count %" PRIu64 " last %" PRIu64 "\n", x->facts.v[i].day, x->facts.v[i].count, x->facts.v[i].last);
 	text_put_checksum(b, from);
 }
 
@@ -185,4 +193,17 @@ bool log_extents_parse(struct log_extents *x, struct view text)
 	if (!ok)
 		log_extents_release(x);
 	return ok;
+}
+
+void log_extents_add(struct log_extents *x, struct log_extents *newer)
+{
+	for (size_t i = 0; i < newer->rows.n; i++)
+		vec_push(&x->rows, newer->rows.v[i]);
+	for (size_t i = 0; i < newer->facts.n; i++) {
+		struct log_facts *f = extents_facts_of(x, newer->facts.v[i].day);
+		f->count = newer->facts.v[i].count;
+		f->last = newer->facts.v[i].last;
+	}
+	x->seen = MAX(x->seen, newer->seen);
+	log_extents_release(newer);
 }

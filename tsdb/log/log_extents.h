@@ -46,7 +46,11 @@ void log_extents_release(struct log_extents *x);
 
 /* The text of head.marks behind the marks. */
 void log_extents_put(const struct log_extents *x, struct buf *b);
+/* The same without the extents and facts whose last record is `above` or below. */
+void log_extents_put_above(const struct log_extents *x, uint64_t above, struct buf *b);
 /* Reads it out of the file's text; false: it is not there or damaged, and x is empty. */
 bool log_extents_parse(struct log_extents *x, struct view text);
+/* Adds what such a text without older extents had. Extents of x that `newer` has too, and longer, stay beside these. newer is empty then. */
+void log_extents_add(struct log_extents *x, struct log_extents *newer);
 
 #endif

@@ -311,6 +311,7 @@ static void apply_group(struct tsdb *db, struct group *g)
 	tsdb_publish(db, v, seq);
 	uint64_t last = db->applied;
 	mutex_unlock(&db->apply_lock);
+	hlog_note_end(db->log);
 	tsdb_tap(db, last); /* the requests still hold the partitions */
 }
 
