@@ -18,9 +18,9 @@ struct regex;
 struct regex_meter {
 	int64_t deadline_mono_ns;    /* 0 = none */
 	const atomic_bool *canceled; /* NULL = cannot be */
-	int64_t max_ns;              /* 0 = no bound */
+	int64_t max_ns;              /* of CPU time; 0 = no bound */
 	const char *max_name;        /* what to say of max_ns, "5 s of a query" */
-	atomic_llong spent_ns;
+	atomic_llong spent_ns;       /* CPU time */
 };
 /* For one query, by all its threads. A million names take half a second. */
 #define REGEX_QUERY_NS 10000000000LL
