@@ -33,6 +33,11 @@ def share_of_others():
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def patience():
+    """How many times as long a wait may be on this host now: beyond a load of four for each processor in proportion to the load."""
+    return PATIENCE * max(1.0, share_of_others() / 4)
+
+
 def slow(test):
     """Marks a test that only the tiers --all and --long of ./check run."""
     test.slow = True
@@ -73,7 +78,7 @@ def free_port():
 
 def wait_until(what, probe, seconds=30):
     """Calls probe until it gives something true, which is returned. An exception counts as not yet."""
-    deadline, last = time.monotonic() + seconds * PATIENCE, None
+    begin, last = time.monotonic(), None
     while True:
         try:
             last = probe()
@@ -81,8 +86,8 @@ def wait_until(what, probe, seconds=30):
                 return last
         except (OSError, http.client.HTTPException, ApiError, AssertionError, KeyError, ValueError) as e:
             last = e
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds * PATIENCE:.0f} s; at last: {last!r}")
+        if time.monotonic() - begin > seconds * patience():
+            raise AssertionError(f"{what}: not within {time.monotonic() - begin:.0f} s; at last: {last!r}")
         time.sleep(0.1)
 
 
@@ -147,9 +152,9 @@ class Process:
         begin = time.monotonic()
         self.p.send_signal(signal.SIGTERM)
         try:
-            status = self.p.wait(seconds * PATIENCE)
+            status = self.p.wait(seconds * patience())
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} did not end within {seconds * PATIENCE:.0f} s of SIGTERM") from None
+            raise AssertionError(f"{self.name} did not end within {seconds * patience():.0f} s of SIGTERM") from None
         return status, time.monotonic() - begin
 
 
@@ -441,11 +446,11 @@ def run(argv, seconds=60, **more):
     """A finished program: (status, output and errors together)."""
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, **more)
     try:
-        out, _ = p.communicate(timeout=seconds * PATIENCE)
+        out, _ = p.communicate(timeout=seconds * patience())
     except subprocess.TimeoutExpired:
         p.kill()
         out, _ = p.communicate()
-        raise AssertionError(f"{argv}: did not end within {seconds * PATIENCE:.0f} s; it said: "
+        raise AssertionError(f"{argv}: did not end within {seconds * patience():.0f} s; it said: "
                              f"{out.decode(errors='replace')[-2000:]}") from None
     return p.returncode, out.decode(errors="replace")
 
