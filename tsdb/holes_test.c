@@ -501,8 +501,8 @@ static void test_harms(void **state)
 	kit_free(&original);
 }
 
-/* A copy of the directory while the storage is open is what a kill leaves. All that was acknowledged is in it, and records of the last seconds,
- * which head.marks has not seen, are in head.end. */
+/* A killed process leaves the directory as a copy of it, made while the storage is open, has it: all acknowledged records are in the log, and
+ * head.end describes those that head.marks does not. Then the log is harmed. */
 static void test_harms_after_a_kill(void **state)
 {
 	static const struct harm of_the_end[] = {

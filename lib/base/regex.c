@@ -124,9 +124,8 @@ struct matcher_thread {
 	bool slow;                 /* the last that was timed */
 };
 
-/* The clock is that of the CPU time of the thread: on a host with much to do a match waits. Reading it costs more than a match. So one match in
- * several is timed and counts for all, as long as
- * matches are fast. */
+/* A match is charged the CPU time of its thread, not the time of a wall clock, which goes on while the thread waits for a processor. Reading that
+ * clock costs more than a fast match. So while matches are fast, one match in TIMED is timed, and its time is charged TIMED times. */
 #define TIMED 8
 #define SLOW_NS 100000
 

@@ -496,7 +496,7 @@ static void check_recovery(struct life *l, uint64_t *random)
 	die("the faults are over for 10 s and appends are still refused");
 }
 
-/* The number in the first lines of a file; 0: it is not there. */
+/* The number that the file dir/file has where `form` (of scanf) expects it; 0: there is no such file, or no number. */
 static uint64_t number_in(const char *dir, const char *file, const char *form)
 {
 	AUTOFREE char *name = xasprintf("%s/%s", dir, file);
@@ -510,13 +510,13 @@ static uint64_t number_in(const char *dir, const char *file, const char *form)
 	return n;
 }
 
-/* The last record that the files beside the log know of. */
+/* The highest number of a record that head.marks or head.end knows. */
 static uint64_t synced_mark(const char *dir)
 {
 	return MAX(number_in(dir, "head.marks", "pyrrha-head-marks 1\nsynced %llu"), number_in(dir, "head.end", "pyrrha-head-extents 1\nseen %llu"));
 }
 
-/* What was acknowledged after the last mark may be lost unsaid (the last mark: head.end after a kill, perhaps only head.marks after a power loss) when the log itself is read wrong: the storage cannot know
+/* What was acknowledged after the last mark may be lost unsaid (which is that of head.end after a kill, and may be that of head.marks after a power loss) when the log itself is read wrong: the storage cannot know
  * that there was more. */
 static void excuse_tail(struct life *l, uint64_t synced)
 {

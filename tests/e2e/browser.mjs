@@ -29,7 +29,7 @@ export async function open(address, options = {}, wait = 40000, before = undefin
 	if (SLOWER > 1) await (await p.context().newCDPSession(p)).send('Emulation.setCPUThrottlingRate', { rate: SLOWER });
 	for (const f of DIST ? Object.keys(DIST_TYPES) : [])
 		await p.route(`**/${f}`, (r) => r.fulfill({ body: readFileSync(join(DIST, f)), contentType: DIST_TYPES[f] }));
-	/* By default a condition is looked at in each frame, which has the browser draw sixty times a second for as long as it does not hold. */
+	/* Without `polling`, playwright evaluates the condition in each frame, and Chromium draws sixty frames a second until the condition holds. */
 	const real = p.waitForFunction.bind(p);
 	p.waitForFunction = (f, arg, o) => real(f, arg, { polling: 100, ...o });
 	await before?.(p);

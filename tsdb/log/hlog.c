@@ -59,9 +59,9 @@ struct hlog {
 	uint64_t marked_seen;
 	uint64_t begin;             /* the first record of the replay that is no fact and not trimmed; 0 = none */
 	bool marks_held;            /* see hlog_hold_marks; with the marks above under mark_lock */
-	struct log_extents marked;      /* as head.marks and head.end had them at the opening */
+	struct log_extents marked;      /* of head.marks and head.end, read at the opening */
 	struct log_end end;             /* head.end; under mark_lock */
-	bool end_failed;                /* the last write of it; under mark_lock */
+	bool end_failed;                /* the last write of head.end failed; under mark_lock */
 	struct mutex extents_lock;
 	struct log_extents extents;     /* of what was replayed and committed; under extents_lock, as is writing `first` in a trim */
 	VEC(struct gone) gone;      /* as of the opening */
@@ -134,7 +134,7 @@ static int read_marks_file(struct hlog *l, bool *ret_whole, struct err *e)
 	return 0;
 }
 
-/* head.end says nothing without head.marks, which may be older than it, or newer. */
+/* Reads head.marks, and adds what head.end says of later records. Without a valid head.marks, head.end is ignored. */
 static int read_marks(struct hlog *l, struct err *e)
 {
 	struct log_extents end = { .seen = 0 };

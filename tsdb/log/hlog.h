@@ -46,15 +46,16 @@ int hlog_replay(struct hlog *l, bool (*fn)(void *arg, uint64_t number, struct vi
 void hlog_saw_rows(struct hlog *l, uint32_t day, uint64_t number, int64_t from_ms, int64_t until_ms);
 void hlog_saw_fact(struct hlog *l, uint32_t day, uint64_t number);
 void hlog_saw_all(struct hlog *l, uint64_t number);
-/* The committer's, after it has said what a commit holds and before the appends are acknowledged: writes head.end, unless the marks are held. That it
- * cannot be written is logged, once until it can. */
+/* Writes head.end, unless the marks are held. The committer calls it after hlog_saw_all and before it acknowledges the appends. A failure is logged; a
+ * failure that follows another one is not. */
 void hlog_note_end(struct hlog *l);
 /* While `hold`, head.marks stays as it is: what it says of lost records is not written down elsewhere yet. So it is from the opening on, until
  * a replay has succeeded and its findings are on disk: a start that fails leaves the marks that it found. */
 void hlog_hold_marks(struct hlog *l, bool hold);
 /* All of a day is gone: its facts mean nothing. */
 void hlog_forget_facts(struct hlog *l, uint32_t day);
-/* What was said of the log's records before it was opened, as head.marks and head.end have it, and by the replay. Before threads. */
+/* What the records of the log hold: as head.marks and head.end had it when the log was opened; as the replay has seen it. Only before threads
+ * start. */
 const struct log_extents *hlog_extents_marked(const struct hlog *l);
 const struct log_extents *hlog_extents_replayed(const struct hlog *l);
 

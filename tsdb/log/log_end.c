@@ -46,7 +46,7 @@ int log_end_read(const char *dir, struct log_extents *x, struct err *e)
 		return rc;
 	}
 	if (!log_extents_parse(x, buf_view(&text)) && rc != -ERR_NOT_FOUND)
-		LOG_INFO("msg", "head.end is damaged, as a power loss may leave it: records missing at the end of the head log are noticed up to those that head.marks has seen",
+		LOG_INFO("msg", "head.end is damaged, which a power loss can do: if records of the last seconds before it are missing at the end of the head log, that is not noticed",
 			 "file", name);
 	return 0;
 }

@@ -50,7 +50,7 @@ void log_extents_put(const struct log_extents *x, struct buf *b);
 void log_extents_put_above(const struct log_extents *x, uint64_t above, struct buf *b);
 /* Reads it out of the file's text; false: it is not there or damaged, and x is empty. */
 bool log_extents_parse(struct log_extents *x, struct view text);
-/* Adds what such a text without older extents had. Extents of x that `newer` has too, and longer, stay beside these. newer is empty then. */
+/* Adds to x what log_extents_put_above wrote later. Where an extent has grown since, x then has both the short and the long one. Empties newer. */
 void log_extents_add(struct log_extents *x, struct log_extents *newer);
 
 #endif
