@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import resource
 import threading
 import time
 import urllib.parse
@@ -166,9 +167,14 @@ def test_clients_that_leave_and_an_end(env):
     times_out_while_it_is_made(server)
     clients = Clients(server, ("pprof", "json") * 3, again=True)
     wait_until("they are at work", lambda: at_work(server) >= 3, 60)
+    before, lived = resource.getrusage(resource.RUSAGE_CHILDREN), cpu_seconds(server)
     status, seconds = server.terminate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     clients.wait()
     check(status == 0, f"status {status} after {seconds} s: {server.text()[-2000:]}")
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - lived
+    print(f"# after SIGTERM it took {used:.2f} s of CPU")
+    check(used < one, f"{used} s of CPU after SIGTERM, which ends answers; one takes {one} s")
 
 
 def recursion(end, stacks=4000, depth=4000):
