@@ -456,7 +456,7 @@ static void check_alerts(struct run *r, const struct alert_test *t)
 	for (size_t i = 0; i < t->alerts.n; i++)
 		expected[i] = expected_text(&want[i].labels, t->alertname, &want[i].annotations);
 	r->at = t;
-	s->groups(s, true, find_alerts, r);
+	s->groups(s, &(struct status_rules_query){ true, find_alerts, r });
 	qsort(expected, t->alerts.n, sizeof *expected, cmp_texts);
 	if (r->found.n)
 		qsort(r->found.v, r->found.n, sizeof *r->found.v, cmp_texts);
@@ -518,7 +518,7 @@ static bool evaluate(struct run *r)
 		load_floats(r, r->group->start_ms + at);
 		load_profiles(r, r->group->start_ms + at);
 		rules_evaluate(r->rules, r->group->start_ms + at);
-		s->groups(s, false, find_errors, r);
+		s->groups(s, &(struct status_rules_query){ false, find_errors, r });
 		for (size_t i = 0; i < r->group->alert_tests.n && !r->failed; i++)
 			if (t[i].eval_ms >= at && t[i].eval_ms < at + step)
 				check_alerts(r, &t[i]);

@@ -486,7 +486,7 @@ static void restored_from_series(int64_t grace_s, int64_t for_s, int64_t down_s,
 	kit_at(&k, up_s);
 	kit_at(&k, up_s + 60);
 	struct buf b = { 0 };
-	rules_status(k.rules)->groups(rules_status(k.rules), true, kit_state_line, &b);
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, kit_state_line, &b });
 	if (!strstr(b.ptr, want_state))
 		fail_msg("%s: %s", want_state, b.ptr);
 	buf_free(&b);
@@ -533,7 +533,7 @@ static void looking_holds_up_nothing(void **state)
 	kit_set(&k, "m", "pod=a", 120, 0);
 	kit_at(&k, 60);
 	struct look l = { .k = &k };
-	rules_status(k.rules)->groups(rules_status(k.rules), true, evaluates_meanwhile, &l);
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, evaluates_meanwhile, &l });
 	kit_expect(&l.seen, "A ok\n  {alertname=\"A\", pod=\"a\"} pending since 60 value 1\n", __FILE__, __LINE__);
 	expect_state(&k, "A ok\n");
 	buf_free(&l.seen);
@@ -560,6 +560,20 @@ static bool cut_after_some(void *arg, const struct status_rule_group *g)
 	return true;
 }
 
+static bool refuse_room(void *arg, size_t bytes)
+{
+	*(size_t *)arg = bytes;
+	return false;
+}
+
+static bool shown_nevertheless(void *arg, const struct status_rule_group *g)
+{
+	(void)arg;
+	(void)g;
+	fail();
+	return false;
+}
+
 /* Annotations of more than RULES_STATUS_MAX: as many alerts as there is room for, and it is said. */
 static void more_alerts_than_room(void **state)
 {
@@ -574,9 +588,22 @@ static void more_alerts_than_room(void **state)
 		kit_set(&k, "m", label, 60, 1);
 	}
 	kit_at(&k, 60);
-	rules_status(k.rules)->groups(rules_status(k.rules), false, states_alone, NULL);
-	rules_status(k.rules)->groups(rules_status(k.rules), true, cut_after_some, &n);
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ false, states_alone, NULL });
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, cut_after_some, &n });
 	assert_in_range(n, 60, 64);
+	/* What a copy takes is announced, and without room there is none. */
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, shown_nevertheless, &n, refuse_room });
+	assert_int_equal(n, RULES_STATUS_MAX);
+	kit_set(&k, "m", "pod=0", 120, 1);
+	kit_at(&k, 120);
+	for (int i = 1; i < 70; i++) {
+		snprintf(label, sizeof label, "pod=%d", i);
+		kit_set(&k, "m", label, 420, 0);
+	}
+	kit_set(&k, "m", "pod=0", 420, 1);
+	kit_at(&k, 420);
+	rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, shown_nevertheless, &n, refuse_room });
+	assert_in_range(n, 1048000, 1200000);
 	kit_free(&k);
 }
 

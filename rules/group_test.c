@@ -199,7 +199,7 @@ static int64_t slot_shown(struct kit *k)
 {
 	int64_t slot = 0;
 	struct status_rules *s = rules_status(k->rules);
-	s->groups(s, false, newest_slot, &slot);
+	s->groups(s, &(struct status_rules_query){ false, newest_slot, &slot });
 	return slot;
 }
 
@@ -325,7 +325,7 @@ static void *look_first(void *arg)
 {
 	struct looking *l = arg;
 	struct status_rules *s = rules_status(l->k->rules);
-	s->groups(s, true, first_look, l);
+	s->groups(s, &(struct status_rules_query){ true, first_look, l });
 	return NULL;
 }
 
@@ -333,7 +333,7 @@ static void *look_second(void *arg)
 {
 	struct looking *l = arg;
 	struct status_rules *s = rules_status(l->k->rules);
-	s->groups(s, true, second_look, l);
+	s->groups(s, &(struct status_rules_query){ true, second_look, l });
 	return NULL;
 }
 

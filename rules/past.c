@@ -280,7 +280,7 @@ static int step_through(struct trial *t, struct rules *m, struct err *e)
 	for (next = rules_step(m, begin_before(t) - 1); !rc && next <= t->q->end_ms;) {
 		t->slot = next;
 		next = rules_step(m, t->slot);
-		s->groups(s, true, look, t);
+		s->groups(s, &(struct status_rules_query){ true, look, t });
 		if (t->q->record && t->slot >= t->q->start_ms && clock_mono_ns() >= deadline_ns)
 			break;
 		rc = check_time(t, t->q->record ? INT64_MAX : deadline_ns, e);

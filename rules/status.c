@@ -43,6 +43,28 @@ static struct status_rule copy_rule(struct shown *w, const struct live_rule *r, 
 	return s;
 }
 
+static size_t labels_size(struct labels l)
+{
+	size_t n = l.n * sizeof *l.v;
+	for (size_t i = 0; i < l.n; i++)
+		n += l.v[i].name.len + l.v[i].value.len + 2;
+	return n;
+}
+
+/* Bytes that a copy of the group's alerts takes now. */
+static size_t alerts_size(struct live_group *g)
+{
+	size_t n = 0;
+	mutex_lock(&g->lock);
+	for (size_t i = 0; i < g->def->n_rules; i++)
+		for (size_t k = 0; k < g->rules[i].alerts.n; k++) {
+			const struct live_alert *a = g->rules[i].alerts.v[k];
+			n += sizeof(struct status_alert) + labels_size(*a->labels) + labels_size(*a->annotations);
+		}
+	mutex_unlock(&g->lock);
+	return MIN(n, RULES_STATUS_MAX);
+}
+
 static void copy_group(struct live_group *g, bool with_alerts, struct shown *w, struct status_rule_group *ret)
 {
 	size_t n = 0, at = 0;
@@ -69,17 +91,19 @@ static int by_labels(const void *a, const void *b)
 	return labels_cmp(((const struct status_alert *)a)->labels, ((const struct status_alert *)b)->labels);
 }
 
-static bool show_group(struct live_group *g, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
+static bool show_group(struct live_group *g, const struct status_rules_query *q)
 {
 	struct shown w = { 0 };
 	struct status_rule_group s;
 	size_t at = 0;
+	if (q->alerts && q->room && !q->room(q->arg, alerts_size(g)))
+		return false;
 	arena_init(&w.arena, RULES_STATUS_MAX);
-	copy_group(g, with_alerts, &w, &s);
+	copy_group(g, q->alerts, &w, &s);
 	for (size_t i = 0; i < s.n_rules; at += w.rules[i++].n_alerts)
 		if (w.rules[i].n_alerts)
 			qsort(w.alerts + at, w.rules[i].n_alerts, sizeof *w.alerts, by_labels);
-	bool more = show(arg, &s);
+	bool more = q->group(q->arg, &s);
 	arena_free(&w.arena);
 	free(w.alerts);
 	free(w.rules);
@@ -93,7 +117,7 @@ static int by_file_and_name(const void *a, const void *b)
 	return c ? c : view_cmp(x->name, y->name);
 }
 
-static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
+static void groups(struct status_rules *s, const struct status_rules_query *q)
 {
 	struct rules *m = (struct rules *)(void *)s;
 	VEC(struct live_group *) all = { 0 };
@@ -105,7 +129,7 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 	mutex_unlock(&m->lock);
 	if (all.n)
 		qsort(all.v, all.n, sizeof *all.v, by_file_and_name);
-	for (size_t i = 0; i < all.n && show_group(all.v[i], with_alerts, show, arg); i++)
+	for (size_t i = 0; i < all.n && show_group(all.v[i], q); i++)
 		;
 	vec_free(&all);
 	mutex_lock(&m->lock);

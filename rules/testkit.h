@@ -290,7 +290,7 @@ static inline void kit_expect_state(struct kit *k, const char *want, const char 
 {
 	struct buf b = { 0 };
 	struct status_rules *s = rules_status(k->rules);
-	s->groups(s, true, kit_state_line, &b);
+	s->groups(s, &(struct status_rules_query){ true, kit_state_line, &b });
 	kit_expect(&b, want, file, line);
 	buf_free(&b);
 }

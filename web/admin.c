@@ -88,10 +88,11 @@ void serve_snapshot(struct httpd_request *rq, void *arg)
 
 /* ---- status ---- */
 
-static void put_list(struct buf *b, const char *key, const struct admin_list *l)
+static void put_list(struct answer_rows *rows, const char *key, const struct admin_list *l)
 {
+	struct buf *b = rows->b;
 	json_array_begin_at(b, key);
-	for (size_t i = 0; i < l->n; i++) {
+	for (size_t i = 0; i < l->n && answer_rows_more(rows); i++) {
 		json_object_begin(b);
 		json_field(b, "name", l->v[i].name);
 		json_field_count(b, "value", l->v[i].value);
@@ -100,8 +101,9 @@ static void put_list(struct buf *b, const char *key, const struct admin_list *l)
 	json_array_end(b);
 }
 
-static void put_status(struct buf *b, const struct admin_status *s)
+static void put_status(struct answer_rows *rows, const struct admin_status *s)
 {
+	struct buf *b = rows->b;
 	json_object_begin(b);
 	json_object_begin_at(b, "headStats");
 	json_field_count(b, "numSeries", s->num_series);
@@ -110,10 +112,10 @@ static void put_status(struct buf *b, const struct admin_status *s)
 	json_field_int(b, "minTime", s->min_t_ms);
 	json_field_int(b, "maxTime", s->max_t_ms);
 	json_object_end(b);
-	put_list(b, "seriesCountByMetricName", &s->series_by_name);
-	put_list(b, "labelValueCountByLabelName", &s->values_by_label);
-	put_list(b, "memoryInBytesByLabelName", &s->bytes_by_label);
-	put_list(b, "seriesCountByLabelValuePair", &s->series_by_pair);
+	put_list(rows, "seriesCountByMetricName", &s->series_by_name);
+	put_list(rows, "labelValueCountByLabelName", &s->values_by_label);
+	put_list(rows, "memoryInBytesByLabelName", &s->bytes_by_label);
+	put_list(rows, "seriesCountByLabelValuePair", &s->series_by_pair);
 	json_object_begin_at(b, "storage");
 	json_field_count(b, "partitions", s->partitions);
 	json_field_count(b, "parts", s->parts);
@@ -172,14 +174,15 @@ void serve_tsdb_blocks(struct httpd_request *rq, void *arg)
 	}
 	size_t n;
 	struct admin_block *v AUTOFREE = w->admin->blocks(w->admin, &n);
-	struct buf *b = answer_begin(rq);
-	json_object_begin(b);
-	json_array_begin_at(b, "blocks");
-	for (size_t i = 0; i < n; i++)
-		put_block(b, &v[i]);
-	json_array_end(b);
-	json_object_end(b);
-	answer_end(rq, NULL, 0, NULL, 0);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	json_object_begin(rows.b);
+	json_array_begin_at(rows.b, "blocks");
+	for (size_t i = 0; i < n && answer_rows_more(&rows); i++)
+		put_block(rows.b, &v[i]);
+	json_array_end(rows.b);
+	json_object_end(rows.b);
+	answer_rows_end(&rows);
 }
 
 void serve_tsdb_status(struct httpd_request *rq, void *arg)
@@ -194,8 +197,10 @@ void serve_tsdb_status(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 	} else {
 		struct admin_status *s = w->admin->status(w->admin, (size_t)limit);
-		put_status(answer_begin(rq), s);
-		answer_end(rq, NULL, 0, NULL, 0);
+		struct answer_rows rows;
+		answer_rows_begin(&rows, rq);
+		put_status(&rows, s);
+		answer_rows_end(&rows);
 		free(s);
 	}
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#define ROWS_MOST ((uint64_t)64 << 20)
 #define MAX_NOTES 10 /* limit of warnings and infos of one answer, as in Prometheus */
 
 const struct view answer_truncated = { "results truncated due to limit", 30 };
@@ -63,4 +64,45 @@ struct buf *answer_columns(struct httpd_request *rq, const char *content_type)
 	httpd_type(rq, content_type);
 	buf_putc(b, '\n');
 	return b;
+}
+
+/* ---- answers that grow with what the server has ---- */
+
+void answer_rows_begin(struct answer_rows *r, struct httpd_request *rq)
+{
+	*r = (struct answer_rows){ .rq = rq, .b = answer_begin(rq) };
+}
+
+bool answer_rows_more(struct answer_rows *r)
+{
+	size_t before = r->b->len;
+	if (r->cut || r->e.code)
+		return false;
+	if (atomic_load_explicit(httpd_canceled(r->rq), memory_order_relaxed))
+		err_set(&r->e, ERR_CANCELED, "the request was canceled while its answer was written");
+	else if (!httpd_out_grows(r->rq, &r->e))
+		r->moved += before - r->b->len;
+	r->cut = r->moved + r->b->len >= ROWS_MOST;
+	return !r->cut && !r->e.code;
+}
+
+bool answer_rows_need(struct answer_rows *r, size_t bytes)
+{
+	return !r->e.code && !httpd_out_needs(r->rq, bytes, &r->e);
+}
+
+#define TEXT_COPIES 4 /* the text, and the same with escapes in a buffer that has just doubled */
+
+void answer_rows_text(struct answer_rows *r, const char *key, struct view text)
+{
+	if (answer_rows_need(r, TEXT_COPIES * text.len))
+		json_field(r->b, key, text);
+}
+
+void answer_rows_end(struct answer_rows *r)
+{
+	if (r->e.code)
+		answer_error(r->rq, &r->e);
+	else
+		answer_end(r->rq, &answer_truncated, r->cut, NULL, 0);
 }

@@ -62,4 +62,26 @@ struct buf *answer_columns(struct httpd_request *rq, const char *content_type);
 /* The warning of a result that a limit cut. */
 extern const struct view answer_truncated;
 
+/* ---- answers that grow with what the server has (targets, rules, names), which no query's budget counts ---- */
+
+/* Such an answer ends at 64 MiB, with a warning. What is in memory of it is counted in --web.answer-memory before it grows; a large answer becomes a
+ * file while it is written. If there is room in neither, the answer is an error. */
+struct answer_rows {
+	struct httpd_request *rq;
+	struct buf *b;       /* where rows are written */
+	uint64_t moved;      /* bytes of the answer that have left b */
+	bool cut;            /* it is full: some rows are left out */
+	struct err e;        /* why it cannot be completed; code 0: nothing */
+};
+/* As answer_begin. */
+void answer_rows_begin(struct answer_rows *r, struct httpd_request *rq);
+/* Before a row. False: no more rows, because the answer is full, its client has left, or there is no room. Rows so far are final. */
+bool answer_rows_more(struct answer_rows *r);
+/* Before memory for the answer is allocated beside b: so many bytes at a time, at most. False: there is no room for them. */
+bool answer_rows_need(struct answer_rows *r, size_t bytes);
+/* A member of an object that is one long text, which the caller holds in memory. */
+void answer_rows_text(struct answer_rows *r, const char *key, struct view text);
+/* After the data. Where the answer cannot be completed, the error takes its place. */
+void answer_rows_end(struct answer_rows *r);
+
 #endif

@@ -120,12 +120,14 @@ static void answer_frame_names(struct frame_names *f)
 	if (f->v.n)
 		qsort(f->v.v, f->v.n, sizeof *f->v.v, most_first);
 	size_t shown = f->limit && f->limit < f->v.n ? f->limit : f->v.n;
-	struct buf *b = answer_begin(f->rq);
-	json_array_begin(b);
-	for (size_t i = 0; i < shown; i++)
-		json_text(b, f->v.v[i].name);
-	json_array_end(b);
-	answer_end(f->rq, &answer_truncated, shown < f->v.n, NULL, 0);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, f->rq);
+	json_array_begin(rows.b);
+	for (size_t i = 0; i < shown && answer_rows_more(&rows); i++)
+		json_text(rows.b, f->v.v[i].name);
+	json_array_end(rows.b);
+	rows.cut |= shown < f->v.n;
+	answer_rows_end(&rows);
 }
 
 static int read_request(struct frame_names *f, const struct web *w, struct err *e)

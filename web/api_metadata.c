@@ -7,23 +7,18 @@
 #include "web/internal.h"
 #include "web/metadata.h"
 
-#define ANSWER_MAX ((size_t)64 << 20)
-#define ANSWER_LEAST ((size_t)4 << 20)
-#define PIECE ((size_t)256 << 10)
-
-/* Bytes of the rows of one answer, which are in memory while targets are listed: of --web.answer-memory, because several answers are made at a time. */
-static size_t metadata_most(const struct web *w)
-{
-	size_t share = w->o.answer_bytes ? (size_t)w->o.answer_bytes : ANSWER_MAX;
-	return MIN(MAX(share, ANSWER_LEAST), ANSWER_MAX);
-}
+#define ALL_MOST ((size_t)256 << 20)
+#define SET_MOST ((size_t)64 << 20)
+#define SET_LEAST ((size_t)1 << 20)
 
 /* ---- each once ---- */
 
-void metadata_init(struct metadata_set *m, const struct web *w, const atomic_bool *canceled)
+/* The set is sorted before it is written, so all of it is in memory: half of --web.answer-memory. */
+void metadata_init(struct metadata_set *m, const struct web *w, struct answer_rows *rows)
 {
-	*m = (struct metadata_set){ .canceled = canceled };
-	arena_init(&m->texts, metadata_most(w));
+	size_t all = w->o.answer_bytes ? (size_t)w->o.answer_bytes : ALL_MOST;
+	*m = (struct metadata_set){ .most = MAX(MIN(all / 2, SET_MOST), SET_LEAST), .rows = rows };
+	arena_init(&m->texts, m->most);
 }
 
 void metadata_release(struct metadata_set *m)
@@ -42,6 +37,16 @@ static int row_cmp(const void *a, const void *b)
 	return c ? c : view_cmp(x->help, y->help);
 }
 
+#define INDEX_BYTES 16 /* of a row, in the index */
+
+/* For another row: what grows may double. */
+static bool has_room(struct metadata_set *m)
+{
+	size_t bytes = m->texts.used + 2 * (m->v.n + 1) * (sizeof *m->v.v + INDEX_BYTES);
+	m->full |= bytes > m->most;
+	return !m->full && answer_rows_need(m->rows, bytes);
+}
+
 bool metadata_add(struct metadata_set *m, struct view name, struct view type, struct view unit, struct view help)
 {
 	struct metadata_row row = { name, type, unit, help };
@@ -51,6 +56,8 @@ bool metadata_add(struct metadata_set *m, struct view name, struct view type, st
 		if (!row_cmp(&m->v.v[i], &row))
 			return true;
 	struct view *const all[] = { &row.name, &row.type, &row.unit, &row.help };
+	if (!has_room(m))
+		return false;
 	for (size_t k = 0; k < ARRAY_LEN(all); k++) {
 		*all[k] = arena_view(&m->texts, *all[k]);
 		m->full |= !all[k]->ptr;
@@ -72,7 +79,7 @@ static int unless_canceled(void *arg, struct labels l)
 {
 	const struct metadata_set *m = arg;
 	(void)l;
-	return atomic_load_explicit(m->canceled, memory_order_relaxed) ? -1 : 1;
+	return answer_rows_more(m->rows) ? 1 : -1;
 }
 
 void metadata_add_targets(struct metadata_set *m, struct status_targets *targets, struct view metric)
@@ -90,8 +97,9 @@ static void put_row(struct buf *b, const struct metadata_row *r)
 	json_object_end(b);
 }
 
-void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struct buf *b)
+void metadata_write(struct metadata_set *m, size_t limit, size_t per_name)
 {
+	struct buf *b = m->rows->b;
 	size_t names = 0, of_name = 0;
 	if (m->v.n)
 		qsort(m->v.v, m->v.n, sizeof *m->v.v, row_cmp);
@@ -104,6 +112,8 @@ void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struc
 		of_name = first ? 0 : of_name;
 		if (per_name && of_name == per_name)
 			continue;
+		if (!answer_rows_more(m->rows))
+			break;
 		if (first) {
 			if (names++)
 				json_array_end(b);
@@ -116,91 +126,64 @@ void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struc
 	if (names)
 		json_array_end(b);
 	json_object_end(b);
+	m->rows->cut |= m->full;
 }
 
 /* ---- target by target ---- */
 
 struct target_rows {
-	struct buf *b;
-	const atomic_bool *canceled;
+	struct answer_rows rows;
 	struct match_param match;
 	struct regex_meter meter; /* of its expressions */
 	struct view metric;
 	struct labels labels;   /* of the target at hand */
-	size_t limit, shown, most; /* most: bytes */
-	bool cut, bad;
-	struct err e;           /* if bad */
+	size_t limit, shown;
 };
 
 /* As Prometheus: the limit is looked at once a target. */
 static int want_target(void *arg, struct labels l)
 {
 	struct target_rows *w = arg;
-	if ((w->limit && w->shown >= w->limit) || atomic_load_explicit(w->canceled, memory_order_relaxed))
+	if ((w->limit && w->shown >= w->limit) || !answer_rows_more(&w->rows))
 		return -1;
 	w->labels = l;
-	int match = matchers_match(w->match.m, w->match.n, l, &w->meter, &w->e);
-	w->bad = match < 0;
-	return match;
+	return matchers_match(w->match.m, w->match.n, l, &w->meter, &w->rows.e);
 }
 
 static bool put_family(void *arg, const struct status_family *f)
 {
 	struct target_rows *w = arg;
-	w->cut = w->b->len >= w->most;
-	if (w->cut)
+	struct buf *b = w->rows.b;
+	if (!answer_rows_more(&w->rows))
 		return false;
 	w->shown++;
-	json_object_begin(w->b);
-	json_key(w->b, "target");
-	labels_json(w->labels, w->b);
+	json_object_begin(b);
+	json_key(b, "target");
+	labels_json(w->labels, b);
 	if (!w->metric.len)
-		json_field(w->b, "metric", f->name);
-	json_field(w->b, "type", f->type);
-	json_field(w->b, "help", f->help);
-	json_field(w->b, "unit", VIEW(""));
-	json_object_end(w->b);
+		json_field(b, "metric", f->name);
+	json_field(b, "type", f->type);
+	json_field(b, "help", f->help);
+	json_field(b, "unit", VIEW(""));
+	json_object_end(b);
 	return true;
-}
-
-/* The rows, piece by piece: a large answer leaves memory while it is written. */
-static int put_rows(struct httpd_request *rq, struct view rows, struct err *e)
-{
-	int rc = 0;
-	while (rows.len && !rc) {
-		struct view piece = view_make(rows.ptr, MIN(rows.len, PIECE));
-		rows = view_make(rows.ptr + piece.len, rows.len - piece.len);
-		buf_putv(httpd_out(rq), piece);
-		rc = httpd_out_stays(rq, e);
-	}
-	return rc;
 }
 
 void serve_target_metadata(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	struct view match = httpd_param(rq, "match_target");
-	struct target_rows rows = { .most = metadata_most(w), .metric = httpd_param(rq, "metric"), .canceled = httpd_canceled(rq) };
-	rows.meter = (struct regex_meter){ .canceled = rows.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
-	struct buf data = { .max = 2 * ANSWER_MAX };
-	struct err e;
-	int rc = param_limit(rq, "limit", &rows.limit, &e);
-	if (!rc && match.len && promql_engine_selector(w->o.engine, &rows.match.expr, match, &rows.match.m, &rows.match.n, &e))
-		rc = param_wrap(&e, "match_target");
-	rows.b = &data;
+	struct target_rows t = { .metric = httpd_param(rq, "metric") };
+	t.meter = (struct regex_meter){ .canceled = httpd_canceled(rq), .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
+	answer_rows_begin(&t.rows, rq);
+	json_array_begin(t.rows.b);
+	int rc = param_limit(rq, "limit", &t.limit, &t.rows.e);
+	if (!rc && match.len && promql_engine_selector(w->o.engine, &t.match.expr, match, &t.match.m, &t.match.n, &t.rows.e))
+		rc = param_wrap(&t.rows.e, "match_target");
 	if (!rc && w->o.targets)
-		w->o.targets->metadata(w->o.targets, &(struct status_metadata_query){ rows.metric, want_target, put_family, &rows });
-	if (rows.match.expr)
-		promql_expr_free(rows.match.expr);
-	struct buf *b = answer_begin(rq);
-	json_array_begin(b);
-	if (!rc && !rows.bad)
-		rc = put_rows(rq, buf_view(&data), &e);
-	if (rc || rows.bad) {
-		answer_error(rq, rc ? &e : &rows.e);
-	} else {
-		json_array_end(b);
-		answer_end(rq, &answer_truncated, rows.cut, NULL, 0);
-	}
-	buf_free(&data);
+		w->o.targets->metadata(w->o.targets, &(struct status_metadata_query){ t.metric, want_target, put_family, &t });
+	if (t.match.expr)
+		promql_expr_free(t.match.expr);
+	json_array_end(t.rows.b);
+	answer_rows_end(&t.rows);
 }

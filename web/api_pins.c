@@ -25,8 +25,11 @@ void serve_pins(struct httpd_request *rq, void *arg)
 	struct web *w = arg;
 	if (!pins_allowed(rq, w))
 		return;
-	pins_list(w->pins, answer_begin(rq));
-	answer_end(rq, NULL, 0, NULL, 0);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	if (answer_rows_need(&rows, 2 * pins_text(w->pins))) /* a buffer that doubles */
+		pins_list(w->pins, rows.b);
+	answer_rows_end(&rows);
 }
 
 #define GZIP_LEVEL 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules and alerts: Prometheus's rules, with all its parameters, and alerts, field by field. Groups come one after another from
- * model/rules_status.h and are written as they come; an answer ends at ANSWER_MAX, with a warning. */
+ * model/rules_status.h and are written as they come (struct answer_rows). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,6 @@
 #include "model/rules_status.h"
 #include "web/answer.h"
 #include "web/internal.h"
-
-#define ANSWER_MAX ((size_t)64 << 20)
 
 struct names {
 	VEC(struct view) v;
@@ -28,12 +26,10 @@ struct rules_question {
 
 struct rules_writer {
 	const struct rules_question *q;
-	struct buf *b;
-	const atomic_bool *canceled;
+	struct answer_rows rows;
 	struct regex_meter meter;
-	struct err error;
 	size_t n_groups;
-	bool found_token, cut;
+	bool found_token;
 	struct view next;                  /* hexadecimal, in next_text */
 	char next_text[17];
 };
@@ -148,32 +144,32 @@ static void put_alerts(struct rules_writer *w, const struct status_rule *r)
 	for (size_t i = 0; i < r->n_alerts; i++) {
 		if (r->alerts[i].state == ALERT_INACTIVE)
 			continue;
-		w->cut |= w->b->len >= ANSWER_MAX;
-		if (w->cut)
+		if (!answer_rows_more(&w->rows))
 			return;
-		put_alert(w->b, &r->alerts[i]);
+		put_alert(w->rows.b, &r->alerts[i]);
 	}
 }
 
 static void put_alerting(struct rules_writer *w, const struct status_rule *r)
 {
-	json_field_float(w->b, "duration", (double)r->for_ms / 1000);
-	json_field_float(w->b, "keepFiringFor", (double)r->keep_firing_for_ms / 1000);
-	put_labels(w->b, "labels", r->labels);
-	put_labels(w->b, "annotations", r->annotations);
-	json_key(w->b, "alerts");
+	struct buf *b = w->rows.b;
+	json_field_float(b, "duration", (double)r->for_ms / 1000);
+	json_field_float(b, "keepFiringFor", (double)r->keep_firing_for_ms / 1000);
+	put_labels(b, "labels", r->labels);
+	put_labels(b, "annotations", r->annotations);
+	json_key(b, "alerts");
 	if (!w->q->alerts) {
-		json_null_value(w->b);
+		json_null_value(b);
 		return;
 	}
-	json_array_begin(w->b);
+	json_array_begin(b);
 	put_alerts(w, r);
-	json_array_end(w->b);
+	json_array_end(b);
 }
 
 static void put_rule(struct rules_writer *w, const struct status_rule *r)
 {
-	struct buf *b = w->b;
+	struct buf *b = w->rows.b;
 	json_object_begin(b);
 	if (r->alerting)
 		json_field_text(b, "state", alert_state_text(r->state));
@@ -194,25 +190,29 @@ static void put_rule(struct rules_writer *w, const struct status_rule *r)
 
 /* ---- which ---- */
 
-/* 1 or 0; negative: error. */
-static int selected(struct rules_writer *w, struct labels l, struct err *e)
+static bool selected(struct rules_writer *w, struct labels l)
 {
 	int is = w->q->match.n == 0;
 	for (size_t i = 0; i < w->q->match.n && is == 0; i++)
-		is = matchers_match(w->q->match.v[i].m, w->q->match.v[i].n, l, &w->meter, e);
-	return is;
+		is = matchers_match(w->q->match.v[i].m, w->q->match.v[i].n, l, &w->meter, &w->rows.e);
+	return is > 0;
 }
 
-static int wanted_rule(struct rules_writer *w, const struct status_rule *r, struct err *e)
+static bool wanted_rule(struct rules_writer *w, const struct status_rule *r)
 {
 	if (!(r->alerting ? w->q->alerting : w->q->recording) || !names_have(&w->q->rules, r->name))
-		return 0;
-	return selected(w, r->labels, e);
+		return false;
+	return selected(w, r->labels);
 }
 
-static bool wanted_group(const struct rules_question *q, const struct status_rule_group *g)
+static bool wanted_group(struct rules_writer *w, const struct status_rule_group *g)
 {
-	return names_have(&q->groups, g->name) && names_have(&q->files, g->file);
+	bool wanted = false;
+	if (!names_have(&w->q->groups, g->name) || !names_have(&w->q->files, g->file))
+		return false;
+	for (size_t i = 0; i < g->n_rules && !wanted && !w->rows.e.code; i++)
+		wanted = wanted_rule(w, &g->rules[i]);
+	return wanted;
 }
 
 /* Names the group to begin with; only what this server made is understood. */
@@ -225,35 +225,16 @@ static struct view token_of(const struct status_rule_group *g, char out[17])
 	return view_make(out, (size_t)n);
 }
 
-/* Its rules that are wanted, into the answer; how many there were. */
-static size_t put_rules(struct rules_writer *w, const struct status_rule_group *g)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < g->n_rules && !w->cut; i++) {
-		int want = wanted_rule(w, &g->rules[i], &w->error);
-		if (want < 0)
-			return n;
-		w->cut = want && w->b->len >= ANSWER_MAX;
-		if (!want || w->cut)
-			continue;
-		n++;
-		put_rule(w, &g->rules[i]);
-	}
-	return n;
-}
-
 static void put_group(struct rules_writer *w, const struct status_rule_group *g)
 {
-	struct buf *b = w->b;
-	size_t before = b->len;
+	struct buf *b = w->rows.b;
 	json_object_begin(b);
 	json_field(b, "name", g->name);
 	json_field(b, "file", g->file);
 	json_array_begin_at(b, "rules");
-	if (!put_rules(w, g)) {
-		b->len = before;
-		return;
-	}
+	for (size_t i = 0; i < g->n_rules; i++)
+		if (wanted_rule(w, &g->rules[i]) && answer_rows_more(&w->rows))
+			put_rule(w, &g->rules[i]);
 	json_array_end(b);
 	json_field_float(b, "interval", (double)g->interval_ms / 1000);
 	json_field_int(b, "limit", g->limit);
@@ -261,7 +242,7 @@ static void put_group(struct rules_writer *w, const struct status_rule_group *g)
 	put_time(b, "lastEvaluation", g->last_evaluation_ms);
 	json_object_end(b);
 	w->n_groups++;
-	w->cut |= g->cut;
+	w->rows.cut |= g->cut;
 }
 
 static bool skips_to_token(struct rules_writer *w, const struct status_rule_group *g)
@@ -277,48 +258,52 @@ static bool skips_to_token(struct rules_writer *w, const struct status_rule_grou
 static bool put_if_wanted(void *arg, const struct status_rule_group *g)
 {
 	struct rules_writer *w = arg;
-	if (atomic_load_explicit(w->canceled, memory_order_relaxed))
+	if (!answer_rows_more(&w->rows))
 		return false;
-	if (skips_to_token(w, g) || !wanted_group(w->q, g))
-		return true;
-	size_t before = w->b->len, had = w->n_groups;
-	put_group(w, g);
-	if (w->q->limit && w->n_groups > (size_t)w->q->limit) {
-		w->b->len = before;
-		w->n_groups = had;
-		w->cut = false;
+	if (skips_to_token(w, g) || !wanted_group(w, g))
+		return !w->rows.e.code;
+	if (w->q->limit && w->n_groups == (size_t)w->q->limit) {
 		w->next = token_of(g, w->next_text);
 		return false;
 	}
-	return !w->cut && !w->error.code;
+	put_group(w, g);
+	return !w->rows.cut && !w->rows.e.code;
 }
 
 /* ---- the answers ---- */
 
-static void end_answer(struct httpd_request *rq, bool cut)
+static bool has_room(void *arg, size_t bytes)
 {
-	json_object_end(httpd_out(rq));
-	answer_end(rq, &answer_truncated, cut, NULL, 0);
+	struct rules_writer *w = arg;
+	return answer_rows_need(&w->rows, bytes);
+}
+
+static void write_groups(const struct web *web, struct rules_writer *w, bool alerts, bool (*put)(void *arg, const struct status_rule_group *g))
+{
+	if (web->rules)
+		web->rules->groups(web->rules, &(struct status_rules_query){ .alerts = alerts, .group = put, .arg = w, .room = has_room });
+}
+
+static void end_answer(struct rules_writer *w)
+{
+	json_object_end(w->rows.b);
+	answer_rows_end(&w->rows);
 }
 
 static void write_rules(struct web *web, struct httpd_request *rq, const struct rules_question *q)
 {
-	struct rules_writer w = { .q = q, .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
-	w.meter = (struct regex_meter){ .canceled = w.canceled, .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
-	json_object_begin(w.b);
-	json_array_begin_at(w.b, "groups");
-	if (web->rules)
-		web->rules->groups(web->rules, q->alerts, put_if_wanted, &w);
-	if (!w.error.code && q->token.len && !w.found_token)
-		param_error(&w.error, "group_next_token", "invalid group_next_token '%.*s'. were rule groups changed?", PARAM_ARG(q->token));
-	if (w.error.code) {
-		answer_error(rq, &w.error);
-		return;
-	}
-	json_array_end(w.b);
+	struct rules_writer w = { .q = q };
+	w.meter = (struct regex_meter){ .canceled = httpd_canceled(rq), .max_ns = REGEX_QUERY_NS, .max_name = REGEX_QUERY_NAME };
+	answer_rows_begin(&w.rows, rq);
+	json_object_begin(w.rows.b);
+	json_array_begin_at(w.rows.b, "groups");
+	write_groups(web, &w, q->alerts, put_if_wanted);
+	if (!w.rows.e.code && q->token.len && !w.found_token)
+		param_error(&w.rows.e, "group_next_token", "invalid group_next_token '%.*s'. were rule groups changed?", PARAM_ARG(q->token));
+	json_array_end(w.rows.b);
 	if (w.next.len)
-		json_field(w.b, "groupNextToken", w.next);
-	end_answer(rq, w.cut);
+		json_field(w.rows.b, "groupNextToken", w.next);
+	end_answer(&w);
 }
 
 void serve_rules(struct httpd_request *rq, void *arg)
@@ -337,18 +322,17 @@ static bool put_group_alerts(void *arg, const struct status_rule_group *g)
 	struct rules_writer *w = arg;
 	for (size_t i = 0; i < g->n_rules; i++)
 		put_alerts(w, &g->rules[i]);
-	w->cut |= g->cut;
-	return !w->cut && !atomic_load_explicit(w->canceled, memory_order_relaxed);
+	w->rows.cut |= g->cut;
+	return answer_rows_more(&w->rows);
 }
 
 void serve_alerts(struct httpd_request *rq, void *arg)
 {
-	struct web *web = arg;
-	struct rules_writer w = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
-	json_object_begin(w.b);
-	json_array_begin_at(w.b, "alerts");
-	if (web->rules)
-		web->rules->groups(web->rules, true, put_group_alerts, &w);
-	json_array_end(w.b);
-	end_answer(rq, w.cut);
+	struct rules_writer w = { 0 };
+	answer_rows_begin(&w.rows, rq);
+	json_object_begin(w.rows.b);
+	json_array_begin_at(w.rows.b, "alerts");
+	write_groups(arg, &w, true, put_group_alerts);
+	json_array_end(w.rows.b);
+	end_answer(&w);
 }

@@ -67,16 +67,22 @@ void serve_rules_try(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 		return;
 	}
-	struct buf *b = answer_begin(rq);
-	json_object_begin(b);
-	json_field_count(b, "evaluations", a.evaluations);
-	json_array_begin_at(b, "alerts");
-	for (size_t i = 0; i < a.n_alerts; i++)
-		put_alert(b, &a.alerts[i]);
-	json_array_end(b);
-	json_object_end(b);
-	answer_end(rq, a.n_warnings ? a.warnings : &answer_truncated, a.n_warnings ? a.n_warnings : a.cut, a.cut && a.n_warnings ? &answer_truncated : NULL,
-		   a.cut && a.n_warnings);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	json_object_begin(rows.b);
+	json_field_count(rows.b, "evaluations", a.evaluations);
+	json_array_begin_at(rows.b, "alerts");
+	for (size_t i = 0; i < a.n_alerts && answer_rows_more(&rows); i++)
+		put_alert(rows.b, &a.alerts[i]);
+	json_array_end(rows.b);
+	json_object_end(rows.b);
+	bool cut = a.cut || rows.cut;
+	if (rows.e.code || !a.n_warnings) {
+		rows.cut = cut;
+		answer_rows_end(&rows);
+	} else {
+		answer_end(rq, a.warnings, a.n_warnings, cut ? &answer_truncated : NULL, cut);
+	}
 	arena_free(&a.arena);
 }
 

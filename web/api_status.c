@@ -90,10 +90,12 @@ void serve_config(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
 	char *text AUTOFREE = w->o.config_text ? w->o.config_text(w->o.arg) : NULL;
-	struct buf *b = answer_begin(rq);
-	json_object_begin(b);
-	json_field_text(b, "yaml", text ? text : "");
-	end_object(rq);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	json_object_begin(rows.b);
+	answer_rows_text(&rows, "yaml", view_of(text ? text : ""));
+	json_object_end(rows.b);
+	answer_rows_end(&rows);
 }
 
 /* Steps of the wall clock: "3600s back, at ...", and how long retention waits because of it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scraped and discovered targets, and the effect of relabelling: Prometheus's targets, scrape_pools and relabel_steps, and our own
- * `discovery`. Rows are written as they come, and there may be 100,000: an answer ends at ANSWER_MAX, with a warning. */
+ * `discovery`. Rows are written as they come, and there may be 100,000 (struct answer_rows). */
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -13,13 +13,12 @@
 #include "web/internal.h"
 #include "web/remedies.h"
 
-#define ANSWER_MAX ((size_t)64 << 20)
 #define LABELS_MAX 256           /* that relabel_steps takes */
 
-static void end_object(struct httpd_request *rq, bool cut)
+static void end_object(struct answer_rows *rows)
 {
-	json_object_end(httpd_out(rq));
-	answer_end(rq, &answer_truncated, cut, NULL, 0);
+	json_object_end(rows->b);
+	answer_rows_end(rows);
 }
 
 static void put_time(struct buf *b, const char *key, int64_t t_ms)
@@ -30,18 +29,10 @@ static void put_time(struct buf *b, const char *key, int64_t t_ms)
 
 /* ---- targets ---- */
 
-struct row_writer {
-	struct buf *b;
-	const atomic_bool *canceled;
-	bool cut;
-};
-
-/* Begins a row; false: the answer is full, or the client is gone. */
-static bool begin_row(struct row_writer *w)
+/* Begins a row; false: no more are written. */
+static bool begin_row(struct answer_rows *w)
 {
-	if (w->b->len >= ANSWER_MAX)
-		w->cut = true;
-	if (w->cut || atomic_load_explicit(w->canceled, memory_order_relaxed))
+	if (!answer_rows_more(w))
 		return false;
 	json_object_begin(w->b);
 	json_key(w->b, "discoveredLabels");
@@ -64,7 +55,7 @@ static void put_remedy(struct buf *b, const struct status_target *t)
 
 static bool put_active(void *arg, const struct status_target *t)
 {
-	struct row_writer *w = arg;
+	struct answer_rows *w = arg;
 	struct buf *b = w->b;
 	char text[DURATION_LEN];
 	if (!begin_row(w))
@@ -93,7 +84,7 @@ static bool put_active(void *arg, const struct status_target *t)
 
 static bool put_dropped(void *arg, const struct status_dropped *d)
 {
-	struct row_writer *w = arg;
+	struct answer_rows *w = arg;
 	if (!begin_row(w))
 		return false;
 	labels_json(d->discovered, w->b);
@@ -108,9 +99,11 @@ static bool put_dropped(void *arg, const struct status_dropped *d)
 
 static void put_dropped_count(void *arg, const struct status_job *j)
 {
-	struct buf *b = arg;
-	json_key_view(b, j->pool);
-	json_count(b, j->dropped);
+	struct answer_rows *w = arg;
+	if (!answer_rows_more(w))
+		return;
+	json_key_view(w->b, j->pool);
+	json_count(w->b, j->dropped);
 }
 
 static int read_health(const struct httpd_request *rq, unsigned *ret, struct err *e)
@@ -138,7 +131,7 @@ static int read_query(const struct httpd_request *rq, struct status_query *q, st
 }
 
 /* A list with its rows, if they are wanted; how many match in all. */
-static size_t put_active_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
+static size_t put_active_list(struct answer_rows *w, struct status_targets *s, const struct status_query *q, bool wanted)
 {
 	json_array_begin_at(w->b, "activeTargets");
 	size_t n = wanted && s ? s->active(s, q, put_active, w) : 0;
@@ -146,14 +139,14 @@ static size_t put_active_list(struct row_writer *w, struct status_targets *s, co
 	return n;
 }
 
-static size_t put_dropped_list(struct row_writer *w, struct status_targets *s, const struct status_query *q, bool wanted)
+static size_t put_dropped_list(struct answer_rows *w, struct status_targets *s, const struct status_query *q, bool wanted)
 {
 	json_array_begin_at(w->b, "droppedTargets");
 	size_t n = wanted && s ? s->dropped(s, q, put_dropped, w) : 0;
 	json_array_end(w->b);
 	json_object_begin_at(w->b, "droppedTargetCounts");
 	if (wanted && s)
-		s->jobs(s, put_dropped_count, w->b);
+		s->jobs(s, put_dropped_count, w);
 	json_object_end(w->b);
 	return n;
 }
@@ -179,13 +172,14 @@ void serve_targets(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 		return;
 	}
-	struct row_writer rows = { .b = answer_begin(rq), .canceled = httpd_canceled(rq) };
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
 	json_object_begin(rows.b);
 	size_t active = put_active_list(&rows, w->o.targets, &q, wants_active);
 	size_t dropped = put_dropped_list(&rows, w->o.targets, &q, wants_dropped);
 	json_field_count(rows.b, "activeTargetCount", active);
 	json_field_count(rows.b, "droppedTargetCount", dropped);
-	end_object(rq, rows.cut);
+	end_object(&rows);
 }
 
 /* ---- jobs ---- */
@@ -214,14 +208,15 @@ void serve_scrape_pools(struct httpd_request *rq, void *arg)
 		w->o.targets->jobs(w->o.targets, add_pool, &p);
 	if (p.v.n)
 		qsort(p.v.v, p.v.n, sizeof *p.v.v, pool_order);
-	struct buf *b = answer_begin(rq);
-	json_object_begin(b);
-	json_array_begin_at(b, "scrapePools");
-	for (size_t i = 0; i < p.v.n; i++)
-		json_text(b, p.v.v[i]);
-	json_array_end(b);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	json_object_begin(rows.b);
+	json_array_begin_at(rows.b, "scrapePools");
+	for (size_t i = 0; i < p.v.n && answer_rows_more(&rows); i++)
+		json_text(rows.b, p.v.v[i]);
+	json_array_end(rows.b);
 	vec_free(&p.v);
-	end_object(rq, false);
+	end_object(&rows);
 }
 
 /* The job of a parameter that has to be there. */
@@ -236,20 +231,15 @@ static int param_pool(const struct httpd_request *rq, const struct web *w, struc
 void serve_scrape_pool_config(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
-	struct buf yaml = { .max = ANSWER_MAX };
+	struct buf yaml = { 0 };
+	struct answer_rows rows;
 	struct view pool;
-	struct err e;
-	int rc = param_pool(rq, w, &pool, &e);
-	if (!rc)
-		rc = w->o.targets->config(w->o.targets, pool, &yaml, &e);
-	if (rc) {
-		answer_error(rq, &e);
-	} else {
-		struct buf *b = answer_begin(rq);
-		json_object_begin(b);
-		json_field(b, "yaml", buf_view(&yaml));
-		end_object(rq, false);
-	}
+	answer_rows_begin(&rows, rq);
+	if (!param_pool(rq, w, &pool, &rows.e))
+		w->o.targets->config(w->o.targets, pool, &yaml, &rows.e);
+	json_object_begin(rows.b);
+	answer_rows_text(&rows, "yaml", buf_view(&yaml));
+	end_object(&rows);
 	buf_free(&yaml);
 }
 
@@ -271,17 +261,11 @@ static void put_source(struct buf *b, const struct status_source *s)
 	json_object_end(b);
 }
 
-struct jobs_writer {
-	struct buf *b;
-	bool cut;
-};
-
 static void put_job(void *arg, const struct status_job *j)
 {
-	struct jobs_writer *w = arg;
+	struct answer_rows *w = arg;
 	struct buf *b = w->b;
-	w->cut |= b->len >= ANSWER_MAX;
-	if (w->cut)
+	if (!answer_rows_more(w))
 		return;
 	json_object_begin(b);
 	json_field(b, "scrapePool", j->pool);
@@ -293,7 +277,7 @@ static void put_job(void *arg, const struct status_job *j)
 	json_field_count(b, "droppedProfiles", j->dropped_rows);
 	json_field_count(b, "failedProfiles", j->failed);
 	json_array_begin_at(b, "sources");
-	for (size_t i = 0; i < j->n_sources; i++)
+	for (size_t i = 0; i < j->n_sources && answer_rows_more(w); i++)
 		put_source(b, &j->sources[i]);
 	json_array_end(b);
 	json_object_end(b);
@@ -302,13 +286,14 @@ static void put_job(void *arg, const struct status_job *j)
 void serve_discovery(struct httpd_request *rq, void *arg)
 {
 	const struct web *w = arg;
-	struct jobs_writer jobs = { .b = answer_begin(rq) };
+	struct answer_rows jobs;
+	answer_rows_begin(&jobs, rq);
 	json_object_begin(jobs.b);
 	json_array_begin_at(jobs.b, "jobs");
 	if (w->o.targets)
 		w->o.targets->jobs(w->o.targets, put_job, &jobs);
 	json_array_end(jobs.b);
-	end_object(rq, jobs.cut);
+	end_object(&jobs);
 }
 
 /* ---- relabel_steps ---- */
@@ -342,7 +327,10 @@ static void put_rule(struct buf *b, const struct relabel_rule *r)
 
 static void put_step(void *arg, const struct relabel_rule *r, struct labels after, bool keep)
 {
-	struct buf *b = arg;
+	struct answer_rows *w = arg;
+	struct buf *b = w->b;
+	if (!answer_rows_more(w))
+		return;
 	json_object_begin(b);
 	json_key(b, "rule");
 	put_rule(b, r);
@@ -369,7 +357,7 @@ static int read_labels(const json_t *j, struct labels_builder *b, struct err *e)
 	return 0;
 }
 
-static int write_steps(const struct web *w, struct view pool, const json_t *labels, struct buf *out, struct err *e)
+static int write_steps(const struct web *w, struct view pool, const json_t *labels, struct answer_rows *out, struct err *e)
 {
 	struct labels_builder b;
 	labels_builder_init(&b, (struct labels){ 0 });
@@ -383,28 +371,22 @@ static int write_steps(const struct web *w, struct view pool, const json_t *labe
 void serve_relabel_steps(struct httpd_request *rq, void *arg)
 {
 	struct view pool, text = httpd_param(rq, "labels");
-	struct buf steps = { .max = ANSWER_MAX };
+	struct answer_rows steps;
 	json_t *labels = NULL;
 	struct err e;
 	int rc = param_pool(rq, arg, &pool, &e);
+	answer_rows_begin(&steps, rq);
+	json_object_begin(steps.b);
+	json_array_begin_at(steps.b, "steps");
 	if (!rc && !text.len)
 		rc = err_set(&e, ERR_BAD_DATA, "no labels parameter provided");
 	if (!rc) {
 		labels = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
 		rc = labels ? write_steps(arg, pool, labels, &steps, &e) : err_set(&e, ERR_BAD_DATA, "error parsing labels: they are not JSON");
 	}
-	if (!rc && steps.overflow)
-		rc = err_set(&e, ERR_LIMIT, "the steps are too long to show");
-	if (rc) {
-		answer_error(rq, &e);
-	} else {
-		struct buf *b = answer_begin(rq);
-		json_object_begin(b);
-		json_array_begin_at(b, "steps");
-		buf_putv(b, buf_view(&steps));
-		json_array_end(b);
-		end_object(rq, false);
-	}
+	if (rc)
+		steps.e = e;
+	json_array_end(steps.b);
+	end_object(&steps);
 	json_decref(labels);
-	buf_free(&steps);
 }

@@ -114,12 +114,13 @@ void serve_profile_types(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 		return;
 	}
-	struct buf *b = answer_begin(rq);
-	json_array_begin(b);
-	for (size_t i = 0; i < c.v.n; i++)
-		put_type(b, &c.v.v[i]);
-	json_array_end(b);
-	answer_end(rq, NULL, 0, NULL, 0);
+	struct answer_rows rows;
+	answer_rows_begin(&rows, rq);
+	json_array_begin(rows.b);
+	for (size_t i = 0; i < c.v.n && answer_rows_more(&rows); i++)
+		put_type(rows.b, &c.v.v[i]);
+	json_array_end(rows.b);
+	answer_rows_end(&rows);
 	catalogue_close(&c);
 }
 
@@ -164,6 +165,7 @@ void serve_metadata(struct httpd_request *rq, void *arg)
 	const struct web *w = arg;
 	struct catalogue c;
 	struct metadata_set m;
+	struct answer_rows rows;
 	struct err e = { 0 };
 	struct view metric = httpd_param(rq, "metric");
 	size_t limit, per_metric;
@@ -176,14 +178,15 @@ void serve_metadata(struct httpd_request *rq, void *arg)
 		answer_error(rq, &e);
 		return;
 	}
-	metadata_init(&m, w, httpd_canceled(rq));
+	answer_rows_begin(&rows, rq);
+	metadata_init(&m, w, &rows);
 	for (size_t i = 0; i < c.v.n; i++)
 		if ((!metric.len || view_eq(metric, c.v.v[i].name)) && (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name)))
 			add_profile(&m, &c.v.v[i]);
 	add_scrape_series(&m, metric);
 	metadata_add_targets(&m, w->o.targets, metric);
-	metadata_write(&m, limit, per_metric, answer_begin(rq));
-	answer_end(rq, &answer_truncated, m.full, NULL, 0);
+	metadata_write(&m, limit, per_metric);
+	answer_rows_end(&rows);
 	metadata_release(&m);
 	catalogue_close(&c);
 }

@@ -61,6 +61,7 @@ EXTRA_DIST += \
   web/embed.sh \
   $(NULL)
 WEB_TESTS = \
+  answer_memory_test \
   flame_real_test \
   frame_lists_test \
   merged_test \
@@ -75,6 +76,8 @@ WEB_TESTS = \
 if HAVE_CMOCKA
 check_PROGRAMS += $(WEB_TESTS)
 TESTS += $(WEB_TESTS)
+answer_memory_test_SOURCES = web/answer_memory_test.c
+answer_memory_test_LDADD = $(WEB_TEST_LIBS)
 flame_real_test_SOURCES = web/flame_real_test.c
 frame_lists_test_SOURCES = web/profiles/frame_lists_test.c
 frame_lists_test_LDADD = $(WEB_TEST_LIBS)

@@ -45,7 +45,7 @@ int lookup_go_on(const struct lookup *l, size_t i, struct err *e)
 		return err_set(e, ERR_CANCELED, "the request was canceled while its answer was written");
 	if (l->lim.deadline_mono_ns && clock_mono_ns() > l->lim.deadline_mono_ns)
 		return err_set(e, ERR_TIMEOUT, "there was no time to write all series: select fewer");
-	return httpd_out_stays(l->rq, e);
+	return httpd_out_grows(l->rq, e);
 }
 
 static int series_order(const void *a, const void *b)

@@ -27,7 +27,7 @@ struct series_list {
 int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e) MUST_USE;
 void lookup_close(struct lookup *l);
 /* For writers of the answer, after a row: whether to go on. An error if the client has left or the time is over. Hands what is written so far to
- * httpd_out_stays, if that is much or the i-th row is one of many. */
+ * httpd_out_grows, if that is much or the i-th row is one of many. */
 int lookup_go_on(const struct lookup *l, size_t i, struct err *e) MUST_USE;
 /* The series of all selectors in (after, until]: a union, ordered by labels, each once; floats and profiles, or profiles of
  * two types, may have equal labels. Labels are borrowed from the view; free ret->v, also after an error. */

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/status.h"
+#include "web/answer.h"
 
 struct metadata_row {
 	struct view name, type, unit, help;
@@ -16,17 +17,19 @@ struct metadata_set {
 	struct arena texts;
 	struct map index;
 	VEC(struct metadata_row) v;
-	bool full;          /* there was no room for all */
-	const atomic_bool *canceled;
+	size_t most;              /* bytes of all of the above */
+	bool full;                /* there was no room for all */
+	struct answer_rows *rows;
 };
 
-void metadata_init(struct metadata_set *m, const struct web *w, const atomic_bool *canceled);
+/* Of the answer, which is begun, and borrowed. */
+void metadata_init(struct metadata_set *m, const struct web *w, struct answer_rows *rows);
 void metadata_release(struct metadata_set *m);
 /* Copies; false: there is no room for more. */
 bool metadata_add(struct metadata_set *m, struct view name, struct view type, struct view unit, struct view help);
 /* The targets' metadata; metric: only of this name, empty = all. targets may be NULL. */
 void metadata_add_targets(struct metadata_set *m, struct status_targets *targets, struct view metric);
-/* {"name":[{"type","unit","help"}]}, at most `limit` names and `per_name` of each; 0 = all. Sorts. */
-void metadata_write(struct metadata_set *m, size_t limit, size_t per_name, struct buf *b);
+/* Into the answer: {"name":[{"type","unit","help"}]}, at most `limit` names and `per_name` of each; 0 = all. Sorts. */
+void metadata_write(struct metadata_set *m, size_t limit, size_t per_name);
 
 #endif

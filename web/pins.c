@@ -338,6 +338,16 @@ static int newest_first(const void *a, const void *b)
 	return x->created_ms != y->created_ms ? (x->created_ms < y->created_ms) - (x->created_ms > y->created_ms) : strcmp(x->id, y->id);
 }
 
+size_t pins_text(struct pins *p)
+{
+	size_t n = 0;
+	mutex_lock(&p->lock);
+	for (size_t i = 0; i < p->entries.n; i++)
+		n += p->entries.v[i].note ? strlen(p->entries.v[i].note) : 0;
+	mutex_unlock(&p->lock);
+	return n;
+}
+
 void pins_list(struct pins *p, struct buf *out)
 {
 	mutex_lock(&p->lock);

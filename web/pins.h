@@ -44,6 +44,8 @@ int pins_remove(struct pins *p, struct view id, struct err *e) MUST_USE;
 int pins_read(struct pins *p, struct view id, int *ret_fd, uint64_t *ret_size, struct err *e) MUST_USE;
 /* Appends the pin as a JSON object. */
 int pins_json(struct pins *p, struct view id, struct buf *out, struct err *e) MUST_USE;
+/* Bytes of the descriptions of all pins. */
+size_t pins_text(struct pins *p);
 /* Appends {"max","maxBytes","bytes","pins":[...]}, the newest first. */
 void pins_list(struct pins *p, struct buf *out);
 

@@ -23,10 +23,10 @@ static struct label team[] = { L("team", "core") }, hostile[] = { L("alertname",
 static struct label summary[] = { L("summary", "{{ $value }}") };
 
 /* Two groups of one file, one of another: of an alert that fires, one that is pending and one that was resolved; of a rule that failed. */
-static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *arg, const struct status_rule_group *g), void *arg)
+static void groups(struct status_rules *s, const struct status_rules_query *q)
 {
 	(void)s;
-	asked_alerts = with_alerts;
+	asked_alerts = q->alerts;
 	char *text AUTOFREE = xmalloc(annotation_bytes);
 	memset(text, '<', annotation_bytes);
 	struct label annotation = { VIEW("summary"), { text, annotation_bytes } };
@@ -41,7 +41,7 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 		  .evaluation_ns = 250000 },
 		{ .alerting = true, .name = VIEW("A"), .query = VIEW("one > 0"), .for_ms = 1500, .keep_firing_for_ms = 60000, .state = ALERT_FIRING,
 		  .annotations = { summary, 1 }, .health = RULE_OK, .last_evaluation_ms = 1500, .evaluation_ns = 1000000,
-		  .alerts = alerts, .n_alerts = with_alerts ? 3 : 0 },
+		  .alerts = alerts, .n_alerts = q->alerts ? 3 : 0 },
 		{ .alerting = true, .name = VIEW("B"), .query = VIEW("x"), .health = RULE_ERR, .last_error = VIEW("many-to-many"), .state = ALERT_UNKNOWN },
 	};
 	const struct status_rule_group all[] = {
@@ -50,7 +50,7 @@ static void groups(struct status_rules *s, bool with_alerts, bool (*show)(void *
 		{ .name = VIEW("h"), .file = VIEW("a.yml"), .interval_ms = 500, .rules = rules + 2, .n_rules = 1 },
 		{ .name = VIEW("g"), .file = VIEW("b.yml"), .interval_ms = 15000, .rules = rules, .n_rules = 1 },
 	};
-	for (size_t i = 0; i < 3 && show(arg, &all[i]); i++)
+	for (size_t i = 0; i < 3 && q->group(q->arg, &all[i]); i++)
 		;
 }
 

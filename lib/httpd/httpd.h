@@ -109,7 +109,7 @@ struct httpd_options {
 	int64_t body_ms;            /* 0 = 60 s */
 	int64_t answer_ms;          /* 0 = 60 s, and a second more for each 64 KiB */
 	size_t max_bodies;          /* bytes of all requests' bodies together; 0 = 64 MiB. Beyond: 503 */
-	size_t max_answers;         /* bytes of all answers in memory; 0 = 256 MiB. Beyond, clients that take nothing lose
+	size_t max_answers;         /* bytes of all answers in memory that are complete, or announce what they take; 0 = 256 MiB. Beyond, clients that take nothing lose
 	                             * theirs, and what is still too much is sent from a file, or answered with 503 */
 	const char *spool_dir;      /* where a large answer is a file without a name while it is made and sent; all of them together have an eighth
 	                             * of what is free there. NULL: answers are in memory */
@@ -182,6 +182,13 @@ struct buf *httpd_out(struct httpd_request *rq);
  * once they are many, and removed from the buffer except the last one. ERR_UNAVAILABLE: there is no room for them, the answer
  * cannot be completed; ERR_CANCELED. */
 int httpd_out_stays(struct httpd_request *rq, struct err *e) MUST_USE;
+/* For answers that grow with what the server has, which no query's budget counts. Called before each row: the memory of the buffer is counted in
+ * max_answers before it grows. An answer that is large, or finds no room there, moves to a file as with httpd_out_stays, which this calls; so its
+ * bytes so far must not change any more. ERR_LIMIT, ERR_UNAVAILABLE: there is neither room nor a file; ERR_CANCELED. */
+int httpd_out_grows(struct httpd_request *rq, struct err *e) MUST_USE;
+/* Before a handler allocates memory for such an answer beside the buffer: bytes, at a time at most, until it returns. An answer of less than 1 MiB is
+ * not counted. ERR_LIMIT: more than max_answers; ERR_UNAVAILABLE: other answers take the room. */
+int httpd_out_needs(struct httpd_request *rq, size_t bytes, struct err *e) MUST_USE;
 /* Bytes of an answer that are in memory at a time, at most, if its writer calls httpd_out_stays often; 0: all of it. */
 uint64_t httpd_out_in_memory(const struct httpd_request *rq);
 /* What is written is the content of a gzip file, which is the answer: the file has the same content whatever the client accepts. */

@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "base/testwait.h"
 #include "base/thread.h"
+#include "httpd/internal.h"
 #include "httpd/testclient.h"
 
 static struct httpd *server;
@@ -47,6 +48,8 @@ static void large(struct httpd_request *rq, void *arg)
 		buf_printf(httpd_out(rq), "line %d\n", i % 100);
 }
 
+static atomic_size_t most_in_memory; /* bytes of an answer in pieces that stayed in its buffer, at most */
+
 /* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end; ?max=: bytes it may have;
  * ?once=: whole at the end only; ?file=: a gzip file of it. */
 static void in_pieces(struct httpd_request *rq, void *arg)
@@ -67,11 +70,13 @@ static void in_pieces(struct httpd_request *rq, void *arg)
 			buf_put(httpd_out(rq), &x, sizeof x);
 		else
 			buf_printf(httpd_out(rq), "%07u,", (unsigned)(x >> 54));
-		if (i % 12500 == 12499 && !httpd_param(rq, "once").ptr)
+		if (i % 12500 == 12499 && !httpd_param(rq, "once").ptr) {
 			if (httpd_out_stays(rq, &e)) {
 				httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
 				return;
 			}
+			atomic_store(&most_in_memory, MAX(atomic_load(&most_in_memory), httpd_out(rq)->len));
+		}
 	}
 	if (httpd_param(rq, "fail").ptr)
 		httpd_text(rq, 500, "no %02000d", 0);
@@ -407,6 +412,35 @@ static unsigned n_spools(void)
 	return n;
 }
 
+#define GZIP_FROM(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
+
+/* The client reads nothing, so the file is there until the client leaves. */
+static void wait_for_file(const struct httpd *h, const char *request)
+{
+	int fd = test_connect(httpd_address(h, 0));
+	assert_true(test_send(fd, request, strlen(request)));
+	for (int i = 0; i < 4000 && !n_spools(); i++)
+		clock_sleep_ms(5);
+	assert_int_equal(n_spools(), 1);
+	close(fd);
+	for (int i = 0; i < 4000 && (httpd_in_flight(h) || n_spools()); i++)
+		clock_sleep_ms(5);
+	assert_int_equal(n_spools(), 0);
+}
+
+/* An answer that came in one piece is compressed into a file if it is large, also where there is memory for it. */
+static void test_one_piece_in_file(void **state)
+{
+	static const char *const listen[] = { "127.0.0.1:0" };
+	struct httpd_options o = { .listen = listen, .n_listen = 1, .routes = routes, .n_routes = ARRAY_LEN(routes), .spool_dir = ".", .max_answers = 40000000 };
+	struct httpd *h = NULL;
+	struct err e;
+	(void)state;
+	assert_int_equal(httpd_start(&h, &o, &e), 0);
+	wait_for_file(h, GZIP_FROM("/pieces?pieces=210&random=1&once=1"));
+	httpd_stop(h, 0);
+}
+
 /* A large answer is a file while it is made and sent, in each coding, with the same bytes; nothing is left of it. */
 static void test_answers_in_files(void **state)
 {
@@ -422,6 +456,7 @@ static void test_answers_in_files(void **state)
 	struct answer plain[] = { test_get(before, large), test_get(before, all_at_once) };
 	assert_int_equal(plain[0].n_body, 12000000);
 	address = httpd_address(h, 0);
+	atomic_store(&most_in_memory, 0);
 	for (size_t i = 0; i < 2; i++) {
 		const char *path = i ? all_at_once : large;
 		char request[100];
@@ -455,13 +490,15 @@ static void test_answers_in_files(void **state)
 	assert_int_equal(a.status, 200);
 	assert_int_equal(a.n_body, 3000000);
 	answer_free(&a);
-	static const char leaves[] = "GET /pieces?pieces=400 HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n";
+	static const char leaves[] = GZIP_FROM("/pieces?pieces=400");
 	int fd = test_connect(address);
 	assert_true(test_send(fd, leaves, sizeof leaves - 1));
 	close(fd);
 	for (int i = 0; i < 4000 && (httpd_in_flight(h) || n_spools()); i++)
 		clock_sleep_ms(5);
 	assert_int_equal(n_spools(), 0);
+	assert_int_equal(atomic_load(&h->spooled), 0); /* nothing counts against what others may have of the disk */
+	assert_in_range(atomic_load(&most_in_memory), 1, 4500000);
 	httpd_stop(h, 0);
 	address = before;
 	answer_free(&plain[0]);
@@ -478,6 +515,12 @@ static void test_no_files_for_answers(void **state)
 	(void)state;
 	assert_int_equal(httpd_start(&h, &o, &e), 0);
 	struct answer a = test_ask(httpd_address(h, 0), "GET /pieces?pieces=120 HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
+	assert_int_equal(a.status, 503);
+	assert_non_null(strstr(a.body, "/nowhere"));
+	assert_null(test_header(&a, "Content-Encoding"));
+	answer_free(&a);
+	/* In one piece: its headers are set already when there is no file. */
+	a = test_ask(httpd_address(h, 0), "GET /pieces?pieces=120&once=1 HTTP/1.1\r\nAccept-Encoding: gzip", NULL);
 	assert_int_equal(a.status, 503);
 	assert_non_null(strstr(a.body, "/nowhere"));
 	assert_null(test_header(&a, "Content-Encoding"));
@@ -764,7 +807,7 @@ int main(void)
 		cmocka_unit_test(test_client_leaves), cmocka_unit_test(test_metrics), cmocka_unit_test(test_compressed_beside), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_addresses), cmocka_unit_test(test_prefix), cmocka_unit_test(test_stop),
-		cmocka_unit_test(test_answers_in_files), cmocka_unit_test(test_no_files_for_answers),
+		cmocka_unit_test(test_answers_in_files), cmocka_unit_test(test_one_piece_in_file), cmocka_unit_test(test_no_files_for_answers),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

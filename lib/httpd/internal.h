@@ -84,7 +84,8 @@ struct httpd_request {
 	bool is_gzip_file;                 /* out is the content of a gzip file, which is the answer */
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;
-	size_t answer_held;                /* bytes of it in httpd.answers */
+	size_t answer_held;                /* bytes of it in httpd.answers; while it is made, those that were announced */
+	size_t beside;                     /* bytes that its handler holds beside `out`, as announced */
 	VEC(struct response_header) headers;
 };
 

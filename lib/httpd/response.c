@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/units.h"
 #include "httpd/internal.h"
 
 #define SMALL_ANSWER ((size_t)1 << 20)
@@ -267,6 +268,100 @@ int httpd_out_stays(struct httpd_request *rq, struct err *e)
 	return rq->spool ? spool_feed(rq->spool, &rq->out, e) : 0;
 }
 
+/* ---- memory of answers ---- */
+
+#define FULL_FROM ((size_t)64 << 10) /* an answer's buffer that has less room left is about to double */
+#define MOVED_FROM ((size_t)256 << 10) /* bytes of an answer that are worth a look whether they can leave memory */
+
+static void count_answer(struct httpd_request *rq, ptrdiff_t n)
+{
+	atomic_fetch_add(&rq->httpd->answers, (size_t)n);
+	rq->answer_held += (size_t)n;
+	httpd_metrics_held(HTTPD_ANSWERS, n);
+}
+
+/* Counts n bytes more of this answer. If all answers are too large together, drops those whose clients read nothing. Returns the bytes of all. */
+static size_t hold_more(struct httpd_request *rq, size_t n)
+{
+	struct httpd *h = rq->httpd;
+	int64_t now = clock_mono_ns();
+	count_answer(rq, (ptrdiff_t)n);
+	size_t all = atomic_load(&h->answers);
+	for (size_t i = 0; i < h->listeners.n && all > h->o.max_answers; i++) {
+		size_t freed;
+		while (all > h->o.max_answers && (freed = slots_close_stuck(h->listeners.v[i].slots, now)))
+			all -= MIN(freed, all);
+	}
+	return all;
+}
+
+static void unhold_answer(struct httpd_request *rq)
+{
+	count_answer(rq, -(ptrdiff_t)rq->answer_held);
+}
+
+/* Counts an answer that is in memory until its client has taken it. False: there is no room for it. Small ones are bounded by the number of
+ * connections. Where there are no files for answers, one that is alone may be of any size. */
+static bool hold_answer(struct httpd_request *rq, size_t n)
+{
+	const struct httpd *h = rq->httpd;
+	size_t all = hold_more(rq, n);
+	rq->answer_size = n;
+	return all <= h->o.max_answers || (all == n && !h->spool_dir) || n < SMALL_ANSWER;
+}
+
+/* Counts `bytes` of an answer that is being made. False: there is no room for more than before. */
+static bool announce(struct httpd_request *rq, size_t bytes)
+{
+	if (bytes <= MAX(rq->answer_held, SMALL_ANSWER))
+		return true;
+	size_t more = bytes - rq->answer_held;
+	if (hold_more(rq, more) <= rq->httpd->o.max_answers)
+		return true;
+	count_answer(rq, -(ptrdiff_t)more);
+	return false;
+}
+
+static int no_room(const struct httpd_request *rq, size_t bytes, struct err *e)
+{
+	char size[24], all[24];
+	units_format_size(bytes, size);
+	units_format_size(rq->httpd->o.max_answers, all);
+	httpd_metrics_refused("answers");
+	if (bytes > rq->httpd->o.max_answers)
+		return err_set(e, ERR_LIMIT, "the answer takes %s of memory or more while it is made, and all answers together may have %s: ask for less", size, all);
+	return err_set(e, ERR_UNAVAILABLE, "the answer takes %s of memory or more while it is made, and other answers take what there is (%s in all): try again", size, all);
+}
+
+int httpd_out_needs(struct httpd_request *rq, size_t bytes, struct err *e)
+{
+	size_t all = MAX(rq->beside, bytes) + rq->out.cap;
+	if (!announce(rq, all))
+		return no_room(rq, all, e);
+	rq->beside = MAX(rq->beside, bytes);
+	return 0;
+}
+
+int httpd_out_grows(struct httpd_request *rq, struct err *e)
+{
+	struct buf *b = &rq->out;
+	if (b->len < MOVED_FROM)
+		return 0;
+	int rc = httpd_out_stays(rq, e);
+	size_t bytes = rq->beside + (b->cap - b->len < FULL_FROM ? 2 * b->cap : b->cap);
+	if (rc || announce(rq, bytes))
+		return rc;
+	if (!rq->packer && !rq->spool) {
+		if (!rq->httpd->spool_dir)
+			return no_room(rq, bytes, e);
+		rq->spool = spool_new(rq->httpd, coding_of(rq), &rq->canceled);
+	}
+	if (!rq->packer)
+		rc = spool_feed(rq->spool, b, e);
+	buf_trim(b);
+	return rc;
+}
+
 static bool compress_in_memory(struct httpd_request *rq, enum httpd_coding coding, struct buf *ret)
 {
 	if (rq->is_gzip_file)
@@ -373,31 +468,6 @@ static void add_configured_headers(struct httpd_request *rq)
 	}
 }
 
-/* Counts an answer that is in memory until its client has taken it. If all of them are too large together, those are dropped whose
- * clients read nothing. False: that is not enough. Small ones are bounded by the number of connections. Where there are no files for answers, one
- * that is alone may be of any size. */
-static bool hold_answer(struct httpd_request *rq, size_t n)
-{
-	struct httpd *h = rq->httpd;
-	int64_t now = clock_mono_ns();
-	size_t all = atomic_fetch_add(&h->answers, n) + n;
-	rq->answer_size = rq->answer_held = n;
-	httpd_metrics_held(HTTPD_ANSWERS, (ptrdiff_t)n);
-	for (size_t i = 0; i < h->listeners.n && all > h->o.max_answers; i++) {
-		size_t freed;
-		while (all > h->o.max_answers && (freed = slots_close_stuck(h->listeners.v[i].slots, now)))
-			all -= MIN(freed, all);
-	}
-	return all <= h->o.max_answers || (all == n && !h->spool_dir) || n < SMALL_ANSWER;
-}
-
-static void unhold_answer(struct httpd_request *rq)
-{
-	atomic_fetch_sub(&rq->httpd->answers, rq->answer_held);
-	httpd_metrics_held(HTTPD_ANSWERS, -(ptrdiff_t)rq->answer_held);
-	rq->answer_held = 0;
-}
-
 /* Answers in memory are too large together: this one is sent from a file. */
 static void move_or_refuse(struct httpd_request *rq)
 {
@@ -439,6 +509,7 @@ void httpd_response_build(struct httpd_request *rq)
 		httpd_stage(rq, "compress", clock_mono_ns() - rq->stage_ns);
 		httpd_set_header(rq, "Server-Timing", "%.*s", (int)rq->stages.len, rq->stages.ptr);
 	}
+	unhold_answer(rq);
 	if (!rq->response && !hold_answer(rq, rq->out.len))
 		move_or_refuse(rq);
 	add_cors(rq);

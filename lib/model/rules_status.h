@@ -51,10 +51,17 @@ struct status_rule_group {
 
 #define RULES_STATUS_MAX ((size_t)64 << 20) /* bytes of labels and annotations of a group's alerts */
 
+struct status_rules_query {
+	bool alerts;                 /* with them; states of rules are of all alerts in any case */
+	bool (*group)(void *arg, const struct status_rule_group *g); /* borrowed for the call; false: no more groups */
+	void *arg;
+	/* Before a group with alerts is copied: bytes that the copy takes until `group` has returned. False: no more groups. NULL = there is room. */
+	bool (*room)(void *arg, size_t bytes);
+};
+
 struct status_rules {
-	/* All groups, by file and name, with or without alerts (states of rules are of all); false from the callback ends it. The
-	 * rows are borrowed for the call. */
-	void (*groups)(struct status_rules *s, bool alerts, bool (*group)(void *arg, const struct status_rule_group *g), void *arg);
+	/* All groups, by file and name. */
+	void (*groups)(struct status_rules *s, const struct status_rules_query *q);
 };
 
 #endif

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import random
+import resource
 import threading
 import time
 import urllib.parse
@@ -122,25 +123,58 @@ def test_worst_answers(env):
     check(max(small) < max(a[3] for a in answers) / 2, f"a small query waited for large ones: {max(small)} s; {answers}")
 
 
-def test_clients_that_leave_and_an_end(env):
-    """Nobody is left at work for a client that left; a time-out ends what is being made; SIGTERM, too."""
-    server = loaded(env, 512 * MIB)
-    connections = []
-    for f in FORMATS[:6]:
+def cpu_seconds(server):
+    return server.metrics()["process_cpu_seconds_total"]
+
+
+def leave(server, formats, after=0.0):
+    """Clients leave when the server has worked for so many CPU seconds; how many more it takes until it is not at work any more."""
+    connections, before = [], cpu_seconds(server)
+    for f in formats:
         c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         c.request("GET", "/api/v1/query?" + urllib.parse.urlencode({"query": WORST, "time": server.asked, "format": f}))
         connections.append(c)
-    wait_until("they are at work", lambda: at_work(server) >= 1, 60)
+    wait_until("they are at work", lambda: at_work(server) >= 1 and cpu_seconds(server) - before >= after, 60)
     for c in connections:
         c.close()
+    before = cpu_seconds(server)
     wait_until("nobody is at work", lambda: at_work(server) <= 1, 60)  # but the request that asks
-    status, body, _ = ask(server, WORST, format="pprof", timeout="200ms")
-    check(status == 503 and b"timed out" in body, f"{status} {body[:300]}")
+    return cpu_seconds(server) - before
+
+
+def times_out_while_it_is_made(server):
+    """The time-out is long enough to read the profiles, however slow the machine is, and too short to make the answer of them."""
+    ms = 200
+    while True:
+        status, body, _ = ask(server, WORST, format="pprof", timeout=f"{ms}ms")
+        check(status == 503 and (b"timed out" in body or b"longer than its timeout" in body), f"{ms} ms: {status} {body[:300]}")
+        if b"while its answer was made" in body:
+            return
+        ms = ms * 3 // 2
+
+
+def test_clients_that_leave_and_an_end(env):
+    """Nobody is left at work for a client that left; a time-out ends what is being made; SIGTERM, too."""
+    server = loaded(env, 512 * MIB)
+    before = cpu_seconds(server)
+    status, body, _ = ask(server, WORST, format="pprof")
+    check(status == 200, f"{status} {body[:300]}")
+    one = cpu_seconds(server) - before
+    used = leave(server, ["pprof"] * 6), leave(server, ["pprof"] * 6, one / 4)  # before answers are made, and meanwhile
+    print(f"# one answer takes {one:.2f} s of CPU; after clients had left it took {used[0]:.2f} and {used[1]:.2f} s")
+    check(max(used) < one, f"{used} s of CPU for clients that left; one answer takes {one} s")
+    leave(server, FORMATS[:6])
+    times_out_while_it_is_made(server)
     clients = Clients(server, ("pprof", "json") * 3, again=True)
     wait_until("they are at work", lambda: at_work(server) >= 3, 60)
+    before, lived = resource.getrusage(resource.RUSAGE_CHILDREN), cpu_seconds(server)
     status, seconds = server.terminate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     clients.wait()
     check(status == 0, f"status {status} after {seconds} s: {server.text()[-2000:]}")
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - lived
+    print(f"# after SIGTERM it took {used:.2f} s of CPU")
+    check(used < one, f"{used} s of CPU after SIGTERM, which ends answers; one takes {one} s")
 
 
 def recursion(end, stacks=4000, depth=4000):

@@ -178,7 +178,7 @@ static void an_hour(void **state)
 		if (i % LOOK_EVERY)
 			continue;
 		at.s = i * STEP_S;
-		rules_status(k.rules)->groups(rules_status(k.rules), true, put_alerts, &at);
+		rules_status(k.rules)->groups(rules_status(k.rules), &(struct status_rules_query){ true, put_alerts, &at });
 	}
 	for (int i = 0; i < STEPS; i += LOOK_EVERY)
 		put_samples(&k, "{__name__=~\"r_.*|ALERTS|ALERTS_FOR_STATE\"}", i * STEP_S, &samples);

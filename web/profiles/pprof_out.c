@@ -18,7 +18,6 @@
 #include "web/profiles/merged.h"
 
 #define SAMPLE_BYTES 80     /* of a sample of 16 frames and a few labels */
-#define SAMPLES_AT_ONCE 256 /* until the client is looked after: some tens of KiB */
 #define ENTRY_BYTES 64      /* of a location, function or string that is used, in the tables below */
 #define DEPTH 64            /* frames of most stacks, at most */
 
@@ -255,8 +254,8 @@ static int put_samples(struct pprof_writer *w, const struct stackvec *v, struct 
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		int64_t value;
 		rc = value_of(w, v, i, &value, e);
-		if (!rc && (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1 || w->out->len >= PERMIT_TEXT))
-			rc = permit_go_on(w->permit, e);
+		if (!rc)
+			rc = permit_text_step(w->permit, i, w->out->len, e);
 		if (rc || !value)
 			continue;
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);

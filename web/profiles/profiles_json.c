@@ -95,15 +95,13 @@ static void put_value(struct writer *w, const struct stackvec *v, size_t i)
 
 #define SAMPLE_BYTES 128  /* of a sample of 16 frames, as text */
 #define FRAME_BYTES 48   /* of a frame, in the table and its index */
-#define SAMPLES_AT_ONCE 256 /* until the client is looked after: some tens of KiB */
 
 static int put_samples(struct writer *w, const struct stackvec *v, const char *key, struct err *e)
 {
 	int rc = 0;
 	json_array_begin_at(w->out, key);
 	for (size_t i = 0; i < v->n && !rc; i++) {
-		if (i % SAMPLES_AT_ONCE == SAMPLES_AT_ONCE - 1 || w->out->len >= PERMIT_TEXT)
-			rc = permit_go_on(w->permit, e);
+		rc = permit_text_step(w->permit, i, w->out->len, e);
 		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
 			continue;
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
