@@ -112,7 +112,7 @@ static int start_web(struct server *s, struct err *e)
 		.enable_admin = s->f.enable_admin, .external_url = s->f.external_url,
 		.allowed_hosts = s->f.allowed_hosts.v, .n_allowed_hosts = s->f.allowed_hosts.n,
 		.route_prefix = s->f.route_prefix, .cors_origin = s->f.cors_origin,
-		.max_connections = (unsigned)s->f.max_connections, .answer_bytes = s->f.answer_bytes,
+		.max_connections = (unsigned)s->f.max_connections, .answer_bytes = s->f.answer_bytes, .write_bytes = s->f.memory_bytes / 8,
 		.spool_dir = s->f.storage_path,
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
 		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
