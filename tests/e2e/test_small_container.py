@@ -210,3 +210,20 @@ def test_small_messages_that_are_large(env):
     now = int(time.time() * 1000)
     status, text = remote_write.post(server.url, [({"__name__": "m", "i": str(i)}, [(now, 1.0)]) for i in range(5000)])
     check(status == 204, f"an ordinary message: {status} {text}")
+
+
+def test_selectors_that_find_the_same(env):
+    """Long labels and many series, found by each of many selectors: what is found once is held once."""
+    server = in_group(env, 256 * MIB, ["--web.enable-remote-write-receiver"])
+    now = int(time.time() * 1000)
+    for k in range(10):
+        long_ones = [({"__name__": "long", "l": f"{k}-{i}-" + "x" * 40000}, [(now, 1.0)]) for i in range(50)]
+        many = [({"__name__": "many", "i": f"{k}-{i}"}, [(now, 1.0)]) for i in range(1500)]
+        for series in (long_ones, many):
+            status, text = remote_write.post(server.url, series)
+            check(status == 204, f"{status} {text}")
+    same = '{__name__!=""}'
+    status, _, body = http_get(server.link("/api/v1/label/l/values", **{"match[]": [same] * 60, "limit": 10}), timeout=120)
+    check(status == 200 and len(json.loads(body)["data"]) == 10, f"{status} {body[:300]} {server.text()[-300:]}")
+    status, _, body = http_get(server.link("/api/v1/series", **{"match[]": [same] * 200, "limit": 10}), timeout=120)
+    check(status == 200 and len(json.loads(body)["data"]) == 10 and server.alive(), f"{status} {body[:300]} {server.text()[-300:]}")
