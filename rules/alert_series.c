@@ -8,14 +8,6 @@ static const struct {
 	struct view alerts, for_state, alertname, alertstate;
 } names = { { "ALERTS", 6 }, { "ALERTS_FOR_STATE", 16 }, { "alertname", 9 }, { "alertstate", 10 } };
 
-size_t rule_labels_bytes(struct labels l)
-{
-	size_t bytes = l.n * sizeof *l.v + sizeof l;
-	for (size_t i = 0; i < l.n; i++)
-		bytes += l.v[i].name.len + l.v[i].value.len + 2;
-	return bytes;
-}
-
 void alert_free(struct live_alert *a)
 {
 	if (a->budget)

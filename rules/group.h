@@ -206,8 +206,6 @@ void alert_tell(struct evaluation *r, struct live_rule *rule);
 
 /* alert_series.c */
 void alert_free(struct live_alert *a);
-/* The memory of labels, about. */
-size_t rule_labels_bytes(struct labels l);
 /* Calls put with the labels and value of both series that an alert has, until it fails. */
 int alert_each_series(const struct rule *x, const struct live_alert *a, int (*put)(void *arg, struct labels l, double v, struct err *e),
 		      void *arg, struct err *e) MUST_USE;
@@ -215,8 +213,10 @@ int alert_each_series(const struct rule *x, const struct live_alert *a, int (*pu
 void alert_remember_series(struct live_rule *rule);
 
 /* output.c. Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
+/* The memory of labels, about. */
+size_t rule_labels_bytes(struct labels l);
 /* The error of an evaluation for whose texts the budget has no room. */
-int texts_too_large(const struct evaluation *r, struct err *e);
+int texts_too_large(const struct evaluation *r, struct err *e) MUST_USE;
 int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
 /* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
 int output_end_gone(struct evaluation *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;

@@ -50,6 +50,14 @@ static int put_float(struct evaluation *r, struct labels l, double v, struct err
 	return 0;
 }
 
+size_t rule_labels_bytes(struct labels l)
+{
+	size_t bytes = l.n * sizeof *l.v + sizeof l;
+	for (size_t i = 0; i < l.n; i++)
+		bytes += l.v[i].name.len + l.v[i].value.len + 2;
+	return bytes;
+}
+
 int texts_too_large(const struct evaluation *r, struct err *e)
 {
 	char max[24];

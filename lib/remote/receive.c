@@ -17,14 +17,14 @@
 /* Memory for the decoded message: protobuf-c makes structs of a few dozen bytes from messages of two. */
 #define ARENA_FACTOR 16
 
-struct decoder {
+struct write_decoder {
 	struct arena *arena;
 	size_t refused; /* bytes that the arena did not give; 0 = it gave all */
 };
 
 static void *pb_alloc(void *decoder, size_t n)
 {
-	struct decoder *d = decoder;
+	struct write_decoder *d = decoder;
 	void *p = arena_alloc(d->arena, n);
 	if (!p)
 		d->refused = n + 1;
@@ -62,7 +62,7 @@ static int unpack(struct view body, size_t max, struct arena *a, Prompb__WriteRe
 		return no_memory(a, n, e);
 	if (snappy_uncompress(body.ptr, body.len, (char *)raw, &n) != SNAPPY_OK)
 		return err_set(e, ERR_BAD_DATA, "the snappy block is damaged");
-	struct decoder d = { .arena = a };
+	struct write_decoder d = { .arena = a };
 	ProtobufCAllocator alloc = { pb_alloc, pb_free, &d };
 	*ret = prompb__write_request__unpack(&alloc, n, raw);
 	if (*ret)
