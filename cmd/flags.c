@@ -19,6 +19,7 @@
 #define REPLICAS_MAX 100
 #define MEMORY_LEAST (UINT64_C(128) << 20)
 #define LOG_MOST (UINT64_C(192) << 20) /* of the head log's buffers: more holds no more of a log that is trimmed each hour */
+#define SERIES_LEAST (INT64_C(2) << 10) /* half a KiB with short labels, one and a half with long ones; two days are there after midnight */
 #define QUERY_LEAST (INT64_C(32) << 20) /* a query over a fleet's day holds several times as much for moments: not many at a time where there is little */
 
 /* Every row points into this, the one set of flags of the process. */
@@ -73,7 +74,7 @@ static struct opt table[] = {
 	{ "storage.commit-interval", OPT_DURATION, &set.commit_interval_ms, "<duration>",
 	  "A commit collects samples of rules and remote-write for this long before it writes and syncs them together, and profiles of scrapes ten times as long, at most a second: fewer syncs of a slow disk, and less CPU. Unsynced data is neither visible to queries nor safe: a crash loses at most this much of the scraped data. 0 writes whatever came while the last sync was under way." },
 	{ "storage.max-series", OPT_INT, &set.partition_series, "<n>",
-	  "Series of a day. Profiles of more are refused and counted." },
+	  "Series of a day. Those of more are refused and counted. Not given: 1,000,000, or as many as have 2KiB each of --memory. From half of them on each target may add its equal share of the rest." },
 	{ "storage.max-target-functions", OPT_INT, &set.target_functions, "<n>",
 	  "Functions that a target (job and instance) may add to a day. Functions beyond this, or the next two limits, or a quarter of --storage.dictionary-memory, become one function, (other), and are counted; totals stay exact." },
 	{ "storage.max-target-locations", OPT_INT, &set.target_locations, "<n>", "The same of places in the code." },
@@ -342,6 +343,8 @@ static int divide_memory(struct err *e)
 	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* half of the share of the parts that have no flag of their own */
 	if (!is_given("query.max-bytes"))
 		set.max_bytes = set.max_total_bytes / 2;
+	if (!is_given("storage.max-series"))
+		set.partition_series = MAX(MIN(set.partition_series, (int64_t)(set.memory_bytes / SERIES_LEAST)), 1);
 	if (!is_given("query.max-concurrency"))
 		set.max_concurrency = MAX(MIN(set.max_concurrency, (int64_t)(set.max_total_bytes / QUERY_LEAST)), 1);
 	if (is_given("memory") && set.memory_bytes < MEMORY_LEAST)

@@ -112,7 +112,7 @@ static int start_web(struct server *s, struct err *e)
 		.enable_admin = s->f.enable_admin, .external_url = s->f.external_url,
 		.allowed_hosts = s->f.allowed_hosts.v, .n_allowed_hosts = s->f.allowed_hosts.n,
 		.route_prefix = s->f.route_prefix, .cors_origin = s->f.cors_origin,
-		.max_connections = (unsigned)s->f.max_connections, .answer_bytes = s->f.answer_bytes,
+		.max_connections = (unsigned)s->f.max_connections, .answer_bytes = s->f.answer_bytes, .write_bytes = s->f.memory_bytes / 8,
 		.spool_dir = s->f.storage_path,
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
 		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
@@ -216,7 +216,7 @@ static int start_rules(struct server *s, struct err *e)
 	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db),
 				   .alerts = notifier_sink(s->notifier), .external_url = web_url(s->web),
 				   .outage_tolerance_ms = s->f.outage_tolerance_ms, .grace_ms = s->f.grace_ms, .resend_ms = s->f.resend_ms,
-				   .max_concurrent = (unsigned)s->f.max_evals };
+				   .max_concurrent = (unsigned)s->f.max_evals, .memory_bytes = s->f.memory_bytes / 16 };
 	rules_register_metrics();
 	int rc = rules_new(&s->rules, &o, e);
 	return rc ? rc : configuration_apply_to_rules(s->config, s->rules, e);

@@ -445,6 +445,7 @@ static int run(struct promql_engine *g, struct view query, const struct span *to
 	q->is_range = is_range;
 	memory_guard_enter(g->guard, &q->guarded);
 	rc = run_in_slot(g, q, &p, ret, e);
+	eval_give_arena(q);
 	if (!rc && p.asker == PROMQL_PEOPLE)
 		ret->hold = hold_new(g->guard, q);
 	if (!rc)

@@ -164,6 +164,42 @@ static void test_total_bytes(void **state)
 	promql_engine_free(g);
 }
 
+/* Labels that a query makes count, and those of its result. */
+static void test_label_bytes(void **state)
+{
+	(void)state;
+	struct memsource *m = memsource_new();
+	struct buf query = { 0 };
+	struct err ignored;
+	char value[16];
+	for (int i = 0; i < 3000; i++) {
+		snprintf(value, sizeof value, "%d", i);
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("many") }, { VIEW("i"), view_of(value) } };
+		assert_int_equal(memsource_add_float(m, (struct labels){ l, 2 }, 100000, 1, &ignored), 0);
+	}
+	buf_puts(&query, "label_replace(many, \"a\", \"");
+	for (int i = 0; i < 900; i++)
+		buf_putc(&query, 'x');
+	buf_puts(&query, "\", \"\", \"\")");
+	for (int k = 0; k < 12; k++) {
+		struct promql_options o = { .max_total_bytes = k < 2 ? (uint64_t)1 << (20 + 2 * k) : UINT64_C(16) << 20, .max_concurrency = 1 };
+		static struct promql_engine *g;
+		struct promql_result r;
+		struct err e = { 0 };
+		if (k <= 2)
+			g = promql_engine_new(memsource_source(m), &o);
+		int rc = promql_instant(g, buf_view(&query), 100000, NULL, &r, &e);
+		if (rc != (k < 2 ? -ERR_UNAVAILABLE : 0)) /* 4 MiB are enough for what it makes, not for its result besides */
+			fail_msg("%d: %d: %s", k, rc, e.msg);
+		if (!rc)
+			promql_result_release(&r);
+		if (k < 2 || k == 11)
+			promql_engine_free(g);
+	}
+	buf_free(&query);
+	memsource_free(m);
+}
+
 /* So have the stamps and totals of a range's profiles, and its values, while they are looked at. */
 static void test_list_bytes(void **state)
 {
@@ -815,7 +851,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_weight),
+		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_label_bytes),
+		cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_as_first, setup, teardown),

@@ -536,27 +536,17 @@ static int list_labels(struct memsource *s, const struct view *name, const struc
 			else if (view_eq(l.v[k].name, *name))
 				vec_push(&out, l.v[k].value);
 	}
-	size_t unique = 0, bytes = 0;
+	size_t unique = 0;
 	if (out.n)
 		qsort(out.v, out.n, sizeof *out.v, by_text);
 	for (size_t i = 0; i < out.n; i++)
-		if (!i || !view_eq(out.v[i], out.v[unique - 1])) {
+		if (!i || !view_eq(out.v[i], out.v[unique - 1]))
 			out.v[unique++] = out.v[i];
-			bytes += out.v[i].len;
-		}
-	struct view *block = xmalloc(unique * sizeof *block + bytes + 1);
-	char *text = (char *)(block + unique);
-	for (size_t i = 0; i < unique; i++) {
-		memcpy(text, out.v[i].ptr, out.v[i].len);
-		block[i] = view_make(text, out.v[i].len);
-		text += out.v[i].len;
-	}
-	vec_free(&out);
 	if (rc < 0) {
-		free(block);
+		vec_free(&out);
 		return rc;
 	}
-	*ret = block;
+	*ret = out.v;
 	*ret_n = unique;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "promql-like/hold.h"
 #include "promql-like/values/explain.h"
 
+#define COUNTED_AT_ONCE ((size_t)256 << 10) /* bytes of the result, towards --query.memory */
 #define MAX_EXPLAIN ((size_t)64 << 20)
 
 static int too_large(struct err *e)
@@ -166,8 +167,13 @@ static int copy_value(struct eval *q, const struct value *v, struct promql_resul
 	r->series = arena_calloc(&r->arena, v->n + 1, sizeof *r->series);
 	if (!r->series)
 		return too_large(e);
+	size_t counted = 0;
 	for (size_t i = 0; i < v->n; i++) {
 		int rc = copy_series(r, &v->s[i], &r->series[r->n_series++], e);
+		if (!rc && r->arena.used - counted > COUNTED_AT_ONCE) {
+			rc = eval_budget(q, r->arena.used - counted, e);
+			counted = r->arena.used;
+		}
 		if (rc)
 			return rc;
 	}

@@ -27,6 +27,7 @@ struct all_found {
 	VEC(struct found) v;
 	struct map by_hash;
 	size_t bytes;
+	size_t taken;                /* bytes of rules.texts: its own, and as much again for alerts that live on */
 };
 
 static void free_found(struct all_found *f)
@@ -54,14 +55,6 @@ static void expand_into(struct labels_builder *b, const struct rule_text *texts,
 		labels_builder_set(b, texts[i].name, texts_expand(&texts[i], env, a));
 }
 
-static size_t bytes_of(struct labels l)
-{
-	size_t bytes = 0;
-	for (size_t i = 0; i < l.n; i++)
-		bytes += l.v[i].name.len + l.v[i].value.len;
-	return bytes;
-}
-
 static int add_found(struct evaluation *r, const struct rule *x, struct labels sample, double value, struct arena *a, struct all_found *f,
 		     struct err *e)
 {
@@ -85,7 +78,11 @@ static int add_found(struct evaluation *r, const struct rule *x, struct labels s
 	labels_builder_free(&b);
 	map_insert(&f->by_hash, new.hash, (uint32_t)f->v.n);
 	vec_push(&f->v, new);
-	f->bytes += bytes_of(*new.labels) + bytes_of(*new.annotations);
+	size_t bytes = rule_labels_bytes(*new.labels) + rule_labels_bytes(*new.annotations);
+	f->bytes += bytes;
+	if (!budget_take(&r->g->m->texts, 2 * bytes, BUDGET_ALL))
+		return texts_too_large(r, e);
+	f->taken += 2 * bytes;
 	if (f->bytes > TEXTS_MAX)
 		return err_set(e, ERR_LIMIT, "labels and annotations of the first %zu alerts are more than %zu MiB", f->v.n, TEXTS_MAX >> 20);
 	return 0;
@@ -111,25 +108,37 @@ static int find_alerts(struct evaluation *r, const struct rule *x, const struct 
 
 /* ---- the states of an alert ---- */
 
-static struct live_alert *new_alert(const struct found *f, int64_t ts)
+/* What is found has taken as much before, and has given it back now. */
+static void count_alert(struct live_alert *a, struct budget *budget)
+{
+	size_t bytes = rule_labels_bytes(*a->labels) + rule_labels_bytes(*a->annotations);
+	if (a->budget)
+		budget_give(a->budget, a->bytes);
+	a->budget = budget;
+	a->bytes = budget_take(budget, bytes, BUDGET_ALL) ? bytes : 0;
+}
+
+static struct live_alert *new_alert(const struct found *f, int64_t ts, struct budget *budget)
 {
 	struct live_alert *a = NEW(struct live_alert);
 	*a = (struct live_alert){ .hash = f->hash, .state = ALERT_PENDING, .value = f->value, .active_at = ts, .seen = true, .changed = true };
 	a->labels = labels_dup(*f->labels);
 	a->annotations = labels_dup(*f->annotations);
+	count_alert(a, budget);
 	return a;
 }
 
-static void take_value(struct live_alert *a, const struct found *f)
+static void take_value(struct live_alert *a, const struct found *f, struct budget *budget)
 {
 	a->value = f->value;
 	a->seen = true;
 	free(a->annotations);
 	a->annotations = labels_dup(*f->annotations);
+	count_alert(a, budget);
 }
 
 /* Alerts that are there get their new value; the others are added. A resolved alert starts again. */
-static void match_alerts(struct live_rule *rule, const struct all_found *f, int64_t ts)
+static void match_alerts(struct live_rule *rule, const struct all_found *f, int64_t ts, struct budget *budget)
 {
 	VEC(bool) known = { 0 };
 	vec_reserve(&known, f->v.n + 1);
@@ -142,17 +151,17 @@ static void match_alerts(struct live_rule *rule, const struct all_found *f, int6
 			continue;
 		known.v[is - f->v.v] = true;
 		if (a->state != ALERT_INACTIVE) {
-			take_value(a, is);
+			take_value(a, is, budget);
 			continue;
 		}
-		rule->alerts.v[i] = new_alert(is, ts);
+		rule->alerts.v[i] = new_alert(is, ts, budget);
 		rule->alerts.v[i]->noted_at = a->noted_at; /* the note has its place */
 		rule->alerts.v[i]->note_bytes = a->note_bytes;
 		alert_free(a);
 	}
 	for (size_t i = 0; i < f->v.n; i++)
 		if (!known.v[i])
-			vec_push(&rule->alerts, new_alert(&f->v.v[i], ts));
+			vec_push(&rule->alerts, new_alert(&f->v.v[i], ts, budget));
 	vec_free(&known);
 }
 
@@ -285,16 +294,20 @@ static int write_all(struct evaluation *r, struct live_rule *rule, struct err *e
 int alert_result(struct evaluation *r, struct live_rule *rule, const struct promql_result *q, struct err *e)
 {
 	struct all_found f = { 0 };
+	struct budget *texts = &r->g->m->texts;
 	int rc = find_alerts(r, rule->rule, q, &f, e);
 	if (!rc) {
 		mutex_lock(&r->g->lock);
-		match_alerts(rule, &f, r->slot_ms);
+		budget_give(texts, f.taken / 2);
+		f.taken -= f.taken / 2;
+		match_alerts(rule, &f, r->slot_ms, texts);
 		rc = limit_alerts(r, rule, step_all(r, rule), e);
 		mutex_unlock(&r->g->lock);
 	}
 	if (!rc)
 		rc = write_all(r, rule, e);
 	free_found(&f);
+	budget_give(texts, f.taken);
 	return rc;
 }
 

@@ -10,6 +10,8 @@ static const struct {
 
 void alert_free(struct live_alert *a)
 {
+	if (a->budget)
+		budget_give(a->budget, a->bytes);
 	free(a->labels);
 	free(a->annotations);
 	free(a);

@@ -421,7 +421,7 @@ void group_evaluate(struct live_group *g, int64_t slot_ms)
 	struct evaluation r = { .g = g, .slot_ms = slot_ms, .t_ms = slot_ms - g->def->query_offset_ms, .interval_ms = g->def->interval_ms,
 			   .begin_ns = clock_mono_ns(), .patient = !g->m->o.manual && !g->hurried };
 	int64_t begin_ms = g->m->o.manual ? slot_ms : clock_now_ms();
-	arena_init(&r.out.arena, OUTPUT_MAX);
+	arena_init(&r.out.arena, MIN(OUTPUT_MAX, (size_t)g->m->o.memory_bytes));
 	group_settle(g);
 	take_commit_error(&r, 0, g->def->n_rules);
 	notes_forget_again(&r);

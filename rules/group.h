@@ -19,6 +19,8 @@
 struct label_sets {
 	VEC(struct labels *) v;
 	struct map by_hash;
+	struct budget *budget; /* of which it has bytes; NULL: they are not counted */
+	size_t bytes;
 };
 /* Takes a copy; false: it is there already. */
 bool label_sets_add(struct label_sets *s, struct labels l);
@@ -28,6 +30,8 @@ void label_sets_free(struct label_sets *s);
 /* One alert. Times are Unix milliseconds, of slots; 0 = not so. */
 struct live_alert {
 	struct labels *labels, *annotations; /* owned */
+	struct budget *budget;       /* of which it has bytes; NULL: they are not counted */
+	size_t bytes;
 	uint64_t hash;               /* of the labels */
 	size_t note_bytes;           /* of its note; 0 = it has none */
 	enum alert_state state;      /* pending, firing; inactive: resolved, kept in order to be told */
@@ -151,10 +155,13 @@ struct evaluation {
 	size_t failed_texts;         /* of the rule at hand */
 };
 
+#define RULES_MEMORY ((size_t)512 << 20) /* bytes; rules_options.memory_bytes that is not given */
+
 struct rules {
 	struct status_rules status;  /* first: the seam's functions get its address */
 	struct rules_options o;
 	char *external_url;
+	struct budget texts;         /* labels and annotations of alerts, labels of what rules wrote last */
 	struct mutex lock;           /* guards what follows, and of groups what says so */
 	pthread_cond_t wake;
 	struct mutex apply;          /* one at a time */
@@ -206,6 +213,10 @@ int alert_each_series(const struct rule *x, const struct live_alert *a, int (*pu
 void alert_remember_series(struct live_rule *rule);
 
 /* output.c. Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
+/* The memory of labels, about. */
+size_t rule_labels_bytes(struct labels l);
+/* The error of an evaluation for whose texts the budget has no room. */
+int texts_too_large(const struct evaluation *r, struct err *e) MUST_USE;
 int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
 /* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
 int output_end_gone(struct evaluation *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;

@@ -439,6 +439,7 @@ static void defaults(struct rules_options *o)
 	o->grace_ms = o->grace_ms ? o->grace_ms : 600000;
 	o->resend_ms = o->resend_ms ? o->resend_ms : 60000;
 	o->max_concurrent = o->max_concurrent ? o->max_concurrent : 4;
+	o->memory_bytes = o->memory_bytes ? o->memory_bytes : RULES_MEMORY;
 }
 
 static void init_lock(struct rules *m)
@@ -454,6 +455,7 @@ int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
 	int rc = 0;
 	m->o = *o;
 	defaults(&m->o);
+	m->texts.max = m->o.memory_bytes;
 	m->external_url = xstrdup(o->external_url ? o->external_url : "");
 	for (size_t n = strlen(m->external_url); n && m->external_url[n - 1] == '/';)
 		m->external_url[--n] = 0;

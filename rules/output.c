@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "base/units.h"
 #include "rules/group.h"
 
 bool label_sets_has(const struct label_sets *s, struct labels l)
@@ -30,11 +31,14 @@ void label_sets_free(struct label_sets *s)
 		free(s->v.v[i]);
 	vec_free(&s->v);
 	map_free(&s->by_hash);
+	if (s->budget)
+		budget_give(s->budget, s->bytes);
+	s->bytes = 0;
 }
 
 static int too_large(struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "what the group writes at a time is more than %d MiB", 256);
+	return err_set(e, ERR_LIMIT, "what the group writes at a time is more than there is memory for it");
 }
 
 static int put_float(struct evaluation *r, struct labels l, double v, struct err *e)
@@ -46,9 +50,31 @@ static int put_float(struct evaluation *r, struct labels l, double v, struct err
 	return 0;
 }
 
+size_t rule_labels_bytes(struct labels l)
+{
+	size_t bytes = l.n * sizeof *l.v + sizeof l;
+	for (size_t i = 0; i < l.n; i++)
+		bytes += l.v[i].name.len + l.v[i].value.len + 2;
+	return bytes;
+}
+
+int texts_too_large(const struct evaluation *r, struct err *e)
+{
+	char max[24];
+	return err_set(e, ERR_LIMIT, "labels and annotations of all alerts, and the labels of what rules write, are more than %s: aggregate, or let the process use more "
+		       "memory (--memory)", units_format_size(r->g->m->texts.max, max));
+}
+
 int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e)
 {
-	label_sets_add(now, l);
+	size_t bytes = rule_labels_bytes(l);
+	now->budget = &r->g->m->texts;
+	if (!budget_take(now->budget, bytes, BUDGET_ALL))
+		return texts_too_large(r, e);
+	if (label_sets_add(now, l))
+		now->bytes += bytes;
+	else
+		budget_give(now->budget, bytes);
 	return put_float(r, l, v, e);
 }
 

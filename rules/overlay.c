@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "promql-like/memsource.h"
+#include "rules/group.h"
 
 #define OURS (UINT64_C(1) << 63) /* in a ref: an index of overlay.series */
 #define PROFILES (UINT64_C(1) << 62) /* in a ref: one of overlay.profiles */
@@ -27,6 +28,7 @@ struct overlay {
 	struct map by_labels;
 	struct memsource *profiles;
 	size_t samples, max_samples; /* the stacks of profiles count, too */
+	uint64_t label_bytes, max_bytes; /* label_bytes: of its series */
 };
 
 struct over_view {
@@ -52,6 +54,7 @@ static struct over_series *series_of(struct overlay *o, struct labels l)
 	s->labels = labels_dup(l);
 	vec_push(&o->series, s);
 	o->samples += SERIES_BYTES;
+	o->label_bytes += rule_labels_bytes(l);
 	return s;
 }
 
@@ -78,7 +81,7 @@ static int keep_profile(struct overlay *o, const struct sink_profile *p, struct 
 	struct symbols *s = memsource_symbols(o->profiles);
 	struct stackvec *v = NULL;
 	int rc = 0;
-	if (symbols_cost(s) > SYMBOLS_MAX)
+	if (symbols_cost(s) > MIN(SYMBOLS_MAX, o->max_bytes))
 		return err_set(e, ERR_LIMIT, "the profiles that the rules record have too many names and stacks: ask for a shorter time");
 	if (p->profile)
 		rc = stackvec_from_profile(s, p->profile, &v, e);
@@ -95,8 +98,12 @@ static int append(struct sink *sink, const struct sink_batch *b, struct sink_res
 	const struct err none = { 0 };
 	if (o->samples + b->n_floats > o->max_samples)
 		return err_set(e, ERR_LIMIT, "the rules write more than %zu samples: ask for a shorter time", o->max_samples);
-	for (size_t i = 0; i < b->n_floats; i++)
+	for (size_t i = 0; i < b->n_floats; i++) {
+		if (o->label_bytes + o->samples * sizeof(struct point) > o->max_bytes)
+			return err_set(e, ERR_LIMIT, "what the rules write takes more than %llu MiB of memory: ask for a shorter time or for fewer rules",
+				       (unsigned long long)(o->max_bytes >> 20));
 		keep(o, &b->floats[i]);
+	}
 	for (size_t i = 0; i < b->n_profiles; i++) {
 		int rc = keep_profile(o, &b->profiles[i], e);
 		if (rc)
@@ -427,7 +434,7 @@ static void index_views(struct map *m, const struct view *v, size_t n)
 		map_insert(m, hash_view(v[i]), (uint32_t)i);
 }
 
-struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples)
+struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples, uint64_t max_bytes)
 {
 	struct overlay *o = NEW(struct overlay);
 	o->source.open = source_open;
@@ -435,6 +442,7 @@ struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h
 	o->under = under;
 	o->hidden = *h;
 	o->max_samples = max_samples;
+	o->max_bytes = max_bytes;
 	o->profiles = memsource_new();
 	index_views(&o->by_name, h->names, h->n_names);
 	index_views(&o->by_alert, h->alerts, h->n_alerts);

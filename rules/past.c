@@ -313,10 +313,10 @@ typedef VEC(struct view) views;
 /* Deltas are recorded as late as the server does it. */
 static int try_over(struct trial *t, struct rules *m, const struct overlay_hidden *hidden, int64_t late_ms, struct err *e)
 {
-	struct overlay *over = overlay_new(m->o.source, hidden, MAX_SAMPLES);
+	struct overlay *over = overlay_new(m->o.source, hidden, MAX_SAMPLES, m->o.memory_bytes);
 	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, overlay_source(over)), .source = overlay_source(over),
 					 .sink = overlay_sink(over), .external_url = m->external_url, .late_ms = late_ms > 0 ? late_ms : -1, .manual = true,
-					 .no_restore = true, .aside = true, .canceled = t->q->canceled };
+					 .no_restore = true, .aside = true, .memory_bytes = m->o.memory_bytes, .canceled = t->q->canceled };
 	struct rules *own = NULL;
 	int rc = rules_new(&own, &o, e);
 	if (!rc)
@@ -330,7 +330,7 @@ static int try_over(struct trial *t, struct rules *m, const struct overlay_hidde
 static int record_all(struct trial *t, struct rules *m, struct err *e)
 {
 	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, m->o.source), .source = m->o.source, .sink = &t->sink,
-					 .external_url = m->external_url, .late_ms = -1, .manual = true, .no_restore = true, .aside = true,
+					 .external_url = m->external_url, .late_ms = -1, .manual = true, .no_restore = true, .aside = true, .memory_bytes = m->o.memory_bytes,
 					 .canceled = t->q->canceled };
 	struct rules *own = NULL;
 	t->sink.append = store;
@@ -472,7 +472,7 @@ static int try_text(struct rules *m, const struct past_question *q, struct past_
 	struct trial t = { .q = q };
 	struct rules_config *like = NULL;
 	int rc = read_rules(m, q, &t.config, &like, e);
-	arena_init(&t.answer.arena, ANSWER_BYTES);
+	arena_init(&t.answer.arena, MIN(ANSWER_BYTES, (size_t)m->o.memory_bytes));
 	if (!rc) {
 		t.rules = xcalloc(t.config->n_groups + 1, sizeof *t.rules);
 		for (size_t g = 0; g < t.config->n_groups; g++)

@@ -82,6 +82,44 @@ static void later_rules_see_what_is_not_written(void **state)
 	kit_free(&k);
 }
 
+/* Labels and annotations are what somebody else writes: they have a bound, whoever holds them. */
+static void what_is_tried_has_a_bound(void **state)
+{
+	static const char *const rules[] = {
+		"{alert: A, expr: '%s', annotations: {a: '%s'}}", "{alert: A, expr: '%s', labels: {a: '%s'}}",
+		"{record: r, expr: '%s', labels: {a: '%s'}}, {record: s, expr: 'count(r)'}", "{record: r, expr: 'label_replace(%s, \"a\", \"%s\", \"\", \"\")'}, {record: s, expr: r}",
+	};
+	char *wide = malloc(2001);
+	struct kit k;
+	(void)state;
+	begin(&k);
+	memset(wide, 'x', 2000);
+	wide[2000] = 0;
+	k.rules->o.memory_bytes = 128 << 10;
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		for (int many = 0; many < 2; many++) {
+			struct buf text = { 0 };
+			struct past_answer a;
+			struct err e = { 0 };
+			buf_puts(&text, "groups: [{name: a, interval: 1m, rules: [");
+			buf_printf(&text, rules[i], many ? "count_values(\"t\", vector(time())) or last_over_time(load[1h])" : "vector(1)", wide);
+			buf_puts(&text, many ? "]}, {name: b, interval: 1s, rules: [" : "]}]");
+			if (many) {
+				buf_printf(&text, rules[i], "count_values(\"t\", vector(time()))", wide);
+				buf_puts(&text, "]}]");
+			}
+			int rc = ask(&k, text.ptr, 0, many ? 3540 : 60, &a, &e);
+			bool told = rc ? strstr(e.msg, "memory") != NULL : a.n_warnings && strstr(a.warnings[0].ptr, "memory");
+			if (told != many && !(many && !rc && a.cut))
+				fail_msg("%zu, %d: %d %s %.*s", i, many, rc, e.msg, rc || !a.n_warnings ? 0 : (int)a.warnings[0].len, rc ? "" : a.warnings[0].ptr);
+			if (!rc)
+				arena_free(&a.arena);
+			buf_free(&text);
+		}
+	kit_free(&k);
+	free(wide);
+}
+
 /* A file of the same name and a group of the same name: wherever the file lies, the slots are the server's. */
 static void slots_are_those_of_the_group(void **state)
 {
@@ -210,6 +248,7 @@ int main(void)
 		cmocka_unit_test(recorded_profiles_of_the_past),
 		cmocka_unit_test(slots_are_those_of_the_group),
 		cmocka_unit_test(says_what_is_wrong),
+		cmocka_unit_test(what_is_tried_has_a_bound),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,8 @@ struct rules_options {
 	bool manual;                     /* no threads: rules_step and rules_evaluate do it, on their caller's */
 	bool no_restore;                 /* alerts start again, whatever was stored */
 	bool aside;                      /* what happens is neither counted nor logged: the past, beside what the server does */
+	uint64_t memory_bytes;           /* 512 MiB: the most that labels and annotations of alerts take, with the labels of what rules wrote last; and, while rules are
+	                                  * tried, what they record, and what is answered */
 	const atomic_bool *canceled;     /* ends queries and, before the next rule, evaluations; NULL: rules_stop alone does */
 };
 

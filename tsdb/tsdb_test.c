@@ -554,6 +554,31 @@ static void test_long_labels(void **state)
 	kit_free(&k);
 }
 
+/* A target whose series never end, and an ordinary one that comes after it: half of the series are for whoever comes, the others are shared. */
+static void test_targets_share_series(void **state)
+{
+	struct kit k;
+	struct err e;
+	char value[16];
+	size_t taken[2] = { 0 };
+	(void)state;
+	kit_init(&k);
+	k.o.max_series = 100;
+	kit_open(&k);
+	for (int i = 0; i < 240; i++) {
+		bool ordinary = i == 0 || i >= 200;
+		snprintf(value, sizeof value, "%d", i);
+		struct label l[] = { { VIEW(LABEL_NAME), VIEW("m") }, { VIEW("a"), view_of(value) }, { VIEW("job"), view_of(ordinary ? "ordinary" : "flood") } };
+		struct sink_float f = { { l, 3 }, KIT_T0 + 1000, 1 };
+		struct sink_batch b = { .floats = &f, .n_floats = 1 };
+		struct sink_result r = { 0 };
+		taken[ordinary] += tsdb_sink(k.db)->append(tsdb_sink(k.db), &b, &r, &e) == 0;
+	}
+	assert_int_equal(taken[0], 49);
+	assert_int_equal(taken[1], 25); /* its share, after the half that the other one took */
+	kit_free(&k);
+}
+
 /* Ten label sets, of which three may be: the rest are one, and no value is lost. */
 static void test_label_sets(void **state)
 {
@@ -769,7 +794,7 @@ int main(void)
 		cmocka_unit_test(test_sealed_beside), cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels),
+		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels), cmocka_unit_test(test_targets_share_series),
 		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
 		cmocka_unit_test(test_log_over_64_bits),
 	};

@@ -22,25 +22,13 @@ static void lookup_end(struct lookup *l, bool cut)
 
 /* ---- sets of strings ---- */
 
+#define UNITED_AT 4096 /* names: fewer are not worth sorting in between */
+
+/* Borrowed from the lookup's view. */
 struct names {
 	VEC(struct view) v;
-	VEC(void *) blocks; /* what the views point into */
+	size_t united;      /* so many of them are sorted and unique */
 };
-
-static void names_take(struct names *n, struct view *block, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		vec_push(&n->v, block[i]);
-	vec_push(&n->blocks, block);
-}
-
-static void names_free(struct names *n)
-{
-	for (size_t i = 0; i < n->blocks.n; i++)
-		free(n->blocks.v[i]);
-	vec_free(&n->blocks);
-	vec_free(&n->v);
-}
 
 static int view_order(const void *a, const void *b)
 {
@@ -49,20 +37,31 @@ static int view_order(const void *a, const void *b)
 
 static void names_unite(struct names *n)
 {
-	if (n->blocks.n < 2)
-		return; /* one answer of the storage is sorted and unique */
 	if (n->v.n)
 		qsort(n->v.v, n->v.n, sizeof *n->v.v, view_order);
 	size_t out = 0;
 	for (size_t i = 0; i < n->v.n; i++)
 		if (!out || !view_eq(n->v.v[out - 1], n->v.v[i]))
 			n->v.v[out++] = n->v.v[i];
-	n->v.n = out;
+	n->united = n->v.n = out;
+}
+
+/* Thousands of selectors may find the same: what is there twice goes before it is many times what there is. */
+static void names_take(struct names *n, const struct view *found, size_t count)
+{
+	bool first = !n->v.n;
+	for (size_t i = 0; i < count; i++)
+		vec_push(&n->v, found[i]);
+	if (first)
+		n->united = count; /* one answer of the storage is sorted and unique */
+	else if (n->v.n > 2 * n->united + UNITED_AT)
+		names_unite(n);
 }
 
 static int answer_names(struct lookup *l, struct names *n, struct err *e)
 {
-	names_unite(n);
+	if (n->v.n != n->united)
+		names_unite(n);
 	size_t shown = l->limit && l->limit < n->v.n ? l->limit : n->v.n;
 	int rc = 0;
 	struct buf *b = answer_begin(l->rq);
@@ -89,6 +88,7 @@ static int find_names(struct lookup *l, const struct view *label, struct names *
 			     ops->label_names(l->view, s.m, s.n, l->after, l->until, &l->lim, &found, &count, e);
 		if (!rc)
 			names_take(n, found, count);
+		free(found);
 	}
 	return rc;
 }
@@ -104,7 +104,7 @@ static void serve_names(struct web *w, struct httpd_request *rq, const struct vi
 	struct names n = { 0 };
 	if (find_names(&l, label, &n, &e) || answer_names(&l, &n, &e))
 		answer_error(rq, &e);
-	names_free(&n);
+	vec_free(&n.v);
 	lookup_close(&l);
 }
 

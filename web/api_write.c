@@ -46,9 +46,10 @@ void serve_write(struct httpd_request *rq, void *arg)
 	struct web *w = arg;
 	struct err e = { 0 };
 	struct remote_result r;
+	const struct remote_limits lim = { .memory = &w->writes };
 	if (!write_allowed(rq, w))
 		return;
-	if (remote_receive(w->sink, httpd_body(rq), NULL, &r, &e))
+	if (remote_receive(w->sink, httpd_body(rq), &lim, &r, &e))
 		httpd_text(rq, status_of(e.code), "%s", e.msg);
 	else if (r.rejected > r.duplicates)
 		httpd_text(rq, 400, "%llu of %llu samples were rejected: too old, too far ahead, or of too many series",

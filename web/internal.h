@@ -19,6 +19,7 @@ struct web {
 	struct httpd_lane lanes[LANES];
 	struct httpd *httpd;
 	struct sink *sink;  /* NULL until storage is open */
+	struct budget writes; /* what /api/v1/write decodes */
 	struct storage_admin *admin; /* the same */
 	struct status_rules *rules; /* the same */
 	struct rules_past *past; /* the same */

@@ -67,9 +67,12 @@ static void unite(struct series_list *s)
 	s->v.n = out;
 }
 
+#define UNITED_AT 4096 /* series: fewer are not worth sorting in between */
+
 int lookup_series(struct lookup *l, struct series_list *s, struct err *e)
 {
 	int rc = 0;
+	size_t united = 0;
 	for (size_t i = 0; i < l->sel.n && !rc; i++) {
 		struct source_series *found = NULL;
 		size_t n = 0;
@@ -77,6 +80,11 @@ int lookup_series(struct lookup *l, struct series_list *s, struct err *e)
 		for (size_t k = 0; !rc && k < n; k++)
 			vec_push(&s->v, found[k]);
 		free(found);
+		if (s->v.n > 2 * united + UNITED_AT) { /* thousands of selectors may find the same */
+			if (united)
+				unite(s);
+			united = s->v.n;
+		}
 	}
 	if (l->sel.n > 1)
 		unite(s);

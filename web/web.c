@@ -13,6 +13,7 @@
 #include "web/internal.h"
 
 #define API "/api/v1/"
+#define WRITES_DEFAULT ((size_t)256 << 20)
 #define FRAMES_OF_CLIENTS ((size_t)1 << 19) /* about 12 MB */
 
 static const struct httpd_route routes[] = {
@@ -174,6 +175,7 @@ static void set_url(struct web *w)
 int web_start(struct web **ret, const struct web_options *o, struct err *e)
 {
 	struct web *w = NEW(struct web);
+	w->writes.max = o->write_bytes ? (size_t)o->write_bytes : WRITES_DEFAULT;
 	w->o = *o;
 	w->start_ms = clock_now_ms();
 	w->frames = frame_lists_new(FRAMES_OF_CLIENTS);

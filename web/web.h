@@ -41,6 +41,7 @@ struct web_options {
 	const char *route_prefix;       /* NULL or "" = the path of external_url */
 	const char *cors_origin;        /* anchored expression; NULL or "" = none */
 	unsigned max_connections;       /* per address; 0 = 512 */
+	uint64_t write_bytes;           /* memory of all messages of /api/v1/write while they are decoded; 0 = 256 MiB */
 	uint64_t answer_bytes;          /* memory of answers that clients have not taken yet; 0 = 256 MiB */
 	const char *spool_dir;          /* where large answers are files without names while they are sent; NULL: they are in memory */
 	unsigned idle_timeout_s;        /* of a connection; 0 = 60 */

@@ -229,8 +229,8 @@ struct source_ops {
 	 * profile. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
-	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique;
-	 * the array and its strings are one malloc'd block. */
+	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique.
+	 * *ret is owned; its strings are borrowed from the view. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 			   const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
 	int (*label_values)(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiver: snappy, protobuf, checks of every label, then one batch for the sink. Decoded data is in an arena whose cap follows
- * from the message's size. */
+/* The receiver: snappy, protobuf, checks of every label, then one batch for the sink. Decoded data is in an arena, whose cap follows
+ * from the message's size, and which has a budget with those of all other messages: a megabyte of body can be half a gigabyte of structs. */
 #include <snappy-c.h>
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/lock.h"
+#include "base/num.h"
+#include "base/units.h"
 #include "base/utf8.h"
-#include "base/vec.h"
 #include "remote/remote.pb-c.h"
 #include "remote/remote.h"
 
@@ -15,15 +17,37 @@
 /* Memory for the decoded message: protobuf-c makes structs of a few dozen bytes from messages of two. */
 #define ARENA_FACTOR 16
 
-static void *pb_alloc(void *arena, size_t n)
+struct write_decoder {
+	struct arena *arena;
+	size_t refused; /* bytes that the arena did not give; 0 = it gave all */
+};
+
+static void *pb_alloc(void *decoder, size_t n)
 {
-	return arena_alloc(arena, n);
+	struct write_decoder *d = decoder;
+	void *p = arena_alloc(d->arena, n);
+	if (!p)
+		d->refused = n + 1;
+	return p;
 }
 
-static void pb_free(void *arena, void *p)
+static void pb_free(void *decoder, void *p)
 {
-	(void)arena;
+	(void)decoder;
 	(void)p;
+}
+
+/* The arena did not give n bytes. What took most of the budget alone will not have more the next time. */
+static int no_memory(const struct arena *a, size_t n, struct err *e)
+{
+	char most[24];
+	size_t max = a->refused ? a->budget->max : a->max;
+	units_format_size(max, most);
+	if (a->refused && n < max && a->held + MAX(n, a->held) < max / 8 * 5) /* arenas take as much again at a time */
+		return err_set(e, ERR_UNAVAILABLE, "other messages take the memory that there is for them, %s", most);
+	if (a->refused && budget_used(a->budget) - a->held > max / 16)
+		return err_set(e, ERR_UNAVAILABLE, "this message and others take more than the memory that there is for them, %s", most);
+	return err_set(e, ERR_LIMIT, "the message needs more memory than there is for one, %s: send fewer samples at a time", most);
 }
 
 static int unpack(struct view body, size_t max, struct arena *a, Prompb__WriteRequest **ret, struct err *e)
@@ -34,11 +58,16 @@ static int unpack(struct view body, size_t max, struct arena *a, Prompb__WriteRe
 	if (n > max)
 		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %zu", n, max);
 	uint8_t *raw = arena_alloc(a, n);
-	if (!raw || snappy_uncompress(body.ptr, body.len, (char *)raw, &n) != SNAPPY_OK)
+	if (!raw)
+		return no_memory(a, n, e);
+	if (snappy_uncompress(body.ptr, body.len, (char *)raw, &n) != SNAPPY_OK)
 		return err_set(e, ERR_BAD_DATA, "the snappy block is damaged");
-	ProtobufCAllocator alloc = { pb_alloc, pb_free, a };
+	struct write_decoder d = { .arena = a };
+	ProtobufCAllocator alloc = { pb_alloc, pb_free, &d };
 	*ret = prompb__write_request__unpack(&alloc, n, raw);
-	return *ret ? 0 : err_set(e, ERR_BAD_DATA, "the body is no remote-write 1.0 message");
+	if (*ret)
+		return 0;
+	return d.refused ? no_memory(a, d.refused, e) : err_set(e, ERR_BAD_DATA, "the body is no remote-write 1.0 message");
 }
 
 static struct view bytes_view(ProtobufCBinaryData b)
@@ -68,7 +97,7 @@ static int take_labels(const Prompb__TimeSeries *ts, size_t max, struct arena *a
 	struct label *l = arena_alloc(a, ts->n_labels * sizeof *l);
 	size_t n = 0;
 	if (!l)
-		return err_set(e, ERR_LIMIT, "the message needs too much memory");
+		return no_memory(a, ts->n_labels * sizeof *l, e);
 	for (size_t i = 0; i < ts->n_labels; i++)
 		l[i] = (struct label){ bytes_view(ts->labels[i]->name), bytes_view(ts->labels[i]->value) };
 	int rc = check_labels(l, ts->n_labels, e);
@@ -112,6 +141,14 @@ static int append_and_wait(struct sink *s, const struct sink_float *floats, size
 	return -(int)w.e.code;
 }
 
+static size_t count_samples(const Prompb__WriteRequest *rq)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < rq->n_timeseries; i++)
+		n += rq->timeseries[i]->n_samples;
+	return n;
+}
+
 int remote_receive(struct sink *s, struct view body, const struct remote_limits *lim, struct remote_result *ret,
 		   struct err *e)
 {
@@ -119,24 +156,27 @@ int remote_receive(struct sink *s, struct view body, const struct remote_limits 
 	size_t max_labels = lim && lim->max_labels ? lim->max_labels : MAX_LABELS_DEFAULT;
 	struct arena a;
 	Prompb__WriteRequest *rq;
-	VEC(struct sink_float) floats = { 0 };
+	struct sink_float *floats = NULL;
+	size_t n = 0;
 	arena_init(&a, max * ARENA_FACTOR);
+	a.budget = lim ? lim->memory : NULL;
 	*ret = (struct remote_result){ 0 };
 	int rc = unpack(body, max, &a, &rq, e);
+	if (!rc && !(floats = arena_alloc(&a, count_samples(rq) * sizeof *floats)))
+		rc = no_memory(&a, count_samples(rq) * sizeof *floats, e);
 	for (size_t i = 0; !rc && i < rq->n_timeseries; i++) {
 		const Prompb__TimeSeries *ts = rq->timeseries[i];
 		struct labels l;
 		rc = take_labels(ts, max_labels, &a, &l, e);
 		for (size_t k = 0; k < ts->n_samples && !rc; k++)
-			vec_push(&floats, (struct sink_float){ l, ts->samples[k]->timestamp, ts->samples[k]->value });
+			floats[n++] = (struct sink_float){ l, ts->samples[k]->timestamp, ts->samples[k]->value };
 	}
 	struct sink_result r = { 0 };
-	if (!rc && floats.n)
-		rc = append_and_wait(s, floats.v, floats.n, &r, e);
+	if (!rc && n)
+		rc = append_and_wait(s, floats, n, &r, e);
 	ret->samples = r.floats;
 	ret->duplicates = r.duplicates;
 	ret->rejected = (uint64_t)r.duplicates + r.too_old + r.too_new + r.over_series_limit;
-	vec_free(&floats);
 	arena_free(&a);
 	return rc;
 }

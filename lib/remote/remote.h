@@ -5,11 +5,13 @@
 #define PYRRHA_REMOTE_REMOTE_H
 
 #include "base/buf.h"
+#include "base/budget.h"
 #include "model/sink.h"
 
 struct remote_limits {
 	size_t max_bytes;   /* of the message, decompressed; 0 = 32 MiB */
 	size_t max_labels;  /* of one series; 0 = 64 */
+	struct budget *memory; /* of all messages while they are decoded, borrowed; NULL = unlimited */
 };
 
 struct remote_result {
@@ -19,8 +21,8 @@ struct remote_result {
 };
 
 /* Takes in a request's body and returns when it is durable. ERR_BAD_DATA (the sender must not repeat it): damaged, labels
- * out of order, twice or without a name, no valid UTF-8; then nothing was taken. ERR_LIMIT: over a limit. ERR_IO,
- * ERR_UNAVAILABLE: the sender may repeat it. Thread-safe. */
+ * out of order, twice or without a name, no valid UTF-8; then nothing was taken. ERR_LIMIT: over a limit, or the message alone needs more than
+ * lim->memory. ERR_IO, ERR_UNAVAILABLE (other messages hold that memory): the sender may repeat it. Thread-safe. */
 int remote_receive(struct sink *s, struct view body, const struct remote_limits *lim, struct remote_result *ret,
 		   struct err *e) MUST_USE;
 

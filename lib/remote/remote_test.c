@@ -93,8 +93,48 @@ static void test_bad_labels(void **state)
 	}
 }
 
+/* A block of n bytes, each pair of them an empty series: a literal of 48, and copies of it. */
+static void empty_series(size_t n, struct buf *out)
+{
+	for (size_t left = n; left; left >>= 7)
+		buf_putc(out, (char)((left & 127) | (left > 127 ? 128 : 0)));
+	buf_putc(out, (char)(47 << 2));
+	for (size_t i = 0; i < 48; i += 2)
+		buf_put(out, "\x0a\x00", 2);
+	for (size_t i = 48; i < n; i += 48)
+		buf_put(out, "\xbe\x30\x00", 3);
+}
+
+static void test_memory(void **state)
+{
+	(void)state;
+	struct memory_sink m = { .sink = { memory_append } };
+	struct sink_float in = { { up_a, 2 }, 1000, 1.5 };
+	struct budget memory = { .max = 1 << 20 };
+	const struct remote_limits lim = { .memory = &memory };
+	struct buf small = { 0 }, large = { 0 };
+	struct remote_result r;
+	struct err e;
+	empty_series(48 * 10000, &large);
+	assert_true(large.len < 32 << 10);
+	assert_int_equal(remote_encode(&in, 1, &small, &e), 0);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&large), &lim, &r, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "1.0MiB"));
+	assert_true(budget_take(&memory, (1 << 20) - 1000, BUDGET_ALL)); /* by another message */
+	assert_int_equal(remote_receive(&m.sink, buf_view(&small), &lim, &r, &e), -ERR_UNAVAILABLE);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&large), &lim, &r, &e), -ERR_UNAVAILABLE);
+	budget_give(&memory, (1 << 20) - 1000);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&small), &lim, &r, &e), 0);
+	assert_int_equal(budget_used(&memory), 0);
+	assert_int_equal(m.got.n, 1);
+	buf_free(&small);
+	buf_free(&large);
+	release(&m);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bad_labels) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_round_trip), cmocka_unit_test(test_bad_labels),
+					    cmocka_unit_test(test_memory) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

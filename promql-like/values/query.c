@@ -67,6 +67,24 @@ int eval_budget(struct eval *q, uint64_t n, struct err *e)
 		       units_format_size(q->budget->max, max), q->budget_flag);
 }
 
+#define ARENA_STEP (UINT64_C(256) << 10) /* bytes that are not counted yet, at most */
+
+int eval_hold_arena(struct eval *q, struct err *e)
+{
+	uint64_t all = atomic_load_explicit(&q->arena_bytes, memory_order_relaxed), held = atomic_load_explicit(&q->arena_held, memory_order_relaxed);
+	if (all < held + ARENA_STEP || !atomic_compare_exchange_strong(&q->arena_held, &held, all))
+		return 0;
+	int rc = eval_budget(q, all - held, e);
+	if (rc)
+		atomic_fetch_sub(&q->arena_held, all - held);
+	return rc;
+}
+
+void eval_give_arena(struct eval *q)
+{
+	eval_budget_give(q, atomic_exchange(&q->arena_held, 0));
+}
+
 /* Not more than it has: a part that was refused is given back, too. */
 void eval_budget_give(struct eval *q, uint64_t n)
 {

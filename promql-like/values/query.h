@@ -84,6 +84,7 @@ struct eval {
 	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
+	atomic_uint_fast64_t arena_bytes, arena_held; /* bytes that were taken of the arena; how many of them are in budgeted */
 	uint64_t share;             /* a query that holds more of it is large */
 	struct metric *held_metric; /* bytes of all queries; NULL: not counted */
 	struct source_stats stats;  /* of what no node of explain is charged with */
@@ -146,6 +147,10 @@ void eval_give_bytes(struct eval *q, uint64_t n);
 /* Counts n bytes towards --query.memory; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
 int eval_budget(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_budget_give(struct eval *q, uint64_t n);
+/* Counts what the arena holds by now, labels above all, towards --query.memory. Also done by eval_check and series_push. */
+int eval_hold_arena(struct eval *q, struct err *e) MUST_USE;
+/* Gives it back: the arena is freed soon. */
+void eval_give_arena(struct eval *q);
 /* Canceled, timed out. */
 int eval_check(struct eval *q, struct err *e) MUST_USE;
 /* The source's view of a query's limits. */

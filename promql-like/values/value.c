@@ -110,6 +110,8 @@ int series_push(struct eval *q, struct value_series *s, int64_t t_ms, double v, 
 	}
 	s->s[s->n++] = (struct value_sample){ t_ms, v, p };
 	int rc = p ? hold_profile(q, p, e) : 0;
+	if (!rc && s->n == 1) /* a new one has labels */
+		rc = eval_hold_arena(q, e);
 	return rc ? rc : eval_hold(q, 1, e);
 }
 
@@ -181,6 +183,7 @@ void *eval_alloc(struct eval *q, size_t n)
 	mutex_lock(&q->lock);
 	void *p = arena_alloc(&q->arena, n ? n : 1);
 	mutex_unlock(&q->lock);
+	atomic_fetch_add_explicit(&q->arena_bytes, n, memory_order_relaxed);
 	if (!p) /* no cap is set: the number of samples and series bounds it */
 		abort();
 	return p;

@@ -10,8 +10,10 @@ import threading
 import time
 import urllib.parse
 import http.client
+import struct
 
 from harness import HttpServer, answer, check, http_get, run, slow, wait_until
+import remote_write
 from pprof_file import _encoded, fields, message
 from test_memory import MIB, in_group
 
@@ -217,3 +219,45 @@ def test_long_texts(env):
         t.join()
     check(answers == [200] * 10 and server.alive(), f"{answers} {server.text()[-300:]}")
     check(server.terminate()[0] == 0, server.text()[-300:])
+
+
+def repeated(unit, n):
+    """A snappy block of n times 48 bytes of the same: 1.5 MB of it are 24 MB."""
+    tag = bytes([(48 - 1) << 2 | 2]) + struct.pack("<H", 48)
+    return remote_write._varint(48 * n) + bytes([(48 - 1) << 2]) + unit * (48 // len(unit)) + tag * (n - 1)
+
+
+def test_small_messages_that_are_large(env):
+    """Of remote-write: empty series and samples, two bytes each, which become structs."""
+    server = in_group(env, 256 * MIB, ["--web.enable-remote-write-receiver"])
+    for unit in (b"\x0a\x00", b"\x0a\x02\x12\x00"):
+        body, statuses = repeated(unit, 500_000), []
+
+        def send():
+            statuses.append(http_get(server.link("/api/v1/write"), data=body, headers=remote_write.HEADERS)[0])
+        threads = [threading.Thread(target=send) for _ in range(10)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        check(set(statuses) <= {413, 503} and server.alive(), f"{statuses} {server.text()[-300:]}")
+    now = int(time.time() * 1000)
+    status, text = remote_write.post(server.url, [({"__name__": "m", "i": str(i)}, [(now, 1.0)]) for i in range(5000)])
+    check(status == 204, f"an ordinary message: {status} {text}")
+
+
+def test_selectors_that_find_the_same(env):
+    """Long labels and many series, found by each of many selectors: what is found once is held once."""
+    server = in_group(env, 256 * MIB, ["--web.enable-remote-write-receiver"])
+    now = int(time.time() * 1000)
+    for k in range(10):
+        long_ones = [({"__name__": "long", "l": f"{k}-{i}-" + "x" * 40000}, [(now, 1.0)]) for i in range(50)]
+        many = [({"__name__": "many", "i": f"{k}-{i}"}, [(now, 1.0)]) for i in range(1500)]
+        for series in (long_ones, many):
+            status, text = remote_write.post(server.url, series)
+            check(status == 204, f"{status} {text}")
+    same = '{__name__!=""}'
+    status, _, body = http_get(server.link("/api/v1/label/l/values", **{"match[]": [same] * 60, "limit": 10}), timeout=120)
+    check(status == 200 and len(json.loads(body)["data"]) == 10, f"{status} {body[:300]} {server.text()[-300:]}")
+    status, _, body = http_get(server.link("/api/v1/series", **{"match[]": [same] * 200, "limit": 10}), timeout=120)
+    check(status == 200 and len(json.loads(body)["data"]) == 10 and server.alive(), f"{status} {body[:300]} {server.text()[-300:]}")

@@ -125,25 +125,13 @@ static int by_text(const void *a, const void *b)
 	return view_cmp(*(const struct view *)a, *(const struct view *)b);
 }
 
-/* Sorted, array and strings in one block. */
+/* Sorted. */
 static void finish_texts(struct texts *t, struct view **ret, size_t *ret_n)
 {
-	size_t bytes = 0;
 	if (t->v.n)
 		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_text);
-	for (size_t i = 0; i < t->v.n; i++)
-		bytes += t->v.v[i].len + 1;
-	struct view *out = xmalloc(t->v.n * sizeof *out + bytes + 1);
-	char *text = (char *)(out + t->v.n);
-	for (size_t i = 0; i < t->v.n; i++) {
-		memcpy(text, t->v.v[i].ptr, t->v.v[i].len);
-		text[t->v.v[i].len] = 0;
-		out[i] = view_make(text, t->v.v[i].len);
-		text += t->v.v[i].len + 1;
-	}
-	*ret = out;
+	*ret = t->v.v;
 	*ret_n = t->v.n;
-	vec_free(&t->v);
 	map_free(&t->seen);
 }
 

@@ -48,6 +48,12 @@ struct symbols_room accounts_room(const struct accounts *a, const struct account
 				      .bytes = left(share, x->used.bytes) };
 }
 
+bool accounts_has_series(const struct accounts *a, const struct account *x, size_t counted, const struct tsdb_options *o)
+{
+	size_t half = o->max_series / 2;
+	return counted < o->max_series && (counted < half || a->v.n < 2 || x->series < MAX(half / a->v.n, 1));
+}
+
 void account_add(struct account *x, const struct symbols_room *before, const struct symbols *s)
 {
 	struct symbols_room now = symbols_used(s);

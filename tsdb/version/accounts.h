@@ -5,7 +5,9 @@
  *
  * While the day's dictionary takes less than half of the budget (--storage.dictionary-memory) a target may add up to a
  * quarter of it. From then on each may use its equal share of the other half. So well-behaved targets have room, however many bad ones
- * came first, and the total stays near the budget. Accounts restart with each start. */
+ * came first, and the total stays near the budget. Accounts restart with each start.
+ *
+ * Series are alike: when half of --storage.max-series are there, each target may add its equal share of the other half. */
 #ifndef PYRRHA_TSDB_ACCOUNTS_H
 #define PYRRHA_TSDB_ACCOUNTS_H
 
@@ -19,6 +21,7 @@ struct tsdb_options;
 struct account {
 	uint64_t target;          /* hash of its labels */
 	struct symbols_room used; /* what it added */
+	size_t series;            /* it added, as index_counted counts them */
 };
 
 /* One per partition, under its dict_lock. */
@@ -35,6 +38,8 @@ struct account *accounts_get(struct accounts *a, uint64_t target);
 /* The remaining allowance. */
 struct symbols_room accounts_room(const struct accounts *a, const struct account *x, const struct symbols *s,
 				  const struct tsdb_options *o);
+/* Whether the target may add a series to a day that has `counted`. Alone it may add all. */
+bool accounts_has_series(const struct accounts *a, const struct account *x, size_t counted, const struct tsdb_options *o);
 /* It added what s has now and did not have before. */
 void account_add(struct account *x, const struct symbols_room *before, const struct symbols *s);
 

@@ -106,15 +106,17 @@ static bool go_on(struct append *a, struct partition *p, struct series *s, const
 	return !marker || atomic_load(&s->last_t) != INT64_MIN;
 }
 
-/* False if the series is refused: it is over the limit, known with another type, or a marker would end one that neither this day nor
- * the previous one has. One that ended just after midnight is known to the day before alone. */
+/* False if the series is refused: the day or its target has as many as it may have, it is known with another type, or a
+ * marker would end one that neither this day nor the previous one has. One that ended just after midnight is known to the day before alone. */
 static bool need_series(struct append *a, struct partition *p, struct labels l, const struct ptype *type, bool marker, uint32_t *ret)
 	REQUIRES(p->dict_lock)
 {
 	uint64_t h = labels_hash(l);
 	if (index_find(&p->index, l, h, ret))
 		return go_on(a, p, p->index.series.v[*ret], type, marker);
-	bool full = index_counted(&p->index) >= a->db->o.max_series;
+	struct account *account = accounts_get(&p->accounts, accounts_target(l));
+	size_t counted = index_counted(&p->index);
+	bool full = !accounts_has_series(&p->accounts, account, counted, &a->db->o);
 	int64_t last = full ? INT64_MIN : last_of_day_before(a->db, p, l, h, type);
 	if (marker && last == INT64_MIN)
 		return false; /* also if the day is full: that is no rejected sample */
@@ -124,6 +126,7 @@ static bool need_series(struct append *a, struct partition *p, struct labels l, 
 		return false;
 	}
 	*ret = index_add(&p->index, l, h, type);
+	account->series += index_counted(&p->index) - counted;
 	atomic_store(&p->index.series.v[*ret]->last_t, last);
 	return true;
 }
@@ -502,8 +505,8 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 	}
 	version_unref(v);
 	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
-		rc = err_set(e, ERR_LIMIT, "the day has its %u series (of labels, each further KiB counts as one): drop labels, or raise "
-			     "--storage.max-series",
+		rc = err_set(e, ERR_LIMIT, "the day has its %u series, or half of them and this target its share of the others (of labels, each further KiB counts as one): "
+			     "drop labels, or raise --storage.max-series",
 			     a->db->o.max_series);
 	for (size_t i = 0; i < a->r->records.n && !rc; i++)
 		if (a->r->records.v[i].bytes.overflow)
