@@ -368,7 +368,7 @@ static void test_no_room(void **state)
 	int64_t used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 	ticks_stop(drop_tick, &got, &st);
 	assert_int_equal(st.blocked, 0);
-	assert_true(st.stackless >= 8 && got > 8); /* those without room are with later ones */
+	assert_true(st.stackless >= 3 && got > 8); /* those without room are with later ones; late signals stand for several */
 	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 50, 2);
 }
 
