@@ -7,12 +7,14 @@
 
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/testwait.h"
+#include "httpd/slots.h"
 #include "httpd/testclient.h"
 
 static atomic_int waiting;
@@ -160,6 +162,35 @@ static int connect_from(const char *at, const char *from)
 	return fd;
 }
 
+static struct sockaddr_in address_in(const char *text)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	assert_int_equal(inet_pton(AF_INET, text, &a.sin_addr), 1);
+	return a;
+}
+
+/* Connections of a flood are admitted, and the loop has not told their sockets yet: they cannot be closed. The next one of the flood is refused; it
+ * does not take the place of another network. */
+static void test_a_burst(void **state)
+{
+	(void)state;
+	int ends[2];
+	struct sockaddr_in quiet = address_in("127.20.0.1"), flood = address_in("127.10.0.1");
+	struct slots *s = slots_new(&(struct slots_options){ .max = 8, .headers_ms = 1000, .body_ms = 1000, .answer_ms = 1000, .idle_ms = 1000 });
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_true(slots_admit(s, (struct sockaddr *)&quiet));
+	struct slot *c = slots_add(s, ends[0], (struct sockaddr *)&quiet);
+	for (unsigned i = 1; i <= 10; i++) {
+		flood.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (10 << 16) + i);
+		assert_int_equal(slots_admit(s, (struct sockaddr *)&flood), i <= 7);
+	}
+	assert_false(slot_is_shut(c));
+	slots_remove(c);
+	slots_free(s);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 /* A connection is shut after the loop learned that a request has arrived on it, and before the loop reads it: it is not served. */
 static void test_shut_ones_are_not_served(void **state)
 {
@@ -232,7 +263,9 @@ static void test_slots_of_networks(void **state)
 	answer_free(&a);
 	for (size_t i = 0; i < ARRAY_LEN(quiet); i++) {
 		test_send(quiet[i], one, sizeof one - 1);
-		assert_true(recv(quiet[i], some, sizeof some, 0) > 0);
+		ssize_t n = recv(quiet[i], some, sizeof some, 0);
+		if (n <= 0)
+			fail_msg("the connection %zu of a network of its own: %zd, %s", i, n, strerror(errno));
 		close(quiet[i]);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(flood); i++)
@@ -506,7 +539,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_networks), cmocka_unit_test(test_shut_ones_are_not_served), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_slots), cmocka_unit_test(test_slots_of_networks), cmocka_unit_test(test_a_burst), cmocka_unit_test(test_shut_ones_are_not_served), cmocka_unit_test(test_open_bodies), cmocka_unit_test(test_lanes), cmocka_unit_test(test_turns), cmocka_unit_test(test_rights_are_said), cmocka_unit_test(test_strangers),
 	};
 	return cmocka_run_group_tests(tests, NULL, teardown);
 }

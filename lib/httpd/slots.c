@@ -166,9 +166,13 @@ static unsigned count_of(struct slots *s, const struct in6_addr *from) REQUIRES(
 	return n;
 }
 
-static bool make_room(struct slots *s, const struct in6_addr *from, const char *why) REQUIRES(s->lock)
+/* Closes another connection for the new one, of its address or, from == NULL, of any. False: there is none, or only such whose networks have fewer
+ * than the new one's; those of its network may all be admitted and not told yet, and cannot be closed now. */
+static bool make_room(struct slots *s, const struct slot *c, const struct in6_addr *from, const char *why) REQUIRES(s->lock)
 {
 	struct slot *victim = slots_victim(s, from);
+	if (victim && slots_before(s, c, victim))
+		victim = NULL;
 	if (victim)
 		shut(s, victim, why);
 	else
@@ -182,12 +186,14 @@ bool slots_admit(struct slots *s, const struct sockaddr *from)
 	unsigned share = MAX(s->o.max - s->o.max / 4, 1u);
 	bool room = true;
 	mutex_lock(&s->lock);
-	if (s->n_open >= share && count_of(s, &a) >= share)
-		room = make_room(s, &a, "address");
-	else if (s->n_open >= s->o.max)
-		room = make_room(s, NULL, "slots");
-	if (room)
-		slots_link(s, &a);
+	bool full = s->n_open >= s->o.max, has_share = s->n_open >= share && count_of(s, &a) >= share;
+	struct slot *c = slots_link(s, &a);
+	if (has_share)
+		room = make_room(s, c, &a, "address");
+	else if (full)
+		room = make_room(s, c, NULL, "slots");
+	if (!room)
+		slots_unlink(s, c);
 	mutex_unlock(&s->lock);
 	return room;
 }
