@@ -221,7 +221,7 @@ static void test_bytes_of_others(void **state)
 	int rc;
 	while (!(rc = promql_instant(g, buf_view(&query), 100000, NULL, &held[n], &e)))
 		assert_in_range(++n, 1, ARRAY_LEN(held) - 1);
-	assert_int_equal(rc, -ERR_UNAVAILABLE);
+	assert_int_equal(rc, -ERR_BUSY);
 	assert_non_null(strstr(e.msg, "try again"));
 	while (n)
 		promql_result_release(&held[--n]);
@@ -318,7 +318,7 @@ static void test_stopped(void **state)
 	struct err e = { 0 };
 	atomic_store(&resident_asked, 0);
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
-	assert_int_equal(promql_instant(g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, NULL, &r, &e), -ERR_UNAVAILABLE);
+	assert_int_equal(promql_instant(g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, NULL, &r, &e), -ERR_BUSY);
 	assert_non_null(strstr(e.msg, "seven eighths of the 1.0GiB that the process may use"));
 	promql_engine_free(g);
 }

@@ -10,7 +10,7 @@ int eval_check(struct eval *q, struct err *e)
 	if (q->canceled && atomic_load_explicit(q->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "query was canceled in expression evaluation");
 	if (atomic_load_explicit(&q->guarded.stopped, memory_order_relaxed))
-		return err_set(e, ERR_UNAVAILABLE, "the process is short of memory");
+		return err_set(e, ERR_BUSY, "the process is short of memory");
 	if (q->deadline_ns && clock_mono_ns() > q->deadline_ns)
 		return err_set(e, ERR_TIMEOUT, "query timed out in expression evaluation after %lld ms: ask for less, or raise the "
 			       "request's timeout and --query.timeout", (long long)q->timeout_ms);
@@ -60,7 +60,7 @@ static int eval_refuse(const struct eval *q, uint64_t all, enum budget_line line
 	if (all > most)
 		return err_set(e, ERR_LIMIT, "the query needs more memory than one query may have, %s of %s (%s): ask for a shorter range, a larger step or fewer "
 			       "series, or raise it (--memory raises all)", units_format_size(most, one), max, q->budget_flag);
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %s of %s together (%s), and this one wants "
+	return err_set(e, ERR_BUSY, "the queries at work hold %s of %s together (%s), and this one wants "
 		       "more than is left for it: try again when there are fewer, or ask for less", units_format_size(budget_used(q->budget), used),
 		       max, q->budget_flag);
 }

@@ -145,8 +145,8 @@ void eval_read_end(struct eval *q);
  * what eval_give_bytes has not. */
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_give_bytes(struct eval *q, uint64_t n);
-/* Counts n bytes towards --query.memory. ERR_LIMIT: the query would hold more than one may have, even without others; ERR_UNAVAILABLE:
- * other queries hold the memory. Also done by eval_hold and eval_hold_bytes. */
+/* Counts n bytes towards --query.memory. ERR_LIMIT: the query would hold more than one may have, even without others; ERR_BUSY: other
+ * queries hold the memory. Also done by eval_hold and eval_hold_bytes. */
 int eval_budget(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_budget_give(struct eval *q, uint64_t n);
 /* Counts what the arena holds by now, labels above all, towards --query.memory. Also done by eval_check and series_push. */
