@@ -277,7 +277,7 @@ static int stopped(struct promql_engine *g, struct err *e)
 	char limit[24];
 	if (atomic_load(&registered))
 		metric_add(&table[M_STOPPED], 1);
-	return err_set(e, ERR_UNAVAILABLE, "the query was stopped: seven eighths of the %s that the process may use are taken, and it was at work when they "
+	return err_set(e, ERR_BUSY, "the query was stopped: seven eighths of the %s that the process may use are taken, and it was at work when they "
 		       "were. Ask for a shorter range, a larger step or fewer series, try again when there are fewer queries, or let the process use more",
 		       units_format_size(g->o.memory_limit, limit));
 }

@@ -150,8 +150,8 @@ static void test_total_bytes(void **state)
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &small);
 	struct promql_result r;
 	struct err e = { 0 };
-	assert_int_equal(promql_instant(g, view_of(query), 100000, NULL, &r, &e), -ERR_UNAVAILABLE);
-	assert_non_null(strstr(e.msg, "--query.memory"));
+	assert_int_equal(promql_instant(g, view_of(query), 100000, NULL, &r, &e), -ERR_LIMIT); /* it is alone: trying again does not help */
+	assert_non_null(strstr(e.msg, "--query.memory): ask for a shorter range"));
 	assert_int_equal(promql_instant(g, VIEW("1"), 100000, NULL, &r, &e), 0); /* it holds nothing */
 	promql_result_release(&r);
 	promql_engine_free(g);
@@ -164,12 +164,10 @@ static void test_total_bytes(void **state)
 	promql_engine_free(g);
 }
 
-/* Labels that a query makes count, and those of its result. */
-static void test_label_bytes(void **state)
+/* 3000 series, and a query that gives each of them a label of 900 bytes. */
+static struct memsource *long_labels(struct buf *query)
 {
-	(void)state;
 	struct memsource *m = memsource_new();
-	struct buf query = { 0 };
 	struct err ignored;
 	char value[16];
 	for (int i = 0; i < 3000; i++) {
@@ -177,10 +175,19 @@ static void test_label_bytes(void **state)
 		struct label l[] = { { VIEW(LABEL_NAME), VIEW("many") }, { VIEW("i"), view_of(value) } };
 		assert_int_equal(memsource_add_float(m, (struct labels){ l, 2 }, 100000, 1, &ignored), 0);
 	}
-	buf_puts(&query, "label_replace(many, \"a\", \"");
+	buf_puts(query, "label_replace(many, \"a\", \"");
 	for (int i = 0; i < 900; i++)
-		buf_putc(&query, 'x');
-	buf_puts(&query, "\", \"\", \"\")");
+		buf_putc(query, 'x');
+	buf_puts(query, "\", \"\", \"\")");
+	return m;
+}
+
+/* Labels that a query makes count, and those of its result. */
+static void test_label_bytes(void **state)
+{
+	(void)state;
+	struct buf query = { 0 };
+	struct memsource *m = long_labels(&query);
 	for (int k = 0; k < 12; k++) {
 		struct promql_options o = { .max_total_bytes = k < 2 ? (uint64_t)1 << (20 + 2 * k) : UINT64_C(16) << 20, .max_concurrency = 1 };
 		static struct promql_engine *g;
@@ -189,13 +196,38 @@ static void test_label_bytes(void **state)
 		if (k <= 2)
 			g = promql_engine_new(memsource_source(m), &o);
 		int rc = promql_instant(g, buf_view(&query), 100000, NULL, &r, &e);
-		if (rc != (k < 2 ? -ERR_UNAVAILABLE : 0)) /* 4 MiB are enough for what it makes, not for its result besides */
+		if (rc != (k < 2 ? -ERR_LIMIT : 0)) /* 4 MiB are enough for what it makes, not for its result besides */
 			fail_msg("%d: %d: %s", k, rc, e.msg);
 		if (!rc)
 			promql_result_release(&r);
 		if (k < 2 || k == 11)
 			promql_engine_free(g);
 	}
+	buf_free(&query);
+	memsource_free(m);
+}
+
+/* What others hold, here results whose answers are not made yet, is free again later: a query that fits without them is told so. */
+static void test_bytes_of_others(void **state)
+{
+	(void)state;
+	struct buf query = { 0 };
+	struct memsource *m = long_labels(&query);
+	struct promql_options o = { .max_total_bytes = UINT64_C(16) << 20, .max_concurrency = 1 };
+	struct promql_engine *g = promql_engine_new(memsource_source(m), &o);
+	struct promql_result held[16], r;
+	struct err e = { 0 };
+	size_t n = 0;
+	int rc;
+	while (!(rc = promql_instant(g, buf_view(&query), 100000, NULL, &held[n], &e)))
+		assert_in_range(++n, 1, ARRAY_LEN(held) - 1);
+	assert_int_equal(rc, -ERR_BUSY);
+	assert_non_null(strstr(e.msg, "try again"));
+	while (n)
+		promql_result_release(&held[--n]);
+	assert_int_equal(promql_instant(g, buf_view(&query), 100000, NULL, &r, &e), 0);
+	promql_result_release(&r);
+	promql_engine_free(g);
 	buf_free(&query);
 	memsource_free(m);
 }
@@ -217,7 +249,7 @@ static void test_list_bytes(void **state)
 				g = promql_engine_new(memsource_source(f->m), &o);
 			int rc = k % 2 ? promql_range(g, view_of(cases[i].query), 90000, 100000, 10000, NULL, &r, &e)
 				       : promql_instant(g, view_of(cases[i].query), 100000, NULL, &r, &e);
-			if (rc != (k ? 0 : -ERR_UNAVAILABLE))
+			if (rc != (k ? 0 : -ERR_LIMIT))
 				fail_msg("%s, %d: %d: %s", cases[i].query, k, rc, e.msg);
 			if (!rc)
 				promql_result_release(&r);
@@ -286,7 +318,7 @@ static void test_stopped(void **state)
 	struct err e = { 0 };
 	atomic_store(&resident_asked, 0);
 	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &o);
-	assert_int_equal(promql_instant(g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, NULL, &r, &e), -ERR_UNAVAILABLE);
+	assert_int_equal(promql_instant(g, VIEW("count_over_time(quantile_over_time(0.5, x[10m:1s])[1h:1ms])"), 1000000, NULL, &r, &e), -ERR_BUSY);
 	assert_non_null(strstr(e.msg, "seven eighths of the 1.0GiB that the process may use"));
 	promql_engine_free(g);
 }
@@ -851,7 +883,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown), cmocka_unit_test(test_label_bytes),
+		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown),
+		cmocka_unit_test(test_bytes_of_others), cmocka_unit_test(test_label_bytes),
 		cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),

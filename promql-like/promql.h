@@ -206,7 +206,7 @@ int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, i
 		 const struct promql_params *p, struct promql_result *ret, struct err *e) MUST_USE;
 /* While an answer is made of it: before `bytes` more are allocated for the answer. If the memory of the process is bounded, waits until concurrent
  * answers leave room. May be called several times; all of it is given back when the result is released, which is when the answer is
- * made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. ERR_LIMIT, ERR_UNAVAILABLE: there is no room; the message says what to ask
+ * made. ERR_TIMEOUT, ERR_CANCELED: params.canceled is looked at. ERR_LIMIT, ERR_BUSY: there is no room; the message says what to ask
  * instead. The engine is there until the result is released. */
 int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e) MUST_USE;
 /* Whether the answer is still wanted: ERR_TIMEOUT, ERR_CANCELED. Cheap. */

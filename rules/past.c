@@ -503,7 +503,7 @@ static int evaluate(struct rules_past *p, const struct past_question *q, struct 
 {
 	struct rules *m = (struct rules *)(void *)((char *)p - offsetof(struct rules, past));
 	if (atomic_exchange(&m->past_at_work, true))
-		return err_set(e, ERR_UNAVAILABLE, "other rules are being tried: try again later");
+		return err_set(e, ERR_BUSY, "other rules are being tried: try again later");
 	int rc = try_text(m, q, ret, e);
 	atomic_store(&m->past_at_work, false);
 	return rc;

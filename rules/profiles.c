@@ -202,7 +202,7 @@ int record_profiles(struct evaluation *r, struct live_rule *rule, const struct p
 /* Tried again: what another time may go well. */
 static bool passes(const struct err *e)
 {
-	return e->code == ERR_TIMEOUT || e->code == ERR_CANCELED || e->code == ERR_UNAVAILABLE || e->code == ERR_IO;
+	return e->code == ERR_TIMEOUT || e->code == ERR_CANCELED || e->code == ERR_UNAVAILABLE || e->code == ERR_BUSY || e->code == ERR_IO;
 }
 
 static void begin(struct evaluation *r, struct live_delta *d, int64_t newest)

@@ -12,14 +12,13 @@ const struct view answer_truncated = { "results truncated due to limit", 30 };
 
 void answer_error(struct httpd_request *rq, const struct err *e)
 {
-	const struct err_info *info = err_info(e->code);
 	struct buf *b = httpd_out(rq);
 	httpd_out_anew(rq);
-	httpd_status(rq, info->http);
+	httpd_status_error(rq, e);
 	httpd_type(rq, "application/json");
 	json_object_begin(b);
 	json_field_text(b, "status", "error");
-	json_field_text(b, "errorType", info->type);
+	json_field_text(b, "errorType", err_info(e->code)->type);
 	json_field_text(b, "error", e->msg);
 	json_object_end(b);
 }

@@ -337,7 +337,7 @@ static void several(const char *spool_dir, const char *path, size_t rows)
 	for (size_t i = 0; i < REQUESTS; i++) {
 		pthread_join(clients[i].thread, NULL);
 		good += clients[i].answer.status == 200 && clients[i].answer.n_body > rows * ROW;
-		busy += clients[i].answer.status == 503 && strstr(clients[i].answer.body, "try again");
+		busy += clients[i].answer.status == 503 && strstr(clients[i].answer.body, "try again") && test_header(&clients[i].answer, "Retry-After");
 		answer_free(&clients[i].answer);
 	}
 	assert_int_equal(good + busy, REQUESTS);

@@ -36,9 +36,11 @@ static bool write_allowed(struct httpd_request *rq, const struct web *w)
 	return false;
 }
 
-static int status_of(enum err_code code)
+static void write_error(struct httpd_request *rq, const struct err *e)
 {
-	return code == ERR_LIMIT ? 413 : code == ERR_IO ? 503 : err_info(code)->http;
+	httpd_text_error(rq, e);
+	if (e->code == ERR_LIMIT || e->code == ERR_IO)
+		httpd_status(rq, e->code == ERR_LIMIT ? 413 : 503);
 }
 
 void serve_write(struct httpd_request *rq, void *arg)
@@ -50,7 +52,7 @@ void serve_write(struct httpd_request *rq, void *arg)
 	if (!write_allowed(rq, w))
 		return;
 	if (remote_receive(w->sink, httpd_body(rq), &lim, &r, &e))
-		httpd_text(rq, status_of(e.code), "%s", e.msg);
+		write_error(rq, &e);
 	else if (r.rejected > r.duplicates)
 		httpd_text(rq, 400, "%llu of %llu samples were rejected: too old, too far ahead, or of too many series",
 			   (unsigned long long)(r.rejected - r.duplicates), (unsigned long long)(r.samples + r.rejected));

@@ -192,18 +192,18 @@ void serve_federate(struct httpd_request *rq, void *arg)
 	struct err e = { 0 };
 	struct federation f = { .any_name = takes_any_name(rq) };
 	if (lookup_open(&f.l, w, rq, &e)) {
-		httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+		httpd_text_error(rq, &e);
 		return;
 	}
 	look_back(&f.l, w);
 	f.external = w->o.external_labels ? w->o.external_labels(w->o.arg) : NULL;
 	if (collect(&f, &e)) {
-		httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+		httpd_text_error(rq, &e);
 	} else {
 		httpd_type(rq, f.any_name ? "text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8"
 					  : "text/plain; version=0.0.4; charset=utf-8");
 		if (put_rows(&f, &e))
-			httpd_text(rq, err_info(e.code)->http, "%s", e.msg);
+			httpd_text_error(rq, &e);
 		else if (f.full)
 			httpd_text(rq, 422, "too many names that the format has no characters for: select fewer series, or accept escaping=allow-utf-8");
 	}

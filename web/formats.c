@@ -219,7 +219,7 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 		answer_error(rq, e);
 		return;
 	}
-	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+	httpd_text_error(rq, e);
 	httpd_set_header(rq, "X-Go-Pprof", "1");
 }
 

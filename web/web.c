@@ -114,7 +114,7 @@ static void bad_request(struct httpd_request *rq, const struct err *e, void *arg
 	if (view_starts(httpd_path(rq), VIEW("/api/")))
 		answer_error(rq, e);
 	else
-		httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+		httpd_text_error(rq, e);
 }
 
 /* "https://host/pyrrha/" -> "/pyrrha", without the last slash; "" for a URL without a path. */

@@ -57,6 +57,9 @@ static void message(struct buf *out)
 }
 
 /* Sends a body with bytes of any value; the status, and whether the answer has this text. */
+/* Whether the last answer said when to try again. */
+static bool told_when;
+
 static int ask(struct web *w, const char *headers, struct view body, const char *text)
 {
 	int fd = test_connect(web_address(w, 0));
@@ -69,6 +72,7 @@ static int ask(struct web *w, const char *headers, struct view body, const char 
 	buf_free(&b);
 	struct answer a = test_receive(fd);
 	int status = a.status;
+	told_when = test_header(&a, "Retry-After") != NULL;
 	if (!strstr(a.body, text))
 		print_message("%s\n", a.body);
 	assert_non_null(strstr(a.body, text));
@@ -87,6 +91,8 @@ static void test_statuses(void **state)
 		{ { .floats = 1, .too_old = 1 }, 0, 0, 400, "1 of 2 samples were rejected" },
 		{ { .over_series_limit = 2 }, 0, 0, 400, "2 of 2" },
 		{ { 0 }, ERR_UNAVAILABLE, 0, 503, "refused" },
+		{ { 0 }, ERR_BUSY, 0, 503, "refused" },
+		{ { 0 }, ERR_LIMIT, 0, 413, "refused" },
 		{ { 0 }, ERR_IO, 0, 503, "refused" },
 		{ { .floats = 2 }, 0, ERR_IO, 503, "failed" },
 	};
@@ -98,6 +104,7 @@ static void test_statuses(void **state)
 		fake.refuse = cases[i].refuse;
 		fake.fail = cases[i].fail;
 		assert_int_equal(ask(w, USUAL, buf_view(&b), cases[i].text), cases[i].status);
+		assert_int_equal(told_when, cases[i].refuse == ERR_BUSY); /* it is known to pass */
 	}
 	assert_int_equal(fake.taken, 10);
 	assert_true(fake.last == 2.5);

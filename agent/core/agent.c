@@ -512,7 +512,7 @@ int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, c
 	if (a->callers.n >= AGENT_MAX_CALLERS) {
 		mutex_unlock(&a->lock);
 		flag_unwatch(&left);
-		return err_set(e, ERR_UNAVAILABLE, "%d profiles are being taken already", AGENT_MAX_CALLERS);
+		return err_set(e, ERR_BUSY, "%d profiles are being taken already", AGENT_MAX_CALLERS);
 	}
 	int64_t now = a->asked_ns = clock_mono_ns();
 	struct sample_counts *t = sample_counts_new(now, now + duration_ns, windows_unix_offset());

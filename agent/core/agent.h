@@ -61,7 +61,7 @@ void agent_register_metrics(struct agent *a);
 
 /* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs as a whole to the moment it ends.
  * ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;
- * AGENT_MAX_CALLERS at once, then ERR_UNAVAILABLE. *gone (NULL = never) turns true, by flag_raise, when the caller has
+ * AGENT_MAX_CALLERS at once, then ERR_BUSY. *gone (NULL = never) turns true, by flag_raise, when the caller has
  * left: its window is freed, ERR_CANCELED. */
 #define AGENT_MAX_CALLERS 64
 int agent_profile(struct agent *a, enum window_kind kind, int64_t duration_ns, const atomic_bool *gone, struct profile_window **ret,

@@ -37,6 +37,7 @@ struct agent_server {
 static void fail(struct httpd_request *rq, const struct err *e)
 {
 	pprof_error(rq, err_info(e->code)->http, e->msg);
+	httpd_status_error(rq, e);
 }
 
 /* ---- what is asked ---- */

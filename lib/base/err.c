@@ -19,6 +19,7 @@ static const struct err_info table[ERR_CODES_] = {
 	[ERR_DENIED] = { "denied", 403 },
 	[ERR_CONFLICT] = { "bad_data", 400 },
 	[ERR_UNAVAILABLE] = { "unavailable", 503 },
+	[ERR_BUSY] = { "unavailable", 503 },
 	[ERR_IO] = { "internal", 500 },
 	[ERR_CORRUPT] = { "internal", 500 },
 	[ERR_INTERNAL] = { "internal", 500 },

@@ -19,7 +19,8 @@ enum err_code {
 	ERR_NOT_FOUND,
 	ERR_DENIED,
 	ERR_CONFLICT,     /* duplicates, out of order */
-	ERR_UNAVAILABLE,  /* not ready yet, or shutting down */
+	ERR_UNAVAILABLE,  /* not ready yet, switched off, or shutting down */
+	ERR_BUSY,         /* others have the room or the places: the same request succeeds when there are fewer */
 	ERR_IO,
 	ERR_CORRUPT,      /* stored bytes that fail their checksum or are malformed */
 	ERR_INTERNAL,

@@ -71,7 +71,7 @@ static void answer(struct httpd_request *rq, int status, const char *method)
 		break;
 	case MHD_HTTP_SERVICE_UNAVAILABLE:
 		httpd_text(rq, status, rq->busy ? "too many large requests at once; try again" : "the server is stopping");
-		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+		httpd_retry(rq);
 		httpd_set_header(rq, MHD_HTTP_HEADER_CONNECTION, "close");
 		break;
 	default:

@@ -169,6 +169,8 @@ void httpd_turn_is_over(struct httpd_request *rq);
 /* ---- the response: 200 and text/plain unless said otherwise ---- */
 
 void httpd_status(struct httpd_request *rq, int status);
+/* The status of an error, and Retry-After if it is ERR_BUSY. Borrows e. */
+void httpd_status_error(struct httpd_request *rq, const struct err *e);
 /* Borrowed: a literal. */
 void httpd_type(struct httpd_request *rq, const char *content_type);
 /* The header Server-Timing reports how long the stage that ended now took (name: letters). The time from the last stage to the handler's
@@ -179,15 +181,15 @@ void httpd_set_header(struct httpd_request *rq, const char *name, const char *fm
 /* The body is what is in this buffer when the handler returns. Large text is compressed if the client takes it. */
 struct buf *httpd_out(struct httpd_request *rq);
 /* Called now and then while a large answer is written: its bytes so far will not change. They are compressed, maybe by other threads, moved to a file
- * once they are many, and removed from the buffer except the last one. ERR_UNAVAILABLE: there is no room for them, the answer
- * cannot be completed; ERR_CANCELED. */
+ * once they are many, and removed from the buffer except the last one. ERR_BUSY, ERR_UNAVAILABLE: there is no room for them, the
+ * answer cannot be completed; ERR_CANCELED. */
 int httpd_out_stays(struct httpd_request *rq, struct err *e) MUST_USE;
 /* For answers that grow with what the server has, which no query's budget counts. Called before each row: the memory of the buffer is counted in
  * max_answers before it grows. An answer that is large, or finds no room there, moves to a file as with httpd_out_stays, which this calls; so its
- * bytes so far must not change any more. ERR_LIMIT, ERR_UNAVAILABLE: there is neither room nor a file; ERR_CANCELED. */
+ * bytes so far must not change any more. ERR_LIMIT, ERR_BUSY, ERR_UNAVAILABLE: there is neither room nor a file; ERR_CANCELED. */
 int httpd_out_grows(struct httpd_request *rq, struct err *e) MUST_USE;
 /* Before a handler allocates memory for such an answer beside the buffer: bytes, at a time at most, until it returns. An answer of less than 1 MiB is
- * not counted. ERR_LIMIT: more than max_answers; ERR_UNAVAILABLE: other answers take the room. */
+ * not counted. ERR_LIMIT: more than max_answers; ERR_BUSY: other answers take the room. */
 int httpd_out_needs(struct httpd_request *rq, size_t bytes, struct err *e) MUST_USE;
 /* Bytes of an answer that are in memory at a time, at most, if its writer calls httpd_out_stays often; 0: all of it. */
 uint64_t httpd_out_in_memory(const struct httpd_request *rq);
@@ -199,6 +201,8 @@ void httpd_out_anew(struct httpd_request *rq);
 void httpd_no_compress(struct httpd_request *rq);
 /* Status, text/plain, a line of text. */
 void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* The same of an error: its status, its message, and Retry-After if it is ERR_BUSY. Borrows e. */
+void httpd_text_error(struct httpd_request *rq, const struct err *e);
 void httpd_redirect(struct httpd_request *rq, int status, const char *location);
 
 /* A regular file as the body, from its beginning, a piece at a time. Takes the descriptor. A file that ends before `size`

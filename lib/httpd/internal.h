@@ -154,6 +154,8 @@ void httpd_request_free(struct httpd_request *rq);
 /* Those of the answer, set so far. */
 void httpd_request_drop_headers(struct httpd_request *rq);
 void httpd_request_drop_header(struct httpd_request *rq, const char *name);
+/* Retry-After, once: another time it may succeed. */
+void httpd_retry(struct httpd_request *rq);
 /* Reads query and form into params. */
 int httpd_request_parse(struct httpd_request *rq, struct err *e) MUST_USE;
 int httpd_param_add(struct httpd_request *rq, struct view name, struct view value, struct err *e) MUST_USE;
@@ -201,7 +203,7 @@ struct spool;
 struct spool *spool_new(struct httpd *h, enum httpd_coding coding, const atomic_bool *canceled);
 /* NULL is fine. */
 void spool_free(struct spool *s);
-/* ERR_UNAVAILABLE: the file cannot take it; ERR_CANCELED. last: the answer is complete. */
+/* ERR_UNAVAILABLE, ERR_BUSY: the file cannot take it; ERR_CANCELED. last: the answer is complete. */
 int spool_put(struct spool *s, struct view in, bool last, struct err *e) MUST_USE;
 /* Takes the answer's bytes so far out of its buffer, if there are enough, except the last byte, which json.h reads. */
 int spool_feed(struct spool *s, struct buf *answer, struct err *e) MUST_USE;

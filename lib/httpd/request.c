@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "httpd/internal.h"
 
-#define RETRY_SECONDS 5 /* Retry-After of what found a full queue */
 #define DEFAULT_ARENA ((size_t)64 << 20)
 
 static int hex(char c)
@@ -140,7 +139,7 @@ static void bad_request(struct httpd_request *rq, const struct err *e)
 	if (rq->httpd->o.bad_request)
 		rq->httpd->o.bad_request(rq, e, rq->httpd->o.arg);
 	else
-		httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+		httpd_text_error(rq, e);
 }
 
 void httpd_request_serve(struct httpd_request *rq)
@@ -166,7 +165,7 @@ void httpd_request_refuse(struct httpd_request *rq, enum httpd_refusal why)
 			   "it waited for a worker until its time was over");
 		if (rq->httpd->o.refuse)
 			rq->httpd->o.refuse(rq, rq->lane, why, rq->httpd->o.arg);
-		httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "%d", RETRY_SECONDS);
+		httpd_retry(rq);
 	}
 	httpd_response_build(rq);
 }

@@ -15,6 +15,7 @@
 #define SMALL_ANSWER ((size_t)1 << 20)
 #define SPOOLED_LEAST ((size_t)4 << 20) /* bytes of an answer that become a file; a smaller one stays in memory */
 #define SPOOLED_MOST ((size_t)64 << 20)
+#define RETRY_SECONDS 5 /* Retry-After of an answer that others leave no room */
 #define FILE_PIECE 65536 /* of a file, read and sent at once */
 
 /* A page may load what this server serves and nothing else; everything that is not a page may load nothing. */
@@ -25,6 +26,19 @@
 void httpd_status(struct httpd_request *rq, int status)
 {
 	rq->status = status;
+}
+
+void httpd_retry(struct httpd_request *rq)
+{
+	httpd_request_drop_header(rq, MHD_HTTP_HEADER_RETRY_AFTER);
+	httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "%d", RETRY_SECONDS);
+}
+
+void httpd_status_error(struct httpd_request *rq, const struct err *e)
+{
+	httpd_status(rq, err_info(e->code)->http);
+	if (e->code == ERR_BUSY)
+		httpd_retry(rq);
 }
 
 void httpd_type(struct httpd_request *rq, const char *content_type)
@@ -108,6 +122,12 @@ void httpd_text(struct httpd_request *rq, int status, const char *fmt, ...)
 		buf_putc(&rq->out, '\n');
 		free(text);
 	}
+}
+
+void httpd_text_error(struct httpd_request *rq, const struct err *e)
+{
+	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+	httpd_status_error(rq, e);
 }
 
 void httpd_redirect(struct httpd_request *rq, int status, const char *location)
@@ -330,7 +350,7 @@ static int no_room(const struct httpd_request *rq, size_t bytes, struct err *e)
 	httpd_metrics_refused("answers");
 	if (bytes > rq->httpd->o.max_answers)
 		return err_set(e, ERR_LIMIT, "the answer takes %s of memory or more while it is made, and all answers together may have %s: ask for less", size, all);
-	return err_set(e, ERR_UNAVAILABLE, "the answer takes %s of memory or more while it is made, and other answers take what there is (%s in all): try again", size, all);
+	return err_set(e, ERR_BUSY, "the answer takes %s of memory or more while it is made, and other answers take what there is (%s in all): try again", size, all);
 }
 
 int httpd_out_needs(struct httpd_request *rq, size_t bytes, struct err *e)
@@ -393,7 +413,7 @@ static void fail_answer(struct httpd_request *rq, const struct err *e)
 	httpd_request_drop_headers(rq); /* they are about the answer that was */
 	if (e->code != ERR_CANCELED) /* the client has left */
 		httpd_metrics_refused("answers");
-	httpd_text(rq, err_info(e->code)->http, "%s", e->msg);
+	httpd_text_error(rq, e);
 }
 
 static void set_coding(struct httpd_request *rq, enum httpd_coding coding)
@@ -480,9 +500,8 @@ static void move_or_refuse(struct httpd_request *rq)
 	}
 	buf_free(&rq->out);
 	if (!e.code)
-		err_set(&e, ERR_UNAVAILABLE, "too many large answers wait for their clients; try again");
+		err_set(&e, ERR_BUSY, "too many large answers wait for their clients; try again");
 	fail_answer(rq, &e);
-	httpd_set_header(rq, MHD_HTTP_HEADER_RETRY_AFTER, "1");
 }
 
 /* The bytes passed to the wait are the requested ones. */

@@ -102,7 +102,7 @@ static bool spool_may_write(struct spool *s, size_t n)
 	if (all <= (free_bytes + all) / DISK_SHARE)
 		return true;
 	char have[24];
-	err_set(&s->err, ERR_UNAVAILABLE, "the answer is large, and %s are free on the disk for the files of answers (an eighth of what is free): ask for "
+	err_set(&s->err, ERR_BUSY, "the answer is large, and %s are free on the disk for the files of answers (an eighth of what is free): ask for "
 		"less, or try again when there are fewer large answers", units_format_size((free_bytes + all) / DISK_SHARE, have));
 	return false;
 }

@@ -41,7 +41,7 @@ struct past_answer {
 };
 
 struct rules_past {
-	/* ERR_BAD_DATA: the file or the times; ERR_LIMIT: too much of it; ERR_UNAVAILABLE: another one is at work; ERR_TIMEOUT,
+	/* ERR_BAD_DATA: the file or the times; ERR_LIMIT: too much of it; ERR_BUSY: another one is at work; ERR_TIMEOUT,
 	 * ERR_CANCELED. ret is written on success. Thread-safe. */
 	int (*evaluate)(struct rules_past *p, const struct past_question *q, struct past_answer *ret, struct err *e);
 };

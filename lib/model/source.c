@@ -10,7 +10,7 @@ int source_limits_check(const struct source_limits *lim, struct err *e)
 	if (lim->canceled && atomic_load_explicit(lim->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "the query was canceled");
 	if (lim->stopped && atomic_load_explicit(lim->stopped, memory_order_relaxed))
-		return err_set(e, ERR_UNAVAILABLE, "the process is short of memory");
+		return err_set(e, ERR_BUSY, "the process is short of memory");
 	if (lim->deadline_mono_ns && clock_mono_ns() > lim->deadline_mono_ns)
 		return err_set(e, ERR_TIMEOUT, "the query took longer than its timeout: ask for less, or raise the request's timeout and "
 			       "--query.timeout");

@@ -46,7 +46,7 @@ struct source_limits {
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 };
 
-/* ERR_CANCELED, ERR_UNAVAILABLE, ERR_TIMEOUT, or 0; for long work without reading. */
+/* ERR_CANCELED, ERR_BUSY, ERR_TIMEOUT, or 0; for long work without reading. */
 int source_limits_check(const struct source_limits *lim, struct err *e) MUST_USE;
 
 struct source_series {

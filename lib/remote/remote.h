@@ -22,7 +22,7 @@ struct remote_result {
 
 /* Takes in a request's body and returns when it is durable. ERR_BAD_DATA (the sender must not repeat it): damaged, labels
  * out of order, twice or without a name, no valid UTF-8; then nothing was taken. ERR_LIMIT: over a limit, or the message alone needs more than
- * lim->memory. ERR_IO, ERR_UNAVAILABLE (other messages hold that memory): the sender may repeat it. Thread-safe. */
+ * lim->memory. ERR_IO, ERR_UNAVAILABLE, ERR_BUSY (other messages hold that memory): the sender may repeat it. Thread-safe. */
 int remote_receive(struct sink *s, struct view body, const struct remote_limits *lim, struct remote_result *ret,
 		   struct err *e) MUST_USE;
 

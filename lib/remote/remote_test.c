@@ -121,8 +121,8 @@ static void test_memory(void **state)
 	assert_int_equal(remote_receive(&m.sink, buf_view(&large), &lim, &r, &e), -ERR_LIMIT);
 	assert_non_null(strstr(e.msg, "1.0MiB"));
 	assert_true(budget_take(&memory, (1 << 20) - 1000, BUDGET_ALL)); /* by another message */
-	assert_int_equal(remote_receive(&m.sink, buf_view(&small), &lim, &r, &e), -ERR_UNAVAILABLE);
-	assert_int_equal(remote_receive(&m.sink, buf_view(&large), &lim, &r, &e), -ERR_UNAVAILABLE);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&small), &lim, &r, &e), -ERR_BUSY);
+	assert_int_equal(remote_receive(&m.sink, buf_view(&large), &lim, &r, &e), -ERR_BUSY);
 	budget_give(&memory, (1 << 20) - 1000);
 	assert_int_equal(remote_receive(&m.sink, buf_view(&small), &lim, &r, &e), 0);
 	assert_int_equal(budget_used(&memory), 0);

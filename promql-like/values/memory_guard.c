@@ -281,7 +281,7 @@ static int refuse(const struct memory_guard *g, const struct answer_maker *m, ui
 	units_format_size(m->bytes + bytes, all);
 	units_format_size(g->limit, limit);
 	if (!alone)
-		return err_set(e, ERR_UNAVAILABLE, "the answer takes %s of memory while it is made, and other large answers take what there is: try again "
+		return err_set(e, ERR_BUSY, "the answer takes %s of memory while it is made, and other large answers take what there is: try again "
 			       "when there are fewer, or ask for less", all);
 	return err_set(e, ERR_LIMIT, "the answer takes %s of memory while it is made, more than is left of the %s that the process may use: ask for a shorter "
 		       "range, fewer series or stacks (merge without by, focus, topk), or let the process use more (--memory)", all, limit);

@@ -50,7 +50,7 @@ struct answer_maker {
 	bool is_small;
 };
 /* Before `bytes` more are allocated for an answer: waits until there is room for them. New answers wait in the order in which they came; one that
- * has begun goes before them. ERR_TIMEOUT, ERR_CANCELED; ERR_LIMIT: they will not fit; ERR_UNAVAILABLE: all
+ * has begun goes before them. ERR_TIMEOUT, ERR_CANCELED; ERR_LIMIT: they will not fit; ERR_BUSY: all
  * answers wait for each other, and this is the youngest. In the end call memory_guard_made, also after an error. */
 int memory_guard_make(struct memory_guard *g, struct answer_maker *m, uint64_t bytes, int64_t deadline_ns, const atomic_bool *canceled,
 		      struct err *e) MUST_USE;

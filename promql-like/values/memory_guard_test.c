@@ -223,9 +223,9 @@ static void test_answers_do_not_wait_for_each_other(void **state)
 	struct maker m = { .g = g, .mib = 250, .deadline_ns = clock_mono_ns() + INT64_C(3600000000000), .begun = &old };
 	pthread_create(&m.thread, NULL, make_answer, &m);
 	int rc = 0;
-	for (int i = 0; i < 20000 && rc != -ERR_UNAVAILABLE; i++) /* until the older one waits for it */
+	for (int i = 0; i < 20000 && rc != -ERR_BUSY; i++) /* until the older one waits for it */
 		rc = memory_guard_make(g, &young, 60 * MIB, clock_mono_ns() + 1000000, NULL, &e);
-	assert_int_equal(rc, -ERR_UNAVAILABLE);
+	assert_int_equal(rc, -ERR_BUSY);
 	assert_int_equal(atomic_load(&m.state), 0);
 	memory_guard_made(g, &young);
 	assert_int_equal(wait_for_state(&m, 20000), 1);

@@ -10,7 +10,7 @@ int eval_check(struct eval *q, struct err *e)
 	if (q->canceled && atomic_load_explicit(q->canceled, memory_order_relaxed))
 		return err_set(e, ERR_CANCELED, "query was canceled in expression evaluation");
 	if (atomic_load_explicit(&q->guarded.stopped, memory_order_relaxed))
-		return err_set(e, ERR_UNAVAILABLE, "the process is short of memory");
+		return err_set(e, ERR_BUSY, "the process is short of memory");
 	if (q->deadline_ns && clock_mono_ns() > q->deadline_ns)
 		return err_set(e, ERR_TIMEOUT, "query timed out in expression evaluation after %lld ms: ask for less, or raise the "
 			       "request's timeout and --query.timeout", (long long)q->timeout_ms);
@@ -52,19 +52,31 @@ int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e)
 	return eval_budget(q, n, e);
 }
 
+static int eval_refuse(const struct eval *q, uint64_t all, enum budget_line line, struct err *e)
+{
+	char one[24], used[24], max[24];
+	uint64_t most = q->budget->max / BUDGET_ALL * line;
+	units_format_size(q->budget->max, max);
+	if (all > most)
+		return err_set(e, ERR_LIMIT, "the query needs more memory than one query may have, %s of %s (%s): ask for a shorter range, a larger step or fewer "
+			       "series, or raise it (--memory raises all)", units_format_size(most, one), max, q->budget_flag);
+	return err_set(e, ERR_BUSY, "the queries at work hold %s of %s together (%s), and this one wants "
+		       "more than is left for it: try again when there are fewer, or ask for less", units_format_size(budget_used(q->budget), used),
+		       max, q->budget_flag);
+}
+
 int eval_budget(struct eval *q, uint64_t n, struct err *e)
 {
-	enum budget_line line = atomic_load(&q->budgeted) + n > q->share ? BUDGET_LARGE : BUDGET_ALL;
-	if (budget_take(q->budget, n, line)) {
-		atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
-		if (q->held_metric)
-			metric_add(q->held_metric, (double)n);
-		return 0;
+	uint64_t all = atomic_fetch_add(&q->wanted, n) + n; /* first: what the query's other threads take at the same time is no other query's */
+	enum budget_line line = all > q->share ? BUDGET_LARGE : BUDGET_ALL;
+	if (!budget_take(q->budget, n, line)) {
+		atomic_fetch_sub(&q->wanted, n);
+		return eval_refuse(q, all, line, e);
 	}
-	char used[24], max[24];
-	return err_set(e, ERR_UNAVAILABLE, "the queries at work hold %s of %s together (%s), and this one wants "
-		       "more than is left for it: try again when there are fewer, or ask for less", units_format_size(budget_used(q->budget), used),
-		       units_format_size(q->budget->max, max), q->budget_flag);
+	atomic_fetch_add(&q->budgeted, n); /* never more than was taken */
+	if (q->held_metric)
+		metric_add(q->held_metric, (double)n);
+	return 0;
 }
 
 #define ARENA_STEP (UINT64_C(256) << 10) /* bytes that are not counted yet, at most */
@@ -91,6 +103,7 @@ void eval_budget_give(struct eval *q, uint64_t n)
 	uint64_t has = atomic_load(&q->budgeted);
 	while (!atomic_compare_exchange_weak(&q->budgeted, &has, has - MIN(n, has)))
 		;
+	atomic_fetch_sub(&q->wanted, MIN(n, has));
 	budget_give(q->budget, MIN(n, has));
 	if (q->held_metric)
 		metric_add(q->held_metric, -(double)MIN(n, has));

@@ -84,6 +84,7 @@ struct eval {
 	struct budget *budget;      /* of all queries of its kind of asker; NULL: none */
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
+	atomic_uint_fast64_t wanted; /* the same, and bytes that its threads ask for at the moment */
 	atomic_uint_fast64_t arena_bytes, arena_held; /* bytes that were taken of the arena; how many of them are in budgeted */
 	uint64_t share;             /* a query that holds more of it is large */
 	struct metric *held_metric; /* bytes of all queries; NULL: not counted */
@@ -144,7 +145,8 @@ void eval_read_end(struct eval *q);
  * what eval_give_bytes has not. */
 int eval_hold_bytes(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_give_bytes(struct eval *q, uint64_t n);
-/* Counts n bytes towards --query.memory; ERR_UNAVAILABLE. Also done by eval_hold and eval_hold_bytes. */
+/* Counts n bytes towards --query.memory. ERR_LIMIT: the query would hold more than one may have, even without others; ERR_BUSY: other
+ * queries hold the memory. Also done by eval_hold and eval_hold_bytes. */
 int eval_budget(struct eval *q, uint64_t n, struct err *e) MUST_USE;
 void eval_budget_give(struct eval *q, uint64_t n);
 /* Counts what the arena holds by now, labels above all, towards --query.memory. Also done by eval_check and series_push. */

@@ -117,7 +117,7 @@ def test_many_callers(env):
     wait_until("64 wait", lambda: metric(agent, waiting) == 64, 20)
     all_there_s = time.time()
     status, headers, body = ask(address, "GET", "/debug/pprof/profile?seconds=1" + nobody)
-    check(status == 503 and b"64" in body and headers["X-Go-Pprof"] == "1", f"{status} {headers} {body}")
+    check(status == 503 and b"64" in body and headers["X-Go-Pprof"] == "1" and headers["Retry-After"], f"{status} {headers} {body}")
     check(ask(address, "GET", "/-/healthy")[0] == 200 and ask(address, "GET", "/debug/pprof/symbol?1")[0] == 200, "others are served")
     leaving.pop().socket.close()
     wait_until("the window of one who went is free", lambda: metric(agent, waiting) < 64, 20)

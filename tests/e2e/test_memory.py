@@ -38,6 +38,12 @@ def test_few_queries_where_there_is_little(env):
         check(status == 0 and f"--query.max-concurrency=<n>  (default {most})" in out, f"{flags}: {re.findall('.*max-concurrency.*', out)}")
 
 
+def test_series_follow_the_memory(env):
+    for flags, most in ((["--memory=8GiB"], 1000000), (["--memory=1GiB"], 524288), (["--memory=128MiB"], 65536)):
+        status, out = run([env.program("pyrrha"), *flags, "--help"])
+        check(status == 0 and f"--storage.max-series=<n>  (default {most})" in out, f"{flags}: {re.findall('.*max-series.*', out)}")
+
+
 def test_impossible_ones(env):
     program = env.program("pyrrha")
     for flags, words in ((["--memory=100MiB"], "at least 128MiB"),

@@ -25,7 +25,7 @@ def test_help_and_version(env):
 
 # What people rely on without a flag: Prometheus's where it has the same, and what docs/install.md sizes a machine by.
 DEFAULTS = {"pyrrha": {"config.file": "pyrrha.yml", "storage.path": "data", "storage.tsdb.retention.time": "15d", "storage.tsdb.retention.size": "0B",
-                       "storage.commit-interval": "20ms", "storage.max-series": "1000000", "scrape.discovery-reload-interval": "5s",
+                       "storage.commit-interval": "20ms", "scrape.discovery-reload-interval": "5s",
                        "web.listen-address": "127.0.0.1:7070", "web.max-connections": "512", "web.read-timeout": "5m", "query.timeout": "2m",
                        "query.log-slower-than": "10s"},
             "pyrrha-agent": {"frequency": "19", "history": "10m", "history.max-bytes": "8.0MiB", "kernel-stacks": "true", "runtimes": "all",
