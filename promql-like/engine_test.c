@@ -141,6 +141,32 @@ static void test_limits(void **state)
 	assert_true(clock_mono_ms() - from < 5000);
 }
 
+/* Steps without samples count for no limit, however many there are: the time-out ends them. Each of these would take minutes. */
+static void test_many_empty_steps(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const queries[] = { "max_over_time(sum(m)[300d:1s])", "max_over_time(timestamp(m)[300d:1s])", "max_over_time((m smoothed)[300d:1s])",
+					       "max_over_time(absent_over_time(m[1s])[300d:1s])" };
+	struct promql_engine *g = promql_engine_new(memsource_source(f->m), &(struct promql_options){ .max_concurrency = 2 });
+	struct err e = { 0 };
+	promql_enable(PROMQL_EXTENDED_RANGES);
+	for (int i = 0; i < 10000; i++) {
+		char text[12];
+		struct label room[2];
+		snprintf(text, sizeof text, "%d", i);
+		assert_int_equal(memsource_add_float(f->m, one_label(room, "m", "i", text), INT64_C(26000000000), 1, &e), 0);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
+		struct promql_result r;
+		int64_t from = clock_mono_ms();
+		int rc = promql_instant(g, view_of(queries[i]), INT64_C(26000000000), &(struct promql_params){ .timeout_ms = 100 }, &r, &e);
+		if (rc != -ERR_TIMEOUT || clock_mono_ms() - from > 15000)
+			fail_msg("%s: %d after %lld ms: %s", queries[i], rc, (long long)(clock_mono_ms() - from), e.msg);
+	}
+	promql_enable(0);
+	promql_engine_free(g);
+}
+
 /* What all hold together has a bound, and is given back, also by a query that failed. */
 static void test_total_bytes(void **state)
 {
@@ -881,6 +907,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_empty_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown),

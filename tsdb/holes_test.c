@@ -680,6 +680,38 @@ static void test_neighbours_of_two_days(void **state)
 	kit_free(&k);
 }
 
+/* An older copy of the log has as many deletes of the day as there were at the end, but not the same ones. */
+static void test_another_fact(void **state)
+{
+	struct kit k;
+	struct err e;
+	(void)state;
+	make_dir(&k);
+	kit_open(&k);
+	for (int i = 0; i < 12; i++)
+		for (unsigned pod = 0; pod < PODS; pod++)
+			add(&k, pod, KIT_T0 + (i + 1) * 10 * 60000 - 1000 + pod);
+	k.now_ms += HOUR;
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	delete_of(&k, "pod-1", KIT_T0, KIT_T0 + HOUR);
+	kit_close(&k);
+	AUTOFREE char *head = xasprintf("%s/head", k.dir), *older = xasprintf("%s/older", k.dir), *marks = xasprintf("%s/head.marks", k.dir);
+	run("cp", "-r", head, older);
+	kit_open(&k);
+	assert_int_equal(tsdb_clean(k.db, &e), 0); /* the log needs the first delete no more */
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	delete_of(&k, "pod-2", KIT_T0, KIT_T0 + HOUR);
+	kit_close(&k);
+	CLEANUP(buf_free) struct buf b = { 0 };
+	assert_int_equal(buf_read_file(&b, marks, &e), 0);
+	assert_non_null(memmem(b.ptr, b.len, " count 1 ", 9));
+	run("rm", "-r", head, NULL);
+	run("mv", older, head, NULL);
+	kit_open(&k);
+	assert_true(said(&k, KIT_T0, KIT_T0 + HOUR));
+	kit_free(&k);
+}
+
 /* A damaged file of holes is replaced by its copy, and the other way round; with both gone bad, all until now is damaged. */
 static void test_files_of_holes(void **state)
 {
@@ -874,7 +906,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_harmed_marks), cmocka_unit_test(test_harms), cmocka_unit_test(test_harms_after_a_kill), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_neighbours_of_two_days),
-		cmocka_unit_test(test_files_of_holes), cmocka_unit_test(test_verify), cmocka_unit_test(test_set_aside),
+		cmocka_unit_test(test_another_fact), cmocka_unit_test(test_files_of_holes), cmocka_unit_test(test_verify), cmocka_unit_test(test_set_aside),
 		cmocka_unit_test(test_half_a_snapshot), cmocka_unit_test(test_snapshot_over_a_storage),
 	};
 	log_setup(getenv("HOLES_TRACE") ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR + 1, LOG_FORMAT_LOGFMT);

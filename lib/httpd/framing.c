@@ -8,6 +8,7 @@
  *	Transfer-Encoding other than once "chunked"              501: libmicrohttpd would read on until the client closes
  *	Host or Authorization twice; a name that is no token     400
  *	a NUL in a header, a header on several lines             400, see below
+ *	a CR in a value: other readers end the line there        400
  *
  * libmicrohttpd up to 0.9.75 ends a value at a NUL, ends the headers at a line that begins with one, and appends the second line of a
  * header to its name. None of this shows in what it hands over, but all names and values lie in the buffer that was read, one after the
@@ -68,6 +69,8 @@ static enum MHD_Result framing_header(void *arg, enum MHD_ValueKind kind, const 
 		f->wrong = "a header whose name is empty or has characters that names cannot have";
 	if (f->wrong)
 		return MHD_NO;
+	if (memchr(value, '\r', n_value))
+		f->wrong = "a header with a CR that does not end its line";
 	f->end = value + n_value;
 	if (view_eq_nocase(n, VIEW(MHD_HTTP_HEADER_CONTENT_LENGTH))) {
 		framing_length(f, v);

@@ -318,6 +318,7 @@ static int count_values(struct aggr *a, struct err *e)
 		extended.v[extended.n++] = label;
 	for (size_t i = 0; i < a->sp->n && !rc; i++) {
 		int64_t t = span_at(a->sp, i);
+		rc = eval_check_at(a->q, i, e);
 		for (size_t k = 0; k < a->in.n && !rc; k++) {
 			struct value_sample *s = series_at(&a->in.s[k], &a->cursor[k], t);
 			if (!s)
@@ -402,6 +403,9 @@ static int run_groups(struct aggr *a, struct err *e)
 	int rc = a->n->aggr.param ? check_k(a, e) : 0;
 	make_groups(a);
 	for (size_t i = 0; i < a->sp->n && !rc; i++) {
+		rc = eval_check_at(a->q, i, e);
+		if (rc)
+			break;
 		collect(a, span_at(a->sp, i));
 		for (size_t g = 0; g < a->g.n && !rc; g++)
 			if (a->members[g].m.n)

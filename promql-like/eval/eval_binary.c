@@ -179,15 +179,21 @@ static void signatures_free(struct signatures *s)
 
 /* ---- set operators ---- */
 
-/* Keeps of v the samples whose signature is (or is not) present in other at the same step. */
-static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *sig, struct value *other,
-			     const uint32_t *other_sig, size_t n_sigs, const struct span *sp, bool wanted)
+/* Keeps of v the samples whose signature is (or is not) present in other at the same step. After an error those of the steps that were not looked
+ * at are still there. */
+static int keep_by_presence(struct eval *q, struct value *v, const uint32_t *sig, struct value *other,
+			    const uint32_t *other_sig, size_t n_sigs, const struct span *sp, bool wanted, struct err *e)
 {
 	/* present[sig]: the step (plus one) at which it was last seen */
 	size_t *present = xcalloc(n_sigs + 1, sizeof *present), *cv = xcalloc(v->n + 1, sizeof *cv),
 	       *co = xcalloc(other->n + 1, sizeof *co), *out = xcalloc(v->n + 1, sizeof *out);
-	for (size_t i = 0; i < sp->n; i++) {
+	size_t i = 0;
+	int rc = 0;
+	for (; i < sp->n; i++) {
 		int64_t t = span_at(sp, i);
+		rc = eval_check_at(q, i, e);
+		if (rc)
+			break;
 		for (size_t k = 0; k < other->n; k++)
 			if (series_at(&other->s[k], &co[k], t))
 				present[other_sig[k]] = i + 1;
@@ -202,6 +208,9 @@ static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *si
 		}
 	}
 	for (size_t k = 0; k < v->n; k++) {
+		for (size_t j = out[k]; rc && j < v->s[k].n; j++)
+			if (v->s[k].s[j].t_ms >= span_at(sp, i))
+				v->s[k].s[out[k]++] = v->s[k].s[j];
 		atomic_fetch_sub(&q->held, v->s[k].n - out[k]);
 		v->s[k].n = out[k];
 	}
@@ -209,6 +218,7 @@ static void keep_by_presence(struct eval *q, struct value *v, const uint32_t *si
 	free(cv);
 	free(co);
 	free(out);
+	return rc;
 }
 
 /* Puts the samples of `from`, which goes, among those of `to`; both are in the order of time and have none in common. */
@@ -250,17 +260,21 @@ static void unite(struct value *a, struct value *b)
 }
 
 static int set_operation(struct eval *q, struct node *n, struct value *a, struct value *b, const struct span *sp,
-			 struct value *ret)
+			 struct value *ret, struct err *e)
 {
 	struct signatures s;
+	int rc;
 	make_signatures(q, n, a, b, &s);
 	if (n->binary.op == OP_OR) {
-		keep_by_presence(q, b, s.right, a, s.left, s.n, sp, false);
-		unite(a, b);
+		rc = keep_by_presence(q, b, s.right, a, s.left, s.n, sp, false, e);
+		if (!rc)
+			unite(a, b);
 	} else {
-		keep_by_presence(q, a, s.left, b, s.right, s.n, sp, n->binary.op == OP_AND);
+		rc = keep_by_presence(q, a, s.left, b, s.right, s.n, sp, n->binary.op == OP_AND, e);
 	}
 	signatures_free(&s);
+	if (rc)
+		return rc;
 	value_compact(a);
 	*ret = *a;
 	*a = (struct value){ 0 };
@@ -472,6 +486,9 @@ static int vector_vector(struct eval *q, struct node *n, struct value *a, struct
 	int rc = 0;
 	for (size_t i = 0; i < sp->n && !rc && (fills || (a->n && b->n)); i++) {
 		int64_t t = span_at(sp, i);
+		rc = eval_check_at(q, i, e);
+		if (rc)
+			break;
 		bool any = fills; /* nothing is checked on a side whose other side is empty */
 		for (size_t k = 0; k < m.many->n && !any; k++)
 			any = series_at(&m.many->s[k], &m.cm[k], t) != NULL;
@@ -585,7 +602,7 @@ int eval_binary(struct eval *q, struct node *n, const struct span *sp, struct va
 	if (!rc) {
 		bool va = n->binary.lhs->type == PROMQL_VECTOR, vb = n->binary.rhs->type == PROMQL_VECTOR;
 		if (va && vb)
-			rc = binary_op_info(n->binary.op)->set ? set_operation(q, n, &a, &b, sp, ret)
+			rc = binary_op_info(n->binary.op)->set ? set_operation(q, n, &a, &b, sp, ret, e)
 							       : vector_vector(q, n, &a, &b, sp, ret, e);
 		else if (va || vb)
 			rc = vector_scalar(q, n, va ? &a : &b, va ? &b : &a, va, sp, ret, e);

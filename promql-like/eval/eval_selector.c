@@ -382,9 +382,12 @@ static int newest_floats(struct eval *q, const struct instant *in, const struct 
 		while (k < f->n_pts && f->pts[k].t_ms <= t)
 			k++;
 		const struct point *p = k ? &f->pts[k - 1] : NULL;
+		int rc = eval_check_at(q, i + 1, e);
+		if (rc)
+			return rc;
 		if (!p || p->t_ms <= t - q->lookback_ms || value_is_stale(p->v))
 			continue;
-		int rc = series_push(q, out, span_at(sp, i), in->times ? (double)p->t_ms / 1000 : p->v, NULL, e);
+		rc = series_push(q, out, span_at(sp, i), in->times ? (double)p->t_ms / 1000 : p->v, NULL, e);
 		if (rc)
 			return rc;
 	}
@@ -399,6 +402,7 @@ static int smooth_floats(struct eval *q, const struct instant *in, const struct 
 	for (size_t i = 0; i < in->sp->n && !rc; i++) {
 		int64_t t = mods_time(in->m, span_at(in->sp, i));
 		window_slide(f->pts, f->n_pts, &lo, &hi, t - q->lookback_ms, t + q->lookback_ms);
+		rc = eval_check_at(q, i + 1, e);
 		const struct point *before = NULL, *after = NULL;
 		for (size_t k = lo; k < hi && !after; k++) {
 			if (value_is_stale(f->pts[k].v))
@@ -409,6 +413,8 @@ static int smooth_floats(struct eval *q, const struct instant *in, const struct 
 				before = &f->pts[k];
 		}
 		double v = before ? before->v : 0;
+		if (rc)
+			return rc;
 		if (after && after->t_ms == t)
 			v = after->v;
 		else if (!before)
@@ -461,10 +467,12 @@ static int newest_profiles(struct eval *q, const struct instant *in, const struc
 		while (k < f->n_vp && f->vp[k].t_ms <= t)
 			k++;
 		const struct source_profile *v = k ? &f->vp[k - 1] : NULL;
+		int rc = eval_check_at(q, i + 1, e);
+		if (rc)
+			return rc;
 		if (!v || v->t_ms <= t - q->lookback_ms || v->stale)
 			continue;
 		struct lazy_profile *p = NULL;
-		int rc = 0;
 		if (in->times) {
 			rc = series_push(q, out, span_at(sp, i), (double)v->t_ms / 1000, NULL, e);
 			if (rc)
@@ -505,6 +513,9 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	value_start(q, &v, PROMQL_VECTOR);
 	for (size_t i = 0; !rc && i < c.n; i++) {
 		struct value_series *out = value_add(&v, c.c[i].labels, false);
+		rc = eval_check_at(q, i, e);
+		if (rc)
+			break;
 		if (smooth && c.c[i].type) {
 			rc = smooth_profiles(q, n, c.c[i].type, &profiles, c.n, e);
 			continue;

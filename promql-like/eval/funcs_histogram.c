@@ -183,6 +183,9 @@ static int each_histogram(struct eval *q, struct node *n, const struct span *sp,
 		value_add(out, j->g.labels[g], true);
 	for (size_t i = 0; i < sp->n; i++) {
 		int64_t t = span_at(sp, i);
+		int rc = eval_check_at(q, i, e);
+		if (rc)
+			return rc;
 		for (size_t g = 0; g < j->g.n; g++)
 			j->at[g].b.n = 0;
 		for (size_t k = 0; k < j->in.n; k++) {
@@ -201,7 +204,7 @@ static int each_histogram(struct eval *q, struct node *n, const struct span *sp,
 			if (forced)
 				eval_note(q, true, "PromQL info: input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name \"%.*s\" (%s)",
 					  VIEW_ARG(metric_name(j->g.labels[g])), eval_place(q, n->call.args[1]->start, place));
-			int rc = series_push(q, &out->s[g], t, v, NULL, e);
+			rc = series_push(q, &out->s[g], t, v, NULL, e);
 			if (rc)
 				return rc;
 		}

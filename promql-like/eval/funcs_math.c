@@ -38,7 +38,9 @@ static int scalar_by(struct eval *q, const struct span *sp, double (*at)(void *a
 	value_start(q, &v, PROMQL_SCALAR);
 	struct value_series *s = value_add(&v, (struct labels){ 0 }, false);
 	for (size_t i = 0; i < sp->n; i++) {
-		int rc = series_push(q, s, span_at(sp, i), at(arg, i), NULL, e);
+		int rc = eval_check_at(q, i, e);
+		if (!rc)
+			rc = series_push(q, s, span_at(sp, i), at(arg, i), NULL, e);
 		if (rc) {
 			value_free(&v);
 			return rc;
@@ -296,11 +298,12 @@ CALL(fn_absent_over_time)
 	if (rc)
 		return rc;
 	bool *there = xcalloc(sp->n, sizeof *there);
-	for (size_t i = 0; i < r.n; i++) {
+	for (size_t i = 0; i < r.n && !rc; i++) {
 		size_t lo = 0, hi = 0;
 		struct taken taken = { 0 };
 		rseries_points(&r.s[i]);
-		for (size_t k = 0; k < sp->n; k++) {
+		for (size_t k = 0; k < sp->n && !rc; k++) {
+			rc = eval_check_at(q, k, e);
 			int64_t to = mods_time(r.mods, span_at(sp, k));
 			window_slide(r.s[i].pts, r.s[i].n, &lo, &hi, to - r.range_ms, to);
 			there[k] |= lo < hi;
@@ -309,7 +312,8 @@ CALL(fn_absent_over_time)
 		taken_count(q, &taken, r.subquery);
 	}
 	range_free(&r);
-	rc = push_absent(q, n->call.args[0], sp, there, ret, e);
+	if (!rc)
+		rc = push_absent(q, n->call.args[0], sp, there, ret, e);
 	free(there);
 	return rc;
 }

@@ -169,7 +169,9 @@ static int snapshot_windows(struct eval *q, const struct func *f, const struct n
 		window_slide(s->pts, s->n, &lo, &hi, to - r->range_ms, to);
 		taken_window(&taken, lo, hi);
 		struct lazy_profile *p = NULL;
-		int rc = lo < hi ? snapshot_window(q, f, n, s->smp + lo, hi - lo, &p, e) : 0;
+		int rc = eval_check_at(q, i, e);
+		if (!rc && lo < hi)
+			rc = snapshot_window(q, f, n, s->smp + lo, hi - lo, &p, e);
 		if (!rc && p)
 			rc = series_push(q, out, t, lazy_profile_value(p), p, e);
 		if (rc)
@@ -314,7 +316,9 @@ static int coverage_one(struct eval *q, struct node *n, struct range_vector *r, 
 		for (size_t k = pwindow_first(&w); k < w.hi; k++)
 			if (!s->vp[k].stale && pwindow_covered(&w, k, &a, &b))
 				ms += b - a;
-		int rc = ms ? series_push(q, out, t, (double)ms / (double)r->range_ms, NULL, e) : 0;
+		int rc = eval_check_at(q, i, e);
+		if (!rc && ms)
+			rc = series_push(q, out, t, (double)ms / (double)r->range_ms, NULL, e);
 		if (rc)
 			return rc;
 	}

@@ -155,6 +155,9 @@ int eval_hold_arena(struct eval *q, struct err *e) MUST_USE;
 void eval_give_arena(struct eval *q);
 /* Canceled, timed out. */
 int eval_check(struct eval *q, struct err *e) MUST_USE;
+/* The same in a loop, at every 64th i from 0 on. A loop over steps needs it: a query has up to --query.max-samples of them, at most or all of
+ * which its series may have no sample, so that nothing else ends it. */
+int eval_check_at(struct eval *q, size_t i, struct err *e) MUST_USE;
 /* The source's view of a query's limits. */
 const struct source_limits *eval_limits(struct eval *q);
 /* For what is read and added up at once: max_samples is about what a query holds. */

@@ -232,6 +232,9 @@ FRAMING = [
     ("a NUL at the end of all", b"Content-Length: 7\r\nX: a\0\r\n", b"query=1" + INNER, 400),
     ("a line that begins with a NUL", b"X: a\r\n\0Y: b\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
     ("a NUL in a name", b"Content-Length: 7\r\nX\0Y: b\r\n", b"query=1" + INNER, 400),
+    ("a length behind a CR", b"X: a\rContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("a coding behind a CR", b"X: a\rTransfer-Encoding: chunked\r\nContent-Length: 7\r\n", b"query=1" + INNER, 400),
+    ("a CR in a value, and its line ends with LF", b"Content-Length: 7\r\nX: a\rb\n", b"query=1" + INNER, 400),
     ("chunks of +7", CHUNKED, b"+" + ONE_CHUNK + INNER, 400),
     ("chunks of 0x7", CHUNKED, b"0x" + ONE_CHUNK + INNER, 400),
     ("chunks of 2^64 + 7", CHUNKED, b"10000000000000007\r\nquery=1\r\n0\r\n\r\n" + INNER, 413),
@@ -277,6 +280,7 @@ def check_framing(address, line):
             ("a NUL in Host", healthy + b"Host: localhost\0.example.org\r\n\r\n" + INNER, 400),
             ("a NUL at the end of Host", healthy + b"Host: localhost\0\r\n\r\n" + INNER, 400),
             ("a NUL before other headers", healthy + b"Host: localhost\0\r\nX: a\r\n\r\n" + INNER, 400),
+            ("a CR in Host", healthy + b"Host: localhost\rX: a\r\n\r\n" + INNER, 400),
             ("two hosts", healthy + b"Host: localhost\r\nHost: example.org\r\n\r\n" + INNER, 400),
             ("a header that begins with a blank", healthy + b" X: a\r\nHost: localhost\r\n\r\n" + INNER, 400),
             ("chunks in HTTP/1.0", healthy.replace(b"1.1", b"1.0") + b"Host: localhost\r\n" + CHUNKED + b"\r\n0\r\n\r\n" + INNER, 400)):

@@ -162,7 +162,7 @@ static const struct log_facts *hole_facts_of(const struct log_extents *x, uint32
 	return NULL;
 }
 
-/* Facts of a day are fewer than the marks say: what a delete had hidden is back, or names that came late are gone. */
+/* Facts of a day are fewer than the marks say, or their newest is missing: what a delete had hidden is back, or names that came late are gone. */
 static void hole_find_facts(struct hole_finder *f, const struct log_facts *marked)
 {
 	const struct log_facts *there = hole_facts_of(hlog_extents_replayed(f->db->log), marked->day);
@@ -170,10 +170,14 @@ static void hole_find_facts(struct hole_finder *f, const struct log_facts *marke
 	uint64_t n = 0;
 	if (dropped_record(&f->db->dropped, marked->day) >= marked->last || hlog_gone(f->db->log, marked->day) >= marked->last)
 		return;
-	for (size_t i = 0; there && i < there->numbers.n; i++)
+	bool newest = false; /* an older copy of the log has facts that were trimmed since */
+	for (size_t i = 0; there && i < there->numbers.n; i++) {
 		n += there->numbers.v[i] <= marked->last;
-	if (n >= marked->count)
+		newest |= there->numbers.v[i] == marked->last;
+	}
+	if (n >= marked->count && newest)
 		return;
+	n = MIN(n, marked->count - 1);
 	LOG_WARN("msg", "the head log lost facts of a day: deletes, or names that came late", "partition", LOG_NUM(marked->day), "lost",
 		 LOG_NUM(marked->count - n));
 	atomic_fetch_add(&f->db->lost_records, marked->count - n);
