@@ -527,6 +527,11 @@ static void test_harms_after_a_kill(void **state)
 	run("cp", "-r", k.dir, dir);
 	kit_set(&killed, dir);
 	killed.now_ms = k.now_ms;
+	kit_close(&k);
+	AUTOFREE char *end = xasprintf("%s/head.end", k.dir);
+	assert_true(unlink(end) == 0 && mkfifo(end, 0600) == 0); /* it cannot be written, and nothing waits for it */
+	kit_open(&k);
+	add(&k, 1, KIT_T0 + 6 * HOUR);
 	kit_free(&k);
 	ask_copy(&killed, want);
 	assert_true(want[10].n == 30);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -16,11 +17,18 @@
 
 static int end_open(struct log_end *f, const char *name, struct err *e)
 {
-	f->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	return f->fd >= 0 ? 0 : err_errno(e, errno, "cannot make %s", name);
+	struct stat st;
+	f->fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644); /* a pipe of that name would wait for a reader */
+	if (f->fd < 0)
+		return err_errno(e, errno, "cannot make %s", name);
+	if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode))
+		return 0;
+	log_end_close(f);
+	return err_set(e, ERR_IO, "%s is no file: remove it", name);
 }
 
-/* One write, so that a kill leaves either text. What a longer text before leaves behind the checksum is ignored. */
+/* One write: a kill leaves the old text or the new one. Only of a text above a page may it leave a part, whose checksum is wrong; head.marks then says
+ * less of the end, as after a power loss. What an earlier, longer text leaves behind the checksum is ignored. */
 int log_end_write(struct log_end *f, const char *dir, const struct log_extents *x, uint64_t above, struct err *e)
 {
 	CLEANUP(buf_free) struct buf text = { .max = END_MAX_BYTES };
