@@ -32,6 +32,7 @@ static const struct httpd_route routes[] = {
 	{ API "language", HTTPD_GET, HTTPD_RIGHT_READ, serve_language },
 	{ API "functions", HTTPD_GET, HTTPD_RIGHT_READ, serve_functions },
 	{ API "symbolz", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_symbolz, HTTPD_QUICK | HTTPD_RAW },
+	{ "/symbolz", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_symbolz, HTTPD_QUICK | HTTPD_RAW }, /* where the pprof of Go 1.19 (Debian 12) asks */
 	{ API "labels", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_labels, 0, LANE_LOOKUP },
 	{ API "label/{name}/values", HTTPD_GET, HTTPD_RIGHT_READ, serve_label_values, 0, LANE_LOOKUP },
 	{ API "frame/{key}/values", HTTPD_GET, HTTPD_RIGHT_READ, serve_frame_values, 0, LANE_QUERY },

@@ -223,7 +223,7 @@ def test_live_mix(env):
     check(sum(stacks.values()) > SECONDS * 1e8, "the mix had a tenth of a CPU at least")
     print("  grown:", {n: grown(before, after, f"pyrrha_agent_{n}_total") for n in (
         "samples", "lost_samples", "lost_records", "bad_records", "throttled", "late_drains")})
-    check(whole >= 0.98, f"{whole:.2%} of the time is in stacks that reach their bottom; cut: {cut}")
+    check(whole >= 0.97, f"{whole:.2%} of the time is in stacks that reach their bottom; cut: {cut}")
     check(named >= 0.95, f"{named:.2%} of the frames have a name; without: {nameless}")
     # An agent that was stopped as a whole for seconds, as a virtual machine may be, must count what it lost, no more.
     stopped = grown(before, after, "pyrrha_agent_late_drains_total") > 0

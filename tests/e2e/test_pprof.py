@@ -106,6 +106,8 @@ def test_go_tool_pprof_reads_what_has_no_names(env):
         check("Type: cpu" in out and "100% of 3s total" in out and "[server]" in out and "[libx.so]" in out, f"{how}: {out}")
     status, _, body = http_get(server.url + "/api/v1/symbolz", data=b"0x401000+0x801001")
     check(status == 200 and body == b"num_symbols: 0\n", f"{status} {body}")
+    status, _, body = http_get(server.url + "/symbolz", data=b"0x401000+0x801001")  # where Go 1.19 asks
+    check(status == 200 and body == b"num_symbols: 0\n", f"{status} {body}")
 
 
 def test_merge_equals_google_pprof(env):

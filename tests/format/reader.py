@@ -511,7 +511,7 @@ class Partition:
 class Storage:
     """All of a directory. .rows: [(labels, [(stamp, row)], partition)]."""
 
-    TOP = re.compile(r"version|lock|head(\.(marks|holes|holes\.copy|whole|scratch|new|bad-.*))?|dropped|clock|snapshot|partitions|remote|snapshots|queries\.active|"
+    TOP = re.compile(r"version|lock|head(\.(marks|end|holes|holes\.copy|whole|scratch|new|bad-.*))?|dropped|clock|snapshot|partitions|remote|snapshots|queries\.active|"
                      r"(version|head\.marks|head\.holes|head\.holes\.copy|dropped|clock|snapshot)\.new")
 
     def __init__(self, path):
