@@ -161,7 +161,7 @@ struct rules {
 	struct status_rules status;  /* first: the seam's functions get its address */
 	struct rules_options o;
 	char *external_url;
-	struct budget texts;         /* labels and annotations of alerts, labels of what rules wrote last */
+	struct budget texts;         /* memory of the labels and annotations of all alerts, and of the labels of the series that rules wrote at their last evaluation */
 	struct mutex lock;           /* guards what follows, and of groups what says so */
 	pthread_cond_t wake;
 	struct mutex apply;          /* one at a time */

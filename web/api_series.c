@@ -53,7 +53,7 @@ static void names_take(struct names *n, const struct view *found, size_t count)
 	for (size_t i = 0; i < count; i++)
 		vec_push(&n->v, found[i]);
 	if (first)
-		n->united = count; /* one answer of the storage is sorted and unique */
+		n->united = count; /* the values of one selector come sorted and without repetition */
 	else if (n->v.n > 2 * n->united + UNITED_AT)
 		names_unite(n);
 }

@@ -92,7 +92,7 @@ void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal 
 	const struct httpd_lane *l = &w->lanes[lane];
 	const char *flags = query ? " (--query.max-concurrency)" : "";
 	if (why == HTTPD_FULL)
-		err_set(&e, ERR_BUSY, "as many requests of this kind are at work or wait as may be, %u%s and %u%s: try again later", l->workers, flags,
+		err_set(&e, ERR_BUSY, "too many requests of this kind: %u%s are at work and %u%s wait: try again later", l->workers, flags,
 			l->max_waiting, query ? " (--query.max-waiting)" : "");
 	else
 		err_set(&e, ERR_TIMEOUT, "query timed out in query queue: of the %s that were there before, at most %u at a time%s, too few ended in time (--query.timeout)",

@@ -48,7 +48,7 @@ static void large(struct httpd_request *rq, void *arg)
 		buf_printf(httpd_out(rq), "line %d\n", i % 100);
 }
 
-static atomic_size_t most_in_memory; /* bytes of an answer in pieces that stayed in its buffer, at most */
+static atomic_size_t most_in_memory; /* the largest size of the buffer of an answer that is written in pieces, bytes */
 
 /* ?pieces=: of 100 KB each; ?random=: of bytes that do not get smaller; ?fail=: an error at the end; ?max=: bytes it may have;
  * ?once=: whole at the end only; ?file=: a gzip file of it. */

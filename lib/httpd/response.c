@@ -291,7 +291,7 @@ int httpd_out_stays(struct httpd_request *rq, struct err *e)
 /* ---- memory of answers ---- */
 
 #define FULL_FROM ((size_t)64 << 10) /* an answer's buffer that has less room left is about to double */
-#define MOVED_FROM ((size_t)256 << 10) /* bytes of an answer that are worth a look whether they can leave memory */
+#define MOVED_FROM ((size_t)256 << 10) /* from this size on, an answer that is still being written may be moved from its buffer to a file */
 
 static void count_answer(struct httpd_request *rq, ptrdiff_t n)
 {

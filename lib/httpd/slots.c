@@ -166,8 +166,8 @@ static unsigned count_of(struct slots *s, const struct in6_addr *from) REQUIRES(
 	return n;
 }
 
-/* Closes another connection for the new one, of its address or, from == NULL, of any. False: there is none, or only such whose networks have fewer
- * than the new one's; those of its network may all be admitted and not told yet, and cannot be closed now. */
+/* Closes another connection to make room for the new connection c: one of the address `from`, or any (NULL). False: none can be closed, or only those of
+ * networks that have fewer connections than the network of c. A connection cannot be closed between slots_admit and slots_add. */
 static bool make_room(struct slots *s, const struct slot *c, const struct in6_addr *from, const char *why) REQUIRES(s->lock)
 {
 	struct slot *victim = slots_victim(s, from);

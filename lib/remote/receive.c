@@ -44,9 +44,9 @@ static int no_memory(const struct arena *a, size_t n, struct err *e)
 	size_t max = a->refused ? a->budget->max : a->max;
 	units_format_size(max, most);
 	if (a->refused && n < max && a->held + MAX(n, a->held) < max / 8 * 5) /* arenas take as much again at a time */
-		return err_set(e, ERR_BUSY, "other messages take the memory that there is for them, %s", most);
+		return err_set(e, ERR_BUSY, "other messages that are being decoded take the memory for all messages, %s: send it again", most);
 	if (a->refused && budget_used(a->budget) - a->held > max / 16)
-		return err_set(e, ERR_BUSY, "this message and others take more than the memory that there is for them, %s", most);
+		return err_set(e, ERR_BUSY, "this message and others that are being decoded need more than the memory for all messages, %s: send it again", most);
 	return err_set(e, ERR_LIMIT, "the message needs more memory than there is for one, %s: send fewer samples at a time", most);
 }
 

@@ -11,7 +11,7 @@
 struct remote_limits {
 	size_t max_bytes;   /* of the message, decompressed; 0 = 32 MiB */
 	size_t max_labels;  /* of one series; 0 = 64 */
-	struct budget *memory; /* of all messages while they are decoded, borrowed; NULL = unlimited */
+	struct budget *memory; /* the memory of all messages that are being decoded; borrowed; NULL = unlimited */
 };
 
 struct remote_result {

@@ -223,7 +223,7 @@ static void test_answers_do_not_wait_for_each_other(void **state)
 	struct maker m = { .g = g, .mib = 250, .deadline_ns = clock_mono_ns() + INT64_C(3600000000000), .begun = &old };
 	pthread_create(&m.thread, NULL, make_answer, &m);
 	int rc = 0;
-	for (int i = 0; i < 20000 && rc != -ERR_BUSY; i++) /* until the older one waits for it */
+	for (int i = 0; i < 20000 && rc != -ERR_BUSY; i++) /* until the older query waits for the younger one to end */
 		rc = memory_guard_make(g, &young, 60 * MIB, clock_mono_ns() + 1000000, NULL, &e);
 	assert_int_equal(rc, -ERR_BUSY);
 	assert_int_equal(atomic_load(&m.state), 0);

@@ -505,8 +505,8 @@ static int fill(struct append *a, const struct sink_batch *b, struct err *e)
 	}
 	version_unref(v);
 	if (!rc && a->result.over_series_limit && !a->result.profiles && !a->result.floats)
-		rc = err_set(e, ERR_LIMIT, "the day has its %u series, or half of them and this target its share of the others (of labels, each further KiB counts as one): "
-			     "drop labels, or raise --storage.max-series",
+		rc = err_set(e, ERR_LIMIT, "no further series of this target today: the day has --storage.max-series (%u), or half of that and the target has its share of the "
+			     "other half (labels above 1 KiB count as several series): drop labels, or raise --storage.max-series",
 			     a->db->o.max_series);
 	for (size_t i = 0; i < a->r->records.n && !rc; i++)
 		if (a->r->records.v[i].bytes.overflow)
