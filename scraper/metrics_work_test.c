@@ -18,6 +18,7 @@
 #include "scraper/metrics_work.h"
 #include "scraper/testkit.h"
 
+#define TRIES 10 /* on a crowded host a scrape may take longer than its interval, which is its time-out */
 #define MORE 8 /* texts of one test; the last is given for ever */
 
 /* What the server gives: texts with a T for a time of the past, an F for one a minute ahead, an X for an hour. NULL: 500. */
@@ -71,7 +72,7 @@ static void apply(struct bench *b, const char *more)
 	struct config_tree *t = NULL;
 	struct scraper_config *c = NULL;
 	struct err e = { 0 };
-	buf_printf(&text, "scrape_configs:\n- job_name: j\n  scrape_interval: 100ms\n  metrics_path: /m\n%s"
+	buf_printf(&text, "scrape_configs:\n- job_name: j\n  scrape_interval: 200ms\n  metrics_path: /m\n%s"
 			  "  static_configs: [{targets: ['127.0.0.1:%d'], labels: {instance: i}}]\n", more, stub_port(b->stub));
 	if (config_parse(&t, buf_view(&text), "test.yml", &e) || scraper_config_parse(&c, t, no_warning, NULL, &e) ||
 	    scraper_apply(b->scraper, c, &e))
@@ -123,8 +124,9 @@ static void put_time(struct buf *out, int64_t t_ms, const int64_t *times, size_t
 		buf_printf(out, "%+lld", (long long)(ahead < 0 ? ahead + 60000 : ahead - 60000));
 }
 
-/* The samples of the first n scrapes of series whose name is a part of `names` ("a b"), in the order of the batches. */
-static void expect(struct bench *b, size_t n, const char *names, const char *want)
+/* The samples of the first n scrapes of series whose name is a part of `names` ("a b"), in the order of the batches, are these. False: they are not, and
+ * it is not the last try. */
+static bool expect(struct bench *b, size_t n, const char *names, const char *want, bool last)
 {
 	int64_t times[MORE];
 	char value[NUM_LEN];
@@ -145,9 +147,11 @@ static void expect(struct bench *b, size_t n, const char *names, const char *wan
 		scrape += strncmp(k->series, "scrape_series_added{", 20) == 0; /* the last of a batch */
 	}
 	mutex_unlock(&b->sink.lock);
-	if (strcmp(out.ptr ? out.ptr : "", want) != 0)
+	bool as_wanted = strcmp(out.ptr ? out.ptr : "", want) == 0;
+	if (!as_wanted && last)
 		fail_msg("is:\n%s\nwant:\n%s", out.ptr, want);
 	buf_free(&out);
+	return as_wanted;
 }
 
 static const struct expected_rule {
@@ -225,10 +229,13 @@ static void each_rule(void **state)
 		fprintf(stderr, "%s\n", rules[i].what);
 		memcpy(script.texts, rules[i].texts, sizeof script.texts);
 		script.headers = rules[i].headers;
-		begin(&b, 0);
-		apply(&b, rules[i].more);
-		expect(&b, rules[i].n, rules[i].names, rules[i].want);
-		end(&b);
+		bool as_wanted = false;
+		for (int tries = 0; !as_wanted && tries < TRIES; tries++) {
+			begin(&b, 0);
+			apply(&b, rules[i].more);
+			as_wanted = expect(&b, rules[i].n, rules[i].names, rules[i].want, tries + 1 == TRIES);
+			end(&b);
+		}
 	}
 }
 
