@@ -141,7 +141,7 @@ static void test_limits(void **state)
 	assert_true(clock_mono_ms() - from < 5000);
 }
 
-/* Steps without samples count for no limit, however many there are: the time-out ends them. Each of these would take minutes. */
+/* Steps without samples count towards no limit, so only the time-out ends such a query. Each of these queries would take minutes. */
 static void test_many_empty_steps(void **state)
 {
 	struct fixture *f = *state;
@@ -222,7 +222,7 @@ static void test_label_bytes(void **state)
 		if (k <= 2)
 			g = promql_engine_new(memsource_source(m), &o);
 		int rc = promql_instant(g, buf_view(&query), 100000, NULL, &r, &e);
-		if (rc != (k < 2 ? -ERR_LIMIT : 0)) /* 4 MiB are enough for what it makes, not for its result besides */
+		if (rc != (k < 2 ? -ERR_LIMIT : 0)) /* 4 MiB are enough for the memory of the evaluation, not for the copy that is the result as well */
 			fail_msg("%d: %d: %s", k, rc, e.msg);
 		if (!rc)
 			promql_result_release(&r);

@@ -19,7 +19,7 @@
 struct label_sets {
 	VEC(struct labels *) v;
 	struct map by_hash;
-	struct budget *budget; /* of which it has bytes; NULL: they are not counted */
+	struct budget *budget; /* where `bytes` are counted; NULL: nowhere */
 	size_t bytes;
 };
 /* Takes a copy; false: it is there already. */
@@ -30,7 +30,7 @@ void label_sets_free(struct label_sets *s);
 /* One alert. Times are Unix milliseconds, of slots; 0 = not so. */
 struct live_alert {
 	struct labels *labels, *annotations; /* owned */
-	struct budget *budget;       /* of which it has bytes; NULL: they are not counted */
+	struct budget *budget;       /* where `bytes` are counted; NULL: nowhere */
 	size_t bytes;
 	uint64_t hash;               /* of the labels */
 	size_t note_bytes;           /* of its note; 0 = it has none */
@@ -212,11 +212,11 @@ int alert_each_series(const struct rule *x, const struct live_alert *a, int (*pu
 /* After a restart: the series of its alerts that were written last are what it wrote last. */
 void alert_remember_series(struct live_rule *rule);
 
-/* output.c. Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
-/* The memory of labels, about. */
+/* output.c. Bytes of memory that labels take, about. */
 size_t rule_labels_bytes(struct labels l);
-/* The error of an evaluation for whose texts the budget has no room. */
+/* Sets the error of an evaluation for whose labels and annotations rules.texts has no room. */
 int texts_too_large(const struct evaluation *r, struct err *e) MUST_USE;
+/* Adds a sample, and its series to what the rule writes now; ERR_LIMIT past memory. */
 int output_float(struct evaluation *r, struct label_sets *now, struct labels l, double v, struct err *e) MUST_USE;
 /* Ends what the rule wrote last and does not write now; now becomes what it wrote last. */
 int output_end_gone(struct evaluation *r, struct live_rule *rule, struct label_sets *now, struct err *e) MUST_USE;

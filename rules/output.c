@@ -38,7 +38,7 @@ void label_sets_free(struct label_sets *s)
 
 static int too_large(struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "what the group writes at a time is more than there is memory for it");
+	return err_set(e, ERR_LIMIT, "the group writes more samples and labels at one evaluation than there is memory for: aggregate, or let the process use more memory (--memory)");
 }
 
 static int put_float(struct evaluation *r, struct labels l, double v, struct err *e)

@@ -43,15 +43,7 @@ static struct status_rule copy_rule(struct shown *w, const struct live_rule *r, 
 	return s;
 }
 
-static size_t labels_size(struct labels l)
-{
-	size_t n = l.n * sizeof *l.v;
-	for (size_t i = 0; i < l.n; i++)
-		n += l.v[i].name.len + l.v[i].value.len + 2;
-	return n;
-}
-
-/* Bytes that a copy of the group's alerts takes now. */
+/* Bytes of a copy of all alerts that the group has now. */
 static size_t alerts_size(struct live_group *g)
 {
 	size_t n = 0;
@@ -59,7 +51,7 @@ static size_t alerts_size(struct live_group *g)
 	for (size_t i = 0; i < g->def->n_rules; i++)
 		for (size_t k = 0; k < g->rules[i].alerts.n; k++) {
 			const struct live_alert *a = g->rules[i].alerts.v[k];
-			n += sizeof(struct status_alert) + labels_size(*a->labels) + labels_size(*a->annotations);
+			n += sizeof(struct status_alert) + rule_labels_bytes(*a->labels) + rule_labels_bytes(*a->annotations);
 		}
 	mutex_unlock(&g->lock);
 	return MIN(n, RULES_STATUS_MAX);

@@ -104,7 +104,7 @@ struct endpoint {
 	bool gone;
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
-	unsigned begin_tries;            /* times that the scrape that is due was put off, because memory for it was about to be freed */
+	unsigned begin_tries;            /* how often the scrape that is due now was postponed, because memory was about to be freed */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */

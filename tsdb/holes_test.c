@@ -703,7 +703,7 @@ static void test_another_fact(void **state)
 	AUTOFREE char *head = xasprintf("%s/head", k.dir), *older = xasprintf("%s/older", k.dir), *marks = xasprintf("%s/head.marks", k.dir);
 	run("cp", "-r", head, older);
 	kit_open(&k);
-	assert_int_equal(tsdb_clean(k.db, &e), 0); /* the log needs the first delete no more */
+	assert_int_equal(tsdb_clean(k.db, &e), 0); /* the log drops the first delete: a part has taken it over */
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
 	delete_of(&k, "pod-2", KIT_T0, KIT_T0 + HOUR);
 	kit_close(&k);

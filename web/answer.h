@@ -77,7 +77,8 @@ struct answer_rows {
 void answer_rows_begin(struct answer_rows *r, struct httpd_request *rq);
 /* Before a row. False: no more rows, because the answer is full, its client has left, or there is no room. Rows so far are final. */
 bool answer_rows_more(struct answer_rows *r);
-/* Before memory for the answer is allocated beside b: so many bytes at a time, at most. False: there is no room for them. */
+/* Reserves the memory that the writer of the answer will hold beside b, until the answer is complete: `bytes` is the most that it holds at one time.
+ * False: there is no room. */
 bool answer_rows_need(struct answer_rows *r, size_t bytes);
 /* A member of an object that is one long text, which the caller holds in memory. */
 void answer_rows_text(struct answer_rows *r, const char *key, struct view text);

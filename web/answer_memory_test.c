@@ -347,7 +347,7 @@ static void several(const char *spool_dir, const char *path, size_t rows)
 		assert_in_range(busy, 1, REQUESTS);
 	if (gate.allocated > before + 20 * MIB)
 		fail_msg("%s: %zu MiB", path, (gate.allocated - before) / MIB);
-	gate_open(1, rows); /* nothing of them is counted any more */
+	gate_open(1, rows); /* the memory of the earlier answers is no longer counted */
 	struct answer a = test_get(web_address(w, 0), path);
 	assert_int_equal(a.status, 200);
 	answer_free(&a);

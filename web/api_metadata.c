@@ -37,7 +37,7 @@ static int row_cmp(const void *a, const void *b)
 	return c ? c : view_cmp(x->help, y->help);
 }
 
-#define INDEX_BYTES 16 /* of a row, in the index */
+#define INDEX_BYTES 16 /* what a row takes in the index of rows */
 
 /* For another row: what grows may double. */
 static bool has_room(struct metadata_set *m)

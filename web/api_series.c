@@ -22,12 +22,10 @@ static void lookup_end(struct lookup *l, bool cut)
 
 /* ---- sets of strings ---- */
 
-#define UNITED_AT 4096 /* names: fewer are not worth sorting in between */
-
 /* Borrowed from the lookup's view. */
 struct names {
 	VEC(struct view) v;
-	size_t united;      /* so many of them are sorted and unique */
+	size_t united;      /* the first `united` of v are sorted and unique */
 };
 
 static int view_order(const void *a, const void *b)
@@ -46,7 +44,7 @@ static void names_unite(struct names *n)
 	n->united = n->v.n = out;
 }
 
-/* Thousands of selectors may find the same: what is there twice goes before it is many times what there is. */
+/* Thousands of selectors may find the same names: repetitions are dropped before v is much more than twice the number of different names. */
 static void names_take(struct names *n, const struct view *found, size_t count)
 {
 	bool first = !n->v.n;

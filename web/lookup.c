@@ -67,8 +67,6 @@ static void unite(struct series_list *s)
 	s->v.n = out;
 }
 
-#define UNITED_AT 4096 /* series: fewer are not worth sorting in between */
-
 int lookup_series(struct lookup *l, struct series_list *s, struct err *e)
 {
 	int rc = 0;
@@ -80,7 +78,7 @@ int lookup_series(struct lookup *l, struct series_list *s, struct err *e)
 		for (size_t k = 0; !rc && k < n; k++)
 			vec_push(&s->v, found[k]);
 		free(found);
-		if (s->v.n > 2 * united + UNITED_AT) { /* thousands of selectors may find the same */
+		if (s->v.n > 2 * united + UNITED_AT) { /* thousands of selectors may find the same series */
 			if (united)
 				unite(s);
 			united = s->v.n;

@@ -19,6 +19,8 @@ struct lookup {
 	struct regex_meter meter;
 };
 
+#define UNITED_AT 4096 /* names or series: repetitions of fewer are dropped at the end alone */
+
 struct series_list {
 	VEC(struct source_series) v;
 };

@@ -187,7 +187,7 @@ static void test_long_values(void **state)
 	regex_unref(re);
 }
 
-static int64_t waits_ns; /* each look at the clock comes so much later: the thread waits for a processor all the time */
+static int64_t waits_ns; /* added to the monotonic clock at each read, as if the thread had waited so long for a processor */
 
 int64_t __real_clock_mono_ns(void);
 int64_t __wrap_clock_mono_ns(void);

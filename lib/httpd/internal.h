@@ -85,7 +85,7 @@ struct httpd_request {
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;
 	size_t answer_held;                /* bytes of it in httpd.answers; while it is made, those that were announced */
-	size_t beside;                     /* bytes that its handler holds beside `out`, as announced */
+	size_t beside;                     /* bytes that the handler holds beside `out`: the highest number that it gave to httpd_out_needs */
 	VEC(struct response_header) headers;
 };
 

@@ -72,7 +72,7 @@ static int eval_refuse(const struct eval *q, uint64_t all, enum budget_line line
 
 int eval_budget(struct eval *q, uint64_t n, struct err *e)
 {
-	uint64_t all = atomic_fetch_add(&q->wanted, n) + n; /* first: what the query's other threads take at the same time is no other query's */
+	uint64_t all = atomic_fetch_add(&q->wanted, n) + n; /* before it is taken: so bytes of another thread of this query are not mistaken for those of another query */
 	enum budget_line line = all > q->share ? BUDGET_LARGE : BUDGET_ALL;
 	if (!budget_take(q->budget, n, line)) {
 		atomic_fetch_sub(&q->wanted, n);

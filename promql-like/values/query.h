@@ -85,7 +85,7 @@ struct eval {
 	const char *budget_flag;    /* what sets it */
 	atomic_uint_fast64_t budgeted; /* bytes of it that are this query's */
 	atomic_uint_fast64_t wanted; /* the same, and bytes that its threads ask for at the moment */
-	atomic_uint_fast64_t arena_bytes, arena_held; /* bytes that were taken of the arena; how many of them are in budgeted */
+	atomic_uint_fast64_t arena_bytes, arena_held; /* bytes that were allocated from the arena; how many of them are counted in `budgeted` */
 	uint64_t share;             /* a query that holds more of it is large */
 	struct metric *held_metric; /* bytes of all queries; NULL: not counted */
 	struct source_stats stats;  /* of what no node of explain is charged with */

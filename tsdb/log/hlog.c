@@ -230,7 +230,7 @@ void hlog_note_end(struct hlog *l)
 	int rc = l->marks_held ? 0 : log_end_write(&l->end, l->dir, &l->extents, l->marked_seen, &e);
 	mutex_unlock(&l->extents_lock);
 	if (rc && !l->end_failed)
-		LOG_WARN("msg", "cannot write what the newest records of the head log hold: should they be missing after a kill, that is not noticed", "err", e.msg);
+		LOG_WARN("msg", "cannot write head.end: if the process is killed and the newest records of the head log are lost, the next start will not notice", "err", e.msg);
 	l->end_failed = rc != 0;
 	mutex_unlock(&l->mark_lock);
 }

@@ -16,8 +16,8 @@ struct log_end {
 	int fd;
 };
 
-/* Writes x->seen, and of x the extents and facts whose last record is above `above`, to dir/head.end. The first call opens the file, and makes it. A text
- * above 64 KiB is not written. ERR_IO, ERR_DENIED: the file could not be opened or written; it may then hold an older text, or a damaged one. */
+/* Writes x->seen, and of x the extents and facts whose last record is above `above`, to dir/head.end. The first call opens the file; it makes it
+ * if there is none. A text above 64 KiB is not written, which is no error. ERR_IO, ERR_DENIED: the file could not be opened or written; it may then hold an older text, or a damaged one. */
 int log_end_write(struct log_end *f, const char *dir, const struct log_extents *x, uint64_t above, struct err *e) MUST_USE;
 /* Reads dir/head.end into x. If the file is missing or damaged, x is empty and there is no error. An error: the file is there and cannot be read now
  * (permissions, memory, descriptors). */
