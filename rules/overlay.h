@@ -17,7 +17,7 @@ struct overlay_hidden {
 	size_t n_alerts;
 };
 
-/* It keeps at most this many samples, stacks of profiles included, and bytes, then the sink refuses (ERR_LIMIT). Borrows under. */
+/* It keeps at most max_samples samples (each stack of a profile is one) and max_bytes bytes; beyond that the sink refuses with ERR_LIMIT. Borrows under. */
 struct overlay *overlay_new(struct source *under, const struct overlay_hidden *h, size_t max_samples, uint64_t max_bytes);
 void overlay_free(struct overlay *o);
 /* While nothing is appended, any number of threads may read. */

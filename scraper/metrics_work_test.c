@@ -124,8 +124,8 @@ static void put_time(struct buf *out, int64_t t_ms, const int64_t *times, size_t
 		buf_printf(out, "%+lld", (long long)(ahead < 0 ? ahead + 60000 : ahead - 60000));
 }
 
-/* The samples of the first n scrapes of series whose name is a part of `names` ("a b"), in the order of the batches, are these. False: they are not, and
- * it is not the last try. */
+/* Compares with `want` the samples of the first n scrapes, in the order of the batches; only series whose name is a word of `names` ("a b"). A difference
+ * fails the test if this is the last try; else it returns false. */
 static bool expect(struct bench *b, size_t n, const char *names, const char *want, bool last)
 {
 	int64_t times[MORE];

@@ -501,8 +501,8 @@ static void test_harms(void **state)
 	kit_free(&original);
 }
 
-/* A killed process leaves the directory as a copy of it, made while the storage is open, has it: all acknowledged records are in the log, and
- * head.end describes those that head.marks does not. Then the log is harmed. */
+/* A copy of the directory that is made while the storage is open is what a killed process leaves. All acknowledged records are in its log, and head.end
+ * describes those that head.marks does not. Harm is done to that copy. */
 static void test_harms_after_a_kill(void **state)
 {
 	static const struct harm of_the_end[] = {

@@ -22,7 +22,7 @@ struct metadata_set {
 	struct answer_rows *rows;
 };
 
-/* Of the answer, which is begun, and borrowed. */
+/* rows: the answer that the set is written into, for which answer_rows_begin was called; borrowed. */
 void metadata_init(struct metadata_set *m, const struct web *w, struct answer_rows *rows);
 void metadata_release(struct metadata_set *m);
 /* Copies; false: there is no room for more. */
