@@ -312,25 +312,38 @@ static struct memory_freed evict_body(struct scraper *s, const struct endpoint *
 	return best ? evict_endpoint(best, most, false) : (struct memory_freed){ 0 };
 }
 
-/* What a decode is known to need, with its endpoint's memory. */
-static size_t decode_weight(const struct scrape_worker *wk)
+static bool is_small(const struct scraper *s, size_t weight, size_t decode)
 {
-	const struct endpoint *ep = wk->endpoint;
-	return MAX(budget_used(&wk->memory), ep->usual_decode) + MAX(budget_used(&ep->memory), ep->usual);
+	return weight <= s->memory.max / SMALL_PART && decode <= s->memory.max / DECODER_PART;
 }
 
-/* Stops the decoder that holds most, if that is much more than `weight`. Returns true if a decoder was told to stop and will free its memory. */
-static bool stop_heaviest(struct scraper *s, const struct endpoint *by, size_t weight)
+/* What a scrape needs in all: its endpoint's weight, and a decoder's arenas. Of a body that was never decoded that is not known: they need at
+ * least as much as the body. */
+static size_t weight_with_decode(const struct memory_request *r)
+{
+	size_t decode = MAX(r->decode, r->endpoint->usual_decode);
+	return r->weight + (decode ? decode : r->weight);
+}
+
+/* Stops the decoder that needs most, if that is at least twice what the scrape that asks needs. A small decode goes on, whoever asks. Returns true
+ * if a decoder was told to stop and will free its memory. */
+static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 {
 	mutex_assert_held(&s->lock);
 	struct scrape_worker *most = NULL;
+	size_t most_held = 0;
 	for (unsigned i = 0; i < s->n_workers; i++) {
 		struct scrape_worker *wk = &s->workers[i];
-		if (wk->endpoint && wk->endpoint != by && (!most || decode_weight(wk) > decode_weight(most)))
+		const struct endpoint *ep = wk->endpoint;
+		if (!ep || ep == r->endpoint)
+			continue;
+		size_t weight = MAX(budget_used(&ep->memory), ep->usual), decode = MAX(budget_used(&wk->memory), ep->usual_decode);
+		if (!is_small(s, weight, decode) && weight + decode > most_held) {
 			most = wk;
+			most_held = weight + decode;
+		}
 	}
-	size_t held = most ? decode_weight(most) : 0;
-	if (held <= s->memory.max / DECODER_PART || held / TWICE < weight)
+	if (most_held <= s->memory.max / DECODER_PART || most_held / TWICE < weight_with_decode(r))
 		return false;
 	if (!atomic_exchange(&most->stop, true))
 		memory_freed(s); /* it may wait itself */
@@ -369,8 +382,7 @@ static bool is_fair(struct scraper *s, const struct memory_request *r)
 /* The last quarter is for what is small. */
 static enum budget_line line_of(struct scraper *s, const struct memory_request *r)
 {
-	bool small = r->weight <= s->memory.max / SMALL_PART && r->decode <= s->memory.max / DECODER_PART;
-	return small && is_fair(s, r) ? r->line : MIN(r->line, BUDGET_LARGE);
+	return is_small(s, r->weight, r->decode) && is_fair(s, r) ? r->line : MIN(r->line, BUDGET_LARGE);
 }
 
 /* Bytes that others have to give back before there is room for n up to the line. */
@@ -416,7 +428,7 @@ static bool take_more(struct scraper *s, const struct memory_request *r)
 			continue;
 		bool hope = there_is_hope(s, r->worker);
 		if (!hope || (late && !f.soon))
-			hope |= stop_heaviest(s, r->endpoint, r->weight + r->decode);
+			hope |= stop_heaviest(s, r);
 		if (r->worker && !hope)
 			r->worker->stuck = is_fair(s, r);
 		if (!r->worker || !hope || !wait_for_memory(s, r->worker, until))
@@ -534,7 +546,7 @@ int memory_begin(struct work *w, int64_t now_ms, bool may_wait)
 	if (f.soon && may_wait)
 		return MEMORY_COMES;
 	if (!f.soon)
-		stop_heaviest(s, ep, r.weight);
+		stop_heaviest(s, &r);
 	pass_over(ep, now_ms);
 	metric_inc(&scraper_table[M_PASSED_OVER]);
 	return no_memory(s, &w->err, "the scrape did not begin");

@@ -15,7 +15,8 @@
  *	weight above the share         it is refused: its scrape fails
  *
  * The heaviest is the endpoint that holds most, if that is more than its share and at least twice the weight of the one that asks; then
- * the decoder that needs most, likewise. It is evicted: its body is dropped, its request ends, its decoder stops, what is kept of it is
+ * the decoder that needs most, likewise, if it is not at work on what is small (weight at most a sixteenth, arenas at most a quarter of
+ * the whole). It is evicted: its body is dropped, its request ends, its decoder stops, what is kept of it is
  * forgotten, and its scrape fails and says so. This is the same for a scrape that begins, for a body that arrives, for a decoder and
  * for what is kept.
  *

@@ -385,6 +385,56 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
+/* A decoder at work on endpoint 0, which holds `kept`; its arenas hold `arenas`, and others the rest. Whether a body of endpoint 1 that arrives
+ * stops it. */
+static bool is_stopped_by(size_t kept, size_t arenas, size_t body)
+{
+	struct stage *g = stage_new(ALL);
+	struct scrape_worker wk = { .scraper = &g->s };
+	g->s.workers = &wk;
+	g->s.n_workers = 1;
+	mutex_lock(&g->s.lock);
+	memory_join_decoder(&wk);
+	memory_decode(&wk, &g->ep[0]);
+	mutex_unlock(&g->s.lock);
+	assert_true(budget_take(&g->ep[0].memory, kept, BUDGET_KEPT));
+	assert_true(budget_take(&wk.memory, arenas, BUDGET_KEPT));
+	assert_true(begin(g, 1, 0));
+	static char chunk[64 << 10];
+	size_t got = 0, rest = 0;
+	bool ok = true;
+	for (; ok && got < body + 4 * sizeof chunk; got += sizeof chunk) {
+		if (got == body) {
+			rest = ALL - budget_used(&g->s.memory);
+			assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
+		}
+		ok = memory_receive(&g->at[1], chunk, sizeof chunk);
+	}
+	assert_false(ok);
+	bool stopped = atomic_load(&wk.stop);
+	end(g, 1);
+	budget_give(&wk.memory, arenas);
+	budget_give(&g->ep[0].memory, kept);
+	budget_give(&g->s.memory, rest);
+	mutex_lock(&g->s.lock);
+	memory_decoded(&g->ep[0]);
+	mutex_unlock(&g->s.lock);
+	g->s.n_workers = 0;
+	stage_free(g);
+	return stopped;
+}
+
+/* How long a decode lasts, and so how often a body of others finds it at work, depends on the load. */
+static void an_ordinary_decode_goes_on(void **state)
+{
+	size_t quarter = ALL / 4;
+	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 1024 * KIB));
+	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 64 * KIB));     /* small: not for a small one either */
+	assert_false(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 2048 * KIB)); /* not small: but the other one needs that much, too */
+	assert_true(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 64 * KIB));
+	assert_true(is_stopped_by(HEAVY, quarter - KIB, 64 * KIB));
+}
+
 /* ---- no more endpoints are evicted than are needed ---- */
 
 /* What a heavy endpoint holds. */
@@ -632,6 +682,7 @@ int main(void)
 		cmocka_unit_test(ordinary_ones_find_room),
 		cmocka_unit_test(heavy_ones_do_not_evict_each_other),
 		cmocka_unit_test(a_heavy_decode_stops),
+		cmocka_unit_test(an_ordinary_decode_goes_on),
 		cmocka_unit_test(as_many_fail_as_are_needed),
 		cmocka_unit_test(a_decoder_waits_for_one_request),
 		cmocka_unit_test(the_body_counts_that_frees_most),
