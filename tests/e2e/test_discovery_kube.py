@@ -222,6 +222,7 @@ def test_bad_days(env):
     fill(api)
     server = Server(env, config(api, [("pods", "pod", ""), ("slices", "endpointslice", "")]), FAST)
     before = wait_until("the pods", lambda: by_name(server, "pods"), 30)
+    wait_until("the slices", lambda: discovered(server).get("slices"), 30)
 
     def changes(text, what, number):
         old, new = f"day-{number - 1}", f"day-{number}"
