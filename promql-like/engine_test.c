@@ -507,6 +507,33 @@ static void test_order(void **state)
 	promql_engine_free(g);
 }
 
+/* A source does not touch its outputs when it fails: whoever asked would free what the source has freed already. */
+static void test_outputs_of_an_error(void **state)
+{
+	struct fixture *f = *state;
+	struct source *source = memsource_source(f->m);
+	struct source_view *v;
+	struct source_series *all;
+	size_t n, before = 77, tried = 0;
+	struct err e = { 0 };
+	atomic_bool gone = true;
+	struct source_limits lim = { .canceled = &gone };
+	assert_int_equal(source->open(source, &v, &e), 0);
+	assert_int_equal(v->ops->select(v, NULL, 0, INT64_MIN, INT64_MAX, NULL, &all, &n, &e), 0);
+	for (size_t i = 0; i < n; i++) {
+		struct point mine, *points = &mine;
+		struct source_profile own, *profiles = &own;
+		size_t n_points = before, n_profiles = before;
+		assert_int_equal(v->ops->floats(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &points, &n_points, &e), -ERR_CANCELED);
+		assert_int_equal(v->ops->profiles(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &profiles, &n_profiles, &e), -ERR_CANCELED);
+		assert_true(points == &mine && n_points == before && profiles == &own && n_profiles == before);
+		tried++;
+	}
+	assert_true(tried > 0);
+	free(all);
+	v->ops->release(v);
+}
+
 /* Queries that share see one state, until they are told of what was written. */
 static void test_shared_state(void **state)
 {
@@ -914,6 +941,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_of_others), cmocka_unit_test(test_label_bytes),
 		cmocka_unit_test(test_weight),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_outputs_of_an_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_as_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_once, setup, teardown),

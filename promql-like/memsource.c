@@ -181,12 +181,14 @@ static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64
 	for (size_t i = 0; i < s->pts.n; i++)
 		if (s->pts.v[i].t_ms > after && s->pts.v[i].t_ms <= until)
 			vec_push(&out, s->pts.v[i]);
+	int rc = check(lim, out.n, e);
+	if (rc) {
+		vec_free(&out);
+		return rc;
+	}
 	*ret = out.v;
 	*ret_n = out.n;
-	int rc = check(lim, out.n, e);
-	if (rc)
-		vec_free(&out);
-	return rc;
+	return 0;
 }
 
 static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until,
@@ -197,12 +199,14 @@ static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int
 	for (size_t i = 0; i < s->profiles.n; i++)
 		if (s->profiles.v[i].p.t_ms > after && s->profiles.v[i].p.t_ms <= until)
 			vec_push(&out, s->profiles.v[i].p);
+	int rc = check(lim, out.n, e);
+	if (rc) {
+		vec_free(&out);
+		return rc;
+	}
 	*ret = out.v;
 	*ret_n = out.n;
-	int rc = check(lim, out.n, e);
-	if (rc)
-		vec_free(&out);
-	return rc;
+	return 0;
 }
 
 static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,

@@ -303,8 +303,10 @@ static int view_merge(struct source_view *v, const struct source_part *parts, si
 		if (!rc)
 			rc = add_vectors(ret, more, n_groups, e);
 		else
-			for (size_t i = 0; i < n_groups; i++)
+			for (size_t i = 0; i < n_groups; i++) {
 				stackvec_unref(ret[i]);
+				ret[i] = NULL;
+			}
 		free(more);
 	}
 	split_free(&s);
