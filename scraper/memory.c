@@ -325,8 +325,8 @@ static size_t weight_with_decode(const struct memory_request *r)
 	return r->weight + (decode ? decode : r->weight);
 }
 
-/* Stops the decoder that needs most, if that is at least twice what the scrape that asks needs. A small decode goes on, whoever asks. Returns true
- * if a decoder was told to stop and will free its memory. */
+/* Stops the decoder that needs most, for a scrape that is small or needs at most half as much. A small decode goes on, whoever asks. Returns true if
+ * a decoder was told to stop and will free its memory. */
 static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 {
 	mutex_assert_held(&s->lock);
@@ -343,7 +343,8 @@ static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 			most_held = weight + decode;
 		}
 	}
-	if (most_held <= s->memory.max / DECODER_PART || most_held / TWICE < weight_with_decode(r))
+	bool small = is_small(s, r->weight, MAX(r->decode, r->endpoint->usual_decode));
+	if (most_held <= s->memory.max / DECODER_PART || (!small && most_held / TWICE < weight_with_decode(r)))
 		return false;
 	if (!atomic_exchange(&most->stop, true))
 		memory_freed(s); /* it may wait itself */

@@ -15,8 +15,9 @@
  *	weight above the share         it is refused: its scrape fails
  *
  * The heaviest is the endpoint that holds most, if that is more than its share and at least twice the weight of the one that asks; then
- * the decoder that needs most, likewise, if it is not at work on what is small (weight at most a sixteenth, arenas at most a quarter of
- * the whole). It is evicted: its body is dropped, its request ends, its decoder stops, what is kept of it is
+ * the decoder that needs most, likewise. A small scrape (weight at most a sixteenth, arenas at most a quarter of the whole) may also stop
+ * a decoder that needs less than twice as much, and its own decoder is never stopped. Who is evicted: its body is dropped, its request
+ * ends, its decoder stops, what is kept of it is
  * forgotten, and its scrape fails and says so. This is the same for a scrape that begins, for a body that arrives, for a decoder and
  * for what is kept.
  *
@@ -28,8 +29,9 @@
  * another one only when that did not end by itself for a while. A decode that has begun also goes before large bodies that wait or
  * arrive, whoever's: or many large ones would fill the memory with bodies, and none could be decoded.
  *
- * Why this ends: an endpoint is evicted only for one that weighs half of it or less. One that was evicted or refused keeps its weight,
- * so when it comes again, it evicts nobody of its size: of several heavy ones those that came first finish, and the others are refused.
+ * Why this ends: an endpoint is evicted only for one that weighs half of it or less, or for a small one, which nobody stops. One that was
+ * evicted or refused keeps its weight, so when it comes again, it evicts nobody of its size: of several heavy ones those that came first
+ * finish, and the others are refused.
  * Only a scrape that succeeds halves the weight; one that fails takes an eighth of it away, so that a target that became small is not
  * taken for a heavy one for ever. Of decoders that wait for each other the last one does not wait: it gives its room to the others, and
  * begins anew if it is within its share, else it is refused.

@@ -386,8 +386,8 @@ static void a_heavy_decode_stops(void **state)
 }
 
 /* A decoder at work on endpoint 0, which holds `kept`; its arenas hold `arenas`, and others the rest. Whether a body of endpoint 1 that arrives
- * stops it. */
-static bool is_stopped_by(size_t kept, size_t arenas, size_t body)
+ * stops it. decode: what that one's last decode took; 0 = not known. */
+static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode)
 {
 	struct stage *g = stage_new(ALL);
 	struct scrape_worker wk = { .scraper = &g->s };
@@ -399,6 +399,7 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body)
 	mutex_unlock(&g->s.lock);
 	assert_true(budget_take(&g->ep[0].memory, kept, BUDGET_KEPT));
 	assert_true(budget_take(&wk.memory, arenas, BUDGET_KEPT));
+	g->ep[1].usual_decode = decode;
 	assert_true(begin(g, 1, 0));
 	static char chunk[64 << 10];
 	size_t got = 0, rest = 0;
@@ -428,11 +429,21 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body)
 static void an_ordinary_decode_goes_on(void **state)
 {
 	size_t quarter = ALL / 4;
-	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 1024 * KIB));
-	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 64 * KIB));     /* small: not for a small one either */
-	assert_false(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 2048 * KIB)); /* not small: but the other one needs that much, too */
-	assert_true(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 64 * KIB));
-	assert_true(is_stopped_by(HEAVY, quarter - KIB, 64 * KIB));
+	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 1024 * KIB, 0));
+	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 64 * KIB, 0));     /* small: not for a small one either */
+	assert_false(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 2048 * KIB, 0)); /* not small: but the other one needs that much, too */
+	assert_true(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 64 * KIB, 0));
+	assert_true(is_stopped_by(HEAVY, quarter - KIB, 64 * KIB, 0));
+}
+
+/* Beside a decoder that is not small, a small decode needs most of what is left. */
+static void an_ordinary_one_need_not_be_half_as_heavy(void **state)
+{
+	size_t quarter = ALL / 4;
+	assert_true(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter - 64 * KIB));
+	assert_false(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter + KIB)); /* not small itself */
+	assert_false(is_stopped_by(HEAVY, quarter, 2048 * KIB, quarter - 64 * KIB));
+	assert_false(is_stopped_by(ORDINARY, quarter - 64 * KIB, 64 * KIB, quarter - 64 * KIB));
 }
 
 /* ---- no more endpoints are evicted than are needed ---- */
@@ -683,6 +694,7 @@ int main(void)
 		cmocka_unit_test(heavy_ones_do_not_evict_each_other),
 		cmocka_unit_test(a_heavy_decode_stops),
 		cmocka_unit_test(an_ordinary_decode_goes_on),
+		cmocka_unit_test(an_ordinary_one_need_not_be_half_as_heavy),
 		cmocka_unit_test(as_many_fail_as_are_needed),
 		cmocka_unit_test(a_decoder_waits_for_one_request),
 		cmocka_unit_test(the_body_counts_that_frees_most),
