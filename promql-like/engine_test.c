@@ -507,7 +507,7 @@ static void test_order(void **state)
 	promql_engine_free(g);
 }
 
-/* A source does not touch its outputs when it fails: whoever asked would free what the source has freed already. */
+/* A source that fails leaves its outputs as they were. If it set them to a list that it then freed, the query would free the list again. */
 static void test_outputs_of_an_error(void **state)
 {
 	struct fixture *f = *state;

@@ -317,16 +317,16 @@ static bool is_small(const struct scraper *s, size_t weight, size_t decode)
 	return weight <= s->memory.max / SMALL_PART && decode <= s->memory.max / DECODER_PART;
 }
 
-/* What a scrape needs in all: its endpoint's weight, and a decoder's arenas. Of a body that was never decoded that is not known: they need at
- * least as much as the body. */
+/* Bytes that a scrape needs in all: its endpoint's weight, and the arenas of its decoder. As long as no body of the endpoint was decoded, the size
+ * of the arenas is not known; it is taken to be the weight. */
 static size_t weight_with_decode(const struct memory_request *r)
 {
 	size_t decode = MAX(r->decode, r->endpoint->usual_decode);
 	return r->weight + (decode ? decode : r->weight);
 }
 
-/* Stops the decoder that needs most, for a scrape that is small or needs at most half as much. A small decode goes on, whoever asks. Returns true if
- * a decoder was told to stop and will free its memory. */
+/* Stops the decoder that needs most, if the scrape that asks is small (is_small) or needs at most half of that. A decoder at work on a small
+ * scrape is never stopped. Returns true if a decoder was told to stop and will free its memory. */
 static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 {
 	mutex_assert_held(&s->lock);

@@ -385,8 +385,8 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
-/* A decoder at work on endpoint 0, which holds `kept`; its arenas hold `arenas`, and others the rest. Whether a body of endpoint 1 that arrives
- * stops it. decode: what that one's last decode took; 0 = not known. */
+/* A decoder works on endpoint 0. The endpoint holds `kept` bytes, the decoder's arenas hold `arenas`. A body of `body` bytes arrives for endpoint 1,
+ * whose last decode took `decode` bytes (0 = not known), and then the memory is full. Returns whether the decoder was stopped for the body. */
 static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode)
 {
 	struct stage *g = stage_new(ALL);
@@ -425,23 +425,23 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode
 	return stopped;
 }
 
-/* How long a decode lasts, and so how often a body of others finds it at work, depends on the load. */
+/* A heavy body that arrives while an ordinary one is decoded does not stop that decode. */
 static void an_ordinary_decode_goes_on(void **state)
 {
 	size_t quarter = ALL / 4;
 	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 1024 * KIB, 0));
-	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 64 * KIB, 0));     /* small: not for a small one either */
-	assert_false(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 2048 * KIB, 0)); /* not small: but the other one needs that much, too */
+	assert_false(is_stopped_by(ORDINARY * 2, quarter - KIB, 64 * KIB, 0));     /* a small body does not stop a small decode either */
+	assert_false(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 2048 * KIB, 0)); /* a decode that is not small, and a body that needs nearly as much */
 	assert_true(is_stopped_by(ORDINARY * 2, quarter * 5 / 4, 64 * KIB, 0));
 	assert_true(is_stopped_by(HEAVY, quarter - KIB, 64 * KIB, 0));
 }
 
-/* Beside a decoder that is not small, a small decode needs most of what is left. */
+/* A small scrape stops a decode that is not small, also if it needs more than half as much. */
 static void an_ordinary_one_need_not_be_half_as_heavy(void **state)
 {
 	size_t quarter = ALL / 4;
 	assert_true(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter - 64 * KIB));
-	assert_false(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter + KIB)); /* not small itself */
+	assert_false(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter + KIB)); /* the scrape that asks is not small */
 	assert_false(is_stopped_by(HEAVY, quarter, 2048 * KIB, quarter - 64 * KIB));
 	assert_false(is_stopped_by(ORDINARY, quarter - 64 * KIB, 64 * KIB, quarter - 64 * KIB));
 }
