@@ -161,6 +161,9 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 	struct err e;
 	char name[32];
 	kit_profile(&p, seed, n);
+	p.arena.budget = k->budget;
+	for (struct budget *of = k->budget; of; of = of->parent)
+		budget_adopt(of, p.arena.held);
 	snprintf(name, sizeof name, "pod-%u", pod);
 	struct label job = { VIEW("job"), view_of(k->job ? k->job : "kit") };
 	struct label labels[2][3] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, job, { VIEW("pod"), view_of(name) } },

@@ -18,6 +18,7 @@ struct kit {
 	const struct sink_note *notes; /* each profile that is appended has them beside it */
 	size_t n_notes;
 	bool patient;            /* what is appended; see sink_batch */
+	struct budget *budget;   /* of the arenas of profiles that are appended; NULL = none */
 	const char *job;         /* of what is appended; NULL = "kit" */
 	struct tsdb_options o;
 };

@@ -718,6 +718,57 @@ static void test_concurrent(void **state)
 	kit_free(&b.k);
 }
 
+/* A budget that waits for memory: until another thread has appended a profile to the same dictionary. */
+struct waiting_budget {
+	struct budget all, part;
+	struct kit others;           /* the same storage, without the budget */
+	unsigned asked, in_time;
+	atomic_bool done;
+};
+
+static void *append_beside(void *arg)
+{
+	struct waiting_budget *w = arg;
+	assert_int_equal(kit_append(&w->others, 2, KIT_T0 + 10000 * w->asked, w->asked, 50, NULL), 0);
+	atomic_store(&w->done, true);
+	return NULL;
+}
+
+static bool wait_for_others(struct budget *part, size_t n, enum budget_line line)
+{
+	struct waiting_budget *w = (struct waiting_budget *)((char *)part - offsetof(struct waiting_budget, part));
+	pthread_t thread;
+	w->asked++;
+	atomic_store(&w->done, false);
+	assert_int_equal(pthread_create(&thread, NULL, append_beside, w), 0);
+	for (int i = 0; i < 3000 && !atomic_load(&w->done); i++)
+		clock_sleep_ms(1);
+	w->in_time += atomic_load(&w->done);
+	pthread_detach(thread);
+	budget_adopt(&w->all, n);
+	return true;
+}
+
+/* A profile for which there is no memory at the moment holds nobody up: it does not wait with the dictionary's lock. */
+static void test_waits_for_memory_alone(void **state)
+{
+	static struct waiting_budget w = { .all = { .max = 16 }, .part = { .parent = &w.all, .more = wait_for_others } };
+	struct kit k;
+	kit_init(&k);
+	kit_open(&k);
+	w.others = k;
+	k.budget = &w.part;
+	enum { PROFILES = 16 };      /* of different sizes: the blocks of some have room left */
+	for (int i = 1; i <= PROFILES; i++)
+		assert_int_equal(kit_append(&k, 1, KIT_T0 + 10000 * i, (uint64_t)i, 500 * (uint32_t)i, NULL), 0);
+	assert_true(w.asked > 0);
+	assert_int_equal(w.in_time, w.asked);
+	assert_int_equal(budget_used(&w.part), 0);
+	tsdb_flush(k.db);
+	assert_int_equal(kit_count(&k, KIT_CPU, 0, INT64_MAX, NULL), PROFILES + w.asked);
+	kit_free(&k);
+}
+
 static void test_lock_and_format(void **state)
 {
 	struct kit k;
@@ -795,7 +846,7 @@ int main(void)
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels), cmocka_unit_test(test_targets_share_series),
-		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
+		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_waits_for_memory_alone), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
 		cmocka_unit_test(test_log_over_64_bits),
 	};
 	return cmocka_run_group_tests_name("tsdb", tests, NULL, NULL);

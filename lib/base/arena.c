@@ -90,27 +90,45 @@ void arena_reset(struct arena *a)
 	a->used = 0;
 }
 
+static bool is_past_cap(const struct arena *a, size_t n)
+{
+	return n > SIZE_MAX / 2 || (a->max && (n > a->max || a->used > a->max - n));
+}
+
+/* A block with room for `need` bytes as the one in use; NULL if there is none. */
+static struct arena_block *block_with(struct arena *a, size_t need)
+{
+	struct arena_block *b = a->head;
+	if (b && b->cap - b->used >= need)
+		return b;
+	struct arena_block *fresh = block_new(a, MAX(need, b ? MIN(b->cap * 2, LARGEST_STEP) : FIRST_BLOCK));
+	if (fresh)
+		a->head = fresh;
+	return fresh;
+}
+
+bool arena_reserve(struct arena *a, size_t n)
+{
+#ifdef PYRRHA_DEBUG_ARENA
+	return !is_past_cap(a, n);
+#else
+	return !is_past_cap(a, n) && block_with(a, n);
+#endif
+}
+
 void *arena_alloc(struct arena *a, size_t n)
 {
-	if (n > SIZE_MAX / 2 || (a->max && (n > a->max || a->used > a->max - n)))
+	if (is_past_cap(a, n))
 		return NULL;
 	size_t need = (n + 15) & ~(size_t)15;
-	struct arena_block *b = a->head;
 #ifdef PYRRHA_DEBUG_ARENA
-	b = NULL;
+	struct arena_block *b = block_new(a, need);
+	a->head = b ? b : a->head;
+#else
+	struct arena_block *b = block_with(a, need);
 #endif
-	if (!b || b->cap - b->used < need) {
-		size_t cap = a->head ? MIN(a->head->cap * 2, LARGEST_STEP) : FIRST_BLOCK;
-#ifdef PYRRHA_DEBUG_ARENA
-		cap = n;
-#endif
-		if (cap < need)
-			cap = need;
-		struct arena_block *fresh = block_new(a, cap);
-		if (!fresh)
-			return NULL;
-		a->head = b = fresh;
-	}
+	if (!b)
+		return NULL;
 	void *p = b->data + b->used;
 	b->used += need;
 	a->used += n;

@@ -27,6 +27,9 @@ void arena_reset(struct arena *a);
 void arena_free(struct arena *a);
 /* 16-byte aligned, not zeroed; NULL past the cap. */
 void *arena_alloc(struct arena *a, size_t n) MUST_USE;
+/* Makes room for allocations of n bytes in all, each rounded up to 16: they do not ask the budget then, which may wait, and their callers may hold
+ * locks. False: past the cap, or the budget refuses. With PYRRHA_DEBUG_ARENA it does nothing. */
+bool arena_reserve(struct arena *a, size_t n) MUST_USE;
 void *arena_calloc(struct arena *a, size_t n, size_t size) MUST_USE;
 /* NUL-terminated copies; NULL past the cap. */
 char *arena_strndup(struct arena *a, const char *s, size_t n) MUST_USE;

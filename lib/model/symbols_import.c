@@ -511,6 +511,13 @@ static bool begin(struct import *im, struct arena *a)
 	       im->new_locations.v;
 }
 
+size_t symbols_work_bytes(const struct profile *p)
+{
+	enum { ALLOCATIONS = 8, ALIGNMENT = 16 };
+	size_t n = (size_t)p->n_stack + 2 * ((size_t)p->n_strings + p->n_functions + p->n_locations) + p->n_mappings;
+	return (n + ALLOCATIONS) * sizeof(uint32_t) + ALLOCATIONS * ALIGNMENT;
+}
+
 #define IN_BATCHES(call, im, total, ...) do { \
 	for (uint32_t from_ = 0, total_ = (total); from_ < total_; from_ += BATCH) { \
 		call((im), from_, MIN(total_ - from_, (uint32_t)BATCH), ##__VA_ARGS__); \

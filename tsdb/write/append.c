@@ -191,6 +191,21 @@ static int add_symbols(struct append *a, struct partition *p, struct profile *pr
 	return rc;
 }
 
+static size_t n_samples_of(const struct sink_profile *sp)
+{
+	return !sp->profile ? 0 : sp->samples ? sp->n_samples : sp->profile->n_samples;
+}
+
+/* Memory for intern, before the dictionary is locked: the arena's budget may wait for memory, and nobody else is to wait for that. */
+static int reserve_work(const struct append *a, const struct sink_profile *sp, struct err *e)
+{
+	struct profile *profile = sp->profile;
+	if (!n_samples_of(sp) || (a->interned == profile && a->interned_in->day == day_of(sp->t_ms)) ||
+	    arena_reserve(&profile->arena, (profile->n_samples + 4) * sizeof *a->columns + symbols_work_bytes(profile)))
+		return 0;
+	return err_set(e, ERR_LIMIT, "the profile needs more than its %zu bytes of memory", profile->arena.max);
+}
+
 /* target: labels of one of its series. */
 static int intern(struct append *a, struct partition *p, struct profile *profile, struct labels target, struct err *e)
 {
@@ -206,11 +221,6 @@ static int intern(struct append *a, struct partition *p, struct profile *profile
 	a->interned = profile;
 	a->interned_in = p;
 	return 0;
-}
-
-static size_t n_samples_of(const struct sink_profile *sp)
-{
-	return !sp->profile ? 0 : sp->samples ? sp->n_samples : sp->profile->n_samples;
 }
 
 /* A series has at most this many sample label sets: the rest become one that says so. */
@@ -388,6 +398,9 @@ static int add_profile(struct append *a, const struct version *v, const struct s
 	uint32_t types[RECORD_MAX_TYPES];
 	int rc = check_profile(sp, e);
 	if (rc || !sp->n_columns || !stamp_ok(a, sp->t_ms))
+		return rc;
+	rc = reserve_work(a, sp, e);
+	if (rc)
 		return rc;
 	struct partition *p = tsdb_enter_partition(a->db, day_of(sp->t_ms));
 	partition_load(p);
