@@ -188,6 +188,16 @@ static size_t read_turn(struct memory_reader *r, struct runtime_code **turn, siz
 	return i;
 }
 
+/* Codes of a turn for which there was no time stay before those that came after them. */
+static void put_back(struct namer *n, struct runtime_code **codes, size_t n_codes) REQUIRES(n->readers.lock)
+{
+	for (size_t i = 0; i < n_codes; i++)
+		vec_push(&n->wanted, codes[i]);
+	memmove(n->wanted.v + n_codes, n->wanted.v, (n->wanted.n - n_codes) * sizeof *n->wanted.v);
+	for (size_t i = 0; i < n_codes; i++)
+		n->wanted.v[i] = codes[i];
+}
+
 /* Counts what came of those that were read, of a turn of `got`; false if the thread was left behind meanwhile. */
 static bool finish(struct memory_reader *r, struct runtime_code **turn, const enum code_state *states, size_t read, size_t got, int64_t took_ns)
 {
@@ -206,8 +216,7 @@ static bool finish(struct memory_reader *r, struct runtime_code **turn, const en
 		/* Not by a turn that had nothing to wait for, while another thread still waits for the process. */
 		atomic_store(&turn[0]->owner->stuck, false);
 	} else {
-		for (size_t i = read; i < got; i++)
-			vec_push(&n->wanted, turn[i]);
+		put_back(n, turn + read, got - read);
 		n->floor_ns += took_ns / (int64_t)n->waiting; /* of this very turn, so that there was at least one */
 		n->done += read;
 		n->turn = 0;
