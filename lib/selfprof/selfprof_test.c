@@ -218,20 +218,24 @@ static void *after_pop_main(void *arg)
 
 static void test_below_the_stack(void **state)
 {
-	struct profile p;
+	int64_t ns = 0, called = 0;
 	pthread_t t;
 	struct err e;
 
 	atomic_store(&enough, false);
 	assert_int_equal(thread_start(&t, "pop", after_pop_main, NULL, &e), 0);
-	profile_init(&p, 0);
-	assert_int_equal(selfprof_cpu(INT64_C(150) * 1000000, NULL, &p, &e), 0);
+	for (int i = 0; i < 100 && !ns; i++) { /* on a busy machine the thread may not run while a profile is taken */
+		struct profile p;
+		profile_init(&p, 0);
+		assert_int_equal(selfprof_cpu(INT64_C(150) * 1000000, NULL, &p, &e), 0);
+		ns = ns_of(&p, "burn_after_pop", NULL);
+		called = ns_of(&p, "burn_after_pop", "after_pop_main");
+		profile_release(&p);
+	}
 	atomic_store(&enough, true);
 	pthread_join(t, NULL);
-	int64_t ns = ns_of(&p, "burn_after_pop", NULL);
 	assert_true(ns > 0);
-	assert_int_equal(ns_of(&p, "burn_after_pop", "after_pop_main"), ns);
-	profile_release(&p);
+	assert_int_equal(called, ns);
 }
 
 /* One that begins later and ends earlier, or later. */
@@ -369,7 +373,8 @@ static void test_no_room(void **state)
 	ticks_stop(drop_tick, &got, &st);
 	assert_int_equal(st.blocked, 0);
 	assert_true(st.stackless >= 3 && got > 8); /* those without room are with later ones; late signals stand for several */
-	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 50, 2);
+	/* Without those that are owed, 100 ms would be missing; on a busy machine 40 are. */
+	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 10, 5);
 }
 
 int main(void)
