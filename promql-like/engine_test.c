@@ -141,7 +141,7 @@ static void test_limits(void **state)
 	assert_true(clock_mono_ms() - from < 5000);
 }
 
-/* Steps without samples count towards no limit, so only the time-out ends such a query. Each of these queries would take minutes. */
+/* The time-out also ends queries over many steps that find no samples: no limit counts those steps. Without it each of these would run for minutes. */
 static void test_many_empty_steps(void **state)
 {
 	struct fixture *f = *state;

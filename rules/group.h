@@ -212,7 +212,7 @@ int alert_each_series(const struct rule *x, const struct live_alert *a, int (*pu
 /* After a restart: the series of its alerts that were written last are what it wrote last. */
 void alert_remember_series(struct live_rule *rule);
 
-/* output.c. Bytes of memory that labels take, about. */
+/* How many bytes a set of labels takes in memory, about (output.c). */
 size_t rule_labels_bytes(struct labels l);
 /* Sets the error of an evaluation for whose labels and annotations rules.texts has no room. */
 int texts_too_large(const struct evaluation *r, struct err *e) MUST_USE;

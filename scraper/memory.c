@@ -325,8 +325,8 @@ static size_t weight_with_decode(const struct memory_request *r)
 	return r->weight + (decode ? decode : r->weight);
 }
 
-/* Stops the decoder that needs most, if the scrape that asks is small (is_small) or needs at most half of that. A decoder at work on a small
- * scrape is never stopped. Returns true if a decoder was told to stop and will free its memory. */
+/* Finds the decoder whose scrape needs most memory, those of small scrapes (is_small) left out, and stops it for the scrape that asks for memory: if
+ * that is small itself, or needs at most half as much. True: the decoder has been told to stop, now or before, and will free its memory. */
 static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 {
 	mutex_assert_held(&s->lock);

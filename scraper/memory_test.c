@@ -385,8 +385,9 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
-/* A decoder works on endpoint 0. The endpoint holds `kept` bytes, the decoder's arenas hold `arenas`. A body of `body` bytes arrives for endpoint 1,
- * whose last decode took `decode` bytes (0 = not known), and then the memory is full. Returns whether the decoder was stopped for the body. */
+/* A decoder works on endpoint 0, which holds `kept` bytes; the decoder's arenas hold `arenas` bytes. For endpoint 1, whose last decode took `decode`
+ * bytes (0 = not known), a body arrives. When `body` bytes of it have arrived, the test takes the rest of the memory, so that there is no room for
+ * the next ones. Returns whether the decoder was stopped for them. */
 static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode)
 {
 	struct stage *g = stage_new(ALL);
@@ -441,7 +442,7 @@ static void an_ordinary_one_need_not_be_half_as_heavy(void **state)
 {
 	size_t quarter = ALL / 4;
 	assert_true(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter - 64 * KIB));
-	assert_false(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter + KIB)); /* the scrape that asks is not small */
+	assert_false(is_stopped_by(HEAVY, quarter, 64 * KIB, quarter + KIB)); /* the scrape of the body is not small either */
 	assert_false(is_stopped_by(HEAVY, quarter, 2048 * KIB, quarter - 64 * KIB));
 	assert_false(is_stopped_by(ORDINARY, quarter - 64 * KIB, 64 * KIB, quarter - 64 * KIB));
 }

@@ -718,10 +718,10 @@ static void test_concurrent(void **state)
 	kit_free(&b.k);
 }
 
-/* A budget that waits for memory: until another thread has appended a profile to the same dictionary. */
+/* A budget as of a decoder that waits for memory. Asked for bytes, it has another thread append a profile of the same day, and agrees when that is done. */
 struct waiting_budget {
 	struct budget all, part;
-	struct kit others;           /* the same storage, without the budget */
+	struct kit others;           /* appends to the storage under test; its profiles have no budget */
 	unsigned asked, in_time;
 	atomic_bool done;
 };
@@ -749,7 +749,7 @@ static bool wait_for_others(struct budget *part, size_t n, enum budget_line line
 	return true;
 }
 
-/* A profile for which there is no memory at the moment holds nobody up: it does not wait with the dictionary's lock. */
+/* An append that has to wait for memory does not hold the lock of the day's dictionary meanwhile: other appends go on. */
 static void test_waits_for_memory_alone(void **state)
 {
 	static struct waiting_budget w = { .all = { .max = 16 }, .part = { .parent = &w.all, .more = wait_for_others } };

@@ -19,7 +19,7 @@ struct lookup {
 	struct regex_meter meter;
 };
 
-#define UNITED_AT 4096 /* names or series: repetitions of fewer are dropped at the end alone */
+#define UNITED_AT 4096 /* names or series: a shorter list is made unique only once, when it is complete */
 
 struct series_list {
 	VEC(struct source_series) v;

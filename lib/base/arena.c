@@ -95,7 +95,7 @@ static bool is_past_cap(const struct arena *a, size_t n)
 	return n > SIZE_MAX / 2 || (a->max && (n > a->max || a->used > a->max - n));
 }
 
-/* A block with room for `need` bytes as the one in use; NULL if there is none. */
+/* The block in use, if `need` bytes of it are free; else a new one takes its place. NULL: the budget refuses, or malloc fails. */
 static struct arena_block *block_with(struct arena *a, size_t need)
 {
 	struct arena_block *b = a->head;

@@ -27,8 +27,9 @@ void arena_reset(struct arena *a);
 void arena_free(struct arena *a);
 /* 16-byte aligned, not zeroed; NULL past the cap. */
 void *arena_alloc(struct arena *a, size_t n) MUST_USE;
-/* Makes room for allocations of n bytes in all, each rounded up to 16: they do not ask the budget then, which may wait, and their callers may hold
- * locks. False: past the cap, or the budget refuses. With PYRRHA_DEBUG_ARENA it does nothing. */
+/* Makes sure that the next allocations fit into the block in use, as long as their sizes, each rounded up to 16, add up to at most n bytes. So they do
+ * not ask the budget, and may be made under a lock: a budget may wait until it has memory. False: n passes the cap, or the budget refuses. With
+ * PYRRHA_DEBUG_ARENA only the cap is looked at. */
 bool arena_reserve(struct arena *a, size_t n) MUST_USE;
 void *arena_calloc(struct arena *a, size_t n, size_t size) MUST_USE;
 /* NUL-terminated copies; NULL past the cap. */

@@ -164,7 +164,7 @@ void symbols_index(struct symbols *s, const struct symbols_pause *pause);
 /* The column of every sample of a flat profile, interned: out holds p->n_samples ids. Work space comes from p's
  * arena. ERR_LIMIT when that arena's cap is reached. pause may be NULL. */
 int symbols_add_profile(struct symbols *s, struct profile *p, uint32_t *out, const struct symbols_pause *pause, struct err *e) MUST_USE;
-/* The most that symbols_add_profile and symbols_fit_profile take of p's arena, in bytes. */
+/* Bytes that symbols_add_profile(s, p, ...) or symbols_fit_profile(s, p, ...) allocates from p's arena, at most. */
 size_t symbols_work_bytes(const struct profile *p);
 
 /* The same with a limit on new entries (symbols_room.c): an unknown stack beyond the limit becomes "(other)", so that
