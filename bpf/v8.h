@@ -68,6 +68,34 @@ static __always_inline int v8_without_frame(struct unwind *u)
 	return V8_WHOLE;
 }
 
+/* How far above sp the return address of a builtin is that has given its frame up, but not its room on the stack: between `mov rbp, [rbp]` and the
+ * `add rsp, size` before the jump to the builtin that it ends with, it moves that one's arguments into registers. 0: the builtin has its frame. */
+#define V8_TAIL_CODE 40              /* bytes that are looked at */
+
+static __always_inline __u32 v8_without_own_fp(struct unwind *u, struct v8_room *w)
+{
+	const __u8 *c = (const __u8 *)w->object;
+	__u32 above = 0;
+	__u64 saved;
+
+	if (u->is_ra || rt_read(u, w->object, V8_TAIL_CODE, u->ip))
+		return 0;
+	for (int i = 0; i < V8_TAIL_CODE - 8; i++) {
+		if (c[i] != 0x48 || c[i + 2] != 0xc4)
+			continue;
+		if (c[i + 1] == 0x83 && c[i + 4] == 0xe9)
+			above = c[i + 3];
+		else if (c[i + 1] == 0x81 && c[i + 7] == 0xe9)
+			above = c[i + 3] | (__u32)c[i + 4] << 8;
+		else
+			continue;
+		break;
+	}
+	if (above < 16 || rt_read(u, &saved, 8, u->sp + above - 8) || saved != u->fp)
+		return 0;
+	return above;
+}
+
 /* The SharedFunctionInfo of a JSFunction; 0: it is none. */
 static __always_inline __u64 v8_shared(struct unwind *u, const struct v8_proc *p, struct v8_room *w, __u64 function)
 {
@@ -225,6 +253,12 @@ static __always_inline int v8_step(struct unwind *u, const struct v8_proc *p, st
 		if (rt_read(u, &ra, 8, u->sp + above) || (above > 0 && rt_read(u, &u->fp, 8, u->sp)))
 			return END_STACK_READ;
 		return uw_to_caller(u, u->sp + above + 8, ra);
+	}
+	if (native) {
+		__u32 bytes = v8_without_own_fp(u, w);
+
+		if (bytes && !rt_read(u, &ra, 8, u->sp + bytes))
+			return uw_push(u, native) ? uw_to_caller(u, u->sp + bytes + 8, ra) : END_DEPTH;
 	}
 	if (native && v8_was_taken_off(u, p, w, native & FRAME_ADDR_MASK))
 		return v8_step_to_taken_off(u, p, w, native);
