@@ -179,6 +179,8 @@ libagent_a_SOURCES = \
   agent/unwind/eh_frame_rows.h \
   agent/unwind/extents.c \
   agent/unwind/extents.h \
+  agent/unwind/frame_pointers.c \
+  agent/unwind/frame_pointers.h \
   agent/unwind/image_ids.c \
   agent/unwind/image_ids.h \
   agent/unwind/unwind_native.c \

@@ -8,7 +8,7 @@
  *	pages:   4 KB of text -> row number and count in `chunks`, or that its rows were not needed yet
  *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
  *	         carries the rule in force at the start of the page
- *	rules:   how to get from a frame to its caller
+ *	rules:   how to get from a frame to its caller; those of RULE_NONE and RULE_UNREAD say why there is none
  *	cache:   image id << 29 | ELF virtual address (29 bits) of frames met lately, << 21 | their rule, in short (SHORT_*):
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
  *	         the sampling program writes it, whole words, and only for processes that say so
@@ -46,6 +46,9 @@
 #define CHUNKS_MAX 48            /* 12 MB: all maps together stay below 20 MB */
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
+#define RULE_NONE 0              /* nothing tells of this code: frame pointers */
+#define RULE_UNREAD 1            /* the code itself may tell, but no sample was there yet: as if the row were not loaded */
+#define RULE_FIRST 2
 #define ROW_PC_SHIFT 20
 #define TEXT_PAGE_SHIFT 12
 
@@ -102,7 +105,8 @@ enum cfa_kind {
 	CFA_PLT,             /* sp + 8 + ((pc & 15) >= off ? 8 : 0) */
 	CFA_SIGNAL,          /* a signal frame is at sp */
 	CFA_STOP,            /* the outermost frame */
-	CFA_UNSUPPORTED
+	CFA_UNSUPPORTED,
+	CFA_UNREAD           /* of RULE_UNREAD only */
 };
 
 /* Where the caller's frame pointer is. */

@@ -150,6 +150,8 @@ static __always_inline int uw_find_rule(struct unwind *u, __u64 vaddr, __u32 *re
 	UW_OPAQUE(i);
 	i &= CHUNK_ROWS - 1;
 	i = rows[i] & ROW_RULE_MASK;
+	if (UW_RARELY(i == RULE_UNREAD))
+		return END_NO_TABLE;
 	r = uw_rule(u, i);
 	if (!r)
 		return 0;

@@ -61,19 +61,19 @@ struct symbolizer *agent_symbolizer(struct agent *a)
 
 /* --- the thread --- */
 
-/* Reads /proc/stat: host CPU time since the last reading that no sample accounts for, and the number of thread switches. */
-static int64_t unseen(struct agent *a, uint64_t *ret_switches)
+/* Before the rings are read: what /proc/stat says now, and ticks that have no sample. */
+static void read_cost(struct agent *a, int64_t now)
 {
-	AUTOFREE int64_t *busy = xcalloc(MAX_CPUS, sizeof *busy);
+	uint64_t stats[STATS_MAX];
 	FILE *f = fopen("/proc/stat", "re");
 
-	*ret_switches = 0;
-	if (f) {
-		cost_read_busy(f, busy);
-		*ret_switches = a->o.off_cpu ? cost_read_switches(f) : 0;
-		fclose(f);
-	}
-	return cost_unseen(&a->cost, busy, a->pacer.hz);
+	if (!f)
+		return;
+	if (sampler_stats(&a->sampler, stats))
+		for (uint32_t i = 0; i < a->sampler.n_cpus; i++)
+			cost_untaken(&a->cost, i, a->sampler.untaken[i], perf_events_period(a->events));
+	cost_reading(&a->cost, f, now);
+	fclose(f);
 }
 
 static void watch_events(struct agent *a)
@@ -103,18 +103,18 @@ static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 	const uint64_t *s = a->last_stats;
 	double hz = a->pacer.hz;
 	unsigned step = a->pacer.step;
-	uint64_t switches;
 
-	if (now - a->pacer.last.now_ns < COST_INTERVAL_NS)
+	if (!a->cost.pending)
 		return;
-	int64_t lost = unseen(a, &switches);
+	int64_t lost = cost_unseen(&a->cost, hz);
 	if (lost)
 		drain_count_unseen(a, now, lost);
+	/* The drain may have taken long, and its time counts. */
 	struct pacer_readings r = {
-		.now_ns = now, .own_ns = (uint64_t)cost_own_ns() + symbolizer_helper_ns(a->symbolizer), .on_ns = a->spent_ns[WINDOW_ON_CPU],
+		.now_ns = clock_mono_ns(), .own_ns = (uint64_t)cost_own_ns() + symbolizer_helper_ns(a->symbolizer), .on_ns = a->spent_ns[WINDOW_ON_CPU],
 		.off_ns = a->spent_ns[WINDOW_OFF_CPU] + atomic_load(&a->answered_off_ns), .sampling_ns = a->sample_ns,
 		.switch_ns = s[STAT_OFF_COST_NS], .stack_ns = s[STAT_OFF_WORK_NS], .watched = s[STAT_OFF_SWITCHES],
-		.switches = switches,
+		.switches = a->o.off_cpu ? a->cost.switches : 0,
 	};
 	unsigned changed = pacer_check(&a->pacer, &r, perf_events_cpus(a->events));
 	if (changed & PACER_HZ)
@@ -159,6 +159,8 @@ static void agent_drain(struct agent *a)
 
 	a->late_drains += a->drained_ns && now - a->drained_ns > LATE_NS;
 	a->drained_ns = now;
+	if (now - a->pacer.last.now_ns >= COST_INTERVAL_NS)
+		read_cost(a, now);
 	sampler_read(&a->sampler);
 	perf_events_read(a->events, &a->records);
 	mutex_lock(&a->lock);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 int64_t cost_own_ns(void)
 {
 	struct timespec ts;
@@ -55,10 +57,10 @@ uint64_t cost_read_switches(FILE *f)
 	return 0;
 }
 
-void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t value_ns)
+void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t time_ns, int64_t value_ns)
 {
 	if (cpu < MAX_CPUS)
-		c->cpus[cpu].sampled_ns += value_ns;
+		*(c->pending && time_ns > c->read_ns ? &c->cpus[cpu].later_ns : &c->cpus[cpu].sampled_ns) += value_ns;
 }
 
 void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns)
@@ -69,24 +71,38 @@ void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t pe
 	c->cpus[cpu].untaken = ticks;
 }
 
+void cost_reading(struct agent_cost *c, FILE *f, int64_t now_ns)
+{
+	AUTOFREE int64_t *busy = xcalloc(MAX_CPUS, sizeof *busy);
+
+	cost_read_busy(f, busy);
+	c->switches = cost_read_switches(f);
+	c->read_ns = now_ns;
+	c->pending = true;
+	for (uint32_t i = 0; i < MAX_CPUS; i++) {
+		c->cpus[i].before_ns = c->cpus[i].busy_ns;
+		c->cpus[i].busy_ns = busy[i];
+	}
+}
+
 /* Samples of a busy share scatter by the root of their number; /proc/stat itself is in steps of a tick. */
 static bool beyond_chance(int64_t unseen_ns, int64_t busy_ns, double period_ns)
 {
 	return (double)unseen_ns > 5 * sqrt((double)busy_ns / period_ns + 1) * period_ns + 0.02 * (double)busy_ns;
 }
 
-int64_t cost_unseen(struct agent_cost *c, const int64_t busy_ns[MAX_CPUS], double hz)
+int64_t cost_unseen(struct agent_cost *c, double hz)
 {
 	int64_t found = 0, others = 0, others_busy = 0;
 	double period = 1e9 / hz;
 
+	c->pending = false;
 	for (uint32_t i = 0; i < MAX_CPUS; i++) {
 		struct cost_cpu *cpu = &c->cpus[i];
-		int64_t busy = busy_ns[i] - cpu->busy_ns, unseen = busy - cpu->sampled_ns;
-		bool known = busy_ns[i] > 0 && cpu->busy_ns > 0 && busy >= 0;
-		cpu->busy_ns = busy_ns[i];
-		cpu->sampled_ns = 0;
-		if (!known)
+		int64_t busy = cpu->busy_ns - cpu->before_ns, unseen = busy - cpu->sampled_ns;
+		cpu->sampled_ns = cpu->later_ns;
+		cpu->later_ns = 0;
+		if (cpu->busy_ns <= 0 || cpu->before_ns <= 0 || busy < 0)
 			continue;
 		if (beyond_chance(unseen, busy, period)) {
 			found += unseen;

@@ -37,7 +37,7 @@ static void take(struct agent *a, size_t at, int64_t now) REQUIRES(a->lock)
 	int64_t value = perf_events_value(a->events, h->cpu, (int64_t)h->time_ns);
 	struct finished_stack d;
 
-	cost_sampled(&a->cost, h->cpu, value);
+	cost_sampled(&a->cost, h->cpu, (int64_t)h->time_ns, value);
 	a->samples++;
 	if (stack_finish(a, at, 0, now, &d))
 		windows_count(a, (int64_t)h->time_ns, d.who, h->comm, d.node, value);
@@ -68,8 +68,6 @@ static void count_losses(struct agent *a, int64_t now) REQUIRES(a->lock)
 		windows_count(a, now, NULL, nobody, node, value);
 		a->lost_ring += lost;
 	}
-	for (uint32_t i = 0; i < a->sampler.n_cpus; i++)
-		cost_untaken(&a->cost, i, a->sampler.untaken[i], perf_events_period(a->events));
 	offcpu_count_losses(a, s, now);
 	a->sample_ns = sampler_cost_ns(&a->sampler);
 	memcpy(a->last_stats, s, sizeof s);

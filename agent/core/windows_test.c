@@ -376,20 +376,47 @@ static void test_busy_by_proc_stat(void **state)
 
 struct ticking {
 	struct agent_cost *cost;
-	int64_t busy[MAX_CPUS];
+	int64_t busy[MAX_CPUS];      /* ticks of the clock */
+	int64_t now;
 };
 
-/* Ten seconds of CPUs that are all busy; of the first one's ticks a share is seen, of the others' another. */
-static int64_t tick(struct ticking *t, double first, double others)
+static void ticks_of(struct ticking *t, int64_t from, double first, double others)
 {
 	int64_t period = SECOND / 19;
 
 	for (uint32_t i = 0; i < CPUS; i++) {
-		t->busy[i] += 10 * SECOND;
-		for (int k = 0; k < (int)(190 * (i ? others : first)); k++)
-			cost_sampled(t->cost, i, period);
+		int n = (int)(190 * (i ? others : first));
+		for (int k = 0; k < n; k++)
+			cost_sampled(t->cost, i, from + 1 + 10 * SECOND / n * k, period);
 	}
-	return cost_unseen(t->cost, t->busy, 19);
+}
+
+static void ten_seconds(struct ticking *t)
+{
+	int64_t hz = sysconf(_SC_CLK_TCK);
+	char text[CPUS * 64] = "cpu  0 0 0 0\n";
+	size_t n = strlen(text);
+
+	t->now += 10 * SECOND;
+	for (uint32_t i = 0; i < CPUS; i++) {
+		t->busy[i] += 10 * hz;
+		if (t->busy[i] > 0)
+			n += (size_t)snprintf(text + n, sizeof text - n, "cpu%u %lld 0 0 0 0 0 0\n", i, (long long)t->busy[i]);
+	}
+	FILE *f = fmemopen(text, n, "r");
+	assert_non_null(f);
+	cost_reading(t->cost, f, t->now);
+	fclose(f);
+}
+
+/* Ten seconds of CPUs that are all busy; of the first one's ticks a share is seen, of the others' another. */
+static int64_t tick(struct ticking *t, double first, double others)
+{
+	int64_t from = t->now;
+
+	ten_seconds(t);
+	ticks_of(t, from, first, others);
+	return cost_unseen(t->cost, 19);
 }
 
 /* A CPU of many that is not seen is found, as is a loss too small to be sure of on any one CPU; chance is no loss. */
@@ -413,11 +440,39 @@ static void test_unseen_ticks(void **state)
 	cost_untaken(t->cost, 0, 380, SECOND / 19);
 	assert_int_equal(tick(t, 0, 1), 0);
 	/* A CPU that goes and one that comes are not known for that interval. */
-	t->busy[5] = -10 * SECOND;
+	t->busy[5] = -10 * sysconf(_SC_CLK_TCK);
 	assert_int_equal(tick(t, 1, 1), 0);
-	t->busy[5] = 100 * SECOND;
+	t->busy[5] = 100 * sysconf(_SC_CLK_TCK);
 	assert_int_equal(tick(t, 1, 1), 0);
 	assert_int_equal(tick(t, 1, 1), 0);
+	free(t->cost);
+	free(t);
+}
+
+/* While a drain takes half a minute, the CPUs go on: what they do then is in the samples of the next one, and not lost before. */
+static void test_a_long_drain(void **state)
+{
+	struct ticking *t = calloc(1, sizeof *t);
+	t->cost = calloc(1, sizeof *t->cost);
+
+	tick(t, 1, 1);
+	assert_int_equal(tick(t, 1, 1), 0);
+	for (int turn = 0; turn < 3; turn++) {
+		int64_t from = t->now;
+		ten_seconds(t);
+		ticks_of(t, from, 1, 1);
+		/* Samples that came meanwhile are taken by the same drain. */
+		for (int k = 0; k < 3; k++)
+			ticks_of(t, t->now + k * 10 * SECOND, 1, 1);
+		assert_int_equal(cost_unseen(t->cost, 19), 0);
+		t->now += 20 * SECOND;
+		for (uint32_t i = 0; i < CPUS; i++)
+			t->busy[i] += 20 * sysconf(_SC_CLK_TCK);
+		ten_seconds(t);
+		assert_int_equal(cost_unseen(t->cost, 19), 0);
+		int64_t lost = tick(t, 0, 1); /* what is lost then is noticed, all of it */
+		assert_true(lost >= 10 * SECOND && lost <= 10 * SECOND + SECOND / 10);
+	}
 	free(t->cost);
 	free(t);
 }
@@ -428,7 +483,7 @@ int main(void)
 		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
 		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
 		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_runtime_frames),
-		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks),
+		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks), cmocka_unit_test(test_a_long_drain),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

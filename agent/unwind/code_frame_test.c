@@ -13,6 +13,7 @@
 
 #include "agent/unwind/code_frame.h"
 #include "agent/unwind/eh_frame_rows.h"
+#include "agent/unwind/frame_pointers.h"
 #include "base/alloc.h"
 #include "base/map.h"
 
@@ -145,19 +146,32 @@ static void test_musl(void **state)
 	vec_free(&code.v);
 }
 
+/* A file of one segment of code, at 0x10000. */
+struct code_file {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph;
+	uint8_t text[1 << 16];
+};
+
+static struct code_file *code_file_new(void)
+{
+	struct code_file *x = xcalloc(1, sizeof *x);
+
+	x->eh = (Elf64_Ehdr){ .e_machine = EM_X86_64, .e_phoff = sizeof x->eh, .e_phentsize = sizeof x->ph, .e_phnum = 1 };
+	memcpy(x->eh.e_ident, ELFMAG "\2\1\1", 7);
+	x->ph = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = offsetof(struct code_file, text), .p_vaddr = 0x10000,
+			      .p_filesz = sizeof x->text, .p_memsz = sizeof x->text };
+	return x;
+}
+
 /* Any bytes are bounded work. */
 static void test_noise(void **state)
 {
-	struct { Elf64_Ehdr eh; Elf64_Phdr ph; Elf64_Shdr sh[2]; uint8_t text[1 << 16]; } *x = xcalloc(1, sizeof *x);
+	struct code_file *x = code_file_new();
 	uint64_t seed = 1;
-
-	memcpy(x->eh.e_ident, ELFMAG "\2\1\1", 7);
-	x->eh = (Elf64_Ehdr){ .e_machine = EM_X86_64, .e_phoff = sizeof x->eh, .e_phentsize = sizeof x->ph, .e_phnum = 1 };
-	memcpy(x->eh.e_ident, ELFMAG "\2\1\1", 7);
-	x->ph = (Elf64_Phdr){ .p_type = PT_LOAD, .p_flags = PF_X, .p_offset = offsetof(__typeof__(*x), text), .p_vaddr = 0x10000,
-			      .p_filesz = sizeof x->text, .p_memsz = sizeof x->text };
 	Elf64_Shdr text = { .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = 0x10000,
-			    .sh_offset = offsetof(__typeof__(*x), text), .sh_size = sizeof x->text };
+			    .sh_offset = offsetof(struct code_file, text), .sh_size = sizeof x->text };
+
 	for (int turn = 0; turn < 20; turn++) {
 		struct elf_file f;
 		struct eh_rows rows = { 0 };
@@ -171,16 +185,65 @@ static void test_noise(void **state)
 		assert_int_equal(code_frame_range(&f, 0, UINT64_MAX, 0x10000, 0x20000, keep_row, &rows, &st), 0);
 		for (size_t i = 1; i < rows.v.n; i++)
 			assert_true(rows.v.v[i].pc > rows.v.v[i - 1].pc);
+		assert_false(frame_pointers_kept(&f));
 		vec_free(&rows.v);
 		elf_close(&f);
 	}
 	free(x);
 }
 
+/* Functions of 64 bytes, each of which calls another one. Of a hundred, `others` save rbp without setting it up. */
+static bool kept_with(unsigned others, unsigned every)
+{
+	static const uint8_t keeps[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x53 }, saves[] = { 0x55, 0x48, 0x89, 0xfd, 0x53, 0x90, 0x90, 0x90, 0x90 };
+	struct code_file *x = code_file_new();
+	struct elf_file f;
+
+	memset(x->text, 0x90, sizeof x->text);
+	for (uint32_t i = 0, n = sizeof x->text / 64; i < n; i++) {
+		uint8_t *c = x->text + i * 64;
+		memcpy(c, i * 37 % 100 < others ? saves : keeps, sizeof keeps);
+		int32_t to = (int32_t)(((i * 131 + 17) % n) * 64) - (int32_t)(i * 64 + 16 + 5);
+		if (i % every == 0) {
+			c[16] = 0xe8;
+			memcpy(c + 17, &to, 4);
+		}
+		c[63] = 0xc3;
+	}
+	assert_int_equal(elf_open_mem(&f, x, sizeof *x, NULL), 0);
+	bool kept = frame_pointers_kept(&f);
+	elf_close(&f);
+	free(x);
+	return kept;
+}
+
+static void test_frame_pointers(void **state)
+{
+	static const struct { const char *pattern; bool keeps; } files[] = {
+		{ "/usr/lib/chromium/chromium", true }, { "/bin/bash", false }, { "/lib/*/libc.so.6", false }, { "/usr/bin/gdb", false },
+		{ "/usr/bin/node", false }, { "/usr/lib/jvm/*/lib/server/libjvm.so", false },
+	};
+
+	assert_true(kept_with(0, 1));
+	assert_true(kept_with(3, 1));
+	assert_false(kept_with(8, 1));
+	assert_false(kept_with(100, 1));
+	assert_false(kept_with(0, 20)); /* too few to tell */
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		struct elf_file f;
+		if (!open_first(files[i].pattern, &f))
+			continue;
+		assert_true(frame_pointers_kept(&f) == files[i].keeps);
+		close(f.fd);
+		elf_close(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_against_eh_frame), cmocka_unit_test(test_musl), cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_frame_pointers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

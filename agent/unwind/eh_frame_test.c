@@ -239,10 +239,56 @@ static void test_absurd_work(void **state)
 	}
 }
 
+#define GAP 32
+
+/* Code of which .eh_frame does not tell is read when a sample meets it, and not before; what the table tells stays. */
+static void test_unread_code(void **state)
+{
+	size_t len, gaps = 0, told = 0;
+	uint8_t *bytes = read_libc(&len);
+	struct elf_file f;
+	struct eh_stats st;
+	struct unwind_tables *t;
+	struct err e = { 0 };
+	struct eh_rows rows = { 0 };
+
+	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
+	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
+	assert_int_equal(unwind_tables_new(&t, NULL, &e), 0);
+	struct image *im = image_of(&f);
+	assert_true(unwind_tables_image_id(t, im));
+	for (size_t i = 1; i + 1 < rows.v.n; i++) {
+		const struct eh_row *before = &rows.v.v[i - 1], *gap = &rows.v.v[i];
+		if (gap->rule.cfa != CFA_NONE || rows.v.v[i + 1].pc - gap->pc < GAP)
+			continue;
+		bool here = before->pc >> TEXT_PAGE_SHIFT == gap->pc >> TEXT_PAGE_SHIFT;
+		assert_true(unwind_tables_load(t, im, &f, before->pc));
+		if (here && !gaps)
+			assert_int_equal(table_rule(t, im, gap->pc).cfa, CFA_UNREAD);
+		gaps += here;
+		while (unwind_tables_missing(t, im, gap->pc + GAP / 2))
+			assert_true(unwind_tables_load(t, im, &f, gap->pc + GAP / 2));
+		assert_int_not_equal(table_rule(t, im, gap->pc + GAP / 2).cfa, CFA_UNREAD);
+		told += table_rule(t, im, gap->pc + GAP / 2).cfa == CFA_SP;
+		struct unwind_rule r = table_rule(t, im, before->pc);
+		if (before->rule.cfa != CFA_NONE)
+			assert_memory_equal(&r, &before->rule, sizeof r);
+	}
+	print_message("  %zu gaps, %zu of them told by the code\n", gaps, told);
+	assert_true(gaps > 0 && told > 0);
+	unwind_tables_image_gone(t, im);
+	free(im);
+	unwind_tables_free(t);
+	vec_free(&rows.v);
+	elf_close(&f);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_unread_code),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_absurd_work),
 	};

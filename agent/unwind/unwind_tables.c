@@ -10,6 +10,7 @@
 #include "agent/go/go_frame.h"
 #include "agent/unwind/code_frame.h"
 #include "agent/unwind/extents.h"
+#include "agent/unwind/frame_pointers.h"
 #include "agent/unwind/image_ids.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -24,9 +25,13 @@
 #define BARE_PAGES_MAX 128
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
+/* Of a file, where nothing but the code itself tells: whether frame pointers lead on (frame_pointers_kept). */
+enum keeps_fp { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS };
+
 /* The tables of an image. */
 struct image_table {
 	bool loaded;
+	enum keeps_fp keeps_fp;
 	int64_t retry_ns;            /* there was no room: not before then again */
 	int64_t used_ns;             /* last met in a sample */
 	uint32_t first_page_slot, n_pages;
@@ -91,11 +96,12 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 	extents_init(&t->free_maps, MAPS_MAX);
 	extents_init(&t->free_pages, PAGES_MAX);
 	memset(&t->free_blocks, 0, sizeof t->free_blocks);
-	t->n_rules = 1;              /* rule 0 is CFA_NONE */
+	t->n_rules = RULE_FIRST;
 	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
 		unwind_tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
 	}
+	t->rules[RULE_UNREAD].cfa = CFA_UNREAD;
 	image_ids_init(&t->ids, t->procs, t->fds.cache);
 	*ret = t;
 	return 0;
@@ -297,14 +303,16 @@ static uint32_t rule_id(struct unwind_tables *t, const struct unwind_rule *r)
 	uint32_t id;
 
 	if (r->cfa == CFA_NONE && !r->runtime)
-		return 0;
+		return RULE_NONE;
+	if (r->cfa == CFA_UNREAD)
+		return RULE_UNREAD;
 	for (size_t at = map_start(&t->rule_index, hash); map_probe(&t->rule_index, hash, &at, &id);)
 		if (memcmp(&t->rules[id], r, sizeof *r) == 0)
 			return id;
 	if (t->n_rules == RULES_MAX) {
 		static const struct unwind_rule unsupported = { .cfa = CFA_UNSUPPORTED };
 		t->stats.full++;
-		return r->cfa == CFA_UNSUPPORTED ? 0 : rule_id(t, &unsupported);
+		return r->cfa == CFA_UNSUPPORTED ? RULE_NONE : rule_id(t, &unsupported);
 	}
 	id = t->n_rules++;
 	t->rules[id] = *r;
@@ -319,6 +327,7 @@ struct builder {
 	struct image_table *it;
 	uint64_t page, end;          /* ELF virtual address >> 12 of the page whose rows are in row[]; of the last, + 1 */
 	uint32_t n, carry;           /* rows; the rule in force */
+	bool read_code;              /* where nothing else tells */
 	const struct runtime_file *runtime; /* whose interpreter's rules are marked; NULL = none */
 	uint64_t last_pc;            /* of the last row */
 	struct unwind_rule last;
@@ -363,6 +372,7 @@ static int finish_page(struct builder *b)
 {
 	struct image_table *it = b->it;
 	__u64 *p = &b->t->pages[it->first_page_slot + (b->page - it->first_page)], v = 0;
+	uint32_t before = *p == PAGE_UNLOADED ? 0 : PAGE_ROWS(*p);
 
 	if (b->n != 1 || (b->row[0] & ROW_RULE_MASK) != 0) {
 		uint32_t *rows = room(b, b->n) ? chunk_rows(b->t, it->at / CHUNK_ROWS) : NULL;
@@ -375,6 +385,8 @@ static int finish_page(struct builder *b)
 		it->rows += b->n;
 		b->t->stats.rows += b->n;
 	}
+	it->rows -= before;
+	b->t->stats.rows -= before;
 	__atomic_store_n(p, v, __ATOMIC_RELEASE);
 	b->page++;
 	b->n = 1;
@@ -499,16 +511,20 @@ static int pass_on(void *arg, uint64_t pc, const struct unwind_rule *r)
 	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
 }
 
+/* Reading code takes long, and most of it no sample ever meets: it is read when one did. */
 static int fill_gap(struct table_part *p, uint64_t end)
 {
-	static const struct unwind_rule none = { .cfa = CFA_NONE };
+	static const struct unwind_rule none = { .cfa = CFA_NONE }, unread = { .cfa = CFA_UNREAD };
 	uint64_t lo = p->b->page << TEXT_PAGE_SHIFT, hi = p->b->end << TEXT_PAGE_SHIFT, from = p->gap;
 
 	p->gap = UINT64_MAX;
 	if (from == UINT64_MAX)
 		return 0;
+	bool to_read = end - from >= GAP_CODE_MIN && from < hi && end > lo && p->b->it->keeps_fp != KEEPS;
+	if (to_read && !p->b->read_code)
+		return pass_on(p, MAX(MAX(from, lo), p->lo), &unread);
 	int ret = from ? pass_on(p, from, &none) : 0;
-	if (ret || end - from < GAP_CODE_MIN || from >= hi || end <= lo)
+	if (ret || !to_read)
 		return ret;
 	ret = code_frame_range(p->f, MAX(from, p->lo), MIN(end, p->hi), lo, hi, pass_on, p, p->st);
 	return ret == -ERR_BAD_DATA ? 0 : ret;
@@ -573,7 +589,7 @@ static void find_go(struct image_table *it, const struct elf_file *f)
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */
-static int build(struct unwind_tables *t, const struct image *im, const struct elf_file *f, uint64_t first, uint64_t end)
+static int build(struct unwind_tables *t, const struct image *im, const struct elf_file *f, uint64_t first, uint64_t end, bool read_code)
 {
 	struct image_table *it = im->table;
 	const struct runtime_file *runtime = im->runtime && !im->runtime->why_not[0] ? im->runtime : NULL;
@@ -582,7 +598,7 @@ static int build(struct unwind_tables *t, const struct image *im, const struct e
 	uint64_t lo = it->first_page + first, hi = it->first_page + end;
 	struct err e;
 
-	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1, .runtime = runtime };
+	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1, .runtime = runtime, .read_code = read_code };
 	int ret = it->excess > EXCESS_MAX ? 0 : read_rows(b, f, lo << TEXT_PAGE_SHIFT, hi << TEXT_PAGE_SHIFT, &st, &e);
 	if (b->runtime && ret != -ERR_LIMIT && ret != -ERR_BAD_DATA) {
 		int last = put_last(b, hi << TEXT_PAGE_SHIFT);
@@ -639,6 +655,38 @@ static void group_of(const struct unwind_tables *t, const struct image_table *it
 	*ret_end = hi;
 }
 
+/* The row that holds for an address of a page that is loaded: its rule; RULE_NONE if it has none. */
+static uint32_t rule_at(struct unwind_tables *t, const struct image_table *it, uint64_t page, uint64_t vaddr)
+{
+	uint64_t p = t->pages[it->first_page_slot + page];
+	uint32_t in_page = (uint32_t)(vaddr & (PAGE_BYTES - 1)), row = PAGE_ROW(p), n = PAGE_ROWS(p), rule = RULE_NONE;
+	const uint32_t *rows = n ? chunk_rows(t, row / CHUNK_ROWS) : NULL;
+
+	for (uint32_t i = 0; rows && i < n && rows[row % CHUNK_ROWS + i] >> ROW_PC_SHIFT <= in_page; i++)
+		rule = rows[row % CHUNK_ROWS + i] & ROW_RULE_MASK;
+	return rule;
+}
+
+/* Whether all of a page is code that was not read. */
+static bool page_unread(struct unwind_tables *t, const struct image_table *it, uint64_t page)
+{
+	return !page_missing(t, it, page) && PAGE_ROWS(t->pages[it->first_page_slot + page]) == 1 &&
+	       rule_at(t, it, page, 0) == RULE_UNREAD;
+}
+
+/* The pages whose code to read for one of them. */
+static void unread_of(struct unwind_tables *t, const struct image_table *it, uint64_t page, uint64_t *ret_first, uint64_t *ret_end)
+{
+	uint64_t first = page - page % TABLE_GROUP, end = MIN(first + TABLE_GROUP, (uint64_t)it->n_pages), lo = page, hi = page + 1;
+
+	while (lo > first && page_unread(t, it, lo - 1))
+		lo--;
+	while (hi < end && page_unread(t, it, hi))
+		hi++;
+	*ret_first = lo;
+	*ret_end = hi;
+}
+
 /* The amount of a file that is read at once, whichever page of it is missing. */
 static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f)
 {
@@ -673,33 +721,41 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 		uint32_t flags = UNWIND_IMAGE_LOADED | (im->is_go ? UNWIND_IMAGE_GO : 0);
 		__atomic_store_n(&ui->flags, flags, __ATOMIC_RELEASE);
 	}
-	if (!page_at(it, vaddr, &page) || !page_missing(t, it, page))
+	if (!page_at(it, vaddr, &page))
+		return true;
+	bool missing = page_missing(t, it, page);
+	if (!missing && rule_at(t, it, page, vaddr) != RULE_UNREAD)
 		return true;
 	if (!f)
 		return false;
 	uint64_t first, end;
-	group_of(t, it, page, &first, &end);
 	if (read_whole(it, im, f)) {
 		first = 0;
 		end = it->n_pages;
+	} else if (missing) {
+		group_of(t, it, page, &first, &end);
+	} else {
+		unread_of(t, it, page, &first, &end);
 	}
+	if (!missing && it->keeps_fp == KEEPS_UNKNOWN)
+		it->keeps_fp = frame_pointers_kept(f) ? KEEPS : KEEPS_NOT;
 	t->stats.groups++;
-	it->groups++;
-	if (build(t, im, f, first, end) == 0)
+	it->groups += missing;
+	if (build(t, im, f, first, end, !missing) == 0)
 		return true;
-	for (uint64_t i = first; i < end; i++)
+	for (uint64_t i = first; i < end && missing; i++)
 		__atomic_store_n(&t->pages[it->first_page_slot + i], PAGE_UNLOADED, __ATOMIC_RELEASE);
 	return no_room(t, it);
 }
 
-bool unwind_tables_missing(const struct unwind_tables *t, const struct image *im, uint64_t vaddr)
+bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint64_t vaddr)
 {
 	const struct image_table *it = im->table;
 	uint64_t page;
 
 	if (!it || it->retry_ns > clock_mono_ns())
 		return false;
-	return !it->loaded || (page_at(it, vaddr, &page) && page_missing(t, it, page));
+	return !it->loaded || (page_at(it, vaddr, &page) && (page_missing(t, it, page) || rule_at(t, it, page, vaddr) == RULE_UNREAD));
 }
 
 void unwind_tables_touch(struct unwind_tables *t, struct image *im)

@@ -4,7 +4,10 @@
  *
  * Rows are in blocks of BLOCK_ROWS inside chunks of 256 KB, which are allocated when needed and never freed; an image's pages may be
  * in any blocks. Rows are made for the parts of a file that samples meet: a compiler has a million, of which a few thousand are
- * needed. Freed blocks are not reused for REUSE_NS, because a sample may be reading them. */
+ * needed. Freed blocks are not reused for REUSE_NS, because a sample may be reading them.
+ *
+ * Code of which neither .eh_frame nor Go's table tells has one row at first, RULE_UNREAD. When a sample meets it, the code itself is read
+ * (code_frame.h), unless the file keeps frame pointers (frame_pointers.h). */
 #ifndef PYRRHA_AGENT_UNWIND_TABLES_H
 #define PYRRHA_AGENT_UNWIND_TABLES_H
 
@@ -43,7 +46,7 @@ void unwind_tables_image_gone(struct unwind_tables *t, struct image *im);
  * sampled for a while are unloaded, and the caller may try again later. */
 bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr);
 /* Whether there is something to load for the address, now. */
-bool unwind_tables_missing(const struct unwind_tables *t, const struct image *im, uint64_t vaddr);
+bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint64_t vaddr);
 /* The image was met in a sample just now. */
 void unwind_tables_touch(struct unwind_tables *t, struct image *im);
 struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id);
