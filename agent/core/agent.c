@@ -162,6 +162,10 @@ static void agent_drain(struct agent *a)
 	if (now - a->pacer.last.now_ns >= COST_INTERVAL_NS)
 		read_cost(a, now);
 	sampler_read(&a->sampler);
+	struct perf_records done = a->records;
+	perf_records_clear(&done);
+	a->records = a->later_records;
+	a->later_records = done;
 	perf_events_read(a->events, &a->records);
 	mutex_lock(&a->lock);
 	drain_process(a, now, from);
@@ -436,6 +440,7 @@ void agent_stop(struct agent *a)
 		sampler_release(&a->sampler);
 	windows_release(a);
 	perf_records_release(&a->records);
+	perf_records_release(&a->later_records);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	if (a->wake_fd >= 0)

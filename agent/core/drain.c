@@ -98,6 +98,7 @@ static void relieve(struct agent *a, size_t next) REQUIRES(a->lock)
 	if (now - a->relieved_ns < RELIEVE_NS)
 		return;
 	sampler_relieve(&a->sampler, next);
+	perf_events_read(a->events, &a->later_records); /* after the samples: no sample is older than the records about its process */
 	a->relieved_ns = clock_mono_ns();
 }
 

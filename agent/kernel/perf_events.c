@@ -522,15 +522,22 @@ static int by_time(const void *a, const void *b)
 
 void perf_events_read(struct perf_events *p, struct perf_records *out)
 {
-	out->v.n = 0;
 	if (!out->arena.max)
 		arena_init(&out->arena, ARENA_MAX);
-	arena_reset(&out->arena);
+	if (out->v.n >= PERF_RECORDS_MAX)
+		return;
+	size_t before = out->v.n;
 	for (size_t i = 0; i < p->v.n; i++)
 		read_cpu(p, &p->v.v[i], out);
 	/* glibc's qsort merges: equal times keep their order. */
-	if (p->v.n > 1 && out->v.n > 1)
+	if ((p->v.n > 1 || before) && out->v.n > 1)
 		qsort(out->v.v, out->v.n, sizeof *out->v.v, by_time);
+}
+
+void perf_records_clear(struct perf_records *r)
+{
+	r->v.n = 0;
+	arena_reset(&r->arena);
 }
 
 void perf_records_release(struct perf_records *r)

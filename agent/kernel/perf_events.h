@@ -23,7 +23,7 @@ struct perf_record {
 	char comm[16];
 	uint64_t start, len, file_offset;
 	bool anonymous;              /* RECORD_MMAP of code without a file: the key has only its path */
-	struct image_key key;        /* RECORD_MMAP; its path is in the arena of the read */
+	struct image_key key;        /* RECORD_MMAP; its path is in the arena of the records */
 };
 
 struct perf_records {
@@ -50,8 +50,10 @@ size_t perf_events_cpus(const struct perf_events *p);
 int perf_events_fd(const struct perf_events *p, size_t i);
 /* Whether MMAP records have the build-id (5.12). */
 bool perf_events_build_ids(const struct perf_events *p);
-/* Reads all records that are there. */
+/* Adds all records that are there, and sorts. With PERF_RECORDS_MAX in out, it does nothing. */
+#define PERF_RECORDS_MAX 65536
 void perf_events_read(struct perf_events *p, struct perf_records *out);
+void perf_records_clear(struct perf_records *r); /* of v; what is counted stays */
 void perf_records_release(struct perf_records *r);
 /* Draws new periods when it is time. */
 void perf_events_redraw(struct perf_events *p, int64_t now_ns);
