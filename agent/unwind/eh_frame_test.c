@@ -284,11 +284,55 @@ static void test_unread_code(void **state)
 	free(bytes);
 }
 
+/* .eh_frame without an index is read as a whole, code without a table for one page at a time all the same. */
+static void test_unread_code_without_index(void **state)
+{
+	size_t len;
+	uint8_t *bytes = read_libc(&len);
+	const Elf64_Ehdr *eh = (const void *)bytes;
+	Elf64_Phdr *ph = (void *)(bytes + eh->e_phoff);
+	struct elf_file f;
+	struct eh_stats st;
+	struct unwind_tables *t;
+	struct err e = { 0 };
+	struct eh_rows rows = { 0 };
+	VEC(uint64_t) gaps = { 0 };
+
+	for (unsigned i = 0; i < eh->e_phnum; i++)
+		if (ph[i].p_type == PT_GNU_EH_FRAME)
+			ph[i].p_type = PT_NULL;
+	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
+	assert_false(eh_frame_indexed(&f));
+	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
+	for (size_t i = 0; i + 1 < rows.v.n; i++)
+		if (rows.v.v[i].rule.cfa == CFA_NONE && rows.v.v[i + 1].pc - rows.v.v[i].pc >= GAP)
+			vec_push(&gaps, rows.v.v[i].pc + GAP / 2);
+	assert_true(gaps.n > 2);
+	uint64_t first = gaps.v[0], last = gaps.v[gaps.n - 1];
+	assert_int_equal(unwind_tables_new(&t, NULL, &e), 0);
+	struct image *im = image_of(&f);
+	im->has_eh_frame = true;
+	assert_true(unwind_tables_image_id(t, im) && unwind_tables_load(t, im, &f, last));
+	assert_int_equal(table_rule(t, im, first).cfa, CFA_UNREAD);
+	assert_int_equal(table_rule(t, im, last).cfa, CFA_UNREAD);
+	assert_true(unwind_tables_missing(t, im, first) && unwind_tables_load(t, im, &f, first));
+	assert_int_not_equal(table_rule(t, im, first).cfa, CFA_UNREAD);
+	assert_int_equal(table_rule(t, im, last).cfa, CFA_UNREAD);
+	unwind_tables_image_gone(t, im);
+	free(im);
+	unwind_tables_free(t);
+	vec_free(&gaps);
+	vec_free(&rows.v);
+	elf_close(&f);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_unread_code),
+		cmocka_unit_test(test_unread_code_without_index),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_absurd_work),
 	};

@@ -687,12 +687,12 @@ static void unread_of(struct unwind_tables *t, const struct image_table *it, uin
 	*ret_end = hi;
 }
 
-/* The amount of a file that is read at once, whichever page of it is missing. */
-static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f)
+/* The amount of a file that is read at once, whichever page of it is missing; read_code: or of which page the code is read. */
+static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f, bool read_code)
 {
 	if (it->go_start != it->go_end)
 		return false;
-	if (im->has_eh_frame && !eh_frame_indexed(f)) /* all of it has to be read anyway */
+	if (im->has_eh_frame && !eh_frame_indexed(f) && !read_code) /* all of it has to be read anyway */
 		return true;
 	/* Code that is read by itself has to be looked at from all sides. */
 	return it->n_pages <= BARE_PAGES_MAX && eh_frame_functions(f) < it->n_pages;
@@ -729,7 +729,7 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 	if (!f)
 		return false;
 	uint64_t first, end;
-	if (read_whole(it, im, f)) {
+	if (read_whole(it, im, f, !missing)) {
 		first = 0;
 		end = it->n_pages;
 	} else if (missing) {
