@@ -43,7 +43,7 @@
 #define PAGES_MAX (1 << 18)
 #define RULES_MAX (1 << 14)
 #define RULE_CACHE 4032          /* 31.5 KB: values below 32 KB are on the kernel's large pages */
-#define CHUNKS_MAX 48            /* 12 MB: all maps together stay below 20 MB */
+#define CHUNKS_MAX 1024          /* 256 MB of rows, where a flag asks for it */
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
 #define RULE_NONE 0              /* nothing tells of this code: frame pointers */

@@ -27,7 +27,7 @@ static struct flags {
 	struct opt_list listen, external, external_lists, env_vars, allowed_hosts, filter_cgroups, filter_pids, filter_comms;
 	double hz, max_cost;
 	int64_t history_ms, auto_reload_ms, off_threshold_ms, names_wait_ms;
-	uint64_t history_bytes;
+	uint64_t history_bytes, unwind_bytes;
 	unsigned runtime_set;
 	bool self_heap, expand_env, auto_reload, kernel_stacks, off_cpu, ignore_kernel_bugs, allow_insecure, enable_lifecycle, enable_debuginfod, show_command_lines, kubernetes, check, version, help;
 } flags;
@@ -66,6 +66,8 @@ static struct opt table[] = {
 	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
 	  "Run on a kernel version that may deadlock when sampled.", "ignore-unsafe-kernel-version" },
 	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
+	{ "unwind-memory", OPT_SIZE, &flags.unwind_bytes, "<size>",
+	  "Memory for unwind tables of what is sampled; a twelfth of what this process may have, but at most 32MiB, if not given." },
 	{ "node", OPT_STRING, &flags.node, "<name>", "The label `node`; the host's name if empty." },
 	{ "kubernetes", OPT_BOOL, &flags.kubernetes, NULL,
 	  "Ask the API server for this node's pods, where the agent is a pod or has a --kubeconfig; --node is the node's name there." },
@@ -139,6 +141,7 @@ static void set_defaults(void)
 	flags.web_config_file = "";
 	flags.history_ms = o.history_ms;
 	flags.history_bytes = o.history_bytes;
+	flags.unwind_bytes = agent_unwind_bytes();
 	flags.kernel_stacks = o.kernel_stacks;
 	flags.self_heap = true;
 	flags.off_threshold = units_format_duration(o.off_threshold_ns / 1000000, off_threshold_default);
@@ -151,6 +154,8 @@ static int check_flags(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--frequency: must be from 1 to 1000");
 	if (!(flags.max_cost > 0 && flags.max_cost <= 1))
 		return err_set(e, ERR_BAD_DATA, "--max-cost: must be above 0 and at most 1");
+	if (flags.unwind_bytes < AGENT_UNWIND_BYTES_MIN || flags.unwind_bytes > AGENT_UNWIND_BYTES_MAX)
+		return err_set(e, ERR_BAD_DATA, "--unwind-memory: must be from 2MiB to 256MiB");
 	if (flags.auto_reload_ms < 1000)
 		return err_set(e, ERR_BAD_DATA, "--config.auto-reload-interval: must be at least 1s");
 	if (flags.history_ms < 20000 || flags.history_ms > 3600000)
@@ -258,6 +263,7 @@ static int run(const struct labels_builder *external, struct err *e)
 	agent_options_init(&o);
 	o.hz = flags.hz;
 	o.max_cost = flags.max_cost;
+	o.unwind_bytes = flags.unwind_bytes;
 	o.history_ms = flags.history_ms;
 	o.history_bytes = flags.history_bytes;
 	o.kernel_stacks = flags.kernel_stacks;

@@ -7,7 +7,8 @@
  *	   counted in the history's window and in each caller's (windows.c);
  *	3. tell the kernel what changed; finish the windows that time has passed.
  *
- * One lock guards the windows, the stack tree and the images' ids; the drain thread holds it during 2 and 3. */
+ * One lock guards the windows, the stack tree and labels; the drain thread holds it during 2 and 3, but not while it reads files of programs,
+ * which may take long. Processes, images and unwind tables are its own. */
 #include "agent/core/agent_private.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@
 #include "base/files.h"
 #include "base/flag.h"
 #include "base/lock.h"
+#include "base/memory_limit.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "config.h"
@@ -38,15 +40,22 @@
 #define RING_BYTES_MAX (4u << 20)
 #define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
+#define TABLES_FULL_NS 600000000000ll
 #define QUICK_DRAINS 2               /* after one that had an exec */
 #define QUICK_MS 4                   /* no drain follows another sooner */
 #define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
+#define PRIORITY (-10)               /* of the drain thread, and of the session where it is the agent's own */
 #define SETTLE_MS 200                /* what was sampled last is named within a few ms */
 
 void agent_options_init(struct agent_options *o)
 {
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
 				     .kernel_stacks = true, .runtimes = RUNTIMES_ALL, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 1000 };
+}
+
+uint64_t agent_unwind_bytes(void)
+{
+	return MAX(MIN(memory_limit("") / 12, UNWIND_ROOM_BYTES), UNWIND_ROOM_BYTES_MIN);
 }
 
 int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e)
@@ -123,6 +132,19 @@ static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 		offcpu_step(a, step, now);
 }
 
+/* Tables that lack room mean stacks that end early: it is said once in ten minutes while it goes on. */
+static void say_tables_full(struct agent *a, int64_t now)
+{
+	const struct unwind_tables_stats *s = unwind_tables_stats(a->tables);
+
+	if (s->failures == a->failures_said || (a->failures_said && now - a->failures_said_ns < TABLES_FULL_NS))
+		return;
+	LOG_WARN("msg", "the memory for unwind tables is full: stacks of some programs end early (--unwind-memory gives more)", "tables",
+		 LOG_NUM(s->images), "bytes", LOG_NUM(s->chunks * CHUNK_ROWS * 4), "gave_way", LOG_NUM(s->evictions));
+	a->failures_said = s->failures;
+	a->failures_said_ns = now;
+}
+
 static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	watch_cost(a, now);
@@ -140,6 +162,7 @@ static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 	if (changed < 0 && !a->cpu_missing)
 		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
 	a->cpu_missing = changed < 0;
+	say_tables_full(a, now);
 	labeler_tick(a->labeler);
 	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
 }
@@ -167,11 +190,13 @@ static void agent_drain(struct agent *a)
 	a->records = a->later_records;
 	a->later_records = done;
 	perf_events_read(a->events, &a->records);
-	mutex_lock(&a->lock);
+	drain_lock(a);
 	drain_process(a, now, from);
+	mutex_unlock(&a->lock);
 	sampler_done(&a->sampler);
 	if (processes_finish_drain(a->processes, now))
 		a->quick_left = QUICK_DRAINS;
+	drain_lock(a);
 	drain_tell_edition(a);
 	a->due_ns = processes_due_ns(a->processes);
 	tell_symbolizer(a);
@@ -179,6 +204,7 @@ static void agent_drain(struct agent *a)
 	namer_take(a->namer, &a->frames);
 	windows_finish(a, now - IN_FLIGHT_NS);
 	housekeeping(a, now);
+	drain_tell_state(a);
 	mutex_unlock(&a->lock);
 }
 
@@ -213,7 +239,7 @@ static void *drain_thread(void *arg)
 	uint64_t n;
 
 	/* On a host that is busy the buffers must be emptied all the same; without CAP_SYS_NICE they are large enough. */
-	setpriority(PRIO_PROCESS, (id_t)gettid(), -10);
+	setpriority(PRIO_PROCESS, (id_t)gettid(), PRIORITY);
 	while (!atomic_load(&a->stopping)) {
 		epoll_wait(a->epoll_fd, ev, ARRAY_LEN(ev), next_drain_ms(a, clock_mono_ns()));
 		if (read(a->wake_fd, &n, sizeof n) < 0 && errno != EAGAIN)
@@ -369,6 +395,8 @@ static int open_all(struct agent *a, struct err *e)
 		r = filter_new(&a->filter, &a->sampler, &a->o.filters, e);
 	if (!r)
 		r = unwind_tables_new(&a->tables, &a->sampler.tables, e);
+	if (!r)
+		unwind_tables_set_room(a->tables, a->o.unwind_bytes ? a->o.unwind_bytes : agent_unwind_bytes());
 	lo.pods = a->pods;
 	lo.filter = a->filter;
 	if (!r && !(a->labeler = labeler_new(&lo, e)))
@@ -387,6 +415,19 @@ static int open_all(struct agent *a, struct err *e)
 	return r;
 }
 
+/* Where no control group has a weight, each session of a terminal or a login shares its part of the CPUs among all its processes, whatever their
+ * priority (sched(7), autogroups). An agent that leads its session takes only itself along. */
+static void raise_session(void)
+{
+	FILE *f = getsid(0) == getpid() ? fopen("/proc/self/autogroup", "we") : NULL;
+
+	if (!f)
+		return;
+	if (fprintf(f, "%d", PRIORITY) < 0 || fflush(f))
+		LOG_DEBUG("msg", "the session keeps its priority", "err", strerror(errno));
+	fclose(f);
+}
+
 int agent_start(struct agent **ret, const struct agent_options *o, struct err *e)
 {
 	struct agent *a = NEW(struct agent);
@@ -397,6 +438,7 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 	mutex_init(&a->lock, RANK_AGENT, "agent");
 	pthread_cond_init(&a->finished, NULL);
 	windows_start(a);
+	raise_session();
 	files_raise_limit(); /* every mapped file of a sampled process has a descriptor, every CPU one */
 	int r = open_all(a, e);
 	if (!r)

@@ -27,6 +27,7 @@ struct agent_options {
 	int64_t off_threshold_ns;    /* shorter waits are only counted */
 	struct filter_options filters; /* borrowed for as long as the agent runs */
 	double max_cost;             /* share of the host the agent may take before it lowers its frequency */
+	uint64_t unwind_bytes;       /* of memory for rows of unwind tables; 0 = agent_unwind_bytes() */
 	int64_t names_patience_ms;   /* so long an answer waits for the names of files that were not asked for before */
 	const char *node;            /* NULL = the host's name */
 	const char *debuginfod_urls; /* servers to ask for debug information, with blanks between; NULL = none */
@@ -43,6 +44,11 @@ struct agent_options {
 };
 
 void agent_options_init(struct agent_options *o);
+/* Bytes for unwind tables where no flag says it: a twelfth of what the control group or the host lets this process have, 32 MiB at most. */
+uint64_t agent_unwind_bytes(void);
+/* What a flag may say. */
+#define AGENT_UNWIND_BYTES_MIN ((uint64_t)2 << 20)
+#define AGENT_UNWIND_BYTES_MAX ((uint64_t)256 << 20)
 /* Loads the programs, opens the events, starts the threads. Errors say which right or kernel feature is missing. */
 int agent_start(struct agent **ret, const struct agent_options *o, struct err *e) MUST_USE;
 void agent_stop(struct agent *a);

@@ -22,9 +22,19 @@
 /* A sample is in the ring at most this long after its time. */
 #define IN_FLIGHT_NS 20000000ll
 
+/* What the drain thread's own structures held when its last drain ended, for the metrics. */
+struct drain_state {
+	size_t processes, kernel_processes, images, cpus;
+	uint64_t maps_reads, kernel_bytes; /* of the programs' maps, as the kernel says (fdinfo) */
+	struct unwind_tables_stats tables;
+	uint32_t runtime_processes[RUNTIME_KINDS];
+	uint64_t runtime_failures[RUNTIME_KINDS][RUNTIME_FAILURES];
+};
+
 struct agent {
 	struct agent_options o;
 	struct sampler sampler;
+	/* The drain thread's own. Others read tables, under the lock, for images of the stacks that windows have. */
 	struct unwind_tables *tables;
 	struct images *images;
 	struct processes *processes;
@@ -50,6 +60,8 @@ struct agent {
 	uint32_t quick_drains;       /* of the second that began at: */
 	int64_t quick_second_ns;
 	int64_t due_ns;              /* when a process that starts is to be looked at again; INT64_MAX = none */
+	uint64_t failures_said;      /* tables without room, when it was said last, at: */
+	int64_t failures_said_ns;
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
 	struct pacer pacer;          /* the current frequency and off-CPU step */
@@ -60,7 +72,8 @@ struct agent {
 	struct filter *filter;
 	uint64_t last_stats[STATS_MAX];
 
-	struct mutex lock;           /* guards all below, and ids of images */
+	int64_t locked_ns;           /* when the drain thread took the lock last */
+	struct mutex lock;           /* guards all below, and which images are dropped */
 	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
 	struct stack_tree stacks;
 	struct frame_table frames;   /* of runtimes, which it names */
@@ -72,6 +85,7 @@ struct agent {
 	VEC(struct sample_counts *) history; /* oldest first */
 	VEC(struct sample_counts *) callers;
 	/* Counted for the metrics. */
+	struct drain_state state;
 	uint64_t samples, deferred_finished, ends[END_CODES_], lost_ring, lost_records, throttled, bad_records,
 		history_cut, drains, late_drains, slowed, dropped;
 	int64_t unseen_ns, drained_ns;
@@ -81,6 +95,10 @@ struct agent {
 
 /* drain.c: time of the host that no sample stands for. */
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns) REQUIRES(a->lock);
+/* The drain thread takes the lock. It gives it up while it reads files of programs, and to others after LET_IN_NS (drain.c). */
+void drain_lock(struct agent *a) ACQUIRES(a->lock);
+/* drain.c: what the metrics say of processes, images and tables. */
+void drain_tell_state(struct agent *a) REQUIRES(a->lock);
 /* drain.c: records and samples that were read, in the order of time. from_ns: clock_cpu_ns() before they were. */
 void drain_process(struct agent *a, int64_t now_ns, int64_t from_ns) REQUIRES(a->lock);
 /* drain.c: what CPUs know of a process's runtime is void once something else is in the map. Tells them; before a runtime that was left is
@@ -102,8 +120,6 @@ int offcpu_start(struct agent *a, struct err *e) MUST_USE;
 void offcpu_step(struct agent *a, unsigned before, int64_t now_ns) REQUIRES(a->lock);
 /* stack_finish.c: names of what is sampled are got ready only while somebody asks for profiles; so long after that. */
 #define ASKED_FOR_NS 600000000000ll
-/* Memory of the kernel that the programs' maps take, in bytes, as the kernel says (fdinfo). */
-uint64_t agent_kernel_bytes(const struct agent *a);
 
 /* windows.c */
 void windows_start(struct agent *a);

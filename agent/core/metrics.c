@@ -233,11 +233,10 @@ static void set_runtimes(struct agent *a) REQUIRES(a->lock)
 			metric_add(&table[M_RUNTIME_READS], MAX(0, (double)s.codes[kind][i] - before), name, code_state_names[i]);
 		}
 		set_labelled(&table[M_RUNTIME_OVER], name, a->frames.over_budget[kind]);
-		const struct process_runtimes *p = processes_runtimes(a->processes);
-		metric_set(&table[M_RUNTIME_PROCESSES], p->known[kind], name);
+		metric_set(&table[M_RUNTIME_PROCESSES], a->state.runtime_processes[kind], name);
 		for (unsigned i = 0; i < RUNTIME_FAILURES; i++) {
 			double before = metric_get(&table[M_RUNTIME_FAILURES], name, runtime_failure_names[i]);
-			metric_add(&table[M_RUNTIME_FAILURES], MAX(0, (double)p->failed[kind][i] - before), name, runtime_failure_names[i]);
+			metric_add(&table[M_RUNTIME_FAILURES], MAX(0, (double)a->state.runtime_failures[kind][i] - before), name, runtime_failure_names[i]);
 		}
 	}
 	metric_set(&table[M_RUNTIME_WAITING], (double)(s.waiting + a->frames.wanted.n));
@@ -260,11 +259,6 @@ static void set_cost(const struct pacer *p)
 	metric_set(&table[M_COST_PART], p->waits.average, "off_cpu_stacks");
 	metric_set(&table[M_REDUCED], p->step > 0, "off_cpu");
 	metric_set(&table[M_OFF_STEP], p->step);
-}
-
-uint64_t agent_kernel_bytes(const struct agent *a)
-{
-	return sampler_map_bytes(&a->sampler) + unwind_tables_stats(a->tables)->chunks * CHUNK_ROWS * 4;
 }
 
 static void collect(void *arg)
@@ -291,19 +285,19 @@ static void collect(void *arg)
 	metric_set(&table[M_CONFIG_WHEN], (double)a->configured_ms / 1000);
 	metric_set(&table[M_CONFIG_FAILURES], (double)atomic_load(&a->config_failures));
 	set_counter(&table[M_HISTORY_CUT], a->history_cut);
-	metric_set(&table[M_PROCESSES], (double)processes_count(a->processes));
-	set_counter(&table[M_MAPS_READS], processes_maps_reads(a->processes));
+	metric_set(&table[M_PROCESSES], (double)a->state.processes);
+	set_counter(&table[M_MAPS_READS], a->state.maps_reads);
 	set_counter(&table[M_PROC_STUCK], proc_reader_stuck());
-	metric_set(&table[M_KERNEL_PROCESSES], (double)processes_in_kernel(a->processes));
-	metric_set(&table[M_IMAGES], (double)images_count(a->images));
+	metric_set(&table[M_KERNEL_PROCESSES], (double)a->state.kernel_processes);
+	metric_set(&table[M_IMAGES], (double)a->state.images);
 	metric_set(&table[M_HISTORY_WINDOWS], (double)a->history.n);
 	set_cost(&a->pacer);
 	set_counter(&table[M_SLOWED], a->slowed);
 	set_seconds(&table[M_UNSEEN], (uint64_t)a->unseen_ns);
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
-	metric_set(&table[M_CPUS], (double)perf_events_cpus(a->events));
-	set_tables(unwind_tables_stats(a->tables));
-	metric_set(&table[M_KERNEL_BYTES], (double)agent_kernel_bytes(a));
+	metric_set(&table[M_CPUS], (double)a->state.cpus);
+	set_tables(&a->state.tables);
+	metric_set(&table[M_KERNEL_BYTES], (double)a->state.kernel_bytes);
 	set_pods(a->pods);
 	set_filters(a);
 	if (a->o.off_cpu)

@@ -96,8 +96,9 @@ static void drop_rest(struct user_stack *f)
 	}
 }
 
-/* Goes on where the kernel stopped. nu holds the frames. */
-static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f,
+/* Goes on where the kernel stopped. nu holds the frames. False: nothing is known of the process. Without the lock, because it may read the files
+ * that the process maps. */
+static bool unwind_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f,
 			    int64_t now)
 {
 	const struct sample_head *h = a->sampler.samples.v[i];
@@ -107,7 +108,7 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	drop_rest(f);
 	if (!processes_prepare(a->processes, p)) {
 		a->preparing_ns += clock_cpu_ns() - from_ns;
-		return;
+		return false;
 	}
 	*nu = (struct native_unwind){
 		.u = { .ip = h->ip, .sp = h->sp, .fp = h->fp, .n = h->n_user, .words = h->user_words,
@@ -157,8 +158,17 @@ static void finish_deferred(struct agent *a, struct process *p, size_t i, struct
 	f->user = nu->words;
 	f->n_user = nu->u.n;
 	f->words = nu->u.words;
-	a->deferred_finished++;
 	a->preparing_ns += clock_cpu_ns() - from_ns;
+	return true;
+}
+
+static void finish_deferred(struct agent *a, struct process *p, size_t i, struct native_unwind *nu, struct user_stack *f, int64_t now)
+	REQUIRES(a->lock)
+{
+	mutex_unlock(&a->lock);
+	bool finished = unwind_deferred(a, p, i, nu, f, now);
+	drain_lock(a);
+	a->deferred_finished += finished;
 }
 
 /* Code was mapped over other code, and the kernel did not know it yet. From the first such frame on the stack is a guess, so it ends

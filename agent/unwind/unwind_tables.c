@@ -17,7 +17,9 @@
 #include "base/vec.h"
 
 #define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
-#define IDLE_NS 5000000000ll         /* an image not met for so long may be unloaded */
+#define IDLE_NS 30000000000ll        /* an image not met for so long may be unloaded */
+#define IDLE_ENDED_NS 5000000000ll   /* one that no process maps any more */
+#define REBUILD_NS 120000000000ll    /* an image that was unloaded does not make others give way before */
 #define EVICT_BLOCKS 256u            /* unload so much at once */
 #define RETRY_NS 10000000000ll       /* where nothing was idle */
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
@@ -34,6 +36,7 @@ struct image_table {
 	enum keeps_fp keeps_fp;
 	int64_t retry_ns;            /* there was no room: not before then again */
 	int64_t used_ns;             /* last met in a sample */
+	int64_t unloaded_ns;         /* it gave way to others then; 0 = never */
 	uint32_t first_page_slot, n_pages;
 	VEC(struct slot_run) blocks; /* in the space of all chunks, BLOCK_ROWS a unit */
 	uint32_t at, left;           /* where the next rows go, and how many still fit there */
@@ -58,7 +61,7 @@ struct unwind_tables {
 		uint32_t *p;         /* NULL = not mapped now */
 		uint64_t used;       /* the mappings when it was used last */
 	} chunks[CHUNKS_MAX];
-	unsigned n_chunks, n_mapped;
+	unsigned n_chunks, max_chunks, n_mapped;
 	uint64_t uses;
 	struct extents free_maps, free_pages, free_blocks;
 	struct map rule_index;
@@ -97,6 +100,7 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 	extents_init(&t->free_pages, PAGES_MAX);
 	memset(&t->free_blocks, 0, sizeof t->free_blocks);
 	t->n_rules = RULE_FIRST;
+	unwind_tables_set_room(t, UNWIND_ROOM_BYTES);
 	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
 		unwind_tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
@@ -133,6 +137,11 @@ void unwind_tables_free(struct unwind_tables *t)
 	map_free(&t->rule_index);
 	image_ids_release(&t->ids);
 	free(t);
+}
+
+void unwind_tables_set_room(struct unwind_tables *t, uint64_t bytes)
+{
+	t->max_chunks = (unsigned)(MIN(bytes, UNWIND_ROOM_BYTES_MAX) / CHUNK_BYTES);
 }
 
 const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t)
@@ -186,7 +195,7 @@ static bool add_chunk(struct unwind_tables *t)
 {
 	uint32_t i = t->n_chunks;
 
-	if (i == CHUNKS_MAX)
+	if (i == t->max_chunks)
 		return false;
 	struct eh_rows *r = &t->chunks[i];
 	*r = (struct eh_rows){ .fd = t->shared ? make_chunk(t, i) : -1 };
@@ -223,6 +232,11 @@ static void unload(struct unwind_tables *t, struct image *im)
 	it->loaded = false;
 }
 
+static bool is_idle(const struct image *im, int64_t now)
+{
+	return now - im->table->used_ns > (im->mapped ? IDLE_NS : IDLE_ENDED_NS);
+}
+
 /* The image that was met longest ago and is idle; NULL if none is. */
 static struct image *oldest_idle(const struct unwind_tables *t, int64_t now)
 {
@@ -230,7 +244,7 @@ static struct image *oldest_idle(const struct unwind_tables *t, int64_t now)
 
 	for (uint32_t i = IMAGE_FIRST; i < t->ids.next; i++) {
 		struct image *im = t->by_id[i];
-		if (im && im->table->loaded && im->table->n_pages && now - im->table->used_ns > IDLE_NS &&
+		if (im && im->table->loaded && im->table->n_pages && is_idle(im, now) &&
 		    (!oldest || im->table->used_ns < oldest->table->used_ns))
 			oldest = im;
 	}
@@ -260,6 +274,7 @@ static int64_t make_room(struct unwind_tables *t)
 			break;
 		freed += blocks_of(im->table) + 1;
 		unload(t, im);
+		im->table->unloaded_ns = now;
 		t->stats.evictions++;
 	}
 	return now + (freed ? 2 * REUSE_NS : RETRY_NS);
@@ -629,8 +644,11 @@ static bool page_at(const struct image_table *it, uint64_t vaddr, uint64_t *ret)
 
 static bool no_room(struct unwind_tables *t, struct image_table *it)
 {
+	int64_t now = clock_mono_ns();
+
 	t->stats.failures++;
-	it->retry_ns = make_room(t);
+	/* More is in use than there is room for. Who gave way waits: else all are built again and again, and each is there for a moment only. */
+	it->retry_ns = it->unloaded_ns && now - it->unloaded_ns < REBUILD_NS ? now + RETRY_NS : make_room(t);
 	return false;
 }
 

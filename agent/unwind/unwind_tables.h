@@ -31,9 +31,17 @@ struct unwind_tables_stats {
 	uint64_t full;               /* rows that found the rule dictionary full */
 };
 
+/* Rows that fit into so many bytes are kept, unless unwind_tables_set_room says otherwise: three hundred static programs, or a thousand libraries
+ * that are used in part. */
+#define UNWIND_ROOM_BYTES ((uint64_t)32 << 20)
+#define UNWIND_ROOM_BYTES_MIN ((uint64_t)2 << 20)
+#define UNWIND_ROOM_BYTES_MAX ((uint64_t)CHUNKS_MAX * CHUNK_ROWS * 4)
+
 /* fds NULL: plain memory. */
 int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, struct err *e) MUST_USE;
 void unwind_tables_free(struct unwind_tables *t);
+/* Memory for rows, in bytes, between the two bounds above; before the first row is made. */
+void unwind_tables_set_room(struct unwind_tables *t, uint64_t bytes);
 const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t);
 
 /* Gives the image an id if it has none; false if all are taken. */
