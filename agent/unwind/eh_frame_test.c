@@ -327,9 +327,89 @@ static void test_unread_code_without_index(void **state)
 	free(bytes);
 }
 
+#define SECOND 1000000000ll
+#define COPIES 64u
+
+/* Tables of a library that many processes have a copy of: how many whole ones there is room for. */
+struct copies {
+	struct unwind_tables *t;
+	const struct elf_file *f;
+	struct image *im[COPIES];
+	uint64_t pc[2];              /* of the first and the last function */
+};
+
+/* All of the table of copy i; false: no room. */
+static bool load_copy(struct copies *c, unsigned i)
+{
+	if (!c->im[i]->id)
+		assert_true(unwind_tables_image_id(c->t, c->im[i]));
+	for (uint64_t pc = c->pc[0]; pc < c->pc[1]; pc += 4096)
+		if (unwind_tables_missing(c->t, c->im[i], pc) && !unwind_tables_load(c->t, c->im[i], c->f, pc))
+			return false;
+	return !unwind_tables_missing(c->t, c->im[i], c->pc[1]);
+}
+
+/* Where more is in use than there is room for, what is idle gives way, once; it does not come back in place of others at once. */
+static void test_room(void **state)
+{
+	size_t len;
+	uint8_t *bytes = read_libc(&len);
+	struct elf_file f;
+	struct eh_stats st;
+	struct err e = { 0 };
+	struct eh_rows rows = { 0 };
+	struct copies c = { .f = &f };
+	unsigned n = 0;
+
+	assert_int_equal(elf_open_mem(&f, bytes, len, &e), 0);
+	assert_int_equal(eh_frame_each(&f, keep_row, &rows, &st, &e), 0);
+	c.pc[0] = rows.v.v[0].pc;
+	c.pc[1] = rows.v.v[rows.v.n - 2].pc;
+	assert_int_equal(unwind_tables_new(&c.t, NULL, &e), 0);
+	unwind_tables_set_room(c.t, UNWIND_ROOM_BYTES_MIN);
+	for (unsigned i = 0; i < COPIES; i++) {
+		c.im[i] = image_of(&f);
+		c.im[i]->mapped = 1;
+	}
+	while (n < COPIES && load_copy(&c, n))
+		n++;
+	assert_true(n > 1 && n < COPIES - 1);
+	assert_true(unwind_tables_stats(c.t)->chunks * CHUNK_ROWS * 4 <= UNWIND_ROOM_BYTES_MIN);
+	assert_int_equal(unwind_tables_stats(c.t)->evictions, 0); /* all were met just now */
+	unwind_tables_set_ahead(c.t, 20 * SECOND);
+	assert_false(load_copy(&c, n));
+	assert_int_equal(unwind_tables_stats(c.t)->evictions, 0); /* 20 s ago is no long time */
+	c.im[0]->mapped = 0;
+	unwind_tables_set_ahead(c.t, 40 * SECOND);
+	for (unsigned i = 1; i < n; i++)
+		unwind_tables_touch(c.t, c.im[i]);
+	assert_false(load_copy(&c, n));      /* the first one gives way, but what it had rests first */
+	assert_int_equal(unwind_tables_stats(c.t)->evictions, 1);
+	unwind_tables_set_ahead(c.t, 43 * SECOND);
+	assert_true(load_copy(&c, n));
+	/* All are idle, but the first one was in the way a moment ago. */
+	unwind_tables_set_ahead(c.t, 100 * SECOND);
+	assert_false(load_copy(&c, 0));
+	assert_int_equal(unwind_tables_stats(c.t)->evictions, 1);
+	unwind_tables_set_ahead(c.t, 200 * SECOND);
+	assert_false(load_copy(&c, 0));
+	assert_true(unwind_tables_stats(c.t)->evictions > 1);
+	unwind_tables_set_ahead(c.t, 203 * SECOND);
+	assert_true(load_copy(&c, 0));
+	for (unsigned i = 0; i < COPIES; i++) {
+		unwind_tables_image_gone(c.t, c.im[i]);
+		free(c.im[i]);
+	}
+	unwind_tables_free(c.t);
+	vec_free(&rows.v);
+	elf_close(&f);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_unread_code),
 		cmocka_unit_test(test_unread_code_without_index),

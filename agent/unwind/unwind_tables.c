@@ -69,7 +69,13 @@ struct unwind_tables {
 	struct image *by_id[IMAGES_MAX];
 	struct image_ids ids;
 	struct unwind_tables_stats stats;
+	int64_t ahead_ns;            /* of the clock; in tests */
 };
+
+static int64_t now_of(const struct unwind_tables *t)
+{
+	return clock_mono_ns() + t->ahead_ns;
+}
 
 /* Mapped pages of the kernel's rows count as the agent's memory, too: no more of them at once. */
 enum { CHUNKS_MAPPED = 16, CHUNK_BYTES = CHUNK_ROWS * 4 };
@@ -142,6 +148,11 @@ void unwind_tables_free(struct unwind_tables *t)
 void unwind_tables_set_room(struct unwind_tables *t, uint64_t bytes)
 {
 	t->max_chunks = (unsigned)(MIN(bytes, UNWIND_ROOM_BYTES_MAX) / CHUNK_BYTES);
+}
+
+void unwind_tables_set_ahead(struct unwind_tables *t, int64_t ns)
+{
+	t->ahead_ns = ns;
 }
 
 const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t)
@@ -219,7 +230,7 @@ static void unload(struct unwind_tables *t, struct image *im)
 		return;
 	ui->flags = 0;
 	__atomic_store_n(&ui->n_pages, 0, __ATOMIC_RELEASE);
-	int64_t now = clock_mono_ns();
+	int64_t now = now_of(t);
 	extents_free(&t->free_pages, it->first_page_slot, it->n_pages, now);
 	for (size_t i = 0; i < it->blocks.n; i++)
 		extents_free(&t->free_blocks, it->blocks.v[i].first, it->blocks.v[i].n, now);
@@ -262,7 +273,7 @@ static uint32_t blocks_of(const struct image_table *it)
 /* Unloads idle images. Freed blocks wait before reuse, so the caller has to come back later: returns when. */
 static int64_t make_room(struct unwind_tables *t)
 {
-	int64_t now = clock_mono_ns();
+	int64_t now = now_of(t);
 	uint32_t freed = 0;
 
 	/* Room is on its way already. */
@@ -284,7 +295,7 @@ bool unwind_tables_image_id(struct unwind_tables *t, struct image *im)
 {
 	if (im->id)
 		return true;
-	uint16_t id = image_ids_take(&t->ids, clock_mono_ns());
+	uint16_t id = image_ids_take(&t->ids, now_of(t));
 	if (!id)
 		return false;
 	im->id = id;
@@ -300,7 +311,7 @@ void unwind_tables_image_gone(struct unwind_tables *t, struct image *im)
 	unload(t, im);
 	t->images[im->id].flags = 0;
 	t->by_id[im->id] = NULL;
-	image_ids_give(&t->ids, im->id, clock_mono_ns());
+	image_ids_give(&t->ids, im->id, now_of(t));
 	vec_free(&im->table->blocks);
 	free(im->table);
 	im->table = NULL;
@@ -353,7 +364,7 @@ static bool block_alloc(struct builder *b, uint32_t n, uint32_t *ret)
 {
 	struct unwind_tables *t = b->t;
 
-	while (!extents_alloc(&t->free_blocks, n, clock_mono_ns(), ret))
+	while (!extents_alloc(&t->free_blocks, n, now_of(t), ret))
 		if (!add_chunk(t))
 			return false;
 	return true;
@@ -503,7 +514,7 @@ static bool add_pages(struct unwind_tables *t, struct image *im)
 
 	if (!text_pages(im, &it->first_page, &n))
 		return true;
-	if (!extents_alloc(&t->free_pages, (uint32_t)n, clock_mono_ns(), &it->first_page_slot))
+	if (!extents_alloc(&t->free_pages, (uint32_t)n, now_of(t), &it->first_page_slot))
 		return false;
 	it->n_pages = (uint32_t)n;
 	for (uint64_t i = 0; i < n; i++)
@@ -644,7 +655,7 @@ static bool page_at(const struct image_table *it, uint64_t vaddr, uint64_t *ret)
 
 static bool no_room(struct unwind_tables *t, struct image_table *it)
 {
-	int64_t now = clock_mono_ns();
+	int64_t now = now_of(t);
 
 	t->stats.failures++;
 	/* More is in use than there is room for. Who gave way waits: else all are built again and again, and each is there for a moment only. */
@@ -721,7 +732,7 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 	struct image_table *it = im->table;
 	uint64_t page;
 
-	it->used_ns = clock_mono_ns();
+	it->used_ns = now_of(t);
 	if (it->used_ns < it->retry_ns)
 		return false;
 	if (!it->loaded) {
@@ -771,7 +782,7 @@ bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint
 	const struct image_table *it = im->table;
 	uint64_t page;
 
-	if (!it || it->retry_ns > clock_mono_ns())
+	if (!it || it->retry_ns > now_of(t))
 		return false;
 	return !it->loaded || (page_at(it, vaddr, &page) && (page_missing(t, it, page) || rule_at(t, it, page, vaddr) == RULE_UNREAD));
 }
@@ -779,17 +790,17 @@ bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint
 void unwind_tables_touch(struct unwind_tables *t, struct image *im)
 {
 	if (im->table)
-		im->table->used_ns = clock_mono_ns();
+		im->table->used_ns = now_of(t);
 }
 
 bool unwind_tables_maps_alloc(struct unwind_tables *t, uint32_t n, uint32_t *ret_first)
 {
-	return extents_alloc(&t->free_maps, n, clock_mono_ns(), ret_first);
+	return extents_alloc(&t->free_maps, n, now_of(t), ret_first);
 }
 
 void unwind_tables_maps_free(struct unwind_tables *t, uint32_t first, uint32_t n)
 {
-	extents_free(&t->free_maps, first, n, clock_mono_ns());
+	extents_free(&t->free_maps, first, n, now_of(t));
 }
 
 struct unwind_proc *unwind_tables_procs(struct unwind_tables *t)

@@ -42,6 +42,8 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 void unwind_tables_free(struct unwind_tables *t);
 /* Memory for rows, in bytes, between the two bounds above; before the first row is made. */
 void unwind_tables_set_room(struct unwind_tables *t, uint64_t bytes);
+/* For tests: it is so many nanoseconds later than the clock says. */
+void unwind_tables_set_ahead(struct unwind_tables *t, int64_t ns);
 const struct unwind_tables_stats *unwind_tables_stats(const struct unwind_tables *t);
 
 /* Gives the image an id if it has none; false if all are taken. */
