@@ -88,6 +88,8 @@ libagent_a_SOURCES = \
   agent/labels/cgroup.h \
   agent/labels/containers.c \
   agent/labels/containers.h \
+  agent/labels/group_paths.c \
+  agent/labels/group_paths.h \
   agent/labels/groups.c \
   agent/labels/groups.h \
   agent/labels/labels.c \
@@ -223,6 +225,7 @@ AGENT_TESTS = \
   eh_frame_test \
   frame_table_test \
   gopclntab_test \
+  group_paths_test \
   hotspot_layout_test \
   hotspot_walk_test \
   kept_records_test \
@@ -265,6 +268,8 @@ frame_table_test_SOURCES = agent/managed/frame_table_test.c
 frame_table_test_LDADD = $(AGENT_TEST_LIBS)
 gopclntab_test_SOURCES = agent/go/gopclntab_test.c
 gopclntab_test_LDADD = $(AGENT_TEST_LIBS)
+group_paths_test_SOURCES = agent/labels/group_paths_test.c
+group_paths_test_LDADD = $(AGENT_TEST_LIBS)
 hotspot_layout_test_LDADD = $(AGENT_TEST_LIBS)
 hotspot_walk_test_SOURCES = agent/hotspot/hotspot_walk_test.c
 hotspot_walk_test_LDADD = $(AGENT_TEST_LIBS)

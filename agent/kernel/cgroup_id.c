@@ -84,6 +84,68 @@ static char *read_mountinfo(void)
 	return text;
 }
 
+void cgroup_tree_open(struct cgroup_tree *ret)
+{
+	AUTOFREE char *info = read_mountinfo();
+
+	*ret = (struct cgroup_tree){ .hierarchy = cgroup_memory_hierarchy(), .fd = -1 };
+	if (cgroup_mount(info, ret->hierarchy != 0, ret->mount, sizeof ret->mount))
+		ret->fd = open(ret->mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+	if (t->fd >= 0)
+		close(t->fd);
+	t->fd = -1;
+}
+
+static uint64_t inode_of(const struct cgroup_tree *t, uint64_t id)
+{
+	return id ^ (uint64_t)t->hierarchy << CGROUP_HIERARCHY_SHIFT;
+}
+
+#define FILEID_KERNFS 0xfe           /* include/linux/exportfs.h: a handle is the 64-bit inode */
+
+bool cgroup_tree_path(const struct cgroup_tree *t, uint64_t id, char *ret, size_t max)
+{
+	union {
+		struct file_handle h;
+		char room[sizeof(struct file_handle) + sizeof(uint64_t)];
+	} u = { .h = { .handle_bytes = sizeof(uint64_t), .handle_type = FILEID_KERNFS } };
+	uint64_t inode = inode_of(t, id);
+	char link[64];
+
+	memcpy(u.h.f_handle, &inode, sizeof inode);
+	int fd = t->fd >= 0 && id ? open_by_handle_at(t->fd, &u.h, O_PATH | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return false;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, ret, max);
+	close(fd);
+	if (n <= 0 || (size_t)n >= max || ret[0] != '/')
+		return false;
+	ret[n] = 0;
+	/* Above the mount point, as a container sees the groups beside its own, a path begins at the root of the hierarchy. */
+	size_t above = strlen(t->mount);
+	if (strncmp(ret, t->mount, above) == 0 && (!ret[above] || ret[above] == '/'))
+		memmove(ret, ret + above, (size_t)n + 1 - above);
+	if (!ret[0])
+		snprintf(ret, max, "/");
+	return true;
+}
+
+enum cgroup_sameness cgroup_tree_is(const struct cgroup_tree *t, struct view path, uint64_t id)
+{
+	char full[4608];
+	struct stat st;
+
+	if (t->fd < 0 || !path.len || !id || view_starts(path, VIEW("/..")) ||
+	    (size_t)snprintf(full, sizeof full, "%s%.*s", t->mount, VIEW_ARG(path)) >= sizeof full || stat(full, &st) < 0)
+		return CGROUP_UNKNOWN;
+	return st.st_ino == inode_of(t, id) ? CGROUP_SAME : CGROUP_OTHER;
+}
+
 int cgroup_id_of(const char *path, uint64_t *ret, struct err *e)
 {
 	unsigned hierarchy = cgroup_memory_hierarchy();

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "agent/labels/group_paths.h"
 #include "agent/labels/groups.h"
 #include "agent/labels/meta.h"
 #include "base/clock.h"
 #include "base/vec.h"
 
-#define CGROUP_TEXT_MAX 16384        /* a line for each of version 1's hierarchies */
 #define SCRATCH_MAX ((size_t)1 << 20)
 /* For one process, after relabelling: a rule may make any number of labels of a hostile command line. */
 #define LABELS_BYTES_MAX ((size_t)16 << 10)
@@ -22,6 +22,7 @@ struct labeler {
 	const struct agent_config *config;
 	struct meta *meta;
 	struct sampled_groups *groups;
+	struct group_paths *paths;
 	struct arena scratch;    /* of one process's labels */
 	uint32_t generation;
 	uint64_t errors;
@@ -44,6 +45,7 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e)
 	l->meta = meta_new(o->env_vars, o->n_env_vars, o->show_command_lines);
 	l->groups = groups_new(&(struct groups_options){ view_of(l->node), o->external, l->meta, o->pods,
 							 o->filter });
+	l->paths = group_paths_new();
 	l->generation = 1;
 	arena_init(&l->scratch, SCRATCH_MAX);
 	return l;
@@ -54,6 +56,7 @@ void labeler_free(struct labeler *l)
 	if (!l)
 		return;
 	groups_free(l->groups);
+	group_paths_free(l->paths);
 	meta_free(l->meta);
 	arena_free(&l->scratch);
 	free(l);
@@ -91,22 +94,6 @@ void labeler_touch(struct labeler *l, const struct process_info *p)
 {
 	if (p->group && p->generation == l->generation)
 		p->group->sampled_mono_ms = clock_mono_ms();
-}
-
-static size_t read_cgroup(uint32_t pid, char *out, size_t max)
-{
-	char path[64];
-	snprintf(path, sizeof path, "/proc/%u/cgroup", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t have = 0;
-	ssize_t n;
-	while (fd >= 0 && have < max && (n = read(fd, out + have, max - have)) > 0)
-		have += (size_t)n;
-	if (fd >= 0)
-		close(fd);
-	while (have && out[have - 1] != '\n') /* a path that was cut off is another one's */
-		have--;
-	return have;
 }
 
 /* --- labels --- */
@@ -180,11 +167,9 @@ static bool relabel(struct labeler *l, struct labels_builder *b, const struct pr
 void labeler_process(struct labeler *l, struct process_info *p)
 {
 	struct labels_builder b;
-	char text[CGROUP_TEXT_MAX] UNINITIALIZED;
-	struct cgroup_info info;
-	size_t n = p->kernel_thread ? 0 : read_cgroup(p->pid, text, sizeof text);
+	struct view path = p->kernel_thread ? VIEW("") : group_paths_get(l->paths, p->cgroup_id, p->pid);
 	uint32_t edition = groups_edition(l->groups);
-	struct sampled_group *g = n && cgroup_parse(view_make(text, n), &info) ? groups_get(l->groups, info.path) : NULL;
+	struct sampled_group *g = path.len ? groups_get(l->groups, path) : NULL;
 
 	/* To make room others were forgotten, and what points to them with them. */
 	l->generation += edition != groups_edition(l->groups);
