@@ -25,7 +25,7 @@
 /* What the drain thread's own structures held when its last drain ended, for the metrics. */
 struct drain_state {
 	size_t processes, kernel_processes, images, cpus;
-	uint64_t maps_reads, kernel_bytes; /* of the programs' maps, as the kernel says (fdinfo) */
+	uint64_t maps_reads;
 	struct unwind_tables_stats tables;
 	uint32_t runtime_processes[RUNTIME_KINDS];
 	uint64_t runtime_failures[RUNTIME_KINDS][RUNTIME_FAILURES];
