@@ -78,6 +78,8 @@ libagent_a_SOURCES = \
   agent/kernel/kernel_procs.h \
   agent/kernel/perf_events.c \
   agent/kernel/perf_events.h \
+  agent/kernel/pid_ns.c \
+  agent/kernel/pid_ns.h \
   agent/kernel/sampler.c \
   agent/kernel/sampler.h \
   agent/kernel/sampler_object.c \

@@ -53,7 +53,7 @@ struct group {
 	VEC(uint32_t) samples; /* of the answer at hand */
 };
 
-struct pid {
+struct replayed_pid {
 	uint64_t hash;
 	uint32_t windows, last;
 };
@@ -68,7 +68,7 @@ struct bench {
 	VEC(struct answer) answers;
 	struct map by_hash, by_pid;
 	VEC(struct group *) groups;
-	VEC(struct pid) pids;
+	VEC(struct replayed_pid) pids;
 	struct profile p;
 	uint64_t profiles, samples, gz_bytes;
 };
@@ -127,7 +127,7 @@ static void decode(struct bench *b, const struct answer *x)
 
 /* ---- pids ---- */
 
-static struct pid *pid_of(struct bench *b, struct view v)
+static struct replayed_pid *pid_of(struct bench *b, struct view v)
 {
 	uint64_t h = hash_view(v);
 	uint32_t id;
@@ -135,7 +135,7 @@ static struct pid *pid_of(struct bench *b, struct view v)
 		if (b->pids.v[id].hash == h)
 			return &b->pids.v[id];
 	map_insert(&b->by_pid, h, (uint32_t)b->pids.n);
-	struct pid *p = vec_add(&b->pids);
+	struct replayed_pid *p = vec_add(&b->pids);
 	p->hash = h;
 	return p;
 }
@@ -147,7 +147,7 @@ static void count_pids(struct bench *b)
 		for (uint32_t k = 0; k < b->p.n_labels; k++) {
 			if (!view_eqs(profile_str(&b->p, b->p.labels[k].key_str), "pid") || b->p.labels[k].is_num)
 				continue;
-			struct pid *p = pid_of(b, profile_str(&b->p, b->p.labels[k].str));
+			struct replayed_pid *p = pid_of(b, profile_str(&b->p, b->p.labels[k].str));
 			p->windows += p->last != i + 1;
 			p->last = i + 1;
 		}

@@ -36,6 +36,7 @@
 #define STACK_PAGES 32           /* this much of a stack is read: the rest of a deferred one */
 #define STACK_PIECE_PAGES 5      /* in one record; with a page of room still below the 32 KB of a per-CPU value */
 #define STACK_HOLE_PAGES 4       /* this many unreadable pages in a row are its end, fewer a frame that was never written */
+#define PID_OUTSIDE 0x7fffffffu  /* of a process that the agent's pid namespace does not have */
 #define PROC_SLOTS (1 << 14)
 #define PROC_PROBES 8
 #define MAPS_MAX (1 << 16)
@@ -92,6 +93,7 @@ enum stack_end {
 	END_UNMAPPED,        /* in no mapping of the process, also after looking again */
 	END_COSTLY,          /* off-CPU only: no stack was taken, the CPU's budget for stacks was used up */
 	END_EVICTED,         /* off-CPU only: others took the place where the stack was kept */
+	END_OUTSIDE,         /* nothing is known: the process is outside of the agent's pid namespace */
 	END_CODES_
 };
 

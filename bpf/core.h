@@ -50,6 +50,25 @@ struct thread_struct {
 	unsigned long fsbase;        /* where the thread's local storage begins */
 } __attribute__((preserve_access_index));
 
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+/* The number of a task in each namespace that has it: the host's first, then one for each that it is nested in. */
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	void *stack;
 	unsigned int __state, flags;
@@ -58,6 +77,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	__u64 self_exec_id;          /* counts the programs it ran */
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	char comm[16];
 	struct css_set *cgroups;
 	struct thread_struct thread;
@@ -78,9 +98,43 @@ static __always_inline struct task_struct *current_task(void)
 	return CORE_DIRECT ? (struct task_struct *)bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
 }
 
-/* Of t, the current task: tgid << 32 | tid, as bpf_get_current_pid_tgid() has it. */
+#define PID_LEVELS 8                 /* namespaces inside of each other, below the host's */
+
+/* The number in the agent's pid namespace of which struct pid that is; PID_OUTSIDE: it has none. (bpf_get_ns_current_pid_tgid does not know those
+ * of namespaces that are nested in it.) */
+static __always_inline __u32 pid_inside(struct pid *p)
+{
+	__u32 levels = BPF_CORE_READ(p, level), ret = PID_OUTSIDE;
+	const char *at = (const char *)__builtin_preserve_access_index(&p->numbers);
+
+	for (__u32 i = 1; i <= PID_LEVELS && i <= levels; i++) {
+		struct upid *u = (struct upid *)(at + i * bpf_core_type_size(struct upid));
+		if (BPF_CORE_READ(u, ns, ns.inum) == knobs.pid_ns)
+			ret = (__u32)BPF_CORE_READ(u, nr);
+	}
+	return ret;
+}
+
+/* The process of a task: its first thread's number. */
+static __always_inline __u32 process_inside(struct task_struct *t)
+{
+	return pid_inside(BPF_CORE_READ(t, group_leader, thread_pid));
+}
+
+/* The numbers of t, the current task, where the agent is in a namespace; not of the idle one. */
+static __noinline __u64 id_inside(void)
+{
+	struct task_struct *t = (struct task_struct *)bpf_get_current_task();
+	__u32 pid = process_inside(t);
+
+	return (__u64)pid << 32 | (pid == PID_OUTSIDE ? PID_OUTSIDE : pid_inside(BPF_CORE_READ(t, thread_pid)));
+}
+
+/* Of t, the current task: tgid << 32 | tid, as bpf_get_current_pid_tgid() has it in the host's pid namespace; 0: the CPU is idle. */
 static __always_inline __u64 current_id(const struct task_struct *t)
 {
+	if (UW_RARELY(knobs.pid_ns))
+		return bpf_get_current_pid_tgid() ? id_inside() : 0;
 	return CORE_DIRECT ? (__u64)(__u32)t->tgid << 32 | (__u32)t->pid : bpf_get_current_pid_tgid();
 }
 

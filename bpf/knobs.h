@@ -13,6 +13,7 @@ struct bpf_knobs {
 	__u32 kernel_stacks;
 	__u32 thread_size;           /* of the kernel's stacks, where the helper for user registers is missing */
 	__u32 cgroup_v1;             /* the memory controller has a hierarchy of its own */
+	__u32 pid_ns;                /* the inode of the pid namespace whose pids are told; 0: it is the host's */
 };
 
 #endif

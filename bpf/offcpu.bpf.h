@@ -212,7 +212,7 @@ static __always_inline void off_bare(struct scratch *s, struct task_struct *task
 	cgroup_of_task(task, false, 0, &who);
 	__builtin_memset(&s->head, 0, sizeof s->head);
 	s->head.tid = tid;
-	s->head.pid = BPF_CORE_READ(task, tgid);
+	s->head.pid = knobs.pid_ns ? process_inside(task) : BPF_CORE_READ(task, tgid);
 	s->head.exec_id = BPF_CORE_READ(task, self_exec_id);
 	s->head.cpu = bpf_get_smp_processor_id();
 	s->head.cgroup_id = who.id;
@@ -258,6 +258,12 @@ static __always_inline bool off_leave(struct bpf_raw_tracepoint_args *ctx, __u64
 
 	if (flags & PF_KTHREAD)
 		return false;
+	if (knobs.pid_ns) { /* threads are kept by the host's numbers, which all have */
+		__u64 inside = id_inside() >> 32;
+		if (inside == PID_OUTSIDE)
+			return false;
+		id = inside << 32 | tid;
+	}
 	t = bpf_map_lookup_elem(&off_threads, &tid);
 	if (flags & PF_EXITING) {
 		if (t && t->untold)

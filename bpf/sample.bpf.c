@@ -14,13 +14,13 @@
 #include <bpf/bpf_core_read.h>
 
 #include "abi.h"
-#include "core.h"
 #include "knobs.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0 };
+const volatile struct bpf_knobs knobs = { KNOBS_MAGIC, 256 << 10, 1, 16384, 0, 0 };
 
+#include "core.h"
 #include "filter.bpf.h"
 #include "scratch.bpf.h"
 #include "tables.bpf.h"
@@ -291,6 +291,11 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	}
 	begin(s, t, now, id, who.id);
+	if (UW_RARELY(s->head.pid == PID_OUTSIDE)) { /* nobody the agent could ask about */
+		s->head.end = END_OUTSIDE;
+		send_sample(s, 0);
+		return 0;
+	}
 	if (start_at(s, ctx))
 		unwind_user(s);
 	bytes = complete(s, ctx);

@@ -121,6 +121,6 @@
 	X("force-panic", NULL, PARCA_NOT_HERE) \
 	X("allow-running-as-non-root", NULL, "only rights count; --check says which are missing. Leave it out") \
 	X("allow-running-in-non-root-pid-namespace", NULL, \
-	  "the kernel counts processes in the host's pid namespace: run the agent there (hostPID: true, --pid=host). Leave it out")
+	  "the agent runs in any pid namespace, and knows the processes that are in it; the host's has all (hostPID: true, --pid=host). Leave it out")
 
 #endif

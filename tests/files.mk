@@ -45,6 +45,7 @@ EXTRA_DIST += \
   tests/e2e/test_agent_churn.py \
   tests/e2e/test_agent_filter.py \
   tests/e2e/test_agent_http.py \
+  tests/e2e/test_agent_inside.py \
   tests/e2e/test_agent_labels.py \
   tests/e2e/test_agent_memory.py \
   tests/e2e/test_agent_mix.py \

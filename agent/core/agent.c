@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/kernel/pid_ns.h"
 #include "agent/labels/agent_config.h"
 #include "agent/labels/targets.h"
 #include "agent/managed/rows.h"
@@ -380,7 +381,9 @@ static int open_all(struct agent *a, struct err *e)
 	int r = check_config(a, e);
 
 	if (!r)
-		r = agent_check_pid_namespace(e);
+		r = pid_ns_check_proc(e);
+	if (!r && pid_ns_inside())
+		LOG_WARN("msg", "process ids are " AGENT_INSIDE);
 	if (!r && !a->o.ignore_kernel_bugs)
 		r = agent_check_kernel(e);
 	if (!r && !(a->symbolizer = symbolizer_new(&names, e)))

@@ -61,7 +61,8 @@ int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e) MUST_US
 /* ERR_DENIED for a kernel that must not be sampled. */
 int agent_check_kernel(struct err *e) MUST_USE;
 bool agent_kernel_deadlock_prone(const char *release, const char *version);
-int agent_check_pid_namespace(struct err *e) MUST_USE;
+/* What is said where the agent has a pid namespace of its own. */
+#define AGENT_INSIDE "those of a pid namespace, not the host's: processes outside of it are one frame, with their CPU time (--pid=host, hostPID: true sees all)"
 /* Once, after agent_start; the agent must outlive the last rendering. */
 void agent_register_metrics(struct agent *a);
 

@@ -10,6 +10,7 @@
 #include "agent/core/agent.h"
 #include "agent/kernel/caps.h"
 #include "agent/kernel/perf_events.h"
+#include "agent/kernel/pid_ns.h"
 #include "agent/kernel/sampler.h"
 #include "agent/process/host_runtimes.h"
 
@@ -62,19 +63,6 @@ bool agent_kernel_deadlock_prone(const char *release, const char *version)
 	if (minor < 5019 || minor > 6003)
 		return false;
 	return minor == 6001 ? v[2] < 36 : minor == 6003 ? v[2] < 10 : true;
-}
-
-int agent_check_pid_namespace(struct err *e)
-{
-	char link[64] = "";
-	ssize_t n = readlink("/proc/self/ns/pid", link, sizeof link - 1);
-
-	/* PROC_PID_INIT_INO: the inode of the initial one is the same on every kernel. */
-	if (n > 0 && strcmp(link, "pid:[4026531836]") != 0)
-		return err_set(e, ERR_DENIED,
-			       "not in the host's pid namespace (%s): the kernel's pids would name other processes here; run "
-			       "the container with --pid=host (Kubernetes: hostPID: true)", link);
-	return 0;
 }
 
 int agent_check_kernel(struct err *e)
@@ -204,8 +192,8 @@ int agent_check(struct buf *out)
 	int r;
 
 	check_kernel(out);
-	r = agent_check_pid_namespace(&e);
-	line(out, r == 0, "the host's process ids", r ? e.msg : NULL);
+	r = pid_ns_check_proc(&e);
+	line(out, r == 0, "process ids", r ? e.msg : pid_ns_inside() ? AGENT_INSIDE : "those of the host");
 	int ret = r;
 	r = sampler_load(&s, &so, &e);
 	char figures[96];

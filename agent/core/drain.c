@@ -42,6 +42,8 @@ void drain_tell_state(struct agent *a)
 
 static void apply(struct agent *a, const struct perf_record *r) REQUIRES(a->lock)
 {
+	if (!r->pid || r->pid == UINT32_MAX) /* of a process outside of the agent's pid namespace */
+		return;
 	switch (r->type) {
 	case RECORD_FORK:
 		processes_fork(a->processes, r->pid, r->parent);
@@ -64,6 +66,8 @@ static void apply(struct agent *a, const struct perf_record *r) REQUIRES(a->lock
 	}
 }
 
+static const char nobody[16];
+
 static void take(struct agent *a, size_t at, int64_t now) REQUIRES(a->lock)
 {
 	const struct sample_head *h = a->sampler.samples.v[at];
@@ -72,13 +76,13 @@ static void take(struct agent *a, size_t at, int64_t now) REQUIRES(a->lock)
 
 	cost_sampled(&a->cost, h->cpu, (int64_t)h->time_ns, value);
 	a->samples++;
-	if (stack_finish(a, at, 0, now, &d))
+	if (UNLIKELY(h->pid == PID_OUTSIDE))
+		windows_count(a, (int64_t)h->time_ns, NULL, nobody, stack_tree_add(&a->stacks, 0, FRAME_OF_MARK(END_OUTSIDE)), value);
+	else if (stack_finish(a, at, 0, now, &d))
 		windows_count(a, (int64_t)h->time_ns, d.who, h->comm, d.node, value);
 	else
 		a->dropped++;
 }
-
-static const char nobody[16];
 
 void drain_count_unseen(struct agent *a, int64_t now, int64_t unseen_ns)
 {

@@ -2,6 +2,7 @@
 #include "agent/kernel/sampler.h"
 
 #include "agent/kernel/cgroup_id.h"
+#include "agent/kernel/pid_ns.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -62,6 +63,7 @@ static bool set_knobs(struct bpf_object *o, const struct sampler_options *opt)
 		k->ring_wakeup_bytes = opt->ring_bytes / 4;
 		k->kernel_stacks = opt->kernel_stacks;
 		k->cgroup_v1 = cgroup_memory_hierarchy() != 0;
+		k->pid_ns = pid_ns_inside();
 		return true;
 	}
 	return false;

@@ -23,6 +23,7 @@ static const char *const fixed[] = {
 	[END_UNMAPPED] = "[truncated: not mapped]",
 	[END_COSTLY] = "[lost: stack over budget]",
 	[END_EVICTED] = "[lost: stack without room]",
+	[END_OUTSIDE] = "[outside of the agent's pid namespace]",
 	[(int)END_CODES_ + (int)LOST_RING] = "[lost: ring full]",
 	[(int)END_CODES_ + (int)LOST_TICKS] = "[lost: ticks]",
 	[(int)END_CODES_ + (int)LOST_PAUSE] = "[lost: paused]",

@@ -222,7 +222,7 @@ def test_refusals(env):
     if shutil.which("unshare"):
         need_a_mounted_root()
         code, said = run(["unshare", "-p", "-f", program, local])
-        check(code == 1 and "not in the host's pid namespace" in said and "hostPID: true" in said, f"{code}, {said}")
+        check(code == 1 and "/proc is that of another pid namespace" in said and "hostPID: true" in said, f"{code}, {said}")
 
 
 def test_beyond_loopback_if_allowed(env):
