@@ -48,7 +48,7 @@
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
 #define RULE_NONE 0              /* nothing tells of this code: frame pointers */
-#define RULE_UNREAD 1            /* the code itself may tell, but no sample was there yet: as if the row were not loaded */
+#define RULE_UNREAD 1            /* no table tells of this code, and its instructions were not read yet: a sample that meets it is deferred, and the agent reads them */
 #define RULE_FIRST 2
 #define ROW_PC_SHIFT 20
 #define TEXT_PAGE_SHIFT 12

@@ -115,7 +115,7 @@ static __always_inline __u32 pid_inside(struct pid *p)
 	return ret;
 }
 
-/* The process of a task: its first thread's number. */
+/* The process of a task: the number of its first thread in the agent's pid namespace, or PID_OUTSIDE. */
 static __always_inline __u32 process_inside(struct task_struct *t)
 {
 	return pid_inside(BPF_CORE_READ(t, group_leader, thread_pid));

@@ -291,7 +291,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	}
 	begin(s, t, now, id, who.id);
-	if (UW_RARELY(s->head.pid == PID_OUTSIDE)) { /* nobody the agent could ask about */
+	if (UW_RARELY(s->head.pid == PID_OUTSIDE)) { /* The agent cannot look the process up: the sample has no stack. */
 		s->head.end = END_OUTSIDE;
 		send_sample(s, 0);
 		return 0;

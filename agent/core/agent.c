@@ -119,7 +119,7 @@ static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 	int64_t lost = cost_unseen(&a->cost, hz);
 	if (lost)
 		drain_count_unseen(a, now, lost);
-	/* The drain may have taken long, and its time counts. */
+	/* Not `now`: the CPU time of this drain, which may have taken long, is in own_ns already. */
 	struct pacer_readings r = {
 		.now_ns = clock_mono_ns(), .own_ns = (uint64_t)cost_own_ns() + symbolizer_helper_ns(a->symbolizer), .on_ns = a->spent_ns[WINDOW_ON_CPU],
 		.off_ns = a->spent_ns[WINDOW_OFF_CPU] + atomic_load(&a->answered_off_ns), .sampling_ns = a->sample_ns,

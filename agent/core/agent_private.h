@@ -73,7 +73,7 @@ struct agent {
 	uint64_t last_stats[STATS_MAX];
 
 	int64_t locked_ns;           /* when the drain thread took the lock last */
-	struct mutex lock;           /* guards all below, and which images are dropped */
+	struct mutex lock;           /* guards the fields from here to the end, and the removal of images */
 	pthread_cond_t finished;     /* a caller's window is, or the agent stops */
 	struct stack_tree stacks;
 	struct frame_table frames;   /* of runtimes, which it names */
@@ -95,7 +95,8 @@ struct agent {
 
 /* drain.c: time of the host that no sample stands for. */
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns) REQUIRES(a->lock);
-/* The drain thread takes the lock. It gives it up while it reads files of programs, and to others after LET_IN_NS (drain.c). */
+/* Takes the lock for the drain thread. That thread releases it while it reads the files that processes map, and for a moment whenever it has held it
+ * for LET_IN_NS (drain.c), so that other threads get it. */
 void drain_lock(struct agent *a) ACQUIRES(a->lock);
 /* drain.c: what the metrics say of processes, images and tables. */
 void drain_tell_state(struct agent *a) REQUIRES(a->lock);

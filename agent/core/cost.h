@@ -16,8 +16,8 @@
 
 struct agent_cost {
 	int64_t read_ns;             /* CLOCK_MONOTONIC of the last reading */
-	uint64_t switches;           /* of threads since the start of the host, by that reading; 0 = not said */
-	bool pending;                /* it is not compared yet */
+	uint64_t switches;           /* context switches of the host since it started, as /proc/stat had them at the last reading; 0 = it has none */
+	bool pending;                /* cost_unseen has not looked at the last reading yet */
 	struct cost_cpu {
 		int64_t before_ns;   /* not idle, by the reading before the last; 0 = not known */
 		int64_t busy_ns;     /* by the last one */
@@ -29,16 +29,17 @@ struct agent_cost {
 
 /* CPU time of the process. */
 int64_t cost_own_ns(void);
-/* A tick of a CPU at time_ns, and the time that it represents. */
+/* Counts a sample of a CPU: taken at time_ns, it stands for so much CPU time. */
 void cost_sampled(struct agent_cost *c, uint32_t cpu, int64_t time_ns, int64_t value_ns);
-/* Before a reading: how many ticks of a CPU had no sample, since the start: filtered, or there was no room. */
+/* To be called before cost_reading: how many ticks of a CPU had no sample since the agent started, because a filter leaves the process out or the
+ * ring had no room. */
 void cost_untaken(struct agent_cost *c, uint32_t cpu, uint64_t ticks, int64_t period_ns);
 /* The time that each CPU was neither idle nor waiting for I/O nor stolen, since the start of the host; 0 = it is not in /proc/stat,
  * whose text is read from f. */
 void cost_read_busy(FILE *f, int64_t ret_ns[MAX_CPUS]);
-/* Switches of threads since the start of the host, further down in the same text; 0 = not said. */
+/* Context switches of the host since it started, further down in the same text; 0 = it has no such line. */
 uint64_t cost_read_switches(FILE *f);
-/* A reading of /proc/stat, at now_ns. The one before it must have been compared. */
+/* Reads /proc/stat from f, at now_ns. cost_unseen must have been called after the reading before, which this one replaces. */
 void cost_reading(struct agent_cost *c, FILE *f, int64_t now_ns);
 /* All ticks up to the last reading were told. Returns the time between it and the one before that no sample accounts for, beyond random
  * error, on one CPU or on all together; 0 = none. */

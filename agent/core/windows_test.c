@@ -461,7 +461,7 @@ static void test_a_long_drain(void **state)
 		int64_t from = t->now;
 		ten_seconds(t);
 		ticks_of(t, from, 1, 1);
-		/* Samples that came meanwhile are taken by the same drain. */
+		/* The drain took half a minute: it also counts samples from after the reading. */
 		for (int k = 0; k < 3; k++)
 			ticks_of(t, t->now + k * 10 * SECOND, 1, 1);
 		assert_int_equal(cost_unseen(t->cost, 19), 0);

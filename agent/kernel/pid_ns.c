@@ -7,13 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HOSTS 0xeffffffcu            /* PROC_PID_INIT_INO, the same on every kernel */
+#define HOST_INODE 0xeffffffcu       /* of the host's pid namespace: PROC_PID_INIT_INO, the same in every kernel */
 
 uint32_t pid_ns_inside(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != HOSTS ? (uint32_t)st.st_ino : 0;
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino != HOST_INODE ? (uint32_t)st.st_ino : 0;
 }
 
 int pid_ns_check_proc(struct err *e)

@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 
-#define CGROUP_TEXT_MAX 16384        /* a line for each of version 1's hierarchies */
+#define CGROUP_TEXT_MAX 16384        /* bytes of /proc/PID/cgroup, which has a line for each hierarchy of cgroups of version 1 */
 #define KNOWN_MAX 8192u              /* groups; of a path each */
 
 struct known_path {

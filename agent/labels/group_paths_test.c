@@ -102,7 +102,7 @@ static void test_by_id(void **state)
 	assert_int_equal(rmdir(b.dir), 0);
 	is_path(x, a.id, pid, a.name);
 	is_path(fresh, a.id, pid, "");
-	/* A process that is elsewhere does not say where that was. */
+	/* The group is gone, and the process that is named is in another one: its path is not taken for the group's. */
 	is_path(fresh, a.id, getpid(), "");
 	group_paths_free(fresh);
 	group_paths_free(x);

@@ -335,7 +335,7 @@ struct copies {
 	struct unwind_tables *t;
 	const struct elf_file *f;
 	struct image *im[COPIES];
-	uint64_t pc[2];              /* of the first and the last function */
+	uint64_t pc[2];              /* where the rows of .eh_frame begin, and the last but one */
 };
 
 /* All of the table of copy i; false: no room. */

@@ -15,7 +15,7 @@ __attribute__((noinline)) void %(name)s_leaf(unsigned long n) { for (unsigned lo
 __attribute__((noinline)) void %(name)s_middle(void) { %(name)s_leaf(1000000); x++; }
 int main(void) { for (;;) { %(name)s_middle(); x++; } }
 """
-OUTSIDE = "[outside of the agent's pid namespace]"
+OUTSIDE = "[process outside of the agent's pid namespace]"
 SECONDS = 8
 
 

@@ -94,7 +94,7 @@ def test_a_flipped_bit_in_the_head_log(env):
         before = server.metrics().get("pyrrha_tsdb_commit_duration_seconds_count", 0)
         return wait_until("profiles", lambda: (m := server.metrics()).get("pyrrha_appended_profiles_total", 0) > 20 and
                           m["pyrrha_tsdb_commit_duration_seconds_count"] > before + commits and m["pyrrha_tsdb_last_record"], 40)
-    # What one commit wrote is lost together, and the first one is the longest: it has the names.
+    # A damaged commit loses all of its records. The first commit has the most bytes, because it holds the names of functions.
     written_since(2)
     log = max(glob.glob(os.path.join(head, "*.log")), key=os.path.getsize)
     before = os.path.getsize(log)
