@@ -33,6 +33,7 @@ libagent_a_SOURCES = \
   agent/core/cost.c \
   agent/core/cost.h \
   agent/core/drain.c \
+  agent/core/drain_lock.c \
   agent/core/metrics.c \
   agent/core/offcpu.c \
   agent/core/offcpu.h \

@@ -95,9 +95,10 @@ struct agent {
 
 /* drain.c: time of the host that no sample stands for. */
 void drain_count_unseen(struct agent *a, int64_t now_ns, int64_t unseen_ns) REQUIRES(a->lock);
-/* Takes the lock for the drain thread. That thread releases it while it reads the files that processes map, and for a moment whenever it has held it
- * for LET_IN_NS (drain.c), so that other threads get it. */
+/* drain_lock.c: takes the lock for the drain thread, which releases it while it reads the files that processes map. */
 void drain_lock(struct agent *a) ACQUIRES(a->lock);
+/* Releases it for a moment if that thread has had it for long: other threads get it. */
+void drain_let_in(struct agent *a) REQUIRES(a->lock);
 /* drain.c: what the metrics say of processes, images and tables. */
 void drain_tell_state(struct agent *a) REQUIRES(a->lock);
 /* drain.c: records and samples that were read, in the order of time. from_ns: clock_cpu_ns() before they were. */

@@ -272,7 +272,8 @@ static bool without_runtime(struct seen_stack *k)
 	bool mine = false;
 
 	for (size_t i = 0; i < k->n; i++) {
-		if (mine && strncmp(k->names[i], "runtime.", 8) == 0 && !strstr(k->names[i], "cgocall"))
+		bool runtimes = strncmp(k->names[i], "runtime.", 8) == 0 || strcmp(k->names[i], "_cgo_topofstack") == 0;
+		if (mine && runtimes && !strstr(k->names[i], "cgocall"))
 			k->n = i;
 		else
 			mine |= strncmp(k->names[i], "main.", 5) == 0;

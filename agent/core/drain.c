@@ -6,24 +6,6 @@
 #include "base/log.h"
 
 #define RELIEVE_NS 10000000ll        /* in which the rings do not fill, whatever comes */
-#define LET_IN_NS 5000000ll          /* nobody waits longer for the lock than the drain thread needs it, and this */
-#define LET_IN_FOR_NS 100000         /* in which one who waits has it */
-
-void drain_lock(struct agent *a)
-{
-	mutex_lock(&a->lock);
-	a->locked_ns = clock_mono_ns();
-}
-
-/* Others' turn, if the thread had the lock for long. */
-static void let_in(struct agent *a) REQUIRES(a->lock)
-{
-	if (clock_mono_ns() - a->locked_ns < LET_IN_NS)
-		return;
-	mutex_unlock(&a->lock);
-	nanosleep(&(struct timespec){ .tv_nsec = LET_IN_FOR_NS }, NULL);
-	drain_lock(a);
-}
 
 void drain_tell_state(struct agent *a)
 {
@@ -180,7 +162,7 @@ void drain_process(struct agent *a, int64_t now, int64_t from_ns)
 		else
 			take(a, k, now);
 		relieve(a, k + 1);
-		let_in(a);
+		drain_let_in(a);
 	}
 	while (i < r->v.n)
 		apply(a, &r->v.v[i++]);
