@@ -181,7 +181,7 @@ static void agent_drain(struct agent *a)
 {
 	int64_t now = clock_mono_ns(), from = clock_cpu_ns();
 
-	a->late_drains += a->drained_ns && now - a->drained_ns > LATE_NS;
+	bool late = a->drained_ns && now - a->drained_ns > LATE_NS;
 	a->drained_ns = now;
 	if (now - a->pacer.last.now_ns >= COST_INTERVAL_NS)
 		read_cost(a, now);
@@ -192,6 +192,7 @@ static void agent_drain(struct agent *a)
 	a->later_records = done;
 	perf_events_read(a->events, &a->records);
 	drain_lock(a);
+	a->late_drains += late;
 	drain_process(a, now, from);
 	mutex_unlock(&a->lock);
 	sampler_done(&a->sampler);
