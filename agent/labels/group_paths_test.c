@@ -71,6 +71,7 @@ static void test_by_id(void **state)
 	struct cgroup_tree tree;
 	struct made_group a, b;
 	siginfo_t info;
+	char path[256];
 
 	(void)state;
 	cgroup_tree_open(&tree);
@@ -78,7 +79,8 @@ static void test_by_id(void **state)
 		skip();
 	assert_true(make_group(tree.mount, "b", &b));
 	pid_t pid = sleeper();
-	if (!move(&a, pid)) { /* a group of a hierarchy that only leads others */
+	/* A hierarchy whose groups have no processes of their own, or no right to ask for a group by its id. */
+	if (!move(&a, pid) || !cgroup_tree_path(&tree, a.id, path, sizeof path)) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		rmdir(a.dir);
