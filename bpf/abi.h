@@ -44,7 +44,7 @@
 #define PAGES_MAX (1 << 18)
 #define RULES_MAX (1 << 14)
 #define RULE_CACHE 4032          /* 31.5 KB: values below 32 KB are on the kernel's large pages */
-#define CHUNKS_MAX 1024          /* 256 MB of rows, where a flag asks for it */
+#define CHUNKS_MAX 1024          /* at most, with --unwind-memory: 256 MB of rows */
 #define CHUNK_ROWS (1 << 16)
 #define ROW_RULE_MASK 0xfffff
 #define RULE_NONE 0              /* nothing tells of this code: frame pointers */

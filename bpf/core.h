@@ -98,7 +98,7 @@ static __always_inline struct task_struct *current_task(void)
 	return CORE_DIRECT ? (struct task_struct *)bpf_get_current_task_btf() : (struct task_struct *)bpf_get_current_task();
 }
 
-#define PID_LEVELS 8                 /* namespaces inside of each other, below the host's */
+#define PID_LEVELS 8                 /* how deep pid namespaces may be nested in the host's */
 
 /* The number in the agent's pid namespace of which struct pid that is; PID_OUTSIDE: it has none. (bpf_get_ns_current_pid_tgid does not know those
  * of namespaces that are nested in it.) */

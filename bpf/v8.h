@@ -68,8 +68,8 @@ static __always_inline int v8_without_frame(struct unwind *u)
 	return V8_WHOLE;
 }
 
-/* How far above sp the return address of a builtin is that has given its frame up, but not its room on the stack: between `mov rbp, [rbp]` and the
- * `add rsp, size` before the jump to the builtin that it ends with, it moves that one's arguments into registers. 0: the builtin has its frame. */
+/* A builtin may end in a jump to another one: `mov rbp, [rbp]`, then moves of arguments into registers, then `add rsp, size` and the jump. In between
+ * rbp is the caller's, and rsp is still that of the builtin's frame. Returns how many bytes above rsp the return address is then; 0: it is not so. */
 #define V8_TAIL_CODE 40              /* bytes that are looked at */
 
 static __always_inline __u32 v8_without_own_fp(struct unwind *u, struct v8_room *w)

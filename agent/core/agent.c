@@ -28,8 +28,8 @@
 #include "base/files.h"
 #include "base/flag.h"
 #include "base/lock.h"
-#include "base/memory_limit.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/thread.h"
 #include "config.h"
 
@@ -45,7 +45,7 @@
 #define QUICK_DRAINS 2               /* after one that had an exec */
 #define QUICK_MS 4                   /* no drain follows another sooner */
 #define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
-#define PRIORITY (-10)               /* of the drain thread, and of the session where it is the agent's own */
+#define PRIORITY (-10)               /* nice value of the drain thread, and of the agent's session if it leads one */
 #define SETTLE_MS 200                /* what was sampled last is named within a few ms */
 
 void agent_options_init(struct agent_options *o)
@@ -53,6 +53,8 @@ void agent_options_init(struct agent_options *o)
 	*o = (struct agent_options){ .hz = 19, .history_ms = 600000, .history_bytes = 8 << 20, .drain_ms = 50,
 				     .kernel_stacks = true, .runtimes = RUNTIMES_ALL, .off_threshold_ns = 1000000, .max_cost = 0.01, .names_patience_ms = 1000 };
 }
+
+_Static_assert(AGENT_UNWIND_BYTES_MIN == UNWIND_ROOM_BYTES_MIN && AGENT_UNWIND_BYTES_MAX == UNWIND_ROOM_BYTES_MAX, "the flag has the tables' bounds");
 
 uint64_t agent_unwind_bytes(void)
 {

@@ -34,7 +34,7 @@ struct drain_state {
 struct agent {
 	struct agent_options o;
 	struct sampler sampler;
-	/* The drain thread's own. Others read tables, under the lock, for images of the stacks that windows have. */
+	/* Changed by the drain thread only. Other threads look up in `tables`, under the lock, which image a frame of a window is in. */
 	struct unwind_tables *tables;
 	struct images *images;
 	struct processes *processes;

@@ -19,7 +19,7 @@ struct agent_cost {
 	uint64_t switches;           /* context switches of the host since it started, as /proc/stat had them at the last reading; 0 = it has none */
 	bool pending;                /* cost_unseen has not looked at the last reading yet */
 	struct cost_cpu {
-		int64_t before_ns;   /* not idle, by the reading before the last; 0 = not known */
+		int64_t before_ns;   /* CPU time that was not idle, at the reading before the last; 0 = not known */
 		int64_t busy_ns;     /* by the last one */
 		int64_t sampled_ns;  /* value of the ticks in between, of those without a sample too if they were counted */
 		int64_t later_ns;    /* of the ticks since */

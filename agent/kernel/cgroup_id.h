@@ -23,8 +23,8 @@ void cgroup_tree_close(struct cgroup_tree *t);
 /* The path of the group `id`, as /proc/PID/cgroup has it. False: there is no such group any more, the kernel or the rights of this process do not
  * allow to ask, or the path takes more than max bytes. */
 bool cgroup_tree_path(const struct cgroup_tree *t, uint64_t id, char *ret, size_t max);
-/* Whether the group of that path has that id. Unknown: this process does not see the path, none is
- * mounted, or the kernel gave no id. */
+/* Whether the group at `path` is the one with that id. CGROUP_UNKNOWN: this process cannot see the path, the hierarchy is not mounted here, or
+ * id is 0. */
 enum cgroup_sameness { CGROUP_UNKNOWN, CGROUP_SAME, CGROUP_OTHER };
 enum cgroup_sameness cgroup_tree_is(const struct cgroup_tree *t, struct view path, uint64_t id);
 /* Where that hierarchy is mounted: reads the text of /proc/self/mountinfo. False: it is not. */

@@ -23,6 +23,6 @@ int pid_ns_check_proc(struct err *e)
 	snprintf(own, sizeof own, "%d", (int)getpid());
 	if (readlink("/proc/self", link, sizeof link - 1) > 0 && strcmp(link, own) == 0)
 		return 0;
-	return err_set(e, ERR_DENIED, "/proc is that of another pid namespace (this process is %s here and \"%s\" there): mount that of its own, or run it "
-		       "in the host's with --pid=host (Kubernetes: hostPID: true)", own, link);
+	return err_set(e, ERR_DENIED, "/proc is that of another pid namespace (this process has the pid %s, and \"%s\" in /proc): mount a /proc of the "
+		       "agent's own namespace, or run the agent in the host's with --pid=host (Kubernetes: hostPID: true)", own, link);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pid namespace that this process is in. The kernel counts processes in the host's; an agent in a namespace of its own (a node that is a
+/* The pid namespace that this process is in. The kernel numbers processes by the host's; an agent in a namespace of its own (a node that is a
  * container, as kind, k3d and minikube have them) knows only those that are in it, by other numbers. */
 #ifndef PYRRHA_AGENT_PID_NS_H
 #define PYRRHA_AGENT_PID_NS_H

@@ -76,21 +76,24 @@ static struct view path_of_process(struct group_paths *x, uint32_t pid)
 		have += (size_t)n;
 	if (fd >= 0)
 		close(fd);
-	while (have && x->text[have - 1] != '\n') /* a path that was cut off is another one's */
+	while (have && x->text[have - 1] != '\n') /* The last line may have been cut off: its path would be another group's. */
 		have--;
 	return have && cgroup_parse(view_make(x->text, have), &info) ? info.path : VIEW("");
 }
 
 struct view group_paths_get(struct group_paths *x, uint64_t id, uint32_t pid)
 {
+	struct cgroup_info info;
 	char found[4096];
 	uint32_t i;
 
 	for (size_t at = map_start(&x->index, hash_u64(id)); map_probe(&x->index, hash_u64(id), &at, &i);)
 		if (x->known.v[i].id == id)
 			return view_of(x->known.v[i].path);
-	if (cgroup_tree_path(&x->tree, id, found, sizeof found))
-		return keep(x, id, view_of(found));
+	if (cgroup_tree_path(&x->tree, id, found, sizeof found)) {
+		cgroup_parse_path(view_of(found), &info); /* which leaves out " (deleted)" */
+		return keep(x, id, info.path);
+	}
 	struct view path = path_of_process(x, pid);
 	switch (cgroup_tree_is(&x->tree, path, id)) {
 	case CGROUP_SAME:

@@ -111,7 +111,7 @@ static void test_by_id(void **state)
 	cgroup_tree_close(&tree);
 }
 
-/* Without an id what a process says is all there is. */
+/* A sample without a group's id: the path is what /proc/PID/cgroup says. */
 static void test_without_id(void **state)
 {
 	struct group_paths *x = group_paths_new();

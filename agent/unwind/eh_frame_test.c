@@ -349,7 +349,7 @@ static bool load_copy(struct copies *c, unsigned i)
 	return !unwind_tables_missing(c->t, c->im[i], c->pc[1]);
 }
 
-/* Where more is in use than there is room for, what is idle gives way, once; it does not come back in place of others at once. */
+/* Where the memory for rows is full, the table of an idle image is unloaded. For two minutes that image does not make others give way. */
 static void test_room(void **state)
 {
 	size_t len;
@@ -387,7 +387,7 @@ static void test_room(void **state)
 	assert_int_equal(unwind_tables_stats(c.t)->evictions, 1);
 	unwind_tables_set_ahead(c.t, 43 * SECOND);
 	assert_true(load_copy(&c, n));
-	/* All are idle, but the first one was in the way a moment ago. */
+	/* All images are idle by now, but image 0 was unloaded a minute ago: nothing gives way to it yet. */
 	unwind_tables_set_ahead(c.t, 100 * SECOND);
 	assert_false(load_copy(&c, 0));
 	assert_int_equal(unwind_tables_stats(c.t)->evictions, 1);

@@ -716,7 +716,8 @@ static void unread_of(struct unwind_tables *t, const struct image_table *it, uin
 	*ret_end = hi;
 }
 
-/* The amount of a file that is read at once, whichever page of it is missing; read_code: or of which page the code is read. */
+/* Whether all pages of a file are built at once, whichever of them a sample met. read_code: that page has its table, and the code that the table
+ * leaves out is to be read. */
 static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f, bool read_code)
 {
 	if (it->go_start != it->go_end)

@@ -31,8 +31,7 @@ struct unwind_tables_stats {
 	uint64_t full;               /* rows that found the rule dictionary full */
 };
 
-/* Rows that fit into so many bytes are kept, unless unwind_tables_set_room says otherwise: three hundred static programs, or a thousand libraries
- * that are used in part. */
+/* Memory for rows unless unwind_tables_set_room is called: enough for some three hundred static C++ programs of 2 MB. */
 #define UNWIND_ROOM_BYTES ((uint64_t)32 << 20)
 #define UNWIND_ROOM_BYTES_MIN ((uint64_t)2 << 20)
 #define UNWIND_ROOM_BYTES_MAX ((uint64_t)CHUNKS_MAX * CHUNK_ROWS * 4)

@@ -97,7 +97,7 @@ def crowded(env, limit):
     print(f"# what was refused: { {(a[0], a[1], a[4]) for a in answers if a[1] != 200} }")
     check(server.alive(), "the server is gone: " + server.text()[-1000:])
     check(most <= limit and not person.wrong, f"{most >> 20} MiB; {person.wrong[:5]}")
-    # Without PYRRHA_LONG this test runs beside others. A decode may then last until the next scrape of that target, and that scrape fails.
+    # Without PYRRHA_LONG this test runs beside others. Decoding a profile may then last until the next scrape of its target, which fails: one of a hundred may.
     least = 1 if LONG else 0.99
     check(healthy and sum(healthy) >= least * len(healthy), f"ordinary targets: {sum(healthy)} of {len(healthy)}")
     check(statistics.median(took) < 2 * PATIENCE and statistics.median(logins) < 5 * PATIENCE, "a person waits")
