@@ -121,7 +121,7 @@ static __always_inline __u32 process_inside(struct task_struct *t)
 	return pid_inside(BPF_CORE_READ(t, group_leader, thread_pid));
 }
 
-/* The numbers of t, the current task, where the agent is in a namespace; not of the idle one. */
+/* The current task's pid << 32 | tid in the agent's pid namespace, for an agent that is not in the host's. Not called for the idle task. */
 static __noinline __u64 id_inside(void)
 {
 	struct task_struct *t = (struct task_struct *)bpf_get_current_task();

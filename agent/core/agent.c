@@ -73,7 +73,7 @@ struct symbolizer *agent_symbolizer(struct agent *a)
 
 /* --- the thread --- */
 
-/* Before the rings are read: what /proc/stat says now, and ticks that have no sample. */
+/* Takes the readings that the samples are compared with: CPU time in /proc/stat, and ticks without a sample. Called before the rings are read. */
 static void read_cost(struct agent *a, int64_t now)
 {
 	uint64_t stats[STATS_MAX];

@@ -49,7 +49,7 @@ struct agent {
 	atomic_bool config_ok;       /* the last reading of the file worked */
 	_Atomic uint64_t config_failures;
 	int64_t configured_ms;
-	struct perf_records records, later_records; /* of this drain; read meanwhile, for the next one */
+	struct perf_records records, later_records; /* of this drain; those that were read while it went on, for the next one */
 	int epoll_fd, wake_fd;
 	pthread_t thread;
 	bool running;

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 
-#define LET_IN_NS 5000000ll          /* nobody waits longer for the lock than the drain thread needs it, and this */
-#define LET_IN_FOR_NS 100000         /* in which one who waits has it */
+#define LET_IN_NS 5000000ll          /* the drain thread offers the lock to others once it has held it for so long */
+#define LET_IN_FOR_NS 100000         /* so long it stays released */
 
 void drain_lock(struct agent *a)
 {

@@ -19,7 +19,7 @@
 #define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
 #define IDLE_NS 30000000000ll        /* an image not met for so long may be unloaded */
 #define IDLE_ENDED_NS 5000000000ll   /* one that no process maps any more */
-#define REBUILD_NS 120000000000ll    /* an image that was unloaded does not make others give way before */
+#define REBUILD_NS 120000000000ll    /* after an image was unloaded, no other one is unloaded for it before that */
 #define EVICT_BLOCKS 256u            /* unload so much at once */
 #define RETRY_NS 10000000000ll       /* where nothing was idle */
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
@@ -27,7 +27,7 @@
 #define BARE_PAGES_MAX 128
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
-/* Of a file, where nothing but the code itself tells: whether frame pointers lead on (frame_pointers_kept). */
+/* Whether code of the file that no table covers keeps frame pointers (frame_pointers_kept). */
 enum keeps_fp { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS };
 
 /* The tables of an image. */
@@ -537,7 +537,7 @@ static int pass_on(void *arg, uint64_t pc, const struct unwind_rule *r)
 	return pc >= p->lo && pc < p->hi ? add_row(p->b, pc, r) : 0;
 }
 
-/* Reading code takes long, and most of it no sample ever meets: it is read when one did. */
+/* Analysing code takes long, and samples never meet most of it: code without a table is analysed once a sample has met it. */
 static int fill_gap(struct table_part *p, uint64_t end)
 {
 	static const struct unwind_rule none = { .cfa = CFA_NONE }, unread = { .cfa = CFA_UNREAD };
