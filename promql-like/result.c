@@ -27,18 +27,40 @@ static bool profile_series(const struct value_series *s)
 	return s->n && s->s[0].p;
 }
 
-static void keep_profile(struct promql_profile *to, const struct ptype *type, const struct lazy_profile *p, double value)
+/* Both sides of a diff over one dictionary. The profile may be shared with other queries: it stays as it is. */
+static int rebase_diff(struct promql_profile *x, struct err *e)
+{
+	if (!x->vec || !x->base || x->vec->symbols == x->base->symbols)
+		return 0;
+	struct symbols *to = symbols_new();
+	struct stackvec *vec = stackvec_rebase(x->vec, to, e), *base = vec ? stackvec_rebase(x->base, to, e) : NULL;
+	symbols_unref(to);
+	if (!base) {
+		stackvec_unref(vec);
+		return -ERR_EXECUTION;
+	}
+	stackvec_unref(x->vec);
+	stackvec_unref(x->base);
+	x->vec = vec;
+	x->base = base;
+	return 0;
+}
+
+/* Its vectors are there if they were materialised. */
+static int keep_profile(struct promql_profile *to, const struct ptype *type, const struct lazy_profile *p, double value, struct err *e)
 {
 	*to = (struct promql_profile){ .type = type, .value = value };
 	if (!p)
-		return;
+		return 0;
 	to->per_s = p->per_s;
 	to->covered_s = p->covered_s;
 	to->period = p->period;
-	if (p->a.vec)
-		to->vec = stackvec_ref(p->a.vec);
-	if (p->diff && p->b.vec)
-		to->base = stackvec_ref(p->b.vec);
+	struct stackvec *vec = lazy_side_whole(&p->a), *base = p->diff ? lazy_side_whole(&p->b) : NULL;
+	if (vec)
+		to->vec = stackvec_ref(vec);
+	if (base)
+		to->base = stackvec_ref(base);
+	return rebase_diff(to, e);
 }
 
 static const struct ptype *copy_type(struct arena *a, const struct ptype *t)
@@ -73,7 +95,9 @@ static int copy_series(struct promql_result *r, const struct value_series *s, st
 			type = copy_type(&r->arena, p->type);
 			last = p->type;
 		}
-		keep_profile(&out->profiles[i], type, p, s->s[i].v);
+		int rc = keep_profile(&out->profiles[i], type, p, s->s[i].v, e);
+		if (rc)
+			return rc;
 	}
 	return 0;
 }
@@ -97,25 +121,6 @@ static int take_stacks(struct eval *q, struct value *v, struct err *e)
 			if (v->s[i].s[k].p)
 				vec_push(&all, v->s[i].s[k].p);
 	int rc = lazy_profiles_materialise(q, all.v, all.n, e);
-	for (size_t i = 0; i < all.n && !rc; i++) { /* both sides of a diff over one dictionary */
-		struct lazy_profile *p = all.v[i];
-		if (!p->diff || p->a.vec->symbols == p->b.vec->symbols)
-			continue;
-		mutex_lock(&q->symbols_lock);
-		struct symbols *to = symbols_new();
-		struct stackvec *a = stackvec_rebase(p->a.vec, to, e), *b = a ? stackvec_rebase(p->b.vec, to, e) : NULL;
-		symbols_unref(to);
-		if (b) {
-			stackvec_unref(p->a.vec);
-			stackvec_unref(p->b.vec);
-			p->a.vec = a;
-			p->b.vec = b;
-		} else {
-			stackvec_unref(a);
-			rc = -ERR_EXECUTION;
-		}
-		mutex_unlock(&q->symbols_lock);
-	}
 	vec_free(&all);
 	return rc;
 }

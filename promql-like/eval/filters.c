@@ -335,9 +335,9 @@ static int filter_prof(struct filter *f, struct value_sample *s, struct err *e)
 	f->whole = lazy_side_total(&s->p->a) - (s->p->diff ? lazy_side_total(&s->p->b) : 0);
 	if (s->p->diff) /* so that both sides are cut alike only where both are small */
 		f->whole = fmax(fabs(lazy_side_total(&s->p->a)), fabs(lazy_side_total(&s->p->b)));
-	a = f->run(f, s->p->a.vec, e);
+	a = f->run(f, lazy_side_whole(&s->p->a), e);
 	if (a && s->p->diff) {
-		b = f->run(f, s->p->b.vec, e);
+		b = f->run(f, lazy_side_whole(&s->p->b), e);
 		if (!b) {
 			stackvec_unref(a);
 			a = NULL;
@@ -539,7 +539,8 @@ static struct split_part *part_of(struct split *s, struct split_part **parts, si
 		if ((*parts)[i].series == series)
 			return &(*parts)[i];
 	*parts = xreallocarray(*parts, *n + 1, sizeof **parts);
-	(*parts)[*n] = (struct split_part){ series, stackacc_new(p->a.vec->symbols), p->diff ? stackacc_new(p->b.vec->symbols) : NULL };
+	(*parts)[*n] = (struct split_part){ series, stackacc_new(lazy_side_whole(&p->a)->symbols),
+					    p->diff ? stackacc_new(lazy_side_whole(&p->b)->symbols) : NULL };
 	return &(*parts)[(*n)++];
 }
 
@@ -567,9 +568,9 @@ static int split_prof(struct split *s, struct labels in, const struct value_samp
 	struct split_part *parts = NULL;
 	size_t n = 0;
 	int rc = 0;
-	split_side(s, in, x->p, x->p->a.vec, false, &parts, &n);
+	split_side(s, in, x->p, lazy_side_whole(&x->p->a), false, &parts, &n);
 	if (x->p->diff)
-		split_side(s, in, x->p, x->p->b.vec, true, &parts, &n);
+		split_side(s, in, x->p, lazy_side_whole(&x->p->b), true, &parts, &n);
 	for (size_t i = 0; i < n; i++) {
 		struct stackvec *a = rc ? NULL : stackacc_finish(parts[i].a, e), *b = parts[i].b && a ? stackacc_finish(parts[i].b, e) : NULL;
 		struct lazy_profile *p = a ? lazy_profile_with(x->p, a, b, e) : NULL;

@@ -34,9 +34,9 @@ static int read_rows(struct readout *r, struct value *v, struct err *e)
 		size_t in = readout_in(r, v->s[i].labels);
 		for (size_t k = 0; k < v->s[i].n && !rc; k++) {
 			struct value_sample *s = &v->s[i].s[k];
-			readout_rows(r, s->p->a.vec, false);
+			readout_rows(r, lazy_side_whole(&s->p->a), false);
 			if (s->p->diff)
-				readout_rows(r, s->p->b.vec, true);
+				readout_rows(r, lazy_side_whole(&s->p->b), true);
 			name_asked_for(r);
 			rc = frames_failed(&r->frames, e);
 			if (!rc)

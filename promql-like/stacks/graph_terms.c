@@ -71,7 +71,7 @@ static void add_side(struct graph_terms *g, const struct lazy_side *s, uint32_t 
 /* Stacks that exist already, or ranges for which storage keeps sums by the hour, are not for a table. */
 static bool side_fits(const struct lazy_side *s)
 {
-	if (__atomic_load_n(&s->vec, __ATOMIC_ACQUIRE))
+	if (lazy_side_whole(s))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
 		if (s->t[i].vec || s->t[i].until_ms - s->t[i].after_ms > 3 * 3600000)

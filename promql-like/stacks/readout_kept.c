@@ -36,6 +36,12 @@ static struct lazy_profile_rows **slot(const struct readout *r, struct lazy_prof
 	return &p->rows[r->measure == TOTAL || r->measure == SHARE];
 }
 
+/* What the slot has; NULL: nothing yet. Another query may be at it. */
+static struct lazy_profile_rows *slot_rows(const struct readout *r, struct lazy_profile *p)
+{
+	return __atomic_load_n(slot(r, p), __ATOMIC_ACQUIRE);
+}
+
 static int by_number(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -59,7 +65,7 @@ static void sort_touched(struct readout *r)
 /* The result of readout_rows in r, without names; NULL if a number does not fit, or there is no room. */
 static struct lazy_profile_rows *take_sums(struct readout *r, const struct lazy_profile *p)
 {
-	size_t vecs = (p->a.vec->n + (p->diff ? p->b.vec->n : 0)) * 12, n = r->touched.n;
+	size_t vecs = (lazy_side_whole(&p->a)->n + (p->diff ? lazy_side_whole(&p->b)->n : 0)) * 12, n = r->touched.n;
 	for (size_t i = 0; i < n; i++) {
 		const struct row_sum *x = &r->sums[r->touched.v[i]];
 		if (x->i > INT64_MAX || x->i < INT64_MIN)
@@ -85,9 +91,9 @@ static struct lazy_profile_rows *make_rows(struct readout *r, const struct lazy_
 {
 	bool has_frames = r->has_frames, frame_rows = r->frame_rows;
 	r->has_frames = r->frame_rows = false;
-	readout_rows(r, p->a.vec, false);
+	readout_rows(r, lazy_side_whole(&p->a), false);
 	if (p->diff)
-		readout_rows(r, p->b.vec, true);
+		readout_rows(r, lazy_side_whole(&p->b), true);
 	r->has_frames = has_frames;
 	r->frame_rows = frame_rows;
 	struct lazy_profile_rows *x = take_sums(r, p);
@@ -135,7 +141,7 @@ static int make_indices(struct readout *r, const struct value *v, bool *ret_all,
 	VEC(struct lazy_profile *) without = { 0 };
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++)
-			if (!__atomic_load_n(slot(r, v->s[i].s[k].p), __ATOMIC_ACQUIRE))
+			if (!slot_rows(r, v->s[i].s[k].p))
 				vec_push(&without, v->s[i].s[k].p);
 	struct lazy_profile_rows **made = xcalloc(without.n + 1, sizeof *made);
 	struct lazy_profile_names *names = NULL;
@@ -167,7 +173,7 @@ struct asked {
 
 static int put_one(struct readout *r, size_t in, const struct value_sample *s, struct asked *f, struct err *e)
 {
-	const struct lazy_profile_rows *rows = *slot(r, s->p);
+	const struct lazy_profile_rows *rows = slot_rows(r, s->p);
 	struct readout_reading x = readout_reading(r, s);
 	bool there;
 	double v;
@@ -248,7 +254,7 @@ static void take_each(struct readout *r, const struct readout_reading *x, const 
 
 static void take_rows(struct readout *r, const struct value_sample *s)
 {
-	struct lazy_profile_rows *rows = *slot(r, s->p);
+	struct lazy_profile_rows *rows = slot_rows(r, s->p);
 	const struct readout_reading x = readout_reading(r, s);
 	struct row_choice *c = r->choice;
 	double k = c && c->best_k ? value_scalar(c->best_k, graph_step(r->sp, s->t_ms)) : 0, least;

@@ -84,7 +84,7 @@ static void end_run(struct sums *s, int64_t step_ms)
 /* Stored profiles go to the source; vectors are summed here. */
 static uint32_t want_side(struct readout *r, struct sums *s, const struct lazy_side *side, bool leaf_only, bool minus, struct exact *x)
 {
-	struct stackvec *whole = __atomic_load_n(&((struct lazy_side *)side)->vec, __ATOMIC_ACQUIRE);
+	struct stackvec *whole = lazy_side_whole(side);
 	if (!whole && run_goes_on(&s->run, side, r->sp->step)) {
 		s->run.last = side;
 		s->run.n_steps++;

@@ -191,7 +191,7 @@ static bool needs_view(const struct value *v)
 	for (size_t i = 0; i < v->n; i++)
 		for (size_t k = 0; k < v->s[i].n; k++) {
 			const struct lazy_profile *p = v->s[i].s[k].p;
-			if (p && (!__atomic_load_n(&p->a.vec, __ATOMIC_ACQUIRE) || (p->diff && !__atomic_load_n(&p->b.vec, __ATOMIC_ACQUIRE))))
+			if (p && (!lazy_side_whole(&p->a) || (p->diff && !lazy_side_whole(&p->b))))
 				return true;
 		}
 	return false;

@@ -173,15 +173,9 @@ static int side_add_vec(struct lazy_side *s, struct stackvec *v, double scale, s
 	return add_total(s, total, v->is_float ? stackvec_total(v) : 0, v->is_float, scale, e);
 }
 
-/* The whole side; NULL: it is not materialised yet. Profiles are shared: another thread may be at it. */
-static struct stackvec *materialised(const struct lazy_side *s)
-{
-	return __atomic_load_n(&s->vec, __ATOMIC_ACQUIRE);
-}
-
 static int side_add(struct lazy_side *s, const struct lazy_side *from, double scale, struct err *e)
 {
-	struct stackvec *whole = materialised(from);
+	struct stackvec *whole = lazy_side_whole(from);
 	if (whole) {
 		int rc = 0;
 		if (whole->n || from->is_float) {
@@ -372,7 +366,7 @@ struct wanted {
 
 static void want_side(struct wanted *w, struct lazy_side *s)
 {
-	if (materialised(s))
+	if (lazy_side_whole(s))
 		return;
 	vec_push(&w->sides, s);
 	uint32_t group = (uint32_t)w->group_of.n;
@@ -427,7 +421,7 @@ static int finish_side(struct eval *q, struct lazy_side *s, struct stackvec *sto
 	struct stackvec *none = NULL; /* another thread may have been first: profiles are shared */
 	if (!__atomic_compare_exchange_n(&s->vec, &none, sum, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		stackvec_unref(sum);
-	return eval_hold_bytes(q, s->vec->n * 12, e);
+	return eval_hold_bytes(q, lazy_side_whole(s)->n * 12, e);
 }
 
 int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, size_t n, struct err *e)
@@ -454,7 +448,7 @@ int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, siz
 		for (size_t g = 0; g < w.group_of.n; g++)
 			of[w.group_of.v[g]] = got[g];
 		for (size_t i = 0; i < w.sides.n && !rc; i++)
-			if (!materialised(w.sides.v[i]))
+			if (!lazy_side_whole(w.sides.v[i]))
 				rc = finish_side(q, w.sides.v[i], of[i], e);
 		for (size_t g = 0; g < w.group_of.n; g++)
 			stackvec_unref(got[g]);

@@ -25,7 +25,7 @@ struct lazy_side {
 	bool is_float;              /* a scale other than 1 or -1 was applied, or a float vector came in */
 	int64_t total;              /* native unit, if !is_float */
 	double ftotal;              /* native unit */
-	struct stackvec *vec;       /* the whole side, once materialised; reference held */
+	struct stackvec *vec;       /* the whole side, once materialised; reference held. Threads share it: lazy_side_whole reads it */
 };
 
 struct lazy_profile {
@@ -114,6 +114,12 @@ enum lazy_profile_meeting {
 /* Whether they may meet in op; the error names both. Units of one dimension may differ: *ret_scale rescales b. */
 int lazy_profile_compatible(const struct ptype *a, const struct ptype *b, enum lazy_profile_meeting how, const char *op, double *ret_scale,
 			    struct err *e) MUST_USE;
+
+/* The vector of the whole side, borrowed; NULL: it is not materialised yet. Profiles are shared: another thread may be at it. */
+static inline struct stackvec *lazy_side_whole(const struct lazy_side *s)
+{
+	return __atomic_load_n(&s->vec, __ATOMIC_ACQUIRE);
+}
 
 /* Fills in the vectors of all of them with one call of the source. */
 int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, size_t n, struct err *e) MUST_USE;
