@@ -39,7 +39,7 @@ struct image {
 	unsigned n_segments;
 	struct image_content content; /* (fixed) of an ELF file */
 	struct file_stamp stamp;     /* (fixed) of the file that it was first seen as */
-	bool is_go, is_static, has_eh_frame, has_symtab, world_readable; /* (fixed) */
+	bool is_go, is_static, has_symtab, world_readable; /* (fixed) */
 	struct runtime_file *runtime; /* (fixed) what language runtime it is; owned; NULL = none */
 	atomic_int fd;               /* the file, while a process maps it and a little longer; -1. Use image_dup_fd. */
 	/* Drain thread only: */

@@ -18,6 +18,7 @@ struct symbol_job {
 };
 
 struct symbol_reader {
+	symbols_begin_fn *begin;
 	symbols_done_fn *done;
 	void *arg;
 	pthread_t thread;
@@ -68,15 +69,17 @@ static void *reader_main(void *arg)
 	struct symbol_reader *r = arg;
 	struct symbol_job j;
 
+	r->begin(r->arg);
 	while (next(r, &j))
 		read_one(r, &j);
 	return NULL;
 }
 
-struct symbol_reader *symbol_reader_new(symbols_done_fn *done, void *arg, struct err *e)
+struct symbol_reader *symbol_reader_new(symbols_begin_fn *begin, symbols_done_fn *done, void *arg, struct err *e)
 {
 	struct symbol_reader *r = NEW(struct symbol_reader);
 
+	r->begin = begin;
 	r->done = done;
 	r->arg = arg;
 	mutex_init(&r->lock, LOCK_LEAF, "symbol reader");

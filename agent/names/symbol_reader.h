@@ -18,11 +18,13 @@ struct symbols_found {
 	struct symtab symbols;       /* fd -1 = none */
 };
 
+/* Called by the thread before the first image. */
+typedef void symbols_begin_fn(void *arg);
 /* Called by the thread when it is done with an image. Takes what was found. token: as in symbol_reader_ask. */
 typedef void symbols_done_fn(void *arg, void *token, struct symbols_found *found);
 
 /* NULL with an error. */
-struct symbol_reader *symbol_reader_new(symbols_done_fn *done, void *arg, struct err *e);
+struct symbol_reader *symbol_reader_new(symbols_begin_fn *begin, symbols_done_fn *done, void *arg, struct err *e);
 /* Ends the thread, after what it reads just now. Waiting images are forgotten: done is not called for them. */
 void symbol_reader_free(struct symbol_reader *r);
 /* Any thread; returns at once. Takes fd (-1: unavailable, which is a result as well); the image must live until done is called,

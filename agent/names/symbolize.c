@@ -130,6 +130,39 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 		close(found->fd);
 }
 
+/* fresh: NULL if it could not be read. */
+static void take_kernel(struct symbolizer *s, const struct kallsyms *fresh) REQUIRES(s->lock)
+{
+	s->kernel_tried = true;
+	s->kernel_loaded_mono_ms = clock_mono_ms();
+	if (fresh) {
+		kallsyms_free(&s->kernel);
+		s->kernel = *fresh;
+	}
+}
+
+static void load_kernel(struct symbolizer *s) REQUIRES(s->lock)
+{
+	struct err e;
+	struct kallsyms fresh;
+	take_kernel(s, kallsyms_load(&fresh, NULL, &e) == 0 ? &fresh : NULL);
+}
+
+/* In the symbols' thread, when it begins: the kernel's symbols take a tenth of a second of CPU, which the first profile would wait for. */
+static void load_kernel_early(void *arg)
+{
+	struct symbolizer *s = arg;
+	struct err e;
+	struct kallsyms fresh;
+	bool ok = kallsyms_load(&fresh, NULL, &e) == 0;
+	mutex_lock(&s->lock);
+	if (!s->kernel_tried)
+		take_kernel(s, ok ? &fresh : NULL);
+	else if (ok) /* a profile was asked for meanwhile, and read them */
+		kallsyms_free(&fresh);
+	mutex_unlock(&s->lock);
+}
+
 struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err *e)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
@@ -140,7 +173,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *o, struct err
 	s->kernel.tab.fd = -1;
 	s->perfmaps = perfmaps_new();
 	s->debug = debug_reader_new(o->cache_dir, o->debuginfod_urls, o->helper_share, take_debug, s, e);
-	s->symbols = s->debug ? symbol_reader_new(take_symbols, s, e) : NULL;
+	s->symbols = s->debug ? symbol_reader_new(load_kernel_early, take_symbols, s, e) : NULL;
 	if (s->symbols)
 		return s;
 	symbolizer_free(s);
@@ -402,18 +435,6 @@ static size_t resolve_user(struct symbolizer *s, struct known_image *k, uint64_t
 		return add_lines(s, k, addr, out);
 	n = resolve_trampoline(s, &k->symbols, addr, out);
 	return n ? n : resolve_cold_part(s, k, addr, out);
-}
-
-static void load_kernel(struct symbolizer *s) REQUIRES(s->lock)
-{
-	struct err e;
-	struct kallsyms fresh;
-	s->kernel_tried = true;
-	s->kernel_loaded_mono_ms = clock_mono_ms();
-	if (kallsyms_load(&fresh, NULL, &e) == 0) {
-		kallsyms_free(&s->kernel);
-		s->kernel = fresh;
-	}
 }
 
 static size_t resolve_kernel(struct symbolizer *s, const struct window_frame *f, struct sym_frame *out) REQUIRES(s->lock)

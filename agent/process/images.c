@@ -169,7 +169,6 @@ static void describe(struct image *im, const struct elf_file *f, unsigned runtim
 	for (size_t i = 0; i < f->n_ph; i++) {
 		const Elf64_Phdr *p = &f->ph[i];
 		interp |= p->p_type == PT_INTERP;
-		im->has_eh_frame |= p->p_type == PT_GNU_EH_FRAME;
 		if (p->p_type != PT_LOAD || im->n_segments == IMAGE_SEGMENTS_MAX || !p->p_memsz ||
 		    p->p_vaddr + p->p_memsz < p->p_vaddr)
 			continue;
@@ -179,7 +178,6 @@ static void describe(struct image *im, const struct elf_file *f, unsigned runtim
 	im->is_static = !interp && f->eh.e_type == ET_EXEC;
 	im->is_go = elf_section(f, ".gopclntab") || elf_section(f, ".data.rel.ro.gopclntab") ||
 		    elf_section(f, ".note.go.buildid");
-	im->has_eh_frame |= elf_section(f, ".eh_frame") != NULL;
 	im->has_symtab = elf_section(f, ".symtab") != NULL;
 	if (!im->build_id_len)
 		im->build_id_len = (uint8_t)elf_build_id(f, im->build_id, sizeof im->build_id);

@@ -284,7 +284,71 @@ static void test_unread_code(void **state)
 	free(bytes);
 }
 
-/* .eh_frame without an index is read as a whole, code without a table for one page at a time all the same. */
+/* The rule that rows have for pc; CFA_NONE where they begin behind it. */
+static struct unwind_rule rule_in(const struct eh_rows *rows, uint64_t pc)
+{
+	size_t lo = 0, hi = rows->v.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (rows->v.v[mid].pc <= pc)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? rows->v.v[lo - 1].rule : (struct unwind_rule){ .cfa = CFA_NONE };
+}
+
+#define RANGE 0x10000ull
+
+/* A range of a file without .eh_frame_hdr, read by the index, has the rows that reading all of it has there. */
+static void test_index(void **state)
+{
+	static const char *const files[] = { "/proc/self/exe", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/aarch64-linux-gnu/libstdc++.so.6" };
+	struct err e = { 0 };
+
+	for (size_t k = 0; k < ARRAY_LEN(files); k++) {
+		struct eh_rows rows = { 0 };
+		struct eh_stats all, st;
+		struct eh_index *index;
+		struct elf_file f;
+		uint64_t work = 0;
+		int fd = open(files[k], O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0)
+			continue;
+		assert_int_equal(elf_open(&f, fd, &e), 0);
+		assert_int_equal(eh_frame_each(&f, keep_row, &rows, &all, &e), 0);
+		uint64_t begin = rows.v.v[0].pc & ~4095ull, end = rows.v.v[rows.v.n - 1].pc;
+		assert_int_equal(eh_index_new(&index, &f, begin, end, &st, &e), 0);
+		assert_int_equal(eh_index_functions(index), all.fdes);
+		for (uint64_t lo = begin; lo < end; lo += RANGE) {
+			struct eh_rows part = { 0 };
+			assert_int_equal(eh_index_range(&f, index, lo, lo + RANGE, keep_row, &part, &st, &e), 0);
+			work += st.work;
+			for (size_t i = 0; i + 1 < rows.v.n; i++) {
+				const struct eh_row *r = &rows.v.v[i], *next = r + 1;
+				if (next->pc <= lo || r->pc >= lo + RANGE)
+					continue;
+				uint64_t at[] = { MAX(r->pc, lo), MIN(next->pc, lo + RANGE) - 1 };
+				for (size_t p = 0; p < ARRAY_LEN(at); p++) {
+					struct unwind_rule rule = rule_in(&part, at[p]);
+					assert_memory_equal(&rule, &r->rule, sizeof rule);
+				}
+			}
+			vec_free(&part.v);
+		}
+		print_message("  %s: %zu rows, all of it a work of %llu, range by range %llu\n", files[k], rows.v.n, (unsigned long long)all.work,
+			      (unsigned long long)work);
+		assert_true(eh_index_range(&f, index, end + (1 << 20), end + (2 << 20), keep_row, &rows, &st, &e) == 0 && st.fdes == 0);
+		eh_index_free(index);
+		vec_free(&rows.v);
+		elf_close(&f);
+		close(fd);
+	}
+}
+
+/* A file without .eh_frame_hdr is read by groups of pages, like others; its code without a table once a sample meets it. */
 static void test_unread_code_without_index(void **state)
 {
 	size_t len;
@@ -311,8 +375,9 @@ static void test_unread_code_without_index(void **state)
 	uint64_t first = gaps.v[0], last = gaps.v[gaps.n - 1];
 	assert_int_equal(unwind_tables_new(&t, NULL, &e), 0);
 	struct image *im = image_of(&f);
-	im->has_eh_frame = true;
 	assert_true(unwind_tables_image_id(t, im) && unwind_tables_load(t, im, &f, last));
+	assert_true(unwind_tables_stats(t)->rows > 0 && unwind_tables_stats(t)->rows < rows.v.n / 4); /* the others wait */
+	assert_true(unwind_tables_missing(t, im, first) && unwind_tables_load(t, im, &f, first));
 	assert_int_equal(table_rule(t, im, first).cfa, CFA_UNREAD);
 	assert_int_equal(table_rule(t, im, last).cfa, CFA_UNREAD);
 	assert_true(unwind_tables_missing(t, im, first) && unwind_tables_load(t, im, &f, first));
@@ -412,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_unread_code),
+		cmocka_unit_test(test_index),
 		cmocka_unit_test(test_unread_code_without_index),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_absurd_work),

@@ -44,6 +44,7 @@ struct image_table {
 	uint64_t rows;
 	uint32_t groups;             /* loaded so far, one after the other */
 	struct gopclntab_place go;
+	struct eh_index *index;      /* of a file that has .eh_frame without .eh_frame_hdr; NULL = it is another one */
 	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
 	uint64_t excess;             /* total work on all of them, beyond what files of that size need */
 };
@@ -313,6 +314,7 @@ void unwind_tables_image_gone(struct unwind_tables *t, struct image *im)
 	t->by_id[im->id] = NULL;
 	image_ids_give(&t->ids, im->id, now_of(t));
 	vec_free(&im->table->blocks);
+	eh_index_free(im->table->index);
 	free(im->table);
 	im->table = NULL;
 	im->id = 0;
@@ -571,12 +573,17 @@ static int add_row_of_part(void *arg, uint64_t pc, const struct unwind_rule *r)
 
 static int read_eh_frame(const struct elf_file *f, uint64_t lo, uint64_t hi, struct table_part p, struct eh_stats *st, struct err *e)
 {
+	const struct image_table *it = p.b->it;
 	struct eh_stats its = { 0 };
+	int ret;
 
 	p.f = f;
 	p.st = st;
-	int ret = eh_frame_indexed(f) ? eh_frame_range(f, lo, hi, add_row_of_part, &p, &its, e)
-				      : eh_frame_each(f, add_row_of_part, &p, &its, e);
+	if (eh_frame_indexed(f)) {
+		ret = eh_frame_range(f, lo, hi, add_row_of_part, &p, &its, e);
+	} else {
+		ret = it->index ? eh_index_range(f, it->index, lo, hi, add_row_of_part, &p, &its, e) : -ERR_NOT_FOUND;
+	}
 	st->unsupported += its.unsupported;
 	st->unknown_fp += its.unknown_fp;
 	st->bad += its.bad;
@@ -612,6 +619,20 @@ static void find_go(struct image_table *it, const struct elf_file *f)
 		it->go_start = it->go_end = 0;
 	else
 		it->go = gopclntab_place(&go);
+}
+
+/* The index of a file without .eh_frame_hdr. */
+static void make_index(struct unwind_tables *t, struct image_table *it, const struct elf_file *f)
+{
+	uint64_t lo = it->first_page << TEXT_PAGE_SHIFT;
+	struct eh_stats st;
+	struct err e;
+
+	if (it->index || !it->n_pages || eh_frame_indexed(f) ||
+	    eh_index_new(&it->index, f, lo, lo + ((uint64_t)it->n_pages << TEXT_PAGE_SHIFT), &st, &e) != -ERR_BAD_DATA)
+		return;
+	t->stats.bad_tables++;
+	it->excess = EXCESS_MAX + 1; /* it is followed by frame pointers */
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */
@@ -716,16 +737,13 @@ static void unread_of(struct unwind_tables *t, const struct image_table *it, uin
 	*ret_end = hi;
 }
 
-/* Whether all pages of a file are built at once, whichever of them a sample met. read_code: that page has its table, and the code that the table
- * leaves out is to be read. */
-static bool read_whole(const struct image_table *it, const struct image *im, const struct elf_file *f, bool read_code)
+/* Whether all pages of a file are built at once, whichever of them a sample met. */
+static bool read_whole(const struct image_table *it, const struct elf_file *f)
 {
-	if (it->go_start != it->go_end)
-		return false;
-	if (im->has_eh_frame && !eh_frame_indexed(f) && !read_code) /* all of it has to be read anyway */
-		return true;
+	uint64_t functions = it->index ? eh_index_functions(it->index) : eh_frame_functions(f);
+
 	/* Code that is read by itself has to be looked at from all sides. */
-	return it->n_pages <= BARE_PAGES_MAX && eh_frame_functions(f) < it->n_pages;
+	return it->go_start == it->go_end && it->n_pages <= BARE_PAGES_MAX && functions < it->n_pages;
 }
 
 bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
@@ -742,6 +760,8 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 			return no_room(t, it);
 		if (f && im->is_go)
 			find_go(it, f);
+		if (f)
+			make_index(t, it, f);
 		it->loaded = true;
 		t->stats.images++;
 		struct unwind_image *ui = &t->images[im->id];
@@ -759,7 +779,7 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 	if (!f)
 		return false;
 	uint64_t first, end;
-	if (read_whole(it, im, f, !missing)) {
+	if (read_whole(it, f)) {
 		first = 0;
 		end = it->n_pages;
 	} else if (missing) {

@@ -6,8 +6,8 @@
  *	            FDE  length distance-to-CIE pc-begin pc-range instructions
  *	.eh_frame_hdr: version, encodings, table of (pc-begin, address of FDE) ascending
  *
- * The order comes from .eh_frame_hdr where it makes sense, else the FDEs are collected and sorted. With the former, a
- * range of addresses is read without the rest. */
+ * The order comes from .eh_frame_hdr where it makes sense, else the FDEs are collected and sorted. A range of addresses is read
+ * without the rest: the header's table says where its FDEs are, or an index that was made of all FDEs before (struct eh_index). */
 #include "unwind/eh_frame.h"
 
 #include <stdlib.h>
@@ -24,6 +24,8 @@
 #define ENTRY_BYTES_MAX ((size_t)1 << 20)
 #define RUN_WORK 8                   /* a byte of instructions, in bytes read */
 #define PER_FUNCTION_MIN 4           /* bytes of text, on average */
+#define STRETCH_SHIFT 16             /* of text, a place of the index */
+#define AHEAD_BYTES ((size_t)1 << 20) /* of .eh_frame, read in one piece */
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
 struct cie {
@@ -35,6 +37,19 @@ struct cie {
 struct fde_at {
 	uint64_t pc;
 	uint32_t offset;             /* in .eh_frame */
+	uint32_t len;                /* of the function, at most UINT32_MAX; 0 = not known */
+};
+
+/* A part of .eh_frame; empty if from == to. */
+struct eh_place {
+	uint32_t from, to;
+};
+
+struct eh_index {
+	uint64_t first;              /* the address of the first stretch >> STRETCH_SHIFT */
+	uint64_t functions;
+	size_t n;
+	struct eh_place place[];     /* of each stretch: where all FDEs are that describe a part of it */
 };
 
 /* Bytes [at, at + len) of .eh_frame. */
@@ -168,11 +183,9 @@ static bool read_cie(struct walk *w, size_t offset)
 	return true;
 }
 
-/* Reads an FDE up to its instructions. */
-static bool read_fde(struct walk *w, size_t offset, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
+/* Reads an FDE, of which r has the contents, up to its instructions. */
+static bool read_fde_head(struct walk *w, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
 {
-	if (entry(w, &w->fdes, offset, r) == SIZE_MAX)
-		return false;
 	size_t at = at_of(&w->fdes, r->p);
 	uint64_t distance = cf_fixed(r, 4);
 	if (distance == 0 || distance > at || !read_cie(w, at - distance))
@@ -186,6 +199,11 @@ static bool read_fde(struct walk *w, size_t offset, struct cf_reader *r, uint64_
 	if (w->cie.augmented)
 		cf_skip(r, cf_uleb(r));
 	return !r->bad && len > 0 && *ret_end > *ret_pc;
+}
+
+static bool read_fde(struct walk *w, size_t offset, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
+{
+	return entry(w, &w->fdes, offset, r) != SIZE_MAX && read_fde_head(w, r, ret_pc, ret_end);
 }
 
 static int walk_fde(struct walk *w, size_t offset)
@@ -229,12 +247,12 @@ static int by_pc(const void *a, const void *b)
 
 struct fde_list { VEC(struct fde_at) l; };
 
-/* All FDEs, sorted: for files without a usable .eh_frame_hdr. */
-static void collect(struct walk *w, struct fde_list *out)
+/* The FDEs in bytes [from, to) of .eh_frame, in the order in which they stand there. */
+static void collect(struct walk *w, size_t from, size_t to, struct fde_list *out)
 {
 	struct cf_reader r;
 	out->l.n = 0;
-	for (size_t at = 0, next; at + 4 < w->eh_len; at = next) {
+	for (size_t at = from, next; at + 4 < to; at = next) {
 		uint32_t len;
 		if (!need(w, &w->fdes, at, 4))
 			break;
@@ -247,11 +265,16 @@ static void collect(struct walk *w, struct fde_list *out)
 		if (next == SIZE_MAX)
 			break;
 		uint64_t pc, end;
-		if (cf_fixed(&r, 4) != 0 && read_fde(w, at, &r, &pc, &end))
-			vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at });
+		memcpy(&len, r.p, 4); /* the distance to its CIE; a CIE has 0 */
+		if (len != 0 && read_fde_head(w, &r, &pc, &end))
+			vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at, (uint32_t)MIN(end - pc, UINT32_MAX) });
 	}
-	if (out->l.n)
-		qsort(out->l.v, out->l.n, sizeof *out->l.v, by_pc);
+}
+
+static void sort_fdes(struct fde_list *x)
+{
+	if (x->l.n)
+		qsort(x->l.v, x->l.n, sizeof *x->l.v, by_pc);
 }
 
 /* .eh_frame_hdr as linkers write it. */
@@ -289,7 +312,7 @@ static bool read_entries(const struct walk *w, const struct header *h, uint32_t 
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t at = h->vaddr + (uint64_t)(int64_t)t[2 * i + 1] - w->eh_vaddr;
-		ret[i] = (struct fde_at){ h->vaddr + (uint64_t)(int64_t)t[2 * i], (uint32_t)at };
+		ret[i] = (struct fde_at){ h->vaddr + (uint64_t)(int64_t)t[2 * i], (uint32_t)at, 0 };
 		if (at >= w->eh_len || (i && ret[i].pc < ret[i - 1].pc))
 			return false;
 	}
@@ -375,8 +398,10 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
 	w.left = eh_frame_work_max(w.eh_len);
 	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
-	if (!from_header(&w, &list))
-		collect(&w, &list);
+	if (!from_header(&w, &list)) {
+		collect(&w, 0, w.eh_len, &list);
+		sort_fdes(&list);
+	}
 	int ret = walk_all(&w, list.l.v, list.l.n, e);
 	release(&w);
 	vec_free(&list.l);
@@ -478,5 +503,133 @@ int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn
 	w.left = eh_frame_work_max(hi - lo);
 	int ret = walk_all(&w, v, n, e);
 	release(&w);
+	return ret;
+}
+
+/* ---- files without .eh_frame_hdr ---- */
+
+static bool place_empty(const struct eh_place *p)
+{
+	return p->from == p->to;
+}
+
+/* The FDE describes the stretches that it reaches into. False: that takes too much work. */
+static bool index_add(struct walk *w, struct eh_index *x, const struct fde_at *at, uint32_t end)
+{
+	uint64_t first = at->pc >> STRETCH_SHIFT, last = (at->pc + at->len - 1) >> STRETCH_SHIFT;
+
+	if (last < x->first || first >= x->first + x->n)
+		return true;
+	first = MAX(first, x->first) - x->first;
+	last = MIN(last - x->first, x->n - 1);
+	if (!spend(w, 1 + last - first))
+		return false;
+	for (uint64_t i = first; i <= last; i++) {
+		struct eh_place *p = &x->place[i];
+		if (place_empty(p))
+			*p = (struct eh_place){ at->offset, end };
+		p->from = MIN(p->from, at->offset);
+		p->to = MAX(p->to, end);
+	}
+	return true;
+}
+
+int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e)
+{
+	struct fde_list list = { 0 };
+	struct walk w;
+
+	*ret = NULL;
+	memset(st, 0, sizeof *st);
+	if (!find_eh_frame(f, &w))
+		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
+	if (w.eh_len > EH_WHOLE_BYTES_MAX || lo >= hi)
+		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without a table that says where what is", w.eh_len);
+	w.st = st;
+	w.left = eh_frame_work_max(w.eh_len);
+	collect(&w, 0, w.eh_len, &list);
+	uint64_t first = lo >> STRETCH_SHIFT;
+	size_t n = (size_t)(((hi - 1) >> STRETCH_SHIFT) - first + 1);
+	struct eh_index *x = xcalloc(1, sizeof *x + n * sizeof x->place[0]);
+	*x = (struct eh_index){ .first = first, .functions = list.l.n, .n = n };
+	for (size_t i = 0; i < list.l.n && w.left; i++)
+		index_add(&w, x, &list.l.v[i], i + 1 < list.l.n ? list.l.v[i + 1].offset : (uint32_t)w.eh_len);
+	release(&w);
+	vec_free(&list.l);
+	if (!w.left) {
+		eh_index_free(x);
+		return err_set(e, ERR_BAD_DATA, "reading .eh_frame takes more work than its size explains");
+	}
+	*ret = x;
+	return 0;
+}
+
+void eh_index_free(struct eh_index *x)
+{
+	free(x);
+}
+
+uint64_t eh_index_functions(const struct eh_index *x)
+{
+	return x->functions;
+}
+
+/* Where the FDEs of [lo, hi) are, with those of the next stretches before and after that have any; empty if there are none. */
+static struct eh_place index_find(const struct eh_index *x, uint64_t lo, uint64_t hi)
+{
+	struct eh_place ret = { 0 };
+	uint64_t first = lo >> STRETCH_SHIFT, last = (hi - 1) >> STRETCH_SHIFT;
+
+	if (last < x->first || first >= x->first + x->n)
+		return ret;
+	first = MAX(first, x->first) - x->first;
+	last = MIN(last - x->first, x->n - 1);
+	do
+		first -= first > 0;
+	while (first > 0 && place_empty(&x->place[first]));
+	do
+		last += last < x->n - 1;
+	while (last < x->n - 1 && place_empty(&x->place[last]));
+	for (uint64_t i = first; i <= last; i++) {
+		struct eh_place p = x->place[i];
+		if (place_empty(&p))
+			continue;
+		if (place_empty(&ret))
+			ret = p;
+		ret.from = MIN(ret.from, p.from);
+		ret.to = MAX(ret.to, p.to);
+	}
+	return ret;
+}
+
+int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg,
+		   struct eh_stats *st, struct err *e)
+{
+	struct eh_place at = lo < hi ? index_find(x, lo, hi) : (struct eh_place){ 0 };
+	struct fde_list list = { 0 };
+	size_t first = 0, end;
+	struct walk w;
+
+	memset(st, 0, sizeof *st);
+	if (!find_eh_frame(f, &w) || at.to > w.eh_len)
+		return err_set(e, ERR_NOT_FOUND, "no .eh_frame, or another one than before");
+	w.st = st;
+	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
+	w.left = eh_frame_work_max(MAX(at.to - at.from, hi - lo));
+	if (at.to - at.from <= AHEAD_BYTES)
+		need(&w, &w.fdes, at.from, at.to - at.from); /* all of it will be read, not always in order */
+	collect(&w, at.from, at.to, &list);
+	sort_fdes(&list);
+	/* From the last one at or below lo to the first one at or above hi, and one more before: as in eh_frame_range. */
+	while (first + 1 < list.l.n && list.l.v[first + 1].pc <= lo)
+		first++;
+	first -= first > 0;
+	for (end = first; end < list.l.n && (end == first || list.l.v[end - 1].pc < hi); end++)
+		;
+	int ret = end - first > 64 + (hi - lo) / PER_FUNCTION_MIN
+			  ? err_set(e, ERR_BAD_DATA, ".eh_frame has %zu functions in %llu bytes of text", end - first, (unsigned long long)(hi - lo))
+			  : walk_all(&w, list.l.v + first, end - first, e);
+	release(&w);
+	vec_free(&list.l);
 	return ret;
 }

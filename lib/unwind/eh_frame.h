@@ -35,4 +35,16 @@ uint64_t eh_frame_functions(const struct elf_file *f);
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
 		   struct err *e) MUST_USE;
 
+/* Where which entries are, of a file without such a table (a static program's, mostly): made of all of .eh_frame once, 8 bytes for 64 kB of
+ * text. Linkers leave entries in the order of the text, apart from cold parts, so that a range of addresses needs little of it. */
+struct eh_index;
+/* Of the text in [lo, hi). ERR_NOT_FOUND without .eh_frame; ERR_BAD_DATA if it is over 32 MB, or takes too much work. */
+int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e) MUST_USE;
+void eh_index_free(struct eh_index *x);
+/* How many functions have an entry. */
+uint64_t eh_index_functions(const struct eh_index *x);
+/* As eh_frame_range. f: of the same content as the file that the index was made of. */
+int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
+		   struct err *e) MUST_USE;
+
 #endif

@@ -79,6 +79,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		IGNORE(eh_frame_range(&f, at, at + 0x1000, row, &w, &st, &e));
 		REQUIRE(w.ordered, "rows of a range out of order");
 	}
+	struct eh_index *index;
+	if (eh_index_new(&index, &f, TEXT, TEXT + TEXT_SIZE, &st, &e) == 0)
+		for (uint64_t at = TEXT; at < TEXT + TEXT_SIZE; at += 0x4000) {
+			w = (struct walk){ .ordered = true };
+			IGNORE(eh_index_range(&f, index, at, at + 0x1000, row, &w, &st, &e));
+			REQUIRE(w.ordered, "rows of a range out of order");
+		}
+	eh_index_free(index);
 	elf_close(&f);
 	free(file);
 	return 0;
