@@ -46,7 +46,7 @@ static int rebase_diff(struct promql_profile *x, struct err *e)
 	return 0;
 }
 
-/* Its vectors are there if they were materialised. */
+/* The result gets the profile's vectors only if lazy_profiles_materialise filled them in. */
 static int keep_profile(struct promql_profile *to, const struct ptype *type, const struct lazy_profile *p, double value, struct err *e)
 {
 	*to = (struct promql_profile){ .type = type, .value = value };

@@ -18,7 +18,7 @@ struct symbols_found {
 	struct symtab symbols;       /* fd -1 = none */
 };
 
-/* Called by the thread before the first image. */
+/* The reader thread calls this once, before it reads its first image. */
 typedef void symbols_begin_fn(void *arg);
 /* Called by the thread when it is done with an image. Takes what was found. token: as in symbol_reader_ask. */
 typedef void symbols_done_fn(void *arg, void *token, struct symbols_found *found);

@@ -130,7 +130,7 @@ static void take_symbols(void *arg, void *token, struct symbols_found *found)
 		close(found->fd);
 }
 
-/* fresh: NULL if it could not be read. */
+/* fresh: the symbols of /proc/kallsyms, taken over; NULL if they could not be read. */
 static void take_kernel(struct symbolizer *s, const struct kallsyms *fresh) REQUIRES(s->lock)
 {
 	s->kernel_tried = true;
@@ -148,7 +148,7 @@ static void load_kernel(struct symbolizer *s) REQUIRES(s->lock)
 	take_kernel(s, kallsyms_load(&fresh, NULL, &e) == 0 ? &fresh : NULL);
 }
 
-/* In the symbols' thread, when it begins: the kernel's symbols take a tenth of a second of CPU, which the first profile would wait for. */
+/* Reads the kernel's symbols when the thread that reads symbols begins. It takes a tenth of a second of CPU: the first profile shall not wait for it. */
 static void load_kernel_early(void *arg)
 {
 	struct symbolizer *s = arg;

@@ -284,7 +284,7 @@ static void test_unread_code(void **state)
 	free(bytes);
 }
 
-/* The rule that rows have for pc; CFA_NONE where they begin behind it. */
+/* The rule of the last row at or below pc; CFA_NONE if all rows are above pc. */
 static struct unwind_rule rule_in(const struct eh_rows *rows, uint64_t pc)
 {
 	size_t lo = 0, hi = rows->v.n;
@@ -301,7 +301,7 @@ static struct unwind_rule rule_in(const struct eh_rows *rows, uint64_t pc)
 
 #define RANGE 0x10000ull
 
-/* A range of a file without .eh_frame_hdr, read by the index, has the rows that reading all of it has there. */
+/* Reading a range of addresses by the index gives the same rows for that range as reading the whole file does. */
 static void test_index(void **state)
 {
 	static const char *const files[] = { "/proc/self/exe", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/aarch64-linux-gnu/libstdc++.so.6" };

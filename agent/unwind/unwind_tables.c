@@ -632,7 +632,7 @@ static void make_index(struct unwind_tables *t, struct image_table *it, const st
 	    eh_index_new(&it->index, f, lo, lo + ((uint64_t)it->n_pages << TEXT_PAGE_SHIFT), &st, &e) != -ERR_BAD_DATA)
 		return;
 	t->stats.bad_tables++;
-	it->excess = EXCESS_MAX + 1; /* it is followed by frame pointers */
+	it->excess = EXCESS_MAX + 1; /* from now on, stacks in this file are followed by frame pointers */
 }
 
 /* Builds pages [first, end) of the image, counted from its first. */

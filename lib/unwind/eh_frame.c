@@ -24,8 +24,8 @@
 #define ENTRY_BYTES_MAX ((size_t)1 << 20)
 #define RUN_WORK 8                   /* a byte of instructions, in bytes read */
 #define PER_FUNCTION_MIN 4           /* bytes of text, on average */
-#define STRETCH_SHIFT 16             /* of text, a place of the index */
-#define AHEAD_BYTES ((size_t)1 << 20) /* of .eh_frame, read in one piece */
+#define STRETCH_SHIFT 16             /* the index has a place for each stretch of 1 << 16 bytes of text */
+#define AHEAD_BYTES ((size_t)1 << 20) /* a part of .eh_frame up to this size is read in one piece */
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
 struct cie {
@@ -40,16 +40,16 @@ struct fde_at {
 	uint32_t len;                /* of the function, at most UINT32_MAX; 0 = not known */
 };
 
-/* A part of .eh_frame; empty if from == to. */
+/* Bytes [from, to) of .eh_frame; from == to: nothing. */
 struct eh_place {
 	uint32_t from, to;
 };
 
 struct eh_index {
-	uint64_t first;              /* the address of the first stretch >> STRETCH_SHIFT */
+	uint64_t first;              /* number of the first stretch: its address >> STRETCH_SHIFT */
 	uint64_t functions;
 	size_t n;
-	struct eh_place place[];     /* of each stretch: where all FDEs are that describe a part of it */
+	struct eh_place place[];     /* of stretch i: a part of .eh_frame that has all FDEs of functions in it */
 };
 
 /* Bytes [at, at + len) of .eh_frame. */
@@ -183,7 +183,7 @@ static bool read_cie(struct walk *w, size_t offset)
 	return true;
 }
 
-/* Reads an FDE, of which r has the contents, up to its instructions. */
+/* Reads the fields of an FDE; r holds its contents before, and its instructions after. */
 static bool read_fde_head(struct walk *w, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
 {
 	size_t at = at_of(&w->fdes, r->p);
@@ -393,7 +393,7 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 	if (!find_eh_frame(f, &w))
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
 	if (w.eh_len > EH_WHOLE_BYTES_MAX)
-		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without a table that says where what is", w.eh_len);
+		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: too many to read all of them", w.eh_len);
 	w.st = st;
 	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
 	w.left = eh_frame_work_max(w.eh_len);
@@ -544,7 +544,7 @@ int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, u
 	if (!find_eh_frame(f, &w))
 		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
 	if (w.eh_len > EH_WHOLE_BYTES_MAX || lo >= hi)
-		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without a table that says where what is", w.eh_len);
+		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: too many to read all of them", w.eh_len);
 	w.st = st;
 	w.left = eh_frame_work_max(w.eh_len);
 	collect(&w, 0, w.eh_len, &list);
@@ -620,14 +620,14 @@ int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t 
 		need(&w, &w.fdes, at.from, at.to - at.from); /* all of it will be read, not always in order */
 	collect(&w, at.from, at.to, &list);
 	sort_fdes(&list);
-	/* From the last one at or below lo to the first one at or above hi, and one more before: as in eh_frame_range. */
+	/* The FDEs to walk: from the last one that begins at or below lo, and one before it, to the first one that begins at or above hi. */
 	while (first + 1 < list.l.n && list.l.v[first + 1].pc <= lo)
 		first++;
 	first -= first > 0;
 	for (end = first; end < list.l.n && (end == first || list.l.v[end - 1].pc < hi); end++)
 		;
 	int ret = end - first > 64 + (hi - lo) / PER_FUNCTION_MIN
-			  ? err_set(e, ERR_BAD_DATA, ".eh_frame has %zu functions in %llu bytes of text", end - first, (unsigned long long)(hi - lo))
+			  ? err_set(e, ERR_BAD_DATA, ".eh_frame describes %zu functions in %llu bytes of text: there cannot be so many", end - first, (unsigned long long)(hi - lo))
 			  : walk_all(&w, list.l.v + first, end - first, e);
 	release(&w);
 	vec_free(&list.l);

@@ -35,8 +35,9 @@ uint64_t eh_frame_functions(const struct elf_file *f);
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
 		   struct err *e) MUST_USE;
 
-/* Where which entries are, of a file without such a table (a static program's, mostly): made of all of .eh_frame once, 8 bytes for 64 kB of
- * text. Linkers leave entries in the order of the text, apart from cold parts, so that a range of addresses needs little of it. */
+/* An index of .eh_frame for a file without .eh_frame_hdr, mostly a static program. It says for each 64 kB of text which part of .eh_frame has
+ * the entries, in 8 bytes. Making it reads all entries once, but not their instructions. Linkers write entries in the order of the text, except
+ * those of cold parts; so the entries of a range of addresses are in a small part of .eh_frame. */
 struct eh_index;
 /* Of the text in [lo, hi). ERR_NOT_FOUND without .eh_frame; ERR_BAD_DATA if it is over 32 MB, or takes too much work. */
 int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e) MUST_USE;

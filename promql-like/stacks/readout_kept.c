@@ -36,7 +36,7 @@ static struct lazy_profile_rows **slot(const struct readout *r, struct lazy_prof
 	return &p->rows[r->measure == TOTAL || r->measure == SHARE];
 }
 
-/* What the slot has; NULL: nothing yet. Another query may be at it. */
+/* The rows that a query has hung into the profile; NULL: none yet. Another query may hang them in at the same time. */
 static struct lazy_profile_rows *slot_rows(const struct readout *r, struct lazy_profile *p)
 {
 	return __atomic_load_n(slot(r, p), __ATOMIC_ACQUIRE);

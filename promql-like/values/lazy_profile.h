@@ -25,7 +25,7 @@ struct lazy_side {
 	bool is_float;              /* a scale other than 1 or -1 was applied, or a float vector came in */
 	int64_t total;              /* native unit, if !is_float */
 	double ftotal;              /* native unit */
-	struct stackvec *vec;       /* the whole side, once materialised; reference held. Threads share it: lazy_side_whole reads it */
+	struct stackvec *vec;       /* the whole side, once materialised; reference held. Other threads may set it: read by lazy_side_whole */
 };
 
 struct lazy_profile {
@@ -115,7 +115,7 @@ enum lazy_profile_meeting {
 int lazy_profile_compatible(const struct ptype *a, const struct ptype *b, enum lazy_profile_meeting how, const char *op, double *ret_scale,
 			    struct err *e) MUST_USE;
 
-/* The vector of the whole side, borrowed; NULL: it is not materialised yet. Profiles are shared: another thread may be at it. */
+/* The vector of the whole side, borrowed; NULL: it is not materialised yet. Queries share profiles, so another thread may set it at any time. */
 static inline struct stackvec *lazy_side_whole(const struct lazy_side *s)
 {
 	return __atomic_load_n(&s->vec, __ATOMIC_ACQUIRE);
