@@ -94,6 +94,9 @@ enum stack_end {
 	END_COSTLY,          /* off-CPU only: no stack was taken, the CPU's budget for stacks was used up */
 	END_EVICTED,         /* off-CPU only: others took the place where the stack was kept */
 	END_OUTSIDE,         /* nothing is known: the process is outside of the agent's pid namespace */
+	/* Of the agent alone, for stacks that the sampling program ended with END_NO_TABLE: */
+	END_TABLES_FULL,     /* there was no room for the table of this part of the image */
+	END_NOT_BUILT,       /* the table was not built in time: the process had ended, or code of a language runtime follows that only the kernel walks */
 	END_CODES_
 };
 

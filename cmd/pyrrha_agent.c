@@ -218,7 +218,7 @@ static void explain_flag(const char *name, const char *advice)
 static int print_check(void)
 {
 	struct buf b = { 0 };
-	int r = agent_check(&b);
+	int r = agent_check(&b, flags.unwind_bytes ? flags.unwind_bytes : agent_unwind_bytes());
 
 	if (b.len)
 		fputs(b.ptr, stdout);

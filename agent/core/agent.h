@@ -54,8 +54,9 @@ int agent_start(struct agent **ret, const struct agent_options *o, struct err *e
 void agent_stop(struct agent *a);
 /* Reads the configuration file again; on an error the old rules stay. Any thread. */
 int agent_reload(struct agent *a, struct err *e) MUST_USE;
-/* Prints what this kernel and these rights allow, a line each, and which language runtimes run now; 0 if the agent can run. */
-int agent_check(struct buf *out);
+/* Prints what this kernel and these rights allow, a line each, and which language runtimes run now; 0 if the agent can run. unwind_bytes: what it may
+ * use for rows of unwind tables. */
+int agent_check(struct buf *out, uint64_t unwind_bytes);
 /* The language runtimes that a list names, for agent_options: managed/rows.h. */
 int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e) MUST_USE;
 /* ERR_DENIED for a kernel that must not be sampled. */

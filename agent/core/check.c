@@ -12,7 +12,9 @@
 #include "agent/kernel/perf_events.h"
 #include "agent/kernel/pid_ns.h"
 #include "agent/kernel/sampler.h"
+#include "agent/names/symbolize.h"
 #include "agent/process/host_runtimes.h"
+#include "base/units.h"
 
 static void line(struct buf *out, bool ok, const char *what, const char *more)
 {
@@ -149,6 +151,19 @@ static void check_optional(struct buf *out)
 	line(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
 }
 
+/* What limits stacks and names besides rights. */
+static void check_room(struct buf *out, uint64_t unwind_bytes)
+{
+	char size[24], more[160];
+
+	snprintf(more, sizeof more, "%s; where stacks end in \"[truncated: unwind tables are full]\", --unwind-memory gives more",
+		 units_format_size(unwind_bytes, size));
+	line(out, true, "memory for unwind tables", more);
+	bool client = symbolizer_can_ask_servers();
+	line(out, client, "names of stripped programs", client ? "from debug files, and from servers with --debuginfod-urls" :
+	     "from debug files; --debuginfod-urls, which asks servers for them, needs libdebuginfod.so.1");
+}
+
 static void check_switches(struct buf *out, struct sampler *s)
 {
 	struct err e = { 0 };
@@ -183,7 +198,7 @@ static void check_runtimes(struct buf *out)
 		line(out, true, "language runtimes", "none runs now");
 }
 
-int agent_check(struct buf *out)
+int agent_check(struct buf *out, uint64_t unwind_bytes)
 {
 	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .execs = true, .off_cpu = true };
 	struct sampler s;
@@ -218,6 +233,7 @@ int agent_check(struct buf *out)
 		ret = ret ? ret : r;
 	}
 	check_optional(out);
+	check_room(out, unwind_bytes);
 	check_runtimes(out);
 	caps_report(out);
 	return ret;

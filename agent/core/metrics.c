@@ -141,8 +141,10 @@ static const char *const end_names[] = {
 	[END_STACK_READ] = "stack_not_readable", [END_BAD_FRAME] = "bad_frame", [END_NO_PROGRESS] = "no_progress",
 	[END_COMPAT] = "32_bit", [END_STALE] = "mapping_changed", [END_COPY_ENDED] = "stack_copy", [END_UNMAPPED] = "not_mapped",
 	[END_COSTLY] = "over_budget", [END_EVICTED] = "without_room",
-	[END_OUTSIDE] = "outside",
+	[END_OUTSIDE] = "outside", [END_TABLES_FULL] = "tables_full", [END_NOT_BUILT] = "table_not_built",
 };
+
+_Static_assert(ARRAY_LEN(end_names) == END_CODES_, "each end has a name");
 
 /* Counters of the registry only go up by what is added. */
 static void set_counter(struct metric *m, uint64_t v)

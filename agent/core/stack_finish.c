@@ -107,6 +107,7 @@ static bool unwind_deferred(struct agent *a, struct process *p, size_t i, struct
 
 	drop_rest(f);
 	if (!processes_prepare(a->processes, p)) {
+		f->end = f->end == END_NO_TABLE ? END_NOT_BUILT : f->end; /* the kernel knew the process, which has ended since */
 		a->preparing_ns += clock_cpu_ns() - from_ns;
 		return false;
 	}
@@ -133,8 +134,10 @@ static bool unwind_deferred(struct agent *a, struct process *p, size_t i, struct
 		f->end = native_unwind(nu);
 		if (f->end == END_NO_TABLE && !nu->at_unfollowed) {
 			struct image *im = unwind_tables_image_by_id(a->tables, nu->u.image);
-			if (!im || !images_load_table(a->images, im, native_vaddr(nu)))
-				break;
+			if (im && images_load_table(a->images, im, native_vaddr(nu)))
+				continue;
+			f->end = im ? images_why_no_table(a->images, im) : END_NOT_BUILT;
+			break;
 		} else if (f->end == END_NO_MAPPING && in_execve(p, h, nu)) {
 			f->end = END_BOTTOM;
 			break;
@@ -154,6 +157,9 @@ static bool unwind_deferred(struct agent *a, struct process *p, size_t i, struct
 	}
 	if (f->end == END_COPY_ENDED && (h->flags & (SAMPLE_IN_EXEC | SAMPLE_NO_COPY)) == SAMPLE_IN_EXEC && !h->stack_pages)
 		f->end = END_BOTTOM;         /* its memory was given up already */
+	/* The kernel itself follows that code: it stopped before it, where the table of some library was missing. */
+	if (f->end == END_NO_TABLE && nu->at_unfollowed)
+		f->end = END_NOT_BUILT;
 	nu->python = NULL;
 	f->user = nu->words;
 	f->n_user = nu->u.n;

@@ -89,6 +89,11 @@ static int copy_to(int from, int to, uint64_t max)
 	return SAID_FOUND;
 }
 
+bool debuginfod_client_here(void)
+{
+	return dlopen(LIBRARY, RTLD_LAZY) != NULL;
+}
+
 static int ask(const char *build_id, uint64_t max, int out)
 {
 	void *lib = dlopen(LIBRARY, RTLD_NOW);

@@ -23,5 +23,7 @@ extern const struct debuginfod_limits debuginfod_limits; /* 512 MB, 60 s, 90 s *
  * server answered with another file; ERR_IO: anything else, as a file that is too large. */
 int debuginfod_fetch(const char *urls, const char *cache_dir, const char *build_id, const struct debuginfod_limits *l,
 		     const atomic_bool *stop, struct err *e) MUST_USE;
+/* Whether the client is installed. Loads it into this process: only for a process that ends soon. */
+bool debuginfod_client_here(void);
 
 #endif

@@ -35,6 +35,8 @@ static void check_demangle(const char *from, const char *to)
 {
 	struct buf out = { 0 };
 	bool ok = demangle(view_of(from), &out);
+	if (ok != (to != NULL))
+		print_message("%s\n", from);
 	if (to) {
 		assert_true(ok);
 		assert_string_equal(out.ptr, to);
@@ -56,9 +58,58 @@ static void test_demangle(void **state)
 	check_demangle("_RNvMC3fooNtB2_3Bar3baz", "<foo::Bar>::baz");
 	check_demangle("_RNvXC3fooNtB2_3BarNtB2_5Trait3baz", "<foo::Bar as foo::Trait>::baz");
 	check_demangle("_RNvB_", NULL);
+	check_demangle("_R@plt", NULL);
+	check_demangle("_Z@plt", NULL);
+	check_demangle("_ZN3foo3bar17h0123456789abcdef.llvm.1", NULL); /* no E */
 	check_demangle("_R", NULL);
 	check_demangle("main", NULL);
 	check_demangle("_Z", NULL);
+}
+
+/* Suffixes that compilers and linkers append. c++filt prints the same, except that it prints the hashes of Rust. */
+static void test_demangle_suffixes(void **state)
+{
+#define HASH "17h0123456789abcdefE"
+	static const char *const names[][2] = {
+		/* Rust, older scheme */
+		{ "_ZN3foo3bar" HASH ".llvm.123456789", "foo::bar" },
+		{ "_ZN3foo3bar" HASH ".llvm.8C9F03C97FA8C4B5", "foo::bar" },
+		{ "_ZN4core3ptr56drop_in_place$LT$std..rt..lang_start$LT$$LP$$RP$$GT$$GT$" HASH ".llvm.1", "core::ptr::drop_in_place<std::rt::lang_start<()>>" },
+		{ "_ZN3foo3bar" HASH ".cold", "foo::bar" },
+		{ "_ZN3foo3bar" HASH ".cold.1", "foo::bar" },
+		{ "_ZN3foo3bar" HASH ".llvm.12.cold", "foo::bar" },
+		{ "_ZN3foo3bar" HASH ".lto_priv.0", "foo::bar" },
+		{ "_ZN3foo3bar" HASH "@plt", "foo::bar@plt" },
+		{ "_ZN3foo3bar" HASH ".llvm.12@plt", "foo::bar@plt" },
+		/* Rust, v0 */
+		{ "_RNvNtCs1234_7mycrate3foo3bar.llvm.123", "mycrate::foo::bar" },
+		{ "_RNvNtCs1234_7mycrate3foo3bar.cold", "mycrate::foo::bar" },
+		{ "_RNvNtCs1234_7mycrate3foo3bar.lto_priv.0", "mycrate::foo::bar" },
+		{ "_RNvNtCs1234_7mycrate3foo3bar@plt", "mycrate::foo::bar@plt" },
+		/* C++ */
+		{ "_ZNSt6thread4joinEv@plt", "std::thread::join()@plt" },
+		{ "_ZNSt6thread4joinEv@GLIBCXX_3.4", "std::thread::join()@GLIBCXX_3.4" },
+		{ "_ZNSt6thread4joinEv@@GLIBCXX_3.4", "std::thread::join()@@GLIBCXX_3.4" },
+		{ "_ZN3foo3barEi.cold", "foo::bar(int) [clone .cold]" },
+		{ "_ZN3foo3barEi.cold.12", "foo::bar(int) [clone .cold.12]" },
+		{ "_ZN3foo3barEi.cold@plt", "foo::bar(int) [clone .cold]@plt" },
+		{ "_ZN3foo3barEi.part.0", "foo::bar(int) [clone .part.0]" },
+		{ "_ZN3foo3barEi.isra.0", "foo::bar(int) [clone .isra.0]" },
+		{ "_ZN3foo3barEi.constprop.0", "foo::bar(int) [clone .constprop.0]" },
+		{ "_ZN3foo3barEi.constprop.0.isra.0", "foo::bar(int) [clone .constprop.0] [clone .isra.0]" },
+		{ "_ZN3foo3barEi.lto_priv.0", "foo::bar(int) [clone .lto_priv.0]" },
+		{ "_ZN3foo3barEi.__uniq.123", "foo::bar(int) [clone .__uniq.123]" },
+		{ "_ZN3foo3barEi.llvm.123", "foo::bar(int) [clone .llvm.123]" },
+		{ "_ZN3foo3barEi.llvm.123.cold", "foo::bar(int) [clone .llvm.123] [clone .cold]" },
+		{ "_ZN3foo3barEi.llvm.8C9F03C97FA8C4B5", "foo::bar(int) [clone .llvm.8C9F03C97FA8C4B5]" },
+		{ "_ZN3foo3barEi [clone .cold]", NULL }, /* not a symbol; what is demangled already stays as it is */
+		/* C */
+		{ "main.cold", NULL },
+		{ "_exit@plt", NULL },
+	};
+#undef HASH
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		check_demangle(names[i][0], names[i][1]);
 }
 
 static void check_code(struct perfmap *m, uint64_t address, const char *name)
@@ -577,7 +628,7 @@ static void test_child_of_a_killed_agent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_demangle), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
+		cmocka_unit_test(test_demangle), cmocka_unit_test(test_demangle_suffixes), cmocka_unit_test(test_perfmap), cmocka_unit_test(test_perfmap_long_lines), cmocka_unit_test(test_perfmap_limits),
 		cmocka_unit_test(test_symtab_of_myself), cmocka_unit_test(test_names_follow), cmocka_unit_test(test_names_are_bounded),
 		cmocka_unit_test(test_kallsyms_text),
 		cmocka_unit_test(test_dwarf), cmocka_unit_test(test_dwarf_wide_call), cmocka_unit_test(test_child), cmocka_unit_test(test_child_pace), cmocka_unit_test(test_child_of_a_killed_agent), cmocka_unit_test(test_debuglink), cmocka_unit_test(test_plt),

@@ -16,6 +16,7 @@
 
 #include "agent/go/gopclntab.h"
 #include "agent/names/debug_reader.h"
+#include "agent/names/debuginfod.h"
 #include "agent/names/kallsyms.h"
 #include "agent/names/name_cache.h"
 #include "agent/names/perfmap_helper.h"
@@ -586,6 +587,11 @@ int symbolizer_open_executable(struct symbolizer *s, struct view build_id)
 static size_t open_files_of(const struct known_image *k)
 {
 	return (size_t)(k->fd >= 0) + (k->symbols.fd >= 0) + (k->dwarf.fd >= 0);
+}
+
+bool symbolizer_can_ask_servers(void)
+{
+	return debuginfod_client_here();
 }
 
 uint64_t symbolizer_helper_ns(struct symbolizer *s)

@@ -67,4 +67,7 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);
 /* Once; the symbolizer must outlive the last rendering. */
 void symbolizer_register_metrics(struct symbolizer *s);
 
+/* Whether debuginfod_urls could be asked: elfutils' client is installed. Loads it into this process: only for a process that ends soon. */
+bool symbolizer_can_ask_servers(void);
+
 #endif

@@ -457,6 +457,11 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	return ok;
 }
 
+enum stack_end images_why_no_table(const struct images *x, const struct image *im)
+{
+	return unwind_tables_full(x->tables, im) ? END_TABLES_FULL : END_NO_TABLE;
+}
+
 /* Returns what is left of `calls`. */
 static unsigned preload_range(struct images *x, struct image *im, uint64_t start, uint64_t end, unsigned calls)
 {

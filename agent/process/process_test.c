@@ -171,6 +171,7 @@ static void test_build_ids_may_lie(void **state)
 	assert_int_equal(pwrite(fd, "Q", 1, names), 1);
 	assert_false(images_load_table(w.images, t, 0x90000));
 	assert_int_equal(atomic_load(&t->fd), -1);
+	assert_int_equal(images_why_no_table(w.images, t), END_NO_TABLE);
 	assert_true(images_load_table(w.images, f, 0x30000));
 	close(fd);
 	/* Somebody who changes its stamp all the time does not keep us reading it. */
@@ -190,6 +191,31 @@ static void test_build_ids_may_lie(void **state)
 	free(forged);
 	free(true_one);
 	free(copy);
+	world_free(&w);
+}
+
+/* A table that was not built for lack of memory is told from one that there is none of. */
+static void test_tables_full(void **state)
+{
+	struct world w = world_new();
+	char *path = copy_of_library(false);
+	uint64_t at, vaddr;
+
+	/* The least memory, and none of it may be unloaded: this file was met just now. */
+	unwind_tables_set_room(w.tables, 0);
+	struct image *im = image_of_copy(&w, path, &at);
+	for (vaddr = 0x28000; vaddr < 0x100000 && images_load_table(w.images, im, vaddr); vaddr += 0x1000)
+		;
+	assert_true(unwind_tables_stats(w.tables)->failures > 0);
+	assert_int_equal(images_why_no_table(w.images, im), END_TABLES_FULL);
+	/* Later there may be room: the attempt is made again. */
+	unwind_tables_set_ahead(w.tables, 20000000000ll);
+	assert_int_equal(images_why_no_table(w.images, im), END_NO_TABLE);
+	unwind_tables_set_room(w.tables, UNWIND_ROOM_BYTES);
+	assert_true(images_load_table(w.images, im, vaddr));
+	munmap((void *)(uintptr_t)at, 65536);
+	unlink(path);
+	free(path);
 	world_free(&w);
 }
 
@@ -813,7 +839,7 @@ static void test_runtimes_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_tables_full), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
 		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_second_file_of_a_kind), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};

@@ -439,6 +439,8 @@ static void test_room(void **state)
 	while (n < COPIES && load_copy(&c, n))
 		n++;
 	assert_true(n > 1 && n < COPIES - 1);
+	assert_true(unwind_tables_full(c.t, c.im[n]));
+	assert_false(unwind_tables_full(c.t, c.im[0]) || unwind_tables_full(c.t, c.im[n + 1])); /* has its table; was never met */
 	assert_true(unwind_tables_stats(c.t)->chunks * CHUNK_ROWS * 4 <= UNWIND_ROOM_BYTES_MIN);
 	assert_int_equal(unwind_tables_stats(c.t)->evictions, 0); /* all were met just now */
 	unwind_tables_set_ahead(c.t, 20 * SECOND);
@@ -450,8 +452,10 @@ static void test_room(void **state)
 		unwind_tables_touch(c.t, c.im[i]);
 	assert_false(load_copy(&c, n));      /* the first one gives way, but what it had rests first */
 	assert_int_equal(unwind_tables_stats(c.t)->evictions, 1);
+	assert_true(unwind_tables_full(c.t, c.im[n]));
 	unwind_tables_set_ahead(c.t, 43 * SECOND);
 	assert_true(load_copy(&c, n));
+	assert_false(unwind_tables_full(c.t, c.im[n]));
 	/* All images are idle by now, but image 0 was unloaded a minute ago: nothing gives way to it yet. */
 	unwind_tables_set_ahead(c.t, 100 * SECOND);
 	assert_false(load_copy(&c, 0));

@@ -808,6 +808,11 @@ bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint
 	return !it->loaded || (page_at(it, vaddr, &page) && (page_missing(t, it, page) || rule_at(t, it, page, vaddr) == RULE_UNREAD));
 }
 
+bool unwind_tables_full(const struct unwind_tables *t, const struct image *im)
+{
+	return im->table && im->table->retry_ns > now_of(t);
+}
+
 void unwind_tables_touch(struct unwind_tables *t, struct image *im)
 {
 	if (im->table)

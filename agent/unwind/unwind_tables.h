@@ -56,6 +56,8 @@ void unwind_tables_image_gone(struct unwind_tables *t, struct image *im);
 bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr);
 /* Whether there is something to load for the address, now. */
 bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint64_t vaddr);
+/* Whether the last attempt to load a part of the image's table found no room, and the next attempt has to wait. */
+bool unwind_tables_full(const struct unwind_tables *t, const struct image *im);
 /* The image was met in a sample just now. */
 void unwind_tables_touch(struct unwind_tables *t, struct image *im);
 struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id);

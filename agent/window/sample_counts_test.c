@@ -80,11 +80,30 @@ static void test_sample_counts(void **state)
 	unwind_tables_free(tables);
 }
 
+/* Whoever reads a profile learns how a stack ends: no two ends have the same text. */
+static void test_marks(void **state)
+{
+	struct stack_marks m = { 0 };
+
+	for (int i = END_BOTTOM + 1; i < END_CODES_; i++)
+		for (int k = i; k < END_CODES_; k++) {
+			const char *text = stack_marks_text(&m, FRAME_OF_MARK(k));
+			if (i == k)
+				assert_string_not_equal(text, "[truncated]");
+			else
+				assert_string_not_equal(text, stack_marks_text(&m, FRAME_OF_MARK(i)));
+		}
+	assert_string_equal(stack_marks_text(&m, FRAME_OF_MARK(END_NO_TABLE)), "[truncated: no unwind table]");
+	assert_string_equal(stack_marks_text(&m, FRAME_OF_MARK(END_TABLES_FULL)), "[truncated: unwind tables are full]");
+	assert_string_equal(stack_marks_text(&m, FRAME_OF_MARK(END_NOT_BUILT)), "[truncated: unwind table not built yet]");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stack_tree),
 		cmocka_unit_test(test_sample_counts),
+		cmocka_unit_test(test_marks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

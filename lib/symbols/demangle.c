@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* C++ by libstdc++'s __cxa_demangle (the C++ ABI names it; it is the compiler's own). Rust's older scheme is C++'s with
- * a hash at the end and escapes like $LT$; its newer one (v0, names begin with _R) is read here: RFC 2603. */
+ * a hash at the end and escapes like $LT$; its newer one (v0, names begin with _R) is read here: RFC 2603.
+ *
+ * Compilers append suffixes to the names of parts and copies of a function (.cold, .isra.0, .llvm.123), linkers append @plt. They are
+ * printed as c++filt prints them: "f() [clone .cold]" in C++, left out in Rust, and "f()@plt" in both. */
 #include "symbols/demangle.h"
 
 #include <stdlib.h>
@@ -12,10 +15,10 @@ char *__cxa_demangle(const char *name, char *out, size_t *n, int *status);
 
 /* ---- Rust, older scheme ---- */
 
-/* "::h" and 16 hexadecimal digits. */
-static bool ends_in_hash(struct view v)
+/* Whether v ends in `before` and 16 hexadecimal digits. */
+static bool ends_in_hash(struct view v, struct view before)
 {
-	if (v.len < 19 || memcmp(v.ptr + v.len - 19, "::h", 3) != 0)
+	if (v.len < before.len + 16 || memcmp(v.ptr + v.len - 16 - before.len, before.ptr, before.len) != 0)
 		return false;
 	for (size_t i = v.len - 16; i < v.len; i++) {
 		char c = v.ptr[i];
@@ -23,6 +26,16 @@ static bool ends_in_hash(struct view v)
 			return false;
 	}
 	return true;
+}
+
+/* The mangled name without a suffix like .llvm.123. It ends with its hash, "17h" and 16 digits and "E"; there may be dots before that. A name
+ * without such a hash is returned unchanged. */
+static struct view rust_legacy_without_suffix(struct view v)
+{
+	for (size_t i = 0; i + 1 < v.len; i++)
+		if (v.ptr[i] == 'E' && v.ptr[i + 1] == '.' && ends_in_hash(view_make(v.ptr, i), VIEW("17h")))
+			return view_make(v.ptr, i + 1);
+	return v;
 }
 
 static const struct { const char *code, *text; } escapes[] = {
@@ -436,30 +449,53 @@ static bool rust_v0(struct view name, struct buf *out)
 	return !d.bad;
 }
 
+/* Appends what __cxa_demangle makes of the name; false if it cannot read it. */
+static bool put_plain(struct view name, struct buf *out)
+{
+	AUTOFREE char *z = xstrndup(name.ptr, name.len);
+	int status = -1;
+	AUTOFREE char *plain = __cxa_demangle(z, NULL, NULL, &status);
+
+	if (status != 0 || !plain)
+		return false;
+	struct view v = view_of(plain);
+	if (ends_in_hash(v, VIEW("::h")))
+		put_rust_legacy(v, out);
+	else
+		buf_putv(out, v);
+	return true;
+}
+
+static bool cxx_or_rust_legacy(struct view name, struct buf *out)
+{
+	name = rust_legacy_without_suffix(name);
+	if (put_plain(name, out))
+		return true;
+	/* Some versions of LLVM wrote this suffix with capital letters, which __cxa_demangle refuses. */
+	const char *suffix = memmem(name.ptr, name.len, ".llvm.", 6);
+	if (!suffix || !put_plain(view_make(name.ptr, (size_t)(suffix - name.ptr)), out))
+		return false;
+	buf_printf(out, " [clone %.*s]", (int)(name.ptr + name.len - suffix), suffix);
+	return true;
+}
+
 bool demangle(struct view name, struct buf *out)
 {
 	if (name.len < 3 || name.len > DEMANGLE_MAX || name.ptr[0] != '_')
 		return false;
+	const char *at = memchr(name.ptr, '@', name.len); /* @plt, or a symbol's version */
+	struct view mangled = at ? view_make(name.ptr, (size_t)(at - name.ptr)) : name;
 	struct buf tmp = { .max = 2 * DEMANGLE_MAX };
 	bool ok = false;
-	if (name.ptr[1] == 'R') {
-		ok = rust_v0(name, &tmp);
-	} else if (name.ptr[1] == 'Z') {
-		char *z = xstrndup(name.ptr, name.len);
-		int status = -1;
-		char *plain = __cxa_demangle(z, NULL, NULL, &status);
-		if (status == 0 && plain) {
-			struct view v = view_of(plain);
-			if (ends_in_hash(v))
-				put_rust_legacy(v, &tmp);
-			else
-				buf_putv(&tmp, v);
-			ok = true;
-		}
-		free(plain);
-		free(z);
-	}
-	ok = ok && tmp.len && !tmp.overflow;
+
+	if (name.ptr[1] == 'R')
+		ok = rust_v0(mangled, &tmp);
+	else if (name.ptr[1] == 'Z')
+		ok = cxx_or_rust_legacy(mangled, &tmp);
+	ok = ok && tmp.len;
+	if (at)
+		buf_put(&tmp, at, name.len - mangled.len);
+	ok = ok && !tmp.overflow;
 	if (ok)
 		buf_putv(out, buf_view(&tmp));
 	buf_free(&tmp);

@@ -123,7 +123,9 @@ export const troubled = (a: Agent, f: Figures | undefined): boolean => stateOf(a
 export const REASONS: Record<string, string> = {
 	ring_full: 'The agent does not get enough CPU time: raise its limit, or lower the frequency.',
 	ticks: 'CPU time of which the kernel told nothing.',
-	no_table: 'Code whose unwind table was not loaded yet, as just after a start; where it stays, code without any.',
+	no_table: 'Programs whose file was written to while they run: restart them.',
+	tables_full: 'There is no memory left for unwind tables: raise --unwind-memory.',
+	table_not_built: 'Programs that had just started: later stacks are whole.',
 	unsupported_rule: 'Unwind rules that tables cannot express: frame pointers help (-fno-omit-frame-pointer).',
 	bad_frame: 'Code without tables and frame pointers, as of some just-in-time compilers.',
 	over_budget: 'Waits of which no stack was taken: the time for that was used up.',
