@@ -100,6 +100,7 @@ void group_add_labels(struct labels_builder *b, struct arena *a, const struct sa
 	labels_builder_set(b, VIEW("pod"), first_of(g->pod.pod, g->names.pod));
 	labels_builder_set(b, VIEW("namespace"), first_of(g->pod.namespace_, g->names.namespace_));
 	labels_builder_set(b, VIEW("image"), first_of(g->pod.image, g->names.image));
+	labels_builder_set(b, VIEW("workload"), g->pod.workload);
 	labels_builder_set(b, VIEW("pod_uid"), view_of(g->info.pod_uid));
 }
 
@@ -108,6 +109,10 @@ void group_add_meta(struct labels_builder *b, struct arena *a, const struct samp
 	meta_add_group(b, a, &g->info, &g->names, node);
 	for (size_t i = 0; i < g->pod.meta.n; i++)
 		labels_builder_set(b, g->pod.meta.v[i].name, g->pod.meta.v[i].value);
+	/* The API server knows a static pod by a copy ("mirror pod"), which has a uid of its own and gets another one each time the kubelet
+	 * makes it anew. The uid in the group's path, the hash of the pod's file, stays. */
+	if (g->info.pod_uid[0])
+		labels_builder_set(b, VIEW("__meta_kubernetes_pod_uid"), view_of(g->info.pod_uid));
 }
 
 static void set_external(const struct sampled_groups *gs, struct labels_builder *b)

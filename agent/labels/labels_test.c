@@ -395,7 +395,8 @@ static const char whole_meta[] =
 	"__meta_kubernetes_pod_ip=\"10.1.0.7\", __meta_kubernetes_pod_label_app_kubernetes_io_name=\"web\", "
 	"__meta_kubernetes_pod_labelpresent_app_kubernetes_io_name=\"true\", __meta_kubernetes_pod_labelpresent_canary=\"true\", "
 	"__meta_kubernetes_pod_name=\"web-1\", __meta_kubernetes_pod_node_name=\"n1\", __meta_kubernetes_pod_phase=\"Running\", "
-	"__meta_kubernetes_pod_ready=\"false\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\"}";
+	"__meta_kubernetes_pod_ready=\"false\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\", "
+	"__meta_kubernetes_pod_workload_kind=\"ReplicaSet\", __meta_kubernetes_pod_workload_name=\"web-5d9\"}";
 
 static void put_pod(struct pods *p, const char *text)
 {
@@ -424,6 +425,46 @@ static void test_meta_of_pods(void **state)
 	buf_free(&out);
 	labels_builder_free(&b);
 	arena_free(&a);
+	pods_stop(p);
+}
+
+#define OWNED(name, kind, owner, labels) "{\"metadata\":{\"uid\":\"w\",\"name\":\"" name "\",\"labels\":{" labels "},\"ownerReferences\":[" \
+	"{\"kind\":\"" kind "\",\"name\":\"" owner "\",\"controller\":true}]}}"
+#define HASH(hash) "\"pod-template-hash\":\"" hash "\""
+
+/* The name that outlives deploys, runs, nodes. */
+static void test_workloads(void **state)
+{
+	static const struct { const char *pod, *kind, *name; } cases[] = {
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", HASH("5d9")), "Deployment", "web" },
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", ""), "ReplicaSet", "web-5d9" },
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", HASH("7ff")), "ReplicaSet", "web-5d9" },
+		{ OWNED("5d9-x", "ReplicaSet", "-5d9", HASH("5d9")), "ReplicaSet", "-5d9" },
+		{ OWNED("db-0", "StatefulSet", "db", HASH("db")), "StatefulSet", "db" },
+		{ OWNED("log-abcde", "DaemonSet", "log", ""), "DaemonSet", "log" },
+		{ OWNED("backup-29384756-abcde", "Job", "backup-29384756", ""), "CronJob", "backup" },
+		{ OWNED("backup-2938475-abcde", "Job", "backup-2938475", ""), "Job", "backup-2938475" },
+		{ OWNED("a1234567890-abcde", "Job", "a1234567890", ""), "Job", "a1234567890" },
+		{ OWNED("12345678-abcde", "Job", "12345678", ""), "Job", "12345678" },
+		{ OWNED("etcd-n1", "Node", "n1", ""), "Pod", "etcd" },
+		{ OWNED("etcd", "Node", "n1", ""), "Node", "etcd" },
+		{ OWNED("x-1", "Rollout", "x", ""), "Rollout", "x" },
+		{ "{\"metadata\":{\"uid\":\"w\",\"name\":\"alone\"}}", "", "" },
+	};
+	struct pods *p = pods_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct pod_container c;
+		struct arena a;
+		arena_init(&a, 0);
+		put_pod(p, cases[i].pod);
+		assert_true(pods_find(p, VIEW(""), VIEW("w"), &a, &c));
+		struct view kind = labels_get(c.meta, VIEW("__meta_kubernetes_pod_workload_kind"));
+		if (!view_eqs(c.workload, cases[i].name) || !view_eqs(kind, cases[i].kind) ||
+		    !view_eq(labels_get(c.meta, VIEW("__meta_kubernetes_pod_workload_name")), c.workload))
+			fail_msg("%s: %.*s %.*s", cases[i].pod, VIEW_ARG(kind), VIEW_ARG(c.workload));
+		arena_free(&a);
+	}
 	pods_stop(p);
 }
 
@@ -514,6 +555,40 @@ static void test_container_that_restarts(void **state)
 	pods_stop(p);
 }
 
+#define STATIC_HASH "0123456789abcdef0123456789abcdef"
+#define MIRROR(uid) "{\"metadata\":{\"name\":\"etcd-n1\",\"uid\":\"" uid "\",\"annotations\":{\"kubernetes.io/config.hash\":\"" \
+	STATIC_HASH "\",\"kubernetes.io/config.mirror\":\"" STATIC_HASH "\"}},\"spec\":{\"containers\":[{\"name\":\"etcd\"}]}," \
+	"\"status\":{\"containerStatuses\":[{\"name\":\"etcd\",\"containerID\":\"containerd://" POD_ID "\"}]}}"
+
+/* The uid of a static pod is the one in its group's path, whatever uid the kubelet's copy of it has. */
+static void test_static_pod(void **state)
+{
+	static const char *const uids[] = { MIRROR("aaaaaaaa-0000-1111-2222-333344445555"), MIRROR("bbbbbbbb-0000-1111-2222-333344445555") };
+	struct pods *p = pods_new();
+	struct meta *m = meta_new(NULL, 0, false);
+	struct sampled_groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+
+	for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
+		struct labels_builder b;
+		struct arena a;
+		put_pod(p, uids[i]);
+		const struct sampled_group *g = groups_get(gs, VIEW("/kubepods/pod" STATIC_HASH "/" POD_ID));
+		groups_tick(gs, 1);
+		arena_init(&a, 0);
+		labels_builder_init(&b, (struct labels){ 0 });
+		group_add_labels(&b, &a, g);
+		group_add_meta(&b, &a, g, VIEW("n"));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("container")), "etcd"));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("pod_uid")), STATIC_HASH));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("__meta_kubernetes_pod_uid")), STATIC_HASH));
+		labels_builder_free(&b);
+		arena_free(&a);
+	}
+	groups_free(gs);
+	meta_free(m);
+	pods_stop(p);
+}
+
 /* --- executables --- */
 
 static void test_compilers(void **state)
@@ -594,7 +669,8 @@ int main(void)
 		cmocka_unit_test(test_runtime), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment), cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_workloads), cmocka_unit_test(test_static_pod),
+		cmocka_unit_test(test_container_that_restarts),
 		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

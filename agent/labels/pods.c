@@ -31,7 +31,7 @@ struct label_vec {
 struct pod {
 	struct arena arena;
 	struct view uid, hash;       /* a static pod's processes are in a group named by the hash of its file */
-	struct view name, namespace_;
+	struct view name, namespace_, workload;
 	struct label_vec meta;
 	struct pod_part {
 		struct view id, name, image;
@@ -64,9 +64,9 @@ struct pods {
 
 /* --- objects into labels --- */
 
-static void push(struct arena *a, struct label_vec *to, struct view name, const char *value)
+static void push(struct arena *a, struct label_vec *to, struct view name, struct view value)
 {
-	struct view v = *value ? arena_view(a, view_of(value)) : VIEW("");
+	struct view v = value.len ? arena_view(a, value) : VIEW("");
 	if (name.ptr && v.ptr && v.len)
 		vec_push(to, (struct label){ name, v });
 }
@@ -79,8 +79,8 @@ static void push_map(struct arena *a, struct label_vec *to, const char *prefix, 
 		const char *text = json_string_value(value);
 		if (!text || strlen(text) > VALUE_MAX || strlen(key) > VALUE_MAX)
 			continue;
-		push(a, to, meta_label_name(a, prefix, view_of(key)), text);
-		push(a, to, meta_label_name(a, present, view_of(key)), "true");
+		push(a, to, meta_label_name(a, prefix, view_of(key)), view_of(text));
+		push(a, to, meta_label_name(a, present, view_of(key)), VIEW("true"));
 	}
 }
 
@@ -130,15 +130,66 @@ static const char *ready(const json_t *pod)
 	return "unknown";
 }
 
-static void take_controller(struct pod *p, const json_t *owners, struct label_vec *to)
+/* json_object_get of a key with dots in it, in the pod's "metadata.labels" or "metadata.annotations". */
+static const char *pod_text(const json_t *pod, const char *map, const char *key)
+{
+	const char *s = json_string_value(json_object_get(kube_get(pod, map), key));
+	return s ? s : "";
+}
+
+/* NAME of "NAME-SUFFIX"; empty if the text is not of that form. */
+static struct view without_suffix(struct view v, struct view suffix)
+{
+	if (!suffix.len || v.len < suffix.len + 2 || !view_ends(v, suffix) || v.ptr[v.len - suffix.len - 1] != '-')
+		return VIEW("");
+	return view_make(v.ptr, v.len - suffix.len - 1);
+}
+
+/* The digits behind the last dash: the minute for which a CronJob started a Job. Empty if there are fewer than eight. */
+static struct view minute_of_job(struct view name)
+{
+	size_t n = 0;
+	while (n < name.len && name.ptr[name.len - n - 1] >= '0' && name.ptr[name.len - n - 1] <= '9')
+		n++;
+	return n >= 8 ? view_make(name.ptr + name.len - n, n) : VIEW("");
+}
+
+/* An object that a controller makes anew at each deploy, each run, or on each node, and what its name has behind the workload's. */
+static void find_workload(const json_t *pod, struct view *kind, struct view *name)
+{
+	const struct { const char *of, *is; struct view suffix; } made[] = {
+		{ "ReplicaSet", "Deployment", view_of(pod_text(pod, "metadata.labels", "pod-template-hash")) },
+		{ "Job", "CronJob", minute_of_job(*name) },
+		/* A static pod's owner is its node, whose name the kubelet puts behind the one of the file. */
+		{ "Node", "Pod", *name },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+		if (!view_eqs(*kind, made[i].of))
+			continue;
+		struct view full = strcmp(made[i].of, "Node") ? *name : view_of(kube_text(pod, "metadata.name"));
+		struct view stem = without_suffix(full, made[i].suffix);
+		if (stem.len)
+			*kind = view_of(made[i].is);
+		if (stem.len || full.ptr != name->ptr)
+			*name = stem.len ? stem : full;
+		return;
+	}
+}
+
+static void take_controller(struct pod *p, const json_t *pod, struct label_vec *to)
 {
 	size_t i;
 	const json_t *o;
-	json_array_foreach(owners, i, o) {
+	json_array_foreach(kube_get(pod, "metadata.ownerReferences"), i, o) {
 		if (!json_is_true(json_object_get(o, "controller")))
 			continue;
-		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_kind"), kube_text(o, "kind"));
-		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_name"), kube_text(o, "name"));
+		struct view kind = view_of(kube_text(o, "kind")), name = view_of(kube_text(o, "name"));
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_kind"), kind);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_name"), name);
+		find_workload(pod, &kind, &name);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_workload_kind"), kind);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_workload_name"), name);
+		p->workload = arena_view(&p->arena, name);
 		return;
 	}
 }
@@ -150,13 +201,6 @@ static void free_pod(struct pod *p)
 	free(p);
 }
 
-/* json_object_get of a key with dots in it. */
-static const char *annotation(const json_t *pod, const char *key)
-{
-	const char *s = json_string_value(json_object_get(kube_get(pod, "metadata.annotations"), key));
-	return s ? s : "";
-}
-
 static struct pod *read_pod(const json_t *j)
 {
 	struct pod *p = NEW(struct pod);
@@ -165,7 +209,7 @@ static struct pod *read_pod(const json_t *j)
 
 	arena_init(a, POD_BYTES_MAX);
 	p->uid = arena_view(a, view_of(kube_text(j, "metadata.uid")));
-	p->hash = arena_view(a, view_of(annotation(j, "kubernetes.io/config.hash")));
+	p->hash = arena_view(a, view_of(pod_text(j, "metadata.annotations", "kubernetes.io/config.hash")));
 	p->name = arena_view(a, view_of(kube_text(j, "metadata.name")));
 	p->namespace_ = arena_view(a, view_of(kube_text(j, "metadata.namespace")));
 	take_statuses(p, kube_get(j, "status.containerStatuses"), false);
@@ -174,15 +218,16 @@ static struct pod *read_pod(const json_t *j)
 	take_images(p, kube_get(j, "spec.containers"));
 	take_images(p, kube_get(j, "spec.initContainers"));
 	take_images(p, kube_get(j, "spec.ephemeralContainers"));
-	push(a, &meta, VIEW("__meta_kubernetes_namespace"), kube_text(j, "metadata.namespace"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_name"), kube_text(j, "metadata.name"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_uid"), kube_text(j, "metadata.uid"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_ip"), kube_text(j, "status.podIP"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_host_ip"), kube_text(j, "status.hostIP"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_phase"), kube_text(j, "status.phase"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_ready"), ready(j));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_node_name"), kube_text(j, "spec.nodeName"));
-	take_controller(p, kube_get(j, "metadata.ownerReferences"), &meta);
+	push(a, &meta, VIEW("__meta_kubernetes_namespace"), view_of(kube_text(j, "metadata.namespace")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_name"), view_of(kube_text(j, "metadata.name")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_uid"), view_of(kube_text(j, "metadata.uid")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_ip"), view_of(kube_text(j, "status.podIP")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_host_ip"), view_of(kube_text(j, "status.hostIP")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_phase"), view_of(kube_text(j, "status.phase")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_ready"), view_of(ready(j)));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_node_name"), view_of(kube_text(j, "spec.nodeName")));
+	p->workload = VIEW("");
+	take_controller(p, j, &meta);
 	push_map(a, &meta, "__meta_kubernetes_pod_label_", "__meta_kubernetes_pod_labelpresent_", kube_get(j, "metadata.labels"));
 	push_map(a, &meta, "__meta_kubernetes_pod_annotation_", "__meta_kubernetes_pod_annotationpresent_",
 		 kube_get(j, "metadata.annotations"));
@@ -312,7 +357,7 @@ static void put_node(void *arg, const json_t *j)
 
 	p->node_seen = true;
 	arena_init(&a, POD_BYTES_MAX);
-	push(&a, &meta, VIEW("__meta_kubernetes_node_name"), kube_text(j, "metadata.name"));
+	push(&a, &meta, VIEW("__meta_kubernetes_node_name"), view_of(kube_text(j, "metadata.name")));
 	push_map(&a, &meta, "__meta_kubernetes_node_label_", "__meta_kubernetes_node_labelpresent_", kube_get(j, "metadata.labels"));
 	push_map(&a, &meta, "__meta_kubernetes_node_annotation_", "__meta_kubernetes_node_annotationpresent_",
 		 kube_get(j, "metadata.annotations"));
@@ -460,6 +505,7 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 	}
 	ret->pod = arena_view(a, pod->name);
 	ret->namespace_ = arena_view(a, pod->namespace_);
+	ret->workload = arena_view(a, pod->workload);
 	ret->meta = labels_copy(a, (struct labels){ meta.v, meta.n });
 	vec_free(&meta);
 }
@@ -467,7 +513,7 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, struct arena *a, struct pod_container *ret)
 {
 	const struct pod_part *part;
-	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 } };
+	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 } };
 	mutex_lock(&p->lock);
 	const struct pod *pod = find(p, container_id, pod_uid, &part);
 	if (pod)

@@ -17,6 +17,7 @@ struct pods_options {
 /* The known data of a container: all in the arena, empty = not known. */
 struct pod_container {
 	struct view pod, namespace_, container, image;
+	struct view workload;        /* the name that outlives a deploy: of the Deployment, not of its ReplicaSet */
 	struct labels meta;          /* __meta_kubernetes_*, of pod, container and node */
 };
 
