@@ -19,6 +19,7 @@
 #include "agent/labels/meta.h"
 #include "agent/labels/pods.h"
 #include "agent/labels/relabel_group.h"
+#include "base/clock.h"
 
 static char path[] = "/tmp/pyrrha-agent-config-XXXXXX";
 static char warning[512];
@@ -589,6 +590,85 @@ static void test_static_pod(void **state)
 	pods_stop(p);
 }
 
+/* What the API server tells of a pod of one container, in a phase; ids: of the container and of its run before, "" = none. */
+static const char *late_pod(const char *phase, const char *id, const char *id_before)
+{
+	static char text[1024];
+	snprintf(text, sizeof text, "{\"metadata\":{\"name\":\"web\",\"uid\":\"" POD_UID "\"},\"spec\":{\"containers\":[{\"name\":\"app\"}]},"
+		 "\"status\":{\"phase\":\"%s\",\"containerStatuses\":[{\"name\":\"app\",\"containerID\":\"%s%s\","
+		 "\"lastState\":{\"terminated\":{\"containerID\":\"%s\"}}}]}}", phase, *id ? "containerd://" : "", id, id_before);
+	return text;
+}
+
+static const char *container_of(const struct sampled_group *g)
+{
+	static char text[100];
+	struct labels_builder b;
+	struct arena a;
+	arena_init(&a, 0);
+	labels_builder_init(&b, (struct labels){ 0 });
+	group_add_labels(&b, &a, g);
+	snprintf(text, sizeof text, "%.*s", VIEW_ARG(labels_builder_get(&b, VIEW("container"))));
+	labels_builder_free(&b);
+	arena_free(&a);
+	return text;
+}
+
+#define IN_POD(n) "/kubepods/pod" POD_UID "/" LATE_ID(n)
+#define LATE_ID(n) "aaaa456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" n
+
+/* A pod's container has no name until the API server tells its id. How it tells, what ends before, and what never has one. */
+static void test_names_that_come_late(void **state)
+{
+	struct pods *p = pods_new();
+	struct meta *m = meta_new(NULL, 0, false);
+	struct sampled_groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+	int64_t now = clock_mono_ms();
+	json_t *last;
+
+	const struct sampled_group *sandbox = groups_get(gs, VIEW(IN_POD("0"))), *app = groups_get(gs, VIEW(IN_POD("1")));
+	assert_true(sandbox->waits && app->waits);
+	assert_false(groups_get(gs, VIEW("/docker/" LATE_ID("1")))->waits);
+	assert_false(groups_get(gs, VIEW("/system.slice/a.service"))->waits);
+	put_pod(p, late_pod("Pending", "", ""));
+	groups_tick(gs, now);
+	assert_true(sandbox->waits && app->waits);
+	put_pod(p, late_pod("Running", LATE_ID("1"), ""));
+	groups_tick_waiting(gs, now);
+	assert_false(sandbox->waits || app->waits);
+	assert_string_equal(container_of(app), "app");
+	assert_string_equal(container_of(sandbox), "POD");
+	/* It starts again, twice before anything is told. */
+	const struct sampled_group *second = groups_get(gs, VIEW(IN_POD("2"))), *third = groups_get(gs, VIEW(IN_POD("3")));
+	put_pod(p, late_pod("Running", LATE_ID("3"), LATE_ID("2")));
+	groups_tick(gs, now);
+	assert_false(second->waits || third->waits);
+	assert_string_equal(container_of(second), "app");
+	assert_string_equal(container_of(third), "app");
+	/* The pod ends, and that is what tells. */
+	const struct sampled_group *ended = groups_get(gs, VIEW(IN_POD("4")));
+	put_pod(p, late_pod("Succeeded", LATE_ID("4"), ""));
+	groups_tick(gs, now);
+	assert_string_equal(container_of(ended), "app");
+	const struct sampled_group *deleted = groups_get(gs, VIEW(IN_POD("5")));
+	last = json_loads(late_pod("Running", LATE_ID("5"), ""), 0, NULL);
+	pods_del(p, last);
+	json_decref(last);
+	groups_tick(gs, now);
+	assert_string_equal(container_of(deleted), "app");
+	/* It is never told: a container of a known pod, and one of none. */
+	const struct sampled_group *never = groups_get(gs, VIEW(IN_POD("6"))), *nobody = groups_get(gs, VIEW("/kubepods/pod" STATIC_HASH "/" LATE_ID("7")));
+	assert_true(never->waits && nobody->waits);
+	assert_false(groups_tick(gs, now));
+	assert_true(groups_tick(gs, clock_mono_ms() + GROUP_NAME_WAIT_MS));
+	assert_false(never->waits || nobody->waits);
+	assert_string_equal(container_of(never), "aaaa456789ab");
+	assert_string_equal(container_of(nobody), "aaaa456789ab");
+	groups_free(gs);
+	meta_free(m);
+	pods_stop(p);
+}
+
 /* --- executables --- */
 
 static void test_compilers(void **state)
@@ -669,7 +749,7 @@ int main(void)
 		cmocka_unit_test(test_runtime), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment), cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_workloads), cmocka_unit_test(test_static_pod),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_workloads), cmocka_unit_test(test_static_pod), cmocka_unit_test(test_names_that_come_late),
 		cmocka_unit_test(test_container_that_restarts),
 		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};

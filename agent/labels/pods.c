@@ -15,6 +15,7 @@
 #include "base/thread.h"
 
 #define PODS_MAX 4096
+#define LISTED_MAX (8 * (size_t)PODS_MAX) /* with those that have ended, of which none is kept */
 #define POD_BYTES_MAX ((size_t)64 << 10)
 #define VALUE_MAX 1024
 #define CONTAINERS_MAX 64
@@ -38,6 +39,7 @@ struct pod {
 		bool init;
 	} parts[CONTAINERS_MAX];
 	size_t n_parts;
+	bool started, all_started;   /* one, each of the specification's containers has an id */
 	bool seen;                   /* in the list that is being read */
 	int64_t gone_ms;             /* monotonic; 0 = it is there */
 };
@@ -58,6 +60,7 @@ struct pods {
 
 	struct mutex lock;           /* guards all below */
 	VEC(struct pod *) all;
+	bool listing;                /* a list is being read, not a watch */
 	struct arena node_arena;
 	struct label_vec node;
 };
@@ -91,19 +94,31 @@ static const char *bare_id(const char *s)
 	return at ? at + 3 : s;
 }
 
-static void take_statuses(struct pod *p, const json_t *list, bool init)
+/* The container of a status under one of the ids that it had. True: there is one. */
+static bool add_part(struct pod *p, const json_t *status, const char *id_path, bool init)
 {
-	size_t i;
+	if (p->n_parts == CONTAINERS_MAX)
+		return false;
+	struct pod_part part = { arena_view(&p->arena, view_of(bare_id(kube_text(status, id_path)))),
+				 arena_view(&p->arena, view_of(kube_text(status, "name"))),
+				 arena_view(&p->arena, view_of(kube_text(status, "image"))), init };
+	if (!part.id.len || !part.name.len)
+		return false;
+	p->parts[p->n_parts++] = part;
+	return true;
+}
+
+/* Returns how many of the containers have an id. */
+static size_t take_statuses(struct pod *p, const json_t *list, bool init)
+{
+	size_t i, n = 0;
 	const json_t *s;
 	json_array_foreach(list, i, s) {
-		if (p->n_parts == CONTAINERS_MAX)
-			return;
-		struct pod_part part = { arena_view(&p->arena, view_of(bare_id(kube_text(s, "containerID")))),
-					 arena_view(&p->arena, view_of(kube_text(s, "name"))),
-					 arena_view(&p->arena, view_of(kube_text(s, "image"))), init };
-		if (part.id.len && part.name.len)
-			p->parts[p->n_parts++] = part;
+		n += add_part(p, s, "containerID", init);
+		/* The run before: its samples are of this container, too. */
+		add_part(p, s, "lastState.terminated.containerID", init);
 	}
+	return n;
 }
 
 /* The specification has the image as requested; a status may have a digest instead. */
@@ -212,9 +227,11 @@ static struct pod *read_pod(const json_t *j)
 	p->hash = arena_view(a, view_of(pod_text(j, "metadata.annotations", "kubernetes.io/config.hash")));
 	p->name = arena_view(a, view_of(kube_text(j, "metadata.name")));
 	p->namespace_ = arena_view(a, view_of(kube_text(j, "metadata.namespace")));
-	take_statuses(p, kube_get(j, "status.containerStatuses"), false);
+	size_t ids = take_statuses(p, kube_get(j, "status.containerStatuses"), false), wanted = json_array_size(kube_get(j, "spec.containers"));
+	p->all_started = wanted && ids >= wanted;
 	take_statuses(p, kube_get(j, "status.initContainerStatuses"), true);
 	take_statuses(p, kube_get(j, "status.ephemeralContainerStatuses"), false);
+	p->started = p->n_parts > 0;
 	take_images(p, kube_get(j, "spec.containers"));
 	take_images(p, kube_get(j, "spec.initContainers"));
 	take_images(p, kube_get(j, "spec.ephemeralContainers"));
@@ -259,14 +276,27 @@ static void remove_gone(struct pods *p) REQUIRES(p->lock)
 			remove_slot(p, &p->all.v[i]);
 }
 
+/* Its containers have ended. */
+static bool has_ended(const json_t *pod)
+{
+	const char *phase = kube_text(pod, "status.phase");
+	return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
 void pods_put(struct pods *p, const json_t *j)
 {
+	bool ended = has_ended(j);
 	struct pod *n = read_pod(j);
 	mutex_lock(&p->lock);
 	remove_gone(p);
 	struct pod **slot = slot_of(p, n->uid);
 	n->seen = true;
-	if (!n->uid.len || (!slot && p->all.n >= PODS_MAX)) {
+	/* The id of a container that runs for a second may come with the end of its pod. */
+	if (ended)
+		n->gone_ms = slot && (*slot)->gone_ms ? (*slot)->gone_ms : clock_mono_ms();
+	if (ended && !slot && (p->listing || p->all.n >= PODS_MAX)) {
+		free_pod(n);         /* one of many that ended long ago */
+	} else if (!n->uid.len || (!slot && p->all.n >= PODS_MAX)) {
 		free_pod(n);
 		p->problems++;
 	} else if (slot) {
@@ -281,12 +311,21 @@ void pods_put(struct pods *p, const json_t *j)
 
 void pods_del(struct pods *p, const json_t *j)
 {
+	struct pod *last = read_pod(j);
 	mutex_lock(&p->lock);
-	struct pod **slot = slot_of(p, view_of(kube_text(j, "metadata.uid")));
+	struct pod **slot = slot_of(p, last->uid);
+	/* Its last state may be the first one with the ids of its containers. */
+	if (slot && last->n_parts >= (*slot)->n_parts) {
+		struct pod *before = *slot;
+		*slot = last;
+		last = before;
+	}
 	if (slot)
 		(*slot)->gone_ms = clock_mono_ms();
+	free_pod(last);
 	remove_gone(p);
 	mutex_unlock(&p->lock);
+	atomic_fetch_add(&p->version, 1);
 }
 
 static void list_begins(void *arg)
@@ -295,6 +334,7 @@ static void list_begins(void *arg)
 	mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->all.n; i++)
 		p->all.v[i]->seen = false;
+	p->listing = true;
 	mutex_unlock(&p->lock);
 }
 
@@ -305,6 +345,7 @@ static void list_ends(void *arg)
 	for (size_t i = p->all.n; i-- > 0;)
 		if (!p->all.v[i]->seen && !p->all.v[i]->gone_ms)
 			p->all.v[i]->gone_ms = clock_mono_ms();
+	p->listing = false;
 	mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->version, 1);
 }
@@ -403,7 +444,7 @@ static void *watch_pods(void *arg)
 	kube_watch_run(&(struct kube_watch){ .client = p->client, .path = "/api/v1/pods", .field_selector = p->pod_selector,
 					     .cancel = &p->cancel, .begin = list_begins, .put = on_put, .del = on_del,
 					     .end = list_ends, .problem = pods_problem, .arg = p, .page = 100,
-					     .max_objects = PODS_MAX, .pause_ms = p->pause_ms });
+					     .max_objects = LISTED_MAX, .pause_ms = p->pause_ms });
 	return NULL;
 }
 
@@ -432,8 +473,9 @@ int pods_start(struct pods **ret, const struct pods_options *o, struct err *e)
 
 	p->client = o->client;
 	p->pause_ms = o->pause_ms;
-	/* Pods that have ended may be many, and have no processes. One that ends is deleted from such a list. */
-	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s,status.phase!=Succeeded,status.phase!=Failed", o->node);
+	/* Also pods that have ended, which may be many: a watch that leaves them out reports the end of a pod with the state before, which
+	 * for a pod that runs for a second is the one without its containers' ids. */
+	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s", o->node);
 	snprintf(p->node_selector, sizeof p->node_selector, "metadata.name=%s", o->node);
 	for (size_t i = 0; i < ARRAY_LEN(run) && !rc; i++) {
 		rc = thread_start(&p->threads[i], i ? "kube-node" : "kube-pods", run[i], p, e);
@@ -506,6 +548,8 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 	ret->pod = arena_view(a, pod->name);
 	ret->namespace_ = arena_view(a, pod->namespace_);
 	ret->workload = arena_view(a, pod->workload);
+	ret->started = pod->started;
+	ret->all_started = pod->all_started;
 	ret->meta = labels_copy(a, (struct labels){ meta.v, meta.n });
 	vec_free(&meta);
 }
@@ -513,7 +557,7 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, struct arena *a, struct pod_container *ret)
 {
 	const struct pod_part *part;
-	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 } };
+	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 }, false, false };
 	mutex_lock(&p->lock);
 	const struct pod *pod = find(p, container_id, pod_uid, &part);
 	if (pod)
