@@ -105,6 +105,8 @@ libagent_a_SOURCES = \
   agent/labels/relabel_group.h \
   agent/labels/targets.c \
   agent/labels/targets.h \
+  agent/labels/unnamed.c \
+  agent/labels/unnamed.h \
   agent/managed/frame_table.c \
   agent/managed/frame_table.h \
   agent/managed/namer.c \

@@ -41,6 +41,7 @@
 #define RING_BYTES_MAX (4u << 20)
 #define LATE_NS 2000000000ll         /* with an ordinary load the buffers hold out for longer */
 #define HOUSEKEEPING_NS 5000000000ll
+#define NAMES_NS 300000000ll         /* while a pod's container waits for its name */
 #define TABLES_FULL_NS 600000000000ll
 #define QUICK_DRAINS 2               /* after one that had an exec */
 #define QUICK_MS 4                   /* no drain follows another sooner */
@@ -148,9 +149,24 @@ static void say_tables_full(struct agent *a, int64_t now)
 	a->failures_said_ns = now;
 }
 
+/* Names of containers that came later. */
+static void update_labels(struct agent *a, int64_t now) REQUIRES(a->lock)
+{
+	bool all = now - a->labelled_ns >= HOUSEKEEPING_NS;
+
+	if (!all && (!labeler_waits(a->labeler) || now - a->named_ns < NAMES_NS))
+		return;
+	a->named_ns = now;
+	if (all)
+		a->labelled_ns = now;
+	if (labeler_tick(a->labeler, all))
+		windows_name(a);
+}
+
 static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	watch_cost(a, now);
+	update_labels(a, now);
 	if (now - a->kept_house_ns < HOUSEKEEPING_NS)
 		return;
 	a->kept_house_ns = now;
@@ -166,7 +182,6 @@ static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
 	a->cpu_missing = changed < 0;
 	say_tables_full(a, now);
-	labeler_tick(a->labeler);
 	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
 }
 
@@ -518,8 +533,10 @@ static int wait_for(struct agent *a, struct sample_counts *t, const atomic_bool 
 			return err_set(e, ERR_UNAVAILABLE, "the agent is shutting down");
 		if (gone && atomic_load(gone))
 			return err_set(e, ERR_CANCELED, "the client went away");
-		mutex_wait_ms(&a->lock, &a->finished, MAX((t->end_ns + IN_FLIGHT_NS) / 1000000, clock_mono_ms() + 1));
-		if (!t->finished && clock_mono_ns() >= t->end_ns + IN_FLIGHT_NS)
+		int64_t due_ns = windows_caller_due_ns(t) + IN_FLIGHT_NS;
+		/* At the end of its window there may be a process in it that waits for its name: then there is another turn. */
+		mutex_wait_ms(&a->lock, &a->finished, MAX(due_ns / 1000000, clock_mono_ms() + 1));
+		if (!t->finished && clock_mono_ns() >= due_ns)
 			wake(a);
 	}
 	return 0;
@@ -595,8 +612,10 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 		return rc;
 	mutex_lock(&a->lock);
 	a->asked_ns = clock_mono_ns();
-	*ret_state = (struct history_state){ .finished_ms = sample_counts_start_unix_ms(a->current) };
-	for (size_t i = 0; i < a->history.n; i++) {
+	size_t named = windows_named(a);
+	*ret_state = (struct history_state){
+		.finished_ms = sample_counts_start_unix_ms(named < a->history.n ? a->history.v[named] : a->current) };
+	for (size_t i = 0; i < named; i++) {
 		int64_t start_ms = sample_counts_start_unix_ms(a->history.v[i]);
 		if (a->history.v[i]->number <= r->after || start_ms < r->from_ms)
 			continue;
@@ -622,7 +641,8 @@ int agent_history(struct agent *a, enum window_kind kind, const struct history_r
 void agent_history_range(struct agent *a, int64_t *ret_from_ms, int64_t *ret_to_ms)
 {
 	mutex_lock(&a->lock);
-	*ret_to_ms = sample_counts_start_unix_ms(a->current);
+	size_t named = windows_named(a);
+	*ret_to_ms = sample_counts_start_unix_ms(named < a->history.n ? a->history.v[named] : a->current);
 	*ret_from_ms = a->history.n ? sample_counts_start_unix_ms(a->history.v[0]) : *ret_to_ms;
 	mutex_unlock(&a->lock);
 }

@@ -55,6 +55,7 @@ struct agent {
 	bool running;
 	atomic_bool stopping;
 	int64_t kept_house_ns;
+	int64_t labelled_ns, named_ns; /* when labels were looked up that were not known; that processes wait for */
 	int64_t relieved_ns;         /* when the rings were emptied last */
 	unsigned quick_left;         /* drains that are to follow soon */
 	uint32_t quick_drains;       /* of the second that began at: */
@@ -128,6 +129,13 @@ void windows_start(struct agent *a);
 void windows_release(struct agent *a);
 /* Unix time - monotonic, now. */
 int64_t windows_unix_offset(void);
+/* Processes whose containers are named now (labeler_tick) have their final labels in all windows. */
+void windows_name(struct agent *a) REQUIRES(a->lock);
+/* How many windows of the history may be answered with: those before the first one in which a process waits for its container's name. */
+size_t windows_named(const struct agent *a) REQUIRES(a->lock);
+/* When a caller's window is finished at the latest: a name is waited for, but briefly. */
+#define CALLER_NAME_WAIT_NS 1500000000ll
+int64_t windows_caller_due_ns(const struct sample_counts *t);
 /* All before `now` was counted: windows that end before it are finished. Renumbers stacks. */
 void windows_finish(struct agent *a, int64_t now) REQUIRES(a->lock);
 /* A tick; and waits, n of them, 0: more of one that was counted. */

@@ -17,6 +17,15 @@ static void set_comm(struct process_info *i, const char *comm)
 	snprintf(i->comm, sizeof i->comm, "%.15s", comm);
 }
 
+/* The process has waited for its container's name, and has it now. */
+static void use_name(struct process *p)
+{
+	struct process_info *waited = p->info;
+
+	p->info = process_info_ref(waited->named);
+	process_info_unref(waited);
+}
+
 /* Finds out the process, as far as it is still possible. */
 static struct process_info *who(struct agent *a, struct process *p, const struct sample_head *h)
 {
@@ -214,7 +223,7 @@ static void touch(struct agent *a, const struct user_stack *f, const uint16_t *a
 /* Relabelling wants no samples of this process: it is not unwound any further. */
 static bool drop_known(struct agent *a, const struct process *p, const struct sample_head *h)
 {
-	return p->info && p->info->dropped && p->info->cgroup_id == h->cgroup_id &&
+	return p->info && p->info->dropped && !p->info->waits && p->info->cgroup_id == h->cgroup_id &&
 	       p->info->generation == labeler_generation(a->labeler);
 }
 
@@ -253,6 +262,8 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	uint16_t frame_at[MAX_USER_FRAMES] UNINITIALIZED;
 	uint32_t node = 0;
 
+	if (UNLIKELY(p->info && p->info->named))
+		use_name(p);
 	if (drop_known(a, p, h))
 		return false;
 	if (h->set && h->set < p->min_set) {
@@ -266,7 +277,7 @@ bool stack_finish(struct agent *a, size_t at, uint32_t skip_kernel, int64_t now,
 	cut_stale(p, h, &f, frame_at);
 	touch(a, &f, frame_at, now);
 	ret->who = who(a, p, h);
-	if (ret->who->dropped)
+	if (ret->who->dropped && !ret->who->waits)
 		return false;
 	a->sampled_frames += f.n_user;
 	a->ends[MIN(f.end, END_CODES_ - 1)]++;

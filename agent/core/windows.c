@@ -116,6 +116,36 @@ static void compact_stacks(struct agent *a) REQUIRES(a->lock)
 	compact_frames(a);
 }
 
+int64_t windows_caller_due_ns(const struct sample_counts *t)
+{
+	return t->end_ns + (t->unnamed ? CALLER_NAME_WAIT_NS : 0);
+}
+
+void windows_name(struct agent *a)
+{
+	uint64_t dropped[2] = { 0 }, of_callers[2] = { 0 };
+
+	for (size_t i = 0; i < a->history.n; i++)
+		if (a->history.v[i]->unnamed)
+			sample_counts_name(a->history.v[i], dropped);
+	sample_counts_name(a->current, dropped);
+	if (a->next)
+		sample_counts_name(a->next, dropped);
+	for (size_t i = 0; i < a->callers.n; i++)
+		sample_counts_name(a->callers.v[i], of_callers);
+	a->dropped += dropped[WINDOW_ON_CPU];
+	a->off.dropped += dropped[WINDOW_OFF_CPU];
+}
+
+size_t windows_named(const struct agent *a)
+{
+	size_t n = 0;
+
+	while (n < a->history.n && !a->history.v[n]->unnamed)
+		n++;
+	return n;
+}
+
 void windows_finish(struct agent *a, int64_t now)
 {
 	bool woke = false, finished = false;
@@ -131,7 +161,8 @@ void windows_finish(struct agent *a, int64_t now)
 		vec_push(&a->history, t);
 		finished = true;
 		begin(a, cut, follows);
-		while (a->history.n > 1 && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
+		/* One that waits for names was not to be had yet, however short the history is. */
+		while (a->history.n > 1 && !a->history.v[0]->unnamed && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
 			drop_oldest(a);
 		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
 			drop_oldest(a);
@@ -142,7 +173,7 @@ void windows_finish(struct agent *a, int64_t now)
 	if (a->stacks.nodes.n > 2 * a->compacted_nodes + 10000 || (finished && frame_table_full(&a->frames)))
 		compact_stacks(a);
 	for (size_t i = 0; i < a->callers.n; i++) {
-		if (!a->callers.v[i]->finished && now >= a->callers.v[i]->end_ns) {
+		if (!a->callers.v[i]->finished && now >= windows_caller_due_ns(a->callers.v[i])) {
 			a->callers.v[i]->finished = true;
 			woke = true;
 		}

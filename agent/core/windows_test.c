@@ -223,6 +223,84 @@ static void test_sample_times(void **state)
 	mutex_unlock(&a.lock);
 }
 
+static struct process_info *unnamed_process(uint32_t pid)
+{
+	struct process_info *p = calloc(1, sizeof *p);
+	atomic_store(&p->refs, 1);
+	p->pid = pid;
+	p->waits = true;
+	process_info_made(p);
+	return p;
+}
+
+static void name_it(struct process_info *p, bool dropped)
+{
+	p->named = process_info_copy(p);
+	p->named->dropped = dropped;
+	process_info_made(p->named);
+	p->waits = false;
+}
+
+/* Windows with a process whose container has no name yet are not answered with; then each sample counts once, for the process that has one,
+ * and what rules drop by the name is gone. A caller's window waits, but briefly. */
+static void test_names_that_come_late(void **state)
+{
+	static const char thread[16] = "one";
+	struct agent a = { .o = { .history_ms = 1, .history_bytes = 1 << 20 }, .lock = MUTEX_INIT(RANK_AGENT, "agent") };
+	struct process_info *kept = unnamed_process(1), *dropped = unnamed_process(2), *late = unnamed_process(3);
+	struct process_info *whole[] = { kept, dropped };
+	mutex_lock(&a.lock);
+	stack_tree_init(&a.stacks);
+	uint32_t stack = stack_tree_add(&a.stacks, 0, 0x5000);
+	a.current = sample_counts_open(1000 * SECOND, sample_counts_unix_offset(clock_mono_ns, clock_now_ns), false);
+	int64_t end = a.current->end_ns;
+	struct sample_counts *mine = sample_counts_new(end - 10, end, 0);
+	vec_push(&a.callers, mine);
+	for (size_t i = 0; i < 20; i++)
+		windows_count(&a, end - 10 + (int64_t)i, whole[i % 2], thread, stack, 1);
+	windows_count(&a, end + 1, late, thread, stack, 1);
+	windows_finish(&a, end + 1);
+	assert_int_equal(a.history.n, 1);
+	assert_int_equal(windows_named(&a), 0);
+	assert_false(mine->finished);
+	windows_finish(&a, end + CALLER_NAME_WAIT_NS);
+	assert_true(mine->finished);
+	name_it(kept, false);
+	windows_name(&a);
+	assert_int_equal(windows_named(&a), 0);
+	name_it(dropped, true);
+	windows_name(&a);
+	assert_int_equal(windows_named(&a), 1);
+	assert_int_equal(sum(a.history.v[0]), 5);
+	assert_int_equal(sum(mine), 5);
+	assert_int_equal(sum(a.current), 6);
+	assert_int_equal(a.dropped, 10);
+	assert_true(a.history.v[0]->v.v[0].who == kept->named && a.current->unnamed);
+	/* The index finds what was replaced. */
+	windows_count(&a, end + 2, kept->named, thread, stack, 1);
+	assert_int_equal(a.current->v.n, 2);
+	assert_int_equal(sum(a.current), 7);
+	/* A window that waits is kept beyond the history's length. */
+	windows_finish(&a, a.current->end_ns);
+	windows_finish(&a, a.current->end_ns);
+	windows_finish(&a, a.current->end_ns);
+	assert_int_equal(a.history.n, 3);
+	assert_int_equal(sum(a.history.v[0]), 7);
+	assert_int_equal(windows_named(&a), 0);
+	name_it(late, false);
+	windows_name(&a);
+	assert_int_equal(windows_named(&a), 3);
+	windows_finish(&a, a.current->end_ns);
+	assert_int_equal(a.history.n, 1);
+	windows_release(&a);
+	sample_counts_free(mine);
+	mutex_unlock(&a.lock);
+	process_info_unref(kept);
+	process_info_unref(dropped);
+	process_info_unref(late);
+	assert_int_equal(process_info_bytes(), 0);
+}
+
 static size_t kept_bytes(const struct agent *a)
 {
 	size_t n = stack_tree_bytes(&a->stacks) + sample_counts_bytes(a->current);
@@ -482,7 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_drift), cmocka_unit_test(test_steps), cmocka_unit_test(test_small_steps),
 		cmocka_unit_test(test_held_up_between_clocks), cmocka_unit_test(test_late_thread),
-		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_runtime_frames),
+		cmocka_unit_test(test_sample_times), cmocka_unit_test(test_names_that_come_late), cmocka_unit_test(test_memory_budget), cmocka_unit_test(test_runtime_frames),
 		cmocka_unit_test(test_busy_by_proc_stat), cmocka_unit_test(test_unseen_ticks), cmocka_unit_test(test_a_long_drain),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,10 @@ static void test_names(void **state)
 		 "\"io.kubernetes.cri.sandbox-namespace\":\"ns\"}}");
 	containers_lookup(root, CGROUP_RUNTIME_CONTAINERD, VIEW(ID), &a, &n);
 	assert_true(view_eqs(n.container, "c") && view_eqs(n.pod, "p") && view_eqs(n.namespace_, "ns"));
+	put_file(root, "/run/containerd/io.containerd.runtime.v2.task/k8s.io/" ID, "config.json",
+		 "{\"annotations\":{\"io.kubernetes.cri.container-type\":\"sandbox\",\"io.kubernetes.cri.sandbox-name\":\"p\"}}");
+	containers_lookup(root, CGROUP_RUNTIME_CONTAINERD, VIEW(ID), &a, &n);
+	assert_true(view_eqs(n.container, "POD") && view_eqs(n.pod, "p"));
 	/* podman's two lists, and what they must not be */
 	static const char store[] = "/var/lib/containers/storage/overlay-containers";
 	containers_lookup(root, CGROUP_RUNTIME_PODMAN, VIEW(ID), &a, &n);

@@ -12,6 +12,9 @@ struct container_names {
 	struct labels labels;                          /* Docker's own of the container; in the arena */
 };
 
+/* What the container that holds a pod's namespaces ("pause") is called. */
+#define POD_SANDBOX "POD"
+
 /* root: "" or a prefix for tests. */
 void containers_lookup(const char *root, enum cgroup_runtime runtime, struct view id, struct arena *a,
 		       struct container_names *ret);

@@ -15,6 +15,7 @@
 #define FORGET_MS 3600000
 #define SWEEP_AT (GROUPS_MAX / 2)
 #define RETRY_MS 5000
+#define RETRY_WAITING_MS 1000        /* of a pod's container, where files alone know names */
 #define RETRIES_MAX 60
 #define RECHECK_MS 30000
 #define SCRATCH_MAX ((size_t)1 << 20)
@@ -22,7 +23,7 @@
 struct sampled_groups {
 	struct groups_options o;
 	const struct agent_config *config;
-	uint64_t pods_version;
+	uint64_t pods_version, waiting_version; /* that all groups, that those which wait were looked up in */
 	uint32_t edition;
 	size_t n_filtered;
 	int64_t rechecked_mono_ms;
@@ -88,6 +89,24 @@ static struct view first_of(struct view a, struct view b)
 	return a.len ? a : b;
 }
 
+/* Whether it is the container that holds its pod's namespaces ("pause"). It is made before the others, and no status of the pod has its
+ * id: the pod's other containers all have other ids, or it was waited for long enough. */
+static bool group_is_sandbox(const struct sampled_group *g)
+{
+	return g->info.container_id.len && !g->pod.container.len && !g->names.container.len && g->pod.pod.len && g->early &&
+	       (g->pod.all_started || g->gave_up);
+}
+
+static bool group_is_named(const struct sampled_groups *gs, const struct sampled_group *g)
+{
+	if (!g->info.container_id.len || !g->info.pod_uid[0])
+		return true;         /* no pod's container */
+	if (!gs->o.pods)
+		return g->names.container.len > 0;
+	/* Files may name it earlier, but the API server has the labels of its pod, and another spelling of its image. */
+	return g->pod.container.len || group_is_sandbox(g) || (g->pod.pod.len && view_eqs(g->names.container, POD_SANDBOX));
+}
+
 void group_add_labels(struct labels_builder *b, struct arena *a, const struct sampled_group *g)
 {
 	labels_builder_set(b, VIEW("cgroup"), meta_text(a, g->info.path));
@@ -95,11 +114,12 @@ void group_add_labels(struct labels_builder *b, struct arena *a, const struct sa
 	labels_builder_set(b, VIEW("container_id"), meta_text(a, g->info.container_id));
 	/* A container without a known name is named by the short form of its id, as runtimes print it. */
 	struct view short_id = view_make(g->info.container_id.ptr, MIN(g->info.container_id.len, (size_t)12));
-	struct view container = first_of(g->pod.container, g->names.container);
+	struct view container = first_of(g->pod.container, group_is_sandbox(g) ? VIEW(POD_SANDBOX) : g->names.container);
 	labels_builder_set(b, VIEW("container"), first_of(container, meta_text(a, short_id)));
 	labels_builder_set(b, VIEW("pod"), first_of(g->pod.pod, g->names.pod));
 	labels_builder_set(b, VIEW("namespace"), first_of(g->pod.namespace_, g->names.namespace_));
 	labels_builder_set(b, VIEW("image"), first_of(g->pod.image, g->names.image));
+	labels_builder_set(b, VIEW("workload"), g->pod.workload);
 	labels_builder_set(b, VIEW("pod_uid"), view_of(g->info.pod_uid));
 }
 
@@ -108,6 +128,10 @@ void group_add_meta(struct labels_builder *b, struct arena *a, const struct samp
 	meta_add_group(b, a, &g->info, &g->names, node);
 	for (size_t i = 0; i < g->pod.meta.n; i++)
 		labels_builder_set(b, g->pod.meta.v[i].name, g->pod.meta.v[i].value);
+	/* The API server knows a static pod by a copy ("mirror pod"), which has a uid of its own and gets another one each time the kubelet
+	 * makes it anew. The uid in the group's path, the hash of the pod's file, stays. */
+	if (g->info.pod_uid[0])
+		labels_builder_set(b, VIEW("__meta_kubernetes_pod_uid"), view_of(g->info.pod_uid));
 }
 
 static void set_external(const struct sampled_groups *gs, struct labels_builder *b)
@@ -233,7 +257,7 @@ static bool look_up_pod(struct sampled_groups *gs, struct sampled_group *g)
 	 * replaced this one. */
 	if (!pods_find(gs->o.pods, g->info.container_id, view_of(g->info.pod_uid), &a, &now) ||
 	    (!now.container.len && g->pod.container.len) ||
-	    (view_eq(now.container, g->pod.container) && labels_eq(now.meta, g->pod.meta))) {
+	    (view_eq(now.container, g->pod.container) && now.all_started == g->pod.all_started && labels_eq(now.meta, g->pod.meta))) {
 		arena_free(&a);
 		return false;
 	}
@@ -247,9 +271,14 @@ static bool look_again(struct sampled_groups *gs, struct sampled_group *g, int64
 {
 	bool found = pods && look_up_pod(gs, g);
 	if (g->info.container_id.len && !g->names.container.len && g->retries < RETRIES_MAX &&
-	    now_ms - g->looked_up_mono_ms >= RETRY_MS) {
+	    now_ms - g->looked_up_mono_ms >= (g->waits && !gs->o.pods ? RETRY_WAITING_MS : RETRY_MS)) {
 		look_up(g);
 		found |= g->names.container.len > 0;
+	}
+	if (g->waits && (group_is_named(gs, g) || now_ms - g->met_mono_ms >= GROUP_NAME_WAIT_MS)) {
+		g->gave_up = !group_is_named(gs, g);
+		g->waits = false;
+		found = true;
 	}
 	if (found)
 		reconsider(gs, g);
@@ -289,6 +318,15 @@ bool groups_tick(struct sampled_groups *gs, int64_t now_ms)
 	return found || edition != gs->edition;
 }
 
+void groups_tick_waiting(struct sampled_groups *gs, int64_t now_ms)
+{
+	uint64_t version = gs->o.pods ? pods_version(gs->o.pods) : 0;
+	for (size_t i = 0; i < gs->all.n; i++)
+		if (gs->all.v[i]->waits)
+			look_again(gs, gs->all.v[i], now_ms, version != gs->waiting_version);
+	gs->waiting_version = version;
+}
+
 struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 {
 	uint64_t h = hash_view(path);
@@ -305,9 +343,11 @@ struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 	if (g->info.candidate.len && (g->info.runtime = containers_confirm("", g->info.candidate)) != CGROUP_RUNTIME_NONE)
 		g->info.container_id = g->info.candidate;
 	g->names.container = g->names.pod = g->names.namespace_ = g->names.image = VIEW("");
-	g->sampled_mono_ms = clock_mono_ms();
+	g->sampled_mono_ms = g->met_mono_ms = clock_mono_ms();
 	look_up(g);
 	look_up_pod(gs, g);
+	g->early = !g->pod.started;
+	g->waits = !group_is_named(gs, g);
 	map_insert(&gs->index, h, (uint32_t)gs->all.n);
 	vec_push(&gs->all, g);
 	return g;

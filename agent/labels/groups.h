@@ -20,12 +20,21 @@ struct sampled_group {
 	struct pod_container pod;       /* what the API server says; wins over the files */
 	int64_t looked_up_mono_ms;
 	unsigned retries;
+	/* A pod's container whose name is not known yet: what its labels would be now is not what they will be. */
+	bool waits;
+	bool gave_up;                /* it has waited for GROUP_NAME_WAIT_MS */
+	bool early;                  /* the API server knew no id of the pod's containers when the group was met */
+	int64_t met_mono_ms;
 	int64_t sampled_mono_ms;        /* when a process of it was sampled last */
 	/* The labels that the rules set for all of its processes; false until they were applied. */
 	bool decided, dropped;
 	struct labels *shared;          /* without __ names; NULL = not decided, or dropped */
 	uint64_t filtered;              /* the kernel leaves out the group of this id; 0 = it does not */
 };
+
+/* A pod's container waits for its name for so long after its first sample. The API server tells of it about a second after its start, but
+ * a kubelet that starts a hundred pods at once may need several. Windows with such samples are finished so much later at most. */
+#define GROUP_NAME_WAIT_MS 20000
 
 struct groups_options {
 	struct view node;            /* all borrowed */
@@ -49,6 +58,8 @@ void groups_use(struct sampled_groups *gs, const struct agent_config *c);
 /* Looks up what was not known, forgets groups that were not sampled for long. True: labels given before may be out of
  * date. */
 bool groups_tick(struct sampled_groups *gs, int64_t now_mono_ms);
+/* The same for groups that wait for a name only; labels given before are not out of date but for their own. */
+void groups_tick_waiting(struct sampled_groups *gs, int64_t now_mono_ms);
 /* Changes when pointers to groups are no longer good. */
 uint32_t groups_edition(const struct sampled_groups *gs);
 size_t groups_count(const struct sampled_groups *gs);

@@ -27,13 +27,16 @@ struct labeler *labeler_new(const struct labeler_options *o, struct err *e);
 void labeler_free(struct labeler *l);
 /* Rules to apply from now on; borrowed until the next call. Labels given before are out of date then. */
 void labeler_use(struct labeler *l, const struct agent_config *c);
-/* Sets p->labels (owned by p: labels_dup), p->dropped and p->generation. Kernel threads and processes that are gone get
- * what is still known. */
+/* Sets p->labels (owned by p: labels_dup), p->dropped, p->waits and p->generation. Kernel threads and processes that are gone get
+ * what is still known. A process that waits is referred to until its labels are final. */
 void labeler_process(struct labeler *l, struct process_info *p);
 /* Changes when labels given before may be out of date: other rules, names of containers that came later. */
 uint32_t labeler_generation(const struct labeler *l);
-/* Now and then, from the same thread: looks up what was not known. */
-void labeler_tick(struct labeler *l);
+/* Now and then, from the same thread: looks up what was not known; not `all`: names that processes wait for only, after which other
+ * processes need no new labels. True: processes that waited have final labels now, in p->named. */
+bool labeler_tick(struct labeler *l, bool all);
+/* Whether a process waits for the name of its container; then labeler_tick should be called several times a second, not for all. */
+bool labeler_waits(const struct labeler *l);
 /* A process that has its labels was sampled again. */
 void labeler_touch(struct labeler *l, const struct process_info *p);
 /* The label node. Borrowed. */

@@ -19,6 +19,7 @@
 #include "agent/labels/meta.h"
 #include "agent/labels/pods.h"
 #include "agent/labels/relabel_group.h"
+#include "base/clock.h"
 
 static char path[] = "/tmp/pyrrha-agent-config-XXXXXX";
 static char warning[512];
@@ -395,7 +396,8 @@ static const char whole_meta[] =
 	"__meta_kubernetes_pod_ip=\"10.1.0.7\", __meta_kubernetes_pod_label_app_kubernetes_io_name=\"web\", "
 	"__meta_kubernetes_pod_labelpresent_app_kubernetes_io_name=\"true\", __meta_kubernetes_pod_labelpresent_canary=\"true\", "
 	"__meta_kubernetes_pod_name=\"web-1\", __meta_kubernetes_pod_node_name=\"n1\", __meta_kubernetes_pod_phase=\"Running\", "
-	"__meta_kubernetes_pod_ready=\"false\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\"}";
+	"__meta_kubernetes_pod_ready=\"false\", __meta_kubernetes_pod_uid=\"" GROUP_UID "\", "
+	"__meta_kubernetes_pod_workload_kind=\"ReplicaSet\", __meta_kubernetes_pod_workload_name=\"web-5d9\"}";
 
 static void put_pod(struct pods *p, const char *text)
 {
@@ -424,6 +426,46 @@ static void test_meta_of_pods(void **state)
 	buf_free(&out);
 	labels_builder_free(&b);
 	arena_free(&a);
+	pods_stop(p);
+}
+
+#define OWNED(name, kind, owner, labels) "{\"metadata\":{\"uid\":\"w\",\"name\":\"" name "\",\"labels\":{" labels "},\"ownerReferences\":[" \
+	"{\"kind\":\"" kind "\",\"name\":\"" owner "\",\"controller\":true}]}}"
+#define HASH(hash) "\"pod-template-hash\":\"" hash "\""
+
+/* The name that outlives deploys, runs, nodes. */
+static void test_workloads(void **state)
+{
+	static const struct { const char *pod, *kind, *name; } cases[] = {
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", HASH("5d9")), "Deployment", "web" },
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", ""), "ReplicaSet", "web-5d9" },
+		{ OWNED("web-5d9-x", "ReplicaSet", "web-5d9", HASH("7ff")), "ReplicaSet", "web-5d9" },
+		{ OWNED("5d9-x", "ReplicaSet", "-5d9", HASH("5d9")), "ReplicaSet", "-5d9" },
+		{ OWNED("db-0", "StatefulSet", "db", HASH("db")), "StatefulSet", "db" },
+		{ OWNED("log-abcde", "DaemonSet", "log", ""), "DaemonSet", "log" },
+		{ OWNED("backup-29384756-abcde", "Job", "backup-29384756", ""), "CronJob", "backup" },
+		{ OWNED("backup-2938475-abcde", "Job", "backup-2938475", ""), "Job", "backup-2938475" },
+		{ OWNED("a1234567890-abcde", "Job", "a1234567890", ""), "Job", "a1234567890" },
+		{ OWNED("12345678-abcde", "Job", "12345678", ""), "Job", "12345678" },
+		{ OWNED("etcd-n1", "Node", "n1", ""), "Pod", "etcd" },
+		{ OWNED("etcd", "Node", "n1", ""), "Node", "etcd" },
+		{ OWNED("x-1", "Rollout", "x", ""), "Rollout", "x" },
+		{ "{\"metadata\":{\"uid\":\"w\",\"name\":\"alone\"}}", "", "" },
+	};
+	struct pods *p = pods_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct pod_container c;
+		struct arena a;
+		arena_init(&a, 0);
+		put_pod(p, cases[i].pod);
+		assert_true(pods_find(p, VIEW(""), VIEW("w"), &a, &c));
+		struct view kind = labels_get(c.meta, VIEW("__meta_kubernetes_pod_workload_kind"));
+		if (!view_eqs(c.workload, cases[i].name) || !view_eqs(kind, cases[i].kind) ||
+		    !view_eq(labels_get(c.meta, VIEW("__meta_kubernetes_pod_workload_name")), c.workload))
+			fail_msg("%s: %.*s %.*s", cases[i].pod, VIEW_ARG(kind), VIEW_ARG(c.workload));
+		arena_free(&a);
+	}
 	pods_stop(p);
 }
 
@@ -514,6 +556,119 @@ static void test_container_that_restarts(void **state)
 	pods_stop(p);
 }
 
+#define STATIC_HASH "0123456789abcdef0123456789abcdef"
+#define MIRROR(uid) "{\"metadata\":{\"name\":\"etcd-n1\",\"uid\":\"" uid "\",\"annotations\":{\"kubernetes.io/config.hash\":\"" \
+	STATIC_HASH "\",\"kubernetes.io/config.mirror\":\"" STATIC_HASH "\"}},\"spec\":{\"containers\":[{\"name\":\"etcd\"}]}," \
+	"\"status\":{\"containerStatuses\":[{\"name\":\"etcd\",\"containerID\":\"containerd://" POD_ID "\"}]}}"
+
+/* The uid of a static pod is the one in its group's path, whatever uid the kubelet's copy of it has. */
+static void test_static_pod(void **state)
+{
+	static const char *const uids[] = { MIRROR("aaaaaaaa-0000-1111-2222-333344445555"), MIRROR("bbbbbbbb-0000-1111-2222-333344445555") };
+	struct pods *p = pods_new();
+	struct meta *m = meta_new(NULL, 0, false);
+	struct sampled_groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+
+	for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
+		struct labels_builder b;
+		struct arena a;
+		put_pod(p, uids[i]);
+		const struct sampled_group *g = groups_get(gs, VIEW("/kubepods/pod" STATIC_HASH "/" POD_ID));
+		groups_tick(gs, 1);
+		arena_init(&a, 0);
+		labels_builder_init(&b, (struct labels){ 0 });
+		group_add_labels(&b, &a, g);
+		group_add_meta(&b, &a, g, VIEW("n"));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("container")), "etcd"));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("pod_uid")), STATIC_HASH));
+		assert_true(view_eqs(labels_builder_get(&b, VIEW("__meta_kubernetes_pod_uid")), STATIC_HASH));
+		labels_builder_free(&b);
+		arena_free(&a);
+	}
+	groups_free(gs);
+	meta_free(m);
+	pods_stop(p);
+}
+
+/* What the API server tells of a pod of one container, in a phase; ids: of the container and of its run before, "" = none. */
+static const char *late_pod(const char *phase, const char *id, const char *id_before)
+{
+	static char text[1024];
+	snprintf(text, sizeof text, "{\"metadata\":{\"name\":\"web\",\"uid\":\"" POD_UID "\"},\"spec\":{\"containers\":[{\"name\":\"app\"}]},"
+		 "\"status\":{\"phase\":\"%s\",\"containerStatuses\":[{\"name\":\"app\",\"containerID\":\"%s%s\","
+		 "\"lastState\":{\"terminated\":{\"containerID\":\"%s\"}}}]}}", phase, *id ? "containerd://" : "", id, id_before);
+	return text;
+}
+
+static const char *container_of(const struct sampled_group *g)
+{
+	static char text[100];
+	struct labels_builder b;
+	struct arena a;
+	arena_init(&a, 0);
+	labels_builder_init(&b, (struct labels){ 0 });
+	group_add_labels(&b, &a, g);
+	snprintf(text, sizeof text, "%.*s", VIEW_ARG(labels_builder_get(&b, VIEW("container"))));
+	labels_builder_free(&b);
+	arena_free(&a);
+	return text;
+}
+
+#define IN_POD(n) "/kubepods/pod" POD_UID "/" LATE_ID(n)
+#define LATE_ID(n) "aaaa456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" n
+
+/* A pod's container has no name until the API server tells its id. How it tells, what ends before, and what never has one. */
+static void test_names_that_come_late(void **state)
+{
+	struct pods *p = pods_new();
+	struct meta *m = meta_new(NULL, 0, false);
+	struct sampled_groups *gs = groups_new(&(struct groups_options){ VIEW("n"), { NULL, 0 }, m, p, NULL });
+	int64_t now = clock_mono_ms();
+	json_t *last;
+
+	const struct sampled_group *sandbox = groups_get(gs, VIEW(IN_POD("0"))), *app = groups_get(gs, VIEW(IN_POD("1")));
+	assert_true(sandbox->waits && app->waits);
+	assert_false(groups_get(gs, VIEW("/docker/" LATE_ID("1")))->waits);
+	assert_false(groups_get(gs, VIEW("/system.slice/a.service"))->waits);
+	put_pod(p, late_pod("Pending", "", ""));
+	groups_tick(gs, now);
+	assert_true(sandbox->waits && app->waits);
+	put_pod(p, late_pod("Running", LATE_ID("1"), ""));
+	groups_tick_waiting(gs, now);
+	assert_false(sandbox->waits || app->waits);
+	assert_string_equal(container_of(app), "app");
+	assert_string_equal(container_of(sandbox), "POD");
+	/* It starts again, twice before anything is told. */
+	const struct sampled_group *second = groups_get(gs, VIEW(IN_POD("2"))), *third = groups_get(gs, VIEW(IN_POD("3")));
+	put_pod(p, late_pod("Running", LATE_ID("3"), LATE_ID("2")));
+	groups_tick(gs, now);
+	assert_false(second->waits || third->waits);
+	assert_string_equal(container_of(second), "app");
+	assert_string_equal(container_of(third), "app");
+	/* The pod ends, and that is what tells. */
+	const struct sampled_group *ended = groups_get(gs, VIEW(IN_POD("4")));
+	put_pod(p, late_pod("Succeeded", LATE_ID("4"), ""));
+	groups_tick(gs, now);
+	assert_string_equal(container_of(ended), "app");
+	const struct sampled_group *deleted = groups_get(gs, VIEW(IN_POD("5")));
+	last = json_loads(late_pod("Running", LATE_ID("5"), ""), 0, NULL);
+	pods_del(p, last);
+	json_decref(last);
+	groups_tick(gs, now);
+	assert_string_equal(container_of(deleted), "app");
+	/* It is never told: a container of a known pod, and one of none. */
+	const struct sampled_group *never = groups_get(gs, VIEW(IN_POD("6"))), *nobody = groups_get(gs, VIEW("/kubepods/pod" STATIC_HASH "/" LATE_ID("7")));
+	assert_true(never->waits && nobody->waits);
+	assert_false(groups_tick(gs, now));
+	assert_true(groups_tick(gs, clock_mono_ms() + GROUP_NAME_WAIT_MS));
+	assert_false(never->waits || nobody->waits);
+	assert_string_equal(container_of(never), "aaaa456789ab");
+	assert_string_equal(container_of(nobody), "aaaa456789ab");
+	groups_free(gs);
+	meta_free(m);
+	pods_stop(p);
+}
+
 /* --- executables --- */
 
 static void test_compilers(void **state)
@@ -594,7 +749,8 @@ int main(void)
 		cmocka_unit_test(test_runtime), cmocka_unit_test(test_rules_on_a_process),
 		cmocka_unit_test(test_environment), cmocka_unit_test(test_secrets),
 		cmocka_unit_test(test_environment_of_a_container), cmocka_unit_test(test_out_of_date),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_container_that_restarts),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_meta_of_groups), cmocka_unit_test(test_meta_of_pods), cmocka_unit_test(test_pods), cmocka_unit_test(test_workloads), cmocka_unit_test(test_static_pod), cmocka_unit_test(test_names_that_come_late),
+		cmocka_unit_test(test_container_that_restarts),
 		cmocka_unit_test(test_compilers), cmocka_unit_test(test_languages),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 
 #define PODS_MAX 4096
+#define LISTED_MAX (8 * (size_t)PODS_MAX) /* with those that have ended, of which none is kept */
 #define POD_BYTES_MAX ((size_t)64 << 10)
 #define VALUE_MAX 1024
 #define CONTAINERS_MAX 64
@@ -31,13 +32,14 @@ struct label_vec {
 struct pod {
 	struct arena arena;
 	struct view uid, hash;       /* a static pod's processes are in a group named by the hash of its file */
-	struct view name, namespace_;
+	struct view name, namespace_, workload;
 	struct label_vec meta;
 	struct pod_part {
 		struct view id, name, image;
 		bool init;
 	} parts[CONTAINERS_MAX];
 	size_t n_parts;
+	bool started, all_started;   /* one, each of the specification's containers has an id */
 	bool seen;                   /* in the list that is being read */
 	int64_t gone_ms;             /* monotonic; 0 = it is there */
 };
@@ -58,15 +60,16 @@ struct pods {
 
 	struct mutex lock;           /* guards all below */
 	VEC(struct pod *) all;
+	bool listing;                /* a list is being read, not a watch */
 	struct arena node_arena;
 	struct label_vec node;
 };
 
 /* --- objects into labels --- */
 
-static void push(struct arena *a, struct label_vec *to, struct view name, const char *value)
+static void push(struct arena *a, struct label_vec *to, struct view name, struct view value)
 {
-	struct view v = *value ? arena_view(a, view_of(value)) : VIEW("");
+	struct view v = value.len ? arena_view(a, value) : VIEW("");
 	if (name.ptr && v.ptr && v.len)
 		vec_push(to, (struct label){ name, v });
 }
@@ -79,8 +82,8 @@ static void push_map(struct arena *a, struct label_vec *to, const char *prefix, 
 		const char *text = json_string_value(value);
 		if (!text || strlen(text) > VALUE_MAX || strlen(key) > VALUE_MAX)
 			continue;
-		push(a, to, meta_label_name(a, prefix, view_of(key)), text);
-		push(a, to, meta_label_name(a, present, view_of(key)), "true");
+		push(a, to, meta_label_name(a, prefix, view_of(key)), view_of(text));
+		push(a, to, meta_label_name(a, present, view_of(key)), VIEW("true"));
 	}
 }
 
@@ -91,19 +94,31 @@ static const char *bare_id(const char *s)
 	return at ? at + 3 : s;
 }
 
-static void take_statuses(struct pod *p, const json_t *list, bool init)
+/* The container of a status under one of the ids that it had. True: there is one. */
+static bool add_part(struct pod *p, const json_t *status, const char *id_path, bool init)
 {
-	size_t i;
+	if (p->n_parts == CONTAINERS_MAX)
+		return false;
+	struct pod_part part = { arena_view(&p->arena, view_of(bare_id(kube_text(status, id_path)))),
+				 arena_view(&p->arena, view_of(kube_text(status, "name"))),
+				 arena_view(&p->arena, view_of(kube_text(status, "image"))), init };
+	if (!part.id.len || !part.name.len)
+		return false;
+	p->parts[p->n_parts++] = part;
+	return true;
+}
+
+/* Returns how many of the containers have an id. */
+static size_t take_statuses(struct pod *p, const json_t *list, bool init)
+{
+	size_t i, n = 0;
 	const json_t *s;
 	json_array_foreach(list, i, s) {
-		if (p->n_parts == CONTAINERS_MAX)
-			return;
-		struct pod_part part = { arena_view(&p->arena, view_of(bare_id(kube_text(s, "containerID")))),
-					 arena_view(&p->arena, view_of(kube_text(s, "name"))),
-					 arena_view(&p->arena, view_of(kube_text(s, "image"))), init };
-		if (part.id.len && part.name.len)
-			p->parts[p->n_parts++] = part;
+		n += add_part(p, s, "containerID", init);
+		/* The run before: its samples are of this container, too. */
+		add_part(p, s, "lastState.terminated.containerID", init);
 	}
+	return n;
 }
 
 /* The specification has the image as requested; a status may have a digest instead. */
@@ -130,15 +145,66 @@ static const char *ready(const json_t *pod)
 	return "unknown";
 }
 
-static void take_controller(struct pod *p, const json_t *owners, struct label_vec *to)
+/* json_object_get of a key with dots in it, in the pod's "metadata.labels" or "metadata.annotations". */
+static const char *pod_text(const json_t *pod, const char *map, const char *key)
+{
+	const char *s = json_string_value(json_object_get(kube_get(pod, map), key));
+	return s ? s : "";
+}
+
+/* NAME of "NAME-SUFFIX"; empty if the text is not of that form. */
+static struct view without_suffix(struct view v, struct view suffix)
+{
+	if (!suffix.len || v.len < suffix.len + 2 || !view_ends(v, suffix) || v.ptr[v.len - suffix.len - 1] != '-')
+		return VIEW("");
+	return view_make(v.ptr, v.len - suffix.len - 1);
+}
+
+/* The digits behind the last dash: the minute for which a CronJob started a Job. Empty if there are fewer than eight. */
+static struct view minute_of_job(struct view name)
+{
+	size_t n = 0;
+	while (n < name.len && name.ptr[name.len - n - 1] >= '0' && name.ptr[name.len - n - 1] <= '9')
+		n++;
+	return n >= 8 ? view_make(name.ptr + name.len - n, n) : VIEW("");
+}
+
+/* An object that a controller makes anew at each deploy, each run, or on each node, and what its name has behind the workload's. */
+static void find_workload(const json_t *pod, struct view *kind, struct view *name)
+{
+	const struct { const char *of, *is; struct view suffix; } made[] = {
+		{ "ReplicaSet", "Deployment", view_of(pod_text(pod, "metadata.labels", "pod-template-hash")) },
+		{ "Job", "CronJob", minute_of_job(*name) },
+		/* A static pod's owner is its node, whose name the kubelet puts behind the one of the file. */
+		{ "Node", "Pod", *name },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
+		if (!view_eqs(*kind, made[i].of))
+			continue;
+		struct view full = strcmp(made[i].of, "Node") ? *name : view_of(kube_text(pod, "metadata.name"));
+		struct view stem = without_suffix(full, made[i].suffix);
+		if (stem.len)
+			*kind = view_of(made[i].is);
+		if (stem.len || full.ptr != name->ptr)
+			*name = stem.len ? stem : full;
+		return;
+	}
+}
+
+static void take_controller(struct pod *p, const json_t *pod, struct label_vec *to)
 {
 	size_t i;
 	const json_t *o;
-	json_array_foreach(owners, i, o) {
+	json_array_foreach(kube_get(pod, "metadata.ownerReferences"), i, o) {
 		if (!json_is_true(json_object_get(o, "controller")))
 			continue;
-		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_kind"), kube_text(o, "kind"));
-		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_name"), kube_text(o, "name"));
+		struct view kind = view_of(kube_text(o, "kind")), name = view_of(kube_text(o, "name"));
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_kind"), kind);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_controller_name"), name);
+		find_workload(pod, &kind, &name);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_workload_kind"), kind);
+		push(&p->arena, to, VIEW("__meta_kubernetes_pod_workload_name"), name);
+		p->workload = arena_view(&p->arena, name);
 		return;
 	}
 }
@@ -150,13 +216,6 @@ static void free_pod(struct pod *p)
 	free(p);
 }
 
-/* json_object_get of a key with dots in it. */
-static const char *annotation(const json_t *pod, const char *key)
-{
-	const char *s = json_string_value(json_object_get(kube_get(pod, "metadata.annotations"), key));
-	return s ? s : "";
-}
-
 static struct pod *read_pod(const json_t *j)
 {
 	struct pod *p = NEW(struct pod);
@@ -165,24 +224,27 @@ static struct pod *read_pod(const json_t *j)
 
 	arena_init(a, POD_BYTES_MAX);
 	p->uid = arena_view(a, view_of(kube_text(j, "metadata.uid")));
-	p->hash = arena_view(a, view_of(annotation(j, "kubernetes.io/config.hash")));
+	p->hash = arena_view(a, view_of(pod_text(j, "metadata.annotations", "kubernetes.io/config.hash")));
 	p->name = arena_view(a, view_of(kube_text(j, "metadata.name")));
 	p->namespace_ = arena_view(a, view_of(kube_text(j, "metadata.namespace")));
-	take_statuses(p, kube_get(j, "status.containerStatuses"), false);
+	size_t ids = take_statuses(p, kube_get(j, "status.containerStatuses"), false), wanted = json_array_size(kube_get(j, "spec.containers"));
+	p->all_started = wanted && ids >= wanted;
 	take_statuses(p, kube_get(j, "status.initContainerStatuses"), true);
 	take_statuses(p, kube_get(j, "status.ephemeralContainerStatuses"), false);
+	p->started = p->n_parts > 0;
 	take_images(p, kube_get(j, "spec.containers"));
 	take_images(p, kube_get(j, "spec.initContainers"));
 	take_images(p, kube_get(j, "spec.ephemeralContainers"));
-	push(a, &meta, VIEW("__meta_kubernetes_namespace"), kube_text(j, "metadata.namespace"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_name"), kube_text(j, "metadata.name"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_uid"), kube_text(j, "metadata.uid"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_ip"), kube_text(j, "status.podIP"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_host_ip"), kube_text(j, "status.hostIP"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_phase"), kube_text(j, "status.phase"));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_ready"), ready(j));
-	push(a, &meta, VIEW("__meta_kubernetes_pod_node_name"), kube_text(j, "spec.nodeName"));
-	take_controller(p, kube_get(j, "metadata.ownerReferences"), &meta);
+	push(a, &meta, VIEW("__meta_kubernetes_namespace"), view_of(kube_text(j, "metadata.namespace")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_name"), view_of(kube_text(j, "metadata.name")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_uid"), view_of(kube_text(j, "metadata.uid")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_ip"), view_of(kube_text(j, "status.podIP")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_host_ip"), view_of(kube_text(j, "status.hostIP")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_phase"), view_of(kube_text(j, "status.phase")));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_ready"), view_of(ready(j)));
+	push(a, &meta, VIEW("__meta_kubernetes_pod_node_name"), view_of(kube_text(j, "spec.nodeName")));
+	p->workload = VIEW("");
+	take_controller(p, j, &meta);
 	push_map(a, &meta, "__meta_kubernetes_pod_label_", "__meta_kubernetes_pod_labelpresent_", kube_get(j, "metadata.labels"));
 	push_map(a, &meta, "__meta_kubernetes_pod_annotation_", "__meta_kubernetes_pod_annotationpresent_",
 		 kube_get(j, "metadata.annotations"));
@@ -214,14 +276,27 @@ static void remove_gone(struct pods *p) REQUIRES(p->lock)
 			remove_slot(p, &p->all.v[i]);
 }
 
+/* Its containers have ended. */
+static bool has_ended(const json_t *pod)
+{
+	const char *phase = kube_text(pod, "status.phase");
+	return strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+}
+
 void pods_put(struct pods *p, const json_t *j)
 {
+	bool ended = has_ended(j);
 	struct pod *n = read_pod(j);
 	mutex_lock(&p->lock);
 	remove_gone(p);
 	struct pod **slot = slot_of(p, n->uid);
 	n->seen = true;
-	if (!n->uid.len || (!slot && p->all.n >= PODS_MAX)) {
+	/* The id of a container that runs for a second may come with the end of its pod. */
+	if (ended)
+		n->gone_ms = slot && (*slot)->gone_ms ? (*slot)->gone_ms : clock_mono_ms();
+	if (ended && !slot && (p->listing || p->all.n >= PODS_MAX)) {
+		free_pod(n);         /* one of many that ended long ago */
+	} else if (!n->uid.len || (!slot && p->all.n >= PODS_MAX)) {
 		free_pod(n);
 		p->problems++;
 	} else if (slot) {
@@ -236,12 +311,21 @@ void pods_put(struct pods *p, const json_t *j)
 
 void pods_del(struct pods *p, const json_t *j)
 {
+	struct pod *last = read_pod(j);
 	mutex_lock(&p->lock);
-	struct pod **slot = slot_of(p, view_of(kube_text(j, "metadata.uid")));
+	struct pod **slot = slot_of(p, last->uid);
+	/* Its last state may be the first one with the ids of its containers. */
+	if (slot && last->n_parts >= (*slot)->n_parts) {
+		struct pod *before = *slot;
+		*slot = last;
+		last = before;
+	}
 	if (slot)
 		(*slot)->gone_ms = clock_mono_ms();
+	free_pod(last);
 	remove_gone(p);
 	mutex_unlock(&p->lock);
+	atomic_fetch_add(&p->version, 1);
 }
 
 static void list_begins(void *arg)
@@ -250,6 +334,7 @@ static void list_begins(void *arg)
 	mutex_lock(&p->lock);
 	for (size_t i = 0; i < p->all.n; i++)
 		p->all.v[i]->seen = false;
+	p->listing = true;
 	mutex_unlock(&p->lock);
 }
 
@@ -260,6 +345,7 @@ static void list_ends(void *arg)
 	for (size_t i = p->all.n; i-- > 0;)
 		if (!p->all.v[i]->seen && !p->all.v[i]->gone_ms)
 			p->all.v[i]->gone_ms = clock_mono_ms();
+	p->listing = false;
 	mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->version, 1);
 }
@@ -312,7 +398,7 @@ static void put_node(void *arg, const json_t *j)
 
 	p->node_seen = true;
 	arena_init(&a, POD_BYTES_MAX);
-	push(&a, &meta, VIEW("__meta_kubernetes_node_name"), kube_text(j, "metadata.name"));
+	push(&a, &meta, VIEW("__meta_kubernetes_node_name"), view_of(kube_text(j, "metadata.name")));
 	push_map(&a, &meta, "__meta_kubernetes_node_label_", "__meta_kubernetes_node_labelpresent_", kube_get(j, "metadata.labels"));
 	push_map(&a, &meta, "__meta_kubernetes_node_annotation_", "__meta_kubernetes_node_annotationpresent_",
 		 kube_get(j, "metadata.annotations"));
@@ -358,7 +444,7 @@ static void *watch_pods(void *arg)
 	kube_watch_run(&(struct kube_watch){ .client = p->client, .path = "/api/v1/pods", .field_selector = p->pod_selector,
 					     .cancel = &p->cancel, .begin = list_begins, .put = on_put, .del = on_del,
 					     .end = list_ends, .problem = pods_problem, .arg = p, .page = 100,
-					     .max_objects = PODS_MAX, .pause_ms = p->pause_ms });
+					     .max_objects = LISTED_MAX, .pause_ms = p->pause_ms });
 	return NULL;
 }
 
@@ -387,8 +473,9 @@ int pods_start(struct pods **ret, const struct pods_options *o, struct err *e)
 
 	p->client = o->client;
 	p->pause_ms = o->pause_ms;
-	/* Pods that have ended may be many, and have no processes. One that ends is deleted from such a list. */
-	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s,status.phase!=Succeeded,status.phase!=Failed", o->node);
+	/* Also pods that have ended, which may be many: a watch that leaves them out reports the end of a pod with the state before, which
+	 * for a pod that runs for a second is the one without its containers' ids. */
+	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s", o->node);
 	snprintf(p->node_selector, sizeof p->node_selector, "metadata.name=%s", o->node);
 	for (size_t i = 0; i < ARRAY_LEN(run) && !rc; i++) {
 		rc = thread_start(&p->threads[i], i ? "kube-node" : "kube-pods", run[i], p, e);
@@ -460,6 +547,9 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 	}
 	ret->pod = arena_view(a, pod->name);
 	ret->namespace_ = arena_view(a, pod->namespace_);
+	ret->workload = arena_view(a, pod->workload);
+	ret->started = pod->started;
+	ret->all_started = pod->all_started;
 	ret->meta = labels_copy(a, (struct labels){ meta.v, meta.n });
 	vec_free(&meta);
 }
@@ -467,7 +557,7 @@ static void copy_out(const struct pods *p, const struct pod *pod, const struct p
 bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, struct arena *a, struct pod_container *ret)
 {
 	const struct pod_part *part;
-	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 } };
+	*ret = (struct pod_container){ VIEW(""), VIEW(""), VIEW(""), VIEW(""), VIEW(""), { NULL, 0 }, false, false };
 	mutex_lock(&p->lock);
 	const struct pod *pod = find(p, container_id, pod_uid, &part);
 	if (pod)

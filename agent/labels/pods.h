@@ -17,7 +17,9 @@ struct pods_options {
 /* The known data of a container: all in the arena, empty = not known. */
 struct pod_container {
 	struct view pod, namespace_, container, image;
+	struct view workload;        /* the name that outlives a deploy: of the Deployment, not of its ReplicaSet */
 	struct labels meta;          /* __meta_kubernetes_*, of pod, container and node */
+	bool started, all_started;   /* the API server knows the id of one, of each of the pod's containers */
 };
 
 int pods_start(struct pods **ret, const struct pods_options *o, struct err *e) MUST_USE;

@@ -71,7 +71,7 @@ void targets_json(struct sampled_groups *gs, int64_t since_mono_ms, struct view 
 	for (size_t i = 0; i < groups_count(gs); i++) {
 		const struct sampled_group *g = groups_at(gs, i);
 		struct buf selector = { 0 };
-		if (g->info.container_id.len && g->shared && g->sampled_mono_ms >= since_mono_ms &&
+		if (g->info.container_id.len && !g->waits && g->shared && g->sampled_mono_ms >= since_mono_ms &&
 		    selector_of(*g->shared, &selector) && !seen(&x, buf_view(&selector)))
 			put_target(g, address, buf_view(&selector), out);
 		buf_free(&selector);

@@ -4,9 +4,23 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "model/labels.h"
 
 static atomic_size_t all_info_bytes;
+
+struct process_info *process_info_copy(const struct process_info *p)
+{
+	struct process_info *n = NEW(struct process_info);
+
+	*n = (struct process_info){ .pid = p->pid, .cgroup_id = p->cgroup_id, .kernel_thread = p->kernel_thread };
+	atomic_store(&n->refs, 1);
+	memcpy(n->comm, p->comm, sizeof n->comm);
+	memcpy(n->runtime, p->runtime, sizeof n->runtime);
+	n->exe = p->exe ? image_ref(p->exe) : NULL;
+	n->exe_file = p->exe_file ? image_ref(p->exe_file) : NULL;
+	return n;
+}
 
 void process_info_made(struct process_info *p)
 {
@@ -33,6 +47,7 @@ void process_info_unref(struct process_info *p)
 	atomic_fetch_sub_explicit(&all_info_bytes, p->bytes, memory_order_relaxed);
 	image_unref(p->exe);
 	image_unref(p->exe_file);
+	process_info_unref(p->named);
 	free((void *)p->labels);
 	free(p);
 }

@@ -10,7 +10,8 @@
 struct labels;
 struct sampled_group;
 
-/* A sampled process: one process from exec to exec or exit, under one name and in one cgroup. Never changes. */
+/* A sampled process: one process from exec to exec or exit, under one name and in one cgroup. Never changes, but for what is said to be
+ * guarded by a lock. */
 struct process_info {
 	atomic_int refs;
 	uint32_t pid;
@@ -23,10 +24,17 @@ struct process_info {
 	bool dropped;                /* relabelling wants no samples of it */
 	uint32_t generation;         /* of the labels: labeler_generation() when they were made */
 	struct sampled_group *group; /* good while the generation is the labeler's; NULL = not known. Drain thread only */
+	/* Its container has no name yet: the labels are what they would be without one, and samples of it are kept even if it is dropped by
+	 * those. Once its labels are final, it does not wait any more, and windows replace it by another process_info, which has them and is
+	 * dropped if rules say so. Guarded by the agent's lock. */
+	bool waits;
+	struct process_info *named;  /* a reference; NULL = it waits, or never did */
 	uint32_t bytes;              /* of memory */
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };
 
+/* The same process without labels, owned; nothing waits. */
+struct process_info *process_info_copy(const struct process_info *p);
 /* Its labels are made: from here on it counts in process_info_bytes(). */
 void process_info_made(struct process_info *p);
 /* Memory of all there are. */

@@ -230,7 +230,7 @@ static bool wanted(const struct out *x, struct view name)
 /* The labels of every process without rules; a scraper knows which of these it keeps. */
 static const char *const own_labels[] = {
 	"cgroup", "comm", "container", "container_id", "exe", "exe_build_id", "image", "namespace", "node", "pid", "pod",
-	"pod_uid", "runtime", "state", "thread", "unit"
+	"pod_uid", "runtime", "state", "thread", "unit", "workload"
 };
 
 /* Labels set by rules and flags become labels of series: the scraper cannot know their names. */

@@ -79,12 +79,40 @@ void sample_counts_reindex(struct sample_counts *t)
 	}
 }
 
+void sample_counts_name(struct sample_counts *t, uint64_t ret_dropped[2])
+{
+	bool indexed = t->index.slots, changed = false;
+	size_t kept = 0;
+
+	t->unnamed = false;
+	for (size_t i = 0; i < t->v.n; i++) {
+		struct sample_count e = t->v.v[i];
+		if (e.who && e.who->named) {
+			struct process_info *before = e.who;
+			changed = true;
+			e.who = process_info_ref(before->named);
+			process_info_unref(before);
+			if (e.who->dropped) {
+				ret_dropped[e.off_cpu] += e.count;
+				process_info_unref(e.who);
+				continue;
+			}
+		}
+		t->unnamed |= e.who && e.who->waits;
+		t->v.v[kept++] = e;
+	}
+	t->v.n = kept;
+	if (changed && indexed)
+		sample_counts_reindex(t);
+}
+
 void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait_state state, struct process_info *who,
 		       const char thread[16], uint32_t stack, int64_t value_ns, uint32_t count)
 {
 	uint64_t hash = entry_hash(kind, state, who, thread, stack);
 	uint32_t id;
 
+	t->unnamed |= who && who->waits;
 	if (MAP_FIND_OR_ADD(&t->index, hash, id, t->v.n, t->v.v[id].who == who && t->v.v[id].stack == stack && t->v.v[id].off_cpu == kind &&
 			    t->v.v[id].state == state && memcmp(t->v.v[id].thread, thread, 16) == 0)) {
 		t->v.v[id].value_ns += value_ns;
@@ -231,7 +259,8 @@ struct profile_window *sample_counts_export(struct sample_counts *const *t, size
 		x.w->last_number = t[i]->number;
 		x.w->duration_ns += t[i]->end_ns - t[i]->start_ns;
 		for (size_t k = 0; k < t[i]->v.n; k++)
-			if (t[i]->v.v[k].off_cpu == kind)
+			/* Dropped, but kept: a process that waits, which a caller does not do for long. */
+			if (t[i]->v.v[k].off_cpu == kind && !(t[i]->v.v[k].who && t[i]->v.v[k].who->dropped))
 				export_entry(&x, &t[i]->v.v[k]);
 	}
 	for (size_t i = 0; i < x.w->samples.n; i++)

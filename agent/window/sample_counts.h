@@ -23,6 +23,7 @@ struct sample_counts {
 	uint64_t number;             /* of the history's: one more than the one before; 0 = a caller's */
 	unsigned kinds;              /* 1 << enum window_kind: what it takes */
 	bool finished;
+	bool unnamed;                /* a process in it waits for its container's name (process_info.h) */
 	VEC(struct sample_count) v;
 	struct map index;
 };
@@ -45,6 +46,9 @@ void sample_counts_free(struct sample_counts *t);
 /* count: number of samples or waits in the value; 0 = a further part of one that was counted. */
 void sample_counts_add(struct sample_counts *t, enum window_kind kind, enum wait_state state, struct process_info *who,
 		       const char thread[16], uint32_t stack, int64_t value_ns, uint32_t count);
+/* Replaces processes that do not wait any more by what they are named now, and leaves out what is dropped; ret_dropped: samples or waits
+ * that were, by enum window_kind, added. */
+void sample_counts_name(struct sample_counts *t, uint64_t ret_dropped[2]);
 /* After the stacks' numbers changed. */
 void sample_counts_reindex(struct sample_counts *t);
 /* No more will come: gives back what only adding needs. */

@@ -451,7 +451,7 @@ static void agents(void **state)
 		"scrape_configs:\n- job_name: a\n  scrape_interval: 15m\n  profiling_config: {preset: agent}\n"
 		"- job_name: own\n  honor_labels: false\n  profiling_config: {preset: agent, series_labels: [team]}\n"
 		"- job_name: go\n  scrape_interval: 15m\n");
-	static const char *const labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
+	static const char *const labels[] = { "node", "namespace", "workload", "pod", "container", "unit", "comm" };
 	const struct job_config *j = c->jobs[0], *own = c->jobs[1];
 	struct label address[] = { L("__address__", "h:1") };
 

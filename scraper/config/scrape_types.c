@@ -30,7 +30,7 @@ static const struct type_config agent_types[] = {
 	/* An agent that does not profile waits says 404. */
 	{ .name = "off_cpu", .path = "/debug/pprof/offcpu", .enabled = true, .delta = true, .seconds_max = 600 },
 };
-static const char *const agent_series_labels[] = { "node", "namespace", "pod", "container", "unit", "comm" };
+static const char *const agent_series_labels[] = { "node", "namespace", "workload", "pod", "container", "unit", "comm" };
 enum { PRESET_GO, PRESET_AGENT, PRESET_GPERFTOOLS };
 static const struct { const struct type_config *types; size_t n; } presets[] = {
 	[PRESET_GO] = { known, ARRAY_LEN(known) },

@@ -12,7 +12,7 @@ import uuid
 
 from harness import Process, Server, Skip, TOP, check, echo_command, http_get, in_the_browser, need_a_browser, run, slow, wait_until
 from kube_api import KubeApi, NODE, pod
-from pprof_file import sample_labels
+from pprof_file import Profile, sample_labels
 from test_agent import C_FIXTURE, c_program, profile, share_with, start_agent
 from test_promql_oracle import Prometheus
 
@@ -196,7 +196,7 @@ relabel_configs:
     whole = '{app="%s", owner="ReplicaSet;echo-5d9", zone="z1", pod="web-1", namespace="default", container="app", image="registry/echo:1"}'
     wait_until("the pod's labels", lambda: profile(env, agent, 1, whole % "echo")[0], 60)
     check(metric(agent, "pyrrha_agent_kubernetes_pods") == 121, "not all pods of the list are known")
-    check(all(q.get("fieldSelector") == "spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
+    check(all(q.get("fieldSelector") == "spec.nodeName=n1" for p, q in api.requests if p == "/api/v1/pods"), f"{api.requests}")
     api.rotate("second")
     api.hang_up(b'{"type":"MODIFIED","object":{"meta')
     wait_until("a watch with the new token", lambda: api.watching("pods"), 60)
@@ -204,6 +204,96 @@ relabel_configs:
     wait_until("the pod's new label", lambda: profile(env, agent, 1, whole % "other")[0], 60)
     lists = api.lists("/api/v1/pods")
     check(lists == 1, f"listed {lists} times: a torn watch goes on where it was")
+
+
+BRIEF_FIXTURE = """
+#include <time.h>
+int main(void) { while (clock() < CLOCKS_PER_SEC / 25) ; }
+"""
+
+
+class BriefPod:
+    """A pod whose programs run for 40 ms of CPU: one in its container, one in its sandbox, before the API server knows the id of either. It is
+    a Deployment's, a CronJob's (which has ended when its container's id is told), a deleted one, or a static one."""
+
+    def __init__(self, env, api, i):
+        self.api, self.kind, self.name = api, ("deployed", "cron", "deleted", "static")[i % 4], f"tick-{i}"
+        self.workload = {"cron": f"cron{i}", "static": self.name}.get(self.kind, "echo")
+        self.own_uid = str(uuid.uuid4())
+        self.uid = uuid.uuid4().hex if self.kind == "static" else self.own_uid
+        self.name += "-n1" if self.kind == "static" else ""
+        self.id = uuid.uuid4().hex * 2
+        self.dirs = [Group(env, f"/kubepods/burstable/pod{self.uid}/{c}").dir for c in (uuid.uuid4().hex * 2, self.id)]
+        self.programs = []
+
+    def object(self, container_id, phase):
+        o = pod(self.name, self.own_uid, container_id, {"pod-template-hash": "5d9"} if self.workload == "echo" else {})
+        o["status"]["phase"] = phase
+        if not container_id:
+            o["status"]["containerStatuses"][0].pop("containerID")
+        owner = {"cron": ("Job", self.workload + "-29384756"), "static": ("Node", "n1")}.get(self.kind)
+        if owner:
+            o["metadata"]["ownerReferences"][0].update(kind=owner[0], name=owner[1])
+        if self.kind == "static":
+            o["metadata"]["annotations"] = {"kubernetes.io/config.hash": self.uid, "kubernetes.io/config.mirror": self.uid}
+        return o
+
+    def start(self, program):
+        if self.kind != "static":  # of which the API server hears when it runs
+            self.api.put("pods", self.object("", "Pending"))
+        self.programs = [subprocess.Popen(["sh", "-c", 'echo $$ >"$0"/cgroup.procs && exec "$1"', d, program]) for d in self.dirs]
+
+    def tell(self):
+        self.api.put("pods", self.object(self.id, "Succeeded" if self.kind == "cron" else "Running"))
+        if self.kind == "deleted":
+            self.api.delete("pods", self.name)
+
+
+@slow
+def test_containers_that_are_named_late(env):
+    """Of 100 pod starts no sample is labelled with the id of a container, though each id is told a second or three after the program has
+    run; whoever keeps named containers only loses none of it, and no window is told twice."""
+    api = KubeApi(env)
+    api.put("nodes", NODE)
+    config = env.path("agent.yml", "relabel_configs:\n- {source_labels: [container], regex: app|POD, action: keep}\n")
+    program = c_program(env, "fix_brief", BRIEF_FIXTURE)
+    agent = start_agent(env, f"--config.file={config}", "--node=n1", f"--kubeconfig={api.kubeconfig}", "--frequency=499", "--max-cost=1",
+                        only=["fix_brief"])
+    wait_until("a watch of the pods", lambda: api.watching("pods"), 30)
+    pods, cursor, found = [BriefPod(env, api, i) for i in range(100)], [int(time.time()) * 1000 - 20000], []
+
+    def read():
+        status, headers, body = http_get(f"{agent}/debug/pprof/profile?from={cursor[0] / 1000}&to={2**33}", timeout=60)
+        if status == 200:
+            cursor[0] = int(headers["X-Pyrrha-Covered"].split("-")[1])
+            found.extend((dict(labels), values[-1]) for _, labels, values in Profile(body).samples)
+        return int(headers["X-Pyrrha-Finished"])
+    begin, waiting = time.monotonic(), []
+    for i, p in enumerate(pods):
+        time.sleep(max(0.0, begin + i / 10 - time.monotonic()))
+        p.start(program)
+        waiting.append((time.monotonic() + 1 + 2 * (i % 3 == 0), p))
+        while waiting and waiting[0][0] <= time.monotonic():
+            waiting.pop(0)[1].tell()
+        if i % 5 == 0:
+            read()
+    for when, p in waiting:
+        time.sleep(max(0.0, when - time.monotonic()))
+        p.tell()
+    usage = [os.wait4(child.pid, 0)[2] for p in pods for child in p.programs]
+    end_ms = time.time() * 1000
+    wait_until("the windows of all of it", lambda: read() > end_ms, 60)
+    by_pod = {}
+    for labels, _ in found:
+        if "comm" in labels:
+            by_pod.setdefault(labels.get("pod"), set()).add((labels.get("container"), labels.get("workload"), labels["pod_uid"]))
+    wrong = {k: v for k, v in by_pod.items() if any(c not in ("app", "POD") for c, _, _ in v)}
+    check(not wrong, f"{len(wrong)} pods with other containers: {list(wrong.items())[:5]}")
+    missing = [p.name for p in pods if by_pod.get(p.name) != {(c, p.workload, p.uid) for c in ("app", "POD")}]
+    check(not missing, f"{len(missing)} of 100: {[(n, by_pod.get(n)) for n in missing[:5]]}")
+    used = sum(u.ru_utime + u.ru_stime for u in usage)
+    sampled = sum(v for labels, v in found if "comm" in labels) / 1e9
+    check(0.6 < sampled / used < 1.3, f"{sampled:.2f} s sampled of {used:.2f}")
 
 
 @slow

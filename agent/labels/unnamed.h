@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes of pods whose container has no name yet, and what was read of them while they lived: enough to give them labels when the name
+ * comes, which for a program that runs for a moment is after its end. Guarded by the agent's lock. */
+#ifndef PYRRHA_AGENT_UNNAMED_H
+#define PYRRHA_AGENT_UNNAMED_H
+
+#include "agent/process/process_info.h"
+#include "base/vec.h"
+#include "model/labels.h"
+
+/* Limit of the memory for what was read of them. A process beyond it does not wait: it has the labels that it would have without a name. */
+#define UNNAMED_BYTES_MAX ((size_t)4 << 20)
+
+struct unnamed {
+	struct process_info *info;   /* a reference */
+	char *path;                  /* of its group */
+	struct labels *own;          /* its labels without the group's, with __meta_ ones */
+	int64_t since_mono_ms;
+	size_t bytes;
+};
+
+struct unnamed_list {
+	VEC(struct unnamed) v;
+	size_t bytes;
+	bool left_out;               /* there was no room for a process */
+};
+
+void unnamed_release(struct unnamed_list *u);
+/* False: there is no room. */
+bool unnamed_add(struct unnamed_list *u, struct process_info *p, struct view path, struct labels own);
+/* Entry i, whose place the last one takes. */
+void unnamed_remove(struct unnamed_list *u, size_t i);
+
+#endif
