@@ -63,6 +63,7 @@ static int by_pointer(const void *a, const void *b)
 struct worker {
 	pthread_t thread;
 	int64_t after_ms, used_ns, ended_ms;
+	atomic_bool done, may_end;   /* it has used its time; the profile has ended */
 };
 
 /* Through the C library, which has no frame pointers. */
@@ -88,6 +89,8 @@ static void *blue_main(void *arg)
 	burn_blue(INT64_C(200) * 1000000);
 	w->used_ns = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 	w->ended_ms = clock_mono_ms();
+	while (!atomic_load(&w->may_end)) /* of a thread that is gone, nobody knows which ticks are missing */
+		clock_sleep_ms(1);
 	return NULL;
 }
 
@@ -167,9 +170,11 @@ static void test_known_cpu(void **state)
 	profile_init(&p, 0);
 	assert_int_equal(selfprof_cpu(INT64_C(100) * 1000000, NULL, &p, &e), 0);
 	profile_release(&p);
-	/* On a busy machine blue may go on after the profile's end. Then all is measured again, for twice as long. */
-	for (int64_t for_ms = 700;; for_ms *= 2) {
-		blue.after_ms = for_ms / 5;
+	/* On a busy machine blue may go on after the profile's end: then all is measured again, for twice as long. Or its signals come only when it
+	 * has burned its time and waits: then all is measured again. */
+	int64_t for_ms = 700;
+	for (int more = 20;; more--) {
+		blue = (struct worker){ .after_ms = for_ms / 5 };
 		began_ms = clock_mono_ms();
 		assert_int_equal(thread_start(&blue.thread, "blue", blue_main, &blue, &e), 0);
 		cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -177,11 +182,14 @@ static void test_known_cpu(void **state)
 		if (selfprof_cpu(for_ms * 1000000, NULL, &p, &e))
 			fail_msg("%s", e.msg);
 		cpu = cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+		atomic_store(&blue.may_end, true);
 		pthread_join(blue.thread, NULL);
-		if (blue.ended_ms <= began_ms + for_ms)
+		bool in_time = blue.ended_ms <= began_ms + for_ms;
+		if (in_time && ns_of(&p, "burn_blue", "blue_main") >= blue.used_ns / 2)
 			break;
 		profile_release(&p);
-		assert_true(for_ms < 40000);
+		assert_true(more && for_ms < 40000);
+		for_ms *= in_time ? 1 : 2;
 	}
 	atomic_store(&enough, true);
 	pthread_join(red.thread, NULL);
@@ -190,7 +198,11 @@ static void test_known_cpu(void **state)
 		for (uint32_t i = 0; i < p.n_comments; i++)
 			printf("%.*s\n", VIEW_ARG(profile_str(&p, p.comments[i])));
 	/* Naming is not in the profile and reads debug information: so much more may have been used. */
-	assert_near(ns_of(&p, "burn_blue", "blue_main"), blue.used_ns, 20, 3);
+	int64_t of_burn = ns_of(&p, "burn_blue", "blue_main"), of_blue = ns_of(&p, "blue_main", NULL), lost = ns_of(&p, "[lost: no stack]", NULL);
+	print_message("  blue burned %.0f, all %.0f, of %.0f ms, lost %.0f ms\n", (double)of_burn / 1e6, (double)of_blue / 1e6, (double)blue.used_ns / 1e6, (double)lost / 1e6);
+	/* A late signal's ticks are with the stack that it meets, or lost at the end of the profile. */
+	assert_true(of_burn <= blue.used_ns * 21 / 20 + 3 * TICK_NS);
+	assert_true(of_blue + lost >= blue.used_ns * 19 / 20 - 3 * TICK_NS);
 	int64_t all = ns_of(&p, NULL, NULL), of_red = ns_of(&p, "burn_red", "red_main");
 	assert_true(all <= cpu + 10 * TICK_NS);
 	assert_true(of_red > 0 && of_red <= red.used_ns + 3 * TICK_NS);
@@ -334,6 +346,28 @@ static void drop_tick(void *arg, const struct own_stack *s, uint32_t weight)
 	*(uint64_t *)arg += weight;
 }
 
+/* A signal that did not come until the end: its ticks are owed. */
+static void test_late(void **state)
+{
+	struct ticks_stats st;
+	uint64_t got = 0;
+	sigset_t prof;
+	struct err e;
+
+	sigemptyset(&prof);
+	sigaddset(&prof, SIGPROF);
+	assert_int_equal(ticks_start(&e), 0);
+	int64_t begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID), used;
+	pthread_sigmask(SIG_BLOCK, &prof, NULL);
+	while ((used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin) < INT64_C(100) * 1000000)
+		sink = burn(sink);
+	ticks_stop(drop_tick, &got, &st);
+	pthread_sigmask(SIG_UNBLOCK, &prof, NULL);
+	assert_int_equal(st.blocked, 1);
+	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 20, 1);
+	assert_true(st.owed >= 9);
+}
+
 /* There is no room for a while: ticks are owed, and in the end none is missing. */
 static void test_no_room(void **state)
 {
@@ -352,8 +386,12 @@ static void test_no_room(void **state)
 	assert_in_range(n, p->n - 4, p->n); /* a tick of this thread may have one already */
 	int64_t begin = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
 	raise(SIGPROF); /* not a timer's: passed over */
-	while (cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin < INT64_C(100) * 1000000)
+	int64_t now;
+	do { /* on a busy machine, signals are late */
 		sink = burn(sink);
+		now = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+		ticks_stats(&st);
+	} while (now < INT64_C(100) * 1000000 || (st.stackless < 3 && now < INT64_C(5000) * 1000000));
 	for (unsigned i = 0; i < n; i++) {
 		taken[i]->mark[0] = taken[i]->mark[1] = 0; /* of no profile */
 		pieces_put(p, taken[i], 0, 0, 0);
@@ -372,9 +410,10 @@ static void test_no_room(void **state)
 	int64_t used = cpu_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 	ticks_stop(drop_tick, &got, &st);
 	assert_int_equal(st.blocked, 0);
-	assert_true(st.stackless >= 3 && got > 8); /* those without room are with later ones; late signals stand for several */
-	/* Without those that are owed, 100 ms would be missing; on a busy machine 40 are. */
-	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 10, 5);
+	print_message("  %llu ticks, %llu of them without a stack, %llu owed, in %lld ms\n", (unsigned long long)got, (unsigned long long)st.stackless,
+		      (unsigned long long)st.owed, (long long)used / 1000000);
+	assert_true(st.stackless >= 3); /* late signals stand for several */
+	assert_near((int64_t)(got + st.owed) * TICK_NS, used, 20, 2);
 }
 
 int main(void)
@@ -384,7 +423,7 @@ int main(void)
 		cmocka_unit_test(test_below_the_stack),
 		cmocka_unit_test(test_several_at_once), cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_stops),
-		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_late), cmocka_unit_test(test_no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static const char *mark_of(uint64_t frame)
 	uint64_t why = frame & FRAME_ADDR_MASK;
 
 	if (frame == STACK_LOST)
-		return "[lost: no room for the stack]";
+		return "[lost: no stack]";
 	return why < ARRAY_LEN(marks) && marks[why] ? marks[why] : "[truncated]";
 }
 

@@ -25,7 +25,8 @@ typedef void ticks_fn(void *arg, const struct own_stack *s, uint32_t weight);
 
 struct ticks_stats {
 	uint64_t stackless;          /* ticks whose stack had no free slot */
-	uint64_t owed;               /* of these, ticks that no later one of their thread made up for */
+	uint64_t owed;               /* ticks without a stack that no later one of their thread made up for: of `stackless`, and of signals that did
+				      * not come until the end */
 	unsigned blocked;            /* threads that block SIGPROF */
 	unsigned refused;            /* threads that got no timer */
 };

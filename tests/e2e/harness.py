@@ -323,6 +323,10 @@ class Proxy(HttpServer):
         with self.lock:
             self.open = False
 
+    def open_gate(self):
+        with self.lock:
+            self.open = True
+
     def bodies(self, path):
         with self.lock:
             return list(self.kept.get(path, []))
