@@ -310,7 +310,7 @@ static void check_samples(const struct profile_window *w, pid_t pid, const struc
 		int m = matches(&k, f->calls, f->start);
 		v->all += s->count;
 		if (k.mark && for_now(k.mark) && strcmp(f->ends, k.mark) != 0)
-			continue; /* not whole; if it stays so, `enough` never is */
+			continue; /* the stack is cut for a reason that passes; if the reason stays, the check of `enough` fails */
 		v->whole += m == 2 ? s->count : 0;
 		bool end_right = strcmp(k.mark ? k.mark : "", f->ends) == 0;
 		if ((m && end_right) ||

@@ -161,7 +161,7 @@ void windows_finish(struct agent *a, int64_t now)
 		vec_push(&a->history, t);
 		finished = true;
 		begin(a, cut, follows);
-		/* One that waits for names was not to be had yet, however short the history is. */
+		/* A window with processes that wait for names was never offered to scrapers: it stays, even if it is older than the history. */
 		while (a->history.n > 1 && !a->history.v[0]->unnamed && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
 			drop_oldest(a);
 		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {

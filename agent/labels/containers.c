@@ -128,7 +128,7 @@ static bool try_shape(const char *root, const struct shape *s, struct view id, s
 	ret->pod = member(a, o, s->pod);
 	ret->namespace_ = member(a, o, s->namespace_);
 	ret->image = member(a, o, s->image);
-	/* The container that holds a pod's namespaces has no name there. Docker's and CRI-O's files call it POD. */
+	/* containerd's files have no name for the container that holds a pod's namespaces. Docker's and CRI-O's files call it POD. */
 	if (!ret->container.len && view_eqs(member(a, o, "io.kubernetes.cri.container-type"), "sandbox"))
 		ret->container = VIEW(POD_SANDBOX);
 	if (s->runtime == CGROUP_RUNTIME_DOCKER)

@@ -103,7 +103,8 @@ static bool group_is_named(const struct sampled_groups *gs, const struct sampled
 		return true;         /* no pod's container */
 	if (!gs->o.pods)
 		return g->names.container.len > 0;
-	/* Files may name it earlier, but the API server has the labels of its pod, and another spelling of its image. */
+	/* The runtime's files may name the container before the API server does. But only the API server has the pod's labels, and it spells the image in
+	 * another way: labels made from the files would differ from the later ones. */
 	return g->pod.container.len || group_is_sandbox(g) || (g->pod.pod.len && view_eqs(g->names.container, POD_SANDBOX));
 }
 

@@ -20,10 +20,10 @@ struct sampled_group {
 	struct pod_container pod;       /* what the API server says; wins over the files */
 	int64_t looked_up_mono_ms;
 	unsigned retries;
-	/* A pod's container whose name is not known yet: what its labels would be now is not what they will be. */
+	/* It is a pod's container whose name is not known yet; its labels are not final. */
 	bool waits;
 	bool gave_up;                /* it has waited for GROUP_NAME_WAIT_MS */
-	bool early;                  /* the API server knew no id of the pod's containers when the group was met */
+	bool early;                  /* when the group was first sampled, the pod had no container ids at the API server */
 	int64_t met_mono_ms;
 	int64_t sampled_mono_ms;        /* when a process of it was sampled last */
 	/* The labels that the rules set for all of its processes; false until they were applied. */
@@ -32,8 +32,9 @@ struct sampled_group {
 	uint64_t filtered;              /* the kernel leaves out the group of this id; 0 = it does not */
 };
 
-/* A pod's container waits for its name for so long after its first sample. The API server tells of it about a second after its start, but
- * a kubelet that starts a hundred pods at once may need several. Windows with such samples are finished so much later at most. */
+/* How long a pod's container waits for its name after its first sample. The API server has the name about a second after the container's
+ * start; a kubelet that starts a hundred pods at once may need several. Windows with samples of a waiting container are offered to scrapers
+ * later by as much. */
 #define GROUP_NAME_WAIT_MS 20000
 
 struct groups_options {

@@ -112,7 +112,7 @@ static struct view fold_comm(const struct process_info *p)
 	return p->kernel_thread && view_starts(v, VIEW("kworker/")) ? VIEW("kworker") : v;
 }
 
-/* The labels that a process has without its group; with those that only rules see. */
+/* Sets the labels of a process that do not come from its control group; with rules, also its __meta_ labels. */
 static void set_own_labels(struct labeler *l, struct labels_builder *b, const struct process_info *p)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
@@ -127,7 +127,7 @@ static void set_own_labels(struct labeler *l, struct labels_builder *b, const st
 		meta_add_process(l->meta, b, &l->scratch, p);
 }
 
-/* All labels of a process without any rules. */
+/* Sets the labels of a process where no rules are configured: its own ones, and those of its group. */
 static void set_plain_labels(struct labeler *l, struct labels_builder *b, struct labels own, const struct sampled_group *g)
 {
 	for (size_t i = 0; i < own.n; i++)
@@ -198,7 +198,7 @@ static void set_labels(struct labeler *l, struct process_info *p, struct labels 
 	labels_builder_free(&b);
 }
 
-/* The group of that path; NULL if there is none. */
+/* The known group with this cgroup path; NULL if none has it. */
 static struct sampled_group *find_group(struct labeler *l, struct view path)
 {
 	uint32_t edition = groups_edition(l->groups);

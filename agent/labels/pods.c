@@ -175,7 +175,7 @@ static void find_workload(const json_t *pod, struct view *kind, struct view *nam
 	const struct { const char *of, *is; struct view suffix; } made[] = {
 		{ "ReplicaSet", "Deployment", view_of(pod_text(pod, "metadata.labels", "pod-template-hash")) },
 		{ "Job", "CronJob", minute_of_job(*name) },
-		/* A static pod's owner is its node, whose name the kubelet puts behind the one of the file. */
+		/* The owner of a static pod is its node. The kubelet names the pod after its file, with `-NODE` at the end. */
 		{ "Node", "Pod", *name },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
@@ -295,7 +295,7 @@ void pods_put(struct pods *p, const json_t *j)
 	if (ended)
 		n->gone_ms = slot && (*slot)->gone_ms ? (*slot)->gone_ms : clock_mono_ms();
 	if (ended && !slot && (p->listing || p->all.n >= PODS_MAX)) {
-		free_pod(n);         /* one of many that ended long ago */
+		free_pod(n);         /* a first list has many pods that ended long ago: they are not kept */
 	} else if (!n->uid.len || (!slot && p->all.n >= PODS_MAX)) {
 		free_pod(n);
 		p->problems++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of pods whose container has no name yet, and what was read of them while they lived: enough to give them labels when the name
- * comes, which for a program that runs for a moment is after its end. Guarded by the agent's lock. */
+/* The processes whose container has no name yet, each with its own labels, which were read while it lived. When the name comes, the final
+ * labels are made of both; a short program has ended by then. Guarded by the agent's lock. */
 #ifndef PYRRHA_AGENT_UNNAMED_H
 #define PYRRHA_AGENT_UNNAMED_H
 
@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "model/labels.h"
 
-/* Limit of the memory for what was read of them. A process beyond it does not wait: it has the labels that it would have without a name. */
+/* Limit of the memory for these labels. A process beyond it does not wait: its container is called by its short id. */
 #define UNNAMED_BYTES_MAX ((size_t)4 << 20)
 
 struct unnamed {
@@ -22,7 +22,7 @@ struct unnamed {
 struct unnamed_list {
 	VEC(struct unnamed) v;
 	size_t bytes;
-	bool left_out;               /* there was no room for a process */
+	bool left_out;               /* at least one process found no room */
 };
 
 void unnamed_release(struct unnamed_list *u);

@@ -201,14 +201,14 @@ static void test_tables_full(void **state)
 	char *path = copy_of_library(false);
 	uint64_t at, vaddr;
 
-	/* The least memory, and none of it may be unloaded: this file was met just now. */
+	/* The least memory for rows. Nothing gives way to this file: the only table is its own, and it was sampled just now. */
 	unwind_tables_set_room(w.tables, 0);
 	struct image *im = image_of_copy(&w, path, &at);
 	for (vaddr = 0x28000; vaddr < 0x100000 && images_load_table(w.images, im, vaddr); vaddr += 0x1000)
 		;
 	assert_true(unwind_tables_stats(w.tables)->failures > 0);
 	assert_int_equal(images_why_no_table(w.images, im), END_TABLES_FULL);
-	/* Later there may be room: the attempt is made again. */
+	/* 20 s later the next attempt is due: the table is no longer called full. */
 	unwind_tables_set_ahead(w.tables, 20000000000ll);
 	assert_int_equal(images_why_no_table(w.images, im), END_NO_TABLE);
 	unwind_tables_set_room(w.tables, UNWIND_ROOM_BYTES);

@@ -31,7 +31,7 @@ struct ticking {
 	timer_t timer;
 	int64_t first_ns;            /* the thread's CPU time at its first tick; one every TICK_NS from there on */
 	int64_t expected;            /* ticks up to the end of the measurement, by the thread's clock */
-	atomic_uint counted;         /* ticks that the handler has counted */
+	atomic_uint counted;         /* ticks of this thread that on_tick has got so far */
 	atomic_uint owed;
 };
 
