@@ -628,7 +628,7 @@ static void make_index(struct unwind_tables *t, struct image_table *it, const st
 	struct eh_stats st;
 	struct err e;
 
-	if (it->index || !it->n_pages || eh_frame_indexed(f) ||
+	if (it->index || !it->n_pages || it->go_start != it->go_end || eh_frame_indexed(f) ||
 	    eh_index_new(&it->index, f, lo, lo + ((uint64_t)it->n_pages << TEXT_PAGE_SHIFT), &st, &e) != -ERR_BAD_DATA)
 		return;
 	t->stats.bad_tables++;

@@ -228,13 +228,16 @@ uint64_t symtab_bytes(const struct symtab *t)
 	return t->fd < 0 ? 0 : t->entries_at + (uint64_t)t->n * sizeof(struct symtab_entry);
 }
 
+#define BLOCK 256u                   /* entries that are read at once, where the search has come so near */
+#define SHORT_NAME 256               /* most names are shorter */
+
 bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, uint64_t *ret_start)
 {
-	struct symtab_entry x, best;
+	struct symtab_entry x, best, block[BLOCK] UNINITIALIZED;
 	uint32_t lo = 0, hi = t->n;
 	if (t->fd < 0)
 		return false;
-	while (lo < hi) { /* the last entry at or below the address */
+	while (hi - lo > BLOCK) { /* the last entry at or below the address */
 		uint32_t mid = lo + (hi - lo) / 2;
 		if (pread(t->fd, &x, sizeof x, (off_t)(t->entries_at + mid * sizeof x)) != sizeof x)
 			return false;
@@ -245,10 +248,25 @@ bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, u
 			hi = mid;
 		}
 	}
+	ssize_t bytes = (ssize_t)((hi - lo) * sizeof x);
+	if (pread(t->fd, block, (size_t)bytes, (off_t)(t->entries_at + lo * sizeof x)) != bytes)
+		return false;
+	uint32_t first = lo;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (block[mid - first].address <= address) {
+			best = block[mid - first];
+			lo = mid + 1;
+		} else {
+			hi = mid;
+		}
+	}
 	if (!lo || (best.size && address - best.address >= best.size))
 		return false;
 	char text[SYMTAB_NAME_MAX + 1] UNINITIALIZED;
-	ssize_t n = pread(t->fd, text, sizeof text - 1, (off_t)best.name);
+	ssize_t n = pread(t->fd, text, SHORT_NAME, (off_t)best.name);
+	if (n == SHORT_NAME && !memchr(text, 0, SHORT_NAME))
+		n = pread(t->fd, text, sizeof text - 1, (off_t)best.name);
 	if (n <= 0)
 		return false;
 	buf_put(name, text, strnlen(text, (size_t)n));

@@ -20,6 +20,7 @@
 #define EH_BYTES_MAX ((uint64_t)128 << 20)
 #define EH_WHOLE_BYTES_MAX ((uint64_t)32 << 20) /* where all of it has to be held */
 #define PIECE_BYTES 65536            /* of entries that follow one another */
+#define CIES 8u
 #define JUMP_BYTES 4096              /* of one at another place */
 #define ENTRY_BYTES_MAX ((size_t)1 << 20)
 #define RUN_WORK 8                   /* a byte of instructions, in bytes read */
@@ -63,7 +64,8 @@ struct walk {
 	uint64_t eh_offset, eh_vaddr; /* of .eh_frame, in the file and in memory */
 	size_t eh_len;
 	struct piece fdes, cies;     /* what was read of it, moved on as needed */
-	struct cie cie;
+	struct cie read[CIES];       /* by offset, a place each: the linker lets entries of several CIEs alternate */
+	struct cie *cie;             /* the one that read_cie found last */
 	struct eh_stats *st;
 	uint64_t left;               /* of the work that reading it may take, in bytes; 0 = it takes more */
 	uint64_t end;                /* rows so far reach up to here */
@@ -134,7 +136,7 @@ static size_t entry(struct walk *w, struct piece *p, size_t offset, struct cf_re
 
 static bool read_cie(struct walk *w, size_t offset)
 {
-	struct cie *c = &w->cie;
+	struct cie *c = w->cie = &w->read[offset / 8 % CIES];
 	struct cf_reader r;
 
 	if (c->offset == offset)
@@ -190,13 +192,13 @@ static bool read_fde_head(struct walk *w, struct cf_reader *r, uint64_t *ret_pc,
 	uint64_t distance = cf_fixed(r, 4);
 	if (distance == 0 || distance > at || !read_cie(w, at - distance))
 		return false;
-	uint8_t enc = w->cie.common.encoding;
+	uint8_t enc = w->cie->common.encoding;
 	if (enc & 0x80)
 		return false;
 	*ret_pc = cf_pointer(r, enc, w->eh_vaddr + at_of(&w->fdes, r->p));
 	uint64_t len = cf_pointer(r, enc & 15, 0);
 	*ret_end = *ret_pc + len;
-	if (w->cie.augmented)
+	if (w->cie->augmented)
 		cf_skip(r, cf_uleb(r));
 	return !r->bad && len > 0 && *ret_end > *ret_pc;
 }
@@ -226,12 +228,12 @@ static int walk_fde(struct walk *w, size_t offset)
 	w->st->fdes++;
 	w->any = true;
 	w->end = end;
-	struct cf_state s = w->cie.common.start;
-	if (w->cie.signal) {
+	struct cf_state s = w->cie->common.start;
+	if (w->cie->signal) {
 		s = (struct cf_state){ .cfa = CFA_SIGNAL };
 		return emit_state(w, pc, &s);
 	}
-	ret = cf_run(&w->cie.common, r, w->eh_vaddr + at_of(&w->fdes, r.p), &s, pc, end, emit_state, w);
+	ret = cf_run(&w->cie->common, r, w->eh_vaddr + at_of(&w->fdes, r.p), &s, pc, end, emit_state, w);
 	if (ret >= 0)
 		return ret;
 	w->st->bad++;
@@ -247,12 +249,53 @@ static int by_pc(const void *a, const void *b)
 
 struct fde_list { VEC(struct fde_at) l; };
 
-/* The FDEs in bytes [from, to) of .eh_frame, in the order in which they stand there. */
-static void collect(struct walk *w, size_t from, size_t to, struct fde_list *out)
+/* What collect looks for: FDEs that begin in [lo, hi), the last two at or below lo, and the first one at or above hi. */
+struct fde_range {
+	uint64_t lo, hi;
+	struct fde_at below[2], above; /* below[1] is the last; len 0: there is none */
+};
+
+static void keep_fde(struct fde_range *x, const struct fde_at *at, struct fde_list *out)
 {
+	if (at->pc > x->lo && at->pc < x->hi) {
+		vec_push(&out->l, *at);
+	} else if (at->pc >= x->hi) {
+		if (!x->above.len || at->pc < x->above.pc)
+			x->above = *at;
+	} else if (!x->below[1].len || at->pc >= x->below[1].pc) {
+		x->below[0] = x->below[1];
+		x->below[1] = *at;
+	} else if (!x->below[0].len || at->pc > x->below[0].pc) {
+		x->below[0] = *at;
+	}
+}
+
+/* The FDE whose length field is at p, as compilers write it: by a CIE that was read before, with 32-bit relative addresses. False: it
+ * is another one, or nonsense. */
+static bool usual_fde(struct walk *w, size_t at, const uint8_t *p, uint32_t len, struct fde_at *ret)
+{
+	uint32_t distance, size;
+	int32_t pc;
+
+	memcpy(&distance, p + 4, 4);
+	if (len < 12 || distance > at + 4)
+		return false;
+	size_t offset = at + 4 - distance;
+	const struct cie *c = &w->read[offset / 8 % CIES];
+	memcpy(&pc, p + 8, 4);
+	memcpy(&size, p + 12, 4);
+	*ret = (struct fde_at){ w->eh_vaddr + at + 8 + (uint64_t)(int64_t)pc, (uint32_t)at, size };
+	return c->offset == offset && c->common.encoding == 0x1b && size && ret->pc + size > ret->pc;
+}
+
+/* The FDEs in bytes [from, to) of .eh_frame, in any order. False: there are more in [lo, hi) than there can be functions. */
+static bool collect(struct walk *w, size_t from, size_t to, struct fde_range *x, struct fde_list *out)
+{
+	uint64_t most = 64 + (x->hi - x->lo) / PER_FUNCTION_MIN;
 	struct cf_reader r;
 	out->l.n = 0;
-	for (size_t at = from, next; at + 4 < to; at = next) {
+	for (size_t at = from, next; at + 4 < to && out->l.n <= most; at = next) {
+		struct fde_at fde = { .offset = (uint32_t)at };
 		uint32_t len;
 		if (!need(w, &w->fdes, at, 4))
 			break;
@@ -264,15 +307,28 @@ static void collect(struct walk *w, size_t from, size_t to, struct fde_list *out
 		next = entry(w, &w->fdes, at, &r);
 		if (next == SIZE_MAX)
 			break;
-		uint64_t pc, end;
+		if (len < UINT32_MAX && usual_fde(w, at, r.p - 4, len, &fde)) {
+			keep_fde(x, &fde, out);
+			continue;
+		}
+		uint64_t end;
 		memcpy(&len, r.p, 4); /* the distance to its CIE; a CIE has 0 */
-		if (len != 0 && read_fde_head(w, &r, &pc, &end))
-			vec_push(&out->l, (struct fde_at){ pc, (uint32_t)at, (uint32_t)MIN(end - pc, UINT32_MAX) });
+		if (len != 0 && read_fde_head(w, &r, &fde.pc, &end)) {
+			fde.len = (uint32_t)MIN(end - fde.pc, UINT32_MAX);
+			keep_fde(x, &fde, out);
+		}
 	}
+	return out->l.n <= most;
 }
 
-static void sort_fdes(struct fde_list *x)
+/* Adds the neighbours of the range, and sorts all. */
+static void sort_fdes(struct fde_list *x, const struct fde_range *range)
 {
+	const struct fde_at *near[] = { &range->below[0], &range->below[1], &range->above };
+
+	for (size_t i = 0; i < ARRAY_LEN(near); i++)
+		if (near[i]->len)
+			vec_push(&x->l, *near[i]);
 	if (x->l.n)
 		qsort(x->l.v, x->l.n, sizeof *x->l.v, by_pc);
 }
@@ -335,7 +391,9 @@ static bool find_eh_frame(const struct elf_file *f, struct walk *w)
 {
 	const Elf64_Shdr *sh = elf_section(f, ".eh_frame");
 
-	*w = (struct walk){ .f = f, .cie.offset = SIZE_MAX };
+	*w = (struct walk){ .f = f };
+	for (size_t i = 0; i < CIES; i++)
+		w->read[i].offset = SIZE_MAX;
 	if (sh && sh->sh_size > 4 && sh->sh_type != SHT_NOBITS && !(sh->sh_flags & SHF_COMPRESSED)) {
 		w->eh_vaddr = sh->sh_addr;
 		w->eh_offset = sh->sh_offset;
@@ -386,6 +444,7 @@ uint64_t eh_frame_work_max(uint64_t text_bytes)
 
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e)
 {
+	struct fde_range range = { 0, UINT64_MAX, { { 0 } }, { 0 } };
 	struct fde_list list = { 0 };
 	struct walk w;
 
@@ -399,8 +458,8 @@ int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_
 	w.left = eh_frame_work_max(w.eh_len);
 	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
 	if (!from_header(&w, &list)) {
-		collect(&w, 0, w.eh_len, &list);
-		sort_fdes(&list);
+		IGNORE(collect(&w, 0, w.eh_len, &range, &list)); /* all are wanted */
+		sort_fdes(&list, &range);
 	}
 	int ret = walk_all(&w, list.l.v, list.l.n, e);
 	release(&w);
@@ -465,9 +524,9 @@ bool eh_frame_entry(const struct elf_file *f, uint64_t pc, uint64_t *ret_start, 
 	w.left = eh_frame_work_max(0);
 	bool ok = read_fde(&w, at.offset, &r, ret_start, ret_end) && pc >= *ret_start && pc < *ret_end;
 	if (ok) {
-		struct cf_state first = w.cie.common.start, s = first;
+		struct cf_state first = w.cie->common.start, s = first;
 		ok = spend(&w, RUN_WORK * (uint64_t)(r.e - r.p)) &&
-		     cf_run(&w.cie.common, r, w.eh_vaddr + at_of(&w.fdes, r.p), &s, *ret_start, *ret_end, take_first, &first) >= 0;
+		     cf_run(&w.cie->common, r, w.eh_vaddr + at_of(&w.fdes, r.p), &s, *ret_start, *ret_end, take_first, &first) >= 0;
 		*ret_rule = cf_rule(&first);
 	}
 	release(&w);
@@ -536,6 +595,7 @@ static bool index_add(struct walk *w, struct eh_index *x, const struct fde_at *a
 
 int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e)
 {
+	struct fde_range range = { 0, UINT64_MAX, { { 0 } }, { 0 } };
 	struct fde_list list = { 0 };
 	struct walk w;
 
@@ -547,7 +607,7 @@ int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, u
 		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: too many to read all of them", w.eh_len);
 	w.st = st;
 	w.left = eh_frame_work_max(w.eh_len);
-	collect(&w, 0, w.eh_len, &list);
+	IGNORE(collect(&w, 0, w.eh_len, &range, &list)); /* all are wanted */
 	uint64_t first = lo >> STRETCH_SHIFT;
 	size_t n = (size_t)(((hi - 1) >> STRETCH_SHIFT) - first + 1);
 	struct eh_index *x = xcalloc(1, sizeof *x + n * sizeof x->place[0]);
@@ -606,8 +666,8 @@ int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t 
 		   struct eh_stats *st, struct err *e)
 {
 	struct eh_place at = lo < hi ? index_find(x, lo, hi) : (struct eh_place){ 0 };
+	struct fde_range range = { lo, hi, { { 0 } }, { 0 } };
 	struct fde_list list = { 0 };
-	size_t first = 0, end;
 	struct walk w;
 
 	memset(st, 0, sizeof *st);
@@ -618,17 +678,14 @@ int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t 
 	w.left = eh_frame_work_max(MAX(at.to - at.from, hi - lo));
 	if (at.to - at.from <= AHEAD_BYTES)
 		need(&w, &w.fdes, at.from, at.to - at.from); /* all of it will be read, not always in order */
-	collect(&w, at.from, at.to, &list);
-	sort_fdes(&list);
-	/* The FDEs to walk: from the last one that begins at or below lo, and one before it, to the first one that begins at or above hi. */
-	while (first + 1 < list.l.n && list.l.v[first + 1].pc <= lo)
-		first++;
-	first -= first > 0;
-	for (end = first; end < list.l.n && (end == first || list.l.v[end - 1].pc < hi); end++)
-		;
-	int ret = end - first > 64 + (hi - lo) / PER_FUNCTION_MIN
-			  ? err_set(e, ERR_BAD_DATA, ".eh_frame describes %zu functions in %llu bytes of text: there cannot be so many", end - first, (unsigned long long)(hi - lo))
-			  : walk_all(&w, list.l.v + first, end - first, e);
+	int ret = 0;
+	if (collect(&w, at.from, at.to, &range, &list)) {
+		sort_fdes(&list, &range);
+		ret = walk_all(&w, list.l.v, list.l.n, e);
+	} else {
+		ret = err_set(e, ERR_BAD_DATA, ".eh_frame describes more than %zu functions in %llu bytes of text: there cannot be so many",
+			      list.l.n, (unsigned long long)(hi - lo));
+	}
 	release(&w);
 	vec_free(&list.l);
 	return ret;
