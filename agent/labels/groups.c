@@ -347,7 +347,7 @@ struct sampled_group *groups_get(struct sampled_groups *gs, struct view path)
 	g->sampled_mono_ms = g->met_mono_ms = clock_mono_ms();
 	look_up(g);
 	look_up_pod(gs, g);
-	g->early = !g->pod.started;
+	g->early = g->pod.pod.len ? !g->pod.started : gs->o.pods && pods_listed(gs->o.pods);
 	g->waits = !group_is_named(gs, g);
 	map_insert(&gs->index, h, (uint32_t)gs->all.n);
 	vec_push(&gs->all, g);

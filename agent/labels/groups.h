@@ -23,7 +23,7 @@ struct sampled_group {
 	/* It is a pod's container whose name is not known yet; its labels are not final. */
 	bool waits;
 	bool gave_up;                /* it has waited for GROUP_NAME_WAIT_MS */
-	bool early;                  /* when the group was first sampled, the pod had no container ids at the API server */
+	bool early;                  /* when the group was first sampled, the pods were listed, and this pod had no container ids */
 	int64_t met_mono_ms;
 	int64_t sampled_mono_ms;        /* when a process of it was sampled last */
 	/* The labels that the rules set for all of its processes; false until they were applied. */

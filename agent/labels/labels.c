@@ -246,6 +246,8 @@ static bool name_process(struct labeler *l, const struct unnamed *x, int64_t now
 	return true;
 }
 
+#define NAMED_AT_ONCE 256            /* processes: the agent's lock is held meanwhile, and the next tick comes in 300 ms */
+
 bool labeler_tick(struct labeler *l, bool all)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -255,11 +257,13 @@ bool labeler_tick(struct labeler *l, bool all)
 		l->generation += groups_tick(l->groups, now_ms);
 	else
 		groups_tick_waiting(l->groups, now_ms);
-	for (size_t i = l->unnamed.v.n; i-- > 0;) {
+	unsigned left = NAMED_AT_ONCE;
+	for (size_t i = l->unnamed.v.n; i-- > 0 && left;) {
 		if (!name_process(l, &l->unnamed.v.v[i], now_ms))
 			continue;
 		unnamed_remove(&l->unnamed, i);
 		named = true;
+		left--;
 	}
 	/* What did not wait, though its group did, finds out with its next sample. */
 	if (named && l->unnamed.left_out) {

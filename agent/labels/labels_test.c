@@ -626,6 +626,9 @@ static void test_names_that_come_late(void **state)
 	int64_t now = clock_mono_ms();
 	json_t *last;
 
+	/* Before the first list, nothing is known of how early a group is met. */
+	const struct sampled_group *before = groups_get(gs, VIEW("/kubepods/pod" POD_UID "/" LATE_ID("9")));
+	pods_list_ends(p);
 	const struct sampled_group *sandbox = groups_get(gs, VIEW(IN_POD("0"))), *app = groups_get(gs, VIEW(IN_POD("1")));
 	assert_true(sandbox->waits && app->waits);
 	assert_false(groups_get(gs, VIEW("/docker/" LATE_ID("1")))->waits);
@@ -638,6 +641,7 @@ static void test_names_that_come_late(void **state)
 	assert_false(sandbox->waits || app->waits);
 	assert_string_equal(container_of(app), "app");
 	assert_string_equal(container_of(sandbox), "POD");
+	assert_true(before->waits);
 	/* It starts again, twice before anything is told. */
 	const struct sampled_group *second = groups_get(gs, VIEW(IN_POD("2"))), *third = groups_get(gs, VIEW(IN_POD("3")));
 	put_pod(p, late_pod("Running", LATE_ID("3"), LATE_ID("2")));

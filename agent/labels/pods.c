@@ -61,6 +61,7 @@ struct pods {
 	struct mutex lock;           /* guards all below */
 	VEC(struct pod *) all;
 	bool listing;                /* a list is being read, not a watch */
+	atomic_bool listed;          /* a list was read to its end */
 	struct arena node_arena;
 	struct label_vec node;
 };
@@ -338,16 +339,21 @@ static void list_begins(void *arg)
 	mutex_unlock(&p->lock);
 }
 
-static void list_ends(void *arg)
+void pods_list_ends(struct pods *p)
 {
-	struct pods *p = arg;
 	mutex_lock(&p->lock);
 	for (size_t i = p->all.n; i-- > 0;)
 		if (!p->all.v[i]->seen && !p->all.v[i]->gone_ms)
 			p->all.v[i]->gone_ms = clock_mono_ms();
 	p->listing = false;
+	atomic_store(&p->listed, true);
 	mutex_unlock(&p->lock);
 	atomic_fetch_add(&p->version, 1);
+}
+
+static void list_ends(void *arg)
+{
+	pods_list_ends(arg);
 }
 
 /* --- the threads --- */
@@ -564,6 +570,11 @@ bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, st
 		copy_out(p, pod, part, a, ret);
 	mutex_unlock(&p->lock);
 	return pod;
+}
+
+bool pods_listed(const struct pods *p)
+{
+	return atomic_load(&p->listed);
 }
 
 uint64_t pods_version(const struct pods *p)

@@ -27,6 +27,8 @@ int pods_start(struct pods **ret, const struct pods_options *o, struct err *e) M
 void pods_stop(struct pods *p);
 /* The container of that id, else the pod of that uid (pod_uid may be ""). False: neither is known. Any thread. */
 bool pods_find(struct pods *p, struct view container_id, struct view pod_uid, struct arena *a, struct pod_container *ret);
+/* Whether the node's pods were listed: a pod that is not known is a new one then. Any thread. */
+bool pods_listed(const struct pods *p);
 /* Changes whenever a look-up may answer something else. */
 uint64_t pods_version(const struct pods *p);
 /* Pods that are known now; problems with the API server so far. */
@@ -36,5 +38,6 @@ void pods_stats(struct pods *p, size_t *ret_pods, uint64_t *ret_problems);
 struct pods *pods_new(void);
 void pods_put(struct pods *p, const json_t *pod);
 void pods_del(struct pods *p, const json_t *pod);
+void pods_list_ends(struct pods *p);
 
 #endif

@@ -11,7 +11,7 @@ bool unnamed_add(struct unnamed_list *u, struct process_info *p, struct view pat
 {
 	struct unnamed n = { .path = xstrndup(path.ptr, path.len), .own = labels_dup(own), .since_mono_ms = clock_mono_ms() };
 
-	n.bytes = sizeof n + sizeof *p + malloc_usable_size(n.path) + malloc_usable_size(n.own);
+	n.bytes = sizeof n + sizeof *p + malloc_usable_size(n.path) + malloc_usable_size(n.own) + malloc_usable_size((void *)(uintptr_t)p->labels);
 	if (u->bytes + n.bytes > UNNAMED_BYTES_MAX) {
 		free(n.path);
 		free(n.own);
