@@ -68,7 +68,8 @@ static bool colon_shape(struct view part, struct cgroup_info *ret)
 	return false;
 }
 
-static void take_pod_uid(struct view part, struct cgroup_info *ret)
+/* True: the component names a pod. */
+static bool take_pod_uid(struct view part, struct cgroup_info *ret)
 {
 	struct view uid = part;
 	const char *pod = memmem(part.ptr, part.len, "-pod", 4);
@@ -77,23 +78,24 @@ static void take_pod_uid(struct view part, struct cgroup_info *ret)
 		uid = view_make(pod + 4, part.len - (size_t)(pod + 4 - part.ptr));
 		const char *end = memmem(uid.ptr, uid.len, ".slice", 6);
 		if (!end)
-			return;
+			return false;
 		uid.len = (size_t)(end - uid.ptr);
 	} else if (!strip(&uid, "pod", "")) {
-		return;
+		return false;
 	}
 	/* A UUID, or the 32 digits of a static pod's hash. */
 	if (uid.len != 36 && uid.len != 32)
-		return;
+		return false;
 	for (size_t i = 0; i < uid.len; i++) {
 		char c = uid.ptr[i] == '_' ? '-' : uid.ptr[i];
 		if (!is_hex(c) && c != '-') {
 			ret->pod_uid[0] = 0;
-			return;
+			return false;
 		}
 		ret->pod_uid[i] = c;
 	}
 	ret->pod_uid[uid.len] = 0;
+	return true;
 }
 
 static bool container_component(struct view part, struct view parent, bool in_pod, struct cgroup_info *ret)
@@ -153,7 +155,7 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 		path.len -= 10;
 	ret->path = path.len ? path : VIEW("/");
 	struct view parent = VIEW("");
-	bool in_pod = false;
+	bool in_pod = false, in_container = false; /* of the innermost pod so far */
 	for (size_t i = 0; i < path.len;) {
 		const char *slash = memchr(path.ptr + i, '/', path.len - i);
 		size_t n = slash ? (size_t)(slash - (path.ptr + i)) : path.len - i;
@@ -163,9 +165,12 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 			continue;
 		/* The innermost container counts (there are containers in containers). */
 		bool container = container_component(part, parent, in_pod, ret);
-		take_pod_uid(part, ret);
+		if (take_pod_uid(part, ret))
+			in_container = ret->nested = false;
 		in_pod = ret->pod_uid[0] != 0;
 		if (container) {
+			ret->nested = in_container;
+			in_container = in_pod;
 			parent = part;
 			continue;
 		}

@@ -25,6 +25,7 @@ struct cgroup_info {
 	struct view candidate;     /* an id below a group of somebody's own (--cgroup-parent, ECS): a container if a runtime
 	                            * has files of it (containers_confirm); empty where container_id is not */
 	char pod_uid[40];          /* with dashes; "" = no pod */
+	bool nested;               /* the container runs inside of one of the pod's containers (docker in docker) */
 	struct view unit;          /* systemd's, the innermost that is no container's and no slice; empty = none */
 };
 

@@ -104,6 +104,26 @@ static void test_paths(void **state)
 	assert_false(cgroup_parse(VIEW("garbage\n"), &c));
 }
 
+/* A container that a container of the pod has made is no container that the API server knows. */
+static void test_nested(void **state)
+{
+	static const struct { const char *path; bool nested; } paths[] = {
+		{ "/kubepods/burstable/pod" UID "/" ID, false },
+		{ "/kubepods/burstable/pod" UID "/" ID "/docker/" ID2, true },
+		{ "/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope/docker/" ID2, true },
+		{ "/../../kubelet-kubepods-besteffort-pod" UID_ ".slice/crio-" ID ".scope/container", false },
+		{ "/docker/" ID "/kubelet/kubepods/pod" UID "/" ID2, false }, /* the node is the container */
+		{ "/docker/" ID "/docker/" ID2, false },                     /* no pod */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct cgroup_info c;
+		cgroup_parse_path(view_of(paths[i].path), &c);
+		if (c.nested != paths[i].nested)
+			fail_msg("%s", paths[i].path);
+	}
+}
+
 static void put_file(const char *root, const char *dir, const char *name, const char *text)
 {
 	char path[1024];
@@ -239,7 +259,7 @@ static void test_mounts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_mounts), cmocka_unit_test(test_names),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_paths), cmocka_unit_test(test_nested), cmocka_unit_test(test_mounts), cmocka_unit_test(test_names),
 					    cmocka_unit_test(test_hostile_files) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

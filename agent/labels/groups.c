@@ -93,14 +93,14 @@ static struct view first_of(struct view a, struct view b)
  * id: the pod's other containers all have other ids, or it was waited for long enough. */
 static bool group_is_sandbox(const struct sampled_group *g)
 {
-	return g->info.container_id.len && !g->pod.container.len && !g->names.container.len && g->pod.pod.len && g->early &&
+	return g->info.container_id.len && !g->info.nested && !g->pod.container.len && !g->names.container.len && g->pod.pod.len && g->early &&
 	       (g->pod.all_started || g->gave_up);
 }
 
 static bool group_is_named(const struct sampled_groups *gs, const struct sampled_group *g)
 {
-	if (!g->info.container_id.len || !g->info.pod_uid[0])
-		return true;         /* no pod's container */
+	if (!g->info.container_id.len || !g->info.pod_uid[0] || g->info.nested)
+		return true;         /* no pod's container: the API server will never name it */
 	if (!gs->o.pods)
 		return g->names.container.len > 0;
 	/* The runtime's files may name the container before the API server does. But only the API server has the pod's labels, and it spells the image in

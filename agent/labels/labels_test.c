@@ -632,6 +632,7 @@ static void test_names_that_come_late(void **state)
 	const struct sampled_group *sandbox = groups_get(gs, VIEW(IN_POD("0"))), *app = groups_get(gs, VIEW(IN_POD("1")));
 	assert_true(sandbox->waits && app->waits);
 	assert_false(groups_get(gs, VIEW("/docker/" LATE_ID("1")))->waits);
+	assert_false(groups_get(gs, VIEW(IN_POD("1") "/docker/" LATE_ID("2")))->waits); /* the API server will never name it */
 	assert_false(groups_get(gs, VIEW("/system.slice/a.service"))->waits);
 	put_pod(p, late_pod("Pending", "", ""));
 	groups_tick(gs, now);
