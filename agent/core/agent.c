@@ -160,7 +160,7 @@ static void update_labels(struct agent *a, int64_t now) REQUIRES(a->lock)
 	if (all)
 		a->labelled_ns = now;
 	if (labeler_tick(a->labeler, all))
-		windows_name(a);
+		windows_name(a, now);
 }
 
 static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
@@ -182,7 +182,7 @@ static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
 	a->cpu_missing = changed < 0;
 	say_tables_full(a, now);
-	images_sweep(a->images, now - a->o.history_ms * 1000000 - 2 * WINDOW_NS);
+	images_sweep(a->images, now - (a->o.history_ms + GROUP_NAME_WAIT_MS) * 1000000 - 2 * WINDOW_NS);
 }
 
 /* Their files may be gone when somebody asks for names. */

@@ -130,7 +130,7 @@ void windows_release(struct agent *a);
 /* Unix time - monotonic, now. */
 int64_t windows_unix_offset(void);
 /* Processes whose containers are named now (labeler_tick) have their final labels in all windows. */
-void windows_name(struct agent *a) REQUIRES(a->lock);
+void windows_name(struct agent *a, int64_t now) REQUIRES(a->lock);
 /* How many windows of the history may be answered with: those before the first one in which a process waits for its container's name. */
 size_t windows_named(const struct agent *a) REQUIRES(a->lock);
 /* When a caller's window is finished at the latest: a name is waited for, but briefly. */

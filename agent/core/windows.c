@@ -121,13 +121,15 @@ int64_t windows_caller_due_ns(const struct sample_counts *t)
 	return t->end_ns + (t->unnamed ? CALLER_NAME_WAIT_NS : 0);
 }
 
-void windows_name(struct agent *a)
+void windows_name(struct agent *a, int64_t now)
 {
 	uint64_t dropped[2] = { 0 }, of_callers[2] = { 0 };
 
 	for (size_t i = 0; i < a->history.n; i++)
-		if (a->history.v[i]->unnamed)
+		if (a->history.v[i]->unnamed) {
 			sample_counts_name(a->history.v[i], dropped);
+			a->history.v[i]->named_ns = now;
+		}
 	sample_counts_name(a->current, dropped);
 	if (a->next)
 		sample_counts_name(a->next, dropped);
@@ -146,6 +148,13 @@ size_t windows_named(const struct agent *a)
 	return n;
 }
 
+/* Scrapers were offered the window for as long as the history is: since its end or, if it had processes that waited for names, since those had
+ * them. */
+static bool is_old(const struct agent *a, const struct sample_counts *t, int64_t now)
+{
+	return !t->unnamed && now - MAX(t->end_ns, t->named_ns) > a->o.history_ms * 1000000;
+}
+
 void windows_finish(struct agent *a, int64_t now)
 {
 	bool woke = false, finished = false;
@@ -161,8 +170,7 @@ void windows_finish(struct agent *a, int64_t now)
 		vec_push(&a->history, t);
 		finished = true;
 		begin(a, cut, follows);
-		/* A window with processes that wait for names was never offered to scrapers: it stays, even if it is older than the history. */
-		while (a->history.n > 1 && !a->history.v[0]->unnamed && now - a->history.v[0]->end_ns > a->o.history_ms * 1000000)
+		while (a->history.n > 1 && is_old(a, a->history.v[0], now))
 			drop_oldest(a);
 		while (a->history.n > 1 && history_bytes(a) > a->o.history_bytes) {
 			drop_oldest(a);

@@ -241,8 +241,8 @@ static void name_it(struct process_info *p, bool dropped)
 	p->waits = false;
 }
 
-/* Windows with a process whose container has no name yet are not answered with; then each sample counts once, for the process that has one,
- * and what rules drop by the name is gone. A caller's window waits, but briefly. */
+/* A window of the history is not offered while one of its processes waits for its container's name. After that each of its samples counts once,
+ * under the final labels, and samples that rules drop by the name are gone. The window of a profile with seconds= waits 1.5 s at most. */
 static void test_names_that_come_late(void **state)
 {
 	static const char thread[16] = "one";
@@ -266,17 +266,17 @@ static void test_names_that_come_late(void **state)
 	windows_finish(&a, end + CALLER_NAME_WAIT_NS);
 	assert_true(mine->finished);
 	name_it(kept, false);
-	windows_name(&a);
+	windows_name(&a, end + CALLER_NAME_WAIT_NS);
 	assert_int_equal(windows_named(&a), 0);
 	name_it(dropped, true);
-	windows_name(&a);
+	windows_name(&a, end + CALLER_NAME_WAIT_NS);
 	assert_int_equal(windows_named(&a), 1);
 	assert_int_equal(sum(a.history.v[0]), 5);
 	assert_int_equal(sum(mine), 5);
 	assert_int_equal(sum(a.current), 6);
 	assert_int_equal(a.dropped, 10);
 	assert_true(a.history.v[0]->v.v[0].who == kept->named && a.current->unnamed);
-	/* The index finds what was replaced. */
+	/* Another sample of the named process is added to its entry: the window has an index of the new ones. */
 	windows_count(&a, end + 2, kept->named, thread, stack, 1);
 	assert_int_equal(a.current->v.n, 2);
 	assert_int_equal(sum(a.current), 7);
@@ -288,8 +288,12 @@ static void test_names_that_come_late(void **state)
 	assert_int_equal(sum(a.history.v[0]), 7);
 	assert_int_equal(windows_named(&a), 0);
 	name_it(late, false);
-	windows_name(&a);
+	int64_t named = a.current->end_ns - 1;
+	windows_name(&a, named);
 	assert_int_equal(windows_named(&a), 3);
+	/* The history's millisecond begins when the window can be offered. */
+	windows_finish(&a, named + 1);
+	assert_int_equal(a.history.n, 4);
 	windows_finish(&a, a.current->end_ns);
 	assert_int_equal(a.history.n, 1);
 	windows_release(&a);

@@ -5,6 +5,7 @@
 
 #include "agent/kernel/cgroup_id.h"
 #include "agent/kernel/filter.h"
+#include "agent/labels/labels.h"
 #include "agent/labels/meta.h"
 #include "agent/labels/relabel_group.h"
 #include "base/clock.h"
@@ -15,7 +16,7 @@
 #define FORGET_MS 3600000
 #define SWEEP_AT (GROUPS_MAX / 2)
 #define RETRY_MS 5000
-#define RETRY_WAITING_MS 1000        /* of a pod's container, where files alone know names */
+#define RETRY_WAITING_MS 1000        /* for a pod's container without an API server: its name comes from the runtime's files only */
 #define RETRIES_MAX 60
 #define RECHECK_MS 30000
 #define SCRATCH_MAX ((size_t)1 << 20)
@@ -23,7 +24,7 @@
 struct sampled_groups {
 	struct groups_options o;
 	const struct agent_config *config;
-	uint64_t pods_version, waiting_version; /* that all groups, that those which wait were looked up in */
+	uint64_t pods_version, waiting_version; /* of pods, when all groups were looked up; when only the waiting ones were */
 	uint32_t edition;
 	size_t n_filtered;
 	int64_t rechecked_mono_ms;
@@ -100,7 +101,7 @@ static bool group_is_sandbox(const struct sampled_group *g)
 static bool group_is_named(const struct sampled_groups *gs, const struct sampled_group *g)
 {
 	if (!g->info.container_id.len || !g->info.pod_uid[0] || g->info.nested)
-		return true;         /* no pod's container: the API server will never name it */
+		return true;         /* the group is no container of a pod, so the API server will never name it */
 	if (!gs->o.pods)
 		return g->names.container.len > 0;
 	/* The runtime's files may name the container before the API server does. But only the API server has the pod's labels, and it spells the image in

@@ -20,7 +20,7 @@ struct sampled_group {
 	struct pod_container pod;       /* what the API server says; wins over the files */
 	int64_t looked_up_mono_ms;
 	unsigned retries;
-	/* It is a pod's container whose name is not known yet; its labels are not final. */
+	/* The group is a pod's container whose name is not known yet; the group's labels are not final. */
 	bool waits;
 	bool gave_up;                /* it has waited for GROUP_NAME_WAIT_MS */
 	bool early;                  /* when the group was first sampled, the pods were listed, and this pod had no container ids */
@@ -31,11 +31,6 @@ struct sampled_group {
 	struct labels *shared;          /* without __ names; NULL = not decided, or dropped */
 	uint64_t filtered;              /* the kernel leaves out the group of this id; 0 = it does not */
 };
-
-/* How long a pod's container waits for its name after its first sample. The API server has the name about a second after the container's
- * start; a kubelet that starts a hundred pods at once may need several. Windows with samples of a waiting container are offered to scrapers
- * later by as much. */
-#define GROUP_NAME_WAIT_MS 20000
 
 struct groups_options {
 	struct view node;            /* all borrowed */
@@ -59,7 +54,7 @@ void groups_use(struct sampled_groups *gs, const struct agent_config *c);
 /* Looks up what was not known, forgets groups that were not sampled for long. True: labels given before may be out of
  * date. */
 bool groups_tick(struct sampled_groups *gs, int64_t now_mono_ms);
-/* The same for groups that wait for a name only; labels given before are not out of date but for their own. */
+/* The same for the groups that wait for a name only. The labels of other groups' processes stay valid. */
 void groups_tick_waiting(struct sampled_groups *gs, int64_t now_mono_ms);
 /* Changes when pointers to groups are no longer good. */
 uint32_t groups_edition(const struct sampled_groups *gs);

@@ -21,6 +21,8 @@
 /* For one process, after relabelling: a rule may make any number of labels of a hostile command line. */
 #define LABELS_BYTES_MAX ((size_t)16 << 10)
 
+#define NAMED_AT_ONCE 256            /* processes that labeler_tick gives final labels: the agent's lock is held meanwhile */
+
 struct labeler {
 	char node[256];
 	struct labels external;
@@ -245,8 +247,6 @@ static bool name_process(struct labeler *l, const struct unnamed *x, int64_t now
 	x->info->waits = false;
 	return true;
 }
-
-#define NAMED_AT_ONCE 256            /* processes: the agent's lock is held meanwhile, and the next tick comes in 300 ms */
 
 bool labeler_tick(struct labeler *l, bool all)
 {

@@ -23,6 +23,11 @@ struct labeler_options {
 	bool show_command_lines;     /* with what is named like a secret */
 };
 
+/* How long a pod's container waits for its name after its first sample. The API server has the name about a second after the container's
+ * start; a kubelet that starts a hundred pods at once may need several. Windows with samples of a waiting container are offered to scrapers
+ * later by as much. */
+#define GROUP_NAME_WAIT_MS 20000
+
 struct labeler *labeler_new(const struct labeler_options *o, struct err *e);
 void labeler_free(struct labeler *l);
 /* Rules to apply from now on; borrowed until the next call. Labels given before are out of date then. */

@@ -590,7 +590,8 @@ static void test_static_pod(void **state)
 	pods_stop(p);
 }
 
-/* What the API server tells of a pod of one container, in a phase; ids: of the container and of its run before, "" = none. */
+/* The API server's object of a pod with one container, "app". phase: "Pending", "Running", ...; id: the container's; id_before: the one that it had
+ * before its last restart; "" = none. */
 static const char *late_pod(const char *phase, const char *id, const char *id_before)
 {
 	static char text[1024];
@@ -643,14 +644,14 @@ static void test_names_that_come_late(void **state)
 	assert_string_equal(container_of(app), "app");
 	assert_string_equal(container_of(sandbox), "POD");
 	assert_true(before->waits);
-	/* It starts again, twice before anything is told. */
+	/* The container restarts twice before the API server reports either restart. */
 	const struct sampled_group *second = groups_get(gs, VIEW(IN_POD("2"))), *third = groups_get(gs, VIEW(IN_POD("3")));
 	put_pod(p, late_pod("Running", LATE_ID("3"), LATE_ID("2")));
 	groups_tick(gs, now);
 	assert_false(second->waits || third->waits);
 	assert_string_equal(container_of(second), "app");
 	assert_string_equal(container_of(third), "app");
-	/* The pod ends, and that is what tells. */
+	/* The first report with the id of the container is the one that says the pod has ended. */
 	const struct sampled_group *ended = groups_get(gs, VIEW(IN_POD("4")));
 	put_pod(p, late_pod("Succeeded", LATE_ID("4"), ""));
 	groups_tick(gs, now);

@@ -170,25 +170,26 @@ static struct view minute_of_job(struct view name)
 	return n >= 8 ? view_make(name.ptr + name.len - n, n) : VIEW("");
 }
 
-/* An object that a controller makes anew at each deploy, each run, or on each node, and what its name has behind the workload's. */
+/* The workload of a pod from its controller's kind and name. A Deployment's and a CronJob's pods have a controller that is made anew at each
+ * deploy or run: its name is the workload's with something behind it. A static pod's controller is its node. */
 static void find_workload(const json_t *pod, struct view *kind, struct view *name)
 {
-	const struct { const char *of, *is; struct view suffix; } made[] = {
-		{ "ReplicaSet", "Deployment", view_of(pod_text(pod, "metadata.labels", "pod-template-hash")) },
-		{ "Job", "CronJob", minute_of_job(*name) },
-		/* The owner of a static pod is its node. The kubelet names the pod after its file, with `-NODE` at the end. */
-		{ "Node", "Pod", *name },
-	};
-	for (size_t i = 0; i < ARRAY_LEN(made); i++) {
-		if (!view_eqs(*kind, made[i].of))
-			continue;
-		struct view full = strcmp(made[i].of, "Node") ? *name : view_of(kube_text(pod, "metadata.name"));
-		struct view stem = without_suffix(full, made[i].suffix);
-		if (stem.len)
-			*kind = view_of(made[i].is);
-		if (stem.len || full.ptr != name->ptr)
-			*name = stem.len ? stem : full;
-		return;
+	struct view is = *kind, stem = VIEW("");
+	if (view_eqs(*kind, "ReplicaSet")) {
+		is = VIEW("Deployment");
+		stem = without_suffix(*name, view_of(pod_text(pod, "metadata.labels", "pod-template-hash")));
+	} else if (view_eqs(*kind, "Job")) {
+		is = VIEW("CronJob");
+		stem = without_suffix(*name, minute_of_job(*name));
+	} else if (view_eqs(*kind, "Node")) { /* the kubelet names the pod after its file, with `-NODE` at the end */
+		struct view node = *name;
+		is = VIEW("Pod");
+		*name = view_of(kube_text(pod, "metadata.name"));
+		stem = without_suffix(*name, node);
+	}
+	if (stem.len) {
+		*kind = is;
+		*name = stem;
 	}
 }
 

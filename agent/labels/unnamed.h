@@ -28,7 +28,7 @@ struct unnamed_list {
 void unnamed_release(struct unnamed_list *u);
 /* False: there is no room. */
 bool unnamed_add(struct unnamed_list *u, struct process_info *p, struct view path, struct labels own);
-/* Entry i, whose place the last one takes. */
+/* Removes entry i; the last entry moves to its place. */
 void unnamed_remove(struct unnamed_list *u, size_t i);
 
 #endif

@@ -24,8 +24,8 @@ struct image *images_next_opened(struct images *x);
 bool images_may_be_runtime(const struct images *x, const struct image *im);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
-/* How a stack ends at code whose table images_load_table() could not build: END_TABLES_FULL, or END_NO_TABLE if there is none: the file
- * changed after it was mapped, or cannot be read. */
+/* Why images_load_table() could not build a table, as the end of the stack: END_TABLES_FULL, there was no room for it; END_NO_TABLE, the file was
+ * written to after it was mapped, or cannot be read. */
 enum stack_end images_why_no_table(const struct images *x, const struct image *im);
 /* Builds the table of a language runtime's file before samples need it, the interpreter's own code first: some 16 ms of CPU time for
  * a CPython, once. *calls: how many groups of pages may still be built, some 1 ms each. False: there is more to do. */

@@ -19,19 +19,6 @@
 
 #define PART ((uint64_t)1 << 20)
 
-static const struct unwind_rule *rule_of(const struct eh_rows *rows, uint64_t pc)
-{
-	size_t lo = 0, hi = rows->v.n;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (rows->v.v[mid].pc <= pc)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo ? &rows->v.v[lo - 1].rule : NULL;
-}
-
 struct verdict {
 	uint64_t all, told, wrong;   /* bytes of code */
 };

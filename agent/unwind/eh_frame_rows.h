@@ -24,4 +24,18 @@ static inline int keep_row(void *arg, uint64_t pc, const struct unwind_rule *r)
 	return 0;
 }
 
+/* The rule of the last row at or below pc; NULL if all rows are above it. */
+static inline const struct unwind_rule *rule_of(const struct eh_rows *rows, uint64_t pc)
+{
+	size_t lo = 0, hi = rows->v.n;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (rows->v.v[mid].pc <= pc)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &rows->v.v[lo - 1].rule : NULL;
+}
+
 #endif

@@ -284,21 +284,6 @@ static void test_unread_code(void **state)
 	free(bytes);
 }
 
-/* The rule of the last row at or below pc; CFA_NONE if all rows are above pc. */
-static struct unwind_rule rule_in(const struct eh_rows *rows, uint64_t pc)
-{
-	size_t lo = 0, hi = rows->v.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (rows->v.v[mid].pc <= pc)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo ? rows->v.v[lo - 1].rule : (struct unwind_rule){ .cfa = CFA_NONE };
-}
-
 #define RANGE 0x10000ull
 
 /* Reading a range of addresses by the index gives the same rows for that range as reading the whole file does. */
@@ -332,8 +317,9 @@ static void test_index(void **state)
 					continue;
 				uint64_t at[] = { MAX(r->pc, lo), MIN(next->pc, lo + RANGE) - 1 };
 				for (size_t p = 0; p < ARRAY_LEN(at); p++) {
-					struct unwind_rule rule = rule_in(&part, at[p]);
-					assert_memory_equal(&rule, &r->rule, sizeof rule);
+					static const struct unwind_rule none = { .cfa = CFA_NONE };
+					const struct unwind_rule *rule = rule_of(&part, at[p]);
+					assert_memory_equal(rule ? rule : &none, &r->rule, sizeof none);
 				}
 			}
 			vec_free(&part.v);

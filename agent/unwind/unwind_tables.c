@@ -17,9 +17,9 @@
 #include "base/vec.h"
 
 #define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
-#define IDLE_NS 30000000000ll        /* an image not met for so long may be unloaded */
+#define IDLE_NS 30000000000ll        /* an image that no sample has met for so long may be unloaded */
 #define IDLE_ENDED_NS 5000000000ll   /* one that no process maps any more */
-#define REBUILD_NS 120000000000ll    /* after an image was unloaded, no other one is unloaded for it before that */
+#define REBUILD_NS 120000000000ll    /* so long after an image was unloaded, other images are not unloaded to load it again */
 #define EVICT_BLOCKS 256u            /* unload so much at once */
 #define RETRY_NS 10000000000ll       /* where nothing was idle */
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)

@@ -24,6 +24,7 @@ struct sample_counts {
 	unsigned kinds;              /* 1 << enum window_kind: what it takes */
 	bool finished;
 	bool unnamed;                /* a process in it waits for its container's name (process_info.h) */
+	int64_t named_ns;            /* monotonic; when the last of them had its name; 0 = none has waited */
 	VEC(struct sample_count) v;
 	struct map index;
 };

@@ -28,8 +28,8 @@ static bool ends_in_hash(struct view v, struct view before)
 	return true;
 }
 
-/* The mangled name without a suffix like .llvm.123. It ends with its hash, "17h" and 16 digits and "E"; there may be dots before that. A name
- * without such a hash is returned unchanged. */
+/* The mangled name without a suffix like .llvm.123. Without one it would end with a hash: "17h", 16 hexadecimal digits, "E". The name may have dots
+ * before the hash. A name without a hash is returned unchanged. */
 static struct view rust_legacy_without_suffix(struct view v)
 {
 	for (size_t i = 0; i + 1 < v.len; i++)

@@ -185,7 +185,7 @@ static bool read_cie(struct walk *w, size_t offset)
 	return true;
 }
 
-/* Reads the fields of an FDE; r holds its contents before, and its instructions after. */
+/* Reads the fields of an FDE. The reader r is at the start of the entry's contents, and is left at the instructions. */
 static bool read_fde_head(struct walk *w, struct cf_reader *r, uint64_t *ret_pc, uint64_t *ret_end)
 {
 	size_t at = at_of(&w->fdes, r->p);
@@ -288,7 +288,7 @@ static bool usual_fde(struct walk *w, size_t at, const uint8_t *p, uint32_t len,
 	return c->offset == offset && c->common.encoding == 0x1b && size && ret->pc + size > ret->pc;
 }
 
-/* The FDEs in bytes [from, to) of .eh_frame, in any order. False: there are more in [lo, hi) than there can be functions. */
+/* Appends the FDEs in bytes [from, to) of .eh_frame that begin in the range, in the order in which they stand there; the neighbours go into x. False: there are more in [lo, hi) than there can be functions. */
 static bool collect(struct walk *w, size_t from, size_t to, struct fde_range *x, struct fde_list *out)
 {
 	uint64_t most = 64 + (x->hi - x->lo) / PER_FUNCTION_MIN;
@@ -442,26 +442,36 @@ uint64_t eh_frame_work_max(uint64_t text_bytes)
 	return ((uint64_t)16 << 20) + 256 * text_bytes;
 }
 
+/* Begins a walk that reads all of .eh_frame. */
+static int walk_whole(struct walk *w, const struct elf_file *f, struct eh_stats *st, struct err *e)
+{
+	memset(st, 0, sizeof *st);
+	if (!find_eh_frame(f, w))
+		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
+	if (w->eh_len > EH_WHOLE_BYTES_MAX)
+		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: at most %llu can be read as a whole", w->eh_len,
+			       (unsigned long long)EH_WHOLE_BYTES_MAX);
+	w->st = st;
+	w->left = eh_frame_work_max(w->eh_len);
+	return 0;
+}
+
 int eh_frame_each(const struct elf_file *f, eh_row_fn *fn, void *arg, struct eh_stats *st, struct err *e)
 {
 	struct fde_range range = { 0, UINT64_MAX, { { 0 } }, { 0 } };
 	struct fde_list list = { 0 };
 	struct walk w;
+	int ret = walk_whole(&w, f, st, e);
 
-	memset(st, 0, sizeof *st);
-	if (!find_eh_frame(f, &w))
-		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
-	if (w.eh_len > EH_WHOLE_BYTES_MAX)
-		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: too many to read all of them", w.eh_len);
-	w.st = st;
+	if (ret)
+		return ret;
 	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
-	w.left = eh_frame_work_max(w.eh_len);
 	need(&w, &w.fdes, 0, w.eh_len); /* all of it will be read, not always in order */
 	if (!from_header(&w, &list)) {
 		IGNORE(collect(&w, 0, w.eh_len, &range, &list)); /* all are wanted */
 		sort_fdes(&list, &range);
 	}
-	int ret = walk_all(&w, list.l.v, list.l.n, e);
+	ret = walk_all(&w, list.l.v, list.l.n, e);
 	release(&w);
 	vec_free(&list.l);
 	return ret;
@@ -598,15 +608,11 @@ int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, u
 	struct fde_range range = { 0, UINT64_MAX, { { 0 } }, { 0 } };
 	struct fde_list list = { 0 };
 	struct walk w;
+	int rc = walk_whole(&w, f, st, e);
 
 	*ret = NULL;
-	memset(st, 0, sizeof *st);
-	if (!find_eh_frame(f, &w))
-		return err_set(e, ERR_NOT_FOUND, "no .eh_frame");
-	if (w.eh_len > EH_WHOLE_BYTES_MAX || lo >= hi)
-		return err_set(e, ERR_BAD_DATA, "%zu bytes of .eh_frame without .eh_frame_hdr: too many to read all of them", w.eh_len);
-	w.st = st;
-	w.left = eh_frame_work_max(w.eh_len);
+	if (rc)
+		return rc;
 	IGNORE(collect(&w, 0, w.eh_len, &range, &list)); /* all are wanted */
 	uint64_t first = lo >> STRETCH_SHIFT;
 	size_t n = (size_t)(((hi - 1) >> STRETCH_SHIFT) - first + 1);

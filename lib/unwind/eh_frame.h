@@ -35,11 +35,11 @@ uint64_t eh_frame_functions(const struct elf_file *f);
 int eh_frame_range(const struct elf_file *f, uint64_t lo, uint64_t hi, eh_row_fn *fn, void *arg, struct eh_stats *st,
 		   struct err *e) MUST_USE;
 
-/* An index of .eh_frame for a file without .eh_frame_hdr, mostly a static program. It says for each 64 kB of text which part of .eh_frame has
- * the entries, in 8 bytes. Making it reads all entries once, but not their instructions. Linkers write entries in the order of the text, except
- * those of cold parts; so the entries of a range of addresses are in a small part of .eh_frame. */
+/* An index of .eh_frame for a file without .eh_frame_hdr, mostly a static program. For each 64 kB of text it has 8 bytes, which say
+ * what part of .eh_frame all entries of that text are in. Making it reads all entries once, but not their instructions. Linkers write entries in the
+ * order of the text, so such a part is small; for text that has cold parts of functions it may be all of .eh_frame. */
 struct eh_index;
-/* Of the text in [lo, hi). ERR_NOT_FOUND without .eh_frame; ERR_BAD_DATA if it is over 32 MB, or takes too much work. */
+/* For the text in [lo, hi), which is not empty. ERR_NOT_FOUND without .eh_frame; ERR_BAD_DATA if it is over 32 MB, or takes too much work. */
 int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e) MUST_USE;
 void eh_index_free(struct eh_index *x);
 /* How many functions have an entry. */
