@@ -646,7 +646,7 @@ static void *call_shared(void *arg)
 	static const char *const queries[] = { "share(merge(cpu[30s]), {function=\"none\"})", "topk(1, self(merge(cpu[30s])))", "samples(merge(cpu[30s])) > 0",
 					       "value(merge(cpu[30s])) + on () sum(rate(x[1m]))", "diff(focus(merge(cpu[30s]), {function=\"main\"}), merge(cpu[10s]))" };
 	for (size_t i = 0; i < 60; i++) {
-		p.profiles = i % ARRAY_LEN(queries) == 4; /* both sides come over one dictionary, and another query has them, too */
+		p.profiles = i % ARRAY_LEN(queries) == 4; /* the diff: its result has both sides over one dictionary; other queries share the sides */
 		struct promql_result r;
 		struct err e = { 0 };
 		if (promql_instant(c->g, view_of(queries[i % ARRAY_LEN(queries)]), 100000, &p, &r, &e)) {

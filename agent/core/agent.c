@@ -149,7 +149,7 @@ static void say_tables_full(struct agent *a, int64_t now)
 	a->failures_said_ns = now;
 }
 
-/* Names of containers that came later. */
+/* Gives processes their final labels where the name of their container has become known since they were sampled. */
 static void update_labels(struct agent *a, int64_t now) REQUIRES(a->lock)
 {
 	bool all = now - a->labelled_ns >= HOUSEKEEPING_NS;

@@ -151,7 +151,7 @@ static void check_optional(struct buf *out)
 	line(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
 }
 
-/* What limits stacks and names besides rights. */
+/* What stacks and the names of functions need besides capabilities: memory for unwind tables, a client of debuginfod. */
 static void check_room(struct buf *out, uint64_t unwind_bytes)
 {
 	char size[24], more[160];

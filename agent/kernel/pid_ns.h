@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* Its inode number; 0: it is the host's, or the kernel has no pid namespaces. */
+/* The inode number of the agent's pid namespace; 0: it is the host's, or the kernel has no pid namespaces. */
 uint32_t pid_ns_inside(void);
 /* ERR_DENIED: /proc is that of another namespace, so its numbers are other processes'. */
 int pid_ns_check_proc(struct err *e) MUST_USE;

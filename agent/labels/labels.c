@@ -192,7 +192,7 @@ static void set_labels(struct labeler *l, struct process_info *p, struct labels 
 	set_plain_labels(l, &b, own, g);
 	if (has_rules(l))
 		p->dropped = !relabel(l, &b, own, g);
-	/* The flags' external labels have the last word. */
+	/* Labels given by --external-label come last: rules cannot change them. */
 	set_external(l, &b);
 	p->labels = labels_dup(labels_builder_finish(&b));
 	p->generation = l->generation;

@@ -37,8 +37,9 @@ void labeler_use(struct labeler *l, const struct agent_config *c);
 void labeler_process(struct labeler *l, struct process_info *p);
 /* Changes when labels given before may be out of date: other rules, names of containers that came later. */
 uint32_t labeler_generation(const struct labeler *l);
-/* To be called now and then by the same thread. Looks up names of containers that were not known; unless `all`, only those that processes
- * wait for, which changes the labels of no other process. True: some processes that waited have final labels now, in p->named. */
+/* To be called now and then by the thread that calls labeler_process. Looks up names of containers that were not known: all, or only those that
+ * processes wait for (process_info.h), which changes the labels of no other process. True: some processes that waited have final labels now, in
+ * their process_info's `named`. */
 bool labeler_tick(struct labeler *l, bool all);
 /* Whether a process waits for the name of its container; then labeler_tick should be called several times a second, not for all. */
 bool labeler_waits(const struct labeler *l);

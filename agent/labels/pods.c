@@ -95,7 +95,8 @@ static const char *bare_id(const char *s)
 	return at ? at + 3 : s;
 }
 
-/* The container of a status under one of the ids that it had. True: there is one. */
+/* Adds the container that a status describes, with the id found at id_path in it: the present id, or the one before a restart. False: the status has
+ * no such id. */
 static bool add_part(struct pod *p, const json_t *status, const char *id_path, bool init)
 {
 	if (p->n_parts == CONTAINERS_MAX)
@@ -161,7 +162,7 @@ static struct view without_suffix(struct view v, struct view suffix)
 	return view_make(v.ptr, v.len - suffix.len - 1);
 }
 
-/* The digits behind the last dash: the minute for which a CronJob started a Job. Empty if there are fewer than eight. */
+/* The digits behind the last dash of a Job's name: the minute for which a CronJob started it. Empty if there are fewer than eight. */
 static struct view minute_of_job(struct view name)
 {
 	size_t n = 0;
@@ -480,8 +481,8 @@ int pods_start(struct pods **ret, const struct pods_options *o, struct err *e)
 
 	p->client = o->client;
 	p->pause_ms = o->pause_ms;
-	/* Also pods that have ended, which may be many: a watch that leaves them out reports the end of a pod with the state before, which
-	 * for a pod that runs for a second is the one without its containers' ids. */
+	/* Pods that have ended, which may be many, are watched, too. A watch that leaves them out reports the end of a pod with the state before the
+	 * end, and that of a pod that runs for a second does not have the ids of its containers yet. */
 	snprintf(p->pod_selector, sizeof p->pod_selector, "spec.nodeName=%s", o->node);
 	snprintf(p->node_selector, sizeof p->node_selector, "metadata.name=%s", o->node);
 	for (size_t i = 0; i < ARRAY_LEN(run) && !rc; i++) {

@@ -33,7 +33,7 @@ struct process_info {
 	const struct labels *labels; /* what labels.h found out while it was alive; owned; may be NULL */
 };
 
-/* The same process without labels, owned; nothing waits. */
+/* A copy without labels that does not wait. The caller has a reference to it. */
 struct process_info *process_info_copy(const struct process_info *p);
 /* Its labels are made: from here on it counts in process_info_bytes(). */
 void process_info_made(struct process_info *p);

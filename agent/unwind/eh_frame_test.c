@@ -426,7 +426,7 @@ static void test_room(void **state)
 		n++;
 	assert_true(n > 1 && n < COPIES - 1);
 	assert_true(unwind_tables_full(c.t, c.im[n]));
-	assert_false(unwind_tables_full(c.t, c.im[0]) || unwind_tables_full(c.t, c.im[n + 1])); /* has its table; was never met */
+	assert_false(unwind_tables_full(c.t, c.im[0]) || unwind_tables_full(c.t, c.im[n + 1])); /* image 0 has its table, image n + 1 was never in a sample */
 	assert_true(unwind_tables_stats(c.t)->chunks * CHUNK_ROWS * 4 <= UNWIND_ROOM_BYTES_MIN);
 	assert_int_equal(unwind_tables_stats(c.t)->evictions, 0); /* all were met just now */
 	unwind_tables_set_ahead(c.t, 20 * SECOND);

@@ -271,7 +271,7 @@ static void keep_fde(struct fde_range *x, const struct fde_at *at, struct fde_li
 }
 
 /* The FDE whose length field is at p, as compilers write it: by a CIE that was read before, with 32-bit relative addresses. False: it
- * is another one, or nonsense. */
+ * is of another form, or damaged. */
 static bool usual_fde(struct walk *w, size_t at, const uint8_t *p, uint32_t len, struct fde_at *ret)
 {
 	uint32_t distance, size;
@@ -678,7 +678,7 @@ int eh_index_range(const struct elf_file *f, const struct eh_index *x, uint64_t 
 
 	memset(st, 0, sizeof *st);
 	if (!find_eh_frame(f, &w) || at.to > w.eh_len)
-		return err_set(e, ERR_NOT_FOUND, "no .eh_frame, or another one than before");
+		return err_set(e, ERR_NOT_FOUND, "no .eh_frame, or not the one that the index was made of");
 	w.st = st;
 	w.rows = (struct rule_rows){ .fn = fn, .arg = arg, .st = st };
 	w.left = eh_frame_work_max(MAX(at.to - at.from, hi - lo));
