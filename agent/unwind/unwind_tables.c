@@ -325,9 +325,18 @@ struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t 
 	return id < IMAGES_MAX ? t->by_id[id] : NULL;
 }
 
+static uint64_t rule_hash(const struct unwind_rule *r)
+{
+	uint64_t half[2];
+
+	_Static_assert(sizeof half == sizeof *r, "all of the rule");
+	memcpy(half, r, sizeof half);
+	return hash_u64(half[0] ^ hash_u64(half[1]));
+}
+
 static uint32_t rule_id(struct unwind_tables *t, const struct unwind_rule *r)
 {
-	uint64_t hash = hash_bytes(r, sizeof *r);
+	uint64_t hash = rule_hash(r);
 	uint32_t id;
 
 	if (r->cfa == CFA_NONE && !r->runtime)

@@ -28,6 +28,7 @@
 #include "base/opts.h"
 #include "base/heap.h"
 #include "base/queue.h"
+#include "base/radix.h"
 #include "base/redact.h"
 #include "base/log.h"
 #include "base/err.h"
@@ -349,6 +350,32 @@ static void test_map_find_or_add(void **state)
 	assert_int_equal(n, ARRAY_LEN(things));
 	assert_int_equal(m.n, n);
 	map_free(&m);
+}
+
+/* Few and many; ascending, all equal, of one and of eight bytes that differ: ascending, and equal keys in the order they came in. */
+static void test_radix(void **state)
+{
+	static const size_t counts[] = { 0, 1, 2, 24, 25, 300, 5000 };
+	struct { uint64_t key, place; } v[5000];
+	(void)state;
+	for (size_t k = 0; k < ARRAY_LEN(counts); k++)
+		for (unsigned way = 0; way < 6; way++) {
+			const uint64_t masks[] = { UINT64_MAX, 0xff, 0xff00ff0000000000, 0, 0x3 };
+			size_t n = counts[k];
+			uint64_t sum = 0;
+			for (size_t i = 0; i < n; i++) {
+				v[i].key = way == 5 ? i : 0x1000 + (hash_u64(i) & masks[way]);
+				v[i].place = i;
+				sum += v[i].key;
+			}
+			radix_sort(v, n);
+			for (size_t i = 0; i < n; i++) {
+				sum -= v[i].key;
+				assert_int_equal(v[i].key, way == 5 ? v[i].place : 0x1000 + (hash_u64(v[i].place) & masks[way]));
+				assert_true(!i || v[i - 1].key < v[i].key || (v[i - 1].key == v[i].key && v[i - 1].place < v[i].place));
+			}
+			assert_int_equal(sum, 0);
+		}
 }
 
 static void test_buf_ceiling_and_json(void **state)
@@ -929,7 +956,7 @@ int main(void)
 		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
-		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_buf_ceiling_and_json),
+		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_budget_parts), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
 		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),

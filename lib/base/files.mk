@@ -49,6 +49,8 @@ libbase_a_SOURCES = \
   lib/base/permit.h \
   lib/base/queue.c \
   lib/base/queue.h \
+  lib/base/radix.c \
+  lib/base/radix.h \
   lib/base/redact.c \
   lib/base/redact.h \
   lib/base/regex.c \

@@ -6,13 +6,13 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-#define PAGE 4096u
-#define PAGES 64u
+#define PAGE 16384u
+#define PAGES 64u                    /* most files have fewer: the names of 20,000 functions of C++ */
 
 struct page {
 	uint64_t at;         /* offset in the section */
 	uint32_t len;        /* 0 = none */
-	char bytes[PAGE];
+	char *bytes;         /* PAGE of them; NULL = it was not needed yet */
 };
 
 struct elf_names {
@@ -32,8 +32,11 @@ struct elf_names *elf_names_new(const struct elf_file *f, const Elf64_Shdr *stri
 
 void elf_names_free(struct elf_names *n)
 {
-	if (n)
-		buf_free(&n->text);
+	if (!n)
+		return;
+	for (unsigned i = 0; i < PAGES; i++)
+		free(n->pages[i].bytes);
+	buf_free(&n->text);
 	free(n);
 }
 
@@ -45,6 +48,8 @@ static struct view rest_of_page(struct elf_names *n, uint64_t offset)
 	if (offset >= n->strings->sh_size)
 		return view_make(NULL, 0);
 	if (!p->len || p->at != at) {
+		if (!p->bytes)
+			p->bytes = xmalloc(PAGE);
 		p->at = at;
 		p->len = (uint32_t)MIN((uint64_t)PAGE, n->strings->sh_size - at);
 		if (n->strings->sh_type == SHT_NOBITS || n->strings->sh_flags & SHF_COMPRESSED ||

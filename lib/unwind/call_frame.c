@@ -10,24 +10,44 @@
 /* DWARF register numbers on x86-64. */
 enum { REG_RDX = 1, REG_RDI = 5, REG_FP = 6, REG_SP = 7, REG_RA = 16 };
 
+static void reader_ran_out(struct cf_reader *r)
+{
+	r->bad = true;
+	r->p = r->e;
+}
+
 uint64_t cf_fixed(struct cf_reader *r, size_t n)
 {
 	uint64_t v = 0;
+
 	if ((size_t)(r->e - r->p) < n) {
-		r->bad = true;
-		r->p = r->e;
+		reader_ran_out(r);
 		return 0;
 	}
-	memcpy(&v, r->p, n);
+	if (n == 1)
+		v = *r->p;
+	else if (n == 4)             /* a copy of a known size is one instruction */
+		memcpy(&v, r->p, 4);
+	else
+		for (size_t i = 0; i < n; i++)
+			v |= (uint64_t)r->p[i] << (8 * i);
 	r->p += n;
 	return v;
+}
+
+static inline uint8_t reader_byte(struct cf_reader *r)
+{
+	if (r->p < r->e)
+		return *r->p++;
+	reader_ran_out(r);
+	return 0;
 }
 
 uint64_t cf_uleb(struct cf_reader *r)
 {
 	uint64_t v = 0;
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t b = (uint8_t)cf_fixed(r, 1);
+		uint8_t b = reader_byte(r);
 		if (shift < 64)
 			v |= (uint64_t)(b & 127) << shift;
 		if (!(b & 128))
@@ -41,7 +61,7 @@ int64_t cf_sleb(struct cf_reader *r)
 	unsigned shift = 0;
 	uint8_t b;
 	do {
-		b = (uint8_t)cf_fixed(r, 1);
+		b = reader_byte(r);
 		if (shift < 64)
 			v |= (uint64_t)(b & 127) << shift;
 		shift += 7;
@@ -53,12 +73,10 @@ int64_t cf_sleb(struct cf_reader *r)
 
 void cf_skip(struct cf_reader *r, uint64_t n)
 {
-	if (n > (uint64_t)(r->e - r->p)) {
-		r->bad = true;
-		r->p = r->e;
-	} else {
+	if (n > (uint64_t)(r->e - r->p))
+		reader_ran_out(r);
+	else
 		r->p += n;
-	}
 }
 
 uint64_t cf_pointer(struct cf_reader *r, uint8_t encoding, uint64_t vaddr)
@@ -276,7 +294,7 @@ int cf_run(const struct cf_common *c, struct cf_reader r, uint64_t vaddr, struct
 	   cf_row_fn *fn, void *arg)
 {
 	const uint8_t *first = r.p;
-	struct cf_state saved[REMEMBER_MAX];
+	struct cf_state saved[REMEMBER_MAX] UNINITIALIZED;
 	unsigned depth = 0;
 
 	while (r.p < r.e) {

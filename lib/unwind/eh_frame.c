@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/radix.h"
 #include "base/vec.h"
 #include "unwind/call_frame.h"
 #include "unwind/rule_rows.h"
@@ -27,6 +28,8 @@
 #define PER_FUNCTION_MIN 4           /* bytes of text, on average */
 #define STRETCH_SHIFT 16             /* the index has a place for each stretch of 1 << 16 bytes of text */
 #define AHEAD_BYTES ((size_t)1 << 20) /* a part of .eh_frame up to this size is read in one piece */
+#define FDE_BYTES_USUAL 40u         /* of an entry with its length, on average in programs of C++ */
+#define FDES_AHEAD 16384u            /* room for so many is made at once, at most */
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
 struct cie {
@@ -241,12 +244,6 @@ static int walk_fde(struct walk *w, size_t offset)
 	return emit_state(w, w->rows.pending && w->rows.pc > pc ? w->rows.pc : pc, &s);
 }
 
-static int by_pc(const void *a, const void *b)
-{
-	const struct fde_at *x = a, *y = b;
-	return (x->pc > y->pc) - (x->pc < y->pc);
-}
-
 struct fde_list { VEC(struct fde_at) l; };
 
 /* What collect looks for: FDEs that begin in [lo, hi), the last two at or below lo, and the first one at or above hi. */
@@ -288,36 +285,47 @@ static bool usual_fde(struct walk *w, size_t at, const uint8_t *p, uint32_t len,
 	return c->offset == offset && c->common.encoding == 0x1b && size && ret->pc + size > ret->pc;
 }
 
-/* Appends the FDEs in bytes [from, to) of .eh_frame that begin in the range, in the order in which they stand there; the neighbours go into x. False: there are more in [lo, hi) than there can be functions. */
+/* The first FDE at or after *at and before `to`, in .eh_frame; *at moves to the entry that follows it. False: there is none. */
+static bool next_fde(struct walk *w, size_t *at, size_t to, struct fde_at *ret)
+{
+	struct cf_reader r;
+
+	while (*at + 4 < to) {
+		size_t here = *at;
+		uint32_t len, distance;
+		if (!need(w, &w->fdes, here, 4))
+			return false;
+		memcpy(&len, w->fdes.bytes + (here - w->fdes.at), 4);
+		if (len == 0) { /* a terminator: crtend's is at the end, but linked-in ones may be anywhere */
+			*at = here + 4;
+			continue;
+		}
+		*at = entry(w, &w->fdes, here, &r);
+		if (*at == SIZE_MAX)
+			return false;
+		if (len < UINT32_MAX && usual_fde(w, here, r.p - 4, len, ret))
+			return true;
+		uint64_t pc, end;
+		memcpy(&distance, r.p, 4); /* to its CIE; a CIE has 0 */
+		if (distance != 0 && read_fde_head(w, &r, &pc, &end)) {
+			*ret = (struct fde_at){ pc, (uint32_t)here, (uint32_t)MIN(end - pc, UINT32_MAX) };
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Appends the FDEs in bytes [from, to) of .eh_frame that begin in the range, in the order in which they stand there; the neighbours go
+ * into x. False: there are more in [lo, hi) than there can be functions. */
 static bool collect(struct walk *w, size_t from, size_t to, struct fde_range *x, struct fde_list *out)
 {
 	uint64_t most = 64 + (x->hi - x->lo) / PER_FUNCTION_MIN;
-	struct cf_reader r;
+	struct fde_at fde;
+
+	vec_reserve(&out->l, MIN((to - from) / FDE_BYTES_USUAL, MIN(most, (uint64_t)FDES_AHEAD)) + 1);
 	out->l.n = 0;
-	for (size_t at = from, next; at + 4 < to && out->l.n <= most; at = next) {
-		struct fde_at fde = { .offset = (uint32_t)at };
-		uint32_t len;
-		if (!need(w, &w->fdes, at, 4))
-			break;
-		memcpy(&len, w->fdes.bytes + (at - w->fdes.at), 4);
-		if (len == 0) { /* a terminator: crtend's is at the end, but linked-in ones may be anywhere */
-			next = at + 4;
-			continue;
-		}
-		next = entry(w, &w->fdes, at, &r);
-		if (next == SIZE_MAX)
-			break;
-		if (len < UINT32_MAX && usual_fde(w, at, r.p - 4, len, &fde)) {
-			keep_fde(x, &fde, out);
-			continue;
-		}
-		uint64_t end;
-		memcpy(&len, r.p, 4); /* the distance to its CIE; a CIE has 0 */
-		if (len != 0 && read_fde_head(w, &r, &fde.pc, &end)) {
-			fde.len = (uint32_t)MIN(end - fde.pc, UINT32_MAX);
-			keep_fde(x, &fde, out);
-		}
-	}
+	while (out->l.n <= most && next_fde(w, &from, to, &fde))
+		keep_fde(x, &fde, out);
 	return out->l.n <= most;
 }
 
@@ -326,11 +334,11 @@ static void sort_fdes(struct fde_list *x, const struct fde_range *range)
 {
 	const struct fde_at *near[] = { &range->below[0], &range->below[1], &range->above };
 
+	_Static_assert(sizeof(struct fde_at) == RADIX_RECORD && offsetof(struct fde_at, pc) == 0, "sorted by pc");
 	for (size_t i = 0; i < ARRAY_LEN(near); i++)
 		if (near[i]->len)
 			vec_push(&x->l, *near[i]);
-	if (x->l.n)
-		qsort(x->l.v, x->l.n, sizeof *x->l.v, by_pc);
+	radix_sort(x->l.v, x->l.n);
 }
 
 /* .eh_frame_hdr as linkers write it. */
@@ -605,23 +613,21 @@ static bool index_add(struct walk *w, struct eh_index *x, const struct fde_at *a
 
 int eh_index_new(struct eh_index **ret, const struct elf_file *f, uint64_t lo, uint64_t hi, struct eh_stats *st, struct err *e)
 {
-	struct fde_range range = { 0, UINT64_MAX, { { 0 } }, { 0 } };
-	struct fde_list list = { 0 };
+	struct fde_at fde;
 	struct walk w;
 	int rc = walk_whole(&w, f, st, e);
 
 	*ret = NULL;
 	if (rc)
 		return rc;
-	IGNORE(collect(&w, 0, w.eh_len, &range, &list)); /* all are wanted */
 	uint64_t first = lo >> STRETCH_SHIFT;
 	size_t n = (size_t)(((hi - 1) >> STRETCH_SHIFT) - first + 1);
 	struct eh_index *x = xcalloc(1, sizeof *x + n * sizeof x->place[0]);
-	*x = (struct eh_index){ .first = first, .functions = list.l.n, .n = n };
-	for (size_t i = 0; i < list.l.n && w.left; i++)
-		index_add(&w, x, &list.l.v[i], i + 1 < list.l.n ? list.l.v[i + 1].offset : (uint32_t)w.eh_len);
+	*x = (struct eh_index){ .first = first, .n = n };
+	for (size_t at = 0; w.left && next_fde(&w, &at, w.eh_len, &fde); x->functions++)
+		if (!index_add(&w, x, &fde, (uint32_t)at))
+			break;
 	release(&w);
-	vec_free(&list.l);
 	if (!w.left) {
 		eh_index_free(x);
 		return err_set(e, ERR_BAD_DATA, "reading .eh_frame takes more work than its size explains");
