@@ -300,7 +300,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)a->state.cpus);
 	set_tables(&a->state.tables);
-	metric_set(&table[M_KERNEL_BYTES], (double)(sampler_map_bytes(&a->sampler) + a->state.tables.chunks * CHUNK_ROWS * 4));
+	metric_set(&table[M_KERNEL_BYTES], (double)(a->sampler.map_bytes + a->state.tables.chunks * CHUNK_ROWS * 4));
 	set_pods(a->pods);
 	set_filters(a);
 	if (a->o.off_cpu)

@@ -145,6 +145,33 @@ static void choose_programs(struct bpf_object *o, const struct sampler_options *
 	}
 }
 
+/* A map's memory, as the kernel reports it. */
+static uint64_t map_bytes(int fd)
+{
+	char name[64], line[128];
+	uint64_t n = 0;
+
+	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
+	FILE *f = fopen(name, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (strncmp(line, "memlock:", 8) == 0)
+			n = strtoull(line + 8, NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* What all maps of the object take. It stays so: each has room for all its entries from the start. */
+static uint64_t object_bytes(const struct bpf_object *o)
+{
+	struct bpf_map *m;
+	uint64_t n = 0;
+
+	bpf_object__for_each_map(m, o)
+		n += map_bytes(bpf_map__fd(m));
+	return n;
+}
+
 int sampler_load(struct sampler *s, const struct sampler_options *o, struct err *e)
 {
 	struct view bytes = sampler_object();
@@ -186,6 +213,7 @@ int sampler_load(struct sampler *s, const struct sampler_options *o, struct err 
 	s->control_fd = sampler_map_fd(s, ".data.control");
 	s->ring_fd = bpf_map__fd(ring);
 	s->ring_bytes = o->ring_bytes;
+	s->map_bytes = object_bytes(s->object);
 	s->cost_ns = xcalloc(s->n_cpus, sizeof *s->cost_ns);
 	s->untaken = xcalloc(s->n_cpus, sizeof *s->untaken);
 	r = map_ring(s, e);
@@ -424,30 +452,4 @@ bool sampler_stats(const struct sampler *s, uint64_t out[STATS_MAX])
 	}
 	free(all);
 	return ok;
-}
-
-/* A map's memory, as the kernel reports it. */
-static uint64_t memlock_of(int fd)
-{
-	char name[64], line[128];
-	uint64_t n = 0;
-
-	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", fd);
-	FILE *f = fopen(name, "re");
-	while (f && fgets(line, sizeof line, f))
-		if (strncmp(line, "memlock:", 8) == 0)
-			n = strtoull(line + 8, NULL, 10);
-	if (f)
-		fclose(f);
-	return n;
-}
-
-uint64_t sampler_map_bytes(const struct sampler *s)
-{
-	struct bpf_map *m;
-	uint64_t n = 0;
-
-	bpf_object__for_each_map(m, s->object)
-		n += memlock_of(bpf_map__fd(m));
-	return n;
 }

@@ -31,6 +31,7 @@ struct sampler {
 	uint64_t *consumer;
 	uint8_t *producer;
 	uint32_t ring_bytes;
+	uint64_t map_bytes;          /* of kernel memory that the object's maps take, those inside of `chunks` not counted */
 	struct cpu_rings cpu_rings;
 	uint64_t *cost_ns;           /* of the sampling program, per CPU, as far as samples said */
 	uint64_t *untaken;           /* per CPU: ticks without a sample, because of a filter or for want of room */
@@ -62,8 +63,6 @@ const uint64_t *sample_user(const struct sample_head *h);
 const uint64_t *sample_kernel(const struct sample_head *h);
 /* The pages of stack that came with sample i, by their distance from the page of sp; NULL = not copied. */
 void sample_stack(const struct sampler *s, size_t i, const uint8_t *pages[STACK_PAGES]);
-/* Bytes of kernel memory that the object's maps take, those inside of `chunks` not counted. */
-uint64_t sampler_map_bytes(const struct sampler *s);
 /* The time that the sampling program used, by its own clock readings, up to the samples read last. */
 uint64_t sampler_cost_ns(const struct sampler *s);
 /* Sums over all CPUs, by enum agent_stat; sets s->untaken. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <dirent.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -279,6 +280,22 @@ static struct metric process_metrics[] = {
 };
 static struct metric build_info = { NULL, "The version that runs.", METRIC_GAUGE, "version" };
 
+/* Since Linux 6.2 their number is the directory's size; before, it is 0, and they are counted. 0: it is not known. */
+static long open_descriptors(void)
+{
+	struct stat st;
+	long n = stat("/proc/self/fd", &st) ? 0 : (long)st.st_size;
+	DIR *d = n ? NULL : opendir("/proc/self/fd");
+
+	if (!d)
+		return n;
+	n = -3;                      /* ".", ".." and this directory itself */
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
 static void collect_process(void *arg)
 {
 	(void)arg;
@@ -296,14 +313,7 @@ static void collect_process(void *arg)
 		}
 		fclose(f);
 	}
-	DIR *d = opendir("/proc/self/fd");
-	if (d) {
-		double n = -3; /* ".", ".." and this directory itself */
-		while (readdir(d))
-			n++;
-		closedir(d);
-		metric_set(&process_metrics[P_FDS], n);
-	}
+	metric_set(&process_metrics[P_FDS], (double)open_descriptors());
 	struct rlimit rl;
 	if (getrlimit(RLIMIT_NOFILE, &rl) == 0)
 		metric_set(&process_metrics[P_MAX_FDS], (double)rl.rlim_cur);
