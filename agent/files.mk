@@ -150,6 +150,8 @@ libagent_a_SOURCES = \
   agent/process/process_info.h \
   agent/process/process_runtimes.c \
   agent/process/process_runtimes.h \
+  agent/process/purse.c \
+  agent/process/purse.h \
   agent/python/call_edges.c \
   agent/python/call_edges.h \
   agent/python/code.c \

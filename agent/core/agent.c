@@ -43,6 +43,7 @@
 #define HOUSEKEEPING_NS 5000000000ll
 #define NAMES_NS 300000000ll         /* while a pod's container waits for its name */
 #define TABLES_FULL_NS 600000000000ll
+#define TABLES_FIRST_NS 10000000000ll /* CPU time for the tables of what runs already: some 5 ms for a static program of 2 MB */
 #define QUICK_DRAINS 2               /* after one that had an exec */
 #define QUICK_MS 4                   /* no drain follows another sooner */
 #define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
@@ -136,17 +137,25 @@ static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 		offcpu_step(a, step, now);
 }
 
-/* Tables that lack room mean stacks that end early: it is said once in ten minutes while it goes on. */
-static void say_tables_full(struct agent *a, int64_t now)
+/* Tables that are not there mean stacks that end early: why is said once in ten minutes while it goes on. */
+static bool tables_news(struct told_count *said, uint64_t count, int64_t now)
+{
+	if (count == said->count || (said->count && now - said->at_ns < TABLES_FULL_NS))
+		return false;
+	*said = (struct told_count){ count, now };
+	return true;
+}
+
+static void say_tables_missing(struct agent *a, int64_t now)
 {
 	const struct unwind_tables_stats *s = unwind_tables_stats(a->tables);
 
-	if (s->failures == a->failures_said || (a->failures_said && now - a->failures_said_ns < TABLES_FULL_NS))
-		return;
-	LOG_WARN("msg", "the memory for unwind tables is full: stacks of some programs end early (--unwind-memory gives more)", "tables",
-		 LOG_NUM(s->images), "bytes", LOG_NUM(s->chunks * CHUNK_ROWS * 4), "gave_way", LOG_NUM(s->evictions));
-	a->failures_said = s->failures;
-	a->failures_said_ns = now;
+	if (tables_news(&a->full_said, s->failures, now))
+		LOG_WARN("msg", "the memory for unwind tables is full: stacks of some programs end early (--unwind-memory gives more)", "tables",
+			 LOG_NUM(s->images), "bytes", LOG_NUM(s->chunks * CHUNK_ROWS * 4), "gave_way", LOG_NUM(s->evictions));
+	if (tables_news(&a->postponed_said, images_postponed(a->images), now))
+		LOG_WARN("msg", "so many new programs run that building their unwind tables takes its share of the host (--max-cost): stacks of some end early",
+			 "postponed", LOG_NUM(images_postponed(a->images)), "tables", LOG_NUM(s->images));
 }
 
 /* Gives processes their final labels where the name of their container has become known since they were sampled. */
@@ -181,7 +190,7 @@ static void housekeeping(struct agent *a, int64_t now) REQUIRES(a->lock)
 	if (changed < 0 && !a->cpu_missing)
 		LOG_WARN("msg", "a CPU that came online is not sampled", "err", e.msg);
 	a->cpu_missing = changed < 0;
-	say_tables_full(a, now);
+	say_tables_missing(a, now);
 	images_sweep(a->images, now - (a->o.history_ms + GROUP_NAME_WAIT_MS) * 1000000 - 2 * WINDOW_NS);
 }
 
@@ -427,6 +436,8 @@ static int open_all(struct agent *a, struct err *e)
 	if (r)
 		return r;
 	a->images = images_new(a->tables, a->o.runtimes);
+	/* As much again as the rest may take: without tables stacks are worth little. */
+	images_set_share(a->images, a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L), TABLES_FIRST_NS);
 	a->processes = processes_new(a->tables, a->images, a->sampler.tables.runtime_procs);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);
 	if (!r && a->o.off_cpu)

@@ -22,11 +22,18 @@
 /* A sample is in the ring at most this long after its time. */
 #define IN_FLIGHT_NS 20000000ll
 
+/* A count that the log mentions now and then: what it was then, and when. */
+struct told_count {
+	uint64_t count;
+	int64_t at_ns;
+};
+
 /* What the drain thread's own structures held when its last drain ended, for the metrics. */
 struct drain_state {
 	size_t processes, kernel_processes, images, cpus;
 	uint64_t maps_reads;
 	struct unwind_tables_stats tables;
+	uint64_t tables_postponed;
 	uint32_t runtime_processes[RUNTIME_KINDS];
 	uint64_t runtime_failures[RUNTIME_KINDS][RUNTIME_FAILURES];
 };
@@ -61,8 +68,7 @@ struct agent {
 	uint32_t quick_drains;       /* of the second that began at: */
 	int64_t quick_second_ns;
 	int64_t due_ns;              /* when a process that starts is to be looked at again; INT64_MAX = none */
-	uint64_t failures_said;      /* tables without room, when it was said last, at: */
-	int64_t failures_said_ns;
+	struct told_count full_said, postponed_said; /* of tables without room, and of those that had to wait */
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
 	struct pacer pacer;          /* the current frequency and off-CPU step */

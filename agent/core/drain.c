@@ -18,6 +18,7 @@ void drain_tell_state(struct agent *a)
 	s->cpus = perf_events_cpus(a->events);
 	s->maps_reads = processes_maps_reads(a->processes);
 	s->tables = *unwind_tables_stats(a->tables);
+	s->tables_postponed = images_postponed(a->images);
 	memcpy(s->runtime_processes, r->known, sizeof s->runtime_processes);
 	memcpy(s->runtime_failures, r->failed, sizeof s->runtime_failures);
 }

@@ -11,7 +11,7 @@
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
 	M_DRAINS, M_LATE, M_PROCESSES, M_MAPS_READS, M_PROC_STUCK, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
-	M_TABLE_EVICTIONS, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
+	M_TABLE_EVICTIONS, M_TABLE_POSTPONED, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
 	M_OFF_SWITCHES, M_OFF_STEP, M_OFF_THRESHOLD, M_RUNTIME_READS, M_RUNTIME_OVER, M_RUNTIME_WAITING, M_RUNTIME_CODES, M_RUNTIME_BYTES,
@@ -56,6 +56,9 @@ static struct metric table[] = {
 	[M_TABLE_LOADS] = { "pyrrha_agent_unwind_table_loads_total", "Tables built.", METRIC_COUNTER },
 	[M_TABLE_GROUPS] = { "pyrrha_agent_unwind_groups_total", "Parts of tables built, as samples met them.", METRIC_COUNTER },
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
+				METRIC_COUNTER },
+	[M_TABLE_POSTPONED] = { "pyrrha_agent_unwind_table_postponed_total",
+				"Times a part of a table was needed and not built, because building tables had taken its share of the host (--max-cost).",
 				METRIC_COUNTER },
 	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
 			     "Errors in building tables: no_room, bad_table (a table or a part of it), rules_full (a row), bad_fde.",
@@ -300,6 +303,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CALLERS], (double)a->callers.n);
 	metric_set(&table[M_CPUS], (double)a->state.cpus);
 	set_tables(&a->state.tables);
+	set_counter(&table[M_TABLE_POSTPONED], a->state.tables_postponed);
 	metric_set(&table[M_KERNEL_BYTES], (double)(a->sampler.map_bytes + a->state.tables.chunks * CHUNK_ROWS * 4));
 	set_pods(a->pods);
 	set_filters(a);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
+#include "agent/process/purse.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -23,6 +24,7 @@
 #define PRELOAD_CALLS 32u            /* groups of pages, some 1 ms each; a CPython has 15 */
 #define LOOK_AGAIN_NS 1000000000ll   /* whoever keeps changing a file does not keep us reading it */
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
+#define TABLES_SAVED_NS 60000000000ll /* the income of so long is saved, for builds that come in bursts */
 
 /* A file as the kernel names it, and what it turned out to be. Devices and inodes are given again to other files: what is
  * older than ALIAS_NS is looked at again, which is cheap while the stamp is the same. */
@@ -38,6 +40,9 @@ struct alias {
 struct images {
 	struct unwind_tables *tables;
 	unsigned runtimes;           /* 1 << kind: is wanted */
+	struct purse purse;          /* CPU time for tables */
+	uint64_t postponed;          /* how often a table was not built because it was empty */
+	bool not_now;                /* the last one that was asked for was not */
 	VEC(struct image *) opened;  /* references: images_next_opened */
 	struct map index;            /* what records say -> all[] */
 	struct map contents;         /* -> all[] */
@@ -53,6 +58,16 @@ struct images *images_new(struct unwind_tables *t, unsigned runtimes)
 	x->tables = t;
 	x->runtimes = runtimes;
 	return x;
+}
+
+void images_set_share(struct images *x, double cpus, int64_t first_ns)
+{
+	purse_init(&x->purse, cpus, (int64_t)(cpus * TABLES_SAVED_NS), first_ns, clock_mono_ns());
+}
+
+uint64_t images_postponed(const struct images *x)
+{
+	return x->postponed;
 }
 
 static uint64_t content_hash(const struct image *im)
@@ -438,13 +453,11 @@ static bool is_unchanged(struct image *im, int fd)
 	return same;
 }
 
-bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
+static bool load_table(struct images *x, struct image *im, uint64_t vaddr)
 {
 	struct elf_file f;
 	int fd = atomic_load(&im->fd);
 
-	if (!im->id || !unwind_tables_missing(x->tables, im, vaddr))
-		return false;
 	if (fd >= 0 && !is_unchanged(im, fd)) { /* another process's may be */
 		image_close_file(im);
 		return false;
@@ -457,9 +470,24 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	return ok;
 }
 
+bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
+{
+	x->not_now = false;
+	if (!im->id || !unwind_tables_missing(x->tables, im, vaddr))
+		return false;
+	x->not_now = !purse_open(&x->purse, clock_mono_ns());
+	x->postponed += x->not_now;
+	if (x->not_now)
+		return false;
+	int64_t from_ns = clock_cpu_ns();
+	bool ok = load_table(x, im, vaddr);
+	purse_pay(&x->purse, clock_cpu_ns() - from_ns);
+	return ok;
+}
+
 enum stack_end images_why_no_table(const struct images *x, const struct image *im)
 {
-	return unwind_tables_full(x->tables, im) ? END_TABLES_FULL : END_NO_TABLE;
+	return x->not_now ? END_NOT_BUILT : unwind_tables_full(x->tables, im) ? END_TABLES_FULL : END_NO_TABLE;
 }
 
 /* Returns what is left of `calls`. */
@@ -474,6 +502,8 @@ bool images_preload(struct images *x, struct image *im, unsigned *calls_left)
 {
 	if (im->preloaded || !im->runtime)
 		return true;
+	if (!purse_open(&x->purse, clock_mono_ns()))
+		return false;
 	unsigned most = MIN(*calls_left, PRELOAD_CALLS - im->preload_calls), calls = most;
 	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)
 		calls = preload_range(x, im, im->runtime->interpreter[i].start, im->runtime->interpreter[i].end, calls);

@@ -21,6 +21,7 @@
 
 #include "agent/managed/rows.h"
 #include "agent/process/process.h"
+#include "agent/process/purse.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/clock.h"
 #include "elf/elf_file.h"
@@ -213,6 +214,48 @@ static void test_tables_full(void **state)
 	assert_int_equal(images_why_no_table(w.images, im), END_NO_TABLE);
 	unwind_tables_set_room(w.tables, UNWIND_ROOM_BYTES);
 	assert_true(images_load_table(w.images, im, vaddr));
+	munmap((void *)(uintptr_t)at, 65536);
+	unlink(path);
+	free(path);
+	world_free(&w);
+}
+
+/* A purse with an income of a tenth, and room for 50. */
+static void test_purse(void **state)
+{
+	struct purse p = { 0 };
+
+	(void)state;
+	purse_pay(&p, 1000);
+	assert_true(purse_open(&p, 1000));   /* no limit was set */
+	purse_init(&p, 0.1, 50, 100, 1000);
+	purse_pay(&p, 130);
+	assert_false(purse_open(&p, 1200));  /* 30 overdrawn, 20 came in */
+	assert_false(purse_open(&p, 1300));
+	assert_true(purse_open(&p, 1310));
+	assert_true(purse_open(&p, 1000000));
+	purse_pay(&p, 49);
+	assert_true(purse_open(&p, 1000000));
+	purse_pay(&p, 1);
+	assert_false(purse_open(&p, 1000000)); /* no more than 50 had been saved */
+}
+
+/* Once the share for building tables is used up, the next table waits, and the stack says so. */
+static void test_tables_postponed(void **state)
+{
+	struct world w = world_new();
+	char *path = copy_of_library(false);
+	uint64_t at;
+	struct image *im = image_of_copy(&w, path, &at);
+
+	(void)state;
+	images_set_share(w.images, 1e-9, 1);
+	assert_true(images_load_table(w.images, im, 0x28000));
+	assert_false(images_load_table(w.images, im, 0x80000));
+	assert_int_equal(images_why_no_table(w.images, im), END_NOT_BUILT);
+	assert_int_equal(images_postponed(w.images), 1);
+	images_set_share(w.images, 1, 1);
+	assert_true(images_load_table(w.images, im, 0x80000));
 	munmap((void *)(uintptr_t)at, 65536);
 	unlink(path);
 	free(path);
@@ -839,7 +882,7 @@ static void test_runtimes_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_tables_full), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_tables_full), cmocka_unit_test(test_purse), cmocka_unit_test(test_tables_postponed), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
 		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_second_file_of_a_kind), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};

@@ -9,16 +9,16 @@
 
 #define FEW 24                       /* so few are inserted one by one */
 
-struct record {
+struct keyed {
 	uint64_t key, rest;
 } __attribute__((may_alias));
 
-_Static_assert(sizeof(struct record) == RADIX_RECORD, "the records are sorted as these");
+_Static_assert(sizeof(struct keyed) == RADIX_RECORD, "the records are sorted as these");
 
-static void radix_insert(struct record *v, size_t n)
+static void radix_insert(struct keyed *v, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
-		struct record r = v[i];
+		struct keyed r = v[i];
 		size_t to = i;
 		for (; to && v[to - 1].key > r.key; to--)
 			v[to] = v[to - 1];
@@ -27,7 +27,7 @@ static void radix_insert(struct record *v, size_t n)
 }
 
 /* One pass: by the byte of the key at `shift`. Those that are equal in it keep their order. */
-static void radix_pass(const struct record *from, size_t n, unsigned shift, struct record *to)
+static void radix_pass(const struct keyed *from, size_t n, unsigned shift, struct keyed *to)
 {
 	size_t at[256] = { 0 }, sum = 0;
 
@@ -44,7 +44,7 @@ static void radix_pass(const struct record *from, size_t n, unsigned shift, stru
 
 void radix_sort(void *records, size_t n)
 {
-	struct record *v = records;
+	struct keyed *v = records;
 	uint64_t any = 0, all = UINT64_MAX;
 	size_t ascending = 1;
 
@@ -59,12 +59,12 @@ void radix_sort(void *records, size_t n)
 	}
 	if (ascending == n)
 		return;
-	struct record *spare = xreallocarray(NULL, n, sizeof *spare), *from = v, *to = spare;
+	struct keyed *spare = xreallocarray(NULL, n, sizeof *spare), *from = v, *to = spare;
 	for (unsigned shift = 0; shift < 64; shift += 8) {
 		if (((any ^ all) >> shift & 255) == 0)
 			continue;
 		radix_pass(from, n, shift, to);
-		struct record *sorted = to;
+		struct keyed *sorted = to;
 		to = from;
 		from = sorted;
 	}

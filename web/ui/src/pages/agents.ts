@@ -125,7 +125,7 @@ export const REASONS: Record<string, string> = {
 	ticks: 'CPU time of which the kernel told nothing.',
 	no_table: 'Programs whose file was written to while they run: restart them.',
 	tables_full: 'There is no memory left for unwind tables: raise --unwind-memory.',
-	table_not_built: 'Programs that had just started: later stacks are whole.',
+	table_not_built: 'Programs that had just started: later stacks are whole. Very many of them need a higher --max-cost.',
 	unsupported_rule: 'Unwind rules that tables cannot express: frame pointers help (-fno-omit-frame-pointer).',
 	bad_frame: 'Code without tables and frame pointers, as of some just-in-time compilers.',
 	over_budget: 'Waits of which no stack was taken: the time for that was used up.',
