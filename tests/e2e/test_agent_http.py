@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.parse
 
-from harness import Echo, PATIENCE, Process, Skip, check, http_get, need_a_mounted_root, run, slow, wait_until
+from harness import Echo, patience, Process, Skip, check, http_get, need_a_mounted_root, run, slow, wait_until
 from pprof_file import fields, sample_labels
 from test_agent import C_FIXTURE, c_program, start_agent
 from test_agent_labels import metric
@@ -23,7 +23,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 def ask(address, method, path, body=None, headers=None):
     """(status, headers, body) of exactly this request: no redirect is followed, the path is sent as it is."""
-    c = http.client.HTTPConnection(address, timeout=120 * PATIENCE)
+    c = http.client.HTTPConnection(address, timeout=120 * patience())
     try:
         c.request(method, path, body=body, headers=headers or {})
         r = c.getresponse()
@@ -90,7 +90,7 @@ class Caller:
     def __init__(self, address, query):
         self.query, self.asked_s = query, time.time()
         host, port = address.split(":")
-        self.socket = socket.create_connection((host, int(port)), 200 * PATIENCE)
+        self.socket = socket.create_connection((host, int(port)), 200 * patience())
         self.socket.sendall(f"GET /debug/pprof/profile{query} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
 
     def answer(self):

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import Echo, LONG, PATIENCE, Server, Skip, TOP, check, http_get, slow, wait_until
+from harness import Echo, LONG, patience, Server, Skip, TOP, check, http_get, slow, wait_until
 
 SECONDS = int(os.environ.get("PYRRHA_ATTACK_SECONDS", "3600" if LONG else "0"))
 HEALTHY = 20
@@ -146,7 +146,7 @@ def test_all_at_once(env):
                 ended[name] = (p.returncode, int(time.time() - begin))
     for name, p in running.items():
         try:
-            p.wait(60 * PATIENCE)
+            p.wait(60 * patience())
         except subprocess.TimeoutExpired:
             p.kill()
     person.over.set()

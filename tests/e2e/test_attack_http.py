@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import (Echo, HttpServer, LONG, PATIENCE, Server, TOP, answer, check, free_port, http_get, run, scrape_config,
+from harness import (Echo, HttpServer, LONG, patience, Server, TOP, answer, check, free_port, http_get, run, scrape_config,
                      share_of_others, slow, wait_until)
 from test_agent import start_agent
 from test_agent_labels import metric
@@ -30,7 +30,7 @@ HEALTHY = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 def talk(address, data, seconds=5.0, source=None, shut=False):
     """Everything that comes back until the server closes or nothing comes for a while."""
-    s = socket.create_connection(address, seconds * PATIENCE, (source, 0) if source else None)
+    s = socket.create_connection(address, seconds * patience(), (source, 0) if source else None)
     got = b""
     try:
         s.sendall(data)
@@ -59,7 +59,7 @@ def check_healthy(url, when, seconds=1.0):
         except OSError as e:
             status = e
         tries.append((status, round(time.monotonic() - begin, 2)))
-        if status == 200 and tries[-1][1] < seconds * PATIENCE:
+        if status == 200 and tries[-1][1] < seconds * patience():
             return
     check(False, f"/-/healthy {when}: {tries}")
 
@@ -117,7 +117,7 @@ def test_a_drip_of_a_byte_a_second(env):
         time.sleep(4)
         check_healthy(server.url, "beside 300 drips, later")
         lived = headers.result()
-    check(lived and max(lived) < 12.5 * PATIENCE, f"headers are whole within 10 s: the longest drip lived {max(lived, default=0):.1f} s")
+    check(lived and max(lived) < 12.5 * patience(), f"headers are whole within 10 s: the longest drip lived {max(lived, default=0):.1f} s")
     counted = closed(server)
     check(counted.get("headers", 0) >= len(lived), f"{counted}")
 
@@ -159,7 +159,7 @@ def test_odd_clients(env):
     check(b"200 OK" in s.recv(9999), "and then answered")
     s.close()
     # Chunks without end are cut off once they are too many.
-    stop, s = time.monotonic() + 20 * PATIENCE, socket.create_connection(address, 10)
+    stop, s = time.monotonic() + 20 * patience(), socket.create_connection(address, 10)
     s.sendall(form + b"Transfer-Encoding: chunked\r\n\r\n")
     try:
         while time.monotonic() < stop:
@@ -171,7 +171,7 @@ def test_odd_clients(env):
     # A client that has said all it will say: a quick answer still comes, or the connection ends; it never hangs.
     begin = time.monotonic()
     talk(address, b"GET /api/v1/query?query=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 20, shut=True)
-    check(time.monotonic() - begin < 5 * PATIENCE, "a half-closed connection is ended")
+    check(time.monotonic() - begin < 5 * patience(), "a half-closed connection is ended")
     idle = [socket.create_connection(address, 10) for _ in range(200)]
     for s in idle:
         s.sendall(HEALTHY)
@@ -247,7 +247,7 @@ FRAMING = [
 
 def answers_of(address, request):
     """The statuses of all answers until the connection ends; None at the end: it stayed open."""
-    s = socket.create_connection(address, 10 * PATIENCE)
+    s = socket.create_connection(address, 10 * patience())
     got, statuses = b"", []
     s.sendall(request)
     try:
@@ -347,7 +347,7 @@ def test_expensive_queries(env):
     thread.join()
     # Before, none of them was answered for as long as the attack lasted. A single one may meet a busy machine.
     middle = {path: sorted(s)[len(s) // 2] for path, s in seconds.items()}
-    check(max(middle.values()) < PATIENCE * share_of_others(), f"within a second: {seconds}")
+    check(max(middle.values()) < patience() * share_of_others(), f"within a second: {seconds}")
     check(answers.get(503, 0) > 50 and "503 without Retry-After" not in answers, f"{answers}")
     rows = server.metrics()
     check(rows.get('pyrrha_http_requests_refused_total{reason="queue"}', 0) >= answers[503], "refusals are counted")
@@ -365,7 +365,7 @@ def test_a_query_times_out_in_the_queue(env):
     status, headers, body = http_get(f"{server.url}/api/v1/query?query={long}&timeout=1s")
     check(status == 503 and b'"errorType":"timeout"' in body and b"--query.max-concurrency" in body and headers["Retry-After"],
           f"{status} {body}")
-    check(1 <= time.monotonic() - begin < 3 * PATIENCE, "after its time-out")
+    check(1 <= time.monotonic() - begin < 3 * patience(), "after its time-out")
     status, headers, body = http_get(f"{server.url}/api/v1/query?query={long}&timeout=1s&format=pprof")
     check(status == 503 and headers["X-Go-Pprof"] == "1" and headers["Content-Type"].startswith("text/plain"), f"{status} {body}")
     busy.close()

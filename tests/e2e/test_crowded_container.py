@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import LONG, PATIENCE, Skip, check, slow, wait_until
+from harness import LONG, patience, Skip, check, slow, wait_until
 from test_attack_targets import heavy_bodies, resident
 from test_heavy_neighbours import metrics_job, serve, ups
 from test_login import FLOODED, ask as ask_from, basic, bearer, flood
@@ -100,9 +100,9 @@ def crowded(env, limit):
     # Without PYRRHA_LONG this test runs beside others. Decoding a profile may then last until the next scrape of its target, which fails: one of a hundred may.
     least = 1 if LONG else 0.99
     check(healthy and sum(healthy) >= least * len(healthy), f"ordinary targets: {sum(healthy)} of {len(healthy)}")
-    check(statistics.median(took) < 2 * PATIENCE and statistics.median(logins) < 5 * PATIENCE, "a person waits")
+    check(statistics.median(took) < 2 * patience() and statistics.median(logins) < 5 * patience(), "a person waits")
     check(set(statuses) <= {200, 422, 503}, f"{[a for a in answers if a[1] not in (200, 422, 503)][:3]}")
-    check(max(a[3] for a in answers) < 130 * PATIENCE, "an answer took longer than its time-out")
+    check(max(a[3] for a in answers) < 130 * patience(), "an answer took longer than its time-out")
     status, body, _ = ask(server, WORST, format="pprof")
     check(status == 200 or limit < 512 * MIB and b"--query.max-bytes" in body, f"alone, the answer is made: {status} {body[:300]}")
     status, ended = server.terminate()

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import PATIENCE, Process, Server, Skip, check, free_port, http_get, run, slow, wait_until
+from harness import patience, Process, Server, Skip, check, free_port, http_get, run, slow, wait_until
 from test_promql_oracle import tool
 
 CONFIG = """
@@ -448,7 +448,7 @@ class Consul(Api):
             self.most = max(self.most, self.waiting)
             after = int(query.get("index", ["0"])[0])
             if after and self.force_index != 0:
-                self.changed.wait_for(lambda: self.index > after or url.path in self.broken or self.index < 5, timeout=60 * PATIENCE)
+                self.changed.wait_for(lambda: self.index > after or url.path in self.broken or self.index < 5, timeout=60 * patience())
             self.waiting -= 1
             if url.path == "/p/v1/catalog/services":
                 body = {n: sorted({t for i in v for t in i["Service"]["Tags"]}) for n, v in self.services.items()}

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from harness import (Echo, PATIENCE, Process, Server, TOP, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config,
+from harness import (Echo, patience, Process, Server, TOP, check, free_port, http_get, in_the_browser, need_a_browser, run, scrape_config,
                      slow, wait_until)
 from test_agent import start_agent
 from test_promql_oracle import tool
@@ -47,7 +47,7 @@ LOGINS = f"basic_auth_users: {{alice: {ALICE}, bob: {BOB}}}\nuser_rights: {{bob:
 
 def ask(port, path="/metrics", headers=None, method="GET", body=None, source=None, host="127.0.0.1"):
     """(status, headers, body) on a connection of its own."""
-    c = http.client.HTTPConnection(host, port, timeout=60 * PATIENCE, source_address=source and (source, 0))
+    c = http.client.HTTPConnection(host, port, timeout=60 * patience(), source_address=source and (source, 0))
     try:
         c.request(method, path, body=body, headers=headers or {})
         r = c.getresponse()
@@ -207,7 +207,7 @@ def queries_under(env, server, headers, flooded, path, seconds):
     flood = subprocess.Popen([sys.executable, "-c", FLOOD, str(flooded.port), path, str(seconds), str(int(100 * seconds))],
                              stdout=subprocess.DEVNULL)
     env.at_end(flood.kill)
-    took, c = [], http.client.HTTPConnection("127.0.0.1", server.port, timeout=60 * PATIENCE)
+    took, c = [], http.client.HTTPConnection("127.0.0.1", server.port, timeout=60 * patience())
     while flood.poll() is None:
         begin = time.perf_counter()
         c.request("GET", "/api/v1/query?query=count_over_time(vector(1)%5B20h:1s%5D)", headers=headers)
@@ -277,7 +277,7 @@ def test_a_flood_of_one_network(env):
     took = [enters(server, basic("slow", "slow-pw"), f"127.2.0.{i}") for i in range(1, 10)]
     check(p.poll() is None, "the flood is over")
     print("from another network:", ", ".join(f"{t:.2f}" for t in took), "s")
-    check(statistics.median(took) < 5 * PATIENCE, f"{took}")
+    check(statistics.median(took) < 5 * patience(), f"{took}")
 
 
 def test_a_flood_of_all_networks(env):

@@ -3,7 +3,7 @@
 where there may be one, thousands of containers are profiled, which only count."""
 import time
 
-from harness import Echo, HttpServer, PATIENCE, Server, Skip, answer, check, echo_command, in_the_browser, need_a_browser, slow, wait_until
+from harness import Echo, HttpServer, patience, Server, Skip, answer, check, echo_command, in_the_browser, need_a_browser, slow, wait_until
 from pprof_file import message
 from test_agent import start_agent
 from test_agent_labels import Group
@@ -76,4 +76,4 @@ scrape_configs:
         wait_until("the container, several times", lambda: (server.value(f"count_over_time({mine}[5m])") or 0) >= 8, 90)
     wait_until("the echoserver", lambda: server.value('count(cpu{container="echoserver"})') and server.value("count(heap_inuse_space)"), 90)
     check(server.value("count(on_cpu)") >= PAGES * CONTAINERS, "few series")
-    in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=400, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(PATIENCE))
+    in_the_browser(env, "page_explore.mjs", server.url, waiting.url, env.dir, seconds=400, PYRRHA_AGENT="1" if agent else "", PYRRHA_PATIENCE=str(patience()))

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import HttpServer, LONG, PATIENCE, Server, Skip, TOP, alone, answer, check, run, slow, wait_until
+from harness import HttpServer, LONG, patience, Server, Skip, TOP, alone, answer, check, run, slow, wait_until
 from pprof_file import Profile, escaped, plain, stamped, stripped
 
 CORPUS = os.environ.get("PYRRHA_CORPUS") or os.path.join(os.path.dirname(TOP), "shared", "corpus")
@@ -123,7 +123,7 @@ def pprof(env, output, *words):
     words = [output, "-symbolize=none", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", *words]
     e = dict(os.environ, PPROF_TMPDIR=env.dir, GOFLAGS="", GOTOOLCHAIN="local")
     p = subprocess.run([program(env), *words], stdin=subprocess.DEVNULL, env=e, stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, timeout=60 * PATIENCE)
+                       stderr=subprocess.PIPE, timeout=60 * patience())
     if b"profile is empty" in p.stderr or b"no matches found" in p.stderr.lower():
         return b""
     check(p.returncode == 0, f"pprof {words}: {p.stderr.decode(errors='replace')}")

@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 
-from harness import LONG, PATIENCE, Process, Server, Skip, alone, check, free_port, http_get, run, wait_until
+from harness import LONG, patience, Process, Server, Skip, alone, check, free_port, http_get, run, wait_until
 import promql_queries
 import remote_write
 
@@ -64,7 +64,7 @@ def both(env):
 def ask(server, path, **params):
     """("error",), or (type, what it says); warnings are each server's own."""
     try:
-        status, _, body = http_get(server.link("/api/v1/" + path, **params), timeout=30 * PATIENCE)
+        status, _, body = http_get(server.link("/api/v1/" + path, **params), timeout=30 * patience())
     except TimeoutError:
         return "nothing in time",
     answer = json.loads(body)

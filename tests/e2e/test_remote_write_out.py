@@ -11,7 +11,7 @@ import threading
 import time
 
 import remote_write
-from harness import LONG, PATIENCE, TOP, Echo, HttpServer, Process, Server, Skip, answer, check, free_port, http_get, run, wait_until
+from harness import LONG, patience, TOP, Echo, HttpServer, Process, Server, Skip, answer, check, free_port, http_get, run, wait_until
 from test_promql_oracle import ANY_AGE, Prometheus, tool
 
 WRITE = ["--web.enable-remote-write-receiver"]
@@ -431,7 +431,7 @@ def test_full_disk(env):
     for k in range(6):
         begin = time.monotonic()
         status, text = remote_write.post(server.url, [({"__name__": "wide", "i": f"{k}/{i}", "text": "x" * 3000}, [(now, 1.0)]) for i in range(200)])
-        check(status == 204 and time.monotonic() - begin < 5 * PATIENCE, f"{status} after {time.monotonic() - begin}: {text}")
+        check(status == 204 and time.monotonic() - begin < 5 * patience(), f"{status} after {time.monotonic() - begin}: {text}")
         time.sleep(0.3)
     failures = wait_until("the disk is full", lambda: [v for k, v in server.metrics().items() if "queue_write_failures" in k and v])
     check(server.value("count(wide)", time=now / 1000) == 1200, "all of it can be asked for")

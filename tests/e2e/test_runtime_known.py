@@ -76,9 +76,11 @@ def test_label_and_flag(env):
     check(re.search(r'^pyrrha_agent_runtime_processes\{runtime="python"\} [1-9]', body, re.M), "no process of CPython is counted")
     env.agent.kill()
     agent = start_agent(env, "--runtimes=-python", only=[comm])
-    stacks, _ = profile(env, agent, 2, f'{{comm="{comm}"}}')
-    check(share_with(stacks, "^outer$") == 0, "frames of a runtime that was switched off")
-    wait_until("the process has its label", lambda: labels_of(env) == {f"cpython{version}"}, 20)
+
+    def labelled():
+        stacks, _ = profile(env, agent, 2, f'{{comm="{comm}"}}')
+        return share_with(stacks, "^outer$") == 0 and labels_of(env) == {f"cpython{version}"}
+    wait_until("the process has its label, and no frames of a runtime that was switched off", labelled, 20)
 
 
 def test_wrong_names_are_refused(env):

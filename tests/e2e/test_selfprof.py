@@ -8,11 +8,12 @@ import threading
 import time
 import urllib.parse
 
-from harness import HttpServer, Server, Skip, answer, check, http_get, run, slow, wait_until
+from harness import HttpServer, Server, Skip, answer, check, http_get, run, share_of_others, slow, wait_until
 from pprof_file import Profile
 from test_agent import start_agent
 
 CLOCK_TICK = os.sysconf("SC_CLK_TCK")
+LOST = "[lost: no stack]"
 BOTTOM = {"_start", "__libc_start_main_impl", "start_thread", "clone3", "__clone3", "__clone", "clone"}
 
 
@@ -108,9 +109,12 @@ def test_the_server_under_load(env):
     ns = sum(n for _, n in stacks)
     # The clock that /proc shows is read at both ends, some milliseconds outside of what was measured.
     check(abs(ns / 1e9 - used) <= 0.03 * used + 0.05, f"{ns / 1e9:.2f} s in the profile, {used:.2f} s in /proc")
-    bottom = share(stacks, ns, lambda frames: frames[-1][0] in BOTTOM)
+    # Signals of CPU timers come late where other programs want the CPUs; what none told of is in the profile by the threads' clocks.
+    lost = share(stacks, ns, lambda frames: frames[-1][0] == LOST)
+    check(lost <= min(0.03 * share_of_others(), 0.5), f"{lost:.3f} of all has no stack")
+    bottom = lost + share(stacks, ns, lambda frames: frames[-1][0] in BOTTOM)
     check(bottom >= 0.95, f"{bottom:.3f} of all reach the bottom; others: "
-          f"{[f[-1] for f, _ in stacks if f[-1][0] not in BOTTOM][:10]}")
+          f"{[f[-1] for f, _ in stacks if f[-1][0] not in BOTTOM and f[-1][0] != LOST][:10]}")
     for folder in ("tsdb/", "promql-like/"):
         got = share(stacks, ns, lambda frames: any(re.search(f"(^|/){folder}([a-z]+/)?[a-z_]+[.]c$", str(f[1])) for f in frames))
         check(got > 0.01, f"{got:.3f} is in functions of {folder}")

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from harness import PATIENCE, Process, Server, Skip, check, free_port, run, wait_until
+from harness import patience, Process, Server, Skip, check, free_port, run, wait_until
 from test_agent import start_agent
 from test_promql_oracle import tool
 
@@ -71,8 +71,8 @@ class Certificates:
 
 def ask(port, path="/metrics", context=None, headers=None):
     """(status, headers) of a GET on a connection of its own; status REFUSED if there was none."""
-    c = (http.client.HTTPSConnection("localhost", port, context=context, timeout=30 * PATIENCE) if context else
-         http.client.HTTPConnection("127.0.0.1", port, timeout=30 * PATIENCE))
+    c = (http.client.HTTPSConnection("localhost", port, context=context, timeout=30 * patience()) if context else
+         http.client.HTTPConnection("127.0.0.1", port, timeout=30 * patience()))
     try:
         c.request("GET", path, headers=headers or {})
         r = c.getresponse()
@@ -217,7 +217,7 @@ def test_tls_like_prometheus(env):
     for group, fine in (("P-384", True), ("X25519", False)):
         for p in (ours, theirs):
             said = subprocess.run(["openssl", "s_client", "-groups", group, "-connect", f"localhost:{p.port}"], capture_output=True,
-                                  stdin=subprocess.DEVNULL, timeout=30 * PATIENCE)
+                                  stdin=subprocess.DEVNULL, timeout=30 * patience())
             check((b"BEGIN CERTIFICATE" in said.stdout) == fine, f"{group} at {p.name}: {said.stdout[-500:]}")
     # What 2.42 does not know: everything inline, and names of clients.
     inline = {k: "|\n    " + open(make.path(n), encoding="utf-8").read().replace("\n", "\n    ") + "\n"
@@ -236,7 +236,7 @@ def test_old_tls_is_refused(env):
 
     def shakes(version):
         p = subprocess.run(["openssl", "s_client", version, "-cipher", "ALL:@SECLEVEL=0", "-connect", f"localhost:{ours.port}"],
-                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30 * PATIENCE)
+                           capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30 * patience())
         return "BEGIN CERTIFICATE" in p.stdout
 
     check([shakes(v) for v in ("-tls1", "-tls1_1", "-tls1_2")] == [False, False, True], "without a word")
@@ -262,7 +262,7 @@ class Load:
                 if c is None or not stays or made is not context:
                     if c:
                         c.close()
-                    c, made = http.client.HTTPSConnection("localhost", self.port, context=context, timeout=30 * PATIENCE), context
+                    c, made = http.client.HTTPSConnection("localhost", self.port, context=context, timeout=30 * patience()), context
                 c.request("GET", "/api/v1/query?query=1", headers=next(headers))
                 r = c.getresponse()
                 body = r.read()
@@ -288,7 +288,7 @@ def on(connection, headers):
 
 def served_by(port, context):
     """The subject of the server's certificate."""
-    c = http.client.HTTPSConnection("localhost", port, context=context, timeout=30 * PATIENCE)
+    c = http.client.HTTPSConnection("localhost", port, context=context, timeout=30 * patience())
     try:
         c.connect()
         return dict(x[0] for x in c.sock.getpeercert()["subject"])["commonName"]
@@ -355,7 +355,7 @@ def test_exchanged_under_load(env):
         check(served_by(ours.port, c2) == "first", "the first certificate")
         mount("second")  # what the file names, not the file
         wait_until("the second certificate", lambda: served_by(ours.port, c2) == "second")
-        kept = http.client.HTTPSConnection("localhost", ours.port, context=c1, timeout=30 * PATIENCE)
+        kept = http.client.HTTPSConnection("localhost", ours.port, context=c1, timeout=30 * patience())
         check(on(kept, bob)[0] == 200, "a connection that stays")
         ours.reconfigure(exchange_config("clients2.crt", {"bob": BOB}, ["t2"]))
         status, body = on(kept, bob)
