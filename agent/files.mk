@@ -138,6 +138,8 @@ libagent_a_SOURCES = \
   agent/process/attacher.h \
   agent/process/code_regions.c \
   agent/process/code_regions.h \
+  agent/process/cpu_budget.c \
+  agent/process/cpu_budget.h \
   agent/process/host_runtimes.c \
   agent/process/host_runtimes.h \
   agent/process/images.c \
@@ -150,8 +152,6 @@ libagent_a_SOURCES = \
   agent/process/process_info.h \
   agent/process/process_runtimes.c \
   agent/process/process_runtimes.h \
-  agent/process/purse.c \
-  agent/process/purse.h \
   agent/python/call_edges.c \
   agent/python/call_edges.h \
   agent/python/code.c \

@@ -314,8 +314,8 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int rest, code = 0;
 
-	/* The tables of most files are read in less than 1 MiB. That memory is used again for the next file: getting it from the system each
-	 * time costs a fault per page, a third of the time that symbols take. What large files need is returned at once. */
+	/* Most ELF files are read with less than 1 MiB of memory, which malloc keeps for the next file. If it were returned to the system each time, page
+	 * faults would take a third of the time for reading symbols. Larger blocks are returned when they are freed. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	mallopt(M_TRIM_THRESHOLD, 2 << 20);
 	mallopt(M_ARENA_MAX, 2);

@@ -43,7 +43,7 @@
 #define HOUSEKEEPING_NS 5000000000ll
 #define NAMES_NS 300000000ll         /* while a pod's container waits for its name */
 #define TABLES_FULL_NS 600000000000ll
-#define TABLES_FIRST_NS 10000000000ll /* CPU time for the tables of what runs already: some 5 ms for a static program of 2 MB */
+#define TABLES_FIRST_NS 10000000000ll /* CPU time at the start, for the unwind tables of programs that run already; a static program of 2 MB takes 3 ms */
 #define QUICK_DRAINS 2               /* after one that had an exec */
 #define QUICK_MS 4                   /* no drain follows another sooner */
 #define QUICK_PER_S 40               /* a host that executes programs all the time has them late now and then */
@@ -137,7 +137,7 @@ static void watch_cost(struct agent *a, int64_t now) REQUIRES(a->lock)
 		offcpu_step(a, step, now);
 }
 
-/* Tables that are not there mean stacks that end early: why is said once in ten minutes while it goes on. */
+/* Stacks end early where unwind tables are missing. The log says why, once in ten minutes while more are missing. */
 static bool tables_news(struct told_count *said, uint64_t count, int64_t now)
 {
 	if (count == said->count || (said->count && now - said->at_ns < TABLES_FULL_NS))
@@ -154,7 +154,7 @@ static void say_tables_missing(struct agent *a, int64_t now)
 		LOG_WARN("msg", "the memory for unwind tables is full: stacks of some programs end early (--unwind-memory gives more)", "tables",
 			 LOG_NUM(s->images), "bytes", LOG_NUM(s->chunks * CHUNK_ROWS * 4), "gave_way", LOG_NUM(s->evictions));
 	if (tables_news(&a->postponed_said, images_postponed(a->images), now))
-		LOG_WARN("msg", "so many new programs run that building their unwind tables takes its share of the host (--max-cost): stacks of some end early",
+		LOG_WARN("msg", "many new programs run, and building unwind tables has used up its share of the CPUs (--max-cost): stacks of some programs end early until their tables are built",
 			 "postponed", LOG_NUM(images_postponed(a->images)), "tables", LOG_NUM(s->images));
 }
 
@@ -436,7 +436,7 @@ static int open_all(struct agent *a, struct err *e)
 	if (r)
 		return r;
 	a->images = images_new(a->tables, a->o.runtimes);
-	/* As much again as the rest may take: without tables stacks are worth little. */
+	/* Building tables may use as much CPU time as everything else together: without tables, stacks end at the first frame. */
 	images_set_share(a->images, a->o.max_cost * (double)MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L), TABLES_FIRST_NS);
 	a->processes = processes_new(a->tables, a->images, a->sampler.tables.runtime_procs);
 	r = perf_events_open(&a->events, a->sampler.sample_fd, a->o.hz, DATA_PAGES, e);

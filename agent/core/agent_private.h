@@ -22,7 +22,7 @@
 /* A sample is in the ring at most this long after its time. */
 #define IN_FLIGHT_NS 20000000ll
 
-/* A count that the log mentions now and then: what it was then, and when. */
+/* What the log said last of a count: its value, and when it was said. */
 struct told_count {
 	uint64_t count;
 	int64_t at_ns;
@@ -68,7 +68,7 @@ struct agent {
 	uint32_t quick_drains;       /* of the second that began at: */
 	int64_t quick_second_ns;
 	int64_t due_ns;              /* when a process that starts is to be looked at again; INT64_MAX = none */
-	struct told_count full_said, postponed_said; /* of tables without room, and of those that had to wait */
+	struct told_count full_said, postponed_said; /* of unwind tables that found no memory, and of those postponed for want of CPU time */
 	bool cpu_missing;            /* said that a CPU cannot be sampled */
 	struct agent_cost cost;
 	struct pacer pacer;          /* the current frequency and off-CPU step */

@@ -58,7 +58,7 @@ static struct metric table[] = {
 	[M_TABLE_EVICTIONS] = { "pyrrha_agent_unwind_table_evictions_total", "Tables that made way for others.",
 				METRIC_COUNTER },
 	[M_TABLE_POSTPONED] = { "pyrrha_agent_unwind_table_postponed_total",
-				"Times a part of a table was needed and not built, because building tables had taken its share of the host (--max-cost).",
+				"Times a part of an unwind table was needed and not built, because building tables had used up its share of the CPUs (--max-cost).",
 				METRIC_COUNTER },
 	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
 			     "Errors in building tables: no_room, bad_table (a table or a part of it), rules_full (a row), bad_fde.",

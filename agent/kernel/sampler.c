@@ -145,7 +145,7 @@ static void choose_programs(struct bpf_object *o, const struct sampler_options *
 	}
 }
 
-/* A map's memory, as the kernel reports it. */
+/* The kernel memory of a BPF map in bytes (memlock in /proc/self/fdinfo); 0 if it is not known. */
 static uint64_t map_bytes(int fd)
 {
 	char name[64], line[128];
@@ -161,7 +161,7 @@ static uint64_t map_bytes(int fd)
 	return n;
 }
 
-/* What all maps of the object take. It stays so: each has room for all its entries from the start. */
+/* The kernel memory of all maps of the BPF object, in bytes. It does not change: each map has memory for all its entries from the start. */
 static uint64_t object_bytes(const struct bpf_object *o)
 {
 	struct bpf_map *m;

@@ -31,7 +31,7 @@ struct sampler {
 	uint64_t *consumer;
 	uint8_t *producer;
 	uint32_t ring_bytes;
-	uint64_t map_bytes;          /* of kernel memory that the object's maps take, those inside of `chunks` not counted */
+	uint64_t map_bytes;          /* the kernel memory of the object's maps, without the maps that `chunks` holds */
 	struct cpu_rings cpu_rings;
 	uint64_t *cost_ns;           /* of the sampling program, per CPU, as far as samples said */
 	uint64_t *untaken;           /* per CPU: ticks without a sample, because of a filter or for want of room */

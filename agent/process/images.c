@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
-#include "agent/process/purse.h"
+#include "agent/process/cpu_budget.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/vec.h"
@@ -24,7 +24,7 @@
 #define PRELOAD_CALLS 32u            /* groups of pages, some 1 ms each; a CPython has 15 */
 #define LOOK_AGAIN_NS 1000000000ll   /* whoever keeps changing a file does not keep us reading it */
 #define FD_LINGER_NS 5000000000ll    /* so that names of the last samples can still be read */
-#define TABLES_SAVED_NS 60000000000ll /* the income of so long is saved, for builds that come in bursts */
+#define TABLES_KEPT_NS 60000000000ll /* CPU time for tables that was not used in this time is kept for a burst of new programs */
 
 /* A file as the kernel names it, and what it turned out to be. Devices and inodes are given again to other files: what is
  * older than ALIAS_NS is looked at again, which is cheap while the stamp is the same. */
@@ -40,9 +40,9 @@ struct alias {
 struct images {
 	struct unwind_tables *tables;
 	unsigned runtimes;           /* 1 << kind: is wanted */
-	struct purse purse;          /* CPU time for tables */
-	uint64_t postponed;          /* how often a table was not built because it was empty */
-	bool not_now;                /* the last one that was asked for was not */
+	struct cpu_budget budget;    /* CPU time for building unwind tables */
+	uint64_t postponed;          /* how often a table was not built because the budget was used up */
+	bool not_now;                /* so it was in the last call of images_load_table() */
 	VEC(struct image *) opened;  /* references: images_next_opened */
 	struct map index;            /* what records say -> all[] */
 	struct map contents;         /* -> all[] */
@@ -62,7 +62,7 @@ struct images *images_new(struct unwind_tables *t, unsigned runtimes)
 
 void images_set_share(struct images *x, double cpus, int64_t first_ns)
 {
-	purse_init(&x->purse, cpus, (int64_t)(cpus * TABLES_SAVED_NS), first_ns, clock_mono_ns());
+	cpu_budget_init(&x->budget, cpus, (int64_t)(cpus * TABLES_KEPT_NS), first_ns, clock_mono_ns());
 }
 
 uint64_t images_postponed(const struct images *x)
@@ -475,13 +475,13 @@ bool images_load_table(struct images *x, struct image *im, uint64_t vaddr)
 	x->not_now = false;
 	if (!im->id || !unwind_tables_missing(x->tables, im, vaddr))
 		return false;
-	x->not_now = !purse_open(&x->purse, clock_mono_ns());
+	x->not_now = !cpu_budget_open(&x->budget, clock_mono_ns());
 	x->postponed += x->not_now;
 	if (x->not_now)
 		return false;
 	int64_t from_ns = clock_cpu_ns();
 	bool ok = load_table(x, im, vaddr);
-	purse_pay(&x->purse, clock_cpu_ns() - from_ns);
+	cpu_budget_charge(&x->budget, clock_cpu_ns() - from_ns);
 	return ok;
 }
 
@@ -502,7 +502,7 @@ bool images_preload(struct images *x, struct image *im, unsigned *calls_left)
 {
 	if (im->preloaded || !im->runtime)
 		return true;
-	if (!purse_open(&x->purse, clock_mono_ns()))
+	if (!cpu_budget_open(&x->budget, clock_mono_ns()))
 		return false;
 	unsigned most = MIN(*calls_left, PRELOAD_CALLS - im->preload_calls), calls = most;
 	for (unsigned i = 0; i < im->runtime->n_interpreter; i++)

@@ -12,10 +12,10 @@ struct images;
 /* runtimes: 1 << kind of the language runtimes that files are asked for. */
 struct images *images_new(struct unwind_tables *t, unsigned runtimes);
 void images_free(struct images *x);
-/* Building tables may take this much CPU time in the long run, 0.02: a fiftieth of one CPU. It is saved up for a minute; first_ns is there from
- * the start. Without this call there is no limit. */
+/* Limits the CPU time for building unwind tables to so many CPUs, 0.02 being a fiftieth of one. Time not used is kept for up to a minute. first_ns:
+ * CPU time that may be used at the start besides. Without this call there is no limit. */
 void images_set_share(struct images *x, double cpus, int64_t first_ns);
-/* How often a table was needed and not built, because of that. */
+/* How often a part of a table was needed and not built, because that CPU time was used up. */
 uint64_t images_postponed(const struct images *x);
 /* The image of that identity, made if need be. Borrowed: it lives while it is mapped (image->mapped) or sampled. */
 struct image *images_get(struct images *x, const struct image_key *key);
@@ -29,8 +29,8 @@ struct image *images_next_opened(struct images *x);
 bool images_may_be_runtime(const struct images *x, const struct image *im);
 /* Builds what is missing of the unwind table for the address. False: nothing could be done about it now. */
 bool images_load_table(struct images *x, struct image *im, uint64_t vaddr);
-/* Why images_load_table() could not build a table, as the end of the stack: END_TABLES_FULL, there was no room for it; END_NOT_BUILT, building
- * tables had taken its share of the CPU (images_set_share); END_NO_TABLE, the file was written to after it was mapped, or cannot be read. */
+/* Why the last call of images_load_table() built nothing, as the reason why the stack ends there: END_TABLES_FULL, there was no memory for the table;
+ * END_NOT_BUILT, the CPU time for tables was used up (images_set_share); END_NO_TABLE, the image's file was written to after it was mapped, or cannot be read. */
 enum stack_end images_why_no_table(const struct images *x, const struct image *im);
 /* Builds the table of a language runtime's file before samples need it, the interpreter's own code first: some 16 ms of CPU time for
  * a CPython, once. *calls: how many groups of pages may still be built, some 1 ms each. False: there is more to do. */

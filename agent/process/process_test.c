@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "agent/managed/rows.h"
+#include "agent/process/cpu_budget.h"
 #include "agent/process/process.h"
-#include "agent/process/purse.h"
 #include "agent/unwind/unwind_native.h"
 #include "base/clock.h"
 #include "elf/elf_file.h"
@@ -220,27 +220,27 @@ static void test_tables_full(void **state)
 	world_free(&w);
 }
 
-/* A purse with an income of a tenth, and room for 50. */
-static void test_purse(void **state)
+/* A budget that grows by a tenth of the time, up to 50 ns. */
+static void test_cpu_budget(void **state)
 {
-	struct purse p = { 0 };
+	struct cpu_budget b = { 0 };
 
 	(void)state;
-	purse_pay(&p, 1000);
-	assert_true(purse_open(&p, 1000));   /* no limit was set */
-	purse_init(&p, 0.1, 50, 100, 1000);
-	purse_pay(&p, 130);
-	assert_false(purse_open(&p, 1200));  /* 30 overdrawn, 20 came in */
-	assert_false(purse_open(&p, 1300));
-	assert_true(purse_open(&p, 1310));
-	assert_true(purse_open(&p, 1000000));
-	purse_pay(&p, 49);
-	assert_true(purse_open(&p, 1000000));
-	purse_pay(&p, 1);
-	assert_false(purse_open(&p, 1000000)); /* no more than 50 had been saved */
+	cpu_budget_charge(&b, 1000);
+	assert_true(cpu_budget_open(&b, 1000)); /* without a share there is no limit */
+	cpu_budget_init(&b, 0.1, 50, 100, 1000);
+	cpu_budget_charge(&b, 130);
+	assert_false(cpu_budget_open(&b, 1200)); /* -30 + 20 */
+	assert_false(cpu_budget_open(&b, 1300)); /* -30 + 30 */
+	assert_true(cpu_budget_open(&b, 1310));
+	assert_true(cpu_budget_open(&b, 1000000));
+	cpu_budget_charge(&b, 49);
+	assert_true(cpu_budget_open(&b, 1000000));
+	cpu_budget_charge(&b, 1);
+	assert_false(cpu_budget_open(&b, 1000000)); /* it had not grown beyond 50 */
 }
 
-/* Once the share for building tables is used up, the next table waits, and the stack says so. */
+/* When the CPU time for tables is used up, the next table is not built, and a stack that needs it ends with END_NOT_BUILT. */
 static void test_tables_postponed(void **state)
 {
 	struct world w = world_new();
@@ -882,7 +882,7 @@ static void test_runtimes_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_tables_full), cmocka_unit_test(test_purse), cmocka_unit_test(test_tables_postponed), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_build_ids_may_lie), cmocka_unit_test(test_tables_full), cmocka_unit_test(test_cpu_budget), cmocka_unit_test(test_tables_postponed), cmocka_unit_test(test_second_file), cmocka_unit_test(test_mounts), cmocka_unit_test(test_stale), cmocka_unit_test(test_regions),
 		cmocka_unit_test(test_code_comes_and_goes),
 		cmocka_unit_test(test_mappings_bounded), cmocka_unit_test(test_step), cmocka_unit_test(test_runtimes), cmocka_unit_test(test_attach_blocks), cmocka_unit_test(test_second_file_of_a_kind), cmocka_unit_test(test_young_budget), cmocka_unit_test(test_runtimes_off), cmocka_unit_test(test_runtime_of_another_exec),
 	};

@@ -352,7 +352,7 @@ static void test_map_find_or_add(void **state)
 	map_free(&m);
 }
 
-/* Few and many; ascending, all equal, of one and of eight bytes that differ: ascending, and equal keys in the order they came in. */
+/* Few records and many, with keys that ascend, are all equal, or differ in one to eight bytes: they are sorted, and records of one key keep their order. */
 static void test_radix(void **state)
 {
 	static const size_t counts[] = { 0, 1, 2, 24, 25, 300, 5000 };

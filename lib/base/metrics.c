@@ -280,7 +280,8 @@ static struct metric process_metrics[] = {
 };
 static struct metric build_info = { NULL, "The version that runs.", METRIC_GAUGE, "version" };
 
-/* Since Linux 6.2 their number is the directory's size; before, it is 0, and they are counted. 0: it is not known. */
+/* The number of open file descriptors; 0 = not known. Since Linux 6.2 the size of /proc/self/fd is that number; earlier kernels say 0, and its entries are
+ * counted. */
 static long open_descriptors(void)
 {
 	struct stat st;
@@ -289,7 +290,7 @@ static long open_descriptors(void)
 
 	if (!d)
 		return n;
-	n = -3;                      /* ".", ".." and this directory itself */
+	n = -3;                      /* without ".", ".." and the descriptor of this directory */
 	while (readdir(d))
 		n++;
 	closedir(d);

@@ -7,13 +7,13 @@
 
 #include "base/alloc.h"
 
-#define FEW 24                       /* so few are inserted one by one */
+#define FEW 24                       /* up to so many records are sorted by insertion */
 
 struct keyed {
 	uint64_t key, rest;
 } __attribute__((may_alias));
 
-_Static_assert(sizeof(struct keyed) == RADIX_RECORD, "the records are sorted as these");
+_Static_assert(sizeof(struct keyed) == RADIX_RECORD, "records have the size that radix.h says");
 
 static void radix_insert(struct keyed *v, size_t n)
 {
@@ -26,7 +26,7 @@ static void radix_insert(struct keyed *v, size_t n)
 	}
 }
 
-/* One pass: by the byte of the key at `shift`. Those that are equal in it keep their order. */
+/* One pass: sorts by the byte of the key at bit `shift`. Records with the same byte keep their order. */
 static void radix_pass(const struct keyed *from, size_t n, unsigned shift, struct keyed *to)
 {
 	size_t at[256] = { 0 }, sum = 0;

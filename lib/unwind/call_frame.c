@@ -26,7 +26,7 @@ uint64_t cf_fixed(struct cf_reader *r, size_t n)
 	}
 	if (n == 1)
 		v = *r->p;
-	else if (n == 4)             /* a copy of a known size is one instruction */
+	else if (n == 4)             /* the usual size: one instruction, where a copy of n bytes is a call */
 		memcpy(&v, r->p, 4);
 	else
 		for (size_t i = 0; i < n; i++)

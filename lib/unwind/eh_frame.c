@@ -28,8 +28,8 @@
 #define PER_FUNCTION_MIN 4           /* bytes of text, on average */
 #define STRETCH_SHIFT 16             /* the index has a place for each stretch of 1 << 16 bytes of text */
 #define AHEAD_BYTES ((size_t)1 << 20) /* a part of .eh_frame up to this size is read in one piece */
-#define FDE_BYTES_USUAL 40u         /* of an entry with its length, on average in programs of C++ */
-#define FDES_AHEAD 16384u            /* room for so many is made at once, at most */
+#define FDE_BYTES_USUAL 40u         /* of an entry and its length field, on average in programs of C++ */
+#define FDES_AHEAD 16384u            /* the most FDEs for which memory is allocated before they are counted */
 #define GAP_MIN 16                   /* padding between functions keeps the rule before it */
 
 struct cie {
@@ -285,7 +285,7 @@ static bool usual_fde(struct walk *w, size_t at, const uint8_t *p, uint32_t len,
 	return c->offset == offset && c->common.encoding == 0x1b && size && ret->pc + size > ret->pc;
 }
 
-/* The first FDE at or after *at and before `to`, in .eh_frame; *at moves to the entry that follows it. False: there is none. */
+/* Finds the first FDE in bytes [*at, to) of .eh_frame, and moves *at behind it. False: there is none, or an entry is damaged; *at has no meaning then. */
 static bool next_fde(struct walk *w, size_t *at, size_t to, struct fde_at *ret)
 {
 	struct cf_reader r;
@@ -306,7 +306,7 @@ static bool next_fde(struct walk *w, size_t *at, size_t to, struct fde_at *ret)
 		if (len < UINT32_MAX && usual_fde(w, here, r.p - 4, len, ret))
 			return true;
 		uint64_t pc, end;
-		memcpy(&distance, r.p, 4); /* to its CIE; a CIE has 0 */
+		memcpy(&distance, r.p, 4); /* from this field back to the FDE's CIE; in a CIE it is 0 */
 		if (distance != 0 && read_fde_head(w, &r, &pc, &end)) {
 			*ret = (struct fde_at){ pc, (uint32_t)here, (uint32_t)MIN(end - pc, UINT32_MAX) };
 			return true;
@@ -315,8 +315,8 @@ static bool next_fde(struct walk *w, size_t *at, size_t to, struct fde_at *ret)
 	return false;
 }
 
-/* Appends the FDEs in bytes [from, to) of .eh_frame that begin in the range, in the order in which they stand there; the neighbours go
- * into x. False: there are more in [lo, hi) than there can be functions. */
+/* Reads the FDEs in bytes [from, to) of .eh_frame. Those of functions that begin between x->lo and x->hi are appended to out, unsorted; of the others, x->below
+ * and x->above keep the nearest. False: there are more than that much text can have functions, and reading has stopped. */
 static bool collect(struct walk *w, size_t from, size_t to, struct fde_range *x, struct fde_list *out)
 {
 	uint64_t most = 64 + (x->hi - x->lo) / PER_FUNCTION_MIN;

@@ -109,7 +109,7 @@ def test_the_server_under_load(env):
     ns = sum(n for _, n in stacks)
     # The clock that /proc shows is read at both ends, some milliseconds outside of what was measured.
     check(abs(ns / 1e9 - used) <= 0.03 * used + 0.05, f"{ns / 1e9:.2f} s in the profile, {used:.2f} s in /proc")
-    # Signals of CPU timers come late where other programs want the CPUs; what none told of is in the profile by the threads' clocks.
+    # On a busy machine the signals of CPU timers come late. CPU time that no signal accounted for is taken from the threads' CPU clocks, without a stack.
     lost = share(stacks, ns, lambda frames: frames[-1][0] == LOST)
     check(lost <= min(0.03 * share_of_others(), 0.5), f"{lost:.3f} of all has no stack")
     bottom = lost + share(stacks, ns, lambda frames: frames[-1][0] in BOTTOM)
