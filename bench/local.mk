@@ -27,7 +27,8 @@ bench_targets_SOURCES = bench/fleet.c bench/fleet.h $(MEASURE) bench/targets_ben
 bench_targets_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_tsdb_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 
+bench-programs: $(BENCHES) many_targets
 bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
-.PHONY: bench
+.PHONY: bench bench-programs
 # Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/scrapes --build . says what a scraped profile costs; bench/rules --build . evaluates 1,000 rules

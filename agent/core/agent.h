@@ -66,6 +66,8 @@ bool agent_kernel_deadlock_prone(const char *release, const char *version);
 #define AGENT_INSIDE "those of a pid namespace, not the host's: processes outside of it are one frame, with their CPU time (--pid=host, hostPID: true sees all)"
 /* Once, after agent_start; the agent must outlive the last rendering. */
 void agent_register_metrics(struct agent *a);
+/* The kernel memory of all maps of the programs, in bytes. Any thread. */
+uint64_t agent_kernel_bytes(struct agent *a);
 
 /* The profile over [from, from + duration) of monotonic sample time, starting now; a wait belongs as a whole to the moment it ends.
  * ERR_NOT_FOUND for off-CPU profiles when they are off. Blocks until it is complete;

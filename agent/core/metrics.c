@@ -267,6 +267,19 @@ static void set_cost(const struct pacer *p)
 	metric_set(&table[M_OFF_STEP], p->step);
 }
 
+static uint64_t kernel_bytes(const struct agent *a) REQUIRES(a->lock)
+{
+	return a->sampler.map_bytes + a->state.tables.chunks * CHUNK_ROWS * 4;
+}
+
+uint64_t agent_kernel_bytes(struct agent *a)
+{
+	mutex_lock(&a->lock);
+	uint64_t n = kernel_bytes(a);
+	mutex_unlock(&a->lock);
+	return n;
+}
+
 static void collect(void *arg)
 {
 	struct agent *a = arg;
@@ -304,7 +317,7 @@ static void collect(void *arg)
 	metric_set(&table[M_CPUS], (double)a->state.cpus);
 	set_tables(&a->state.tables);
 	set_counter(&table[M_TABLE_POSTPONED], a->state.tables_postponed);
-	metric_set(&table[M_KERNEL_BYTES], (double)(a->sampler.map_bytes + a->state.tables.chunks * CHUNK_ROWS * 4));
+	metric_set(&table[M_KERNEL_BYTES], (double)kernel_bytes(a));
 	set_pods(a->pods);
 	set_filters(a);
 	if (a->o.off_cpu)
