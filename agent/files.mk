@@ -181,6 +181,8 @@ libagent_a_SOURCES = \
   agent/serve/serve_buildid.h \
   agent/serve/serve_symbol.c \
   agent/serve/serve_symbol.h \
+  agent/unwind/cache_wiper.c \
+  agent/unwind/cache_wiper.h \
   agent/unwind/code_frame.c \
   agent/unwind/code_frame.h \
   agent/unwind/eh_frame_rows.h \

@@ -222,6 +222,7 @@ static void agent_drain(struct agent *a)
 	filter_tick(a->filter, now);
 	namer_take(a->namer, &a->frames);
 	windows_finish(a, now - IN_FLIGHT_NS);
+	unwind_tables_tick(a->tables);
 	housekeeping(a, now);
 	drain_tell_state(a);
 	mutex_unlock(&a->lock);

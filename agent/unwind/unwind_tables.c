@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/go/go_frame.h"
+#include "agent/unwind/cache_wiper.h"
 #include "agent/unwind/code_frame.h"
 #include "agent/unwind/extents.h"
 #include "agent/unwind/frame_pointers.h"
@@ -68,6 +69,7 @@ struct unwind_tables {
 	struct map rule_index;
 	uint32_t n_rules;
 	struct image *by_id[IMAGES_MAX];
+	struct cache_wiper wiper;
 	struct image_ids ids;
 	struct unwind_tables_stats stats;
 	int64_t ahead_ns;            /* of the clock; in tests */
@@ -113,7 +115,8 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 		return e ? -(int)e->code : -ERR_IO;
 	}
 	t->rules[RULE_UNREAD].cfa = CFA_UNREAD;
-	image_ids_init(&t->ids, t->procs, t->fds.cache);
+	cache_wiper_init(&t->wiper, t->procs, t->fds.cache);
+	image_ids_init(&t->ids, &t->wiper);
 	*ret = t;
 	return 0;
 }
@@ -822,6 +825,11 @@ bool unwind_tables_full(const struct unwind_tables *t, const struct image *im)
 	return im->table && im->table->retry_ns > now_of(t);
 }
 
+void unwind_tables_tick(struct unwind_tables *t)
+{
+	cache_wiper_advance(&t->wiper, now_of(t));
+}
+
 void unwind_tables_touch(struct unwind_tables *t, struct image *im)
 {
 	if (im->table)
@@ -845,7 +853,7 @@ struct unwind_proc *unwind_tables_procs(struct unwind_tables *t)
 
 uint32_t unwind_tables_proc_flags(const struct unwind_tables *t)
 {
-	return image_ids_flags(&t->ids);
+	return cache_wiper_flags(&t->wiper);
 }
 
 struct unwind_map *unwind_tables_maps(struct unwind_tables *t)

@@ -58,6 +58,8 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint64_t vaddr);
 /* Whether the last attempt to load a part of the image's table found no room, and the next attempt has to wait. */
 bool unwind_tables_full(const struct unwind_tables *t, const struct image *im);
+/* Does a step, of at most 1 ms, of what has to be done in the background. To be called after each drain. */
+void unwind_tables_tick(struct unwind_tables *t);
 /* The image was met in a sample just now. */
 void unwind_tables_touch(struct unwind_tables *t, struct image *im);
 struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id);
