@@ -215,6 +215,7 @@ static void agent_drain(struct agent *a)
 	sampler_done(&a->sampler);
 	if (processes_finish_drain(a->processes, now))
 		a->quick_left = QUICK_DRAINS;
+	unwind_tables_tick(a->tables);
 	drain_lock(a);
 	drain_tell_edition(a);
 	a->due_ns = processes_due_ns(a->processes);
@@ -222,7 +223,6 @@ static void agent_drain(struct agent *a)
 	filter_tick(a->filter, now);
 	namer_take(a->namer, &a->frames);
 	windows_finish(a, now - IN_FLIGHT_NS);
-	unwind_tables_tick(a->tables);
 	housekeeping(a, now);
 	drain_tell_state(a);
 	mutex_unlock(&a->lock);
