@@ -183,6 +183,8 @@ libagent_a_SOURCES = \
   agent/serve/serve_buildid.h \
   agent/serve/serve_symbol.c \
   agent/serve/serve_symbol.h \
+  agent/unwind/cache_wiper.c \
+  agent/unwind/cache_wiper.h \
   agent/unwind/code_frame.c \
   agent/unwind/code_frame.h \
   agent/unwind/eh_frame_rows.h \
@@ -192,6 +194,8 @@ libagent_a_SOURCES = \
   agent/unwind/frame_pointers.h \
   agent/unwind/image_ids.c \
   agent/unwind/image_ids.h \
+  agent/unwind/rule_set.c \
+  agent/unwind/rule_set.h \
   agent/unwind/unwind_native.c \
   agent/unwind/unwind_native.h \
   agent/unwind/unwind_tables.c \
@@ -248,6 +252,7 @@ AGENT_TESTS = \
   read_jobs_test \
   replaced_test \
   rows_test \
+  rule_set_test \
   sample_counts_test \
   unwind_tables_test \
   v8_test \
@@ -304,6 +309,8 @@ replaced_test_SOURCES = agent/managed/replaced_test.c
 replaced_test_LDADD = $(AGENT_TEST_LIBS)
 rows_test_SOURCES = agent/managed/rows_test.c
 rows_test_LDADD = $(AGENT_TEST_LIBS)
+rule_set_test_SOURCES = agent/unwind/rule_set_test.c
+rule_set_test_LDADD = $(AGENT_TEST_LIBS)
 sample_counts_test_SOURCES = agent/window/sample_counts_test.c
 sample_counts_test_LDADD = $(AGENT_TEST_LIBS)
 unwind_tables_test_SOURCES = agent/unwind/unwind_tables_test.c

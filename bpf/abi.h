@@ -8,7 +8,8 @@
  *	pages:   4 KB of text -> row number and count in `chunks`, or that its rows were not needed yet
  *	chunks:  rows of 4 bytes, (pc & 4095) << 20 | rule, ascending; the first row of a page has pc 0 and
  *	         carries the rule in force at the start of the page
- *	rules:   how to get from a frame to its caller; those of RULE_NONE and RULE_UNREAD say why there is none
+ *	rules:   how to get from a frame to its caller; those of RULE_NONE and RULE_UNREAD say why there is none. The number of a
+ *	         rule that no row has any more is given to another rule after the cache was cleared
  *	cache:   image id << 29 | ELF virtual address (29 bits) of frames met lately, << 21 | their rule, in short (SHORT_*):
  *	         stacks share most of their frames, and a word here takes the place of those in pages, chunks and rules. Only
  *	         the sampling program writes it, whole words, and only for processes that say so

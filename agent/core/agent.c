@@ -224,6 +224,7 @@ static void agent_drain(struct agent *a)
 	sampler_done(&a->sampler);
 	if (processes_finish_drain(a->processes, now))
 		a->quick_left = QUICK_DRAINS;
+	unwind_tables_tick(a->tables);
 	drain_lock(a);
 	drain_tell_edition(a);
 	a->due_ns = processes_due_ns(a->processes);

@@ -10,7 +10,7 @@
 
 enum {
 	M_SAMPLES, M_FRAMES, M_ENDS, M_DEFERRED, M_LOST, M_RECORDS_LOST, M_RECORDS_BAD, M_THROTTLED, M_SAMPLE_SECONDS,
-	M_DRAINS, M_LATE, M_PROCESSES, M_MAPS_READS, M_PROC_STUCK, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
+	M_DRAINS, M_LATE, M_PROCESSES, M_MAPS_READS, M_PROC_STUCK, M_IMAGES, M_TABLES, M_TABLE_ROWS, M_TABLE_RULES, M_TABLE_BYTES, M_TABLE_LOADS, M_TABLE_GROUPS, M_TABLE_RULES_FREED, M_KERNEL_BYTES, M_KERNEL_PROCESSES,
 	M_TABLE_EVICTIONS, M_TABLE_POSTPONED, M_TABLE_ERRORS, M_TABLE_UNSUPPORTED, M_HISTORY_WINDOWS, M_HISTORY_CUT, M_CALLERS, M_CPUS, M_COST, M_COST_PART, M_REDUCED, M_HZ, M_SLOWED, M_UNSEEN,
 	M_DROPPED, M_RELABEL_ERRORS, M_CONFIG_OK, M_CONFIG_WHEN, M_CONFIG_FAILURES, M_PODS, M_KUBE_PROBLEMS,
 	M_FILTERED, M_FILTERS, M_OFF_EVENTS, M_OFF_STACKS, M_OFF_SHORT, M_OFF_SHORT_SECONDS, M_OFF_LOST, M_OFF_SECONDS,
@@ -48,7 +48,7 @@ static struct metric table[] = {
 	[M_IMAGES] = { "pyrrha_agent_images", "Executable files that are known.", METRIC_GAUGE },
 	[M_TABLES] = { "pyrrha_agent_unwind_tables", "Files with an unwind table in the kernel.", METRIC_GAUGE },
 	[M_TABLE_ROWS] = { "pyrrha_agent_unwind_rows", "Rows of these tables.", METRIC_GAUGE },
-	[M_TABLE_RULES] = { "pyrrha_agent_unwind_rules", "Distinct rules of these rows.", METRIC_GAUGE },
+	[M_TABLE_RULES] = { "pyrrha_agent_unwind_rules", "Distinct rules of these rows, and of rows that are gone until the next sweep; at most 16,384.", METRIC_GAUGE },
 	[M_TABLE_BYTES] = { "pyrrha_agent_unwind_chunk_bytes", "Kernel memory that holds rows.", METRIC_GAUGE },
 	[M_KERNEL_BYTES] = { "pyrrha_agent_kernel_map_bytes", "Kernel memory of all maps of the programs, as the kernel counts it.",
 			     METRIC_GAUGE },
@@ -60,6 +60,8 @@ static struct metric table[] = {
 	[M_TABLE_POSTPONED] = { "pyrrha_agent_unwind_table_postponed_total",
 				"Times a part of an unwind table was needed and not built, because building tables had used up its share of the CPUs (--max-cost).",
 				METRIC_COUNTER },
+	[M_TABLE_RULES_FREED] = { "pyrrha_agent_unwind_rules_freed_total", "Rules freed by sweeps, because no row had them any more.",
+				  METRIC_COUNTER },
 	[M_TABLE_ERRORS] = { "pyrrha_agent_unwind_table_errors_total",
 			     "Errors in building tables: no_room, bad_table (a table or a part of it), rules_full (a row), bad_fde.",
 			     METRIC_COUNTER, "reason" },
@@ -173,6 +175,7 @@ static void set_tables(const struct unwind_tables_stats *t)
 	set_counter(&table[M_TABLE_LOADS], t->loads);
 	set_counter(&table[M_TABLE_GROUPS], t->groups);
 	set_counter(&table[M_TABLE_EVICTIONS], t->evictions);
+	set_counter(&table[M_TABLE_RULES_FREED], t->rules_freed);
 	set_counter(&table[M_TABLE_UNSUPPORTED], t->unsupported);
 	set_labelled(&table[M_TABLE_ERRORS], "no_room", t->failures);
 	set_labelled(&table[M_TABLE_ERRORS], "rules_full", t->full);

@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/unwind/image_ids.h"
 
-#include <bpf/bpf.h>
-#include <stdlib.h>
-
-#include "agent/kernel/kernel_procs.h"
-#include "agent/unwind/extents.h"
-#include "base/alloc.h"
-
-uint32_t image_ids_flags(const struct image_ids *ids)
+void image_ids_init(struct image_ids *ids, struct cache_wiper *wiper)
 {
-	return ids->wiping.n ? 0 : UNWIND_PROC_CACHED;
-}
-
-void image_ids_init(struct image_ids *ids, struct unwind_proc *procs, int cache_fd)
-{
-	*ids = (struct image_ids){ .next = IMAGE_FIRST, .procs = procs, .cache_fd = cache_fd };
+	*ids = (struct image_ids){ .next = IMAGE_FIRST, .wiper = wiper };
 }
 
 void image_ids_release(struct image_ids *ids)
@@ -25,30 +13,17 @@ void image_ids_release(struct image_ids *ids)
 	vec_free(&ids->free);
 }
 
-static bool wipe(const struct image_ids *ids)
-{
-	uint32_t zero = 0;
-	bool ok = true;
-
-	if (ids->cache_fd >= 0) {
-		AUTOFREE uint64_t *nothing = xcalloc(RULE_CACHE, sizeof *nothing);
-		ok = bpf_map_update_elem(ids->cache_fd, &zero, nothing, BPF_ANY) == 0;
-	}
-	return ok;
-}
-
 /* Moves numbers on their way. */
 static void advance(struct image_ids *ids, int64_t now_ns)
 {
-	if (ids->wiping.n && now_ns - ids->wiping_ns >= REUSE_NS && wipe(ids)) {
+	cache_wiper_advance(ids->wiper, now_ns);
+	if (ids->wiping.n && cache_wiper_done(ids->wiper, ids->wipe)) {
 		for (size_t i = 0; i < ids->wiping.n; i++)
 			vec_push(&ids->free, ids->wiping.v[i]);
 		ids->wiping.n = 0;
-		kernel_procs_flag(ids->procs, UNWIND_PROC_CACHED, true);
 	}
 	if (!ids->wiping.n && ids->resting.n >= IDS_WIPE) {
-		kernel_procs_flag(ids->procs, UNWIND_PROC_CACHED, false);
-		ids->wiping_ns = now_ns;
+		ids->wipe = cache_wiper_order(ids->wiper, now_ns);
 		for (size_t i = 0; i < ids->resting.n; i++)
 			vec_push(&ids->wiping, ids->resting.v[i]);
 		ids->resting.n = 0;

@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "agent/go/go_frame.h"
+#include "agent/unwind/cache_wiper.h"
 #include "agent/unwind/code_frame.h"
 #include "agent/unwind/extents.h"
 #include "agent/unwind/frame_pointers.h"
 #include "agent/unwind/image_ids.h"
+#include "agent/unwind/rule_set.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/radix.h"
 #include "base/vec.h"
 
 #define PAGE_BYTES (1u << TEXT_PAGE_SHIFT)
@@ -25,6 +28,10 @@
 #define ROWS_PER_PAGE_MAX (PAGE_BYTES + 1)
 #define GAP_CODE_MIN 32              /* bytes of code without a table, to look at it */
 #define BARE_PAGES_MAX 128
+#define SWEEP_ROWS (1u << 17)        /* rows marked in one step of a sweep, some 0.2 ms */
+#define SWEEP_IMAGES 2048u           /* idle images are unloaded for a sweep among this many */
+#define SWEEP_MAP (1u << 13)         /* mapping a chunk takes as long as marking this many rows */
+#define SWEEP_FETCH 64u              /* and so does reaching an image, or the rows of a page, in memory that is not cached */
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
 /* Whether code of the file that no table covers keeps frame pointers (frame_pointers_kept). */
@@ -33,6 +40,7 @@ enum keeps_fp { KEEPS_UNKNOWN, KEEPS_NOT, KEEPS };
 /* The tables of an image. */
 struct image_table {
 	bool loaded;
+	bool refused;                /* some of its rules found the set of rules full */
 	enum keeps_fp keeps_fp;
 	int64_t retry_ns;            /* there was no room: not before then again */
 	int64_t used_ns;             /* last met in a sample */
@@ -47,6 +55,20 @@ struct image_table {
 	struct eh_index *index;      /* of a file that has .eh_frame without .eh_frame_hdr; NULL = it is another one */
 	uint64_t go_start, go_end;   /* Go's code, of which its own table tells; the same: there is none */
 	uint64_t excess;             /* total work on all of them, beyond what files of that size need */
+};
+
+struct met_image {
+	uint64_t used_ns, id;
+};
+_Static_assert(sizeof(struct met_image) == RADIX_RECORD, "sorted by radix_sort");
+
+/* A sweep of the rules: how far rows are marked. Images that are loaded during the sweep need not be in the list: rule_set_id() has marked
+ * all of their rules. */
+struct rule_sweep {
+	VEC(struct met_image) images; /* loaded when marking began, the one sampled longest ago first */
+	size_t at;
+	uint32_t page;               /* of image `at`: the next one */
+	bool evicted;                /* idle images were unloaded, and rows are marked a second time */
 };
 
 struct unwind_tables {
@@ -65,9 +87,10 @@ struct unwind_tables {
 	unsigned n_chunks, max_chunks, n_mapped;
 	uint64_t uses;
 	struct extents free_maps, free_pages, free_blocks;
-	struct map rule_index;
-	uint32_t n_rules;
+	struct rule_set rule_set;
+	struct rule_sweep sweep;
 	struct image *by_id[IMAGES_MAX];
+	struct cache_wiper wiper;
 	struct image_ids ids;
 	struct unwind_tables_stats stats;
 	int64_t ahead_ns;            /* of the clock; in tests */
@@ -106,14 +129,14 @@ int unwind_tables_new(struct unwind_tables **ret, const struct table_fds *fds, s
 	extents_init(&t->free_maps, MAPS_MAX);
 	extents_init(&t->free_pages, PAGES_MAX);
 	memset(&t->free_blocks, 0, sizeof t->free_blocks);
-	t->n_rules = RULE_FIRST;
 	unwind_tables_set_room(t, UNWIND_ROOM_BYTES);
 	if (!t->procs || !t->maps || !t->images || !t->pages || !t->rules) {
 		unwind_tables_free(t);
 		return e ? -(int)e->code : -ERR_IO;
 	}
-	t->rules[RULE_UNREAD].cfa = CFA_UNREAD;
-	image_ids_init(&t->ids, t->procs, t->fds.cache);
+	cache_wiper_init(&t->wiper, t->procs, t->fds.cache);
+	image_ids_init(&t->ids, &t->wiper);
+	rule_set_init(&t->rule_set, t->rules, &t->wiper);
 	*ret = t;
 	return 0;
 }
@@ -141,7 +164,8 @@ void unwind_tables_free(struct unwind_tables *t)
 	extents_release(&t->free_maps);
 	extents_release(&t->free_pages);
 	extents_release(&t->free_blocks);
-	map_free(&t->rule_index);
+	rule_set_release(&t->rule_set);
+	vec_free(&t->sweep.images);
 	image_ids_release(&t->ids);
 	free(t);
 }
@@ -241,7 +265,7 @@ static void unload(struct unwind_tables *t, struct image *im)
 	t->stats.images--;
 	it->rows = 0;
 	it->n_pages = it->groups = 0;
-	it->loaded = false;
+	it->loaded = it->refused = false;
 }
 
 static bool is_idle(const struct image *im, int64_t now)
@@ -261,6 +285,14 @@ static struct image *oldest_idle(const struct unwind_tables *t, int64_t now)
 			oldest = im;
 	}
 	return oldest;
+}
+
+/* Unloads an image so that others have its room. */
+static void evict(struct unwind_tables *t, struct image *im, int64_t now)
+{
+	unload(t, im);
+	im->table->unloaded_ns = now;
+	t->stats.evictions++;
 }
 
 static uint32_t blocks_of(const struct image_table *it)
@@ -285,9 +317,7 @@ static int64_t make_room(struct unwind_tables *t)
 		if (!im)
 			break;
 		freed += blocks_of(im->table) + 1;
-		unload(t, im);
-		im->table->unloaded_ns = now;
-		t->stats.evictions++;
+		evict(t, im, now);
 	}
 	return now + (freed ? 2 * REUSE_NS : RETRY_NS);
 }
@@ -323,39 +353,6 @@ void unwind_tables_image_gone(struct unwind_tables *t, struct image *im)
 struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id)
 {
 	return id < IMAGES_MAX ? t->by_id[id] : NULL;
-}
-
-static uint64_t rule_hash(const struct unwind_rule *r)
-{
-	uint64_t half[2];
-
-	_Static_assert(sizeof half == sizeof *r, "all of the rule");
-	memcpy(half, r, sizeof half);
-	return hash_u64(half[0] ^ hash_u64(half[1]));
-}
-
-static uint32_t rule_id(struct unwind_tables *t, const struct unwind_rule *r)
-{
-	uint64_t hash = rule_hash(r);
-	uint32_t id;
-
-	if (r->cfa == CFA_NONE && !r->runtime)
-		return RULE_NONE;
-	if (r->cfa == CFA_UNREAD)
-		return RULE_UNREAD;
-	for (size_t at = map_start(&t->rule_index, hash); map_probe(&t->rule_index, hash, &at, &id);)
-		if (memcmp(&t->rules[id], r, sizeof *r) == 0)
-			return id;
-	if (t->n_rules == RULES_MAX) {
-		static const struct unwind_rule unsupported = { .cfa = CFA_UNSUPPORTED };
-		t->stats.full++;
-		return r->cfa == CFA_UNSUPPORTED ? RULE_NONE : rule_id(t, &unsupported);
-	}
-	id = t->n_rules++;
-	t->rules[id] = *r;
-	map_insert(&t->rule_index, hash, id);
-	t->stats.rules = t->n_rules;
-	return id;
 }
 
 /* Pages under construction: the rows of one at a time. */
@@ -460,7 +457,7 @@ static int put_row(struct builder *b, uint64_t pc, const struct unwind_rule *r)
 	}
 	if (b->page == b->end)
 		return 0;
-	b->carry = rule_id(b->t, r);
+	b->carry = rule_set_id(&b->t->rule_set, r);
 	if (page < b->page)          /* before the first: what holds when it begins */
 		in_page = 0;
 	if (in_page == 0)
@@ -651,7 +648,7 @@ static int build(struct unwind_tables *t, const struct image *im, const struct e
 	const struct runtime_file *runtime = im->runtime && !im->runtime->why_not[0] ? im->runtime : NULL;
 	struct builder *b = NEW(struct builder);
 	struct eh_stats st = { 0 };
-	uint64_t lo = it->first_page + first, hi = it->first_page + end;
+	uint64_t lo = it->first_page + first, hi = it->first_page + end, refused = t->rule_set.refused;
 	struct err e;
 
 	*b = (struct builder){ .t = t, .it = it, .page = lo, .end = hi, .n = 1, .runtime = runtime, .read_code = read_code };
@@ -670,6 +667,7 @@ static int build(struct unwind_tables *t, const struct image *im, const struct e
 	while (ret != -ERR_LIMIT && b->page < hi && (ret = finish_page(b)) == 0)
 		;
 	free(b);
+	it->refused |= t->rule_set.refused != refused;
 	t->stats.unsupported += st.unsupported;
 	t->stats.unknown_fp += st.unknown_fp;
 	t->stats.bad_fdes += st.bad;
@@ -755,12 +753,138 @@ static bool read_whole(const struct image_table *it, const struct elf_file *f)
 	return it->go_start == it->go_end && it->n_pages <= BARE_PAGES_MAX && functions < it->n_pages;
 }
 
+/* --- sweeps of the rules (rule_set.h) --- */
+
+static void sweep_begin(struct unwind_tables *t)
+{
+	struct rule_sweep *w = &t->sweep;
+
+	w->images.n = 0;
+	for (uint32_t i = IMAGE_FIRST; i < t->ids.next; i++)
+		if (t->by_id[i] && t->by_id[i]->table->n_pages)
+			vec_push(&w->images, (struct met_image){ (uint64_t)t->by_id[i]->table->used_ns, i });
+	radix_sort(w->images.v, w->images.n);
+	w->at = w->page = 0;
+	rule_set_sweep_begin(&t->rule_set);
+}
+
+/* Marks the rules of the next page. Returns how long that takes, in rows marked; 0: the page's rows cannot be mapped. */
+static uint32_t sweep_page(struct unwind_tables *t)
+{
+	struct rule_sweep *w = &t->sweep;
+	uint16_t id = (uint16_t)w->images.v[w->at].id;
+	const struct image_table *it = t->by_id[id] ? t->by_id[id]->table : NULL;
+
+	if (!it || w->page >= it->n_pages) { /* the image may have been unloaded since the sweep began */
+		w->at++;
+		w->page = 0;
+		return SWEEP_FETCH;
+	}
+	uint64_t p = t->pages[it->first_page_slot + w->page++];
+	if (p == PAGE_UNLOADED || !PAGE_ROWS(p))
+		return 1;
+	uint32_t row = PAGE_ROW(p), chunk = row / CHUNK_ROWS, work = PAGE_ROWS(p) + SWEEP_FETCH + (t->chunks[chunk].p ? 0 : SWEEP_MAP);
+	const uint32_t *rows = chunk_rows(t, chunk);
+	if (!rows)
+		return 0;
+	rule_set_mark(&t->rule_set, rows + row % CHUNK_ROWS, PAGE_ROWS(p), id);
+	return work;
+}
+
+/* If a sweep would free few rules, unloads idle images, the one sampled longest ago first, until half of the set would be free. A rule that
+ * several images name is counted for the one sampled last, which is unloaded after the others. Unloads none if that would free few rules, too:
+ * idle images may be needed again. Returns whether images were unloaded. */
+static bool evict_for_rules(struct unwind_tables *t, int64_t now)
+{
+	struct rule_sweep *w = &t->sweep;
+	AUTOFREE uint16_t *freed_by = xcalloc(IMAGES_MAX, sizeof *freed_by);
+	uint32_t marked = rule_set_marked(&t->rule_set, freed_by), freed = 0;
+	size_t n = 0;
+
+	if (marked <= RULES_BUSY - RULES_FEW)
+		return false;
+	for (size_t i = 0; i < MIN(w->images.n, SWEEP_IMAGES) && marked - freed > RULES_MAX / 2; i++) {
+		const struct image *im = t->by_id[w->images.v[i].id];
+		if (!im || !freed_by[im->id] || !is_idle(im, now))
+			continue;
+		freed += freed_by[im->id];
+		n = i + 1;
+	}
+	if (freed < RULES_FEW)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		struct image *im = t->by_id[w->images.v[i].id];
+		if (im && im->table->n_pages && is_idle(im, now))
+			evict(t, im, now);
+	}
+	return true;
+}
+
+static void sweep_mark(struct unwind_tables *t, int64_t now)
+{
+	struct rule_sweep *w = &t->sweep;
+
+	for (uint32_t work = 0; w->at < w->images.n && work < SWEEP_ROWS;) {
+		uint32_t some = sweep_page(t);
+		if (!some) {
+			rule_set_sweep_cancel(&t->rule_set, now);
+			return;
+		}
+		work += some;
+	}
+	if (w->at < w->images.n)
+		return;
+	if (!w->evicted && evict_for_rules(t, now)) {
+		sweep_begin(t);
+		w->evicted = true;
+		return;
+	}
+	vec_free(&w->images);
+	rule_set_sweep_free(&t->rule_set);
+}
+
+/* Numbers have been freed: unloads the images with refused rules, so that samples have them built again. That is possible after the wipe,
+ * when the numbers are spare; until then the images stay unloaded, or the kernel would cache the refused rules. */
+static void evict_refused(struct unwind_tables *t, int64_t now)
+{
+	for (uint32_t i = IMAGE_FIRST; i < t->ids.next; i++) {
+		struct image *im = t->by_id[i];
+		if (!im || !im->table->refused)
+			continue;
+		evict(t, im, now);
+		im->table->retry_ns = now + 2 * REUSE_NS;
+	}
+}
+
+/* Does the next step of a sweep, or begins one if it is due. No page may be under construction: its rows could not be marked. */
+static void sweep_rules(struct unwind_tables *t, int64_t now)
+{
+	cache_wiper_advance(&t->wiper, now);
+	if (rule_set_advance(&t->rule_set, now))
+		evict_refused(t, now);
+	if (t->rule_set.phase == SWEEP_MARKING) {
+		sweep_mark(t, now);
+	} else if (rule_set_sweep_due(&t->rule_set, now)) {
+		t->sweep.evicted = false;
+		sweep_begin(t);
+	}
+	t->stats.rules = rule_set_used(&t->rule_set);
+	t->stats.rules_freed = t->rule_set.freed;
+	t->stats.full = t->rule_set.refused;
+}
+
+void unwind_tables_tick(struct unwind_tables *t)
+{
+	sweep_rules(t, now_of(t));
+}
+
 bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct elf_file *f, uint64_t vaddr)
 {
 	struct image_table *it = im->table;
 	uint64_t page;
 
 	it->used_ns = now_of(t);
+	sweep_rules(t, it->used_ns);
 	if (it->used_ns < it->retry_ns)
 		return false;
 	if (!it->loaded) {
@@ -845,7 +969,7 @@ struct unwind_proc *unwind_tables_procs(struct unwind_tables *t)
 
 uint32_t unwind_tables_proc_flags(const struct unwind_tables *t)
 {
-	return image_ids_flags(&t->ids);
+	return cache_wiper_flags(&t->wiper);
 }
 
 struct unwind_map *unwind_tables_maps(struct unwind_tables *t)

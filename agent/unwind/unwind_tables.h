@@ -6,6 +6,9 @@
  * in any blocks. Rows are made for the parts of a file that samples meet: a compiler has a million, of which a few thousand are
  * needed. Freed blocks are not reused for REUSE_NS, because a sample may be reading them.
  *
+ * Rows name rules by number (rule_set.h). Rules that no row of a loaded page has are freed when most numbers are taken; if that does not suffice,
+ * images that no sample has met for a while are unloaded first.
+ *
  * Code of which neither .eh_frame nor Go's table tells has one row at first, RULE_UNREAD. When a sample meets it, the code itself is read
  * (code_frame.h), unless the file keeps frame pointers (frame_pointers.h). */
 #ifndef PYRRHA_AGENT_UNWIND_TABLES_H
@@ -25,10 +28,11 @@ struct unwind_tables;
 
 struct unwind_tables_stats {
 	uint64_t images, rows, rules, chunks, loads, groups, evictions;
+	uint64_t rules_freed;        /* by sweeps, because no row named them any more */
 	uint64_t unsupported, unknown_fp, bad_fdes; /* of the images loaded so far */
 	uint64_t failures;           /* there was no room for a table, or a part of one */
 	uint64_t bad_tables;         /* parts of tables that were malformed, or took too much work */
-	uint64_t full;               /* rows that found the rule dictionary full */
+	uint64_t full;               /* rows that found the set of rules full */
 };
 
 /* Memory for rows unless unwind_tables_set_room is called: enough for some three hundred static C++ programs of 2 MB. */
@@ -58,6 +62,8 @@ bool unwind_tables_load(struct unwind_tables *t, struct image *im, const struct 
 bool unwind_tables_missing(struct unwind_tables *t, const struct image *im, uint64_t vaddr);
 /* Whether the last attempt to load a part of the image's table found no room, and the next attempt has to wait. */
 bool unwind_tables_full(const struct unwind_tables *t, const struct image *im);
+/* Does the next step of sweeping rules and clearing the kernel's cache of them, less than 1 ms. To be called after each drain. */
+void unwind_tables_tick(struct unwind_tables *t);
 /* The image was met in a sample just now. */
 void unwind_tables_touch(struct unwind_tables *t, struct image *im);
 struct image *unwind_tables_image_by_id(const struct unwind_tables *t, uint32_t id);

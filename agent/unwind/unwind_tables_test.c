@@ -39,26 +39,28 @@ static void test_extents(void **state)
 static void test_given_back(void **state)
 {
 	struct unwind_proc *slots = xcalloc(PROC_SLOTS, sizeof *slots);
+	struct cache_wiper w;
 	struct image_ids ids;
 	int64_t now = 1000;
 
-	image_ids_init(&ids, slots, -1);
+	cache_wiper_init(&w, slots, -1);
+	image_ids_init(&ids, &w);
 	for (uint32_t i = 0; i < IDS_WIPE; i++)
 		assert_int_equal(image_ids_take(&ids, now), IMAGE_FIRST + i);
 	for (uint32_t i = 0; i < IDS_WIPE - 1; i++)
 		image_ids_give(&ids, (uint16_t)(IMAGE_FIRST + i), now);
 	now += 10 * REUSE_NS;
 	assert_int_equal(image_ids_take(&ids, now), IMAGE_FIRST + IDS_WIPE); /* a fresh one, however long they rest */
-	struct unwind_proc v = { .tgid = 7, .set = 1, .flags = UNWIND_PROC_QUIET | image_ids_flags(&ids) };
+	struct unwind_proc v = { .tgid = 7, .set = 1, .flags = UNWIND_PROC_QUIET | cache_wiper_flags(&w) };
 	assert_true(kernel_procs_set(slots, &v));
 	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET | UNWIND_PROC_CACHED);
 	image_ids_give(&ids, IMAGE_FIRST + IDS_WIPE - 1, now);               /* now there are enough to wipe */
 	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET);                 /* and nobody uses what is remembered */
-	assert_int_equal(image_ids_flags(&ids), 0);
+	assert_int_equal(cache_wiper_flags(&w), 0);
 	assert_int_equal(image_ids_take(&ids, now + REUSE_NS - 1), IMAGE_FIRST + IDS_WIPE + 1);
 	assert_true(image_ids_take(&ids, now + REUSE_NS) < IMAGE_FIRST + IDS_WIPE);
 	assert_int_equal(slots[7].flags, UNWIND_PROC_QUIET | UNWIND_PROC_CACHED);
-	assert_int_equal(image_ids_flags(&ids), UNWIND_PROC_CACHED);
+	assert_int_equal(cache_wiper_flags(&w), UNWIND_PROC_CACHED);
 	image_ids_release(&ids);
 	free(slots);
 }
@@ -66,13 +68,41 @@ static void test_given_back(void **state)
 static void test_all_taken(void **state)
 {
 	struct unwind_proc *slots = xcalloc(PROC_SLOTS, sizeof *slots);
+	struct cache_wiper w;
 	struct image_ids ids;
 
-	image_ids_init(&ids, slots, -1);
+	cache_wiper_init(&w, slots, -1);
+	image_ids_init(&ids, &w);
 	for (uint32_t i = IMAGE_FIRST; i < IMAGES_MAX; i++)
 		assert_int_equal(image_ids_take(&ids, 1), i);
 	assert_int_equal(image_ids_take(&ids, 1), 0);
 	image_ids_release(&ids);
+	free(slots);
+}
+
+/* A wipe serves all orders, so it waits for the last; one that the kernel refuses is tried again. */
+static void test_wipes(void **state)
+{
+	struct unwind_proc *slots = xcalloc(PROC_SLOTS, sizeof *slots);
+	struct cache_wiper w;
+	int64_t now = 1000;
+
+	cache_wiper_init(&w, slots, -1);
+	uint64_t first = cache_wiper_order(&w, now), second = cache_wiper_order(&w, now + REUSE_NS / 2);
+	cache_wiper_advance(&w, now + REUSE_NS);
+	assert_false(cache_wiper_done(&w, first) || cache_wiper_done(&w, second));
+	assert_int_equal(cache_wiper_flags(&w), 0);
+	cache_wiper_advance(&w, now + REUSE_NS / 2 + REUSE_NS);
+	assert_true(cache_wiper_done(&w, first) && cache_wiper_done(&w, second));
+	assert_int_equal(cache_wiper_flags(&w), UNWIND_PROC_CACHED);
+	w.fd = 1 << 30;                      /* which nobody has opened */
+	uint64_t third = cache_wiper_order(&w, now);
+	cache_wiper_advance(&w, now + REUSE_NS);
+	assert_false(cache_wiper_done(&w, third));
+	assert_int_equal(cache_wiper_flags(&w), 0);
+	w.fd = -1;
+	cache_wiper_advance(&w, now + REUSE_NS);
+	assert_true(cache_wiper_done(&w, third));
 	free(slots);
 }
 
@@ -225,6 +255,7 @@ int main(void)
 		cmocka_unit_test(test_extents),
 		cmocka_unit_test(test_given_back),
 		cmocka_unit_test(test_all_taken),
+		cmocka_unit_test(test_wipes),
 		cmocka_unit_test(test_procs),
 		cmocka_unit_test(test_short_rules),
 	};
