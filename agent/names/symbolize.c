@@ -615,7 +615,7 @@ void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 	for (size_t i = 0; i < s->images.n; i++) {
 		if (!s->images.v[i])
 			continue;
-		ret->images_bytes += sizeof *s->images.v[i];
+		ret->images_bytes += sizeof *s->images.v[i] + symtab_memory(&s->images.v[i]->symbols);
 		ret->open_files += open_files_of(s->images.v[i]);
 		ret->unread += s->images.v[i]->asked && !s->images.v[i]->ready;
 	}

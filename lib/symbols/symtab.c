@@ -220,6 +220,7 @@ void symtab_free(struct symtab *t)
 {
 	if (t->fd >= 0)
 		close(t->fd);
+	free(t->first);
 	*t = (struct symtab){ .fd = -1 };
 }
 
@@ -228,40 +229,54 @@ uint64_t symtab_bytes(const struct symtab *t)
 	return t->fd < 0 ? 0 : t->entries_at + (uint64_t)t->n * sizeof(struct symtab_entry);
 }
 
-#define BLOCK 256u                   /* entries that are read at once, where the search has come so near */
+static uint32_t symtab_blocks(const struct symtab *t)
+{
+	return (t->n + SYMTAB_BLOCK - 1) / SYMTAB_BLOCK;
+}
+
+size_t symtab_memory(const struct symtab *t)
+{
+	return t->first ? symtab_blocks(t) * sizeof *t->first : 0;
+}
+
+/* The last entry at or below the address. False: there is none, or it cannot be read. */
+static bool symtab_entry_below(const struct symtab *t, uint64_t address, struct symtab_entry *ret)
+{
+	struct symtab_entry block[SYMTAB_BLOCK] UNINITIALIZED;
+	uint32_t lo = 0, hi = symtab_blocks(t);
+
+	while (lo < hi) {            /* the first block that begins above it */
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (t->first[mid] <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return false;
+	uint32_t from = (lo - 1) * SYMTAB_BLOCK, n = MIN(SYMTAB_BLOCK, t->n - from);
+	if (pread(t->fd, block, n * sizeof *block, (off_t)(t->entries_at + from * sizeof *block)) != (ssize_t)(n * sizeof *block))
+		return false;
+	for (lo = 0, hi = n; lo < hi;) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (block[mid].address <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return false;
+	*ret = block[lo - 1];
+	return true;
+}
+
 #define SHORT_NAME 256               /* most names are shorter */
 
 bool symtab_lookup(const struct symtab *t, uint64_t address, struct buf *name, uint64_t *ret_start)
 {
-	struct symtab_entry x, best, block[BLOCK] UNINITIALIZED;
-	uint32_t lo = 0, hi = t->n;
-	if (t->fd < 0)
-		return false;
-	while (hi - lo > BLOCK) { /* the last entry at or below the address */
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (pread(t->fd, &x, sizeof x, (off_t)(t->entries_at + mid * sizeof x)) != sizeof x)
-			return false;
-		if (x.address <= address) {
-			best = x;
-			lo = mid + 1;
-		} else {
-			hi = mid;
-		}
-	}
-	ssize_t bytes = (ssize_t)((hi - lo) * sizeof x);
-	if (pread(t->fd, block, (size_t)bytes, (off_t)(t->entries_at + lo * sizeof x)) != bytes)
-		return false;
-	uint32_t first = lo;
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (block[mid - first].address <= address) {
-			best = block[mid - first];
-			lo = mid + 1;
-		} else {
-			hi = mid;
-		}
-	}
-	if (!lo || (best.size && address - best.address >= best.size))
+	struct symtab_entry best;
+
+	if (t->fd < 0 || !symtab_entry_below(t, address, &best) || (best.size && address - best.address >= best.size))
 		return false;
 	char text[SYMTAB_NAME_MAX + 1] UNINITIALIZED;
 	ssize_t n = pread(t->fd, text, SHORT_NAME, (off_t)best.name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/radix.h"
 #include "symbols/tempfile.h"
 
@@ -70,6 +71,16 @@ static size_t make_entries(struct symtab_writer *w)
 	return out;
 }
 
+/* The addresses of the first entry of each block. */
+static uint64_t *writer_firsts(const struct symtab_writer *w, size_t n)
+{
+	uint64_t *first = xreallocarray(NULL, (n + SYMTAB_BLOCK - 1) / SYMTAB_BLOCK, sizeof *first);
+
+	for (size_t i = 0; i < n; i += SYMTAB_BLOCK)
+		first[i / SYMTAB_BLOCK] = w->rows.v[i].address; /* an entry by now, with the same first member */
+	return first;
+}
+
 int symtab_writer_finish(struct symtab_writer *w, struct symtab *ret, struct err *e)
 {
 	*ret = (struct symtab){ .fd = -1 };
@@ -77,7 +88,7 @@ int symtab_writer_finish(struct symtab_writer *w, struct symtab *ret, struct err
 	if (!rc && w->rows.n) {
 		size_t n = make_entries(w);
 		if (tempfile_write(w->fd, w->rows.v, n * sizeof(struct symtab_entry))) {
-			*ret = (struct symtab){ w->fd, (uint32_t)n, w->written };
+			*ret = (struct symtab){ w->fd, (uint32_t)n, w->written, writer_firsts(w, n) };
 			w->fd = -1;
 		} else {
 			rc = err_set(e, ERR_IO, "cannot write %zu symbols to a temporary file; is TMPDIR full?", n);
