@@ -62,13 +62,6 @@ static bool add_range(struct image_content *c, const struct elf_file *f, uint64_
 	return true;
 }
 
-static bool starts(const struct elf_file *f, const Elf64_Shdr *sh, const char *prefix)
-{
-	size_t n = strlen(prefix);
-	return f->shstr && sh->sh_name < f->shstr_len && f->shstr_len - sh->sh_name > n &&
-	       strncmp(f->shstr + sh->sh_name, prefix, n) == 0;
-}
-
 /* The parts that stay in memory: unwind tables, symbols, the stubs' code and Go's table. All of what does not: full symbols, debug
  * information. */
 static bool matters(const struct elf_file *f, const Elf64_Shdr *sh)
@@ -78,8 +71,8 @@ static bool matters(const struct elf_file *f, const Elf64_Shdr *sh)
 	if (!(sh->sh_flags & SHF_ALLOC) || sh->sh_type == SHT_DYNSYM || sh->sh_type == SHT_STRTAB || sh->sh_type == SHT_NOTE ||
 	    sh->sh_type == SHT_RELA)
 		return true;
-	return starts(f, sh, ".eh_frame") || starts(f, sh, ".plt") || starts(f, sh, ".gopclntab") ||
-	       starts(f, sh, ".data.rel.ro.gopclntab") || starts(f, sh, ".go.buildinfo");
+	return elf_section_starts(f, sh, ".eh_frame") || elf_section_starts(f, sh, ".plt") || elf_section_starts(f, sh, ".gopclntab") ||
+	       elf_section_starts(f, sh, ".data.rel.ro.gopclntab") || elf_section_starts(f, sh, ".go.buildinfo");
 }
 
 /* Calls for each range that matters; without sections that is all that is loaded. Returns the bytes. */

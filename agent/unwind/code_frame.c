@@ -64,6 +64,7 @@ struct code {
 	struct code_point *points;   /* by byte */
 	uint8_t *marks;              /* by byte: length of the instruction, and MARK_... */
 	bool all_come_back;          /* calls; as long as it is not known which ones do */
+	bool is_plt;                 /* a section of stubs: what is in no stub, padding and jumps to the first one, goes on with the rule before it */
 	VEC(struct root) roots;
 	VEC(struct link) links;
 	VEC(uint32_t) work;
@@ -492,6 +493,44 @@ static int put_vfork(const struct code *c, uint32_t at, struct rule_rows *rows)
 	return ret ? ret : rule_rows_put(rows, c->at + at + 1, (struct unwind_rule){ .cfa = CFA_SP, .ra = RA_IN_RDX });
 }
 
+static int put_cfa_sp(const struct code *c, uint32_t at, int32_t off, struct rule_rows *rows)
+{
+	return rule_rows_put(rows, c->at + at, (struct unwind_rule){ .cfa = CFA_SP, .cfa_off = off });
+}
+
+/* The linker's stubs through which other files' functions are called, and in static programs those that are chosen at the start (memcpy). Linkers other
+ * than GNU's describe no stubs, and GNU's not those of static programs. A stub jumps through a pointer; one that binds at the first call
+ * also pushes a number and jumps to the section's first stub, which pushes a pointer. In *ret_len the length of the instructions whose rows it has put;
+ * 0: they are no stub. */
+static int put_stub(const struct code *c, uint32_t at, struct rule_rows *rows, uint32_t *ret_len)
+{
+	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, jump[] = { 0xff, 0x25 }, first[] = { 0xff, 0x35 };
+	enum { MOST = sizeof endbr + 1 + 6 + 1 + 6 };
+	uint8_t b[MOST] = { 0 };
+	uint32_t n = 0;
+	int ret;
+
+	*ret_len = 0;
+	memcpy(b, c->bytes + at, MIN((uint32_t)MOST, c->n - at));
+	if (memcmp(b, first, sizeof first) == 0) {
+		ret = put_cfa_sp(c, at, 16, rows);
+		n = 6 + (b[6] == 0xf2); /* bnd */
+		*ret_len = memcmp(b + n, jump, sizeof jump) == 0 ? n + 6 : 6;
+		return ret ? ret : put_cfa_sp(c, at + 6, 24, rows);
+	}
+	n += memcmp(b, endbr, sizeof endbr) == 0 ? sizeof endbr : 0;
+	if (b[n] == 0x68) {          /* push */
+		*ret_len = n + 5;
+		ret = put_cfa_sp(c, at, 8, rows);
+		return ret ? ret : put_cfa_sp(c, at + *ret_len, 16, rows);
+	}
+	n += b[n] == 0xf2;
+	if (memcmp(b + n, jump, sizeof jump) != 0)
+		return 0;
+	*ret_len = n + 6;
+	return put_cfa_sp(c, at, 8, rows);
+}
+
 static int put_rows(const struct code *c, uint32_t begin, uint32_t end, struct rule_rows *rows)
 {
 	uint32_t after = 0, n;       /* after: the last instruction that is not padding */
@@ -510,8 +549,12 @@ static int put_rows(const struct code *c, uint32_t begin, uint32_t end, struct r
 			after = at + n;
 			continue;
 		}
+		if (c->is_plt && (ret = put_stub(c, at, rows, &n)) == 0 && n) {
+			after = at + n;
+			continue;
+		}
 		n = length(c, at);
-		if (c->points[at].s.depth == NEVER)
+		if (ret || c->is_plt || c->points[at].s.depth == NEVER)
 			continue;
 		after = at + n;
 		ret = rule_rows_put(rows, c->at + at, rule_at(c, &c->points[at]));
@@ -529,6 +572,7 @@ static int read_slice(const struct elf_file *f, const Elf64_Shdr *s, uint64_t lo
 
 	c.at = from;
 	c.n = (uint32_t)(to - from);
+	c.is_plt = elf_section_starts(f, s, ".plt");
 	if (!elf_vaddr_offset(f, from, &offset, &len) || len < c.n)
 		return 0;
 	c.bytes = xmalloc(c.n);

@@ -23,8 +23,10 @@ struct verdict {
 	uint64_t all, told, wrong;   /* bytes of code */
 };
 
-static bool same_cfa(const struct unwind_rule *mine, const struct unwind_rule *theirs)
+static bool same_cfa(const struct unwind_rule *mine, const struct unwind_rule *theirs, uint64_t pc)
 {
+	if (theirs->cfa == CFA_PLT)
+		return mine->cfa == CFA_SP && mine->cfa_off == 8 + ((int32_t)(pc & 15) >= theirs->cfa_off ? 8 : 0);
 	/* Where they go by rbp, rsp says as much. */
 	return (mine->cfa == theirs->cfa && mine->cfa_off == theirs->cfa_off && mine->ra == theirs->ra) ||
 	       (mine->cfa == CFA_SP && theirs->cfa == CFA_FP) || mine->cfa == CFA_STOP;
@@ -46,7 +48,7 @@ static void compare(const struct eh_rows *code, const struct eh_rows *eh, uint64
 		if (!mine || mine->cfa == CFA_NONE || mine->cfa == CFA_UNSUPPORTED)
 			continue;
 		v->told++;
-		bool right = same_cfa(mine, theirs) && same_fp(mine, theirs);
+		bool right = same_cfa(mine, theirs, pc) && same_fp(mine, theirs);
 		v->wrong += !right;
 		if (!right && v->wrong < 4)
 			print_message("  %llx: cfa %u %d fp %u %d, not cfa %u %d fp %u %d\n", (unsigned long long)pc, mine->cfa, mine->cfa_off,
@@ -99,6 +101,45 @@ static void check_file(const char *pattern, unsigned told, unsigned wrong)
 	elf_close(&f);
 	vec_free(&eh.v);
 	vec_free(&code.v);
+}
+
+/* The stubs of a file: all of them have a rule, and it is the one of .eh_frame. Bytes between stubs are never executed. */
+static void check_stubs(const char *pattern)
+{
+	static const char *const sections[] = { ".plt", ".plt.sec", ".plt.got" };
+	struct eh_rows eh = { 0 }, code = { 0 };
+	struct verdict v = { 0 };
+	struct eh_stats st;
+	struct elf_file f;
+
+	if (!open_first(pattern, &f)) {
+		print_message("  no %s here\n", pattern);
+		return;
+	}
+	assert_int_equal(eh_frame_each(&f, keep_row, &eh, &st, NULL), 0);
+	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
+		const Elf64_Shdr *s = elf_section(&f, sections[i]);
+		if (!s)
+			continue;
+		code.v.n = 0;
+		read_code(&f, s, &code);
+		compare(&code, &eh, s->sh_addr, s->sh_addr + s->sh_size, &v);
+	}
+	print_message("    %llu bytes of stubs, %llu told, %llu wrong\n", (unsigned long long)v.all, (unsigned long long)v.told, (unsigned long long)v.wrong);
+	assert_true(v.all > 0 && v.told == v.all);
+	assert_int_equal(v.wrong, 0);
+	close(f.fd);
+	elf_close(&f);
+	vec_free(&eh.v);
+	vec_free(&code.v);
+}
+
+static void test_stubs(void **state)
+{
+	(void)state;
+	check_stubs("/bin/bash");
+	check_stubs("/lib/*/libc.so.6");
+	check_stubs("/usr/lib/*/libstdc++.so.6");
 }
 
 static void test_against_eh_frame(void **state)
@@ -229,7 +270,7 @@ static void test_frame_pointers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_eh_frame), cmocka_unit_test(test_musl), cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_against_eh_frame), cmocka_unit_test(test_stubs), cmocka_unit_test(test_musl), cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_frame_pointers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

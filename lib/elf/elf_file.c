@@ -142,6 +142,12 @@ const Elf64_Shdr *elf_section(const struct elf_file *f, const char *name)
 	return NULL;
 }
 
+bool elf_section_starts(const struct elf_file *f, const Elf64_Shdr *sh, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	return f->shstr && sh->sh_name < f->shstr_len && f->shstr_len - sh->sh_name > n && memcmp(f->shstr + sh->sh_name, prefix, n) == 0;
+}
+
 uint8_t *elf_section_bytes(const struct elf_file *f, const Elf64_Shdr *sh, uint64_t max)
 {
 	if (sh->sh_type == SHT_NOBITS || sh->sh_flags & SHF_COMPRESSED || sh->sh_size > max ||

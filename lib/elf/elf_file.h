@@ -36,6 +36,8 @@ bool elf_read(const struct elf_file *f, uint64_t offset, void *to, size_t n);
 bool elf_section_read(const struct elf_file *f, const Elf64_Shdr *sh, uint64_t offset, void *to, size_t n);
 /* The section of that name, NULL if there is none. */
 const Elf64_Shdr *elf_section(const struct elf_file *f, const char *name);
+/* Whether the name of a section begins with the prefix. */
+bool elf_section_starts(const struct elf_file *f, const Elf64_Shdr *sh, const char *prefix);
 /* A section's bytes in a malloc of its own, one NUL behind them. NULL: unreadable, compressed, or over max. */
 uint8_t *elf_section_bytes(const struct elf_file *f, const Elf64_Shdr *sh, uint64_t max);
 /* The GNU build-id; 0 if there is none. out holds max bytes. */
