@@ -63,8 +63,12 @@ bool image_segment_at(const struct image *im, uint64_t vaddr, uint64_t *ret_star
 
 char *image_build_id_hex(const struct image *im, char *out)
 {
-	for (unsigned i = 0; i < im->build_id_len; i++)
-		snprintf(out + 2 * i, 3, "%02x", im->build_id[i]);
+	static const char digits[] = "0123456789abcdef";
+
+	for (unsigned i = 0; i < im->build_id_len; i++) {
+		out[2 * i] = digits[im->build_id[i] >> 4];
+		out[2 * i + 1] = digits[im->build_id[i] & 15];
+	}
 	out[2 * im->build_id_len] = 0;
 	return out;
 }
