@@ -16,7 +16,7 @@
 #include "bpf/abi.h"
 
 struct cache_wiper {
-	struct unwind_proc *procs;   /* the kernel's; each says whether its samples use the cache */
+	struct unwind_proc *procs;   /* the kernel's table of processes; a flag of each says whether its samples use the cache */
 	int fd;                      /* the cache; -1 = none */
 	bool ordered;                /* a wipe is ordered and not done */
 	int64_t ordered_ns;          /* when the last order came (CLOCK_MONOTONIC) */

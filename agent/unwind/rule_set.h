@@ -20,10 +20,10 @@
 #include "base/map.h"
 #include "base/vec.h"
 
-#define RULE_REFUSED RULE_FIRST      /* CFA_UNSUPPORTED; also of rules that found the set full */
+#define RULE_REFUSED RULE_FIRST      /* number of the rule CFA_UNSUPPORTED; rules that find the set full get it, too */
 #define RULES_BUSY (RULES_MAX / 4 * 3) /* with more numbers taken, a sweep begins */
 #define RULES_FEW (RULES_MAX / 16)   /* a sweep that frees fewer is not worth much */
-#define SWEEP_GAP_NS 10000000000ll   /* between the end of a sweep and the next one */
+#define SWEEP_GAP_NS 10000000000ll   /* least time between the end of a sweep and the next sweep */
 #define SWEEP_FEW_NS 60000000000ll   /* after one that freed few, unless the set is full */
 
 enum sweep_phase { SWEEP_NONE, SWEEP_MARKING, SWEEP_FREEING, SWEEP_WIPING };
@@ -58,7 +58,8 @@ bool rule_set_sweep_due(const struct rule_set *s, int64_t now_ns);
 void rule_set_sweep_begin(struct rule_set *s);
 /* Marks the rules of n rows of an image. */
 void rule_set_mark(struct rule_set *s, const uint32_t *rows, uint32_t n, uint16_t image);
-/* SWEEP_MARKING: the number of marked rules. ret_last[id]: the number of rules that image `id` was the last to mark. */
+/* While marking: returns how many rules are marked. ret_last[id]: how many of them image `id` was the last to mark, which a sweep could free if this image and those marked
+ * before it were unloaded. */
 uint32_t rule_set_marked(const struct rule_set *s, uint16_t ret_last[IMAGES_MAX]);
 /* All rows are marked: rules without a mark may be freed. */
 void rule_set_sweep_free(struct rule_set *s);

@@ -19,7 +19,7 @@
 #define EH_FRAME_AT 0x1000000u
 #define FUNCTIONS 64u                /* with a rule of its own each */
 #define FUNCTION 32u                 /* bytes */
-#define BULK 4096u                   /* more functions, whose two rules all programs share */
+#define BULK 4096u                   /* functions besides, which make a program large; they have two rules only, the same in all programs */
 #define ENTRY 32u
 #define TEXT_BYTES ((FUNCTIONS + BULK) * FUNCTION)
 
@@ -132,7 +132,7 @@ static void step(struct host *h, int64_t ns)
 		unwind_tables_tick(h->t);
 }
 
-/* That much later, with a drain now and then. */
+/* Lets the clock go on by ns, with what a drain does every 50 ms. */
 static void pass(struct host *h, int64_t ns)
 {
 	for (int64_t done = 0; done < ns; done += 50 * MS)
@@ -271,7 +271,7 @@ static void test_kept_images(void **state)
 	free(im);
 }
 
-/* Marking takes several steps, and is done twice where idle images make way. Images that are loaded meanwhile keep their rules. */
+/* Marking takes several steps, and begins again when idle images were unloaded to free their rules. Images that are loaded while it goes on keep their rules. */
 static void test_loaded_meanwhile(void **state)
 {
 	enum { BEFORE = RULES_BUSY / FUNCTIONS - 1, MEANWHILE = 20, AFTER = 80, N = BEFORE + MEANWHILE + AFTER };
@@ -400,11 +400,11 @@ static void test_numbers(void **state)
 	assert_int_equal(last[IMAGE_FIRST], 3);
 	rule_set_sweep_free(&x->s);
 	rule_set_advance(&x->s, x->now_ns);
-	assert_int_equal(x->s.phase, SWEEP_FREEING); /* it takes several steps, in which rules are asked for */
+	assert_int_equal(x->s.phase, SWEEP_FREEING); /* freeing takes several steps; rules are asked for in between */
 	uint32_t late = id_of(x, RULES_BUSY - 1);
 	assert_int_equal(late, RULES_BUSY + RULE_REFUSED);
 	uint32_t again = id_of(x, 0);
-	assert_true(again > newest); /* what is forgotten has another number */
+	assert_true(again > newest); /* rule 0 was freed; it comes back with a new number */
 	bool many = false;
 	for (int i = 0; i < 10; i++)
 		many |= rule_set_advance(&x->s, x->now_ns);

@@ -67,7 +67,7 @@ _Static_assert(sizeof(struct met_image) == RADIX_RECORD, "sorted by radix_sort")
 struct rule_sweep {
 	VEC(struct met_image) images; /* loaded when marking began, the one sampled longest ago first */
 	size_t at;
-	uint32_t page;               /* of image `at`: the next one */
+	uint32_t page;               /* the page of image `at` whose rows are marked next */
 	bool evicted;                /* idle images were unloaded, and rows are marked a second time */
 };
 

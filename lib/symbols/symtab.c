@@ -245,7 +245,7 @@ static bool symtab_entry_below(const struct symtab *t, uint64_t address, struct 
 	struct symtab_entry block[SYMTAB_BLOCK] UNINITIALIZED;
 	uint32_t lo = 0, hi = symtab_blocks(t);
 
-	while (lo < hi) {            /* the first block that begins above it */
+	while (lo < hi) {            /* finds the first block that begins above the address */
 		uint32_t mid = lo + (hi - lo) / 2;
 		if (t->first[mid] <= address)
 			lo = mid + 1;
