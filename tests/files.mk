@@ -44,6 +44,7 @@ EXTRA_DIST += \
   tests/e2e/test_agent.py \
   tests/e2e/test_agent_churn.py \
   tests/e2e/test_agent_crowd.py \
+  tests/e2e/test_agent_files.py \
   tests/e2e/test_agent_filter.py \
   tests/e2e/test_agent_http.py \
   tests/e2e/test_agent_inside.py \
