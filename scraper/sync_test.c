@@ -19,7 +19,7 @@
 static struct {
 	struct discovery_emit emit;
 	atomic_bool runs;
-	atomic_bool stop_held;       /* while it is set, stopping does not end, for up to a minute */
+	atomic_bool stop_held;       /* while this is set, fake_stop() waits, for a minute at most */
 } fake;
 
 static bool fake_same(const void *a, const void *b)

@@ -2,7 +2,6 @@
 #include "agent/image/image.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -76,62 +76,59 @@ static bool open_first(const char *pattern, struct elf_file *f)
 	return fd >= 0 && elf_open(f, fd, NULL) == 0;
 }
 
-/* told: per cent of the code that must have a rule. wrong: of a million bytes, so many may be otherwise: assembly that does not
- * tell .eh_frame of what it pushes. */
-static void check_file(const char *pattern, unsigned told, unsigned wrong)
+/* Compares the rules of the code in these sections, of the first file that the pattern names, with those of its .eh_frame. False: there is no such file. */
+static bool compare_sections(const char *pattern, const char *const *sections, size_t n, struct verdict *v)
 {
 	struct eh_rows eh = { 0 }, code = { 0 };
-	struct verdict v = { 0 };
 	struct eh_stats st;
 	struct elf_file f;
 
+	*v = (struct verdict){ 0 };
 	if (!open_first(pattern, &f)) {
 		print_message("  no %s here\n", pattern);
-		return;
-	}
-	const Elf64_Shdr *text = elf_section(&f, ".text");
-	assert_int_equal(eh_frame_each(&f, keep_row, &eh, &st, NULL), 0);
-	read_code(&f, text, &code);
-	compare(&code, &eh, text->sh_addr, text->sh_addr + text->sh_size, &v);
-	print_message("    %llu bytes, %.1f %% told, %llu wrong\n", (unsigned long long)v.all, 100.0 * (double)v.told / (double)v.all,
-		      (unsigned long long)v.wrong);
-	assert_true(v.told * 100 >= v.all * told);
-	assert_true(v.wrong <= v.told * wrong / 1000000);
-	close(f.fd);
-	elf_close(&f);
-	vec_free(&eh.v);
-	vec_free(&code.v);
-}
-
-/* The stubs of a file: all of them have a rule, and it is the one of .eh_frame. Bytes between stubs are never executed. */
-static void check_stubs(const char *pattern)
-{
-	static const char *const sections[] = { ".plt", ".plt.sec", ".plt.got" };
-	struct eh_rows eh = { 0 }, code = { 0 };
-	struct verdict v = { 0 };
-	struct eh_stats st;
-	struct elf_file f;
-
-	if (!open_first(pattern, &f)) {
-		print_message("  no %s here\n", pattern);
-		return;
+		return false;
 	}
 	assert_int_equal(eh_frame_each(&f, keep_row, &eh, &st, NULL), 0);
-	for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
+	for (size_t i = 0; i < n; i++) {
 		const Elf64_Shdr *s = elf_section(&f, sections[i]);
 		if (!s)
 			continue;
 		code.v.n = 0;
 		read_code(&f, s, &code);
-		compare(&code, &eh, s->sh_addr, s->sh_addr + s->sh_size, &v);
+		compare(&code, &eh, s->sh_addr, s->sh_addr + s->sh_size, v);
 	}
-	print_message("    %llu bytes of stubs, %llu told, %llu wrong\n", (unsigned long long)v.all, (unsigned long long)v.told, (unsigned long long)v.wrong);
-	assert_true(v.all > 0 && v.told == v.all);
-	assert_int_equal(v.wrong, 0);
+	print_message("    %llu bytes, %.1f %% told, %llu wrong\n", (unsigned long long)v->all, 100.0 * (double)v->told / (double)v->all,
+		      (unsigned long long)v->wrong);
 	close(f.fd);
 	elf_close(&f);
 	vec_free(&eh.v);
 	vec_free(&code.v);
+	return true;
+}
+
+/* told: per cent of the code that must have a rule. wrong: of a million bytes, so many may be otherwise: assembly that does not
+ * tell .eh_frame of what it pushes. */
+static void check_file(const char *pattern, unsigned told, unsigned wrong)
+{
+	static const char *const text = ".text";
+	struct verdict v;
+
+	if (!compare_sections(pattern, &text, 1, &v))
+		return;
+	assert_true(v.told * 100 >= v.all * told);
+	assert_true(v.wrong <= v.told * wrong / 1000000);
+}
+
+/* All stubs of a file have a rule, and it is the one of .eh_frame. */
+static void check_stubs(const char *pattern)
+{
+	static const char *const sections[] = { ".plt", ".plt.sec", ".plt.got" };
+	struct verdict v;
+
+	if (!compare_sections(pattern, sections, ARRAY_LEN(sections), &v))
+		return;
+	assert_true(v.all > 0 && v.told == v.all);
+	assert_int_equal(v.wrong, 0);
 }
 
 static void test_stubs(void **state)

@@ -119,7 +119,8 @@ void rule_set_sweep_cancel(struct rule_set *s, int64_t now_ns)
 	s->due_ns = s->due_full_ns = now_ns + SWEEP_FEW_NS;
 }
 
-/* Forgets the next rules without a mark. Returns whether all were looked at: those from `next` on are marked when they are made. */
+/* Removes the next FREE_STEP rules from the index, unless they are marked. Returns whether all rules were looked at. Numbers from `next` on need no look: new rules are
+ * marked. */
 static bool rule_set_forget(struct rule_set *s)
 {
 	uint32_t end = MIN(s->at + FREE_STEP, s->next);

@@ -58,8 +58,8 @@ bool rule_set_sweep_due(const struct rule_set *s, int64_t now_ns);
 void rule_set_sweep_begin(struct rule_set *s);
 /* Marks the rules of n rows of an image. */
 void rule_set_mark(struct rule_set *s, const uint32_t *rows, uint32_t n, uint16_t image);
-/* While marking: returns how many rules are marked. ret_last[id]: how many of them image `id` was the last to mark, which a sweep could free if this image and those marked
- * before it were unloaded. */
+/* While marking: returns how many rules are marked. ret_last[id]: for how many of them image `id` came last; these rules would be free if this image and all images
+ * marked before it were unloaded. */
 uint32_t rule_set_marked(const struct rule_set *s, uint16_t ret_last[IMAGES_MAX]);
 /* All rows are marked: rules without a mark may be freed. */
 void rule_set_sweep_free(struct rule_set *s);

@@ -17,7 +17,7 @@
 #define MS 1000000ll
 #define TEXT_AT 0x10000u
 #define EH_FRAME_AT 0x1000000u
-#define FUNCTIONS 64u                /* with a rule of its own each */
+#define FUNCTIONS 64u                /* of a program; each has a rule of its own */
 #define FUNCTION 32u                 /* bytes */
 #define BULK 4096u                   /* functions besides, which make a program large; they have two rules only, the same in all programs */
 #define ENTRY 32u
@@ -191,7 +191,7 @@ static bool is_rule(const struct host *h, uint32_t number, uint32_t k, uint32_t 
 	return memcmp(unwind_tables_rule(h->t, number), &r, sizeof r) == 0;
 }
 
-/* Every function of program k's own has its rule. */
+/* Looks the rules of program k's FUNCTIONS up, one by one: each is the one that its .eh_frame says. */
 static bool all_right(struct host *h, const struct image *im, uint32_t k)
 {
 	for (uint32_t i = 0; i < FUNCTIONS; i++)
