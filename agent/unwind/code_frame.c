@@ -502,33 +502,35 @@ static int put_cfa_sp(const struct code *c, uint32_t at, int32_t off, struct rul
  * than GNU's describe no stubs, and GNU's not those of static programs. A stub jumps through a pointer; one that binds at the first call
  * also pushes a number and jumps to the section's first stub, which pushes a pointer. In *ret_len the length of the instructions whose rows it has put;
  * 0: they are no stub. */
-static int put_stub(const struct code *c, uint32_t at, struct rule_rows *rows, uint32_t *ret_len)
+static int put_stub(const struct code *c, uint32_t at, uint32_t end, struct rule_rows *rows, uint32_t *ret_len)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, jump[] = { 0xff, 0x25 }, first[] = { 0xff, 0x35 };
-	enum { MOST = sizeof endbr + 1 + 6 + 1 + 6 };
+	enum { PUSH = 0x68, BND = 0xf2, MOST = sizeof endbr + 1 + 6 + 1 + 6 };
 	uint8_t b[MOST] = { 0 };
-	uint32_t n = 0;
-	int ret;
+	uint32_t n, pushed = 0;      /* the offset behind a push; 0 = there is none */
+	int32_t depth = 8;
 
 	*ret_len = 0;
-	memcpy(b, c->bytes + at, MIN((uint32_t)MOST, c->n - at));
+	memcpy(b, c->bytes + at, MIN((uint32_t)MOST, end - at));
 	if (memcmp(b, first, sizeof first) == 0) {
-		ret = put_cfa_sp(c, at, 16, rows);
-		n = 6 + (b[6] == 0xf2); /* bnd */
-		*ret_len = memcmp(b + n, jump, sizeof jump) == 0 ? n + 6 : 6;
-		return ret ? ret : put_cfa_sp(c, at + 6, 24, rows);
+		depth = 16;
+		pushed = 6;
+		n = 6 + (b[6] == BND);
+		n = memcmp(b + n, jump, sizeof jump) == 0 ? n + 6 : 6;
+	} else {
+		n = memcmp(b, endbr, sizeof endbr) == 0 ? sizeof endbr : 0;
+		if (b[n] == PUSH)
+			n = pushed = n + 5;
+		else if (memcmp(b + n + (b[n] == BND), jump, sizeof jump) == 0)
+			n += (b[n] == BND) + 6;
+		else
+			return 0;
 	}
-	n += memcmp(b, endbr, sizeof endbr) == 0 ? sizeof endbr : 0;
-	if (b[n] == 0x68) {          /* push */
-		*ret_len = n + 5;
-		ret = put_cfa_sp(c, at, 8, rows);
-		return ret ? ret : put_cfa_sp(c, at + *ret_len, 16, rows);
-	}
-	n += b[n] == 0xf2;
-	if (memcmp(b + n, jump, sizeof jump) != 0)
+	if (n >= end - at && pushed) /* a row behind the end would be out of order */
 		return 0;
-	*ret_len = n + 6;
-	return put_cfa_sp(c, at, 8, rows);
+	*ret_len = n;
+	int ret = put_cfa_sp(c, at, depth, rows);
+	return ret || !pushed ? ret : put_cfa_sp(c, at + pushed, depth + 8, rows);
 }
 
 static int put_rows(const struct code *c, uint32_t begin, uint32_t end, struct rule_rows *rows)
@@ -549,7 +551,7 @@ static int put_rows(const struct code *c, uint32_t begin, uint32_t end, struct r
 			after = at + n;
 			continue;
 		}
-		if (c->is_plt && (ret = put_stub(c, at, rows, &n)) == 0 && n) {
+		if (c->is_plt && (ret = put_stub(c, at, end, rows, &n)) == 0 && n) {
 			after = at + n;
 			continue;
 		}
