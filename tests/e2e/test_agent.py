@@ -45,17 +45,17 @@ def start_agent(env, *flags, only=(), before=(), is_ready=lambda address: http_g
     """Its URL. only: the processes that it samples, by name; what else runs here costs nothing then. before: what starts it."""
     if os.geteuid() != 0:
         raise Skip("the agent's programs need root")
-    said = subprocess.run([env.program("pyrrha-agent"), "--check"], capture_output=True, text=True)
-    if said.returncode != 0:
-        if re.search(r"no +BPF programs load.*(Operation not permitted|Permission denied)", said.stdout):
-            raise Skip("eBPF is not permitted here: " + said.stdout)
-        raise AssertionError("pyrrha-agent --check fails:\n" + said.stdout)
     address = f"127.0.0.1:{free_port()}"
     own = ["env", f"CACHE_DIRECTORY={env.path('agent-kept')}"]  # nothing is kept from test to test
     # Answers have all names, however busy the machine is.
     env.agent = Process(env, "pyrrha-agent", [*own, *before, env.program("pyrrha-agent"), f"--web.listen-address={address}",
                                               "--names-wait=1m", *(f"--filter-comm={c}" for c in only), *flags])
-    wait_until("the agent is ready", lambda: is_ready(address), 60)
+    wait_until("the agent is ready, or has ended", lambda: not env.agent.alive() or is_ready(address), 60)
+    if not env.agent.alive():
+        said = subprocess.run([env.program("pyrrha-agent"), "--check"], capture_output=True, text=True).stdout
+        if re.search(r"no +BPF programs load.*(Operation not permitted|Permission denied)", said):
+            raise Skip("eBPF is not permitted here: " + said)
+        raise AssertionError(f"the agent has ended:\n{env.agent.text()}\n--check says:\n{said}")
     return f"http://{address}"
 
 

@@ -256,6 +256,7 @@ def compare_top(env, server, name, kind):
     return None
 
 
+@slow
 def test_top(env):
     server = served(env, list(SYMBOLISED))
     all_of([(f"top of {n}", lambda n=n, k=k: compare_top(env, server, n, k)) for n, k in SYMBOLISED.items()])

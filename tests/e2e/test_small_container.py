@@ -195,6 +195,7 @@ def recursion(end, stacks=4000, depth=4000):
     return gzip.compress(bytes(out + message((9, (end - 10) * 10**9), (10, 10 * 10**9), (11, message((1, 1), (2, 2))), (12, 10_000_000))))
 
 
+@slow
 def test_long_texts(env):
     """Deep stacks, labels that are long, and calls that make them longer: what one step of an answer writes may be much."""
     body = "".join(f'big{{l="{"<" * 60000}{i}"}} 1\n' for i in range(10)).encode()
