@@ -38,10 +38,11 @@ static char *config_text(void *arg)
 static struct web *start(bool lifecycle, const char *external_url)
 {
 	static bool yes = true;
-	static struct opt flags[] = { { "web.flag", OPT_BOOL, &yes, NULL, "x" }, { "gone", OPT_REFUSED, NULL, NULL, "x" } };
+	static struct opt flags[] = { { "Group", OPT_GROUP }, { "web.flag", OPT_BOOL, &yes, NULL, "x" }, { "gone", OPT_REFUSED, NULL, NULL, "x" },
+				      { "theirs", OPT_EXPLAINED, NULL, NULL, "x" } };
 	static const char *const listen[] = { "127.0.0.1:0" };
 	struct web_options o = { .listen = listen, .n_listen = 1, .enable_lifecycle = lifecycle, .external_url = external_url,
-				 .flags = flags, .n_flags = 2, .query_timeout_ms = 120000, .reload = reload,
+				 .flags = flags, .n_flags = ARRAY_LEN(flags), .query_timeout_ms = 120000, .reload = reload,
 				 .config_text = config_text };
 	struct web *w = NULL;
 	struct err e = { 0 };
