@@ -106,6 +106,10 @@ static void test_remedies(void **state)
 		{ "http://h", "not served there (HTTP status 404)", "nothing at /." },
 		{ "https://h", "SSL: no alternative certificate subject name matches target host name 'x'", "server_name" },
 		{ "https://h", "SSL certificate problem: unable to get local issuer certificate", "ca_file" },
+		{ "http://h/", "the server answered HTTP status 400: <html> <title>400 The plain HTTP request was sent to HTTPS port</title>", "scheme: https" },
+		{ "http://h/", "the server answered HTTP status 400: Reason: You're speaking plain HTTP to an SSL-enabled server port.", "scheme: https" },
+		{ "https://h:1/", "CONNECT tunnel failed, response 407", "put it into proxy_url" },
+		{ "https://h:1/", "oauth2: asking for a token: the token URL answered 401", "check oauth2" },
 		{ "h", "not stored: storage has no room for 3 more series", "page Status" },
 		{ "", "what nobody thought of", "curl -v URL" },
 	};
