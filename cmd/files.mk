@@ -4,6 +4,7 @@ pyrrha_SOURCES = \
   cmd/configuration.h \
   cmd/flags.c \
   cmd/flags.h \
+  cmd/parca_flags.h \
   cmd/program.c \
   cmd/program.h \
   cmd/pyrrha.c \
@@ -46,11 +47,13 @@ pyrtool_SOURCES = \
   cmd/tool_tsdb.h \
   $(NULL)
 EXTRA_DIST += \
+  cmd/flags_test.sh \
   cmd/promtool_verdicts.txt \
   cmd/pyrtool_rules_test.sh \
   cmd/pyrtool_test.sh \
   $(NULL)
 TESTS += \
+  cmd/flags_test.sh \
   cmd/pyrtool_rules_test.sh \
   cmd/pyrtool_test.sh \
   $(NULL)

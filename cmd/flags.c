@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the server's flags. Names are Prometheus's where it has one; Parca's are aliases where the meaning is
- * the same, and answered with ours where it is not. */
+/* The table of the server's flags. Names are Prometheus's where it has one. Parca's are aliases where the meaning is the same;
+ * its other flags are accepted, and the log says what to use instead. */
 #include "cmd/flags.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/memory_parts.h"
 #include "base/num.h"
 #include "base/units.h"
+#include "cmd/parca_flags.h"
 #include "cmd/storage_config.h"
 #include "httpd/httpd.h"
 #include "promql-like/promql.h"
@@ -36,6 +38,7 @@ static struct server_flags set = {
 #define REFUSED(names_first, names_more, text) { names_first, OPT_REFUSED, NULL, NULL, text, names_more }
 
 static struct opt table[] = {
+	{ "Configuration", OPT_GROUP },
 	{ "config.file", OPT_STRING, &set.config_file, "<file>", "Configuration file. SIGHUP reads it again: a bad or empty one, or a pipe, is refused, and the old one stays.", "config-path" },
 	{ "config.check", OPT_BOOL, &set.config_check, NULL, "Read the configuration, print what it says, and exit." },
 	{ "config.expand-env", OPT_BOOL, &set.expand_env, NULL,
@@ -45,9 +48,12 @@ static struct opt table[] = {
 	{ "config.auto-reload-interval", OPT_DURATION, &set.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the folders of these files." },
 
+	{ "Memory of all parts", OPT_GROUP },
 	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
 	  "The memory of all budgets together. Not given: half of what the process may use, by its control group or the machine. "
 	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag, half of that for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less. If given, the process keeps below twice this size: queries are stopped, and answers refused, before." },
+
+	{ "Storage", OPT_GROUP },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
 	  "storage.tsdb.path,storage-path" },
 	{ "storage.tsdb.retention.time", OPT_DURATION, &set.retention_ms, "<duration>",
@@ -82,6 +88,7 @@ static struct opt table[] = {
 	{ "storage.max-label-sets", OPT_INT, &set.label_sets, "<n>",
 	  "Different sets of sample labels in a series and day. The labels of more are left out, marked and counted." },
 
+	{ "Scraping", OPT_GROUP },
 	{ "scrape.memory", OPT_SIZE, &set.scrape_bytes, "<size>",
 	  "Memory of all scrapes together: bodies on their way and waiting, what they are decoded in, the last values of cumulative "
 	  "types. Above it a scrape that is due does not begin: up is 0, and the targets page says why. No target is skipped twice before each other one was skipped once." },
@@ -95,9 +102,10 @@ static struct opt table[] = {
 	  "that each of the N gets its profiles of targets that give one CPU profile at a time, as programs in Go do; "
 	  "`seconds` of these must be below scrape_interval/N." },
 
+	{ "Page and API", OPT_GROUP },
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
-	  "tells which). Addresses that other machines can reach need a login in --web.config.file.", "http-address" },
+	  "tells which). Addresses that other machines can reach need a login in --web.config.file.", "http-address,port" },
 	{ "web.config.file", OPT_STRING, &set.web_config_file, "<file>",
 	  "TLS, who may log in and what for, headers: Prometheus's web configuration, and tokens. It, and the files that it names, are read "
 	  "again when they change. pyrtool check web-config reads one." },
@@ -115,8 +123,6 @@ static struct opt table[] = {
 	  "right to write." },
 	{ "web.max-pins", OPT_INT, &set.max_pins, "<n>", "Profiles that may be pinned at a time." },
 	{ "web.max-pin-bytes", OPT_SIZE, &set.pin_bytes, "<size>", "Bytes that all pinned profiles may have on disk." },
-	{ "self-profile.heap", OPT_BOOL, &set.self_heap, NULL,
-	  "Sample what this server itself allocates, for /debug/pprof/heap. --no-self-profile.heap costs nothing at all." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
 	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
 	{ "web.allowed-host", OPT_LIST, &set.allowed_hosts, "<name>",
@@ -133,6 +139,7 @@ static struct opt table[] = {
 	{ "web.read-timeout", OPT_DURATION, &set.read_timeout_ms, "<duration>", "Connections that are idle for this long "
 	  "are closed. Headers have 10s and bodies 1m in any case.", "http-read-timeout" },
 
+	{ "Queries", OPT_GROUP },
 	{ "query.timeout", OPT_DURATION, &set.query_timeout_ms, "<duration>", "Longest time a query may take." },
 	{ "query.log-slower-than", OPT_DURATION, &set.slow_query_ms, "<duration>",
 	  "Queries that take longer are logged, with what they read. 0 logs none." },
@@ -151,6 +158,7 @@ static struct opt table[] = {
 	{ "query.lookback-delta", OPT_DURATION, &set.lookback_ms, "<duration>",
 	  "How old a series' newest sample may be for a query to see it." },
 
+	{ "Rules and alerts", OPT_GROUP },
 	{ "rules.alert.for-outage-tolerance", OPT_DURATION, &set.outage_tolerance_ms, "<duration>",
 	  "How long ago alerts may have been active for their \"for\" to go on after a restart that lost their state." },
 	{ "rules.alert.for-grace-period", OPT_DURATION, &set.grace_ms, "<duration>",
@@ -166,31 +174,23 @@ static struct opt table[] = {
 	{ "alertmanager.drain-notification-queue-on-shutdown", OPT_BOOL, &set.notification_drain, NULL,
 	  "At the end, send what waits for Alertmanagers; it may take 3s." },
 
+	{ "Remote-write", OPT_GROUP },
 	{ "remote-write.queue-size", OPT_SIZE, &set.remote_bytes, "<size>",
 	  "Disk space of samples that wait for each receiver of remote_write, in --storage.path. When it is more, the oldest samples are dropped and counted." },
 
+	{ "The program itself", OPT_GROUP },
 	{ "log.level", OPT_STRING, &set.log_level, "<level>", "Least level that is logged: debug, info, warn or error.",
 	  "log-level" },
 	{ "log.format", OPT_STRING, &set.log_format, "<format>", "logfmt or json.", "log-format" },
+	{ "self-profile.heap", OPT_BOOL, &set.self_heap, NULL,
+	  "Sample what this server itself allocates, for /debug/pprof/heap. --no-self-profile.heap costs nothing at all." },
 	{ "version", OPT_BOOL, &set.version, NULL, "Print the version and exit." },
 	{ "help", OPT_BOOL, &set.help, NULL, "Print this and exit." },
 
-	/* Parca's that mean something else here. */
-	REFUSED("storage-active-memory", "storage-snapshot-trigger-size,storage-granule-size,storage-row-group-size",
-		"memory does not decide what is kept here; see --storage.tsdb.retention.time and .size. Leave it out"),
-	REFUSED("enable-persistence", "storage-enable-wal,storage-index-on-disk",
-		"everything is always kept on disk, in --storage.path. Leave it out"),
-	REFUSED("mode", NULL, "there is one mode: scrape, keep and serve. Leave it out"),
-	REFUSED("http-write-timeout", NULL, "see --query.timeout and --web.read-timeout"),
-	REFUSED("store-address", "bearer-token,bearer-token-file,insecure,insecure-skip-verify,grpc-headers,external-label",
-		"profiles are not forwarded; Pyrrha pulls them itself (scrape_configs in --config.file)"),
-	REFUSED("otlp-address", "otlp-exporter,otlp-insecure", "traces are not sent. Leave it out"),
-	REFUSED("debuginfo-cache-dir", "debuginfo-upload-max-size,debuginfo-upload-max-duration,"
-		"debuginfo-uploads-signed-url,debuginfod-upstream-servers,debuginfod-http-request-timeout,"
-		"symbolizer-demangle-mode,symbolizer-external-addr2line-path,symbolizer-number-of-tries",
-		"names are resolved where the profile is made (see pyrrha-agent --help). Leave it out"),
-	REFUSED("mutex-profile-fraction", "block-profile-rate", "that is for programs in Go. Leave it out"),
-	REFUSED("profile-share-server", NULL, "nothing leaves this machine. Leave it out"),
+	/* Parca's that have nothing to set here. */
+#define EXPLAINED(name, arg, advice) { name, OPT_EXPLAINED, NULL, arg, advice },
+	PARCA_FLAGS(EXPLAINED)
+#undef EXPLAINED
 
 	/* Prometheus's that are not here. */
 	REFUSED("storage.tsdb.wal-compression", "storage.tsdb.no-lockfile,storage.tsdb.min-block-duration,"
@@ -363,7 +363,7 @@ int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e)
 	int rest;
 	int rc = opts_parse(table, ARRAY_LEN(table), argc, argv, &rest, e);
 	if (!rc && rest)
-		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\"; --help lists the flags", argv[1]);
+		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\": pyrrha takes only flags, --help lists them; commands are pyrtool's", argv[1]);
 	if (!rc)
 		rc = divide_memory(e);
 	if (!rc)
@@ -375,6 +375,18 @@ int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e)
 	}
 	*f = set;
 	return rc;
+}
+
+static void flags_explain_one(const char *name, const char *advice)
+{
+	char flag[80];
+	snprintf(flag, sizeof flag, "--%s", name);
+	LOG_WARN("msg", "this flag of Parca does nothing here", "flag", flag, "instead", advice);
+}
+
+void flags_explain(void)
+{
+	opts_explain(table, ARRAY_LEN(table), flags_explain_one);
 }
 
 void flags_help(struct buf *out)

@@ -27,6 +27,8 @@ struct server_flags {
 
 /* Defaults first, then argv. */
 int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e) MUST_USE;
+/* Logs, for each flag of Parca that was given and does nothing here, what to use instead. */
+void flags_explain(void);
 void flags_help(struct buf *out);
 /* The rows, for the flags API. */
 const struct opt *flags_table(size_t *ret_n);

@@ -1,7 +1,7 @@
 # The programs: cmd/ is the only place that sees all layers.
 include cmd/files.mk
 bin_PROGRAMS += pyrrha
-# files.mk: pyrrha_SOURCES = cmd/pyrrha.c cmd/flags.[ch] cmd/program.[ch] cmd/*config*.[ch] $(SELFPROF_HEAP)
+# files.mk: pyrrha_SOURCES = cmd/pyrrha.c cmd/flags.[ch] cmd/parca_flags.h cmd/program.[ch] cmd/*config*.[ch] $(SELFPROF_HEAP)
 pyrrha_LDADD = libweb.a librules.a $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += pyrrha-agent
 # files.mk: pyrrha_agent_SOURCES = cmd/pyrrha_agent.c cmd/parca_agent_flags.h cmd/program.[ch] $(SELFPROF_HEAP)

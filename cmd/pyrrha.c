@@ -429,6 +429,8 @@ int main(int argc, char **argv)
 		scraper_config_expect(s.f.replicas);
 		if (s.f.help || s.f.version || s.f.config_check)
 			pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+		if (!s.f.help && !s.f.version)
+			flags_explain();
 		rc = tell(&s.f);
 		if (rc < 0)
 			rc = run(&s, &signals);

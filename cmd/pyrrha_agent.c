@@ -215,6 +215,26 @@ static void explain_flag(const char *name, const char *advice)
 	LOG_WARN("msg", "this flag of parca-agent does nothing here", "flag", flag, "instead", advice);
 }
 
+/* Whether a comma in the value is followed by another name=value: the comma is part of the value, and was probably meant to separate. */
+static bool has_label_after_comma(const char *list)
+{
+	for (const char *comma = strchr(list, ','); comma; comma = strchr(comma + 1, ',')) {
+		size_t n = strcspn(comma + 1, "=,;");
+		if (comma[1 + n] == '=' && label_name_plain(view_make(comma + 1, n)))
+			return true;
+	}
+	return false;
+}
+
+static void explain_flags(void)
+{
+	opts_explain(table, ARRAY_LEN(table), explain_flag);
+	for (size_t i = 0; i < flags.external_lists.n; i++)
+		if (has_label_after_comma(flags.external_lists.v[i]))
+			LOG_WARN("msg", "a comma does not separate labels, it is part of a value", "flag", "--metadata-external-labels",
+				 "value", flags.external_lists.v[i], "instead", "separate labels by semicolons: a=b;c=d");
+}
+
 static int print_check(void)
 {
 	struct buf b = { 0 };
@@ -253,7 +273,6 @@ static int run(const struct labels_builder *external, struct err *e)
 	sigset_t signals;
 	int r;
 
-	opts_explain(table, ARRAY_LEN(table), explain_flag);
 	program_block_signals(&signals);
 	r = caps_drop(e);
 	if (r)
@@ -329,11 +348,14 @@ int main(int argc, char **argv)
 		print_help();
 	} else if (flags.version) {
 		puts("pyrrha-agent " PACKAGE_VERSION);
-	} else if (flags.check) {
-		code = print_check();
-	} else if (run(&external, &e)) {
-		LOG_ERROR("msg", "cannot start", "err", e.msg);
-		code = 1;
+	} else {
+		explain_flags();
+		if (flags.check) {
+			code = print_check();
+		} else if (run(&external, &e)) {
+			LOG_ERROR("msg", "cannot start", "err", e.msg);
+			code = 1;
+		}
 	}
 	labels_builder_free(&external);
 	opts_free(table, ARRAY_LEN(table));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/typo.h"
 #include "cmd/tool.h"
 #include "config.h"
 
@@ -120,6 +121,36 @@ static bool begins_with(const char *name, int argc, char **argv, int *ret_n)
 	return true;
 }
 
+/* The command that the words probably meant: the nearest by its one or two words, or the one whose last word is the first word
+ * ("import": tsdb import). Empty: none. is_group: the first word is right, the second is not. */
+static struct view nearest_command(char **words, int n_words, bool is_group)
+{
+	char both[64];
+	struct view first = view_of(words[0]), last = VIEW("");
+	snprintf(both, sizeof both, "%s %s", words[0], n_words > 1 ? words[1] : "");
+	struct typo one = typo_of(first, typo_most(first)), two = typo_of(view_of(both), typo_most(view_of(both)));
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		struct view rest = view_of(commands[i].name), group = view_cut(&rest, ' ');
+		if (group.len < strlen(commands[i].name))
+			typo_compare(&two, view_of(commands[i].name));
+		if (!is_group)
+			typo_compare(&one, group);
+		if (!is_group && rest.len && view_eq(rest, first))
+			last = view_of(commands[i].name);
+	}
+	return n_words > 1 && two.meant.len ? two.meant : one.meant.len ? one.meant : last;
+}
+
+static int unknown_command(char **words, int n_words, bool is_group)
+{
+	struct view meant = nearest_command(words, n_words, is_group);
+	fprintf(stderr, "pyrtool: no command %s%s%s; ", words[0], is_group && n_words > 1 ? " " : "", is_group && n_words > 1 ? words[1] : "");
+	if (meant.len)
+		fprintf(stderr, "did you mean %.*s? ", VIEW_ARG(meant));
+	fputs("pyrtool help lists them\n", stderr);
+	return TOOL_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -134,8 +165,8 @@ int main(int argc, char **argv)
 			return commands[i].run(argc - n, argv + n);
 	}
 	bool asked = argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);
-	if (list(asked ? stdout : stderr, argv[1]))
+	bool is_group = list(asked ? stdout : stderr, argv[1]);
+	if (is_group && (asked || argc == 2))
 		return asked ? TOOL_OK : TOOL_USAGE;
-	fprintf(stderr, "pyrtool: no command %s; pyrtool help lists them\n", argv[1]);
-	return TOOL_USAGE;
+	return unknown_command(argv + 1, argc - 1, is_group);
 }

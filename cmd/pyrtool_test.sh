@@ -37,6 +37,21 @@ rm -rf "$login"
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }
 "$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
+# tsdb import: durations of 54 years and of -1 ns are no durations; the profiles are taken, at their own time.
+import=$(mktemp -d) || exit 99
+bad_import() { echo "FAIL: tsdb import: $1"; rm -rf "$import"; exit 1; }
+for place in 'a P\200\200\210\203\272\321\204\321\027' 'b P\377\377\377\377\377\377\377\377\377\001'; do
+	mkdir -p "$import/files/job=${place%% *}"
+	{
+		printf '\012\004\010\001\020\002\022\006\012\001\001\022\001\005"\006\010\001"\002\010\001*\004\010\001\020\003' # one sample, of 5
+		printf '2\0002\003cpu2\013nanoseconds2\001fH\200\200\250\261\343\237\347\313\027' # strings; the time, 1700000000 s
+		printf "${place#* }"
+	} >"$import/files/job=${place%% *}/x.pb"
+done
+said=$("$tool" tsdb import --output=json "$import/db" "$import/files") || bad_import "$said"
+echo "$said" | grep -q '"withoutDuration":2,' || bad_import "$said"
+[ "$("$tool" tsdb dump --output=json "$import/db" | grep -c '"value":"5","t":1700000000000,"duration":0,')" -eq 2 ] || bad_import "what is stored"
+rm -rf "$import"
 rules=$(mktemp) || exit 99
 check_rules() { # STATUS WORDS FLAG...: on standard input
 	status=$1 words=$2

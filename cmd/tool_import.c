@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pyrtool tsdb import: pprof files into a storage directory that no server uses. Labels come from --label and from folders called
- * name=value. The stamp is the file's own time plus duration, else the time of its last change (counted). Cumulative types of files
- * without a duration count from the program's start. So their increase from file to file is stored, and nothing of the first file
- * (counted). */
+ * name=value. The stamp is the file's own time plus duration, else the time of its last change (counted). A duration that no scrape
+ * would believe counts as none (counted). Cumulative types of files without a duration count from the program's start. So their increase
+ * from file to file is stored, and nothing of the first file (counted). */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -36,14 +36,15 @@ struct import {
 	bool increases;         /* cumulative types are increases already */
 	VEC(struct found) files;
 	size_t root_len;        /* of the path that is walked: labels come from what follows */
-	uint64_t profiles, series, duplicates, too_new, too_old, over_limit, no_time, baselines, bad;
+	uint64_t profiles, series, duplicates, too_new, too_old, over_limit, no_time, no_duration, baselines, bad;
 };
 
 static struct import *walking; /* nftw has no argument */
 
 /* ---- reading ---- */
 
-static int read_profile(const char *path, struct profile *p, struct stat *st, struct err *e)
+/* *ret_replaced: the file says a duration that cannot be, and the profile has none. */
+static int read_profile(const char *path, struct profile *p, struct stat *st, bool *ret_replaced, struct err *e)
 {
 	struct buf b = { .max = FILE_MAX };
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -52,9 +53,9 @@ static int read_profile(const char *path, struct profile *p, struct stat *st, st
 		close(fd);
 	if (!rc && (pprof_decode(b.ptr, b.len, NULL, p, e) || pprof_drop_frames(p, e)))
 		rc = err_wrap(e, "%s", path);
-	if (!rc && !profile_duration_is_sane(p->duration_ns))
-		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says that it measured for %lld ns; from 0 to a year is taken", path,
-			     (long long)p->duration_ns);
+	*ret_replaced = !rc && !profile_duration_is_sane(p->duration_ns);
+	if (*ret_replaced)
+		p->duration_ns = 0;
 	int64_t end_ns;
 	if (!rc && __builtin_add_overflow(p->time_ns, p->duration_ns, &end_ns))
 		rc = err_set(e, ERR_BAD_DATA, "%s: the profile says a time that is out of range (%lld ns)", path, (long long)p->time_ns);
@@ -150,8 +151,9 @@ static void look_at(struct import *x, const char *path)
 	struct profile p;
 	struct stat st;
 	struct err e;
+	bool replaced;
 	profile_init(&p, 0);
-	if (read_profile(path, &p, &st, &e)) {
+	if (read_profile(path, &p, &st, &replaced, &e)) {
 		fprintf(stderr, "pyrtool tsdb import: %s\n", e.msg);
 		x->bad++;
 		profile_release(&p);
@@ -162,6 +164,7 @@ static void look_at(struct import *x, const char *path)
 	f->t_ms = p.time_ns > 0 ? (p.time_ns + p.duration_ns) / 1000000
 				: (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
 	x->no_time += p.time_ns <= 0;
+	x->no_duration += replaced;
 	read_labels(x, f, path + x->root_len);
 	if (x->name) {
 		f->delta = strlen(x->name) > 6 && strcmp(x->name + strlen(x->name) - 6, ":delta") == 0;
@@ -267,8 +270,9 @@ static int store(struct import *x, struct tsdb *db, const struct found *f, struc
 	struct columns c = { .v = { 0 } };
 	struct sink_result r = { 0 };
 	int64_t *values = NULL;
+	bool replaced;
 	profile_init(&p, 0);
-	int rc = read_profile(f->path, &p, &st, e);
+	int rc = read_profile(f->path, &p, &st, &replaced, e);
 	if (!rc)
 		make_columns(&c, f, &p);
 	if (!rc)
@@ -353,6 +357,7 @@ static void tell(const struct import *x, bool json)
 		{ "files", "files read", x->files.n }, { "profiles", "profiles stored", x->profiles },
 		{ "places", "kinds of profile and label sets", x->series },
 		{ "withoutTime", "files say no time: that of their last change was taken", x->no_time },
+		{ "withoutDuration", "files say a duration that is negative or over a year: it was not used", x->no_duration },
 		{ "baselines", "files were the first of cumulative values: only what follows them counts", x->baselines },
 		{ "duplicates", "sample types were there already with that stamp", x->duplicates },
 		{ "tooNew", "profiles lie in the future and were refused", x->too_new },

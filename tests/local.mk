@@ -17,6 +17,10 @@ check_PROGRAMS += recorded_hour_test
 TESTS += recorded_hour_test
 recorded_hour_test_SOURCES = tests/statistics/recorded_hour_test.c
 recorded_hour_test_LDADD = $(RULES_LIBS) $(TSDB_TEST_LIBS)
+check_PROGRAMS += remedies_test
+TESTS += remedies_test
+remedies_test_SOURCES = tests/remedies_test.c
+remedies_test_LDADD = libweb.a $(FETCH_LIBS) $(GNUTLS_LIBS) $(CMOCKA_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

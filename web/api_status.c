@@ -54,7 +54,7 @@ void serve_flags(struct httpd_request *rq, void *arg)
 	struct buf *b = answer_begin(rq), shown = { 0 };
 	json_object_begin(b);
 	for (size_t i = 0; i < w->o.n_flags; i++) {
-		if (w->o.flags[i].type == OPT_REFUSED)
+		if (!opts_is_own(&w->o.flags[i]))
 			continue;
 		flag_value(&w->o.flags[i], &shown);
 		json_field(b, w->o.flags[i].name, buf_view(&shown));
@@ -71,7 +71,7 @@ void serve_flag_details(struct httpd_request *rq, void *arg)
 	json_array_begin(b);
 	for (size_t i = 0; i < w->o.n_flags; i++) {
 		const struct opt *o = &w->o.flags[i];
-		if (o->type == OPT_REFUSED || o->type == OPT_EXPLAINED)
+		if (!opts_is_own(o))
 			continue;
 		flag_value(o, &shown);
 		json_object_begin(b);

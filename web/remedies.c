@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remedies for failed scrapes: the first step, in plain words, selected by the words of the error (scraper/, lib/fetch/). A real
- * server is asked for each class by tests/e2e/test_page_around.py, so that a new wording is noticed. */
+/* Remedies for failed scrapes: the first step, in plain words, selected by the words of the error (scraper/, lib/fetch/). Real targets
+ * fail in each way of the transport in tests/remedies_test.c, and as pages in tests/e2e/test_page_around.py, so that a new wording is
+ * noticed. */
 #include "web/remedies.h"
 
 #include <ctype.h>
@@ -19,16 +20,19 @@ static const struct {
 } table[] = {
 	{ { "not stored: " }, "The target is well; the storage refused what came. See its limits on the page Status, and whether its disk is full." },
 	{ { "measures for " }, "Go gives one CPU profile at a time. Give each server its --scrape.replica, lower seconds, or ask the target from one job only." },
-	{ { "https server" }, "It speaks TLS: write scheme: https into the job." },
+	{ { "oauth2: asking for a token", "oauth2: the token url" }, "The token could not be had: check oauth2 of the job, its token_url and its secret." },
+	{ { "https server", "to https port", "ssl-enabled server" }, "It speaks TLS: write scheme: https into the job." },
 	{ { "http status 401" }, "It wants a login: give the job basic_auth, authorization or oauth2, or check the one it has." },
 	{ { "http status 403" }, "It refuses who asks: check what the job's login may do, and whether it takes requests from this address and for this host name." },
 	{ { "http status 404" }, "There is nothing at %p. Check the path: in a program in Go, import net/http/pprof and serve its mux. A profile that is served elsewhere has its path in pprof_config; one that is not served is switched off there by enabled: false." },
-	{ { "http status 407" }, "The proxy wants a login: put it into proxy_url, or into proxy_connect_header." },
+	{ { "http status 407", "tunnel failed, response 407", "http code 407 from proxy" }, "The proxy wants a login: put it into proxy_url, or into proxy_connect_header." },
 	{ { "http status 429" }, "It is asked too often: raise scrape_interval, or ask it from fewer jobs and servers." },
 	{ { "http status 5" }, "The target itself has trouble: look into its log. Open the URL to see what it says." },
 	{ { "http status 3" }, "It leads elsewhere: set follow_redirects: true, or write the address it leads to." },
 	{ { "http status" }, "Open the URL to see what it says." },
+	{ { "tunnel failed", "from proxy after connect" }, "The proxy does not connect to %h: check proxy_url, and look into the proxy's log." },
 	{ { "name was not looked up" }, "The name server does not answer in time. On the server's machine try: getent hosts %n" },
+	{ { "resolve proxy" }, "The server's machine does not know the name of the proxy: check proxy_url." },
 	{ { "resolve" }, "The server's machine does not know the name %n. Check how it is written; there, try: getent hosts %n. In containers, both have to be in one network." },
 	{ { "as many files open", "no local port" }, "The server ran into a limit of its machine, not the target: see what the message names." },
 	{ { "refused" }, "Nothing listens at %h. Is the program running, on that port, and on an address that the server reaches? One that listens on 127.0.0.1 of its own container does not." },
@@ -39,7 +43,6 @@ static const struct {
 	{ { "certificate required", "bad certificate", "handshake failure", "alert" }, "It wants a certificate of the server: set cert_file and key_file in tls_config." },
 	{ { "certificate", "verif", "self-signed" }, "The server does not trust its certificate: name the authority by ca_file in tls_config." },
 	{ { "ssl", "tls" }, "TLS does not come about: check scheme and tls_config of the job." },
-	{ { "asking for a token" }, "The token could not be had: check oauth2 of the job, its token_url and its secret." },
 	{ { "body is larger", "body_size_limit" }, "What comes is larger than the job takes: raise its body_size_limit, or see what made the profile so large." },
 	{ { "sample_limit" }, "It has more than the job takes: raise sample_limit, or drop what is not needed by metric_relabel_configs." },
 	{ { "series_limit" }, "A label takes a new value all the time: drop it by metric_relabel_configs, or raise series_limit." },

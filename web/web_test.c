@@ -38,10 +38,11 @@ static char *config_text(void *arg)
 static struct web *start(bool lifecycle, const char *external_url)
 {
 	static bool yes = true;
-	static struct opt flags[] = { { "web.flag", OPT_BOOL, &yes, NULL, "x" }, { "gone", OPT_REFUSED, NULL, NULL, "x" } };
+	static struct opt flags[] = { { "Group", OPT_GROUP }, { "web.flag", OPT_BOOL, &yes, NULL, "x" }, { "gone", OPT_REFUSED, NULL, NULL, "x" },
+				      { "theirs", OPT_EXPLAINED, NULL, NULL, "x" } };
 	static const char *const listen[] = { "127.0.0.1:0" };
 	struct web_options o = { .listen = listen, .n_listen = 1, .enable_lifecycle = lifecycle, .external_url = external_url,
-				 .flags = flags, .n_flags = 2, .query_timeout_ms = 120000, .reload = reload,
+				 .flags = flags, .n_flags = ARRAY_LEN(flags), .query_timeout_ms = 120000, .reload = reload,
 				 .config_text = config_text };
 	struct web *w = NULL;
 	struct err e = { 0 };
@@ -105,6 +106,10 @@ static void test_remedies(void **state)
 		{ "http://h", "not served there (HTTP status 404)", "nothing at /." },
 		{ "https://h", "SSL: no alternative certificate subject name matches target host name 'x'", "server_name" },
 		{ "https://h", "SSL certificate problem: unable to get local issuer certificate", "ca_file" },
+		{ "http://h/", "the server answered HTTP status 400: <html> <title>400 The plain HTTP request was sent to HTTPS port</title>", "scheme: https" },
+		{ "http://h/", "the server answered HTTP status 400: Reason: You're speaking plain HTTP to an SSL-enabled server port.", "scheme: https" },
+		{ "https://h:1/", "CONNECT tunnel failed, response 407", "put it into proxy_url" },
+		{ "https://h:1/", "oauth2: asking for a token: the token URL answered 401", "check oauth2" },
 		{ "h", "not stored: storage has no room for 3 more series", "page Status" },
 		{ "", "what nobody thought of", "curl -v URL" },
 	};

@@ -25,7 +25,6 @@
 #include "base/memory_parts.h"
 #include "base/metrics.h"
 #include "base/num.h"
-#include "base/opts.h"
 #include "base/heap.h"
 #include "base/queue.h"
 #include "base/radix.h"
@@ -691,72 +690,6 @@ static void test_metrics(void **state)
 	metrics_free();
 }
 
-static void test_opts(void **state)
-{
-	const char *path = "data";
-	int64_t keep_ms = 1000;
-	bool on = false;
-	struct opt table[] = {
-		{ "storage.path", OPT_STRING, &path, "<dir>", "Where.", "storage-path" },
-		{ "keep", OPT_DURATION, &keep_ms, "<time>", "How long." },
-		{ "on", OPT_BOOL, &on, NULL, "Switch." },
-		{ "old", OPT_REFUSED, NULL, NULL, "use --keep" },
-	};
-	struct err e;
-	int rest;
-	char *argv[] = { "x", "--storage-path=/d", "word", "--keep", "2h", "--on", NULL };
-	assert_int_equal(opts_parse(table, 4, 6, argv, &rest, &e), 0);
-	assert_string_equal(path, "/d");
-	assert_int_equal(keep_ms, 7200000);
-	assert_true(on);
-	assert_int_equal(rest, 1);
-	assert_string_equal(argv[1], "word");
-	char *bad[] = { "x", "--old", NULL };
-	assert_true(opts_parse(table, 4, 2, bad, &rest, &e) < 0);
-	assert_string_equal(e.msg, "--old: use --keep");
-}
-
-static struct buf explained;
-static void note_explained(const char *name, const char *advice)
-{
-	buf_printf(&explained, "%s: %s\n", name, advice);
-}
-
-/* Flags that mean nothing here are taken as their system writes them, and told without their values. */
-static void test_opts_explained(void **state)
-{
-	bool on = false;
-	struct opt table[] = {
-		{ "on", OPT_BOOL, &on, NULL, "Switch." },
-		{ "token", OPT_EXPLAINED, NULL, "<token>", "leave it out" },
-		{ "strip", OPT_EXPLAINED, NULL, NULL, "never mind" },
-		{ "other", OPT_EXPLAINED, NULL, NULL, "not given" },
-	};
-	static char *lines[][5] = {
-		{ "x", "--token=secret", "--strip", "--on" },
-		{ "x", "--token", "secret", "--no-strip", "--on" },
-		{ "x", "--strip=false", "--token", "--strip", "--on" }, /* a value may look like a flag */
-	};
-	struct err e;
-	int rest;
-	for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-		on = table[1].given = table[2].given = false;
-		assert_int_equal(opts_parse(table, 4, lines[i][4] ? 5 : 4, lines[i], &rest, &e), 0);
-		assert_int_equal(rest, 0);
-		assert_true(on);
-		explained.len = 0;
-		opts_explain(table, 4, note_explained);
-		assert_string_equal(explained.ptr, "token: leave it out\nstrip: never mind\n");
-	}
-	char *bad[] = { "x", "--token" };
-	assert_true(opts_parse(table, 4, 2, bad, &rest, &e) < 0);
-	assert_string_equal(e.msg, "--token needs a value");
-	explained.len = 0;
-	opts_help(table, 4, "usage", &explained);
-	assert_null(strstr(explained.ptr, "token"));
-	buf_free(&explained);
-}
-
 static void test_utf8(void **state)
 {
 	assert_true(utf8_valid(VIEW("a\xc3\xa9\xf0\x9f\x94\xa5")));
@@ -958,7 +891,7 @@ int main(void)
 		cmocka_unit_test(test_digits),
 		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_budget_parts), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
-		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics), cmocka_unit_test(test_opts), cmocka_unit_test(test_opts_explained),
+		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,8 @@ libbase_a_SOURCES = \
   lib/base/testwait.h \
   lib/base/thread.c \
   lib/base/thread.h \
+  lib/base/typo.c \
+  lib/base/typo.h \
   lib/base/units.c \
   lib/base/units.h \
   lib/base/utf8.c \
@@ -74,6 +76,7 @@ BASE_TESTS = \
   base_test \
   json_test \
   lock_test \
+  opts_test \
   path_watch_test \
   regex_test \
   $(NULL)
@@ -86,6 +89,8 @@ json_test_SOURCES = lib/base/json_test.c
 json_test_LDADD = $(BASE_TEST_LIBS)
 lock_test_SOURCES = lib/base/lock_test.c
 lock_test_LDADD = $(BASE_TEST_LIBS)
+opts_test_SOURCES = lib/base/opts_test.c
+opts_test_LDADD = $(BASE_TEST_LIBS)
 path_watch_test_SOURCES = lib/base/path_watch_test.c
 path_watch_test_LDADD = $(BASE_TEST_LIBS)
 regex_test_SOURCES = lib/base/regex_test.c

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/num.h"
+#include "base/typo.h"
 #include "base/units.h"
 
 static bool in_list(const char *list, struct view name)
@@ -19,6 +20,11 @@ static bool in_list(const char *list, struct view name)
 	return false;
 }
 
+bool opts_is_own(const struct opt *o)
+{
+	return o->type != OPT_REFUSED && o->type != OPT_EXPLAINED && o->type != OPT_GROUP;
+}
+
 static bool is_switch(const struct opt *o)
 {
 	return o->type == OPT_BOOL || (o->type == OPT_EXPLAINED && !o->arg);
@@ -28,7 +34,7 @@ static struct opt *find(struct opt *table, size_t n, struct view name, bool *neg
 {
 	*negated = false;
 	for (size_t i = 0; i < n; i++)
-		if (view_eqs(name, table[i].name) || in_list(table[i].alias, name))
+		if (table[i].type != OPT_GROUP && (view_eqs(name, table[i].name) || in_list(table[i].alias, name)))
 			return &table[i];
 	if (view_starts(name, VIEW("no-"))) {
 		name.ptr += 3;
@@ -80,9 +86,57 @@ static int set_value(struct opt *o, const char *text, struct err *e)
 	case OPT_EXPLAINED:
 		return 0;
 	case OPT_REFUSED:
+	case OPT_GROUP:
 		break;
 	}
 	return err_set(e, ERR_BAD_DATA, "--%s: %s", o->name, o->help);
+}
+
+static void opts_compare_names(struct typo *t, const struct opt *o)
+{
+	typo_compare(t, view_of(o->name));
+	for (const char *a = o->alias; a && *a;) {
+		struct view one = view_make(a, strcspn(a, ","));
+		typo_compare(t, one);
+		a += one.len + (a[one.len] == ',');
+	}
+}
+
+/* The one flag whose name ends in these words: web.listen-address for listen-address. NULL: there is none, or several. */
+static const char *opts_with_end(const struct opt *table, size_t n, struct view words)
+{
+	const char *found = NULL;
+	for (size_t i = 0; i < n; i++) {
+		struct view name = view_of(table[i].name);
+		if (!opts_is_own(&table[i]) || name.len <= words.len || name.ptr[name.len - words.len - 1] != '.' || !view_ends(name, words))
+			continue;
+		if (found)
+			return NULL;
+		found = table[i].name;
+	}
+	return found;
+}
+
+static int opts_say_unknown(const struct opt *table, size_t n, struct view name, struct err *e)
+{
+	bool negated = view_starts(name, VIEW("no-"));
+	struct view rest = negated ? view_make(name.ptr + 3, name.len - 3) : VIEW("");
+	struct typo plain = typo_of(name, typo_most(name)), after_no = typo_of(rest, typo_most(rest));
+	for (size_t i = 0; i < n; i++) {
+		if (opts_is_own(&table[i]))
+			opts_compare_names(&plain, &table[i]);
+		if (negated && table[i].type == OPT_BOOL)
+			typo_compare(&after_no, view_of(table[i].name));
+	}
+	bool use_no = after_no.meant.len && (!plain.meant.len || after_no.errors < plain.errors);
+	struct view meant = use_no ? after_no.meant : plain.meant;
+	const char *longer = meant.len ? NULL : opts_with_end(table, n, name);
+	if (longer)
+		meant = view_of(longer);
+	if (!meant.len)
+		return err_set(e, ERR_BAD_DATA, "unknown flag --%.*s; --help lists the flags", VIEW_ARG(name));
+	return err_set(e, ERR_BAD_DATA, "unknown flag --%.*s; did you mean --%s%.*s? --help lists the flags", VIEW_ARG(name), use_no ? "no-" : "",
+		       VIEW_ARG(meant));
 }
 
 int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e)
@@ -108,7 +162,7 @@ int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest
 		bool negated;
 		struct opt *o = find(table, n, name, &negated);
 		if (!o)
-			return err_set(e, ERR_BAD_DATA, "unknown flag --%.*s; --help lists the flags", VIEW_ARG(name));
+			return opts_say_unknown(table, n, name, e);
 		if (o->type == OPT_REFUSED)
 			return err_set(e, ERR_BAD_DATA, "--%.*s: %s", VIEW_ARG(name), o->help);
 		o->given = true;
@@ -161,6 +215,7 @@ void opts_value(const struct opt *o, struct buf *out)
 	}
 	case OPT_REFUSED:
 	case OPT_EXPLAINED:
+	case OPT_GROUP:
 		break;
 	}
 }
@@ -199,10 +254,14 @@ static void put_wrapped(struct buf *out, const char *text)
 void opts_help(const struct opt *table, size_t n, const char *usage, struct buf *out)
 {
 	buf_puts(out, usage);
-	buf_puts(out, "\n\nFlags:\n");
+	buf_putc(out, '\n');
+	if (!n || table[0].type != OPT_GROUP)
+		buf_puts(out, "\nFlags:\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct opt *o = &table[i];
-		if (o->type == OPT_REFUSED || o->type == OPT_EXPLAINED)
+		if (o->type == OPT_GROUP)
+			buf_printf(out, "\n%s:\n", o->name);
+		if (!opts_is_own(o))
 			continue;
 		buf_printf(out, "  --%s", o->name);
 		if (o->type != OPT_BOOL)

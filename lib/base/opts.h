@@ -2,7 +2,8 @@
 /* Command-line flags from a table: parser, default, --help and the flags API all come from the row.
  *
  * Accepted: --name=value, --name value, --switch, --no-switch, -h, --help, --version. A row with an alias also has that name
- * (another system's flag). OPT_REFUSED and OPT_EXPLAINED are rows for flags that do not apply here. */
+ * (another system's flag). OPT_REFUSED and OPT_EXPLAINED are rows for flags that do not apply here. The error about an unknown flag
+ * names the known one that was probably meant. */
 #ifndef PYRRHA_BASE_OPTS_H
 #define PYRRHA_BASE_OPTS_H
 
@@ -18,7 +19,8 @@ enum opt_type {
 	OPT_FLOAT,    /* double * */
 	OPT_LIST,     /* struct opt_list *: may be repeated */
 	OPT_REFUSED,  /* known, not ours: error with the row's help as advice */
-	OPT_EXPLAINED /* known, not ours: taken, with its value if `arg` is set, and told by opts_explain; no `at` */
+	OPT_EXPLAINED, /* known, not ours: taken, with its value if `arg` is set, and told by opts_explain; no `at` */
+	OPT_GROUP     /* no flag: `name` is the heading of the following rows in --help */
 };
 
 struct opt_list {
@@ -38,10 +40,12 @@ struct opt {
 
 /* Parses argv[1..]; what is not a flag is left in order in argv[1..*ret_rest]. Values are borrowed from argv. */
 int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e) MUST_USE;
+/* Whether the row is a flag of this program: neither another system's nor a heading. */
+bool opts_is_own(const struct opt *o);
 /* Calls say for each row that is OPT_EXPLAINED and was given, with its help as the advice. Values are not printed: some are
  * secrets. */
 void opts_explain(const struct opt *table, size_t n, void (*say)(const char *name, const char *advice));
-/* The text of --help: usage line, then a row per flag with its default. */
+/* The text of --help: usage line, then a row per flag with its default, under the headings of the table. */
 void opts_help(const struct opt *table, size_t n, const char *usage, struct buf *out);
 /* The value of a row as text ("15d", "true"), for the flags API. */
 void opts_value(const struct opt *o, struct buf *out);

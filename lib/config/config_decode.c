@@ -4,10 +4,13 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "base/typo.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "base/vec.h"
 #include "config/config.h"
+
+#define KEY_ERRORS 3 /* a known key with up to as many typing errors is named when a key is unknown */
 
 void config_ctx_release(struct config_ctx *c)
 {
@@ -383,53 +386,23 @@ static int check_required(struct config_ctx *c, const struct config_table *t, co
 	return 0;
 }
 
-/* Levenshtein's distance, up to 3; keys are short. */
-static unsigned distance(struct view a, const char *b)
+static void compare_keys(struct typo *t, const struct config_table *table)
 {
-	enum { ROOM = 48 };
-	size_t n = strlen(b);
-	unsigned row[ROOM];
-	if (a.len >= ROOM || n >= ROOM)
-		return 99;
-	for (size_t j = 0; j <= n; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 0; i < a.len; i++) {
-		unsigned corner = row[0];
-		row[0] = (unsigned)i + 1;
-		for (size_t j = 0; j < n; j++) {
-			unsigned change = corner + (a.ptr[i] != b[j]);
-			corner = row[j + 1];
-			row[j + 1] = MIN(change, MIN(row[j], corner) + 1);
-		}
+	for (size_t i = 0; i < table->n; i++) {
+		const struct config_field *f = &table->fields[i];
+		if (f->type == CONFIG_INLINE)
+			compare_keys(t, f->table);
+		else
+			typo_compare(t, view_of(f->key));
 	}
-	return row[n];
-}
-
-static const char *nearest(const struct config_table *t, struct view key, unsigned *best)
-{
-	const char *found = NULL;
-	for (size_t i = 0; i < t->n; i++) {
-		const struct config_field *f = &t->fields[i];
-		if (f->type == CONFIG_INLINE) {
-			const char *in = nearest(f->table, key, best);
-			found = in ? in : found;
-			continue;
-		}
-		unsigned d = distance(key, f->key);
-		if (d < *best) {
-			*best = d;
-			found = f->key;
-		}
-	}
-	return found;
 }
 
 static int unknown_key(struct config_ctx *c, const struct config_table *t, const struct config_node *key, struct err *e)
 {
-	unsigned best = 4;
-	const char *hint = nearest(t, key->text, &best);
+	struct typo typo = typo_of(key->text, KEY_ERRORS);
+	compare_keys(&typo, t);
 	size_t mark = config_enter(c, key->text.ptr);
-	int rc = hint ? config_error(c, key, e, "unknown; did you mean %s?", hint) : config_error(c, key, e, "unknown");
+	int rc = typo.meant.len ? config_error(c, key, e, "unknown; did you mean %.*s?", VIEW_ARG(typo.meant)) : config_error(c, key, e, "unknown");
 	config_leave(c, mark);
 	return rc;
 }

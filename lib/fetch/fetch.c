@@ -109,10 +109,21 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 {
 	struct fetch *f = arg;
 	fetch_share_resolved(f);
+	f->requested = false;
+	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &f->connect_us);
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 	if (fd < 0)
 		f->socket_errno = errno;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+/* curl: a connection, new or kept, is ready for the request; again after a redirect. */
+static int on_request(void *arg, char *peer, char *own, int peer_port, int own_port)
+{
+	struct fetch *f = arg;
+	f->requested = true;
+	curl_easy_getinfo(f->easy, CURLINFO_STARTTRANSFER_TIME_T, &f->answer_us);
+	return CURL_PREREQFUNC_OK;
 }
 
 static void set_protocols(CURL *h)
@@ -153,6 +164,8 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 	curl_easy_setopt(h, CURLOPT_WRITEDATA, f);
 	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, f);
+	curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_request);
+	curl_easy_setopt(h, CURLOPT_PREREQDATA, f);
 	curl_easy_setopt(h, CURLOPT_URL, q->url);
 	curl_easy_setopt(h, CURLOPT_USERAGENT, f->client->user_agent);
 	curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, (long)q->timeout_ms);
@@ -229,21 +242,22 @@ void fetch_destroy(struct fetch *f)
 	free(f);
 }
 
-/* The state at the timeout tells where to look. */
+/* The state at the timeout tells where to look. curl's times are sums over all connections and answers of the exchange, and one that
+ * uses a kept connection has no CONNECT_TIME. So they are compared with what they were before the last connection and request. */
 static int say_timeout(struct fetch *f, struct err *e)
 {
 	char t[DURATION_LEN];
-	curl_off_t resolved = 0, connected = 0, started = 0;
+	curl_off_t resolved = 0, connect_us = 0, answer_us = 0;
 	curl_easy_getinfo(f->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
-	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &connected);
-	curl_easy_getinfo(f->easy, CURLINFO_STARTTRANSFER_TIME_T, &started);
+	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &connect_us);
+	curl_easy_getinfo(f->easy, CURLINFO_STARTTRANSFER_TIME_T, &answer_us);
 	int64_t ms = (f->response.duration_ns + 500000) / 1000000;
 	units_format_duration(ms, t);
 	if (f->seen)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s, %llu bytes into the body", t, (unsigned long long)f->seen);
-	if (started)
+	if (f->requested && answer_us > f->answer_us)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: the headers came, the body did not", t);
-	if (connected)
+	if (f->requested || connect_us > f->connect_us)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: connected, but no answer came", t);
 	if (resolved)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: no connection (is a firewall dropping packets?)", t);

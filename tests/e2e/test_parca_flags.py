@@ -54,11 +54,12 @@ def test_as_parca_agent_is_started(env):
     address, agent = parca_agent(env, "daemonset", "--node=n1", "--config-path=" + rules, "--log-format=json", "--log-level=info",
                                  "--remote-store-address=parca.parca.svc.cluster.local:7070", "--remote-store-insecure",
                                  "--remote-store-insecure-skip-verify", "--debuginfo-strip", "--debuginfo-temp-dir", "/tmp",
-                                 "--debuginfo-upload-cache-duration", "5m", "--metadata-external-labels=cluster=c1;zone=z1")
+                                 "--debuginfo-upload-cache-duration", "5m", "--metadata-external-labels=cluster=c1;zone=z1,pool=p1")
     said = explained(agent)
     check("preset: agent" in said["--remote-store-address"] and "TMPDIR" in said["--debuginfo-temp-dir"] and len(said) == 6, said)
     groups = json.loads(http_get(f"http://{address}/targets.json")[2])
-    check(all(g["labels"]["cluster"] == "c1" and g["labels"]["zone"] == "z1" for g in groups), f"{groups[:2]}")
+    check(all(g["labels"]["cluster"] == "c1" and g["labels"]["zone"] == "z1,pool=p1" for g in groups), f"{groups[:2]}")
+    check("separate labels by semicolons" in agent.text(), "the comma in a value")
     address, agent = parca_agent(env, "all", "--log-format=json", "--profiling-cpu-sampling-frequency=23", "--include-env-var=A",
                                  "--ignore-unsafe-kernel-version", *("--" + f for f in SWITCHES + VALUES))
     said = explained(agent)
