@@ -34,10 +34,10 @@ EXTRA_DIST += \
   deploy/rules/cpu.yml \
   deploy/rules/health.yml \
   deploy/rules/heap.yml \
-  deploy/rules/rules_test.sh \
   deploy/rules/tests/cpu.yml \
   deploy/rules/tests/health.yml \
   deploy/rules/tests/heap.yml \
+  deploy/rules/tests/hosts.yml \
   docs/ARCHITECTURE.md \
   docs/agent.md \
   docs/alertmanager.md \
@@ -67,7 +67,4 @@ EXTRA_DIST += \
   docs/self-profiling.md \
   docs/web-configuration.md \
   quickstart \
-  $(NULL)
-TESTS += \
-  deploy/rules/rules_test.sh \
   $(NULL)

@@ -180,6 +180,7 @@ EXTRA_DIST += \
   tests/reach \
   tests/reach.txt \
   tests/reach_test.sh \
+  tests/rules_test.sh \
   tests/timed \
   tests/tsan.supp \
   tests/verdicts.sh \
@@ -187,5 +188,6 @@ EXTRA_DIST += \
   $(NULL)
 TESTS += \
   tests/reach_test.sh \
+  tests/rules_test.sh \
   tests/verdicts_test.sh \
   $(NULL)

@@ -33,7 +33,7 @@ says() {
 }
 says tsdb/log/hlog.c 'e2e crash.' 'unit holes_test' 'unit tests/lint/layers' 'unit tests/lint/locks' 'no e2e *' 'no unit agent_test' \
 	'no unit tests/lint/selftest'
-says rules/alert.c 'unit deploy/rules/rules_test.sh' 'e2e rules'
+says rules/alert.c 'unit tests/rules_test.sh' 'e2e rules'
 says bpf/python.h 'e2e runtimes.' kernels 'unit python_walk_test'
 says docs/install.md 'unit tests/lint/banned' 'no unit tests/lint/locks' 'no e2e *'
 says tests/e2e/test_login.py 'whole login.'

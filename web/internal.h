@@ -9,6 +9,7 @@
 
 struct page_file {
 	const char *name;
+	char *page;         /* HTML with its <base>; NULL: the file is none, and is served from the binary */
 	struct httpd_asset asset;
 };
 
@@ -46,6 +47,7 @@ void pages_init(struct web *w);
 void pages_release(struct web *w);
 void serve_index(struct httpd_request *rq, void *arg);
 void serve_file(struct httpd_request *rq, void *arg);
+void serve_runbooks(struct httpd_request *rq, void *arg);
 
 /* management.c: health, readiness, metrics, reload, quit */
 void serve_healthy(struct httpd_request *rq, void *arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: files of web/ui, served from the binary. Its own addresses (/graph, /targets ...) all get index.html,
- * whose <base> is set to where the browser finds us. */
+/* The page: files of web/ui, served from the binary. Its own addresses (/graph, /targets ...) all get index.html. /runbooks is a page
+ * without the rest, runbooks.html. In both <base> is set to where the browser finds us. */
 #include <stdlib.h>
 
 #include "pprof/pprof.h"
@@ -39,8 +39,8 @@ static void put_html(struct buf *out, const char *s)
 	}
 }
 
-/* index.html with <base href="/"> made our own. */
-static void make_index(struct web *w, struct view html)
+/* A page with <base href="/"> made our own; returns owned bytes. */
+static char *page_with_base(const struct web *w, struct view html, size_t *ret_n)
 {
 	struct view mark = VIEW("<base href=\"/\">");
 	struct buf out = { 0 };
@@ -54,8 +54,13 @@ static void make_index(struct web *w, struct view html)
 		html = view_make(at, html.len - (size_t)(at - html.ptr));
 	}
 	buf_putv(&out, html);
+	return buf_take(&out, ret_n);
+}
+
+static void make_index(struct web *w, struct view html)
+{
 	size_t n;
-	w->index = buf_take(&out, &n);
+	w->index = page_with_base(w, html, &n);
 	httpd_asset_init(&w->index_asset, type_of(".html"), view_make(w->index, n), false);
 }
 
@@ -84,7 +89,12 @@ void pages_init(struct web *w)
 			continue;
 		}
 		struct page_file *f = vec_add(&w->files);
+		size_t n;
 		f->name = a->name;
+		if (view_ends(view_of(a->name), VIEW(".html"))) {
+			f->page = page_with_base(w, body, &n);
+			body = view_make(f->page, n);
+		}
 		httpd_asset_init(&f->asset, type_of(a->name), body, false);
 		pack(&f->asset);
 	}
@@ -93,8 +103,10 @@ void pages_init(struct web *w)
 
 void pages_release(struct web *w)
 {
-	for (size_t i = 0; i < w->files.n; i++)
+	for (size_t i = 0; i < w->files.n; i++) {
 		httpd_asset_release(&w->files.v[i].asset);
+		free(w->files.v[i].page);
+	}
 	vec_free(&w->files);
 	httpd_asset_release(&w->index_asset);
 	free(w->index);
@@ -106,14 +118,22 @@ void serve_index(struct httpd_request *rq, void *arg)
 	httpd_send_asset(rq, &w->index_asset);
 }
 
-void serve_file(struct httpd_request *rq, void *arg)
+static void pages_send_file(struct httpd_request *rq, const struct web *w, struct view name)
 {
-	struct web *w = arg;
-	struct view name = httpd_segment(rq, "file");
 	for (size_t i = 0; i < w->files.n; i++)
 		if (view_eqs(name, w->files.v[i].name)) {
 			httpd_send_asset(rq, &w->files.v[i].asset);
 			return;
 		}
 	httpd_text(rq, 404, "no such page: %.*s", VIEW_ARG(name));
+}
+
+void serve_file(struct httpd_request *rq, void *arg)
+{
+	pages_send_file(rq, arg, httpd_segment(rq, "file"));
+}
+
+void serve_runbooks(struct httpd_request *rq, void *arg)
+{
+	pages_send_file(rq, arg, VIEW("runbooks.html"));
 }

@@ -80,7 +80,7 @@ static const struct httpd_route routes[] = {
 	{ "/debug/pprof/{*}", HTTPD_GET, HTTPD_RIGHT_READ, selfprof_serve_unknown, HTTPD_QUICK },
 	{ "/api/{*}", HTTPD_ANY, HTTPD_RIGHT_READ, serve_unknown_api },
 
-	/* The page: every address of its own is index.html. */
+	/* The page: every address of its own is index.html, but /runbooks. */
 	{ "/", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
 	{ "/query", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
 	{ "/graph", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
@@ -94,6 +94,7 @@ static const struct httpd_route routes[] = {
 	{ "/flags", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
 	{ "/config", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
 	{ "/help", HTTPD_GET, HTTPD_RIGHT_READ, serve_index, HTTPD_QUICK | HTTPD_PAGE },
+	{ "/runbooks", HTTPD_GET, HTTPD_RIGHT_READ, serve_runbooks, HTTPD_QUICK | HTTPD_PAGE },
 	{ "/{file}", HTTPD_GET, HTTPD_RIGHT_READ, serve_file, HTTPD_QUICK | HTTPD_PAGE },
 };
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <glob.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -688,6 +689,51 @@ static void test_page(void **state)
 	web_stop(w, 0);
 }
 
+/* Each link of these rules to a runbook leads to a heading of the page. Returns the number of links. */
+static size_t check_runbook_links(const char *rules, const char *page)
+{
+	size_t n = 0;
+	for (const char *at = rules; (at = strstr(at, "/runbooks#")); n++) {
+		at += strlen("/runbooks#");
+		char *id AUTOFREE = xasprintf("<h2 id=\"%.*s\">", (int)strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789-"), at);
+		if (!strstr(page, id))
+			fail_msg("the page has no %s", id);
+	}
+	return n;
+}
+
+static void test_runbooks(void **state)
+{
+	(void)state;
+	const char *top = getenv("top_srcdir");
+	char *pattern AUTOFREE = xasprintf("%s/deploy/rules/*.yml", top ? top : ".");
+	struct answer a = test_get(address, "/runbooks");
+	glob_t files;
+	size_t links = 0;
+	assert_int_equal(a.status, 200);
+	assert_string_equal(test_header(&a, "Content-Type"), "text/html; charset=utf-8");
+	assert_non_null(strstr(test_header(&a, "Content-Security-Policy"), "script-src 'self'"));
+	assert_non_null(strstr(a.body, "<base href=\"./\">"));
+	assert_int_equal(glob(pattern, 0, NULL, &files), 0);
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		struct buf text = { 0 };
+		struct err e = { 0 };
+		assert_int_equal(buf_read_file(&text, files.gl_pathv[i], &e), 0);
+		buf_puts(&text, "\n");
+		links += check_runbook_links(text.ptr, a.body);
+		buf_free(&text);
+	}
+	assert_true(files.gl_pathc >= 3 && links >= files.gl_pathc);
+	globfree(&files);
+	answer_free(&a);
+	struct web *w = start(true, "https://example.org/my/pyrrha/");
+	assert_non_null(w);
+	a = test_get(web_address(w, 0), "/my/pyrrha/runbooks");
+	assert_non_null(strstr(a.body, "<base href=\"/my/pyrrha/\">"));
+	answer_free(&a);
+	web_stop(w, 0);
+}
+
 static void test_lifecycle(void **state)
 {
 	(void)state;
@@ -756,7 +802,7 @@ int main(void)
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_graph_columns), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
-		cmocka_unit_test(test_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -82,6 +82,7 @@ const VIEWS = {
 	agents: { path: '/agents', go: (p) => p.waitForSelector('.agents tbody tr, .empty') },
 	language: { path: '/language', go: (p) => p.waitForSelector('main li') },
 	status: { path: '/status', go: (p) => p.waitForSelector('.facts tr') },
+	runbooks: { path: '/runbooks#functionshareup', go: (p) => p.waitForSelector('h2:target') },
 	empty: { path: '/', at: empty, go: (p) => p.waitForSelector('.empty h1') },
 	waiting: { path: '/', at: waiting, go: (p) => p.waitForSelector('.empty tbody tr') },
 };

@@ -7,7 +7,7 @@ import urllib.parse
 
 from harness import Echo, HttpServer, LONG, Server, answer, check, in_the_browser, need_a_browser, slow, wait_until
 
-VIEWS = 32  # of page_people.mjs
+VIEWS = 33  # of page_people.mjs
 RULES = """
 groups:
 - name: cpu

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bundles the page: `node build.mjs OUTDIR` writes index.html, app.js, app.css and favicon.svg there, which is all
-// the server embeds. `node build.mjs --test OUTDIR` bundles the unit tests instead, for `node --test`. Everything is
-// resolved from the folder this file lies in, so a build copies the sources next to their node_modules (bundle.sh).
+// Bundles the page: `node build.mjs OUTDIR` writes index.html, app.js, app.css and favicon.svg there, and runbooks.html, .js and .css,
+// a page without the rest (runbooks.mjs). That is all the server embeds. `node build.mjs --test OUTDIR` bundles the unit tests instead,
+// for `node --test`. Everything is resolved from the folder this file lies in, so a build copies the sources next to their node_modules
+// (bundle.sh).
 // A page that takes more than LIMIT bytes to load, compressed as the server sends it, is no page: the build fails, and says what takes how much.
 import { build } from 'esbuild';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -9,6 +10,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { minify } from 'terser';
+import { runbooksPage } from './runbooks.mjs';
 
 /* The server packs 3 % tighter than zlib does here: what it sends is at most 120,000 bytes. */
 const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 123_500);
@@ -27,16 +29,18 @@ if (tests) {
 		bundle: true, platform: 'node', format: 'esm', target: 'node18', external: ['node:*'], logLevel: 'warning',
 	});
 } else {
-	const { metafile } = await build({
-		entryPoints: { app: join(here, 'src/main.tsx') },
-		outdir: out, bundle: true, minify: true, format: 'iife', target: ['chrome100', 'firefox100', 'safari15'],
+	const bundle = (entryPoints) => build({
+		entryPoints, outdir: out, bundle: true, minify: true, format: 'iife', target: ['chrome100', 'firefox100', 'safari15'],
 		/* not as tsconfig.json says, which is for the types: element(name, properties, children …) takes 1.4 kB less, compressed */
 		tsconfigRaw: {}, jsx: 'transform', jsxFactory: 'jsxElement', jsxFragment: 'jsxFragment', inject: [join(here, 'src/base/jsx.ts')],
 		legalComments: 'inline', logLevel: 'warning', metafile: true,
 	});
+	const { metafile } = await bundle({ app: join(here, 'src/main.tsx') });
 	for (const name of FILES.filter((f) => !f.startsWith('app.')))
 		await copyFile(join(here, name), join(out, name));
 	await squeeze(join(out, 'app.js'));
+	await bundle({ runbooks: join(here, 'src/runbooks/runbooks.ts') });
+	await writeFile(join(out, 'runbooks.html'), runbooksPage(await readFile(join(here, 'runbooks.md'), 'utf8')));
 	await weigh(metafile);
 }
 

@@ -8,5 +8,6 @@ EXTRA_DIST += \
   web/ui/package-lock.json \
   web/ui/package.json \
   web/ui/run-tests.sh \
+  web/ui/runbooks.mjs \
   web/ui/tsconfig.json \
   $(NULL)

@@ -1,10 +1,11 @@
 # web/ui: the page. bundle.sh makes web/ui/dist/ in the build folder from the sources here, with npm (or from the
-# finished bundle that a release tarball carries). The server embeds exactly the four files of UI_FILES.
+# finished bundle that a release tarball carries). The server embeds exactly the files of UI_FILES.
 include web/ui/files.mk
-UI_FILES = web/ui/dist/index.html web/ui/dist/app.js web/ui/dist/app.css web/ui/dist/favicon.svg
+UI_FILES = web/ui/dist/index.html web/ui/dist/app.js web/ui/dist/app.css web/ui/dist/favicon.svg \
+  web/ui/dist/runbooks.html web/ui/dist/runbooks.js web/ui/dist/runbooks.css
 ui_inputs = $(srcdir)/web/ui/src $(srcdir)/web/ui/src/* $(srcdir)/web/ui/src/*/*
-ui_config = web/ui/bundle.sh web/ui/build.mjs web/ui/package.json web/ui/package-lock.json web/ui/tsconfig.json \
-  web/ui/index.html web/ui/favicon.svg
+ui_config = web/ui/bundle.sh web/ui/build.mjs web/ui/runbooks.mjs web/ui/package.json web/ui/package-lock.json web/ui/tsconfig.json \
+  docs/runbooks.md web/ui/index.html web/ui/favicon.svg
 TESTS += web/ui/run-tests.sh
 EXTRA_DIST += web/ui/src web/ui/test
 
