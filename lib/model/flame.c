@@ -284,9 +284,10 @@ static void look_at_location(struct fold *f, const struct calltree_view *t, stru
 		uint32_t name = t->placed[call].name;
 		if (!t->of_names[name].differs)
 			continue;
-		struct flame_frame other = make_frame(f, t, name, l, i), *shown = &f->frames.v[need_frame(f, t, name, l, i)];
-		if (compare_frames(&other, shown) < 0)
-			*shown = other;
+		struct flame_frame other = make_frame(f, t, name, l, i);
+		uint32_t shown = need_frame(f, t, name, l, i);
+		if (compare_frames(&other, &f->frames.v[shown]) < 0)
+			f->frames.v[shown] = other;
 	}
 }
 
