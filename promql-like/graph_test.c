@@ -665,12 +665,66 @@ static void test_without_profiles(void **unused)
 	memsource_free(m);
 }
 
+/* ---- the order of ids ---- */
+
+static void same_elements(const char *query, const struct promql_result *a, const struct promql_result *b)
+{
+	if (a->n_series != b->n_series)
+		fail_msg("%s: %zu and %zu elements", query, a->n_series, b->n_series);
+	for (size_t i = 0; i < a->n_series; i++) {
+		const struct promql_series *x = &a->series[i], *y = &b->series[i];
+		if (!labels_eq(x->labels, y->labels))
+			fail_msg("%s: element %zu differs", query, i);
+		if (memcmp(&x->points[0].v, &y->points[0].v, sizeof(double)) != 0)
+			fail_msg("%s: element %zu is %.17g and %.17g", query, i, x->points[0].v, y->points[0].v);
+	}
+}
+
+static struct memsource *make_profiles(uint64_t met_before)
+{
+	struct memsource *m = memsource_new();
+	state = met_before;
+	for (size_t i = 0; met_before && i < 50; i++)
+		stackvec_unref(draw_stacks(m));
+	state = 1;
+	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "a");
+	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "b");
+	add_series(m, "memory:inuse_space:bytes:space:bytes", "a");
+	add_series(m, "memory:inuse_space:bytes:space:bytes", "b");
+	return m;
+}
+
+/* A dictionary that met stacks in another order gives them other ids. Answers are the same to the last bit, in the same order. */
+static void test_ids_do_not_matter(void **unused)
+{
+	(void)unused;
+	struct memsource *m[2] = { make_profiles(0), make_profiles(1000) };
+	struct promql_engine *g[2];
+	struct err e = { 0 };
+	for (size_t k = 0; k < 2; k++)
+		g[k] = promql_engine_new(memsource_source(m[k]), &(struct promql_options){ 0 });
+	for (size_t i = 0; i < ARRAY_LEN(queries); i++)
+		for (int64_t t = 120000; t <= END; t += 60000) {
+			struct promql_result r[2];
+			for (size_t k = 0; k < 2; k++)
+				if (promql_instant(g[k], view_of(queries[i]), t, NULL, &r[k], &e))
+					fail_msg("%s: %s", queries[i], e.msg);
+			same_elements(queries[i], &r[0], &r[1]);
+			for (size_t k = 0; k < 2; k++)
+				promql_result_release(&r[k]);
+		}
+	for (size_t k = 0; k < 2; k++) {
+		promql_engine_free(g[k]);
+		memsource_free(m[k]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
 					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow),
 					    cmocka_unit_test(test_values_alone), cmocka_unit_test(test_a_large_gauge_is_read_once),
-					    cmocka_unit_test(test_without_profiles) };
+					    cmocka_unit_test(test_without_profiles), cmocka_unit_test(test_ids_do_not_matter) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

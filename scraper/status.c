@@ -308,6 +308,15 @@ static void walk_chunk(struct walk *w, struct scraper *s, const struct shown_job
 	}
 }
 
+/* Discovery may find targets in any order, and one that leaves moves another. Labels, names and URLs never change. */
+static int status_endpoint_order(const void *a, const void *b)
+{
+	const struct endpoint *x = *(struct endpoint *const *)a, *y = *(struct endpoint *const *)b;
+	int c = x->target == y->target ? 0 : labels_cmp(*x->target->labels, *y->target->labels);
+	c = c ? c : strcmp(x->name, y->name);
+	return c ? c : strcmp(x->url, y->url);
+}
+
 size_t status_active(struct status_targets *st, const struct status_query *q,
 		     bool (*row)(void *arg, const struct status_target *t), void *arg)
 {
@@ -317,6 +326,8 @@ size_t status_active(struct status_targets *st, const struct status_query *q,
 	take_parts(s, q->pool, true, false, &parts);
 	for (size_t i = 0; i < parts.v.n; i++) {
 		const struct shown_job *p = &parts.v.v[i];
+		if (p->n && !w.ended)
+			qsort(p->endpoints, p->n, sizeof *p->endpoints, status_endpoint_order);
 		for (size_t k = 0; k < p->n && !w.ended; k += CHUNK)
 			walk_chunk(&w, s, p, k, MIN(p->n - k, (size_t)CHUNK));
 	}
@@ -360,6 +371,13 @@ static void walk_lost(struct walk *w, const struct shown_job *p)
 			show_dropped(w, p, &p->lost.v[i], &p->lost.v[i].v[k]);
 }
 
+/* Within a group targets are in the order in which discovery has them. */
+static int status_lost_order(const void *a, const void *b)
+{
+	const struct lost *x = a, *y = b;
+	return strcmp(x->group->source, y->group->source);
+}
+
 size_t status_dropped(struct status_targets *st, const struct status_query *q,
 		      bool (*row)(void *arg, const struct status_dropped *d), void *arg)
 {
@@ -367,8 +385,12 @@ size_t status_dropped(struct status_targets *st, const struct status_query *q,
 	struct walk w = { .q = q, .dropped = row, .arg = arg };
 	struct parts parts;
 	take_parts(s, q->pool, false, true, &parts);
-	for (size_t i = 0; i < parts.v.n; i++)
-		walk_lost(&w, &parts.v.v[i]);
+	for (size_t i = 0; i < parts.v.n; i++) {
+		struct shown_job *p = &parts.v.v[i];
+		if (p->lost.n)
+			qsort(p->lost.v, p->lost.n, sizeof *p->lost.v, status_lost_order);
+		walk_lost(&w, p);
+	}
 	free_parts(s, &parts);
 	return w.matched;
 }

@@ -116,6 +116,16 @@ static void rows_by_page_and_search(void **state)
 	buf_free(&jobs);
 }
 
+/* Whatever order discovery has them in. */
+static void rows_by_labels(void **state)
+{
+	struct bench *b = *state;
+	apply(b, "scrape_configs:\n" JOB("one", "'127.0.0.3:1', '127.0.0.1:1', '127.0.0.4:1', '127.0.0.2:1'", "") JOB("a", "'127.0.0.9:1'", ""));
+	wait_rows(b, 5);
+	EXPECT(ACTIVE(.limit = 3), 5, "one 127.0.0.1:1\none 127.0.0.2:1\none 127.0.0.3:1\n");
+	EXPECT(ACTIVE(.offset = 3), 5, "one 127.0.0.4:1\na 127.0.0.9:1\n");
+}
+
 #define RULES \
 	"  params: {token: [hidden]}\n" \
 	"  relabel_configs:\n  - {target_label: a, replacement: b}\n" \
@@ -270,6 +280,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(rows_by_page_and_search),
+		TEST(rows_by_labels),
 		TEST(dropped_with_the_reason),
 		TEST(what_rules_make_of_labels),
 		TEST(asking_for_all_holds_nobody_up),

@@ -54,6 +54,7 @@ EXTRA_DIST += \
   tests/e2e/test_agent_symbols.py \
   tests/e2e/test_alertmanager.py \
   tests/e2e/test_alerts_oracle.py \
+  tests/e2e/test_answer_order.py \
   tests/e2e/test_api.py \
   tests/e2e/test_attack_all.py \
   tests/e2e/test_attack_http.py \

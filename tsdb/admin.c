@@ -47,7 +47,7 @@ static int snapshot(struct storage_admin *a, char ret_name[ADMIN_NAME_LEN], stru
 
 struct counts {
 	VEC(struct admin_count) v;
-	uint64_t least; /* what is not above it is not among the largest (add_pair) */
+	uint64_t least; /* of the largest, once there are enough of them: the last one's value (add_pair) */
 };
 
 static int by_value(const void *a, const void *b)
@@ -63,22 +63,38 @@ static void keep_largest(struct counts *c, size_t limit)
 	c->v.n = MIN(c->v.n, limit);
 }
 
-static int by_count(const void *a, const void *b)
+/* A pair while they are counted: its name is a posting. */
+static const struct posting *pair_posting(const struct admin_count *x)
+{
+	return (const struct posting *)(uintptr_t)x->name.ptr;
+}
+
+static int pair_order(const void *a, const void *b, void *symbols)
 {
 	const struct admin_count *x = a, *y = b;
-	return (x->value < y->value) - (x->value > y->value);
+	const struct posting *p = pair_posting(x), *q = pair_posting(y);
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	int c = p->name == q->name ? 0 : view_cmp(symbols_get_string(symbols, p->name), symbols_get_string(symbols, q->name));
+	return c ? c : view_cmp(symbols_get_string(symbols, p->value), symbols_get_string(symbols, q->value));
+}
+
+static void pair_keep_largest(struct counts *c, struct symbols *s, size_t limit)
+{
+	if (c->v.n)
+		qsort_r(c->v.v, c->v.n, sizeof *c->v.v, pair_order, s);
+	c->v.n = MIN(c->v.n, limit);
 }
 
 /* There may be as many pairs as series: no more than twice the displayed number are kept meanwhile. */
-static void add_pair(struct counts *c, size_t limit, struct admin_count x)
+static void add_pair(struct counts *c, struct symbols *s, size_t limit, struct admin_count x)
 {
-	if (x.value <= c->least)
+	if (!x.value || !limit || x.value < c->least || (x.value == c->least && pair_order(&x, &c->v.v[limit - 1], s) > 0))
 		return;
 	vec_push(&c->v, x);
 	if (c->v.n < 2 * limit)
 		return;
-	qsort(c->v.v, c->v.n, sizeof *c->v.v, by_count);
-	c->v.n = limit;
+	pair_keep_largest(c, s, limit);
 	c->least = c->v.v[limit - 1].value;
 }
 
@@ -98,7 +114,7 @@ static void count_label(struct census *c, const struct index *x, const struct in
 		bytes += value.len * p->ids.n;
 		if (view_eqs(text, LABEL_NAME))
 			vec_push(&c->series_by_name.v, (struct admin_count){ value, p->ids.n });
-		add_pair(&c->series_by_pair, limit, (struct admin_count){ { (const char *)(uintptr_t)p, 0 }, p->ids.n });
+		add_pair(&c->series_by_pair, x->symbols, limit, (struct admin_count){ { (const char *)(uintptr_t)p, 0 }, p->ids.n });
 	}
 	vec_push(&c->values_by_label.v, (struct admin_count){ text, name->postings.n });
 	vec_push(&c->bytes_by_label.v, (struct admin_count){ text, bytes });
@@ -108,11 +124,9 @@ static void count_label(struct census *c, const struct index *x, const struct in
 static void name_pairs(struct census *c, const struct index *x, size_t limit)
 {
 	struct counts *p = &c->series_by_pair;
-	if (p->v.n)
-		qsort(p->v.v, p->v.n, sizeof *p->v.v, by_count);
-	p->v.n = MIN(p->v.n, limit);
+	pair_keep_largest(p, x->symbols, limit);
 	for (size_t i = 0; i < p->v.n; i++) {
-		const struct posting *q = (const struct posting *)(uintptr_t)p->v.v[i].name.ptr;
+		const struct posting *q = pair_posting(&p->v.v[i]);
 		struct view name = symbols_get_string(x->symbols, q->name), value = symbols_get_string(x->symbols, q->value);
 		char *text = xasprintf("%.*s=%.*s", VIEW_ARG(name), VIEW_ARG(value));
 		vec_push(&c->pairs, text);

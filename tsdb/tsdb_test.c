@@ -629,6 +629,27 @@ static void test_label_sets(void **state)
 	kit_free(&k);
 }
 
+/* Of pairs with as many series the first by text are listed, whichever came first. */
+static void test_status_by_text(void **state)
+{
+	struct kit k;
+	struct buf got = { 0 };
+	(void)state;
+	kit_init(&k);
+	kit_open(&k);
+	for (unsigned pod = 40; pod-- > 10;)
+		assert_int_equal(kit_append(&k, pod, KIT_T0 + 10000, pod, 5, NULL), 0);
+	tsdb_flush(k.db);
+	struct admin_status *s = tsdb_admin(k.db)->status(tsdb_admin(k.db), 6);
+	for (size_t i = 0; i < s->series_by_pair.n; i++)
+		buf_printf(&got, "%.*s %u\n", VIEW_ARG(s->series_by_pair.v[i].name), (unsigned)s->series_by_pair.v[i].value);
+	assert_string_equal(got.ptr, "job=kit 60\n__name__=" KIT_CPU " 30\n__name__=" KIT_SAMPLES " 30\n"
+				     "pod=pod-10 2\npod=pod-11 2\npod=pod-12 2\n");
+	buf_free(&got);
+	free(s);
+	kit_free(&k);
+}
+
 static void test_snapshot(void **state)
 {
 	struct kit k;
@@ -845,6 +866,7 @@ int main(void)
 		cmocka_unit_test(test_sealed_beside), cmocka_unit_test(test_append_query_reopen), cmocka_unit_test(test_duplicates_and_clock),
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_status_by_text),
 		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels), cmocka_unit_test(test_targets_share_series),
 		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_waits_for_memory_alone), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
 		cmocka_unit_test(test_log_over_64_bits),

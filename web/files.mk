@@ -62,6 +62,7 @@ EXTRA_DIST += \
   $(NULL)
 WEB_TESTS = \
   answer_memory_test \
+  answer_order_test \
   flame_real_test \
   frame_lists_test \
   merged_test \
@@ -78,6 +79,8 @@ check_PROGRAMS += $(WEB_TESTS)
 TESTS += $(WEB_TESTS)
 answer_memory_test_SOURCES = web/answer_memory_test.c
 answer_memory_test_LDADD = $(WEB_TEST_LIBS)
+answer_order_test_SOURCES = web/profiles/answer_order_test.c
+answer_order_test_LDADD = $(WEB_TEST_LIBS)
 flame_real_test_SOURCES = web/flame_real_test.c
 frame_lists_test_SOURCES = web/profiles/frame_lists_test.c
 frame_lists_test_LDADD = $(WEB_TEST_LIBS)

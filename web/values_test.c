@@ -118,7 +118,7 @@ static void test_what_is_said(void **state)
 {
 	(void)state;
 	struct answer a = ask("json", "times:-Inf", "60");
-	assert_non_null(strstr(a.body, "\"total\":\"-Inf\",\"samples\":[{\"stack\":[0,1],\"value\":\"-Inf\"},{\"stack\":[0],\"value\":\"-Inf\"}]"));
+	assert_non_null(strstr(a.body, "\"total\":\"-Inf\",\"samples\":[{\"stack\":[0],\"value\":\"-Inf\"},{\"stack\":[0,1],\"value\":\"-Inf\"}]"));
 	answer_free(&a);
 	a = ask("flamegraph", "times:NaN", "60");
 	assert_string_equal(a.body, "{\"status\":\"error\",\"errorType\":\"execution\",\"error\":\"a value of the profile is NaN, which no "

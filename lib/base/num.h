@@ -3,6 +3,7 @@
 #ifndef PYRRHA_BASE_NUM_H
 #define PYRRHA_BASE_NUM_H
 
+#include <math.h>
 #include <string.h>
 
 #include "base/attrs.h"
@@ -17,6 +18,25 @@ bool num_parse_u64(struct view v, uint64_t *ret);
 
 /* v rounded half away from zero; false if it is NaN or does not fit. The only way from a number of others to an integer. */
 bool num_round_i64(double v, int64_t *ret);
+
+/* A sum of doubles and what rounding took from it (Neumaier's summation): so the result does not depend on the order of the terms, which may be an
+ * internal one. Zeroed is empty. */
+struct num_sum {
+	double sum, rest;
+};
+
+static inline void num_sum_add(struct num_sum *s, double v)
+{
+	double sum = s->sum + v;
+	s->rest += fabs(s->sum) >= fabs(v) ? s->sum - sum + v : v - sum + s->sum;
+	s->sum = sum;
+}
+
+/* A sum that is infinite or no number has no rest. */
+static inline double num_sum_value(struct num_sum s)
+{
+	return isfinite(s.sum) ? s.sum + s.rest : s.sum;
+}
 
 /* Writes v in decimal without a NUL and returns its end. p has NUM_I64_LEN bytes, of which those behind the end may be written, too. */
 #define NUM_I64_LEN 20

@@ -33,6 +33,8 @@ libmodel_a_SOURCES = \
   lib/model/rules_past.h \
   lib/model/rules_status.c \
   lib/model/rules_status.h \
+  lib/model/sample_order.c \
+  lib/model/sample_order.h \
   lib/model/selector.c \
   lib/model/selector.h \
   lib/model/selector_probes.h \

@@ -7,7 +7,7 @@
  *	   leaves, then, from the end, their parents; they get numbers of their own. So the cost is that of the profile, not of the dictionary,
  *	   which may be a whole day's.
  *	2. What is known about calls and functions. If all nodes of a call agree, their value is used; otherwise the nodes are read. In the
- *	   same way, a function has the values of the first one of that name.
+ *	   same way, if functions of one name differ, locations are read: of those that the profile has, the first by text is shown.
  *	3. Functions in order of their names, which the dictionary knows, so that nothing compares texts. Downwards: totals.
  *	4. The root, if it is not the first call; what functions cost below it, and the ways to the largest of them.
  *	5. Out in preorder, as they lie. */
@@ -154,26 +154,43 @@ static void find_met(struct fold *f, const struct calltree_view *t, const uint32
 		for (uint64_t bits_ = (f)->met.bits[w_] & (w_ ? UINT64_MAX : ~UINT64_C(1)), id; \
 		     bits_ && (id = w_ * 64 + (unsigned)__builtin_ctzll(bits_), true); bits_ &= bits_ - 1, at++)
 
-static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32_t name, const struct sym_location *l, uint32_t i)
+static struct flame_frame make_frame(const struct fold *f, const struct calltree_view *t, uint32_t name, const struct sym_location *l, uint32_t i)
 {
-	uint32_t *known = &f->frame_of[name];
-	if (*known)
-		return *known - 1;
 	const struct sym_function *fn = frame_function(f->s, l, i);
 	struct flame_frame frame = { t->names[name], VIEW(""), frame_binary(f->s, l), 0 };
 	if (fn && symbols_get_string(f->s, fn->name).len) {
 		frame.file = symbols_get_string(f->s, fn->filename);
 		frame.start_line = fn->start_line;
 	}
-	vec_push(&f->frames, frame);
+	return frame;
+}
+
+static uint32_t need_frame(struct fold *f, const struct calltree_view *t, uint32_t name, const struct sym_location *l, uint32_t i)
+{
+	uint32_t *known = &f->frame_of[name];
+	if (*known)
+		return *known - 1;
+	vec_push(&f->frames, make_frame(f, t, name, l, i));
 	*known = (uint32_t)f->frames.n;
 	return *known - 1;
+}
+
+/* The first of two that a function may have, by text; one without a file comes last. */
+static int compare_frames(const struct flame_frame *a, const struct flame_frame *b)
+{
+	int c = a->file.ptr == b->file.ptr && a->file.len == b->file.len ? 0 : view_cmp(a->file, b->file);
+	if (c && (!a->file.len || !b->file.len))
+		return a->file.len ? -1 : 1;
+	c = c ? c : view_cmp(a->binary, b->binary);
+	return c ? c : (a->start_line > b->start_line) - (a->start_line < b->start_line);
 }
 
 /* ---- nodes, for calls whose nodes differ ---- */
 
 struct look {
 	struct idset nodes;  /* on the way to the columns */
+	bool names_differ;   /* functions of one name do: their locations are looked at, too */
+	uint64_t *locations; /* bits: those that were looked at */
 	uint64_t *calls;     /* bits by place in the dictionary's order: to be looked at */
 	uint64_t *seen;      /* of these, those that a node belongs to */
 	int64_t *lines;      /* by place of these */
@@ -257,6 +274,23 @@ static void meet_lines(struct fold *f, const struct calltree_view *t, struct loo
 			meet(f, t, x, x->chain.v[i], l, i, frame_line(f->s, l, i));
 }
 
+/* Which of several functions of a name is shown must not depend on which was met first. `call` is that of the location's innermost line. */
+static void look_at_location(struct fold *f, const struct calltree_view *t, struct look *x, uint32_t call, uint32_t location)
+{
+	if (test_and_set(x->locations, location))
+		return;
+	const struct sym_location *l = symbols_get_location(f->s, location);
+	for (uint32_t i = 0; i < frame_count(l); i++, call = t->placed[call].parent) {
+		uint32_t name = t->placed[call].name;
+		if (!t->of_names[name].differs)
+			continue;
+		struct flame_frame other = make_frame(f, t, name, l, i);
+		uint32_t shown = need_frame(f, t, name, l, i);
+		if (compare_frames(&other, &f->frames.v[shown]) < 0)
+			f->frames.v[shown] = other;
+	}
+}
+
 /* The values that the nodes agree or differ on. */
 static void take_lines(struct fold *f, const struct look *x)
 {
@@ -274,12 +308,15 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 {
 	x->seen = xcalloc(f->met.words, sizeof *x->seen);
 	x->lines = xmalloc(f->met.n * sizeof *x->lines);
+	x->locations = x->names_differ ? xcalloc(symbols_count(f->s, SYMBOLS_LOCATIONS) / 64 + 1, sizeof *x->locations) : NULL;
 	find_nodes(f, x, columns, n);
 	for (size_t w = 0; w < x->nodes.words; w++)
 		for (uint64_t bits = x->nodes.bits[w] & (w ? UINT64_MAX : ~UINT64_C(1)); bits; bits &= bits - 1) {
 			uint32_t id = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 			const struct call_node *node = &t->nodes[id];
 			uint32_t call = t->place[node->call];
+			if (x->names_differ)
+				look_at_location(f, t, x, call, symbols_get_node(f->s, id)->location);
 			if (node->line == CALL_LINES)
 				meet_lines(f, t, x, call, location_of(f, id));
 			else if (!(x->calls[call / 64] >> call % 64 & 1))
@@ -293,6 +330,7 @@ static void look_at_nodes(struct fold *f, const struct calltree_view *t, struct 
 	set_free(&x->nodes);
 	free(x->lines);
 	free(x->seen);
+	free(x->locations);
 	vec_free(&x->chain);
 }
 
@@ -321,6 +359,7 @@ static bool begin_calls(struct fold *f, const struct calltree_view *t, struct lo
 		f->calls[at] = (struct fcall){ .parent = way.v[c.depth - 1], .frame = c.name, .line = c.line };
 		if (UNLIKELY(c.line == CALL_LINES || t->of_names[c.name].differs)) {
 			x->calls[id / 64] |= UINT64_C(1) << id % 64;
+			x->names_differ |= t->of_names[c.name].differs;
 			any = true;
 		} else if (UNLIKELY(!f->frame_of[c.name])) {
 			need_frame(f, t, c.name, symbols_get_location(f->s, t->of_names[c.name].location), t->of_names[c.name].line);
@@ -362,16 +401,25 @@ static void sort_frames(struct fold *f, const struct calltree_view *t, bool othe
 
 static void add_selves(struct fold *f, const struct calltree_view *t, const struct stackvec *v, bool base)
 {
+	/* Columns of one call are met in the order of their ids. Integers do not mind. */
+	double *rests AUTOFREE = v && f->is_float ? xcalloc(f->met.n, sizeof *rests) : NULL;
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))
 			continue;
 		uint32_t at = call_place(f, t->place[t->columns[v->columns[i]] - 1]);
-		union flame_value x;
-		if (f->is_float)
-			x.d = v->is_float ? v->floats[i] : (double)v->ints[i];
-		else
-			x.i = v->ints[i];
-		fold_add(f, base ? &f->bases[at].self : &f->calls[at].self, x);
+		union flame_value *to = base ? &f->bases[at].self : &f->calls[at].self;
+		if (rests) {
+			struct num_sum sum = { to->d, rests[at] };
+			num_sum_add(&sum, v->is_float ? v->floats[i] : (double)v->ints[i]);
+			to->d = sum.sum;
+			rests[at] = sum.rest;
+		} else {
+			fold_add(f, to, (union flame_value){ .i = v->ints[i] });
+		}
+	}
+	for (size_t at = 0; rests && at < f->met.n; at++) {
+		union flame_value *to = base ? &f->bases[at].self : &f->calls[at].self;
+		to->d = num_sum_value((struct num_sum){ to->d, rests[at] });
 	}
 }
 
@@ -405,7 +453,7 @@ static int make_calls(struct fold *f, const struct stackvec *v, const struct sta
 		return rc;
 	struct calltree_view t = calltree_begin(tree, f->s, columns, n);
 	find_met(f, &t, columns, n);
-	size_t bytes = f->met.n * (sizeof *f->calls + sizeof *f->depths + (base ? sizeof *f->bases : 0));
+	size_t bytes = f->met.n * (sizeof *f->calls + sizeof *f->depths + (base ? sizeof *f->bases : 0) + (f->is_float ? sizeof(double) : 0));
 	if (ask->permit && bytes > FEW_CALLS_BYTES) {
 		uint32_t n_calls = t.n_calls;
 		calltree_end(tree);

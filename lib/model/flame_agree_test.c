@@ -94,7 +94,6 @@ struct plain_call {
 struct plain_name {
 	struct view name, file, binary;
 	int64_t start_line;
-	uint32_t node;
 };
 
 struct plain {
@@ -114,19 +113,26 @@ static struct plain_call *call_of(struct plain *p, struct view path)
 	return c;
 }
 
-/* Of the first node. */
-static struct plain_name *name_of(struct plain *p, struct view name, uint32_t node, bool *ret_new)
+static struct plain_name *name_of(struct plain *p, struct view name, bool *ret_new)
 {
 	*ret_new = false;
 	for (size_t i = 0; i < p->names.n; i++)
-		if (view_eq(p->names.v[i].name, name)) {
-			*ret_new = node < p->names.v[i].node;
+		if (view_eq(p->names.v[i].name, name))
 			return &p->names.v[i];
-		}
 	struct plain_name *x = vec_add(&p->names);
 	x->name = arena_view(&p->arena, name);
 	*ret_new = true;
 	return x;
+}
+
+/* Of several functions of a name the first by text is shown, but one without a file only if all are. */
+static bool before(const struct plain_name *a, const struct plain_name *b)
+{
+	if (!a->file.len != !b->file.len)
+		return a->file.len;
+	int c = view_cmp(a->file, b->file);
+	c = c ? c : view_cmp(a->binary, b->binary);
+	return c ? c < 0 : a->start_line < b->start_line;
 }
 
 static void add_line(struct plain *p, const struct symbols *s, uint32_t node, uint32_t i, struct buf *path)
@@ -138,12 +144,11 @@ static void add_line(struct plain *p, const struct symbols *s, uint32_t node, ui
 	struct view name = frame_name(s, l, i, &tmp);
 	buf_puts(path, ";");
 	buf_putv(path, name);
-	struct plain_name *x = name_of(p, name, node, &is_new);
-	if (is_new) {
-		bool known = f && symbols_get_string(s, f->name).len;
-		*x = (struct plain_name){ x->name, known ? symbols_get_string(s, f->filename) : VIEW(""), frame_binary(s, l),
-					  known ? f->start_line : 0, node };
-	}
+	struct plain_name *x = name_of(p, name, &is_new);
+	bool known = f && symbols_get_string(s, f->name).len;
+	struct plain_name own = { x->name, known ? symbols_get_string(s, f->filename) : VIEW(""), frame_binary(s, l), known ? f->start_line : 0 };
+	if (is_new || before(&own, x))
+		*x = own;
 	struct plain_call *c = call_of(p, buf_view(path));
 	int64_t at = frame_line(s, l, i);
 	c->line = c->line == INT64_MAX || c->line == at ? at : 0;
@@ -213,7 +218,7 @@ static void compare(const struct flame *f, struct plain *p)
 			continue;
 		assert_true(c->line == n->line);
 		bool is_new;
-		struct plain_name *name = name_of(p, x->name, UINT32_MAX, &is_new);
+		struct plain_name *name = name_of(p, x->name, &is_new);
 		assert_false(is_new);
 		assert_true(view_eq(name->file, x->file) && view_eq(name->binary, x->binary) && name->start_line == x->start_line);
 	}

@@ -64,7 +64,9 @@ static int by_total(const void *a, const void *b, void *arg)
 {
 	const struct flame_function *x = a, *y = b;
 	double u = fold_larger(arg, x->total, x->base_total), v = fold_larger(arg, y->total, y->base_total);
-	return (u < v) - (u > v);
+	if (u != v)
+		return (u < v) - (u > v);
+	return (x->frame > y->frame) - (x->frame < y->frame); /* by name */
 }
 
 static int by_self(const void *a, const void *b, void *arg)

@@ -70,10 +70,10 @@ double stackvec_total(const struct stackvec *v)
 	int64_t exact;
 	if (!v->is_float && stackvec_total_int(v, &exact, NULL) == 0)
 		return (double)exact;
-	double sum = 0;
+	struct num_sum sum = { 0, 0 }; /* columns are in the order of their ids */
 	for (size_t i = 0; i < v->n; i++)
-		sum += v->is_float ? v->floats[i] : (double)v->ints[i];
-	return sum;
+		num_sum_add(&sum, v->is_float ? v->floats[i] : (double)v->ints[i]);
+	return num_sum_value(sum);
 }
 
 /* ---- accumulator ----

@@ -151,24 +151,25 @@ CALL(fn_label_join)
 	return 0;
 }
 
-/* ---- order: only an instant query's answer keeps it ---- */
+/* ---- order: only an instant query's answer keeps it ----
+ *
+ * Of equal values the first by labels is first, as in topk. */
+
+static int sort_compare(const struct value_series *x, const struct value_series *y, bool falls)
+{
+	double p = x->n ? x->s[0].v : NAN, q = y->n ? y->s[0].v : NAN;
+	int c = isnan(p) || isnan(q) ? isnan(p) - isnan(q) /* last */ : falls ? (p < q) - (p > q) : (p > q) - (p < q);
+	return c ? c : labels_cmp(x->labels, y->labels);
+}
 
 static int ascending(const void *a, const void *b)
 {
-	const struct value_series *x = a, *y = b;
-	double p = x->n ? x->s[0].v : NAN, q = y->n ? y->s[0].v : NAN;
-	if (isnan(p) || isnan(q))
-		return isnan(p) - isnan(q); /* last */
-	return (p > q) - (p < q);
+	return sort_compare(a, b, false);
 }
 
 static int descending(const void *a, const void *b)
 {
-	const struct value_series *x = a, *y = b;
-	double p = x->n ? x->s[0].v : NAN, q = y->n ? y->s[0].v : NAN;
-	if (isnan(p) || isnan(q))
-		return isnan(p) - isnan(q);
-	return (p < q) - (p > q);
+	return sort_compare(a, b, true);
 }
 
 static void note_order(struct eval *q, const struct node *n)

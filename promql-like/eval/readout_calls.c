@@ -114,6 +114,7 @@ static void readout_free(struct readout *r)
 	vec_free(&r->rows);
 	vec_free(&r->touched);
 	vec_free(&r->tree);
+	vec_free(&r->tree_rests);
 	value_free(&r->z);
 	vec_free(&r->out_keys);
 	vec_free(&r->ins);

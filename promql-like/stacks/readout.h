@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "base/num.h"
 #include "promql-like/stacks/frames.h"
 #include "promql-like/stacks/stack_filter.h"
 #include "promql-like/syntax/func.h"
@@ -22,21 +23,21 @@ enum bound { NO_BOUND, LOW, HIGH };
 /* A sum that is exact as long as it can be. */
 struct exact {
 	int64_t i;
-	double f;
+	struct num_sum f;
 	bool overflow;
 };
 
 static inline void add_exact(struct exact *x, const struct stackvec *v, size_t i, bool minus)
 {
 	if (v->is_float)
-		x->f += minus ? -v->floats[i] : v->floats[i];
+		num_sum_add(&x->f, minus ? -v->floats[i] : v->floats[i]);
 	else if (minus ? __builtin_sub_overflow(x->i, v->ints[i], &x->i) : __builtin_add_overflow(x->i, v->ints[i], &x->i))
 		x->overflow = true;
 }
 
 static inline double native_of(const struct exact *x)
 {
-	return (double)x->i + x->f;
+	return (double)x->i + num_sum_value(x->f);
 }
 
 /* Sums of values that cannot overflow. */
@@ -82,14 +83,14 @@ struct readout_reading {
 /* The current profile's values in a row. */
 struct row_sum {
 	wide i;
-	double f;
+	struct num_sum f;
 	uint32_t stamp;               /* of the stack that counted it last */
 	bool touched;
 };
 
 static inline double row_native(const struct row_sum *x)
 {
-	return (double)x->i + x->f;
+	return (double)x->i + num_sum_value(x->f);
 }
 
 struct row_memo {
@@ -129,6 +130,7 @@ struct readout {
 	size_t n_sums;
 	VEC(uint32_t) touched;        /* rows that it has */
 	VEC(struct row_frame) tree; /* callers before callees */
+	VEC(double) tree_rests;       /* of floats: beside `tree`, what rounding took (struct num_sum) */
 	uint32_t path, *on;           /* by row: the frame that is of the row, at path or above it; 0: none */
 	uint32_t stamp;
 	struct buf tmp;

@@ -227,7 +227,7 @@ static struct row_sum *touch(struct readout *r, uint32_t row)
 static inline void add_value(struct row_sum *x, const struct stackvec *v, size_t i, bool minus)
 {
 	if (v->is_float)
-		x->f += minus ? -v->floats[i] : v->floats[i];
+		num_sum_add(&x->f, minus ? -v->floats[i] : v->floats[i]);
 	else
 		x->i += minus ? -(wide)v->ints[i] : (wide)v->ints[i];
 }
@@ -407,6 +407,15 @@ static void add_marked(struct side_reader *a)
 #define SMALL 0x1p62
 enum halves { WHOLE, LOWER, UPPER };
 
+/* Floats go through a sum whose result does not depend on the order: nodes are in the order in which the dictionary met them. */
+static inline void add_float(struct readout *r, size_t at, double v)
+{
+	struct num_sum sum = { r->tree.v[at].f, r->tree_rests.v[at] };
+	num_sum_add(&sum, v);
+	r->tree.v[at].f = sum.sum;
+	r->tree_rests.v[at] = sum.rest;
+}
+
 static void add_leaves(struct side_reader *a, enum halves part)
 {
 	const struct stackvec *v = a->v;
@@ -416,7 +425,7 @@ static void add_leaves(struct side_reader *a, enum halves part)
 			continue;
 		struct row_frame *leaf = &a->r->tree.v[a->m->place[node]];
 		if (v->is_float)
-			leaf->f += v->floats[i];
+			add_float(a->r, a->m->place[node], v->floats[i]);
 		else
 			leaf->i += part == LOWER ? v->ints[i] & UINT32_MAX : part == UPPER ? v->ints[i] >> 32 : v->ints[i];
 	}
@@ -432,9 +441,10 @@ static void count_part(struct side_reader *a, enum halves part)
 		struct row_frame *n = &r->tree.v[at], *caller = &r->tree.v[n->caller];
 		struct row_sum *x = n->row == NO_ROW ? NULL : touch(r, n->row);
 		if (a->v->is_float) {
+			double v = num_sum_value((struct num_sum){ n->f, r->tree_rests.v[at] });
 			if (x)
-				x->f += a->minus ? -n->f : n->f;
-			caller->f += n->f;
+				num_sum_add(&x->f, a->minus ? -v : v);
+			add_float(r, n->caller, v);
 		} else {
 			if (x)
 				x->i += (a->minus ? -(wide)n->i : (wide)n->i) * unit;
@@ -468,6 +478,10 @@ static void count_total(struct side_reader *a)
 	r->tree.n = 0;
 	vec_push(&r->tree, (struct row_frame){ 0 });
 	add_marked(a);
+	if (a->v->is_float) {
+		vec_reserve(&r->tree_rests, r->tree.n);
+		memset(r->tree_rests.v, 0, r->tree.n * sizeof *r->tree_rests.v);
+	}
 	for (size_t i = 0; i < a->v->n && !a->v->is_float; i++)
 		size += fabs((double)a->v->ints[i]);
 	if (size < SMALL) {
@@ -526,7 +540,7 @@ uint32_t readout_row_named(struct readout *r, struct view name, uint64_t hash)
 void readout_set_row(struct readout *r, uint32_t row, double native)
 {
 	need_rows(r, row);
-	touch(r, row)->f = native;
+	touch(r, row)->f = (struct num_sum){ native, 0 };
 }
 
 void readout_touch_function(struct readout *r, struct view name)

@@ -52,9 +52,9 @@ static void sum_vec(const struct frames *f, const struct stackvec *v, double sca
 			add_exact(&part, v, i, minus);
 	frames_memo_free(&fm);
 	if (scale == 1 && !__builtin_add_overflow(x->i, part.i, &x->i))
-		x->f += part.f;
+		num_sum_add(&x->f, num_sum_value(part.f));
 	else
-		x->f += native_of(&part) * scale;
+		num_sum_add(&x->f, native_of(&part) * scale);
 	x->overflow |= part.overflow;
 }
 
@@ -112,7 +112,7 @@ static void take_group(struct exact *x, uint32_t group, bool minus, bool is_floa
 	if (group == UINT32_MAX)
 		return;
 	if (is_float)
-		x->f += minus ? -got[group] : got[group];
+		num_sum_add(&x->f, minus ? -got[group] : got[group]);
 	else if (minus ? __builtin_sub_overflow(x->i, exact[group], &x->i) : __builtin_add_overflow(x->i, exact[group], &x->i))
 		x->overflow = true;
 }

@@ -3,6 +3,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "model/sample_order.h"
 #include "promql-like/stacks/rewrite.h"
 #include "promql-like/stacks/stack_filter.h"
 #include "promql-like/values/query.h"
@@ -19,13 +20,14 @@ struct tags {
 	VEC(struct view) texts;    /* by variant, joined by 0 bytes */
 	struct arena names;
 	struct buf tmp;
+	struct sample_labels sorted;
 	uint32_t now;              /* the variant of the sample at hand */
 };
 
 static void put_value(struct tags *t, struct view key, uint32_t set)
 {
 	size_t n, before = t->tmp.len;
-	const struct sym_label *l = symbols_get_label_set(t->from, set, &n);
+	const struct sym_label *l = sample_labels_sorted(&t->sorted, t->from, set, &n);
 	struct view own = labels_get(t->own, key);
 	buf_putv(&t->tmp, own);
 	for (size_t i = 0; i < n && !own.len; i++) {
@@ -102,5 +104,6 @@ struct stackvec *tagroot(struct eval *q, const struct stackvec *v, struct labels
 	vec_free(&t.texts);
 	arena_free(&t.names);
 	buf_free(&t.tmp);
+	sample_labels_release(&t.sorted);
 	return out;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* format=dot: the graph of calls for graphviz, as google/pprof draws it. Boxes are functions with self and total, sized by self;
  * arrows have the value of the call. It has the eighty most important functions, boxes of at least half a percent and arrows of at
- * least a thousandth. For a diff, the difference. */
+ * least a thousandth, both by value, equal ones by name. For a diff, the difference. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,13 +17,15 @@
 
 struct dot_node {
 	struct view name;
-	double self, total;
+	struct num_sum self_sum, total_sum;
+	double self, total;  /* once all stacks are added up */
 	uint32_t number;     /* in the drawing; 0 = left out */
 };
 
 struct dot_edge {
 	uint32_t from, to;
-	double value;
+	struct num_sum sum;
+	double value;        /* as those of nodes */
 	size_t counted_in;
 };
 
@@ -32,7 +34,8 @@ struct dot {
 	VEC(struct dot_node) nodes; /* by the number of their function */
 	VEC(struct dot_edge) edges;
 	struct map by_pair;
-	double sum, whole;
+	struct num_sum sum_of_values, sum_of_sizes;
+	double sum, whole;   /* as those of nodes */
 	uint64_t announced;  /* bytes */
 	/* of the stack at work */
 	size_t stack;
@@ -45,11 +48,12 @@ static void add_edge(struct dot *d, uint32_t from, uint32_t to, double v)
 	uint64_t h = hash_u64((uint64_t)from << 32 | to);
 	uint32_t id;
 	if (!MAP_FIND_OR_ADD(&d->by_pair, h, id, d->edges.n, d->edges.v[id].from == from && d->edges.v[id].to == to)) {
-		vec_push(&d->edges, (struct dot_edge){ from, to, v, d->stack });
+		vec_push(&d->edges, (struct dot_edge){ .from = from, .to = to, .sum = { v, 0 }, .counted_in = d->stack });
 		return;
 	}
 	struct dot_edge *x = &d->edges.v[id];
-	x->value += x->counted_in == d->stack ? 0 : v;
+	if (x->counted_in != d->stack)
+		num_sum_add(&x->sum, v);
 	x->counted_in = d->stack;
 }
 
@@ -61,16 +65,16 @@ static void add_frame(void *arg, uint32_t id, bool first)
 		vec_push(&d->nodes, (struct dot_node){ 0 });
 	struct dot_node *x = &d->nodes.v[id];
 	if (d->below == UINT32_MAX)
-		x->self += d->value;
+		num_sum_add(&x->self_sum, d->value);
 	else if (d->below != id)
 		add_edge(d, id, d->below, d->value);
 	if (first)
-		x->total += d->value;
+		num_sum_add(&x->total_sum, d->value);
 	d->below = id;
 }
 
-#define FUNCTION_BYTES 128 /* with its name and its place in the index */
-#define EDGE_BYTES 64
+#define FUNCTION_BYTES 160 /* with its name and its place in the index */
+#define EDGE_BYTES 80
 #define STACKS_AT_ONCE 256
 #define LEAST_BYTES 65536
 
@@ -91,8 +95,8 @@ static int add_vec(struct dot *d, const struct stackvec *v, double sign, const s
 		if (x == 0)
 			continue;
 		d->value = sign * x;
-		d->sum += d->value;
-		d->whole += fabs(x);
+		num_sum_add(&d->sum_of_values, d->value);
+		num_sum_add(&d->sum_of_sizes, fabs(x));
 		d->below = UINT32_MAX;
 		d->stack++;
 		rc = functions_walk(&d->functions, v->symbols, symbols_get_column(v->symbols, v->columns[i])->stack, add_frame, d, e);
@@ -115,6 +119,20 @@ static int by_weight(const void *a, const void *b, void *arg)
 	return view_cmp(x->name, y->name);
 }
 
+static void dot_close_sums(struct dot *d)
+{
+	for (size_t i = 0; i < d->nodes.n; i++) {
+		struct dot_node *x = &d->nodes.v[i];
+		x->name = d->functions.names.v[i];
+		x->self = num_sum_value(x->self_sum);
+		x->total = num_sum_value(x->total_sum);
+	}
+	for (size_t i = 0; i < d->edges.n; i++)
+		d->edges.v[i].value = num_sum_value(d->edges.v[i].sum);
+	d->sum = num_sum_value(d->sum_of_values);
+	d->whole = num_sum_value(d->sum_of_sizes);
+}
+
 static uint32_t *choose(struct dot *d, size_t *ret_n)
 {
 	uint32_t *order = xcalloc(d->nodes.n + 1, sizeof *order);
@@ -128,6 +146,38 @@ static uint32_t *choose(struct dot *d, size_t *ret_n)
 		d->nodes.v[order[i]].number = (uint32_t)i + 1;
 	*ret_n = n;
 	return order;
+}
+
+static bool dot_is_drawn(const struct dot *d, const struct dot_edge *x)
+{
+	return d->nodes.v[x->from].number && d->nodes.v[x->to].number && fabs(x->value) >= EDGE_FRACTION * d->whole && x->value != 0;
+}
+
+/* Of those with the same value by their boxes, whose numbers do not depend on the order of functions. */
+static int by_edge_value(const void *a, const void *b, void *arg)
+{
+	const struct dot *d = arg;
+	const struct dot_edge *x = a, *y = b;
+	uint32_t m = d->nodes.v[x->from].number, n = d->nodes.v[y->from].number;
+	if (fabs(x->value) != fabs(y->value))
+		return fabs(x->value) > fabs(y->value) ? -1 : 1;
+	if (m != n)
+		return m < n ? -1 : 1;
+	m = d->nodes.v[x->to].number;
+	n = d->nodes.v[y->to].number;
+	return (m > n) - (m < n);
+}
+
+/* Only those that are drawn stay. */
+static void dot_choose_edges(struct dot *d)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->edges.n; i++)
+		if (dot_is_drawn(d, &d->edges.v[i]))
+			d->edges.v[n++] = d->edges.v[i];
+	d->edges.n = n;
+	if (n)
+		qsort_r(d->edges.v, n, sizeof *d->edges.v, by_edge_value, d);
 }
 
 static void put_quoted(struct buf *b, struct view v)
@@ -200,6 +250,7 @@ static int put_graph(struct buf *b, struct dot *d, const struct merged_profile *
 	size_t n;
 	int rc = 0;
 	uint32_t *order = choose(d, &n);
+	dot_choose_edges(d);
 	buf_puts(b, "digraph \"");
 	put_quoted(b, query);
 	buf_puts(b, "\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\nsubgraph cluster_L { \"L\" [shape=box fontsize=16 label=\"");
@@ -214,9 +265,7 @@ static int put_graph(struct buf *b, struct dot *d, const struct merged_profile *
 		rc = permit_text_step(permit, i, b->len, e);
 	}
 	for (size_t i = 0; i < d->edges.n && !rc; i++) {
-		const struct dot_edge *x = &d->edges.v[i];
-		if (d->nodes.v[x->from].number && d->nodes.v[x->to].number && fabs(x->value) >= EDGE_FRACTION * d->whole && x->value != 0)
-			put_edge(b, d, m, x);
+		put_edge(b, d, m, &d->edges.v[i]);
 		rc = permit_text_step(permit, i, b->len, e);
 	}
 	buf_puts(b, "}\n");
@@ -234,8 +283,7 @@ int call_graph_dot(const struct merged_profile *m, struct view query, const stru
 		rc = add_vec(&d, m->vec, 1, permit, e);
 	if (!rc)
 		rc = add_vec(&d, m->base, -1, permit, e);
-	for (size_t i = 0; i < d.nodes.n; i++)
-		d.nodes.v[i].name = d.functions.names.v[i];
+	dot_close_sums(&d);
 	if (!rc && !isfinite(d.whole)) {
 		char text[NUM_LEN];
 		rc = err_set(e, ERR_EXECUTION, "the profile's values add up to %s, which no graph can show", num_format(d.whole, text));

@@ -5,6 +5,7 @@
 
 #include "base/map.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 #include "model/flame.h"
 #include "web/profiles/merged.h"
@@ -13,7 +14,7 @@
 #define ROW 18
 #define TOP 44
 #define LEAST 0.3   /* narrower boxes are left out, px */
-#define LETTER 6.6  /* px of one */
+#define LETTER 6.6  /* px of one, a cell */
 
 struct drawing {
 	struct buf *out;
@@ -25,17 +26,65 @@ struct drawing {
 	uint32_t deepest;
 };
 
+/* Letters of East Asia and pictures are twice as wide as others; accents take no room of their own. */
+static unsigned svg_cells(uint32_t c)
+{
+	static const struct {
+		uint32_t first, last;
+	} wide[] = { { 0x1100, 0x115f }, { 0x2e80, 0xa4cf }, { 0xac00, 0xd7a3 }, { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f }, { 0xff01, 0xff60 },
+		     { 0xffe0, 0xffe6 }, { 0x1f300, 0x1faff }, { 0x20000, 0x3fffd } };
+	if (c < wide[0].first)
+		return c < 0x300 || c > 0x36f;
+	for (size_t i = 0; i < ARRAY_LEN(wide); i++)
+		if (c >= wide[i].first && c <= wide[i].last)
+			return 2;
+	return 1;
+}
+
+#define REPLACEMENT 0xfffd
+
+/* The first character of v, which is not empty; returns how many bytes it is. Bytes that are no UTF-8, and characters that no XML may hold, are
+ * U+FFFD, one by one; line breaks and tabs are blanks. */
+static size_t svg_character(struct view v, uint32_t *ret)
+{
+	uint32_t c = REPLACEMENT;
+	unsigned n = utf8_decode(v.ptr, v.len, &c);
+	if (!n || c == 0xfffe || c == 0xffff)
+		c = REPLACEMENT;
+	else if (c < 0x20)
+		c = c == '\n' || c == '\r' || c == '\t' ? ' ' : REPLACEMENT;
+	*ret = c;
+	return n ? n : 1;
+}
+
 static void put_text(struct buf *b, struct view v)
 {
-	for (size_t i = 0; i < v.len; i++) {
-		unsigned char c = (unsigned char)v.ptr[i];
+	for (size_t i = 0; i < v.len;) {
+		char text[4];
+		uint32_t c;
+		i += svg_character(view_make(v.ptr + i, v.len - i), &c);
 		if (c == '<' || c == '>' || c == '&' || c == '"')
 			buf_printf(b, "&#%u;", c);
-		else if (c >= 0x20 && c < 0x7f)
+		else if (c < 0x80)
 			buf_putc(b, (char)c);
 		else
-			buf_puts(b, "?"); /* what is not ASCII may be no UTF-8, which no XML may hold */
+			buf_putv(b, view_make(text, utf8_encode(c, text)));
 	}
+}
+
+/* The bytes of the longest beginning of v that takes at most so many cells. */
+static size_t svg_fitting(struct view v, size_t cells)
+{
+	size_t at = 0;
+	while (at < v.len) {
+		uint32_t c;
+		size_t n = svg_character(view_make(v.ptr + at, v.len - at), &c), takes = svg_cells(c);
+		if (takes > cells)
+			break;
+		cells -= takes;
+		at += n;
+	}
+	return at;
 }
 
 static double value_of(const struct flame *f, union flame_value v)
@@ -101,8 +150,9 @@ static void put_box(struct drawing *d, size_t i, double x, double w)
 	size_t letters = w > 3 * LETTER ? (size_t)((w - 6) / LETTER) : 0;
 	if (letters >= 3) {
 		buf_printf(d->out, "<text x=\"%.2f\" y=\"%u\">", x + 3, y + ROW - 6);
-		put_text(d->out, letters >= name.len ? name : view_make(name.ptr, letters - 2));
-		buf_puts(d->out, letters >= name.len ? "</text>" : "..</text>");
+		bool whole_name = svg_fitting(name, letters) == name.len;
+		put_text(d->out, whole_name ? name : view_make(name.ptr, svg_fitting(name, letters - 2)));
+		buf_puts(d->out, whole_name ? "</text>" : "..</text>");
 	}
 	buf_puts(d->out, "</g>\n");
 }

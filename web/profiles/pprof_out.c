@@ -7,7 +7,8 @@
  *
  *	sample type · samples of element 1 · samples of element 2 ... · mappings · locations · functions · strings · header
  *
- * The order of fields of a protobuf message is free. If the elements have several dictionaries, their stacks are translated into one. */
+ * The order of fields of a protobuf message is free. If the elements have several dictionaries, their stacks are translated into one. Samples of an
+ * element come in the order of their stacks (sample_order.h), so no number in the file depends on ids of a dictionary. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@
 #include "base/num.h"
 #include "base/varint.h"
 #include "base/vec.h"
+#include "model/sample_order.h"
 #include "web/profiles/merged.h"
 
 #define SAMPLE_BYTES 80     /* of a sample of 16 frames and a few labels */
@@ -38,10 +40,12 @@ struct pprof_writer {
 	uint64_t announced;       /* of s, if it grows */
 	struct numbers locations, mappings, functions, strings;
 	VEC(struct view) texts;   /* the table of strings */
-	struct map text_index;    /* numbers of the texts that are in no dictionary */
+	struct map text_index;
 	uint32_t empty_text;      /* a second empty string; 0: not needed yet */
 	VEC(uint32_t) stack;
 	struct buf ids, message, labels;
+	struct sample_order order;
+	struct sample_labels sorted;
 	VEC(double) weights;      /* by mapping id: values, without their signs, of the samples that it occurs in */
 	VEC(size_t) seen_in;      /* by mapping id: the sample that it was last met in */
 	size_t n_samples;
@@ -69,21 +73,7 @@ static uint32_t number_of(struct numbers *t, uint32_t id)
 	return t->of[id];
 }
 
-/* A string of the dictionary. */
-static uint32_t put_string(struct pprof_writer *w, uint32_t id)
-{
-	if (!id)
-		return 0;
-	size_t before = w->strings.ids.n;
-	uint32_t n = number_of(&w->strings, id);
-	if (w->strings.ids.n > before) { /* new: other texts may be between */
-		vec_push(&w->texts, symbols_get_string(w->s, id));
-		w->strings.of[id] = n = (uint32_t)w->texts.n - 1;
-	}
-	return n;
-}
-
-/* Any other text, which stays until the end. */
+/* The number of a text, which stays until the end. */
 static uint32_t put_text(struct pprof_writer *w, struct view v)
 {
 	uint64_t h = hash_view(v);
@@ -93,6 +83,18 @@ static uint32_t put_text(struct pprof_writer *w, struct view v)
 	if (!MAP_FIND_OR_ADD(&w->text_index, h, i, w->texts.n, view_eq(w->texts.v[i], v)))
 		vec_push(&w->texts, v);
 	return i;
+}
+
+/* The same for a string of the dictionary, whose text is looked up once. */
+static uint32_t put_string(struct pprof_writer *w, uint32_t id)
+{
+	if (!id)
+		return 0;
+	size_t before = w->strings.ids.n;
+	uint32_t n = number_of(&w->strings, id);
+	if (w->strings.ids.n > before)
+		w->strings.of[id] = n = put_text(w, symbols_get_string(w->s, id));
+	return n;
 }
 
 /* A label whose text is string 0 would be the number 0. */
@@ -159,7 +161,7 @@ static bool has_label(const struct labels *l, struct view name, struct view valu
 static void make_labels(struct pprof_writer *w, const struct symbols *s, uint32_t set)
 {
 	size_t n;
-	const struct sym_label *l = symbols_get_label_set(s, set, &n);
+	const struct sym_label *l = sample_labels_sorted(&w->sorted, s, set, &n);
 	struct buf *b = &w->labels;
 	bool foreign = s != w->s; /* its strings have other numbers */
 	b->len = 0;
@@ -249,13 +251,17 @@ static int put_samples(struct pprof_writer *w, const struct stackvec *v, struct 
 	int rc = w->translates ? need_translation(w, v, e) : 0;
 	if (rc)
 		return rc;
+	rc = sample_order_make(&w->order, v, SAMPLES_BY_STACK, w->permit, e);
+	if (rc)
+		return rc;
 	struct symbols_map *map = w->translates ? symbols_map_new(v->symbols, w->s) : NULL;
 	w->label_set = UINT32_MAX;
-	for (size_t i = 0; i < v->n && !rc; i++) {
+	for (size_t k = 0; k < w->order.n && !rc; k++) {
+		uint32_t i = w->order.samples[k];
 		int64_t value;
 		rc = value_of(w, v, i, &value, e);
 		if (!rc)
-			rc = permit_text_step(w->permit, i, w->out->len, e);
+			rc = permit_text_step(w->permit, k, w->out->len, e);
 		if (rc || !value)
 			continue;
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
@@ -326,28 +332,44 @@ static bool is_library(struct view file)
 	return view_ends(file, VIEW(".so")) || view_contains(file, VIEW(".so.")) || view_contains(file, VIEW(".so_"));
 }
 
-/* The number of the main binary's mapping: the one that some profile called so, of several that with most samples; else the first
- * that has a file name and is neither a library nor the kernel's ("[vdso]"), as google/pprof does for other formats. 0: none. */
+/* A binary that some profile called its main one. */
+struct main_binary {
+	uint32_t name;   /* id of its build id, or else of its file */
+	uint32_t number; /* of its first mapping */
+	double weight;
+};
+
+/* The number of the main binary's mapping: the first of the binary that some profile called so, of several that with most samples; else the first
+ * that has a file name and is neither a library nor the kernel's ("[vdso]"), as google/pprof does for other formats. 0: none. Mappings of one
+ * binary are not weighed against each other: whether they have weights depends on other profiles of the dictionary. */
 static uint32_t main_mapping(const struct pprof_writer *w)
 {
 	struct sym_marks marks = { 0 };
-	uint32_t marked = 0, guessed = 0;
-	double most = -1;
+	struct map by_name = { 0 };
+	VEC(struct main_binary) binaries = { 0 };
+	uint32_t guessed = 0, b;
 	symbols_main_marks(w->s, 0, &marks);
 	for (uint32_t i = 0; i < w->mappings.ids.n; i++) {
 		uint32_t id = w->mappings.ids.v[i];
 		const struct sym_mapping *m = symbols_get_mapping(w->s, id);
 		struct view file = symbols_get_string(w->s, m->file);
-		double weight = id < w->weights.n ? w->weights.v[id] : 0;
-		if (symbols_is_main(w->s, &marks, m) && weight > most) {
-			most = weight;
-			marked = i + 1;
+		uint32_t name = m->build_id ? m->build_id : m->file;
+		if (symbols_is_main(w->s, &marks, m)) {
+			if (!MAP_FIND_OR_ADD(&by_name, hash_u64(name), b, binaries.n, binaries.v[b].name == name))
+				vec_push(&binaries, (struct main_binary){ name, i + 1, 0 });
+			binaries.v[b].weight += id < w->weights.n ? w->weights.v[id] : 0;
 		}
 		if (!guessed && file.len && file.ptr[0] != '[' && !is_library(file))
 			guessed = i + 1;
 	}
+	const struct main_binary *most = NULL;
+	for (size_t i = 0; i < binaries.n; i++)
+		most = !most || binaries.v[i].weight > most->weight ? &binaries.v[i] : most;
+	uint32_t number = most ? most->number : guessed;
 	vec_free(&marks);
-	return marked ? marked : guessed;
+	vec_free(&binaries);
+	map_free(&by_name);
+	return number;
 }
 
 /* The first mapping is the main binary; a host has none, which an empty one says. */
@@ -462,6 +484,8 @@ static void writer_release(struct pprof_writer *w)
 	buf_free(&w->ids);
 	buf_free(&w->message);
 	buf_free(&w->labels);
+	sample_order_release(&w->order);
+	sample_labels_release(&w->sorted);
 	symbols_unref(w->s);
 }
 

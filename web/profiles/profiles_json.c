@@ -7,55 +7,103 @@
  *	   "samples":[{"stack":[0,4,7],"labels":{"thread":"x"},"value":123}, ...]}]}
  *
  * A stack is frames, root first, inlined calls expanded; a diff has "base" beside "samples". Values are in the native unit;
- * an infinite one is "+Inf" or "-Inf", what is no number "NaN". */
+ * an infinite one is "+Inf" or "-Inf", what is no number "NaN". Samples are by value, equal ones by the texts of their stacks and labels
+ * (sample_order.h). Addresses and dictionaries that agree in all texts of a frame share one. */
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "base/vec.h"
 #include "model/frame.h"
+#include "model/sample_order.h"
 #include "base/json.h"
 #include "web/profiles/merged.h"
 
-/* A frame of the table: a line of a location, or a bare location (line = n_lines). */
-struct frame {
+/* A line of a location, or a bare location (line = n_lines). */
+struct json_place {
 	const struct symbols *symbols;
 	uint32_t location, line;
+	uint32_t frame;          /* that it is */
 };
 
 struct writer {
 	struct buf *out;
 	const struct permit *permit;
-	struct map index;
-	VEC(struct frame) frames;
+	struct map places_index, frames_index;
+	VEC(struct json_place) places;
+	VEC(struct json_place) frames; /* by number: the first place that has these texts */
 	VEC(uint32_t) locations; /* of the stack at hand */
+	struct buf address, other_address;
+	struct sample_order order;
+	struct sample_labels labels;
 };
 
-static bool same_frame(const struct frame *a, const struct frame *b)
+static bool same_place(const struct json_place *a, const struct json_place *b)
 {
 	return a->symbols == b->symbols && a->location == b->location && a->line == b->line;
 }
 
-static uint32_t frame_index(struct writer *w, struct frame f)
+/* Texts as they are printed; a frame without a function has only an address, in `name`, and a binary. */
+struct json_frame {
+	struct view name, file, binary;
+	int64_t line;
+	bool has_function;
+};
+
+static struct json_frame texts_of(const struct json_place *x, struct buf *address)
 {
-	uint64_t h = hash_u64((uint64_t)f.location << 32 | f.line) ^ hash_u64((uintptr_t)f.symbols);
+	const struct sym_location *l = symbols_get_location(x->symbols, x->location);
+	struct json_frame t = { .name = frame_name(x->symbols, l, x->line, address), .binary = frame_binary(x->symbols, l) };
+	t.has_function = frame_function(x->symbols, l, x->line);
+	if (t.has_function) {
+		t.file = frame_file(x->symbols, l, x->line);
+		t.line = frame_line(x->symbols, l, x->line);
+	}
+	return t;
+}
+
+static bool same_texts(const struct json_frame *a, const struct json_frame *b)
+{
+	return view_eq(a->name, b->name) && view_eq(a->file, b->file) && view_eq(a->binary, b->binary) && a->line == b->line &&
+	       a->has_function == b->has_function;
+}
+
+static uint32_t frame_of_texts(struct writer *w, const struct json_place *x)
+{
+	struct json_frame t = texts_of(x, &w->address);
+	uint64_t h = hash_view(t.name) ^ hash_u64(hash_view(t.file) + (uint64_t)t.line) ^ hash_u64(hash_view(t.binary) ^ 1);
 	uint32_t i;
-	if (!MAP_FIND_OR_ADD(&w->index, h, i, w->frames.n, same_frame(&w->frames.v[i], &f)))
-		vec_push(&w->frames, f);
+	for (size_t at = map_start(&w->frames_index, h); map_probe(&w->frames_index, h, &at, &i);) {
+		struct json_frame known = texts_of(&w->frames.v[i], &w->other_address);
+		if (same_texts(&known, &t))
+			return i;
+	}
+	i = (uint32_t)w->frames.n;
+	map_insert(&w->frames_index, h, i);
+	vec_push(&w->frames, *x);
 	return i;
 }
 
-static void put_frame(struct writer *w, const struct frame *f)
+static uint32_t frame_index(struct writer *w, struct json_place x)
 {
-	const struct sym_location *l = symbols_get_location(f->symbols, f->location);
-	struct buf address = { 0 };
-	json_object_begin(w->out);
-	json_field(w->out, "function", frame_name(f->symbols, l, f->line, &address));
-	buf_free(&address);
-	if (frame_function(f->symbols, l, f->line)) {
-		json_field(w->out, "file", frame_file(f->symbols, l, f->line));
-		json_field_int(w->out, "line", frame_line(f->symbols, l, f->line));
+	uint64_t h = hash_u64((uint64_t)x.location << 32 | x.line) ^ hash_u64((uintptr_t)x.symbols);
+	uint32_t i;
+	if (!MAP_FIND_OR_ADD(&w->places_index, h, i, w->places.n, same_place(&w->places.v[i], &x))) {
+		x.frame = frame_of_texts(w, &x);
+		vec_push(&w->places, x);
 	}
-	json_field(w->out, "binary", frame_binary(f->symbols, l));
+	return w->places.v[i].frame;
+}
+
+static void put_frame(struct writer *w, const struct json_place *x)
+{
+	struct json_frame t = texts_of(x, &w->address);
+	json_object_begin(w->out);
+	json_field(w->out, "function", t.name);
+	if (t.has_function) {
+		json_field(w->out, "file", t.file);
+		json_field_int(w->out, "line", t.line);
+	}
+	json_field(w->out, "binary", t.binary);
 	json_object_end(w->out);
 }
 
@@ -68,14 +116,14 @@ static void put_stack(struct writer *w, const struct symbols *s, uint32_t stack)
 		const struct sym_location *l = symbols_get_location(s, w->locations.v[i]);
 		uint32_t lines = MAX(l->n_lines, 1);
 		for (uint32_t k = lines; k--;)
-			json_int(w->out, frame_index(w, (struct frame){ s, w->locations.v[i], k }));
+			json_int(w->out, frame_index(w, (struct json_place){ s, w->locations.v[i], k, 0 }));
 	}
 }
 
 static void put_labels(struct writer *w, const struct symbols *s, uint32_t set)
 {
 	size_t n;
-	const struct sym_label *l = symbols_get_label_set(s, set, &n);
+	const struct sym_label *l = sample_labels_sorted(&w->labels, s, set, &n);
 	for (size_t i = 0; i < n; i++) {
 		json_key_view(w->out, symbols_get_string(s, l[i].key));
 		if (l[i].is_num)
@@ -94,16 +142,15 @@ static void put_value(struct writer *w, const struct stackvec *v, size_t i)
 }
 
 #define SAMPLE_BYTES 128  /* of a sample of 16 frames, as text */
-#define FRAME_BYTES 48   /* of a frame, in the table and its index */
+#define FRAME_BYTES 96   /* of a frame, in the tables and their indexes */
 
 static int put_samples(struct writer *w, const struct stackvec *v, const char *key, struct err *e)
 {
-	int rc = 0;
+	int rc = sample_order_make(&w->order, v, SAMPLES_BY_VALUE, w->permit, e);
 	json_array_begin_at(w->out, key);
-	for (size_t i = 0; i < v->n && !rc; i++) {
-		rc = permit_text_step(w->permit, i, w->out->len, e);
-		if (v->is_float ? v->floats[i] == 0 : v->ints[i] == 0)
-			continue;
+	for (size_t k = 0; k < w->order.n && !rc; k++) {
+		uint32_t i = w->order.samples[k];
+		rc = permit_text_step(w->permit, k, w->out->len, e);
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
 		json_object_begin(w->out);
 		json_array_begin_at(w->out, "stack");
@@ -196,8 +243,14 @@ int profiles_json(const struct promql_result *r, const struct permit *permit, st
 	}
 	json_array_end(out);
 	json_object_end(out);
-	map_free(&w.index);
+	map_free(&w.places_index);
+	map_free(&w.frames_index);
+	vec_free(&w.places);
 	vec_free(&w.frames);
 	vec_free(&w.locations);
+	buf_free(&w.address);
+	buf_free(&w.other_address);
+	sample_order_release(&w.order);
+	sample_labels_release(&w.labels);
 	return rc;
 }
