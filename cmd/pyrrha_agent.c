@@ -237,13 +237,11 @@ static void explain_flags(void)
 
 static int print_check(void)
 {
-	struct buf b = { 0 };
-	int r = agent_check(&b, flags.unwind_bytes ? flags.unwind_bytes : agent_unwind_bytes());
+	/* Line by line: loading the programs may take long, and whoever waits sees how far it came. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	int r = agent_check(stdout, flags.unwind_bytes ? flags.unwind_bytes : agent_unwind_bytes());
 
-	if (b.len)
-		fputs(b.ptr, stdout);
 	puts(r ? "the agent cannot run here" : "the agent can run here");
-	buf_free(&b);
 	return r ? 1 : 0;
 }
 

@@ -15,7 +15,7 @@ usage() {
 	cat <<END
 usage: deploy/image.sh [--build DIR] [--output DIR] [--docker] server|agent|demo
        deploy/image.sh [--build DIR] --root DIR server|agent|demo
-  --build   take the programs that are there; without this they are built in build-image/
+  --build   take the programs of this directory, and write nothing into it; without this they are built in build-image/
   --output  where the image goes (default build-image/): NAME-VERSION.oci.tar, and beside it NAME-VERSION.spdx.json
   --docker  NAME-VERSION.docker.tar as well, for 'docker load' before Docker 25
   --root    only the files of the image, into DIR, which must be empty or missing
@@ -76,12 +76,12 @@ make_programs() {
 	) >&2 || die "the programs cannot be built, see above"
 }
 
-# program NAME: where it is
+# program NAME: where it is. The demo program is compiled for the image alone, static: nothing is written into the directory of --build.
 program() {
 	if [ "$1" != echoserver ]; then echo "$build/$1"; return; fi
-	[ -x "$build/tests/echoserver-static" ] || (cd "$top/tests/fixtures/echoserver" && mkdir -p "$build/tests" &&
-		CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -o "$build/tests/echoserver-static" .)
-	echo "$build/tests/echoserver-static"
+	[ -x "$work/echoserver" ] || (cd "$top/tests/fixtures/echoserver" &&
+		CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -o "$work/echoserver" .)
+	echo "$work/echoserver"
 }
 
 # owners: for each file of standard input a line with its Debian package (or '-') and the file. /lib is a link to /usr/lib, and

@@ -178,6 +178,7 @@ EXTRA_DIST += \
   tests/lint/selftest \
   tests/lint/structs \
   tests/lint/tree.py \
+  tests/need_test.sh \
   tests/reach \
   tests/reach.txt \
   tests/reach_test.sh \
@@ -188,6 +189,7 @@ EXTRA_DIST += \
   tests/verdicts_test.sh \
   $(NULL)
 TESTS += \
+  tests/need_test.sh \
   tests/reach_test.sh \
   tests/rules_test.sh \
   tests/verdicts_test.sh \

@@ -8,6 +8,8 @@
 #ifndef PYRRHA_AGENT_AGENT_H
 #define PYRRHA_AGENT_AGENT_H
 
+#include <stdio.h>
+
 #include "agent/kernel/filter.h"
 #include "agent/window/profile_window.h"
 #include "base/err.h"
@@ -56,7 +58,7 @@ void agent_stop(struct agent *a);
 int agent_reload(struct agent *a, struct err *e) MUST_USE;
 /* Prints what this kernel and these rights allow, a line each, and which language runtimes run now; 0 if the agent can run. unwind_bytes: what it may
  * use for rows of unwind tables. */
-int agent_check(struct buf *out, uint64_t unwind_bytes);
+int agent_check(FILE *out, uint64_t unwind_bytes);
 /* The language runtimes that a list names, for agent_options: managed/rows.h. */
 int agent_parse_runtimes(const char *list, unsigned *ret, struct err *e) MUST_USE;
 /* ERR_DENIED for a kernel that must not be sampled. */

@@ -16,9 +16,9 @@
 #include "agent/process/host_runtimes.h"
 #include "base/units.h"
 
-static void line(struct buf *out, bool ok, const char *what, const char *more)
+static void check_print(FILE *out, bool ok, const char *what, const char *more)
 {
-	buf_printf(out, "%-4s %s%s%s\n", ok ? "ok" : "no", what, more && *more ? ": " : "", more ? more : "");
+	fprintf(out, "%-4s %s%s%s\n", ok ? "ok" : "no", what, more && *more ? ": " : "", more ? more : "");
 }
 
 /* "6.1.192-2" -> 6, 1, 192. */
@@ -79,7 +79,7 @@ int agent_check_kernel(struct err *e)
 		       u.release);
 }
 
-static int check_kernel(struct buf *out)
+static int check_kernel(FILE *out)
 {
 	struct utsname u;
 
@@ -87,9 +87,9 @@ static int check_kernel(struct buf *out)
 		return 0;
 	struct err e = { 0 };
 	bool bad = agent_check_kernel(&e) != 0;
-	line(out, !bad, "kernel", bad ? e.msg : u.release);
-	line(out, access("/sys/kernel/btf/vmlinux", R_OK) == 0, "type information of the kernel",
-	     "/sys/kernel/btf/vmlinux, which lets one program run on all versions");
+	check_print(out, !bad, "kernel", bad ? e.msg : u.release);
+	check_print(out, access("/sys/kernel/btf/vmlinux", R_OK) == 0, "type information of the kernel",
+		    "/sys/kernel/btf/vmlinux, which lets one program run on all versions");
 	return 0;
 }
 
@@ -140,65 +140,65 @@ static bool map_files(void)
 	return ok;
 }
 
-static void check_optional(struct buf *out)
+static void check_optional(FILE *out)
 {
-	line(out, can_open_of_other("maps"), "mappings of other processes",
-	     "CAP_SYS_PTRACE; without it only processes that start after the agent are unwound");
-	line(out, can_open_of_other("root/etc"), "files of other processes", "CAP_SYS_PTRACE and, for files that only their "
-	     "owner may read, CAP_DAC_READ_SEARCH; without it such programs have neither unwind tables nor names");
-	line(out, map_files(), "deleted files that are still mapped",
-	     "CAP_CHECKPOINT_RESTORE; without it libraries replaced by an upgrade have neither tables nor names");
-	line(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
+	check_print(out, can_open_of_other("maps"), "mappings of other processes",
+		    "CAP_SYS_PTRACE; without it only processes that start after the agent are unwound");
+	check_print(out, can_open_of_other("root/etc"), "files of other processes", "CAP_SYS_PTRACE and, for files that only their "
+		    "owner may read, CAP_DAC_READ_SEARCH; without it such programs have neither unwind tables nor names");
+	check_print(out, map_files(), "deleted files that are still mapped",
+		    "CAP_CHECKPOINT_RESTORE; without it libraries replaced by an upgrade have neither tables nor names");
+	check_print(out, kernel_symbols(), "names of kernel functions", "CAP_SYSLOG (kernel.kptr_restrict)");
 }
 
 /* What stacks and the names of functions need besides capabilities: memory for unwind tables, a client of debuginfod. */
-static void check_room(struct buf *out, uint64_t unwind_bytes)
+static void check_room(FILE *out, uint64_t unwind_bytes)
 {
 	char size[24], more[160];
 
 	snprintf(more, sizeof more, "%s; where stacks end in \"[truncated: unwind tables are full]\", --unwind-memory gives more",
 		 units_format_size(unwind_bytes, size));
-	line(out, true, "memory for unwind tables", more);
+	check_print(out, true, "memory for unwind tables", more);
 	bool client = symbolizer_can_ask_servers();
-	line(out, client, "names of stripped programs", client ? "from debug files, and from servers with --debuginfod-urls" :
-	     "from debug files; --debuginfod-urls, which asks servers for them, needs libdebuginfod.so.1");
+	check_print(out, client, "names of stripped programs", client ? "from debug files, and from servers with --debuginfod-urls" :
+		    "from debug files; --debuginfod-urls, which asks servers for them, needs libdebuginfod.so.1");
 }
 
-static void check_switches(struct buf *out, struct sampler *s)
+static void check_switches(FILE *out, struct sampler *s)
 {
 	struct err e = { 0 };
 	char figures[96];
 
 	int r = sampler_watch_switches(s, true, &e);
 	snprintf(figures, sizeof figures, "the verifier walked %u instructions", s->off_verified_insns);
-	line(out, r == 0, "the program for waits (--off-cpu)", r ? e.msg : figures);
+	check_print(out, r == 0, "the program for waits (--off-cpu)", r ? e.msg : figures);
 	IGNORE(sampler_watch_switches(s, false, &e)); /* the program is gone with the sampler */
 }
 
 static void check_runtime(void *arg, const struct host_runtime *h)
 {
-	struct buf *out = arg;
+	FILE *out = arg;
 	const struct runtime_file *r = h->file;
 	char what[64], more[768];
 
 	snprintf(what, sizeof what, "%s (--runtimes=%s)", r->label, r->of->name);
 	snprintf(more, sizeof more, "%s%s%.400s, %u process%s", r->why_not, r->why_not[0] ? ": " : "", h->path, h->processes,
 		 h->processes == 1 ? "" : "es");
-	line(out, !r->why_not[0], what, more);
+	check_print(out, !r->why_not[0], what, more);
 }
 
 /* The language runtimes that are mapped just now, and why the frames of one are not named. */
-static void check_runtimes(struct buf *out)
+static void check_runtimes(FILE *out)
 {
 	size_t n = host_runtimes_each(check_runtime, out);
 
 	if (!can_open_of_other("root/etc"))
-		line(out, false, "language runtimes", "CAP_SYS_PTRACE; without it those of other processes are neither seen here nor walked");
+		check_print(out, false, "language runtimes", "CAP_SYS_PTRACE; without it those of other processes are neither seen here nor walked");
 	else if (!n)
-		line(out, true, "language runtimes", "none runs now");
+		check_print(out, true, "language runtimes", "none runs now");
 }
 
-int agent_check(struct buf *out, uint64_t unwind_bytes)
+int agent_check(FILE *out, uint64_t unwind_bytes)
 {
 	struct sampler_options so = { .ring_bytes = 1u << 20, .kernel_stacks = true, .execs = true, .off_cpu = true };
 	struct sampler s;
@@ -208,26 +208,26 @@ int agent_check(struct buf *out, uint64_t unwind_bytes)
 
 	check_kernel(out);
 	r = pid_ns_check_proc(&e);
-	line(out, r == 0, "process ids", r ? e.msg : pid_ns_inside() ? AGENT_INSIDE : "those of the host");
+	check_print(out, r == 0, "process ids", r ? e.msg : pid_ns_inside() ? AGENT_INSIDE : "those of the host");
 	int ret = r;
 	r = sampler_load(&s, &so, &e);
 	char figures[96];
 	snprintf(figures, sizeof figures, "the verifier walked %u instructions of the sampling program", s.verified_insns);
-	line(out, r == 0, "BPF programs load", r ? e.msg : figures);
+	check_print(out, r == 0, "BPF programs load", r ? e.msg : figures);
 	if (r) { /* perhaps for the room that waits take */
 		struct err without = { 0 };
 		so.off_cpu = false;
 		r = sampler_load(&s, &so, &without);
-		line(out, r == 0, "without --off-cpu they load", r ? without.msg : NULL);
+		check_print(out, r == 0, "without --off-cpu they load", r ? without.msg : NULL);
 	}
 	ret = ret ? ret : r;
 	if (!r) {
 		if (so.off_cpu)
 			check_switches(out, &s);
 		r = perf_events_open(&events, s.sample_fd, 1, 8, &e);
-		line(out, r == 0, "perf events", r ? e.msg : NULL);
+		check_print(out, r == 0, "perf events", r ? e.msg : NULL);
 		if (!r)
-			line(out, perf_events_build_ids(events), "build-ids in records of mappings", "Linux 5.12");
+			check_print(out, perf_events_build_ids(events), "build-ids in records of mappings", "Linux 5.12");
 		perf_events_close(events);
 		sampler_release(&s);
 		ret = ret ? ret : r;
@@ -235,6 +235,10 @@ int agent_check(struct buf *out, uint64_t unwind_bytes)
 	check_optional(out);
 	check_room(out, unwind_bytes);
 	check_runtimes(out);
-	caps_report(out);
+	struct buf caps = { 0 };
+	caps_report(&caps);
+	if (caps.len)
+		fputs(caps.ptr, out);
+	buf_free(&caps);
 	return ret;
 }

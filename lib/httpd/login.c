@@ -82,9 +82,10 @@ static void say_failed(struct login *l, const struct in6_addr *from, const char 
 	l->n_unsaid = 0;
 }
 
-static void note_failed(struct login *l, const struct in6_addr *from, const char *what, const char *name) REQUIRES(l->lock)
+static void note_failed(struct login *l, const struct login_key *key, const struct in6_addr *from, const char *what,
+			const char *name) REQUIRES(l->lock)
 {
-	say_failed(l, from, what, name, login_failures_add(l->failures, from, clock_mono_ms()));
+	say_failed(l, from, what, name, login_failures_add(l->failures, from, key, clock_mono_ms()));
 }
 
 static void note_right(struct login *l, const struct login_key *key, const struct in6_addr *from) REQUIRES(l->lock)
@@ -163,7 +164,7 @@ static void run_one(struct login *l, struct check *c) REQUIRES(l->lock)
 	if (right)
 		note_right(l, &c->key, &c->from);
 	else if (!wait)
-		note_failed(l, &c->from, "password", c->user);
+		note_failed(l, &c->key, &c->from, "password", c->user);
 	mutex_unlock(&l->lock);
 	if (right)
 		answer_all(l, c, LOGIN_PASS, 0, NULL);
@@ -297,9 +298,11 @@ static enum login_answer ask_password(struct login *l, struct view header, const
 	unsigned wait = login_failures_wait(l->failures, from, clock_mono_ms());
 	if (wait)
 		return give(w, LOGIN_LATER, wait, "waits");
+	if (login_failures_has(l->failures, from, &key, clock_mono_ms()))
+		return give(w, LOGIN_NEEDED, 0, "password");
 	if (l->config->n_users)
 		return queue ? enqueue(l, a, from, u, &key, w, ret_dropped) : LOGIN_ASKED;
-	note_failed(l, from, "password", NULL);
+	note_failed(l, &key, from, "password", NULL);
 	return give(w, LOGIN_NEEDED, 0, "password");
 }
 
@@ -321,7 +324,8 @@ static enum login_answer ask_token(struct login *l, struct view header, const st
 		note_right(l, &key, from);
 		return give_rights(w, t->rights);
 	}
-	note_failed(l, from, "token", NULL);
+	if (!login_failures_has(l->failures, from, &key, clock_mono_ms()))
+		note_failed(l, &key, from, "token", NULL);
 	return give(w, LOGIN_NEEDED, 0, "token");
 }
 

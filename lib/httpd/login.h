@@ -9,8 +9,8 @@
  * dropped if too many wait: login_turns.h. Addresses from which somebody got in go first (login_proven.h).
  *
  * An address whose logins failed ten times in a minute waits, without a check. Known logins from there still pass; otherwise anybody
- * behind the same proxy could lock the others out. A successful login is remembered (login_known.h), a failed one is not: it is
- * checked again, as often as its address may try.
+ * behind the same proxy could lock the others out. A successful login is remembered (login_known.h). A failed one is remembered for a
+ * minute: until then it is refused again without a check, and counts once (login_failures.h).
  *
  * Thread-safe. Passwords and tokens are in no log, and forgotten once they are checked. */
 #ifndef PYRRHA_HTTPD_LOGIN_H

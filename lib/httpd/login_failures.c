@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "httpd/login_failures.h"
 
+#include <gnutls/crypto.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -11,9 +12,14 @@
 #define WAYS 4
 #define MINUTE_MS INT64_C(60000)
 
+struct failure {
+	int64_t at_ms;
+	struct login_key key;
+};
+
 struct failing {
 	struct in6_addr from;
-	int64_t at_ms[LOGIN_FAILURES]; /* a ring, the oldest at `next` */
+	struct failure ring[LOGIN_FAILURES]; /* the oldest at `next` */
 	unsigned next;
 	bool used;
 };
@@ -51,7 +57,7 @@ static const struct failing *find(const struct login_failures *f, const struct i
 
 static int64_t newest(const struct failing *x)
 {
-	return x->used ? x->at_ms[(x->next + LOGIN_FAILURES - 1) % LOGIN_FAILURES] : INT64_MIN;
+	return x->used ? x->ring[(x->next + LOGIN_FAILURES - 1) % LOGIN_FAILURES].at_ms : INT64_MIN;
 }
 
 static struct failing *make(struct login_failures *f, const struct in6_addr *net)
@@ -62,7 +68,7 @@ static struct failing *make(struct login_failures *f, const struct in6_addr *net
 			victim = &set[i];
 	*victim = (struct failing){ .from = *net, .used = true };
 	for (size_t i = 0; i < LOGIN_FAILURES; i++)
-		victim->at_ms[i] = INT64_MIN;
+		victim->ring[i].at_ms = INT64_MIN;
 	return victim;
 }
 
@@ -71,24 +77,34 @@ static bool is_recent(int64_t at_ms, int64_t now_ms)
 	return at_ms > now_ms - MINUTE_MS;
 }
 
-unsigned login_failures_add(struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
+unsigned login_failures_add(struct login_failures *f, const struct in6_addr *from, const struct login_key *key, int64_t now_ms)
 {
 	struct in6_addr net = networks_client(from);
 	struct failing *x = (struct failing *)(uintptr_t)find(f, &net);
 	unsigned n = 0;
 	if (!x)
 		x = make(f, &net);
-	x->at_ms[x->next] = now_ms;
+	x->ring[x->next] = (struct failure){ now_ms, *key };
 	x->next = (x->next + 1) % LOGIN_FAILURES;
 	for (size_t i = 0; i < LOGIN_FAILURES; i++)
-		n += is_recent(x->at_ms[i], now_ms);
+		n += is_recent(x->ring[i].at_ms, now_ms);
 	return n;
+}
+
+bool login_failures_has(const struct login_failures *f, const struct in6_addr *from, const struct login_key *key, int64_t now_ms)
+{
+	struct in6_addr net = networks_client(from);
+	const struct failing *x = find(f, &net);
+	bool found = false;
+	for (size_t i = 0; x && i < LOGIN_FAILURES; i++)
+		found |= is_recent(x->ring[i].at_ms, now_ms) && gnutls_memcmp(x->ring[i].key.bytes, key->bytes, sizeof key->bytes) == 0;
+	return found;
 }
 
 unsigned login_failures_wait(const struct login_failures *f, const struct in6_addr *from, int64_t now_ms)
 {
 	struct in6_addr net = networks_client(from);
 	const struct failing *x = find(f, &net);
-	int64_t oldest = x ? x->at_ms[x->next] : INT64_MIN;
+	int64_t oldest = x ? x->ring[x->next].at_ms : INT64_MIN;
 	return is_recent(oldest, now_ms) ? (unsigned)((oldest + MINUTE_MS - now_ms + 999) / 1000) : 0;
 }

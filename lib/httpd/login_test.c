@@ -146,30 +146,44 @@ static struct in6_addr ip(const char *text)
 	return a;
 }
 
+static struct login_key numbered_key(uint32_t number)
+{
+	struct login_key key = { { 0 } };
+	memcpy(key.bytes, &number, sizeof number);
+	return key;
+}
+
 static void test_failures(void **state)
 {
 	struct login_failures *f = login_failures_new(7);
 	struct in6_addr a = ip("::ffff:10.0.0.1"), b = ip("::ffff:10.0.0.2"), c = ip("2001:db8::1"), d = ip("2001:db8::2:0:0:1"),
 			other = ip("2001:db8:0:1::1");
 	int64_t now = 1000000;
+	struct login_key first = numbered_key(0);
 	(void)state;
 	assert_int_equal(login_failures_wait(f, &a, now), 0);
 	for (unsigned i = 0; i < LOGIN_FAILURES; i++) {
+		struct login_key key = numbered_key(i);
 		assert_int_equal(login_failures_wait(f, &a, now + i * 1000), 0);
-		assert_int_equal(login_failures_add(f, &a, now + i * 1000), i + 1);
-		login_failures_add(f, i % 2 ? &c : &d, now);
+		assert_false(login_failures_has(f, &a, &key, now + i * 1000));
+		assert_int_equal(login_failures_add(f, &a, &key, now + i * 1000), i + 1);
+		assert_true(login_failures_has(f, &a, &key, now + i * 1000) && login_failures_has(f, &a, &first, now + i * 1000));
+		login_failures_add(f, i % 2 ? &c : &d, &key, now);
 	}
+	assert_true(login_failures_has(f, &a, &first, now + 59999));
+	assert_false(login_failures_has(f, &a, &first, now + 60000)); /* it counts once a minute */
+	assert_false(login_failures_has(f, &b, &first, now));
 	assert_int_equal(login_failures_wait(f, &a, now + 10000), 50); /* until the first is a minute old */
 	assert_int_equal(login_failures_wait(f, &a, now + 59001), 1);
 	assert_int_equal(login_failures_wait(f, &a, now + 60000), 0);
-	login_failures_add(f, &a, now + 60000);
+	login_failures_add(f, &a, &first, now + 60000);
 	assert_int_equal(login_failures_wait(f, &a, now + 60000), 1); /* and then until the second is */
 	assert_int_equal(login_failures_wait(f, &b, now), 0);
 	assert_int_equal(login_failures_wait(f, &c, now), 60); /* two of one network */
 	assert_int_equal(login_failures_wait(f, &other, now), 0);
 	for (uint32_t i = 0; i < 100000; i++) { /* a table that does not grow */
 		memcpy(&b.s6_addr[12], &i, 4);
-		login_failures_add(f, &b, now + 61000);
+		login_failures_add(f, &b, &first, now + 61000);
 	}
 	login_failures_free(f);
 }
@@ -368,8 +382,12 @@ static void test_waiting(void **state)
 	struct httpd *h = start(USERS);
 	(void)state;
 	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 200);
-	for (int i = 0; i < LOGIN_FAILURES; i++)
-		assert_int_equal(status_of(h, "GET /read", i % 2 ? WRONG : i % 4 ? NOBODY : "Bearer no", NULL), 401);
+	for (int i = 0; i < LOGIN_FAILURES; i++) {
+		static const char digits[] = "QRSTUVWXYZ"; /* in base64: other last characters of a name or password */
+		char wrong[40];
+		snprintf(wrong, sizeof wrong, i % 2 ? "Basic YWxsOndyb25%c" : i % 4 ? "Basic bm9ib2R5OnNlY3%c0" : "Bearer no%c", digits[i]);
+		assert_int_equal(status_of(h, "GET /read", wrong, NULL), 401);
+	}
 	struct answer a = ask_with(h, "GET /read", WRONG, NULL);
 	assert_int_equal(a.status, 429);
 	assert_in_range(strtol(test_header(&a, "Retry-After"), NULL, 10), 50, 60);
@@ -379,6 +397,32 @@ static void test_waiting(void **state)
 	assert_int_equal(status_of(h, "GET /read", NULL, NULL), 401);
 	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 200); /* known: others cannot shut it out */
 	assert_int_equal(status_of(h, "GET /open", WRONG, NULL), 200);
+	httpd_stop(h, 0);
+}
+
+/* A program that goes on with a wrong login does not make the others at its address wait, and takes no more checks. */
+static void test_the_same_again(void **state)
+{
+	struct httpd *h = start(USERS);
+	(void)state;
+	for (int i = 0; i < 3 * LOGIN_FAILURES; i++) {
+		assert_int_equal(status_of(h, "GET /read", WRONG, NULL), 401);
+		assert_int_equal(status_of(h, "GET /read", NOBODY, NULL), 401);
+		assert_int_equal(status_of(h, "GET /read", "Bearer no", NULL), 401);
+	}
+	assert_int_equal(status_of(h, "GET /read", ALL, NULL), 200);
+	/* A login that a change of the configuration makes right is right at once. */
+	assert_int_equal(status_of(h, "GET /read", "Basic YWxsOm90aGVy", NULL), 401); /* all:other */
+	set(h, "basic_auth_users: {all: '" OTHER_5 "', nobody: '" SECRET_4 "'}\n"
+	    "tokens: [{name: n, rights: [read], sha256: 9390298f3fb0c5b160498935d79cb139aef28e1c47358b4bbba61862b9c26e59}]"); /* "no" */
+	assert_int_equal(status_of(h, "GET /read", "Basic YWxsOm90aGVy", NULL), 200);
+	assert_int_equal(status_of(h, "GET /read", NOBODY, NULL), 200);
+	assert_int_equal(status_of(h, "GET /read", "Bearer no", NULL), 200);
+	/* Without users there is nothing to compare a password with; that counts once, too. */
+	set(h, "tokens: [{name: w, rights: [read], sha256: 3590c0a59f72ce02700194a05f228a725c1f135a6dcb3ded9b2d86ab6a6f52cb}]");
+	for (int i = 0; i < 3 * LOGIN_FAILURES; i++)
+		assert_int_equal(status_of(h, "GET /read", WRONG, NULL), 401);
+	assert_int_equal(status_of(h, "GET /read", WRITER, NULL), 200);
 	httpd_stop(h, 0);
 }
 
@@ -443,7 +487,7 @@ static void test_waiters_are_bounded(void **state)
 		busy += login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[i]) == LOGIN_BUSY;
 	assert_int_equal(busy, 10);
 	assert_true(TEST_WAIT(n_answered == LOGIN_WAITERS));
-	assert_int_equal(login_ask(l, view_of(WRONG), &from, HTTPD_RIGHT_READ, true, &w[0]), LOGIN_ASKED); /* there is room again */
+	assert_int_equal(login_ask(l, view_of(NOBODY), &from, HTTPD_RIGHT_READ, true, &w[0]), LOGIN_ASKED); /* there is room again */
 	login_close(l);
 	login_free(l);
 }
@@ -640,7 +684,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_authorization), cmocka_unit_test(test_bcrypt), cmocka_unit_test(test_cost), cmocka_unit_test(test_same_time),
 		cmocka_unit_test(test_failures), cmocka_unit_test(test_known), cmocka_unit_test(test_rights), cmocka_unit_test(test_bodies),
-		cmocka_unit_test(test_waiting), cmocka_unit_test(test_many), cmocka_unit_test(test_waiters_are_bounded),
+		cmocka_unit_test(test_waiting), cmocka_unit_test(test_the_same_again), cmocka_unit_test(test_many), cmocka_unit_test(test_waiters_are_bounded),
 		cmocka_unit_test(test_proven), cmocka_unit_test(test_flood_of_a_network), cmocka_unit_test(test_flood_of_networks),
 		cmocka_unit_test(test_flood_and_proven), cmocka_unit_test(test_priority), cmocka_unit_test(test_waiters_leave_connections),
 	};

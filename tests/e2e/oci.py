@@ -9,15 +9,20 @@ import tarfile
 from harness import RUN, TOP, Skip, alone, check, run
 
 
-def make_image(env, kind, output=None, **more):
-    """What deploy/image.sh made of the programs of this build: its archive, its lines, its SBOM."""
-    if not shutil.which("buildah"):
-        raise Skip("no buildah")
+def need_programs(env):
+    """Skips where deploy/image.sh cannot take the programs of this build."""
     if os.geteuid() != 0:
         raise Skip("files of an image belong to root and others")
     with open(env.program("pyrrha-agent"), "rb") as f:
         if b"__asan_init" in f.read():
             raise Skip("a sanitizer's build: its library is no part of an image")
+
+
+def make_image(env, kind, output=None, **more):
+    """What deploy/image.sh made of the programs of this build: its archive, its lines, its SBOM."""
+    if not shutil.which("buildah"):
+        raise Skip("no buildah")
+    need_programs(env)
     output = output or env.path("images")
     code, said = run([os.path.join(TOP, "deploy", "image.sh"), "--build", env.build, "--output", output, kind], 300,
                      env=dict(os.environ, TMPDIR=env.dir, SOURCE_DATE_EPOCH="1700000000", **more))

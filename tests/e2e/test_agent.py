@@ -148,6 +148,19 @@ def test_main_binary(env):
     wait_until("the host has none", lambda: main_binary("") == ("", True), 60)
 
 
+def test_check_line_by_line(env):
+    """--check prints what it knows before it loads the programs, which takes most of its time: who stops it sees how far it came."""
+    if os.geteuid() != 0:
+        raise Skip("the agent's programs need root")
+    begin = time.monotonic()
+    with subprocess.Popen([env.program("pyrrha-agent"), "--check"], stdout=subprocess.PIPE, text=True) as p:
+        first, early = p.stdout.readline(), time.monotonic() - begin
+        rest, took = p.stdout.read(), time.monotonic() - begin
+    if not re.search("^ok +BPF programs load", rest, re.M):
+        raise Skip("eBPF is not permitted here: " + rest)
+    check(re.match("(ok|no) +kernel", first) and early < took / 2, f"{first!r} after {early:.2f} of {took:.2f} s")
+
+
 def test_signal_handler(env):
     """What a handler returns to has a name, too, although nothing called it."""
     agent = start_agent(env, only=["fix_signal"])

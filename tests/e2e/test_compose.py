@@ -43,6 +43,7 @@ def test_nothing_is_open(env):
         check(s["read_only"] and s["cap_drop"] == ["ALL"] and "no-new-privileges:true" in s["security_opt"], f"{name}: {s}")
         check(all(p.startswith("127.0.0.1:") for p in s.get("ports", ())), f"{name}: {s.get('ports')}")
         check("cap_add" not in s or name == "agent", f"{name}: {s.get('cap_add')}")
+        check(s["pull_policy"] == "never", f"{name}: a missing image is asked of whoever answers at http://localhost/v2/")
     for name in PORTS:
         s = config["services"][name]
         check("--web.config.file=/etc/pyrrha-web/web.yml" in s["command"], f"{name}: {s['command']}")

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
 
 from harness import LONG, TOP, check, run, slow
-from oci import image as made_image, make_image
+from oci import image as made_image, make_image, need_programs
 
 sys.path.insert(0, os.path.join(TOP, "tests", "lint"))
 import hardened  # noqa: E402
@@ -135,6 +136,25 @@ def test_agent(env):
     for library in wanted:
         code, said = run(["chroot", root, loader, "--list", "/usr/lib/x86_64-linux-gnu/" + library])
         check(code == 0 and "not found" not in said, f"{library}: {said}")
+
+
+@slow
+def test_the_build_directory_stays_as_it_is(env):
+    """--build takes programs from a directory, which may be somebody else's."""
+    need_programs(env)
+    env.echoserver()
+    build = env.path("build")
+    os.makedirs(build)
+    os.symlink(env.program("pyrrha-agent"), os.path.join(build, "pyrrha-agent"))
+    def listing():
+        return [(where, sorted(folders + names), os.stat(where).st_mtime_ns) for where, folders, names in os.walk(build)]
+    before = listing()
+    for kind, program in (("agent", "pyrrha-agent"), ("demo", "echoserver")):
+        root = env.path("root-" + kind)
+        env.at_end(lambda root=root: shutil.rmtree(root, True))
+        code, said = run([os.path.join(TOP, "deploy", "image.sh"), "--build", build, "--root", root, kind], 300, env=dict(os.environ, TMPDIR=env.dir))
+        check(code == 0 and os.path.exists(os.path.join(root, "usr", "bin", program)), f"{kind}: {code}, {said}")
+        check(listing() == before, f"{kind}: {listing()}")
 
 
 def test_containerfiles(env):

@@ -157,6 +157,22 @@ def test_ten_failures(env):
     check(log.count('what=password user=alice') == 10 and "address=127.0.0.1" in log, log)
 
 
+def test_a_new_token(env):
+    """A server scrapes with the old token for a while, and makes nobody at its address wait. The new token counts from the next scrape on."""
+    target, token, alice = guarded(env, name="target"), env.path("token", "token-of-before"), basic("alice", "alice-pw")
+    check(ask(target.port, headers=alice)[0] == 200, "alice")
+    off = ", ".join(f"{what}: {{enabled: false}}" for what in ("goroutine", "mutex", "block"))  # a C program has none
+    scraper = Server(env, f"scrape_configs: [{{job_name: t, scrape_interval: 1s, metrics_path: /metrics, profiling_config: {{pprof_config: {{{off}}}}}, "
+                          f"authorization: {{credentials_file: {token}}}, static_configs: [{{targets: ['127.0.0.1:{target.port}']}}]}}]\n", name="scraper")
+    wait_until("it was refused many times", lambda: sum(refused(target, alice).values()) >= 20, 60)
+    counted = refused(target, alice)
+    check(counted["token"] >= 20 and not counted.get("waits"), f"{counted}")
+    check(target.text().count("a login failed") <= 2, target.text())
+    check(ask(target.port, headers=basic("bob", "bob-pw"))[0] == 200, "one who is not known there")
+    env.path("token", "token-read")
+    wait_until("its scrapes succeed", lambda: [t["health"] for t in scraper.targets()] == ["up"] * 3, 20)
+
+
 def checking_ns(server):
     """CPU time of the thread that checks passwords."""
     tasks = f"/proc/{server.p.pid}/task"

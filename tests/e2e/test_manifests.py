@@ -8,6 +8,7 @@ import glob
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -186,7 +187,9 @@ def test_references(env):
         ports = {p["name"] for p in c["ports"]}
         for probe in ("readinessProbe", "livenessProbe"):
             check(probe not in c or c[probe]["httpGet"]["port"] in ports, f"{where}: {probe}")
-        check(c["imagePullPolicy"] == "IfNotPresent" and c["image"].startswith("localhost/") and c["image"].endswith(":" + version), c["image"])
+        # Without Never the kubelet asks whoever answers at http://localhost/v2/ for an image that is not on the node.
+        check(c["imagePullPolicy"] == "Never" and c["image"].startswith("localhost/") and c["image"].endswith(":" + version), c["image"])
+        check(spec["nodeSelector"] == {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, f"{where}: {spec['nodeSelector']}")
         if "priorityClassName" in spec:
             check(("PriorityClass", None, spec["priorityClassName"]) in there, spec["priorityClassName"])
     for d in docs:
@@ -198,6 +201,30 @@ def test_references(env):
             check(any(wanted.items() <= w["spec"]["template"]["metadata"]["labels"].items() and w["metadata"]["namespace"] ==
                       d["metadata"]["namespace"] for w in workloads()), f"{d['kind']} {d['metadata']['name']} selects nobody")
     check(only("StatefulSet")["spec"]["serviceName"] == only("Service")["metadata"]["name"], "serviceName")
+
+
+def test_with_a_registry(env):
+    """The kustomization of docs/kubernetes.md: images of a registry, which the kubelet may pull, and nothing else is changed."""
+    if not shutil.which("kubectl") or not kubernetes:
+        raise Skip("no kubectl, or no python3-yaml")
+    with open(os.path.join(TOP, "docs", "kubernetes.md"), encoding="utf-8") as f:
+        text = re.search(r"```yaml\n(# kustomization\.yaml .*?)```", f.read(), re.S)[1]
+    folder = env.path("registry")
+    os.makedirs(folder)
+    env.path("registry/kustomization.yaml", text)
+    files = FILES[:3]
+    for f in files:
+        shutil.copy(os.path.join(DIR, f), folder)
+    out = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=60)
+    check(out.returncode == 0 and not out.stderr, out.stderr)
+    made = {(d["kind"], d["metadata"]["name"]): d for d in kubernetes.load(out.stdout)}
+    wanted = {(d["kind"], d["metadata"]["name"]): copy.deepcopy(d) for f in files for d in documents(f)}
+    for d in wanted.values():
+        if "template" in d.get("spec", {}):
+            container(d)["image"] = container(d)["image"].replace("localhost/", "registry.example.com/")
+            container(d)["imagePullPolicy"] = "IfNotPresent"
+    for name in wanted.keys() | made.keys():
+        check(made.get(name) == wanted.get(name), f"{name}: {made.get(name)}, not {wanted.get(name)}")
 
 
 def test_rights(env):

@@ -5,11 +5,13 @@ import json
 import os
 import re
 import signal
+import shutil
 import socket
+import subprocess
 import time
 import urllib.parse
 
-from harness import Process, TOP, check, free_port, http_get, run, slow, wait_until
+from harness import Process, Skip, TOP, check, free_port, http_get, run, slow, wait_until
 
 
 def argv(env, *more):
@@ -42,6 +44,42 @@ def test_once_ends_with_a_flame_graph(env):
     check(status == 0 and f"Port {port} is taken" in out, f"{status}: {out}")
     check("main.fibonacciHandler" in out and "go tool pprof" in out, out)
     print(f"# ./quickstart --once took {time.monotonic() - begin:.1f} s")
+
+
+def with_another_agent(env, script):
+    """A build directory where make has nothing to do: its agent is that script, all else is real."""
+    build = env.path("build")
+    os.makedirs(os.path.join(build, "tests"))
+    env.path("build/Makefile", "all:\n")
+    os.symlink(env.program("pyrrha"), os.path.join(build, "pyrrha"))
+    os.chmod(shutil.copy(env.path("agent", script), os.path.join(build, "pyrrha-agent")), 0o755)
+    return [os.path.join(TOP, "quickstart"), "--build", build, "--data", env.path("data"), "--once", "--port", str(free_port())]
+
+
+@slow
+def test_a_slow_check_of_the_agent(env):
+    """On a slow machine it took 22 s, and the agent was said not to run."""
+    agent = env.program("pyrrha-agent")
+    if os.geteuid() != 0 or subprocess.run([agent, "--check"], capture_output=True).returncode != 0:
+        raise Skip("the agent does not run here")
+    status, out = run(with_another_agent(env, f'#!/bin/sh\n[ "$1" != --check ] || sleep 22\nexec {agent} "$@"\n'), 180)
+    check(status == 0 and "the agent         profiles every process of this host" in out, out)
+
+
+@slow
+def test_a_check_of_the_agent_that_hangs(env):
+    """It is stopped, and the log says how far it came. All else runs."""
+    if os.geteuid() != 0:
+        raise Skip("the agent needs root")
+    patient = shutil.which("timeout")
+    os.makedirs(env.path("bin"))
+    os.chmod(shutil.copy(env.path("timeout", f'#!/bin/sh\nshift\nexec {patient} 1 "$@"\n'), env.path("bin")), 0o755)
+    argv = with_another_agent(env, "#!/bin/sh\necho 'ok   kernel'\nexec sleep 600\n")
+    status, out = run(argv, 180, env=dict(os.environ, PATH=env.path("bin") + os.pathsep + os.environ["PATH"]))
+    log = env.path("data/agent-check.log")
+    check(status == 0 and re.search(rf"the agent         does not run: its check took more than \d+ s; {re.escape(log)} says how far it came", out), out)
+    with open(log, encoding="utf-8") as f:
+        check(f.read() == "ok   kernel\n", "its log")
 
 
 def on_cpu_of_the_container(port):
