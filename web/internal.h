@@ -48,6 +48,7 @@ void pages_release(struct web *w);
 void serve_index(struct httpd_request *rq, void *arg);
 void serve_file(struct httpd_request *rq, void *arg);
 void serve_runbooks(struct httpd_request *rq, void *arg);
+void serve_no_page(struct httpd_request *rq, void *arg);
 
 /* management.c: health, readiness, metrics, reload, quit */
 void serve_healthy(struct httpd_request *rq, void *arg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: files of web/ui, served from the binary. Its own addresses (/graph, /targets ...) all get index.html. /runbooks is a page
- * without the rest, runbooks.html. In both <base> is set to where the browser finds us. */
+ * without the rest, runbooks.html. In both <base> is set to where the browser finds us. A browser that asks for anything else gets a page
+ * that leads there. */
 #include <stdlib.h>
 
 #include "pprof/pprof.h"
@@ -12,6 +13,14 @@ static const char no_page[] =
 	"<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><base href=\"/\"><title>Pyrrha</title></head><body>"
 	"<h1>Pyrrha</h1><p>This build is without its page. The API answers under <a href=\"api/v1/status/buildinfo\">"
 	"api/v1</a>, metrics are at <a href=\"metrics\">metrics</a>.</p></body></html>\n";
+
+/* In place of a page that there is not, behind the address of the page. It has no scripts: dark is what the system says. */
+static const char lost_page[] =
+	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">"
+	"<title>No such page \xc2\xb7 Pyrrha</title><link rel=\"icon\" href=\"favicon.svg\" type=\"image/svg+xml\"><link rel=\"stylesheet\" href=\"app.css\">"
+	"</head><body><main class=\"empty\"><h1><img class=\"logo\" src=\"favicon.svg\" alt=\"\">There is no such page</h1>"
+	"<p>The address may have a mistake, or be of another version.</p><p class=\"hint\"><a href=\"./\">To the first page of Pyrrha</a></p></main></body></html>\n";
+#define LOST_DEEPEST 64 /* segments of a path that are climbed one by one */
 
 static const struct {
 	const char *suffix, *type;
@@ -125,7 +134,44 @@ static void pages_send_file(struct httpd_request *rq, const struct web *w, struc
 			httpd_send_asset(rq, &w->files.v[i].asset);
 			return;
 		}
-	httpd_text(rq, 404, "no such page: %.*s", VIEW_ARG(name));
+	serve_no_page(rq, arg);
+}
+
+/* The address of the page as the browser resolves it. Where no setting says it, it is relative, because a proxy's prefix is unknown here. */
+static void put_home(const struct web *w, struct view path, struct buf *out)
+{
+	size_t deep = 0;
+	for (size_t i = 1; i < path.len; i++)
+		if (path.ptr[i] == '/')
+			deep++;
+	if (w->base[0] == '/') {
+		put_html(out, w->base);
+	} else if (w->prefix[0] || deep > LOST_DEEPEST) {
+		put_html(out, w->prefix);
+		buf_putc(out, '/');
+	} else {
+		buf_puts(out, deep ? "" : "./");
+		for (; deep; deep--)
+			buf_puts(out, "../");
+	}
+}
+
+void serve_no_page(struct httpd_request *rq, void *arg)
+{
+	const struct web *w = arg;
+	struct view path = httpd_path(rq);
+	httpd_text(rq, 404, "no such page: %.*s", (int)MIN(path.len, (size_t)200), path.ptr);
+	httpd_set_header(rq, "Vary", "Accept");
+	if (!httpd_accepts(httpd_header(rq, "Accept"), "text/html"))
+		return;
+	struct buf *out = httpd_out(rq);
+	httpd_out_anew(rq);
+	httpd_type(rq, type_of(".html"));
+	httpd_set_page(rq);
+	buf_puts(out, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><base href=\"");
+	put_home(w, path, out);
+	buf_puts(out, "\">");
+	buf_puts(out, lost_page);
 }
 
 void serve_file(struct httpd_request *rq, void *arg)

@@ -734,6 +734,55 @@ static void test_runbooks(void **state)
 	web_stop(w, 0);
 }
 
+/* What a browser gets for an address that is none of the page's: a page whose link leads to `home`. */
+static void check_no_page(const char *where, const char *path, const char *home)
+{
+	struct buf line = { 0 };
+	buf_printf(&line, "GET %s HTTP/1.1\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", path);
+	struct answer a = test_ask(where, line.ptr, NULL);
+	assert_int_equal(a.status, 404);
+	assert_string_equal(test_header(&a, "Content-Type"), "text/html; charset=utf-8");
+	assert_non_null(strstr(test_header(&a, "Content-Security-Policy"), "style-src 'self'"));
+	assert_non_null(strstr(a.body, "<a href=\"./\">"));
+	buf_reset(&line);
+	buf_printf(&line, "<base href=\"%s\">", home);
+	if (!strstr(a.body, line.ptr))
+		fail_msg("%s: %s", path, a.body);
+	answer_free(&a);
+	buf_free(&line);
+}
+
+static void test_no_page(void **state)
+{
+	(void)state;
+	static const char *const pages[] = { "/", "/discovery", "/service-discovery", "/explore" };
+	for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+		struct answer a = test_get(address, pages[i]);
+		assert_int_equal(a.status, 200);
+		assert_non_null(strstr(a.body, "<base href=\"./\">"));
+		answer_free(&a);
+	}
+	check("/nothing", 404, "no such page: /nothing\n");
+	check("/no/such", 404, "no such page: /no/such\n");
+	check_no_page(address, "/nothing", "./");
+	check_no_page(address, "/targets/", "../");
+	check_no_page(address, "/no/such/%3Cpage?x=%zz", "../../");
+	struct buf deep = { 0 };
+	for (int i = 0; i < 100; i++)
+		buf_puts(&deep, "/x");
+	check_no_page(address, deep.ptr, "/");
+	buf_free(&deep);
+	/* of the API it is an error as all of its are */
+	struct answer a = test_ask(address, "GET /api/v1/nothing HTTP/1.1\r\nAccept: text/html", NULL);
+	assert_string_equal(a.body, ERROR("not_found", "there is no /api/v1/nothing"));
+	answer_free(&a);
+	struct web *w = start(true, "https://example.org/my/pyrrha/");
+	assert_non_null(w);
+	check_no_page(web_address(w, 0), "/my/pyrrha/no/such", "/my/pyrrha/");
+	check_no_page(web_address(w, 0), "/elsewhere", "/my/pyrrha/");
+	web_stop(w, 0);
+}
+
 static void test_lifecycle(void **state)
 {
 	(void)state;
@@ -802,7 +851,7 @@ int main(void)
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_graph_columns), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
-		cmocka_unit_test(test_page), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_no_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -50,6 +50,7 @@ static bool method_of(const char *name, enum httpd_method *ret, bool *ret_head)
 /* The server's own answers. */
 static void answer(struct httpd_request *rq, int status, const char *method)
 {
+	const struct httpd_options *o = &rq->httpd->o;
 	struct buf allow = { 0 };
 	rq->route = NULL;
 	switch (status) {
@@ -75,7 +76,10 @@ static void answer(struct httpd_request *rq, int status, const char *method)
 		httpd_set_header(rq, MHD_HTTP_HEADER_CONNECTION, "close");
 		break;
 	default:
-		httpd_text(rq, status, "no such page: %.*s", (int)MIN(rq->path.len, 200), rq->path.ptr);
+		if (o->not_found)
+			o->not_found(rq, o->arg);
+		else
+			httpd_text(rq, status, "no such page: %.*s", (int)MIN(rq->path.len, 200), rq->path.ptr);
 	}
 	buf_free(&allow);
 	httpd_request_serve(rq);

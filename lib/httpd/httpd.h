@@ -90,6 +90,8 @@ struct httpd_options {
 	unsigned (*choose)(struct httpd_request *rq, unsigned lane, void *arg);
 	/* Answers, with 503, what is HTTPD_FULL or HTTPD_LATE; httpd adds Retry-After. On the loop or the watcher. May be NULL. */
 	void (*refuse)(struct httpd_request *rq, unsigned lane, enum httpd_refusal why, void *arg);
+	/* Answers, with 404, requests for a path without a route. On the loop: must be quick. NULL: with a line of text. */
+	void (*not_found)(struct httpd_request *rq, void *arg);
 	/* Answers what has parameters that cannot be read, instead of the handler; NULL: with the error as text. */
 	void (*bad_request)(struct httpd_request *rq, const struct err *e, void *arg);
 	void *arg;                  /* handed to every handler */
@@ -197,6 +199,8 @@ uint64_t httpd_out_in_memory(const struct httpd_request *rq);
 void httpd_out_gzip_file(struct httpd_request *rq);
 /* Empties it, and forgets what was compressed: another answer takes its place. Texts (httpd_text) do. */
 void httpd_out_anew(struct httpd_request *rq);
+/* The answer is HTML of ours, as if its route had HTTPD_PAGE. */
+void httpd_set_page(struct httpd_request *rq);
 /* Bytes that are compressed already, or would not get smaller: sent as they are. */
 void httpd_no_compress(struct httpd_request *rq);
 /* Status, text/plain, a line of text. */

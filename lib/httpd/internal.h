@@ -81,6 +81,7 @@ struct httpd_request {
 	int64_t stage_ns;                  /* when the last of them ended */
 	struct spool *spool;               /* the file with what was before `out`, and what the packer put out; NULL: none */
 	bool no_compress, bodyless;
+	bool is_page;                      /* what HTTPD_PAGE says of a route */
 	bool is_gzip_file;                 /* out is the content of a gzip file, which is the answer */
 	struct MHD_Response *response;     /* complete; queued by the loop thread */
 	uint64_t answer_size;

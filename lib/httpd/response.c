@@ -76,6 +76,11 @@ struct buf *httpd_out(struct httpd_request *rq)
 	return &rq->out;
 }
 
+void httpd_set_page(struct httpd_request *rq)
+{
+	rq->is_page = true;
+}
+
 void httpd_no_compress(struct httpd_request *rq)
 {
 	rq->no_compress = true;
@@ -465,7 +470,7 @@ static void add_cors(struct httpd_request *rq)
 
 static void add_standing_headers(struct httpd_request *rq)
 {
-	bool page = rq->route && (rq->route->flags & HTTPD_PAGE);
+	bool page = rq->is_page || (rq->route && (rq->route->flags & HTTPD_PAGE));
 	if (rq->status != MHD_HTTP_NO_CONTENT)
 		httpd_set_header(rq, MHD_HTTP_HEADER_CONTENT_TYPE, "%s", rq->type);
 	httpd_set_header(rq, "X-Content-Type-Options", "nosniff");

@@ -5,7 +5,7 @@
 // $PYRRHA_FUNCTION and $PYRRHA_JOB name what the profiled program is known to run.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
-import { complaints, drawn, open as openAt, picture, take, walk } from './browser.mjs';
+import { complaints, drawn, fits, open as openAt, picture, take, walk } from './browser.mjs';
 
 const url = (process.argv[2] ?? process.env.PYRRHA_URL ?? 'http://127.0.0.1:7070').replace(/\/$/, '');
 const out = process.argv[3] ?? process.env.PYRRHA_OUT ?? '.';
@@ -301,6 +301,22 @@ const steps = {
 		const [button, editor] = await Promise.all(['.run', '.editor'].map((s) => page.locator(s).boundingBox()));
 		assert.ok(button.height > 0.9 * editor.height, `the button is ${button.height}, the text ${editor.height} px high`);
 		await page.keyboard.press('Escape');
+	},
+	async 'an address that is none of the page\'s shows a way home'() {
+		for (const [name, options] of [['light', {}], ['dark', { colorScheme: 'dark' }], ['phone', { colorScheme: 'dark', viewport: { width: 390, height: 844 } }]]) {
+			const p = await openAt(undefined, options, WAIT);
+			assert.equal((await p.goto(`${url}/no/such/page`)).status(), 404);
+			await fits(p, `no such page, ${name}`);
+			await shot(p, `page-none-${name}`);
+			await p.click('a');
+			await p.waitForSelector('.editor textarea');
+			assert.equal(new URL(p.url()).pathname, '/');
+			await p.context().close();
+		}
+		const p = await open({}, '/discovery');
+		await p.waitForSelector('.top nav a.here:text-is("Discovery")');
+		await p.waitForSelector('h1:text-is("Service discovery")');
+		await p.context().close();
 	},
 	async 'nothing complained'() {
 		assert.deepEqual(complaints, []);

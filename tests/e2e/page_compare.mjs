@@ -2,7 +2,7 @@
 // Compares profiles and reads the table as a person would: node page_compare.mjs URL DEPLOY OUTDIR. What is there, and when: test_page_compare.py. Numbers
 // are held against the language's answers.
 import assert from 'node:assert/strict';
-import { complaints, drawn, fits, open as openAt, picture, take, until } from './browser.mjs';
+import { complaints, drawn, fits, open as openAt, picture, take, until, walk } from './browser.mjs';
 
 const [url, at, out] = process.argv.slice(2), deploy = Number(at);
 const open = (path, options = {}) => openAt(url + path, { permissions: ['clipboard-read', 'clipboard-write'], ...options }, 60000);
@@ -96,6 +96,22 @@ const steps = {
 		assert.match(await row(page, 'parse').locator('td').nth(2).getAttribute('title'), /within three standard errors \(± 1\.28 s\)/);
 		const counts = await Promise.all([number(`samples(${BASE})`), number(`samples(${NOW})`)]);
 		assert.ok((await page.textContent('.noise-note')).includes(`${counts[0].toLocaleString('en-US')} samples of the base and ${counts[1].toLocaleString('en-US')} of now`));
+	},
+	async 'the flame graph has the same grey'() {
+		const box = async (name) => {
+			await walk(page, ['main', 'work', name]);
+			const f = await page.locator('.profile .flame-frame').boundingBox(), c = await page.locator('.profile .flame canvas').boundingBox();
+			/* in its lower right corner there is no text */
+			const rgb = await page.evaluate(([x, y]) => { const e = document.querySelector('.profile .flame canvas'), k = devicePixelRatio; return [...e.getContext('2d').getImageData(Math.round(x * k), Math.round(y * k), 1, 1).data].slice(0, 3); }, [f.x - c.x + f.width - 4, f.y - c.y + f.height - 3]);
+			return { rgb, colour: Math.max(...rgb) - Math.min(...rgb), x: f.x + 20, y: f.y + 8 };
+		};
+		const hot = await box('hot'), parse = await box('parse');
+		assert.ok(hot.colour > 40, `hot is ${hot.rgb}`);
+		assert.ok(parse.colour < 12, `parse is ${parse.rgb}`);
+		await page.mouse.move(parse.x, parse.y);
+		await page.waitForSelector('.tip:has-text("parse") td:has-text("≈ +100 ms")');
+		await page.mouse.move(5, 5);
+		await shot(page, 'noise', { fullPage: true });
 	},
 	async 'red and green is an option'() {
 		const pixels = () => page.evaluate(() => { const c = document.querySelector('.profile .flame canvas'); return [...c.getContext('2d').getImageData(40, Math.round(31 * devicePixelRatio), 1, 1).data].join(); });

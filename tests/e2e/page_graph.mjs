@@ -48,6 +48,53 @@ const steps = {
 		assert.match(tip.join('|'), /pod=echo-2aversion=2\.0/);
 		await shot(page, 'hover');
 	},
+	async 'the cursor\'s line is under the pointer, and nowhere else'() {
+		const p = await open(ECHO), line = p.locator('.plot-cursor'), at = await point(p, base + 1500, 0);
+		assert.ok(!await line.isVisible(), 'it stands in a graph that nobody has pointed at');
+		const seen = async () => { await p.waitForSelector('.graph-tip'); assert.ok(await line.isVisible()); };
+		const gone = async (when) => { await p.waitForSelector('.graph-tip', { state: 'detached' }); assert.ok(!await line.isVisible(), when); };
+		await p.mouse.move(at.x, at.y);
+		await seen();
+		await p.mouse.move(5, 5);
+		await gone('the pointer has left');
+		/* a drag that ends beside the graph */
+		await p.mouse.move(at.x, at.y);
+		await p.mouse.down();
+		await p.mouse.move(at.x - 80, at.y + 300, { steps: 4 });
+		await p.mouse.up();
+		await p.waitForFunction(() => new URL(location.href).searchParams.has('a'));
+		await gone('the drag is over');
+		await p.focus('.graph-host');
+		await p.keyboard.press('End');
+		await seen();
+		await p.keyboard.press('Escape');
+		await gone('the keyboard\'s cursor is put away');
+		await p.context().close();
+	},
+	async 'a series that is over has no value any more'() {
+		await goTo(ECHO);
+		const last = (pod) => page.locator(`.legend li:has-text("${pod}") > em`);
+		assert.equal(await last('echo-2a').textContent(), '0.67');
+		assert.equal(await last('echo-1a').textContent(), 'ended');
+		assert.match(await last('echo-1a').getAttribute('title'), /^0\.\d+ at .*\d\d:\d\d:\d\d, and nothing since$/);
+		await goTo(ECHO, { from: base, to: base + 600 });
+		assert.match(await last('echo-1a').textContent(), /^0\.\d+$/, 'it is not over yet');
+	},
+	async 'a series without labels is called by its query, whose middle is left out where there is no room'() {
+		const q = 'sum(rate(cpu{job="echo",container="echoserver"}[1m])) + 0 * max(rate(cpu{job="echo",zone="north"}[1m]))';
+		await goTo(q);
+		const name = page.locator('.legend .line-main .cut'), [head, tail] = [name.locator('i').first(), name.locator('i').last()];
+		assert.equal(await name.textContent(), q);
+		assert.ok((await page.getAttribute('.legend .line-main', 'title')).startsWith(`${q}\n`));
+		assert.ok(await head.evaluate((e) => e.scrollWidth > e.clientWidth), 'it is not cut');
+		assert.ok(await tail.evaluate((e) => e.getBoundingClientRect().right <= e.closest('.legend').getBoundingClientRect().right && e.textContent === '"north"}[1m]))'.slice(-10)), 'its end is cut');
+		const at = await point(page, base + 1500, 0);
+		await page.mouse.move(at.x, at.y);
+		await page.waitForSelector('.graph-tip .cut');
+		await page.mouse.move(5, 5);
+		await shot(page, 'name');
+		await goTo(ECHO);
+	},
 	async 'a click opens that profile'() {
 		const at = await point(page, base + 1500, 2 / 3, { top: TOP });
 		await page.mouse.click(at.x, at.y);
@@ -139,6 +186,11 @@ const steps = {
 		const names = () => page.locator('.legend .line-main span').allTextContents();
 		assert.deepEqual(await names(), [...Array.from({ length: 10 }, (_, i) => `shop-${89 - i}`), '80 others, added up']);
 		assert.match(await text('.legend li:last-child > em'), /^\d/);
+		assert.match(await text('.legend-when'), /^the 10 largest of 90\s*others are not drawn$/);
+		await shot(page, 'ninety-largest');
+		await page.click('.legend :text-is("Draw their sum, too")');
+		assert.equal(param(page, 'hide'), '=others');
+		assert.match(await text('.legend-when'), /^the 10 largest of 90$/);
 		await page.focus('.graph-host');
 		await page.keyboard.press('End');
 		for (let i = 0; i < 3; i++) await page.keyboard.press('PageDown');
@@ -160,16 +212,19 @@ const steps = {
 		assert.equal((await names()).length, 21);
 	},
 	async 'what is hidden is in the address'() {
-		await goTo(SHOP, { from: base, to: base + 600, lines: 20 });
+		await goTo(SHOP, { from: base, to: base + 600, lines: 20, hide: '=others' });
 		await page.locator('.legend li:has-text("70 others")').hover();
 		await page.click('.legend [aria-label^="Hide 70 others"]');
-		assert.equal(param(page, 'hide'), 'others');
+		assert.equal(param(page, 'hide'), null);
+		await page.locator('.legend li:nth-child(2)').hover();
+		await page.click('.legend li:nth-child(2) [aria-label^="Hide"]');
+		await has('hide');
 		await page.click('.legend li:nth-child(3) .line-main');
 		await has('hide');
 		const link = page.url();
 		await page.goto(link);
 		await settled(page);
-		assert.equal(await page.locator('.legend li.off').count(), 20);
+		assert.equal(await page.locator('.legend li.off').count(), 19);
 		assert.equal(await page.locator('.legend [aria-pressed=true].line-main').count(), 1);
 		await page.click('.legend li:nth-child(3) .line-main');
 		await page.waitForFunction(() => !new URL(location.href).searchParams.has('hide'));
@@ -412,7 +467,7 @@ const steps = {
 			const values = Float64Array.from({ length: n * steps }, (_, k) => 1 + Math.floor(k / steps) / 1000); /* pod-1999 is the largest */
 			return r.fulfill({ contentType: 'application/vnd.pyrrha.matrix', body: Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), Buffer.from(values.buffer)]) });
 		});
-		await p.goto(`${address('sum by (pod) (rate(cpu[1m]))', { last: 1800 })}&lines=5000`);
+		await p.goto(`${address('sum by (pod) (rate(cpu[1m]))', { last: 1800, refresh: 0 })}&lines=5000`);
 		await settled(p);
 		await p.waitForSelector('.legend li:has-text("pod-1999")');
 		const rows = () => p.locator('.legend li:has(.line-main)').count();
@@ -421,10 +476,23 @@ const steps = {
 		assert.ok(rest, 'the rest is one line');
 		await p.click('.legend-less button');
 		assert.equal(await rows(), 11);
-		const b = await p.locator('.plot').boundingBox();
-		await p.mouse.move(b.x + b.width / 2, b.y + b.height / 2);
-		await p.waitForSelector('.graph-tip');
+		await p.mouse.move(5, 5);
+		await shot(p, '2000');
+		/* the largest one is where it is on a scale of its own, not flat under the sum of the others */
+		const high = await point(p, base, 2.999, { top: 2.999 * 1.08 }), b = await p.locator('.plot-over').boundingBox();
+		await p.mouse.move(b.x + b.width / 2, high.y);
+		await p.waitForSelector('.graph-tip .near:has-text("pod-1999")');
+		assert.match(await text('.legend-when', p), /^the 10 largest of 2,000\s*others are not drawn$/);
+		await p.click('.legend :text-is("Draw their sum, too")');
+		await p.mouse.move(b.x + b.width / 2, high.y);
+		await p.waitForSelector('.graph-tip .near:has-text("1,990 others, added up")');
 		await fits(p, '2,000 series');
+		await p.click('.legend [aria-label^="Hide 1,990"]', { force: true });
+		await p.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
+		await p.setViewportSize({ width: 390, height: 844 });
+		await p.mouse.move(5, 5);
+		await fits(p, '2,000 series on a phone');
+		await shot(p, '2000-phone-dark');
 		await p.context().close();
 	},
 	async 'a screen of other pixels: all is painted anew, though the window keeps its size'() {

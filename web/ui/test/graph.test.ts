@@ -15,6 +15,8 @@ test('the largest, and the rest exactly', () => {
 	const lines = pickLines(series, 2, new Map());
 	assert.deepEqual(lines.map((l) => [l.name, l.of]), [['a', 1], ['b', 1], ['3 others, added up', 3]]);
 	assert.deepEqual([lines[2].key, lines[2].values, lines[2].last], [REST, [8 + 7 + 6, 1 + 1.5, null], 2.5]);
+	assert.equal(lines[2].ended, undefined);
+	assert.equal(pickLines(series.map((s) => ({ ...s, ended: 1 })), 2, new Map())[2].ended, 1, 'all of them are over');
 	assert.equal(pickLines(series, 4, new Map()).length, 5, 'one alone is itself');
 	assert.deepEqual(addUp([[null, 1], [null, null], [2, 3]]), [2, 4]);
 });
@@ -38,6 +40,15 @@ test('what is hidden is text', () => {
 	assert.deepEqual([isShown(only, 'y'), isShown(only, 'x'), isShown(only, 'z')], [true, false, false]);
 	assert.deepEqual(toggleOnly(only, 'y'), []);
 	assert.deepEqual(toggleHidden(only, 'x'), ['+y', '+x'], 'beside it, another');
+});
+
+test('the sum of the others is drawn for who asks for it, and flattens nothing before', () => {
+	assert.equal(isShown([], REST), false);
+	assert.equal(isShown(['x'], REST), false);
+	const asked = toggleHidden(['x'], REST);
+	assert.deepEqual([isShown(asked, REST), isShown(asked, 'x'), isShown(asked, 'y')], [true, false, true]);
+	assert.deepEqual(toggleHidden(asked, REST), ['x']);
+	assert.deepEqual([isShown(toggleOnly([], REST), REST), isShown(toggleOnly([], REST), 'y')], [true, false]);
 });
 
 test('where a version changed', () => {

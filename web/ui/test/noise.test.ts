@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { diffExpr, diffOf } from '../src/compare/diffexpr';
-import { amountError, isNoise, shareError } from '../src/compare/noise';
+import type { FlameData } from '../src/base/api';
+import { amountError, isNoise, shareError, UNCOUNTED, type PerSample } from '../src/compare/noise';
+import { diffColor } from '../src/flame/colors';
+import { draw, Palette, type Scene } from '../src/flame/draw';
+import { beforeAside, buildTree, type FlameTree } from '../src/flame/tree';
 
 const near = (a: number, b: number) => assert.ok(Math.abs(a - b) <= 1e-12 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
 
@@ -79,4 +83,34 @@ test('a difference as text, and found again', () => {
 	assert.equal(diffExpr('focus(merge(a[1m]), "x")', 'merge(b[1m])', 'absolute', null), 'diff(focus(merge(a[1m]), "x"), merge(b[1m]))');
 	assert.equal(diffOf('diff(merge(a[1m]), merge(b[1m]), "share")')!.shares, true);
 	for (const q of ['merge(cpu[5m])', 'diff(a', 'diff(a)', 'diff', 'x{y="diff(a, b)"}']) assert.equal(diffOf(q), null, q);
+});
+
+/** Of a difference of 100 samples each, worth 10: `busy` grew from 30 to 60, `calm` from 40 to 35, `same` is as it was. */
+const DIFF: FlameData = {
+	unit: 'nanoseconds', sampleType: 'cpu', name: 'x', total: 1000, strings: ['', 'total', 'busy', 'calm', 'same'],
+	frames: { name: [1, 2, 3, 4], file: [0, 0, 0, 0], binary: [0, 0, 0, 0], startLine: [0, 0, 0, 0] },
+	nodes: { depth: [0, 1, 1, 1], frame: [0, 1, 2, 3], total: [1000, 600, 350, 50], self: [0, 600, 350, 50], line: [0, 0, 0, 0], base: { total: [750, 300, 400, 50], self: [0, 300, 400, 50] } },
+};
+
+/** The fills of its boxes. */
+function fills(tree: FlameTree, per: PerSample | null): string[] {
+	const out: string[] = [];
+	const ctx = { clearRect: () => undefined, fillRect(this: { fillStyle: string }) { out.push(this.fillStyle); }, measureText: () => ({ width: 1e9 }), fillText: () => undefined, fillStyle: '' };
+	const scene: Scene = { tree, from: 0, to: tree.weight[0], zoom: 0, width: 1000, height: 100, top: 0, colorBy: 'package', dark: false, redGreen: false, per, match: null, font: '' };
+	draw(ctx as unknown as CanvasRenderingContext2D, scene, new Palette());
+	return out.slice(1);
+}
+
+test('a flame graph of a difference has noise grey', () => {
+	const grey = diffColor(0, false).fill, [r, g, b] = /\d+ \d+ \d+/.exec(grey)![0].split(' ').map(Number);
+	assert.ok(Math.max(r, g, b) - Math.min(r, g, b) < 12, `${grey} is a colour`);
+	const is = (t: FlameTree, per: PerSample | null) => fills(t, per).map((f) => f !== grey);
+	const t = buildTree(DIFF), shares = Object.assign(buildTree(DIFF), { shares: true });
+	const ten = { now: 10, base: 10 };
+	assert.deepEqual(is(t, ten), [true, false, false], 'amounts');
+	assert.deepEqual(is(beforeAside(buildTree(DIFF)), ten), [true, false, false], 'against the time before');
+	assert.deepEqual(is(shares, { now: 10, base: 7.5 }), [false, false, false], '60 % of 100 and 40 % of 100 samples');
+	assert.deepEqual(is(shares, { now: 1, base: 0.75 }), [true, true, false], '60 % of 1,000 and 40 % of 1,000');
+	assert.deepEqual(is(t, null), [true, true, false], 'what is no sample changes without noise');
+	assert.deepEqual(is(t, UNCOUNTED), [false, false, false], 'not known yet');
 });

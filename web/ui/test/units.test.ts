@@ -47,10 +47,28 @@ test('series are named by what differs', () => {
 	assert.deepEqual(n.names, ['1', '2']);
 	assert.deepEqual(n.common, { job: 'a' });
 	assert.deepEqual(nameSeries([{ job: 'a' }]).names, ['job=a']);
-	assert.deepEqual(nameSeries([{}]).names, ['value']);
+	assert.deepEqual(nameSeries([{}]).names, ['{}']);
+	assert.deepEqual(nameSeries([{}], ' sum(rate(cpu[1m]))\n  / 2 ').names, ['sum(rate(cpu[1m])) / 2'], 'of the whole query there is one');
+	assert.deepEqual(nameSeries([{ pod: 'a' }, {}], 'sum by (pod) (x)').names, ['a', '{}']);
+	assert.deepEqual(nameSeries([{ __name__: 'up' }], 'up').names, ['up']);
 	const odd = nameSeries([{ job: 'a', constructor: 'c' } as unknown as Labels, { job: 'b' }]);
 	assert.deepEqual(odd, { names: ['a · c', 'b'], common: {} });
 	assert.deepEqual(findLabels('po', ['constructor', 'toString', 'pod']).map((l) => l.label), ['pod']);
+});
+
+test('a series is over when what is due does not come', () => {
+	const from = 1000, step = 15, n = 41;
+	const of = (times: number[], to = from + (n - 1) * step) => alignSeries([{ metric: {}, values: times.map((t) => [t, 1]) }], from, to, step).series[0].ended;
+	const every = (k: number, upTo: number) => Array.from({ length: n }, (_, i) => i).filter((i) => i % k === 0 && i <= upTo).map((i) => from + i * step);
+	assert.equal(of(every(1, 40)), undefined);
+	assert.equal(of(every(1, 36)), undefined, 'a minute is late, not over');
+	assert.equal(of(every(1, 35)), 35);
+	assert.equal(of(every(8, 32)), undefined, 'the next one is due now');
+	assert.equal(of(every(8, 24)), 24);
+	assert.equal(of([from + 30 * step]), undefined, 'of one alone nobody knows when the next one is due');
+	assert.equal(of([from]), 0, 'but some time it is over');
+	const now = Math.floor(Date.now() / 1000 / step) * step, ahead = alignSeries([{ metric: {}, values: [[now - 2 * step, 1], [now - step, 1], [now, 1]] }], now - 2 * step, now + 100 * step, step);
+	assert.equal(ahead.series[0].ended, undefined, 'the rest of the graph is not over yet');
 });
 
 test('points fall on the time axis, gaps stay gaps', () => {

@@ -10,7 +10,7 @@ import type { Selection } from '../query/query';
 export type Range = { last: number; auto?: true } | { from: number; to: number };
 export type Layout = 'flame' | 'both' | 'table';
 /** The pages, and the prefixes of their paths; links use the first one. web/pages.c serves these. */
-const PATHS = { explore: [''], targets: ['targets'], discovery: ['service-discovery'], rules: ['rules'], alerts: ['alerts'], agents: ['agents'], language: ['language', 'help'], status: ['status', 'flags', 'config'] };
+const PATHS = { explore: [''], targets: ['targets'], discovery: ['service-discovery', 'discovery'], rules: ['rules'], alerts: ['alerts'], agents: ['agents'], language: ['language', 'help'], status: ['status', 'flags', 'config'] };
 export type Page = keyof typeof PATHS;
 
 export const page = signal<Page>('explore');

@@ -145,6 +145,12 @@ export function Dialog({ title, class: cls = '', onClose, children }: { title: s
  * cost another one. */
 export const styled = (to: Partial<CSSStyleDeclaration>) => (e: HTMLElement | null): void => { if (e) Object.assign(e.style, to); };
 
+/** A name. Where it has no room, its middle is left out, because names of one kind differ at their end. */
+export function Cut({ text }: { text: string }) {
+	const [, head, tail] = /^(.{8,})(.{10})$/su.exec(text) ?? [];
+	return head ? <span class="cut"><i>{head}</i><i>{tail}</i></span> : <span>{text}</span>;
+}
+
 export function Bar({ share, class: cls = '' }: { share: number; class?: string }) {
 	return <i class={`bar ${cls}`} ref={styled({ width: `${Math.max(0, Math.min(100, share * 100))}%` })} aria-hidden="true" />;
 }

@@ -7,7 +7,7 @@ export function DiffScale() {
 	const red = changeColors.value === 'red';
 	return (
 		<button type="button" class={`diff-scale ghost ${red ? 'red-green' : ''}`} aria-pressed={red} onClick={() => { changeColors.value = red ? 'orange' : 'red'; writeUrl('replace'); }}
-			title={`Less than in the base, the same, more. Click for ${red ? 'orange and blue, suitable for colour-blind readers' : 'red and green'}`}>
+			title={`Less than in the base, no more than chance (grey), more. Click for ${red ? 'orange and blue, suitable for colour-blind readers' : 'red and green'}`}>
 			− less<i />more +
 		</button>
 	);

@@ -80,7 +80,7 @@ async function loadGraph(q: string, span: { from: number; to: number }, signal: 
 	const step = stepFor(span.to - span.from), from = Math.floor(span.from / step) * step, to = Math.floor(span.to / step) * step;
 	const g = graphQuery(q, (n) => findType(types.value, n)?.kind, Math.max(step, 30)), expr = g.plain ? `sum(${g.expr})` : g.expr;
 	const a = await api.range(expr, from, to, step, signal);
-	const { times, series } = alignSeries(a.data, from, to, step);
+	const { times, series } = alignSeries(a.data, from, to, step, expr);
 	return { from, to, times, series, expr, unit: g.plain ? axisUnit(selectors(q)[0]?.name ?? '') : '' };
 }
 

@@ -41,3 +41,10 @@ export function amountError(v: Pair, u: PerSample): number {
 }
 
 export const isNoise = (change: number, error: number): boolean => Math.abs(change) <= SIGMAS * error;
+
+/** What a sample counts as long as nobody knows: then every change may be noise. */
+export const UNCOUNTED: PerSample = { now: 1e200, base: 1e200 };
+
+/** Whether a change is noise: of shares of each whole, or of amounts. */
+export const noisyChange = (v: Pair, whole: Pair, shares: boolean, u: PerSample): boolean =>
+	shares ? isNoise(v.now / whole.now - v.base / whole.base, shareError(v, whole, u)) : isNoise(v.now - v.base, amountError(v, u));

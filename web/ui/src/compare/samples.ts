@@ -5,10 +5,13 @@ import { api, type QueryData } from '../base/api';
 import { perBase, parseDuration } from '../base/units';
 import { selectors } from '../query/query';
 import { diffOf } from './diffexpr';
-import type { PerSample } from './noise';
+import { UNCOUNTED, type PerSample } from './noise';
 
 /** Counts of each side, and what one of them counts in the tree's unit; or why that is not known. */
 export type Samples = { known: true; now: number; base: number; per: PerSample } | { known: false; why: string };
+
+/** For colours; null: no change is noise. */
+export const perSample = (s: Samples | null): PerSample | null => !s ? UNCOUNTED : s.known ? s.per : null;
 
 function numberOf(d: QueryData): number {
 	const text = d.resultType === 'vector' ? d.result[0]?.value[1] : d.resultType === 'scalar' ? d.result[1] : undefined;
@@ -32,17 +35,19 @@ async function count(expr: string, time: number, unit: string, signal: AbortSign
 	return { known: true, now: now.n, base: base.n, per: { now: shown * native / now.n, base: base.value * d.scale * native / base.n } };
 }
 
-/** null until it is known. */
+const A_STATE: Samples = { known: false, why: 'A state is no sample: its changes are real.' };
+
+/** null until it is known. The number for the time before stays until that for a newer one has come. */
 export function useSamples(expr: string, time: number, unit: string, diff: boolean, flow: boolean): Samples | null {
-	const key = `${time} ${unit} ${expr}`;
-	const [got, setGot] = useState<{ key: string; samples: Samples } | null>(null);
+	const of = `${unit} ${expr}`;
+	const [got, setGot] = useState<{ of: string; samples: Samples } | null>(null);
 	useEffect(() => {
 		if (!diff || !flow) return;
 		const abort = new AbortController();
-		count(expr, time, unit, abort.signal).then((samples) => setGot({ key, samples }),
-			() => { if (!abort.signal.aborted) setGot({ key, samples: { known: false, why: 'The number of samples behind values of this type is not known.' } }); });
+		count(expr, time, unit, abort.signal).then((samples) => setGot({ of, samples }),
+			() => { if (!abort.signal.aborted) setGot({ of, samples: { known: false, why: 'The number of samples behind values of this type is not known.' } }); });
 		return () => abort.abort();
-	}, [key, diff, flow]);
-	if (!flow) return { known: false, why: 'A state is no sample: its changes are real.' };
-	return got?.key === key ? got.samples : null;
+	}, [of, time, diff, flow]);
+	if (!flow) return A_STATE;
+	return got?.of === of ? got.samples : null;
 }

@@ -7,7 +7,7 @@ import type { ApiError, ProfileType } from '../base/api';
 import { Close, Search } from '../base/icons';
 import { kept } from '../base/kept';
 import { bounds, query, range, types } from '../base/state';
-import { Bar } from '../base/ui';
+import { Bar, Cut } from '../base/ui';
 import { formatAxis, formatDuration, formatShare } from '../base/units';
 import { isOverview, partsOf } from '../query/parts';
 import { matcherText, withMatcher, withoutMatcher, withType } from '../query/query';
@@ -134,7 +134,7 @@ function ShareGroup({ group: g, total, chosen, onPick }: { group: Group; total: 
 				return (
 					<li key={r.name}>
 						<button type="button" class={on ? 'on' : ''} aria-pressed={on} title={`${r.name}\n${formatAxis(r.cores, 'cores')} cores, ${formatShare(share)}`} onClick={() => onPick(r.name)}>
-							<span>{r.name}</span><Small row={r} /><em>{formatAxis(r.cores, 'cores')}</em><Bar share={share} />
+							<Cut text={r.name} /><Small row={r} /><em>{formatAxis(r.cores, 'cores')}</em><Bar share={share} />
 						</button>
 					</li>
 				);

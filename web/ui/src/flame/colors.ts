@@ -99,10 +99,10 @@ export function changeOf(now: number, base: number, wholeNow: number, wholeBase:
 	return Math.abs(moved) < 1e-9 ? 0 : moved; /* what scaling left of nothing */
 }
 
-/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; optionally red and green. Unchanged boxes are lavender. */
+/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; optionally red and green. Boxes without a change are grey. */
 export function diffColor(delta: number, dark: boolean, redGreen = false): Fill {
 	const strength = Math.min(1, 2 * Math.sqrt(Math.abs(delta)));
-	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.4, 0.03, 300) : oklch(0.9, 0.028, 300), text: ink(dark) };
+	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.4, 0.008, 60) : oklch(0.88, 0.01, 75), text: ink(dark) };
 	const hue = delta > 0 ? (redGreen ? 25 : 52) : redGreen ? 145 : 245;
 	return { fill: dark ? oklch(0.42 + 0.08 * strength, 0.03 + 0.1 * strength, hue) : oklch(0.9 - 0.14 * strength, 0.03 + 0.11 * strength, hue), text: ink(dark) };
 }

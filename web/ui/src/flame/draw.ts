@@ -2,6 +2,7 @@
 // Paints a tree on a canvas. The canvas is as large as what is seen of the graph, never as the graph: `top` says which
 // part. One preorder pass that jumps over every subtree outside of the window or under half a pixel wide, so the cost
 // depends on what is visible, not on the size of the profile.
+import { noisyChange, type PerSample } from '../compare/noise';
 import { changeOf, diffColor, frameColor, shorterNames, type ColorBy, type Fill } from './colors';
 import type { FlameTree } from './tree';
 import { formatChange, formatShare, formatValue } from '../base/units';
@@ -23,6 +24,8 @@ export interface Scene {
 	colorBy: ColorBy; dark: boolean;
 	/** For a difference: red and green instead of orange and blue. */
 	redGreen: boolean;
+	/** Of a difference: what a sample counts on each side, so that noise is grey. null: not known, no change is noise. */
+	per?: PerSample | null;
 	/** Per frame: matched by the search; null without one. */
 	match: Uint8Array | null;
 	font: string;
@@ -67,12 +70,16 @@ export class Palette {
 const FADED: Fill[] = [{ fill: '#ebe7e2', text: '#97908a' }, { fill: '#2a2726', text: '#8b8580' }];
 const TOTAL: Fill[] = [{ fill: '#d9d2c9', text: '#2b241d' }, { fill: '#4a4440', text: '#f4efe9' }];
 
+/** Whether the change of a box is noise: of its total, or of its self. */
+export const noisyBox = (t: FlameTree, i: number, now: Float64Array, base: Float64Array, u: PerSample): boolean =>
+	noisyChange({ now: now[i], base: base[i] }, { now: t.whole, base: t.baseWhole }, t.shares === true, u);
+
 function fillOf(s: Scene, p: Palette, i: number): Fill {
 	const t = s.tree, f = t.frame[i];
 	if (i === 0) return TOTAL[+s.dark];
 	if (s.match && !s.match[f] || t.names[f] === '(other)') return FADED[+s.dark];
 	const base = t.base ?? t.before;
-	if (base) return diffColor(changeOf(t.total[i], base.total[i], t.whole, t.baseWhole), s.dark, s.redGreen);
+	if (base) return diffColor(s.per && noisyBox(t, i, t.total, base.total, s.per) ? 0 : changeOf(t.total[i], base.total[i], t.whole, t.baseWhole), s.dark, s.redGreen);
 	return p.of(s, f);
 }
 

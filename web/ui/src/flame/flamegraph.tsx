@@ -2,6 +2,7 @@
 // The flame graph as something to use: pointer, keyboard, zoom, and a tree that screen readers can walk. The canvas is
 // moved along with what is visible of the graph, so its height has no limit.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { PerSample } from '../compare/noise';
 import { changeColors } from '../compare/state';
 import { calm, dark, SANS } from '../base/theme';
 import { formatShare, formatValue } from '../base/units';
@@ -20,6 +21,8 @@ export interface FlameGraphProps {
 	onMenu: (node: number, x: number, y: number) => void;
 	match: Uint8Array | null;
 	colorBy: ColorBy;
+	/** As of a scene. */
+	per?: PerSample | null;
 	/** A function to point at, hovered in the table. */
 	highlight: string | null;
 	/** The root is at the bottom. */
@@ -49,7 +52,7 @@ const MANY = 1000;
 const GLIDE_MS = 160, FRAME_MS = 1000 / 60;
 const FONT = `12px ${SANS}`;
 
-export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlight, rootBelow: flip = false, skip = 0, asked = '', noSelf = false, label }: FlameGraphProps) {
+export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, per, highlight, rootBelow: flip = false, skip = 0, asked = '', noSelf = false, label }: FlameGraphProps) {
 	const wrap = useRef<HTMLDivElement>(null);
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const frameBox = useRef<HTMLDivElement>(null);
@@ -87,7 +90,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 	const sceneOf = (from: number, to: number): Scene => {
 		const y = Math.floor(-wrap.current!.getBoundingClientRect().top), top = Math.max(0, y - OVERDRAW);
 		const height = Math.max(ROW, Math.min(rows * ROW - top, Math.ceil((y + innerHeight + OVERDRAW - top) / SLICE) * SLICE));
-		return { tree, from, to, zoom, width, height, top, colorBy, dark: isDark, redGreen, match, font: FONT, dpr: devicePixelRatio, ...shape };
+		return { tree, from, to, zoom, width, height, top, colorBy, dark: isDark, redGreen, per, match, font: FONT, dpr: devicePixelRatio, ...shape };
 	};
 	/* A canvas that is large enough is kept, because another size needs new memory. */
 	const size = (c: HTMLCanvasElement, s: Scene) => {
@@ -169,7 +172,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 		if (glide.current) return;
 		paint.current();
 		small.current();
-	}, [tree, zoom, width, rows, match, colorBy, isDark, redGreen, flip, skip]);
+	}, [tree, zoom, width, rows, match, colorBy, isDark, redGreen, per, flip, skip]);
 	useEffect(() => {
 		const repaint = () => paint.current(), onScroll = () => {
 			const s = scene.current, w = wrap.current, y = w ? -w.getBoundingClientRect().top : 0, end = s && s.top + s.height;
@@ -263,7 +266,7 @@ export function FlameGraph({ tree, zoom, onZoom, onMenu, match, colorBy, highlig
 					{stack}
 				</canvas>
 				<div class="flame-frame" ref={frameBox} hidden />
-				{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} />}
+				{hover && hover.tree === tree && <Tooltip tree={tree} node={hover.node} zoom={zoom} x={hover.x} y={hover.y} noSelf={noSelf} per={per} />}
 			</div>
 			{tall && <div class="minimap-rail"><Minimap scene={() => scene.current} rows={rows} graph={wrap} redraw={small} /></div>}
 		</div>

@@ -2,10 +2,12 @@
 // What a box says when pointed at.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { formatChange, formatShare, formatValue } from '../base/units';
+import type { PerSample } from '../compare/noise';
+import { noisyBox } from './draw';
 import type { FlameTree } from './tree';
 
-/** noSelf: upside down a box has no value of its own. */
-export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean }) {
+/** noSelf: upside down a box has no value of its own. per: as of a scene. */
+export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf, per }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean; per?: PerSample | null }) {
 	const el = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {
 		const e = el.current!, w = e.offsetWidth, h = e.offsetHeight;
@@ -25,7 +27,7 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 			<div class="tip-name">{t.names[f]}</div>
 			{t.files[f] && <div class="tip-where">{t.files[f]}{line ? `:${line}` : ''}</div>}
 			{t.binaries[f] && <div class="tip-where">{t.binaries[f]}</div>}
-			{t.base ? <DiffRows t={t} i={i} /> : (
+			{t.base ? <DiffRows t={t} i={i} per={per} /> : (
 				<table>
 					<thead><tr><th /><th>value</th>{wholes.map(([of]) => <th key={of}>{of}</th>)}</tr></thead>
 					<tbody>
@@ -38,15 +40,15 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 	);
 }
 
-function DiffRows({ t, i }: { t: FlameTree; i: number }) {
+function DiffRows({ t, i, per }: { t: FlameTree; i: number; per?: PerSample | null }) {
 	const b = t.base!;
 	const row = (name: string, a: Float64Array, base: Float64Array) => {
 		/* for shares, each side's of its whole: values of now are scaled */
 		const now = t.shares ? a[i] / (t.whole || 1) : a[i], was = t.shares ? base[i] / (t.baseWhole || 1) : base[i];
-		const d = now - was, sign = d > 0 ? '+' : d < 0 ? '−' : '±', text = (v: number) => t.shares ? formatShare(v) : formatValue(v, t.unit);
+		const noise = per && noisyBox(t, i, a, base, per), d = now - was, sign = d > 0 ? '+' : d < 0 ? '−' : '±', text = (v: number) => t.shares ? formatShare(v) : formatValue(v, t.unit);
 		return (
 			<tr><th>{name}</th><td>{text(was)}</td><td>{text(now)}</td>
-				<td class={d > 0 ? 'more' : d < 0 ? 'less' : ''}>{sign}{text(Math.abs(d))}</td>
+				<td class={noise ? '' : d > 0 ? 'more' : d < 0 ? 'less' : ''}>{noise && '≈ '}{sign}{text(Math.abs(d))}</td>
 				<td>{was ? formatChange(d / Math.abs(was)) : now ? 'new' : ''}</td></tr>
 		);
 	};

@@ -46,7 +46,7 @@ export async function runGraph(q: string, now: number, signal: AbortSignal): Pro
 	const g = graphQuery(q, (n) => findType(types.value, n)?.kind, Math.max(step, 30));
 	const a = await api.range(g.expr, from, to, step, signal);
 	const result = a.data;
-	const { times, series } = alignSeries(result, from, to, step);
+	const { times, series } = alignSeries(result, from, to, step, g.expr);
 	const name = selectors(q)[0]?.name ?? '';
 	return {
 		state: { expr: g.expr, times, series, result, unit: g.plain ? axisUnit(name) : '', common: nameSeries(result.map((r) => r.metric)).common, plain: g.plain, derived: g.derived, from, to, step },

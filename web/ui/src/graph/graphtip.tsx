@@ -8,6 +8,7 @@ import { formatAxis, formatDuration, formatShare, formatValue, type AxisUnit } f
 import type { FunctionLine } from './functionline';
 import type { Line } from './lines';
 import { functionColor, LineSwatch, Swatch } from './palette';
+import { Cut } from '../base/ui';
 import type { Span } from './paint';
 import type { Hover } from './plot';
 import { pointAt } from './shareline';
@@ -40,7 +41,7 @@ export function GraphTip({ tip, times, lines, near, unit, totals, functions, com
 		<div class="graph-tip" ref={el}>
 			<div class="tip-head"><b>{range ? `${clock(range.from)} – ${clock(range.to)} (${formatDuration(range.to - range.from)})` : moment(times[i])}</b>{totals && <span>profile</span>}</div>
 			{top.map((l) => (
-				<div key={l.key} class={l === near ? 'near' : ''}><LineSwatch index={l.color} /><span>{l.name}</span><em>{formatAxis(l.values[i]!, unit)}</em>{totals && <em class="total">{l.labels ? totalText(totals, l.key, i) : ''}</em>}</div>
+				<div key={l.key} class={l === near ? 'near' : ''}><LineSwatch index={l.color} /><Cut text={l.name} /><em>{formatAxis(l.values[i]!, unit)}</em>{totals && <em class="total">{l.labels ? totalText(totals, l.key, i) : ''}</em>}</div>
 			))}
 			{rows.length > top.length && <small>and {rows.length - top.length} more</small>}
 			{totals && rows.length > 1 && <div class="sum-row"><span>all profiles then</span><em /><em class="total">{totalText(totals, null, i)}</em></div>}

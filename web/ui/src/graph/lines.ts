@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lines a graph draws: the largest series, and all others as one, their sum. Pure.
+// Which lines a graph draws: the largest series, and, for who asks for it, all others as one, their sum. The sum of many is so much larger than any of
+// them that beside it the lines would be flat. Pure.
 import type { Labels } from '../base/api';
 import type { GraphSeries } from './seriesnames';
 
 /** key: names the line in the address and over refreshes. color: index in the palette; it is kept while the line is drawn. of: the number of series
  * in it. */
-export interface Line { key: string; labels: Labels | null; name: string; values: (number | null)[]; last: number | null; color: number; of: number }
+export interface Line { key: string; labels: Labels | null; name: string; values: (number | null)[]; last: number | null; ended?: number; color: number; of: number }
 
 /** The key of the line that all others are. */
 export const REST = 'others';
@@ -34,7 +35,7 @@ export function pickLines(series: GraphSeries[], most: number, colors: Map<strin
 		colors.set(k, free);
 		taken.add(free);
 	}
-	const lines = series.slice(0, n).map((s, i): Line => ({ key: keys[i], labels: s.labels, name: s.name, values: s.values, last: s.last, color: colors.get(keys[i])!, of: 1 }));
+	const lines = series.slice(0, n).map((s, i): Line => ({ key: keys[i], labels: s.labels, name: s.name, values: s.values, last: s.last, ended: s.ended, color: colors.get(keys[i])!, of: 1 }));
 	if (rest.length) lines.push(sumOf(rest));
 	return lines;
 }
@@ -47,15 +48,20 @@ export function addUp(all: (number | null)[][]): (number | null)[] {
 }
 
 function sumOf(rest: GraphSeries[]): Line {
-	const values = addUp(rest.map((s) => s.values));
-	return { key: REST, labels: null, name: `${rest.length} others, added up`, values, last: values.reduce((last, v) => v ?? last, null), color: -1, of: rest.length };
+	const values = addUp(rest.map((s) => s.values)), last = values.reduce<number>((i, v, k) => v === null ? i : k, -1);
+	return {
+		key: REST, labels: null, name: `${rest.length.toLocaleString('en-US')} others, added up`, values, last: values[last] ?? null, color: -1, of: rest.length,
+		ended: rest.every((s) => s.ended !== undefined) ? last : undefined,
+	};
 }
 
-/* ---- what is hidden: keys of lines; or only some are shown: keys with a plus ---- */
+/* ---- what is hidden: keys of lines; or only some are shown: keys with a plus. The sum of the others is shown if its key is there behind =. ---- */
+
+const WITH_REST = `=${REST}`;
 
 export function isShown(hidden: string[], key: string): boolean {
 	const only = hidden.some((k) => k.startsWith('+'));
-	return only ? hidden.includes(`+${key}`) : !hidden.includes(key);
+	return only ? hidden.includes(`+${key}`) : key === REST ? hidden.includes(WITH_REST) : !hidden.includes(key);
 }
 
 /** Shows only that line or, if it is alone already, all. */
@@ -63,6 +69,6 @@ export const toggleOnly = (hidden: string[], key: string): string[] => hidden.le
 
 /** One more hidden, or one less. */
 export function toggleHidden(hidden: string[], key: string): string[] {
-	const only = hidden.some((k) => k.startsWith('+')), mine = only ? `+${key}` : key;
+	const only = hidden.some((k) => k.startsWith('+')), mine = only ? `+${key}` : key === REST ? WITH_REST : key;
 	return hidden.includes(mine) ? hidden.filter((k) => k !== mine) : [...hidden, mine];
 }

@@ -43,7 +43,7 @@ export class Scene {
 		this.to = last > this.from ? last : this.from + 86400;
 		this.shares = p.curves.some((c) => c.share);
 		this.width = Math.max(1, whole - LEFT - (this.shares ? SHARES : RIGHT));
-		const [a, z] = ends(p.curves.filter((c) => !c.share).map((c) => c.values)), [low, high] = ends(p.curves.flatMap((c) => c.share ? [c.values, c.band!.low, c.band!.high] : []));
+		const [a, z] = ends(p.curves.filter((c) => !c.share && c.shown).map((c) => c.values)), [low, high] = ends(p.curves.flatMap((c) => c.share ? [c.values, c.band!.low, c.band!.high] : []));
 		this.ends = [[a, z > 0 ? z * 1.08 : z === a ? 1 : 0], [low, Math.max(0.001, high * 1.08)]];
 		this.shapes = p.curves.map((c) => c.shown ? this.shape(c) : null);
 

@@ -45,6 +45,7 @@ export class Plot {
 		this.observer = new ResizeObserver(() => { if (host.clientWidth !== this.scene.whole) this.again(); });
 		addEventListener('resize', this.again);
 		this.observer.observe(host);
+		this.leave();
 	}
 
 	set(p: Picture): void {

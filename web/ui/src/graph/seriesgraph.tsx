@@ -76,7 +76,7 @@ export function SeriesGraph(props: Props) {
 	const isDark = dark.value, many = most.value;
 	const lines = useMemo(() => pickLines(series, many, colors.current), [series, many]);
 	/* Only existing ones of the hidden or isolated lines: the address may be of another query. */
-	const hidden = chosen.value.filter((k) => lines.some((l) => l.key === k.replace('+', '')));
+	const hidden = chosen.value.filter((k) => lines.some((l) => l.key === k.replace(/^[+=]/, '')));
 	const setHidden = (to: string[]) => { chosen.value = to; props.onChoose?.(); };
 	const setMost = (to: number) => { most.value = to; props.onChoose?.(); };
 	const drawn = functions.filter((f) => f.line);
@@ -147,7 +147,7 @@ export function SeriesGraph(props: Props) {
 
 	const tip = cursor && at !== null && plot.current ? { idx: at, left: plot.current.left(at), near: lines.findIndex((l) => l.key === cursor.line) } : hover;
 	const near = lines[tip?.near ?? -1] ?? null;
-	const spoken = cursor && at !== null ? speak() : `${times.length ? `${moment(times[0])} to ${moment(times[times.length - 1])}` : ''}. ${lines.length} ${lines.length === 1 ? 'line' : 'lines'}${marks.length ? `, ${marks.length} marks` : ''}. Arrow keys move through time.`;
+	const spoken = cursor && at !== null ? speak() : `${times.length ? `${moment(times[0])} to ${moment(times[times.length - 1])}` : ''}. ${shown.length} ${shown.length === 1 ? 'line' : 'lines'}${marks.length ? `, ${marks.length} marks` : ''}. Arrow keys move through time.`;
 	function speak(): string {
 		const r = rangeOf(cursor), i = at!, one = lines.find((l) => l.key === cursor!.line);
 		const say = (l: typeof lines[number]) => `${l.name} ${l.values[i] === null || l.values[i] === undefined ? 'nothing' : formatAxis(l.values[i]!, unit)}${totals && l.labels ? `, profile ${totalText(totals, l.key, i)}` : ''}`;

@@ -2,12 +2,14 @@
 // Series as rows of a graph: on one time axis, and named by the labels in which they differ.
 import type { Labels, MatrixSeries } from '../base/api';
 
-export interface GraphSeries { labels: Labels; name: string; values: (number | null)[]; mean: number; last: number | null }
+/** last: its latest value. ended: the index of that value, if the series is over. */
+export interface GraphSeries { labels: Labels; name: string; values: (number | null)[]; mean: number; last: number | null; ended?: number }
 
 const rank = (k: string) => k === 'job' ? 0 : k === 'instance' ? 1 : 2;
 
-/** The difference between series, in words: only the labels in which they differ. */
-export function nameSeries(all: Labels[]): { names: string[]; common: Labels } {
+/** The difference between series, in words: only the labels in which they differ. A series without any is called by the expression of which it is all,
+ * or as Prometheus calls it. */
+export function nameSeries(all: Labels[], expr = ''): { names: string[]; common: Labels } {
 	const keys = [...new Set(all.flatMap((l) => Object.keys(l)))].filter((k) => k !== '__name__').sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 	const common: [string, string][] = [], differ: string[] = [], of = (l: Labels, k: string) => Object.hasOwn(l, k) ? l[k] : undefined; /* a label may be called "constructor" */
 	for (const k of keys) {
@@ -16,15 +18,30 @@ export function nameSeries(all: Labels[]): { names: string[]; common: Labels } {
 		else differ.push(k);
 	}
 	const names = all.map((l) => differ.map((k) => of(l, k)).filter((v) => v !== undefined).join(' · ')
-		|| (all.length === 1 ? common.map(([k, v]) => `${k}=${v}`).join(' ') : '') || l.__name__ || 'value');
+		|| (all.length === 1 ? common.map(([k, v]) => `${k}=${v}`).join(' ') : '') || l.__name__ || all.length === 1 && expr.trim().replace(/\s+/g, ' ') || '{}');
 	return { names, common: Object.fromEntries(common) };
 }
 
-/** Rows on one time axis, largest first; a missing point is a gap. */
-export function alignSeries(result: MatrixSeries[], from: number, to: number, step: number): { times: number[]; series: GraphSeries[] } {
+/** Seconds without a value that no series is over for: the newest ones are stored a bit later. A series with one or two values has no rhythm yet. */
+const LATE = 60, SELDOM = 300;
+
+/** The index of the last value of a series that is over: nothing came up to `end`, although it was due, and late. */
+function endOf(values: (number | null)[], end: number, step: number): number | undefined {
+	let last = -1, pause = 1, n = 0;
+	values.forEach((v, i) => {
+		if (v === null) return;
+		if (n++) pause = Math.max(pause, i - last);
+		last = i;
+	});
+	return n && (end - last - pause + 1) * step > (n < 3 ? SELDOM : LATE) ? last : undefined;
+}
+
+/** Rows on one time axis, largest first; a missing point is a gap. expr: the query that they answer. */
+export function alignSeries(result: MatrixSeries[], from: number, to: number, step: number, expr = ''): { times: number[]; series: GraphSeries[] } {
 	const n = Math.floor((to - from) / step + 1e-6) + 1;
 	const times = Array.from({ length: n }, (_, i) => from + i * step);
-	const { names } = nameSeries(result.map((r) => r.metric));
+	const end = Math.min(n - 1, Math.floor((Date.now() / 1000 - from) / step));
+	const { names } = nameSeries(result.map((r) => r.metric), expr);
 	const series = result.map((r, k) => {
 		const values: (number | null)[] = new Array(n).fill(null);
 		let sum = 0, count = 0, last: number | null = null;
@@ -35,7 +52,7 @@ export function alignSeries(result: MatrixSeries[], from: number, to: number, st
 			sum += v;
 			count++;
 		}
-		return { labels: r.metric, name: names[k], values, mean: count ? sum / count : 0, last };
+		return { labels: r.metric, name: names[k], values, mean: count ? sum / count : 0, last, ended: endOf(values, end, step) };
 	});
 	series.sort((a, b) => b.mean - a.mean || a.name.localeCompare(b.name));
 	return { times, series };

@@ -130,7 +130,7 @@ async function drawAlert(a: Alert, r: AlertingRule, since: number, signal: Abort
 	const to = Math.floor(now / step) * step, from = to - Math.floor(span / step) * step;
 	const answer = await api.range(expr, from, to, step, signal);
 	const result = answer.data.filter((s) => isSeriesOf(s.metric, a, r));
-	const { times, series } = alignSeries(result, from, to, step);
+	const { times, series } = alignSeries(result, from, to, step, expr);
 	if (t && series.length > 0) series.push({ labels: {}, name: `${t.op} ${t.bound}`, values: times.map(() => t.bound), mean: t.bound, last: t.bound });
 	return { times, series, expr };
 }

@@ -6,6 +6,7 @@ import { Chevron, Copy, Download, Link, Pin, Upload } from '../base/icons';
 import { colorBy, permalink } from '../base/state';
 import { dark } from '../base/theme';
 import { copyText, Popover } from '../base/ui';
+import type { PerSample } from '../compare/noise';
 import { changeColors } from '../compare/state';
 import type { ProfileState } from '../explore/explore';
 import type { FlameTree } from '../flame/tree';
@@ -18,7 +19,7 @@ import { rootBelow, viewExpr } from './view';
 interface Props {
 	state: ProfileState;
 	/** The visible part, for a picture. */
-	tree?: FlameTree; zoom?: number; match?: Uint8Array | null;
+	tree?: FlameTree; zoom?: number; match?: Uint8Array | null; per?: PerSample | null;
 }
 
 const FILES: [Parameters<typeof exportUrl>[2], string, string, string][] = [
@@ -26,19 +27,19 @@ const FILES: [Parameters<typeof exportUrl>[2], string, string, string][] = [
 	['svg', 'SVG', 'a picture that stands alone', '.svg'], ['json', 'JSON', 'for scripts', '.json'], ['dot', 'Call graph', 'for graphviz', '.dot'],
 ];
 
-export function ExportMenu({ state, tree = state.tree, zoom = 0, match = null }: Props) {
+export function ExportMenu({ state, tree = state.tree, zoom = 0, match = null, per = null }: Props) {
 	const [open, setOpen] = useState(false), [pinning, setPinning] = useState(false);
 	return (
 		<>
 			<Popover open={open} setOpen={setOpen} align="right" title="A link, files, a picture, commands" button={<><Link />Share<Chevron /></>}>
-				{open && <Ways {...{ state, tree, zoom, match }} onPin={() => { setOpen(false); setPinning(true); }} onDone={() => setOpen(false)} />}
+				{open && <Ways {...{ state, tree, zoom, match, per }} onPin={() => { setOpen(false); setPinning(true); }} onDone={() => setOpen(false)} />}
 			</Popover>
 			{pinning && <PinDialog expr={state.expr} time={state.time} onClose={() => setPinning(false)} />}
 		</>
 	);
 }
 
-function Ways({ state, tree, zoom, match, onPin, onDone }: Required<Props> & { onPin: () => void; onDone: () => void }) {
+function Ways({ state, tree, zoom, match, per, onPin, onDone }: Required<Props> & { onPin: () => void; onDone: () => void }) {
 	const [copied, setCopied] = useState(''), { pins } = usePins();
 	useEffect(() => {
 		if (!copied) return;
@@ -50,7 +51,7 @@ function Ways({ state, tree, zoom, match, onPin, onDone }: Required<Props> & { o
 	const copy = (what: string, text: string, icon = <Copy />, code?: string) => (
 		<button type="button" class="row" onClick={() => void copyText(text).then(() => setCopied(what))}>{icon}<span>{copied === what ? 'Copied' : what}{code ? <code>{code}</code> : <small>to exactly this, with its time</small>}</span></button>
 	);
-	const picture = () => void pictureOf(tree, zoom, expr, { colorBy: colorBy.value, dark: dark.value, redGreen: changeColors.value === 'red', match, flip: rootBelow.value }).then((b) => save(`${name}.png`, b));
+	const picture = () => void pictureOf(tree, zoom, expr, { colorBy: colorBy.value, dark: dark.value, redGreen: changeColors.value === 'red', match, per, flip: rootBelow.value }).then((b) => save(`${name}.png`, b));
 	const pprof = pprofCommand(pprofUrl(expr, state.time)), tool = toolCommand(new URL('.', document.baseURI).href, expr, state.time);
 	return (
 		<div class="export">

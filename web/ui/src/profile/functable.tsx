@@ -7,8 +7,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { keyTable } from '../base/keys';
 import { asText as text, inUrl, layout, oneOf, writeUrl } from '../base/state';
 import { dark } from '../base/theme';
-import { Bar, CopyButton, styled, useWindow } from '../base/ui';
-import { useSamples, type Samples } from '../compare/samples';
+import { Bar, CopyButton, Cut, styled, useWindow } from '../base/ui';
+import type { Samples } from '../compare/samples';
 import { frameColor, type ColorBy } from '../flame/colors';
 import { type Finder, matchRow } from '../flame/fold';
 import type { FlameTree, FunctionRow } from '../flame/tree';
@@ -44,15 +44,16 @@ interface Props {
 	rows: FunctionRow[]; all: number; exact: boolean;
 	onMore: () => void;
 	onHover: (name: string | null) => void; onPick: (name: string) => void; picked: string;
-	/** For a profile that the server does not have: nothing is requested about it, and this is its number of samples. */
-	apart?: Samples;
+	/** Of a difference; null: not known yet. */
+	samples: Samples | null;
+	/** For a profile that the server does not have: nothing is requested about it. */
+	apart?: boolean;
 }
 
-export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked, apart }: Props) {
+export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exact, onMore, filter, colorBy, onHover, onPick, picked, samples, apart }: Props) {
 	const diff = tree.base !== undefined, room = innerWidth < 500 ? 'narrow' : layout.value === 'table' ? 'wide' : 'half';
 	const shares = tree.shares === true;
 	const per: Grain = apart ? 'function' : grain.value;
-	const counted = useSamples(expr, time, tree.unit, diff && !apart, tree.seconds > 0), samples = apart ?? counted;
 	const readout = useReadout(expr, time, per, tree.unit);
 	const noun = GRAINS.find(([g]) => g === per)![1].toLowerCase();
 	const of: TableRow[] = useMemo(() => per === 'function' ? given : readout?.rows ?? [], [given, readout, per]);
@@ -85,7 +86,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	};
 	const marked = (): TableRow | undefined => upTo(at + 1)[at];
 	const page = () => Math.max(1, Math.floor(ref.current!.clientHeight / ROW) - 2);
-	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line ?? 0 }, x, y, { mark: () => onPick(r.name), apart: !!apart });
+	const open = (r: TableRow, x: number, y: number) => openFrameMenu({ name: r.name, file: r.file, binary: r.binary, line: r.line ?? 0 }, x, y, { mark: () => onPick(r.name), apart });
 	const isFrame = per === 'function' || per === 'line';
 	const onKey = (e: KeyboardEvent) => void (e.target === grid.current && keys.handle(e, {
 		next: () => goTo(at + 1), before: () => goTo(at < 0 ? 0 : at - 1), pageDown: () => goTo(at + page()), pageUp: () => goTo(at - page()),
@@ -111,7 +112,7 @@ export function FunctionTable({ tree, expr, time, zoomed, rows: given, all, exac
 	};
 	const name = (r: TableRow) => (
 		<th scope="row"><button type="button" tabIndex={-1} title={[r.name, r.line ? `${r.file}:${r.line}` : r.file, r.binary, 'Click to search for it'].filter(Boolean).join('\n')} onClick={() => onPick(r.name)}>
-			{!diff && <Swatch row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}{r.name.slice(dirLength(r.name))}{per === 'line' && <small class="line">{base(r.file)}:{r.line}</small>}</span></button></th>
+			{!diff && <Swatch row={r} colorBy={colorBy} />}<span>{r.name.slice(0, dirLength(r.name)) && <i class="dir">{r.name.slice(0, dirLength(r.name))}</i>}<Cut text={r.name.slice(dirLength(r.name))} />{per === 'line' && <small class="line">{base(r.file)}:{r.line}</small>}</span></button></th>
 	);
 	return (
 		<div class={`functable ${diff ? 'diff' : ''} ${exact && (per === 'function' || readout) ? '' : 'pending'}`} onMouseLeave={() => onHover(null)}>

@@ -21,6 +21,8 @@ export interface ProfileState {
 	asked?: string;
 	/** The known part below the zoomed box. */
 	near?: Near;
+	/** The difference that the tree shows, also of colours of change; without the view. */
+	diff?: string;
 	/** Upside down: a box has no value of its own. */
 	inverted?: boolean;
 }
@@ -60,5 +62,5 @@ export async function loadProfile(expr: string, time: number, width: number, sig
 		t.whole = whole.data.nodes.total[0] ?? 0;
 		t.baseWhole = whole.data.nodes.base?.total[0] ?? 0;
 	}
-	return { profile: { expr, time, width, tree: t, shown: got.shown, viewed, rows: rows ? treeLike(t, rows.data, []) : undefined, inverted: upside }, warnings: got.warnings };
+	return { profile: { expr, time, width, tree: t, diff: t.base || t.before ? asked : undefined, shown: got.shown, viewed, rows: rows ? treeLike(t, rows.data, []) : undefined, inverted: upside }, warnings: got.warnings };
 }

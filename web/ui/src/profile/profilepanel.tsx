@@ -19,6 +19,7 @@ import { ViewBar } from './viewbar';
 import { Close, Search, Up } from '../base/icons';
 import { keyTable } from '../base/keys';
 import { colorBy, layout, searchText, writeUrl, type Layout } from '../base/state';
+import { perSample, useSamples } from '../compare/samples';
 import { queried } from '../compare/state';
 import { Segments } from '../base/ui';
 import { formatAxis, formatDuration, formatShare, formatValue } from '../base/units';
@@ -70,6 +71,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	if (!waits) when.current = selection;
 	const [all, setAll] = useState(false);
 	const tree = useTree(source, between ? [] : path, all || searchText.value.trim() !== '');
+	const samples = useSamples(state.diff ?? '', state.time, state.tree.unit, state.diff !== undefined, state.tree.seconds > 0), per = perSample(samples);
 	const [hoverName, setHoverName] = useState<string | null>(null);
 	const zoom = useMemo(() => between ? 0 : findPath(tree, path), [tree, path, between]);
 	const re = useMemo(() => searchRegex(searchText.value), [searchText.value]);
@@ -97,8 +99,8 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 	const empty = tree.n <= 1 || tree.weight[0] === 0, matched = whole ? whole.functions : matching || value;
 	const ofWhat = zoom ? tree.total[zoom] : tree.whole;
 	/* the same element as long as nothing in it changed: what goes on around it costs nothing */
-	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={late.re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} picked={late.text.startsWith('^') ? late.text.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
-		[late, table, colorBy.value]);
+	const rows = useMemo(() => <FunctionTable key={late.tree.base ? 'diff' : 'one'} tree={late.tree} expr={late.state.expr} time={late.state.time} zoomed={!late.state.rows && late.zoom > 0} {...table} onMore={() => setAll(true)} filter={late.re} colorBy={colorBy.value} onHover={setHoverName} onPick={toggleSearch} samples={samples} picked={late.text.startsWith('^') ? late.text.slice(1, -1).replace(/\\(.)/g, '$1') : ''} />,
+		[late, table, samples, colorBy.value]);
 	return (
 		<section class={`panel profile ${stale ? 'stale' : ''}`} aria-label="Profile">
 			<div class="profile-bar" ref={bar}>
@@ -115,7 +117,7 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 						{found && <output title={atLeast ? 'Boxes too small to see are not counted' : undefined}>{re!.gaveUp ? 'too costly' : matched ? `${atLeast}${formatShare(value / ofWhat)}${zoom ? ' of view' : ''} · ${formatValue(value, tree.unit)}` : 'no match'}</output>}
 						{!found && <kbd>/</kbd>}
 					</label>
-					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} />
+					<ExportMenu state={state} tree={tree} zoom={zoom} match={found?.frames ?? null} per={per} />
 				</header>
 				<ViewBar state={state} waits={waits} onShow={show} failed={failed} />
 				<Crumbs tree={tree} zoom={zoom} onZoom={(n) => setPath(pathNames(tree, n))} />
@@ -125,8 +127,8 @@ export function ProfilePanel({ state: latest, selection, stale }: Props) {
 					<>
 						{layout.value !== 'flame' && rows}
 						{layout.value !== 'table' && (between
-							? <Sandwich state={state} name={between} re={re} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null} onMenu={menuOf} />
-							: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} highlight={layout.value === 'both' ? hoverName : null}
+							? <Sandwich state={state} name={between} re={re} colorBy={colorBy.value} per={per} highlight={layout.value === 'both' ? hoverName : null} onMenu={menuOf} />
+							: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} colorBy={colorBy.value} per={per} highlight={layout.value === 'both' ? hoverName : null}
 								onZoom={(n) => setPath(pathNames(tree, n))} onMenu={(n, x, y) => menuOf(tree, n, x, y, () => setPath(pathNames(tree, n)))}
 								rootBelow={rootBelow.value} noSelf={state.inverted} asked={`${source.expr}\n${state.asked}`} />)}
 					</>

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Signal } from '@preact/signals';
 import { api } from '../base/api';
 import { writeUrl } from '../base/state';
+import type { PerSample } from '../compare/noise';
 import { formatShare, formatValue } from '../base/units';
 import type { ColorBy } from '../flame/colors';
 import { FlameGraph } from '../flame/flamegraph';
@@ -16,7 +17,7 @@ import { beforeExpr, callersPath, collapsed, sandwichOf, zoomPath } from './view
 import { calleesExpr, callersExpr, wrapView } from './viewtext';
 
 interface Props {
-	state: ProfileState; name: string; re: Finder | null; colorBy: ColorBy; highlight: string | null;
+	state: ProfileState; name: string; re: Finder | null; colorBy: ColorBy; per?: PerSample | null; highlight: string | null;
 	onMenu: (t: FlameTree, node: number, x: number, y: number, zoom: () => void) => void;
 }
 
@@ -53,13 +54,13 @@ export function Both({ callers, callees, name, ...shared }: Omit<Props, 'state'>
 }
 
 /** One half: its first row is the function, the total above that is left out. The path begins below the function. */
-function Half({ source, name, path, label, up, re, colorBy, highlight, onMenu }: Omit<Props, 'state'> & { source: Source; path: Signal<string[]>; label: string; up?: boolean }) {
+function Half({ source, name, path, label, up, re, colorBy, per, highlight, onMenu }: Omit<Props, 'state'> & { source: Source; path: Signal<string[]>; label: string; up?: boolean }) {
 	const names = path.value.length ? [name, ...path.value] : [];
 	const tree = useTree(source, names, false), zoom = findPath(tree, [name, ...path.value]);
 	const match = useMemo(() => re && matchFrames(tree, re), [tree, re]);
 	const onZoom = (n: number) => { path.value = pathNames(tree, n).slice(1); writeUrl('push'); };
 	return (
-		<FlameGraph tree={tree} zoom={zoom} onZoom={onZoom} onMenu={(n, x, y) => onMenu(tree, n, x, y, () => onZoom(n))} match={match} colorBy={colorBy} highlight={highlight}
+		<FlameGraph tree={tree} zoom={zoom} onZoom={onZoom} onMenu={(n, x, y) => onMenu(tree, n, x, y, () => onZoom(n))} match={match} colorBy={colorBy} per={per} highlight={highlight}
 			rootBelow={up} skip={1} asked={source.expr} noSelf={up} label={label} />
 	);
 }

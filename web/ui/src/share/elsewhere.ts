@@ -3,6 +3,7 @@
 import { exportUrl } from '../base/api';
 import { SANS } from '../base/theme';
 import { formatValue } from '../base/units';
+import type { PerSample } from '../compare/noise';
 import type { ColorBy } from '../flame/colors';
 import { draw, Palette, ROW } from '../flame/draw';
 import { visibleDepth, type FlameTree } from '../flame/tree';
@@ -30,7 +31,7 @@ export function save(name: string, what: Blob): void {
 }
 
 const WIDTH = 1600, MOST = 6000, MARGIN = 16, TITLE = 44;
-export interface Look { colorBy: ColorBy; dark: boolean; redGreen: boolean; match: Uint8Array | null; flip?: boolean }
+export interface Look { colorBy: ColorBy; dark: boolean; redGreen: boolean; match: Uint8Array | null; per?: PerSample | null; flip?: boolean }
 
 /** A flame graph as PNG, of one size on every screen; below that node, with its callers. */
 export async function pictureOf(tree: FlameTree, zoom: number, title: string, look: Look): Promise<Blob> {

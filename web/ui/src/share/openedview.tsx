@@ -10,7 +10,7 @@ import { MenuButton, MenuItem } from '../base/menu';
 import { Chip, Segments } from '../base/ui';
 import { formatChange, formatDuration, formatShare, formatValue } from '../base/units';
 import { DiffScale } from '../compare/diffscale';
-import type { Samples } from '../compare/samples';
+import { perSample, type Samples } from '../compare/samples';
 import { changeColors, measure } from '../compare/state';
 import { FlameGraph } from '../flame/flamegraph';
 import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
@@ -75,6 +75,7 @@ function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 	/* all of it first: shares are of that, and so is the table */
 	const whole = useMemo(() => made({}), key), of = sandwich.value, up = inverted.value;
 	const shown = useMemo(() => of ? [made({ up: true, of }), made({ of })] : up ? [made({ up })] : [whole], [...key, of, up]);
+	const samples = useMemo(() => typeof whole === 'string' ? null : samplesOf(whole, now, base), [whole]);
 	const error = [whole, ...shown].find((t) => typeof t === 'string'), tree = whole as FlameTree;
 	if (!error) for (const t of shown as FlameTree[]) Object.assign(t, { whole: tree.whole, baseWhole: tree.baseWhole });
 	return (
@@ -86,11 +87,11 @@ function Shown({ now, base }: { now: Opened; base: Opened | null }) {
 					<div class="grow" />
 					{p.types.length > 1 && <select aria-label="Sample type" value={p.types[type].type} onChange={(e) => { sampleType.value = e.currentTarget.value; writeUrl('replace'); }}>{p.types.map((t) => <option key={t.type} value={t.type}>{t.type}/{t.unit}</option>)}</select>}
 					<CompareWith now={now} />
-					{!error && <Take of={now} tree={tree} />}
+					{!error && <Take of={now} tree={tree} samples={samples} />}
 					<CloseButton />
 				</header>
 			</div>
-			{error ? <p class="error-text pad" role="alert">{error as string}</p> : tree.n <= 1 || tree.weight[0] === 0 ? <p class="hint pad">It has no samples of this type.</p> : <Body whole={tree} shown={shown as FlameTree[]} samples={samplesOf(tree, now, base)} hover={hover} setHover={setHover} />}
+			{error ? <p class="error-text pad" role="alert">{error as string}</p> : tree.n <= 1 || tree.weight[0] === 0 ? <p class="hint pad">It has no samples of this type.</p> : <Body whole={tree} shown={shown as FlameTree[]} samples={samples!} hover={hover} setHover={setHover} />}
 		</section>
 	);
 }
@@ -126,9 +127,9 @@ function CompareWith({ now }: { now: Opened }) {
 }
 
 /** Downloads, of what is here. */
-function Take({ of, tree }: { of: Opened; tree: FlameTree }) {
+function Take({ of, tree, samples }: { of: Opened; tree: FlameTree; samples: Samples | null }) {
 	const name = of.name.replace(/\.(pb|gz|pprof|prof)$/g, '').replace(/[^\w.-]+/g, '_').slice(0, 60) || 'profile';
-	const picture = () => void pictureOf(tree, findPath(tree, zoomPath.value), of.name, { colorBy: colorBy.value, dark: dark.value, redGreen: changeColors.value === 'red', match: null }).then((b) => save(`${name}.png`, b));
+	const picture = () => void pictureOf(tree, findPath(tree, zoomPath.value), of.name, { colorBy: colorBy.value, dark: dark.value, redGreen: changeColors.value === 'red', per: perSample(samples), match: null }).then((b) => save(`${name}.png`, b));
 	return (
 		<MenuButton button={<><Download />Download</>} label="Download" align="right">{(close) => (
 			<>
@@ -159,7 +160,7 @@ function Body({ whole, shown, samples, hover, setHover }: { whole: FlameTree; sh
 	const setZoom = (n: number) => { zoomPath.value = pathNames(tree, n); writeUrl('push'); };
 	const setSearch = (text: string) => { searchText.value = text; writeUrl('replace'); };
 	const mark = (name: string) => { const exact = `^${literal(name)}$`; setSearch(searchText.value === exact ? '' : exact); };
-	const total = tree.total[0], base = tree.base?.total[0], look = { colorBy: colorBy.value, highlight: layout.value === 'both' ? hover : null };
+	const total = tree.total[0], base = tree.base?.total[0], look = { colorBy: colorBy.value, per: perSample(samples), highlight: layout.value === 'both' ? hover : null };
 	const menu = (t: FlameTree, node: number, x: number, y: number, zoomIn: () => void) => { const f = frameOf(t, node); openFrameMenu(f, x, y, { zoom: zoomIn, mark: () => mark(f.name), apart: true }); };
 	const source = (t: FlameTree) => ({ expr: '', time: 0, width: 0, tree: t });
 	return (
@@ -176,7 +177,7 @@ function Body({ whole, shown, samples, hover, setHover }: { whole: FlameTree; sh
 					{found && <output>{re!.gaveUp ? 'too costly' : found.value ? `${formatShare(found.value / tree.total[zoom])} · ${formatValue(found.value, tree.unit)}` : re && table.rows.some((r) => matchRow(r, re)) ? '0 %' : 'no match'}</output>}</label>
 			</div>
 			<div class={`profile-body show-${layout.value}`}>
-				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={whole} expr="" time={0} zoomed={plain && zoom > 0} apart={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
+				{layout.value !== 'flame' && <FunctionTable key={tree.base ? 'diff' : 'one'} tree={whole} expr="" time={0} zoomed={plain && zoom > 0} apart samples={samples} {...table} onMore={() => undefined} filter={re} colorBy={colorBy.value} onHover={setHover} onPick={mark} picked="" />}
 				{layout.value !== 'table' && (between ? <Both name={sandwich.value} callers={source(shown[0])} callees={source(shown[1])} re={re} {...look} onMenu={menu} />
 					: <FlameGraph tree={tree} zoom={zoom} match={found?.frames ?? null} {...look} noSelf={!plain} onZoom={setZoom} onMenu={(node, x, y) => menu(tree, node, x, y, () => setZoom(node))} />)}
 			</div>
