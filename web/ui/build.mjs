@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { minify } from 'terser';
 
-/* The server packs 3 % tighter than zlib does here: what it sends is at most 120,000 bytes. */
-const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 123_500);
+/* The server packs 3 % tighter than zlib does here: what it sends is at most 120,500 bytes. */
+const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 124_000);
 const FILES = ['index.html', 'app.js', 'app.css', 'favicon.svg'];
 const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';

@@ -2,7 +2,7 @@
 // What a box says when pointed at.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { formatChange, formatShare, formatValue } from '../base/units';
-import type { FlameTree } from './tree';
+import { UNEVEN, type FlameTree } from './tree';
 
 /** noSelf: upside down a box has no value of its own. */
 export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean }) {
@@ -25,6 +25,7 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf }: { tree: FlameT
 			<div class="tip-name">{t.names[f]}</div>
 			{t.files[f] && <div class="tip-where">{t.files[f]}{line ? `:${line}` : ''}</div>}
 			{t.binaries[f] && <div class="tip-where">{t.binaries[f]}</div>}
+			{t.mixed && <div class="tip-where">{UNEVEN}</div>}
 			{t.base ? <DiffRows t={t} i={i} /> : (
 				<table>
 					<thead><tr><th /><th>value</th>{wholes.map(([of]) => <th key={of}>{of}</th>)}</tr></thead>
