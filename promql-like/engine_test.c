@@ -49,20 +49,25 @@ static struct stackvec *one_stack(struct symbols *s, const char *name, int64_t v
 
 #define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
 
-static void add_profiles(struct memsource *m, const char *replica, int64_t first_ms, int64_t step_ms, int n, int64_t value)
+/* Of each step so much was measured. */
+static void add_parts(struct memsource *m, const char *replica, int64_t first_ms, int64_t step_ms, int64_t measured_ms, int n, struct stackvec *v)
 {
 	struct label room[2];
 	struct labels l = one_label(room, CPU, "replica", replica);
 	struct ptype t;
 	struct err e = { 0 };
 	assert_true(ptype_parse(VIEW(CPU), &t));
-	struct stackvec *v = one_stack(memsource_symbols(m), "f", value);
 	for (int i = 0; i < n; i++) {
-		struct source_profile p = { .t_ms = first_ms + i * step_ms, .duration_ns = step_ms * 1000000, .cover_ms = step_ms,
-					    .interval_ms = step_ms, .weight = 1, .period = 10000000 };
+		struct source_profile p = { .t_ms = first_ms + i * step_ms, .duration_ns = measured_ms * 1000000, .cover_ms = step_ms, .interval_ms = step_ms,
+					    .weight = (double)step_ms / (double)measured_ms, .period = 10000000 };
 		assert_int_equal(memsource_add_profile(m, l, &t, &p, v, &e), 0);
 	}
 	stackvec_unref(v);
+}
+
+static void add_profiles(struct memsource *m, const char *replica, int64_t first_ms, int64_t step_ms, int n, int64_t value)
+{
+	add_parts(m, replica, first_ms, step_ms, step_ms, n, one_stack(memsource_symbols(m), "f", value));
 }
 
 static int setup(void **state)
@@ -120,6 +125,41 @@ static void test_results(void **state)
 	assert_int_equal(promql_instant(f->g, VIEW("cpu"), 100000, NULL, &r, &e), 0);
 	assert_null(r.series[0].profiles[0].vec); /* nobody asked for stacks */
 	promql_result_release(&r);
+}
+
+/* What an answer says for how long it was measured gives the rate, whatever was asked. */
+static void test_sent_weights(void **state)
+{
+	static const struct {
+		const char *query; double value, covered_s, weight, rate; bool mixed;
+	} rows[] = {
+		{ "merge(cpu{replica='a'}[50s])", 25, 50, 1, 0.5, false }, { "merge(cpu{replica='c'}[50s])", 10, 50, 2.5, 0.5, false },
+		{ "merge(cpu[50s])", 35, 50, 50 / 35., 1, true }, { "sum(merge by (replica)(cpu[50s]))", 35, 50, 50 / 35., 1, true },
+		{ "sum(merge_over_time(cpu[50s]))", 35, 50, 50 / 35., 1, true }, { "merge_over_time(cpu{replica='c'}[50s])", 10, 50, 2.5, 0.5, false },
+		{ "avg_over_time(cpu{replica='c'}[50s])", 2, 10, 2.5, 0.5, false }, { "sum(avg_over_time(cpu[50s]))", 7, 10, 10 / 7., 1, true },
+		{ "max_over_time(cpu{replica='c'}[50s])", 2, 4, 1, 0.5, false }, { "cpu{replica='c'}", 2, 4, 1, 0.5, false },
+		{ "sum(cpu)", 7, 10, 10 / 7., 1, true }, { "increase(cpu{replica='c'}[50s])", 25, 50, 1, 0.5, false },
+		{ "sum(increase(cpu[50s]))", 50, 50, 1, 1, false }, { "merge(cpu{replica='c'}[50s]) * 2", 20, 50, 2.5, 1, false },
+		{ "focus(merge(cpu[50s]), \"g\")", 10, 50, 50 / 35., 10 / 35., true }, /* the weight of all: hence approximate */
+		{ "focus(merge(cpu{replica='c'}[50s]), \"none\")", 0, 50, 2.5, 0, false },
+		{ "diff(merge(cpu{replica='c'}[50s]), merge(cpu{replica='a'}[50s]))", -15, 50, 2.5, -0.75, false },
+		{ "diff(merge(cpu{replica='c'}[50s]), merge(cpu[50s]))", -25, 50, 2.5, -1.25, true },
+	};
+	struct fixture *f = *state;
+	add_parts(f->m, "c", 10000, 10000, 4000, 10, one_stack(memsource_symbols(f->m), "g", 2000000000)); /* half a core, too */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct promql_result r;
+		struct err e = { 0 };
+		struct promql_params p = { .profiles = true };
+		if (promql_instant(f->g, view_of(rows[i].query), 100000, &p, &r, &e))
+			fail_msg("%s: %s", rows[i].query, e.msg);
+		assert_int_equal(r.n_series, 1);
+		const struct promql_profile *x = r.series[0].profiles;
+		if (fabs(x->value - rows[i].value) > 1e-9 || fabs(x->covered_s - rows[i].covered_s) > 1e-9 || fabs(x->weight - rows[i].weight) > 1e-8 ||
+		    x->mixed != rows[i].mixed || fabs(x->value * x->weight / x->covered_s - rows[i].rate) > 1e-8)
+			fail_msg("%s: value %g, %g s, weight %g, %s", rows[i].query, x->value, x->covered_s, x->weight, x->mixed ? "mixed" : "one weight");
+		promql_result_release(&r);
+	}
 }
 
 static void test_limits(void **state)
@@ -934,6 +974,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sent_weights, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_empty_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown),

@@ -216,7 +216,7 @@ static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_
 	for (size_t i = 0; i < s->profiles.n; i++) {
 		const struct source_profile *p = &s->profiles.v[i].p;
 		if (p->t_ms > after && p->t_ms <= until)
-			source_cover_add(ret, p->t_ms, p->cover_ms, p->total, p->period, p->stale);
+			source_cover_add(ret, p->t_ms, p->cover_ms, p->total, p->weight, p->period, p->stale);
 	}
 	return check(lim, ret->n, e);
 }

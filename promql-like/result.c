@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "promql-like/result.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/lock.h"
@@ -54,6 +55,8 @@ static int keep_profile(struct promql_profile *to, const struct ptype *type, con
 		return 0;
 	to->per_s = p->per_s;
 	to->covered_s = p->covered_s;
+	to->weight = rint(lazy_profile_weight(p, &to->mixed) * 1e9) / 1e9; /* however the sums were rounded */
+	to->moment = p->moment;
 	to->period = p->period;
 	struct stackvec *vec = lazy_side_whole(&p->a), *base = p->diff ? lazy_side_whole(&p->b) : NULL;
 	if (vec)

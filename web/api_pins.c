@@ -99,7 +99,7 @@ static int keep(struct web *w, struct httpd_request *rq, struct promql_result *r
 	merged_head_of(&m, r);
 	ptype_format(m.type, &type);
 	struct pin pin = { .name = httpd_param(rq, "name"), .query = query, .type = buf_view(&type), .t_ms = m.t_ms,
-			   .seconds = m.per_s > 0 ? m.per_s : m.covered_s, .created_ms = clock_now_ms() };
+			   .seconds = merged_seconds(&m), .created_ms = clock_now_ms() };
 	return pins_add(w->pins, &pin, buf_view(&profile), id, e);
 }
 

@@ -150,7 +150,7 @@ static void add_profile(struct promql_result *r, size_t i, const struct ptype *t
 {
 	struct promql_profile *p = arena_calloc(&r->arena, 1, sizeof *p);
 	*p = (struct promql_profile){ .type = t, .vec = profile(s, value), .base = base ? profile(s, base) : NULL,
-				      .value = (double)value / 1e9, .covered_s = 60, .period = 10000000 };
+				      .value = (double)value / 1e9, .covered_s = 60, .weight = 1, .period = 10000000 };
 	r->series[i].profiles = p;
 }
 

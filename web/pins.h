@@ -30,7 +30,7 @@ struct pin {
 	struct view name;   /* what its maker called it; may be empty */
 	struct view query, type;
 	int64_t t_ms;       /* of the query */
-	double seconds;     /* that the profile covers */
+	double seconds;     /* in which its values were measured */
 	int64_t created_ms;
 };
 

@@ -509,6 +509,7 @@ static void test_flamegraph(void **state)
 	assert_non_null(data);
 	assert_string_equal(json_string_value(json_object_get(data, "unit")), "nanoseconds");
 	assert_int_equal(json_integer_value(json_object_get(data, "total")), 1100);
+	assert_true(json_number_value(json_object_get(data, "weight")) == 1 && json_is_false(json_object_get(data, "mixedWeights")));
 	json_decref(j);
 	const char *nodes = strstr(a.body, "\"nodes\":");
 	assert_non_null(nodes);
@@ -600,6 +601,7 @@ static void test_json(void **state)
 	json_t *second = json_array_get(profiles, 1);
 	assert_int_equal(json_integer_value(json_object_get(second, "total")), 2200);
 	assert_int_equal(json_array_size(json_object_get(second, "samples")), 2);
+	assert_true(json_number_value(json_object_get(second, "weight")) == 1 && json_is_false(json_object_get(second, "mixedWeights")));
 	json_decref(j);
 	answer_free(&a);
 }

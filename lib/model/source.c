@@ -67,6 +67,7 @@ void source_cover_add_other(struct source_cover *c, const struct source_cover *o
 	c->total = (int64_t)((uint64_t)c->total + (uint64_t)other->total);
 	if (__builtin_add_overflow(c->magnitude, other->magnitude, &c->magnitude))
 		c->magnitude = UINT64_MAX;
+	source_weights_join(&c->weights, other->weights, 1);
 }
 
 void source_cover_release(struct source_cover *c)

@@ -78,11 +78,34 @@ struct source_span {
 	int64_t after_ms, until_ms;
 };
 
+/* What profiles that were added up stand for, beyond what they measured: a unit of a profile's value stands for `weight` units. */
+struct source_weights {
+	double extra;                /* sum of value x (weight - 1) */
+	double heaviest;             /* the largest weight other than 1 of a profile whose value is not 0; 0: all have weight 1 */
+};
+#define SOURCE_SAME_WEIGHT 0.02 /* weights that differ by a smaller part are equal: scrapes jitter */
+
+static inline void source_weights_add(struct source_weights *w, double value, double weight)
+{
+	if (weight == 1 || !(weight > 0) || value == 0)
+		return;
+	w->extra += value * (weight - 1);
+	w->heaviest = MAX(w->heaviest, weight);
+}
+
+/* Those of another sum, whose values are added times scale. */
+static inline void source_weights_join(struct source_weights *to, struct source_weights other, double scale)
+{
+	to->extra += other.extra * scale;
+	to->heaviest = MAX(to->heaviest, other.heaviest);
+}
+
 /* The sum of one series' profiles in a range, without visiting each profile. */
 struct source_cover {
 	uint64_t n, n_stale;         /* stamps, markers included; of these markers */
 	int64_t total, period;       /* of the profiles: the sum of their totals, native unit; the largest period */
 	uint64_t magnitude;          /* sum of |total|, at most UINT64_MAX; above SOURCE_EXACT total may not be what it should */
+	struct source_weights weights; /* of totals */
 	VEC(struct source_span) spans; /* that they cover, in no order: where one goes on from the last they are one */
 };
 #define SOURCE_EXACT (UINT64_C(1) << 53)
@@ -90,13 +113,14 @@ struct source_cover {
 void source_cover_add_span(struct source_cover *c, int64_t after_ms, int64_t until_ms);
 void source_cover_add_total(struct source_cover *c, int64_t total);
 /* One of those in the range. */
-static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_t cover_ms, int64_t total, int64_t period, bool stale)
+static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_t cover_ms, int64_t total, double weight, int64_t period, bool stale)
 {
 	c->n++;
 	c->n_stale += stale;
 	if (stale)
 		return;
 	source_cover_add_total(c, total);
+	source_weights_add(&c->weights, (double)total, weight);
 	c->period = MAX(c->period, period);
 	source_cover_add_span(c, t_ms - cover_ms, t_ms);
 }

@@ -128,6 +128,7 @@ static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct r
 		return is_near(j, s) ? lazy_side_add_stored(&p->a, s->ref, w->from, w->to, 0, 1, e) : 0;
 	*any = true;
 	p->period = MAX(p->period, c->period);
+	source_weights_join(&p->weights, c->weights, 1);
 	for (size_t k = 0; k < c->spans.n; k++)
 		push_interval(j, (struct interval){ c->spans.v[k].after_ms, c->spans.v[k].until_ms });
 	return lazy_side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);

@@ -446,6 +446,7 @@ static int profile_of_one(const struct ptype *type, const struct source_profile 
 {
 	struct lazy_profile *p = lazy_profile_new(type, v->period);
 	p->covered_s = (double)v->duration_ns / 1e9;
+	p->moment = type->kind != PROFILE_GAUGE;
 	int rc = lazy_side_add_stored(&p->a, ref, v->t_ms - 1, v->t_ms, v->total, 1, e);
 	if (rc) {
 		lazy_profile_unref(p);

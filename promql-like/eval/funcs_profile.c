@@ -112,9 +112,12 @@ static int plain_window(enum over over, const struct pwindow *w, struct lazy_pro
 	*ret_any = n > 0;
 	if (!n)
 		return 0;
+	p->moment = p->type->kind != PROFILE_GAUGE && over != OVER_SUM;
 	if (over == OVER_SUM || over == OVER_MEAN) {
 		for (size_t i = w->lo; i < w->hi; i++)
 			p->covered_s += w->s->vp[i].stale ? 0 : (double)w->s->vp[i].cover_ms / 1000;
+		if (p->moment)
+			p->covered_s /= (double)n;
 		return pwindow_add_whole(p, w, over == OVER_MEAN && n > 1 ? 1 / (double)n : 1, e);
 	}
 	size_t i = pick(w, over);

@@ -66,6 +66,7 @@ int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double sc
 		int rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
 		if (rc)
 			return rc;
+		source_weights_add(&p->weights, (double)s->total * scale, s->weight);
 		p->period = MAX(p->period, s->period);
 		joined = any = true;
 	}

@@ -233,6 +233,35 @@ double lazy_profile_value(const struct lazy_profile *p)
 	return lazy_profile_in_base(native, u.factor, p->per_s);
 }
 
+double lazy_profile_weight(const struct lazy_profile *p, bool *ret_mixed)
+{
+	double total = lazy_side_total(&p->a), heaviest = p->weights.heaviest ? p->weights.heaviest : 1;
+	double weight = total && p->weights.heaviest ? 1 + p->weights.extra / total : heaviest;
+	*ret_mixed = p->base_mixed || fabs(weight - heaviest) > SOURCE_SAME_WEIGHT * heaviest;
+	return weight > 0 && isfinite(weight) ? weight : 1;
+}
+
+/* The weights of p as a part of a sum over over_s. A range without a profile measured nothing to stand for, but one measurement stands for
+ * all of the time that longer ones of other series took. */
+static struct source_weights weights_over(const struct lazy_profile *p, double over_s)
+{
+	double total = lazy_side_total(&p->a);
+	if (!p->moment || !(p->covered_s > 0) || p->covered_s == over_s || !total)
+		return p->weights;
+	double by = over_s / p->covered_s;
+	return (struct source_weights){ (total + p->weights.extra) * by - total, by * (p->weights.heaviest ? p->weights.heaviest : 1) };
+}
+
+static void add_weights(struct lazy_profile *p, const struct lazy_profile *other, double scale)
+{
+	double over_s = MAX(p->covered_s, other->covered_s);
+	p->weights = weights_over(p, over_s);
+	source_weights_join(&p->weights, weights_over(other, over_s), scale);
+	p->covered_s = over_s;
+	p->moment &= other->moment;
+	p->base_mixed |= other->base_mixed;
+}
+
 int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *other, double scale, struct err *e)
 {
 	double given = scale;
@@ -242,6 +271,7 @@ int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *o
 		if (p->per_s)
 			scale *= p->per_s;
 	}
+	add_weights(p, other, scale);
 	int rc = side_add(&p->a, &other->a, scale, e);
 	if (!rc && other->diff) {
 		p->diff = true;
@@ -249,7 +279,6 @@ int lazy_profile_accumulate(struct lazy_profile *p, const struct lazy_profile *o
 	}
 	p->whole = p->whole && other->whole ? p->whole + other->whole * given : 0;
 	p->period = MAX(p->period, other->period);
-	p->covered_s = MAX(p->covered_s, other->covered_s);
 	return rc;
 }
 
@@ -258,6 +287,8 @@ static struct lazy_profile *like(const struct lazy_profile *p)
 	struct lazy_profile *n = lazy_profile_new(p->type, p->period);
 	n->per_s = p->per_s;
 	n->covered_s = p->covered_s;
+	n->moment = p->moment;
+	n->base_mixed = p->base_mixed;
 	n->diff = p->diff;
 	n->whole = p->whole;
 	return n;
@@ -288,6 +319,9 @@ int lazy_profile_diff(const struct lazy_profile *a, const struct lazy_profile *b
 		scale_b = b->per_s ? 1 / b->per_s : 1;
 		scale_b *= a->per_s ? a->per_s : 1;
 	}
+	(void)lazy_profile_weight(b, &n->base_mixed);
+	n->base_mixed |= a->base_mixed;
+	source_weights_join(&n->weights, weights_over(a, MAX(a->covered_s, b->covered_s)), scale_a);
 	int rc = side_add(&n->a, &a->a, scale_a, e);
 	if (!rc && b->diff)
 		rc = side_add(&n->a, &b->b, scale_b, e);
@@ -353,6 +387,8 @@ struct lazy_profile *lazy_profile_with(const struct lazy_profile *p, struct stac
 		lazy_profile_unref(n);
 		return NULL;
 	}
+	double before = lazy_side_total(&p->a); /* a part of the stacks has the weight of all */
+	source_weights_join(&n->weights, p->weights, before ? lazy_side_total(&n->a) / before : 0);
 	return n;
 }
 

@@ -33,6 +33,9 @@ struct lazy_profile {
 	const struct ptype *type;
 	int64_t period;
 	double covered_s;
+	struct source_weights weights; /* of a, native unit */
+	bool base_mixed;            /* as lazy_profile_weight has it, of b */
+	bool moment;                /* the value is of one measurement, or their mean: covered_s is its length */
 	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
 	bool diff;                  /* b is there */
 	_Atomic bool again;         /* it is kept (shared.h), and was asked for again */
@@ -96,6 +99,9 @@ static inline double lazy_profile_whole(const struct lazy_profile *p, double val
 /* Base units. */
 double lazy_profile_value(const struct lazy_profile *p);
 double lazy_side_total(const struct lazy_side *s);
+/* What a unit of the value stands for in covered_s, which is 1 unless less than the covered time was measured: value x weight / covered_s
+ * is the rate. *ret_mixed: the weights that it is the mean of differ so much that those of functions do, too. */
+double lazy_profile_weight(const struct lazy_profile *p, bool *ret_mixed);
 /* total in the native unit, of a type whose unit has that factor; per_s as in a profile. It never falls as total rises. */
 double lazy_profile_in_base(double total, double factor, double per_s);
 double lazy_profile_factor(const struct lazy_profile *p); /* native unit to base unit, rate included */

@@ -403,7 +403,7 @@ const steps = {
 			assert.doesNotMatch(policy, /unsafe|\*|https?:/, path);
 		}
 	},
-	async 'the page is at most 121 kB, compressed before anybody asks'() {
+	async 'the page is at most 121.5 kB, compressed before anybody asks'() {
 		let total = 0;
 		for (const f of ['', 'app.js', 'app.css', 'favicon.svg']) {
 			const begin = performance.now();
@@ -414,7 +414,7 @@ const steps = {
 			total += size;
 			console.log(`  /${f} ${size} bytes, ${(performance.now() - begin).toFixed(1)} ms`);
 		}
-		assert.ok(total <= 121000, `${total} bytes`);
+		assert.ok(total <= 121500, `${total} bytes`);
 	},
 	async 'nothing complained'() {
 		assert.deepEqual(complaints.filter((c) => !/net::ERR_FAILED/.test(c)), []);

@@ -40,6 +40,12 @@ struct sample_meta {
 	uint32_t interval_ms, asked_ms;
 };
 
+/* The weight of a profile of that interval for which so long was asked. */
+static inline double sample_weight(uint32_t interval_ms, uint32_t asked_ms)
+{
+	return asked_ms && asked_ms != interval_ms ? (double)interval_ms / asked_ms : 1;
+}
+
 #define RECORD_MAX_TYPES 64
 
 enum values_mode { VALUES_UNSIGNED = 0, VALUES_SIGNED = 1, VALUES_TIMES = 2 };

@@ -59,9 +59,11 @@ struct sealed_columns {
 	struct sealed_points points;
 	uint32_t cover_ms;
 	int64_t period;
-	bool same_cover, same_period; /* else these are of the first alone, and of each: */
+	double weight;                /* sample_weight of interval and asked */
+	bool same_cover, same_period, same_weight; /* else these are of the first alone, and of each: */
 	VEC(uint32_t) covers;         /* n of each; their own n is not used */
 	VEC(int64_t) periods;
+	VEC(double) weights;
 	VEC(uint32_t) stale;          /* rows, ascending */
 };
 void sealed_columns_release(struct sealed_columns *c);

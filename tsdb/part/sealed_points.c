@@ -24,6 +24,7 @@ void sealed_columns_release(struct sealed_columns *c)
 	sealed_points_release(&c->points);
 	vec_free(&c->covers);
 	vec_free(&c->periods);
+	vec_free(&c->weights);
 	vec_free(&c->stale);
 }
 
@@ -196,6 +197,26 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 	} \
 } while (0)
 
+static bool field_is_same(const struct fields *f, int which)
+{
+	return f->more[which].p == f->more[which].end;
+}
+
+/* Weights of n profiles, of which not all have the interval and the asked time of the first. */
+static void get_weights(const struct fields *f, size_t n, struct sealed_columns *ret)
+{
+	struct cursor intervals = f->more[FIELD_INTERVAL], askeds = f->more[FIELD_ASKED];
+	uint64_t interval = (uint64_t)f->first[FIELD_INTERVAL], asked = (uint64_t)f->first[FIELD_ASKED];
+	vec_reserve(&ret->weights, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		if (i && !field_is_same(f, FIELD_INTERVAL))
+			interval += (uint64_t)zigzag_decode(get_varint(&intervals));
+		if (i && !field_is_same(f, FIELD_ASKED))
+			asked += (uint64_t)zigzag_decode(get_varint(&askeds));
+		ret->weights.v[i] = sample_weight((uint32_t)interval, (uint32_t)asked);
+	}
+}
+
 int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
@@ -216,12 +237,16 @@ int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
 	}
 	ret->cover_ms = (uint32_t)f.first[FIELD_COVER];
 	ret->period = f.first[FIELD_PERIOD];
-	ret->same_cover = f.more[FIELD_COVER].p == f.more[FIELD_COVER].end;
-	ret->same_period = f.more[FIELD_PERIOD].p == f.more[FIELD_PERIOD].end;
+	ret->weight = sample_weight((uint32_t)f.first[FIELD_INTERVAL], (uint32_t)f.first[FIELD_ASKED]);
+	ret->same_cover = field_is_same(&f, FIELD_COVER);
+	ret->same_period = field_is_same(&f, FIELD_PERIOD);
+	ret->same_weight = field_is_same(&f, FIELD_INTERVAL) && field_is_same(&f, FIELD_ASKED);
 	if (!c.bad && !ret->same_cover)
 		GET_FIELD(&f, FIELD_COVER, n, &ret->covers);
 	if (!c.bad && !ret->same_period)
 		GET_FIELD(&f, FIELD_PERIOD, n, &ret->periods);
+	if (!c.bad && !ret->same_weight)
+		get_weights(&f, n, ret);
 	return c.bad ? corrupt(e) : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sums of a series' profiles in a range: number, total, covered time. A query about a day of a fleet concerns millions of profiles. So
+/* The sums of a series' profiles in a range: number, total, weights, covered time. A query about a day of a fleet concerns millions of profiles. So
  * parts that are completely in the range are read once, their columns and not their rows, and the result is kept with the part, which
  * never changes:
  *
@@ -7,6 +7,8 @@
  *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, tombstones, markers of both kinds: its columns again
  *
  * Runs on query threads. */
+#include <math.h>
+
 #include "tsdb/part/damage.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
@@ -17,10 +19,12 @@ enum { NOT_ASKED, TAKEN, KNOWN, MANY };
 
 struct part_cover {
 	int64_t total, period;
-	int64_t after_ms;        /* they cover (after, until] */
-	uint32_t until_ms;       /* from the part's start */
-	uint32_t n, n_stale;
-	_Atomic uint32_t state;
+	double weight;           /* of each of them */
+	int32_t after_ms;        /* they cover (after, until], from the part's start */
+	uint32_t until_ms;
+	uint32_t n;
+	uint16_t n_stale;
+	_Atomic uint16_t state;
 };
 
 size_t part_cover_bytes(const struct part *p)
@@ -42,19 +46,27 @@ static struct part_cover *entry_of(struct part *p, const struct part_series *x)
 	return &all[x - p->series.v];
 }
 
-/* The result of one part is kept if it is small. */
+/* Whether the result of one part is small: of one stretch, one sign, one weight. */
+static bool cover_is_small(const struct part *p, const struct source_cover *c, double weight)
+{
+	return c->spans.n == 1 && c->n <= UINT32_MAX && c->n_stale <= UINT16_MAX && part_start_ms(p) - c->spans.v[0].after_ms <= INT32_MAX &&
+	       c->total >= 0 && (uint64_t)c->total == c->magnitude && fabs(c->weights.extra - (double)c->total * (weight - 1)) <= 1e-12 * fabs(c->weights.extra);
+}
+
 static void keep(struct part *p, struct part_cover *to, const struct source_cover *c)
 {
-	uint32_t state = NOT_ASKED;
+	double weight = c->weights.heaviest > 0 ? c->weights.heaviest : 1;
+	uint16_t state = NOT_ASKED;
 	if (!atomic_compare_exchange_strong(&to->state, &state, TAKEN))
 		return;
 	state = MANY;
-	if (c->spans.n == 1 && c->n <= UINT32_MAX && c->total >= 0 && (uint64_t)c->total == c->magnitude) {
+	if (cover_is_small(p, c, weight)) {
 		to->total = c->total;
 		to->period = c->period;
+		to->weight = weight;
 		to->n = (uint32_t)c->n;
-		to->n_stale = (uint32_t)c->n_stale;
-		to->after_ms = c->spans.v[0].after_ms;
+		to->n_stale = (uint16_t)c->n_stale;
+		to->after_ms = (int32_t)(c->spans.v[0].after_ms - part_start_ms(p));
 		to->until_ms = (uint32_t)(c->spans.v[0].until_ms - part_start_ms(p));
 		state = KNOWN;
 	}
@@ -66,8 +78,9 @@ static void add_known(const struct part *p, const struct part_cover *from, struc
 	ret->n += from->n;
 	ret->n_stale += from->n_stale;
 	source_cover_add_total(ret, from->total);
+	source_weights_add(&ret->weights, (double)from->total, from->weight);
 	ret->period = MAX(ret->period, from->period);
-	source_cover_add_span(ret, from->after_ms, part_start_ms(p) + from->until_ms);
+	source_cover_add_span(ret, part_start_ms(p) + from->after_ms, part_start_ms(p) + from->until_ms);
 }
 
 /* ---- columns ---- */
@@ -99,6 +112,11 @@ static void add_totals(const struct sealed_points *p, size_t lo, size_t hi, stru
 	source_cover_add_other(ret, &(struct source_cover){ .total = total, .magnitude = (uint64_t)magnitude });
 }
 
+static double weight_at(const struct sealed_columns *c, size_t i)
+{
+	return c->same_weight ? c->weight : c->weights.v[i];
+}
+
 /* Those in [lo, hi), of which none is a marker or hidden. */
 static void add_plain(const struct sealed_columns *c, size_t lo, size_t hi, struct source_cover *ret)
 {
@@ -107,6 +125,8 @@ static void add_plain(const struct sealed_columns *c, size_t lo, size_t hi, stru
 		return;
 	ret->n += hi - lo;
 	add_totals(p, lo, hi, ret);
+	for (size_t i = lo; i < hi && !(c->same_weight && c->weight == 1); i++)
+		source_weights_add(&ret->weights, (double)p->totals.v[i], weight_at(c, i));
 	for (size_t i = lo; i < hi && (i == lo || !c->same_period); i++)
 		ret->period = MAX(ret->period, c->same_period ? c->period : c->periods.v[i]);
 	if (p->every_ms && c->same_cover && c->cover_ms >= p->every_ms) {
@@ -135,7 +155,7 @@ static void add_columns(const struct pstate *s, const struct part *part, uint32_
 		bool stale = k < c->stale.n && c->stale.v[k] == i;
 		if (!masked || !tombstones_hide(s, part, series, t))
 			source_cover_add(ret, t, c->same_cover ? c->cover_ms : c->covers.v[i], c->points.totals.v[i],
-					 c->same_period ? c->period : c->periods.v[i], stale);
+					 weight_at(c, i), c->same_period ? c->period : c->periods.v[i], stale);
 	}
 }
 
@@ -148,7 +168,7 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 	bool whole = part_start_ms(p) + x->min_ms > after_ms && part_start_ms(p) + x->max_ms <= until_ms && !x->is_float &&
 		     !tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
 	struct part_cover *entry = whole ? entry_of(p, x) : NULL;
-	uint32_t state = entry ? atomic_load(&entry->state) : MANY;
+	uint16_t state = entry ? atomic_load(&entry->state) : MANY;
 	if (state == KNOWN) {
 		add_known(p, entry, ret);
 		return 0;
@@ -186,6 +206,13 @@ static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, 
 	return rc;
 }
 
+/* A row of the head. */
+static void cover_add_row(const struct chunk *c, const struct chunk_row *r, struct source_cover *ret)
+{
+	struct sample_meta m = r->stale ? (struct sample_meta){ 0 } : c->metas.v[r->meta];
+	source_cover_add(ret, r->t_ms, r->cover_ms, r->total, sample_weight(m.interval_ms, m.asked_ms), m.period, r->stale);
+}
+
 static void add_window(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,
 		       struct source_cover *ret)
 {
@@ -196,7 +223,7 @@ static void add_window(const struct tsdb_view *v, struct window *w, uint32_t ser
 	for (size_t i = 0; i < visible; i++) {
 		const struct chunk_row *r = &c->rows.v[i];
 		if (r->t_ms > after_ms && r->t_ms <= until_ms)
-			source_cover_add(ret, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
+			cover_add_row(c, r, ret);
 	}
 	rwlock_unlock(&w->lock);
 }
@@ -250,6 +277,7 @@ static void put_tile(struct tiling *g, size_t k)
 	g->n += g->one.n;
 	g->one.n = g->one.n_stale = g->one.magnitude = 0;
 	g->one.total = g->one.period = 0;
+	g->one.weights = (struct source_weights){ 0 };
 	g->one.spans.n = 0;
 }
 
@@ -285,7 +313,7 @@ static void tile_window(struct tiling *g, struct window *w, uint32_t series)
 		const struct chunk_row *r = &c->rows.v[i];
 		if (r->t_ms <= g->t->after_ms || r->t_ms > g->until_ms)
 			continue;
-		source_cover_add(&g->one, r->t_ms, r->cover_ms, r->total, r->stale ? 0 : c->metas.v[r->meta].period, r->stale);
+		cover_add_row(c, r, &g->one);
 		put_tile(g, tile_at(g, r->t_ms));
 	}
 	rwlock_unlock(&w->lock);

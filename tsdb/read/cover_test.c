@@ -14,9 +14,9 @@
 
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
-#define PODS 6
+#define PODS 8
 
-/* pod 0 is plain; 1 has covers of its own, 2 periods, 3 holes, 4 markers, 5 all of it. */
+/* pod 0 is plain; 1 has covers of its own, 2 periods, 3 holes, 4 markers, 5 all of it and weights of its own; 6 has one weight, 7 two. */
 static void put(struct kit *k, unsigned pod, int64_t t_ms, uint64_t *random)
 {
 	struct profile p;
@@ -34,6 +34,10 @@ static void put(struct kit *k, unsigned pod, int64_t t_ms, uint64_t *random)
 				   .interval_ms = 10000, .asked_ms = 10000, .period = KIT_PERIOD, .cover_ms = 10000 };
 	if (pod == 1 || all)
 		sp.cover_ms = 9990 + (int64_t)(kit_random(random) % 20);
+	if (pod == 6 || (pod == 7 && t_ms % HOUR < 20 * MINUTE))
+		sp.asked_ms = 3000;
+	if (all)
+		sp.asked_ms = 1000 * (int64_t)(1 + kit_random(random) % 10);
 	if (pod == 2 || all)
 		sp.period = 1 + (int64_t)(kit_random(random) % 1000);
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };

@@ -237,6 +237,8 @@ void merged_head(struct buf *b, const struct merged_profile *m, const struct fla
 	json_field_text(b, "kind", m->type ? profile_kind_text(m->type->kind) : "");
 	json_field_float(b, "coveredSeconds", m->covered_s);
 	json_field_float(b, "perSeconds", m->per_s);
+	json_field_float(b, "weight", m->weight);
+	json_field_bool(b, "mixedWeights", m->mixed);
 	json_key(b, "total");
 	put_value(b, f, f->nodes.total[0]);
 }

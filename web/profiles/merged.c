@@ -3,6 +3,8 @@
  * several, over a new one. */
 #include "web/profiles/merged.h"
 
+#include <math.h>
+
 static bool same_type(const struct ptype *a, const struct ptype *b)
 {
 	return view_eq(a->name, b->name) && view_eq(a->sample_type, b->sample_type) &&
@@ -101,9 +103,41 @@ static int sum_elements(struct merged_profile *m, const struct promql_result *r,
 	return rc;
 }
 
+/* The weight of an element's values in covered_s: a single measurement stands for as long as the longest of them. */
+static double element_weight(const struct promql_profile *p, double covered_s)
+{
+	return p->moment && p->covered_s > 0 ? p->weight * covered_s / p->covered_s : p->weight;
+}
+
+static void weigh_elements(struct merged_profile *m, const struct promql_result *r)
+{
+	double least = INFINITY, most = 0, sum = 0, weighted = 0;
+	for (size_t i = 0; i < r->n_series; i++) {
+		const struct promql_profile *p = &r->series[i].profiles[0];
+		double weight = element_weight(p, m->covered_s), value = fabs(p->value);
+		m->mixed |= p->mixed;
+		if (!i)
+			m->weight = weight;
+		if (value == 0)
+			continue;
+		least = MIN(least, weight);
+		most = MAX(most, weight);
+		sum += value;
+		weighted += value * weight;
+	}
+	if (sum > 0)
+		m->weight = most > least ? weighted / sum : most;
+	m->mixed |= most > least * (1 + SOURCE_SAME_WEIGHT);
+}
+
+double merged_seconds(const struct merged_profile *m)
+{
+	return m->per_s > 0 ? m->per_s : m->covered_s / m->weight;
+}
+
 void merged_head_of(struct merged_profile *ret, const struct promql_result *r)
 {
-	*ret = (struct merged_profile){ .t_ms = r->t_ms };
+	*ret = (struct merged_profile){ .t_ms = r->t_ms, .weight = 1 };
 	for (size_t i = 0; i < r->n_series; i++) {
 		const struct promql_profile *p = &r->series[i].profiles[0];
 		ret->covered_s = MAX(ret->covered_s, p->covered_s);
@@ -112,11 +146,12 @@ void merged_head_of(struct merged_profile *ret, const struct promql_result *r)
 	}
 	if (r->n_series)
 		ret->type = r->series[0].profiles[0].type;
+	weigh_elements(ret, r);
 }
 
 int merged_make(struct merged_profile *ret, const struct promql_result *r, const struct permit *permit, struct err *e)
 {
-	*ret = (struct merged_profile){ .t_ms = r->t_ms };
+	*ret = (struct merged_profile){ .t_ms = r->t_ms, .weight = 1 };
 	int rc = merged_check(r, e);
 	if (rc || !r->n_series)
 		return rc;

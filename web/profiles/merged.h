@@ -17,6 +17,8 @@ struct merged_profile {
 	struct stackvec *vec;      /* owned; NULL if the answer is empty */
 	struct stackvec *base;     /* owned; of a diff, over the same symbols; else NULL */
 	double covered_s, per_s;   /* the longest of the elements */
+	double weight;             /* their mean by value, see promql_profile: value x weight / covered_s is the rate */
+	bool mixed;                /* they differ: numbers of functions are approximate */
 	int64_t period, t_ms;
 };
 
@@ -28,6 +30,8 @@ int merged_check(const struct promql_result *r, struct err *e) MUST_USE;
 struct symbols *merged_symbols(const struct promql_result *r);
 /* All but the vectors. */
 void merged_head_of(struct merged_profile *ret, const struct promql_result *r);
+/* Seconds that the values were measured in: value / seconds is the rate. */
+double merged_seconds(const struct merged_profile *m);
 /* Merges the elements of a vector. ERR_EXECUTION as merged_check. Release with merged_release. */
 int merged_make(struct merged_profile *ret, const struct promql_result *r, const struct permit *permit, struct err *e) MUST_USE;
 void merged_release(struct merged_profile *m);

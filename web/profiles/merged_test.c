@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles with long names and deep stacks: writers of all formats hand over their text often enough, whatever one step of them writes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "pprof/pprof.h"
 #include "web/profiles/flame_columns.h"
 #include "web/profiles/merged.h"
 
@@ -154,7 +156,7 @@ static void test_text_in_memory(void **state)
 	};
 	struct symbols *s = symbols_new();
 	struct stackvec *v = long_names(s);
-	struct promql_profile p = { .type = &type, .vec = v };
+	struct promql_profile p = { .type = &type, .vec = v, .weight = 1 };
 	struct point point = { 0, 1 };
 	struct promql_series series = { .points = &point, .n = 1, .profiles = &p };
 	struct promql_result r = { .type = PROMQL_VECTOR, .series = &series, .n_series = 1 };
@@ -163,7 +165,7 @@ static void test_text_in_memory(void **state)
 		struct buf out = { 0 };
 		struct reader reader = { .out = &out };
 		struct permit permit = { reader_go_on, reader_need, &reader, (uint64_t)8 << 20 };
-		struct merged_profile m = { .type = &type, .vec = v };
+		struct merged_profile m = { .type = &type, .vec = v, .weight = 1 };
 		struct err e = { 0 };
 		assert_int_equal(writers[i].write(&r, &m, &permit, &out, &e), 0);
 		reader.most = MAX(reader.most, out.len);
@@ -176,8 +178,59 @@ static void test_text_in_memory(void **state)
 	symbols_unref(s);
 }
 
+/* Two elements as one: their weights' mean by value, and the time that it leaves. */
+static void test_weights(void **state)
+{
+	static const struct {
+		struct promql_profile p[2];
+		double weight, seconds;
+		bool mixed;
+	} rows[] = {
+		{ { { .value = 3, .covered_s = 60, .weight = 1 }, { .value = 1, .covered_s = 60, .weight = 1 } }, 1, 60, false },
+		{ { { .value = 3, .covered_s = 60, .weight = 2.5 }, { .value = 1, .covered_s = 60, .weight = 2.5 } }, 2.5, 24, false },
+		{ { { .value = 2, .covered_s = 60, .weight = 2.5 }, { .value = 1, .covered_s = 60, .weight = 1 } }, 2, 30, true },
+		{ { { .value = 0, .covered_s = 60, .weight = 1 }, { .value = 1, .covered_s = 60, .weight = 2.5 } }, 2.5, 24, false },
+		{ { { .value = 0, .covered_s = 60, .weight = 2.5 }, { .value = 0, .covered_s = 60, .weight = 1 } }, 2.5, 24, false },
+		{ { { .value = 3, .covered_s = 60, .weight = 2, .mixed = true }, { .value = 1, .covered_s = 60, .weight = 2 } }, 2, 30, true },
+		{ { { .value = 3, .covered_s = 60, .weight = 1 }, { .value = 1, .covered_s = 15, .weight = 1 } }, 1, 60, false }, /* it was there for less */
+		{ { { .value = 10, .covered_s = 10, .weight = 1, .moment = true }, { .value = 4, .covered_s = 4, .weight = 1, .moment = true } }, 20 / 14., 7, true },
+		{ { { .value = 10, .covered_s = 10, .weight = 1, .moment = true }, { .value = 10, .covered_s = 10.01, .weight = 1, .moment = true } }, 1.0005, 10.005, false },
+		{ { { .value = 3, .covered_s = 60, .per_s = 60, .weight = 1 }, { .value = 1, .covered_s = 10, .per_s = 60, .weight = 1 } }, 1, 60, false },
+	};
+	struct symbols *s = symbols_new();
+	struct stackvec *v = long_names(s);
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct point point = { 100000, 1 };
+		struct promql_profile p[2] = { rows[i].p[0], rows[i].p[1] };
+		struct promql_series series[2];
+		for (size_t k = 0; k < 2; k++) {
+			p[k].type = &type;
+			p[k].vec = v;
+			series[k] = (struct promql_series){ .points = &point, .n = 1, .profiles = &p[k] };
+		}
+		struct promql_result r = { .type = PROMQL_VECTOR, .series = series, .n_series = 2, .t_ms = 100000 };
+		struct merged_profile m;
+		struct profile file;
+		struct buf out = { 0 };
+		struct err e = { 0 };
+		merged_head_of(&m, &r);
+		if (fabs(m.weight - rows[i].weight) > 1e-6 || fabs(merged_seconds(&m) - rows[i].seconds) > 1e-3 || m.mixed != rows[i].mixed)
+			fail_msg("row %zu: weight %g, %g s, %s", i, m.weight, merged_seconds(&m), m.mixed ? "mixed" : "one weight");
+		assert_int_equal(pprof_write(&r, VIEW("q"), NULL, &out, &e), 0);
+		profile_init(&file, 0);
+		assert_int_equal(pprof_decode(out.ptr, out.len, NULL, &file, &e), 0);
+		assert_true(fabs((double)file.duration_ns / 1e9 - rows[i].seconds) < 1e-3);
+		assert_int_equal(file.n_comments, rows[i].mixed ? 2 : 1);
+		profile_release(&file);
+		buf_free(&out);
+	}
+	stackvec_unref(v);
+	symbols_unref(s);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_text_in_memory) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_text_in_memory), cmocka_unit_test(test_weights) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

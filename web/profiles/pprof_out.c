@@ -407,7 +407,7 @@ static void put_header(struct pprof_writer *w, const struct merged_profile *m, c
 {
 	int64_t duration_ns, time_ns;
 	/* A rate is here as its increase, over the range that it is a rate of. */
-	double seconds = m->per_s > 0 ? m->per_s : m->covered_s;
+	double seconds = merged_seconds(m);
 	if (seconds < 0 || !num_round_i64(seconds * 1e9, &duration_ns))
 		duration_ns = 0;
 	if (__builtin_mul_overflow(m->t_ms, 1000000, &time_ns) || __builtin_sub_overflow(time_ns, duration_ns, &time_ns))
@@ -418,6 +418,8 @@ static void put_header(struct pprof_writer *w, const struct merged_profile *m, c
 		put_pair(w, w->out, PROFILE_PERIOD_TYPE, m->type->period_type, m->type->period_unit);
 	put_number(w->out, PROFILE_PERIOD, (uint64_t)m->period);
 	put_number(w->out, PROFILE_COMMENT, put_text(w, buf_view(comment)));
+	if (m->mixed)
+		put_number(w->out, PROFILE_COMMENT, put_text(w, VIEW("frames are approximate: of the merged profiles, some measured a smaller part of their time than others")));
 	put_number(w->out, PROFILE_DEFAULT_TYPE, put_text(w, m->type->sample_type));
 }
 

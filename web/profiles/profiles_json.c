@@ -3,7 +3,7 @@
  *
  *	{"frames":[{"function":"main.work","file":"main.go","line":7,"binary":"demo"}, ...],
  *	 "profiles":[{"metric":{...},"type":"process_cpu:...","unit":"nanoseconds","kind":"delta","time":1700000000,
- *	   "coveredSeconds":60,"perSeconds":0,"period":10000000,"total":123,
+ *	   "coveredSeconds":60,"perSeconds":0,"weight":1,"mixedWeights":false,"period":10000000,"total":123,
  *	   "samples":[{"stack":[0,4,7],"labels":{"thread":"x"},"value":123}, ...]}]}
  *
  * A stack is frames, root first, inlined calls expanded; a diff has "base" beside "samples". Values are in the native unit;
@@ -195,6 +195,8 @@ static int put_profile(struct writer *w, const struct promql_series *s, struct e
 	json_time(b, s->points[0].t_ms);
 	json_field_float(b, "coveredSeconds", p->covered_s);
 	json_field_float(b, "perSeconds", p->per_s);
+	json_field_float(b, "weight", p->weight);
+	json_field_bool(b, "mixedWeights", p->mixed);
 	json_field_int(b, "period", p->period);
 	json_key(b, "total");
 	put_total(b, p->vec);

@@ -12,8 +12,8 @@ import { gzipSync } from 'node:zlib';
 import { minify } from 'terser';
 import { runbooksPage } from './runbooks.mjs';
 
-/* The server packs 3 % tighter than zlib does here: what it sends is at most 121,000 bytes. */
-const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 124_500);
+/* The server packs 3 % tighter than zlib does here: what it sends is at most 121,500 bytes. */
+const LIMIT = Number(process.env.PYRRHA_PAGE_LIMIT ?? 125_000);
 const FILES = ['index.html', 'app.js', 'app.css', 'favicon.svg'];
 const here = dirname(fileURLToPath(import.meta.url));
 const tests = process.argv[2] === '--test';

@@ -5,7 +5,7 @@ import type { FlameData } from '../src/base/api';
 import { frameColor, packageOf, shorterNames } from '../src/flame/colors';
 import { degreeOf, foldFunctions, matchRow, rowsOf, search, searchRegex } from '../src/flame/fold';
 import { printPath } from '../src/flame/path';
-import { beforeAside, buildTree, findPath, longestRun, nodeAt, pathNames, visibleDepth } from '../src/flame/tree';
+import { beforeAside, buildTree, findPath, longestRun, nodeAt, pathNames, perSecond, visibleDepth } from '../src/flame/tree';
 import { depthOf, rowOf } from '../src/flame/draw';
 
 /* total(100) ├ a(60, self 10) ├ b(30) ┬ a(20)
@@ -36,6 +36,15 @@ test('a point finds its box', () => {
 	assert.equal(nodeAt(t, 100, 0), -1);
 	assert.equal(visibleDepth(t, 0, 0), 3);
 	assert.equal(visibleDepth(t, 0, 25), 2);
+});
+
+test('a value is per second of what was measured', () => {
+	const per = (more: Partial<FlameData>) => { const t = buildTree({ ...data, kind: 'delta', ...more }); return [t.seconds, perSecond(t), !!t.mixed]; };
+	assert.deepEqual(per({ coveredSeconds: 50 }), [50, 2, false]);
+	assert.deepEqual(per({ coveredSeconds: 50, weight: 2.5, mixedWeights: false }), [20, 5, false]);
+	assert.deepEqual(per({ coveredSeconds: 50, weight: 2, mixedWeights: true }), [25, 4, true]);
+	assert.deepEqual(per({ coveredSeconds: 40, perSeconds: 50, weight: 1 }), [50, 2, false]);
+	assert.equal(per({ coveredSeconds: 50, kind: 'gauge' })[0], 0);
 });
 
 test('a zoom survives new data as far as it can', () => {

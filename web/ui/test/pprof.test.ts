@@ -47,6 +47,8 @@ test('a profile becomes the tree that the server makes of it', () => {
 	const at = t.names.indexOf('main');
 	assert.deepEqual([t.files[at], t.binaries[at], t.startLines[at], t.line[1], t.unit, t.seconds], ['m.go', '/bin/demo', 3, 10, 'nanoseconds', 5]);
 	assert.equal(t.line[3], 0, 'work is there with two lines');
+	const mixed = { ...p, comments: ['query: x', 'frames are approximate: of the merged profiles, some ...'] };
+	assert.deepEqual([t, treeOf({ profile: mixed, type: 1 }), treeOf({ profile: p, type: 1 }, { profile: mixed, type: 1 })].map((x) => x.mixed), [false, true, true]);
 });
 
 test('two profiles are compared, as they are and as shares', () => {

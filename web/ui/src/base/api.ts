@@ -10,8 +10,10 @@ export interface ProfileType {
 
 export interface FlameData {
 	unit: string; sampleType: string; name: string; total: number; kind?: string;
-	/** Wall time that was observed, and if the profile is a rate, over how long: it is here as its increase. */
+	/** Wall time that profiles cover, and if the profile is a rate, over how long: it is here as its increase. */
 	coveredSeconds?: number; perSeconds?: number;
+	/** What a unit of the value stands for in the covered time; whether that differs between the merged profiles. */
+	weight?: number; mixedWeights?: boolean;
 	/** As JSON has them, places in `strings`; as columns have them, texts. */
 	strings?: string[];
 	frames: { name: number[]; file: number[]; binary: number[]; startLine: number[] } | Omit<FrameList, 'token'>;

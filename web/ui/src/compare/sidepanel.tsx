@@ -7,12 +7,12 @@ import { moment } from '../base/time';
 import { formatDuration, formatValue } from '../base/units';
 import { FlameGraph } from '../flame/flamegraph';
 import { search, searchRegex } from '../flame/fold';
-import { findPath, pathNames } from '../flame/tree';
+import { findPath, pathNames, UNEVEN } from '../flame/tree';
 import { SeriesGraph } from '../graph/seriesgraph';
 import { TimeRange } from '../graph/timerange';
 import { frameOf, openFrameMenu } from '../profile/framemenu';
 import type { ProfileState } from '../profile/load';
-import { flow } from '../profile/profilepanel';
+import { flow, observed } from '../profile/profilepanel';
 import { rootBelow, zoomPath } from '../profile/view';
 import { errorOffset } from '../query/query';
 import { QueryBar } from '../query/querybar';
@@ -51,7 +51,7 @@ export function SidePanel({ which, c, loaded }: { which: Which; c: Comparison; l
 
 function Total({ state: { tree } }: { state: ProfileState }) {
 	if (tree.n <= 1 && !tree.total[0]) return <span class="hint">No samples at this time: there is nothing to compare.</span>;
-	return <><b class="sum">{formatValue(tree.total[0], tree.unit)}</b>{tree.seconds > 0 && <span class="hint">{flow(tree)} in {formatDuration(Math.max(1, Math.round(tree.seconds)))} that were observed</span>}</>;
+	return <><b class="sum">{formatValue(tree.total[0], tree.unit)}</b>{tree.seconds > 0 && <span class="hint" title={tree.mixed ? UNEVEN : undefined}>{flow(tree)} in {observed(tree)}{tree.mixed && '; frames approximate'}</span>}</>;
 }
 
 /** The flame graph of a side: what is zoomed into and searched is what is in the difference. */

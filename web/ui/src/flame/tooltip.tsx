@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { formatChange, formatShare, formatValue } from '../base/units';
 import type { PerSample } from '../compare/noise';
 import { noisyBox } from './draw';
-import type { FlameTree } from './tree';
+import { UNEVEN, type FlameTree } from './tree';
 
 /** noSelf: upside down a box has no value of its own. per: as of a scene. */
 export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf, per }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean; per?: PerSample | null }) {
@@ -27,6 +27,7 @@ export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf, per }: { tree: F
 			<div class="tip-name">{t.names[f]}</div>
 			{t.files[f] && <div class="tip-where">{t.files[f]}{line ? `:${line}` : ''}</div>}
 			{t.binaries[f] && <div class="tip-where">{t.binaries[f]}</div>}
+			{t.mixed && <div class="tip-where">{UNEVEN}</div>}
 			{t.base ? <DiffRows t={t} i={i} per={per} /> : (
 				<table>
 					<thead><tr><th /><th>value</th>{wholes.map(([of]) => <th key={of}>{of}</th>)}</tr></thead>

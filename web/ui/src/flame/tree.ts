@@ -32,6 +32,8 @@ export interface FlameTree {
 	root: string[];
 	/** Seconds that the values were gathered in; 0 if they are a state, not a flow. */
 	seconds: number;
+	/** The merged profiles measured unequal parts of their time: shares of functions are approximate. */
+	mixed?: boolean;
 	/** The base of shares: the value of the profile before filters; in a diff, also of its base. */
 	whole: number; baseWhole: number;
 	/** The same boxes at the time before, for colours of change. */
@@ -61,7 +63,8 @@ export function buildTree(d: FlameData, root: string[] = []): FlameTree {
 		weight: new Float64Array(n), x: new Float64Array(n), maxDepth: 0,
 		names, files, binaries, startLines,
 		unit: d.unit, hidden: d.hidden ?? 0, typeName: d.name,
-		functions: [], allFunctions: d.functions?.all ?? 0, root: root.slice(0, d.root ?? root.length), seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : d.coveredSeconds || 0),
+		functions: [], allFunctions: d.functions?.all ?? 0, root: root.slice(0, d.root ?? root.length), seconds: d.perSeconds || (d.kind === 'gauge' ? 0 : (d.coveredSeconds || 0) / (d.weight || 1)),
+		mixed: d.mixedWeights,
 		whole: d.nodes.total[0] ?? 0, baseWhole: d.nodes.base?.total[0] ?? 0,
 	};
 	if (d.nodes.base)
@@ -78,6 +81,12 @@ export function buildTree(d: FlameData, root: string[] = []): FlameTree {
 	place(t);
 	return t;
 }
+
+/** Why numbers of a mixed tree are approximate. */
+export const UNEVEN = 'Approximate: the merged profiles measured unequal parts of their time; rate(…) weighs them';
+
+/** The value per second of wall time, in the native unit. */
+export const perSecond = (t: FlameTree): number => t.total[0] / t.seconds;
 
 /** How many nodes below this one were left out. */
 export function hiddenBelow(t: FlameTree, node: number): number {

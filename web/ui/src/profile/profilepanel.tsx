@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { FlameGraph } from '../flame/flamegraph';
 import { literal, matchRow, rowsOf, search, searchRegex } from '../flame/fold';
-import { findPath, hiddenBelow, pathNames, pathOf, type FlameTree } from '../flame/tree';
+import { findPath, hiddenBelow, pathNames, pathOf, perSecond, UNEVEN, type FlameTree } from '../flame/tree';
 import { filtersOf } from '../query/filters';
 import { useFound, useTree } from './detail';
 import { useLater } from './later';
@@ -144,19 +144,23 @@ const searchKeys = keyTable('In the search field', { clear: ['Escape', 'search f
 /** The value of the whole; in a diff both, and their difference. */
 function Sum({ tree }: { tree: FlameTree }) {
 	const now = tree.total[0] ?? 0;
-	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${formatDuration(tree.seconds)} that were observed`}>{flow(tree)}</em>}
-		{tree.whole !== now && tree.whole !== 0 && <em class="of-whole" title="What filters left of the whole">{formatShare(now / tree.whole)} of {formatValue(tree.whole, tree.unit)}</em>}</span>;
-	if (tree.shares) return <span class="sum">Shares of each side</span>;
+	if (!tree.base) return <span class="sum">{formatValue(now, tree.unit)}{tree.seconds > 0 && now > 0 && <em class="flow" title={`over ${observed(tree)}`}>{flow(tree)}</em>}
+		{tree.whole !== now && tree.whole !== 0 && <em class="of-whole" title="What filters left of the whole">{formatShare(now / tree.whole)} of {formatValue(tree.whole, tree.unit)}</em>}<Uneven tree={tree} /></span>;
+	if (tree.shares) return <span class="sum">Shares of each side<Uneven tree={tree} /></span>;
 	const base = tree.base.total[0], d = now - base;
 	return (
 		<span class="sum" title="base → compared">{formatValue(base, tree.unit)} → {formatValue(now, tree.unit)}
-			{base !== 0 && <em class={d > 0 ? 'more' : 'less'}>{d >= 0 ? '+' : '−'}{formatShare(Math.abs(d / base))}</em>}</span>
+			{base !== 0 && <em class={d > 0 ? 'more' : 'less'}>{d >= 0 ? '+' : '−'}{formatShare(Math.abs(d / base))}</em>}<Uneven tree={tree} /></span>
 	);
 }
 
+const Uneven = ({ tree }: { tree: FlameTree }) => tree.mixed ? <em class="of-whole" title={UNEVEN}>frames approximate</em> : null;
+
+export const observed = (t: FlameTree): string => `${formatDuration(Math.max(1, Math.round(t.seconds)))} that were observed`;
+
 /** The same per second of wall time: of CPU time that is cores. */
 export function flow(t: FlameTree): string {
-	const v = t.total[0] / t.seconds;
+	const v = perSecond(t);
 	switch (t.unit) {
 	case 'nanoseconds': return /^(process_cpu|on_cpu|cpu):/.test(t.typeName) ? `${formatAxis(v / 1e9, 'cores')} cores` : `${formatAxis(v / 1e9, 'seconds/s')} s/s`;
 	case 'bytes': return formatAxis(v, 'bytes/s');

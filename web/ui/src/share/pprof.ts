@@ -353,6 +353,7 @@ export function treeOf(now: PprofSide, base?: PprofSide | null, shares = false, 
 	const ids = (list: string[], at: number) => list.map((_, i) => at + i), count = texts.names.length;
 	return buildTree({
 		unit: t.unit, sampleType: t.type, name: `${now.profile.periodType || t.type}:${t.type}`, total: 0, kind: STATES.has(t.type) ? 'gauge' : 'delta', coveredSeconds: base ? 0 : now.profile.seconds,
+		mixedWeights: [now, base].some((s) => s?.profile.comments.some((c) => c.startsWith('frames are approximate'))),
 		strings: [...texts.names, ...texts.files, ...texts.binaries],
 		frames: { name: ids(texts.names, 0), file: ids(texts.names, count), binary: ids(texts.names, 2 * count), startLine: texts.startLines },
 		...inOrder(n, texts, !!base || now.profile.base.length > 0),
