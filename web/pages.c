@@ -127,8 +127,9 @@ void serve_index(struct httpd_request *rq, void *arg)
 	httpd_send_asset(rq, &w->index_asset);
 }
 
-static void pages_send_file(struct httpd_request *rq, const struct web *w, struct view name)
+static void pages_send_file(struct httpd_request *rq, void *arg, struct view name)
 {
+	const struct web *w = arg;
 	for (size_t i = 0; i < w->files.n; i++)
 		if (view_eqs(name, w->files.v[i].name)) {
 			httpd_send_asset(rq, &w->files.v[i].asset);
