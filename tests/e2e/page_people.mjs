@@ -32,8 +32,11 @@ const open = (path, options, at = url, before = undefined) => openAt(path && at 
 					/* A number that ends to the right begins elsewhere when it has more digits: it stays where it was. */
 					const same = (a, b) => a.y === b.y && a.height === b.height && Math.abs(a.x + a.width - b.x - b.width) < 1 || ['x', 'y', 'width', 'height'].every((k) => a[k] === b[k]);
 					const at = (r) => `${r.x},${r.y} ${r.width}x${r.height}`;
-					for (const s of e.sources.filter((x) => !same(x.previousRect, x.currentRect))) {
-						const n = s.node?.nodeType === 1 ? s.node : s.node?.parentElement;
+					/* The end of a name whose middle is cut follows the width that the numbers beside it leave: its line stays. */
+					const along = (n, a, b) => n?.closest('.cut') && a.y === b.y && a.height === b.height;
+					const element = (s) => s.node?.nodeType === 1 ? s.node : s.node?.parentElement;
+					for (const s of e.sources.filter((x) => !same(x.previousRect, x.currentRect) && !along(element(x), x.previousRect, x.currentRect))) {
+						const n = element(s);
 						window.shifts.push(`${n ? `${n.tagName}.${n.className} in .${n.parentElement?.className}` : 'gone'} "${s.node?.textContent?.slice(0, 30)}" from ${at(s.previousRect)} to ${at(s.currentRect)}`);
 					}
 				}
