@@ -121,8 +121,9 @@ static bool begins_with(const char *name, int argc, char **argv, int *ret_n)
 	return true;
 }
 
-/* The command that the words probably meant: the nearest by its one or two words, or the one whose last word is the first word
- * ("import": tsdb import). Empty: none. is_group: the first word is right, the second is not. */
+/* Returns the command that an unknown command line probably meant: the one with the fewest different letters in its one or two words, or the
+ * one whose second word was typed alone ("import" for "tsdb import"). Empty if none is near. is_group: the first word names a group of commands,
+ * and only the second word is unknown. */
 static struct view nearest_command(char **words, int n_words, bool is_group)
 {
 	char both[64];

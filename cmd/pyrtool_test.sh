@@ -37,7 +37,7 @@ rm -rf "$login"
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }
 "$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
-# tsdb import: durations of 54 years and of -1 ns are no durations; the profiles are taken, at their own time.
+# tsdb import: a duration of 54 years, or of -1 ns, is ignored; the profile is stored with the time stamp of its file.
 import=$(mktemp -d) || exit 99
 bad_import() { echo "FAIL: tsdb import: $1"; rm -rf "$import"; exit 1; }
 for place in 'a P\200\200\210\203\272\321\204\321\027' 'b P\377\377\377\377\377\377\377\377\377\001'; do

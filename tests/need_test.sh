@@ -13,7 +13,7 @@ has() { grep -qE -- "$2" <<<"$1" || complain "it does not say \"$2\":"$'\n'"$1";
 
 # ---- packages ----
 
-mkdir -p "$dir/bin" "$dir/deploy" "$dir/work"
+mkdir -p "$dir/bin" "$dir/deploy" "$dir/build"
 cat >"$dir/deploy/packages.txt" <<'END'
 # for | package | sign | why
 build | frobnicator | file /no/such/file | frobnicates
@@ -35,7 +35,7 @@ esac
 END
 printf '#!/bin/sh\nexec "$@"\n' >"$dir/bin/sudo"
 chmod 755 "$dir/bin/apt-get" "$dir/bin/sudo"
-install_them() { (PATH=$dir/bin:$PATH top=$dir work=$dir/work; . "$need"; need_packages build) 2>&1; }
+install_them() { (PATH=$dir/bin:$PATH top=$dir work=$dir/build; . "$need"; need_packages build) 2>&1; }
 
 echo 0 >"$dir/bin/status"
 cat >"$dir/bin/summary" <<'END'
@@ -52,7 +52,7 @@ has "$said" '^ 50 %  Unpacking '
 has "$said" '^100 %  Setting up '
 is "$(grep -c ' %  ' <<<"$said")" 11
 ! grep -qE 'other|is here|Reading' <<<"$said" || complain "it says too much:"$'\n'"$said"
-is "$(grep -c Reading "$dir/work/apt.log")" 30
+is "$(grep -c Reading "$dir/build/apt.log")" 30
 
 # The summary of apt 3, with all archives downloaded before.
 cat >"$dir/bin/summary" <<'END'

@@ -76,7 +76,8 @@ static bool open_first(const char *pattern, struct elf_file *f)
 	return fd >= 0 && elf_open(f, fd, NULL) == 0;
 }
 
-/* Compares the rules of the code in these sections, of the first file that the pattern names, with those of its .eh_frame. False: there is no such file. */
+/* Opens the first file that matches the pattern, and compares the rules found from the bytes of these sections with those of its .eh_frame.
+ * Returns false if no file matches. */
 static bool compare_sections(const char *pattern, const char *const *sections, size_t n, struct verdict *v)
 {
 	struct eh_rows eh = { 0 }, code = { 0 };

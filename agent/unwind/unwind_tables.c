@@ -31,7 +31,7 @@
 #define SWEEP_ROWS (1u << 17)        /* rows marked in one step of a sweep, some 0.2 ms */
 #define SWEEP_IMAGES 2048u           /* idle images are unloaded for a sweep among this many */
 #define SWEEP_MAP (1u << 13)         /* mapping a chunk takes as long as marking this many rows */
-#define SWEEP_FETCH 64u              /* looking at an image, or at the rows of another page, takes as long as marking so many rows: its memory is not in the CPU's cache */
+#define SWEEP_FETCH 64u              /* a first access to an image, or to the rows of another page, misses the CPU's cache: it takes as long as marking this many rows */
 #define EXCESS_MAX ((uint64_t)1 << 30) /* then a file is followed by frame pointers: a second or so */
 
 /* Whether code of the file that no table covers keeps frame pointers (frame_pointers_kept). */

@@ -18,8 +18,8 @@ enum opt_type {
 	OPT_SIZE,     /* uint64_t *, bytes */
 	OPT_FLOAT,    /* double * */
 	OPT_LIST,     /* struct opt_list *: may be repeated */
-	OPT_REFUSED,  /* known, not ours: error with the row's help as advice */
-	OPT_EXPLAINED, /* known, not ours: taken, with its value if `arg` is set, and told by opts_explain; no `at` */
+	OPT_REFUSED,  /* a flag of another program: an error, with the row's help as advice */
+	OPT_EXPLAINED, /* a flag of another program: accepted without effect, with a value if `arg` is set; opts_explain reports it. `at` is NULL */
 	OPT_GROUP     /* no flag: `name` is the heading of the following rows in --help */
 };
 

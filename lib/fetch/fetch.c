@@ -117,7 +117,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
-/* curl: a connection, new or kept, is ready for the request; again after a redirect. */
+/* Called by curl before it sends a request, when a new or kept connection is ready. A redirect leads to a second call. */
 static int on_request(void *arg, char *peer, char *own, int peer_port, int own_port)
 {
 	struct fetch *f = arg;

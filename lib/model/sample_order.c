@@ -247,7 +247,7 @@ static int order_room(struct sample_order *o, size_t n, const struct permit *per
 	return 0;
 }
 
-/* The permit is never asked while the tree is locked, as in flame.c. */
+/* Reads the place of each sample's stack in the call tree. The permit may wait for memory, so it is not asked while the tree is locked. */
 static int order_calls_of(struct sample_order *o, const struct stackvec *v, const struct permit *permit, struct err *e)
 {
 	struct calltree *tree = symbols_calls(v->symbols);
@@ -285,7 +285,7 @@ int sample_order_make(struct sample_order *o, const struct stackvec *v, enum sam
 	rc = order_ties(o, v, !last_is_value, permit, e);
 	for (size_t i = 0; i < o->n; i++)
 		o->columns[i] = o->samples[o->keys[i].place];
-	uint32_t *sorted = o->columns; /* the columns are not needed any more */
+	uint32_t *sorted = o->columns; /* the array of columns is free: it becomes the result */
 	o->columns = o->samples;
 	o->samples = sorted;
 	return rc;

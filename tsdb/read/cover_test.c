@@ -16,7 +16,7 @@
 #define HOUR (60 * MINUTE)
 #define PODS 8
 
-/* pod 0 is plain; 1 has covers of its own, 2 periods, 3 holes, 4 markers, 5 all of it and weights of its own; 6 has one weight, 7 two. */
+/* pod 0 has equal profiles. In pod 1 their covers differ, in pod 2 their periods; pod 3 has gaps, pod 4 stale markers; pod 5 has all of these, and weights that differ. Pod 6 has one weight, pod 7 has two. */
 static void put(struct kit *k, unsigned pod, int64_t t_ms, uint64_t *random)
 {
 	struct profile p;

@@ -120,7 +120,7 @@ static struct symbols *make_dictionary(unsigned way)
 	return s;
 }
 
-/* floats: values of which the sum depends on the order in which doubles are added. */
+/* floats: the values are doubles whose sum depends on the order of adding. */
 static struct stackvec *make_vector(struct symbols *s, size_t from, size_t to, bool base, bool floats)
 {
 	struct stackacc *a = stackacc_new(s);

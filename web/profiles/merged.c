@@ -103,7 +103,8 @@ static int sum_elements(struct merged_profile *m, const struct promql_result *r,
 	return rc;
 }
 
-/* The weight of an element's values in covered_s: a single measurement stands for as long as the longest of them. */
+/* The weight of an element's values in an answer that covers covered_s seconds. A single profile that covers less is weighted as if it had covered
+ * all of them. */
 static double element_weight(const struct promql_profile *p, double covered_s)
 {
 	return p->moment && p->covered_s > 0 ? p->weight * covered_s / p->covered_s : p->weight;

@@ -10,7 +10,7 @@ import { UNCOUNTED, type PerSample } from './noise';
 /** Counts of each side, and what one of them counts in the tree's unit; or why that is not known. */
 export type Samples = { known: true; now: number; base: number; per: PerSample } | { known: false; why: string };
 
-/** For colours; null: no change is noise. */
+/** What the colours of a diff need to tell noise. Null: noise cannot be told, and every change is coloured. */
 export const perSample = (s: Samples | null): PerSample | null => !s ? UNCOUNTED : s.known ? s.per : null;
 
 function numberOf(d: QueryData): number {
@@ -37,7 +37,7 @@ async function count(expr: string, time: number, unit: string, signal: AbortSign
 
 const A_STATE: Samples = { known: false, why: 'A state is no sample: its changes are real.' };
 
-/** null until it is known. The number for the time before stays until that for a newer one has come. */
+/** Null until samples are counted. While a newer time is counted, the last count stays. */
 export function useSamples(expr: string, time: number, unit: string, diff: boolean, flow: boolean): Samples | null {
 	const of = `${unit} ${expr}`;
 	const [got, setGot] = useState<{ of: string; samples: Samples } | null>(null);
