@@ -17,7 +17,7 @@
 
 #define LOOKED_THROUGH 1000 /* requests, for one of another job that asks the same */
 #define BEGIN_AGAIN_MS 20 /* an endpoint that was evicted has freed its memory after about so long */
-#define BEGIN_TRIES 25    /* then the scrape fails */
+#define BEGIN_AGAIN_PART 4 /* of the time that it has waited already, if that is more */
 #define ENDED_AT_ONCE 32 /* requests of endpoints that left, in one turn of the loop */
 
 static void enlist(struct flight *f, struct flight **list)
@@ -109,12 +109,12 @@ static void say_status(struct work *w, struct view body)
 }
 
 /* Not the loop's own collecting: what arrives is counted, and cut off where there is no room. */
-static bool on_data(void *arg, const char *p, size_t n)
+static enum fetch_data on_data(void *arg, const char *p, size_t n)
 {
 	struct flight *f = arg;
 	if (atomic_load_explicit(&f->work->endpoint->scraper->stopping, memory_order_relaxed))
-		return false;
-	return !atomic_load_explicit(&f->work->evicted, memory_order_relaxed) && memory_receive(f->work, p, n);
+		return FETCH_END;
+	return atomic_load_explicit(&f->work->evicted, memory_order_relaxed) ? FETCH_END : memory_receive(f->work, p, n);
 }
 
 /* Another endpoint that asks the same of the same target now; NULL: none was found. */
@@ -141,6 +141,8 @@ static void on_done(void *arg, struct fetch_response *r, const struct err *e)
 	mutex_lock(&s->lock);
 	if (w->evicted)
 		memory_say_evicted(w); /* or it would be the end of the request */
+	if (e->code)
+		memory_say_short(w);
 	bool of_use = !w->piece || (e->code && e->code != ERR_LIMIT) || piece_answered(w, r);
 	mutex_unlock(&s->lock);
 	if (e->code && !w->err.code)
@@ -200,14 +202,13 @@ void ask(struct endpoint *ep)
 		fail_at_once(w);
 		return;
 	}
-	int no_memory = memory_begin(w, ep->last_start_ms, !piece && !extra && ep->begin_tries < BEGIN_TRIES);
+	int no_memory = memory_begin(w, ep->last_start_ms, !piece && !extra);
 	if (no_memory == MEMORY_COMES) {
-		ep->begin_tries++;
-		heap_put(&ep->scraper->due, &ep->due, ep->last_start_ms + BEGIN_AGAIN_MS);
+		int64_t waited_ms = ep->last_start_ms - ep->short_ms;
+		heap_put(&ep->scraper->due, &ep->due, ep->last_start_ms + MAX(BEGIN_AGAIN_MS, waited_ms / BEGIN_AGAIN_PART));
 		work_free(w);
 		return;
 	}
-	ep->begin_tries = 0;
 	if (no_memory) {
 		metric_add(&scraper_table[M_SLOTS_MISSED], 1, ep->job->name);
 		fail_at_once(w);

@@ -104,7 +104,7 @@ struct endpoint {
 	bool gone;
 
 	unsigned passed;                 /* times in a row that it was due and there was no memory */
-	unsigned begin_tries;            /* how often the scrape that is due now was postponed, because memory was about to be freed */
+	int64_t short_ms;                /* monotonic: since when the scrape that is due waits for memory; 0 = it does not. Of the loop thread */
 	struct heap_node claim;          /* in the scraper's claims; monotonic ms */
 	size_t owed, last_body;          /* bytes: kept for it; of its newest body, 0 = none yet */
 	struct budget memory;            /* its bodies and what is kept of it: part of the scraper's */
@@ -216,6 +216,7 @@ struct work {
 	struct err err;                  /* what is known to be wrong */
 	struct history_piece *piece;             /* of an agent's history, that it is; owned. NULL: there is none, or storage has it */
 	atomic_size_t held;              /* bytes of the body that the budget counts; others may read it while the body arrives */
+	int64_t short_ms;                /* monotonic: since when the request waits for memory for its body; 0 = it does not. Of the loop thread */
 	unsigned retries;                /* times that decoding began anew because memory was short */
 	atomic_bool evicted;             /* its memory was given to an endpoint that holds less. Set under the lock */
 	int http_status;

@@ -21,10 +21,12 @@
 #define MUCH_PART 256                /* of the whole: a body that frees so much is dropped for a decode, even if that needs more */
 #define FORGET_PART 8                /* of the weight, that a failed scrape takes away */
 #define CENSUS_PART 20               /* of the time, at most */
-#define WAIT_MS 5000                 /* that a decoder waits for memory, in all */
+#define WAIT_MS 5000                 /* that a decoder, or a request, waits for memory at most */
+#define BEGIN_WAIT_PART 2            /* of an interval: a scrape begins that much later at most */
 #define RETRIES 5                    /* times that a decode may begin anew after it gave its memory to decoders that waited */
 #define GRACE_MS 300                 /* of that, until a decoder that holds too much is stopped: it may end by itself */
 #define WAIT_STEP_MS 100             /* bytes that loop and sink give back are not announced */
+#define LAST_BODY_PART 16            /* of the last body: the next one may be so much larger */
 #define REPORT_PART 64               /* of the whole: what a decoder always has, for the report about a scrape */
 
 /* ---- who holds how much ---- */
@@ -163,7 +165,9 @@ static const struct memory_census *census_of(struct scraper *s)
 /* Who asks for more, and for what. */
 struct memory_request {
 	struct endpoint *endpoint;
-	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot wait */
+	struct scrape_worker *worker;  /* NULL: the loop thread asks, which cannot sleep */
+	int64_t since_ms;              /* monotonic: the loop's request was made first then */
+	bool comes;                    /* set for the loop: there is no room, but there will be soon */
 	size_t n, held;                /* bytes wanted; those that the endpoint holds, with these if they are its own */
 	size_t weight, decode;         /* bytes that the endpoint holds or usually holds; bytes of its decoder's arenas */
 	enum budget_line line;
@@ -353,10 +357,13 @@ static bool stop_heaviest(struct scraper *s, const struct memory_request *r)
 
 /* ---- a decoder waits ---- */
 
-/* Whether the loop, or a decoder other than the one that asks (NULL: the loop asks), may free memory soon. */
+/* Whether the loop, or a decoder other than the one that asks (NULL: the loop asks), may free memory soon. If all decoders wait, the last of them
+ * gives up, and what it frees may be the loop's. */
 static bool there_is_hope(const struct scraper *s, const struct scrape_worker *by)
 {
 	unsigned wait = s->n_memory_waits + (by != NULL);
+	if (!by && (s->n_decoding || heap_first(&s->light) || heap_first(&s->heavy)))
+		return true;
 	return s->evicted || s->n_decoding > wait || (heap_first(&s->light) && s->n_workers > wait);
 }
 
@@ -375,15 +382,17 @@ static bool wait_for_memory(struct scraper *s, const struct scrape_worker *wk, i
 
 /* ---- more than BUDGET_LARGE ---- */
 
+/* What is small is fair, even if it is above a share that is smaller still: there are many small ones then, and only what is heavier than they are
+ * can give them room. */
 static bool is_fair(struct scraper *s, const struct memory_request *r)
 {
-	return r->weight <= census_of(s)->share;
+	return r->weight <= MAX(census_of(s)->share, s->memory.max / SMALL_PART);
 }
 
 /* The last quarter is for what is small. */
-static enum budget_line line_of(struct scraper *s, const struct memory_request *r)
+static enum budget_line line_of(const struct scraper *s, const struct memory_request *r)
 {
-	return is_small(s, r->weight, r->decode) && is_fair(s, r) ? r->line : MIN(r->line, BUDGET_LARGE);
+	return is_small(s, r->weight, r->decode) ? r->line : MIN(r->line, BUDGET_LARGE);
 }
 
 /* Bytes that others have to give back before there is room for n up to the line. */
@@ -410,10 +419,16 @@ static struct memory_freed evict_for(struct scraper *s, const struct memory_requ
 	return f;
 }
 
-static bool take_more(struct scraper *s, const struct memory_request *r)
+/* The loop thread can put such a request off. */
+static bool can_wait(const struct scraper *s, const struct memory_request *r)
+{
+	return is_small(s, r->weight, MAX(r->decode, r->endpoint->usual_decode));
+}
+
+static bool take_more(struct scraper *s, struct memory_request *r)
 {
 	mutex_assert_held(&s->lock);
-	int64_t now = clock_mono_ms(), until = now + WAIT_MS, stop_ms = r->worker ? now + GRACE_MS : now;
+	int64_t now = clock_mono_ms(), until = now + WAIT_MS, stop_ms = r->worker ? now + GRACE_MS : can_wait(s, r) ? r->since_ms + GRACE_MS : now;
 	if (r->held + r->decode > s->memory.max / BUDGET_ALL * BUDGET_LARGE)
 		return false; /* not even alone */
 	for (;;) {
@@ -432,19 +447,22 @@ static bool take_more(struct scraper *s, const struct memory_request *r)
 			hope |= stop_heaviest(s, r);
 		if (r->worker && !hope)
 			r->worker->stuck = is_fair(s, r);
+		r->comes = !r->worker && hope && can_wait(s, r);
 		if (!r->worker || !hope || !wait_for_memory(s, r->worker, until))
 			return false;
 	}
 }
 
-static bool more_for(struct endpoint *ep, struct scrape_worker *wk, size_t n, enum budget_line line)
+/* For an endpoint. */
+static bool more_for(struct memory_request *r)
 {
+	struct endpoint *ep = r->endpoint;
 	mutex_assert_held(&ep->scraper->lock);
-	struct memory_request r = { .endpoint = ep, .worker = wk, .n = n, .held = budget_used(&ep->memory) + n, .line = line };
-	r.weight = MAX(r.held, ep->usual);
-	bool ok = take_more(ep->scraper, &r);
-	if (!ok)
-		ep->usual = MAX(ep->usual, r.held);
+	r->held = budget_used(&ep->memory) + r->n;
+	r->weight = MAX(r->held, ep->usual);
+	bool ok = take_more(ep->scraper, r);
+	if (!ok && !r->comes)
+		ep->usual = MAX(ep->usual, r->held);
 	return ok;
 }
 
@@ -452,7 +470,8 @@ static bool more_of_endpoint(struct budget *b, size_t n, enum budget_line line)
 {
 	struct endpoint *ep = (struct endpoint *)((char *)b - offsetof(struct endpoint, memory));
 	mutex_lock(&ep->scraper->lock);
-	bool ok = (!ep->worker || !atomic_load(&ep->worker->stop)) && more_for(ep, ep->worker, n, line);
+	struct memory_request r = { .endpoint = ep, .worker = ep->worker, .n = n, .since_ms = clock_mono_ms(), .line = line };
+	bool ok = (!ep->worker || !atomic_load(&ep->worker->stop)) && more_for(&r);
 	mutex_unlock(&ep->scraper->lock);
 	return ok;
 }
@@ -532,6 +551,7 @@ int memory_begin(struct work *w, int64_t now_ms, bool may_wait)
 	struct scraper *s = ep->scraper;
 	size_t n = need_of(ep), owed = owed_before(ep, now_ms);
 	struct memory_request r = { .endpoint = ep, .n = n, .held = budget_used(&ep->memory) + n, .line = BUDGET_BEGIN };
+	r.since_ms = ep->short_ms ? ep->short_ms : now_ms;
 	r.weight = MAX(r.held, ep->usual);
 	struct memory_freed f = { 0 };
 	do {
@@ -539,15 +559,20 @@ int memory_begin(struct work *w, int64_t now_ms, bool may_wait)
 			budget_adopt(&ep->memory, n);
 			w->held = n;
 			memory_settle(ep, 0);
+			ep->short_ms = 0;
 			return 0;
 		}
 		size_t missing = missing_of(s, n + owed, BUDGET_BEGIN);
 		f = missing ? evict_for(s, &r, missing, false) : (struct memory_freed){ 0 };
 	} while (f.now);
-	if (f.soon && may_wait)
+	bool waits = can_wait(s, &r), comes = f.soon || (waits && there_is_hope(s, NULL));
+	if (!f.soon && (!waits || now_ms - r.since_ms >= GRACE_MS))
+		comes |= stop_heaviest(s, &r) && waits;
+	if (comes && may_wait && now_ms - r.since_ms < MIN(WAIT_MS, ep->interval_ms / BEGIN_WAIT_PART)) {
+		ep->short_ms = r.since_ms;
 		return MEMORY_COMES;
-	if (!f.soon)
-		stop_heaviest(s, &r);
+	}
+	ep->short_ms = 0;
 	pass_over(ep, now_ms);
 	metric_inc(&scraper_table[M_PASSED_OVER]);
 	return no_memory(s, &w->err, "the scrape did not begin");
@@ -556,32 +581,58 @@ int memory_begin(struct work *w, int64_t now_ms, bool may_wait)
 /* ---- a body ---- */
 
 /* The loop thread asks, whatever a decoder does with the endpoint meanwhile. */
-static bool take_for_body(struct endpoint *ep, size_t n)
+static enum fetch_data take_for_body(struct work *w, size_t n)
 {
-	struct scraper *s = ep->scraper;
+	struct scraper *s = w->endpoint->scraper;
+	struct memory_request r = { .endpoint = w->endpoint, .n = n, .line = BUDGET_ALL };
 	bool ok = budget_take(&s->memory, n, BUDGET_LARGE);
 	if (!ok) {
+		int64_t now = clock_mono_ms();
+		r.since_ms = w->short_ms ? w->short_ms : now;
 		mutex_lock(&s->lock);
-		ok = more_for(ep, NULL, n, BUDGET_ALL);
+		ok = more_for(&r);
 		mutex_unlock(&s->lock);
+		r.comes &= now - r.since_ms < WAIT_MS;
 	}
+	w->short_ms = r.comes ? r.since_ms : 0;
 	if (ok)
-		budget_adopt(&ep->memory, n);
-	return ok;
+		budget_adopt(&w->endpoint->memory, n);
+	return ok ? FETCH_TAKEN : r.comes ? FETCH_LATER : FETCH_END;
 }
 
-bool memory_receive(struct work *w, const char *p, size_t n)
+/* A body is expected to be about as large as the one before: its buffer is not doubled beyond that. */
+static size_t body_cap(const struct work *w, size_t n)
 {
-	buf_put(&w->body, p, n);
-	size_t want = MAX(w->body.cap, w->held), more = want - w->held;
-	if (!take_for_body(w->endpoint, more)) {
+	size_t usual = w->endpoint->last_body, cap = buf_cap_for(&w->body, n);
+	usual += usual / LAST_BODY_PART;
+	return w->body.len + n < usual ? MIN(cap, usual) : cap;
+}
+
+enum fetch_data memory_receive(struct work *w, const char *p, size_t n)
+{
+	size_t cap = body_cap(w, n), want = MAX(cap, w->held);
+	enum fetch_data took = want > w->held ? take_for_body(w, want - w->held) : FETCH_TAKEN;
+	if (took == FETCH_TAKEN) {
+		w->held = want;
+		buf_grow(&w->body, cap);
+		buf_put(&w->body, p, n);
+		return w->body.overflow ? FETCH_END : FETCH_TAKEN;
+	}
+	if (took == FETCH_END) {
 		memory_drop_body(w);
 		metric_inc(&scraper_table[M_CUT_OFF]);
 		no_memory(w->endpoint->scraper, &w->err, "the body was cut off");
-		return false;
 	}
-	w->held = want;
-	return !w->body.overflow;
+	return took;
+}
+
+void memory_say_short(struct work *w)
+{
+	mutex_assert_held(&w->endpoint->scraper->lock);
+	if (!w->short_ms || w->err.code)
+		return;
+	metric_inc(&scraper_table[M_CUT_OFF]);
+	no_memory(w->endpoint->scraper, &w->err, "the body was cut off, after it had waited");
 }
 
 void memory_received(struct work *w)

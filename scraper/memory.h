@@ -11,8 +11,9 @@
  *	         they want, those above it have equally much. The other half is the decoders'; a quarter of it all is a decoder's share.
  *	weight   what an endpoint holds with what it asks for now, or what it is known to need from scrapes before, if that is more
  *
- *	weight below the share         it may use the last quarter, too. If that is full, it takes room from the heaviest
- *	weight above the share         it is refused: its scrape fails
+ *	weight below the share         it takes room from the heaviest, if there is none
+ *	small, even above the share    likewise, and it may use the last quarter, too
+ *	else                           it is refused: its scrape fails
  *
  * The heaviest is the endpoint that holds most, if that is more than its share and at least twice the weight of the one that asks; then
  * the decoder that needs most, likewise. A small scrape (weight at most a sixteenth, arenas at most a quarter of the whole) may also stop
@@ -25,8 +26,8 @@
  * will free is counted (coming) from the eviction until it is free. The loop thread, which cannot wait for it, prefers endpoints that give
  * enough at once. An endpoint that gives too little to be of use is left alone, however much it holds.
  *
- * A request cannot wait for what a decoder gives back; a decoder can, as long as another one is at work. It stops
- * another one only when that did not end by itself for a while. A decode that has begun also goes before large bodies that wait or
+ * What is small waits for what others give back: a scrape that begins is put off, a body that arrives is paused, and a
+ * decoder sleeps as long as another one is at work. They stop a decoder only when none ended by itself for a while. A decode that has begun also goes before large bodies that wait or
  * arrive, whoever's: or many large ones would fill the memory with bodies, and none could be decoded.
  *
  * Why this ends: an endpoint is evicted only for one that weighs half of it or less, or for a small one, which nobody stops. One that was
@@ -60,20 +61,22 @@ void memory_decoded(struct endpoint *ep);
 void memory_freed(struct scraper *s);
 
 /* In the loop thread, with the lock. now_ms: monotonic. Negative, with w->err: the scrape cannot begin. MEMORY_COMES, only if may_wait: an evicted
- * endpoint will free enough, so the scrape shall be tried again soon. */
+ * endpoint or a decoder will free enough, so the scrape shall be tried again soon. */
 #define MEMORY_COMES 1
 int memory_begin(struct work *w, int64_t now_ms, bool may_wait) MUST_USE;
 void memory_settle(struct endpoint *ep, unsigned passed); /* how often in a row it was passed over now; asserts the lock */
-/* In the loop thread, without the lock. Bytes of a body that arrives, before it is known how many there will be. False, with w->err:
- * no room. */
-bool memory_receive(struct work *w, const char *p, size_t n) EXCLUDES(w->endpoint->scraper->lock);
+/* In the loop thread, without the lock. Bytes of a body that arrives, before it is known how many there will be. FETCH_END, with w->err: no
+ * room. FETCH_LATER: there will be room soon; nothing was taken. */
+enum fetch_data memory_receive(struct work *w, const char *p, size_t n) EXCLUDES(w->endpoint->scraper->lock);
 void memory_received(struct work *w); /* that was all of it */
 void memory_drop_body(struct work *w);
 /* What an eviction promised has come: the body of the request that was ended; all, if a decoder has done the failed scrape, or the endpoint
  * is freed. Asserts the lock. */
 void memory_came(struct endpoint *ep, bool all);
-/* Why the scrape failed, unless there is a reason already. Asserts the lock. */
+/* Why the scrape failed, unless there is a reason already: its memory was taken; it waited for memory when its time was over (if not, nothing is
+ * said). They assert the lock. */
 void memory_say_evicted(struct work *w);
+void memory_say_short(struct work *w);
 /* In a decoder: its job has no more memory; sets j->err, and returns its code, negative. */
 int memory_refused(struct scrape_job *j);
 /* After that: whether to decode it again. The others waited, and have the room that it gives back. */

@@ -162,7 +162,7 @@ static void the_large_leave_room(void **state)
 	static char chunk[64 << 10];
 	size_t got = 0;
 	assert_true(begin(g, 0, 0));
-	while (memory_receive(&g->at[0], chunk, sizeof chunk))
+	while (memory_receive(&g->at[0], chunk, sizeof chunk) == FETCH_TAKEN)
 		got += sizeof chunk;
 	assert_non_null(strstr(g->at[0].err.msg, "the body was cut off: the memory of all scrapes is used up (--scrape.memory, 64MiB)"));
 	assert_int_equal(budget_used(&g->s.memory), 0); /* nothing of it is kept */
@@ -172,13 +172,13 @@ static void the_large_leave_room(void **state)
 		assert_true(begin(g, i, 0));
 	for (int k = 0; k < 200; k++)
 		for (size_t i = 0; i < 10; i++)
-			if (!g->at[i].err.code && !memory_receive(&g->at[i], chunk, sizeof chunk))
+			if (!g->at[i].err.code && memory_receive(&g->at[i], chunk, sizeof chunk) != FETCH_TAKEN)
 				assert_int_equal(g->at[i].err.code, ERR_UNAVAILABLE);
 	assert_in_range(budget_used(&g->s.memory), 0, (64 << 20) / 16 * 12);
 	/* Whatever they hold, a hundred small ones begin and end. */
 	for (size_t i = 10; i < 110; i++) {
 		assert_true(begin(g, i, 0));
-		assert_true(memory_receive(&g->at[i], chunk, 50000));
+		assert_int_equal(memory_receive(&g->at[i], chunk, 50000), FETCH_TAKEN);
 	}
 	for (size_t i = 0; i < 110; i++)
 		end(g, i);
@@ -190,7 +190,7 @@ static void what_is_not_used_goes_back(void **state)
 	struct stage *g = stage_new(1 << 20);
 	assert_true(begin(g, 0, 0));
 	assert_true(budget_used(&g->s.memory) >= 4 * KIB);
-	assert_true(memory_receive(&g->at[0], "abc", 3));
+	assert_int_equal(memory_receive(&g->at[0], "abc", 3), FETCH_TAKEN);
 	memory_received(&g->at[0]);
 	assert_int_equal(budget_used(&g->s.memory), g->at[0].body.cap);
 	end(g, 0);
@@ -211,7 +211,7 @@ static bool receive(struct stage *g, size_t i, size_t bytes)
 	static char chunk[16 << 10];
 	bool ok = begin(g, i, 0);
 	for (size_t at = 0; ok && at < bytes; at += sizeof chunk)
-		ok = memory_receive(&g->at[i], chunk, sizeof chunk);
+		ok = memory_receive(&g->at[i], chunk, sizeof chunk) == FETCH_TAKEN;
 	if (ok)
 		memory_received(&g->at[i]);
 	return ok;
@@ -410,7 +410,12 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode
 			rest = ALL - budget_used(&g->s.memory);
 			assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
 		}
-		ok = memory_receive(&g->at[1], chunk, sizeof chunk);
+		enum fetch_data took = memory_receive(&g->at[1], chunk, sizeof chunk);
+		for (int i = 0; i < 50 && took == FETCH_LATER && !atomic_load(&wk.stop); i++) {
+			clock_sleep_ms(10);
+			took = memory_receive(&g->at[1], chunk, sizeof chunk);
+		}
+		ok = took == FETCH_TAKEN;
 	}
 	assert_false(ok);
 	bool stopped = atomic_load(&wk.stop);
@@ -424,6 +429,86 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode
 	g->s.n_workers = 0;
 	stage_free(g);
 	return stopped;
+}
+
+/* While a decoder is at work, an ordinary body waits for memory, and so does an ordinary scrape that begins. A heavy one does not, and none waits if
+ * nobody is at work. */
+static void ordinary_ones_wait(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	struct scrape_worker wk = { .scraper = &g->s };
+	static char chunk[64 << 10];
+	memset(chunk, 'x', sizeof chunk);
+	g->s.workers = &wk;
+	g->s.n_workers = 1;
+	mutex_lock(&g->s.lock);
+	memory_join_decoder(&wk);
+	memory_decode(&wk, &g->ep[0]);
+	mutex_unlock(&g->s.lock);
+	assert_true(begin(g, 1, 0));
+	assert_true(begin(g, 2, 0));
+	g->ep[2].usual = HEAVY;
+	assert_int_equal(memory_receive(&g->at[1], "begin", 5), FETCH_TAKEN);
+	size_t rest = ALL - budget_used(&g->s.memory), held = g->at[1].held;
+	assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(memory_receive(&g->at[1], chunk, sizeof chunk), FETCH_LATER);
+		assert_int_equal(g->at[1].err.code, 0);
+		assert_int_equal(g->at[1].body.len, 5);
+		assert_int_equal(g->at[1].held, held);
+	}
+	assert_int_equal(memory_receive(&g->at[2], chunk, sizeof chunk), FETCH_END);
+	assert_non_null(strstr(g->at[2].err.msg, "the body was cut off"));
+	rest += held; /* what the one that was cut off had */
+	assert_true(budget_take(&g->s.memory, held, BUDGET_ALL));
+	assert_int_equal(begin_or_wait(g, 3), MEMORY_COMES);
+	assert_int_equal(begin_or_wait(g, 3), MEMORY_COMES);
+	assert_false(atomic_load(&wk.stop));
+	/* The time of one that waits is over. */
+	mutex_lock(&g->s.lock);
+	memory_say_short(&g->at[1]);
+	mutex_unlock(&g->s.lock);
+	assert_non_null(strstr(g->at[1].err.msg, "the body was cut off, after it had waited"));
+	g->at[1].err = (struct err){ 0 };
+	budget_give(&g->s.memory, rest);
+	assert_int_equal(memory_receive(&g->at[1], chunk, sizeof chunk), FETCH_TAKEN);
+	assert_int_equal(g->at[1].body.len, 5 + sizeof chunk);
+	assert_memory_equal(g->at[1].body.ptr, "beginxxx", 8);
+	mutex_lock(&g->s.lock);
+	memory_say_short(&g->at[1]);
+	mutex_unlock(&g->s.lock);
+	assert_int_equal(g->at[1].err.code, 0);
+	assert_int_equal(begin_or_wait(g, 3), 0);
+	end(g, 3);
+	/* Nobody is at work. */
+	mutex_lock(&g->s.lock);
+	memory_decoded(&g->ep[0]);
+	mutex_unlock(&g->s.lock);
+	rest = ALL - budget_used(&g->s.memory);
+	assert_true(budget_take(&g->s.memory, rest, BUDGET_ALL));
+	assert_int_equal(begin_or_wait(g, 3), -ERR_UNAVAILABLE);
+	assert_int_equal(memory_receive(&g->at[1], chunk, sizeof chunk), FETCH_END);
+	budget_give(&g->s.memory, rest);
+	for (size_t i = 1; i < 4; i++)
+		end(g, i);
+	g->s.n_workers = 0;
+	stage_free(g);
+}
+
+/* The buffer of a body that is as large as the one before is not much larger than that. */
+static void a_buffer_fits_the_body(void **state)
+{
+	struct stage *g = stage_new(ALL);
+	static char chunk[4000];
+	assert_true(begin(g, 0, 0));
+	g->ep[0].last_body = ORDINARY;
+	for (size_t got = 0; got < ORDINARY; got += sizeof chunk)
+		assert_int_equal(memory_receive(&g->at[0], chunk, MIN(sizeof chunk, ORDINARY - got)), FETCH_TAKEN);
+	assert_int_equal(g->at[0].body.len, ORDINARY);
+	assert_in_range(g->at[0].body.cap, ORDINARY + 1, ORDINARY + ORDINARY / 8);
+	assert_int_equal(g->at[0].held, g->at[0].body.cap);
+	end(g, 0);
+	stage_free(g);
 }
 
 /* A heavy body that arrives while an ordinary one is decoded does not stop that decode. */
@@ -694,7 +779,7 @@ int main(void)
 		cmocka_unit_test(ordinary_ones_find_room),
 		cmocka_unit_test(heavy_ones_do_not_evict_each_other),
 		cmocka_unit_test(a_heavy_decode_stops),
-		cmocka_unit_test(an_ordinary_decode_goes_on),
+		cmocka_unit_test(ordinary_ones_wait), cmocka_unit_test(a_buffer_fits_the_body), cmocka_unit_test(an_ordinary_decode_goes_on),
 		cmocka_unit_test(an_ordinary_one_need_not_be_half_as_heavy),
 		cmocka_unit_test(as_many_fail_as_are_needed),
 		cmocka_unit_test(a_decoder_waits_for_one_request),

@@ -40,7 +40,7 @@ static int start_due(struct scraper *s) REQUIRES(s->lock)
 	while ((next = heap_first(&s->due)) && next->key <= now) {
 		struct endpoint *ep = heap_entry(next, struct endpoint, due);
 		heap_remove(&s->due, &ep->due);
-		if (!ep->extra && !ep->begin_tries)
+		if (!ep->extra && !ep->short_ms)
 			observe_interval(ep, now);
 		ep->last_start_ms = now;
 		ask(ep);

@@ -65,7 +65,7 @@ static void dispatch(struct endpoint *ep, enum work_kind kind, const char *body)
 	w->endpoint = ep;
 	ep->refs++;
 	if (body)
-		assert_true(memory_receive(w, body, strlen(body)));
+		assert_int_equal(memory_receive(w, body, strlen(body)), FETCH_TAKEN);
 	else
 		w->err.code = ERR_UNAVAILABLE;
 	mutex_lock(&ep->scraper->lock);

@@ -30,6 +30,22 @@ void buf_trim(struct buf *b)
 	b->cap = need;
 }
 
+size_t buf_cap_for(const struct buf *b, size_t n)
+{
+	size_t want = b->len + n + 1;
+	return want <= b->cap ? b->cap : MAX(want, b->cap ? b->cap * 2 : 128);
+}
+
+void buf_grow(struct buf *b, size_t cap)
+{
+	size_t max = b->max ? b->max : BUF_DEFAULT_MAX;
+	cap = MIN(cap, max + 1);
+	if (cap <= b->cap)
+		return;
+	b->ptr = xrealloc(b->ptr, cap);
+	b->cap = cap;
+}
+
 bool buf_reserve(struct buf *b, size_t n)
 {
 	size_t max = b->max ? b->max : BUF_DEFAULT_MAX;
@@ -37,14 +53,7 @@ bool buf_reserve(struct buf *b, size_t n)
 		b->overflow = true;
 		return false;
 	}
-	size_t want = b->len + n + 1;
-	if (want > b->cap) {
-		size_t cap = b->cap ? b->cap * 2 : 128;
-		if (cap < want)
-			cap = want;
-		b->ptr = xrealloc(b->ptr, cap);
-		b->cap = cap;
-	}
+	buf_grow(b, buf_cap_for(b, n));
 	return true;
 }
 

@@ -30,6 +30,10 @@ static inline void buf_reset(struct buf *b)
 void buf_trim(struct buf *b);
 /* Room for n more bytes; false (and overflow set) if the ceiling forbids it. */
 bool buf_reserve(struct buf *b, size_t n);
+/* The capacity that a buffer has after buf_reserve(b, n). */
+size_t buf_cap_for(const struct buf *b, size_t n);
+/* Makes the capacity at least that many bytes, or one more than the ceiling if that is less. */
+void buf_grow(struct buf *b, size_t cap);
 void buf_put(struct buf *b, const void *p, size_t n);
 void buf_putc(struct buf *b, char c);
 void buf_puts(struct buf *b, const char *s);

@@ -71,17 +71,24 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 		f->over_limit = true;
 		return 0;
 	}
-	if (f->share && !fetch_share_may_take(f, n))
+	f->full_ns = 0;
+	if (f->share && !fetch_share_may_take(f, n)) {
+		fetch_share_pause(f);
 		return CURL_WRITEFUNC_PAUSE;
-	f->seen += n;
-	if (f->on_data) {
-		if (f->on_data(f->on_data_arg, p, n))
-			return n;
-		f->stopped = true;
-		return 0;
 	}
-	buf_put(&f->response.body, p, n);
-	return f->response.body.overflow ? 0 : n;
+	enum fetch_data took = f->on_data ? f->on_data(f->on_data_arg, p, n) : FETCH_TAKEN;
+	if (took == FETCH_LATER && f->share) {
+		f->full_ns = clock_mono_ns();
+		fetch_share_pause(f);
+		return CURL_WRITEFUNC_PAUSE;
+	}
+	f->seen += n;
+	if (f->share)
+		fetch_share_took(f, n);
+	if (!f->on_data)
+		buf_put(&f->response.body, p, n);
+	f->stopped = took != FETCH_TAKEN;
+	return f->stopped || f->response.body.overflow ? 0 : n;
 }
 
 /* A line of the headers; the empty one is the last. */

@@ -23,6 +23,13 @@ void fetch_client_unref(struct fetch_client *c);
 
 #define FETCH_HEADERS_MAX 5
 
+/* What a receiver of data does with a piece. */
+enum fetch_data {
+	FETCH_END,   /* it ends the exchange */
+	FETCH_TAKEN, /* it has taken the piece */
+	FETCH_LATER  /* only on a loop: it has no room now, and is given the same bytes again, perhaps in one piece with others, after 20 ms or so */
+};
+
 struct fetch_request {
 	const char *method;          /* NULL = GET, or POST with a body */
 	const char *url;
@@ -41,8 +48,8 @@ struct fetch_request {
 	/* NULL, or called when the headers of an answer are complete, before its body; again after a redirect. */
 	void (*on_head)(void *on_data_arg, int status);
 	const char *want_headers[FETCH_HEADERS_MAX]; /* names of answer headers whose values are needed; literals; NULL after the last */
-	/* Instead of collecting the body: called as it arrives; false ends the exchange. */
-	bool (*on_data)(void *arg, const char *p, size_t n);
+	/* Instead of collecting the body: called as it arrives. */
+	enum fetch_data (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
 };
 #define FETCH_MAX_BYTES ((uint64_t)64 << 20)

@@ -29,7 +29,7 @@ struct fetch {
 	const char *want_headers[FETCH_HEADERS_MAX];
 	const atomic_bool *cancel;
 	void (*on_head)(void *arg, int status);
-	bool (*on_data)(void *arg, const char *p, size_t n);
+	enum fetch_data (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
 	int64_t started_ns, timeout_ms;
 	int socket_errno;                 /* of a socket that could not be made; 0 = all could */
@@ -41,6 +41,7 @@ struct fetch {
 	struct fetch_share *share;
 	struct shard *shard;
 	bool paused;
+	int64_t full_ns;                  /* monotonic: when its receiver had no room (FETCH_LATER); 0 = it had, or the exchange has none */
 	bool resolving, too_many_names;   /* curl's thread looks its host's name up; was not let */
 	struct fetch *prev, *next, *prev_paused, *next_paused;
 	void (*done)(void *arg, struct fetch_response *r, const struct err *e);
@@ -61,7 +62,11 @@ struct fetch_share {
 void fetch_share_pace(struct fetch_share *s, uint64_t bytes_per_s);
 void fetch_share_grow(struct fetch_share *s);
 /* Whether n more bytes of a large body may come now. If not, the exchange is paused, and the loop goes on with it later. */
-bool fetch_share_may_take(struct fetch *f, size_t n);
+bool fetch_share_may_take(const struct fetch *f, size_t n);
+/* They came, and count. */
+void fetch_share_took(struct fetch *f, size_t n);
+/* The exchange is paused for now: there is no room for its bytes. */
+void fetch_share_pause(struct fetch *f);
 /* It is paused no longer. */
 void fetch_share_forget(struct fetch *f);
 /* Whether its name may be looked up now; the name is known, or the exchange ends. */

@@ -32,7 +32,7 @@
 #define EVENTS 256        /* of one epoll_wait */
 #define READ_BUFFER 4096L /* each exchange has one for as long as it lasts, also while it waits; larger ones save calls and cost cache misses: no gain */
 #define PRUNE_EVERY 64    /* addresses are names to curl, too: it looks through all that it knows at the end of each exchange that lets it */
-#define PACE_WAIT_MS 20
+#define PAUSE_MS 20
 #define LEAST_KEPT 2      /* connections that a shard keeps, however few files may be open */
 
 struct shard {
@@ -123,15 +123,21 @@ static void finish(struct fetch *f, CURLcode rc)
 	fetch_destroy(f);
 }
 
-/* Resumes paused bodies, as far as bytes are allowed. curl delivers the bytes that it kept meanwhile from within curl_easy_pause. If
- * they are refused, curl drops them and continues with the following ones. */
+/* Resumes paused bodies: those that wait for the limit as far as bytes are allowed, those that their receiver had no room for after
+ * PAUSE_MS. curl delivers the bytes that it kept meanwhile from within curl_easy_pause. If they are refused, curl drops them and continues
+ * with the following ones. */
 static void go_on(struct fetch_loop *l)
 {
 	struct fetch_share *s = &l->share;
+	int64_t now = clock_mono_ns();
 	fetch_share_grow(s);
-	for (size_t n = s->n_paused; n && s->first_paused && s->allowed > 0; n--) {
+	for (size_t n = s->n_paused; n && s->first_paused; n--) {
 		struct fetch *f = s->first_paused;
 		fetch_share_forget(f);
+		if (f->full_ns ? now - f->full_ns < PAUSE_MS * 1000000 : s->pace && s->allowed <= 0) {
+			fetch_share_pause(f);
+			continue;
+		}
 		CURLcode rc = curl_easy_pause(f->easy, CURLPAUSE_CONT);
 		if (rc)
 			finish(f, rc);
@@ -365,7 +371,7 @@ static int waiting_ms(const struct fetch_loop *l, int wait_ms)
 	const struct heap_node *n = heap_first(&l->timers);
 	int64_t ms = n ? (n->key - clock_mono_ns() + 999999) / 1000000 : wait_ms;
 	if (l->share.n_paused)
-		ms = MIN(ms, PACE_WAIT_MS);
+		ms = MIN(ms, PAUSE_MS);
 	return (int)MAX(MIN(ms, wait_ms), 0);
 }
 
@@ -373,7 +379,7 @@ int fetch_loop_turn(struct fetch_loop *l, int wait_ms, struct err *e)
 {
 	struct epoll_event ev[EVENTS] UNINITIALIZED;
 	size_t done = 0;
-	if (l->share.pace)
+	if (l->share.n_paused || l->share.pace)
 		go_on(l);
 	int rc = act_on_time(l, &done, e);
 	int n = epoll_wait(l->epoll_fd, ev, EVENTS, rc || done ? 0 : waiting_ms(l, wait_ms));

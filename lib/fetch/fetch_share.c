@@ -20,9 +20,11 @@ void fetch_share_grow(struct fetch_share *s)
 	s->allowed = MIN(s->allowed + more, most);
 }
 
-static void note_paused(struct fetch *f)
+void fetch_share_pause(struct fetch *f)
 {
 	struct fetch_share *s = f->share;
+	if (f->paused)
+		return;
 	f->paused = true;
 	f->prev_paused = s->last_paused;
 	f->next_paused = NULL;
@@ -42,18 +44,21 @@ void fetch_share_forget(struct fetch *f)
 	s->n_paused--;
 }
 
-bool fetch_share_may_take(struct fetch *f, size_t n)
+/* Whether the body is large with these n bytes: then the byte limit holds for it. */
+static bool is_paced(const struct fetch *f, size_t n)
 {
-	struct fetch_share *s = f->share;
-	if (!s->pace || f->seen + n <= FETCH_SMALL_BODY)
-		return true;
-	if (s->allowed > 0) {
-		s->allowed -= (int64_t)n;
-		return true;
-	}
-	if (!f->paused)
-		note_paused(f);
-	return false;
+	return f->share->pace && f->seen + n > FETCH_SMALL_BODY;
+}
+
+bool fetch_share_may_take(const struct fetch *f, size_t n)
+{
+	return !is_paced(f, n) || f->share->allowed > 0;
+}
+
+void fetch_share_took(struct fetch *f, size_t n)
+{
+	if (is_paced(f, 0))
+		f->share->allowed -= (int64_t)n;
 }
 
 bool fetch_share_resolve(struct fetch *f)

@@ -337,6 +337,63 @@ static void large_bodies_are_paced(void **state)
 	fetch_client_unref(client);
 }
 
+struct reader {
+	int64_t full_until_ms; /* monotonic: it has no room before */
+	int refused;
+	struct buf got;
+};
+
+static enum fetch_data read_later(void *arg, const char *p, size_t n)
+{
+	struct reader *r = arg;
+	if (clock_mono_ms() < r->full_until_ms) {
+		r->refused++;
+		return FETCH_LATER;
+	}
+	buf_put(&r->got, p, n);
+	return FETCH_TAKEN;
+}
+
+static void note_error(void *arg, struct fetch_response *r, const struct err *e)
+{
+	*(struct err *)arg = *e;
+}
+
+/* A receiver without room is asked again, now and then, and gets all bytes in their order. The exchange's timeout goes on. */
+static void bytes_come_later(void **state)
+{
+	struct err e = { 0 }, end[3] = { { .code = ERR_INTERNAL }, { .code = ERR_INTERNAL }, { .code = ERR_INTERNAL } };
+	char url[64];
+	int64_t begin = clock_mono_ms();
+	struct fetch_loop *l = fetch_loop_new(&e);
+	struct fetch_client *client = fetch_client_new(NULL, NULL);
+	struct reader r[3] = { { .full_until_ms = begin + 300 }, { .full_until_ms = INT64_MAX }, { .full_until_ms = INT64_MAX } };
+	struct fetch *f[3];
+	snprintf(url, sizeof url, "http://127.0.0.1:%d/megabytes", server.port);
+	for (int i = 0; i < 3; i++) {
+		struct fetch_request q = { .url = url, .timeout_ms = i == 1 ? 500 : 60000, .on_data = read_later, .on_data_arg = &r[i] };
+		assert_int_equal(fetch_start(l, client, &q, note_error, &end[i], &f[i], &e), 0);
+	}
+	while (end[0].code == ERR_INTERNAL || end[1].code == ERR_INTERNAL)
+		assert_int_equal(fetch_loop_turn(l, 1000, &e), 0);
+	assert_int_equal(end[0].code, 0);
+	assert_in_range(r[0].refused, 2, 300 / 20 + 1);
+	assert_int_equal(end[1].code, ERR_TIMEOUT);
+	assert_int_equal(r[1].got.len, 0);
+	fetch_cancel(f[2]);
+	assert_int_equal(end[2].code, ERR_INTERNAL);
+	assert_int_equal(fetch_loop_running(l), 0);
+	struct fetch_response whole;
+	struct fetch_request q = { .url = url, .timeout_ms = 60000 };
+	assert_int_equal(fetch_do(client, &q, &whole, &e), 0);
+	assert_int_equal(whole.body.len, r[0].got.len);
+	assert_memory_equal(whole.body.ptr, r[0].got.ptr, r[0].got.len);
+	fetch_response_release(&whole);
+	buf_free(&r[0].got);
+	fetch_loop_free(l);
+	fetch_client_unref(client);
+}
+
 /* As many as hang cost nothing: a turn with one small answer takes as long beside 3000 as beside 10, or nearly. In
  * thread CPU, generous: a walk over all of them takes 100 times as long. */
 static int64_t cost_beside(size_t n)
@@ -414,11 +471,6 @@ static void sockets_come_and_go(void **state)
 	fetch_client_unref(client);
 }
 
-static void note_error(void *arg, struct fetch_response *r, const struct err *e)
-{
-	*(struct err *)arg = *e;
-}
-
 static void out_of_files(void **state)
 {
 	struct err e = { 0 }, told = { 0 };
@@ -476,7 +528,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
-		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced),
+		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced), cmocka_unit_test(bytes_come_later),
 		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
 		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),
 	};

@@ -31,7 +31,7 @@ static void on_head(void *arg, int status)
 		x->q->on_open(x->q->arg);
 }
 
-static bool on_data(void *arg, const char *p, size_t n)
+static enum fetch_data on_data(void *arg, const char *p, size_t n)
 {
 	struct exchange *x = arg;
 	struct buf *error = &x->answer->error;
@@ -43,7 +43,7 @@ static bool on_data(void *arg, const char *p, size_t n)
 	else
 		more = false;
 	x->heard_ms = clock_mono_ms(); /* after it: whoever takes the bytes may be slow */
-	return more;
+	return more ? FETCH_TAKEN : FETCH_END;
 }
 
 static void main_done(void *arg, struct fetch_response *r, const struct err *e)
