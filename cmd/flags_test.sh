@@ -59,10 +59,21 @@ says 2 'no command tsdb nonsense; pyrtool help lists them' "$tool" tsdb nonsense
 says 2 'no command nonsense; pyrtool help lists them' "$tool" nonsense
 
 # --help has groups, and each flag stands in that of its name.
-"$server" --help >"$said" || fail "--help"
-awk '/^[^ ].*:$/ { group = $0 } /^  --/ { sub(/[.=].*/, "", $1); print group, $1 }' "$said" | sort -u >"$dir/groups"
+groups() { # PROGRAM
+	"$1" --help >"$said" || fail "$1 --help"
+	awk '/^[^ ].*:$/ { group = $0 } /^  --/ { sub(/[.=].*/, "", $1); print group, $1 }' "$said" | sort -u >"$dir/groups"
+}
+stands_in() { # GROUP: FLAG
+	grep -qx -e "$1" "$dir/groups" || fail "no group $1: $(cat "$dir/groups")"
+	[ "$(grep -c -e " ${1##* }\$" "$dir/groups")" -eq 1 ] || fail "${1##* } is in several groups: $(cat "$dir/groups")"
+}
+groups "$server"
 for group in 'Configuration: --config' 'Storage: --storage' 'Scraping: --scrape' 'Page and API: --web' 'Queries: --query' 'Rules and alerts: --rules' \
 	'The program itself: --log'; do
-	grep -qx -e "$group" "$dir/groups" || fail "no group $group: $(cat "$dir/groups")"
-	[ "$(grep -c -e " ${group##* }\$" "$dir/groups")" -eq 1 ] || fail "${group##* } is in several groups: $(cat "$dir/groups")"
+	stands_in "$group"
+done
+groups "$agent"
+for group in 'Configuration: --config' 'HTTP: --web' 'Profiles: --history' 'What is sampled: --filter-pid' 'Labels: --node' 'Names of functions: --cache-dir' \
+	'The program itself: --log'; do
+	stands_in "$group"
 done

@@ -33,6 +33,7 @@ static struct flags {
 } flags;
 
 static struct opt table[] = {
+	{ "Configuration", OPT_GROUP },
 	{ "config.file", OPT_STRING, &flags.config_file, "<file>",
 	  "Relabelling rules, YAML; SIGHUP reads it again. None if empty.", "config-path" },
 	{ "config.expand-env", OPT_BOOL, &flags.expand_env, NULL,
@@ -40,6 +41,8 @@ static struct opt table[] = {
 	{ "config.auto-reload", OPT_BOOL, &flags.auto_reload, NULL, "Reload when what the configuration file holds has changed." },
 	{ "config.auto-reload-interval", OPT_DURATION, &flags.auto_reload_ms, "<duration>",
 	  "How often to look, besides when something happens in the file's folder." },
+
+	{ "HTTP", OPT_GROUP },
 	{ "web.listen-address", OPT_LIST, &flags.listen, "<host:port>",
 	  "Where to serve HTTP, 127.0.0.1:7071 if not given; may be repeated.", "http-address" },
 	{ "web.allow-insecure", OPT_BOOL, &flags.allow_insecure, NULL,
@@ -47,27 +50,44 @@ static struct opt table[] = {
 	{ "web.config.file", OPT_STRING, &flags.web_config_file, "<file>",
 	  "TLS, who may log in and what for, headers: as the server's flag." },
 	{ "web.enable-lifecycle", OPT_BOOL, &flags.enable_lifecycle, NULL, "Serve POST /-/reload. SIGHUP does the same without this." },
+	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
+	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
 	{ "web.allowed-host", OPT_LIST, &flags.allowed_hosts, "<name>",
 	  "A name that a request's Host may have where the agent listens on loopback, besides localhost and IP addresses; may be "
 	  "repeated. Others are refused: a web page could have let its own name point here." },
+
+	{ "Profiles", OPT_GROUP },
 	{ "frequency", OPT_FLOAT, &flags.hz, "<hz>", "Samples per second and CPU.", "profiling-cpu-sampling-frequency" },
-	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
-	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
-	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
-	{ "runtimes", OPT_STRING, &flags.runtimes, "<names>",
-	  "Language runtimes whose own frames stand in stacks, with names: all, none, a list like python, or one of those that are not wanted, "
-	  "like -python." },
+	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
 	{ "off-cpu", OPT_BOOL, &flags.off_cpu, NULL, "Profile how long threads wait off the CPU, and where; see /debug/pprof/offcpu." },
 	{ "off-cpu-threshold", OPT_STRING, &flags.off_threshold, "<duration>", "Count shorter waits, but do not profile them." },
+	{ "history", OPT_DURATION, &flags.history_ms, "<duration>", "How far back finished windows are kept." },
+	{ "history.max-bytes", OPT_SIZE, &flags.history_bytes, "<size>", "Memory for them." },
+
+	{ "What is sampled", OPT_GROUP },
 	{ "filter-cgroup", OPT_LIST, &flags.filter_cgroups, "<path>",
 	  "Sample only this control group and those below it; with a leading !, all but those. May be repeated." },
 	{ "filter-pid", OPT_LIST, &flags.filter_pids, "<pid>", "The same by process." },
 	{ "filter-comm", OPT_LIST, &flags.filter_comms, "<name>", "The same by the process's name, as the label comm has it." },
-	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
-	  "Run on a kernel version that may deadlock when sampled.", "ignore-unsafe-kernel-version" },
-	{ "max-cost", OPT_FLOAT, &flags.max_cost, "<share>", "Lower the frequency rather than take more of the host." },
+
+	{ "Stacks", OPT_GROUP },
+	{ "kernel-stacks", OPT_BOOL, &flags.kernel_stacks, NULL, "Take the kernel's part of stacks, too." },
+	{ "runtimes", OPT_STRING, &flags.runtimes, "<names>",
+	  "Language runtimes whose own frames stand in stacks, with names: all, none, a list like python, or one of those that are not wanted, "
+	  "like -python." },
 	{ "unwind-memory", OPT_SIZE, &flags.unwind_bytes, "<size>",
 	  "Memory for unwind tables of what is sampled; a twelfth of what this process may have, but at most 32MiB, if not given." },
+
+	{ "Names of functions", OPT_GROUP },
+	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
+	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
+	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
+	  "Directory for the lines and inlined calls read from debug information, 1 GB at most; if empty, they are read again at each start. "
+	  "Unless set, $CACHE_DIRECTORY or /var/cache/pyrrha-agent, if that can be had." },
+	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
+	  "How long an answer waits for names of new programs; slower ones are in the next answer." },
+
+	{ "Labels", OPT_GROUP },
 	{ "node", OPT_STRING, &flags.node, "<name>", "The label `node`; the host's name if empty." },
 	{ "kubernetes", OPT_BOOL, &flags.kubernetes, NULL,
 	  "Ask the API server for this node's pods, where the agent is a pod or has a --kubeconfig; --node is the node's name there." },
@@ -79,20 +99,15 @@ static struct opt table[] = {
 	  "read." },
 	{ "show-command-lines", OPT_BOOL, &flags.show_command_lines, NULL,
 	  "Show rules the unredacted command lines and those variables. Otherwise <redacted> replaces the values of anything named like a password, token, secret or key, and user info in URLs." },
-	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
-	{ "debuginfod-urls", OPT_STRING, &flags.debuginfod_urls, "<urls>",
-	  "debuginfod servers, with blanks between them, to ask for debug information of programs that are sampled; none if empty." },
+
+	{ "The program itself", OPT_GROUP },
+	{ "ignore-kernel-bugs", OPT_BOOL, &flags.ignore_kernel_bugs, NULL,
+	  "Run on a kernel version that may deadlock when sampled.", "ignore-unsafe-kernel-version" },
 	{ "self-profile.heap", OPT_BOOL, &flags.self_heap, NULL,
 	  "Sample what the agent itself allocates, for /debug/pprof/self/heap. --no-self-profile.heap costs nothing at all." },
-	{ "web.enable-debuginfod", OPT_BOOL, &flags.enable_debuginfod, NULL,
-	  "Serve programs that are sampled, and their debug files, as a debuginfod server: /buildid/ID/{executable,debuginfo}." },
-	{ "cache-dir", OPT_STRING, &flags.cache_dir, "<dir>",
-	  "Directory for the lines and inlined calls read from debug information, 1 GB at most; if empty, they are read again at each start. "
-	  "Unless set, $CACHE_DIRECTORY or /var/cache/pyrrha-agent, if that can be had." },
-	{ "names-wait", OPT_DURATION, &flags.names_wait_ms, "<duration>",
-	  "How long an answer waits for names of new programs; slower ones are in the next answer." },
 	{ "log.level", OPT_STRING, &flags.log_level, "<level>", "debug, info, warn or error.", "log-level" },
 	{ "log.format", OPT_STRING, &flags.log_format, "<format>", "logfmt or json.", "log-format" },
+	{ "check", OPT_BOOL, &flags.check, NULL, "Say what this kernel and these rights allow, and end." },
 	{ "version", OPT_BOOL, &flags.version, NULL, "Print the version and end." },
 	{ "help", OPT_BOOL, &flags.help, NULL, "Print this and end." },
 
