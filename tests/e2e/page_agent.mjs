@@ -9,7 +9,7 @@ const page = await open(null, {}, 60000);
 async function see(query, name, words) {
 	await page.goto(`${url}/?q=${encodeURIComponent(query)}`);
 	try {
-		await page.waitForFunction((w) => w.every((x) => document.querySelector('main, body').textContent.includes(x)), words);
+		await page.waitForFunction((w) => w.every((x) => document.querySelector('main, body').innerText.includes(x)), words);
 	} finally {
 		await picture(page, out, name);
 	}

@@ -145,10 +145,11 @@ export function Dialog({ title, class: cls = '', onClose, children }: { title: s
  * cost another one. */
 export const styled = (to: Partial<CSSStyleDeclaration>) => (e: HTMLElement | null): void => { if (e) Object.assign(e.style, to); };
 
-/** A name. Where it has no room, its middle is left out, because names of one kind differ at their end. */
+/** A name. Where it has no room, its middle is left out, because names of one kind differ at their end. The stylesheet draws the end after
+ * the beginning. The end in the text has no size: it is there for copying, for searching the page and for screen readers. */
 export function Cut({ text }: { text: string }) {
 	const [, head, tail] = /^(.{8,})(.{10})$/su.exec(text) ?? [];
-	return head ? <span class="cut"><i>{head}</i><i>{tail}</i></span> : <span>{text}</span>;
+	return head ? <span class="cut" data-end={tail}><i>{head}<i>{tail}</i></i></span> : <span>{text}</span>;
 }
 
 export function Bar({ share, class: cls = '' }: { share: number; class?: string }) {
