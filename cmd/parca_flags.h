@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The flags of Parca's server that have nothing to set here: X(name, its value or NULL for a switch, what to do instead).
  * The server starts with them and logs each with its text, so that a command line written for Parca works and says what it
- * lacks. Flags with the same meaning are aliases of rows of the server's own table. Its hidden flags and those of old
- * releases are here, too. */
+ * lacks. Flags with the same meaning are aliases of rows of the server's own table. Flags that Parca hides in its --help,
+ * and those of its old releases, are here, too. */
 #ifndef PYRRHA_CMD_PARCA_FLAGS_H
 #define PYRRHA_CMD_PARCA_FLAGS_H
 

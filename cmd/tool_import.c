@@ -43,7 +43,7 @@ static struct import *walking; /* nftw has no argument */
 
 /* ---- reading ---- */
 
-/* *ret_replaced: the file says a duration that cannot be, and the profile has none. */
+/* *ret_replaced: whether the file's duration is impossible; then the profile is read as one without a duration. */
 static int read_profile(const char *path, struct profile *p, struct stat *st, bool *ret_replaced, struct err *e)
 {
 	struct buf b = { .max = FILE_MAX };

@@ -164,8 +164,8 @@ struct promql_profile {
 	double value;             /* vec - base, base units (seconds, bytes, counts) */
 	double per_s;             /* a rate over that many seconds; 0 = no rate */
 	double covered_s;         /* wall time that profiles cover: the union over series, the largest of those added; 0 for a gauge's snapshot */
-	double weight;            /* the sum of value x weight / the sum of value: value x weight / covered_s is the rate. 1 where all of the time
-				   * was measured, and of a rate or an increase; of a diff, that of what base is subtracted from */
+	double weight;            /* the sum of value x weight / the sum of value, so that value x weight / covered_s is the rate. It is 1 if all of
+				   * the time was measured, and for results of rate and increase. For a diff it is the weight of vec */
 	bool mixed;               /* the weights differ: so do those of functions, of which only the mean is known */
 	bool moment;              /* covered_s is the length of one measurement, not of the range of the query */
 	int64_t period;           /* the largest of those merged; 0 = none */

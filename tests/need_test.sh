@@ -62,7 +62,7 @@ Summary:
   Space needed: 1.5 GB / 100 GB available
 END
 has "$(install_them)" ': 10 packages, 0 MB to download, 1500 MB on disk; about 2 minutes at 5 MB/s\.$'
-# Where nothing is known beforehand, the packages are installed all the same; what failed is shown.
+# apt gives no summary: the packages are installed all the same. The installation fails: the output of apt-get is shown.
 : >"$dir/bin/summary"
 echo 100 >"$dir/bin/status"
 said=$(install_them) && complain "a failed installation"

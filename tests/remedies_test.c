@@ -70,7 +70,7 @@ struct bad_target {
 	pthread_t thread;
 	bool listens;
 	atomic_bool failing;           /* from now on it behaves as `manner` says; before, it answers each request */
-	atomic_bool failing_again;     /* a connection that had brought an answer was asked while it failed */
+	atomic_bool failing_again;     /* a request came, while the target fails, on a connection that had brought an answer before */
 	atomic_int open;               /* threads of connections */
 	gnutls_certificate_credentials_t good, bad; /* NULL: no TLS */
 };
@@ -167,7 +167,7 @@ static bool peer_fail(struct peer *p, const char *request)
 	}
 }
 
-/* False: without TLS from here on. */
+/* Returns false if the connection carries no TLS. */
 static bool peer_handshake(struct peer *p)
 {
 	struct bad_target *t = p->target;
@@ -278,7 +278,8 @@ static void target_stop_listening(struct bad_target *t)
 	t->listens = false;
 }
 
-/* The first connection ends its thread, the second one has the only place of the queue: the system drops the packets of others. */
+/* The target accepts no more: its thread ends with the first connection, and the second one takes the only place in the queue of those not accepted.
+ * The system drops the packets of further ones. */
 static void target_fill(struct bad_target *t)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)t->port) };
@@ -394,7 +395,7 @@ static void meeting_begin(struct meeting *m, const struct row *row, struct fetch
 		outcome_wait_without_files(&m->o, l);
 }
 
-/* All at a time, as most of them take a second. */
+/* All requests run at the same time, because most of them take a second. */
 static void meet_all(bool kept)
 {
 	struct err e = { 0 };
@@ -467,7 +468,7 @@ static void before_a_connection(void **state)
 		do {
 			outcome_start(&o, l, c, cases[i].url, LATE_MS);
 			outcome_wait(&o, l);
-		} while (strstr(o.text, "has not answered yet") && i + 1 == ARRAY_LEN(cases)); /* the thread of the token is still asking */
+		} while (strstr(o.text, "has not answered yet") && i + 1 == ARRAY_LEN(cases)); /* the token's own thread waits for the answer of the token URL */
 		outcome_expect(&o, cases[i].error, cases[i].url, cases[i].error, cases[i].remedy);
 		fetch_loop_free(l);
 		fetch_client_unref(c);

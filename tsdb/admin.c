@@ -63,7 +63,7 @@ static void keep_largest(struct counts *c, size_t limit)
 	c->v.n = MIN(c->v.n, limit);
 }
 
-/* A pair while they are counted: its name is a posting. */
+/* While pairs are counted, the `name` of each points to a posting instead of a text. */
 static const struct posting *pair_posting(const struct admin_count *x)
 {
 	return (const struct posting *)(uintptr_t)x->name.ptr;

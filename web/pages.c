@@ -14,7 +14,7 @@ static const char no_page[] =
 	"<h1>Pyrrha</h1><p>This build is without its page. The API answers under <a href=\"api/v1/status/buildinfo\">"
 	"api/v1</a>, metrics are at <a href=\"metrics\">metrics</a>.</p></body></html>\n";
 
-/* In place of a page that there is not, behind the address of the page. It has no scripts: dark is what the system says. */
+/* The answer for paths that are no page. Its head, up to <base>, is written before it. It has no scripts, so it is dark if the browser prefers dark. */
 static const char lost_page[] =
 	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">"
 	"<title>No such page \xc2\xb7 Pyrrha</title><link rel=\"icon\" href=\"favicon.svg\" type=\"image/svg+xml\"><link rel=\"stylesheet\" href=\"app.css\">"

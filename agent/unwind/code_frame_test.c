@@ -120,7 +120,7 @@ static void check_file(const char *pattern, unsigned told, unsigned wrong)
 	assert_true(v.wrong <= v.told * wrong / 1000000);
 }
 
-/* All stubs of a file have a rule, and it is the one of .eh_frame. */
+/* For each address in the linker's stubs (.plt) of a file there is a rule, the same as in .eh_frame. */
 static void check_stubs(const char *pattern)
 {
 	static const char *const sections[] = { ".plt", ".plt.sec", ".plt.got" };

@@ -40,7 +40,7 @@ struct opt {
 
 /* Parses argv[1..]; what is not a flag is left in order in argv[1..*ret_rest]. Values are borrowed from argv. */
 int opts_parse(struct opt *table, size_t n, int argc, char **argv, int *ret_rest, struct err *e) MUST_USE;
-/* Whether the row is a flag of this program: neither another system's nor a heading. */
+/* Whether the row is a flag of this program: not one of Parca or Prometheus that does nothing here, and not a heading. */
 bool opts_is_own(const struct opt *o);
 /* Calls say for each row that is OPT_EXPLAINED and was given, with its help as the advice. Values are not printed: some are
  * secrets. */

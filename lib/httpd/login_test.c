@@ -418,7 +418,7 @@ static void test_the_same_again(void **state)
 	assert_int_equal(status_of(h, "GET /read", "Basic YWxsOm90aGVy", NULL), 200);
 	assert_int_equal(status_of(h, "GET /read", NOBODY, NULL), 200);
 	assert_int_equal(status_of(h, "GET /read", "Bearer no", NULL), 200);
-	/* Without users there is nothing to compare a password with; that counts once, too. */
+	/* A password where no users are configured is a wrong one: it, too, counts once however often it comes. */
 	set(h, "tokens: [{name: w, rights: [read], sha256: 3590c0a59f72ce02700194a05f228a725c1f135a6dcb3ded9b2d86ab6a6f52cb}]");
 	for (int i = 0; i < 3 * LOGIN_FAILURES; i++)
 		assert_int_equal(status_of(h, "GET /read", WRONG, NULL), 401);

@@ -401,7 +401,8 @@ static void sort_frames(struct fold *f, const struct calltree_view *t, bool othe
 
 static void add_selves(struct fold *f, const struct calltree_view *t, const struct stackvec *v, bool base)
 {
-	/* Columns of one call are met in the order of their ids. Integers do not mind. */
+	/* The columns of a call are added up in the order of their ids, which is not the same in each dictionary. Sums of integers do not depend on
+	 * it; sums of floats are compensated. */
 	double *rests AUTOFREE = v && f->is_float ? xcalloc(f->met.n, sizeof *rests) : NULL;
 	for (size_t i = 0; v && i < v->n; i++) {
 		if (is_zero(v, i))

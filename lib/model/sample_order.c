@@ -94,7 +94,7 @@ static int order_stacks(const struct symbols *s, uint32_t a, uint32_t b)
 		a = symbols_get_node(s, a)->parent;
 	for (; depth_b > depth_a; depth_b--)
 		b = symbols_get_node(s, b)->parent;
-	while (a != b) { /* what is met last is nearest to the root */
+	while (a != b) { /* walks to the root: the last two locations that differ are the nearest to it */
 		const struct sym_node *m = symbols_get_node(s, a), *n = symbols_get_node(s, b);
 		if (m->location != n->location) {
 			x = m->location;
@@ -196,7 +196,7 @@ static uint64_t order_key_of(const struct sample_order *o, const struct stackvec
 	return value ? order_value_key(v, o->samples[place]) : o->calls[place];
 }
 
-/* Sorts what is sorted already by another key: samples with the same one stay as they are. */
+/* Sorts by value (or, if false, by call). Samples with equal keys keep the order that they have from the sort before. */
 static void order_by_key(struct sample_order *o, const struct stackvec *v, bool value)
 {
 	for (size_t i = 0; i < o->n; i++)
@@ -204,7 +204,8 @@ static void order_by_key(struct sample_order *o, const struct stackvec *v, bool 
 	radix_sort(o->keys, o->n);
 }
 
-/* The keys are those of the last sort; `value` says which the others are. */
+/* Sorts samples that agree in call and value by their texts. The keys hold one of the two, of the last sort; `value` says that the other one is the
+ * value. */
 static int order_ties(struct sample_order *o, const struct stackvec *v, bool value, const struct permit *permit, struct err *e)
 {
 	struct order_arg arg = { o, v->symbols };
@@ -228,7 +229,7 @@ static void order_clear(struct sample_order *o)
 	free(o->keys);
 }
 
-#define ORDER_BYTES (3 * sizeof(uint32_t) + 2 * sizeof(struct order_key)) /* of a sample; radix_sort needs keys twice */
+#define ORDER_BYTES (3 * sizeof(uint32_t) + 2 * sizeof(struct order_key)) /* for each sample; radix_sort copies the keys */
 
 static int order_room(struct sample_order *o, size_t n, const struct permit *permit, struct err *e)
 {

@@ -38,8 +38,8 @@ struct sample_order {
 	struct sample_labels labels[2];
 };
 
-/* Orders the samples of v. In one dictionary no two samples are equal: the last to decide are lines, files, addresses, and labels. The permit
- * may be NULL; what it returned is an error. Release with sample_order_release, also after an error. */
+/* Orders the samples of v. In one dictionary no two samples are equal: the last to decide are lines, files, addresses, and labels. permit may
+ * be NULL (no limits); an error that it reports is returned. Release with sample_order_release, also after an error. */
 int sample_order_make(struct sample_order *o, const struct stackvec *v, enum sample_order_by by, const struct permit *permit, struct err *e) MUST_USE;
 void sample_order_release(struct sample_order *o);
 

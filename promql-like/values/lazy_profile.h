@@ -35,7 +35,7 @@ struct lazy_profile {
 	double covered_s;
 	struct source_weights weights; /* of a, native unit */
 	bool base_mixed;            /* as lazy_profile_weight has it, of b */
-	bool moment;                /* the value is of one measurement, or their mean: covered_s is its length */
+	bool moment;                /* the value is that of one measurement, or the mean of several; covered_s is the length of one */
 	double per_s;               /* a rate: the terms are the increase over that many seconds; 0 = no rate */
 	bool diff;                  /* b is there */
 	_Atomic bool again;         /* it is kept (shared.h), and was asked for again */

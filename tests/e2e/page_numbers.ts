@@ -9,7 +9,7 @@ import { rowsOf, search, searchRegex } from '../src/flame/fold';
 import { buildTree, pathNames, perSecond, type FlameTree } from '../src/flame/tree';
 
 const [url, file] = process.argv.slice(2);
-/* rate: the query of what the header shows per second, which is all that is looked at; mixed: the header says that frames are approximate. */
+/* rate: the query whose value the header shows as its rate; the test then checks nothing else. mixed: the header says that frames are approximate. */
 const queries = JSON.parse(await readFile(file, 'utf8')) as { query: string; time: number; rate?: string; mixed?: boolean }[];
 let known: FrameList | null = null, rows = 0, tips = 0, searches = 0, rates = 0, largest = 0;
 

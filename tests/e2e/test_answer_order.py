@@ -76,7 +76,7 @@ def answers(server, order):
     for path, params, headers in order:
         status, _, body = http_get(server.link(path, **params), headers=headers)
         check(status == 200, f"{path} {params}: {status} {body[:500]!r}")
-        # a list of frames is called by a hash whose key each start draws
+        # the name of a list of frames is a hash with a random key, which each start of the server draws anew
         out[path, json.dumps(params), str(headers)] = re.sub(rb'"list":"[0-9a-f]{16}"', b"", plain(body))
     return out
 

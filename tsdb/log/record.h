@@ -40,7 +40,7 @@ struct sample_meta {
 	uint32_t interval_ms, asked_ms;
 };
 
-/* The weight of a profile of that interval for which so long was asked. */
+/* The weight of a profile: the length of its interval over the length of its measurement. asked_ms: 0 = all of the interval was measured. */
 static inline double sample_weight(uint32_t interval_ms, uint32_t asked_ms)
 {
 	return asked_ms && asked_ms != interval_ms ? (double)interval_ms / asked_ms : 1;

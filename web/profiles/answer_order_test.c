@@ -160,7 +160,7 @@ struct order_bench {
 
 static void bench_make(struct order_bench *a, unsigned way, enum kind kind, bool one_dictionary)
 {
-	static const char *const names[ELEMENTS] = { "a", "f1", "value1" }; /* some are texts of the dictionary */
+	static const char *const names[ELEMENTS] = { "a", "f1", "value1" }; /* "a" and "f1" are texts of the dictionary, too */
 	struct err e = { 0 };
 	struct symbols *s = one_dictionary ? make_dictionary(way) : NULL;
 	*a = (struct order_bench){ .r = { .type = PROMQL_VECTOR, .series = a->series, .n_series = ELEMENTS } };

@@ -18,7 +18,7 @@ struct merged_profile {
 	struct stackvec *base;     /* owned; of a diff, over the same symbols; else NULL */
 	double covered_s, per_s;   /* the longest of the elements */
 	double weight;             /* their mean by value, see promql_profile: value x weight / covered_s is the rate */
-	bool mixed;                /* they differ: numbers of functions are approximate */
+	bool mixed;                /* the weights differ: the rates of single functions are approximate */
 	int64_t period, t_ms;
 };
 

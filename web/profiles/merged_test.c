@@ -178,7 +178,7 @@ static void test_text_in_memory(void **state)
 	symbols_unref(s);
 }
 
-/* Two elements as one: their weights' mean by value, and the time that it leaves. */
+/* Two elements merged into one: its weight is their mean by value, and covered_s / weight is the time that was measured. */
 static void test_weights(void **state)
 {
 	static const struct {

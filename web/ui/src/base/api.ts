@@ -12,7 +12,7 @@ export interface FlameData {
 	unit: string; sampleType: string; name: string; total: number; kind?: string;
 	/** Wall time that profiles cover, and if the profile is a rate, over how long: it is here as its increase. */
 	coveredSeconds?: number; perSeconds?: number;
-	/** What a unit of the value stands for in the covered time; whether that differs between the merged profiles. */
+	/** A part of the covered time was measured; value × weight is an estimate for all of it. Whether weights differ between the merged profiles. */
 	weight?: number; mixedWeights?: boolean;
 	/** As JSON has them, places in `strings`; as columns have them, texts. */
 	strings?: string[];

@@ -6,7 +6,7 @@ import type { PerSample } from '../compare/noise';
 import { noisyBox } from './draw';
 import { UNEVEN, type FlameTree } from './tree';
 
-/** noSelf: upside down a box has no value of its own. per: as of a scene. */
+/** noSelf: upside down a box has no value of its own. per: of a difference, what a sample counts on each side (see Scene in draw.ts). */
 export function Tooltip({ tree: t, node: i, zoom, x, y, noSelf, per }: { tree: FlameTree; node: number; zoom: number; x: number; y: number; noSelf?: boolean; per?: PerSample | null }) {
 	const el = useRef<HTMLDivElement>(null);
 	useLayoutEffect(() => {

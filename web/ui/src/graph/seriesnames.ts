@@ -22,7 +22,8 @@ export function nameSeries(all: Labels[], expr = ''): { names: string[]; common:
 	return { names, common: Object.fromEntries(common) };
 }
 
-/** Seconds without a value that no series is over for: the newest ones are stored a bit later. A series with one or two values has no rhythm yet. */
+/** Seconds without a value after which a series may be over: LATE, because the newest values are stored a bit later; SELDOM for a series of one or two
+ * values, whose interval is not known. */
 const LATE = 60, SELDOM = 300;
 
 /** The index of the last value of a series that is over: nothing came up to `end`, although it was due, and late. */
