@@ -12,6 +12,7 @@ EXTRA_DIST += \
   deploy/Containerfile.agent \
   deploy/Containerfile.demo \
   deploy/Containerfile.server \
+  deploy/build_site.py \
   deploy/compose.yml \
   deploy/compose/pyrrha.yml \
   deploy/image.sh \
@@ -53,6 +54,7 @@ EXTRA_DIST += \
   docs/format/remote.md \
   docs/format/rule-notes.md \
   docs/http-api.md \
+  docs/index.md \
   docs/install.md \
   docs/kubernetes.md \
   docs/page.md \
@@ -65,6 +67,8 @@ EXTRA_DIST += \
   docs/runtimes.md \
   docs/scrape-objects.md \
   docs/self-profiling.md \
+  docs/site.css \
   docs/web-configuration.md \
+  mkdocs.yml \
   quickstart \
   $(NULL)

@@ -175,6 +175,7 @@ EXTRA_DIST += \
   tests/lint/libraries.txt \
   tests/lint/lists \
   tests/lint/locks \
+  tests/lint/pages \
   tests/lint/selftest \
   tests/lint/structs \
   tests/lint/tree.py \
@@ -183,6 +184,8 @@ EXTRA_DIST += \
   tests/reach.txt \
   tests/reach_test.sh \
   tests/rules_test.sh \
+  tests/site.py \
+  tests/site_test.sh \
   tests/timed \
   tests/tsan.supp \
   tests/verdicts.sh \
@@ -192,5 +195,6 @@ TESTS += \
   tests/need_test.sh \
   tests/reach_test.sh \
   tests/rules_test.sh \
+  tests/site_test.sh \
   tests/verdicts_test.sh \
   $(NULL)
