@@ -68,6 +68,7 @@ EXTRA_DIST += \
   docs/scrape-objects.md \
   docs/self-profiling.md \
   docs/site.css \
+  docs/site.js \
   docs/web-configuration.md \
   mkdocs.yml \
   quickstart \

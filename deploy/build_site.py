@@ -38,8 +38,8 @@ def anchor(heading, separator="-"):
 
 def plain(markdown):
     """The text of a line of Markdown without its marks."""
-    text = LINK.sub(r"\2", markdown).replace("`", "")
-    return re.sub(r"(\*\*?|(?<!\w)_)(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
+    parts = re.split(r"(`[^`]*`)", LINK.sub(r"\2", markdown))  # code is every second
+    return "".join(p.strip("`") if i % 2 else re.sub(r"(\*\*?|(?<!\w)_)(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", p) for i, p in enumerate(parts))
 
 
 def navigation(top=TOP):
@@ -153,7 +153,7 @@ def relinked(markdown, page, repository=""):
 def for_python(markdown):
     """The same for Python's Markdown."""
     out, items, fence, paragraph = [], [], None, False  # items: the column where the content of each open list item begins
-    lines, comment = markdown.split("\n"), False
+    lines, comment, margin = markdown.split("\n"), False, 0
 
     def put(line, apart=False):
         if apart and out and out[-1].strip():
@@ -168,7 +168,7 @@ def for_python(markdown):
             comment = COMMENT_END not in line
             continue
         if fence:
-            put("    " * len(items) + line[min(indent, items[-1] if items else 0):] if line.strip() else "")
+            put("    " * len(items) + line[min(indent, margin):] if line.strip() else "")
             if opens and opens.group(2).startswith(fence) and not (opens.group(3) + opens.group(4)).strip():
                 fence = None
                 out += [""] if following.strip() else []
@@ -188,10 +188,10 @@ def for_python(markdown):
         if indent - base >= 4 and not paragraph:  # indented code
             put(inner + line[base:])
         elif opens:
-            fence, paragraph = opens.group(2), False
+            fence, margin, paragraph = opens.group(2), indent, False
             put(inner + opens.group(2) + opens.group(3), apart=True)
         elif item and indent - base < 4:
-            put(f"{inner}{item.group(2).replace(')', '.')} {line[item.end():]}", apart=paragraph and not items and not sibling)
+            put(f"{inner}{item.group(2).replace(')', '.')} {unescaped(line[item.end():])}", apart=paragraph and not items and not sibling)
             items.append(item.end())
             paragraph = True
         else:
@@ -201,19 +201,24 @@ def for_python(markdown):
     return "\n".join(out)
 
 
-def unescaped(row):
-    """A row of a table without backslashes before the bars in code: Python's Markdown would show them."""
-    return CODE.sub(lambda m: m.group(0).replace(r"\|", "|"), row) if row.lstrip().startswith("|") else row
+def unescaped(line):
+    """A line without backslashes that Python's Markdown would show: before the bars of code in a table, and before some marks outside of code."""
+    parts = re.split(r"(`+[^`]+`+)", line)  # code is every second
+    row = line.lstrip().startswith("|")
+    return "".join((p.replace(r"\|", "|") if row else p) if i % 2 else re.sub(r"\\([\"$%&',/:;<=?@^~])", r"\1", p.replace(r"\<", "&lt;"))
+                   for i, p in enumerate(parts))
 
 
 def first_sentence(markdown):
-    """The first sentence of a page's first paragraph."""
-    for part in re.split(r"\n\s*\n", markdown):
-        blank = prose(part).strip()
-        if blank and not re.match(r"[#|>!<\[{+-]|\* |\d+[.)] |---", blank):
-            text = " ".join(plain(part).split())
-            return re.split(r"(?<=[.!?:])\s+(?=[A-Z`(])", text)[0].rstrip(":")
-    return ""
+    """The first sentence below a page's title; if a page begins with something else, the titles of its sections."""
+    title, *parts = re.split(r"\n\s*\n", re.sub(r"(?m)^(#.*)\n(?!\n)", r"\1\n\n", markdown).strip())
+    for part in parts:
+        if part.startswith("#"):
+            break
+        if prose(part).strip() and not re.match(r" |[|>!<+-]|\* |\d+[.)] ", part):
+            sentence = re.split(r"(?<=[.!?])\s+(?=[A-Z`*\[])", " ".join(part.split()))[0]
+            return plain(sentence).rstrip(":")
+    return ", ".join(heading for _, level, heading in headings(markdown) if level == 2)
 
 
 def title_of(page, title=None, top=TOP):
@@ -274,6 +279,14 @@ def on_page_markdown(markdown, page, config, **_):
     return for_python(linked)
 
 
+def on_post_page(output, **_):
+    """The search's transformation has to be there before the theme's script."""
+    output, found = re.subn(r'<script src="([^"]*)assets/javascripts/bundle', r'<script src="\1site.js"></script>\n      \g<0>', output)
+    if not found:
+        raise ValueError("the theme's script has another name: where is docs/site.js to be loaded?")
+    return output
+
+
 def on_post_build(config, **_):
     with open(os.path.join(config["site_dir"], "llms.txt"), "w", encoding="utf-8") as f:
         f.write(llms_txt(config["site_name"], config["site_description"]))
@@ -288,8 +301,8 @@ def main():
     if not shutil.which("mkdocs"):
         sys.exit("There is no mkdocs: apt-get install mkdocs mkdocs-material")
     missing = [path_of(page) for _, _, page in navigation() if not is_there(page)]
-    for path in missing:
-        print(f"mkdocs.yml: its navigation names {path}, which is not there", file=sys.stderr)
+    if missing:
+        print(f"mkdocs.yml: its navigation names {len(missing)} pages that are not there: {' '.join(missing)}", file=sys.stderr)
     site = os.path.abspath(args.dir)
     if os.path.isdir(site) and os.listdir(site) and not os.path.exists(os.path.join(site, "llms.txt")):
         sys.exit(f"{args.dir} is neither empty nor a site: it is left as it is")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks at a built site: tests/site.py DIR. Each link leads to a file of the site, with that anchor. No page loads a thing from another server, and no
 two elements of a page's text have one id. Each page is in the navigation, in the search's index and in llms.txt. Tables and code of the Markdown are
-tables and code of the page. In Chromium, if it is there, pages and a search make requests to the site alone, and the search finds something."""
+tables and code of the page. In Chromium, if it is there, pages and searches ask no other server, no page is wider than a phone, and the search finds what it should."""
 import functools
 import html.parser
 import http.server
@@ -24,10 +24,36 @@ LOADS = {"script": "src", "img": "src", "source": "src", "iframe": "src", "audio
          "track": "src", "input": "src", "use": "href", "image": "href"}
 LINKS_TO = {"canonical", "prev", "next", "alternate", "author", "license"}  # <link rel> that loads nothing
 # What scripts of mkdocs-material would ask other servers for, each if a page had the element for it: none has (check_elements).
-SCRIPTS_KNOW = {"unpkg.com", "api.github.com", "gitlab.com", "github.com"}
+SCRIPTS_KNOW = {"unpkg.com", "api.github.com", "gitlab.com", "a"}  # the last is a test of URL()
 ASKS = re.compile(r'class="[^"]*\bmermaid\b|data-md-component="source"|data-md-source')
 BROWSERS = ("chromium-headless-shell", "chromium")
-SEARCHES = {"retention": "howto/retention.html", "merge_over_time": "profql.html", "FunctionEatsCPU": "runbooks.html"}
+SEARCHES = {"How long profiles are kept": "howto/retention.html", "merge_over_time": "profql.html", "FunctionEatsCPU": "runbooks.html",
+            "--storage.path": "configuration.html", '"debug information of others"': "agent.html"}
+HOST = "site.test"
+PHONE = 360  # px
+PATIENCE = 300  # s
+# A page that shows the pages of the site in a frame as wide as a phone, one after the other, and posts what it saw.
+PROBE = """<!doctype html><iframe width=360 height=640 style="border: 0"></iframe><script>
+const frame = document.querySelector('iframe'), steps = STEPS, said = [];
+const until = async (holds) => { for (let i = 0; i < 300 && !holds(); i++) await new Promise((r) => setTimeout(r, 100)); };
+(async () => {
+	for (const step of steps) {
+		frame.src = `/${step.page}${step.search ? `?q=${encodeURIComponent(step.search)}` : ''}`;
+		await new Promise((r) => { frame.onload = r; });
+		const d = frame.contentDocument, one = { width: d.documentElement.scrollWidth, wide: '', found: [] };
+		if (one.width > 360)
+			one.wide = [...d.querySelectorAll('article *')].filter((e) => e.getBoundingClientRect().right > 361 && !e.closest('pre, .md-typeset__table, table'))
+				.map((e) => e.outerHTML.slice(0, 80)).slice(0, 3).join(' ');
+		if (step.search) {
+			await until(() => /match/.test(d.querySelector('.md-search-result__meta')?.textContent ?? ''));
+			one.found = [...d.querySelectorAll('.md-search-result__link')].map((a) => a.getAttribute('href'));
+		}
+		said.push(one);
+	}
+	fetch('/said', { method: 'POST', body: JSON.stringify(said) });
+})();
+</script>
+"""
 
 
 class Page(html.parser.HTMLParser):
@@ -112,10 +138,9 @@ def check_loads(site):
         if name.endswith(".css"):
             text = re.sub(r"/\*.*?\*/", "", site.read(name), flags=re.S)
             yield from lost(site, name, [a or b for a, b in re.findall(r"url\([\"']?([^\"')]+)|@import\s+[\"']([^\"']+)", text)])
-        if name.endswith(".js"):
-            hosts = set(re.findall(r"[\"'`(]https?://([\w.-]+)", site.read(name))) | set(re.findall(r"[\"'`]//([\w-]+\.[\w.-]+)/", site.read(name)))
-            known = SCRIPTS_KNOW | {"www.w3.org", "fb.me", "reactjs.org"}
-            yield from (f"{name}: names the server {h}: does it ask it?" for h in sorted(hosts - known))
+        if name.endswith(".js") and "/lunr/" not in name:  # those are for other languages
+            hosts = set(re.findall(r"[\"'`](?:https?:)?//([\w.-]+)", re.sub(r"/\*.*?\*/", "", site.read(name), flags=re.S)))
+            yield from (f"{name}: names the server {h}: does it ask it?" for h in sorted(hosts - SCRIPTS_KNOW))
 
 
 def lost(site, name, urls):
@@ -179,41 +204,68 @@ def fences_of(markdown):
     return found
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """The proxy of the browser: the site is HOST, everything else is another server. And what PROBE reports."""
+
+    def do_GET(self):
+        at = urllib.parse.urlsplit(self.path)
+        if at.netloc != HOST:
+            self.server.beyond.append(self.path)
+            self.send_error(502)
+        elif at.path == "/probe":
+            body = PROBE.replace("STEPS", json.dumps(self.server.steps)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        else:
+            self.path = at.path
+            super().do_GET()
+
+    def do_CONNECT(self):
+        self.server.beyond.append(self.path)
+        self.send_error(502)
+
+    def do_POST(self):
+        self.server.said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+        self.server.done.set()
+
     def log_message(self, *_):
         pass
 
 
 def check_browser(site):
-    """Which requests a browser makes on some pages and in a search, and what the search finds."""
+    """In Chromium: what it asks other servers for, which pages are wider than a phone, and what the search finds."""
     browser = next((b for b in BROWSERS if shutil.which(b)), None)
     if not browser:
         print("site: there is no Chromium: its requests are not looked at")
         return
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site.root))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=site.root))
+    server.steps = [{"page": n} for n in site.pages if n != "404.html"]
+    server.steps += [{"page": "index.html", "search": words} for words, page in SEARCHES.items() if page in site.pages]
+    server.beyond, server.said, server.done = [], None, threading.Event()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_address[1]}/"
-    for path, want in [("index.html", None), ("page.html", None)] + [(f"index.html?q={w}", found) for w, found in SEARCHES.items()]:
-        asked, dom = browse(browser, base + path)
-        yield from (f"{path}: asks {u}" for u in asked if not u.startswith(base))
-        if not any(u.startswith(base) for u in asked):
-            yield f"{path}: no request was seen"
-        if want and want in site.pages and not re.search(r'<a[^>]* href="[^"]*' + re.escape(want) + r'[^"]*"[^>]* class="md-search-result', dom):
-            yield f"{path}: the search does not find {want}"
-    server.shutdown()
-
-
-def browse(browser, url):
-    """(addresses that it asked, the page as it is then)"""
     with tempfile.TemporaryDirectory() as d:
-        log = os.path.join(d, "net.json")
-        p = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-                            "--disable-sync", f"--user-data-dir={d}/profile", f"--log-net-log={log}", "--virtual-time-budget=8000", "--dump-dom", url],
-                           capture_output=True, text=True, timeout=120)
-        with open(log, encoding="utf-8") as f:
-            text = f.read()
-    asked = sorted(set(re.findall(r'"url":"((?:https?|wss?|ftp)://[^"]+)"', text)))
-    return asked, p.stdout
+        proxy = f"127.0.0.1:{server.server_address[1]}"
+        p = subprocess.Popen([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+                              "--disable-sync", f"--user-data-dir={d}", f"--proxy-server={proxy}", "--remote-debugging-port=0", f"http://{HOST}/probe"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server.done.wait(PATIENCE)
+        p.terminate()
+        p.wait()
+    server.shutdown()
+    yield from (f"a page asks another server: {u}" for u in sorted(set(server.beyond)))
+    if server.said is None:
+        yield f"the browser did not look at all pages in {PATIENCE} s"
+    for step, said in zip(server.steps, server.said or ()):
+        name, words = step["page"], step.get("search")
+        if said["width"] > PHONE and not words:
+            yield f"{name}: {said['width']} px wide on a phone of {PHONE} px: {said['wide']}"
+        if words and not any(SEARCHES[words] in href for href in said["found"]):
+            yield f"the search for {words} does not find {SEARCHES[words]}, but {said['found'][:5]}"
 
 
 def main():

@@ -3,7 +3,7 @@
 # Builds the site of mkdocs.yml strictly and looks at what was built (site.py). What can be seen in the Markdown alone, tests/lint/pages sees, in
 # every ./check; this needs Debian's mkdocs and mkdocs-material, and is skipped without.
 top=$(cd "${top_srcdir:-.}" && pwd) || exit 99
-if ! command -v mkdocs >/dev/null || ! python3 -c 'import material' 2>/dev/null && [ ! -e /usr/lib/python3/dist-packages/material ]; then
+if ! command -v mkdocs >/dev/null || { [ ! -d /usr/share/mkdocs/themes/material ] && ! python3 -c 'import material' 2>/dev/null; }; then
 	echo "SKIP: the site is not built: apt-get install mkdocs mkdocs-material"
 	exit 77
 fi
