@@ -64,7 +64,8 @@ def expanded(page, top=TOP):
     """The pages of an entry of the navigation: files of docs/, if it is a pattern."""
     if "*" not in page:
         return [page]
-    return sorted(os.path.relpath(p, os.path.join(top, "docs")) for p in glob.glob(os.path.join(top, "docs", page)))
+    found = [os.path.relpath(p, os.path.join(top, "docs")) for p in glob.glob(os.path.join(top, "docs", page))]
+    return sorted(found, key=lambda p: (not p.endswith("/README.md"), p))
 
 
 def path_of(page):
@@ -79,30 +80,34 @@ def page_of(path):
     return path if path in AT_TOP else path[len("docs/"):] if path.startswith("docs/") else None
 
 
+def built_as(page):
+    """The file of the site that a page becomes."""
+    return re.sub(r"(^|/)README\.md$", r"\1index.md", page)[:-len("md")] + "html"
+
+
 def is_there(page, top=TOP):
     return os.path.isfile(os.path.join(top, path_of(page)))
 
 
 def prose(markdown):
-    """The text with fences, indented code, comments and code in a line blanked; line numbers stay."""
+    """The text with fences, indented code, comments and code in a line blanked: places stay."""
     lines, fence, item, gap, comment = [], None, False, True, False
     for line in markdown.split("\n"):
-        m = FENCE.match(line)
+        m, blank = FENCE.match(line), True
         comment = comment or not fence and line.startswith(COMMENT)
         if comment:
-            comment, line = COMMENT_END not in line, ""
+            comment = COMMENT_END not in line
         elif fence:
             fence = None if m and m.group(2).startswith(fence) and not (m.group(3) + m.group(4)).strip() else fence
-            line = ""
         elif m:
-            fence, line = m.group(2), ""
+            fence = m.group(2)
         elif line.startswith("    ") and gap and not item:
-            line = ""
+            pass
         elif line.strip():
-            gap, item = False, bool(ITEM.match(line)) or item and (line.startswith(" ") or not gap)
+            gap, item, blank = False, bool(ITEM.match(line)) or item and (line.startswith(" ") or not gap), False
         else:
             gap = True
-        lines.append(line)
+        lines.append(" " * len(line) if blank else line)
     return CODE.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), "\n".join(lines))
 
 
@@ -144,7 +149,7 @@ def relinked(markdown, page, repository=""):
 
     blank, out, at = prose(markdown), [], 0
     for m in LINK.finditer(markdown):
-        if blank[m.start():m.end()].rstrip("\n")[-1:] == ")":  # else it is code
+        if blank[m.end() - 1] == ")":  # else it is code
             out += [markdown[at:m.start()], link(m)]
             at = m.end()
     return "".join(out) + markdown[at:]
@@ -276,7 +281,8 @@ def on_page_markdown(markdown, page, config, **_):
     os.makedirs(os.path.dirname(beside), exist_ok=True)
     with open(beside, "w", encoding="utf-8") as f:
         f.write(linked)
-    return for_python(linked)
+    # A picture that stands alone leads to itself: on a phone it is small.
+    return re.sub(r"(?m)^!\[[^\]]*\]\(([^()\s:]+)\)$", r"[\g<0>](\1)", for_python(linked))
 
 
 def on_post_page(output, **_):

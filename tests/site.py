@@ -27,7 +27,7 @@ LINKS_TO = {"canonical", "prev", "next", "alternate", "author", "license"}  # <l
 SCRIPTS_KNOW = {"unpkg.com", "api.github.com", "gitlab.com", "a"}  # the last is a test of URL()
 ASKS = re.compile(r'class="[^"]*\bmermaid\b|data-md-component="source"|data-md-source')
 BROWSERS = ("chromium-headless-shell", "chromium")
-SEARCHES = {"How long profiles are kept": "howto/retention.html", "merge_over_time": "profql.html", "FunctionEatsCPU": "runbooks.html",
+SEARCHES = {"retention": "howto/retention.html", "merge_over_time": "profql.html", "FunctionEatsCPU": "runbooks.html",
             "--storage.path": "configuration.html", '"debug information of others"': "agent.html"}
 HOST = "site.test"
 PHONE = 360  # px
@@ -158,20 +158,20 @@ def check_whole(site):
     first = {site.resolve("index.html", t)[0] for t in site.pages["index.html"].links}
     index = {d["location"].partition("#")[0] for d in json.loads(site.read("search/search_index.json"))["docs"]}
     listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)(: .+)?$", site.read("llms.txt"), re.M)
-    told = {path for path, _ in listed}
-    yield from (f"llms.txt: {path} is not there" for path in sorted(told - set(site.files)))
+    told = {build_site.built_as(path) for path, _ in listed}
+    yield from (f"llms.txt: {path} is not there" for path, _ in listed if path not in site.files)
     yield from (f"llms.txt: says nothing of {path}" for path, words in listed if not words)
     for name in site.pages:
         if name != "404.html":
             yield from [f"{name}: is not in the navigation"] if name not in first else []
             yield from [f"{name}: is not in the search's index"] if name not in index else []
-            yield from [f"llms.txt: lacks {name}"] if name[:-len("html")] + "md" not in told else []
+            yield from [f"llms.txt: lacks {name}"] if name not in told else []
 
 
 def check_markdown(site):
     """Of each page as many tables and blocks of code as its Markdown has, and no marks of Markdown in the text."""
     for _, _, page in build_site.navigation():
-        name = page[:-len("md")] + "html"
+        name = build_site.built_as(page)
         if name not in site.pages:
             continue
         with open(os.path.join(build_site.TOP, build_site.path_of(page)), encoding="utf-8") as f:
