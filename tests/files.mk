@@ -78,6 +78,7 @@ EXTRA_DIST += \
   tests/e2e/test_format.py \
   tests/e2e/test_gaps.py \
   tests/e2e/test_heavy_neighbours.py \
+  tests/e2e/test_http2.py \
   tests/e2e/test_images.py \
   tests/e2e/test_kube_real.py \
   tests/e2e/test_login.py \
@@ -128,6 +129,8 @@ EXTRA_DIST += \
   tests/fixtures/echoserver/go.mod \
   tests/fixtures/echoserver/go.sum \
   tests/fixtures/echoserver/main.go \
+  tests/fixtures/http2/go.mod \
+  tests/fixtures/http2/main.go \
   tests/fixtures/tsdb-format-1.answers \
   tests/fixtures/tsdb-format-1.tar.gz \
   tests/fixtures/tsdb-format-2.answers \
