@@ -22,7 +22,7 @@ def code(text):
 
 def prose(text):
     """A help text as Markdown: what looks like a tag or a table is none, flags and names with underscores are code."""
-    parts = re.split(r"(`[^`]*`|(?<![\w-])--[a-z][\w.-]*\w|\$*\{\w+\}|\b\w+_\w+(?:\{[^}]*\})?|https?://\S*[\w/])", text)
+    parts = re.split(r"(`[^`]*`|(?<![\w-])--[a-z][\w.-]*\w|[$%]*\{\w+\}|(?<![\w)./:])/[\w-][\w/.{},-]*[\w}/]|\b\w+_\w+(?:\{[^}]*\})?|https?://\S*[\w/])", text)
     return "".join(escape(p) if k % 2 == 0 else p.replace("|", "\\|") if p.startswith("`") else code(p) for k, p in enumerate(parts))
 
 
@@ -88,6 +88,8 @@ def server_defaults(sources):
             return f"{shares[row['name']]} of `--memory`"
         if "Not given:" in row["help"]:
             return "see there"
+        if row["name"] == "web.listen-address":
+            return code(sources.array("cmd/flags.c", "standard", flat=True)[0])
         text = spelt(row["type"], initial.get(member(row), ZERO.get(row["type"])))
         return code(text) if text else ""
     return default
@@ -125,7 +127,7 @@ def tool_defaults(sources, path, tokens):
                 found = tokens[i + 2]
             elif len(names) > 1 and tokens[i:i + 2] == [names[0], "="] and tokens[i + 2] == "{":
                 found = tool_member(tokens[i + 2:], names[-1]) or found
-        text = spelt(row["type"], found.strip('"') if found.startswith('"') else Name(found) if found else None)
+        text = spelt(row["type"], found.strip('"') if found.startswith('"') else Name(found) if found else ZERO.get(row["type"]))
         return code(text) if text else ""
     return default
 
@@ -337,10 +339,12 @@ def functions(sources):
 # ---- remedies ----
 
 PLACES = {"%h": "HOST:PORT", "%n": "HOST", "%p": "PATH", "%t": "TIMEOUT"}
+COMMAND = re.compile(r"(?:curl .*?URL(?: \| promtool check metrics)?|getent hosts HOST)")
 
 
 def advice(text):
-    return prose(re.sub("|".join(PLACES), lambda m: PLACES[m.group(0)], text))
+    text = re.sub("|".join(PLACES), lambda m: PLACES[m.group(0)], text)
+    return prose(COMMAND.sub(lambda m: f"`{m.group(0)}`", text))
 
 
 def timeouts(sources):
