@@ -17,6 +17,7 @@ FLAG = re.compile(r"(?<![\w-])--(?:no-)?([a-z][a-z0-9.-]*[a-z0-9])")
 METRIC = re.compile(r"(?<![\w/-])(pyrrha_[a-z0-9_]+)([*{]?)(?![\w/.-])")
 ROUTE = re.compile(r"(?<![\w.-])(/(?:api/v1|-|buildid)/[\w/{}*-]*[\w}*])")
 CALL = re.compile(r"\b([a-z][a-z0-9_]*) ?\(")
+COMMAND = re.compile(r"(?:^|[`(|;&])[ \t]*(?:\$ |sudo |exec )?(?:[\w./$-]*/)?(pyrrha-agent|pyrrha|pyrtool)(?![\w.:-])((?:[ \t]+[^\n|;&]*)?)", re.M)
 # Flags of other programs that stand alone in the text of a page, each with its program.
 FOREIGN = {"prefix": "configure", "changed": "check", "build": "tests/e2e/run", "db-password": "an example", "perf-basic-prof": "node",
            "perf-basic-prof-only-functions": "node", "interpreted-frames-native-stack": "node"}
@@ -51,7 +52,7 @@ def commands(text):
     """(offset, program, arguments) of each command line in fences, indented blocks and inline code."""
     for block in [*FENCE.finditer(text), *INDENTED.finditer(text), *INLINE.finditer(text)]:
         code = re.sub(r"\\\n", "  ", block.group(0))
-        for m in re.finditer(r"(?m:^|[/`(|])[ \t]*(?:\$ |sudo )?(pyrrha-agent|pyrrha|pyrtool)(?![\w.-])((?:[ \t]+[^\n|;&]*)?)", code):
+        for m in COMMAND.finditer(code):
             yield block.start() + m.start(), m.group(1), m.group(2)
 
 
@@ -59,6 +60,11 @@ def configure_flags(top):
     """Of ./configure: enable-x and disable-x."""
     features = re.findall(r"AC_ARG_ENABLE\(\[([\w-]+)\]", tree.read(top, "configure.ac"))
     return {f"{way}-{x}" for x in features for way in ("enable", "disable")}
+
+
+def without_fences(text):
+    """Line numbers stay."""
+    return FENCE.sub(lambda f: "\n" * f.group(0).count("\n"), text)
 
 
 def flag_problems(name, text, flags, others):
@@ -69,9 +75,10 @@ def flag_problems(name, text, flags, others):
                 yield f"{name}:{line(text, at)}: {program} has no flag --{flag}"
     if name.startswith(OF_THE_TREE):
         return
-    for m in INLINE.finditer(FENCE.sub(lambda f: "\n" * f.group(0).count("\n"), text)):
+    for m in INLINE.finditer(without_fences(text)):
         begins = FLAG.match(m.group(2))
-        if begins and begins.group(1) not in known:
+        is_prefix = begins and m.group(2)[begins.end() + 1:begins.end() + 2] in ("*", "…")
+        if begins and begins.group(1) not in known and not (is_prefix and any(f.startswith(begins.group(1)) for f in known)):
             yield f"{name}:{line(text, m.start())}: no program has a flag --{begins.group(1)}"
 
 
@@ -97,8 +104,8 @@ def route_problems(name, text, routes):
 
 
 def function_problems(name, text, functions):
-    """Calls in inline code of the page of the language."""
-    for m in INLINE.finditer(text):
+    """Calls in inline code of a page about the language."""
+    for m in INLINE.finditer(without_fences(text)):
         for call in CALL.findall(re.sub(r'"[^"]*"|\{[^}]*\}', "", m.group(2))):
             if call not in functions and call not in WORDS:
                 yield f"{name}:{line(text, m.start())}: the language has no function {call}"
@@ -122,6 +129,6 @@ def check(top, names, sources, keys):
         problems += flag_problems(name, text, flags, others)
         problems += metric_problems(name, text, metrics)
         problems += route_problems(name, text, routes)
-        if name == "docs/profql.md":
+        if "profql" in name:
             problems += function_problems(name, text, functions)
     return sorted(set(problems)) + list(key_problems(keys, texts))
