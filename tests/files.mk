@@ -185,6 +185,13 @@ EXTRA_DIST += \
   tests/reach \
   tests/reach.txt \
   tests/reach_test.sh \
+  tests/reference/built \
+  tests/reference/ctables.py \
+  tests/reference/keys.py \
+  tests/reference/make \
+  tests/reference/pages.py \
+  tests/reference/prose.py \
+  tests/reference_test.sh \
   tests/rules_test.sh \
   tests/timed \
   tests/tsan.supp \
@@ -194,6 +201,7 @@ EXTRA_DIST += \
 TESTS += \
   tests/need_test.sh \
   tests/reach_test.sh \
+  tests/reference_test.sh \
   tests/rules_test.sh \
   tests/verdicts_test.sh \
   $(NULL)
