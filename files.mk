@@ -60,6 +60,12 @@ EXTRA_DIST += \
   docs/page.md \
   docs/profile-formats.md \
   docs/profql.md \
+  docs/reference/configuration-keys.md \
+  docs/reference/flags.md \
+  docs/reference/functions.md \
+  docs/reference/metrics.md \
+  docs/reference/remedies.md \
+  docs/reference/routes.md \
   docs/remote-write.md \
   docs/rules-templates.md \
   docs/rules.md \

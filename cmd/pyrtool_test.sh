@@ -51,6 +51,14 @@ done
 said=$("$tool" tsdb import --output=json "$import/db" "$import/files") || bad_import "$said"
 echo "$said" | grep -q '"withoutDuration":2,' || bad_import "$said"
 [ "$("$tool" tsdb dump --output=json "$import/db" | grep -c '"value":"5","t":1700000000000,"duration":0,')" -eq 2 ] || bad_import "what is stored"
+# One of 60 days is taken: its interval is cut, at 49 days.
+mkdir -p "$import/long/job=c"
+{
+	head -c -10 "$import/files/job=a/x.pb"
+	printf 'P\200\200\220\364\240\332\232\011'
+} >"$import/long/job=c/x.pb"
+said=$("$tool" tsdb import --output=json "$import/db" "$import/long") || bad_import "$said"
+[ "$("$tool" tsdb dump --output=json "$import/db" | grep -c '"duration":5184000000000000,')" -eq 1 ] || bad_import "60 days: $said"
 rm -rf "$import"
 rules=$(mktemp) || exit 99
 check_rules() { # STATUS WORDS FLAG...: on standard input

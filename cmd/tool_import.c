@@ -277,7 +277,7 @@ static int store(struct import *x, struct tsdb *db, const struct found *f, struc
 		make_columns(&c, f, &p);
 	if (!rc)
 		rc = to_increases(x, d, &c, &p, &values, e);
-	int64_t interval = x->interval_ms ? x->interval_ms : p.duration_ns > 0 ? (p.duration_ns + 999999) / 1000000 : 60000;
+	int64_t interval = x->interval_ms ? x->interval_ms : p.duration_ns > 0 ? MIN((p.duration_ns + 999999) / 1000000, (int64_t)UINT32_MAX) : 60000;
 	struct sink_profile sp = { .profile = &p, .values = values, .columns = c.v.v, .n_columns = c.v.n, .t_ms = f->t_ms,
 				   .duration_ns = p.duration_ns, .interval_ms = interval, .period = p.period };
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };

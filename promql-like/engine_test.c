@@ -127,12 +127,31 @@ static void test_results(void **state)
 	promql_result_release(&r);
 }
 
+struct sent {
+	const char *query;
+	double value, covered_s, weight, rate;
+	bool mixed;
+};
+
+static void check_sent(struct fixture *f, const struct sent *want)
+{
+	struct promql_result r;
+	struct err e = { 0 };
+	struct promql_params p = { .profiles = true };
+	if (promql_instant(f->g, view_of(want->query), 100000, &p, &r, &e))
+		fail_msg("%s: %s", want->query, e.msg);
+	assert_int_equal(r.n_series, 1);
+	const struct promql_profile *x = r.series[0].profiles;
+	if (fabs(x->value - want->value) > 1e-9 || fabs(x->covered_s - want->covered_s) > 1e-9 || fabs(x->weight - want->weight) > 1e-8 || x->mixed != want->mixed ||
+	    fabs(x->value * x->weight / x->covered_s - want->rate) > 1e-8)
+		fail_msg("%s: value %g, %g s, weight %g, %s", want->query, x->value, x->covered_s, x->weight, x->mixed ? "mixed" : "one weight");
+	promql_result_release(&r);
+}
+
 /* What an answer says for how long it was measured gives the rate, whatever was asked. */
 static void test_sent_weights(void **state)
 {
-	static const struct {
-		const char *query; double value, covered_s, weight, rate; bool mixed;
-	} rows[] = {
+	static const struct sent rows[] = {
 		{ "merge(cpu{replica='a'}[50s])", 25, 50, 1, 0.5, false }, { "merge(cpu{replica='c'}[50s])", 10, 50, 2.5, 0.5, false },
 		{ "merge(cpu[50s])", 35, 50, 50 / 35., 1, true }, { "sum(merge by (replica)(cpu[50s]))", 35, 50, 50 / 35., 1, true },
 		{ "sum(merge_over_time(cpu[50s]))", 35, 50, 50 / 35., 1, true }, { "merge_over_time(cpu{replica='c'}[50s])", 10, 50, 2.5, 0.5, false },
@@ -147,18 +166,73 @@ static void test_sent_weights(void **state)
 	};
 	struct fixture *f = *state;
 	add_parts(f->m, "c", 10000, 10000, 4000, 10, one_stack(memsource_symbols(f->m), "g", 2000000000)); /* half a core, too */
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct promql_result r;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_sent(f, &rows[i]);
+}
+
+static void test_sent_weights_of_many(void **state)
+{
+	static const struct sent rows[] = {
+		/* Profiles of four series end at different times: each series is covered for the range, all together for more. */
+		{ "merge(cpu{replica=~'p.'}[30s])", 120, 30, 1, 4, false }, { "merge(cpu{replica=~'p.'}[80s])", 320, 80, 1, 4, false },
+		{ "merge(cpu{replica='p1'}[25s])", 20, 20, 1, 1, false },
+		/* One series ended when the other began. */
+		{ "merge(cpu{replica=~'old|new'}[80s])", 80, 80, 1, 1, false },
+		/* A small part of the whole has another weight. */
+		{ "merge(cpu{replica=~'heavy|tiny'}[50s])", 10.00005, 50, 25.00005 / 10.00005, 0.500001, true },
+		{ "sum(merge_over_time(cpu{replica=~'heavy|tiny'}[50s]))", 10.00005, 50, 25.00005 / 10.00005, 0.500001, true },
+		/* The snapshots of a subquery are added. */
+		{ "sum_over_time(cpu{replica='p0'}[40s:10s])", 40, 40, 1, 1, false }, { "sum_over_time(cpu{replica='heavy'}[40s:10s])", 8, 16, 1, 0.5, false },
+		{ "avg_over_time(cpu{replica='p0'}[40s:10s])", 10, 10, 1, 1, false },
+	};
+	struct fixture *f = *state;
+	struct symbols *s = memsource_symbols(f->m);
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+		snprintf(name, sizeof name, "p%d", i);
+		add_profiles(f->m, name, 10000 + 2500 * i, 10000, 10 - (i > 0), 10000000000);
+	}
+	add_profiles(f->m, "old", 30000, 10000, 4, 10000000000);
+	add_profiles(f->m, "new", 70000, 10000, 4, 10000000000);
+	add_parts(f->m, "heavy", 10000, 10000, 4000, 10, one_stack(s, "g", 2000000000));
+	add_parts(f->m, "tiny", 10000, 10000, 10000, 10, one_stack(s, "h", 10000));
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		check_sent(f, &rows[i]);
+}
+
+/* The parts of a split are in the order of their labels, and of several values of one key the first by text decides, in whatever order a dictionary
+ * met them. */
+static void test_split_order(void **state)
+{
+	static const char *const names[] = { "zeta", "alpha", "mid" };
+	for (unsigned way = 0; way < 2; way++) {
+		struct memsource *m = memsource_new();
+		struct symbols *s = memsource_symbols(m);
+		struct promql_options o = { .max_samples = 100000, .max_concurrency = 2 };
+		struct stackacc *a = stackacc_new(s);
 		struct err e = { 0 };
-		struct promql_params p = { .profiles = true };
-		if (promql_instant(f->g, view_of(rows[i].query), 100000, &p, &r, &e))
-			fail_msg("%s: %s", rows[i].query, e.msg);
-		assert_int_equal(r.n_series, 1);
-		const struct promql_profile *x = r.series[0].profiles;
-		if (fabs(x->value - rows[i].value) > 1e-9 || fabs(x->covered_s - rows[i].covered_s) > 1e-9 || fabs(x->weight - rows[i].weight) > 1e-8 ||
-		    x->mixed != rows[i].mixed || fabs(x->value * x->weight / x->covered_s - rows[i].rate) > 1e-8)
-			fail_msg("%s: value %g, %g s, weight %g, %s", rows[i].query, x->value, x->covered_s, x->weight, x->mixed ? "mixed" : "one weight");
+		uint32_t key = symbols_string(s, VIEW("thread")), text[3];
+		for (unsigned i = 0; i < 3; i++) {
+			unsigned at = way ? 2 - i : i;
+			text[at] = symbols_string(s, view_of(names[at]));
+		}
+		for (unsigned i = 0; i < 3; i++) { /* zeta and alpha; alpha and mid; mid and zeta */
+			unsigned at = way ? 2 - i : i, other = (at + 1) % 3;
+			struct sym_label l[] = { { .key = key, .str = MIN(text[at], text[other]) }, { .key = key, .str = MAX(text[at], text[other]) } };
+			stackacc_add(a, symbols_column(s, 0, symbols_label_set(s, l, 2)), INT64_C(1000000000) << at);
+		}
+		struct stackvec *v = stackacc_finish(a, &e);
+		stackacc_free(a);
+		add_parts(m, "r", 10000, 10000, 10000, 1, v);
+		struct promql_engine *g = promql_engine_new(memsource_source(m), &o);
+		struct promql_result r;
+		assert_int_equal(promql_instant(g, VIEW("split by (thread) (cpu)"), 10000, NULL, &r, &e), 0);
+		assert_int_equal(r.n_series, 2);
+		assert_true(view_eqs(labels_get(r.series[0].labels, VIEW("thread")), "alpha") && r.series[0].profiles[0].value == 3);
+		assert_true(view_eqs(labels_get(r.series[1].labels, VIEW("thread")), "mid") && r.series[1].profiles[0].value == 4);
 		promql_result_release(&r);
+		promql_engine_free(g);
+		memsource_free(m);
 	}
 }
 
@@ -974,14 +1048,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_results, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sent_weights, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sent_weights, setup, teardown), cmocka_unit_test_setup_teardown(test_sent_weights_of_many, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_empty_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_named_limits, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes, setup, teardown), cmocka_unit_test_setup_teardown(test_list_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_total_bytes, setup, teardown),
 		cmocka_unit_test(test_bytes_of_others), cmocka_unit_test(test_label_bytes),
-		cmocka_unit_test(test_weight),
+		cmocka_unit_test(test_weight), cmocka_unit_test(test_split_order),
 		cmocka_unit_test_setup_teardown(test_queue, setup, teardown), cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_outputs_of_an_error, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shared_state, setup, teardown),

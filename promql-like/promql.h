@@ -162,6 +162,7 @@ struct promql_profile {
 	struct stackvec *vec;     /* native unit; reference held by the result; NULL unless params.profiles */
 	struct stackvec *base;    /* of a diff: what was subtracted; NULL: no diff. Same symbols as vec */
 	double value;             /* vec - base, base units (seconds, bytes, counts) */
+	double first;             /* of vec alone: the same as value, but for a diff */
 	double per_s;             /* a rate over that many seconds; 0 = no rate */
 	double covered_s;         /* wall time that profiles cover: the union over series, the largest of those added; 0 for a gauge's snapshot */
 	double weight;            /* the sum of value x weight / the sum of value, so that value x weight / covered_s is the rate. It is 1 if all of

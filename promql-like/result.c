@@ -50,9 +50,10 @@ static int rebase_diff(struct promql_profile *x, struct err *e)
 /* The result gets the profile's vectors only if lazy_profiles_materialise filled them in. */
 static int keep_profile(struct promql_profile *to, const struct ptype *type, const struct lazy_profile *p, double value, struct err *e)
 {
-	*to = (struct promql_profile){ .type = type, .value = value };
+	*to = (struct promql_profile){ .type = type, .value = value, .first = value };
 	if (!p)
 		return 0;
+	to->first = lazy_profile_first(p);
 	to->per_s = p->per_s;
 	to->covered_s = p->covered_s;
 	to->weight = rint(lazy_profile_weight(p, &to->mixed) * 1e9) / 1e9; /* however the sums were rounded */

@@ -77,7 +77,7 @@ static int keep_profile(struct overlay *o, const struct sink_profile *p, struct 
 {
 	const struct sink_column *c = &p->columns[0]; /* rules record one type */
 	const struct source_profile x = { .t_ms = p->t_ms, .duration_ns = p->duration_ns, .cover_ms = p->cover_ms ? p->cover_ms : p->interval_ms,
-					  .interval_ms = p->interval_ms, .weight = 1, .period = p->period, .stale = !p->profile };
+					  .interval_ms = p->interval_ms, .weight = source_weight(p->interval_ms, p->asked_ms), .period = p->period, .stale = !p->profile };
 	struct symbols *s = memsource_symbols(o->profiles);
 	struct stackvec *v = NULL;
 	int rc = 0;

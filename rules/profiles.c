@@ -84,6 +84,7 @@ static int fill(struct evaluation *r, const struct promql_profile *p, const stru
 	if (!flat->n_samples)
 		out->samples = none; /* observed, and empty */
 	out->interval_ms = r->interval_ms;
+	out->asked_ms = p->weight == 1 || type->kind == PROFILE_GAUGE ? 0 : MAX((int64_t)rint((double)r->interval_ms / p->weight), 1);
 	out->period = p->period;
 	if (type->kind != PROFILE_GAUGE) {
 		out->duration_ns = type->kind == PROFILE_DELTA ? r->interval_ms * 1000000 : 0;

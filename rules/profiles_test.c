@@ -130,6 +130,23 @@ static void series_of_a_gone_rule_end(void **state)
 	kit_free(&k);
 }
 
+/* A target is profiled for 4 of each 10 seconds: what is recorded gives its rate, too. */
+static void weights_are_recorded(void **state)
+{
+	struct kit k;
+	(void)state;
+	kit_init(&k);
+	k.o.late_ms = -1;
+	k.weight = 2.5;
+	kit_rules(&k, DELTA);
+	for (int64_t s = 10; s <= 60; s += 10)
+		kit_put_profile(&k, KIT_CPU, "x", s, "f", 2000000000);
+	kit_at(&k, 60);
+	kit_expect_answer(&k, "rate(cpu[1m])", 60, "{pod=\"x\"} 0.5\n");
+	kit_expect_answer(&k, "rate(rec[1m])", 60, "{pod=\"x\"} 0.5\n");
+	kit_free(&k);
+}
+
 static void gauges(void **state)
 {
 	struct kit k;
@@ -190,7 +207,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deltas_add_up), cmocka_unit_test(a_slot_is_recorded_late), cmocka_unit_test(later_still),
-		cmocka_unit_test(lost_commit), cmocka_unit_test(series_of_a_gone_rule_end), cmocka_unit_test(gauges), cmocka_unit_test(refused), cmocka_unit_test(values_of_profiles),
+		cmocka_unit_test(lost_commit), cmocka_unit_test(series_of_a_gone_rule_end), cmocka_unit_test(weights_are_recorded), cmocka_unit_test(gauges), cmocka_unit_test(refused), cmocka_unit_test(values_of_profiles),
 	};
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@ struct kit {
 	unsigned batches;
 	bool refuse, fail, no_notes; /* what comes is not taken; is lost */
 	const char *refused_name;    /* floats of that name are refused */
+	double weight;               /* of profiles that kit_put_profile puts; 0 = 1 */
 };
 
 static inline void kit_keep_note(struct kit *k, const struct sink_note *n)
@@ -60,7 +61,7 @@ static inline void kit_keep_profile(struct kit *k, const struct sink_profile *p)
 	struct stackvec *v[8] = { 0 };
 	const struct sink_column *c = &p->columns[0];
 	const struct source_profile x = { .t_ms = p->t_ms, .duration_ns = p->duration_ns, .cover_ms = p->cover_ms ? p->cover_ms : p->interval_ms, .interval_ms = p->interval_ms,
-					  .weight = 1, .period = p->period, .stale = !p->profile };
+					  .weight = source_weight(p->interval_ms, p->asked_ms), .period = p->period, .stale = !p->profile };
 	if (p->profile)
 		assert_int_equal(stackvec_from_profile(memsource_symbols(k->mem), p->profile, v, &e), 0);
 	assert_int_equal(memsource_add_profile(k->mem, c->labels, &c->type, &x, v[0], &e), 0);
@@ -209,7 +210,7 @@ static inline void kit_put_profile(struct kit *k, const char *name, const char *
 	values[0] = value;
 	struct stackvec *v = stackvec_new_ints(y, columns, values, 1);
 	assert_true(ptype_parse(view_of(name), &t));
-	const struct source_profile p = { .t_ms = s * 1000, .interval_ms = 10000, .cover_ms = 10000, .weight = 1,
+	const struct source_profile p = { .t_ms = s * 1000, .interval_ms = 10000, .cover_ms = 10000, .weight = k->weight ? k->weight : 1,
 					  .duration_ns = t.kind == PROFILE_GAUGE ? 0 : 10000000000 };
 	labels_builder_init(&b, (struct labels){ 0 });
 	labels_builder_set(&b, VIEW(LABEL_NAME), view_of(name));

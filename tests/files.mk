@@ -78,6 +78,7 @@ EXTRA_DIST += \
   tests/e2e/test_format.py \
   tests/e2e/test_gaps.py \
   tests/e2e/test_heavy_neighbours.py \
+  tests/e2e/test_http2.py \
   tests/e2e/test_images.py \
   tests/e2e/test_kube_real.py \
   tests/e2e/test_login.py \
@@ -128,6 +129,8 @@ EXTRA_DIST += \
   tests/fixtures/echoserver/go.mod \
   tests/fixtures/echoserver/go.sum \
   tests/fixtures/echoserver/main.go \
+  tests/fixtures/http2/go.mod \
+  tests/fixtures/http2/main.go \
   tests/fixtures/tsdb-format-1.answers \
   tests/fixtures/tsdb-format-1.tar.gz \
   tests/fixtures/tsdb-format-2.answers \
@@ -183,6 +186,13 @@ EXTRA_DIST += \
   tests/reach \
   tests/reach.txt \
   tests/reach_test.sh \
+  tests/reference/built \
+  tests/reference/ctables.py \
+  tests/reference/keys.py \
+  tests/reference/make \
+  tests/reference/pages.py \
+  tests/reference/prose.py \
+  tests/reference_test.sh \
   tests/rules_test.sh \
   tests/site.py \
   tests/site_test.sh \
@@ -194,6 +204,7 @@ EXTRA_DIST += \
 TESTS += \
   tests/need_test.sh \
   tests/reach_test.sh \
+  tests/reference_test.sh \
   tests/rules_test.sh \
   tests/site_test.sh \
   tests/verdicts_test.sh \

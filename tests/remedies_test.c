@@ -33,7 +33,7 @@
 
 enum manner {
 	HANG, HANG_BEFORE_BODY, HANG_IN_BODY, LEAD_TO_HANG, LEAD_TO_FULL, CLOSE, RESET, CUT_SHORT, NO_HTTP, LARGE, GONE, FULL, NO_FILES, WANTS_TLS,
-	FIRST_TLS, OTHER_NAME = FIRST_TLS, EXPIRED, UNKNOWN_AUTHORITY, WANTS_CERTIFICATE, ENDS_HANDSHAKE, NO_TLS,
+	FIRST_TLS, OTHER_NAME = FIRST_TLS, EXPIRED, UNKNOWN_AUTHORITY, WANTS_CERTIFICATE, ENDS_HANDSHAKE, NO_TLS, HANG_IN_TLS,
 };
 
 static const struct row {
@@ -42,6 +42,7 @@ static const struct row {
 } rows[] = {
 	{ NO_FILES, "as many files open as it may", "a limit of its machine" }, /* first: it disturbs requests that run beside it */
 	{ HANG, "s: connected, but no answer came", "It takes longer than scrape_timeout (1s)." },
+	{ HANG_IN_TLS, "s: connected, but no answer came", "It takes longer than scrape_timeout (1s)." },
 	{ HANG_BEFORE_BODY, "s: the headers came, the body did not", "It takes longer than scrape_timeout (1s)." },
 	{ HANG_IN_BODY, ", 5 bytes into the body", "It takes longer than scrape_timeout (1s)." },
 	{ LEAD_TO_HANG, "s: connected, but no answer came", "It takes longer than scrape_timeout (1s)." },
@@ -131,6 +132,7 @@ static bool peer_fail(struct peer *p, const char *request)
 {
 	switch (p->target->manner) {
 	case HANG:
+	case HANG_IN_TLS: /* on a kept connection TLS is there already */
 		return true;
 	case HANG_BEFORE_BODY:
 		peer_write(p, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n");
@@ -174,8 +176,11 @@ static bool peer_handshake(struct peer *p)
 	bool failing = atomic_load(&t->failing);
 	char some[4096];
 	int rc;
-	if (failing && (t->manner == ENDS_HANDSHAKE || t->manner == NO_TLS)) {
-		if (read(p->fd, some, sizeof some) > 0 && t->manner == NO_TLS)
+	if (failing && t->manner == HANG_IN_TLS)
+		while (read(p->fd, some, sizeof some) > 0)
+			;
+	if (failing && (t->manner == HANG_IN_TLS || t->manner == ENDS_HANDSHAKE || t->manner == NO_TLS)) {
+		if (t->manner != HANG_IN_TLS && read(p->fd, some, sizeof some) > 0 && t->manner == NO_TLS)
 			peer_write(p, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
 		return false;
 	}
@@ -379,7 +384,7 @@ struct meeting {
 
 static void meeting_begin(struct meeting *m, const struct row *row, struct fetch_loop *l, struct fetch_client *c, bool kept)
 {
-	bool waits = row->manner <= LEAD_TO_FULL || row->manner == FULL;
+	bool waits = row->manner <= LEAD_TO_FULL || row->manner == FULL || row->manner == HANG_IN_TLS;
 	m->row = row;
 	target_start(&m->t, row->manner);
 	snprintf(m->url, sizeof m->url, "http%s://%s:%d/debug/pprof", m->t.good ? "s" : "", row->manner == OTHER_NAME ? "localhost" : "127.0.0.1", m->t.port);
@@ -434,10 +439,10 @@ static void on_kept_connections(void **state)
 /* Where no connection to the target ever comes about, there is none to keep. */
 static void before_a_connection(void **state)
 {
-	char proxy[64], closed[64];
+	char proxy[64], closed[64], nothing[64];
 	struct http_oauth2 oauth2 = { .client_id = "id", .client_secret = "s", .token_url = closed };
 	struct http_config none = { .follow_redirects = true }, refusing = { .proxy_url = proxy }, unknown = { .proxy_url = NO_NAME },
-			   by_token = { .oauth2 = &oauth2 };
+			   by_token = { .oauth2 = &oauth2 }, no_proxy = { .proxy_url = closed };
 	const struct {
 		const struct http_config *config;
 		const char *url, *error, *remedy;
@@ -447,6 +452,7 @@ static void before_a_connection(void **state)
 		{ &none, "http://localhost:1/", "the name was not looked up", "The name server does not answer in time.", 0 },
 		{ &none, NO_NAME "/", "resolve host", "does not know the name a-name-", 1 },
 		{ &unknown, "http://127.0.0.1:1/", "resolve proxy", "does not know the name of the proxy", 1 },
+		{ &no_proxy, "http://127.0.0.1:1/", "cannot connect: Connection refused", nothing, 1 },
 		{ &refusing, "https://127.0.0.1:1/", "response 400", "The proxy does not connect to 127.0.0.1:1:", 1 },
 		{ &by_token, "http://127.0.0.1:1/", "oauth2: ", "check oauth2 of the job", 1 },
 		{ &by_token, "http://127.0.0.1:1/", "oauth2: asking for a token: cannot connect: Connection refused", "check oauth2 of the job", 1 },
@@ -460,6 +466,7 @@ static void before_a_connection(void **state)
 	target_fail(&gone);
 	snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", t.port);
 	snprintf(closed, sizeof closed, "http://127.0.0.1:%d", gone.port);
+	snprintf(nothing, sizeof nothing, "Nothing listens at 127.0.0.1:%d.", gone.port);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct fetch_loop *l = fetch_loop_new(&e);
 		struct fetch_client *c = fetch_client_new(cases[i].config, "test");

@@ -33,7 +33,7 @@ static const struct {
 	{ { "tunnel failed", "from proxy after connect" }, "The proxy does not connect to %h: check proxy_url, and look into the proxy's log." },
 	{ { "name was not looked up" }, "The name server does not answer in time. On the server's machine try: getent hosts %n" },
 	{ { "resolve proxy" }, "The server's machine does not know the name of the proxy: check proxy_url." },
-	{ { "resolve" }, "The server's machine does not know the name %n. Check how it is written; there, try: getent hosts %n. In containers, both have to be in one network." },
+	{ { "resolve host", "resolving" }, "The server's machine does not know the name %n. Check how it is written; there, try: getent hosts %n. In containers, both have to be in one network." },
 	{ { "as many files open", "no local port" }, "The server ran into a limit of its machine, not the target: see what the message names." },
 	{ { "refused" }, "Nothing listens at %h. Is the program running, on that port, and on an address that the server reaches? One that listens on 127.0.0.1 of its own container does not." },
 	{ { "no route", "unreachable" }, "There is no way to %h from the server's machine. Check the address and the routes." },
@@ -60,9 +60,9 @@ static const struct {
 	{ { "" }, "Open the URL from the server's machine to see what it answers: curl -v URL" },
 };
 
-/* "http://host:80/path?query": host with its port, host alone, path. */
+/* "http://host:80/path?query": host with its port, host alone, path. port: only if it is not part of host. */
 struct place {
-	struct view host, name, path;
+	struct view host, name, path, port;
 };
 
 static struct place place_of(struct view url)
@@ -108,6 +108,8 @@ static void put_advice(struct buf *out, const char *advice, const struct place *
 			buf_puts(out, timeout);
 		else
 			buf_putc(out, *advice);
+		if (c == 'h' && p->port.len)
+			buf_printf(out, ":%.*s", VIEW_ARG(p->port));
 		advice += strchr("hnpt", c) && c ? 1 : 0;
 	}
 }
@@ -122,6 +124,55 @@ static const char *timed_out(const struct status_target *t, struct view text, co
 	if (seconds_of(url_of(t)) * 1000 >= t->timeout_ms)
 		return "The profile takes as many seconds by itself: raise scrape_timeout (%t) above that.";
 	return "It takes longer than scrape_timeout (%t). Raise that, or see what keeps the target busy: curl -o /dev/null -w '%{time_total}' URL";
+}
+
+/* Replaces a name by blanks, wherever it is not a part of another word: names of hosts are anything. */
+static void blank_name(char *text, size_t n, struct view name)
+{
+	char small[256];
+	for (size_t i = 0; i < name.len && i < sizeof small; i++)
+		small[i] = (char)tolower((unsigned char)name.ptr[i]);
+	for (size_t at = 0; name.len && name.len <= sizeof small && at + name.len <= n; at++) {
+		bool part = (at && isalnum((unsigned char)text[at - 1])) || (at + name.len < n && isalnum((unsigned char)text[at + name.len]));
+		if (!part && !memcmp(text + at, small, name.len))
+			memset(text + at, ' ', name.len);
+	}
+}
+
+/* The words of an error that are our own or curl's, in small letters. What a target wrote would select any row: the text of its error page (but for 400,
+ * where servers say that they speak TLS), a line of its metrics, the name of a series, its own name. */
+static struct view own_words(char *small, size_t n, struct view name)
+{
+	static const char status[] = "http status ", line[] = " of the metrics", over[] = " is over ";
+	struct view text = view_make(small, n);
+	const char *at = view_starts(text, VIEW("the server answered ")) || view_starts(text, VIEW("not served there ")) ? memmem(small, n, status, sizeof status - 1) : NULL;
+	if (at && !view_starts(view_make(at, (size_t)(small + n - at)), VIEW("http status 400")))
+		text.len = MIN(n, (size_t)(at - small) + sizeof status - 1 + 3);
+	if (view_starts(text, VIEW("line ")) && (at = memmem(small, n, line, sizeof line - 1)))
+		text.len = (size_t)(at - small) + sizeof line - 1;
+	if (view_starts(text, VIEW("a series ")))
+		for (at = small; (at = memmem(at, (size_t)(small + n - at), over, sizeof over - 1)); at++)
+			text = view_make(at, (size_t)(small + n - at));
+	blank_name(small, n, name);
+	return text;
+}
+
+/* Where curl could not connect: a proxy, or where a redirect leads. Without an end: the target itself. */
+static struct place dialled(struct view said, struct view text, struct place p)
+{
+	static const char to[] = "failed to connect to ", port[] = " port ";
+	const char *at = memmem(text.ptr, text.len, to, sizeof to - 1), *end = text.ptr + text.len, *after;
+	at = at ? at + sizeof to - 1 : NULL;
+	after = at ? memmem(at, (size_t)(end - at), port, sizeof port - 1) : NULL;
+	if (!after)
+		return p;
+	const char *digits = after + sizeof port - 1, *last = digits;
+	while (last < end && isdigit((unsigned char)*last))
+		last++;
+	p.name = view_make(said.ptr + (at - text.ptr), (size_t)(after - at));
+	p.port = view_make(said.ptr + (digits - text.ptr), (size_t)(last - digits));
+	p.host = p.name;
+	return p;
 }
 
 static const char *advice_on(struct view text)
@@ -143,6 +194,9 @@ void remedy_put(struct buf *out, const struct status_target *t)
 		return;
 	for (size_t i = 0; i < text.len; i++)
 		small[i] = (char)tolower((unsigned char)said.ptr[i]);
-	const char *advice = view_starts(text, VIEW("timed out")) ? timed_out(t, text, &p) : advice_on(text);
-	put_advice(out, advice, &p, units_format_duration(t->timeout_ms, timeout));
+	struct place to = dialled(said, text, p);
+	const char *advice = view_starts(text, VIEW("timed out")) ? timed_out(t, text, &p) : NULL;
+	blank_name(small, text.len, to.name);
+	advice = advice ? advice : advice_on(own_words(small, text.len, p.name));
+	put_advice(out, advice, &to, units_format_duration(t->timeout_ms, timeout));
 }

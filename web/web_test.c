@@ -113,6 +113,19 @@ static void test_remedies(void **state)
 		{ "https://h:1/", "oauth2: asking for a token: the token URL answered 401", "check oauth2" },
 		{ "h", "not stored: storage has no room for 3 more series", "page Status" },
 		{ "", "what nobody thought of", "curl -v URL" },
+		/* What a target says, and its name, do not choose the advice. */
+		{ "http://h/", "line 1 of the metrics: no value: alertmanager_alerts{state=\"tls\" 5", "text format 0.0.4" },
+		{ "http://h/", "line 1 of the metrics: no value: certificate_dns_resolve_{ 5", "text format 0.0.4" },
+		{ "http://h/", "a series alertmanager_build_info is over label_limit", "more or longer than the job takes" },
+		{ "http://h/", "a series x{a=\" is over tls\"} is over label_limit", "more or longer than the job takes" },
+		{ "http://h/", "the server answered HTTP status 500: upstream https server unavailable", "The target itself has trouble" },
+		{ "http://h/", "the server answered HTTP status 500: session not stored: quota", "The target itself has trouble" },
+		{ "http://h/", "not served there (HTTP status 404): refused by tls", "nothing at /." },
+		{ "http://dns-resolve.tls.alert/", "cannot connect: Connection refused (Failed to connect to dns-resolve.tls.alert port 80 after 0 ms: Couldn't connect to server)",
+		  "Nothing listens at dns-resolve.tls.alert:80." },
+		{ "http://target:1/", "cannot connect: Connection refused (Failed to connect to 10.0.0.9 port 3128 after 0 ms: Couldn't connect to server)",
+		  "Nothing listens at 10.0.0.9:3128." },
+		{ "http://dns-resolver:1/", "Could not resolve host: dns-resolver", "the name dns-resolver." },
 	};
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct buf b = { 0 };

@@ -19,8 +19,8 @@ bool num_parse_u64(struct view v, uint64_t *ret);
 /* v rounded half away from zero; false if it is NaN or does not fit. The only way from a number of others to an integer. */
 bool num_round_i64(double v, int64_t *ret);
 
-/* A sum of doubles and what rounding took from it (Neumaier's summation): so the result does not depend on the order of the terms, which may be an
- * internal one. Zeroed is empty. */
+/* A sum of doubles and what rounding took from it (Neumaier's summation): so the result hardly ever depends on the order of the terms, which may be an
+ * internal one. Only where terms of very different sizes cancel out, the last digit may. Zeroed is empty. */
 struct num_sum {
 	double sum, rest;
 };

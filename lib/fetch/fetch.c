@@ -116,7 +116,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 {
 	struct fetch *f = arg;
 	fetch_share_resolved(f);
-	f->requested = false;
+	f->requested = f->connected = false;
 	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &f->connect_us);
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 	if (fd < 0)
@@ -264,7 +264,7 @@ static int say_timeout(struct fetch *f, struct err *e)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s, %llu bytes into the body", t, (unsigned long long)f->seen);
 	if (f->requested && answer_us > f->answer_us)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: the headers came, the body did not", t);
-	if (f->requested || connect_us > f->connect_us)
+	if (f->requested || f->connected || connect_us > f->connect_us)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: connected, but no answer came", t);
 	if (resolved)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: no connection (is a firewall dropping packets?)", t);

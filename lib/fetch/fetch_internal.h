@@ -33,6 +33,7 @@ struct fetch {
 	void *on_data_arg;
 	int64_t started_ns, timeout_ms;
 	int socket_errno;                 /* of a socket that could not be made; 0 = all could */
+	bool connected;                   /* on a loop: TCP of the last connection is there; TLS or a tunnel may still be missing */
 	bool requested;                   /* the last connection carries the request; false while a new one is made */
 	curl_off_t connect_us, answer_us; /* what curl's sums of CONNECT_TIME and STARTTRANSFER_TIME were when the last connection, the last request began */
 	char problem[CURL_ERROR_SIZE];

@@ -114,10 +114,21 @@ static void take_out(struct fetch *f)
 	atomic_fetch_sub(&l->running, 1);
 }
 
+/* curl closes the connection of a request that timed out, but not one of HTTP/2, on which it ends the stream only: if the connection hangs, so would all
+ * requests after it. No other request is on it (CURLPIPE_NOTHING). curl closes it when it finds it shut down. */
+static void end_hanging(struct fetch *f)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+	if (curl_easy_getinfo(f->easy, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK && fd != CURL_SOCKET_BAD)
+		shutdown(fd, SHUT_RDWR);
+}
+
 static void finish(struct fetch *f, CURLcode rc)
 {
 	struct err e = { 0 };
 	fetch_conclude(f, rc, &e);
+	if (rc == CURLE_OPERATION_TIMEDOUT)
+		end_hanging(f);
 	take_out(f);
 	f->done(f->arg, &f->response, &e);
 	fetch_destroy(f);
@@ -164,6 +175,9 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *un
 {
 	struct shard *s = arg;
 	struct fetch_loop *l = s->loop;
+	struct fetch *f = NULL;
+	if (what != CURL_POLL_REMOVE && what & CURL_POLL_IN && !curl_easy_getinfo(easy, CURLINFO_PRIVATE, &f) && f)
+		f->connected = true; /* until then curl waits to write */
 	while (l->watches.n <= (size_t)fd)
 		vec_add(&l->watches);
 	struct watch *w = &l->watches.v[fd];
@@ -243,6 +257,7 @@ static CURLM *multi_of(struct shard *s)
 	curl_multi_setopt(s->multi, CURLMOPT_TIMERFUNCTION, on_timer);
 	curl_multi_setopt(s->multi, CURLMOPT_TIMERDATA, s);
 	curl_multi_setopt(s->multi, CURLMOPT_MAXCONNECTS, s->loop->max_kept);
+	curl_multi_setopt(s->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING); /* one request at a time on each connection, also of HTTP/2 */
 	return s->multi;
 }
 

@@ -56,6 +56,7 @@ struct httpd_route {
 	void (*handle)(struct httpd_request *rq, void *arg);
 	unsigned flags;
 	unsigned lane;          /* index of httpd_options.lanes */
+	const char *text;       /* what it does, for docs/reference/routes.md; may be NULL */
 };
 
 /* A kind of requests with its own workers: those of one lane never delay those of another. */

@@ -3,8 +3,9 @@
  * sample's call stands for the names of its stack. Samples are sorted by that place and by their values, without reading a text. Only
  * samples that agree in both are compared by what else they are: two lines of a function, two addresses, two sets of labels.
  *
- * Identity in a dictionary (symbols.h) is made of texts and numbers that are the same in every dictionary, so that comparison is total. Equal
- * ids are equal texts; then nothing is read. */
+ * Identity in a dictionary (symbols.h) is made of texts and numbers that are the same in every dictionary, so that comparison is total. What does not
+ * belong to the identity of a mapping (start, file name of a build id) is that of the first process that a dictionary met. Equal ids are equal texts;
+ * then nothing is read. */
 #include "model/sample_order.h"
 
 #include <math.h>

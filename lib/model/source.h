@@ -78,10 +78,17 @@ struct source_span {
 	int64_t after_ms, until_ms;
 };
 
+/* The weight of a profile: the length of its interval over the length of its measurement. asked_ms: 0 = all of the interval was measured. */
+static inline double source_weight(int64_t interval_ms, int64_t asked_ms)
+{
+	return asked_ms && asked_ms != interval_ms ? (double)interval_ms / (double)asked_ms : 1;
+}
+
 /* What profiles that were added up stand for, beyond what they measured: a unit of a profile's value stands for `weight` units. */
 struct source_weights {
 	double extra;                /* sum of value x (weight - 1) */
-	double heaviest;             /* the largest weight other than 1 of a profile whose value is not 0; 0: all have weight 1 */
+	double weighed;              /* sum of the values whose weight is not 1 */
+	double lightest, heaviest;   /* the smallest and largest of these weights; 0: all have weight 1 */
 };
 #define SOURCE_SAME_WEIGHT 0.02 /* weights that differ by a smaller part are equal: scrapes jitter */
 
@@ -90,13 +97,19 @@ static inline void source_weights_add(struct source_weights *w, double value, do
 	if (weight == 1 || !(weight > 0) || value == 0)
 		return;
 	w->extra += value * (weight - 1);
+	w->weighed += value;
+	w->lightest = w->lightest > 0 ? MIN(w->lightest, weight) : weight;
 	w->heaviest = MAX(w->heaviest, weight);
 }
 
 /* Those of another sum, whose values are added times scale. */
 static inline void source_weights_join(struct source_weights *to, struct source_weights other, double scale)
 {
+	if (!(other.heaviest > 0))
+		return;
 	to->extra += other.extra * scale;
+	to->weighed += other.weighed * scale;
+	to->lightest = to->lightest > 0 ? MIN(to->lightest, other.lightest) : other.lightest;
 	to->heaviest = MAX(to->heaviest, other.heaviest);
 }
 

@@ -99,7 +99,7 @@ struct stackacc {
 	VEC(struct pair_int) ints;
 	VEC(struct pair_float) floats;
 	int64_t *dense_ints;   /* NULL until it pays */
-	double *dense_floats;
+	struct num_sum *dense_floats; /* compensated: values come in the order of a dictionary's ids, which may differ from start to start */
 	uint64_t *touched;     /* bits */
 	uint32_t n_dense;      /* columns that the dense arrays hold */
 	bool any_float, overflow;
@@ -179,7 +179,7 @@ static void dense_add_float(struct stackacc *a, uint32_t column, double value)
 	if (!a->dense_floats)
 		a->dense_floats = xcalloc(a->n_dense, sizeof *a->dense_floats);
 	touch(a, column);
-	a->dense_floats[column] += value;
+	num_sum_add(&a->dense_floats[column], value);
 }
 
 static void make_dense(struct stackacc *a)
@@ -310,10 +310,13 @@ static struct stackvec *finish_dense(struct stackacc *a)
 		for (uint64_t bits = a->touched[w]; bits; bits &= bits - 1) {
 			uint32_t c = (uint32_t)(w * 64 + (unsigned)__builtin_ctzll(bits));
 			columns[out] = c;
-			if (a->any_float)
-				floats[out] = (double)a->dense_ints[c] + (a->dense_floats ? a->dense_floats[c] : 0);
-			else
+			if (a->any_float) {
+				struct num_sum sum = a->dense_floats ? a->dense_floats[c] : (struct num_sum){ 0, 0 };
+				num_sum_add(&sum, (double)a->dense_ints[c]);
+				floats[out] = num_sum_value(sum);
+			} else {
 				ints[out] = a->dense_ints[c];
+			}
 			out++;
 		}
 	return a->any_float ? stackvec_new_floats(a->symbols, columns, floats, n)

@@ -388,13 +388,38 @@ static void floats_out(void **state)
 	symbols_unref(s);
 }
 
+/* A sum of fractions is the same in whatever order they come, few or many. */
+static void floats_in_any_order(void **state)
+{
+	for (uint32_t n = 3; n < 20000; n *= 20) {
+		struct symbols *s = with_columns(4);
+		struct stackacc *a[2] = { stackacc_new(s), stackacc_new(s) };
+		struct err e = { 0 };
+		double *v = xcalloc(n, sizeof *v);
+		for (uint32_t i = 0; i < n; i++) {
+			v[i] = (1 + pick(1u << 30)) / 7.;
+			stackacc_add_scaled(a[0], 1, v[i]);
+		}
+		for (uint32_t i = n; i-- > 0;)
+			stackacc_add_scaled(a[1], 1, v[i]);
+		struct stackvec *x = stackacc_finish(a[0], &e), *y = stackacc_finish(a[1], &e);
+		assert_true(value_of(x, 1) == value_of(y, 1));
+		stackvec_unref(x);
+		stackvec_unref(y);
+		stackacc_free(a[0]);
+		stackacc_free(a[1]);
+		symbols_unref(s);
+		free(v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulates_like_an_array), cmocka_unit_test(sums_are_exact),
 		cmocka_unit_test(overflow_is_an_error), cmocka_unit_test(scaling), cmocka_unit_test(several_dictionaries),
 		cmocka_unit_test(in_and_out), cmocka_unit_test(the_main_binary_is_kept),
-		cmocka_unit_test(floats_out),
+		cmocka_unit_test(floats_out), cmocka_unit_test(floats_in_any_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,8 +120,8 @@ static bool is_near(const struct merge_job *j, const struct rseries *s)
 	return j->step < far && s->near;
 }
 
-/* For a series known only by its sums. */
-static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct rseries *s, const struct pwindow *w, bool *any, struct err *e)
+/* For a series known only by its sums. *ret_ms: what its profiles cover is added. */
+static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct rseries *s, const struct pwindow *w, bool *any, int64_t *ret_ms, struct err *e)
 {
 	const struct source_cover *c = &s->cover[j->step];
 	if (c->n == c->n_stale)
@@ -129,20 +129,32 @@ static int add_cover(struct merge_job *j, struct lazy_profile *p, const struct r
 	*any = true;
 	p->period = MAX(p->period, c->period);
 	source_weights_join(&p->weights, c->weights, 1);
-	for (size_t k = 0; k < c->spans.n; k++)
+	for (size_t k = 0; k < c->spans.n; k++) {
 		push_interval(j, (struct interval){ c->spans.v[k].after_ms, c->spans.v[k].until_ms });
+		*ret_ms += c->spans.v[k].until_ms - c->spans.v[k].after_ms;
+	}
 	return lazy_side_add_stored(&p->a, s->ref, w->from, w->to, c->total, 1, e);
+}
+
+/* The time that the sum of several series is for. Profiles of different series end at different times, so their union is longer than the range by up to
+ * a profile, while each series has profiles for no more than the range, or for `longest` ms. */
+static int64_t covered_by_all(struct merge_job *j, int64_t longest)
+{
+	return MIN(union_length(j->iv.v, j->iv.n), MAX(j->r.range_ms, longest));
 }
 
 static int merge_deltas(struct merge_job *j, size_t group, struct lazy_profile *p, bool *any, struct err *e)
 {
+	int64_t longest = 0;
 	j->iv.n = 0;
 	EACH_MEMBER(j, group, i) {
 		struct pwindow *w = &j->w[i];
+		int64_t own = 0;
 		if (j->r.s[i].cover) { /* all are of one type */
-			int rc = add_cover(j, p, &j->r.s[i], w, any, e);
+			int rc = add_cover(j, p, &j->r.s[i], w, any, &own, e);
 			if (rc)
 				return rc;
+			longest = MAX(longest, own);
 			continue;
 		}
 		if (!j->r.s[i].vp)
@@ -158,11 +170,15 @@ static int merge_deltas(struct merge_job *j, size_t group, struct lazy_profile *
 		if (rc)
 			return rc;
 		*any |= n > 0;
-		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++)
-			if (!w->s->vp[k].stale)
-				push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });
+		for (size_t k = w->lo; k < w->hi && j->sp->n == 1; k++) {
+			if (w->s->vp[k].stale)
+				continue;
+			push_interval(j, (struct interval){ w->s->vp[k].t_ms - w->s->vp[k].cover_ms, w->s->vp[k].t_ms });
+			own += w->s->vp[k].cover_ms;
+		}
+		longest = MAX(longest, own);
 	}
-	p->covered_s = (double)union_length(j->iv.v, j->iv.n) / 1000;
+	p->covered_s = (double)covered_by_all(j, longest) / 1000;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "model/sample_order.h"
 #include "promql-like/eval/funcs.h"
 #include "promql-like/stacks/frames.h"
 #include "promql-like/stacks/rewrite.h"
@@ -252,7 +253,7 @@ static struct stackvec *run_invert(struct filter *f, const struct stackvec *v, s
 struct trimmer {
 	const struct symbols *s;
 	struct map map;
-	VEC(struct { uint32_t parent; struct view name; double sum; }) nodes; /* 0 is the root */
+	VEC(struct { uint32_t parent; struct view name; struct num_sum sum; }) nodes; /* 0 is the root */
 	struct arena names;
 	struct buf tmp;
 	double least;
@@ -274,11 +275,11 @@ static uint32_t trie_child(struct trimmer *t, uint32_t parent, uint32_t location
 static void trie_add(struct trimmer *t, const uint32_t *locations, size_t n, double v)
 {
 	uint32_t node = 0;
-	t->nodes.v[0].sum += v;
+	num_sum_add(&t->nodes.v[0].sum, v);
 	for (size_t i = n; i-- > 0;)
 		for (uint32_t k = frame_count(symbols_get_location(t->s, locations[i])); k-- > 0;) {
 			node = trie_child(t, node, locations[i], k);
-			t->nodes.v[node].sum += v;
+			num_sum_add(&t->nodes.v[node].sum, v);
 		}
 }
 
@@ -289,7 +290,7 @@ static bool trim_stack(void *arg, struct rewrite *rw, const uint32_t *locations,
 	for (size_t i = n; i-- > 0;)
 		for (uint32_t k = frame_count(symbols_get_location(t->s, locations[i])); k-- > 0;) {
 			node = trie_child(t, node, locations[i], k);
-			if (fabs(t->nodes.v[node].sum) >= t->least)
+			if (fabs(num_sum_value(t->nodes.v[node].sum)) >= t->least)
 				continue;
 			rewrite_add_name(rw, VIEW("(other)"), VIEW(""));
 			if (k + 1 < frame_count(symbols_get_location(t->s, locations[i])))
@@ -490,13 +491,14 @@ struct split {
 	const struct span *sp;
 	struct value out;
 	struct map map;        /* output labels -> series */
+	struct sample_labels sorted;
 };
 
 static struct labels split_labels(struct split *s, struct labels in, const struct symbols *sy, uint32_t set)
 {
 	struct labels_builder b;
 	size_t n;
-	const struct sym_label *l = symbols_get_label_set(sy, set, &n);
+	const struct sym_label *l = sample_labels_sorted(&s->sorted, sy, set, &n); /* of several values of a key the first by text */
 	labels_builder_init(&b, in);
 	for (size_t k = 0; k < s->n->aggr.by.n; k++) {
 		struct view name = s->n->aggr.by.v[k], old = labels_get(in, name), value = VIEW("");
@@ -590,6 +592,12 @@ static int split_prof(struct split *s, struct labels in, const struct value_samp
 	return rc;
 }
 
+static int split_order(const void *a, const void *b)
+{
+	const struct value_series *x = a, *y = b;
+	return labels_cmp(x->labels, y->labels);
+}
+
 int eval_split(struct eval *q, struct node *n, const struct span *sp, struct value *ret, struct err *e)
 {
 	struct split s = { .q = q, .n = n, .sp = sp };
@@ -606,5 +614,8 @@ int eval_split(struct eval *q, struct node *n, const struct span *sp, struct val
 		}
 	value_free(&v);
 	map_free(&s.map);
+	sample_labels_release(&s.sorted);
+	if (s.out.n) /* they were met in the order of a dictionary's ids */
+		qsort(s.out.s, s.out.n, sizeof *s.out.s, split_order);
 	return value_finish(&s.out, rc, ret);
 }

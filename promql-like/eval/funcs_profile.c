@@ -155,11 +155,16 @@ static int snapshot_window(struct eval *q, const struct func *f, const struct no
 		if (!rc)
 			rc = lazy_profile_accumulate(sum, s[i].p, by * unit, e);
 	}
-	if (rc)
+	if (rc) {
 		lazy_profile_unref(sum);
-	else
-		*ret = sum;
-	return rc;
+		return rc;
+	}
+	if (!mean) { /* each snapshot is one measurement, and all of them are added */
+		sum->covered_s *= (double)count;
+		sum->moment = false;
+	}
+	*ret = sum;
+	return 0;
 }
 
 static int snapshot_windows(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,

@@ -233,11 +233,32 @@ double lazy_profile_value(const struct lazy_profile *p)
 	return lazy_profile_in_base(native, u.factor, p->per_s);
 }
 
+double lazy_profile_first(const struct lazy_profile *p)
+{
+	struct unit_info u;
+	unit_lookup(p->type->sample_unit, &u);
+	return lazy_profile_in_base(lazy_side_total(&p->a), u.factor, p->per_s);
+}
+
+#define WEIGHED_ROUNDING 1e-9 /* of the total: what sums of doubles may differ by */
+
+/* The weights of p's first side, with the weight 1 of values that have no other. */
+static struct source_weights weights_with_plain(const struct lazy_profile *p)
+{
+	double total = lazy_side_total(&p->a);
+	struct source_weights w = p->weights;
+	if (w.heaviest > 0 && fabs(total - w.weighed) > WEIGHED_ROUNDING * fabs(total)) {
+		w.lightest = MIN(w.lightest, 1);
+		w.heaviest = MAX(w.heaviest, 1);
+	}
+	return w;
+}
+
 double lazy_profile_weight(const struct lazy_profile *p, bool *ret_mixed)
 {
-	double total = lazy_side_total(&p->a), heaviest = p->weights.heaviest ? p->weights.heaviest : 1;
-	double weight = total && p->weights.heaviest ? 1 + p->weights.extra / total : heaviest;
-	*ret_mixed = p->base_mixed || fabs(weight - heaviest) > SOURCE_SAME_WEIGHT * heaviest;
+	struct source_weights w = weights_with_plain(p);
+	double total = lazy_side_total(&p->a), weight = total && w.heaviest > 0 ? 1 + w.extra / total : MAX(w.heaviest, 1);
+	*ret_mixed = p->base_mixed || w.heaviest > w.lightest * (1 + SOURCE_SAME_WEIGHT);
 	return weight > 0 && isfinite(weight) ? weight : 1;
 }
 
@@ -249,7 +270,9 @@ static struct source_weights weights_over(const struct lazy_profile *p, double o
 	if (!p->moment || !(p->covered_s > 0) || p->covered_s == over_s || !total)
 		return p->weights;
 	double by = over_s / p->covered_s;
-	return (struct source_weights){ (total + p->weights.extra) * by - total, by * (p->weights.heaviest ? p->weights.heaviest : 1) };
+	struct source_weights w = weights_with_plain(p);
+	bool plain = !(w.heaviest > 0);
+	return (struct source_weights){ (total + w.extra) * by - total, total, by * (plain ? 1 : w.lightest), by * (plain ? 1 : w.heaviest) };
 }
 
 static void add_weights(struct lazy_profile *p, const struct lazy_profile *other, double scale)

@@ -96,8 +96,9 @@ static inline double lazy_profile_whole(const struct lazy_profile *p, double val
 	return p->whole ? p->whole : value;
 }
 
-/* Base units. */
+/* Base units. first: of a diff, the value of what something is subtracted from; else the same. */
 double lazy_profile_value(const struct lazy_profile *p);
+double lazy_profile_first(const struct lazy_profile *p);
 double lazy_side_total(const struct lazy_side *s);
 /* What a unit of the value stands for in covered_s, which is 1 unless less than the covered time was measured: value x weight / covered_s
  * is the rate. *ret_mixed: the weights that it is the mean of differ so much that those of functions do, too. */

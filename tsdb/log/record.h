@@ -40,12 +40,6 @@ struct sample_meta {
 	uint32_t interval_ms, asked_ms;
 };
 
-/* The weight of a profile: the length of its interval over the length of its measurement. asked_ms: 0 = all of the interval was measured. */
-static inline double sample_weight(uint32_t interval_ms, uint32_t asked_ms)
-{
-	return asked_ms && asked_ms != interval_ms ? (double)interval_ms / asked_ms : 1;
-}
-
 #define RECORD_MAX_TYPES 64
 
 enum values_mode { VALUES_UNSIGNED = 0, VALUES_SIGNED = 1, VALUES_TIMES = 2 };

@@ -59,7 +59,7 @@ struct sealed_columns {
 	struct sealed_points points;
 	uint32_t cover_ms;
 	int64_t period;
-	double weight;                /* sample_weight of interval and asked */
+	double weight;                /* source_weight of interval and asked */
 	bool same_cover, same_period, same_weight; /* false: the field above is the first row's only, and the vector below has one entry a row */
 	VEC(uint32_t) covers;         /* n of each; their own n is not used */
 	VEC(int64_t) periods;

@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #endif
 
+#include "model/source.h"
+
 static int corrupt(struct err *e)
 {
 	return err_set(e, ERR_CORRUPT, "totals of a sealed window are malformed");
@@ -213,7 +215,7 @@ static void get_weights(const struct fields *f, size_t n, struct sealed_columns 
 			interval += (uint64_t)zigzag_decode(get_varint(&intervals));
 		if (i && !field_is_same(f, FIELD_ASKED))
 			asked += (uint64_t)zigzag_decode(get_varint(&askeds));
-		ret->weights.v[i] = sample_weight((uint32_t)interval, (uint32_t)asked);
+		ret->weights.v[i] = source_weight((uint32_t)interval, (uint32_t)asked);
 	}
 }
 
@@ -237,7 +239,7 @@ int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
 	}
 	ret->cover_ms = (uint32_t)f.first[FIELD_COVER];
 	ret->period = f.first[FIELD_PERIOD];
-	ret->weight = sample_weight((uint32_t)f.first[FIELD_INTERVAL], (uint32_t)f.first[FIELD_ASKED]);
+	ret->weight = source_weight((uint32_t)f.first[FIELD_INTERVAL], (uint32_t)f.first[FIELD_ASKED]);
 	ret->same_cover = field_is_same(&f, FIELD_COVER);
 	ret->same_period = field_is_same(&f, FIELD_PERIOD);
 	ret->same_weight = field_is_same(&f, FIELD_INTERVAL) && field_is_same(&f, FIELD_ASKED);

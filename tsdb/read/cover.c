@@ -210,7 +210,7 @@ static int add_parts(const struct pstate *s, uint32_t series, int64_t after_ms, 
 static void cover_add_row(const struct chunk *c, const struct chunk_row *r, struct source_cover *ret)
 {
 	struct sample_meta m = r->stale ? (struct sample_meta){ 0 } : c->metas.v[r->meta];
-	source_cover_add(ret, r->t_ms, r->cover_ms, r->total, sample_weight(m.interval_ms, m.asked_ms), m.period, r->stale);
+	source_cover_add(ret, r->t_ms, r->cover_ms, r->total, source_weight(m.interval_ms, m.asked_ms), m.period, r->stale);
 }
 
 static void add_window(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms,

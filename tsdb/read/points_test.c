@@ -50,7 +50,7 @@ static void check_points(struct view v)
 			assert_true(r->t_ms == sealed_stamp(&c.points, i) && p.totals.v[i] == c.points.totals.v[i]);
 			assert_true(r->meta.period == (c.same_period ? c.period : c.periods.v[i]));
 			assert_true(r->cover_ms == (c.same_cover ? c.cover_ms : c.covers.v[i]));
-			assert_true(sample_weight(r->meta.interval_ms, r->meta.asked_ms) == (c.same_weight ? c.weight : c.weights.v[i]));
+			assert_true(source_weight(r->meta.interval_ms, r->meta.asked_ms) == (c.same_weight ? c.weight : c.weights.v[i]));
 			assert_int_equal(r->stale, k < c.stale.n && c.stale.v[k] == i);
 			k += r->stale;
 		}

@@ -134,7 +134,7 @@ struct source_profile view_head_profile(const struct chunk *c, const struct chun
 	p.duration_ns = m->duration_ns;
 	p.cover_ms = r->cover_ms;
 	p.interval_ms = m->interval_ms;
-	p.weight = sample_weight(m->interval_ms, m->asked_ms);
+	p.weight = source_weight(m->interval_ms, m->asked_ms);
 	p.period = m->period;
 	p.total = r->total;
 	return p;

@@ -41,7 +41,7 @@ static inline void view_profile(const struct sealed_row *r, struct source_profil
 	}
 	*ret = (struct source_profile){ r->t_ms, r->meta.duration_ns, r->cover_ms, r->meta.interval_ms, 1, r->meta.period, r->total, false };
 	if (r->meta.asked_ms != r->meta.interval_ms)
-		ret->weight = sample_weight(r->meta.interval_ms, r->meta.asked_ms);
+		ret->weight = source_weight(r->meta.interval_ms, r->meta.asked_ms);
 }
 /* And one of the head. */
 struct source_profile view_head_profile(const struct chunk *c, const struct chunk_row *r);

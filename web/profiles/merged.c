@@ -115,7 +115,7 @@ static void weigh_elements(struct merged_profile *m, const struct promql_result 
 	double least = INFINITY, most = 0, sum = 0, weighted = 0;
 	for (size_t i = 0; i < r->n_series; i++) {
 		const struct promql_profile *p = &r->series[i].profiles[0];
-		double weight = element_weight(p, m->covered_s), value = fabs(p->value);
+		double weight = element_weight(p, m->covered_s), value = fabs(p->first);
 		m->mixed |= p->mixed;
 		if (!i)
 			m->weight = weight;

@@ -195,6 +195,8 @@ static void test_weights(void **state)
 		{ { { .value = 3, .covered_s = 60, .weight = 1 }, { .value = 1, .covered_s = 15, .weight = 1 } }, 1, 60, false }, /* it was there for less */
 		{ { { .value = 10, .covered_s = 10, .weight = 1, .moment = true }, { .value = 4, .covered_s = 4, .weight = 1, .moment = true } }, 20 / 14., 7, true },
 		{ { { .value = 10, .covered_s = 10, .weight = 1, .moment = true }, { .value = 10, .covered_s = 10.01, .weight = 1, .moment = true } }, 1.0005, 10.005, false },
+		/* A diff whose first element is as its base is. */
+		{ { { .value = 0, .first = 2, .covered_s = 60, .weight = 2.5 }, { .value = 1, .first = 1, .covered_s = 60, .weight = 1 } }, 2, 30, true },
 		{ { { .value = 3, .covered_s = 60, .per_s = 60, .weight = 1 }, { .value = 1, .covered_s = 10, .per_s = 60, .weight = 1 } }, 1, 60, false },
 	};
 	struct symbols *s = symbols_new();
@@ -207,6 +209,7 @@ static void test_weights(void **state)
 		for (size_t k = 0; k < 2; k++) {
 			p[k].type = &type;
 			p[k].vec = v;
+			p[k].first = p[k].first ? p[k].first : p[k].value;
 			series[k] = (struct promql_series){ .points = &point, .n = 1, .profiles = &p[k] };
 		}
 		struct promql_result r = { .type = PROMQL_VECTOR, .series = series, .n_series = 2, .t_ms = 100000 };
