@@ -31,7 +31,7 @@ SEARCHES = {"retention": "howto/retention.html", "merge_over_time": "profql.html
             "--storage.path": "configuration.html", '"debug information of others"': "agent.html"}
 HOST = "site.test"
 PHONE = 360  # px
-PATIENCE = 300  # s
+PATIENCE = 600  # s
 # A page that shows the pages of the site in a frame as wide as a phone, one after the other, and posts what it saw.
 PROBE = """<!doctype html><iframe width=360 height=640 style="border: 0"></iframe><script>
 const frame = document.querySelector('iframe'), steps = STEPS, said = [];
