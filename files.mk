@@ -3,12 +3,19 @@ EXTRA_DIST += \
   .ci/run \
   .clang-format \
   .dockerignore \
+  .editorconfig \
   .git-blame-ignore-revs \
   .gitattributes \
+  .github/ISSUE_TEMPLATE/bug.md \
+  .github/ISSUE_TEMPLATE/config.yml \
+  .github/ISSUE_TEMPLATE/wish.md \
+  .github/pull_request_template.md \
   .gitignore \
+  CONTRIBUTING.md \
   LICENSE \
   LICENSES/GPL-2.0.txt \
   README.md \
+  SECURITY.md \
   deploy/Containerfile.agent \
   deploy/Containerfile.demo \
   deploy/Containerfile.server \
