@@ -11,6 +11,7 @@ EXTRA_DIST += \
   .github/ISSUE_TEMPLATE/wish.md \
   .github/pull_request_template.md \
   .gitignore \
+  CHANGELOG.md \
   CONTRIBUTING.md \
   LICENSE \
   LICENSES/GPL-2.0.txt \
