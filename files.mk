@@ -13,6 +13,7 @@ EXTRA_DIST += \
   .gitignore \
   CHANGELOG.md \
   CONTRIBUTING.md \
+  HACKING.md \
   LICENSE \
   LICENSES/GPL-2.0.txt \
   README.md \
