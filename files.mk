@@ -3,12 +3,21 @@ EXTRA_DIST += \
   .ci/run \
   .clang-format \
   .dockerignore \
+  .editorconfig \
   .git-blame-ignore-revs \
   .gitattributes \
+  .github/ISSUE_TEMPLATE/bug.md \
+  .github/ISSUE_TEMPLATE/config.yml \
+  .github/ISSUE_TEMPLATE/wish.md \
+  .github/pull_request_template.md \
   .gitignore \
+  CHANGELOG.md \
+  CONTRIBUTING.md \
+  HACKING.md \
   LICENSE \
   LICENSES/GPL-2.0.txt \
   README.md \
+  SECURITY.md \
   deploy/Containerfile.agent \
   deploy/Containerfile.demo \
   deploy/Containerfile.server \
@@ -43,6 +52,18 @@ EXTRA_DIST += \
   docs/alertmanager.md \
   docs/benchmarks.md \
   docs/configuration.md \
+  docs/decisions/0001-rocksdb.md \
+  docs/decisions/0002-days-as-partitions.md \
+  docs/decisions/0003-exact-sums.md \
+  docs/decisions/0004-pull-and-history.md \
+  docs/decisions/0005-unwind-tables.md \
+  docs/decisions/0006-no-symbol-upload.md \
+  docs/decisions/0007-libmicrohttpd.md \
+  docs/decisions/0008-profql.md \
+  docs/decisions/0009-one-order.md \
+  docs/decisions/0010-memory-budgets.md \
+  docs/decisions/0011-login-turns.md \
+  docs/decisions/README.md \
   docs/discovery-kubernetes.md \
   docs/discovery.md \
   docs/format/flame.md \
