@@ -51,6 +51,9 @@ EXTRA_DIST += \
   docs/agent.md \
   docs/alertmanager.md \
   docs/benchmarks.md \
+  docs/concepts/exactness.md \
+  docs/concepts/profql-in-ten-minutes.md \
+  docs/concepts/pull-and-history.md \
   docs/configuration.md \
   docs/decisions/0001-rocksdb.md \
   docs/decisions/0002-days-as-partitions.md \
@@ -66,6 +69,7 @@ EXTRA_DIST += \
   docs/decisions/README.md \
   docs/discovery-kubernetes.md \
   docs/discovery.md \
+  docs/faq.md \
   docs/format/flame.md \
   docs/format/head.md \
   docs/format/matrix.md \
@@ -105,6 +109,11 @@ EXTRA_DIST += \
   docs/runtimes.md \
   docs/scrape-objects.md \
   docs/self-profiling.md \
+  docs/tutorials/alert.md \
+  docs/tutorials/cluster.md \
+  docs/tutorials/compare-deploys.md \
+  docs/tutorials/hot-function.md \
+  docs/tutorials/leak.md \
   docs/web-configuration.md \
   quickstart \
   $(NULL)
