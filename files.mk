@@ -3,12 +3,21 @@ EXTRA_DIST += \
   .ci/run \
   .clang-format \
   .dockerignore \
+  .editorconfig \
   .git-blame-ignore-revs \
   .gitattributes \
+  .github/ISSUE_TEMPLATE/bug.md \
+  .github/ISSUE_TEMPLATE/config.yml \
+  .github/ISSUE_TEMPLATE/wish.md \
+  .github/pull_request_template.md \
   .gitignore \
+  CHANGELOG.md \
+  CONTRIBUTING.md \
+  HACKING.md \
   LICENSE \
   LICENSES/GPL-2.0.txt \
   README.md \
+  SECURITY.md \
   deploy/Containerfile.agent \
   deploy/Containerfile.demo \
   deploy/Containerfile.server \
@@ -43,9 +52,25 @@ EXTRA_DIST += \
   docs/agent.md \
   docs/alertmanager.md \
   docs/benchmarks.md \
+  docs/concepts/exactness.md \
+  docs/concepts/profql-in-ten-minutes.md \
+  docs/concepts/pull-and-history.md \
   docs/configuration.md \
+  docs/decisions/0001-rocksdb.md \
+  docs/decisions/0002-days-as-partitions.md \
+  docs/decisions/0003-exact-sums.md \
+  docs/decisions/0004-pull-and-history.md \
+  docs/decisions/0005-unwind-tables.md \
+  docs/decisions/0006-no-symbol-upload.md \
+  docs/decisions/0007-libmicrohttpd.md \
+  docs/decisions/0008-profql.md \
+  docs/decisions/0009-one-order.md \
+  docs/decisions/0010-memory-budgets.md \
+  docs/decisions/0011-login-turns.md \
+  docs/decisions/README.md \
   docs/discovery-kubernetes.md \
   docs/discovery.md \
+  docs/faq.md \
   docs/format/flame.md \
   docs/format/head.md \
   docs/format/matrix.md \
@@ -53,6 +78,19 @@ EXTRA_DIST += \
   docs/format/pprof.md \
   docs/format/remote.md \
   docs/format/rule-notes.md \
+  docs/howto/backup.md \
+  docs/howto/compose.md \
+  docs/howto/from-parca.md \
+  docs/howto/from-prometheus.md \
+  docs/howto/grafana.md \
+  docs/howto/kubernetes.md \
+  docs/howto/login.md \
+  docs/howto/push.md \
+  docs/howto/retention.md \
+  docs/howto/sizing.md \
+  docs/howto/systemd.md \
+  docs/howto/tls-nginx.md \
+  docs/howto/upgrade.md \
   docs/http-api.md \
   docs/index.md \
   docs/install.md \
@@ -75,6 +113,11 @@ EXTRA_DIST += \
   docs/self-profiling.md \
   docs/site.css \
   docs/site.js \
+  docs/tutorials/alert.md \
+  docs/tutorials/cluster.md \
+  docs/tutorials/compare-deploys.md \
+  docs/tutorials/hot-function.md \
+  docs/tutorials/leak.md \
   docs/web-configuration.md \
   mkdocs.yml \
   quickstart \

@@ -43,17 +43,20 @@ static uint32_t name_id(struct fleet *b, struct view v)
 	return id;
 }
 
+static bool stack_eq(const struct stack *a, const struct stack *b)
+{
+	return a->n == b->n && memcmp(a->names, b->names, a->n * sizeof *a->names) == 0;
+}
+
 /* False, and freed, if it is there already. */
 static bool keep_stack(struct service *s, struct stack x)
 {
 	uint64_t h = hash_bytes(x.names, x.n * sizeof *x.names);
 	uint32_t id;
-	size_t at = map_start(&s->seen, h);
-	if (map_probe(&s->seen, h, &at, &id)) {
+	if (MAP_FIND_OR_ADD(&s->seen, h, id, s->stacks.n, stack_eq(&s->stacks.v[id], &x))) {
 		free(x.names);
 		return false;
 	}
-	map_insert(&s->seen, h, (uint32_t)s->stacks.n);
 	vec_push(&s->stacks, x);
 	return true;
 }
@@ -124,7 +127,7 @@ static bool cross(struct fleet *b, struct service *s)
 
 uint64_t fleet_hash_name(uint64_t h, struct view name)
 {
-	return hash_bytes_seed(name.ptr, name.len, h);
+	return hash_stable_seed(name.ptr, name.len, h);
 }
 
 /* A function that about every tenth stack of service 1 has. */

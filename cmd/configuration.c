@@ -29,6 +29,7 @@ struct configuration {
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
+	const char *guessed_url; /* borrowed; NULL: nobody has to be warned of it, or not any more */
 	struct mutex lock;      /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
@@ -304,11 +305,33 @@ int configuration_apply_to_remote_write(struct configuration *c, struct remote_w
 	return rc;
 }
 
-int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e)
+static bool has_alerts(const struct rules_config *c)
+{
+	for (size_t i = 0; i < c->n_groups; i++)
+		for (size_t j = 0; j < c->groups[i].n_rules; j++)
+			if (c->groups[i].rules[j].alerting)
+				return true;
+	return false;
+}
+
+/* Once. */
+static void warn_of_links(struct configuration *c) REQUIRES(c->reload)
+{
+	if (!c->guessed_url || !has_alerts(c->rules))
+		return;
+	LOG_WARN("msg", "links of alerts begin with this URL, which other machines may not know: --web.external-url says a better one",
+		 "url", c->guessed_url);
+	c->guessed_url = NULL;
+}
+
+int configuration_apply_to_rules(struct configuration *c, struct rules *r, const char *guessed_url, struct err *e)
 {
 	mutex_lock(&c->reload);
 	c->evaluator = r;
+	c->guessed_url = guessed_url;
 	int rc = rules_apply(r, c->rules, e);
+	if (!rc)
+		warn_of_links(c);
 	mutex_unlock(&c->reload);
 	return rc;
 }
@@ -319,6 +342,7 @@ void configuration_leave_rules(struct configuration *c)
 		return;
 	mutex_lock(&c->reload);
 	c->evaluator = NULL;
+	c->guessed_url = NULL;
 	c->notifier = NULL;
 	c->writer = NULL;
 	mutex_unlock(&c->reload);
@@ -375,10 +399,12 @@ int configuration_reload(struct configuration *c, struct err *e)
 {
 	mutex_lock(&c->reload);
 	int rc = reload(c, e);
-	if (rc)
+	if (rc) {
 		note(c, e);
-	else
+	} else {
 		LOG_INFO("msg", "configuration reloaded", "file", c->path);
+		warn_of_links(c);
+	}
 	mutex_unlock(&c->reload);
 	return rc;
 }

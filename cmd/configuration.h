@@ -36,8 +36,9 @@ void configuration_apply_to_engine(struct configuration *c, struct promql_engine
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e) MUST_USE;
 /* And the receivers of the section remote_write. Before the storage is opened, and w is to outlive its reloads. */
 int configuration_apply_to_remote_write(struct configuration *c, struct remote_write *w, struct err *e) MUST_USE;
-/* And the rules, from now on. */
-int configuration_apply_to_rules(struct configuration *c, struct rules *r, struct err *e) MUST_USE;
+/* And the rules, from now on. guessed_url: where links of alerts lead if nobody said it, which the log warns of once there are alerts;
+ * NULL: somebody did. */
+int configuration_apply_to_rules(struct configuration *c, struct rules *r, const char *guessed_url, struct err *e) MUST_USE;
 /* No more of it, nor of the notifier and of remote_write. Before rules_free. */
 void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */

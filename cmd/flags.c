@@ -124,7 +124,8 @@ static struct opt table[] = {
 	{ "web.max-pins", OPT_INT, &set.max_pins, "<n>", "Profiles that may be pinned at a time." },
 	{ "web.max-pin-bytes", OPT_SIZE, &set.pin_bytes, "<size>", "Bytes that all pinned profiles may have on disk." },
 	{ "web.external-url", OPT_STRING, &set.external_url, "<URL>",
-	  "The URL under which people reach this server, for a reverse proxy. Its path is the route prefix." },
+	  "The URL under which people reach this server: links of alerts begin with it. Its path is the route prefix. If it is not given, links have "
+	  "the first listening address, or the host's name if that is on all interfaces." },
 	{ "web.allowed-host", OPT_LIST, &set.allowed_hosts, "<name>",
 	  "A name that a request's Host may have on addresses of loopback, besides localhost, IP addresses and the host of "
 	  "--web.external-url; may be repeated. Others are refused: a web page could have let its own name point here." },

@@ -219,7 +219,7 @@ static int start_rules(struct server *s, struct err *e)
 				   .max_concurrent = (unsigned)s->f.max_evals, .memory_bytes = s->f.memory_bytes / 16 };
 	rules_register_metrics();
 	int rc = rules_new(&s->rules, &o, e);
-	return rc ? rc : configuration_apply_to_rules(s->config, s->rules, e);
+	return rc ? rc : configuration_apply_to_rules(s->config, s->rules, web_url_is_guessed(s->web) ? web_url(s->web) : NULL, e);
 }
 
 static int start(struct server *s, struct err *e)

@@ -30,7 +30,7 @@ static uint64_t rule_key(const struct rule *x, unsigned nth)
 		buf_putc(&b, 0);
 		buf_putv(&b, x->labels.v[i].value);
 	}
-	uint64_t h = hash_view(buf_view(&b));
+	uint64_t h = hash_stable_view(buf_view(&b));
 	buf_free(&b);
 	return h;
 }
@@ -43,14 +43,11 @@ static void set_keys(struct live_group *g)
 	for (size_t i = 0; i < g->def->n_rules; i++) {
 		uint64_t key = rule_key(&g->def->rules[i], 0);
 		uint32_t first;
-		size_t at = map_start(&firsts, key);
 		g->rules[i].key = key;
-		if (!map_probe(&firsts, key, &at, &first)) {
-			map_insert(&firsts, key, (uint32_t)i);
-			equal[i] = 1;
-		} else {
+		if (MAP_FIND_OR_ADD(&firsts, key, first, i, g->rules[first].key == key))
 			g->rules[i].key = rule_key(&g->def->rules[i], equal[first]++);
-		}
+		else
+			equal[i] = 1;
 	}
 	map_free(&firsts);
 	free(equal);
@@ -92,7 +89,7 @@ struct live_group *group_new(struct rules *m, struct rules_config *c, const stru
 	g->config = rules_config_ref(c);
 	g->def = def;
 	g->metric_name = xasprintf("%.*s;%.*s", VIEW_ARG(def->file), VIEW_ARG(def->name));
-	g->key = hash_bytes(g->metric_name, strlen(g->metric_name));
+	g->key = hash_stable(g->metric_name, strlen(g->metric_name));
 	g->rules = xcalloc(def->n_rules + 1, sizeof *g->rules);
 	mutex_init(&g->lock, RANK_RULES_GROUP, "rule group");
 	mutex_init(&g->commits.lock, LOCK_LEAF, "commits");

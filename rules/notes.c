@@ -70,11 +70,11 @@ static void encode_alert(const struct live_alert *a, struct buf *b)
 	}
 }
 
-static void alert_key(struct buf *b, const struct live_group *g, const struct live_rule *rule, uint64_t hash)
+static void alert_key(struct buf *b, const struct live_group *g, const struct live_rule *rule, const struct live_alert *a)
 {
 	begin_key(b, g);
 	buf_be64(b, rule->key);
-	buf_be64(b, hash);
+	buf_be64(b, labels_hash_stable(*a->labels));
 }
 
 /* Reserves this many bytes from now on. false: there is no room, it has none now. */
@@ -110,7 +110,7 @@ static void put_forgotten(struct evaluation *r, const struct forgotten *f)
 
 void notes_forget(struct evaluation *r, const struct live_rule *rule, const struct live_alert *a)
 {
-	const struct forgotten f = { rule->key, a->hash };
+	const struct forgotten f = { rule->key, labels_hash_stable(*a->labels) };
 	if (!a->noted_at || !keeps_notes(r->g->m))
 		return;
 	put_forgotten(r, &f);
@@ -144,7 +144,7 @@ static void write_alert(struct evaluation *r, const struct live_rule *rule, stru
 	struct buf key = { 0 }, value = { 0 };
 	if (!a->changed && r->slot_ms - a->noted_at < REWRITE_MS)
 		return;
-	alert_key(&key, r->g, rule, a->hash);
+	alert_key(&key, r->g, rule, a);
 	encode_alert(a, &value);
 	if (value.len <= SINK_NOTE_VALUE_MAX && count_note(r->g->m, a, key.len + value.len)) {
 		put_note(r, buf_view(&key), buf_view(&value));
@@ -212,7 +212,7 @@ void notes_bury(struct live_group *g)
 	for (size_t i = 0; i < g->def->n_rules && keeps_notes(g->m); i++)
 		for (size_t k = 0; k < g->rules[i].alerts.n; k++) {
 			struct buf key = { 0 };
-			alert_key(&key, g, &g->rules[i], g->rules[i].alerts.v[k]->hash);
+			alert_key(&key, g, &g->rules[i], g->rules[i].alerts.v[k]);
 			vec_push(&notes, (struct sink_note){ .key = buf_view(&key), .value = VIEW("") });
 			uncount_note(g->m, g->rules[i].alerts.v[k]);
 		}

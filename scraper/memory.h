@@ -17,18 +17,18 @@
  *
  * The heaviest is the endpoint that holds most, if that is more than its share and at least twice the weight of the one that asks; then
  * the decoder that needs most, likewise. A small scrape (weight at most a sixteenth, arenas at most a quarter of the whole) may also stop
- * a decoder that needs less than twice as much, and its own decoder is never stopped. Who is evicted: its body is dropped, its request
- * ends, its decoder stops, what is kept of it is
- * forgotten, and its scrape fails and says so. This is the same for a scrape that begins, for a body that arrives, for a decoder and
- * for what is kept.
+ * a decoder that needs less than twice as much, and its own decoder is never stopped. When an endpoint is evicted, its body is dropped, its
+ * request ends, its decoder stops, what is kept of it is forgotten, and its scrape fails and says so. All of this is the same for a scrape
+ * that begins, for a body that arrives, for a decoder and for what is kept.
  *
  * One endpoint at a time, and none as long as enough is on its way: a body that arrives is the loop's to free, a cache a decoder's. What they
  * will free is counted (coming) from the eviction until it is free. The loop thread, which cannot wait for it, prefers endpoints that give
  * enough at once. An endpoint that gives too little to be of use is left alone, however much it holds.
  *
  * What is small waits for what others give back: a scrape that begins is put off, a body that arrives is paused, and a
- * decoder sleeps as long as another one is at work. They stop a decoder only when none ended by itself for a while. A decode that has begun also goes before large bodies that wait or
- * arrive, whoever's: or many large ones would fill the memory with bodies, and none could be decoded.
+ * decoder sleeps as long as another one is at work. They stop a decoder only when none ended by itself for a while. A decode that has
+ * begun also goes before large bodies that wait or arrive, whoever's: or many large ones would fill the memory with bodies, and none could
+ * be decoded.
  *
  * Why this ends: an endpoint is evicted only for one that weighs half of it or less, or for a small one, which nobody stops. One that was
  * evicted or refused keeps its weight, so when it comes again, it evicts nobody of its size: of several heavy ones those that came first

@@ -119,7 +119,7 @@ static void make_url(const struct job_config *j, const struct type_config *t, st
 	buf_printf(&url, "%.*s%s%.*s", VIEW_ARG(prefix), path.len && path.ptr[0] == '/' ? "" : "/", VIEW_ARG(path));
 	bool first = !memchr(buf_view(&url).ptr, '?', url.len);
 	put_params(j, t, l, &url, &first);
-	p->slot_hash = hash_bytes_seed(buf_view(&url).ptr, url.len, hash_view(get(l, LABEL_NAME)));
+	p->slot_hash = hash_stable_seed(buf_view(&url).ptr, url.len, hash_stable_view(get(l, LABEL_NAME)));
 	if (t->delta) {
 		char seconds[NUM_LEN];
 		put_param(&url, &first, VIEW("seconds"), view_of(num_format((double)p->asked_s, seconds)));
@@ -214,9 +214,9 @@ static void identify(const struct type_config *t, struct labels l, struct target
 		p->hash = hash_bytes_seed(socket.ptr, socket.len, p->hash);
 		p->asked_hash = hash_bytes_seed(socket.ptr, socket.len, p->asked_hash);
 		p->target_key = hash_bytes_seed(socket.ptr, socket.len, p->target_key);
-		p->slot_hash = hash_bytes_seed(socket.ptr, socket.len, p->slot_hash);
+		p->slot_hash = hash_stable_seed(socket.ptr, socket.len, p->slot_hash);
 	}
-	p->cursor_key = hash_u64(p->slot_hash ^ labels_hash(*p->visible));
+	p->cursor_key = hash_u64(p->slot_hash ^ labels_hash_stable(*p->visible));
 }
 
 /* The labels that say where a request goes. */

@@ -15,7 +15,7 @@
 /* The line that stands behind the first, which it is the checksum of. */
 static void put_checksum(struct buf *b, struct view line)
 {
-	buf_printf(b, "checksum %016" PRIx64 "\n", hash_view(line));
+	buf_printf(b, "checksum %016" PRIx64 "\n", hash_stable_view(line));
 }
 
 int format_write(const char *dir, struct err *e)

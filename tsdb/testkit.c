@@ -197,7 +197,7 @@ int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, st
 
 static uint64_t hash_name(uint64_t h, struct view name)
 {
-	return hash_bytes_seed(name.ptr, name.len, h);
+	return hash_stable_seed(name.ptr, name.len, h);
 }
 
 uint64_t kit_vec_sum(const struct stackvec *v)

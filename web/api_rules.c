@@ -220,7 +220,7 @@ static struct view token_of(const struct status_rule_group *g, char out[17])
 {
 	struct buf b = { 0 };
 	buf_printf(&b, "%.*s;%.*s", VIEW_ARG(g->file), VIEW_ARG(g->name));
-	int n = snprintf(out, 17, "%016llx", (unsigned long long)hash_view(buf_view(&b)));
+	int n = snprintf(out, 17, "%016llx", (unsigned long long)hash_stable_view(buf_view(&b)));
 	buf_free(&b);
 	return view_make(out, (size_t)n);
 }

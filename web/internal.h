@@ -30,6 +30,7 @@ struct web {
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
 	char *url;
+	bool url_guessed;   /* nobody gave it: web_url_is_guessed */
 	int64_t start_ms;
 	struct frame_lists *frames; /* flame_columns.h */
 	VEC(struct page_file) files;

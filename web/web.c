@@ -3,7 +3,9 @@
  * share (engine, source, status) is thread-safe by its own contract, and struct web does not change after start. */
 #include "web/web.h"
 
+#include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/redact.h"
@@ -241,6 +243,28 @@ static int set_paths(struct web *w, struct err *e)
 	return 0;
 }
 
+/* All interfaces: no address to link to. Returns the port. */
+static const char *port_of_wildcard(const char *address)
+{
+	static const char *const wildcards[] = { "[::]:", "0.0.0.0:" };
+	for (size_t i = 0; i < ARRAY_LEN(wildcards); i++)
+		if (view_starts(view_of(address), view_of(wildcards[i])))
+			return address + strlen(wildcards[i]);
+	return NULL;
+}
+
+/* For links of a server that was not told its address: the first one that it listens on. On all interfaces that is the host's name, as in
+ * Prometheus; other machines may know the host by another one. */
+static char *address_for_links(struct web *w)
+{
+	const char *address = httpd_address(w->httpd, 0), *port = port_of_wildcard(address);
+	char host[HOST_NAME_MAX + 1] = "";
+	if (!port || gethostname(host, sizeof host - 1) || !host[0])
+		return xstrdup(address);
+	w->url_guessed = true;
+	return xasprintf("%s:%s", host, port);
+}
+
 /* The form for links, which people see: without user info. */
 static void set_url(struct web *w)
 {
@@ -250,7 +274,8 @@ static void set_url(struct web *w)
 	size_t n = strcspn(url, "?#");
 	while (n && url[n - 1] == '/')
 		n--;
-	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http%s://%s%s/", httpd_is_tls(w->httpd) ? "s" : "", httpd_address(w->httpd, 0), w->prefix);
+	char *address AUTOFREE = n ? NULL : address_for_links(w);
+	w->url = n ? xasprintf("%.*s/", (int)n, url) : xasprintf("http%s://%s%s/", httpd_is_tls(w->httpd) ? "s" : "", address, w->prefix);
 	buf_free(&shown);
 }
 
@@ -338,6 +363,11 @@ const char *web_address(const struct web *w, size_t i)
 const char *web_url(const struct web *w)
 {
 	return w->url;
+}
+
+bool web_url_is_guessed(const struct web *w)
+{
+	return w->url_guessed;
 }
 
 void web_drain(struct web *w, int64_t grace_ms)

@@ -92,6 +92,8 @@ void web_set_ready(struct web *w, bool ready);
 const char *web_address(const struct web *w, size_t i);
 /* The URL people use, ending in "/". */
 const char *web_url(const struct web *w);
+/* Whether nobody gave it, and its host is the name of this machine, because the server listens on all interfaces. */
+bool web_url_is_guessed(const struct web *w);
 /* Stops listening and ends requests (canceled after grace_ms); what was set above is used until web_stop. */
 void web_drain(struct web *w, int64_t grace_ms);
 /* Stops listening, ends requests (canceled after grace_ms), frees w; NULL is fine. */

@@ -8,6 +8,7 @@
 #include <glob.h>
 #include <jansson.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -704,6 +705,30 @@ static void test_page(void **state)
 	web_stop(w, 0);
 }
 
+/* The URL of links if no external URL is given. */
+static void check_url(const char *listen, const char *host, bool guessed)
+{
+	struct web_options o = { .listen = &listen, .n_listen = 1, .allow_insecure = true, .route_prefix = "/prof" };
+	struct web *w = NULL;
+	struct err e = { 0 };
+	assert_int_equal(web_start(&w, &o, &e), 0);
+	const char *port = strrchr(web_address(w, 0), ':');
+	char *want AUTOFREE = xasprintf("http://%s%s/prof/", host, port);
+	assert_string_equal(web_url(w), want);
+	assert_int_equal(web_url_is_guessed(w), guessed);
+	web_stop(w, 0);
+}
+
+static void test_url_of_links(void **state)
+{
+	(void)state;
+	char host[256] = "";
+	assert_int_equal(gethostname(host, sizeof host - 1), 0);
+	check_url("127.0.0.1:0", "127.0.0.1", false);
+	check_url(":0", host, true);
+	check_url("0.0.0.0:0", host, true);
+}
+
 /* Each link of these rules to a runbook leads to a heading of the page. Returns the number of links. */
 static size_t check_runbook_links(const char *rules, const char *page)
 {
@@ -866,7 +891,7 @@ int main(void)
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_graph_columns), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
-		cmocka_unit_test(test_page), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_no_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_url_of_links), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_no_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

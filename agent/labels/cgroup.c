@@ -142,6 +142,12 @@ static bool is_unit(struct view part)
 	return false;
 }
 
+/* The service manager of a user, user@UID.service. */
+static bool is_user_manager(struct view unit)
+{
+	return view_starts(unit, VIEW("user@")) && view_ends(unit, VIEW(".service"));
+}
+
 void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 {
 	*ret = (struct cgroup_info){ .container_id = VIEW(""), .candidate = VIEW(""), .unit = VIEW("") };
@@ -156,6 +162,7 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 	ret->path = path.len ? path : VIEW("/");
 	struct view parent = VIEW("");
 	bool in_pod = false, in_container = false; /* of the innermost pod so far */
+	bool in_user_manager = false;              /* its units are the user's, not the host's */
 	for (size_t i = 0; i < path.len;) {
 		const char *slash = memchr(path.ptr + i, '/', path.len - i);
 		size_t n = slash ? (size_t)(slash - (path.ptr + i)) : path.len - i;
@@ -171,11 +178,14 @@ void cgroup_parse_path(struct view path, struct cgroup_info *ret)
 		if (container) {
 			ret->nested = in_container;
 			in_container = in_pod;
+			in_user_manager = false;
 			parent = part;
 			continue;
 		}
-		if (is_unit(part))
+		if (is_unit(part) && !in_user_manager) {
 			ret->unit = part;
+			in_user_manager = is_user_manager(part);
+		}
 		if (is_id(part))
 			ret->candidate = part;
 		parent = part;

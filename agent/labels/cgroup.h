@@ -26,7 +26,8 @@ struct cgroup_info {
 	                            * has files of it (containers_confirm); empty where container_id is not */
 	char pod_uid[40];          /* with dashes; "" = no pod */
 	bool nested;               /* the container runs inside of one of the pod's containers (docker in docker) */
-	struct view unit;          /* systemd's, the innermost that is no container's and no slice; empty = none */
+	struct view unit;          /* systemd's, the innermost that is no container's, no slice and no user's; of what a user's service manager
+	                            * starts, user@UID.service, as sd_pid_get_unit and the journal have it; empty = none */
 };
 
 /* The text of /proc/PID/cgroup. Pure v2 has one line "0::PATH"; on v1 and hybrids the memory controller's line counts, else

@@ -222,7 +222,7 @@ void frame_table_release(struct frame_table *t)
 
 static uint64_t code_hash(const struct runtime_owner *o, uint64_t object, uint64_t check)
 {
-	return hash_u64(object ^ hash_u64(check ^ hash_u64(o->serial)));
+	return hash_u64(object ^ hash_u64(check ^ hash_u64(o->serial ^ hash_secret[0])));
 }
 
 static uint64_t frame_hash(const struct runtime_code *c, uint64_t at)

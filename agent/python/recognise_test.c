@@ -335,7 +335,6 @@ static void finds_frames_of_a_process(void **state)
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		runtime_file_free(r);
-		
 	}
 }
 

@@ -74,7 +74,8 @@ static uint32_t put_function(struct out *x, const struct sym_frame *f)
 {
 	struct profile_function fn = { put_string(x, f->name), put_string(x, f->system_name), put_string(x, f->file),
 				       f->start_line };
-	uint64_t h = hash_u64((uint64_t)fn.name_str << 32 ^ fn.filename_str ^ hash_u64((uint64_t)fn.start_line ^ fn.system_name_str));
+	const uint64_t parts[] = { (uint64_t)fn.name_str << 32 | fn.filename_str, fn.system_name_str, (uint64_t)fn.start_line };
+	uint64_t h = hash_bytes(parts, sizeof parts);
 	uint32_t id;
 	if (!MAP_FIND_OR_ADD(&x->function_index, h, id, x->functions.n, same_function(&x->functions.v[id], &fn)))
 		vec_push(&x->functions, fn);
@@ -165,7 +166,7 @@ static bool same_calls(const struct out *x, const struct profile_location *a, co
 /* Its lines are the last of x->lines. by_calls: its names and lines alone say which it is. */
 static uint32_t add_location(struct out *x, const struct profile_location *l, bool by_calls)
 {
-	uint64_t h = l->mapping;
+	uint64_t h = l->mapping ^ hash_secret[0];
 	uint32_t id = (uint32_t)x->locations.n;
 
 	for (uint32_t i = 0; i < l->n_lines; i++)

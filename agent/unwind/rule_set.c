@@ -10,11 +10,7 @@ _Static_assert(IMAGES_MAX < MARK_KEPT && RULES_MAX <= UINT16_MAX + 1, "numbers o
 
 static uint64_t rule_hash(const struct unwind_rule *r)
 {
-	uint64_t half[2];
-
-	_Static_assert(sizeof half == sizeof *r, "all of the rule");
-	memcpy(half, r, sizeof half);
-	return hash_u64(half[0] ^ hash_u64(half[1]));
+	return hash_bytes(r, sizeof *r);
 }
 
 void rule_set_init(struct rule_set *s, struct unwind_rule *rules, struct cache_wiper *wiper)

@@ -16,7 +16,7 @@ void stack_tree_release(struct stack_tree *t)
 
 static uint64_t node_hash(uint32_t parent, uint64_t frame)
 {
-	return hash_u64(frame ^ (uint64_t)parent << 32 ^ parent);
+	return hash_bytes_seed(&frame, sizeof frame, parent);
 }
 
 uint32_t stack_tree_add(struct stack_tree *t, uint32_t parent, uint64_t frame)

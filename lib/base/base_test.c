@@ -332,6 +332,54 @@ static void test_map(void **state)
 	map_free(&m);
 }
 
+/* Hashes that somebody chose so that all would begin at one slot: by their upper halves, by the upper bits of these, by their lower bits. */
+static void test_map_chosen_hashes(void **state)
+{
+	enum { KEYS = 16000, LONGEST_RUN = 2000 };
+	static const unsigned shifts[] = { 0, 16, 32, 48, 64 };
+	(void)state;
+	for (size_t way = 0; way < ARRAY_LEN(shifts); way++) {
+		struct map m = { 0 };
+		size_t met = 0, run = 0, longest = 0;
+		for (uint32_t round = 0; round < 2; round++)
+			for (uint32_t i = 0; i < KEYS; i++) {
+				uint64_t hash = shifts[way] < 64 ? 0x1234567812345678u ^ (uint64_t)i << shifts[way] : hash_u64(i);
+				uint32_t id;
+				for (size_t at = map_start(&m, hash); round && map_probe(&m, hash, &at, &id);)
+					met++;
+				if (!round)
+					map_insert(&m, hash, i);
+			}
+		for (size_t i = 0; i <= m.mask; i++) {
+			run = m.slots[i] ? run + 1 : 0;
+			longest = MAX(longest, run);
+		}
+		print_message("bits from %u: %zu entries met, longest run %zu\n", shifts[way], met, longest);
+		assert_true(met >= KEYS && met < KEYS + 100);
+		assert_true(longest < LONGEST_RUN);
+		map_free(&m);
+	}
+}
+
+/* Texts whose plain hashes agree in the upper half, as XXH3's inverse makes them. With the secret they do not. */
+static void test_hash_secret(void **state)
+{
+	static const uint64_t texts[] = {
+		UINT64_C(0xb1bc0d48368ea9cb), UINT64_C(0x9a2deb456294e8f5), UINT64_C(0x793b5b52651323f9), UINT64_C(0x3ed1fd97a7e65c8d),
+		UINT64_C(0x6547b8105161099e), UINT64_C(0x2d40cf39d20c851a), UINT64_C(0xdfa9063172f59c48), UINT64_C(0x0c25dd0f426034b3),
+		UINT64_C(0xa4f0d6e9b117fd02), UINT64_C(0xad7e79ebc9f10d2b), UINT64_C(0x49b5a0482fc2052a), UINT64_C(0xbbc911744d0eef48),
+	};
+	(void)state;
+	assert_int_equal(hash_stable_view(VIEW("abc")), UINT64_C(0x78af5f94892f3950)); /* as files have it */
+	assert_int_equal(hash_stable_seed(texts, 8, 0), hash_stable(texts, 8));
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		for (size_t k = 0; k < i; k++) {
+			assert_int_equal(hash_stable(&texts[i], 8) >> 32, hash_stable(&texts[k], 8) >> 32);
+			assert_int_not_equal(hash_bytes(&texts[i], 8) >> 32, hash_bytes(&texts[k], 8) >> 32);
+			assert_int_not_equal(hash_bytes_seed(&texts[i], 8, 7) >> 32, hash_bytes_seed(&texts[k], 8, 7) >> 32);
+		}
+}
+
 /* Hashes that meet are told apart by the comparison; each thing is added once. */
 static void test_map_find_or_add(void **state)
 {
@@ -889,7 +937,7 @@ int main(void)
 		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
-		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
+		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_chosen_hashes), cmocka_unit_test(test_hash_secret), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_budget_parts), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),

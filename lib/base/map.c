@@ -2,9 +2,23 @@
 #include "base/map.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+
+uint64_t hash_secret[2];
+
+/* Before other constructors, which may use maps. */
+__attribute__((constructor(101))) static void draw_hash_secret(void)
+{
+	if (getrandom(hash_secret, sizeof hash_secret, GRND_NONBLOCK) != sizeof hash_secret) { /* early at boot: better than nothing */
+		hash_secret[0] = hash_u64((uint64_t)clock_mono_ns() ^ (uintptr_t)hash_secret);
+		hash_secret[1] = hash_u64(hash_secret[0]);
+	}
+	hash_secret[1] |= 1;
+}
 
 void map_free(struct map *m)
 {
@@ -19,10 +33,15 @@ void map_clear(struct map *m)
 	m->n = 0;
 }
 
-/* A slot keeps only the hash's upper half, so a probe starts from that half alone (map_start). */
+/* A slot keeps only the upper half of the mixed hash, so a probe starts from that half alone (map_start). */
 static size_t start_of(uint64_t slot, size_t mask)
 {
 	return (size_t)(slot >> 32) & mask;
+}
+
+static uint64_t slot_of(uint64_t hash, uint32_t id)
+{
+	return (map_mix(hash) & ~(uint64_t)UINT32_MAX) | (id + 1u);
 }
 
 static void place(uint64_t *slots, size_t mask, uint64_t slot)
@@ -64,7 +83,7 @@ void map_reserve(struct map *m, size_t n)
 void map_insert(struct map *m, uint64_t hash, uint32_t id)
 {
 	map_reserve(m, m->n + 1);
-	place(m->slots, m->mask, (hash & ~(uint64_t)UINT32_MAX) | (id + 1u));
+	place(m->slots, m->mask, slot_of(hash, id));
 	m->n++;
 }
 
@@ -72,7 +91,7 @@ bool map_remove(struct map *m, uint64_t hash, uint32_t id)
 {
 	if (!m->slots)
 		return false;
-	uint64_t slot = (hash & ~(uint64_t)UINT32_MAX) | (id + 1u);
+	uint64_t slot = slot_of(hash, id);
 	size_t at = start_of(slot, m->mask);
 	while (m->slots[at] != slot) {
 		if (!m->slots[at])
@@ -92,10 +111,20 @@ bool map_remove(struct map *m, uint64_t hash, uint32_t id)
 
 uint64_t hash_bytes(const void *p, size_t n)
 {
-	return XXH3_64bits(p, n);
+	return XXH3_64bits_withSeed(p, n, hash_secret[0]);
 }
 
 uint64_t hash_bytes_seed(const void *p, size_t n, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(p, n, hash_secret[0] ^ seed);
+}
+
+uint64_t hash_stable(const void *p, size_t n)
+{
+	return XXH3_64bits(p, n);
+}
+
+uint64_t hash_stable_seed(const void *p, size_t n, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(p, n, seed);
 }

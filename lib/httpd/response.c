@@ -151,7 +151,7 @@ static bool takes_gzip(const struct httpd_request *rq)
 void httpd_asset_init(struct httpd_asset *a, const char *type, struct view body, bool immutable)
 {
 	*a = (struct httpd_asset){ .type = type, .body = body, .immutable = immutable };
-	snprintf(a->etag, sizeof a->etag, "\"%016llx\"", (unsigned long long)hash_view(body));
+	snprintf(a->etag, sizeof a->etag, "\"%016llx\"", (unsigned long long)hash_stable_view(body));
 	char *gz;
 	size_t n;
 	if (body.len >= COMPRESS_LEAST && httpd_compress(HTTPD_GZIP, body, 9, &gz, &n))

@@ -62,6 +62,7 @@ MODEL_TESTS = \
   flame_test \
   model_test \
   relabel_test \
+  sample_order_test \
   stackvec_test \
   symbols_test \
   $(NULL)
@@ -76,6 +77,8 @@ model_test_SOURCES = lib/model/model_test.c
 model_test_LDADD = $(MODEL_TEST_LIBS)
 relabel_test_SOURCES = lib/model/relabel_test.c
 relabel_test_LDADD = $(MODEL_TEST_LIBS)
+sample_order_test_SOURCES = lib/model/sample_order_test.c
+sample_order_test_LDADD = $(MODEL_TEST_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_TEST_LIBS)
 symbols_test_SOURCES = lib/model/symbols_test.c

@@ -34,14 +34,23 @@ int labels_cmp(struct labels a, struct labels b)
 	return (a.n > b.n) - (a.n < b.n);
 }
 
-uint64_t labels_hash(struct labels l)
+static uint64_t labels_hash_from(struct labels l, uint64_t h)
 {
-	uint64_t h = l.n;
 	for (size_t i = 0; i < l.n; i++) {
-		h = hash_bytes_seed(l.v[i].name.ptr, l.v[i].name.len, h);
-		h = hash_bytes_seed(l.v[i].value.ptr, l.v[i].value.len, h);
+		h = hash_stable_seed(l.v[i].name.ptr, l.v[i].name.len, h);
+		h = hash_stable_seed(l.v[i].value.ptr, l.v[i].value.len, h);
 	}
 	return h;
+}
+
+uint64_t labels_hash(struct labels l)
+{
+	return labels_hash_from(l, hash_secret[0] ^ l.n);
+}
+
+uint64_t labels_hash_stable(struct labels l)
+{
+	return labels_hash_from(l, l.n);
 }
 
 static size_t text_bytes(struct labels l)

@@ -24,7 +24,8 @@ struct view labels_get(struct labels l, struct view name);
 bool labels_eq(struct labels a, struct labels b);
 /* As Prometheus's labels.Compare: name, value, name, value ..., then length. */
 int labels_cmp(struct labels a, struct labels b);
-uint64_t labels_hash(struct labels l);
+uint64_t labels_hash(struct labels l); /* for maps: another number in every process */
+uint64_t labels_hash_stable(struct labels l); /* for what is stored, or must agree between servers */
 /* A copy in one malloc; free() it. The views inside point into the same block. Returns owned. */
 struct labels *labels_dup(struct labels l) MUST_USE;
 /* A copy in the arena; v is NULL past its cap (n > 0). */

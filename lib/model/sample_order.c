@@ -77,36 +77,21 @@ static int order_locations(const struct symbols *s, uint32_t a, uint32_t b)
 	return c ? c : order_numbers(x->is_folded, y->is_folded);
 }
 
-static uint32_t order_stack_depth(const struct symbols *s, uint32_t node)
+/* The first location from the root on that differs decides; of two stacks that begin alike the shorter one is first. A node's id is above its
+ * parent's, so the node of the larger id is left for its parent until both stacks meet, not farther to the root. *steps grows by the nodes read. */
+static int order_stacks(const struct symbols *s, uint32_t a, uint32_t b, size_t *steps)
 {
-	uint32_t n = 0;
-	for (; node; node = symbols_get_node(s, node)->parent)
-		n++;
-	return n;
-}
-
-/* The first location from the root on that differs decides; of two stacks that begin alike the shorter one is first. */
-static int order_stacks(const struct symbols *s, uint32_t a, uint32_t b)
-{
-	uint32_t depth_a = order_stack_depth(s, a), depth_b = order_stack_depth(s, b), x = 0, y = 0;
-	int longer = order_numbers(depth_a, depth_b);
-	bool differ = false;
-	for (; depth_a > depth_b; depth_a--)
-		a = symbols_get_node(s, a)->parent;
-	for (; depth_b > depth_a; depth_b--)
-		b = symbols_get_node(s, b)->parent;
-	while (a != b) { /* walks to the root: the last two locations that differ are the nearest to it */
-		const struct sym_node *m = symbols_get_node(s, a), *n = symbols_get_node(s, b);
-		if (m->location != n->location) {
-			x = m->location;
-			y = n->location;
-			differ = true;
+	uint32_t below_a = 0, below_b = 0; /* the last node that was left on each side: a child of the node where they meet */
+	for (; a != b; ++*steps)
+		if (a > b) {
+			below_a = a;
+			a = symbols_get_node(s, a)->parent;
+		} else {
+			below_b = b;
+			b = symbols_get_node(s, b)->parent;
 		}
-		a = m->parent;
-		b = n->parent;
-	}
-	int c = differ ? order_locations(s, x, y) : 0;
-	return c ? c : longer;
+	int c = below_a && below_b ? order_locations(s, symbols_get_node(s, below_a)->location, symbols_get_node(s, below_b)->location) : 0;
+	return c ? c : order_numbers(below_a, below_b); /* 0 where one begins as the other; entries that storage has lost look alike */
 }
 
 /* ---- labels ---- */
@@ -144,17 +129,46 @@ void sample_labels_release(struct sample_labels *l)
 	vec_free(&l->copy);
 }
 
-/* Of two sets that begin alike the smaller one is first. */
-static int order_label_sets(struct sample_order *o, const struct symbols *s, uint32_t a, uint32_t b)
+/* By ids, as sets are in the dictionary. */
+static int order_label_ids(const struct sym_label *x, const struct sym_label *y)
 {
-	size_t n, m;
-	if (a == b)
+	int c = order_numbers(x->key, y->key);
+	c = c ? c : order_numbers(x->is_num, y->is_num);
+	c = c ? c : order_numbers(x->str, y->str);
+	c = c ? c : order_signed(x->num, y->num);
+	return c ? c : order_numbers(x->unit, y->unit);
+}
+
+/* Compares two sets as if each were sorted by texts, of two that begin alike the smaller one first, without sorting them. The sorted sets differ
+ * first at the least label that only one of them has. The other set has a greater label there, or ends. */
+static int order_label_sets(const struct symbols *s, uint32_t a, uint32_t b, size_t *steps)
+{
+	size_t n, m, i = 0, k = 0;
+	const struct sym_label *x = symbols_get_label_set(s, a, &n), *y = symbols_get_label_set(s, b, &m), *least = NULL;
+	bool of_x = false, only_x = false, only_y = false;
+	*steps += n + m;
+	while (i < n || k < m) {
+		int c = i == n ? 1 : k == m ? -1 : order_label_ids(&x[i], &y[k]);
+		const struct sym_label *one = c < 0 ? &x[i] : &y[k];
+		i += c <= 0;
+		k += c >= 0;
+		if (!c)
+			continue;
+		only_x |= c < 0;
+		only_y |= c > 0;
+		int order = least ? order_label(s, one, least) : -1;
+		if (order < 0 || (!order && order_label_ids(one, least) < 0)) {
+			least = one;
+			of_x = c < 0;
+		}
+	}
+	if (!least)
 		return 0;
-	const struct sym_label *x = sample_labels_sorted(&o->labels[0], s, a, &n), *y = sample_labels_sorted(&o->labels[1], s, b, &m);
-	int c = 0;
-	for (size_t i = 0; i < n && i < m && !c; i++)
-		c = order_label(s, &x[i], &y[i]);
-	return c ? c : order_numbers(n, m);
+	bool goes_on = only_x && only_y; /* the set without it has a greater label */
+	const struct sym_label *other = of_x ? y : x;
+	for (size_t l = of_x ? m : n; l-- && !goes_on;)
+		goes_on = order_label(s, &other[l], least) > 0;
+	return of_x == goes_on ? -1 : 1;
 }
 
 /* ---- the order ---- */
@@ -162,16 +176,26 @@ static int order_label_sets(struct sample_order *o, const struct symbols *s, uin
 struct order_arg {
 	struct sample_order *o;
 	const struct symbols *s;
+	const struct permit *permit;
+	struct err *e;
+	size_t steps;        /* nodes and labels read since the permit was last asked */
+	int rc;
 };
 
-/* Samples of the same functions and value. */
+/* Samples of the same functions and value. Once the permit has ended the work all are equal: qsort_r cannot be stopped. */
 static int by_sample_text(const void *a, const void *b, void *arg)
 {
-	const struct order_arg *x = arg;
+	struct order_arg *x = arg;
+	if (!x->rc && ++x->steps >= PERMIT_STEPS) {
+		x->steps = 0;
+		x->rc = permit_go_on(x->permit, x->e);
+	}
+	if (x->rc)
+		return 0;
 	const struct order_key *k = a, *l = b;
 	const struct sym_column *c = symbols_get_column(x->s, x->o->columns[k->place]), *d = symbols_get_column(x->s, x->o->columns[l->place]);
-	int order = c->node == d->node ? 0 : order_stacks(x->s, c->node, d->node);
-	order = order ? order : order_label_sets(x->o, x->s, c->label_set, d->label_set);
+	int order = c->node == d->node ? 0 : order_stacks(x->s, c->node, d->node, &x->steps);
+	order = order || c->label_set == d->label_set ? order : order_label_sets(x->s, c->label_set, d->label_set, &x->steps);
 	return order ? order : order_numbers(k->place, l->place); /* entries that storage has lost look alike */
 }
 
@@ -209,17 +233,17 @@ static void order_by_key(struct sample_order *o, const struct stackvec *v, bool 
  * value. */
 static int order_ties(struct sample_order *o, const struct stackvec *v, bool value, const struct permit *permit, struct err *e)
 {
-	struct order_arg arg = { o, v->symbols };
-	int rc = 0;
-	for (size_t i = 0, end; i < o->n && !rc; i = end) {
+	struct order_arg arg = { .o = o, .s = v->symbols, .permit = permit, .e = e };
+	for (size_t i = 0, end; i < o->n && !arg.rc; i = end) {
 		uint64_t other = order_key_of(o, v, value, o->keys[i].place);
 		for (end = i + 1; end < o->n && o->keys[end].key == o->keys[i].key && order_key_of(o, v, value, o->keys[end].place) == other;)
 			end++;
 		if (end > i + 1)
 			qsort_r(o->keys + i, end - i, sizeof *o->keys, by_sample_text, &arg);
-		rc = end - i < PERMIT_STEPS ? permit_step(permit, i, e) : permit_go_on(permit, e);
+		if (!arg.rc)
+			arg.rc = end - i < PERMIT_STEPS ? permit_step(permit, i, e) : permit_go_on(permit, e);
 	}
-	return rc;
+	return arg.rc;
 }
 
 static void order_clear(struct sample_order *o)
@@ -296,7 +320,5 @@ int sample_order_make(struct sample_order *o, const struct stackvec *v, enum sam
 void sample_order_release(struct sample_order *o)
 {
 	order_clear(o);
-	sample_labels_release(&o->labels[0]);
-	sample_labels_release(&o->labels[1]);
 	*o = (struct sample_order){ 0 };
 }

@@ -35,7 +35,6 @@ struct sample_order {
 	uint32_t *columns, *calls; /* by place: the column, and where its call is among all calls of the dictionary */
 	struct order_key *keys;
 	size_t room;         /* of all of these arrays */
-	struct sample_labels labels[2];
 };
 
 /* Orders the samples of v. In one dictionary no two samples are equal: the last to decide are lines, files, addresses, and labels. permit may

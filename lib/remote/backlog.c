@@ -35,7 +35,7 @@ static void print_position(struct buf *out, const struct backlog *b)
 		   at->samples);
 	buf_printf(out, "until %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " parts %u\n", until->sequence, until->offset, until->index,
 		   until->samples, b->round || b->again ? b->parts : 0);
-	buf_printf(out, "checksum %016" PRIx64 "\n", hash_view(buf_view(out)));
+	buf_printf(out, "checksum %016" PRIx64 "\n", hash_stable_view(buf_view(out)));
 }
 
 /* The next word of a text, up to a space or a line's end. */
@@ -64,7 +64,7 @@ static bool scan_position(struct backlog *b, struct view text)
 	    !scan_place(&rest, "until", &b->until) || !view_eqs(next_word(&rest), "parts") || !num_parse_u64(next_word(&rest), &parts))
 		return false;
 	b->parts = (unsigned)MIN(parts, (uint64_t)UINT32_MAX);
-	snprintf(want, sizeof want, "%016" PRIx64, hash_bytes(text.ptr, (size_t)(rest.ptr - text.ptr)));
+	snprintf(want, sizeof want, "%016" PRIx64, hash_stable(text.ptr, (size_t)(rest.ptr - text.ptr)));
 	return view_eqs(next_word(&rest), "checksum") && view_eqs(next_word(&rest), want);
 }
 

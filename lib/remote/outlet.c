@@ -395,7 +395,7 @@ static void sort_floats(struct outlet *o, unsigned parts)
 	o->order.n = 0;
 	vec_reserve(&o->order, n);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t hash = labels_hash(o->floats.v[i].labels);
+		uint64_t hash = labels_hash_stable(o->floats.v[i].labels);
 		o->order.v[i].hash = hash;
 		o->order.v[i].part = (uint32_t)(hash_u64(hash) % parts);
 		o->order.v[i].index = (uint32_t)i;

@@ -234,7 +234,7 @@ static char *dir_of(const struct remote_write *w, const char *name)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 	if (strspn(name, plain) == strlen(name) && strlen(name) <= 64)
 		return xasprintf("%s/%s", w->dir, name);
-	return xasprintf("%s/=%016llx", w->dir, (unsigned long long)hash_view(view_of(name)));
+	return xasprintf("%s/=%016llx", w->dir, (unsigned long long)hash_stable_view(view_of(name)));
 }
 
 static struct outlet *find(const struct remote_write *w, const char *name)

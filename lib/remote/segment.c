@@ -31,7 +31,7 @@ void segment_put_header(struct buf *out, const struct segment_header *h)
 	put_be(b + 8, h->sequence, 8);
 	put_be(b + 16, h->number, 8);
 	put_be(b + 24, h->samples, 8);
-	put_be(b + 32, hash_bytes(b, 32), 8);
+	put_be(b + 32, hash_stable(b, 32), 8);
 	buf_put(out, b, sizeof b);
 }
 
@@ -39,7 +39,7 @@ int segment_get_header(struct view v, struct segment_header *ret, struct err *e)
 {
 	if (v.len < SEGMENT_HEADER || memcmp(v.ptr, MAGIC, 8) != 0)
 		return err_set(e, ERR_CORRUPT, "it does not begin as a segment does");
-	if (get_be(v.ptr + 32, 8) != hash_bytes(v.ptr, 32))
+	if (get_be(v.ptr + 32, 8) != hash_stable(v.ptr, 32))
 		return err_set(e, ERR_CORRUPT, "its header fails its checksum");
 	*ret = (struct segment_header){ get_be(v.ptr + 8, 8), get_be(v.ptr + 16, 8), get_be(v.ptr + 24, 8) };
 	return 0;
@@ -94,7 +94,7 @@ void segment_put_block(struct buf *out, uint64_t sequence, uint64_t offset, cons
 	char *head = out->ptr + at;
 	size_t len = out->len - at - SEGMENT_BLOCK_HEADER;
 	put_be(head + 4, len, 4);
-	put_be(head + 8, hash_bytes_seed(head + SEGMENT_BLOCK_HEADER, len, seed(sequence, offset)), 8);
+	put_be(head + 8, hash_stable_seed(head + SEGMENT_BLOCK_HEADER, len, seed(sequence, offset)), 8);
 }
 
 /* ---- reading blocks ---- */
@@ -107,7 +107,7 @@ static bool block_at(struct view s, uint64_t sequence, size_t at, struct view *r
 	if (len > SEGMENT_BLOCK_MAX || len > s.len - at - SEGMENT_BLOCK_HEADER)
 		return false;
 	*ret = view_make(s.ptr + at + SEGMENT_BLOCK_HEADER, len);
-	return get_be(s.ptr + at + 8, 8) == hash_bytes_seed(ret->ptr, len, seed(sequence, at));
+	return get_be(s.ptr + at + 8, 8) == hash_stable_seed(ret->ptr, len, seed(sequence, at));
 }
 
 bool segment_next(struct view segment, uint64_t sequence, size_t *offset, size_t *ret_at, struct view *ret)

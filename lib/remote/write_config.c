@@ -147,7 +147,7 @@ static void make_name(struct config_ctx *c, struct receiver_configs *s, size_t i
 	size_t same = 0;
 	for (size_t k = 0; k < i; k++)
 		same += !strcmp(s->v[k].url, s->v[i].url);
-	s->v[i].name = arena_printf(c->arena, "%06" PRIx64, (hash_view(view_of(s->v[i].url)) + same) & 0xffffff);
+	s->v[i].name = arena_printf(c->arena, "%06" PRIx64, (hash_stable_view(view_of(s->v[i].url)) + same) & 0xffffff);
 }
 
 static int check_names(struct config_ctx *c, const struct config_node *n, struct receiver_configs *s, struct err *e)

@@ -236,7 +236,7 @@ static struct ranked *best(const struct value *in, const struct member *m, size_
 /* A number in [0, 1) that depends on the labels only. */
 static double ratio_offset(struct labels l)
 {
-	return (double)(labels_hash(l) >> 11) / 9007199254740992.0;
+	return (double)(labels_hash_stable(l) >> 11) / 9007199254740992.0;
 }
 
 static bool in_ratio(double r, struct labels l)

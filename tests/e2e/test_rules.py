@@ -2,9 +2,10 @@
 """Rules in the real program: what is recorded, alerts over kills, files that are wrong."""
 import os
 import random
+import socket
 import time
 
-from harness import Echo, Server, check, slow, wait_until
+from harness import Echo, Process, Server, check, http_get, slow, wait_until
 
 LONG = bool(os.environ.get("PYRRHA_LONG"))
 
@@ -58,6 +59,32 @@ def test_a_bad_file_changes_nothing(env):
     os.remove(path)
     server.p.send_signal(1)
     wait_until("the reload worked", lambda: server.metrics()["pyrrha_config_last_reload_successful"] == 1)
+
+
+class ServerOnAllInterfaces(Server):
+    def start_on(self, name, port):
+        self.port, self.url = port, f"http://127.0.0.1:{port}"
+        self.argv = [self.env.program("pyrrha"), "--config.file=" + self.config, "--storage.path=" + self.storage,
+                     f"--web.listen-address=:{port}", "--web.allow-insecure", "--web.enable-lifecycle", *self.flags]
+        Process.__init__(self, self.env, name, self.argv)
+
+
+def test_links_of_a_server_on_all_interfaces(env):
+    """They have the host's name, as in Prometheus, and the log warns of that once there are alerts, unless the URL was given."""
+    warning = "links of alerts begin with this URL"
+    config = "global: {evaluation_interval: 1s}\nrule_files: ['links.yml']\n"
+    env.path("links.yml", "groups: []\n")
+    server = ServerOnAllInterfaces(env, config)
+    check(warning not in server.text(), "without alerts there is no warning")
+    env.path("links.yml", "groups: [{name: a, rules: [{alert: Always, expr: vector(1), annotations: {url: '{{ $externalURL }}/x'}}]}]\n")
+    for _ in range(2):
+        check(http_get(server.url + "/-/reload", data=b"")[0] == 200, "reload")
+    alert = wait_until("the alert fires", lambda: server.api("alerts")["alerts"])[0]
+    check(alert["annotations"]["url"] == f"http://{socket.gethostname()}:{server.port}/x", str(alert))
+    check(server.text().count(warning) == 1, "one warning")
+    given = ServerOnAllInterfaces(env, config, ["--web.external-url=http://pyrrha.example/"], name="given")
+    alert = wait_until("the alert fires", lambda: given.api("alerts")["alerts"])[0]
+    check(alert["annotations"]["url"] == "http://pyrrha.example/x" and warning not in given.text(), str(alert))
 
 
 def threads(server):

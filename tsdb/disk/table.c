@@ -56,7 +56,7 @@ static uint64_t get_le(const uint8_t *p, int bytes)
 
 static bool checksum_holds(const uint8_t *p, size_t size)
 {
-	uint32_t sum = (uint32_t)hash_bytes(p, size) ^ p[size] * UINT32_C(0x6b9083d9);
+	uint32_t sum = (uint32_t)hash_stable(p, size) ^ p[size] * UINT32_C(0x6b9083d9);
 	return get_le(p + size + 1, 4) == sum;
 }
 

@@ -11,7 +11,7 @@
 
 void text_put_checksum(struct buf *b, size_t from)
 {
-	uint64_t sum = b->overflow ? 0 : hash_bytes(b->ptr + from, b->len - from);
+	uint64_t sum = b->overflow ? 0 : hash_stable(b->ptr + from, b->len - from);
 	buf_printf(b, TEXT_CHECKSUM "%016" PRIx64 "\n", sum);
 }
 

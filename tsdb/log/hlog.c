@@ -79,7 +79,7 @@ struct hlog {
 static void marks_checksum(char out[20], uint64_t synced, uint64_t first)
 {
 	uint64_t both[2] = { synced, first };
-	snprintf(out, 20, "%016" PRIx64, hash_bytes(both, sizeof both));
+	snprintf(out, 20, "%016" PRIx64, hash_stable(both, sizeof both));
 }
 
 /* The lines before the extents; *text moves behind them. */
@@ -352,7 +352,7 @@ static int each_gone(struct hlog *l, void (*fn)(void *arg, const char *key, stru
 		size_t len, value_len;
 		struct gone g;
 		const char *key = rocksdb_iter_key(it, &len), *value = rocksdb_iter_value(it, &value_len);
-		if (get_gone_key(key, len, &g) && value_len == 8 && get_be(value, 8) == hash_bytes(key, len))
+		if (get_gone_key(key, len, &g) && value_len == 8 && get_be(value, 8) == hash_stable(key, len))
 			fn(arg, key, g);
 	}
 	rocksdb_iter_get_error(it, &error);
@@ -380,7 +380,7 @@ void hlog_put_gone(struct hlog *l, uint32_t day, uint64_t number)
 {
 	char key[GONE_LEN], value[8];
 	put_gone_key(key, day, number);
-	put_be(value, hash_bytes(key, sizeof key), 8);
+	put_be(value, hash_stable(key, sizeof key), 8);
 	rocksdb_writebatch_put(l->batch, key, sizeof key, value, sizeof value);
 }
 
@@ -452,7 +452,7 @@ static enum log_repair_verdict repair_judge_key(void *arg, const char *key, size
 	if (get_gone_key(key, len, &g)) {
 		if (!value.len)
 			return LOG_REPAIR_VOID;
-		return value.len == 8 && get_be(value.ptr, 8) == hash_bytes(key, len) ? LOG_REPAIR_TAKE : LOG_REPAIR_PASS;
+		return value.len == 8 && get_be(value.ptr, 8) == hash_stable(key, len) ? LOG_REPAIR_TAKE : LOG_REPAIR_PASS;
 	}
 	if (len != 8 || record_parse(get_be(key, 8), value, &r, &e))
 		return LOG_REPAIR_PASS;

@@ -223,7 +223,7 @@ static void encode_value(struct buf *b, uint64_t number, int64_t t_ms, struct vi
 	buf_be64(b, number);
 	buf_be64(b, (uint64_t)t_ms);
 	buf_putv(b, value);
-	buf_be64(b, hash_bytes_seed(b->ptr, b->len, hash_view(db_key)));
+	buf_be64(b, hash_stable_seed(b->ptr, b->len, hash_stable_view(db_key)));
 }
 
 static uint64_t read_be64(const char *p)
@@ -240,7 +240,7 @@ static bool decode(struct view key, struct view value, struct sink_note *ret, ui
 	if (key.len <= NOTES_PREFIX_LEN || !view_starts(key, view_make(NOTES_PREFIX, NOTES_PREFIX_LEN)) || value.len < HEADER + TRAILER)
 		return false;
 	size_t body = value.len - TRAILER;
-	if (read_be64(value.ptr + body) != hash_bytes_seed(value.ptr, body, hash_view(key)))
+	if (read_be64(value.ptr + body) != hash_stable_seed(value.ptr, body, hash_stable_view(key)))
 		return false;
 	*ret_number = read_be64(value.ptr);
 	*ret = (struct sink_note){ view_make(key.ptr + NOTES_PREFIX_LEN, key.len - NOTES_PREFIX_LEN),

@@ -23,7 +23,7 @@ void record_begin(struct buf *b, enum record_kind kind, uint32_t partition)
 
 void record_end(struct buf *b, uint64_t number)
 {
-	buf_be64(b, hash_bytes_seed(b->ptr, b->len, number));
+	buf_be64(b, hash_stable_seed(b->ptr, b->len, number));
 }
 
 bool record_is_void(const struct record *r)
@@ -37,7 +37,7 @@ int record_parse(uint64_t number, struct view v, struct record *ret, struct err 
 	if (v.len < RECORD_HEADER + TRAILER)
 		return err_set(e, ERR_CORRUPT, "record %llu is %zu bytes short", no, RECORD_HEADER + TRAILER - v.len);
 	size_t body = v.len - TRAILER;
-	if (read_be64(v.ptr + body) != hash_bytes_seed(v.ptr, body, number))
+	if (read_be64(v.ptr + body) != hash_stable_seed(v.ptr, body, number))
 		return err_set(e, ERR_CORRUPT, "record %llu fails its checksum", no);
 	const uint8_t *p = (const uint8_t *)v.ptr;
 	if (p[0] != RECORD_VERSION)

@@ -59,7 +59,7 @@ int part_open_value(const char *key, const char *v, size_t len, struct view *ret
 {
 	if (len < 1 + TRAILER)
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part is %zu bytes short", 1 + TRAILER - len);
-	if (be64(v + len - TRAILER) != hash_bytes_seed(v, len - TRAILER, hash_bytes(key, KEY_LEN)))
+	if (be64(v + len - TRAILER) != hash_stable_seed(v, len - TRAILER, hash_stable(key, KEY_LEN)))
 		return err_set(e, ERR_CORRUPT, "a value of a sealed part fails its checksum");
 	uint8_t newest = part_version_of((enum part_kind)key[9]);
 	if (!v[0] || (uint8_t)v[0] > newest)

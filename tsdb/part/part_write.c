@@ -69,7 +69,7 @@ int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series
 	buf_reset(&w->value);
 	buf_putc(&w->value, (char)version);
 	buf_putv(&w->value, payload);
-	buf_be64(&w->value, hash_bytes_seed(w->value.ptr, w->value.len, hash_bytes(key, KEY_LEN)));
+	buf_be64(&w->value, hash_stable_seed(w->value.ptr, w->value.len, hash_stable(key, KEY_LEN)));
 	if (w->value.overflow)
 		return err_set(e, ERR_LIMIT, "a value of a part is over %zu bytes", BUF_DEFAULT_MAX);
 	memcpy(w->last, key, KEY_LEN);

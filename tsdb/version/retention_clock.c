@@ -53,7 +53,7 @@ static void save(struct tsdb *db)
 	buf_printf(&b, "pyrrha-clock 1\nboot %s\ndiffer %" PRId64 "\nbase %" PRId64 " at %" PRId64 "\ngap %" PRId64 "\nsteady %" PRId64
 		   "\nsettled %" PRId64 "\nwaits %" PRId64 "\n", boot_id(db, id), c->steps.differ_ms, c->base_ms, c->base_boot_ms, c->gap_ms,
 		   c->steady_boot_ms, c->settled_boot_ms, c->waits_until_boot_ms);
-	buf_printf(&b, "checksum %016" PRIx64 "\n", hash_bytes(b.ptr, b.len));
+	buf_printf(&b, "checksum %016" PRIx64 "\n", hash_stable(b.ptr, b.len));
 	if (!db->o.read_only && files_put(db->path, "clock", buf_view(&b), &e))
 		LOG_DEBUG("msg", "what the clock was is not written down", "err", e.msg);
 }
@@ -78,7 +78,7 @@ static bool restore(struct tsdb *db, struct retention_clock *c)
 	text[n] = 0;
 	const char *last = strstr(text, "checksum ");
 	rewind(f);
-	bool ok = parse(f, c, theirs, &sum) && last && sum == hash_bytes(text, (size_t)(last - text));
+	bool ok = parse(f, c, theirs, &sum) && last && sum == hash_stable(text, (size_t)(last - text));
 	fclose(f);
 	c->steps.begun = true;
 	return ok && !strcmp(theirs, boot_id(db, id)) && strcmp(id, "unknown") && c->base_boot_ms <= tsdb_boot_ms(db);

@@ -125,7 +125,7 @@ static void put_colour(const struct drawing *d, size_t i)
 			len = k;
 	while (len < name.len && name.ptr[len] != '.' && name.ptr[len] != ':')
 		len++;
-	uint64_t h = hash_view(view_make(name.ptr, len));
+	uint64_t h = hash_stable_view(view_make(name.ptr, len));
 	buf_printf(d->out, "hsl(%u,%u%%,%u%%)", (unsigned)(h % 70), (unsigned)(60 + h / 70 % 25), (unsigned)(62 + h / 2000 % 12));
 }
 

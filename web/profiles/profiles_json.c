@@ -35,6 +35,7 @@ struct writer {
 	struct buf address, other_address;
 	struct sample_order order;
 	struct sample_labels labels;
+	size_t n_frames;         /* written, of all stacks */
 };
 
 static bool same_place(const struct json_place *a, const struct json_place *b)
@@ -70,7 +71,8 @@ static bool same_texts(const struct json_frame *a, const struct json_frame *b)
 static uint32_t frame_of_texts(struct writer *w, const struct json_place *x)
 {
 	struct json_frame t = texts_of(x, &w->address);
-	uint64_t h = hash_view(t.name) ^ hash_u64(hash_view(t.file) + (uint64_t)t.line) ^ hash_u64(hash_view(t.binary) ^ 1);
+	const uint64_t parts[] = { hash_view(t.name), hash_view(t.file), hash_view(t.binary), (uint64_t)t.line };
+	uint64_t h = hash_bytes(parts, sizeof parts);
 	uint32_t i;
 	for (size_t at = map_start(&w->frames_index, h); map_probe(&w->frames_index, h, &at, &i);) {
 		struct json_frame known = texts_of(&w->frames.v[i], &w->other_address);
@@ -107,17 +109,21 @@ static void put_frame(struct writer *w, const struct json_place *x)
 	json_object_end(w->out);
 }
 
-static void put_stack(struct writer *w, const struct symbols *s, uint32_t stack)
+static int put_stack(struct writer *w, const struct symbols *s, uint32_t stack, struct err *e)
 {
+	int rc = 0;
 	size_t n = symbols_stack_locations(s, stack, NULL, 0);
 	vec_reserve(&w->locations, n);
 	symbols_stack_locations(s, stack, w->locations.v, n);
-	for (size_t i = n; i--;) {
+	for (size_t i = n; i-- && !rc;) {
 		const struct sym_location *l = symbols_get_location(s, w->locations.v[i]);
 		uint32_t lines = MAX(l->n_lines, 1);
-		for (uint32_t k = lines; k--;)
+		for (uint32_t k = lines; k-- && !rc;) {
 			json_int(w->out, frame_index(w, (struct json_place){ s, w->locations.v[i], k, 0 }));
+			rc = permit_text_step(w->permit, w->n_frames++, w->out->len, e);
+		}
 	}
+	return rc;
 }
 
 static void put_labels(struct writer *w, const struct symbols *s, uint32_t set)
@@ -150,11 +156,10 @@ static int put_samples(struct writer *w, const struct stackvec *v, const char *k
 	json_array_begin_at(w->out, key);
 	for (size_t k = 0; k < w->order.n && !rc; k++) {
 		uint32_t i = w->order.samples[k];
-		rc = permit_text_step(w->permit, k, w->out->len, e);
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
 		json_object_begin(w->out);
 		json_array_begin_at(w->out, "stack");
-		put_stack(w, v->symbols, c->stack);
+		rc = put_stack(w, v->symbols, c->stack, e);
 		json_array_end(w->out);
 		if (c->label_set) {
 			json_object_begin_at(w->out, "labels");
@@ -164,6 +169,7 @@ static int put_samples(struct writer *w, const struct stackvec *v, const char *k
 		json_key(w->out, "value");
 		put_value(w, v, i);
 		json_object_end(w->out);
+		rc = rc ? rc : permit_text_step(w->permit, k, w->out->len, e);
 	}
 	json_array_end(w->out);
 	return rc;
