@@ -23,6 +23,7 @@ EXTRA_DIST += \
   tests/docs/stand-ins/sudo \
   tests/docs/stand-ins/sysctl \
   tests/docs/stand-ins/systemctl \
+  tests/docs/stand-ins/systemd-analyze \
   tests/e2e/browser.mjs \
   tests/e2e/docs_pages.py \
   tests/e2e/docs_room.py \

@@ -27,7 +27,7 @@ KNOWN = {"test", "norun", "at", "demo", "setup", "background", "retry", "slow", 
 # What a line of commands begins with: a block without a name that has such a line is a fence of a shell that does not say so.
 COMMAND = re.compile(r"^\s*(\$ .*|(sudo|pyrrha|pyrrha-agent|pyrtool|kubectl|docker|docker-compose|podman|systemctl|journalctl|apt-get|apt|git|curl|promtool|make|"
                      r"\./\w\S*|build/\w\S*|deploy/\w\S*|go|cd|cp|mkdir|openssl|npm|autoreconf)( +\S.*)?)$")
-STAND_INS = {"docker", "docker-compose", "kubectl", "systemctl", "journalctl", "apt-get", "sysctl"}
+STAND_INS = {"docker", "docker-compose", "kubectl", "systemctl", "systemd-analyze", "journalctl", "apt-get", "apt", "sysctl"}
 LEFT_OUT = ("tests/fixtures/", "tests/oracle/", ".github/")  # texts of others
 
 

@@ -19,7 +19,8 @@ HERE = os.path.join(TOP, "tests", "docs")
 READER = "/srv/reader"
 # Without these a page's test is skipped; any other unknown command is an error of the page.
 OPTIONAL = "go promtool nginx grafana-server buildah docker-compose htpasswd jq openssl curl git gcc cc java node python3 npm systemd-analyze".split()
-NEEDED_BY = {"docker": ["docker-compose"], "systemctl": ["systemd-analyze"]}
+NEEDED_BY = {"docker": ["/usr/bin/docker-compose"], "docker-compose": ["/usr/bin/docker-compose"], "systemctl": ["/usr/bin/systemd-analyze"],
+             "systemd-analyze": ["/usr/bin/systemd-analyze"]}  # of stand-ins
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
