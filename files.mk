@@ -52,6 +52,19 @@ EXTRA_DIST += \
   docs/format/pprof.md \
   docs/format/remote.md \
   docs/format/rule-notes.md \
+  docs/howto/backup.md \
+  docs/howto/compose.md \
+  docs/howto/from-parca.md \
+  docs/howto/from-prometheus.md \
+  docs/howto/grafana.md \
+  docs/howto/kubernetes.md \
+  docs/howto/login.md \
+  docs/howto/push.md \
+  docs/howto/retention.md \
+  docs/howto/sizing.md \
+  docs/howto/systemd.md \
+  docs/howto/tls-nginx.md \
+  docs/howto/upgrade.md \
   docs/http-api.md \
   docs/install.md \
   docs/kubernetes.md \
