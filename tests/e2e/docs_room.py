@@ -64,7 +64,7 @@ def script(fence):
 
 def pattern(line):
     """A line of shown output, loosely."""
-    text = re.sub(r"\s+", " ", line.strip())
+    text = re.sub(r"\s+", " ", line.strip().replace("…", "..."))
     return "".join(r"\s*" if p == " " else ".*" if p == "..." else r"[\d.,:]+" if p[0].isdigit() else re.escape(p)
                    for p in re.findall(r"\.\.\.| |\d[\d.,:]*|[^\d .]+|\.", text))
 
@@ -73,7 +73,7 @@ def missing_line(shown, printed):
     """The first line of what a page shows that was not printed after those before it; None if all were."""
     lines = iter(re.sub(r"\x1b\[[0-9;]*m", "", printed).splitlines())
     for line in shown:
-        if line.strip() and line.strip() != "..." and not any(re.search(pattern(line), printed_line) for printed_line in lines):
+        if line.strip() not in ("", "...", "…") and not any(re.search(pattern(line), printed_line) for printed_line in lines):
             return line
     return None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of all pages: each fence is marked (docs_pages.py), most are run, and what is run succeeds. There is a test docs.PAGE_NAME for each NAME of a page."""
 import docs_pages
-from docs_room import Room, stands_in
+from docs_room import Room, missing_line, stands_in
 from harness import check
 
 SHARE = 0.8
@@ -36,7 +36,6 @@ def test_most_are_run(env):
 
 def test_output_is_compared(env):
     """What a page shows is looked for in what was printed: in its order, numbers and blanks aside."""
-    from docs_room import missing_line
     printed = "target  state\nshop:6060   up 12.5 ms\n\nend\n"
     check(missing_line(["shop:6060 up 3 ms", "end"], printed) is None, "numbers")
     check(missing_line(["shop:... up", "..."], printed) is None, "dots")
