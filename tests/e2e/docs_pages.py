@@ -14,7 +14,8 @@ A fence of commands has one of both. More words for fences with test=NAME; the f
     slow                       only ./check --all runs this NAME
 
 Any other fence with test=NAME file=FILE is written to that file when its turn has come. A fence with the word `check`
-after a fence of commands is what these print: each of its lines is among them, in this order. Numbers and blanks may differ, and `...` stands for anything."""
+after a fence of commands is what these print: each of its lines is among them, in this order. Numbers, long hexadecimal ones too, and blanks may differ; `...`
+and `…` stand for anything."""
 import os
 import re
 

@@ -63,10 +63,13 @@ def script(fence):
 
 
 def pattern(line):
-    """A line of shown output, loosely."""
+    """A line of shown output, loosely. A number alone, such as an HTTP status, is meant as it is."""
+    if re.fullmatch(r"\d+", line.strip()):
+        return rf"^{line.strip()}$"
     text = re.sub(r"\s+", " ", line.strip().replace("…", "..."))
-    return "".join(r"\s*" if p == " " else ".*" if p == "..." else r"[\d.,:]+" if p[0].isdigit() else re.escape(p)
-                   for p in re.findall(r"\.\.\.| |\d[\d.,:]*|[^\d .]+|\.", text))
+    parts = re.findall(r"\.\.\.| |\b[0-9a-f]{16,}\b|\d[\d.,:]*|[^\d .]+?(?=[\d .]|\b[0-9a-f]{16,}\b|$)|\.", text)
+    return "".join(r"\s*" if p == " " else ".*" if p == "..." else r"[0-9a-f]+" if re.fullmatch("[0-9a-f]{16,}", p) else
+                   r"[\d.,:]+" if p[0].isdigit() else re.escape(p) for p in parts)
 
 
 def missing_line(shown, printed):

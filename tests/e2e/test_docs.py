@@ -39,6 +39,8 @@ def test_output_is_compared(env):
     printed = "target  state\nshop:6060   up 12.5 ms\n\nend\n"
     check(missing_line(["shop:6060 up 3 ms", "end"], printed) is None, "numbers")
     check(missing_line(["shop:... up", "..."], printed) is None, "dots")
+    check(missing_line(["401"], "200\n") == "401", "a status")
+    check(missing_line(["password: 3f0c3c9d0d7a4c1f9c3be2a9b51c0f5e (once)"], "password: 00ab3c9d0d7a4c1f9c3be2a9b51c0f5e  (once)\n") is None, "a random number")
     check(missing_line(["end", "target state"], printed) == "target state", "order")
     check(missing_line(["shop:6060 down 3 ms"], printed) == "shop:6060 down 3 ms", "another word")
 
