@@ -38,7 +38,7 @@ class Fence:
         words = info.strip().split(None, 1)
         self.name, rest = (words[0], words[1] if len(words) > 1 else "") if words else ("", "")
         self.marks = {m.group(1): (m.group(2) or "").strip('"') for m in MARK.finditer(rest)}
-        self.understood = not MARK.sub("", rest).strip() and not set(self.marks) - KNOWN
+        self.understood = not MARK.sub("", rest).strip() and not set(self.marks) - KNOWN and "`" not in info  # which ends such a fence for Markdown
         self.after = None  # the fence of commands before it, if it is their output
 
     @property
