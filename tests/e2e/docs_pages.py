@@ -11,7 +11,7 @@ A fence of commands has one of both. More words for fences with test=NAME; the f
     setup="COMMANDS"           these run before the fence; a reader does not see them
     background[=PORT]          its commands stay in the foreground for a reader: they run beside the later fences. Waits until the port is open
     retry                      run again, in a shell of its own, until it succeeds: what it asks for takes a while to be there
-    slow                       only ./check --all runs this NAME
+    slow                       only ./check --all runs this NAME, as all of most pages (QUICK in test_docs.py has the others)
 
 Any other fence with test=NAME file=FILE is written to that file when its turn has come. A fence with the word `check`
 after a fence of commands is what these print: each of its lines is among them, in this order. Numbers, long hexadecimal ones too, and blanks may differ; `...`
