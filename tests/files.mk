@@ -12,7 +12,21 @@ EXTRA_DIST += \
   tests/attack/real_sizes.py \
   tests/attack/slow_reader.py \
   tests/attack/wrong_passwords.py \
+  tests/docs/room.sh \
+  tests/docs/shell.sh \
+  tests/docs/stand-ins/apt \
+  tests/docs/stand-ins/apt-get \
+  tests/docs/stand-ins/docker \
+  tests/docs/stand-ins/docker-compose \
+  tests/docs/stand-ins/journalctl \
+  tests/docs/stand-ins/kubectl \
+  tests/docs/stand-ins/sudo \
+  tests/docs/stand-ins/sysctl \
+  tests/docs/stand-ins/systemctl \
+  tests/docs/stand-ins/systemd-analyze \
   tests/e2e/browser.mjs \
+  tests/e2e/docs_pages.py \
+  tests/e2e/docs_room.py \
   tests/e2e/harness.py \
   tests/e2e/java_stacks.py \
   tests/e2e/kube_api.py \
@@ -74,6 +88,7 @@ EXTRA_DIST += \
   tests/e2e/test_discovery.py \
   tests/e2e/test_discovery_kube.py \
   tests/e2e/test_discovery_nets.py \
+  tests/e2e/test_docs.py \
   tests/e2e/test_federate.py \
   tests/e2e/test_format.py \
   tests/e2e/test_gaps.py \

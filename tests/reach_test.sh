@@ -35,7 +35,7 @@ says tsdb/log/hlog.c 'e2e crash.' 'unit holes_test' 'unit tests/lint/layers' 'un
 	'no unit tests/lint/selftest'
 says rules/alert.c 'unit tests/rules_test.sh' 'e2e rules'
 says bpf/python.h 'e2e runtimes.' kernels 'unit python_walk_test'
-says docs/install.md 'unit tests/lint/banned' 'unit tests/reference_test.sh' 'no unit tests/lint/locks' 'no e2e *'
+says docs/install.md 'e2e docs.' 'unit tests/lint/banned' 'unit tests/reference_test.sh' 'no unit tests/lint/locks' 'no e2e *'
 says tests/e2e/test_login.py 'whole login.'
 says tests/e2e/test_that_was_removed.py 'no e2e *' 'no whole that_was_removed.'
 says tests/lint/tree.py 'unit tests/lint/selftest'

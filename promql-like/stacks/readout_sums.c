@@ -229,6 +229,15 @@ int readout_keep_counted(struct readout *r, struct value *v, struct err *e)
 	return 0;
 }
 
+#define COUNT_ROUNDING 1e-9 /* of a count: what the seconds between may have cost it */
+
+/* A value in seconds, divided by the seconds of an observation, is a whole number of observations but for rounding: 8.53 s are 853. */
+static double observations_of(double value, const struct lazy_profile *p)
+{
+	double n = value * readout_per_observation(p), whole = rint(n);
+	return fabs(n - whole) <= COUNT_ROUNDING * fabs(whole) ? whole : n;
+}
+
 int readout_samples(struct readout *r, struct value *v, struct err *e)
 {
 	int rc = readout_keep_counted(r, v, e);
@@ -239,7 +248,7 @@ int readout_samples(struct readout *r, struct value *v, struct err *e)
 			size_t in = readout_in(r, v->s[i].labels);
 			for (size_t k = 0; k < v->s[i].n && !rc; k++)
 				rc = series_push(r->q, readout_out(r, in, UINT32_MAX), v->s[i].s[k].t_ms,
-						 v->s[i].s[k].v * readout_per_observation(v->s[i].s[k].p), NULL, e);
+						 observations_of(v->s[i].s[k].v, v->s[i].s[k].p), NULL, e);
 		}
 		return rc;
 	}
@@ -251,7 +260,7 @@ int readout_samples(struct readout *r, struct value *v, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		struct value_series *out = readout_out(r, readout_in(r, v->s[i].labels), UINT32_MAX);
 		for (size_t k = 0; k < v->s[i].n; k++)
-			out->s[from[i] + k].v *= readout_per_observation(v->s[i].s[k].p);
+			out->s[from[i] + k].v = observations_of(out->s[from[i] + k].v, v->s[i].s[k].p);
 	}
 	free(from);
 	return rc;

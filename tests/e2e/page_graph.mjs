@@ -90,6 +90,11 @@ const steps = {
 		assert.equal(await name.getAttribute('data-end'), q.slice(-10));
 		assert.ok(await name.evaluate((e) => getComputedStyle(e, '::after').content !== 'none' && e.getBoundingClientRect().right <= e.closest('.legend').getBoundingClientRect().right), 'its end is cut');
 		assert.equal(await name.evaluate((e) => { getSelection().selectAllChildren(e); const s = String(getSelection()); getSelection().removeAllRanges(); return s; }), q, 'a copy of it is whole, in one line');
+		const area = page.locator('.editor textarea'), whole = () => area.evaluate((e) => e.scrollHeight <= e.clientHeight);
+		await until(async () => assert.ok(await whole(), 'the query has more lines than are seen'));
+		await page.setViewportSize({ width: 700, height: 900 });
+		await until(async () => assert.ok(await whole(), 'its box is as high as its lines in a narrow window, too'));
+		await page.setViewportSize({ width: 1440, height: 900 });
 		const at = await point(page, base + 1500, 0);
 		await page.mouse.move(at.x, at.y);
 		await page.waitForSelector('.graph-tip .cut');

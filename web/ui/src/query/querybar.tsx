@@ -31,11 +31,22 @@ export function QueryBar({ value, onRun, errorAt, ran, children }: Props) {
 	const area = useRef<HTMLTextAreaElement>(null);
 	const asked = useRef(0);
 	useLayoutEffect(() => { setText(value); setMenu(null); }, [value]);
-	useLayoutEffect(() => { /* as high as its text */
+	const fit = () => { /* as high as its text */
 		const a = area.current!;
 		a.style.height = '0';
 		a.style.height = `${a.scrollHeight}px`;
-	}, [text]);
+	};
+	useLayoutEffect(fit, [text]);
+	useLayoutEffect(() => { /* its lines wrap elsewhere when the window, or what stands beside it, gets another width */
+		let width = 0;
+		const observer = new ResizeObserver(() => {
+			const now = area.current!.clientWidth;
+			if (now !== width) fit();
+			width = now;
+		});
+		observer.observe(area.current!);
+		return () => observer.disconnect();
+	}, []);
 
 	const suggest = async (q: string, caret: number, asking: boolean) => {
 		const mine = ++asked.current;
