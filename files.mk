@@ -21,6 +21,7 @@ EXTRA_DIST += \
   deploy/Containerfile.agent \
   deploy/Containerfile.demo \
   deploy/Containerfile.server \
+  deploy/build_site.py \
   deploy/compose.yml \
   deploy/compose/pyrrha.yml \
   deploy/image.sh \
@@ -91,6 +92,7 @@ EXTRA_DIST += \
   docs/howto/tls-nginx.md \
   docs/howto/upgrade.md \
   docs/http-api.md \
+  docs/index.md \
   docs/install.md \
   docs/kubernetes.md \
   docs/page.md \
@@ -109,11 +111,14 @@ EXTRA_DIST += \
   docs/runtimes.md \
   docs/scrape-objects.md \
   docs/self-profiling.md \
+  docs/site.css \
+  docs/site.js \
   docs/tutorials/alert.md \
   docs/tutorials/cluster.md \
   docs/tutorials/compare-deploys.md \
   docs/tutorials/hot-function.md \
   docs/tutorials/leak.md \
   docs/web-configuration.md \
+  mkdocs.yml \
   quickstart \
   $(NULL)

@@ -193,6 +193,7 @@ EXTRA_DIST += \
   tests/lint/libraries.txt \
   tests/lint/lists \
   tests/lint/locks \
+  tests/lint/pages \
   tests/lint/selftest \
   tests/lint/structs \
   tests/lint/tree.py \
@@ -208,6 +209,8 @@ EXTRA_DIST += \
   tests/reference/prose.py \
   tests/reference_test.sh \
   tests/rules_test.sh \
+  tests/site.py \
+  tests/site_test.sh \
   tests/timed \
   tests/tsan.supp \
   tests/verdicts.sh \
@@ -218,5 +221,6 @@ TESTS += \
   tests/reach_test.sh \
   tests/reference_test.sh \
   tests/rules_test.sh \
+  tests/site_test.sh \
   tests/verdicts_test.sh \
   $(NULL)

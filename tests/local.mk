@@ -1,7 +1,7 @@
 # Lint, fixtures and end-to-end tests; unit tests lie beside the code they test.
 include tests/files.mk
 LINT = tests/lint/layers tests/lint/circles tests/lint/banned tests/lint/files tests/lint/lists tests/lint/structs tests/lint/locks tests/lint/exports \
-  tests/lint/format tests/lint/hardening tests/lint/selftest
+  tests/lint/format tests/lint/hardening tests/lint/pages tests/lint/selftest
 if HAVE_PYTHON3
 TESTS += $(LINT)
 endif

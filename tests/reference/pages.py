@@ -152,13 +152,14 @@ def flag_row(row, default):
     return [code(name), default(row), text]
 
 
-def flag_tables(rows, default):
-    """The groups of a program, and after them the flags of other programs."""
+def flag_tables(rows, default, others=(), what=""):
+    """The groups of a program. One that is called as a group of the other program has `what` after its title, so that each has an anchor of its own."""
     parts, group, title = [], [], "Flags"
+    taken = {row["name"] for row in others if row["type"] == "OPT_GROUP"}
     for row in rows + [{"type": "OPT_GROUP", "name": ""}]:
         if row["type"] == "OPT_GROUP":
             parts += [f"### {title}\n", table(("flag", "default", "what it does"), group)] if group else []
-            title, group = row["name"], []
+            title, group = row["name"] + (what if row["name"] in taken else ""), []
         elif row["type"] not in ("OPT_EXPLAINED", "OPT_REFUSED"):
             group.append(flag_row(row, default))
     return parts
@@ -188,7 +189,7 @@ def flags(sources):
              "### Flags of Parca\n", "They are accepted and do nothing; the log says what to use instead.\n",
              table(("flag", "instead"), foreign(server, "OPT_EXPLAINED")),
              "### Flags of Prometheus that are refused\n", table(("flag", "why"), foreign(server, "OPT_REFUSED")),
-             "## pyrrha-agent\n", *flag_tables(agent, agent_defaults(sources)),
+             "## pyrrha-agent\n", *flag_tables(agent, agent_defaults(sources), server, " (agent)"),
              "### Flags of parca-agent\n", "They are accepted and do nothing; the log says what to use instead.\n",
              table(("flag", "instead"), foreign(agent, "OPT_EXPLAINED")), "## pyrtool\n"]
     for command in sources.tables("tool_command")[0].rows:
