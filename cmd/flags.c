@@ -27,7 +27,7 @@
 /* Every row points into this, the one set of flags of the process. */
 static struct server_flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .web_config_file = "", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
-	.external_url = "", .route_prefix = "", .cors_origin = "", .replica_text = "", .replicas = 1,
+	.external_url = "", .route_prefix = "", .cors_origin = "", .port = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
 	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
 	.remote_bytes = 1 << 30, .discovery_ms = 5000, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
@@ -105,7 +105,8 @@ static struct opt table[] = {
 	{ "Page and API", OPT_GROUP },
 	{ "web.listen-address", OPT_LIST, &set.listen, "<host:port>",
 	  "Where to listen, 127.0.0.1:7070 if not given; may be repeated. [::1]:7070 is IPv6, port 0 a free one (the log "
-	  "tells which). Addresses that other machines can reach need a login in --web.config.file.", "http-address,port" },
+	  "tells which). Addresses that other machines can reach need a login in --web.config.file.", "http-address" },
+	{ "port", OPT_STRING, &set.port, "<host:port>", "As Parca has it: unless it is empty, it replaces all of --web.listen-address." },
 	{ "web.config.file", OPT_STRING, &set.web_config_file, "<file>",
 	  "TLS, who may log in and what for, headers: Prometheus's web configuration, and tokens. It, and the files that it names, are read "
 	  "again when they change. pyrtool check web-config reads one." },
@@ -359,6 +360,13 @@ static int divide_memory(struct err *e)
 	return 0;
 }
 
+static void flags_listen_only_at(const char *address)
+{
+	set.listen.v = xreallocarray(set.listen.v, 1, sizeof *set.listen.v);
+	set.listen.v[0] = address;
+	set.listen.n = 1;
+}
+
 int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e)
 {
 	int rest;
@@ -367,13 +375,13 @@ int flags_parse(struct server_flags *f, int argc, char **argv, struct err *e)
 		rc = err_set(e, ERR_BAD_DATA, "unexpected argument \"%s\": pyrrha takes only flags, --help lists them; commands are pyrtool's", argv[1]);
 	if (!rc)
 		rc = divide_memory(e);
+	static const char *standard[] = { "127.0.0.1:7070" };
+	if (*set.port)
+		flags_listen_only_at(set.port);
 	if (!rc)
 		rc = check_values(e);
-	if (!rc && !set.listen.n) {
-		static const char *standard[] = { "127.0.0.1:7070" };
-		set.listen.v = xreallocarray(NULL, 1, sizeof *set.listen.v);
-		set.listen.v[set.listen.n++] = standard[0];
-	}
+	if (!rc && !set.listen.n)
+		flags_listen_only_at(standard[0]);
 	*f = set;
 	return rc;
 }

@@ -9,7 +9,7 @@ struct storage_config;
 
 struct server_flags {
 	const char *config_file, *web_config_file, *storage_path, *log_level, *log_format;
-	const char *external_url, *route_prefix, *cors_origin;
+	const char *external_url, *route_prefix, *cors_origin, *port;
 	struct opt_list listen, keep, allowed_hosts, features;
 	unsigned language_features; /* enum promql_feature, of features */
 	struct storage_config *storage; /* of keep */

@@ -38,15 +38,26 @@ done
 [ "$(grep -c 'of Parca' "$said")" -eq "$(echo $switches $values | wc -w)" ] || fail "something else is explained: $(cat "$said")"
 grep -q my-secret "$said" && fail "a value is in the log"
 
-# A comma does not separate the labels of --metadata-external-labels: where one seems to, the agent says so.
+# Where it listens: --port, if it is not empty, replaces --http-address; without a login only loopback will do, not even the default of Parca.
+says 0 '0 scrape jobs' "$server" --config.check --config-path="$dir/parca.yaml" --http-address=no-address --port=127.0.0.1:0
+says 0 '0 scrape jobs' "$server" --config.check --config-path="$dir/parca.yaml" --http-address=127.0.0.1:0 --port=
+says 2 '"no-address" is not of the form' "$server" --config.check --config-path="$dir/parca.yaml" --http-address=no-address --port=
+says 1 'nobody has to log in' "$server" --config-path="$dir/parca.yaml" --storage-path="$dir/data" --http-address=:0
+
+# A comma does not separate the labels of --metadata-external-labels: where one seems to, the agent says so, without the values.
 warned='a comma does not separate labels'
-"$agent" --check --metadata-external-labels='a=b,c=d;e=f' --metadata-external-labels='list=1,2,3;q=x,=y' >"$said" 2>&1
-[ "$(grep -c "$warned" "$said")" -eq 1 ] && grep "$warned" "$said" | grep -qF 'value="a=b,c=d;e=f" instead="separate labels by semicolons' ||
-	fail "a comma: $(cat "$said")"
+"$agent" --check --metadata-external-labels='a=b-secret,c=d-secret;e=f' --metadata-external-labels='list=1,2,3;q=x,=y' \
+	--metadata-external-labels='annotation=k1=v1,k2=v2' --metadata-external-labels='k=1=2,z=3;x=y,,behind=z' >"$said" 2>&1
+grep -o "$warned.* after_comma=.*" "$said" | sed 's/.* after_comma=\([^ ]*\) .*/\1/' >"$dir/after"
+[ "$(cat "$dir/after")" = "c
+behind" ] && ! grep -q secret "$said" || fail "a comma: $(cat "$said")"
 
 # What was probably meant.
 says 2 'unknown flag --storage.pth; did you mean --storage.path? --help lists the flags' "$server" --storage.pth=x
 says 2 'unknown flag --listen-address; did you mean --web.listen-address? ' "$server" --listen-address=:1
+says 2 'unknown flag --format; did you mean --log.format? ' "$server" --format=json
+says 2 'unknown flag --heap; did you mean --self-profile.heap? ' "$server" --heap
+for flag in host root; do says 2 "unknown flag --$flag; --help lists the flags" "$server" --$flag=x; done
 says 2 '"check": pyrrha takes only flags, --help lists them; commands are pyrtool' "$server" check config
 says 2 'unknown flag --freqency; did you mean --frequency? ' "$agent" --freqency=19
 says 2 'unknown flag --labl; did you mean --label? ' "$tool" tsdb import --labl=a=b d f
@@ -55,6 +66,11 @@ says 2 'no command tsdb verfy; did you mean tsdb verify? ' "$tool" tsdb verfy di
 says 2 'no command tsbd; did you mean tsdb verify? ' "$tool" tsbd verify dir
 says 2 'no command querry; did you mean query? ' "$tool" querry
 says 2 'no command import; did you mean tsdb import? ' "$tool" import dir files
+says 2 'no command --verison; did you mean --version? ' "$tool" --verison
+says 2 'no command --hepl; did you mean --help? ' "$tool" --hepl
+says 2 'no command helpp; did you mean help? ' "$tool" helpp
+says 2 'no command version; did you mean --version? ' "$tool" version
+says 2 'no command --tpo; pyrtool help lists them' "$tool" --tpo cpu.pb.gz
 says 2 'no command tsdb nonsense; pyrtool help lists them' "$tool" tsdb nonsense
 says 2 'no command nonsense; pyrtool help lists them' "$tool" nonsense
 

@@ -230,24 +230,38 @@ static void explain_flag(const char *name, const char *advice)
 	LOG_WARN("msg", "this flag of parca-agent does nothing here", "flag", flag, "instead", advice);
 }
 
-/* Whether a comma in the value is followed by another name=value: the comma is part of the value, and was probably meant to separate. */
-static bool has_label_after_comma(const char *list)
+/* In "a=b,c=d" the comma is part of the value of a, and was probably meant to separate labels: returns the name c. In "a=k1=v1,k2=v2" the value
+ * is a list of its own: the comma is meant. Empty: no label has such a value. */
+static struct view agent_label_after_comma(const char *list)
 {
-	for (const char *comma = strchr(list, ','); comma; comma = strchr(comma + 1, ',')) {
-		size_t n = strcspn(comma + 1, "=,;");
-		if (comma[1 + n] == '=' && label_name_plain(view_make(comma + 1, n)))
-			return true;
+	for (struct view rest = view_of(list); rest.len;) {
+		struct view value = view_cut(&rest, ';');
+		view_cut(&value, '=');
+		struct view part = view_cut(&value, ',');
+		if (memchr(part.ptr, '=', part.len))
+			continue;
+		while (value.len) {
+			part = view_cut(&value, ',');
+			const char *equals = memchr(part.ptr, '=', part.len);
+			struct view name = view_make(part.ptr, equals ? (size_t)(equals - part.ptr) : 0);
+			if (label_name_plain(name))
+				return name;
+		}
 	}
-	return false;
+	return VIEW("");
 }
 
 static void explain_flags(void)
 {
 	opts_explain(table, ARRAY_LEN(table), explain_flag);
-	for (size_t i = 0; i < flags.external_lists.n; i++)
-		if (has_label_after_comma(flags.external_lists.v[i]))
+	for (size_t i = 0; i < flags.external_lists.n; i++) {
+		/* Values are not printed: some are secrets. */
+		struct view name = agent_label_after_comma(flags.external_lists.v[i]);
+		char *text AUTOFREE = xstrndup(name.ptr, name.len);
+		if (name.len)
 			LOG_WARN("msg", "a comma does not separate labels, it is part of a value", "flag", "--metadata-external-labels",
-				 "value", flags.external_lists.v[i], "instead", "separate labels by semicolons: a=b;c=d");
+				 "after_comma", text, "instead", "separate labels by semicolons: a=b;c=d");
+	}
 }
 
 static int print_check(void)

@@ -142,9 +142,28 @@ static struct view nearest_command(char **words, int n_words, bool is_group)
 	return n_words > 1 && two.meant.len ? two.meant : one.meant.len ? one.meant : last;
 }
 
+/* What pyrtool takes instead of a command. A word with dashes is only compared with flags; the dashes are no part of the word. */
+static struct view nearest_own_flag(struct view word)
+{
+	static const char *const own[] = { "--help", "--version", "help" };
+	bool is_flag = view_starts(word, VIEW("-"));
+	while (view_starts(word, VIEW("-")))
+		word = view_make(word.ptr + 1, word.len - 1);
+	struct typo t = typo_of(word, typo_most(word));
+	for (size_t i = is_flag ? 0 : 1; i < ARRAY_LEN(own) - is_flag; i++) {
+		unsigned before = t.errors;
+		typo_compare(&t, view_of(own[i] + strspn(own[i], "-")));
+		if (t.errors < before)
+			t.meant = view_of(own[i]);
+	}
+	return t.meant;
+}
+
 static int unknown_command(char **words, int n_words, bool is_group)
 {
-	struct view meant = nearest_command(words, n_words, is_group);
+	struct view meant = words[0][0] == '-' ? VIEW("") : nearest_command(words, n_words, is_group);
+	if (!meant.len && !is_group)
+		meant = nearest_own_flag(view_of(words[0]));
 	fprintf(stderr, "pyrtool: no command %s%s%s; ", words[0], is_group && n_words > 1 ? " " : "", is_group && n_words > 1 ? words[1] : "");
 	if (meant.len)
 		fprintf(stderr, "did you mean %.*s? ", VIEW_ARG(meant));

@@ -2,8 +2,23 @@
 # Sourced by ./quickstart and ./check: finds which of deploy/packages.txt are missing, says why each is needed, how much is
 # downloaded and how long it takes, then installs them with apt-get. Packages that are already installed, from any source, are left
 # alone. Also configures build directories, again if they were moved.
-# The caller sets $top (the source tree) and $work (where logs may go).
+# The caller sets $top (the source tree) and $work (where logs may go, and what is built). It ends where their paths are none for make.
 # shellcheck shell=bash disable=SC2154
+
+# path_is_plain DIR: configure refuses other source trees, and make cannot write the rules of other build directories.
+path_is_plain() {
+	case $1 in *[[:space:]\\\"\'\`\#\$\&]*) return 1 ;; esac
+}
+for path in "${top-}" "${work-}"; do
+	path_is_plain "$path" && continue
+	printf '%s\n' "Nothing can be built in \"$path\": configure and make take no path with blanks, quotes or any of \\ # \$ &." >&2
+	if path_is_plain "${top-}"; then
+		echo "Name another build directory, for example --build /tmp/pyrrha-build." >&2
+	else
+		printf '%s\n' "Move this tree, for example: mv \"$top\" ~/pyrrha" >&2
+	fi
+	exit 2
+done
 
 # A Go from go.dev is often not on the path of root.
 if ! command -v go >/dev/null && [ -x /usr/local/go/bin/go ]; then PATH=$PATH:/usr/local/go/bin; fi

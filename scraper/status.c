@@ -270,7 +270,7 @@ static void show_row(struct walk *w, const struct shown_job *p, const struct end
 	config_redact_url(view_of(ep->url), &url);
 	struct status_target t = {
 		.pool = view_of(p->name), .discovered = shown_labels(&before, *discovered), .labels = *ep->target->labels,
-		.scrape_url = buf_view(&url), .global_url = buf_view(&url), .profile = view_of(ep->name),
+		.scrape_url = buf_view(&url), .global_url = buf_view(&url), .socket = text_of(ep->socket), .profile = view_of(ep->name),
 		.last_error = lost ? view_of(lost) : text_of(r->error), .note = text_of(r->note), .last_scrape_ms = r->last_scrape_ms,
 		.last_duration_ns = r->last_duration_ns, .last_bytes = r->last_bytes, .last_samples = r->last_samples,
 		.interval_ms = r->interval_ms, .timeout_ms = r->timeout_ms, .health = r->health,

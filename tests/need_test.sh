@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of deploy/need.sh. What it says before and while packages are installed, with an apt-get that installs nothing. A build directory that was
-# moved or copied builds again.
+# Tests of deploy/need.sh. What it says before and while packages are installed, with an apt-get that installs nothing. Paths that make cannot take
+# are refused. A build directory that was moved or copied builds again.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES # of the make that runs this
 need=$(cd "${top_srcdir:-.}" && pwd)/deploy/need.sh
 dir=$(cd "$(mktemp -d)" && pwd -P) || exit 1
@@ -72,6 +72,30 @@ has "$said" 'apt-get failed; all it said is in '
 filtered() { (. "$need"; printf '%s\n' '  CC  a' 'a warning' '  CC  b' '  CC  c' | progress "$@"); }
 is "$(filtered 3 '^  CC' | tr '\n' '|')" ' 33 %    CC  a|a warning| 66 %    CC  b|100 %    CC  c|'
 is "$(filtered 30 '^  CC' only | tr '\n' '|')" '  3 %    CC  a| 10 %    CC  c|'
+
+# ---- paths that make cannot take ----
+
+refused() { # TOP WORK TEXT
+	said=$( (top=$1 work=$2; . "$need"; echo went on) 2>&1)
+	is $? 2
+	has "$said" "$3"
+}
+refused "$dir/my folder" "$dir/my folder/build" "^Nothing can be built in \"$dir/my folder\".* blanks"
+has "$said" "^Move this tree, for example: mv \"$dir/my folder\" ~/pyrrha$"
+refused "$dir/a" "$dir/b c" "^Name another build directory, .*--build "
+for c in \' '"' '&' '#' '$' '`' '\'; do refused "$dir/a${c}b" "$dir/build" '^Move this tree'; done
+is "$(top=$dir/a-b+c,d work=$dir/é:~; . "$need"; echo went on)" 'went on'
+# The program itself, at its start.
+mkdir -p "$dir/my folder/deploy"
+cp "${need%/*/*}/quickstart" "${need%/*/*}/check" "$dir/my folder/"
+cp "$need" "$dir/my folder/deploy/"
+for program in quickstart check; do
+	said=$("$dir/my folder/$program" 2>&1)
+	is $? 2
+	has "$(head -1 <<<"$said")" '^Nothing can be built in "'
+	is "$(wc -l <<<"$said")" 2
+	[ ! -e "$dir/my folder/build" ] || complain "$program made something"
+done
 
 # ---- a build directory that was moved ----
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -484,6 +485,40 @@ static void before_a_connection(void **state)
 	target_stop(&gone);
 }
 
+/* A unix socket that is not there, and one that nothing listens on. */
+static void on_a_socket(void **state)
+{
+	char path[64], advice[128];
+	struct err e = { 0 };
+	struct http_config none = { .follow_redirects = true };
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	(void)state;
+	snprintf(path, sizeof path, "/tmp/remedies-%d.sock", (int)getpid());
+	snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+	snprintf(advice, sizeof advice, "curl -v --unix-socket %s URL", path);
+	unlink(path);
+	for (int there = 0; there < 2; there++) {
+		struct fetch_loop *l = fetch_loop_new(&e);
+		struct fetch_client *c = fetch_client_new(&none, "test");
+		struct fetch_request q = { .url = "http://localhost/", .unix_socket = path, .timeout_ms = LATE_MS };
+		struct outcome o = { .done = false };
+		int fd = there ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+		assert_int_equal(there ? bind(fd, (struct sockaddr *)&a, sizeof a) : 0, 0);
+		assert_int_equal(fetch_start(l, c, &q, outcome_set, &o, NULL, &e), 0);
+		outcome_wait(&o, l);
+		struct buf b = { 0 };
+		remedy_put(&b, &(struct status_target){ .scrape_url = view_of(q.url), .socket = view_of(path), .last_error = view_of(o.text) });
+		if (!view_starts(buf_view(&b), VIEW("Nothing listens on the target's unix socket.")) || !view_contains(buf_view(&b), view_of(advice)))
+			fail_msg("the error is \"%s\", the remedy \"%.*s\"", o.text, VIEW_ARG(buf_view(&b)));
+		buf_free(&b);
+		fetch_loop_free(l);
+		fetch_client_unref(c);
+		if (fd >= 0)
+			close(fd);
+	}
+	unlink(path);
+}
+
 static int start(void **state)
 {
 	(void)state;
@@ -515,6 +550,7 @@ int main(void)
 		cmocka_unit_test(on_new_connections),
 		cmocka_unit_test(on_kept_connections),
 		cmocka_unit_test(before_a_connection),
+		cmocka_unit_test(on_a_socket),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

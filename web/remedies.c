@@ -12,7 +12,7 @@
 
 #define SHOWN 1000 /* bytes of an error that are looked at */
 
-/* In the advice: %h host and port, %n host, %p path, %t the scrape_timeout. The first row with a text in the error (compared in lower
+/* In the advice: %h host and port, %n host, %p path, %t the scrape_timeout, %u what curl is told: the URL, with the target's unix socket if it has one. The first row with a text in the error (compared in lower
  * case) counts. Rows for the begin of errors come before those for quoted parts. */
 static const struct {
 	const char *words[7];
@@ -52,17 +52,17 @@ static const struct {
 	{ { "of cpu time" }, "The profile is too large to be decoded in time. Profile for fewer seconds, or see why it has so many stacks." },
 	{ { "metrics as text" }, "These are metrics: name their path by metrics_path, and check the path of the profile." },
 	{ { "not a profile", "pprof: ", "gzip" }, "What answers at %p is no profile, or a damaged one. Open the URL: is it the program you mean, and the path of a profile?" },
-	{ { "of the metrics", "openmetrics", "content-type" }, "Its metrics are not in the text format 0.0.4. Check them: curl URL | promtool check metrics" },
+	{ { "of the metrics", "openmetrics", "content-type" }, "Its metrics are not in the text format 0.0.4. Check them: curl %u | promtool check metrics" },
 	{ { "cut short" }, "The target ended its answer early. In a program in Go, WriteTimeout of the HTTP server has to be longer than the profile takes; else look into its log." },
 	{ { "without an answer", "reset by peer", "recv failure", "http/0.9" }, "It closes the connection. If it speaks TLS, write scheme: https into the job; else look into its log." },
 	{ { "metric_relabel_configs" }, "A rule of metric_relabel_configs cannot be applied: the message says which." },
 	{ { "the agent" }, "It is asked again at the next scrape. If it goes on: is its clock right, and --history long enough?" },
-	{ { "" }, "Open the URL from the server's machine to see what it answers: curl -v URL" },
+	{ { "" }, "Open the URL from the server's machine to see what it answers: curl -v %u" },
 };
 
-/* "http://host:80/path?query": host with its port, host alone, path. port: only if it is not part of host. */
+/* "http://host:80/path?query": host with its port, host alone, path. port: only if it is not part of host. socket: dialled instead; empty: none. */
 struct place {
-	struct view host, name, path, port;
+	struct view host, name, path, port, socket;
 };
 
 static struct place place_of(struct view url)
@@ -106,11 +106,13 @@ static void put_advice(struct buf *out, const char *advice, const struct place *
 			buf_putv(out, c == 'h' ? p->host : c == 'n' ? p->name : p->path);
 		else if (c == 't')
 			buf_puts(out, timeout);
+		else if (c == 'u')
+			buf_printf(out, p->socket.len ? "--unix-socket %.*s URL" : "%.*sURL", VIEW_ARG(p->socket));
 		else
 			buf_putc(out, *advice);
 		if (c == 'h' && p->port.len)
 			buf_printf(out, ":%.*s", VIEW_ARG(p->port));
-		advice += strchr("hnpt", c) && c ? 1 : 0;
+		advice += strchr("hnptu", c) && c ? 1 : 0;
 	}
 }
 
@@ -123,7 +125,7 @@ static const char *timed_out(const struct status_target *t, struct view text, co
 		return "Packets to %h get lost. Check the address, and firewalls, security groups or network policies between.";
 	if (seconds_of(url_of(t)) * 1000 >= t->timeout_ms)
 		return "The profile takes as many seconds by itself: raise scrape_timeout (%t) above that.";
-	return "It takes longer than scrape_timeout (%t). Raise that, or see what keeps the target busy: curl -o /dev/null -w '%{time_total}' URL";
+	return "It takes longer than scrape_timeout (%t). Raise that, or see what keeps the target busy: curl -o /dev/null -w '%{time_total}' %u";
 }
 
 /* Replaces a name by blanks, wherever it is not a part of another word: names of hosts are anything. */
@@ -175,6 +177,16 @@ static struct place dialled(struct view said, struct view text, struct place p)
 	return p;
 }
 
+/* NULL: the error is not that a unix socket could not be dialled. curl has no word of why if the socket is not there. */
+static const char *remedy_of_socket(struct view text)
+{
+	if (view_starts(text, VIEW("cannot connect: permission denied")))
+		return "The server may not use the target's unix socket: check its mode, and those of its folders. As the server's user, try: curl -v %u";
+	if (view_starts(text, VIEW("failed to connect to ")) || view_starts(text, VIEW("cannot connect: connection refused")) || view_starts(text, VIEW("cannot connect: no such file")))
+		return "Nothing listens on the target's unix socket. Is the program running, and does the server (or its container) have that file? Try there: curl -v %u";
+	return NULL;
+}
+
 static const char *advice_on(struct view text)
 {
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
@@ -195,7 +207,8 @@ void remedy_put(struct buf *out, const struct status_target *t)
 	for (size_t i = 0; i < text.len; i++)
 		small[i] = (char)tolower((unsigned char)said.ptr[i]);
 	struct place to = dialled(said, text, p);
-	const char *advice = view_starts(text, VIEW("timed out")) ? timed_out(t, text, &p) : NULL;
+	to.socket = t->socket;
+	const char *advice = view_starts(text, VIEW("timed out")) ? timed_out(t, text, &p) : t->socket.len ? remedy_of_socket(text) : NULL;
 	blank_name(small, text.len, to.name);
 	advice = advice ? advice : advice_on(own_words(small, text.len, p.name));
 	put_advice(out, advice, &to, units_format_duration(t->timeout_ms, timeout));

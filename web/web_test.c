@@ -135,6 +135,21 @@ static void test_remedies(void **state)
 			fail_msg("%s: %.*s", rows[i].error, VIEW_ARG(buf_view(&b)));
 		buf_free(&b);
 	}
+	static const struct { const char *error, *advice; } by_socket[] = {
+		{ "Failed to connect to h port 80 after 0 ms: Couldn't connect to server", "Nothing listens on the target's unix socket." },
+		{ "cannot connect: Connection refused (x)", "Try there: curl -v --unix-socket /run/x.sock URL" },
+		{ "cannot connect: Permission denied (x)", "As the server's user, try: curl -v --unix-socket /run/x.sock URL" },
+		{ "what nobody thought of", ": curl -v --unix-socket /run/x.sock URL" },
+		{ "timed out after 5s: connected, but no answer came", "-w '%{time_total}' --unix-socket /run/x.sock URL" },
+		{ "cannot connect: this process has as many files open as it may, 3", "a limit of its machine" },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(by_socket); i++) {
+		struct buf b = { 0 };
+		remedy_put(&b, &(struct status_target){ .scrape_url = VIEW("http://h/"), .socket = VIEW("/run/x.sock"), .last_error = view_of(by_socket[i].error), .timeout_ms = 5000 });
+		if (!view_contains(buf_view(&b), view_of(by_socket[i].advice)))
+			fail_msg("%s: %.*s", by_socket[i].error, VIEW_ARG(buf_view(&b)));
+		buf_free(&b);
+	}
 	struct buf none = { 0 };
 	remedy_put(&none, &(struct status_target){ .note = VIEW("the agent samples less"), .timeout_ms = 1 });
 	assert_int_equal(none.len, 0);

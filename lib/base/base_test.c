@@ -744,6 +744,15 @@ static void test_utf8(void **state)
 	assert_false(utf8_valid(VIEW("\xed\xa0\x80")));
 	assert_false(utf8_valid(VIEW("\xc0\x80")));
 	assert_false(utf8_valid(VIEW("\xe2\x82")));
+	static const struct { const char *text; size_t n; uint32_t shown; } rows[] = {
+		{ "ab", 1, 'a' }, { "\xf0\x9f\x94\xa5x", 4, 0x1f525 }, { "\xff\xff", 1, 0xfffd }, { "\xe2\x82", 1, 0xfffd }, { "\xef\xbf\xbf", 3, 0xfffd },
+		{ "\tx", 1, ' ' }, { "\n", 1, ' ' }, { "\x1b[", 1, 0xfffd },
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint32_t c;
+		assert_int_equal(utf8_shown(view_of(rows[i].text), &c), rows[i].n);
+		assert_int_equal(c, rows[i].shown);
+	}
 }
 
 static void test_put_i64(void **state)

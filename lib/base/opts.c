@@ -92,14 +92,18 @@ static int set_value(struct opt *o, const char *text, struct err *e)
 	return err_set(e, ERR_BAD_DATA, "--%s: %s", o->name, o->help);
 }
 
+/* A mistyped alias stands for the flag's name: aliases are other systems' names, and some are old there, too. */
 static void opts_compare_names(struct typo *t, const struct opt *o)
 {
+	unsigned before = t->errors;
 	typo_compare(t, view_of(o->name));
 	for (const char *a = o->alias; a && *a;) {
 		struct view one = view_make(a, strcspn(a, ","));
 		typo_compare(t, one);
 		a += one.len + (a[one.len] == ',');
 	}
+	if (t->errors < before)
+		t->meant = view_of(o->name);
 }
 
 /* The one flag whose name ends in these words: web.listen-address for listen-address. NULL: there is none, or several. */
@@ -130,9 +134,12 @@ static int opts_say_unknown(const struct opt *table, size_t n, struct view name,
 	}
 	bool use_no = after_no.meant.len && (!plain.meant.len || after_no.errors < plain.errors);
 	struct view meant = use_no ? after_no.meant : plain.meant;
-	const char *longer = meant.len ? NULL : opts_with_end(table, n, name);
-	if (longer)
+	/* Whole words were typed without an error: --heap is self-profile.heap, though --help is near. */
+	const char *longer = opts_with_end(table, n, name);
+	if (longer) {
 		meant = view_of(longer);
+		use_no = false;
+	}
 	if (!meant.len)
 		return err_set(e, ERR_BAD_DATA, "unknown flag --%.*s; --help lists the flags", VIEW_ARG(name));
 	return err_set(e, ERR_BAD_DATA, "unknown flag --%.*s; did you mean --%s%.*s? --help lists the flags", VIEW_ARG(name), use_no ? "no-" : "",

@@ -43,7 +43,8 @@ static void test_typo(void **state)
 	static const struct { const char *word, *candidates[3], *meant; } rows[] = {
 		{ "storage", { "storages", "storage", "torage" }, "storage" }, { "sotrage", { "storage" }, "storage" }, { "storag", { "storage" }, "storage" },
 		{ "storrage", { "storage" }, "storage" }, { "stirage", { "storage" }, "storage" }, { "stirag", { "garage", "storage" }, "storage" },
-		{ "abcdef", { "abcdxyz", "abcxyz" }, "abcdxyz" }, { "abcdef", { "wxyzef" }, "" }, { "tpo", { "top" }, "top" }, { "top", { "tap", "tip" }, "tap" },
+		{ "abcdefghi", { "abcdefxyz" }, "abcdefxyz" }, { "abcdefgh", { "abcdexyz" }, "" },
+		{ "abcdef", { "abcdxyz", "abcdxy" }, "abcdxy" }, { "host", { "port" }, "" }, { "foo", { "ca" }, "" }, { "xy", { "xyz" }, "" }, { "abcdef", { "wxyzef" }, "" }, { "tpo", { "top" }, "top" }, { "top", { "tap", "tip" }, "tap" },
 		{ "tip", { "pit" }, "" }, { "x", { "y", "" }, "" }, { "", { "a" }, "" }, { "ab", { "abab" }, "" },
 		{ "a-word-with-more-than-sixty-four-letters-is-near-to-no-other-word-at-all", { "a-word-with-more-than-sixty-four-letters-is-near-to-no-other-word-at-al" }, "" },
 	};
@@ -68,13 +69,14 @@ static void test_opts_unknown(void **state)
 		{ "storage.path", OPT_STRING, &path, "<dir>", "Where.", "storage-folder,kept-in" },
 		{ "web.listen-address", OPT_STRING, &path, "<address>", "On which." },
 		{ "web.level", OPT_STRING, &other, "<level>", "Level." }, { "log.level", OPT_STRING, &other, "<level>", "Level." },
-		{ "self.heap", OPT_BOOL, &on, NULL, "Switch." },
+		{ "self.heap", OPT_BOOL, &on, NULL, "Switch." }, { "help", OPT_BOOL, &on, NULL, "Help." }, { "old", OPT_STRING, &other, NULL, "Old.", "home,port" },
 		{ "old-flag", OPT_REFUSED, NULL, NULL, "use --keep" }, { "their-flag", OPT_EXPLAINED, NULL, NULL, "never mind" },
 	};
 	static const struct { char *given; const char *hint; } rows[] = {
 		{ "--storage-path=/secret", "did you mean --storage.path? " }, { "--storage.paht", "did you mean --storage.path? " },
-		{ "--storage-foldr", "did you mean --storage-folder? " }, { "--keptin", "did you mean --kept-in? " },
+		{ "--storage-foldr", "did you mean --storage.path? " }, { "--keptin", "did you mean --storage.path? " },
 		{ "--listen-address", "did you mean --web.listen-address? " }, { "--level", "" }, /* two have it */
+		{ "--heap", "did you mean --self.heap? " }, { "--hepl", "did you mean --help? " }, { "--hose", "did you mean --old? " }, { "--host", "" },
 		{ "--no-self.hep", "did you mean --no-self.heap? " }, { "--no-storage.path", "did you mean --storage.path? " },
 		{ "--old-flak", "" }, { "--their-flak", "" }, { "--Storage of it", "" }, { "--nonsense", "" }, { "--=x", "" },
 	};

@@ -10,7 +10,7 @@ struct typo typo_of(struct view word, unsigned most)
 
 unsigned typo_most(struct view word)
 {
-	return (unsigned)MIN(word.len / 2, (size_t)3);
+	return (unsigned)MIN(word.len / 3, (size_t)3);
 }
 
 /* Row by row of the table that has, at i and j, the errors between the first i letters of a and the first j of b. */

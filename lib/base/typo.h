@@ -20,7 +20,8 @@ struct typo {
 
 /* most: the number of errors that a candidate may be away. */
 struct typo typo_of(struct view word, unsigned most);
-/* As many errors as a person makes in a word of this length: one for two letters, three at most. */
+/* As many errors as a person makes in a word of this length: one for three letters, three at most. More would change a short
+ * word into any other one. */
 unsigned typo_most(struct view word);
 /* Of candidates that are equally near, the first is kept. */
 void typo_compare(struct typo *t, struct view candidate);

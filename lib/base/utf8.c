@@ -48,6 +48,19 @@ unsigned utf8_encode(uint32_t cp, char out[4])
 	return 4;
 }
 
+size_t utf8_shown(struct view v, uint32_t *ret_cp)
+{
+	const uint32_t replacement = 0xfffd;
+	uint32_t c = replacement;
+	unsigned n = utf8_decode(v.ptr, v.len, &c);
+	if (!n || c == 0xfffe || c == 0xffff)
+		c = replacement;
+	else if (c < 0x20)
+		c = c == '\n' || c == '\r' || c == '\t' ? ' ' : replacement;
+	*ret_cp = c;
+	return n ? n : 1;
+}
+
 bool utf8_valid(struct view v)
 {
 	uint32_t cp;

@@ -10,7 +10,6 @@
 #include "base/vec.h"
 #include "config/config.h"
 
-#define KEY_ERRORS 3 /* a known key with up to as many typing errors is named when a key is unknown */
 
 void config_ctx_release(struct config_ctx *c)
 {
@@ -399,7 +398,7 @@ static void compare_keys(struct typo *t, const struct config_table *table)
 
 static int unknown_key(struct config_ctx *c, const struct config_table *t, const struct config_node *key, struct err *e)
 {
-	struct typo typo = typo_of(key->text, KEY_ERRORS);
+	struct typo typo = typo_of(key->text, typo_most(key->text));
 	compare_keys(&typo, t);
 	size_t mark = config_enter(c, key->text.ptr);
 	int rc = typo.meant.len ? config_error(c, key, e, "unknown; did you mean %.*s?", VIEW_ARG(typo.meant)) : config_error(c, key, e, "unknown");

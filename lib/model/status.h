@@ -27,6 +27,7 @@ struct status_target {
 	struct labels discovered, labels;
 	struct view scrape_url;      /* what is asked, without secrets */
 	struct view global_url;      /* the same with a name others can reach; may equal scrape_url */
+	struct view socket;          /* dialled instead of the URL's address; empty = none */
 	struct view profile;         /* "process_cpu" */
 	struct view last_error;      /* empty = none */
 	struct view note;            /* other remarks, not an error; empty = none */

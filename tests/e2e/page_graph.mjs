@@ -87,7 +87,7 @@ const steps = {
 		assert.equal(await name.textContent(), q);
 		assert.ok((await page.getAttribute('.legend .line-main', 'title')).startsWith(`${q}\n`));
 		assert.ok(await head.evaluate((e) => e.scrollWidth > e.clientWidth), 'it is not cut');
-		assert.equal(await name.getAttribute('data-end'), q.slice(-10));
+		assert.equal(await name.getAttribute('data-end'), q.slice(-10), 'no word begins near its end');
 		assert.ok(await name.evaluate((e) => getComputedStyle(e, '::after').content !== 'none' && e.getBoundingClientRect().right <= e.closest('.legend').getBoundingClientRect().right), 'its end is cut');
 		assert.equal(await name.evaluate((e) => { getSelection().selectAllChildren(e); const s = String(getSelection()); getSelection().removeAllRanges(); return s; }), q, 'a copy of it is whole, in one line');
 		const area = page.locator('.editor textarea'), whole = () => area.evaluate((e) => e.scrollHeight <= e.clientHeight);

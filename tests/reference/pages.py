@@ -339,7 +339,7 @@ def functions(sources):
 
 # ---- remedies ----
 
-PLACES = {"%h": "HOST:PORT", "%n": "HOST", "%p": "PATH", "%t": "TIMEOUT"}
+PLACES = {"%h": "HOST:PORT", "%n": "HOST", "%p": "PATH", "%t": "TIMEOUT", "%u": "URL"}
 COMMAND = re.compile(r"(?:curl .*?URL(?: \| promtool check metrics)?|getent hosts HOST)")
 
 

@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 #include "model/functions.h"
 #include "web/profiles/merged.h"
@@ -180,13 +181,16 @@ static void dot_choose_edges(struct dot *d)
 		qsort_r(d->edges.v, n, sizeof *d->edges.v, by_edge_value, d);
 }
 
+/* graphviz refuses a text that is not valid UTF-8. */
 static void put_quoted(struct buf *b, struct view v)
 {
-	for (size_t i = 0; i < v.len; i++) {
-		unsigned char c = (unsigned char)v.ptr[i];
+	for (size_t i = 0; i < v.len;) {
+		char text[4];
+		uint32_t c;
+		i += utf8_shown(view_make(v.ptr + i, v.len - i), &c);
 		if (c == '"' || c == '\\')
 			buf_putc(b, '\\');
-		buf_putc(b, c < 0x20 ? ' ' : (char)c);
+		buf_putv(b, view_make(text, utf8_encode(c, text)));
 	}
 }
 

@@ -41,28 +41,12 @@ static unsigned svg_cells(uint32_t c)
 	return 1;
 }
 
-#define REPLACEMENT 0xfffd
-
-/* The first character of v, which is not empty; returns how many bytes it is. Bytes that are no UTF-8, and characters that no XML may hold, are
- * U+FFFD, one by one; line breaks and tabs are blanks. */
-static size_t svg_character(struct view v, uint32_t *ret)
-{
-	uint32_t c = REPLACEMENT;
-	unsigned n = utf8_decode(v.ptr, v.len, &c);
-	if (!n || c == 0xfffe || c == 0xffff)
-		c = REPLACEMENT;
-	else if (c < 0x20)
-		c = c == '\n' || c == '\r' || c == '\t' ? ' ' : REPLACEMENT;
-	*ret = c;
-	return n ? n : 1;
-}
-
 static void put_text(struct buf *b, struct view v)
 {
 	for (size_t i = 0; i < v.len;) {
 		char text[4];
 		uint32_t c;
-		i += svg_character(view_make(v.ptr + i, v.len - i), &c);
+		i += utf8_shown(view_make(v.ptr + i, v.len - i), &c);
 		if (c == '<' || c == '>' || c == '&' || c == '"')
 			buf_printf(b, "&#%u;", c);
 		else if (c < 0x80)
@@ -78,7 +62,7 @@ static size_t svg_fitting(struct view v, size_t cells)
 	size_t at = 0;
 	while (at < v.len) {
 		uint32_t c;
-		size_t n = svg_character(view_make(v.ptr + at, v.len - at), &c), takes = svg_cells(c);
+		size_t n = utf8_shown(view_make(v.ptr + at, v.len - at), &c), takes = svg_cells(c);
 		if (takes > cells)
 			break;
 		cells -= takes;

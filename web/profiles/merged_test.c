@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/utf8.h"
 #include "pprof/pprof.h"
 #include "web/profiles/flame_columns.h"
 #include "web/profiles/merged.h"
@@ -181,6 +182,32 @@ static void test_text_in_memory(void **state)
 	symbols_unref(s);
 }
 
+/* Pictures are valid UTF-8, whatever names are. */
+static void test_bad_names(void **state)
+{
+	static const char name[] = "a\xff\"\\\xe2\x82|\x01\n";
+	static const struct { writer *write; const char *shown; } pictures[] = {
+		{ dot_of, "a\xef\xbf\xbd\\\"\\\\\xef\xbf\xbd\xef\xbf\xbd|\xef\xbf\xbd " }, { svg_of, "a\xef\xbf\xbd&#34;\\\xef\xbf\xbd\xef\xbf\xbd|\xef\xbf\xbd " },
+	};
+	struct symbols *s = symbols_new();
+	struct stackacc *a = stackacc_new(s);
+	struct err e = { 0 };
+	uint32_t stack[2] = { location_of(s, name, sizeof name - 1, 1), location_of(s, "main", 4, 2) };
+	stackacc_add(a, symbols_column(s, symbols_stack(s, stack, 2), 0), 1000000);
+	struct merged_profile m = { .type = &type, .vec = stackacc_finish(a, &e), .weight = 1 };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(pictures); i++) {
+		struct buf out = { 0 };
+		assert_int_equal(pictures[i].write(NULL, &m, NULL, &out, &e), 0);
+		assert_true(utf8_valid(buf_view(&out)));
+		assert_true(view_contains(buf_view(&out), view_of(pictures[i].shown)));
+		buf_free(&out);
+	}
+	stackacc_free(a);
+	stackvec_unref(m.vec);
+	symbols_unref(s);
+}
+
 /* Two elements merged into one: its weight is their mean by value, and covered_s / weight is the time that was measured. */
 static void test_weights(void **state)
 {
@@ -313,6 +340,6 @@ static void test_chosen_lines(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_text_in_memory), cmocka_unit_test(test_weights), cmocka_unit_test(test_chosen_lines) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_text_in_memory), cmocka_unit_test(test_bad_names), cmocka_unit_test(test_weights), cmocka_unit_test(test_chosen_lines) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Labels } from '../src/base/api';
+import { cutName } from '../src/base/cutname';
 import { alignSeries, nameSeries } from '../src/graph/seriesnames';
 import { findLabels } from '../src/query/labelnames';
 import { formatAxis, formatDuration, formatShare, formatValue, parseDuration } from '../src/base/units';
@@ -67,6 +68,11 @@ test('a series is over when what is due does not come', () => {
 	assert.equal(of(every(8, 24)), 24);
 	assert.equal(of([from + 30 * step]), undefined, 'of one alone nobody knows when the next one is due');
 	assert.equal(of([from]), 0, 'but some time it is over');
+	const slow = (step: number, ...at: number[]) => alignSeries([{ metric: {}, values: at.map((i) => [from + i * step, 1]) }], from, from + 10 * step, step).series[0].ended;
+	assert.equal(slow(120, 5, 6, 7, 8, 9), undefined, 'one missing value of a long step is not enough');
+	assert.equal(slow(120, 5, 6, 7, 8), 8);
+	assert.equal(slow(900, 9), undefined, 'nor after one alone');
+	assert.equal(slow(900, 8), 8);
 	const now = Math.floor(Date.now() / 1000 / step) * step, ahead = alignSeries([{ metric: {}, values: [[now - 2 * step, 1], [now - step, 1], [now, 1]] }], now - 2 * step, now + 100 * step, step);
 	assert.equal(ahead.series[0].ended, undefined, 'the rest of the graph is not over yet');
 });
@@ -76,4 +82,19 @@ test('points fall on the time axis, gaps stay gaps', () => {
 	assert.deepEqual(a.times, [100, 110, 120, 130]);
 	assert.deepEqual(a.series.map((s) => s.name), ['2', '1']);
 	assert.deepEqual(a.series[1].values, [1, null, null, 3]);
+});
+
+test('a name without room keeps its end, from the begin of a word on', () => {
+	for (const [name, end] of [
+		['runtime.asyncPreempt', 'asyncPreempt'], ['runtime.entersyscall', 'entersyscall'], ['runtime.(*mcache).refill', '(*mcache).refill'],
+		['main.(*Server).handleRequest.func1', 'handleRequest.func1'], ['encoding/json.Marshal.a', 'Marshal.a'], ['ns::Some::push_back_all', 'push_back_all'],
+		['__x64_sys_clock_nanosleep', 'nanosleep'], ['entry_SYSCALL_64_after_hwframe', 'after_hwframe'], ['aVeryLongNameOfAFunctionInOneWord', 'InOneWord'],
+		['com.shop.AbstractSingletonProxyFactoryBean', 'FactoryBean'], ['an::averyveryverylongnameofone_x', 'ameofone_x'],
+		['averylongnamewithoutanyword.next', 'next'], ['shop-7f9c-abcdef:6060', 'bcdef:6060'], ['10.10.20.30:6060', undefined],
+		['ein-name-mit-🦊🦊🦊🦊🦊🦊🦊🦊🦊🦊🦊', '🦊'.repeat(10)], ['short.name', undefined], ['', undefined], ['aaaaaaaaaaaaaaaaa', undefined], ['........................', '..........'],
+	] as [string, string | undefined][]) {
+		const cut = cutName(name);
+		assert.equal(cut?.[1], end, name);
+		assert.equal(cut?.join(''), end && name);
+	}
 });

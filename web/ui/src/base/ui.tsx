@@ -2,6 +2,7 @@
 // Small parts that several places use.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { cutName } from './cutname';
 import { Check, Close, Copy } from './icons';
 import { closeKeys, listKeys } from './listkeys';
 
@@ -145,10 +146,9 @@ export function Dialog({ title, class: cls = '', onClose, children }: { title: s
  * cost another one. */
 export const styled = (to: Partial<CSSStyleDeclaration>) => (e: HTMLElement | null): void => { if (e) Object.assign(e.style, to); };
 
-/** A name. Where it has no room, its middle is left out, because names of one kind differ at their end. The stylesheet draws the end after
- * the beginning. The end in the text has no size: it is there for copying, for searching the page and for screen readers. */
+/** A name. Where it has no room, its middle is left out (cutName says what stays). The stylesheet draws the end after the beginning. The end in the text has no size: it is there for copying, for searching the page and for screen readers. */
 export function Cut({ text }: { text: string }) {
-	const [, head, tail] = /^(.{8,})(.{10})$/su.exec(text) ?? [];
+	const [head, tail] = cutName(text) ?? [];
 	return head ? <span class="cut" data-end={tail}><i>{head}<i>{tail}</i></i></span> : <span>{text}</span>;
 }
 

@@ -26,7 +26,8 @@ export function nameSeries(all: Labels[], expr = ''): { names: string[]; common:
  * values, whose interval is not known. */
 const LATE = 60, SELDOM = 300;
 
-/** The index of the last value of a series that is over: nothing came up to `end`, although it was due, and late. */
+/** The index of the last value of a series that is over: nothing came up to `end`, although it was due, and late. One
+ * missing value is not enough, however long the step is: the newest point of a graph is often not there yet. */
 function endOf(values: (number | null)[], end: number, step: number): number | undefined {
 	let last = -1, pause = 1, n = 0;
 	values.forEach((v, i) => {
@@ -34,7 +35,8 @@ function endOf(values: (number | null)[], end: number, step: number): number | u
 		if (n++) pause = Math.max(pause, i - last);
 		last = i;
 	});
-	return n && (end - last - pause + 1) * step > (n < 3 ? SELDOM : LATE) ? last : undefined;
+	const missing = end - last - pause + 1;
+	return n && missing > 1 && missing * step > (n < 3 ? SELDOM : LATE) ? last : undefined;
 }
 
 /** Rows on one time axis, largest first; a missing point is a gap. expr: the query that they answer. */
