@@ -29,7 +29,7 @@ struct configuration {
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
-	const char *guessed_url; /* borrowed; NULL: nobody has to be warned of it, or not any more */
+	const char *guessed_url; /* the external URL that was made of the host's name; borrowed. NULL: it was given by flag, or the warning about it was logged */
 	struct mutex lock;      /* guards what follows */
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */

@@ -60,7 +60,8 @@ static const struct {
 	{ { "" }, "Open the URL from the server's machine to see what it answers: curl -v %u" },
 };
 
-/* "http://host:80/path?query": host with its port, host alone, path. port: only if it is not part of host. socket: dialled instead; empty: none. */
+/* "http://host:80/path?query": host with its port, host alone, path. port: only if host has none. socket: if not empty, the path of a
+ * Unix socket that is dialled instead of the host. */
 struct place {
 	struct view host, name, path, port, socket;
 };

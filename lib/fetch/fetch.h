@@ -27,7 +27,7 @@ void fetch_client_unref(struct fetch_client *c);
 enum fetch_data {
 	FETCH_END,   /* it ends the exchange */
 	FETCH_TAKEN, /* it has taken the piece */
-	FETCH_LATER  /* only on a loop: it has no room now, and is given the same bytes again, perhaps in one piece with others, after 20 ms or so */
+	FETCH_LATER  /* only for an exchange on a loop: the receiver has no room now. It gets the same bytes again after 20 ms or so, perhaps together with later ones */
 };
 
 struct fetch_request {

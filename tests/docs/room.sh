@@ -4,7 +4,8 @@
 # the machine are there, and whatever is written is gone afterwards (overlayfs over a tmpfs); the network is loopback, which has the addresses
 # of the page's examples. Then the shell reads commands from standard input.
 #
-# room.sh DIRECTORY SOURCE BUILD FOLDER [ADDRESS...]: DIRECTORY/told is where both sides see the same files, the shell begins in FOLDER
+# room.sh DIRECTORY SOURCE BUILD FOLDER [ADDRESS...]: the shell begins in FOLDER; DIRECTORY/told is shared by the room and
+# the test outside
 set -eu
 dir=$1 top=$2 build=$3 folder=$4
 shift 4
@@ -14,7 +15,7 @@ for address; do ip addr add "$address/32" dev lo; done
 room=$dir/room root=$dir/room/root
 mkdir -p "$room"
 mount -t tmpfs -o size=2g,mode=755 room "$room"
-# above NAME LOWER PLACE: what is written below PLACE stays in the room
+# above NAME LOWER PLACE: mounts an overlay of the folder LOWER at PLACE; what is written there is kept in the room, not in LOWER
 above() {
 	mkdir -p "$room/$1" "$room/$1.work" "$3"
 	mount -t overlay overlay -o "lowerdir=$2,upperdir=$room/$1,workdir=$room/$1.work" "$3"
