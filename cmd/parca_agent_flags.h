@@ -7,7 +7,7 @@
 
 #define PARCA_PULLED \
 	"nothing is pushed from here: a Pyrrha server pulls this agent, by a job with profiling_config: {preset: agent} " \
-	"and this address as its target. Leave it out"
+	"and the agent's own address (--web.listen-address) as its target. Leave it out"
 #define PARCA_TRUST \
 	"nothing is pushed from here; who may pull is what --web.config.file says (TLS, passwords, tokens). Leave it out"
 #define PARCA_NAMES \
@@ -75,7 +75,7 @@
 	X("profiling-probabilistic-interval", "<duration>", PARCA_COST) \
 	X("profiling-probabilistic-threshold", "<n>", PARCA_COST) \
 	X("profiling-enable-error-frames", NULL, "lost samples appear in the profile as [lost: ...] and [truncated ...]. Leave it out") \
-	X("tracers", "<names>", PARCA_UNWIND) \
+	X("tracers", "<names>", "use --runtimes") \
 	X("dwarf-unwinding-disable", NULL, PARCA_UNWIND) \
 	X("dwarf-unwinding-mixed", NULL, PARCA_UNWIND) \
 	X("python-unwinding-disable", NULL, "use --runtimes=-python") \
