@@ -85,6 +85,7 @@ EXTRA_DIST += \
   docs/howto/grafana.md \
   docs/howto/kubernetes.md \
   docs/howto/login.md \
+  docs/howto/monitor.md \
   docs/howto/push.md \
   docs/howto/retention.md \
   docs/howto/sizing.md \

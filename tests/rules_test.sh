@@ -77,6 +77,6 @@ for alert in $alerts; do
 	grep -qi "^## $anchor\$" docs/runbooks.md || fail "no runbook of $alert"
 done
 for metric in $(grep -ho 'pyrrha_[a-z_]*' deploy/rules/*.yml | sort -u); do
-	[ "$metric" = pyrrha_ ] || grep -rq --include=metrics.c "\"$metric\"" agent tsdb rules scraper || fail "no metric $metric"
+	[ "$metric" = pyrrha_ ] || grep -rq --include='*.c' "\"$metric\"" agent cmd tsdb rules scraper || fail "no metric $metric"
 done
 exit $failed

@@ -130,8 +130,10 @@ void serve_profile_types(struct httpd_request *rq, void *arg)
 static const struct {
 	const char *name, *unit, *help;
 } scrape_series[] = {
-	{ "up", "", "1 if the metrics of the target were scraped, or, without metrics, every enabled profile type; else 0." },
-	{ "profile_up", "", "1 if this profile type of the target was scraped, else 0." },
+	{ "up", "",
+	  "1 if the metrics of the target were scraped, or, without metrics, every enabled profile type; else 0. Default types that it does not serve (HTTP 404) are left out." },
+	{ "profile_up", "",
+	  "1 if this profile type of the target was scraped, else 0. Absent for a default type that the target does not serve (HTTP 404)." },
 	{ "scrape_duration_seconds", "seconds", "How long the scrape took." },
 	{ "scrape_samples_scraped", "", "Samples in what was scraped." },
 	{ "scrape_samples_post_metric_relabeling", "", "Samples of the scrape that metric_relabel_configs left." },

@@ -422,15 +422,15 @@ static void test_status(void **state)
 		      "\"series\":2}]"));
 	check("/api/v1/metadata?metric=up", 200,
 	      SUCCESS("{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"1 if the metrics of the target were scraped, or, "
-		      "without metrics, every enabled profile type; else 0.\"},{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"of two "
-		      "targets\"}]}"));
+		      "without metrics, every enabled profile type; else 0. Default types that it does not serve (HTTP 404) are left out.\"},"
+		      "{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"of two targets\"}]}"));
 	check("/api/v1/metadata?metric=x_total", 200, SUCCESS("{\"x_total\":[{\"type\":\"counter\",\"unit\":\"\",\"help\":\"a \\\"help\\\"\"}]}"));
 	check("/api/v1/metadata?metric=none", 200, SUCCESS("{}"));
 	check("/api/v1/metadata?limit_per_metric=x", 400,
 	      ERROR("bad_data", "invalid parameter \\\"limit_per_metric\\\": \\\"x\\\" is not a whole number from 0"));
 	check("/api/v1/metadata?metric=up&limit_per_metric=1&limit=1", 200,
 	      SUCCESS("{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"1 if the metrics of the target were scraped, or, "
-		      "without metrics, every enabled profile type; else 0.\"}]}"));
+		      "without metrics, every enabled profile type; else 0. Default types that it does not serve (HTTP 404) are left out.\"}]}"));
 	check("/api/v1/rules?type=x", 400, ERROR("bad_data", "invalid parameter \\\"type\\\": not supported value \\\"x\\\""));
 	check("/api/v1/query_exemplars?query=x&start=0&end=1", 200, SUCCESS("[]"));
 	check("/api/v1/query_exemplars?query=bad&start=0&end=1", 400,

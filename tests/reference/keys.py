@@ -198,8 +198,8 @@ class Keys:
 def configuration_keys(sources):
     keys = Keys(sources)
     parts = ["Every key of every file that the programs read. A key that is not here is an error, with file, line and column. Durations are written as "
-             "`30s` or `1h30m`, sizes as `512MB` or `10GiB`. A list is one of maps where its keys are named as `list[].key`. Keys of other "
-             "systems that do nothing here are *ignored*, with a warning; *refused* ones are errors.\n"]
+             "`30s` or `1h30m`, sizes as `512MB` or `10GiB`: `GB` and `GiB` are both 2^30 bytes, as in Prometheus. A list is one of maps where its "
+             "keys are named as `list[].key`. Keys of other systems that do nothing here are *ignored*, with a warning; *refused* ones are errors.\n"]
     for title, where, found, pages in keys.sections:
         described = ", ".join(f"[{p}](../{p})" for p in pages)
         rows = [[code(k.name) if k.name else "", k.kind, code(k.default) if k.default else "", prose(k.remark)] for k in found]

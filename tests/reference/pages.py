@@ -220,7 +220,7 @@ def metric_rows(sources):
 
 def metrics(sources):
     parts = ["What `/metrics` of each program serves. A histogram has the series `_bucket`, `_sum` and `_count`. A metric with labels appears with its "
-             "first value.\n"]
+             "first value. Which of them to look at: [Watch the server itself](../howto/monitor.md).\n"]
     for program, title in (("pyrrha", "The server"), ("pyrrha-agent", "The agent"), ("both", "Server and agent")):
         rows = [[code(r["name"]), TYPES[r["type"]], ", ".join(code(n) for n in (r.get("labels") or "").split(",") if n), prose(r["help"])]
                 for p, r in metric_rows(sources) if p == program]
