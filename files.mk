@@ -119,6 +119,7 @@ EXTRA_DIST += \
   docs/tutorials/compare-deploys.md \
   docs/tutorials/hot-function.md \
   docs/tutorials/leak.md \
+  docs/tutorials/script.md \
   docs/web-configuration.md \
   mkdocs.yml \
   quickstart \
