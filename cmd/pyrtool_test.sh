@@ -102,6 +102,13 @@ fail() {
 "$tool" merge "$corpus/fib.pb.gz" "$corpus/fib.pb.gz" -o "$out/twice.pb.gz" || fail "merge"
 "$tool" top --n=1 "$out/twice.pb.gz" | grep -q '57.22s  96.20%' || fail "top of the merge"
 "$tool" diff --n=1 "$corpus/fib.pb.gz" "$out/twice.pb.gz" | grep -q '28.61s  96.20%' || fail "diff"
+# One sample of 5 ns, and no other type: the type that is named is in both.
+printf '\012\004\010\001\020\002\022\003\022\001\0052\0002\003cpu2\013nanoseconds' >"$out/one.pb"
+"$tool" diff "$corpus/fib.pb.gz" "$out/one.pb" >/dev/null 2>&1 && fail "diff of different types"
+"$tool" diff --type=cpu --output=json "$corpus/fib.pb.gz" "$out/one.pb" | grep -q '^{"sampleType":"cpu","unit":"nanoseconds","total":-[1-9]' ||
+	fail "diff of the type that both have"
+"$tool" diff --type=cpu --output=json "$out/one.pb" "$corpus/fib.pb.gz" | grep -q '^{"sampleType":"cpu","unit":"nanoseconds","total":[1-9]' ||
+	fail "diff of the type that both have, the other way round"
 "$tool" merge "$corpus/fib.pb.gz" "$corpus/alloc_objects.pb.gz" -o "$out/no.pb.gz" 2>"$out/err" && fail "merge of different types"
 grep -q 'alloc_objects.pb.gz' "$out/err" || fail "the error names the file"
 [ ! -e "$out/no.pb.gz" ] || fail "a failed merge leaves nothing"

@@ -115,6 +115,21 @@ static int pick_type(const struct loaded *l, const char *name, struct err *e)
 	return rc;
 }
 
+/* Picks one type of two profiles: returns its index in `in`, and in *base_type that in `base`. With a name, each may have types that the other lacks. */
+static int pick_common_type(const struct loaded *base, const struct loaded *in, const char *name, int *base_type, struct err *e)
+{
+	const struct profile *b = &base->profiles[0], *p = &in->profiles[0];
+	int rc = *name ? 0 : pprof_compatible(b, p, e);
+	int type = rc ? rc : pick_type(in, name, e);
+	*base_type = type < 0 || !*name ? type : pick_type(base, name, e);
+	if (*base_type < 0)
+		return *base_type;
+	struct view unit = profile_str(p, p->sample_types[type].unit_str), other = profile_str(b, b->sample_types[*base_type].unit_str);
+	if (!view_eq(unit, other))
+		return err_set(e, ERR_BAD_DATA, "values in %.*s and in %.*s cannot be compared", VIEW_ARG(other), VIEW_ARG(unit));
+	return type;
+}
+
 /* ---- printing ---- */
 
 static void put_value(struct buf *out, int64_t v, struct view unit)
@@ -250,7 +265,7 @@ int tool_diff(int argc, char **argv)
 {
 	struct listing l = { .type = "", .output = "text", .n = 20 };
 	struct opt flags[] = { LISTING_FLAGS(l) };
-	int words, status = TOOL_FAILED;
+	int words, base_type = -1, status = TOOL_FAILED;
 	struct err e;
 	if (!tool_flags(tool_command("diff"), flags, ARRAY_LEN(flags), argc, argv, &words, &status))
 		return status;
@@ -264,15 +279,14 @@ int tool_diff(int argc, char **argv)
 	struct loaded base, in = { 0 };
 	int rc = load(&base, s, argv + 1, 1, &e);
 	rc = rc ? rc : load(&in, s, argv + 2, 1, &e);
-	rc = rc ? rc : pprof_compatible(&base.profiles[0], &in.profiles[0], &e);
-	int type = rc ? rc : pick_type(&in, l.type, &e);
+	int type = rc ? rc : pick_common_type(&base, &in, l.type, &base_type, &e);
 	struct stackvec *diff = NULL;
 	if (type >= 0) {
-		struct stackvec *both[2] = { in.sums[type], base.sums[type] };
+		struct stackvec *both[2] = { in.sums[type], base.sums[base_type] };
 		diff = stackvec_sum(s, both, (double[2]){ 1, -1 }, 2, &e);
 	}
 	int64_t whole = 0;
-	if (!diff || stackvec_total_int(base.sums[type], &whole, &e)) {
+	if (!diff || stackvec_total_int(base.sums[base_type], &whole, &e)) {
 		status = tool_fail("diff", &e);
 	} else {
 		const struct profile *p = &in.profiles[0];
