@@ -22,7 +22,7 @@
  * that begins, for a body that arrives, for a decoder and for what is kept.
  *
  * One endpoint at a time, and none as long as enough is on its way: a body that arrives is the loop's to free, a cache a decoder's. What they
- * will free is counted (coming) from the eviction until it is free. The loop thread, which cannot wait for it, prefers endpoints that give
+ * will free is counted (coming) from the eviction until it is free. The loop thread, which cannot sleep, prefers endpoints that give
  * enough at once. An endpoint that gives too little to be of use is left alone, however much it holds.
  *
  * What is small waits for what others give back: a scrape that begins is put off, a body that arrives is paused, and a

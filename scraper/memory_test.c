@@ -385,6 +385,17 @@ static void a_heavy_decode_stops(void **state)
 	stage_free(g);
 }
 
+/* The only decoder of the stage begins to work on endpoint i. */
+static void stage_decode(struct stage *g, struct scrape_worker *wk, size_t i)
+{
+	g->s.workers = wk;
+	g->s.n_workers = 1;
+	mutex_lock(&g->s.lock);
+	memory_join_decoder(wk);
+	memory_decode(wk, &g->ep[i]);
+	mutex_unlock(&g->s.lock);
+}
+
 /* A decoder works on endpoint 0, which holds `kept` bytes; the decoder's arenas hold `arenas` bytes. For endpoint 1, whose last decode took `decode`
  * bytes (0 = not known), a body arrives. When `body` bytes of it have arrived, the test takes the rest of the memory, so that there is no room for
  * the next ones. Returns whether the decoder was stopped for them. */
@@ -392,12 +403,7 @@ static bool is_stopped_by(size_t kept, size_t arenas, size_t body, size_t decode
 {
 	struct stage *g = stage_new(ALL);
 	struct scrape_worker wk = { .scraper = &g->s };
-	g->s.workers = &wk;
-	g->s.n_workers = 1;
-	mutex_lock(&g->s.lock);
-	memory_join_decoder(&wk);
-	memory_decode(&wk, &g->ep[0]);
-	mutex_unlock(&g->s.lock);
+	stage_decode(g, &wk, 0);
 	assert_true(budget_take(&g->ep[0].memory, kept, BUDGET_KEPT));
 	assert_true(budget_take(&wk.memory, arenas, BUDGET_KEPT));
 	g->ep[1].usual_decode = decode;
@@ -439,12 +445,7 @@ static void ordinary_ones_wait(void **state)
 	struct scrape_worker wk = { .scraper = &g->s };
 	static char chunk[64 << 10];
 	memset(chunk, 'x', sizeof chunk);
-	g->s.workers = &wk;
-	g->s.n_workers = 1;
-	mutex_lock(&g->s.lock);
-	memory_join_decoder(&wk);
-	memory_decode(&wk, &g->ep[0]);
-	mutex_unlock(&g->s.lock);
+	stage_decode(g, &wk, 0);
 	assert_true(begin(g, 1, 0));
 	assert_true(begin(g, 2, 0));
 	g->ep[2].usual = HEAVY;

@@ -91,7 +91,7 @@ static const struct httpd_route routes[] = {
 	{ API "alerts", HTTPD_GET, HTTPD_RIGHT_READ, serve_alerts, 0, LANE_LOOKUP,
 	  .text = "The alerts that are pending or firing." },
 	{ API "alertmanagers", HTTPD_GET, HTTPD_RIGHT_READ, serve_alertmanagers,
-	  .text = "The Alertmanagers that are told of alerts." },
+	  .text = "The Alertmanagers that alerts are sent to, as configured and discovered." },
 	{ API "targets/relabel_steps", HTTPD_GET | HTTPD_POST, HTTPD_RIGHT_READ, serve_relabel_steps, 0, LANE_LOOKUP,
 	  .text = "Each relabelling rule of a job, and what it makes of given labels." },
 	{ API "targets/metadata", HTTPD_GET, HTTPD_RIGHT_READ, serve_target_metadata, 0, LANE_LOOKUP,

@@ -18,7 +18,7 @@ METRIC = re.compile(r"(?<![\w/-])(pyrrha_[a-z0-9_]+)([*{]?)(?![\w/.-])")
 ROUTE = re.compile(r"(?<![\w.-])(/(?:api/v1|-|buildid)/[\w/{}*-]*[\w}*])")
 CALL = re.compile(r"\b([a-z][a-z0-9_]*) ?\(")
 COMMAND = re.compile(r"(?:^|[`(|;&])[ \t]*(?:\$ |sudo |exec )?(?:[\w./$-]*/)?(pyrrha-agent|pyrrha|pyrtool)(?![\w.:-])((?:[ \t]+[^\n|;&]*)?)", re.M)
-# Flags of other programs that stand alone in the text of a page, each with its program.
+# Flags of other programs that pages name without the program, and which program each is of: they are not taken for flags of ours.
 FOREIGN = {"prefix": "configure", "changed": "check", "build": "tests/e2e/run", "db-password": "an example", "perf-basic-prof": "node",
            "perf-basic-prof-only-functions": "node", "interpreted-frames-native-stack": "node"}
 # Words before a bracket in expressions that are no functions; f is any function.

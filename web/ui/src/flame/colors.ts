@@ -99,7 +99,7 @@ export function changeOf(now: number, base: number, wholeNow: number, wholeBase:
 	return Math.abs(moved) < 1e-9 ? 0 : moved; /* what scaling left of nothing */
 }
 
-/** `delta` in -1..1 as of changeOf: orange is worse, blue is better; optionally red and green. Boxes without a change are grey. */
+/** The colour of a change between -1 and 1 (changeOf): above 0 orange, or red if asked; below 0 blue, or green; 0 grey. */
 export function diffColor(delta: number, dark: boolean, redGreen = false): Fill {
 	const strength = Math.min(1, 2 * Math.sqrt(Math.abs(delta)));
 	if (Math.abs(delta) < 1e-4) return { fill: dark ? oklch(0.4, 0.008, 60) : oklch(0.88, 0.01, 75), text: ink(dark) };
