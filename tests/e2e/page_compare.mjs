@@ -266,6 +266,10 @@ const steps = {
 			await p.waitForSelector('.noise-note .noise');
 			await fits(p, `comparison, ${name}`);
 			await shot(p, name, { fullPage: true });
+			/* A graph below the window is drawn when it comes into it. */
+			await p.locator('.flame canvas').first().evaluate((c) => scrollTo(0, c.getBoundingClientRect().top + scrollY - 200));
+			await until(async () => assert.ok(await p.locator('.flame canvas').first().evaluate((c) => c.height > 60 * devicePixelRatio), 'it is not drawn whole'));
+			await shot(p, `${name}-graph`);
 			await p.context().close();
 		}
 	},
