@@ -59,6 +59,8 @@ libbase_a_SOURCES = \
   lib/base/regex_re2.h \
   lib/base/room.c \
   lib/base/room.h \
+  lib/base/sha256.c \
+  lib/base/sha256.h \
   lib/base/testwait.h \
   lib/base/thread.c \
   lib/base/thread.h \
@@ -79,6 +81,7 @@ BASE_TESTS = \
   opts_test \
   path_watch_test \
   regex_test \
+  sha256_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(BASE_TESTS)
@@ -95,4 +98,6 @@ path_watch_test_SOURCES = lib/base/path_watch_test.c
 path_watch_test_LDADD = $(BASE_TEST_LIBS)
 regex_test_SOURCES = lib/base/regex_test.c
 regex_test_LDADD = $(BASE_TEST_LIBS)
+sha256_test_SOURCES = lib/base/sha256_test.c
+sha256_test_LDADD = $(BASE_TEST_LIBS)
 endif

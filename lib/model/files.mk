@@ -24,6 +24,7 @@ libmodel_a_SOURCES = \
   lib/model/matcher.h \
   lib/model/md5.c \
   lib/model/md5.h \
+  lib/model/objects.h \
   lib/model/profile.c \
   lib/model/profile.h \
   lib/model/ptype.c \
