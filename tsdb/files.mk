@@ -61,6 +61,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/part_private.h \
   tsdb/part/part_read.c \
   tsdb/part/part_read.h \
+  tsdb/part/part_runs.c \
+  tsdb/part/part_runs.h \
   tsdb/part/part_write.c \
   tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
@@ -173,6 +175,7 @@ TSDB_TESTS = \
   late_names_test \
   marks_test \
   notes_test \
+  part_runs_test \
   places_test \
   replay_test \
   retention_clock_test \
@@ -219,6 +222,8 @@ marks_test_SOURCES = tsdb/log/marks_test.c
 marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
+part_runs_test_SOURCES = tsdb/part/part_runs_test.c
+part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
 replay_test_SOURCES = tsdb/write/replay_test.c

@@ -380,6 +380,23 @@ static void test_hash_secret(void **state)
 		}
 }
 
+/* In pieces of any size bytes have the hash that they have at once. */
+static void test_hash_stream(void **state)
+{
+	char bytes[2000];
+	(void)state;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (char)hash_u64(i);
+	for (size_t piece = 1; piece < 1500; piece = piece * 3 + 1)
+		for (size_t n = 0; n < sizeof bytes; n += 61) {
+			struct hash_stream h;
+			hash_stream_begin(&h);
+			for (size_t at = 0; at < n; at += piece)
+				hash_stream_add(&h, bytes + at, MIN(piece, n - at));
+			assert_true(hash_stream_end(&h) == hash_stable(bytes, n));
+		}
+}
+
 /* Hashes that meet are told apart by the comparison; each thing is added once. */
 static void test_map_find_or_add(void **state)
 {
@@ -946,7 +963,7 @@ int main(void)
 		cmocka_unit_test(test_memory_limit), cmocka_unit_test(test_memory_parts), cmocka_unit_test(test_room),
 		cmocka_unit_test(test_min_max), cmocka_unit_test(test_base64), cmocka_unit_test(test_redacted_urls), cmocka_unit_test(test_redacted_commands), cmocka_unit_test(test_clock_steps), cmocka_unit_test(test_durations), cmocka_unit_test(test_same_errors), cmocka_unit_test(test_time), cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_digits),
-		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_chosen_hashes), cmocka_unit_test(test_hash_secret), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
+		cmocka_unit_test(test_varint), cmocka_unit_test(test_map), cmocka_unit_test(test_map_chosen_hashes), cmocka_unit_test(test_hash_secret), cmocka_unit_test(test_hash_stream), cmocka_unit_test(test_map_find_or_add), cmocka_unit_test(test_radix), cmocka_unit_test(test_buf_ceiling_and_json),
 		cmocka_unit_test(test_buf_read_file), cmocka_unit_test(test_arena_cap), cmocka_unit_test(test_arena_budget), cmocka_unit_test(test_budget_parts), cmocka_unit_test(test_heap), cmocka_unit_test(test_queue_close_drains), cmocka_unit_test(test_pool), cmocka_unit_test(test_pool_order),
 		cmocka_unit_test(test_regex), cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_flags), cmocka_unit_test(test_utf8), cmocka_unit_test(test_put_i64),

@@ -128,3 +128,24 @@ uint64_t hash_stable_seed(const void *p, size_t n, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(p, n, seed);
 }
+
+void hash_stream_begin(struct hash_stream *h)
+{
+	h->state = XXH3_createState();
+	if (!h->state)
+		alloc_failed(0);
+	XXH3_64bits_reset(h->state);
+}
+
+void hash_stream_add(struct hash_stream *h, const void *p, size_t n)
+{
+	XXH3_64bits_update(h->state, p, n);
+}
+
+uint64_t hash_stream_end(struct hash_stream *h)
+{
+	uint64_t hash = XXH3_64bits_digest(h->state);
+	XXH3_freeState(h->state);
+	h->state = NULL;
+	return hash;
+}

@@ -102,6 +102,13 @@ static inline uint64_t hash_stable_view(struct view v)
 {
 	return hash_stable(v.ptr, v.len);
 }
+/* hash_stable of bytes that are added piece by piece. hash_stream_end returns the hash and frees the state; it must be called once. */
+struct hash_stream {
+	void *state; /* xxHash's */
+};
+void hash_stream_begin(struct hash_stream *h);
+void hash_stream_add(struct hash_stream *h, const void *p, size_t n);
+uint64_t hash_stream_end(struct hash_stream *h);
 /* Mixes one word well (the finaliser of splitmix64). Without the secret. */
 static inline uint64_t hash_u64(uint64_t x)
 {

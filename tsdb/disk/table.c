@@ -15,6 +15,11 @@
  * restarts. */
 #include "tsdb/disk/table.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <zstd.h>
 
 #include "base/alloc.h"
@@ -25,6 +30,8 @@
 
 #define TRAILER 5
 #define FOOTER 53
+#define HANDLES 40 /* bytes of the footer for its two handles, filled up with zeros */
+#define FORMAT_VERSION 5
 #define MAGIC UINT64_C(0x88e241b785f4cff7)
 #define CHECKSUM_XXH3 4
 #define NO_COMPRESSION 0
@@ -33,6 +40,7 @@
 #define TYPE_PUT 1
 #define MAX_FILE ((size_t)1 << 30)
 #define MAX_BLOCK ((size_t)1 << 30)
+#define MAX_INDEX ((size_t)1 << 28)
 
 struct table {
 	const uint8_t *p;
@@ -123,28 +131,36 @@ static bool read_entries(struct table *t, struct view block, int *rc, struct err
 
 /* ---- with the index ---- */
 
-static bool get_handle(struct cursor *c, uint64_t *at, uint64_t *size)
+/* Where a block is; size is without the trailer. */
+struct handle {
+	uint64_t at, size;
+};
+
+static bool get_handle(struct cursor *c, struct handle *ret)
 {
-	*at = cursor_varint(c);
-	*size = cursor_varint(c);
+	ret->at = cursor_varint(c);
+	ret->size = cursor_varint(c);
 	return !c->bad;
+}
+
+/* Reads the FOOTER bytes at p. *ret_zeros: the bytes between the handles and the version. */
+static bool get_footer(const uint8_t *p, struct handle *ret_metaindex, struct handle *ret_index, struct view *ret_zeros)
+{
+	if (get_le(p + FOOTER - 8, 8) != MAGIC || p[0] != CHECKSUM_XXH3)
+		return false;
+	struct cursor c = cursor_of(view_make((const char *)p + 1, HANDLES));
+	if (!get_handle(&c, ret_metaindex) || !get_handle(&c, ret_index))
+		return false;
+	*ret_zeros = view_make((const char *)c.p, (size_t)(c.end - c.p));
+	return true;
 }
 
 static bool get_index(struct table *t, struct view *ret)
 {
-	uint64_t at, size;
-	if (t->n < FOOTER)
-		return false;
-	const uint8_t *footer = t->p + t->n - FOOTER;
-	if (get_le(footer + FOOTER - 8, 8) != MAGIC || footer[0] != CHECKSUM_XXH3)
-		return false;
-	struct cursor c = cursor_of(view_make((const char *)footer + 1, 40));
-	return get_handle(&c, &at, &size) && get_handle(&c, &at, &size) && get_block(t, at, size, ret);
+	struct handle metaindex, index;
+	struct view zeros;
+	return t->n >= FOOTER && get_footer(t->p + t->n - FOOTER, &metaindex, &index, &zeros) && get_block(t, index.at, index.size, ret);
 }
-
-struct handle {
-	uint64_t at, size;
-};
 
 /* The blocks that the index names. */
 struct handles {
@@ -152,21 +168,28 @@ struct handles {
 };
 
 /* Each entry of the index is complete (its keys share nothing), so each has a whole handle. */
+static bool next_entry(struct cursor *c, struct view *ret_key, struct handle *ret)
+{
+	uint64_t shared = cursor_varint(c), unshared = cursor_varint(c);
+	if (shared || unshared > (uint64_t)(c->end - c->p))
+		return false;
+	*ret_key = cursor_bytes(c, unshared);
+	return get_handle(c, ret);
+}
+
 static bool list_blocks(struct view index, struct handles *h)
 {
+	struct handle x;
+	struct view key;
 	if (!cut_restarts(&index))
 		return false;
 	struct cursor c = cursor_of(index);
-	while (c.p < c.end && !c.bad) {
-		uint64_t shared = cursor_varint(&c), unshared = cursor_varint(&c), at, size;
-		if (shared || unshared > (uint64_t)(c.end - c.p))
+	while (c.p < c.end) {
+		if (!next_entry(&c, &key, &x))
 			return false;
-		c.p += unshared;
-		if (!get_handle(&c, &at, &size))
-			return false;
-		vec_push(&h->v, (struct handle){ at, size });
+		vec_push(&h->v, x);
 	}
-	return !c.bad;
+	return true;
 }
 
 static int read_listed(struct table *t, const struct handles *h, struct err *e)
@@ -246,5 +269,96 @@ int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret
 	vec_free(&h.v);
 	buf_free(&t.contents);
 	buf_free(&t.key);
+	return rc;
+}
+
+/* ---- the index alone ---- */
+
+static int read_at(int fd, const char *path, void *p, size_t n, uint64_t at, struct err *e)
+{
+	for (size_t got = 0; got < n;) {
+		ssize_t now = pread(fd, (char *)p + got, n - got, (off_t)(at + got));
+		if (now < 0 && errno == EINTR)
+			continue;
+		if (now < 0)
+			return err_errno(e, errno, "cannot read %s", path);
+		if (!now)
+			return err_set(e, ERR_CORRUPT, "%s became shorter while it was read", path);
+		got += (size_t)now;
+	}
+	return 0;
+}
+
+static bool is_zero(struct view v)
+{
+	for (size_t i = 0; i < v.len; i++)
+		if (v.ptr[i])
+			return false;
+	return true;
+}
+
+/* Whether a block with its trailer lies in the first `end` bytes. */
+static bool is_before(const struct handle *h, uint64_t end)
+{
+	return h->at <= end && h->size <= end - h->at && end - h->at - h->size >= TRAILER;
+}
+
+/* RocksDB writes the metaindex directly before the footer. */
+static bool footer_is_whole(const uint8_t *footer, uint64_t file_size, struct handle *ret_index)
+{
+	struct handle metaindex;
+	struct view zeros;
+	uint64_t end = file_size - FOOTER;
+	return get_footer(footer, &metaindex, ret_index, &zeros) && is_zero(zeros) && get_le(footer + 1 + HANDLES, 4) == FORMAT_VERSION &&
+	       is_before(&metaindex, end) && metaindex.at + metaindex.size + TRAILER == end && is_before(ret_index, metaindex.at);
+}
+
+static int each_listed(const char *path, struct view index, uint64_t index_at, table_block_fn *fn, void *arg, struct err *e)
+{
+	uint64_t end = 0; /* of the blocks so far */
+	int rc = 0;
+	if (!cut_restarts(&index))
+		return err_set(e, ERR_CORRUPT, "%s: its index is malformed", path);
+	struct cursor c = cursor_of(index);
+	while (c.p < c.end && !rc) {
+		struct view separator;
+		struct handle h;
+		if (!next_entry(&c, &separator, &h))
+			return err_set(e, ERR_CORRUPT, "%s: its index is malformed", path);
+		if (h.at != end || !is_before(&h, index_at))
+			return err_set(e, ERR_CORRUPT, "%s: its index names a block at %" PRIu64 " of %" PRIu64 " bytes, which cannot be", path,
+				       h.at, h.size);
+		end += h.size + TRAILER;
+		rc = fn(arg, separator, h.at, h.size + TRAILER, e);
+	}
+	return rc;
+}
+
+int table_each_block(int fd, const char *path, table_block_fn *fn, void *arg, uint64_t *ret_size, struct err *e)
+{
+	CLEANUP(buf_free) struct buf stored = { .max = MAX_INDEX + TRAILER };
+	uint8_t footer[FOOTER];
+	struct handle h;
+	struct view index;
+	struct stat st;
+	if (fstat(fd, &st))
+		return err_errno(e, errno, "cannot read %s", path);
+	if (st.st_size < FOOTER)
+		return err_set(e, ERR_CORRUPT, "%s: %jd bytes are too few for a table", path, (intmax_t)st.st_size);
+	int rc = read_at(fd, path, footer, FOOTER, (uint64_t)st.st_size - FOOTER, e);
+	if (rc)
+		return rc;
+	if (!footer_is_whole(footer, (uint64_t)st.st_size, &h))
+		return err_set(e, ERR_CORRUPT, "%s: its footer is damaged", path);
+	if (h.size > MAX_INDEX || !buf_reserve(&stored, h.size + TRAILER))
+		return err_set(e, ERR_LIMIT, "%s: its index has %" PRIu64 " bytes, at most %zu are read", path, h.size, MAX_INDEX);
+	rc = read_at(fd, path, stored.ptr, h.size + TRAILER, h.at, e);
+	if (rc)
+		return rc;
+	struct table t = { .p = (const uint8_t *)stored.ptr, .n = h.size + TRAILER, .contents.max = MAX_INDEX };
+	*ret_size = (uint64_t)st.st_size;
+	rc = get_block(&t, 0, h.size, &index) ? each_listed(path, index, h.at, fn, arg, e) :
+	     err_set(e, ERR_CORRUPT, "%s: its index is damaged", path);
+	buf_free(&t.contents);
 	return rc;
 }

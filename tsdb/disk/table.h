@@ -21,4 +21,12 @@ typedef int table_fn(void *arg, struct view key, struct view value, struct err *
  * into memory. */
 int table_each(const char *path, table_fn *fn, void *arg, struct table_loss *ret, struct err *e) MUST_USE;
 
+/* separator: not below the block's last key, and below the first key of the next block. size: with the trailer. */
+typedef int table_block_fn(void *arg, struct view separator, uint64_t offset, uint64_t size, struct err *e);
+
+/* Reads only the footer and the index, and calls fn for each block of data in the file's order; an error of fn ends it and is returned.
+ * The blocks lie one behind the other from offset 0 on. ERR_CORRUPT: the footer or the index is damaged; ERR_LIMIT: the index is too large.
+ * path is for messages; *ret_size is the size of the file. */
+int table_each_block(int fd, const char *path, table_block_fn *fn, void *arg, uint64_t *ret_size, struct err *e) MUST_USE;
+
 #endif
