@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "tsdb/admin.h"
 #include "tsdb/part/part.h"
+#include "tsdb/transfer/transfer.h"
 #include "tsdb/version/db.h"
 
 static struct tsdb *db_of(struct storage_admin *a)
@@ -249,9 +250,14 @@ static void clock_of(struct storage_admin *a, struct admin_clock *ret)
 	tsdb_clock(db_of(a), ret);
 }
 
+static void bucket_of(struct storage_admin *a, struct admin_bucket *ret)
+{
+	transfer_status(db_of(a), ret);
+}
+
 void tsdb_admin_init(struct tsdb *db)
 {
-	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status, blocks, clock_of };
+	db->admin = (struct storage_admin){ delete_series, clean, snapshot, status, blocks, clock_of, bucket_of };
 }
 
 struct storage_admin *tsdb_admin(struct tsdb *db)

@@ -2,6 +2,19 @@
 libtsdb_a_SOURCES = \
   tsdb/admin.c \
   tsdb/admin.h \
+  tsdb/bucket/bucket_server.c \
+  tsdb/bucket/bucket_server.h \
+  tsdb/bucket/catalogue.c \
+  tsdb/bucket/catalogue.h \
+  tsdb/bucket/day_image.c \
+  tsdb/bucket/day_image.h \
+  tsdb/bucket/generation.c \
+  tsdb/bucket/generation.h \
+  tsdb/bucket/object_io.c \
+  tsdb/bucket/object_io.h \
+  tsdb/bucket/object_names.c \
+  tsdb/bucket/object_names.h \
+  tsdb/bucketkit.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
   tsdb/dict/dict_pack.c \
@@ -104,6 +117,13 @@ libtsdb_a_SOURCES = \
   tsdb/snapshot_mark.h \
   tsdb/stats.c \
   tsdb/testkit.h \
+  tsdb/transfer/collect.c \
+  tsdb/transfer/generations.c \
+  tsdb/transfer/retrieve.c \
+  tsdb/transfer/transfer.c \
+  tsdb/transfer/transfer.h \
+  tsdb/transfer/transfer_private.h \
+  tsdb/transfer/upload.c \
   tsdb/tsdb.c \
   tsdb/tsdb.h \
   tsdb/upkeep/compact.c \
@@ -112,8 +132,9 @@ libtsdb_a_SOURCES = \
   tsdb/upkeep/name_finder.h \
   tsdb/upkeep/partition_drop.c \
   tsdb/upkeep/partition_drop.h \
+  tsdb/upkeep/partition_open.c \
+  tsdb/upkeep/partition_open.h \
   tsdb/upkeep/retention.c \
-  tsdb/upkeep/retention.h \
   tsdb/upkeep/retention_rules.c \
   tsdb/upkeep/retention_rules.h \
   tsdb/upkeep/rollup.c \
@@ -180,6 +201,7 @@ TSDB_TESTS = \
   replay_test \
   retention_clock_test \
   shares_test \
+  transfer_test \
   tsdb_codec_test \
   tsdb_delete_test \
   tsdb_fault_test \
@@ -232,6 +254,8 @@ retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c
 retention_clock_test_LDADD = $(TSDB_TEST_LIBS)
 shares_test_SOURCES = tsdb/read/shares_test.c
 shares_test_LDADD = $(TSDB_TEST_LIBS)
+transfer_test_SOURCES = tsdb/transfer/transfer_test.c
+transfer_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_codec_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_delete_test_LDADD = $(TSDB_TEST_LIBS)
 tsdb_fault_test_SOURCES = tsdb/tsdb_fault_test.c

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The current content of the storage, counted over partitions, parts and windows, and as metrics. */
 #include "tsdb/part/part.h"
+#include "tsdb/transfer/transfer.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
@@ -75,6 +76,21 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 	version_unref(v);
 }
 
+static void stats_bucket(struct tsdb *db)
+{
+	struct admin_bucket b;
+	transfer_status(db, &b);
+	if (!b.configured)
+		return;
+	metric_set(&tsdb_metrics[TM_BUCKET_STATE], !strcmp(b.state, "writing") ? 1 : !strcmp(b.state, "stopped") ? -1 : 0);
+	metric_set(&tsdb_metrics[TM_BUCKET_DAYS], (double)b.days);
+	metric_set(&tsdb_metrics[TM_BUCKET_BYTES], (double)b.bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_WAITING], (double)b.waiting_parts);
+	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_BYTES], (double)b.waiting_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_SECONDS], b.waiting_since_ms ? (double)(tsdb_now_ms(db) - b.waiting_since_ms) / 1e3 : 0);
+	metric_set(&tsdb_metrics[TM_BUCKET_ABSENT], (double)b.absent_days);
+}
+
 static void collect(void *arg)
 {
 	struct tsdb *db = arg;
@@ -112,6 +128,7 @@ static void collect(void *arg)
 	metric_set(&tsdb_metrics[TM_NOTES_BYTES], (double)s.notes_bytes);
 	metric_set(&tsdb_metrics[TM_MASKS], (double)s.tombstones);
 	metric_set(&tsdb_metrics[TM_LAST_RECORD], (double)s.last_record);
+	stats_bucket(db);
 }
 
 void tsdb_register_metrics(struct tsdb *db)

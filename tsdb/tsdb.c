@@ -9,6 +9,7 @@
  *	head.holes   what the head log has lost   head.holes.copy   the same
  *	snapshot     of a snapshot that was not opened yet: whether it is complete
  *	partitions/  a database per UTC day
+ *	bucket/      which server it is to its bucket, and what that has
  */
 #include "tsdb/tsdb.h"
 
@@ -29,9 +30,10 @@
 #include "tsdb/seal/seal.h"
 #include "tsdb/snapshot.h"
 #include "tsdb/snapshot_mark.h"
+#include "tsdb/transfer/transfer.h"
 #include "tsdb/upkeep/name_finder.h"
 #include "tsdb/upkeep/partition_drop.h"
-#include "tsdb/upkeep/retention.h"
+#include "tsdb/upkeep/partition_open.h"
 #include "tsdb/upkeep/retention_rules.h"
 #include "tsdb/upkeep/sealer.h"
 #include "tsdb/version/db.h"
@@ -105,6 +107,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->service_labels = TSDB_SERVICE_LABELS;
 	if (!o->max_series)
 		o->max_series = 1000000;
+	if (!o->grace_ms)
+		o->grace_ms = DAY_MS;
 	if (!o->max_target_functions)
 		o->max_target_functions = 200000;
 	if (!o->max_target_locations)
@@ -195,7 +199,7 @@ static void db_free(struct tsdb *db)
 int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 {
 	struct tsdb *db = db_new(o);
-	bool writable = true;
+	bool writable = true, was_empty = transfer_is_empty(db->path);
 	int rc = db->o.read_only ? 0 : files_make_dirs(db->path, e);
 	if (!rc)
 		rc = snapshot_mark_check(db, e);
@@ -206,6 +210,8 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	if (!rc)
 		rc = format_check(db, e);
 	if (!rc)
+		rc = transfer_open(db, was_empty, e);
+	if (!rc)
 		rc = dropped_read(db, e);
 	if (!rc)
 		rc = holes_read(&db->holes, db->path, tsdb_now_ms(db), e);
@@ -214,6 +220,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	atomic_store(&db->write_failed, !writable);
 	if (!rc)
 		rc = tsdb_open_partitions(db, e);
+	db->first_record = transfer_first_record(db);
 	if (!rc)
 		rc = tsdb_replay(db, e);
 	if (!rc) {
@@ -231,6 +238,8 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 		rc = thread_start(&db->committer, "commit", tsdb_committer, db, e);
 		db->have_committer = !rc;
 	}
+	if (!rc)
+		rc = transfer_start(db, e);
 	if (rc) {
 		IGNORE(tsdb_close(db, NULL)); /* rc says what was first */
 		return rc;
@@ -241,6 +250,8 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 
 void tsdb_wind_down(struct tsdb *db)
 {
+	if (db->o.objects_stop)
+		atomic_store(db->o.objects_stop, true);
 	tsdb_stop(db);
 }
 
@@ -251,6 +262,7 @@ int tsdb_close(struct tsdb *db, struct err *e)
 	queue_close(db->queue);
 	tsdb_wind_down(db);
 	tsdb_hurry(db, true);
+	transfer_close(db);
 	if (db->have_sealer)
 		pthread_join(db->sealer, NULL);
 	if (db->have_early_sealer)
@@ -260,6 +272,11 @@ int tsdb_close(struct tsdb *db, struct err *e)
 	int rc = hlog_close(db->log, e);
 	db_free(db);
 	return rc;
+}
+
+int tsdb_upload(struct tsdb *db, struct err *e)
+{
+	return transfer_run(db, e);
 }
 
 struct sink *tsdb_sink(struct tsdb *db)

@@ -6,9 +6,12 @@
 #ifndef PYRRHA_TSDB_TSDB_H
 #define PYRRHA_TSDB_TSDB_H
 
+#include <stdatomic.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/admin.h"
+#include "model/objects.h"
 #include "model/sink.h"
 #include "model/source.h"
 #include "model/tap.h"
@@ -43,6 +46,14 @@ struct tsdb_options {
 	/* Labels that make a service, separated by commas: its series also get one sum a minute (aggregate.h). NULL =
 	 * TSDB_SERVICE_LABELS, "" = none. Sealed data stays unchanged. */
 	const char *service_labels;
+	/* A bucket that sealed days go to; borrowed, NULL = none. With read_only it is not used. */
+	struct objects *objects;
+	atomic_bool *objects_stop;   /* set when the storage shuts down, so that calls of objects end; may be NULL */
+	const char *server_id;       /* whose days they are there; NULL = one is made up at the first start */
+	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
+	int64_t seal_interval_ms;    /* windows are sealed at least this often, so that less is lost with the disk; 0 = after their hour */
+	int64_t grace_ms;            /* objects that nothing names are removed when they are as old; 0 = a day */
+	bool no_transfer;            /* tests: nothing goes up or comes back by itself */
 	struct tap *tap;             /* borrowed: receives every float once it is durable; NULL = none */
 	bool keep_aggregates;        /* tests: however little they save */
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
@@ -109,6 +120,10 @@ int tsdb_name_location(struct tsdb *db, struct view build_id, uint64_t file_addr
 /* A copy of everything that is durable now in dir, which must not exist (ERR_CONFLICT): files are linked where they can be. It
  * opens as a storage directory of its own. It is made as DIR.tmp and renamed when it is complete; after an error nothing is left. */
 int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e) MUST_USE;
+
+/* Uploads now what would go to the bucket by itself, fetches the newest day that is missing here, and removes objects that nothing names.
+ * ERR_UNAVAILABLE: there is no bucket, or it does not answer; ERR_CONFLICT: another process writes as this server. */
+int tsdb_upload(struct tsdb *db, struct err *e) MUST_USE;
 
 /* Registers the metrics table; gauges are of this database. */
 void tsdb_register_metrics(struct tsdb *db);

@@ -58,6 +58,7 @@ enum lock_rank {
 	RANK_QUERY_SYMBOLS,      /* eval.symbols_lock: writing into a query's own dictionary */
 
 	/* tsdb/ */
+	RANK_TSDB_TRANSFER,      /* transfer.run_lock: one round with the bucket at a time */
 	RANK_TSDB_SEAL,          /* tsdb.seal_lock: one seal or retention at a time */
 	RANK_TSDB_APPLY,         /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
 	RANK_TSDB_APPEND_TURN,   /* partition.append_turn: who appends to a day; held while dict_lock is wanted for writing and had */

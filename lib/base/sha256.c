@@ -48,3 +48,21 @@ void sha256_hex(const uint8_t hash[SHA256_LEN], char ret[SHA256_HEX])
 	for (size_t i = 0; i < SHA256_LEN; i++)
 		snprintf(ret + 2 * i, 3, "%02x", hash[i]);
 }
+
+static int sha256_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool sha256_parse(struct view hex, uint8_t ret[SHA256_LEN])
+{
+	if (hex.len != SHA256_HEX - 1)
+		return false;
+	for (size_t i = 0; i < SHA256_LEN; i++) {
+		int hi = sha256_digit(hex.ptr[2 * i]), lo = sha256_digit(hex.ptr[2 * i + 1]);
+		if (hi < 0 || lo < 0)
+			return false;
+		ret[i] = (uint8_t)(hi << 4 | lo);
+	}
+	return true;
+}

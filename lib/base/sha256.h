@@ -3,6 +3,7 @@
 #ifndef PYRRHA_BASE_SHA256_H
 #define PYRRHA_BASE_SHA256_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/view.h"
@@ -22,5 +23,7 @@ void sha256_of(struct view bytes, uint8_t ret[SHA256_LEN]);
 void hmac_sha256(struct view key, struct view bytes, uint8_t ret[SHA256_LEN]);
 /* In hexadecimal, lower case, with a NUL. */
 void sha256_hex(const uint8_t hash[SHA256_LEN], char ret[SHA256_HEX]);
+/* And back; false: it is no such text. */
+bool sha256_parse(struct view hex, uint8_t ret[SHA256_LEN]);
 
 #endif

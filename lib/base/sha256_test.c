@@ -32,6 +32,12 @@ static void test_known_answers(void **state)
 	sha256_end(&h, hash);
 	check(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	hmac_sha256(VIEW("Jefe"), VIEW("what do ya want for nothing?"), hash);
+	uint8_t back[SHA256_LEN];
+	char hex[SHA256_HEX];
+	sha256_hex(hash, hex);
+	assert_true(sha256_parse(view_of(hex), back) && !memcmp(back, hash, SHA256_LEN));
+	hex[3] = 'g';
+	assert_false(sha256_parse(view_of(hex), back) || sha256_parse(VIEW("00"), back));
 	check(hash, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 

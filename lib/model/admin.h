@@ -43,6 +43,24 @@ struct admin_clock {
 	int64_t retention_waits_ms; /* so long nothing is dropped because of it; 0 = it does not wait */
 };
 
+#define ADMIN_SERVER_ID_LEN 41
+
+/* The bucket that sealed days go to. */
+struct admin_bucket {
+	bool configured;
+	const char *state;               /* "writing", "unreachable" (since the start), "stopped" (another process writes under the id) */
+	char id[ADMIN_SERVER_ID_LEN];    /* of this server in the bucket; "" = not known yet */
+	char why[256];                   /* it is stopped, or has another id than configured; "" = neither */
+	uint64_t days, bytes;            /* in the bucket, of this server */
+	uint64_t waiting_parts, waiting_bytes; /* sealed and not in the bucket */
+	int64_t waiting_since_ms;        /* the end of the oldest hour of these; 0 = none waits */
+	int64_t last_success_ms;         /* of a round without an error; 0 = none yet */
+	int64_t last_error_ms;
+	char last_error[512];            /* "" = the last round had none */
+	uint64_t absent_days;            /* in the bucket and not on this disk, */
+	int64_t absent_from_ms, absent_until_ms; /* with stamps in this range; 0, 0 = none */
+};
+
 /* All thread-safe. */
 struct storage_admin {
 	/* Deletes what the series that satisfy all matchers have in (after, until]; durable and hidden when it returns. */
@@ -57,6 +75,7 @@ struct storage_admin {
 	/* Parts, oldest first. Returns owned (free). */
 	struct admin_block *(*blocks)(struct storage_admin *a, size_t *ret_n);
 	void (*clock)(struct storage_admin *a, struct admin_clock *ret);
+	void (*bucket)(struct storage_admin *a, struct admin_bucket *ret);
 };
 
 #endif

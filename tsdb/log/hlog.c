@@ -746,6 +746,15 @@ void hlog_number_above(struct hlog *l, uint64_t number)
 	atomic_store(&l->last, number);
 }
 
+void hlog_begin_above(struct hlog *l, uint64_t number)
+{
+	if (l->begin || atomic_load(&l->last) || number < l->next)
+		return;
+	atomic_store(&l->first, number + 1);
+	l->next = number + 1;
+	atomic_store(&l->last, number);
+}
+
 /* ---- writing ---- */
 
 uint64_t hlog_put(struct hlog *l, struct buf *record)

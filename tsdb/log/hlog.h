@@ -65,6 +65,9 @@ bool hlog_may_be_trimmed(const struct hlog *l);
 /* After the replay: what comes is numbered above `number`, which some part has. Only a log that lost its end, or its marks, ends before it. */
 void hlog_number_above(struct hlog *l, uint64_t number);
 
+/* After the replay, of a log without any record: what comes is numbered above `number`. Else nothing happens. */
+void hlog_begin_above(struct hlog *l, uint64_t number);
+
 /* The committer's side: put records (each is sealed with the next number, which is returned), then commit. A commit
  * that fails leaves nothing: hlog_reopen makes its numbers void. */
 uint64_t hlog_put(struct hlog *l, struct buf *record);

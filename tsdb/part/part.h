@@ -33,6 +33,8 @@ struct partition_db;
 #define PARTITION_DB_GONE ".gone"
 /* Directories with this suffix are being rebuilt (partition_repair.c). */
 #define PARTITION_DB_NEW ".new"
+/* Directories with this suffix are being made of fetched files; a crash leaves nothing of use in them. */
+#define PARTITION_DB_MAKING ".making"
 /* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
 #define PARTITION_DB_BAD ".bad-"
 /* A part's file before it is ingested. */
@@ -106,6 +108,9 @@ void partition_db_count_lost(struct partition_db *d, atomic_ullong *count);
 int partition_repair(const char *dir, char **ret_aside, struct err *e) MUST_USE;
 /* For one that was found beside it at start. */
 void partition_repair_finish(const char *new_dir);
+/* Makes a database of the files (NUMBER.sst) of another directory, which stay there: links are ingested. dir must not exist; after a crash it
+ * is there as a whole or not at all. ERR_CORRUPT: one of them cannot be taken in. */
+int partition_db_make_of(const char *from, const char *dir, struct err *e) MUST_USE;
 struct partition_db *partition_db_ref(struct partition_db *d);
 void partition_db_unref(struct partition_db *d);
 /* Removes a partition's directory as a whole: after a crash in between it is not opened again. */
@@ -129,6 +134,18 @@ uint64_t partition_db_bytes(struct partition_db *d);
 /* Memory of the indexes of its open files, which are not in the block cache. */
 uint64_t partition_db_table_memory(struct partition_db *d);
 int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e) MUST_USE;
+/* A file of the database, which is a part. */
+struct partition_file {
+	enum part_level level;
+	uint32_t window, number; /* of the part */
+	uint64_t file;           /* RocksDB's number: its name is that in six digits or more, and .sst */
+	uint64_t bytes;
+};
+/* Calls fn for each. */
+int partition_db_each_file(struct partition_db *d, int (*fn)(void *arg, const struct partition_file *f, struct err *e), void *arg,
+			   struct err *e) MUST_USE;
+/* RocksDB's identity of the database: another one after it was made anew. */
+int partition_db_identity(struct partition_db *d, char *ret, size_t len, struct err *e) MUST_USE;
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
 bool partition_db_read_only(const struct partition_db *d);

@@ -219,6 +219,43 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
 	return 0;
 }
 
+/* ---- files ---- */
+
+int partition_db_each_file(struct partition_db *d, int (*fn)(void *arg, const struct partition_file *f, struct err *e), void *arg, struct err *e)
+{
+	int rc = partition_db_enter(d, e);
+	if (rc)
+		return rc;
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	for (int i = 0; i < rocksdb_livefiles_count(files) && !rc; i++) {
+		size_t len;
+		const char *key = rocksdb_livefiles_smallestkey(files, i, &len), *name = rocksdb_livefiles_name(files, i);
+		if (len != KEY_LEN || !name)
+			continue;
+		struct partition_file f = { (enum part_level)key[0], part_key_word(key + 1), part_key_word(key + 5),
+					    strtoull(*name == '/' ? name + 1 : name, NULL, 10), rocksdb_livefiles_size(files, i) };
+		rc = fn(arg, &f, e);
+	}
+	rocksdb_livefiles_destroy(files);
+	partition_db_leave(d);
+	return rc;
+}
+
+int partition_db_identity(struct partition_db *d, char *ret, size_t len, struct err *e)
+{
+	AUTOFREE char *path = xasprintf("%s/IDENTITY", d->dir);
+	CLEANUP(buf_free) struct buf b = { .max = 256 };
+	int rc = buf_read_file(&b, path, e);
+	if (rc)
+		return rc;
+	size_t n = strcspn(b.ptr, "\n");
+	if (!n || n >= len)
+		return err_set(e, ERR_CORRUPT, "%s is damaged", path);
+	memcpy(ret, b.ptr, n);
+	ret[n] = 0;
+	return 0;
+}
+
 /* ---- opening it again ---- */
 
 static bool is_known(struct partition_db *d, const char *key)

@@ -144,6 +144,27 @@ int partition_repair(const char *dir, char **ret_aside, struct err *e)
 	return rc;
 }
 
+int partition_db_make_of(const char *from, const char *dir, struct err *e)
+{
+	struct partition_repair r = { .from = from, .to = xasprintf("%s" PARTITION_DB_MAKING, dir) };
+	int rc = access(dir, F_OK) == 0 ? err_set(e, ERR_CONFLICT, "%s exists", dir) : fill(&r, e);
+	if (!rc && r.bad.n)
+		rc = err_set(e, ERR_CORRUPT, "%zu of the files in %s cannot be taken in, %s is one", r.bad.n, from, r.bad.v[0]);
+	if (!rc)
+		rc = files_sync_dir(r.to, e);
+	if (!rc && rename(r.to, dir))
+		rc = err_errno(e, errno, "cannot rename %s", r.to);
+	if (!rc)
+		rc = sync_above(dir, e);
+	if (rc)
+		files_remove_tree(r.to);
+	for (size_t i = 0; i < r.bad.n; i++)
+		free(r.bad.v[i]);
+	vec_free(&r.bad);
+	free(r.to);
+	return rc;
+}
+
 void partition_repair_finish(const char *new_dir)
 {
 	AUTOFREE char *dir = xstrdup(new_dir);

@@ -191,6 +191,8 @@ static size_t window_bytes(struct window *w)
 static bool is_due(const struct tsdb *db, const struct window *w)
 {
 	int64_t now_ms = tsdb_now_ms(db);
+	if (db->o.seal_interval_ms && clock_mono_ms() - w->opened_mono_ms >= db->o.seal_interval_ms)
+		return true;
 	return (now_ms >= (w->hour + 1) * HOUR_MS + SEAL_AFTER_MS || now_ms < (w->hour - 1) * HOUR_MS) &&
 	       (clock_mono_ms() - w->opened_mono_ms >= SEAL_AFTER_MS || db->o.now_ms || w->bytes > (1 << 20));
 }

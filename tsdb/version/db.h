@@ -38,6 +38,8 @@ struct scratch_pool;
 struct retention_rules;
 struct part;
 struct partition_db;
+struct bucket_catalogue;
+struct transfer;
 
 struct partition {
 	atomic_int refs;
@@ -179,6 +181,9 @@ struct tsdb {
 	VEC(struct pstate *) leaving;     /* dropped, to be freed, references held; under seal_lock */
 	pthread_t dropper;
 	bool have_dropper;
+	uint64_t first_record;            /* records are numbered above it; 0 = from 1 */
+	struct transfer *transfer;        /* days go to a bucket and come back; NULL = there is no bucket */
+	struct bucket_catalogue *catalogue;      /* its: which days the bucket has; NULL as well */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats;

@@ -3,6 +3,7 @@
  * interns stacks and series under the partition's lock, encodes, and queues; the committer does the rest. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "tsdb/bucket/catalogue.h"
 #include "tsdb/version/db.h"
 #include "tsdb/write/append.h"
 #include "tsdb/write/committer.h"
@@ -34,7 +35,8 @@ static bool stamp_ok(struct append *a, int64_t t_ms)
 		metric_inc(&tsdb_metrics[TM_TOO_NEW]);
 		return false;
 	}
-	if (t_ms <= a->floor_ms || t_ms <= 0) {
+	bool absent = a->db->catalogue && catalogue_is_absent(a->db->catalogue, day_of(t_ms));
+	if (t_ms <= a->floor_ms || t_ms <= 0 || absent) {
 		a->result.too_old++;
 		metric_inc(&tsdb_metrics[TM_TOO_OLD]);
 		return false;

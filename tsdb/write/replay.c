@@ -163,6 +163,7 @@ static void replay_finish(struct replay *r, uint64_t tap_last)
 	struct tsdb *db = r->db;
 	mutex_assert_held(&db->apply_lock);
 	uint64_t above = MAX(MAX(last_sealed(r->v), dropped_last(&db->dropped)), tap_last);
+	hlog_begin_above(db->log, db->first_record);
 	hole_find(db, r->v, &r->loss);
 	hole_find_end(db, r->v, above);
 	hlog_number_above(db->log, above);

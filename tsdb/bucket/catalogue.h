@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the bucket has of this server: the newest generation of each day. In memory a summary; the generations themselves lie in
+ * bucket/days/ of the storage's directory, a file each, so that a start knows them while the bucket is away.
+ *
+ * The uploader's thread changes it, and whoever opens the storage before that; any thread reads it, under the lock. */
+#ifndef PYRRHA_TSDB_CATALOGUE_H
+#define PYRRHA_TSDB_CATALOGUE_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "tsdb/bucket/generation.h"
+
+#define CATALOGUE_DAYS_MAX 100000
+#define CATALOGUE_IDENTITY_MAX 64
+
+/* A part that is up. */
+struct catalogue_part {
+	uint8_t level;
+	uint32_t window, number;
+	struct generation_object object;
+};
+
+struct catalogue_day {
+	uint32_t day;
+	enum generation_kind kind;     /* a day, or gone */
+	struct object_stamp stamp;     /* of its newest generation; epoch 0: there is none in the bucket */
+	struct object_stamp deletes;   /* as in the generation */
+	/* The IDENTITY of the local database whose part numbers are those of `parts`; "" = of none, and a part is known by its hash alone. */
+	char identity[CATALOGUE_IDENTITY_MAX];
+	bool away;                     /* local retention let it go: it is in the bucket alone, on purpose */
+	bool finished;
+	VEC(struct catalogue_part) parts; /* by level, window, number */
+	struct generation_object symbols;
+	uint64_t facts_hash;           /* of the facts; equal: the same deletes */
+	uint64_t names_hash;           /* of those that are late names */
+	uint64_t bytes;                /* of all objects */
+	int64_t min_ms, max_ms;        /* stamps; min > max: none */
+	int64_t written_ms;
+	uint64_t last_record;
+	uint32_t next_part;
+};
+
+struct bucket_catalogue {
+	char *dir;                     /* PATH/bucket/days */
+	struct rwlock lock;
+	VEC(struct catalogue_day) days; /* by day */
+	atomic_uint n_absent;          /* days that are in the bucket and not in partitions/ */
+	VEC(uint32_t) absent;          /* these, ascending */
+};
+
+void catalogue_init(struct bucket_catalogue *c, const char *path);
+void catalogue_release(struct bucket_catalogue *c);
+/* Reads the local files. One that is damaged is left out, and told in the log: the bucket has it. */
+int catalogue_read(struct bucket_catalogue *c, struct err *e) MUST_USE;
+/* The place of a day, or NULL. Under the lock, for reading or writing. */
+struct catalogue_day *catalogue_find(struct bucket_catalogue *c, uint32_t day) REQUIRES_SHARED(c->lock);
+/* A generation of a day is the newest now: replaces what is known of the day, in memory and in its file. bytes: the object. identity: of the
+ * local database that it was made of, "" = none. away: see catalogue_day. */
+int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e) MUST_USE;
+/* Another identity, or `away`, of a day that it has. */
+int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e) MUST_USE;
+/* Forgets a day: the bucket has nothing of it any more. */
+void catalogue_drop(struct bucket_catalogue *c, uint32_t day);
+/* The object of a day's newest generation, as in its file; appended to b. ERR_NOT_FOUND. */
+int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e) MUST_USE;
+
+/* Which days of the bucket are not on this disk. */
+void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size_t n);
+/* Whether that day is one of these: it takes nothing in, and answers about it are not complete. Any thread, cheap where there are none. */
+bool catalogue_is_absent(struct bucket_catalogue *c, uint32_t day);
+/* Calls fn for each of them that has stamps in (after, until]. */
+void catalogue_each_absent(struct bucket_catalogue *c, int64_t after_ms, int64_t until_ms, void (*fn)(void *arg, const struct catalogue_day *d), void *arg);
+
+/* Hashes of facts, for facts_hash and names_hash. */
+void catalogue_hash_facts(const struct generation *g, uint64_t *ret_facts, uint64_t *ret_names);
+
+#endif

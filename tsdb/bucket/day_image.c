@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/bucket/day_image.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/files.h"
+#include "tsdb/dict/dict_pack.h"
+#include "tsdb/part/part.h"
+#include "tsdb/part/part_read.h"
+#include "tsdb/version/late_names.h"
+#include "tsdb/version/tombstones.h"
+
+#define FINISHED_AFTER_MS (15 * INT64_C(60000)) /* as the sealer waits for late rows of an hour */
+#define DATABASE_FILE_MAX ((size_t)64 << 20)
+
+/* A buffer that lives as long as the image. */
+static struct buf *image_buf(struct day_image *m)
+{
+	struct buf *b = NEW(struct buf);
+	b->max = GENERATION_MAX;
+	vec_push(&m->bytes, b);
+	return b;
+}
+
+/* ---- parts ---- */
+
+static bool image_has_part(const struct pstate *s, const struct part *p)
+{
+	if (p->level == LEVEL_HOUR)
+		return true;
+	if (p == s->all_day)
+		return true;
+	for (size_t i = 0; i < 4; i++)
+		if (p == s->six[i])
+			return true;
+	return false; /* a rollup that does not sum what there is */
+}
+
+/* Totals of the sums by service, so that a reader has them without the part. */
+static int image_totals(struct day_image *m, struct generation_part *to, const struct part *p, struct err *e)
+{
+	for (size_t i = 0; p->level == LEVEL_HOUR && i < p->aggregates.n; i++) {
+		PART_VALUE v = { 0 };
+		int rc = part_get(p, PART_TOTALS, PART_AGGREGATE | (uint32_t)i, 0, &v, e);
+		if (rc)
+			return rc;
+		struct buf *b = image_buf(m);
+		buf_putv(b, v.payload);
+		vec_push(&to->totals, buf_view(b));
+	}
+	return 0;
+}
+
+static int image_add_part(struct day_image *m, struct part *p, struct err *e)
+{
+	struct generation_part *to = vec_add(&m->g.parts);
+	struct buf *header = image_buf(m), *index = image_buf(m);
+	to->level = (uint8_t)p->level;
+	to->window = p->window;
+	to->number = p->number;
+	part_put_header(header, p);
+	part_put_index(index, p);
+	to->header = buf_view(header);
+	to->index = buf_view(index);
+	vec_push(&m->parts, p);
+	m->g.last_record = MAX(m->g.last_record, p->last_record);
+	struct err lost;
+	if (image_totals(m, to, p, &lost)) { /* a damaged sum: readers take its series */
+		to->totals.n = 0;
+		if (lost.code != ERR_CORRUPT && lost.code != ERR_NOT_FOUND && lost.code != ERR_IO)
+			return err_set(e, lost.code, "%s", lost.msg);
+	}
+	return 0;
+}
+
+static int image_parts(struct day_image *m, struct err *e)
+{
+	const struct pstate *s = m->s;
+	int rc = 0;
+	for (size_t i = 0; i < s->n_parts && !rc; i++)
+		if (image_has_part(s, s->parts[i]) && !(s->parts[i]->damaged && s->parts[i]->lost && !s->parts[i]->series.n))
+			rc = image_add_part(m, s->parts[i], e);
+	return rc;
+}
+
+/* ---- facts ---- */
+
+static void put_names(struct buf *b, const struct late_names *n)
+{
+	uint64_t next = 0;
+	buf_putc(b, FACT_NAMES);
+	buf_varint(b, n->v.n);
+	for (size_t i = 0; i < n->v.n; i++) {
+		buf_varint(b, n->v.v[i].location - next);
+		buf_varint(b, n->v.v[i].as);
+		next = (uint64_t)n->v.v[i].location + 1;
+	}
+}
+
+static void image_add_fact(struct day_image *m, uint64_t number, struct buf *payload)
+{
+	vec_push(&m->g.facts, (struct generation_fact){ number, buf_view(payload) });
+	m->g.last_record = MAX(m->g.last_record, number);
+}
+
+/* Deletes, then what retention hides (number 0), then all late names as one. */
+static void image_facts(struct day_image *m)
+{
+	const struct pstate *s = m->s;
+	for (size_t i = 0; s->tombstones && i < s->tombstones->facts.n; i++) {
+		struct buf *b = image_buf(m);
+		tombstone_fact_put(b, s->tombstones->facts.v[i]);
+		image_add_fact(m, s->tombstones->facts.v[i]->number, b);
+	}
+	if (s->names && s->names->v.n) {
+		struct buf *b = image_buf(m);
+		put_names(b, s->names);
+		image_add_fact(m, s->names->facts.n ? s->names->facts.v[s->names->facts.n - 1] : 0, b);
+	}
+}
+
+void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names)
+{
+	struct day_image m = { .s = (struct pstate *)s };
+	image_facts(&m);
+	catalogue_hash_facts(&m.g, ret_facts, ret_names);
+	for (size_t i = 0; i < m.bytes.n; i++) {
+		buf_free(m.bytes.v[i]);
+		free(m.bytes.v[i]);
+	}
+	vec_free(&m.bytes);
+	vec_free(&m.g.facts);
+}
+
+/* ---- series ---- */
+
+/* The bounds of what parts have. */
+static void image_bounds(struct day_image *m)
+{
+	struct generation *g = &m->g;
+	for (size_t i = 0; i < m->parts.n; i++) {
+		const struct part *p = m->parts.v[i];
+		for (size_t k = 0; p->level == LEVEL_HOUR && k < p->series.n; k++) {
+			const struct part_series *x = &p->series.v[k];
+			if (x->series >= g->series.n)
+				continue;
+			struct generation_series *s = &g->series.v[x->series];
+			int64_t min = part_start_ms(p) + x->min_ms, max = part_start_ms(p) + x->max_ms;
+			bool first = s->min_ms > s->max_ms;
+			s->min_ms = first ? min : MIN(s->min_ms, min);
+			s->max_ms = first ? max : MAX(s->max_ms, max);
+			first = g->min_ms > g->max_ms;
+			g->min_ms = first ? min : MIN(g->min_ms, min);
+			g->max_ms = first ? max : MAX(g->max_ms, max);
+		}
+	}
+}
+
+/* How much of the dictionary is in parts. */
+struct image_marks {
+	bool loaded;             /* the partition's is in memory, and has that much of it; else all of it is, and is read for the image alone */
+	struct dict_marks sealed;
+};
+
+static void image_series(struct day_image *m, const struct image_marks *k)
+{
+	m->series = k->loaded ? partition_ref(m->s->p) : partition_read(m->s, true);
+	rwlock_read(&m->series->dict_lock);
+	uint32_t n = (uint32_t)m->series->index.series.n;
+	if (k->loaded)
+		n = MIN(n, k->sealed.next[DICT_SERIES]);
+	vec_reserve(&m->g.series, n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct series *x = m->series->index.series.v[i];
+		vec_push(&m->g.series, (struct generation_series){ .is_float = x->is_float, .type = x->type, .labels = x->labels, .min_ms = 1 });
+	}
+	rwlock_unlock(&m->series->dict_lock);
+	image_bounds(m);
+}
+
+static int image_symbols(struct day_image *m, const struct image_marks *k, struct err *e)
+{
+	CLEANUP(buf_free) struct buf rows = { 0 };
+	struct partition *p = m->s->p, *own = NULL;
+	struct dict_marks from, to = k->sealed;
+	if (!m->g.finished)
+		return 0;
+	if (!k->loaded)
+		p = own = partition_read(m->s, false);
+	dict_marks_start(&from);
+	rwlock_read(&p->dict_lock);
+	if (!k->loaded)
+		dict_marks_now(&to, p->symbols, &p->index);
+	dict_encode(&rows, p->symbols, &p->index, &from, &to, &p->dict_lock);
+	rwlock_unlock(&p->dict_lock);
+	partition_unref(own);
+	return rows.overflow ? err_set(e, ERR_LIMIT, "the dictionary of day %u is too large", m->g.day) : dict_pack(&m->symbols, buf_view(&rows), e);
+}
+
+/* ---- the database ---- */
+
+struct image_files {
+	struct day_image *m;
+};
+
+static int image_read_file(void *arg, const char *name, struct err *e)
+{
+	struct day_image *m = ((struct image_files *)arg)->m;
+	if (strcmp(name, "CURRENT") && strncmp(name, "MANIFEST-", 9) && strncmp(name, "OPTIONS-", 8))
+		return 0;
+	AUTOFREE char *path = xasprintf("%s/%s", m->dir, name);
+	struct buf *text = image_buf(m), *b = image_buf(m);
+	b->max = DATABASE_FILE_MAX;
+	buf_puts(text, name);
+	int rc = buf_read_file(b, path, e);
+	if (!rc)
+		vec_push(&m->g.files, (struct generation_file){ buf_view(text), buf_view(b) });
+	return rc;
+}
+
+static int image_file_of(void *arg, const struct partition_file *f, struct err *e)
+{
+	struct day_image *m = arg;
+	(void)e;
+	for (size_t i = 0; i < m->g.parts.n; i++) {
+		struct generation_part *p = &m->g.parts.v[i];
+		if (p->level == (uint8_t)f->level && p->window == f->window && p->number == f->number) {
+			p->file = f->file;
+			p->object.size = f->bytes;
+		}
+	}
+	return 0;
+}
+
+static int image_files(struct day_image *m, struct err *e)
+{
+	struct image_files f = { m };
+	int rc = partition_db_each_file(m->s->p->db_parts, image_file_of, m, e);
+	for (size_t i = 0; i < m->g.parts.n && !rc; i++)
+		if (!m->g.parts.v[i].file)
+			rc = err_set(e, ERR_CORRUPT, "day %u: part %u is in no file", m->g.day, m->g.parts.v[i].number);
+	return rc ? rc : files_each(m->dir, image_read_file, &f, e);
+}
+
+char *day_image_file(const struct day_image *m, size_t part)
+{
+	return xasprintf("%s/%06llu.sst", m->dir, (unsigned long long)m->g.parts.v[part].file);
+}
+
+/* ---- notes ---- */
+
+static void image_note(void *arg, const struct sink_note *n)
+{
+	struct day_image *m = arg;
+	struct buf *b = image_buf(m);
+	buf_putv(b, n->key);
+	buf_putv(b, n->value);
+	vec_push(&m->g.notes, (struct generation_note){ view_make(b->ptr, n->key.len), view_make(b->ptr + n->key.len, n->value.len), n->t_ms });
+}
+
+static uint64_t image_be64(const char *p)
+{
+	uint64_t x = 0;
+	for (int i = 0; i < 8; i++)
+		x = x << 8 | (uint8_t)p[i];
+	return x;
+}
+
+static void image_deletes_note(void *arg, const struct sink_note *n)
+{
+	struct object_stamp *s = arg;
+	if (n->value.len == 16 && n->key.len == DAY_IMAGE_DELETES_NOTE_LEN)
+		*s = (struct object_stamp){ image_be64(n->value.ptr), image_be64(n->value.ptr + 8) };
+}
+
+static struct object_stamp image_deletes(struct tsdb *db)
+{
+	struct object_stamp s = { 0, 0 };
+	notes_each(hlog_notes(db->log), view_make(DAY_IMAGE_DELETES_NOTE, DAY_IMAGE_DELETES_NOTE_LEN), INT64_MIN, image_deletes_note, &s);
+	return s;
+}
+
+/* ---- all of it ---- */
+
+bool day_is_finished(const struct tsdb *db, const struct pstate *s)
+{
+	return !s->n_windows && tsdb_now_ms(db) >= ((int64_t)s->p->day + 1) * DAY_MS + FINISHED_AFTER_MS;
+}
+
+/* What the sealer changes: taken in one step. */
+static int image_freeze(struct tsdb *db, struct day_image *m, struct image_marks *ret, struct err *e)
+{
+	mutex_lock(&db->seal_lock);
+	struct version *v = tsdb_version(db, NULL);
+	const struct pstate *s = version_find(v, m->g.day);
+	int rc = !s || !s->n_parts || !s->p->db_parts ? err_set(e, ERR_NOT_FOUND, "day %u has no parts", m->g.day) : 0;
+	if (!rc) {
+		m->s = (struct pstate *)s;
+		atomic_fetch_add(&m->s->refs, 1);
+		m->g.next_part = s->p->next_part;
+		m->g.deletes = image_deletes(db);
+		mutex_lock(&db->apply_lock);
+		ret->loaded = atomic_load(&s->p->loaded);
+		ret->sealed = s->p->sealed;
+		m->g.finished = day_is_finished(db, s) && s->p->first_symbols == UINT64_MAX;
+		mutex_unlock(&db->apply_lock);
+		rc = partition_db_identity(s->p->db_parts, m->identity, sizeof m->identity, e);
+		files_remove_tree(m->dir);
+		if (!rc)
+			rc = partition_db_snapshot(s->p->db_parts, m->dir, e);
+	}
+	version_unref(v);
+	mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct day_image *ret, struct err *e)
+{
+	struct image_marks marks = { .loaded = false };
+	*ret = (struct day_image){ .g = { .day = day, .min_ms = 1, .written_ms = tsdb_now_ms(db) }, .dir = xstrdup(dir) };
+	snprintf(ret->g.id, sizeof ret->g.id, "%s", id);
+	int rc = image_freeze(db, ret, &marks, e);
+	if (!rc)
+		rc = image_parts(ret, e);
+	if (!rc)
+		rc = image_files(ret, e);
+	if (rc)
+		return rc;
+	image_facts(ret);
+	image_series(ret, &marks);
+	if (newest)
+		notes_each(hlog_notes(db->log), view_make("", 0), INT64_MIN, image_note, ret);
+	return image_symbols(ret, &marks, e);
+}
+
+void day_image_release(struct day_image *m)
+{
+	if (m->s)
+		pstate_unref(m->s);
+	partition_unref(m->series);
+	for (size_t i = 0; i < m->bytes.n; i++) {
+		buf_free(m->bytes.v[i]);
+		free(m->bytes.v[i]);
+	}
+	vec_free(&m->bytes);
+	vec_free(&m->parts);
+	buf_free(&m->symbols);
+	generation_release(&m->g);
+	if (m->dir)
+		files_remove_tree(m->dir);
+	free(m->dir);
+}

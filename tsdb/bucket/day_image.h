@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A day as it is now, ready to go up: its files, linked into a directory so that they stay while the sealer works on, and the generation
+ * that names them. Runs on the uploader's thread; holds seal_lock only while it links. */
+#ifndef PYRRHA_TSDB_DAY_IMAGE_H
+#define PYRRHA_TSDB_DAY_IMAGE_H
+
+#include "tsdb/bucket/catalogue.h"
+#include "tsdb/version/db.h"
+
+/* The key of the note (sink_note) that says up to which delete object this storage has applied deletes: its value is a stamp, two
+ * u64, big-endian. */
+#define DAY_IMAGE_DELETES_NOTE "bucket\0deletes"
+#define DAY_IMAGE_DELETES_NOTE_LEN 14
+
+struct day_image {
+	struct generation g;       /* complete but for its own stamp and the objects of parts that are not up */
+	char *dir;                 /* the links */
+	char identity[CATALOGUE_IDENTITY_MAX];
+	struct pstate *s;          /* of which it was made; a reference */
+	VEC(struct part *) parts;  /* in the order of g.parts; of s */
+	VEC(struct buf *) bytes;   /* what views of g point into */
+	struct partition *series;  /* whose labels g.series borrows */
+	struct buf symbols;        /* of a finished day: its dictionary, packed; else empty */
+};
+
+/* Makes one of a day that has parts. dir: where the links go; it is emptied before, and removed by day_image_release. newest: the storage's
+ * notes are part of it. ERR_NOT_FOUND: the day has no parts; ERR_BUSY: it changed meanwhile. */
+int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct day_image *ret, struct err *e) MUST_USE;
+void day_image_release(struct day_image *m);
+/* The path of a part's file. Returns owned. */
+char *day_image_file(const struct day_image *m, size_t part);
+/* Whether the day is over and all that came of it is in parts. */
+bool day_is_finished(const struct tsdb *db, const struct pstate *s);
+/* The hashes of a day's facts as they would be in its generation now (catalogue_hash_facts). */
+void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names);
+
+#endif

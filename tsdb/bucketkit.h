@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bucket in memory, for tests: it fails where a test says so, and counts requests. Several storages may use one at a time. */
+#ifndef PYRRHA_TSDB_BUCKETKIT_H
+#define PYRRHA_TSDB_BUCKETKIT_H
+
+#include "base/lock.h"
+#include "base/vec.h"
+#include "model/objects.h"
+
+enum bucketkit_fault {
+	BUCKETKIT_NONE,
+	BUCKETKIT_REFUSE,      /* nothing happens: ERR_UNAVAILABLE */
+	BUCKETKIT_LOSE_ANSWER, /* it happens, and ERR_TIMEOUT is the answer */
+	BUCKETKIT_FLIP,        /* a get has one bit flipped */
+	BUCKETKIT_CUT          /* a get ends half way: ERR_UNAVAILABLE */
+};
+
+enum bucketkit_op { BUCKETKIT_PUT, BUCKETKIT_GET, BUCKETKIT_LIST, BUCKETKIT_REMOVE, BUCKETKIT_OPS };
+
+struct bucketkit_object {
+	char *key;
+	char *bytes;
+	size_t n;
+	int64_t modified_ms;
+};
+
+struct bucketkit {
+	struct objects objects;
+	struct mutex lock;
+	VEC(struct bucketkit_object) v;  /* by key */
+	uint64_t requests[BUCKETKIT_OPS];
+	bool away;                       /* each request is refused */
+	/* Asked before each request, under the lock; NULL = no faults. */
+	enum bucketkit_fault (*fault)(void *arg, enum bucketkit_op op, const char *key);
+	void *fault_arg;
+	/* Called before each request, without the lock; NULL = nothing. */
+	void (*before)(void *arg, enum bucketkit_op op, const char *key);
+	void *before_arg;
+	int64_t (*now_ms)(void *arg);    /* of modified_ms; NULL = 0 */
+	void *now_arg;
+};
+
+void bucketkit_init(struct bucketkit *b);
+void bucketkit_free(struct bucketkit *b);
+/* How many keys begin so. */
+size_t bucketkit_count(struct bucketkit *b, const char *prefix);
+
+#endif

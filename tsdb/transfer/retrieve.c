@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Coming back: which days the bucket has, and days that this disk is to have and has not.
+ *
+ * A day is fetched into partitions/DAY.fetch, each file held against its hash; a crash goes on with what is there. Then its files are
+ * ingested into a new database, as a repair does, which replaces nothing: partitions/DAY did not exist. Until its facts (deletes, late
+ * names) are in the head log, bucket/facts/DAY has the generation, so that a crash in between does not bring back what was deleted. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "tsdb/bucket/object_io.h"
+#include "tsdb/log/record.h"
+#include "tsdb/part/part.h"
+#include "tsdb/transfer/transfer_private.h"
+#include "tsdb/upkeep/partition_open.h"
+#include "tsdb/write/committer.h"
+
+#define FETCH_SUFFIX ".fetch"
+#define FACTS_DIR "facts"
+#define NOTES_NAME "notes"
+
+/* ---- the catalogue ---- */
+
+/* Generations of the bucket that the catalogue does not know. */
+struct catalogue_walk {
+	struct transfer *t;
+	VEC(struct object_stamp) unknown;
+};
+
+static int walk_found(void *arg, const struct objects_found *x, struct err *e)
+{
+	struct catalogue_walk *w = arg;
+	struct object_name name;
+	bool known = false;
+	(void)e;
+	if (!object_name_parse(x->key, &name) || name.kind != 'g')
+		return 0;
+	rwlock_read(&w->t->catalogue.lock);
+	for (size_t i = 0; i < w->t->catalogue.days.n && !known; i++)
+		known = !object_stamp_cmp(w->t->catalogue.days.v[i].stamp, name.stamp);
+	rwlock_unlock(&w->t->catalogue.lock);
+	if (!known)
+		vec_push(&w->unknown, name.stamp);
+	return 0;
+}
+
+/* Takes in a generation, if it is the newest of its day. */
+static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct err *e)
+{
+	struct transfer *t = w->t;
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	struct generation g;
+	char name[OBJECT_NAME_MAX], identity[CATALOGUE_IDENTITY_MAX] = "";
+	bool newer = true, away = false;
+	object_name_generation(name, t->server.id, stamp);
+	int rc = object_io_get(t->objects, name, &b, e);
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? 0 : rc; /* it was removed meanwhile: a newer one is there */
+	rc = generation_decode(&g, buf_view(&b), name, e);
+	if (!rc && g.kind != GENERATION_FENCE) {
+		rwlock_read(&t->catalogue.lock);
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, g.day);
+		newer = !d || object_stamp_cmp(d->stamp, g.stamp) < 0;
+		if (d) {
+			memcpy(identity, d->identity, sizeof identity);
+			away = d->away;
+		}
+		rwlock_unlock(&t->catalogue.lock);
+		if (newer)
+			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), identity, away, e);
+	}
+	generation_release(&g);
+	if (rc != -ERR_CORRUPT)
+		return rc;
+	t->catalogue_is_damaged = true;
+	LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	return 0;
+}
+
+int retrieve_catalogue(struct transfer *t, struct err *e)
+{
+	struct catalogue_walk w = { .t = t };
+	char prefix[OBJECT_NAME_MAX];
+	object_name_prefix(prefix, t->server.id, 'g');
+	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
+	for (size_t i = 0; i < w.unknown.n && !rc; i++)
+		rc = walk_take(&w, w.unknown.v[i], e);
+	vec_free(&w.unknown);
+	return rc;
+}
+
+/* ---- which days are wanted ---- */
+
+static int64_t retrieve_day_end_ms(uint32_t day)
+{
+	return ((int64_t)day + 1) * DAY_MS;
+}
+
+static bool retrieve_is_wanted(struct transfer *t, const struct catalogue_day *d)
+{
+	const struct tsdb *db = t->db;
+	int64_t keep = db->o.retention_ms;
+	if (db->o.local_retention_ms > 0 && (keep < 0 || db->o.local_retention_ms < keep))
+		keep = db->o.local_retention_ms;
+	return d->kind == GENERATION_DAY && (keep < 0 || retrieve_day_end_ms(d->day) > tsdb_now_ms(db) - keep);
+}
+
+/* Whether the day is in partitions/, or has windows. */
+static bool retrieve_is_here(const struct version *v, uint32_t day)
+{
+	return version_find(v, day) != NULL;
+}
+
+void retrieve_note_absent(struct transfer *t)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	VEC(uint32_t) days = { 0 };
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (d->kind == GENERATION_DAY && (d->away || !d->identity[0]) && !retrieve_is_here(v, d->day))
+			vec_push(&days, d->day);
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	catalogue_set_absent(&t->catalogue, days.v, days.n);
+	vec_free(&days);
+	version_unref(v);
+}
+
+/* ---- files ---- */
+
+static char *retrieve_path(const struct transfer *t, uint32_t day, const char *suffix)
+{
+	return xasprintf("%s/partitions/%u%s", t->db->path, day, suffix);
+}
+
+static char *facts_path(const struct transfer *t, uint32_t day)
+{
+	return xasprintf("%s/" FACTS_DIR "/%u", t->server.dir, day);
+}
+
+/* The generation of a day whose facts are not in the head log yet. */
+static int facts_note(struct transfer *t, const char *name, struct view bytes, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	int rc = files_make_dirs(dir, e);
+	return rc ? rc : files_put(dir, name, bytes, e);
+}
+
+static int retrieve_part(struct transfer *t, const struct generation *g, const struct generation_part *p, const char *dir, struct err *e)
+{
+	char name[OBJECT_NAME_MAX];
+	AUTOFREE char *file = xasprintf("%s/%06" PRIu64 ".sst", dir, p->file);
+	object_name_data(name, g->id, g->day, p->object.stamp);
+	return object_io_get_file(t->objects, name, file, p->object.size, p->object.sha256, e);
+}
+
+/* Two parts never have one file. */
+static int retrieve_check(const struct generation *g, struct err *e)
+{
+	for (size_t i = 0; i < g->parts.n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (g->parts.v[i].file == g->parts.v[k].file)
+				return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
+	return 0;
+}
+
+static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, struct err *e)
+{
+	int rc = retrieve_check(g, e);
+	if (!rc)
+		rc = files_make_dirs(dir, e);
+	for (size_t i = 0; i < g->parts.n && !rc; i++) {
+		rc = retrieve_part(t, g, &g->parts.v[i], dir, e);
+		if (!rc && atomic_load(&t->db->stopping))
+			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
+	}
+	return rc;
+}
+
+int retrieve_files(struct transfer *t, uint32_t day, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	char name[16];
+	snprintf(name, sizeof name, "%u", day);
+	AUTOFREE char *fetch = retrieve_path(t, day, FETCH_SUFFIX), *dir = retrieve_path(t, day, "");
+	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
+	if (!rc)
+		rc = generation_decode(&g, buf_view(&b), NULL, e);
+	if (!rc)
+		rc = retrieve_fill(t, &g, fetch, e);
+	if (!rc)
+		rc = facts_note(t, name, buf_view(&b), e);
+	if (!rc)
+		rc = partition_db_make_of(fetch, dir, e);
+	if (!rc)
+		files_remove_tree(fetch);
+	generation_release(&g);
+	return rc;
+}
+
+/* ---- facts ---- */
+
+static int facts_commit(struct tsdb *db, struct partition *p, const struct generation *g, struct err *e) REQUIRES(db->seal_lock)
+{
+	struct request *r = NEW(struct request);
+	for (size_t i = 0; i < g->facts.n; i++) {
+		if (!g->facts.v[i].number)
+			continue; /* retention hides it anew */
+		struct request_record *x = vec_add(&r->records);
+		x->p = partition_enter(p);
+		x->kind = RECORD_FACT;
+		record_begin(&x->bytes, RECORD_FACT, p->day);
+		buf_putv(&x->bytes, g->facts.v[i].payload);
+	}
+	if (r->records.n)
+		return tsdb_commit(db, r, e);
+	request_free(db, r);
+	return 0;
+}
+
+/* Once the day is open: what its generation says of deletes and names, and deletes that came later. */
+static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
+{
+	AUTOFREE char *path = facts_path(t, day);
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	struct generation g = { .min_ms = 1 };
+	char identity[CATALOGUE_IDENTITY_MAX] = "";
+	int rc = buf_read_file(&b, path, e);
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? 0 : rc;
+	rc = generation_decode(&g, buf_view(&b), NULL, e);
+	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
+	if (p && p->db_parts) {
+		partition_load(p); /* late names refer to its locations */
+		mutex_lock(&t->db->seal_lock);
+		p->next_part = MAX(p->next_part, g.next_part);
+		rc = facts_commit(t->db, p, &g, e);
+		mutex_unlock(&t->db->seal_lock);
+		if (!rc)
+			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
+	}
+	partition_unref(p);
+	generation_release(&g);
+	if (!rc && identity[0])
+		rc = catalogue_set(&t->catalogue, day, identity, false, e);
+	if (!rc)
+		unlink(path);
+	return rc;
+}
+
+static int facts_apply_one(void *arg, const char *name, struct err *e)
+{
+	int64_t day;
+	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > UINT32_MAX)
+		return 0;
+	return facts_apply_day(arg, (uint32_t)day, e);
+}
+
+/* ---- notes ---- */
+
+/* The notes of the newest generation, in pieces that the committer takes. */
+static int notes_commit(struct transfer *t, const struct generation *g, struct err *e)
+{
+	struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
+	struct sink_batch b = { .notes = v, .n_notes = g->notes.n };
+	struct sink *sink = &t->db->sink;
+	for (size_t i = 0; i < g->notes.n; i++)
+		v[i] = (struct sink_note){ g->notes.v[i].key, g->notes.v[i].value, g->notes.v[i].t_ms };
+	int rc = g->notes.n ? sink->append(sink, &b, NULL, e) : 0;
+	free(v);
+	if (!rc)
+		tsdb_flush(t->db);
+	return rc;
+}
+
+static int notes_restore(struct transfer *t, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	uint32_t day = 0;
+	struct object_stamp newest = { 0, 0 };
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		if (t->catalogue.days.v[i].kind == GENERATION_DAY) { /* of the newest day: they are in its generation alone */
+			day = t->catalogue.days.v[i].day;
+			newest = t->catalogue.days.v[i].stamp;
+		}
+	rwlock_unlock(&t->catalogue.lock);
+	if (!newest.epoch)
+		return 0;
+	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
+	if (!rc)
+		rc = generation_decode(&g, buf_view(&b), NULL, e);
+	if (!rc)
+		rc = notes_commit(t, &g, e);
+	generation_release(&g);
+	return rc;
+}
+
+/* What was not in the bucket yet went with the disk: answers about that time say so. */
+static int retrieve_note_hole(struct transfer *t, struct err *e)
+{
+	struct tsdb *db = t->db;
+	int64_t after = INT64_MIN, now = tsdb_now_ms(db);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		if (t->catalogue.days.v[i].kind == GENERATION_DAY && t->catalogue.days.v[i].min_ms <= t->catalogue.days.v[i].max_ms)
+			after = MAX(after, t->catalogue.days.v[i].max_ms);
+	rwlock_unlock(&t->catalogue.lock);
+	if (after == INT64_MIN || after >= now)
+		return 0;
+	mutex_lock(&db->seal_lock);
+	if (!holes_has_time(&db->holes, after, now))
+		holes_add(&db->holes, &(struct hole){ 0, 0, after, now, now });
+	int rc = tsdb_sync_holes(db, e);
+	mutex_unlock(&db->seal_lock);
+	char from[RFC3339_LEN];
+	clock_rfc3339_ms(after, from);
+	LOG_WARN("msg", "came back from its bucket: what was not there yet is lost with the disk it was on", "id", t->server.id, "from", from);
+	return rc;
+}
+
+int retrieve_finish(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	int rc = t->server.returning ? notes_restore(t, e) : 0;
+	if (!rc && t->server.returning)
+		rc = retrieve_note_hole(t, e);
+	if (!rc && access(dir, F_OK) == 0)
+		rc = files_each(dir, facts_apply_one, t, e);
+	return rc ? rc : bucket_server_returned(&t->server, e);
+}
+
+/* ---- one day after the other ---- */
+
+static bool retrieve_find(struct transfer *t, uint32_t *ret)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	bool found = false;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = t->catalogue.days.n; i-- && !found;) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		found = !d->away && !d->identity[0] && retrieve_is_wanted(t, d) && !retrieve_is_here(v, d->day);
+		*ret = d->day;
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	version_unref(v);
+	return found;
+}
+
+/* Opens a fetched day with its deletes. */
+static int retrieve_open(struct transfer *t, uint32_t day, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	VEC(struct tombstone_fact) facts = { 0 };
+	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
+	if (!rc)
+		rc = generation_decode(&g, buf_view(&b), NULL, e);
+	for (size_t i = 0; i < g.facts.n && !rc; i++) {
+		struct cursor c = cursor_of(g.facts.v[i].payload);
+		struct tombstone_fact f = { .number = 0 };
+		if (tombstone_fact_get(&c, &f))
+			vec_push(&facts, f);
+		else
+			vec_free(&f.series);
+	}
+	if (!rc)
+		rc = partition_open_fetched(t->db, day, g.next_part, facts.v, facts.n, e);
+	for (size_t i = 0; i < facts.n; i++)
+		vec_free(&facts.v[i].series);
+	vec_free(&facts);
+	generation_release(&g);
+	return rc;
+}
+
+int retrieve_next(struct transfer *t, struct err *e)
+{
+	uint32_t day;
+	if (!retrieve_find(t, &day))
+		return 0;
+	int64_t start = clock_mono_ms();
+	int rc = retrieve_files(t, day, e);
+	if (!rc)
+		rc = retrieve_open(t, day, e);
+	if (!rc)
+		rc = facts_apply_day(t, day, e);
+	if (rc)
+		return rc;
+	retrieve_note_absent(t);
+	metric_inc(&tsdb_metrics[TM_BUCKET_FETCHED]);
+	LOG_INFO("msg", "a day is back from the bucket", "partition", LOG_NUM(day), "ms", LOG_NUM(clock_mono_ms() - start));
+	return 1;
+}

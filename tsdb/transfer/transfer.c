@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/transfer/transfer.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "tsdb/part/part.h"
+#include "tsdb/transfer/transfer_private.h"
+
+#define TRANSFER_NICE 15
+#define ROUND_MS 1000
+#define CHECK_EVERY_MS 60000
+#define START_EVERY_MS 10000
+#define COLLECT_FIRST_MS (12 * INT64_C(60000)) /* after the start: readers of older generations have finished */
+#define COLLECT_EVERY_MS (6 * INT64_C(3600000))
+#define RETRY_MS 10000
+
+/* ---- what the page shows ---- */
+
+static void transfer_succeeded(struct transfer *t)
+{
+	mutex_lock(&t->status_lock);
+	t->status.last_success_ms = tsdb_now_ms(t->db);
+	t->status.last_error[0] = 0;
+	mutex_unlock(&t->status_lock);
+}
+
+static void transfer_failed(struct transfer *t, const struct err *e)
+{
+	mutex_lock(&t->status_lock);
+	bool same = err_same_but_for_numbers(t->status.last_error, e->msg);
+	snprintf(t->status.last_error, sizeof t->status.last_error, "%s", e->msg);
+	t->status.last_error_ms = tsdb_now_ms(t->db);
+	mutex_unlock(&t->status_lock);
+	metric_inc(&tsdb_metrics[TM_BUCKET_FAILURES]);
+	if (!same)
+		LOG_WARN("msg", "the bucket: will try again", "err", e->msg);
+}
+
+/* What waits to go up: days whose parts are not all there. */
+static void status_waiting(struct transfer *t, struct admin_bucket *ret)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < v->n; i++) {
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, v->p[i]->p->day);
+		uint64_t parts = 0;
+		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
+			const struct part *p = v->p[i]->parts[k];
+			bool up = false;
+			for (size_t j = 0; d && d->identity[0] && j < d->parts.n && !up; j++)
+				up = d->parts.v[j].level == (uint8_t)p->level && d->parts.v[j].window == p->window && d->parts.v[j].number == p->number;
+			if (up || p->level != LEVEL_HOUR)
+				continue;
+			parts++;
+			ret->waiting_bytes += p->bytes;
+			ret->waiting_since_ms = ret->waiting_since_ms ? MIN(ret->waiting_since_ms, part_end_ms(p)) : part_end_ms(p);
+		}
+		ret->waiting_parts += parts;
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	version_unref(v);
+}
+
+void transfer_status(struct tsdb *db, struct admin_bucket *ret)
+{
+	struct transfer *t = db->transfer;
+	*ret = (struct admin_bucket){ .configured = t != NULL };
+	if (!t)
+		return;
+	mutex_lock(&t->status_lock);
+	*ret = t->status;
+	mutex_unlock(&t->status_lock);
+	ret->configured = true;
+	enum bucket_state state = bucket_server_state(&t->server, ret->id, ret->why, sizeof ret->why);
+	ret->state = state == BUCKET_WRITES ? "writing" : state == BUCKET_FENCED ? "stopped" : "unreachable";
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		ret->days += t->catalogue.days.v[i].kind == GENERATION_DAY;
+		ret->bytes += t->catalogue.days.v[i].bytes;
+	}
+	for (size_t i = 0; i < t->catalogue.absent.n; i++) {
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, t->catalogue.absent.v[i]);
+		ret->absent_days++;
+		if (d && d->min_ms <= d->max_ms) {
+			ret->absent_from_ms = ret->absent_from_ms ? MIN(ret->absent_from_ms, d->min_ms) : d->min_ms;
+			ret->absent_until_ms = MAX(ret->absent_until_ms, d->max_ms);
+		}
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	status_waiting(t, ret);
+}
+
+/* ---- rounds ---- */
+
+static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
+{
+	int rc = bucket_server_start(&t->server, e);
+	if (!rc)
+		rc = retrieve_catalogue(t, e);
+	if (rc)
+		return rc;
+	LOG_INFO("msg", "writes to its bucket", "id", t->server.id, "epoch", LOG_NUM(t->server.epoch), "days", LOG_NUM(t->catalogue.days.n));
+	retrieve_note_absent(t);
+	t->next_check_mono_ms = clock_mono_ms() + CHECK_EVERY_MS;
+	return 0;
+}
+
+/* Uploads first: what only this disk has is in danger. */
+static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(t->run_lock)
+{
+	int64_t mono = clock_mono_ms();
+	int rc = 0;
+	if (mono >= t->next_check_mono_ms) {
+		rc = bucket_server_check(&t->server, e);
+		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
+	}
+	if (!rc)
+		rc = upload_days(t, now, e);
+	if (!rc)
+		rc = collect_gone(t, e);
+	if (!rc)
+		rc = MIN(retrieve_next(t, e), 0);
+	if (!rc)
+		rc = collect_removals(t, now, e);
+	if (!rc && (now || mono >= t->next_collect_mono_ms)) {
+		rc = collect_orphans(t, e);
+		t->next_collect_mono_ms = mono + COLLECT_EVERY_MS;
+	}
+	retrieve_note_absent(t);
+	return rc;
+}
+
+static int transfer_step(struct transfer *t, bool now, struct err *e)
+{
+	char id[SERVER_ID_MAX + 1], why[256];
+	mutex_lock(&t->run_lock);
+	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
+	int rc = 0;
+	if (state == BUCKET_AWAY) {
+		t->server.was_empty = false; /* by now the directory has records */
+		rc = transfer_begin(t, e);
+	}
+	if (!rc && state != BUCKET_FENCED)
+		rc = transfer_round(t, now, e);
+	else if (!rc && now)
+		rc = err_set(e, ERR_CONFLICT, "%s", why);
+	mutex_unlock(&t->run_lock);
+	return rc;
+}
+
+static void *transfer_thread(void *arg)
+{
+	struct transfer *t = arg;
+	struct err e;
+	int64_t next = 0;
+	thread_give_way(TRANSFER_NICE);
+	while (tsdb_pause(t->db, ROUND_MS)) {
+		if (clock_mono_ms() < next)
+			continue;
+		int rc = transfer_step(t, false, &e);
+		if (rc && !atomic_load(&t->db->stopping)) {
+			transfer_failed(t, &e);
+			next = clock_mono_ms() + RETRY_MS;
+		} else if (!rc) {
+			transfer_succeeded(t);
+		}
+	}
+	return NULL;
+}
+
+int transfer_run(struct tsdb *db, struct err *e)
+{
+	return db->transfer ? transfer_step(db->transfer, true, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
+}
+
+/* ---- start and end ---- */
+
+static bool transfer_has(const char *path, const char *name)
+{
+	AUTOFREE char *file = xasprintf("%s/%s", path, name);
+	return access(file, F_OK) == 0;
+}
+
+bool transfer_is_empty(const char *path)
+{
+	AUTOFREE char *dir = xasprintf("%s/partitions", path);
+	bool empty = !transfer_has(path, "head") && !transfer_has(path, "version");
+	DIR *d = opendir(dir);
+	struct dirent *x;
+	while (d && (x = readdir(d)))
+		empty &= x->d_name[0] < '0' || x->d_name[0] > '9';
+	if (d)
+		closedir(d);
+	return empty;
+}
+
+/* The current day of a server that returns must be whole before it takes rows: they may be there already. */
+static int transfer_fetch_today(struct transfer *t, struct err *e)
+{
+	uint32_t day = day_of(tsdb_now_ms(t->db));
+	AUTOFREE char *dir = xasprintf("%s/partitions/%u", t->db->path, day);
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	bool wanted = d && d->kind == GENERATION_DAY && !d->away && !d->identity[0];
+	rwlock_unlock(&t->catalogue.lock);
+	if (!wanted || access(dir, F_OK) == 0)
+		return 0;
+	return retrieve_files(t, day, e);
+}
+
+int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
+{
+	struct err away;
+	if (!db->o.objects || db->o.read_only)
+		return 0;
+	struct transfer *t = NEW(struct transfer);
+	t->db = db;
+	t->objects = db->o.objects;
+	mutex_init(&t->run_lock, RANK_TSDB_TRANSFER, "transfer");
+	mutex_init(&t->status_lock, LOCK_LEAF, "transfer status");
+	catalogue_init(&t->catalogue, db->path);
+	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
+	db->transfer = t;
+	db->catalogue = &t->catalogue;
+	int rc = bucket_server_init(&t->server, t->objects, db->path, db->o.server_id, was_empty, e);
+	if (!rc)
+		rc = catalogue_read(&t->catalogue, e);
+	if (!rc)
+		rc = upload_read_journal(t, e);
+	if (rc)
+		return rc;
+	mutex_lock(&t->run_lock);
+	int rc_away = transfer_begin(t, &away);
+	if (!rc_away && t->server.returning)
+		rc = transfer_fetch_today(t, e);
+	mutex_unlock(&t->run_lock);
+	if (rc_away)
+		transfer_failed(t, &away);
+	return rc;
+}
+
+int transfer_start(struct tsdb *db, struct err *e)
+{
+	struct transfer *t = db->transfer;
+	char id[SERVER_ID_MAX + 1], why[256];
+	if (!t)
+		return 0;
+	mutex_lock(&t->run_lock);
+	int rc = bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES ? retrieve_finish(t, e) : 0;
+	retrieve_note_absent(t);
+	mutex_unlock(&t->run_lock);
+	if (!rc && !db->o.no_transfer) {
+		rc = thread_start(&t->thread, "bucket", transfer_thread, t, e);
+		t->have_thread = !rc;
+	}
+	return rc;
+}
+
+void transfer_close(struct tsdb *db)
+{
+	struct transfer *t = db->transfer;
+	if (!t)
+		return;
+	if (t->have_thread)
+		pthread_join(t->thread, NULL);
+	vec_free(&t->uploads);
+	vec_free(&t->removals);
+	vec_free(&t->seen);
+	buf_free(&t->pending);
+	catalogue_release(&t->catalogue);
+	bucket_server_release(&t->server);
+	mutex_destroy(&t->run_lock);
+	mutex_destroy(&t->status_lock);
+	db->transfer = NULL;
+	db->catalogue = NULL;
+	free(t);
+}
+
+uint64_t transfer_first_record(const struct tsdb *db)
+{
+	return db->transfer ? db->transfer->server.base << 40 : 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The storage and its bucket: days go up as they are sealed, and come back to a disk that does not have them. One thread, `bucket`, at a low
+ * priority; it holds no lock of the storage while it waits for the bucket. docs/format/bucket.md has the objects. */
+#ifndef PYRRHA_TSDB_TRANSFER_H
+#define PYRRHA_TSDB_TRANSFER_H
+
+#include "tsdb/version/db.h"
+
+struct transfer;
+
+/* Before the storage makes any file: whether it has data already. */
+bool transfer_is_empty(const char *path);
+/* Takes an epoch, reads which days the bucket has, and fetches the current day of a server that returns to an empty disk. Before the
+ * partitions are opened. A bucket that does not answer is no error: uploads wait. Does nothing if there is no bucket. */
+int transfer_open(struct tsdb *db, bool was_empty, struct err *e) MUST_USE;
+/* After the replay, with the committer running: facts and notes of what was fetched. Then starts the thread. */
+int transfer_start(struct tsdb *db, struct err *e) MUST_USE;
+/* Ends the thread and frees. After tsdb_stop. */
+void transfer_close(struct tsdb *db);
+void transfer_status(struct tsdb *db, struct admin_bucket *ret);
+/* Records are numbered above this. */
+uint64_t transfer_first_record(const struct tsdb *db);
+/* What is done by itself, now: uploads all that is due, removes what is not named any more. Tests and shutdown scripts. */
+int transfer_run(struct tsdb *db, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of this folder. */
+#ifndef PYRRHA_TSDB_TRANSFER_PRIVATE_H
+#define PYRRHA_TSDB_TRANSFER_PRIVATE_H
+
+#include "tsdb/bucket/bucket_server.h"
+#include "tsdb/bucket/catalogue.h"
+#include "tsdb/bucket/day_image.h"
+#include "tsdb/transfer/transfer.h"
+
+/* An object that was put and is in no generation yet. */
+struct transfer_upload {
+	uint32_t day;
+	struct catalogue_part part;
+};
+
+/* An object that no newest generation names: it is removed at that time, so that readers of the one before can finish. */
+struct transfer_removal {
+	char name[OBJECT_NAME_MAX];
+	int64_t due_mono_ms;
+};
+
+/* What was seen last of a day, to tell when it changed. */
+struct transfer_seen {
+	uint32_t day;
+	uint64_t parts_hash;      /* of the parts, the facts and the late names that there were */
+	int64_t changed_mono_ms;  /* since when it is so */
+	int64_t names_mono_ms;    /* when late names alone made a generation last */
+};
+
+struct transfer {
+	struct tsdb *db;
+	struct objects *objects;      /* borrowed */
+	struct bucket_server server;
+	struct bucket_catalogue catalogue;
+	pthread_t thread;
+	bool have_thread;
+	struct mutex run_lock;        /* one round at a time: the thread's, or that of a call. What follows is under it */
+	VEC(struct transfer_upload) uploads;
+	VEC(struct transfer_removal) removals;
+	VEC(struct transfer_seen) seen;
+	struct buf pending;           /* a generation whose put had no answer: it may be there. It is put until there is one */
+	struct object_stamp pending_stamp;
+	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
+	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
+	struct mutex status_lock;     /* of what the page shows; a leaf */
+	struct admin_bucket status;
+};
+
+/* ---- generations.c ---- */
+
+/* Puts a generation under the next number: 0, and then the catalogue has it. ERR_CONFLICT: this server is fenced. */
+int generations_put(struct transfer *t, struct generation *g, const char *identity, bool away, struct err *e) MUST_USE;
+/* The one whose put had no answer, if there is one. */
+int generations_put_pending(struct transfer *t, struct err *e) MUST_USE;
+
+/* ---- upload.c ---- */
+
+/* Puts the day, if it changed since it was put last. now: without waiting for more changes. */
+int upload_days(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Which objects were put and are in no generation yet: from bucket/uploads. */
+int upload_read_journal(struct transfer *t, struct err *e) MUST_USE;
+/* ---- retrieve.c ---- */
+
+/* Brings the catalogue up to what the bucket has. */
+int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
+/* Fetches a day into partitions/, which has nothing of it. It is not open yet. */
+int retrieve_files(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
+/* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. */
+int retrieve_next(struct transfer *t, struct err *e) MUST_USE;
+/* Days that were fetched before the partitions were opened: their facts, and the notes of the newest generation. */
+int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
+/* Notes which days of the bucket are not on this disk. */
+void retrieve_note_absent(struct transfer *t);
+
+/* ---- collect.c ---- */
+
+/* Removes objects that are due; now: all that no generation names. */
+int collect_removals(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* An object is not named any more. */
+void collect_add(struct transfer *t, const char *name);
+/* Lists all objects and removes what nothing names and nobody can be about to name. */
+int collect_orphans(struct transfer *t, struct err *e) MUST_USE;
+/* Puts `gone` for the days that this storage dropped, and for those that retention has passed. */
+int collect_gone(struct transfer *t, struct err *e) MUST_USE;
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uploads. A day is due when its parts, deletes or late names are others than in its newest generation, and nothing changed for a while: a
+ * seal is followed by rollups, and an hour's parts by the one that replaces them. Parts that the bucket has are not put again. The
+ * generation is put last, so whoever reads it finds all that it names.
+ *
+ * bucket/uploads notes what was put and is in no generation yet: a restart goes on behind it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "tsdb/bucket/object_io.h"
+#include "tsdb/disk/text.h"
+#include "tsdb/part/part.h"
+#include "tsdb/transfer/transfer_private.h"
+
+#define JOURNAL "uploads"
+#define JOURNAL_HEAD "pyrrha-uploads 1"
+#define SETTLE_MS 30000              /* without a change, before a day goes up */
+#define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
+#define NAMES_SETTLE_MS (10 * INT64_C(60000))
+
+/* ---- the journal ---- */
+
+static int journal_write(struct transfer *t, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	buf_puts(&b, JOURNAL_HEAD "\n");
+	for (size_t i = 0; i < t->uploads.n; i++) {
+		const struct transfer_upload *u = &t->uploads.v[i];
+		char hash[SHA256_HEX];
+		sha256_hex(u->part.object.sha256, hash);
+		buf_printf(&b, "day %u level %u window %u number %u epoch %" PRIu64 " serial %" PRIu64 " size %" PRIu64 "\nhash %s\n", u->day, u->part.level,
+			   u->part.window, u->part.number, u->part.object.stamp.epoch, u->part.object.stamp.serial, u->part.object.size, hash);
+	}
+	text_put_checksum(&b, 0);
+	return files_put(t->server.dir, JOURNAL, buf_view(&b), e);
+}
+
+static bool journal_parse(struct view line, struct view hash, struct transfer_upload *u)
+{
+	int64_t n[7];
+	if (!text_numbers(line, "day # level # window # number # epoch # serial # size #", n) || !view_starts(hash, VIEW("hash ")))
+		return false;
+	*u = (struct transfer_upload){ .day = (uint32_t)n[0], .part = { (uint8_t)n[1], (uint32_t)n[2], (uint32_t)n[3],
+								       { { (uint64_t)n[4], (uint64_t)n[5] }, (uint64_t)n[6], { 0 } } } };
+	return sha256_parse(view_make(hash.ptr + 5, hash.len - 5), u->part.object.sha256);
+}
+
+int upload_read_journal(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *path = xasprintf("%s/" JOURNAL, t->server.dir);
+	CLEANUP(buf_free) struct buf b = { .max = 64 << 20 };
+	struct view lines, line, hash;
+	struct transfer_upload u;
+	int rc = buf_read_file(&b, path, e);
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? 0 : rc;
+	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines)) {
+		LOG_WARN("msg", "what was uploaded last is not known, as its file is damaged: it is uploaded again", "file", path);
+		return 0;
+	}
+	while (text_line(&lines, &line) && text_line(&lines, &hash))
+		if (journal_parse(line, hash, &u))
+			vec_push(&t->uploads, u);
+	return 0;
+}
+
+static void journal_drop_day(struct transfer *t, uint32_t day)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < t->uploads.n; i++)
+		if (t->uploads.v[i].day != day)
+			t->uploads.v[n++] = t->uploads.v[i];
+	t->uploads.n = n;
+}
+
+/* ---- parts ---- */
+
+/* A day on its way up. */
+struct upload {
+	struct transfer *t;
+	struct day_image m;
+	struct generation old;      /* its newest generation, as it is known here; empty if there is none */
+	struct object_stamp old_stamp;
+	bool same;                  /* `old` is of this database: its part numbers are those of m */
+	VEC(struct part_runs) runs; /* whose lists m.g borrows */
+	uint64_t put_objects, put_bytes;
+};
+
+static const struct generation_part *upload_find_old(const struct upload *u, const struct generation_part *p)
+{
+	for (size_t i = 0; i < u->old.parts.n && u->same; i++) {
+		const struct generation_part *x = &u->old.parts.v[i];
+		if (x->level == p->level && x->window == p->window && x->number == p->number)
+			return x;
+	}
+	return NULL;
+}
+
+static const struct generation_part *upload_find_hash(const struct upload *u, const struct part_runs *r)
+{
+	for (size_t i = 0; i < u->old.parts.n; i++) {
+		const struct generation_part *x = &u->old.parts.v[i];
+		if (x->object.size == r->size && !memcmp(x->object.sha256, r->sha256, SHA256_LEN))
+			return x;
+	}
+	return NULL;
+}
+
+static const struct transfer_upload *upload_find_journal(const struct upload *u, const struct part_runs *r)
+{
+	for (size_t i = 0; i < u->t->uploads.n; i++) {
+		const struct transfer_upload *x = &u->t->uploads.v[i];
+		if (x->day == u->m.g.day && x->part.object.size == r->size && !memcmp(x->part.object.sha256, r->sha256, SHA256_LEN))
+			return x;
+	}
+	return NULL;
+}
+
+static void upload_copy_runs(struct generation_part *to, const struct part_run *v, size_t n)
+{
+	vec_reserve(&to->runs, n);
+	for (size_t i = 0; i < n; i++)
+		vec_push(&to->runs, v[i]);
+}
+
+static int upload_put_part(struct upload *u, size_t i, const struct part_runs *r, const char *file, struct err *e)
+{
+	struct transfer *t = u->t;
+	struct generation_part *p = &u->m.g.parts.v[i];
+	struct transfer_upload done = { .day = u->m.g.day, .part = { p->level, p->window, p->number, { bucket_server_stamp(&t->server), r->size, { 0 } } } };
+	char name[OBJECT_NAME_MAX];
+	memcpy(done.part.object.sha256, r->sha256, SHA256_LEN);
+	object_name_data(name, u->m.g.id, u->m.g.day, done.part.object.stamp);
+	int rc = object_io_put_file(t->objects, name, file, r->size, r->sha256, e);
+	if (rc)
+		return rc;
+	p->object = done.part.object;
+	vec_push(&t->uploads, done);
+	u->put_objects++;
+	u->put_bytes += r->size;
+	return journal_write(t, e);
+}
+
+static int upload_part(struct upload *u, size_t i, struct err *e)
+{
+	struct generation_part *p = &u->m.g.parts.v[i];
+	const struct generation_part *old = upload_find_old(u, p);
+	if (old) {
+		p->object = old->object;
+		upload_copy_runs(p, old->runs.v, old->runs.n);
+		return 0;
+	}
+	AUTOFREE char *file = day_image_file(&u->m, i);
+	struct part_runs r = { 0 };
+	int rc = part_runs_read(file, &r, e);
+	if (rc)
+		return rc;
+	const struct transfer_upload *journal = upload_find_journal(u, &r);
+	upload_copy_runs(p, r.v.v, r.v.n);
+	old = upload_find_hash(u, &r);
+	if (old)
+		p->object = old->object;
+	else if (journal)
+		p->object = journal->part.object;
+	else
+		rc = upload_put_part(u, i, &r, file, e);
+	part_runs_release(&r);
+	return rc;
+}
+
+/* A part that cannot be read is left out: the start of the server rewrites it, and then it has another number. */
+static int upload_parts(struct upload *u, struct err *e)
+{
+	struct generation *g = &u->m.g;
+	for (size_t i = 0; i < g->parts.n;) {
+		if (atomic_load(&u->t->db->stopping))
+			return err_set(e, ERR_CANCELED, "the storage shuts down");
+		int rc = upload_part(u, i, e);
+		if (rc && rc != -ERR_CORRUPT)
+			return rc;
+		if (!rc) {
+			i++;
+			continue;
+		}
+		LOG_WARN("msg", "a part is damaged and does not go to the bucket", "partition", LOG_NUM(g->day), "part", LOG_NUM(g->parts.v[i].number), "err", e->msg);
+		vec_free(&g->parts.v[i].runs);
+		vec_free(&g->parts.v[i].totals);
+		memmove(g->parts.v + i, g->parts.v + i + 1, (g->parts.n - 1 - i) * sizeof *g->parts.v);
+		memmove(u->m.parts.v + i, u->m.parts.v + i + 1, (g->parts.n - 1 - i) * sizeof *u->m.parts.v);
+		g->parts.n--;
+		u->m.parts.n--;
+	}
+	return 0;
+}
+
+static int upload_symbols(struct upload *u, struct err *e)
+{
+	struct generation *g = &u->m.g;
+	char name[OBJECT_NAME_MAX];
+	if (!u->m.symbols.len)
+		return 0;
+	g->symbols.size = u->m.symbols.len;
+	sha256_of(buf_view(&u->m.symbols), g->symbols.sha256);
+	if (u->old.symbols.stamp.epoch && u->old.symbols.size == g->symbols.size && !memcmp(u->old.symbols.sha256, g->symbols.sha256, SHA256_LEN)) {
+		g->symbols.stamp = u->old.symbols.stamp;
+		return 0;
+	}
+	g->symbols.stamp = bucket_server_stamp(&u->t->server);
+	object_name_data(name, g->id, g->day, g->symbols.stamp);
+	u->put_objects++;
+	u->put_bytes += g->symbols.size;
+	return object_io_put(u->t->objects, name, buf_view(&u->m.symbols), e);
+}
+
+/* ---- the day ---- */
+
+/* What the generation before named and this one does not. */
+static void upload_forget_old(struct upload *u)
+{
+	const struct generation *g = &u->m.g;
+	char name[OBJECT_NAME_MAX];
+	if (!u->old_stamp.epoch)
+		return;
+	object_name_generation(name, g->id, u->old_stamp);
+	collect_add(u->t, name);
+	for (size_t i = 0; i < u->old.parts.n; i++) {
+		bool named = false;
+		for (size_t k = 0; k < g->parts.n && !named; k++)
+			named = !object_stamp_cmp(g->parts.v[k].object.stamp, u->old.parts.v[i].object.stamp);
+		object_name_data(name, g->id, g->day, u->old.parts.v[i].object.stamp);
+		if (!named)
+			collect_add(u->t, name);
+	}
+	object_name_data(name, g->id, g->day, u->old.symbols.stamp);
+	if (u->old.symbols.stamp.epoch && object_stamp_cmp(u->old.symbols.stamp, g->symbols.stamp))
+		collect_add(u->t, name);
+}
+
+static int upload_read_old(struct upload *u, uint32_t day, struct err *e)
+{
+	struct transfer *t = u->t;
+	CLEANUP(buf_free) struct buf b = { 0 };
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	bool known = d && d->kind == GENERATION_DAY;
+	u->old_stamp = d ? d->stamp : (struct object_stamp){ 0, 0 };
+	u->same = known && !strcmp(d->identity, u->m.identity);
+	rwlock_unlock(&t->catalogue.lock);
+	if (!known)
+		return 0;
+	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
+	return rc ? rc : generation_decode(&u->old, buf_view(&b), NULL, e);
+}
+
+static bool upload_is_newest(struct tsdb *db, uint32_t day)
+{
+	struct version *v = tsdb_version(db, NULL);
+	bool newest = v->n && v->p[v->n - 1]->p->day == day;
+	version_unref(v);
+	return newest;
+}
+
+static int upload_day(struct transfer *t, uint32_t day, struct err *e)
+{
+	struct upload u = { .t = t };
+	int64_t start = clock_mono_ms();
+	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
+	int rc = files_make_dirs(t->server.dir, e);
+	if (!rc)
+		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), &u.m, e);
+	if (!rc)
+		rc = upload_read_old(&u, day, e);
+	if (!rc)
+		rc = upload_parts(&u, e);
+	if (!rc)
+		rc = upload_symbols(&u, e);
+	if (!rc)
+		rc = generations_put(t, &u.m.g, u.m.identity, false, e);
+	if (!rc) {
+		upload_forget_old(&u);
+		journal_drop_day(t, day);
+		rc = journal_write(t, e);
+		LOG_DEBUG("msg", "a day is in the bucket", "partition", LOG_NUM(day), "generation", LOG_NUM(u.m.g.stamp.serial), "objects", LOG_NUM(u.put_objects), "bytes",
+			  LOG_NUM(u.put_bytes), "ms", LOG_NUM(clock_mono_ms() - start));
+	}
+	day_image_release(&u.m);
+	generation_release(&u.old);
+	return rc == -ERR_NOT_FOUND ? 0 : rc;
+}
+
+/* ---- what is due ---- */
+
+static struct transfer_seen *upload_seen(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->seen.n; i++)
+		if (t->seen.v[i].day == day)
+			return &t->seen.v[i];
+	struct transfer_seen *s = vec_add(&t->seen);
+	s->day = day;
+	s->names_mono_ms = INT64_MIN / 2;
+	return s;
+}
+
+/* Whether the generation has exactly the parts that count. */
+static bool upload_has_parts(const struct catalogue_day *d, const struct pstate *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct part *p = s->parts[i];
+		if (p->level != LEVEL_HOUR && p != s->all_day && p != s->six[0] && p != s->six[1] && p != s->six[2] && p != s->six[3])
+			continue;
+		bool found = false;
+		for (size_t k = 0; k < d->parts.n && !found; k++)
+			found = d->parts.v[k].level == (uint8_t)p->level && d->parts.v[k].window == p->window && d->parts.v[k].number == p->number;
+		if (!found)
+			return false;
+		n++;
+	}
+	return n == d->parts.n;
+}
+
+static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t names)
+{
+	uint64_t h = facts ^ names;
+	for (size_t i = 0; i < s->n_parts; i++)
+		h = hash_u64(h ^ s->parts[i]->number ^ (uint64_t)s->parts[i]->level << 32 ^ (uint64_t)s->parts[i]->window << 34);
+	return h;
+}
+
+static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
+{
+	char identity[CATALOGUE_IDENTITY_MAX] = "";
+	uint64_t facts, names;
+	struct err e;
+	if (!s->n_parts || !s->p->db_parts || partition_db_identity(s->p->db_parts, identity, sizeof identity, &e))
+		return false;
+	day_facts_hash(s, &facts, &names);
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, s->p->day);
+	bool known = d && d->kind == GENERATION_DAY && !strcmp(d->identity, identity);
+	bool parts = known && upload_has_parts(d, s), same_facts = known && d->facts_hash == facts, same_names = known && d->names_hash == names;
+	bool finished = known && d->finished;
+	rwlock_unlock(&t->catalogue.lock);
+	mutex_lock(&t->db->apply_lock);
+	bool finishes = !finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
+	mutex_unlock(&t->db->apply_lock);
+	if (parts && same_facts && same_names && !finishes)
+		return false;
+	if (now)
+		return true;
+	struct transfer_seen *x = upload_seen(t, s->p->day);
+	uint64_t hash = upload_hash(s, facts, names);
+	int64_t mono = clock_mono_ms();
+	if (x->parts_hash != hash || !x->changed_mono_ms) {
+		x->parts_hash = hash;
+		x->changed_mono_ms = mono;
+	}
+	if (parts && same_facts && !finishes) { /* late names alone */
+		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
+			return false;
+		x->names_mono_ms = mono;
+		return true;
+	}
+	return mono - x->changed_mono_ms >= SETTLE_MS;
+}
+
+int upload_days(struct transfer *t, bool now, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = generations_put_pending(t, e);
+	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++)
+		if (upload_is_due(t, v->p[i], now))
+			rc = upload_day(t, v->p[i]->p->day, e);
+	version_unref(v);
+	return rc;
+}

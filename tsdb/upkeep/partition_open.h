@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Partitions that are on disk are opened. Private. */
+#ifndef PYRRHA_TSDB_PARTITION_OPEN_H
+#define PYRRHA_TSDB_PARTITION_OPEN_H
+
+#include "tsdb/head/tombstone_fact.h"
+#include "tsdb/version/db.h"
+
+/* At the start: all of them. */
+int tsdb_open_partitions(struct tsdb *db, struct err *e) MUST_USE;
+/* One whose directory was put in place while the storage runs. facts: deletes whose rows are hidden from the first moment on; the caller then
+ * commits them. next_part: the day had parts numbered up to here. ERR_BUSY: the day is open already. */
+int partition_open_fetched(struct tsdb *db, uint32_t day, uint32_t next_part, const struct tombstone_fact *facts, size_t n_facts, struct err *e) MUST_USE;
+
+#endif
