@@ -63,7 +63,8 @@ struct bucket;
 /* Asks the store nothing yet, so a store that is away is no error. c, with all it points at, and stop outlive the bucket. Once *stop is
  * true, all calls end soon with ERR_CANCELED; flag_raise (base/flag.h) ends a wait at once. stop: NULL = never. Returns owned. */
 int bucket_open(struct bucket **ret, const struct bucket_config *c, const atomic_bool *stop, struct err *e) MUST_USE;
-/* The store behind its seam; valid as long as b. */
+/* The store behind its seam; valid as long as b. A caller holds no lock of a rank behind RANK_FLAGS. What put and get call (read, data) does not
+ * call the store; what list calls may. */
 struct objects *bucket_objects(struct bucket *b);
 /* No call may be under way. NULL is fine. */
 void bucket_free(struct bucket *b);
