@@ -13,6 +13,7 @@ libbucket_a_SOURCES = \
   $(NULL)
 BUCKET_TESTS = \
   bucket_config_test \
+  bucket_retry_test \
   bucket_test \
   $(NULL)
 if HAVE_CMOCKA
@@ -20,6 +21,8 @@ check_PROGRAMS += $(BUCKET_TESTS)
 TESTS += $(BUCKET_TESTS)
 bucket_config_test_SOURCES = lib/bucket/bucket_config_test.c
 bucket_config_test_LDADD = $(BUCKET_TEST_LIBS)
+bucket_retry_test_SOURCES = lib/bucket/bucket_retry_test.c
+bucket_retry_test_LDADD = $(BUCKET_TEST_LIBS)
 bucket_test_SOURCES = lib/bucket/bucket_test.c
 bucket_test_LDADD = $(BUCKET_TEST_LIBS)
 endif
