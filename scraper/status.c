@@ -444,14 +444,14 @@ static void add_source(void *arg, const struct discovery_status *d)
 }
 
 /* Objects of a cluster that are jobs, or should be; there may be as many as jobs. */
-struct status_objects {
+struct job_objects {
 	struct object_statuses all;
 	struct map by_job;       /* hash of the job's name -> place */
 };
 
-static void take_objects(struct scraper *s, struct status_objects *ret)
+static void take_objects(struct scraper *s, struct job_objects *ret)
 {
-	*ret = (struct status_objects){ 0 };
+	*ret = (struct job_objects){ 0 };
 	mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->objects.v.n; i++) {
 		struct object_status o = s->objects.v.v[i];
@@ -465,7 +465,7 @@ static void take_objects(struct scraper *s, struct status_objects *ret)
 }
 
 /* The objects that are that job, as sources of it; those are shown then. Texts are borrowed of objects. */
-static void add_objects(struct sources *k, struct status_objects *objects, const char *job)
+static void add_objects(struct sources *k, struct job_objects *objects, const char *job)
 {
 	uint64_t hash = hash_view(view_of(job));
 	uint32_t id;
@@ -481,7 +481,7 @@ static void add_objects(struct sources *k, struct status_objects *objects, const
 }
 
 /* For malformed objects that never were a job. */
-static void show_objects(struct status_objects *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
+static void show_objects(struct job_objects *objects, void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
 	for (size_t i = 0; i < objects->all.v.n; i++) {
@@ -494,7 +494,7 @@ static void show_objects(struct status_objects *objects, void (*job)(void *arg, 
 	vec_free(&k.v);
 }
 
-static void show_job(struct scraper *s, const struct shown_job *p, struct status_objects *objects,
+static void show_job(struct scraper *s, const struct shown_job *p, struct job_objects *objects,
 		     void (*job)(void *arg, const struct status_job *j), void *arg)
 {
 	struct sources k = { 0 };
@@ -522,7 +522,7 @@ void status_jobs(struct status_targets *st, void (*job)(void *arg, const struct 
 {
 	struct scraper *s = scraper_of(st);
 	struct parts parts;
-	struct status_objects objects;
+	struct job_objects objects;
 	take_parts(s, VIEW(""), true, false, &parts);
 	take_objects(s, &objects);
 	for (size_t i = 0; i < parts.v.n; i++)

@@ -65,7 +65,7 @@ bool config_is_empty(const struct config_tree *t);
 /* The bytes of the file as read (for /api/v1/status/config: see config_redact). */
 struct view config_text(const struct config_tree *t);
 /* The tree as YAML again, with secrets replaced by <secret>: the values of password, credentials, client_secret, bearer_token,
- * secrets, key, parameters with secret-like names, and the secret parts that config_redact_url finds. */
+ * secrets, key, access_key, secret_key, session_token, parameters with secret-like names, and the secret parts that config_redact_url finds. */
 void config_redact(const struct config_tree *t, struct buf *out);
 /* The same of a part of the tree. */
 void config_redact_node(const struct config_node *n, struct buf *out);

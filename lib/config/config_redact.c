@@ -11,7 +11,7 @@
 #define REDACT_MAX ((size_t)32 << 20) /* aliases may repeat a part many times */
 
 static const char *const secret_keys[] = { "password", "credentials", "client_secret", "bearer_token", "secrets", "key",
-					   "secret_key", "secret", "token", "proxy_connect_header" };
+					   "access_key", "secret_key", "session_token", "secret", "token", "proxy_connect_header" };
 /* Within the name of a parameter, or as the whole name. */
 static const char *const secret_words[] = { "passw", "passphrase", "pwd", "secret", "token", "credential", "apikey", "api_key",
 					    "api-key", "access_key", "access-key", "accesskey", "private", "signature", "auth",

@@ -2,8 +2,9 @@
 /* The seam to an object store. It has only what every S3 has: put if there is none of that name, get of a range, list from a key on, and
  * delete. There is no compare-and-swap and no lock. lib/bucket implements it; tsdb knows this header alone.
  *
- * Keys are relative to the configured prefix and consist of [a-z0-9/.-]. All calls block, come from any thread, retry by themselves
- * what may pass (5xx, 429, resets, time-outs), and end soon after the store was told to stop. No message has a credential in it. */
+ * Keys are relative to the configured prefix and consist of [a-z0-9/.-]. No key is the folder of another one (a and a/b): some stores keep
+ * objects as files. All calls block, come from any thread, retry by themselves what may pass (5xx, 429, resets, time-outs), and end soon
+ * after the store was told to stop. No message has a credential in it. */
 #ifndef PYRRHA_MODEL_OBJECTS_H
 #define PYRRHA_MODEL_OBJECTS_H
 
