@@ -118,6 +118,7 @@ libtsdb_a_SOURCES = \
   tsdb/stats.c \
   tsdb/testkit.h \
   tsdb/transfer/collect.c \
+  tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
@@ -172,6 +173,7 @@ libtsdb_a_SOURCES = \
   tsdb/write/committer.c \
   tsdb/write/committer.h \
   tsdb/write/delete.c \
+  tsdb/write/delete.h \
   tsdb/write/hole_find.c \
   tsdb/write/hole_find.h \
   tsdb/write/replay.c \

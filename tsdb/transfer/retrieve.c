@@ -123,13 +123,32 @@ void retrieve_note_absent(struct transfer *t)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (d->kind == GENERATION_DAY && (d->away || !d->identity[0]) && !retrieve_is_here(v, d->day))
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day))
 			vec_push(&days, d->day);
 	}
 	rwlock_unlock(&t->catalogue.lock);
 	catalogue_set_absent(&t->catalogue, days.v, days.n);
 	vec_free(&days);
 	version_unref(v);
+}
+
+int retrieve_keep_here(struct transfer *t, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		char identity[CATALOGUE_IDENTITY_MAX];
+		rwlock_read(&t->catalogue.lock);
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, v->p[i]->p->day);
+		bool away = d && d->away;
+		if (d)
+			memcpy(identity, d->identity, sizeof identity);
+		rwlock_unlock(&t->catalogue.lock);
+		if (away)
+			rc = catalogue_set(&t->catalogue, v->p[i]->p->day, identity, false, e);
+	}
+	version_unref(v);
+	return rc;
 }
 
 /* ---- files ---- */
@@ -247,6 +266,8 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
+	if (!rc && identity[0])
+		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);
 	if (!rc && identity[0])
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);
@@ -340,6 +361,54 @@ int retrieve_finish(struct transfer *t, struct err *e)
 
 /* ---- one day after the other ---- */
 
+static bool retrieve_is_visited(const struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->visits.n; i++)
+		if (t->visits.v[i] == day)
+			return true;
+	return false;
+}
+
+/* Up to which delete a day that is not here was checked. */
+static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->checked.n; i++)
+		if (t->checked.v[i].day == day)
+			return &t->checked.v[i];
+	struct catalogue_seen *s = vec_add(&t->checked);
+	s->day = day;
+	return s;
+}
+
+int retrieve_visits(struct transfer *t, struct err *e)
+{
+	struct object_stamp newest = deletes_applied(t);
+	VEC(struct catalogue_seen) days = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && object_stamp_cmp(d->deletes, newest) < 0 && !retrieve_is_visited(t, d->day))
+			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n && !rc; i++) {
+		struct catalogue_seen *s = retrieve_checked(t, days.v[i].day);
+		bool touched = false;
+		if (object_stamp_cmp(s->deletes, newest) >= 0)
+			continue;
+		rc = deletes_touch_day(t, days.v[i].day, days.v[i].deletes, &touched, e);
+		if (!rc && touched)
+			vec_push(&t->visits, days.v[i].day);
+		if (!rc)
+			s->deletes = newest;
+	}
+	vec_free(&days);
+	version_unref(v);
+	return rc;
+}
+
 static bool retrieve_find(struct transfer *t, uint32_t *ret)
 {
 	struct version *v = tsdb_version(t->db, NULL);
@@ -347,7 +416,7 @@ static bool retrieve_find(struct transfer *t, uint32_t *ret)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = t->catalogue.days.n; i-- && !found;) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		found = !d->away && !d->identity[0] && retrieve_is_wanted(t, d) && !retrieve_is_here(v, d->day);
+		found = catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || (!d->away && retrieve_is_wanted(t, d)));
 		*ret = d->day;
 	}
 	rwlock_unlock(&t->catalogue.lock);
