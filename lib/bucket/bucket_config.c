@@ -219,7 +219,7 @@ static void warn_s3(struct config_ctx *c, const struct config_node *n, const str
 	warn_ignored(c, n, "disable_multipart", s->no_multipart, "an object is always sent in one piece");
 	warn_ignored(c, n, "part_size", s->part_size != 67108864, "an object is always sent in one piece");
 	warn_ignored(c, n, "send_content_md5", !s->content_md5, "what is sent is held against its SHA-256");
-	warn_ignored(c, n, "max_retries", s->max_retries != 0, "what may pass is tried again for a minute");
+	warn_ignored(c, n, "max_retries", s->max_retries != 0, "what may pass is tried five times");
 	warn_ignored(c, n, "trace", s->trace.enable, "requests are counted in pyrrha_object_storage_requests_total");
 }
 
