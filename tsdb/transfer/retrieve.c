@@ -416,7 +416,7 @@ static bool retrieve_find(struct transfer *t, uint32_t *ret)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = t->catalogue.days.n; i-- && !found;) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		found = catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || (!d->away && retrieve_is_wanted(t, d)));
+		found = catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
 		*ret = d->day;
 	}
 	rwlock_unlock(&t->catalogue.lock);
