@@ -244,7 +244,8 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 	return 0;
 }
 
-/* Once the day is open: what its generation says of deletes and names, and deletes that came later. */
+/* Once the day is open: what its generation says of deletes and names, and deletes that came later. Those are known once the bucket answered:
+ * until then the file stays. */
 static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 {
 	AUTOFREE char *path = facts_path(t, day);
@@ -266,12 +267,13 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
-	if (!rc && identity[0])
+	bool begun = t->server.state == BUCKET_WRITES;
+	if (!rc && identity[0] && begun)
 		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);
 	if (!rc && identity[0])
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);
-	if (!rc)
+	if (!rc && begun)
 		unlink(path);
 	return rc;
 }
@@ -348,14 +350,32 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	return rc;
 }
 
-int retrieve_finish(struct transfer *t, struct err *e)
+static int retrieve_has_file(void *arg, const char *name, struct err *e)
+{
+	bool *has = arg;
+	(void)e;
+	*has |= name[0] >= '0' && name[0] <= '9';
+	return 0;
+}
+
+bool retrieve_has_facts(const struct transfer *t)
 {
 	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	bool has = false;
+	return access(dir, F_OK) == 0 && !files_each(dir, retrieve_has_file, &has, NULL) && has;
+}
+
+int retrieve_apply_facts(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	return access(dir, F_OK) == 0 ? files_each(dir, facts_apply_one, t, e) : 0;
+}
+
+int retrieve_finish(struct transfer *t, struct err *e)
+{
 	int rc = t->server.returning ? notes_restore(t, e) : 0;
 	if (!rc && t->server.returning)
 		rc = retrieve_note_hole(t, e);
-	if (!rc && access(dir, F_OK) == 0)
-		rc = files_each(dir, facts_apply_one, t, e);
 	return rc ? rc : bucket_server_returned(&t->server, e);
 }
 

@@ -157,6 +157,8 @@ static int transfer_step(struct transfer *t, bool now, struct err *e)
 	if (state == BUCKET_AWAY) {
 		t->server.was_empty = false; /* by now the directory has records */
 		rc = transfer_begin(t, e);
+		if (!rc)
+			rc = retrieve_apply_facts(t, e);
 	}
 	if (!rc && state != BUCKET_FENCED)
 		rc = transfer_round(t, now, e);
@@ -248,6 +250,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		rc = deletes_read(t, e);
 	if (rc)
 		return rc;
+	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
+		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
 	int rc_away = transfer_begin(t, &away);
 	if (!rc_away && t->server.returning)
@@ -265,7 +269,9 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!t)
 		return 0;
 	mutex_lock(&t->run_lock);
-	int rc = bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES ? retrieve_finish(t, e) : 0;
+	int rc = retrieve_apply_facts(t, e);
+	if (!rc && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES)
+		rc = retrieve_finish(t, e);
 	if (!rc)
 		rc = deletes_apply_pending(t, e);
 	if (!rc)

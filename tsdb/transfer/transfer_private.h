@@ -88,8 +88,11 @@ int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
 int retrieve_files(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. */
 int retrieve_next(struct transfer *t, struct err *e) MUST_USE;
-/* Days that were fetched before the partitions were opened: their facts, and the notes of the newest generation. */
+/* Of a server that returned: the notes of the newest generation, and a hole for what was not in the bucket. */
 int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
+/* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
+bool retrieve_has_facts(const struct transfer *t);
+int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
 /* Finds days that are not here and have rows of newer deletes: they are fetched, to be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
 /* At the start: a day that is here was not let go, whatever was about to happen before the end. */

@@ -165,9 +165,8 @@ static void test_nothing_new(void **state)
 	world_upload(&w);
 	assert_true(w.b.requests[BUCKETKIT_PUT] == puts);
 	kit_reopen(&w.k);
-	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2); /* an epoch and a fence */
 	world_upload(&w);
-	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2);
+	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2); /* an epoch and a fence */
 	assert_int_equal(bucketkit_count(&w.b, "one/d/"), objects);
 	world_end(&w);
 }
@@ -378,8 +377,8 @@ static void test_fence(void **state)
 	size_t n = world_rows(&w, KIT_T0, KIT_T0 + DAY);
 	kit_reopen(&w.k);
 	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), n);
-	assert_int_equal(strncmp(world_status(&w).id, "one-", 4), 0);
 	world_upload(&w);
+	assert_int_equal(strncmp(world_status(&w).id, "one-", 4), 0);
 	assert_int_equal(bucketkit_count(&w.b, world_status(&w).id), 3 + 1 + 1); /* parts, a generation, an epoch */
 	kit_free(&other.k);
 	world_end(&w);
