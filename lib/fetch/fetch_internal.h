@@ -28,9 +28,17 @@ struct fetch {
 	bool wait;                        /* the caller's thread may be held up (for a token) */
 	const char *want_headers[FETCH_HEADERS_MAX];
 	const atomic_bool *cancel;
-	void (*on_head)(void *arg, int status);
+	void (*on_head)(void *arg, const struct fetch_response *r);
 	enum fetch_data (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
+	const struct fetch_upload *upload;
+	uint64_t uploaded;                /* bytes of it that curl has */
+	struct err upload_error;          /* of its read; code 0 = none */
+	int upload_socket;                /* a second descriptor of the connection; -1 = none */
+	bool looked;                      /* the last piece of the upload was held back, so that curl looks for an answer first */
+	int64_t stall_ms, moved_ns;       /* of the request; monotonic: when a byte came or went, or a callback returned */
+	curl_off_t moved;                 /* bytes that had come and gone then */
+	bool stalled;
 	int64_t started_ns, timeout_ms;
 	int socket_errno;                 /* of a socket that could not be made; 0 = all could */
 	bool connected;                   /* on a loop: TCP of the last connection is there; TLS or a tunnel may still be missing */
@@ -98,6 +106,13 @@ int fetch_token_get(struct fetch_token *t, bool wait, struct buf *out, struct er
 void fetch_token_put(struct fetch_token *t, char *text, int64_t good_until_ms);
 void fetch_token_fail(struct fetch_token *t, const struct err *why);
 void fetch_token_rest(struct fetch_token *t, int64_t until_ms);
+
+/* The upload of a request onto a handle. */
+void fetch_upload_set(struct fetch *f, const struct fetch_request *q);
+/* The socket of the connection that an upload goes to; -1 = there is none any more. */
+void fetch_upload_watch(struct fetch *f, int fd);
+/* Whether an answer can be read though sending failed; then it is the response. */
+bool fetch_upload_late_answer(struct fetch *f);
 
 /* Once for the process, as often as it is called. */
 void fetch_set_curl_up(void);

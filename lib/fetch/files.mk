@@ -9,6 +9,7 @@ libfetch_a_SOURCES = \
   lib/fetch/fetch_oauth2.c \
   lib/fetch/fetch_share.c \
   lib/fetch/fetch_token.c \
+  lib/fetch/fetch_upload.c \
   $(NULL)
 FETCH_TESTS = \
   fetch_test \
