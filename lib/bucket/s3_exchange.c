@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request is built from its exchange: path, headers, signature by the credentials of the moment. Redirects are not followed: a signature is for one host, and
+ * credentials are for no other. */
+#include "bucket/s3_exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "bucket/sigv4.h"
+
+#define S3_STALL_MS 120000 /* unless http_config says otherwise */
+
+struct s3_headers {
+	VEC(struct sigv4_header) v; /* signed, sorted by name */
+	VEC(const char *) lines;    /* as they are sent */
+	struct arena arena;
+};
+
+static void s3_header(struct s3_headers *h, const char *name, struct view value)
+{
+	vec_push(&h->v, (struct sigv4_header){ name, value });
+}
+
+static int s3_header_order(const void *a, const void *b)
+{
+	return strcmp(((const struct sigv4_header *)a)->name, ((const struct sigv4_header *)b)->name);
+}
+
+static void s3_put_headers(struct s3_headers *h, const struct s3_config *c)
+{
+	for (size_t i = 0; i < c->user_metadata.n; i++) {
+		char *name = arena_printf(&h->arena, "x-amz-meta-%s", c->user_metadata.v[i].key);
+		for (char *p = name; *p; p++)
+			*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+		s3_header(h, name, view_of(c->user_metadata.v[i].value));
+	}
+	if (c->sse_s3)
+		s3_header(h, "x-amz-server-side-encryption", VIEW("AES256"));
+	vec_push(&h->lines, "Content-Type: application/octet-stream");
+}
+
+/* The signature goes over all headers but those of curl and Content-Type. */
+static void s3_sign(struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, struct view path, struct s3_headers *h)
+{
+	char date[SIGV4_DATE];
+	int64_t now = clock_now_ms();
+	struct buf authorization = { 0 };
+	sigv4_date(now, date);
+	s3_header(h, "host", view_of(s->place.host));
+	s3_header(h, "x-amz-content-sha256", view_of(x->content_sha256));
+	s3_header(h, "x-amz-date", view_make(arena_strndup(&h->arena, date, strlen(date)), strlen(date)));
+	if (*k->session_token)
+		s3_header(h, "x-amz-security-token", view_of(k->session_token));
+	if (x->if_absent)
+		s3_header(h, "if-none-match", VIEW("*"));
+	if (x->range)
+		s3_header(h, "range", view_of(x->range));
+	if (x->operation == S3_PUT)
+		s3_put_headers(h, s->config);
+	qsort(h->v.v, h->v.n, sizeof *h->v.v, s3_header_order);
+	struct sigv4_request q = { .method = x->method, .path = path, .query = view_of(x->query), .headers = h->v.v, .n_headers = h->v.n,
+				   .content_sha256 = x->content_sha256, .region = s->place.region, .service = "s3", .access_key = view_of(k->access_key),
+				   .secret_key = view_of(k->secret_key), .now_ms = now };
+	sigv4_sign(&q, &authorization);
+	for (size_t i = 0; i < h->v.n; i++)
+		vec_push(&h->lines, arena_printf(&h->arena, "%s: %.*s", h->v.v[i].name, VIEW_ARG(h->v.v[i].value)));
+	vec_push(&h->lines, arena_printf(&h->arena, "Authorization: %s", authorization.ptr));
+	buf_free(&authorization);
+}
+
+static bool s3_good(int status)
+{
+	return status == 200 || status == 204 || status == 206;
+}
+
+static void on_head(void *arg, const struct fetch_response *r)
+{
+	struct s3_exchange *x = arg;
+	x->status = r->status;
+	memcpy(x->headers, r->headers, sizeof x->headers);
+	if (x->data && s3_good(x->status))
+		x->data(x->arg, NULL, 0, &x->data_error);
+}
+
+static enum fetch_data on_data(void *arg, const char *p, size_t n)
+{
+	struct s3_exchange *x = arg;
+	if (x->data && s3_good(x->status)) {
+		if (!x->data_error.code && !x->ended)
+			x->data(x->arg, p, n, &x->data_error);
+		return x->data_error.code || x->ended ? FETCH_END : FETCH_TAKEN;
+	}
+	/* No more of an error's body is read than is kept. */
+	size_t room = s3_good(x->status) ? n : S3_ERROR_MAX - MIN(x->body.len, S3_ERROR_MAX);
+	buf_put(&x->body, p, MIN(n, room));
+	x->ended = n > room;
+	return x->ended ? FETCH_END : FETCH_TAKEN;
+}
+
+/* What the exchange itself ended with, in the words of backend.h. */
+static int s3_conclude(struct s3 *s, struct s3_exchange *x, int rc, struct err *e)
+{
+	if (x->data_error.code)
+		return err_set(e, x->data_error.code, "%s", x->data_error.msg);
+	if (!rc || (x->ended && rc == -ERR_CANCELED)) {
+		err_clear(e);
+		return 0;
+	}
+	if (rc == -ERR_BAD_DATA)
+		e->code = ERR_UNAVAILABLE; /* cut short, or no HTTP */
+	else if (rc == -ERR_LIMIT)
+		e->code = ERR_BAD_DATA;
+	return err_wrap(e, "S3 at %s", s->config->endpoint);
+}
+
+static int s3_exchange_send(struct s3 *s, struct s3_exchange *x, const char *url, const struct s3_headers *h, struct backend_attempt *a, struct err *e)
+{
+	struct fetch_response r = { 0 };
+	struct fetch_request q = { .method = x->method, .url = url, .headers = h->lines.v, .n_headers = h->lines.n, .upload = x->upload,
+				   .stall_ms = s->config->response_timeout_ms > 0 ? s->config->response_timeout_ms : S3_STALL_MS,
+				   .max_bytes = x->max_bytes, .cancel = a->stop, .keepalive = true, .on_head = on_head, .on_data = on_data, .on_data_arg = x,
+				   .want_headers = { [S3_ETAG] = "ETag", [S3_REGION_HEADER] = "x-amz-bucket-region", [S3_DATE] = "Date",
+						     [S3_CONTENT_RANGE] = "Content-Range", [S3_CONTENT_LENGTH] = "Content-Length" } };
+	int rc = fetch_do(s->client, &q, &r, e);
+	x->status = r.status;
+	x->retry_after_s = r.retry_after_s;
+	if (!rc && r.body.len) /* an answer that came beside the reset of an upload */
+		buf_put(&x->body, r.body.ptr, MIN(r.body.len, S3_ERROR_MAX));
+	fetch_response_release(&r);
+	return rc;
+}
+
+int s3_exchange_run(struct s3 *s, struct s3_exchange *x, struct backend_attempt *a, struct err *e)
+{
+	struct credentials_key k;
+	struct s3_headers h = { 0 };
+	int rc = credentials_get(s->credentials, &k, e);
+	if (rc)
+		return rc;
+	arena_init(&h.arena, 0);
+	char *path = arena_printf(&h.arena, "%s/%s", s->place.path, x->key);
+	char *url = arena_printf(&h.arena, "%s%s%s%s", s->place.scheme_host, path, *x->query ? "?" : "", x->query);
+	s3_sign(s, x, &k, view_of(path), &h);
+	rc = s3_exchange_send(s, x, url, &h, a, e);
+	rc = s3_conclude(s, x, rc, e);
+	credentials_key_release(&k);
+	vec_free(&h.v);
+	vec_free(&h.lines);
+	arena_free(&h.arena);
+	return rc;
+}
+
+int s3_exchange_refused(struct s3 *s, const struct s3_exchange *x, struct backend_attempt *a, struct err *e)
+{
+	struct credentials_key k = { 0 };
+	struct err ignored = { 0 };
+	bool expired = false;
+	int rc = credentials_get(s->credentials, &k, &ignored);
+	struct s3_answer answer = { .status = x->status, .body = buf_view(&x->body), .region = x->headers[S3_REGION_HEADER], .date = x->headers[S3_DATE],
+				    .retry_after_s = x->retry_after_s };
+	struct s3_context c = { .operation = x->operation, .key = x->about, .bucket = s->config->bucket, .endpoint = s->config->endpoint,
+				.region = s->place.region, .renewable = credentials_renewable(s->credentials),
+				.secrets = { view_of(k.access_key), view_of(k.secret_key), view_of(k.session_token) } };
+	int refused = s3_error_set(&answer, &c, a, &expired, e);
+	if (!rc && expired)
+		credentials_reject(s->credentials, k.access_key);
+	credentials_key_release(&k);
+	return refused;
+}
