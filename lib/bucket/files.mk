@@ -10,6 +10,7 @@ libbucket_a_SOURCES = \
   lib/bucket/credentials.h \
   lib/bucket/credentials_file.c \
   lib/bucket/credentials_http.c \
+  lib/bucket/credentials_key.c \
   lib/bucket/credentials_source.h \
   lib/bucket/s3.c \
   lib/bucket/s3.h \

@@ -26,7 +26,7 @@ struct s3_context {
 };
 
 /* Sets the error by the table in backend.h, and a->retry_after_ms. *ret_expired: the credentials are to be fetched anew. Returns -code. */
-int s3_error_set(const struct s3_answer *x, const struct s3_context *c, struct backend_attempt *a, bool *ret_expired, struct err *e);
+int s3_error_set(const struct s3_answer *x, const struct s3_context *c, struct backend_attempt *a, bool *ret_expired, struct err *e) MUST_USE;
 /* The whole object's size, as an answer to a range behind its end (416) says it; false: it does not. */
 bool s3_error_size(struct view body, uint64_t *ret);
 

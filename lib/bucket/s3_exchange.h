@@ -49,6 +49,6 @@ struct s3_exchange {
 /* 0: an answer came, whatever its status. An error of data comes back as it is. */
 int s3_exchange_run(struct s3 *s, struct s3_exchange *x, struct backend_attempt *a, struct err *e) MUST_USE;
 /* The error that an unwanted answer is; returns -code. */
-int s3_exchange_refused(struct s3 *s, const struct s3_exchange *x, struct backend_attempt *a, struct err *e);
+int s3_exchange_refused(struct s3 *s, const struct s3_exchange *x, struct backend_attempt *a, struct err *e) MUST_USE;
 
 #endif
