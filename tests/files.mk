@@ -34,6 +34,7 @@ EXTRA_DIST += \
   tests/e2e/kube_sd_expected.json \
   tests/e2e/large_profile.py \
   tests/e2e/node_stacks.py \
+  tests/e2e/object_stores.py \
   tests/e2e/oci.py \
   tests/e2e/page.mjs \
   tests/e2e/page_agent.mjs \

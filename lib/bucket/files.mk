@@ -12,6 +12,7 @@ libbucket_a_SOURCES = \
   lib/bucket/credentials_http.c \
   lib/bucket/credentials_key.c \
   lib/bucket/credentials_source.h \
+  lib/bucket/fakeserver.h \
   lib/bucket/s3.c \
   lib/bucket/s3.h \
   lib/bucket/s3_error.c \
@@ -32,6 +33,8 @@ libbucket_a_SOURCES = \
 BUCKET_TESTS = \
   bucket_config_test \
   bucket_test \
+  credentials_test \
+  s3_test \
   sigv4_test \
   $(NULL)
 if HAVE_CMOCKA
@@ -41,6 +44,10 @@ bucket_config_test_SOURCES = lib/bucket/bucket_config_test.c
 bucket_config_test_LDADD = $(BUCKET_TEST_LIBS)
 bucket_test_SOURCES = lib/bucket/bucket_test.c
 bucket_test_LDADD = $(BUCKET_TEST_LIBS)
+credentials_test_SOURCES = lib/bucket/credentials_test.c
+credentials_test_LDADD = $(BUCKET_TEST_LIBS)
+s3_test_SOURCES = lib/bucket/s3_test.c
+s3_test_LDADD = $(BUCKET_TEST_LIBS)
 sigv4_test_SOURCES = lib/bucket/sigv4_test.c
 sigv4_test_LDADD = $(BUCKET_TEST_LIBS)
 endif

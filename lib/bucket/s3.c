@@ -253,7 +253,7 @@ static int s3_get_once(struct backend *backend, const char *key, uint64_t offset
 {
 	struct s3 *s = s3_of(backend);
 	char range[64];
-	uint64_t last = length > UINT64_MAX - offset ? UINT64_MAX : offset + length - 1;
+	uint64_t last = length >= UINT64_MAX - offset ? UINT64_MAX : offset + length - 1;
 	struct s3_exchange x = { .operation = S3_GET, .method = "GET", .key = key, .about = key, .query = "", .content_sha256 = S3_EMPTY_SHA256,
 				 .max_bytes = UINT64_MAX / 2 };
 	struct s3_range g = { .x = &x, .offset = offset, .length = length, .data = data, .arg = arg, .ret_size = ret_size };

@@ -175,7 +175,7 @@ static void s3_put_cause(const struct s3_row *row, const struct s3_words *w, con
 static const struct s3_row *s3_row(const struct s3_answer *x, const struct s3_words *w, const struct s3_context *c)
 {
 	const struct s3_row *row = s3_row_of_code(w->code);
-	if (row && row->err == ERR_NOT_FOUND && c->operation != S3_GET)
+	if (row && row->err == ERR_NOT_FOUND && (c->operation == S3_PUT || c->operation == S3_LIST))
 		return s3_row_of_code("NoSuchBucket");
 	if (!row && !*w->code && x->status == 301)
 		return s3_row_of_code("PermanentRedirect");
