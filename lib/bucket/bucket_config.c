@@ -183,7 +183,7 @@ static const struct config_field s3_rows[] = {
 static int check_s3_place(struct config_ctx *c, const struct config_node *n, const struct s3_config *s, struct err *e)
 {
 	if (!s->bucket[0] || !is_word(s->bucket, "._-") || strlen(s->bucket) > 255)
-		return config_error(c, place_of(n, "bucket"), e, "the name of a bucket is wanted; a folder in it is object_storage.bucket.prefix");
+		return config_error(c, place_of(n, "bucket"), e, "bucket is the name of a bucket; a folder in it is object_storage.bucket.prefix");
 	if (!s->endpoint[0])
 		return config_error(c, n, e, "endpoint is missing: host or host:port of the store, as s3.eu-central-1.amazonaws.com");
 	if (strstr(s->endpoint, "://"))
@@ -191,7 +191,7 @@ static int check_s3_place(struct config_ctx *c, const struct config_node *n, con
 	if (!is_word(s->endpoint, "._-:[]"))
 		return config_error(c, place_of(n, "endpoint"), e, "endpoint is host or host:port; a folder in the bucket is object_storage.bucket.prefix");
 	if (!is_word(s->region, "-_"))
-		return config_error(c, place_of(n, "region"), e, "the name of a region is wanted, as eu-central-1");
+		return config_error(c, place_of(n, "region"), e, "region is a name as eu-central-1");
 	return 0;
 }
 
@@ -230,9 +230,9 @@ static int check_s3(struct config_ctx *c, const struct config_node *n, void *at,
 	if (!rc)
 		rc = check_s3_credentials(c, n, &s->s3, e);
 	if (!rc && s->signature_v2)
-		rc = config_error(c, place_of(n, "signature_version2"), e, "requests are signed by version 4 alone");
+		rc = config_error(c, place_of(n, "signature_version2"), e, "signature_version2 is not supported: requests are signed by version 4");
 	if (!rc && s->list_version[0] && strcmp(s->list_version, "v1") != 0 && strcmp(s->list_version, "v2") != 0)
-		rc = config_error(c, place_of(n, "list_objects_version"), e, "v1 or v2 is wanted");
+		rc = config_error(c, place_of(n, "list_objects_version"), e, "list_objects_version is v1 or v2");
 	if (!rc)
 		warn_s3(c, n, s);
 	return rc;
@@ -250,7 +250,7 @@ static int make_metadata(struct config_ctx *c, const struct config_node *n, stru
 		for (const char *p = m->v[i].value; *p; p++)
 			printable &= *p >= ' ' && *p < 0x7f;
 		if (!m->v[i].key[0] || !is_word(m->v[i].key, "-_") || !printable)
-			return config_error(c, place_of(n, "put_user_metadata"), e, "names of [A-Za-z0-9_-] and values in ASCII are wanted");
+			return config_error(c, place_of(n, "put_user_metadata"), e, "put_user_metadata has names of [A-Za-z0-9_-] and values in ASCII");
 		if (strcasecmp(m->v[i].key, STORAGE_CLASS) == 0)
 			s->storage_class = m->v[i].value;
 		else

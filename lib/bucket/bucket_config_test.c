@@ -231,26 +231,26 @@ static void mistakes(void **state)
 	bad("object_storage: {bucket: {type: S3}}\n", "config is missing");
 	bad("object_storage: {bucket: {type: FILESYSTEM, config: {}}}\n", "directory");
 	bad("object_storage: {bucket: {type: FILESYSTEM, config: {directory: ''}}, server_id: a}\n", "directory");
-	bad("object_storage: {bucket: {type: FILESYSTEM, config: {directory: d, bucket: b}}}\n", "field object_storage.bucket.config: unknown key bucket");
+	bad("object_storage: {bucket: {type: FILESYSTEM, config: {directory: d, bucket: b}}}\n", "field object_storage.bucket.config.bucket: unknown");
 	bad("object_storage: {bucket: {type: S3, config: {bucket: b}}}\n", "endpoint is missing");
-	bad("object_storage: {bucket: {type: S3, config: {endpoint: e}}}\n", "name of a bucket");
+	bad("object_storage: {bucket: {type: S3, config: {endpoint: e}}}\n", "bucket is the name of a bucket");
 	bad("object_storage: {bucket: {type: S3, config: {endpoint: e, bucket: a/b}}}\n", "object_storage.bucket.prefix");
 	bad("object_storage: {bucket: {type: S3, config: {endpoint: 'https://e', bucket: b}}}\n", "without a scheme");
 	bad("object_storage: {bucket: {type: S3, config: {endpoint: 'u:p@e', bucket: b}}}\n", "endpoint is host or host:port");
 	bad("object_storage: {bucket: {type: S3, config: {endpoint: e/b, bucket: b}}}\n", "endpoint is host or host:port");
-	bad("object_storage: {nonsense: 1, bucket: {type: S3, config: {endpoint: e, bucket: b}}}\n", "p.yml:1:18: field object_storage: unknown key nonsense");
+	bad("object_storage: {nonsense: 1, bucket: {type: S3, config: {endpoint: e, bucket: b}}}\n", "p.yml:1:18: field object_storage.nonsense: unknown");
 	bad(S3("signature_version2: true"), "signature_version2");
-	bad(S3("signature_version2: true"), "version 4 alone");
+	bad(S3("signature_version2: true"), "signed by version 4");
 	bad(S3("list_objects_version: v3"), "v1 or v2");
-	bad(S3("region: 'a b'"), "region");
+	bad(S3("region: 'a b'"), "region is");
 	bad(S3("bucket_lookup_type: dns"), "bucket_lookup_type");
-	bad(S3("put_user_metadata: {'a: b': c}"), "put_user_metadata");
+	bad(S3("put_user_metadata: {'a: b': c}"), "put_user_metadata has");
 	bad(S3("put_user_metadata: {a: \"b\\nc\"}"), "put_user_metadata");
 	bad(S3("sse_config: {type: SSE-KMS, kms_key_id: k}"), "type SSE-KMS is not supported; SSE-S3 is");
 	bad(S3("sse_config: {type: SSE-C, encryption_key: k}"), "type SSE-C is not supported");
 	bad(S3("http_config: {tls_config: {cert_file: c}}"), "cert_file and key_file");
-	bad(S3("http_config: {proxy_url: 'http://p'}"), "unknown key proxy_url");
-	bad(S3("wrong: 1"), "field object_storage.bucket.config: unknown key wrong");
+	bad(S3("http_config: {proxy_url: 'http://p'}"), "http_config.proxy_url: unknown");
+	bad(S3("wrong: 1"), "field object_storage.bucket.config.wrong: unknown");
 }
 
 static void our_keys(void **state)

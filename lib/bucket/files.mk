@@ -32,6 +32,7 @@ libbucket_a_SOURCES = \
   $(NULL)
 BUCKET_TESTS = \
   bucket_config_test \
+  bucket_retry_test \
   bucket_test \
   credentials_test \
   s3_test \
@@ -42,6 +43,8 @@ check_PROGRAMS += $(BUCKET_TESTS)
 TESTS += $(BUCKET_TESTS)
 bucket_config_test_SOURCES = lib/bucket/bucket_config_test.c
 bucket_config_test_LDADD = $(BUCKET_TEST_LIBS)
+bucket_retry_test_SOURCES = lib/bucket/bucket_retry_test.c
+bucket_retry_test_LDADD = $(BUCKET_TEST_LIBS)
 bucket_test_SOURCES = lib/bucket/bucket_test.c
 bucket_test_LDADD = $(BUCKET_TEST_LIBS)
 credentials_test_SOURCES = lib/bucket/credentials_test.c

@@ -6,20 +6,6 @@
 #include "base/utf8.h"
 #include "base/vec.h"
 
-static int check_object_storage(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
-{
-	const struct config_node *bucket = config_get(n, "bucket");
-	const struct config_node *type = config_get(bucket, "type");
-	if (!type || type->type != CONFIG_NODE_SCALAR)
-		return config_error(c, bucket ? bucket : n, e,
-				    "no bucket.type; leave the section out: profiles are kept in --storage.path");
-	if (type->text.len != 10 || strncasecmp(type->text.ptr, "FILESYSTEM", 10) != 0)
-		return config_error(c, type, e, "type %.*s is not supported: profiles are kept in --storage.path, on a local "
-				    "file system; only FILESYSTEM is accepted (and ignored)", VIEW_ARG(type->text));
-	config_warn(c, n, "ignored; profiles are kept in --storage.path");
-	return 0;
-}
-
 #define OURS(key) { key, CONFIG_NODE, 0 }
 #define PASSED_OVER(key, text) { key, CONFIG_IGNORED, .words = text }
 /* Ours one day: the file loads, and says that this part of it does nothing. */
@@ -34,6 +20,7 @@ static const struct config_field sections[] = {
 	OURS("alerting"),
 	OURS("remote_write"),
 	OURS("storage"),
+	OURS("object_storage"),
 	OURS("aliases"),
 	OURS("replica_labels"),
 	OURS("web"),
@@ -42,7 +29,6 @@ static const struct config_field sections[] = {
 	PASSED_OVER("remote_read", "ignored; queries read what this server keeps"),
 	PASSED_OVER("tracing", "ignored; this server does not send traces"),
 	PASSED_OVER("otlp", "ignored; this server scrapes pprof"),
-	{ "object_storage", CONFIG_CUSTOM, .custom = check_object_storage },
 	PASSED_OVER("grpc_address", "ignored; there is no gRPC, all is HTTP on --web.listen-address"),
 	PASSED_OVER("http_address", "ignored; the address is the flag --web.listen-address"),
 	PASSED_OVER("port", "ignored; the address is the flag --web.listen-address"),

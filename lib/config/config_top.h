@@ -18,8 +18,7 @@ struct config_global {
 	int64_t keep_dropped_targets;
 };
 
-/* Refuses unknown sections (with the place), and warns about those of Prometheus and Parca that do not apply, naming ours.
- * object_storage must be of type FILESYSTEM. */
+/* Refuses unknown sections (with the place), and warns about those of Prometheus and Parca that do not apply, naming ours. */
 int config_check_top(const struct config_tree *t, struct config_ctx *c, struct err *e) MUST_USE;
 int config_global_decode(const struct config_tree *t, struct config_ctx *c, struct config_global *ret, struct err *e)
 	MUST_USE;

@@ -60,7 +60,6 @@ static void parcas_tutorial(void **state)
 		"              unit: bytes\n        process_cpu:\n          enabled: true\n          path: /cpu\n          seconds: 2\n"
 		"        mutex:\n          enabled: false\n        fgprof:\n          enabled: true\n"
 		"          path: /debug/pprof/fgprof\n          delta: true\n        wall:\n          path: /wall\n          kind: gauge\n");
-	assert_non_null(strstr(warnings, "p.yml:2:3: field object_storage: ignored; profiles are kept in --storage.path"));
 	assert_non_null(strstr(warnings, "field scrape_configs[0].normalized_addresses: ignored"));
 	assert_int_equal(c->n_jobs, 1);
 	const struct job_config *j = c->jobs[0];

@@ -67,8 +67,10 @@ def test_parca_plain_server_file_loads(env):
 
 
 def test_object_storage_elsewhere_is_an_error(env):
+    path, status, out = config_check(env, PLAIN.replace("FILESYSTEM", "GCS"))
+    check(status != 0 and "storage.googleapis.com" in out and re.search(re.escape(path) + r":3:\d+", out), f"{status}: {out}")
     path, status, out = config_check(env, PLAIN.replace("FILESYSTEM", "S3"))
-    check(status != 0 and "S3" in out and re.search(re.escape(path) + r":3:\d+", out), f"{status}: {out}")
+    check(status != 0 and "directory" in out and re.search(re.escape(path) + r":5:\d+", out), f"{status}: {out}")
 
 
 def test_a_prometheus_file_loads(env):

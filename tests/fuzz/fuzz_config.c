@@ -4,6 +4,7 @@
  * environment change nothing where there is no ${, and what they make of a file is YAML again. */
 #include <string.h>
 
+#include "bucket/bucket.h"
 #include "config/config_top.h"
 #include "scraper/config/scrape_config.h"
 #include "tests/fuzz/fuzz.h"
@@ -66,7 +67,10 @@ static void decode(const struct config_tree *t)
 	struct config_ctx ctx = { .arena = &a };
 	struct err e = { 0 };
 	arena_init(&a, 0);
+	struct bucket_config storage;
 	int rc = config_check_top(t, &ctx, &e);
+	if (!rc)
+		rc = bucket_config_decode(t, &ctx, &storage, &e);
 	config_ctx_release(&ctx);
 	if (!rc && !config_get(config_root(t), "scrape_config_files")) /* those would be read */
 		rc = scraper_config_parse(&c, t, NULL, NULL, &e);

@@ -9,7 +9,7 @@ TYPES = {"STRING": "text", "SECRET": "text, secret", "PATH": "file", "BOOL": "tr
          "STRUCT": "map", "POINTER": "map", "STRUCTS": "list of maps"}
 TOP, SCRAPE, TYPE = "lib/config/config_top.c", "scraper/config/scrape_config.c", "scraper/config/scrape_types.c"
 WEB, LOGINS, TESTS = "lib/httpd/web_config.c", "lib/httpd/web_logins.c", "cmd/rule_tests.c"
-DISCOVERY = "lib/discovery/"
+DISCOVERY, BUCKET = "lib/discovery/", "lib/bucket/bucket_config.c"
 MAIN, AGENT = "`--config.file` of the server", "`--config.file` of the agent"
 CLIENT_PAGES = ["configuration.md", "discovery.md", "web-configuration.md", "remote-write.md"]
 # title, where it stands, file, table, pages that describe it
@@ -35,6 +35,9 @@ SECTIONS = [
     ("kubernetes_scrape_configs", "An item of `kubernetes_scrape_configs`.", DISCOVERY + "sd_kubernetes_source.c", "table", ["scrape-objects.md"]),
     ("Scrape objects", "`spec` of an object of a cluster that is a job.", "scraper/config/object_config.c", "spec_table", ["scrape-objects.md"]),
     ("storage", "The section `storage`.", "cmd/storage_config.c", "section_table", ["configuration.md"]),
+    ("object_storage", "The section `object_storage`.", BUCKET, "object_storage_table", ["configuration.md"]),
+    ("config of S3", "`object_storage.bucket.config` of type `S3`.", BUCKET, "s3_table", ["configuration.md"]),
+    ("config of FILESYSTEM", "`object_storage.bucket.config` of type `FILESYSTEM`.", BUCKET, "fs_table", ["configuration.md"]),
     ("web", "The section `web`.", "web/source_links.c", "web_table", ["configuration.md"]),
     ("alerting", "The section `alerting`.", "rules/notifier/notifier_config.c", "alerting_table", ["alertmanager.md"]),
     ("alertmanagers", "An item of `alertmanagers`.", "rules/notifier/notifier_config.c", "set_table", ["alertmanager.md", "discovery.md"]),
@@ -52,7 +55,7 @@ SECTIONS = [
 CUSTOM = {
     "config_relabel_decode": "list of [rules](#relabel_configs)", "get_external_labels": "map of labels", "decode_delta": "true or false",
     "decode_fallback": "`PrometheusText0.0.4`, as any other is refused", "decode_folded": "map",
-    "decode_kinds": "`delta`, `cumulative` or `gauge`, or a map from sample types to these", "check_object_storage": "map, ignored",
+    "decode_kinds": "`delta`, `cumulative` or `gauge`, or a map from sample types to these", "decode_directory": "directory",
     "decode_sets": "list of [Alertmanagers](#alertmanagers)", "decode_message": "`prometheus.WriteRequest`", "get_interval": "duration",
     "decode_float": "number", "decode_time": "time", "decode_duration": "duration", "decode_headers": "map from names of headers to maps",
 }
@@ -63,6 +66,7 @@ NODES = {
     (TOP, "kubernetes_scrape_configs"): "list of [clusters](#kubernetes_scrape_configs)", (TOP, "rule_files"): "list of [rule files](#rule-files)",
     (TOP, "alerting"): "map: [alerting](#alerting)", (TOP, "remote_write"): "list of [receivers](#remote_write)", (TOP, "storage"): "map: [storage](#storage)",
     (TOP, "aliases"): "map from aliases to profile types", (TOP, "replica_labels"): "list of names of labels", (TOP, "web"): "map: [web](#web)",
+    (TOP, "object_storage"): "map: [object_storage](#object_storage)", (BUCKET, "config"): "map: [config of S3](#config-of-s3) or [of FILESYSTEM](#config-of-filesystem)",
     (SCRAPE, "profiling_config"): "map: [profiling_config](#profiling_config)", (SCRAPE, "scrape_configs"): "list of [jobs](#scrape_configs)",
     (TYPE, "pprof_config"): "map from names to [profile types](#pprof_config)", ("cmd/storage_config.c", "selector"): "selector",
     ("scraper/config/object_config.c", "selector"): "map", ("scraper/config/object_config.c", "scrapeConfig"): "map",
@@ -175,7 +179,7 @@ class Keys:
         if not text:
             raise LookupError(f"{path}: the key {key}: tests/reference/keys.py does not say what it takes")
         below = self.named(path, BELOW[custom]) if custom in BELOW else below or NODE_TABLES.get((path, key))
-        found = [Key(name, text, default, remark, works=custom != "check_object_storage")]
+        found = [Key(name, text, default, remark)]
         if below in self.sectioned:
             title = self.sectioned[below]
             found[0].kind += f": [{title}](#{title.lower().replace(' ', '-')})"
