@@ -55,6 +55,7 @@ EXTRA_DIST += \
   tests/e2e/remote_write.py \
   tests/e2e/run \
   tests/e2e/runtime_stacks.py \
+  tests/e2e/s3_proxy.py \
   tests/e2e/test_admin.py \
   tests/e2e/test_agent.py \
   tests/e2e/test_agent_churn.py \
@@ -103,6 +104,7 @@ EXTRA_DIST += \
   tests/e2e/test_memory.py \
   tests/e2e/test_metrics_oracle.py \
   tests/e2e/test_object_jobs.py \
+  tests/e2e/test_object_stores.py \
   tests/e2e/test_offcpu.py \
   tests/e2e/test_page.py \
   tests/e2e/test_page_around.py \

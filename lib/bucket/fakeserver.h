@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/lock.h"
 
 #define FAKE_ANSWERS 64
 
@@ -23,21 +24,21 @@ static struct {
 	pthread_t thread;
 	atomic_bool stop;
 	atomic_int asked;           /* requests so far */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	char *answers[FAKE_ANSWERS]; /* of the next requests; the last one stays */
 	size_t lengths[FAKE_ANSWERS], first, n;
 	struct buf requests;        /* heads and bodies, one after the other */
-} fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} fake = { .lock = MUTEX_INIT(LOCK_LEAF, "fake") };
 
 /* The bytes of one more answer; NULL: none, the connection is closed. */
 static void fake_raw(const char *bytes, size_t n)
 {
-	pthread_mutex_lock(&fake.lock);
+	mutex_lock(&fake.lock);
 	if (fake.n == FAKE_ANSWERS)
 		abort();
 	fake.answers[fake.n] = bytes ? memcpy(xmalloc(n + 1), bytes, n) : NULL;
 	fake.lengths[fake.n++] = n;
-	pthread_mutex_unlock(&fake.lock);
+	mutex_unlock(&fake.lock);
 }
 
 static UNUSED void fake_answer(const char *status, const char *headers, const char *body)
@@ -51,13 +52,13 @@ static UNUSED void fake_answer(const char *status, const char *headers, const ch
 /* Forgets answers and requests. */
 static UNUSED void fake_reset(void)
 {
-	pthread_mutex_lock(&fake.lock);
+	mutex_lock(&fake.lock);
 	for (size_t i = 0; i < fake.n; i++)
 		free(fake.answers[i]);
 	fake.n = fake.first = 0;
 	buf_reset(&fake.requests);
 	atomic_store(&fake.asked, 0);
-	pthread_mutex_unlock(&fake.lock);
+	mutex_unlock(&fake.lock);
 }
 
 /* What came since the last reset. */
@@ -68,12 +69,12 @@ static UNUSED const char *fake_requests(void)
 
 static void fake_send(int fd)
 {
-	pthread_mutex_lock(&fake.lock);
+	mutex_lock(&fake.lock);
 	size_t i = fake.first, n = fake.n ? fake.lengths[i] : 0;
 	char *bytes = fake.n && fake.answers[i] ? memcpy(xmalloc(n + 1), fake.answers[i], n) : NULL;
 	if (fake.first + 1 < fake.n)
 		fake.first++;
-	pthread_mutex_unlock(&fake.lock);
+	mutex_unlock(&fake.lock);
 	for (size_t sent = 0; bytes && sent < n;) {
 		ssize_t w = send(fd, bytes + sent, n - sent, MSG_NOSIGNAL);
 		if (w <= 0)
@@ -100,10 +101,10 @@ static void fake_serve_one(int fd)
 			break;
 		buf_put(&b, piece, (size_t)got);
 	}
-	pthread_mutex_lock(&fake.lock);
+	mutex_lock(&fake.lock);
 	buf_putv(&fake.requests, buf_view(&b));
 	atomic_fetch_add(&fake.asked, 1);
-	pthread_mutex_unlock(&fake.lock);
+	mutex_unlock(&fake.lock);
 	buf_free(&b);
 	fake_send(fd);
 	close(fd);

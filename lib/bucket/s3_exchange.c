@@ -78,6 +78,7 @@ static void on_head(void *arg, const struct fetch_response *r)
 {
 	struct s3_exchange *x = arg;
 	x->status = r->status;
+	x->headed = true;
 	memcpy(x->headers, r->headers, sizeof x->headers);
 	if (x->data && s3_good(x->status))
 		x->data(x->arg, NULL, 0, &x->data_error);
@@ -128,6 +129,8 @@ static int s3_exchange_send(struct s3 *s, struct s3_exchange *x, const char *url
 	if (!rc && r.body.len) /* an answer that came beside the reset of an upload */
 		buf_put(&x->body, r.body.ptr, MIN(r.body.len, S3_ERROR_MAX));
 	fetch_response_release(&r);
+	if (!rc && !x->headed)
+		rc = err_set(e, ERR_UNAVAILABLE, "the answer was cut short in its head");
 	return rc;
 }
 

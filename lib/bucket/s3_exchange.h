@@ -39,6 +39,7 @@ struct s3_exchange {
 	uint64_t max_bytes;          /* of the answer's body */
 	/* The answer: */
 	int status;
+	bool headed;                 /* all of its head came */
 	char headers[FETCH_HEADERS_MAX][128];
 	struct buf body;             /* without data, or of an error, its beginning; to be freed */
 	int64_t retry_after_s;

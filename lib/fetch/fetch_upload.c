@@ -89,5 +89,7 @@ bool fetch_upload_late_answer(struct fetch *f)
 		return false;
 	f->response.status = status;
 	buf_puts(&f->response.body, body + 4);
+	if (f->on_head)
+		f->on_head(f->on_data_arg, &f->response);
 	return true;
 }

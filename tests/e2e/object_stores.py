@@ -6,6 +6,7 @@ import hmac
 import http.client
 import os
 import shutil
+import socket
 import time
 import uuid
 
@@ -66,14 +67,14 @@ def versitygw(env):
 
 
 class Versitygw(Process):
-    def __init__(self, env):
+    def __init__(self, env, more=(), bucket=BUCKET):
         program, self.port = versitygw(env), free_port()
-        data, side = env.path("versitygw"), env.path("versitygw-sidecar")
-        os.makedirs(data)
+        data, side = env.path("buckets"), env.path("sidecar")
+        os.makedirs(os.path.join(data, bucket))
         os.makedirs(side)
-        super().__init__(env, "versitygw", [program, "--port", f"127.0.0.1:{self.port}", "--quiet", "posix", "--sidecar", side, data],
-                         env=dict(os.environ, ROOT_ACCESS_KEY=ACCESS_KEY, ROOT_SECRET_KEY=SECRET_KEY))
-        make_bucket(self.port)
+        super().__init__(env, "versitygw", [program, "--access", ACCESS_KEY, "--secret", SECRET_KEY, "--port", f"127.0.0.1:{self.port}", "--quiet", *more,
+                                            "posix", "--sidecar", side, data])
+        wait_until("versitygw listens", lambda: socket.create_connection(("127.0.0.1", self.port), 1).close() is None)
 
 
 def make_bucket(port, bucket=BUCKET):
