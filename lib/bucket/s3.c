@@ -12,6 +12,8 @@
 #include "bucket/s3_list.h"
 #include "bucket/s3_xml.h"
 
+#define S3_KEPT 16        /* connections */
+#define S3_IDLE_MS 60000  /* unless http_config says otherwise; AWS closes them after some 20 s, which curl notices */
 #define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static struct s3 *s3_of(struct backend *b)
@@ -323,8 +325,9 @@ int s3_new(struct backend **ret, const struct s3_config *c, const atomic_bool *s
 	}
 	s->http = c->http;
 	s->http.follow_redirects = false;
-	s->http.enable_http2 = false; /* a connection for each request anyhow; a refused upload is simpler without streams */
+	s->http.enable_http2 = false; /* few requests at once; a refused upload is simpler without streams */
 	s->client = fetch_client_new(&s->http, NULL);
+	fetch_client_keep(s->client, S3_KEPT, c->idle_timeout_ms > 0 ? c->idle_timeout_ms : S3_IDLE_MS);
 	s->credentials = credentials_new(c, stop);
 	*ret = &s->base;
 	return 0;

@@ -36,6 +36,7 @@ struct fetch_client *fetch_client_plain(const struct http_config *c, const char 
 	fetch_set_curl_up();
 	struct fetch_client *n = NEW(struct fetch_client);
 	n->refs = 1;
+	mutex_init(&n->kept_lock, LOCK_LEAF, "fetch_client");
 	n->config = c ? c : &defaults;
 	n->user_agent = xstrdup(user_agent ? user_agent : "pyrrha");
 	return n;
@@ -52,6 +53,7 @@ void fetch_client_unref(struct fetch_client *c)
 	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	fetch_token_free(c->token);
+	fetch_client_drop_kept(c);
 	free(c->user_agent);
 	if (c->release)
 		c->release(c->owner);
@@ -243,6 +245,8 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 8L);
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPINTVL, 2L);
 	}
+	if (f->client->idle_ms)
+		curl_easy_setopt(h, CURLOPT_MAXAGE_CONN, (long)MAX(f->client->idle_ms / 1000, 1));
 	set_protocols(h);
 	set_method(f, q);
 	for (size_t i = 0; i < q->n_headers; i++)
@@ -262,13 +266,15 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 	memcpy(f->want_headers, q->want_headers, sizeof f->want_headers);
 	f->timeout_ms = q->timeout_ms;
 	f->upload_socket = -1;
-	f->easy = curl_easy_init();
+	f->easy = fetch_client_take(c, q, wait);
+	f->keep = wait && c->max_kept && !q->upload && !q->own_connection;
 	int rc = f->easy ? 0 : err_set(e, ERR_INTERNAL, "curl gives no handle");
 	if (!rc) {
 		set_request(f, q);
 		rc = fetch_apply_config(f, q->url, e);
 	}
 	if (rc) {
+		f->keep = false;
 		fetch_destroy(f);
 		return rc;
 	}
@@ -279,7 +285,10 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 
 void fetch_destroy(struct fetch *f)
 {
-	curl_easy_cleanup(f->easy);
+	if (f->keep && f->easy)
+		fetch_client_leave(f->client, f->easy);
+	else
+		curl_easy_cleanup(f->easy);
 	curl_slist_free_all(f->headers);
 	curl_slist_free_all(f->proxy_headers);
 	curl_slist_free_all(f->connect_to);
@@ -439,6 +448,7 @@ int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch
 	if (rc)
 		return rc;
 	rc = fetch_conclude(f, curl_easy_perform(f->easy), e);
+	f->keep &= !rc;
 	*ret = f->response;
 	f->response.body = (struct buf){ 0 };
 	fetch_destroy(f);

@@ -18,6 +18,10 @@ struct fetch_client;
 struct fetch_client *fetch_client_new(const struct http_config *c, const char *user_agent);
 /* release(owner) is called when the client is freed: it keeps the memory of c alive. */
 void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner);
+/* Makes blocking exchanges that succeed leave their connection, at most n of them, to later ones of this client, until it has been idle for that long.
+ * Uploads still have connections of their own. Before the first exchange. */
+void fetch_client_keep(struct fetch_client *c, size_t n, int64_t idle_ms);
+#define FETCH_KEPT_MAX 32
 struct fetch_client *fetch_client_ref(struct fetch_client *c);
 void fetch_client_unref(struct fetch_client *c);
 

@@ -16,7 +16,18 @@ struct fetch_client {
 	struct fetch_token *token;        /* NULL unless oauth2 is configured */
 	void (*release)(void *owner);
 	void *owner;
+	size_t max_kept;                  /* connections of blocking exchanges; 0 = none is kept */
+	int64_t idle_ms;                  /* and for how long */
+	struct mutex kept_lock;
+	CURL *kept[FETCH_KEPT_MAX];       /* kept_lock guards it, as n_kept: handles, each with its connection */
+	size_t n_kept;
 };
+
+/* A kept handle, or a new one. May be NULL. */
+CURL *fetch_client_take(struct fetch_client *c, const struct fetch_request *q, bool blocking);
+/* Keeps a handle that is not in use any more, or frees it. */
+void fetch_client_leave(struct fetch_client *c, CURL *h);
+void fetch_client_drop_kept(struct fetch_client *c);
 
 struct fetch {
 	struct fetch_client *client;
@@ -25,6 +36,7 @@ struct fetch {
 	struct fetch_response response;
 	uint64_t max_bytes, seen;
 	bool over_limit, stopped;
+	bool keep;                        /* its handle may serve another exchange when this one has succeeded */
 	bool wait;                        /* the caller's thread may be held up (for a token) */
 	const char *want_headers[FETCH_HEADERS_MAX];
 	const atomic_bool *cancel;

@@ -24,7 +24,7 @@ static struct {
 	int fd, port;
 	pthread_t thread;
 	atomic_bool stop;
-	atomic_int tokens;
+	atomic_int tokens, connections;
 } server;
 
 static void send_all(int fd, const char *p, size_t n)
@@ -70,6 +70,8 @@ static void give(int fd, const char *request)
 	else if (strstr(request, " /hang"))
 		for (int i = 0; i < 300 && !atomic_load(&server.stop); i++)
 			clock_sleep_ms(10);
+	else if (strstr(request, " /keep"))
+		send_all(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept", 42);
 	else if (strstr(request, " /long"))
 		answer(fd, "200 OK", "", "0123456789");
 	else
@@ -126,6 +128,8 @@ static void *serve_one(void *arg)
 	int fd = (int)(intptr_t)arg;
 	char request[8193] = "";
 	size_t n = 0;
+	atomic_fetch_add(&server.connections, 1);
+again:
 	while (n < sizeof request - 1 && !request_complete(request)) {
 		ssize_t r = read(fd, request + n, sizeof request - 1 - n);
 		if (r <= 0)
@@ -137,6 +141,11 @@ static void *serve_one(void *arg)
 		take_upload(fd, request, n);
 	else
 		give(fd, request);
+	if (strstr(request, " /keep")) {
+		n = 0;
+		request[0] = 0;
+		goto again;
+	}
 	close(fd);
 	return NULL;
 }
@@ -369,6 +378,30 @@ static void stalls(void **state)
 		fail_msg("%s", e.msg);
 	assert_string_equal(r.body.ptr, "200000");
 	fetch_response_release(&r);
+}
+
+static void connections_are_kept(void **state)
+{
+	char url[128];
+	struct fetch_response r;
+	struct err e = { 0 };
+	for (int keep = 0; keep < 2; keep++) {
+		struct fetch_client *client = fetch_client_new(NULL, NULL);
+		if (keep)
+			fetch_client_keep(client, 4, 60000);
+		int before = atomic_load(&server.connections);
+		for (int i = 0; i < 10; i++) {
+			/* A server that closes after its answer, and one that fails, leave nothing to keep. */
+			snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", server.port, i == 3 ? "long" : "keep");
+			struct fetch_request q = { .url = url, .timeout_ms = 5000, .max_bytes = i == 6 ? 3 : 0 };
+			assert_int_equal(fetch_do(client, &q, &r, &e), i == 6 ? -ERR_LIMIT : 0);
+			if (i != 6)
+				assert_string_equal(r.body.ptr, i == 3 ? "0123456789" : "kept");
+			fetch_response_release(&r);
+		}
+		assert_int_equal(atomic_load(&server.connections) - before, keep ? 3 : 10);
+		fetch_client_unref(client);
+	}
 }
 
 static void tokens(void **state)
@@ -662,7 +695,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uploads_are_read_while_they_are_sent), /* first: it looks at the largest size of the process */
-		cmocka_unit_test(an_upload_that_fails), cmocka_unit_test(stalls), cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
+		cmocka_unit_test(an_upload_that_fails), cmocka_unit_test(stalls), cmocka_unit_test(connections_are_kept), cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
 		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced), cmocka_unit_test(bytes_come_later),
 		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
 		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),
