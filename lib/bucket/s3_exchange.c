@@ -27,14 +27,28 @@ static int s3_header_order(const void *a, const void *b)
 	return strcmp(((const struct sigv4_header *)a)->name, ((const struct sigv4_header *)b)->name);
 }
 
+/* As it is signed: without blanks around it, and with one where there are several. */
+static struct view s3_header_value(struct arena *a, const char *text)
+{
+	char *out = arena_strndup(a, text, strlen(text)), *to = out;
+	for (const char *p = text; *p; p++)
+		if (*p != ' ' || (to > out && to[-1] != ' '))
+			*to++ = *p;
+	if (to > out && to[-1] == ' ')
+		to--;
+	return view_make(out, (size_t)(to - out));
+}
+
 static void s3_put_headers(struct s3_headers *h, const struct s3_config *c)
 {
 	for (size_t i = 0; i < c->user_metadata.n; i++) {
 		char *name = arena_printf(&h->arena, "x-amz-meta-%s", c->user_metadata.v[i].key);
 		for (char *p = name; *p; p++)
 			*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
-		s3_header(h, name, view_of(c->user_metadata.v[i].value));
+		s3_header(h, name, s3_header_value(&h->arena, c->user_metadata.v[i].value));
 	}
+	if (c->storage_class && *c->storage_class)
+		s3_header(h, "x-amz-storage-class", s3_header_value(&h->arena, c->storage_class));
 	if (c->sse_s3)
 		s3_header(h, "x-amz-server-side-encryption", VIEW("AES256"));
 	vec_push(&h->lines, "Content-Type: application/octet-stream");

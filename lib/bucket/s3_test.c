@@ -101,7 +101,8 @@ static void test_what_is_asked(void **state)
 {
 	config.session_token = "to+ken/==";
 	config.sse_s3 = true;
-	config.user_metadata = (struct config_map){ (struct config_kv[]){ { "Team-Name", "a b" } }, 1 };
+	config.storage_class = "GLACIER_IR";
+	config.user_metadata = (struct config_map){ (struct config_kv[]){ { "Team-Name", " a   b " } }, 1 };
 	assert_int_equal(free_backend(NULL), 0);
 	assert_int_equal(s3_new(&backend, &config, NULL, &e), 0);
 	prove();
@@ -114,7 +115,8 @@ static void test_what_is_asked(void **state)
 	expect_asked("\r\nx-amz-meta-team-name: a b\r\n");
 	expect_asked("\r\nx-amz-server-side-encryption: AES256\r\n");
 	expect_asked("\r\nx-amz-security-token: to+ken/==\r\n");
-	expect_asked("SignedHeaders=host;if-none-match;x-amz-content-sha256;x-amz-date;x-amz-meta-team-name;x-amz-security-token;x-amz-server-side-encryption,");
+	expect_asked("SignedHeaders=host;if-none-match;x-amz-content-sha256;x-amz-date;x-amz-meta-team-name;x-amz-security-token;x-amz-server-side-encryption;x-amz-storage-class,");
+	expect_asked("\r\nx-amz-storage-class: GLACIER_IR\r\n");
 	expect_asked("\r\nContent-Length: 4\r\n");
 	expect_asked("\r\n\r\ntext");
 	assert_null(strcasestr(fake_requests(), "\r\nExpect:"));

@@ -31,7 +31,7 @@ static bool s3_cut_aws(struct view *host)
 	return false;
 }
 
-/* AWS's endpoints name their region: s3.eu-west-1, s3-eu-west-1, s3.dualstack.eu-west-1. */
+/* The section's, else the endpoint's, else that of the environment. AWS's endpoints name theirs: s3.eu-west-1, s3-eu-west-1, s3.dualstack.eu-west-1. */
 static char *s3_region(const struct s3_config *c, struct view host)
 {
 	if (*c->region)
@@ -47,7 +47,8 @@ static char *s3_region(const struct s3_config *c, struct view host)
 		if (memchr(label.ptr, '-', label.len) && !view_starts(label, VIEW("external")))
 			return xstrndup(label.ptr, label.len);
 	}
-	return xstrdup("us-east-1");
+	const char *named = getenv("AWS_REGION"), *usual = getenv("AWS_DEFAULT_REGION");
+	return xstrdup(named && *named ? named : usual && *usual ? usual : "us-east-1");
 }
 
 /* Whether the host names the bucket. A bucket with dots does not fit into AWS's certificate. */

@@ -3,7 +3,7 @@
 import os
 import re
 
-from harness import LONG, Skip, alone, check, run
+from harness import LONG, Skip, alone, check, run, slow
 from object_stores import ACCESS_KEY, BUCKET, SECRET_KEY, Rgw, Versitygw, section, signed
 from s3_proxy import S3Proxy
 from test_web_config import Certificates
@@ -54,6 +54,7 @@ def test_tls_and_credentials_of_the_environment(env):
     suite(env, config, AWS_ACCESS_KEY_ID=ACCESS_KEY, AWS_SECRET_ACCESS_KEY=SECRET_KEY)
 
 
+@slow
 def test_versitygw_through_faults(env):
     """One request in twenty has a fault; a call has five attempts."""
     store = Versitygw(env)
