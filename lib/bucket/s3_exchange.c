@@ -39,43 +39,55 @@ static struct view s3_header_value(struct arena *a, const char *text)
 	return view_make(out, (size_t)(to - out));
 }
 
-static void s3_put_headers(struct s3_headers *h, const struct s3_config *c)
+/* Names of headers that Google's XML API has, too, under names of its own; a request may not have both kinds. */
+static const char *s3_name(const struct s3 *s, struct s3_headers *h, const char *rest)
 {
+	return arena_printf(&h->arena, "%s%s", s->place.google ? "x-goog-" : "x-amz-", rest);
+}
+
+static void s3_put_headers(const struct s3 *s, struct s3_headers *h)
+{
+	const struct s3_config *c = s->config;
 	for (size_t i = 0; i < c->user_metadata.n; i++) {
-		char *name = arena_printf(&h->arena, "x-amz-meta-%s", c->user_metadata.v[i].key);
+		char *name = arena_printf(&h->arena, "%s%s", s3_name(s, h, "meta-"), c->user_metadata.v[i].key);
 		for (char *p = name; *p; p++)
 			*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
 		s3_header(h, name, s3_header_value(&h->arena, c->user_metadata.v[i].value));
 	}
 	if (c->storage_class && *c->storage_class)
-		s3_header(h, "x-amz-storage-class", s3_header_value(&h->arena, c->storage_class));
-	if (c->sse_s3)
+		s3_header(h, s3_name(s, h, "storage-class"), s3_header_value(&h->arena, c->storage_class));
+	if (c->sse_s3 && !s->place.google) /* which encrypts all it has */
 		s3_header(h, "x-amz-server-side-encryption", VIEW("AES256"));
 	vec_push(&h->lines, "Content-Type: application/octet-stream");
 }
 
-/* The signature goes over all headers but those of curl and Content-Type. */
-static void s3_sign(struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, struct view path, struct s3_headers *h)
+static void s3_collect_headers(const struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, int64_t now_ms, struct s3_headers *h)
 {
 	char date[SIGV4_DATE];
-	int64_t now = clock_now_ms();
-	struct buf authorization = { 0 };
-	sigv4_date(now, date);
+	sigv4_date(now_ms, date);
 	s3_header(h, "host", view_of(s->place.host));
-	s3_header(h, "x-amz-content-sha256", view_of(x->content_sha256));
-	s3_header(h, "x-amz-date", view_make(arena_strndup(&h->arena, date, strlen(date)), strlen(date)));
+	s3_header(h, s3_name(s, h, "content-sha256"), view_of(x->content_sha256));
+	s3_header(h, s3_name(s, h, "date"), s3_header_value(&h->arena, date));
 	if (*k->session_token)
 		s3_header(h, "x-amz-security-token", view_of(k->session_token));
 	if (x->if_absent)
-		s3_header(h, "if-none-match", VIEW("*"));
+		s3_header(h, s->place.google ? "x-goog-if-generation-match" : "if-none-match", s->place.google ? VIEW("0") : VIEW("*"));
 	if (x->range)
 		s3_header(h, "range", view_of(x->range));
 	if (x->operation == S3_PUT)
-		s3_put_headers(h, s->config);
+		s3_put_headers(s, h);
 	qsort(h->v.v, h->v.n, sizeof *h->v.v, s3_header_order);
+}
+
+/* The signature goes over all headers but those of curl and Content-Type. */
+static void s3_sign(const struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, struct view path, struct s3_headers *h)
+{
+	int64_t now = clock_now_ms();
+	struct buf authorization = { 0 };
+	s3_collect_headers(s, x, k, now, h);
 	struct sigv4_request q = { .method = x->method, .path = path, .query = view_of(x->query), .headers = h->v.v, .n_headers = h->v.n,
-				   .content_sha256 = x->content_sha256, .region = s->place.region, .service = "s3", .access_key = view_of(k->access_key),
-				   .secret_key = view_of(k->secret_key), .now_ms = now };
+				   .content_sha256 = x->content_sha256, .region = s->place.region, .service = s->place.google ? "storage" : "s3",
+				   .google = s->place.google, .access_key = view_of(k->access_key), .secret_key = view_of(k->secret_key), .now_ms = now };
 	sigv4_sign(&q, &authorization);
 	for (size_t i = 0; i < h->v.n; i++)
 		vec_push(&h->lines, arena_printf(&h->arena, "%s: %.*s", h->v.v[i].name, VIEW_ARG(h->v.v[i].value)));

@@ -129,6 +129,30 @@ static void test_what_is_asked(void **state)
 	assert_int_equal(got_size, 10);
 }
 
+/* Google's XML API, asked through a proxy that answers in its place. */
+static void test_google(void **state)
+{
+	char proxy[64];
+	assert_int_equal(free_backend(NULL), 0);
+	snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", fake.port);
+	config.endpoint = "storage.googleapis.com";
+	config.http.proxy_url = proxy;
+	config.sse_s3 = true;
+	config.storage_class = "NEARLINE";
+	config.user_metadata = (struct config_map){ (struct config_kv[]){ { "Team", "a" } }, 1 };
+	assert_int_equal(s3_new(&backend, &config, NULL, &e), 0);
+	prove();
+	fake_answer(OK, ETAG, "");
+	assert_int_equal(put("a/b", "text"), 0);
+	expect_asked("PUT http://storage.googleapis.com/bu/a/b HTTP/1.1\r\n");
+	expect_asked("\r\nx-goog-if-generation-match: 0\r\n");
+	expect_asked("\r\nAuthorization: GOOG4-HMAC-SHA256 Credential=AKIDOFTESTS/");
+	expect_asked("/auto/storage/goog4_request, SignedHeaders=host;x-goog-content-sha256;x-goog-date;x-goog-if-generation-match;x-goog-meta-team;"
+		     "x-goog-storage-class, Signature=");
+	assert_null(strstr(fake_requests(), "x-amz-"));
+	assert_null(strstr(fake_requests(), "if-none-match"));
+}
+
 static void test_places(void **state)
 {
 	static const struct {
@@ -431,7 +455,7 @@ static void test_stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_what_is_asked), cmocka_unit_test(test_places), TEST(test_a_store_that_overwrites), TEST(test_refusals_of_a_put),
+		TEST(test_what_is_asked), TEST(test_google), cmocka_unit_test(test_places), TEST(test_a_store_that_overwrites), TEST(test_refusals_of_a_put),
 		TEST(test_a_body_that_is_false), TEST(test_answers_to_a_get), TEST(test_deletes), cmocka_unit_test(test_lists), TEST(test_hostile_lists),
 		TEST(test_stop),
 	};

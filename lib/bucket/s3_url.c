@@ -31,12 +31,17 @@ static bool s3_cut_aws(struct view *host)
 	return false;
 }
 
+static bool s3_is_google(struct view host)
+{
+	return view_eqs(host, "storage.googleapis.com");
+}
+
 /* The section's, else the endpoint's, else that of the environment. AWS's endpoints name theirs: s3.eu-west-1, s3-eu-west-1, s3.dualstack.eu-west-1. */
 static char *s3_region(const struct s3_config *c, struct view host)
 {
 	if (*c->region)
 		return xstrdup(c->region);
-	if (view_eqs(host, "storage.googleapis.com"))
+	if (s3_is_google(host))
 		return xstrdup("auto");
 	if (s3_cut_aws(&host)) {
 		struct view label = host;
@@ -76,6 +81,7 @@ int s3_place_init(struct s3_place *ret, const struct s3_config *c, struct err *e
 	ret->scheme_host = xasprintf("%s://%s", c->insecure ? "http" : "https", ret->host);
 	ret->path = xasprintf("%s%s", in_host ? "" : "/", in_host ? "" : c->bucket);
 	ret->region = s3_region(c, host);
+	ret->google = s3_is_google(host);
 	if (!s3_name_chars(view_of(ret->region), ""))
 		return err_set(e, ERR_BAD_DATA, "\"%s\" cannot be a region", ret->region);
 	return 0;

@@ -10,6 +10,7 @@ struct s3_place {
 	char *host;        /* the header: HOST, with a port that is not the scheme's own */
 	char *path;        /* "", or "/BUCKET" where the host does not name it */
 	char *region;
+	bool google;       /* Google's XML API, which has other names for headers, and a condition of its own for "only if absent" */
 };
 
 /* ERR_BAD_DATA: the bucket's name or the endpoint cannot be part of a URL. *ret: to be released in any case. */

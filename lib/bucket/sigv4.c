@@ -37,9 +37,20 @@ void sigv4_canonical(const struct sigv4_request *q, struct buf *out)
 	buf_printf(out, "\n%s", q->content_sha256);
 }
 
+/* The words in which the dialects differ. */
+static const char *sigv4_algorithm(const struct sigv4_request *q)
+{
+	return q->google ? "GOOG4-HMAC-SHA256" : "AWS4-HMAC-SHA256";
+}
+
+static struct view sigv4_end(const struct sigv4_request *q)
+{
+	return q->google ? VIEW("goog4_request") : VIEW("aws4_request");
+}
+
 static void sigv4_scope(const struct sigv4_request *q, const char *date, struct buf *out)
 {
-	buf_printf(out, "%.*s/%s/%s/aws4_request", SIGV4_DAY, date, q->region, q->service);
+	buf_printf(out, "%.*s/%s/%s/%.*s", SIGV4_DAY, date, q->region, q->service, VIEW_ARG(sigv4_end(q)));
 }
 
 static void sigv4_string_to_sign(const struct sigv4_request *q, const char *date, struct buf *out)
@@ -51,16 +62,16 @@ static void sigv4_string_to_sign(const struct sigv4_request *q, const char *date
 	sha256_of(buf_view(&canonical), hash);
 	buf_free(&canonical);
 	sha256_hex(hash, hex);
-	buf_printf(out, "AWS4-HMAC-SHA256\n%s\n", date);
+	buf_printf(out, "%s\n%s\n", sigv4_algorithm(q), date);
 	sigv4_scope(q, date, out);
 	buf_printf(out, "\n%s", hex);
 }
 
 static void sigv4_key(const struct sigv4_request *q, const char *date, uint8_t key[SHA256_LEN])
 {
-	const struct view parts[] = { view_make(date, SIGV4_DAY), view_of(q->region), view_of(q->service), VIEW("aws4_request") };
+	const struct view parts[] = { view_make(date, SIGV4_DAY), view_of(q->region), view_of(q->service), sigv4_end(q) };
 	struct buf first = { 0 };
-	buf_puts(&first, "AWS4");
+	buf_puts(&first, q->google ? "GOOG4" : "AWS4");
 	buf_putv(&first, q->secret_key);
 	hmac_sha256(buf_view(&first), parts[0], key);
 	explicit_bzero(first.ptr, first.len);
@@ -84,7 +95,7 @@ void sigv4_sign(const struct sigv4_request *q, struct buf *out)
 	explicit_bzero(key, sizeof key);
 	sha256_hex(signature, hex);
 	buf_free(&text);
-	buf_printf(out, "AWS4-HMAC-SHA256 Credential=%.*s/", VIEW_ARG(q->access_key));
+	buf_printf(out, "%s Credential=%.*s/", sigv4_algorithm(q), VIEW_ARG(q->access_key));
 	sigv4_scope(q, date, out);
 	buf_puts(out, ", SignedHeaders=");
 	sigv4_names(q, out);

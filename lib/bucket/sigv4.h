@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AWS Signature Version 4 of one request to S3 or STS. It is computed here and not by curl: older versions of curl do not sign what S3
+/* AWS Signature Version 4 of one request to S3, and the same in the words of Google. It is computed here and not by curl: older versions of curl do not sign what S3
  * needs (x-amz-content-sha256, session tokens, some queries). */
 #ifndef PYRRHA_BUCKET_SIGV4_H
 #define PYRRHA_BUCKET_SIGV4_H
@@ -21,6 +21,7 @@ struct sigv4_request {
 	size_t n_headers;
 	const char *content_sha256;         /* of the body, in hexadecimal, or UNSIGNED-PAYLOAD */
 	const char *region, *service;       /* "us-east-1", "s3" */
+	bool google;                        /* Google's dialect, GOOG4-HMAC-SHA256 */
 	struct view access_key, secret_key;
 	int64_t now_ms;
 };

@@ -5,6 +5,7 @@ libfetch_a_SOURCES = \
   lib/fetch/fetch_client.c \
   lib/fetch/fetch_config.c \
   lib/fetch/fetch_internal.h \
+  lib/fetch/fetch_kept.c \
   lib/fetch/fetch_loop.c \
   lib/fetch/fetch_oauth2.c \
   lib/fetch/fetch_share.c \
