@@ -85,7 +85,7 @@ static int s3_put(struct s3 *s, const char *key, const struct objects_body *body
 		rc = err_set(e, ERR_BAD_DATA, "%s answered a put of %s without what S3 answers (an ETag, after all of the body): is it S3?", s->config->endpoint, key);
 	if (b.hashing)
 		sha256_end(&b.hash, unused);
-	buf_free(&x.body);
+	s3_exchange_release(&x);
 	return rc;
 }
 
@@ -102,7 +102,7 @@ static int s3_remove_once(struct backend *backend, const char *key, struct backe
 			rc = 0;
 		}
 	}
-	buf_free(&x.body);
+	s3_exchange_release(&x);
 	return rc;
 }
 
@@ -241,7 +241,7 @@ static int s3_get_behind(struct s3 *s, struct s3_range *g, struct backend_attemp
 			rc = s3_exchange_refused(s, &x, a, e);
 		else if (!rc && !num_parse_u64(view_of(x.headers[S3_CONTENT_LENGTH]), &g->size))
 			rc = err_set(e, ERR_BAD_DATA, "S3 does not say the length of %s", x.key);
-		buf_free(&x.body);
+		s3_exchange_release(&x);
 	}
 	if (!rc && g->size > g->offset)
 		rc = err_set(e, ERR_BAD_DATA, "S3 says that a range of %s begins behind its end, and that it does not", g->x->key);
@@ -273,7 +273,7 @@ static int s3_get_once(struct backend *backend, const char *key, uint64_t offset
 		rc = s3_exchange_refused(s, &x, a, e);
 	else if (!rc && g.left)
 		rc = err_set(e, ERR_UNAVAILABLE, "S3 cut its answer to a get of %s short, %llu bytes before the end", key, (unsigned long long)g.left);
-	buf_free(&x.body);
+	s3_exchange_release(&x);
 	return rc;
 }
 
@@ -292,7 +292,7 @@ static int s3_list_page(struct backend *backend, const char *prefix, const char 
 		rc = s3_exchange_refused(s, &x, a, e);
 	else if (!rc && s3_list_read(buf_view(&x.body), prefix, after, page, e))
 		rc = err_wrap(e, "S3 at %s answered a list of %s", s->config->endpoint, x.about);
-	buf_free(&x.body);
+	s3_exchange_release(&x);
 	buf_free(&query);
 	return rc;
 }

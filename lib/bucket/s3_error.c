@@ -163,7 +163,7 @@ static void s3_put_cause(const struct s3_row *row, const struct s3_words *w, con
 			buf_printf(out, "; check region (it is %s) and endpoint (%s)", c->region, c->endpoint);
 		break;
 	case S3_CLOCK:
-		buf_printf(out, "; here it is %s%s%s", clock_rfc3339_ms(clock_now_ms(), now), *date ? ", there " : "", date);
+		buf_printf(out, "; here it is %s%s%s", clock_rfc3339_ms(clock_now_ms(), now), *date && !s3_has_secret(date, c) ? ", there " : "", s3_has_secret(date, c) ? "" : date);
 		break;
 	case S3_NOTHING:
 	case S3_EXPIRED:

@@ -61,15 +61,15 @@ static void s3_put_headers(const struct s3 *s, struct s3_headers *h)
 	vec_push(&h->lines, "Content-Type: application/octet-stream");
 }
 
-static void s3_collect_headers(const struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, int64_t now_ms, struct s3_headers *h)
+static void s3_collect_headers(const struct s3 *s, const struct s3_exchange *x, int64_t now_ms, struct s3_headers *h)
 {
 	char date[SIGV4_DATE];
 	sigv4_date(now_ms, date);
 	s3_header(h, "host", view_of(s->place.host));
 	s3_header(h, s3_name(s, h, "content-sha256"), view_of(x->content_sha256));
 	s3_header(h, s3_name(s, h, "date"), s3_header_value(&h->arena, date));
-	if (*k->session_token)
-		s3_header(h, "x-amz-security-token", view_of(k->session_token));
+	if (*x->signer.session_token)
+		s3_header(h, "x-amz-security-token", view_of(x->signer.session_token));
 	if (x->if_absent)
 		s3_header(h, s->place.google ? "x-goog-if-generation-match" : "if-none-match", s->place.google ? VIEW("0") : VIEW("*"));
 	if (x->range)
@@ -80,14 +80,14 @@ static void s3_collect_headers(const struct s3 *s, const struct s3_exchange *x, 
 }
 
 /* The signature goes over all headers but those of curl and Content-Type. */
-static void s3_sign(const struct s3 *s, const struct s3_exchange *x, const struct credentials_key *k, struct view path, struct s3_headers *h)
+static void s3_sign(const struct s3 *s, const struct s3_exchange *x, struct view path, struct s3_headers *h)
 {
 	int64_t now = clock_now_ms();
 	struct buf authorization = { 0 };
-	s3_collect_headers(s, x, k, now, h);
+	s3_collect_headers(s, x, now, h);
 	struct sigv4_request q = { .method = x->method, .path = path, .query = view_of(x->query), .headers = h->v.v, .n_headers = h->v.n,
 				   .content_sha256 = x->content_sha256, .region = s->place.region, .service = s->place.google ? "storage" : "s3",
-				   .google = s->place.google, .access_key = view_of(k->access_key), .secret_key = view_of(k->secret_key), .now_ms = now };
+				   .google = s->place.google, .access_key = view_of(x->signer.access_key), .secret_key = view_of(x->signer.secret_key), .now_ms = now };
 	sigv4_sign(&q, &authorization);
 	for (size_t i = 0; i < h->v.n; i++)
 		vec_push(&h->lines, arena_printf(&h->arena, "%s: %.*s", h->v.v[i].name, VIEW_ARG(h->v.v[i].value)));
@@ -162,18 +162,16 @@ static int s3_exchange_send(struct s3 *s, struct s3_exchange *x, const char *url
 
 int s3_exchange_run(struct s3 *s, struct s3_exchange *x, struct backend_attempt *a, struct err *e)
 {
-	struct credentials_key k;
 	struct s3_headers h = { 0 };
-	int rc = credentials_get(s->credentials, &k, e);
+	int rc = credentials_get(s->credentials, &x->signer, e);
 	if (rc)
 		return rc;
 	arena_init(&h.arena, 0);
 	char *path = arena_printf(&h.arena, "%s/%s", s->place.path, x->key);
 	char *url = arena_printf(&h.arena, "%s%s%s%s", s->place.scheme_host, path, *x->query ? "?" : "", x->query);
-	s3_sign(s, x, &k, view_of(path), &h);
+	s3_sign(s, x, view_of(path), &h);
 	rc = s3_exchange_send(s, x, url, &h, a, e);
 	rc = s3_conclude(s, x, rc, e);
-	credentials_key_release(&k);
 	vec_free(&h.v);
 	vec_free(&h.lines);
 	arena_free(&h.arena);
@@ -182,18 +180,20 @@ int s3_exchange_run(struct s3 *s, struct s3_exchange *x, struct backend_attempt 
 
 int s3_exchange_refused(struct s3 *s, const struct s3_exchange *x, struct backend_attempt *a, struct err *e)
 {
-	struct credentials_key k = { 0 };
-	struct err ignored = { 0 };
 	bool expired = false;
-	int rc = credentials_get(s->credentials, &k, &ignored);
 	struct s3_answer answer = { .status = x->status, .body = buf_view(&x->body), .region = x->headers[S3_REGION_HEADER], .date = x->headers[S3_DATE],
 				    .retry_after_s = x->retry_after_s };
 	struct s3_context c = { .operation = x->operation, .key = x->about, .bucket = s->config->bucket, .endpoint = s->config->endpoint,
 				.region = s->place.region, .renewable = credentials_renewable(s->credentials),
-				.secrets = { view_of(k.access_key), view_of(k.secret_key), view_of(k.session_token) } };
-	int refused = s3_error_set(&answer, &c, a, &expired, e);
-	if (!rc && expired)
-		credentials_reject(s->credentials, k.access_key);
-	credentials_key_release(&k);
-	return refused;
+				.secrets = { view_of(x->signer.access_key), view_of(x->signer.secret_key), view_of(x->signer.session_token) } };
+	int rc = s3_error_set(&answer, &c, a, &expired, e);
+	if (expired)
+		credentials_reject(s->credentials, x->signer.access_key);
+	return rc;
+}
+
+void s3_exchange_release(struct s3_exchange *x)
+{
+	credentials_key_release(&x->signer);
+	buf_free(&x->body);
 }

@@ -41,14 +41,16 @@ struct s3_exchange {
 	int status;
 	bool headed;                 /* all of its head came */
 	char headers[FETCH_HEADERS_MAX][128];
-	struct buf body;             /* without data, or of an error, its beginning; to be freed */
+	struct buf body;             /* without data, or of an error, its beginning */
 	int64_t retry_after_s;
 	struct err data_error;       /* of data; code 0 = none */
 	bool ended;                  /* data has all that it wants: set by it */
+	struct credentials_key signer; /* what it was signed with */
 };
 
 /* 0: an answer came, whatever its status. An error of data comes back as it is. */
 int s3_exchange_run(struct s3 *s, struct s3_exchange *x, struct backend_attempt *a, struct err *e) MUST_USE;
+void s3_exchange_release(struct s3_exchange *x);
 /* The error that an unwanted answer is; returns -code. */
 int s3_exchange_refused(struct s3 *s, const struct s3_exchange *x, struct backend_attempt *a, struct err *e) MUST_USE;
 
