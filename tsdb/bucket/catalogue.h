@@ -29,6 +29,7 @@ struct catalogue_day {
 	struct object_stamp deletes;   /* as in the generation */
 	/* The IDENTITY of the local database whose part numbers are those of `parts`; "" = of none, and a part is known by its hash alone. */
 	char identity[CATALOGUE_IDENTITY_MAX];
+	bool doomed;                   /* retention by size has passed it: it is to go */
 	bool away;                     /* local retention let it go: it is in the bucket alone, on purpose */
 	bool finished;
 	VEC(struct catalogue_part) parts; /* by level, window, number */
@@ -67,6 +68,10 @@ void catalogue_keep_id(struct bucket_catalogue *c, const char *id);
 void catalogue_drop(struct bucket_catalogue *c, uint32_t day);
 /* The object of a day's newest generation, as in its file; appended to b. ERR_NOT_FOUND. */
 int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e) MUST_USE;
+
+/* The bytes of days that are in the bucket and not here, and the oldest of these that is not doomed yet; false: there is none. */
+bool catalogue_oldest_absent(struct bucket_catalogue *c, uint64_t *ret_total, uint32_t *ret_day, uint64_t *ret_bytes);
+void catalogue_doom(struct bucket_catalogue *c, uint32_t day);
 
 /* Which days of the bucket are not on this disk. */
 void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size_t n);

@@ -25,6 +25,7 @@ struct transfer_seen {
 	uint32_t day;
 	uint64_t parts_hash;      /* of the parts, the facts and the late names that there were */
 	int64_t changed_mono_ms;  /* since when it is so */
+	int64_t since_mono_ms;    /* since when it differs from its generation; 0 = it does not */
 	int64_t names_mono_ms;    /* when late names alone made a generation last */
 };
 

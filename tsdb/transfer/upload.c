@@ -20,7 +20,8 @@
 
 #define JOURNAL "uploads"
 #define JOURNAL_HEAD "pyrrha-uploads 1"
-#define SETTLE_MS 30000              /* without a change, before a day goes up */
+#define SETTLE_MS 30000              /* without a change, before a day goes up, */
+#define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
 #define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
 
@@ -325,24 +326,28 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	mutex_lock(&t->db->apply_lock);
 	bool finishes = !up.finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
 	mutex_unlock(&t->db->apply_lock);
-	if (up.parts && up.facts && up.names && !finishes)
+	struct transfer_seen *x = upload_seen(t, s->p->day);
+	if (up.parts && up.facts && up.names && !finishes) {
+		x->since_mono_ms = 0;
 		return false;
+	}
 	if (now)
 		return true;
-	struct transfer_seen *x = upload_seen(t, s->p->day);
 	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash);
 	int64_t mono = clock_mono_ms();
 	if (x->parts_hash != hash || !x->changed_mono_ms) {
 		x->parts_hash = hash;
 		x->changed_mono_ms = mono;
 	}
+	if (!x->since_mono_ms)
+		x->since_mono_ms = mono;
 	if (up.parts && up.facts && !finishes) { /* late names alone */
 		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
 			return false;
 		x->names_mono_ms = mono;
 		return true;
 	}
-	return mono - x->changed_mono_ms >= SETTLE_MS;
+	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
 }
 
 int upload_days(struct transfer *t, bool now, struct err *e)
