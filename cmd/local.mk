@@ -21,4 +21,4 @@ uninstall-server-units:
 
 bin_PROGRAMS += pyrtool
 # files.mk: pyrtool_SOURCES = cmd/pyrtool.c cmd/tool*.[ch] cmd/rule_tests.[ch] cmd/*config*.[ch]
-pyrtool_LDADD = libweb.a librules.a $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
+pyrtool_LDADD = libweb.a librules.a $(BUCKET_LIBS) $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)

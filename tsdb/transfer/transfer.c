@@ -233,6 +233,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		rc = catalogue_read(&t->catalogue, e);
 	if (!rc)
 		rc = upload_read_journal(t, e);
+	if (!rc && db->o.copy)
+		return copy_files(t, e);
 	if (rc)
 		return rc;
 	mutex_lock(&t->run_lock);
@@ -251,6 +253,8 @@ int transfer_start(struct tsdb *db, struct err *e)
 	char id[SERVER_ID_MAX + 1], why[256];
 	if (!t)
 		return 0;
+	if (db->o.copy)
+		return copy_finish(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES ? retrieve_finish(t, e) : 0;
 	retrieve_note_absent(t);

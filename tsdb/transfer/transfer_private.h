@@ -73,6 +73,13 @@ int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);
 
+/* ---- copy.c: for tsdb_bucket_get ---- */
+
+/* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
+int copy_files(struct transfer *t, struct err *e) MUST_USE;
+/* After the replay: their facts. */
+int copy_finish(struct transfer *t, struct err *e) MUST_USE;
+
 /* ---- collect.c ---- */
 
 /* Removes objects that are due; now: all that no generation names. */
