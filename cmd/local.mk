@@ -2,7 +2,7 @@
 include cmd/files.mk
 bin_PROGRAMS += pyrrha
 # files.mk: pyrrha_SOURCES = cmd/pyrrha.c cmd/flags.[ch] cmd/parca_flags.h cmd/program.[ch] cmd/*config*.[ch] $(SELFPROF_HEAP)
-pyrrha_LDADD = libweb.a librules.a $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
+pyrrha_LDADD = libweb.a librules.a $(BUCKET_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += pyrrha-agent
 # files.mk: pyrrha_agent_SOURCES = cmd/pyrrha_agent.c cmd/parca_agent_flags.h cmd/program.[ch] $(SELFPROF_HEAP)
 pyrrha_agent_LDADD = $(AGENT_LIBS)

@@ -405,14 +405,14 @@ static const struct config_field object_storage_rows[] = {
 
 static bool is_server_id(const char *s)
 {
-	return strlen(s) <= SERVER_ID_MAX && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(s);
+	return s[0] != '-' && strlen(s) <= SERVER_ID_MAX && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(s);
 }
 
 static int check_object_storage(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct storage_section *s = at;
 	if (!is_server_id(s->server_id))
-		return config_error(c, place_of(n, "server_id"), e, "server_id has lower-case letters, digits and dashes, at most %d", SERVER_ID_MAX);
+		return config_error(c, place_of(n, "server_id"), e, "server_id has lower-case letters, digits and dashes, at most %d, and does not begin with a dash", SERVER_ID_MAX);
 	if (s->requests < 1 || s->requests > REQUESTS_MAX)
 		return config_error(c, place_of(n, "requests"), e, "requests at once are from 1 to %d", REQUESTS_MAX);
 	if (s->upload_limit && s->upload_limit < LIMIT_LEAST)
