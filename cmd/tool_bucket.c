@@ -205,10 +205,11 @@ static void stats_put(struct buf *b, const struct bucket_contents *c, const stru
 	for (int i = 0; i < LEVELS; i++)
 		stats_put_line(b, stats_level_names[i], &s->level[i]);
 	stats_put_line(b, "symbols of finished days", &s->symbols);
-	buf_printf(b, "\n%-39s %16s\n", "in parts, by kind", "bytes"); /* a block may have values of two kinds, and is counted with both */
+	buf_printf(b, "\n%-39s %16s\n", "in parts, by kind", "bytes");
 	for (int i = 0; i < STATS_KINDS; i++)
 		buf_printf(b, "  %-37s %16" PRIu64 "\n", stats_kind_names[i], s->kind[i]);
 	buf_printf(b, "  %-37s %16" PRIu64 "\n  %-37s %16" PRIu64 "\n", "aggregates", s->aggregates, "indexes and filters of files", s->tails);
+	buf_puts(b, "  (a block of the file that has values of several kinds is counted with each)\n");
 	buf_printf(b, "\n%-12s %6s %8s %16s %10s\n", "day", "parts", "series", "bytes", "generation");
 	for (size_t i = 0; i < c->days.n; i++) {
 		const struct bucket_day *d = &c->days.v[i];

@@ -124,6 +124,7 @@ static int adopt_fetch_days(struct tsdb *db, const char *dir, struct err *e)
 	struct admin_bucket s, before;
 	int rc;
 	a->bucket(a, &s);
+	printf("%" PRIu64 " days are here, %" PRIu64 " to go\n", s.days - s.absent_days, s.absent_days);
 	do {
 		before = s;
 		rc = tsdb_upload(db, e);
