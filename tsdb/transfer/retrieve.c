@@ -267,7 +267,7 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
-	bool begun = t->server.state == BUCKET_WRITES;
+	bool begun = t->server.state == BUCKET_WRITES || t->db->o.copy;
 	if (!rc && identity[0] && begun)
 		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);

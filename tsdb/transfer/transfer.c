@@ -248,6 +248,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		rc = catalogue_read(&t->catalogue, e);
 	if (!rc)
 		rc = deletes_read(t, e);
+	if (!rc && db->o.copy)
+		return copy_files(t, e);
 	if (rc)
 		return rc;
 	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
@@ -268,6 +270,8 @@ int transfer_start(struct tsdb *db, struct err *e)
 	char id[SERVER_ID_MAX + 1], why[256];
 	if (!t)
 		return 0;
+	if (db->o.copy)
+		return copy_finish(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
 	if (!rc && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES)
