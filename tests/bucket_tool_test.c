@@ -268,11 +268,11 @@ static void test_get(void **state)
 	struct bucket_world w;
 	struct err e;
 	world_begin(&w);
-	/* A delete comes along. */
-	struct matcher *m = NULL;
-	assert_int_equal(tsdb_delete(w.k.db, m, 0, KIT_T0, KIT_T0 + 2 * HOUR, NULL, &e), 0);
+	/* A delete comes along: of the day's generation, and a later one by its own object alone. */
+	assert_int_equal(tsdb_delete(w.k.db, NULL, 0, KIT_T0, KIT_T0 + 2 * HOUR, NULL, &e), 0);
 	if (tsdb_upload(w.k.db, &e))
 		fail_msg("%s", e.msg);
+	assert_int_equal(tsdb_delete(w.k.db, NULL, 0, KIT_T0 + 4 * HOUR, KIT_T0 + 5 * HOUR, NULL, &e), 0);
 	uint64_t whole = w.sum[0];
 	w.sum[0] = world_sum_day(&w.k, 0);
 	assert_true(whole != w.sum[0]);
@@ -345,6 +345,9 @@ static void test_hostile(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++)
 		world_put(&w, odd[i], "?", 1);
 	expect(&w, "ls", 0, "2023-11-17  19678");
+	expect(&w, "verify", 1, "one/x/ffffff-ffffffffff: it is no delete");
+	AUTOFREE char *delete = xasprintf("%s/one/x/ffffff-ffffffffff", w.dir);
+	assert_int_equal(unlink(delete), 0);
 	expect(&w, "verify", 0, ": 0 problem(s)");
 	expect(&w, "stats", 0, "objects have names that are not the server's");
 	AUTOFREE char *first = world_first(&w, "one/g");
@@ -406,6 +409,8 @@ static void test_adopt(void **state)
 	k.o.retention_ms = -1;
 	k.now_ms = KIT_T0 + DAYS * DAY;
 	kit_open(&k);
+	if (tsdb_upload(k.db, &e))
+		fail_msg("%s", e.msg);
 	struct storage_admin *a = tsdb_admin(k.db);
 	a->bucket(a, &s);
 	assert_string_equal(s.id, "one");

@@ -61,6 +61,9 @@ int copy_files(struct transfer *t, struct err *e)
 	int rc = retrieve_catalogue(t, e);
 	*c->ret_damaged = t->catalogue_is_damaged;
 	if (!rc)
+		rc = deletes_fetch(t, e);
+	t->server.state = BUCKET_WRITES; /* it does not write, but all that the bucket says is known: deletes are applied to what is fetched */
+	if (!rc)
 		rc = copy_choose_base(t, e);
 	for (size_t i = 0; i < c->n; i++)
 		vec_push(&days, c->days[i]);
@@ -86,7 +89,7 @@ int copy_finish(struct transfer *t, struct err *e)
 	struct sink *sink = &t->db->sink;
 	struct sink_note note = { view_make(COPY_NOTE, COPY_NOTE_LEN), view_of(t->server.id), tsdb_now_ms(t->db) };
 	struct sink_batch b = { .notes = &note, .n_notes = 1 };
-	int rc = retrieve_finish(t, e);
+	int rc = retrieve_apply_facts(t, e);
 	if (!rc)
 		rc = sink->append(sink, &b, NULL, e);
 	if (!rc)
