@@ -332,6 +332,38 @@ static void test_damage(void **state)
 	world_end(&w);
 }
 
+/* What verify says to do about a damaged or missing object, and about a damaged generation, helps. */
+static void test_repair(void **state)
+{
+	(void)state;
+	struct bucket_world w;
+	struct err e;
+	world_begin(&w);
+	AUTOFREE char *a = world_first(&w, "one/d/00019676"), *g = world_first(&w, "one/g");
+	AUTOFREE char *day = xasprintf("%s/bucket/days/00019676", w.k.dir), *days = xasprintf("%s/bucket/days", w.k.dir);
+	assert_int_equal(unlink(a), 0);
+	expect(&w, "verify", 1, "stop it, remove bucket/days/DAY");
+	kit_close(&w.k);
+	assert_int_equal(unlink(day), 0);
+	assert_int_equal(unlink(g), 0);
+	kit_open(&w.k);
+	if (tsdb_upload(w.k.db, &e))
+		fail_msg("%s", e.msg);
+	expect(&w, "verify --deep", 0, "one: 3 days");
+	/* And a generation. */
+	AUTOFREE char *g2 = world_first(&w, "one/g");
+	file_flip(g2);
+	expect(&w, "verify", 1, "remove this object and the folder bucket/days");
+	kit_close(&w.k);
+	assert_int_equal(unlink(g2), 0);
+	files_remove_tree(days);
+	kit_open(&w.k);
+	if (tsdb_upload(w.k.db, &e))
+		fail_msg("%s", e.msg);
+	expect(&w, "verify --deep", 0, "one: 3 days");
+	world_end(&w);
+}
+
 /* Names that no server makes, bytes that are no generation, and a generation that lies. */
 static void test_hostile(void **state)
 {
@@ -427,7 +459,7 @@ static void test_adopt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lists), cmocka_unit_test(test_other_configurations), cmocka_unit_test(test_orphans),
-					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_hostile),
+					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_repair), cmocka_unit_test(test_hostile),
 					    cmocka_unit_test(test_adopt) };
 	if (!getenv("top_builddir"))
 		return 77;
