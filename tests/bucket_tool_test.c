@@ -268,11 +268,11 @@ static void test_get(void **state)
 	struct bucket_world w;
 	struct err e;
 	world_begin(&w);
-	/* A delete comes along. */
-	struct matcher *m = NULL;
-	assert_int_equal(tsdb_delete(w.k.db, m, 0, KIT_T0, KIT_T0 + 2 * HOUR, NULL, &e), 0);
+	/* A delete comes along: of the day's generation, and a later one by its own object alone. */
+	assert_int_equal(tsdb_delete(w.k.db, NULL, 0, KIT_T0, KIT_T0 + 2 * HOUR, NULL, &e), 0);
 	if (tsdb_upload(w.k.db, &e))
 		fail_msg("%s", e.msg);
+	assert_int_equal(tsdb_delete(w.k.db, NULL, 0, KIT_T0 + 4 * HOUR, KIT_T0 + 5 * HOUR, NULL, &e), 0);
 	uint64_t whole = w.sum[0];
 	w.sum[0] = world_sum_day(&w.k, 0);
 	assert_true(whole != w.sum[0]);
@@ -332,6 +332,38 @@ static void test_damage(void **state)
 	world_end(&w);
 }
 
+/* What verify says to do about a damaged or missing object, and about a damaged generation, helps. */
+static void test_repair(void **state)
+{
+	(void)state;
+	struct bucket_world w;
+	struct err e;
+	world_begin(&w);
+	AUTOFREE char *a = world_first(&w, "one/d/00019676"), *g = world_first(&w, "one/g");
+	AUTOFREE char *day = xasprintf("%s/bucket/days/00019676", w.k.dir), *days = xasprintf("%s/bucket/days", w.k.dir);
+	assert_int_equal(unlink(a), 0);
+	expect(&w, "verify", 1, "stop it, remove bucket/days/DAY");
+	kit_close(&w.k);
+	assert_int_equal(unlink(day), 0);
+	assert_int_equal(unlink(g), 0);
+	kit_open(&w.k);
+	if (tsdb_upload(w.k.db, &e))
+		fail_msg("%s", e.msg);
+	expect(&w, "verify --deep", 0, "one: 3 days");
+	/* And a generation. */
+	AUTOFREE char *g2 = world_first(&w, "one/g");
+	file_flip(g2);
+	expect(&w, "verify", 1, "remove this object and the folder bucket/days");
+	kit_close(&w.k);
+	assert_int_equal(unlink(g2), 0);
+	files_remove_tree(days);
+	kit_open(&w.k);
+	if (tsdb_upload(w.k.db, &e))
+		fail_msg("%s", e.msg);
+	expect(&w, "verify --deep", 0, "one: 3 days");
+	world_end(&w);
+}
+
 /* Names that no server makes, bytes that are no generation, and a generation that lies. */
 static void test_hostile(void **state)
 {
@@ -345,6 +377,9 @@ static void test_hostile(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++)
 		world_put(&w, odd[i], "?", 1);
 	expect(&w, "ls", 0, "2023-11-17  19678");
+	expect(&w, "verify", 1, "one/x/ffffff-ffffffffff: it is no delete");
+	AUTOFREE char *delete = xasprintf("%s/one/x/ffffff-ffffffffff", w.dir);
+	assert_int_equal(unlink(delete), 0);
 	expect(&w, "verify", 0, ": 0 problem(s)");
 	expect(&w, "stats", 0, "objects have names that are not the server's");
 	AUTOFREE char *first = world_first(&w, "one/g");
@@ -406,6 +441,8 @@ static void test_adopt(void **state)
 	k.o.retention_ms = -1;
 	k.now_ms = KIT_T0 + DAYS * DAY;
 	kit_open(&k);
+	if (tsdb_upload(k.db, &e))
+		fail_msg("%s", e.msg);
 	struct storage_admin *a = tsdb_admin(k.db);
 	a->bucket(a, &s);
 	assert_string_equal(s.id, "one");
@@ -422,7 +459,7 @@ static void test_adopt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lists), cmocka_unit_test(test_other_configurations), cmocka_unit_test(test_orphans),
-					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_hostile),
+					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_repair), cmocka_unit_test(test_hostile),
 					    cmocka_unit_test(test_adopt) };
 	if (!getenv("top_builddir"))
 		return 77;
