@@ -201,6 +201,8 @@ static bool gone_is_due(struct transfer *t, const struct version *v, const struc
 		return false;
 	if (s) /* all of it was deleted, and what came since is not sealed */
 		return !s->n_parts && strcmp(identity, d->identity);
+	if (d->doomed)
+		return true;
 	if (d->away)
 		return gone_is_old(t, d->day);
 	return d->identity[0] || gone_is_old(t, d->day) || gone_by_record(t->db, d);

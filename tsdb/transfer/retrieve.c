@@ -123,13 +123,32 @@ void retrieve_note_absent(struct transfer *t)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (d->kind == GENERATION_DAY && (d->away || !d->identity[0]) && !retrieve_is_here(v, d->day))
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day))
 			vec_push(&days, d->day);
 	}
 	rwlock_unlock(&t->catalogue.lock);
 	catalogue_set_absent(&t->catalogue, days.v, days.n);
 	vec_free(&days);
 	version_unref(v);
+}
+
+int retrieve_keep_here(struct transfer *t, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		char identity[CATALOGUE_IDENTITY_MAX];
+		rwlock_read(&t->catalogue.lock);
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, v->p[i]->p->day);
+		bool away = d && d->away;
+		if (d)
+			memcpy(identity, d->identity, sizeof identity);
+		rwlock_unlock(&t->catalogue.lock);
+		if (away)
+			rc = catalogue_set(&t->catalogue, v->p[i]->p->day, identity, false, e);
+	}
+	version_unref(v);
+	return rc;
 }
 
 /* ---- files ---- */
@@ -225,7 +244,8 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 	return 0;
 }
 
-/* Once the day is open: what its generation says of deletes and names, and deletes that came later. */
+/* Once the day is open: what its generation says of deletes and names, and deletes that came later. Those are known once the bucket answered:
+ * until then the file stays. */
 static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 {
 	AUTOFREE char *path = facts_path(t, day);
@@ -247,10 +267,13 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
+	bool begun = t->server.state == BUCKET_WRITES || t->db->o.copy;
+	if (!rc && identity[0] && begun)
+		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);
 	if (!rc && identity[0])
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);
-	if (!rc)
+	if (!rc && begun)
 		unlink(path);
 	return rc;
 }
@@ -327,18 +350,84 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	return rc;
 }
 
-int retrieve_finish(struct transfer *t, struct err *e)
+static int retrieve_has_file(void *arg, const char *name, struct err *e)
+{
+	bool *has = arg;
+	(void)e;
+	*has |= name[0] >= '0' && name[0] <= '9';
+	return 0;
+}
+
+bool retrieve_has_facts(const struct transfer *t)
 {
 	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	bool has = false;
+	return access(dir, F_OK) == 0 && !files_each(dir, retrieve_has_file, &has, NULL) && has;
+}
+
+int retrieve_apply_facts(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	return access(dir, F_OK) == 0 ? files_each(dir, facts_apply_one, t, e) : 0;
+}
+
+int retrieve_finish(struct transfer *t, struct err *e)
+{
 	int rc = t->server.returning ? notes_restore(t, e) : 0;
 	if (!rc && t->server.returning)
 		rc = retrieve_note_hole(t, e);
-	if (!rc && access(dir, F_OK) == 0)
-		rc = files_each(dir, facts_apply_one, t, e);
 	return rc ? rc : bucket_server_returned(&t->server, e);
 }
 
 /* ---- one day after the other ---- */
+
+static bool retrieve_is_visited(const struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->visits.n; i++)
+		if (t->visits.v[i] == day)
+			return true;
+	return false;
+}
+
+/* Up to which delete a day that is not here was checked. */
+static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->checked.n; i++)
+		if (t->checked.v[i].day == day)
+			return &t->checked.v[i];
+	struct catalogue_seen *s = vec_add(&t->checked);
+	s->day = day;
+	return s;
+}
+
+int retrieve_visits(struct transfer *t, struct err *e)
+{
+	struct object_stamp newest = deletes_applied(t);
+	VEC(struct catalogue_seen) days = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && object_stamp_cmp(d->deletes, newest) < 0 && !retrieve_is_visited(t, d->day))
+			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n && !rc; i++) {
+		struct catalogue_seen *s = retrieve_checked(t, days.v[i].day);
+		bool touched = false;
+		if (object_stamp_cmp(s->deletes, newest) >= 0)
+			continue;
+		rc = deletes_touch_day(t, days.v[i].day, days.v[i].deletes, &touched, e);
+		if (!rc && touched)
+			vec_push(&t->visits, days.v[i].day);
+		if (!rc)
+			s->deletes = newest;
+	}
+	vec_free(&days);
+	version_unref(v);
+	return rc;
+}
 
 static bool retrieve_find(struct transfer *t, uint32_t *ret)
 {
@@ -347,7 +436,7 @@ static bool retrieve_find(struct transfer *t, uint32_t *ret)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = t->catalogue.days.n; i-- && !found;) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		found = !d->away && !d->identity[0] && retrieve_is_wanted(t, d) && !retrieve_is_here(v, d->day);
+		found = catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
 		*ret = d->day;
 	}
 	rwlock_unlock(&t->catalogue.lock);

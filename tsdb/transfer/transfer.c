@@ -93,6 +93,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 		}
 	}
 	rwlock_unlock(&t->catalogue.lock);
+	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
 }
 
@@ -101,8 +102,15 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
 {
 	int rc = bucket_server_start(&t->server, e);
+	if (rc)
+		return rc;
+	catalogue_keep_id(&t->catalogue, t->server.id);
+	if (!t->uploads.n)
+		rc = upload_read_journal(t, e);
 	if (!rc)
 		rc = retrieve_catalogue(t, e);
+	if (!rc)
+		rc = deletes_fetch(t, e);
 	if (rc)
 		return rc;
 	LOG_INFO("msg", "writes to its bucket", "id", t->server.id, "epoch", LOG_NUM(t->server.epoch), "days", LOG_NUM(t->catalogue.days.n));
@@ -121,9 +129,13 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
 	}
 	if (!rc)
+		rc = deletes_put_pending(t, e);
+	if (!rc)
 		rc = upload_days(t, now, e);
 	if (!rc)
 		rc = collect_gone(t, e);
+	if (!rc)
+		rc = retrieve_visits(t, e);
 	if (!rc)
 		rc = MIN(retrieve_next(t, e), 0);
 	if (!rc)
@@ -145,6 +157,8 @@ static int transfer_step(struct transfer *t, bool now, struct err *e)
 	if (state == BUCKET_AWAY) {
 		t->server.was_empty = false; /* by now the directory has records */
 		rc = transfer_begin(t, e);
+		if (!rc)
+			rc = retrieve_apply_facts(t, e);
 	}
 	if (!rc && state != BUCKET_FENCED)
 		rc = transfer_round(t, now, e);
@@ -223,6 +237,7 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	t->db = db;
 	t->objects = db->o.objects;
 	mutex_init(&t->run_lock, RANK_TSDB_TRANSFER, "transfer");
+	mutex_init(&t->deletes_lock, RANK_TSDB_DELETES, "bucket deletes");
 	mutex_init(&t->status_lock, LOCK_LEAF, "transfer status");
 	catalogue_init(&t->catalogue, db->path);
 	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
@@ -232,9 +247,13 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	if (!rc)
 		rc = catalogue_read(&t->catalogue, e);
 	if (!rc)
-		rc = upload_read_journal(t, e);
+		rc = deletes_read(t, e);
+	if (!rc && db->o.copy)
+		return copy_files(t, e);
 	if (rc)
 		return rc;
+	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
+		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
 	int rc_away = transfer_begin(t, &away);
 	if (!rc_away && t->server.returning)
@@ -251,8 +270,16 @@ int transfer_start(struct tsdb *db, struct err *e)
 	char id[SERVER_ID_MAX + 1], why[256];
 	if (!t)
 		return 0;
+	if (db->o.copy)
+		return copy_finish(t, e);
 	mutex_lock(&t->run_lock);
-	int rc = bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES ? retrieve_finish(t, e) : 0;
+	int rc = retrieve_apply_facts(t, e);
+	if (!rc && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES)
+		rc = retrieve_finish(t, e);
+	if (!rc)
+		rc = deletes_apply_pending(t, e);
+	if (!rc)
+		rc = retrieve_keep_here(t, e);
 	retrieve_note_absent(t);
 	mutex_unlock(&t->run_lock);
 	if (!rc && !db->o.no_transfer) {
@@ -272,10 +299,14 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);
+	vec_free(&t->visits);
+	vec_free(&t->checked);
+	deletes_release(t);
 	buf_free(&t->pending);
 	catalogue_release(&t->catalogue);
 	bucket_server_release(&t->server);
 	mutex_destroy(&t->run_lock);
+	mutex_destroy(&t->deletes_lock);
 	mutex_destroy(&t->status_lock);
 	db->transfer = NULL;
 	db->catalogue = NULL;

@@ -25,7 +25,20 @@ struct transfer_seen {
 	uint32_t day;
 	uint64_t parts_hash;      /* of the parts, the facts and the late names that there were */
 	int64_t changed_mono_ms;  /* since when it is so */
+	int64_t since_mono_ms;    /* since when it differs from its generation; 0 = it does not */
 	int64_t names_mono_ms;    /* when late names alone made a generation last */
+};
+
+/* A delete, made here or read from the bucket. */
+struct transfer_delete {
+	struct object_stamp stamp;    /* of its object; 0, 0 = it is not in the bucket yet */
+	int64_t made_ms, after_ms, until_ms; /* rows in (after, until] that were there then */
+	char *selector;               /* owned */
+};
+
+struct catalogue_seen {
+	uint32_t day;
+	struct object_stamp deletes;
 };
 
 struct transfer {
@@ -43,6 +56,14 @@ struct transfer {
 	struct object_stamp pending_stamp;
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
+	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
+	VEC(struct catalogue_seen) checked; /* days that are not here, and up to which delete they were found to have nothing of them */
+	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, and while an object is put */
+	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
+	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
+	VEC(struct transfer_delete) pending_deletes; /* not in the bucket yet, in the order in which they were made */
+	atomic_size_t n_pending_deletes;
+	VEC(struct transfer_delete) deletes;         /* in the bucket, by stamp */
 	struct mutex status_lock;     /* of what the page shows; a leaf */
 	struct admin_bucket status;
 };
@@ -68,10 +89,42 @@ int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
 int retrieve_files(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. */
 int retrieve_next(struct transfer *t, struct err *e) MUST_USE;
-/* Days that were fetched before the partitions were opened: their facts, and the notes of the newest generation. */
+/* Of a server that returned: the notes of the newest generation, and a hole for what was not in the bucket. */
 int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
+/* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
+bool retrieve_has_facts(const struct transfer *t);
+int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
+/* Finds days that are not here and have rows of newer deletes: they are fetched, to be rewritten. */
+int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
+/* At the start: a day that is here was not let go, whatever was about to happen before the end. */
+int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);
+
+/* ---- deletes.c ---- */
+
+/* bucket/deletes. */
+int deletes_read(struct transfer *t, struct err *e) MUST_USE;
+void deletes_release(struct transfer *t);
+/* At the start: those that may not have been applied before the end. */
+int deletes_apply_pending(struct transfer *t, struct err *e) MUST_USE;
+/* Puts what is not in the bucket yet. */
+int deletes_put_pending(struct transfer *t, struct err *e) MUST_USE;
+/* Reads the bucket's; at the start. */
+int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
+/* Applies those that are newer than `from` to a day that is here now. */
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
+/* Whether one that is newer than `from` has anything of the newest generation of a day. */
+int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
+/* Up to which object deletes are applied here. */
+struct object_stamp deletes_applied(struct transfer *t);
+
+/* ---- copy.c: for tsdb_bucket_get ---- */
+
+/* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
+int copy_files(struct transfer *t, struct err *e) MUST_USE;
+/* After the replay: their facts. */
+int copy_finish(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 

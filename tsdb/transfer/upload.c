@@ -20,7 +20,8 @@
 
 #define JOURNAL "uploads"
 #define JOURNAL_HEAD "pyrrha-uploads 1"
-#define SETTLE_MS 30000              /* without a change, before a day goes up */
+#define SETTLE_MS 30000              /* without a change, before a day goes up, */
+#define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
 #define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
 
@@ -29,7 +30,7 @@
 static int journal_write(struct transfer *t, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
-	buf_puts(&b, JOURNAL_HEAD "\n");
+	buf_printf(&b, JOURNAL_HEAD "\nid %s\n", t->server.id);
 	for (size_t i = 0; i < t->uploads.n; i++) {
 		const struct transfer_upload *u = &t->uploads.v[i];
 		char hash[SHA256_HEX];
@@ -55,15 +56,17 @@ int upload_read_journal(struct transfer *t, struct err *e)
 {
 	AUTOFREE char *path = xasprintf("%s/" JOURNAL, t->server.dir);
 	CLEANUP(buf_free) struct buf b = { .max = 64 << 20 };
-	struct view lines, line, hash;
+	struct view lines, line, hash, id;
 	struct transfer_upload u;
 	int rc = buf_read_file(&b, path, e);
 	if (rc)
 		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines)) {
+	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines) || !text_line(&lines, &id) || !view_starts(id, VIEW("id "))) {
 		LOG_WARN("msg", "what was uploaded last is not known, as its file is damaged: it is uploaded again", "file", path);
 		return 0;
 	}
+	if (!view_eqs(view_make(id.ptr + 3, id.len - 3), t->server.id))
+		return 0; /* the directory has another id now */
 	while (text_line(&lines, &line) && text_line(&lines, &hash))
 		if (journal_parse(line, hash, &u))
 			vec_push(&t->uploads, u);
@@ -273,7 +276,7 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
 	if (!rc)
-		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), &u.m, e);
+		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), deletes_applied(t), &u.m, e);
 	if (!rc)
 		rc = upload_read_old(&u, day, e);
 	if (!rc)
@@ -307,24 +310,6 @@ static struct transfer_seen *upload_seen(struct transfer *t, uint32_t day)
 	return s;
 }
 
-/* Whether the generation has exactly the parts that count. */
-static bool upload_has_parts(const struct catalogue_day *d, const struct pstate *s)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < s->n_parts; i++) {
-		const struct part *p = s->parts[i];
-		if (p->level != LEVEL_HOUR && p != s->all_day && p != s->six[0] && p != s->six[1] && p != s->six[2] && p != s->six[3])
-			continue;
-		bool found = false;
-		for (size_t k = 0; k < d->parts.n && !found; k++)
-			found = d->parts.v[k].level == (uint8_t)p->level && d->parts.v[k].window == p->window && d->parts.v[k].number == p->number;
-		if (!found)
-			return false;
-		n++;
-	}
-	return n == d->parts.n;
-}
-
 static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t names)
 {
 	uint64_t h = facts ^ names;
@@ -335,39 +320,34 @@ static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t nam
 
 static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 {
-	char identity[CATALOGUE_IDENTITY_MAX] = "";
-	uint64_t facts, names;
-	struct err e;
-	if (!s->n_parts || !s->p->db_parts || partition_db_identity(s->p->db_parts, identity, sizeof identity, &e))
+	if (!s->n_parts || !s->p->db_parts)
 		return false;
-	day_facts_hash(s, &facts, &names);
-	rwlock_read(&t->catalogue.lock);
-	const struct catalogue_day *d = catalogue_find(&t->catalogue, s->p->day);
-	bool known = d && d->kind == GENERATION_DAY && !strcmp(d->identity, identity);
-	bool parts = known && upload_has_parts(d, s), same_facts = known && d->facts_hash == facts, same_names = known && d->names_hash == names;
-	bool finished = known && d->finished;
-	rwlock_unlock(&t->catalogue.lock);
+	struct day_up up = day_look_up(&t->catalogue, s);
 	mutex_lock(&t->db->apply_lock);
-	bool finishes = !finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
+	bool finishes = !up.finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
 	mutex_unlock(&t->db->apply_lock);
-	if (parts && same_facts && same_names && !finishes)
+	struct transfer_seen *x = upload_seen(t, s->p->day);
+	if (up.parts && up.facts && up.names && !finishes) {
+		x->since_mono_ms = 0;
 		return false;
+	}
 	if (now)
 		return true;
-	struct transfer_seen *x = upload_seen(t, s->p->day);
-	uint64_t hash = upload_hash(s, facts, names);
+	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash);
 	int64_t mono = clock_mono_ms();
 	if (x->parts_hash != hash || !x->changed_mono_ms) {
 		x->parts_hash = hash;
 		x->changed_mono_ms = mono;
 	}
-	if (parts && same_facts && !finishes) { /* late names alone */
+	if (!x->since_mono_ms)
+		x->since_mono_ms = mono;
+	if (up.parts && up.facts && !finishes) { /* late names alone */
 		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
 			return false;
 		x->names_mono_ms = mono;
 		return true;
 	}
-	return mono - x->changed_mono_ms >= SETTLE_MS;
+	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
 }
 
 int upload_days(struct transfer *t, bool now, struct err *e)
