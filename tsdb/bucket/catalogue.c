@@ -84,6 +84,7 @@ static struct catalogue_day day_of_generation(const struct generation *g)
 	struct catalogue_day d = { .day = g->day, .kind = g->kind, .stamp = g->stamp, .deletes = g->deletes, .finished = g->finished, .symbols = g->symbols,
 				   .bytes = generation_bytes(g), .min_ms = g->min_ms, .max_ms = g->max_ms, .written_ms = g->written_ms,
 				   .last_record = g->last_record, .next_part = g->next_part };
+	snprintf(d.id, sizeof d.id, "%s", g->id);
 	vec_reserve(&d.parts, g->parts.n);
 	for (size_t i = 0; i < g->parts.n; i++)
 		vec_push(&d.parts, (struct catalogue_part){ g->parts.v[i].level, g->parts.v[i].window, g->parts.v[i].number, g->parts.v[i].object });
@@ -201,16 +202,13 @@ int catalogue_read(struct bucket_catalogue *c, struct err *e)
 
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e)
 {
-	int rc = day_write(c, g->day, bytes, identity, away, e);
-	if (rc)
-		return rc;
 	struct catalogue_day d = day_of_generation(g);
 	snprintf(d.identity, sizeof d.identity, "%s", identity);
 	d.away = away;
 	rwlock_write(&c->lock);
 	days_put(c, d);
 	rwlock_unlock(&c->lock);
-	return 0;
+	return day_write(c, g->day, bytes, identity, away, e);
 }
 
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e)
@@ -246,6 +244,19 @@ void catalogue_drop(struct bucket_catalogue *c, uint32_t day)
 	}
 	rwlock_unlock(&c->lock);
 	unlink(path);
+}
+
+void catalogue_keep_id(struct bucket_catalogue *c, const char *id)
+{
+	VEC(uint32_t) others = { 0 };
+	rwlock_read(&c->lock);
+	for (size_t i = 0; i < c->days.n; i++)
+		if (strcmp(c->days.v[i].id, id))
+			vec_push(&others, c->days.v[i].day);
+	rwlock_unlock(&c->lock);
+	for (size_t i = 0; i < others.n; i++)
+		catalogue_drop(c, others.v[i]);
+	vec_free(&others);
 }
 
 int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e)

@@ -23,13 +23,14 @@
 #define SETTLE_MS 30000              /* without a change, before a day goes up */
 #define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
+#define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the journal ---- */
 
 static int journal_write(struct transfer *t, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
-	buf_puts(&b, JOURNAL_HEAD "\n");
+	buf_printf(&b, JOURNAL_HEAD "\nid %s\n", t->server.id);
 	for (size_t i = 0; i < t->uploads.n; i++) {
 		const struct transfer_upload *u = &t->uploads.v[i];
 		char hash[SHA256_HEX];
@@ -55,19 +56,40 @@ int upload_read_journal(struct transfer *t, struct err *e)
 {
 	AUTOFREE char *path = xasprintf("%s/" JOURNAL, t->server.dir);
 	CLEANUP(buf_free) struct buf b = { .max = 64 << 20 };
-	struct view lines, line, hash;
+	struct view lines, line, hash, id;
 	struct transfer_upload u;
 	int rc = buf_read_file(&b, path, e);
 	if (rc)
 		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines)) {
+	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines) || !text_line(&lines, &id) || !view_starts(id, VIEW("id ")) ||
+	    !server_id_is_valid(view_make(id.ptr + 3, id.len - 3))) {
 		LOG_WARN("msg", "what was uploaded last is not known, as its file is damaged: it is uploaded again", "file", path);
 		return 0;
 	}
 	while (text_line(&lines, &line) && text_line(&lines, &hash))
-		if (journal_parse(line, hash, &u))
+		if (journal_parse(line, hash, &u)) {
+			memcpy(u.id, id.ptr + 3, id.len - 3);
 			vec_push(&t->uploads, u);
+		}
 	return 0;
+}
+
+/* Whether a generation may name it yet: its day has parts here, and the id is still the same. */
+static bool journal_is_needed(struct transfer *t, const struct version *v, const struct transfer_upload *u)
+{
+	const struct pstate *s = version_find(v, u->day);
+	return s && s->n_parts && !strcmp(u->id, t->server.id);
+}
+
+void upload_tidy_journal(struct transfer *t)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	size_t n = 0;
+	for (size_t i = 0; i < t->uploads.n; i++)
+		if (journal_is_needed(t, v, &t->uploads.v[i]))
+			t->uploads.v[n++] = t->uploads.v[i];
+	t->uploads.n = n;
+	version_unref(v);
 }
 
 static void journal_drop_day(struct transfer *t, uint32_t day)
@@ -116,7 +138,7 @@ static const struct transfer_upload *upload_find_journal(const struct upload *u,
 {
 	for (size_t i = 0; i < u->t->uploads.n; i++) {
 		const struct transfer_upload *x = &u->t->uploads.v[i];
-		if (x->day == u->m.g.day && x->part.object.size == r->size && !memcmp(x->part.object.sha256, r->sha256, SHA256_LEN))
+		if (x->day == u->m.g.day && !strcmp(x->id, u->m.g.id) && x->part.object.size == r->size && !memcmp(x->part.object.sha256, r->sha256, SHA256_LEN))
 			return x;
 	}
 	return NULL;
@@ -135,6 +157,7 @@ static int upload_put_part(struct upload *u, size_t i, const struct part_runs *r
 	struct generation_part *p = &u->m.g.parts.v[i];
 	struct transfer_upload done = { .day = u->m.g.day, .part = { p->level, p->window, p->number, { bucket_server_stamp(&t->server), r->size, { 0 } } } };
 	char name[OBJECT_NAME_MAX];
+	snprintf(done.id, sizeof done.id, "%s", u->m.g.id);
 	memcpy(done.part.object.sha256, r->sha256, SHA256_LEN);
 	object_name_data(name, u->m.g.id, u->m.g.day, done.part.object.stamp);
 	int rc = object_io_put_file(t->objects, name, file, r->size, r->sha256, e);
@@ -254,8 +277,13 @@ static int upload_read_old(struct upload *u, uint32_t day, struct err *e)
 	rwlock_unlock(&t->catalogue.lock);
 	if (!known)
 		return 0;
-	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
-	return rc ? rc : generation_decode(&u->old, buf_view(&b), NULL, e);
+	int rc = generations_read(t, day, &b, &u->old, e);
+	if (rc != -ERR_CORRUPT && rc != -ERR_NOT_FOUND)
+		return rc;
+	LOG_WARN("msg", "the generation of a day cannot be read: all of the day goes up again", "partition", LOG_NUM(day), "err", e->msg);
+	generation_release(&u->old);
+	u->old = (struct generation){ .min_ms = 1 };
+	return 0;
 }
 
 static bool upload_is_newest(struct tsdb *db, uint32_t day)
@@ -268,7 +296,7 @@ static bool upload_is_newest(struct tsdb *db, uint32_t day)
 
 static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 {
-	struct upload u = { .t = t };
+	struct upload u = { .t = t, .old = { .min_ms = 1 } };
 	int64_t start = clock_mono_ms();
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
@@ -295,17 +323,6 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 }
 
 /* ---- what is due ---- */
-
-static struct transfer_seen *upload_seen(struct transfer *t, uint32_t day)
-{
-	for (size_t i = 0; i < t->seen.n; i++)
-		if (t->seen.v[i].day == day)
-			return &t->seen.v[i];
-	struct transfer_seen *s = vec_add(&t->seen);
-	s->day = day;
-	s->names_mono_ms = INT64_MIN / 2;
-	return s;
-}
 
 /* Whether the generation has exactly the parts that count. */
 static bool upload_has_parts(const struct catalogue_day *d, const struct pstate *s)
@@ -352,15 +369,20 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	mutex_unlock(&t->db->apply_lock);
 	if (parts && same_facts && same_names && !finishes)
 		return false;
-	if (now)
-		return true;
-	struct transfer_seen *x = upload_seen(t, s->p->day);
-	uint64_t hash = upload_hash(s, facts, names);
+	struct transfer_seen *x = transfer_seen(t, s->p->day);
+	uint64_t hash = upload_hash(s, facts, names) + finishes;
 	int64_t mono = clock_mono_ms();
 	if (x->parts_hash != hash || !x->changed_mono_ms) {
 		x->parts_hash = hash;
 		x->changed_mono_ms = mono;
+		x->failed_mono_ms = 0;
 	}
+	if (known && x->put_hash == hash)
+		return false; /* put without a part that is damaged here */
+	if (now)
+		return true;
+	if (x->failed_mono_ms && mono - x->failed_mono_ms < FAILED_PAUSE_MS)
+		return false;
 	if (parts && same_facts && !finishes) { /* late names alone */
 		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
 			return false;
@@ -370,13 +392,29 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	return mono - x->changed_mono_ms >= SETTLE_MS;
 }
 
+/* Whether it says something of that day alone: others go up all the same. */
+static bool upload_failed_alone(int rc)
+{
+	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT || rc == -ERR_BAD_DATA || rc == -ERR_BUSY || rc == -ERR_NOT_FOUND;
+}
+
 int upload_days(struct transfer *t, bool now, struct err *e)
 {
 	struct version *v = tsdb_version(t->db, NULL);
+	struct err first = { 0 };
 	int rc = generations_put_pending(t, e);
-	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++)
-		if (upload_is_due(t, v->p[i], now))
-			rc = upload_day(t, v->p[i]->p->day, e);
+	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++) {
+		if (retrieve_is_pending(t, v->p[i]->p->day) || !upload_is_due(t, v->p[i], now))
+			continue;
+		rc = upload_day(t, v->p[i]->p->day, e);
+		struct transfer_seen *x = transfer_seen(t, v->p[i]->p->day);
+		x->failed_mono_ms = rc ? clock_mono_ms() : 0;
+		x->put_hash = rc ? 0 : x->parts_hash;
+		if (!upload_failed_alone(rc) || t->pending.len)
+			continue;
+		first = first.code ? first : *e;
+		rc = 0;
+	}
 	version_unref(v);
-	return rc;
+	return rc || !first.code ? rc : err_set(e, first.code, "%s", first.msg);
 }
