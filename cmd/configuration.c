@@ -13,6 +13,7 @@
 #include "config/config_sources.h"
 #include "config/config_top.h"
 #include "config/config_watch.h"
+#include "cmd/objects_config.h"
 #include "cmd/query_config.h"
 #include "cmd/storage_config.h"
 #include "web/source_links.h"
@@ -29,6 +30,7 @@ struct configuration {
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
+	struct objects_config *objects; /* as it was at the start: the bucket is not opened again */
 	const char *guessed_url; /* the external URL that was made of the host's name; borrowed. NULL: it was given by flag, or the warning about it was logged */
 	struct mutex lock;      /* guards what follows */
 	struct scraper_config *scrapes;
@@ -54,6 +56,8 @@ static struct metric metrics[] = {
 			 METRIC_COUNTER },
 };
 
+#define OBJECTS_CHANGED "object_storage has changed: the server goes on with the section that it started with, until it is restarted"
+
 /* The result of one reading of the file. */
 struct reading {
 	struct config_sources sources; /* also if it failed; moves into struct configuration */
@@ -64,6 +68,7 @@ struct reading {
 	struct notifier_config *alerting;
 	struct remote_write_config *remote;
 	struct source_links *links;
+	struct objects_config *objects;
 	char *text;
 	bool empty;
 };
@@ -78,6 +83,7 @@ static void reading_free(struct reading *r)
 	notifier_config_unref(r->alerting);
 	remote_write_config_unref(r->remote);
 	source_links_unref(r->links);
+	objects_config_free(r->objects);
 	free(r->text);
 	*r = (struct reading){ 0 };
 }
@@ -141,6 +147,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 	rc = check_top(t, warn, warn_arg, e);
 	if (!rc)
 		rc = storage_config_parse(&ret->storage, t, warn, warn_arg, e);
+	if (!rc)
+		rc = objects_config_parse(&ret->objects, t, warn, warn_arg, e);
 	if (!rc)
 		rc = query_config_parse(&ret->queries, t, warn, warn_arg, e);
 	if (!rc)
@@ -224,6 +232,7 @@ int configuration_load(struct configuration **ret, const char *path, bool expand
 	mutex_init(&c->reload, RANK_RELOAD, "reload");
 	mutex_init(&c->lock, LOCK_LEAF, "configuration");
 	keep_sources(c, &r);
+	c->objects = TAKE_PTR(r.objects);
 	take(c, &r);
 	*ret = c;
 	return 0;
@@ -242,6 +251,7 @@ void configuration_free(struct configuration *c)
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
 	source_links_unref(c->links);
+	objects_config_free(c->objects);
 	mutex_destroy(&c->reload);
 	mutex_destroy(&c->lock);
 	free(c->text);
@@ -370,6 +380,16 @@ static void storage_back(const struct configuration *c) REQUIRES(c->reload)
 		LOG_ERROR("msg", "the storage keeps the section of a configuration that was refused", "err", e.msg);
 }
 
+/* What of the file that was read waits for a restart. */
+static void note_restart(struct configuration *c, const char *what) REQUIRES(c->reload)
+{
+	if (*what)
+		LOG_WARN("msg", "configuration", "warning", what);
+	mutex_lock(&c->lock);
+	snprintf(c->state.restart, sizeof c->state.restart, "%s", what);
+	mutex_unlock(&c->lock);
+}
+
 static int reload(struct configuration *c, struct err *e) REQUIRES(c->reload)
 {
 	struct reading r;
@@ -389,8 +409,10 @@ static int reload(struct configuration *c, struct err *e) REQUIRES(c->reload)
 		rc = remote_write_apply(c->writer, r.remote, e);
 	if (!rc && c->evaluator)
 		rc = rules_apply(c->evaluator, r.rules, e);
-	if (!rc)
+	if (!rc) {
+		note_restart(c, objects_config_equal(c->objects, r.objects) ? "" : OBJECTS_CHANGED);
 		take(c, &r);
+	}
 	reading_free(&r);
 	return rc;
 }
@@ -436,6 +458,11 @@ void configuration_unwatch(struct configuration *c)
 	c->watch = NULL;
 }
 
+const struct bucket_config *configuration_bucket(const struct configuration *c)
+{
+	return objects_config_bucket(c->objects);
+}
+
 char *configuration_text(struct configuration *c)
 {
 	mutex_lock(&c->lock);
@@ -475,6 +502,7 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 	if (!rc) {
 		scraper_config_check(r.scrapes, out);
 		storage_config_check(r.storage, out);
+		objects_config_check(r.objects, out);
 		query_config_check(r.queries, out);
 		rules_config_check(r.rules, out);
 		notifier_config_check(r.alerting, out);

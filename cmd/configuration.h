@@ -12,6 +12,7 @@
 #include "web/web.h"
 
 struct configuration;
+struct bucket_config;
 struct storage_config;
 struct tsdb;
 struct promql_engine;
@@ -43,6 +44,8 @@ int configuration_apply_to_rules(struct configuration *c, struct rules *r, const
 void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e) MUST_USE;
+/* The section object_storage as it was at the start; valid as long as c. A reload that finds another one says that it waits for a restart. */
+const struct bucket_config *configuration_bucket(const struct configuration *c);
 /* The text at work, without secrets. Returns owned. */
 char *configuration_text(struct configuration *c);
 /* global.external_labels at work. Returns owned: one block. */

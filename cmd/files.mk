@@ -4,6 +4,8 @@ pyrrha_SOURCES = \
   cmd/configuration.h \
   cmd/flags.c \
   cmd/flags.h \
+  cmd/objects_config.c \
+  cmd/objects_config.h \
   cmd/parca_flags.h \
   cmd/program.c \
   cmd/program.h \
@@ -24,6 +26,8 @@ pyrrha_agent_SOURCES = \
 pyrtool_SOURCES = \
   cmd/configuration.c \
   cmd/configuration.h \
+  cmd/objects_config.c \
+  cmd/objects_config.h \
   cmd/pyrtool.c \
   cmd/query_config.c \
   cmd/query_config.h \

@@ -61,6 +61,9 @@ static struct opt table[] = {
 	{ "storage.tsdb.retention.size", OPT_SIZE, &set.retention_bytes, "<size>",
 	  "The oldest days go until the rest is smaller than this; the newest stays, and the log of the last hours comes on top. "
 	  "0 means no limit.", NULL },
+	{ "storage.local-retention.time", OPT_DURATION, &set.local_retention_ms, "<duration>",
+	  "How long days stay on this disk once they are in the bucket of object_storage in --config.file; older ones are in the bucket alone. 0: as "
+	  "long as --storage.tsdb.retention.time, which counts on disk and in the bucket." },
 	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
 	  "Labels that make a service, separated by commas. Series that agree in them are also stored as one sum a minute, which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
 
@@ -265,6 +268,9 @@ static int check_values(struct err *e)
 		return err_set(e, ERR_BAD_DATA, "--scrape.memory must be at least 8MiB");
 	if (set.commit_interval_ms < 0 || set.commit_interval_ms > 60000)
 		return err_set(e, ERR_BAD_DATA, "--storage.commit-interval must be from 0 to 1m");
+	if (set.local_retention_ms && set.retention_ms && set.local_retention_ms >= set.retention_ms)
+		return err_set(e, ERR_BAD_DATA, "--storage.local-retention.time must be less than --storage.tsdb.retention.time: leave it out to keep days on "
+			       "this disk as long");
 	if (set.partition_series < 1 || set.partition_series > UINT32_MAX || set.label_sets < 1 || set.label_sets > UINT32_MAX)
 		return err_set(e, ERR_BAD_DATA, "--storage.max-series and --storage.max-label-sets must be from 1 to 4294967295");
 	if (set.answer_bytes < 1 << 20)

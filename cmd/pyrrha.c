@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "base/thread.h"
 #include "base/units.h"
+#include "bucket/bucket.h"
 #include "cmd/configuration.h"
 #include "cmd/flags.h"
 #include "cmd/program.h"
@@ -37,6 +38,8 @@ struct server {
 	struct server_flags f;
 	struct configuration *config;
 	struct web *web;
+	struct bucket *bucket;   /* NULL: none is configured */
+	atomic_bool bucket_stop; /* tsdb raises it */
 	struct tsdb *db;
 	struct pool *pool;
 	struct promql_engine *engine;
@@ -137,8 +140,23 @@ static int make_remote_write(struct server *s, struct err *e)
 	return configuration_apply_to_remote_write(s->config, s->remote, e);
 }
 
+/* Before the storage, which asks it at once. */
+static int open_bucket(struct server *s, struct err *e)
+{
+	const struct bucket_config *c = configuration_bucket(s->config);
+	bucket_register_metrics();
+	if (c->type == BUCKET_NONE && s->f.local_retention_ms)
+		return err_set(e, ERR_BAD_DATA, "--storage.local-retention.time needs object_storage in %s: without it, days that leave this disk are lost. "
+			       "How long they are kept is --storage.tsdb.retention.time", s->f.config_file);
+	if (c->type == BUCKET_NONE)
+		return 0;
+	LOG_INFO("msg", "sealed days go to object storage", "store", c->shown);
+	return bucket_open(&s->bucket, c, &s->bucket_stop, e);
+}
+
 static int open_storage(struct server *s, struct err *e)
 {
+	const struct bucket_config *b = configuration_bucket(s->config);
 	struct tsdb_options o = {
 		.path = s->f.storage_path, .retention_ms = s->f.retention_ms ? s->f.retention_ms : -1,
 		.retention_bytes = s->f.retention_bytes, .service_labels = s->f.service_labels,
@@ -148,6 +166,9 @@ static int open_storage(struct server *s, struct err *e)
 		.max_target_functions = (uint32_t)s->f.target_functions, .max_target_locations = (uint32_t)s->f.target_locations,
 		.max_target_stacks = (uint32_t)s->f.target_stacks,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
+		.objects = s->bucket ? bucket_objects(s->bucket) : NULL, .objects_stop = &s->bucket_stop,
+		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms,
+		.seal_interval_ms = b->seal_interval_ms, .grace_ms = b->grace_ms,
 		.tap = remote_write_tap(s->remote),
 	};
 	int64_t begin = clock_mono_ms();
@@ -232,6 +253,8 @@ static int start(struct server *s, struct err *e)
 	if (!rc)
 		rc = make_remote_write(s, e);
 	if (!rc)
+		rc = open_bucket(s, e);
+	if (!rc)
 		rc = open_storage(s, e);
 	if (!rc)
 		rc = open_pins(s, e);
@@ -311,6 +334,7 @@ static int stop(struct server *s)
 	int rc = tsdb_close(s->db, &e);
 	if (rc)
 		LOG_ERROR("msg", "closing the storage failed", "err", e.msg);
+	bucket_free(s->bucket);
 	remote_write_free(s->remote); /* it has all that the storage has */
 	notifier_free(s->notifier); /* last: Alertmanagers have had as long as all this took */
 	configuration_free(s->config);

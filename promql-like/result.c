@@ -140,9 +140,10 @@ static int take_root_stacks(struct eval *q, struct value *v, struct err *e)
 
 static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
 {
-	char text[200];
-	if (source_damage_say(&q->damage, text, sizeof text))
-		eval_note(q, false, "%s", text);
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	size_t n = source_damage_warnings(&q->damage, texts);
+	for (size_t i = 0; i < n; i++)
+		eval_note(q, false, "%s", texts[i]);
 	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
 	r->infos = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->infos);
 	if (!r->warnings || !r->infos)

@@ -34,6 +34,7 @@ EXTRA_DIST += \
   tests/e2e/kube_sd_expected.json \
   tests/e2e/large_profile.py \
   tests/e2e/node_stacks.py \
+  tests/e2e/object_stores.py \
   tests/e2e/oci.py \
   tests/e2e/page.mjs \
   tests/e2e/page_agent.mjs \
@@ -54,6 +55,7 @@ EXTRA_DIST += \
   tests/e2e/remote_write.py \
   tests/e2e/run \
   tests/e2e/runtime_stacks.py \
+  tests/e2e/s3_proxy.py \
   tests/e2e/test_admin.py \
   tests/e2e/test_agent.py \
   tests/e2e/test_agent_churn.py \
@@ -77,6 +79,7 @@ EXTRA_DIST += \
   tests/e2e/test_attack_targets.py \
   tests/e2e/test_bad_targets.py \
   tests/e2e/test_baselines.py \
+  tests/e2e/test_bucket.py \
   tests/e2e/test_clock.py \
   tests/e2e/test_compose.py \
   tests/e2e/test_config.py \
@@ -102,6 +105,7 @@ EXTRA_DIST += \
   tests/e2e/test_memory.py \
   tests/e2e/test_metrics_oracle.py \
   tests/e2e/test_object_jobs.py \
+  tests/e2e/test_object_stores.py \
   tests/e2e/test_offcpu.py \
   tests/e2e/test_page.py \
   tests/e2e/test_page_around.py \

@@ -10,10 +10,17 @@
 #include "tsdb/part/part.h"
 #include "tsdb/transfer/transfer.h"
 #include "tsdb/version/db.h"
+#include "tsdb/write/delete.h"
 
 static struct tsdb *db_of(struct storage_admin *a)
 {
 	return (struct tsdb *)((char *)a - offsetof(struct tsdb, admin));
+}
+
+int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
+{
+	return db->transfer ? transfer_delete(db, m, n, after_ms, until_ms, ret_series, e)
+			    : tsdb_delete_here(db, m, n, after_ms, until_ms, ret_series, e);
 }
 
 static int delete_series(struct storage_admin *a, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,

@@ -118,6 +118,7 @@ libtsdb_a_SOURCES = \
   tsdb/stats.c \
   tsdb/testkit.h \
   tsdb/transfer/collect.c \
+  tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
@@ -173,6 +174,7 @@ libtsdb_a_SOURCES = \
   tsdb/write/committer.c \
   tsdb/write/committer.h \
   tsdb/write/delete.c \
+  tsdb/write/delete.h \
   tsdb/write/hole_find.c \
   tsdb/write/hole_find.h \
   tsdb/write/replay.c \
@@ -192,12 +194,14 @@ TSDB_TESTS = \
   evict_test \
   flip_test \
   floats_test \
+  generation_test \
   head_sums_test \
   holes_test \
   late_names_test \
   lives_test \
   marks_test \
   notes_test \
+  object_names_test \
   part_runs_test \
   places_test \
   replay_test \
@@ -236,6 +240,8 @@ flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
 floats_test_SOURCES = tsdb/write/floats_test.c
 floats_test_LDADD = $(TSDB_TEST_LIBS)
+generation_test_SOURCES = tsdb/bucket/generation_test.c
+generation_test_LDADD = $(TSDB_TEST_LIBS)
 head_sums_test_SOURCES = tsdb/head/head_sums_test.c
 head_sums_test_LDADD = $(TSDB_TEST_LIBS)
 holes_test_SOURCES = tsdb/holes_test.c
@@ -248,6 +254,8 @@ marks_test_SOURCES = tsdb/log/marks_test.c
 marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
+object_names_test_SOURCES = tsdb/bucket/object_names_test.c
+object_names_test_LDADD = $(TSDB_TEST_LIBS)
 part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c

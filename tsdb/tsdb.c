@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/flag.h"
 #include "base/log.h"
 #include "tsdb/admin.h"
 #include "tsdb/format.h"
@@ -252,7 +253,7 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 void tsdb_wind_down(struct tsdb *db)
 {
 	if (db->o.objects_stop)
-		atomic_store(db->o.objects_stop, true);
+		flag_raise(db->o.objects_stop);
 	tsdb_stop(db);
 }
 

@@ -48,7 +48,7 @@ struct tsdb_options {
 	const char *service_labels;
 	/* A bucket that sealed days go to; borrowed, NULL = none. With read_only it is not used. */
 	struct objects *objects;
-	atomic_bool *objects_stop;   /* set when the storage shuts down, so that calls of objects end; may be NULL */
+	atomic_bool *objects_stop;   /* raised (flag_raise) when the storage shuts down, so that calls of objects end; may be NULL */
 	const char *server_id;       /* whose days they are there; NULL = one is made up at the first start */
 	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
 	int64_t seal_interval_ms;    /* windows are sealed at least this often, so that less is lost with the disk; 0 = after their hour */

@@ -95,6 +95,8 @@ void serve_notifications(struct httpd_request *rq, void *arg)
 	json_array_begin(b);
 	if (!state.ok)
 		put_notification(b, "Configuration reload has failed.", clock_now_ms());
+	if (state.restart[0])
+		put_notification(b, state.restart, state.t_ms);
 	if (atomic_load(&w->stopping))
 		put_notification(b, "Pyrrha is shutting down and gracefully stopping all operations.", clock_now_ms());
 	else if (!atomic_load(&w->ready))

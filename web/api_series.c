@@ -7,16 +7,16 @@
 #include "promql-like/promql.h"
 #include "web/lookup.h"
 
-/* What the answer lacks: cut by the limit, or damaged in the storage. */
+/* What the answer lacks: cut by the limit, damaged in the storage, or not on this disk. */
 static void lookup_end(struct lookup *l, bool cut)
 {
-	struct view warnings[2];
-	char text[200];
-	size_t n = 0;
+	struct view warnings[1 + SOURCE_WARNINGS];
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	size_t n = 0, lacks = source_damage_warnings(&l->damage, texts);
 	if (cut)
 		warnings[n++] = answer_truncated;
-	if (source_damage_say(&l->damage, text, sizeof text))
-		warnings[n++] = view_of(text);
+	for (size_t i = 0; i < lacks; i++)
+		warnings[n++] = view_of(texts[i]);
 	answer_end(l->rq, warnings, n, NULL, 0);
 }
 

@@ -39,13 +39,22 @@ static bool lifecycle_allowed(struct httpd_request *rq, const struct web *w)
 void serve_reload(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
+	struct web_reload_state state = { .ok = true };
 	struct err e = { 0 };
 	if (!lifecycle_allowed(rq, w))
 		return;
-	if (!w->o.reload)
+	if (!w->o.reload) {
 		httpd_text(rq, 503, "there is nothing to reload");
-	else if (w->o.reload(w->o.arg, &e))
+		return;
+	}
+	if (w->o.reload(w->o.arg, &e)) {
 		httpd_text(rq, 500, "failed to reload config: %s", e.msg);
+		return;
+	}
+	if (w->o.reload_state)
+		w->o.reload_state(w->o.arg, &state);
+	if (state.restart[0])
+		httpd_text(rq, 200, "%s", state.restart);
 }
 
 void serve_quit(struct httpd_request *rq, void *arg)

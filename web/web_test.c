@@ -31,6 +31,14 @@ static int reload(void *arg, struct err *e)
 	return ++reloads == 2 ? err_set(e, ERR_BAD_DATA, "c.yml:1:1: it is wrong") : 0;
 }
 
+static void reload_state(void *arg, struct web_reload_state *ret)
+{
+	(void)arg;
+	*ret = (struct web_reload_state){ .ok = true, .restart = "object_storage waits" };
+	if (reloads < 3)
+		ret->restart[0] = 0;
+}
+
 static char *config_text(void *arg)
 {
 	(void)arg;
@@ -44,7 +52,7 @@ static struct web *start(bool lifecycle, const char *external_url)
 				      { "theirs", OPT_EXPLAINED, NULL, NULL, "x" } };
 	static const char *const listen[] = { "127.0.0.1:0" };
 	struct web_options o = { .listen = listen, .n_listen = 1, .enable_lifecycle = lifecycle, .external_url = external_url,
-				 .flags = flags, .n_flags = ARRAY_LEN(flags), .query_timeout_ms = 120000, .reload = reload,
+				 .flags = flags, .n_flags = ARRAY_LEN(flags), .query_timeout_ms = 120000, .reload = reload, .reload_state = reload_state,
 				 .config_text = config_text };
 	struct web *w = NULL;
 	struct err e = { 0 };
@@ -852,10 +860,19 @@ static void test_lifecycle(void **state)
 	assert_int_equal(reloads, 0);
 	a = test_ask(web_address(w, 0), "PUT /-/reload HTTP/1.1", "");
 	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, "");
 	answer_free(&a);
 	a = test_ask(web_address(w, 0), "POST /-/reload HTTP/1.1", "");
 	assert_int_equal(a.status, 500);
 	assert_string_equal(a.body, "failed to reload config: c.yml:1:1: it is wrong\n");
+	answer_free(&a);
+	a = test_ask(web_address(w, 0), "POST /-/reload HTTP/1.1", "");
+	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, "object_storage waits\n");
+	answer_free(&a);
+	web_set_ready(w, true);
+	a = test_get(web_address(w, 0), "/api/v1/notifications");
+	assert_non_null(strstr(a.body, "\"text\":\"object_storage waits\""));
 	answer_free(&a);
 	a = test_get(web_address(w, 0), "/-/reload");
 	assert_int_equal(a.status, 405);

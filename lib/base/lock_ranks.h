@@ -20,6 +20,10 @@ enum lock_rank {
 	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
 
+	/* tsdb/, while it waits for its bucket */
+	RANK_TSDB_TRANSFER,      /* transfer.run_lock: one round with the bucket at a time */
+	RANK_TSDB_DELETES,       /* transfer.deletes_lock: one delete after the other, here and in the bucket */
+
 	/* lib/base */
 	RANK_FLAGS,              /* of flag.c: who waits for what besides a flag; held while they are woken, under the locks that they wait with */
 
@@ -58,7 +62,6 @@ enum lock_rank {
 	RANK_QUERY_SYMBOLS,      /* eval.symbols_lock: writing into a query's own dictionary */
 
 	/* tsdb/ */
-	RANK_TSDB_TRANSFER,      /* transfer.run_lock: one round with the bucket at a time */
 	RANK_TSDB_SEAL,          /* tsdb.seal_lock: one seal or retention at a time */
 	RANK_TSDB_APPLY,         /* tsdb.apply_lock: what changes versions: the committer applying, the sealer, retention */
 	RANK_TSDB_APPEND_TURN,   /* partition.append_turn: who appends to a day; held while dict_lock is wanted for writing and had */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam within lib/bucket: what a kind of store does, one attempt of each operation. bucket.c is above it: it checks keys, adds the
- * prefix, bounds how many attempts run at once and their bytes a second, and tries again what may pass.
+/* The seam within lib/bucket: one attempt of each operation, as a kind of store does it. bucket.c is above it: it checks keys, adds the prefix,
+ * bounds how many attempts run at once and their bytes a second, and repeats an attempt whose error may pass.
  *
  * The code of an attempt's error says what follows:
  *	ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_BUSY   may pass (5xx, 429, a reset, a time-out, no connection): tried again

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kinds of stores have in common: keys are checked and prefixed, attempts that may pass are repeated, what is used is bounded, and a
- * put that meets an object of its name finds out whether that is its own.
+/* The part that all kinds of stores share: keys are checked and prefixed, an attempt whose error may pass is repeated, attempts at once and bytes a
+ * second are bounded, and a put that meets an object of its name compares the contents.
  *
  *	put, get, list, remove ─► bucket_call: [place ─► attempt of the backend] ─► error that may pass ─► wait ─► again
  *

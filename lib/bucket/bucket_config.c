@@ -16,7 +16,7 @@
 
 /* ---- texts ---- */
 
-static bool is_word(const char *s, const char *others)
+static bool section_is_word(const char *s, const char *others)
 {
 	for (; *s; s++)
 		if (!(isascii(*s) && isalnum((unsigned char)*s)) && !strchr(others, *s))
@@ -24,24 +24,24 @@ static bool is_word(const char *s, const char *others)
 	return true;
 }
 
-static bool is_given(const char *s)
+static bool section_is_given(const char *s)
 {
 	return s && *s;
 }
 
 /* The value of a key of a map, or the map, as the place of an error. */
-static const struct config_node *place_of(const struct config_node *n, const char *key)
+static const struct config_node *section_place(const struct config_node *n, const char *key)
 {
 	const struct config_node *value = config_get(n, key);
 	return value ? value : n;
 }
 
-static void warn_ignored(struct config_ctx *c, const struct config_node *n, const char *key, bool differs, const char *why)
+static void section_warn(struct config_ctx *c, const struct config_node *n, const char *key, bool differs, const char *why)
 {
 	if (!differs)
 		return;
 	size_t mark = config_enter(c, key);
-	config_warn(c, place_of(n, key), "ignored; %s", why);
+	config_warn(c, section_place(n, key), "ignored; %s", why);
 	config_leave(c, mark);
 }
 
@@ -62,15 +62,15 @@ static const struct config_field s3_tls_rows[] = {
 	T("trust_root_ca", CONFIG_BOOL, trust_root_ca, "false"),
 };
 
-static int check_s3_tls(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check_s3_tls(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct s3_tls *t = at;
-	if (is_given(t->cert_file) != is_given(t->key_file))
+	if (section_is_given(t->cert_file) != section_is_given(t->key_file))
 		return config_error(c, n, e, "a client certificate needs both cert_file and key_file");
-	warn_ignored(c, n, "trust_root_ca", t->trust_root_ca, "with ca_file, only what is in it is trusted; without, what the system trusts");
+	section_warn(c, n, "trust_root_ca", t->trust_root_ca, "with ca_file, only what is in it is trusted; without, what the system trusts");
 	return 0;
 }
-static const struct config_table s3_tls_table = CONFIG_TABLE(struct s3_tls, s3_tls_rows, check_s3_tls);
+static const struct config_table s3_tls_table = CONFIG_TABLE(struct s3_tls, s3_tls_rows, section_check_s3_tls);
 
 struct s3_http {
 	int64_t idle_ms, response_ms, handshake_ms, continue_ms, idle_conns, idle_conns_host, conns_host;
@@ -93,21 +93,21 @@ static const struct config_field s3_http_rows[] = {
 	{ "tls_config", CONFIG_STRUCT, offsetof(struct s3_http, tls), .table = &s3_tls_table },
 };
 
-static int check_s3_http(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check_s3_http(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct s3_http *h = at;
 	static const char connections[] = "connections are as many as requests at once, object_storage.requests";
 	(void)e;
-	warn_ignored(c, n, "tls_handshake_timeout", h->handshake_ms != 10000, "connecting, with the handshake, may take 10s");
-	warn_ignored(c, n, "expect_continue_timeout", h->continue_ms != 1000, "it is 1s");
-	warn_ignored(c, n, "max_idle_conns", h->idle_conns != 100, connections);
-	warn_ignored(c, n, "max_idle_conns_per_host", h->idle_conns_host != 100, connections);
-	warn_ignored(c, n, "max_conns_per_host", h->conns_host != 0, connections);
-	warn_ignored(c, n, "force_attempt_http2", h->http2, "HTTP/1.1 is spoken");
-	warn_ignored(c, n, "disable_compression", h->no_compression, "objects are never compressed on their way");
+	section_warn(c, n, "tls_handshake_timeout", h->handshake_ms != 10000, "connecting, with the handshake, may take 10s");
+	section_warn(c, n, "expect_continue_timeout", h->continue_ms != 1000, "it is 1s");
+	section_warn(c, n, "max_idle_conns", h->idle_conns != 100, connections);
+	section_warn(c, n, "max_idle_conns_per_host", h->idle_conns_host != 100, connections);
+	section_warn(c, n, "max_conns_per_host", h->conns_host != 0, connections);
+	section_warn(c, n, "force_attempt_http2", h->http2, "HTTP/1.1 is spoken");
+	section_warn(c, n, "disable_compression", h->no_compression, "objects are never compressed on their way");
 	return 0;
 }
-static const struct config_table s3_http_table = CONFIG_TABLE(struct s3_http, s3_http_rows, check_s3_http);
+static const struct config_table s3_http_table = CONFIG_TABLE(struct s3_http, s3_http_rows, section_check_s3_http);
 
 /* ---- config of S3 ---- */
 
@@ -124,19 +124,19 @@ static const struct config_field s3_sse_rows[] = {
 	E("encryption_key", CONFIG_STRING, encryption_key, ""),
 };
 
-static int check_s3_sse(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check_s3_sse(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct s3_sse *s = at;
 	static const char of_others[] = "it belongs to SSE-KMS or SSE-C";
-	if (is_given(s->type) && strcmp(s->type, "SSE-S3") != 0)
-		return config_error(c, place_of(n, "type"), e, "type %s is not supported; SSE-S3 is. For keys of a KMS, give the bucket a default encryption "
+	if (section_is_given(s->type) && strcmp(s->type, "SSE-S3") != 0)
+		return config_error(c, section_place(n, "type"), e, "type %s is not supported; SSE-S3 is. For keys of a KMS, give the bucket a default encryption "
 				    "and leave sse_config out", s->type);
-	warn_ignored(c, n, "kms_key_id", is_given(s->kms_key_id), of_others);
-	warn_ignored(c, n, "kms_encryption_context", s->kms_encryption_context.n, of_others);
-	warn_ignored(c, n, "encryption_key", is_given(s->encryption_key), of_others);
+	section_warn(c, n, "kms_key_id", section_is_given(s->kms_key_id), of_others);
+	section_warn(c, n, "kms_encryption_context", s->kms_encryption_context.n, of_others);
+	section_warn(c, n, "encryption_key", section_is_given(s->encryption_key), of_others);
 	return 0;
 }
-static const struct config_table s3_sse_table = CONFIG_TABLE(struct s3_sse, s3_sse_rows, check_s3_sse);
+static const struct config_table s3_sse_table = CONFIG_TABLE(struct s3_sse, s3_sse_rows, section_check_s3_sse);
 
 struct s3_trace {
 	bool enable;
@@ -180,31 +180,31 @@ static const struct config_field s3_rows[] = {
 	{ "trace", CONFIG_STRUCT, offsetof(struct s3_section, trace), .table = &s3_trace_table },
 };
 
-static int check_s3_place(struct config_ctx *c, const struct config_node *n, const struct s3_config *s, struct err *e)
+static int section_check_s3_place(struct config_ctx *c, const struct config_node *n, const struct s3_config *s, struct err *e)
 {
-	if (!s->bucket[0] || !is_word(s->bucket, "._-") || strlen(s->bucket) > 255)
-		return config_error(c, place_of(n, "bucket"), e, "bucket is the name of a bucket; a folder in it is object_storage.bucket.prefix");
+	if (!s->bucket[0] || !section_is_word(s->bucket, "._-") || strlen(s->bucket) > 255)
+		return config_error(c, section_place(n, "bucket"), e, "bucket is the name of a bucket; a folder in it is object_storage.bucket.prefix");
 	if (!s->endpoint[0])
 		return config_error(c, n, e, "endpoint is missing: host or host:port of the store, as s3.eu-central-1.amazonaws.com");
 	if (strstr(s->endpoint, "://"))
-		return config_error(c, place_of(n, "endpoint"), e, "endpoint is host or host:port, without a scheme; https is spoken unless insecure is true");
-	if (!is_word(s->endpoint, "._-:[]"))
-		return config_error(c, place_of(n, "endpoint"), e, "endpoint is host or host:port; a folder in the bucket is object_storage.bucket.prefix");
-	if (!is_word(s->region, "-_"))
-		return config_error(c, place_of(n, "region"), e, "region is a name as eu-central-1");
+		return config_error(c, section_place(n, "endpoint"), e, "endpoint is host or host:port, without a scheme; https is spoken unless insecure is true");
+	if (!section_is_word(s->endpoint, "._-:[]"))
+		return config_error(c, section_place(n, "endpoint"), e, "endpoint is host or host:port; a folder in the bucket is object_storage.bucket.prefix");
+	if (!section_is_word(s->region, "-_"))
+		return config_error(c, section_place(n, "region"), e, "region is a name as eu-central-1");
 	return 0;
 }
 
-static int check_s3_credentials(struct config_ctx *c, const struct config_node *n, const struct s3_config *s, struct err *e)
+static int section_check_s3_credentials(struct config_ctx *c, const struct config_node *n, const struct s3_config *s, struct err *e)
 {
-	if (is_given(s->access_key) != is_given(s->secret_key))
-		return config_error(c, place_of(n, is_given(s->access_key) ? "access_key" : "secret_key"), e,
+	if (section_is_given(s->access_key) != section_is_given(s->secret_key))
+		return config_error(c, section_place(n, section_is_given(s->access_key) ? "access_key" : "secret_key"), e,
 				    "access_key and secret_key are wanted together; without both, credentials come from the environment, a file or the role of "
 				    "the machine");
-	if (is_given(s->session_token) && !is_given(s->access_key))
-		return config_error(c, place_of(n, "session_token"), e, "session_token belongs to an access_key and a secret_key");
-	if (s->aws_sdk_auth && is_given(s->access_key))
-		return config_error(c, place_of(n, "aws_sdk_auth"), e, "aws_sdk_auth and access_key exclude each other");
+	if (section_is_given(s->session_token) && !section_is_given(s->access_key))
+		return config_error(c, section_place(n, "session_token"), e, "session_token belongs to an access_key and a secret_key");
+	if (s->aws_sdk_auth && section_is_given(s->access_key))
+		return config_error(c, section_place(n, "aws_sdk_auth"), e, "aws_sdk_auth and access_key exclude each other");
 	for (const char *const *p = (const char *const[]){ s->access_key, s->secret_key, s->session_token, NULL }; *p; p++)
 		for (const char *at = *p; *at; at++)
 			if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f)
@@ -212,35 +212,35 @@ static int check_s3_credentials(struct config_ctx *c, const struct config_node *
 	return 0;
 }
 
-static void warn_s3(struct config_ctx *c, const struct config_node *n, const struct s3_section *s)
+static void section_warn_s3(struct config_ctx *c, const struct config_node *n, const struct s3_section *s)
 {
-	warn_ignored(c, n, "list_objects_version", !strcmp(s->list_version, "v1"), "lists are asked for by version 2, which every store has");
-	warn_ignored(c, n, "disable_dualstack", s->no_dualstack, "the endpoint is used as it is written");
-	warn_ignored(c, n, "disable_multipart", s->no_multipart, "an object is always sent in one piece");
-	warn_ignored(c, n, "part_size", s->part_size != 67108864, "an object is always sent in one piece");
-	warn_ignored(c, n, "send_content_md5", !s->content_md5, "what is sent is held against its SHA-256");
-	warn_ignored(c, n, "max_retries", s->max_retries != 0, "what may pass is tried again for a minute");
-	warn_ignored(c, n, "trace", s->trace.enable, "requests are counted in pyrrha_object_storage_requests_total");
+	section_warn(c, n, "list_objects_version", !strcmp(s->list_version, "v1"), "lists are asked for by version 2, which every store has");
+	section_warn(c, n, "disable_dualstack", s->no_dualstack, "the endpoint is used as it is written");
+	section_warn(c, n, "disable_multipart", s->no_multipart, "an object is always sent in one piece");
+	section_warn(c, n, "part_size", s->part_size != 67108864, "an object is always sent in one piece");
+	section_warn(c, n, "send_content_md5", !s->content_md5, "what is sent is held against its SHA-256");
+	section_warn(c, n, "max_retries", s->max_retries != 0, "what may pass is tried five times");
+	section_warn(c, n, "trace", s->trace.enable, "requests are counted in pyrrha_object_storage_requests_total");
 }
 
-static int check_s3(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check_s3(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct s3_section *s = at;
-	int rc = check_s3_place(c, n, &s->s3, e);
+	int rc = section_check_s3_place(c, n, &s->s3, e);
 	if (!rc)
-		rc = check_s3_credentials(c, n, &s->s3, e);
+		rc = section_check_s3_credentials(c, n, &s->s3, e);
 	if (!rc && s->signature_v2)
-		rc = config_error(c, place_of(n, "signature_version2"), e, "signature_version2 is not supported: requests are signed by version 4");
+		rc = config_error(c, section_place(n, "signature_version2"), e, "signature_version2 is not supported: requests are signed by version 4");
 	if (!rc && s->list_version[0] && strcmp(s->list_version, "v1") != 0 && strcmp(s->list_version, "v2") != 0)
-		rc = config_error(c, place_of(n, "list_objects_version"), e, "list_objects_version is v1 or v2");
+		rc = config_error(c, section_place(n, "list_objects_version"), e, "list_objects_version is v1 or v2");
 	if (!rc)
-		warn_s3(c, n, s);
+		section_warn_s3(c, n, s);
 	return rc;
 }
-static const struct config_table s3_table = CONFIG_TABLE(struct s3_section, s3_rows, check_s3);
+static const struct config_table s3_table = CONFIG_TABLE(struct s3_section, s3_rows, section_check_s3);
 
 /* Headers of puts. The storage class has a name of its own there, as Thanos has it. */
-static int make_metadata(struct config_ctx *c, const struct config_node *n, struct s3_config *s, struct err *e)
+static int section_make_metadata(struct config_ctx *c, const struct config_node *n, struct s3_config *s, struct err *e)
 {
 	struct config_map *m = &s->user_metadata;
 	size_t keep = 0;
@@ -249,8 +249,8 @@ static int make_metadata(struct config_ctx *c, const struct config_node *n, stru
 		bool printable = true;
 		for (const char *p = m->v[i].value; *p; p++)
 			printable &= *p >= ' ' && *p < 0x7f;
-		if (!m->v[i].key[0] || !is_word(m->v[i].key, "-_") || !printable)
-			return config_error(c, place_of(n, "put_user_metadata"), e, "put_user_metadata has names of [A-Za-z0-9_-] and values in ASCII");
+		if (!m->v[i].key[0] || !section_is_word(m->v[i].key, "-_") || !printable)
+			return config_error(c, section_place(n, "put_user_metadata"), e, "put_user_metadata has names of [A-Za-z0-9_-] and values in ASCII");
 		if (strcasecmp(m->v[i].key, STORAGE_CLASS) == 0)
 			s->storage_class = m->v[i].value;
 		else
@@ -260,35 +260,35 @@ static int make_metadata(struct config_ctx *c, const struct config_node *n, stru
 	return 0;
 }
 
-static const char *or_null(const char *s)
+static const char *section_or_null(const char *s)
 {
-	return is_given(s) ? s : NULL;
+	return section_is_given(s) ? s : NULL;
 }
 
-static int make_http(struct config_ctx *c, const struct s3_http *h, struct http_config *ret, struct err *e)
+static int section_make_http(struct config_ctx *c, const struct s3_http *h, struct http_config *ret, struct err *e)
 {
 	int rc = config_decode(c, &config_http_table, NULL, ret, e); /* its defaults */
 	ret->follow_redirects = false; /* another address needs another signature */
 	ret->proxy_from_environment = true;
-	ret->tls.ca_file = or_null(h->tls.ca_file);
-	ret->tls.cert_file = or_null(h->tls.cert_file);
-	ret->tls.key_file = or_null(h->tls.key_file);
-	ret->tls.server_name = or_null(h->tls.server_name);
+	ret->tls.ca_file = section_or_null(h->tls.ca_file);
+	ret->tls.cert_file = section_or_null(h->tls.cert_file);
+	ret->tls.key_file = section_or_null(h->tls.key_file);
+	ret->tls.server_name = section_or_null(h->tls.server_name);
 	ret->tls.insecure_skip_verify = h->insecure_skip_verify || h->tls.insecure_skip_verify;
 	return rc;
 }
 
-static int decode_s3(struct config_ctx *c, const struct config_node *n, struct s3_config *ret, struct err *e)
+static int section_decode_s3(struct config_ctx *c, const struct config_node *n, struct s3_config *ret, struct err *e)
 {
 	struct s3_section s = { 0 };
 	int rc = config_decode(c, &s3_table, n, &s, e);
 	if (!rc)
-		rc = make_metadata(c, n, &s.s3, e);
+		rc = section_make_metadata(c, n, &s.s3, e);
 	if (!rc)
-		rc = make_http(c, &s.http, &s.s3.http, e);
+		rc = section_make_http(c, &s.http, &s.s3.http, e);
 	if (rc)
 		return rc;
-	s.s3.sse_s3 = is_given(s.sse.type);
+	s.s3.sse_s3 = section_is_given(s.sse.type);
 	s.s3.idle_timeout_ms = s.http.idle_ms;
 	s.s3.response_timeout_ms = s.http.response_ms;
 	*ret = s.s3;
@@ -302,7 +302,7 @@ struct fs_section {
 };
 
 /* A path that need not be there yet. */
-static int decode_directory(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_decode_directory(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	static const struct config_field as_path = { .type = CONFIG_PATH };
 	bool check = c->check_files;
@@ -313,15 +313,15 @@ static int decode_directory(struct config_ctx *c, const struct config_node *n, v
 }
 
 static const struct config_field fs_rows[] = {
-	{ "directory", CONFIG_CUSTOM, offsetof(struct fs_section, directory), .flags = CONFIG_REQUIRED, .custom = decode_directory },
+	{ "directory", CONFIG_CUSTOM, offsetof(struct fs_section, directory), .flags = CONFIG_REQUIRED, .custom = section_decode_directory },
 };
 
-static int check_fs(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check_fs(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct fs_section *s = at;
-	return s->directory[0] ? 0 : config_error(c, place_of(n, "directory"), e, "directory is empty");
+	return s->directory[0] ? 0 : config_error(c, section_place(n, "directory"), e, "directory is empty");
 }
-static const struct config_table fs_table = CONFIG_TABLE(struct fs_section, fs_rows, check_fs);
+static const struct config_table fs_table = CONFIG_TABLE(struct fs_section, fs_rows, section_check_fs);
 
 /* ---- bucket ---- */
 
@@ -337,10 +337,10 @@ static const struct config_field bucket_rows[] = {
 };
 static const struct config_table bucket_table = CONFIG_TABLE(struct bucket_section, bucket_rows, NULL);
 
-static int decode_type(struct config_ctx *c, const struct config_node *n, const char *type, enum bucket_type *ret, struct err *e)
+static int section_decode_type(struct config_ctx *c, const struct config_node *n, const char *type, enum bucket_type *ret, struct err *e)
 {
 	static const char *const elsewhere[] = { "AZURE", "SWIFT", "COS", "ALIYUNOSS", "BOS", "OCI", "OBS" };
-	const struct config_node *place = place_of(n, "type");
+	const struct config_node *place = section_place(n, "type");
 	*ret = strcasecmp(type, "S3") == 0 ? BUCKET_S3 : strcasecmp(type, "FILESYSTEM") == 0 ? BUCKET_FILESYSTEM : BUCKET_NONE;
 	if (*ret)
 		return 0;
@@ -355,7 +355,7 @@ static int decode_type(struct config_ctx *c, const struct config_node *n, const 
 }
 
 /* Whether each part of "a/b" can be a part of a key. */
-static bool parts_valid(const char *s)
+static bool section_parts_valid(const char *s)
 {
 	for (size_t n; *s; s += n + (s[n] == '/')) {
 		n = strcspn(s, "/");
@@ -366,7 +366,7 @@ static bool parts_valid(const char *s)
 	return true;
 }
 
-static int decode_prefix(struct config_ctx *c, const struct config_node *n, const char *text, const char **ret, struct err *e)
+static int section_decode_prefix(struct config_ctx *c, const struct config_node *n, const char *text, const char **ret, struct err *e)
 {
 	struct view v = view_of(text);
 	while (v.len && v.ptr[0] == '/')
@@ -374,8 +374,8 @@ static int decode_prefix(struct config_ctx *c, const struct config_node *n, cons
 	while (v.len && v.ptr[v.len - 1] == '/')
 		v.len--;
 	*ret = arena_strndup(c->arena, v.ptr, v.len);
-	if (v.len > PREFIX_MAX || !is_word(*ret, "._-/") || !parts_valid(*ret))
-		return config_error(c, place_of(n, "prefix"), e, "a prefix is of [A-Za-z0-9._-] between slashes, at most %d bytes", PREFIX_MAX);
+	if (v.len > PREFIX_MAX || !section_is_word(*ret, "._-/") || !section_parts_valid(*ret))
+		return config_error(c, section_place(n, "prefix"), e, "a prefix is of [A-Za-z0-9._-] between slashes, at most %d bytes", PREFIX_MAX);
 	return 0;
 }
 
@@ -403,62 +403,62 @@ static const struct config_field object_storage_rows[] = {
 	{ "prefix", CONFIG_REFUSED, .words = "it belongs into bucket: object_storage.bucket.prefix" },
 };
 
-static bool is_server_id(const char *s)
+static bool section_is_server_id(const char *s)
 {
-	return strlen(s) <= SERVER_ID_MAX && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(s);
+	return s[0] != '-' && strlen(s) <= SERVER_ID_MAX && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(s);
 }
 
-static int check_object_storage(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
+static int section_check(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct storage_section *s = at;
-	if (!is_server_id(s->server_id))
-		return config_error(c, place_of(n, "server_id"), e, "server_id has lower-case letters, digits and dashes, at most %d", SERVER_ID_MAX);
+	if (!section_is_server_id(s->server_id))
+		return config_error(c, section_place(n, "server_id"), e, "server_id has lower-case letters, digits and dashes, at most %d, and does not begin with a dash", SERVER_ID_MAX);
 	if (s->requests < 1 || s->requests > REQUESTS_MAX)
-		return config_error(c, place_of(n, "requests"), e, "requests at once are from 1 to %d", REQUESTS_MAX);
+		return config_error(c, section_place(n, "requests"), e, "requests at once are from 1 to %d", REQUESTS_MAX);
 	if (s->upload_limit && s->upload_limit < LIMIT_LEAST)
-		return config_error(c, place_of(n, "upload_limit"), e, "upload_limit is bytes a second, 0 for none, or at least 64KB");
+		return config_error(c, section_place(n, "upload_limit"), e, "upload_limit is bytes a second, 0 for none, or at least 64KB");
 	if (s->download_limit && s->download_limit < LIMIT_LEAST)
-		return config_error(c, place_of(n, "download_limit"), e, "download_limit is bytes a second, 0 for none, or at least 64KB");
+		return config_error(c, section_place(n, "download_limit"), e, "download_limit is bytes a second, 0 for none, or at least 64KB");
 	if (s->seal_interval_ms && (s->seal_interval_ms < MINUTE_MS || s->seal_interval_ms > HOUR_MS))
-		return config_error(c, place_of(n, "seal_interval"), e, "seal_interval is from 1m to 1h, or 0: once an hour");
+		return config_error(c, section_place(n, "seal_interval"), e, "seal_interval is from 1m to 1h, or 0: once an hour");
 	if (s->grace_ms < HOUR_MS)
-		return config_error(c, place_of(n, "grace"), e, "grace is at least 1h: a shorter one removes what an upload is about to name");
+		return config_error(c, section_place(n, "grace"), e, "grace is at least 1h: a shorter one removes what an upload is about to name");
 	return 0;
 }
-static const struct config_table object_storage_table = CONFIG_TABLE(struct storage_section, object_storage_rows, check_object_storage);
+static const struct config_table object_storage_table = CONFIG_TABLE(struct storage_section, object_storage_rows, section_check);
 
-static int decode_bucket(struct config_ctx *c, const struct config_node *n, const struct bucket_section *s, struct bucket_config *ret, struct err *e)
+static int section_decode_bucket(struct config_ctx *c, const struct config_node *n, const struct bucket_section *s, struct bucket_config *ret, struct err *e)
 {
 	struct fs_section fs = { 0 };
-	int rc = decode_type(c, n, s->type, &ret->type, e);
+	int rc = section_decode_type(c, n, s->type, &ret->type, e);
 	if (!rc)
-		rc = decode_prefix(c, n, s->prefix, &ret->prefix, e);
+		rc = section_decode_prefix(c, n, s->prefix, &ret->prefix, e);
 	if (!rc && !s->config)
 		rc = config_error(c, n, e, ret->type == BUCKET_S3 ? "config is missing: a map with bucket, endpoint and other keys of S3"
 								   : "config is missing: a map with directory");
 	if (rc)
 		return rc;
 	size_t mark = config_enter(c, "config");
-	rc = ret->type == BUCKET_S3 ? decode_s3(c, s->config, &ret->s3, e) : config_decode(c, &fs_table, s->config, &fs, e);
+	rc = ret->type == BUCKET_S3 ? section_decode_s3(c, s->config, &ret->s3, e) : config_decode(c, &fs_table, s->config, &fs, e);
 	config_leave(c, mark);
 	ret->directory = fs.directory;
 	return rc;
 }
 
-static const char *shown_place(struct arena *a, const struct bucket_config *b)
+static const char *section_shown(struct arena *a, const struct bucket_config *b)
 {
 	const char *prefix = b->prefix[0] ? arena_printf(a, ", prefix %s", b->prefix) : "";
 	return b->type == BUCKET_S3 ? arena_printf(a, "S3 bucket %s at %s%s", b->s3.bucket, b->s3.endpoint, prefix)
 				    : arena_printf(a, "directory %s%s", b->directory, prefix);
 }
 
-static int decode_section(struct config_ctx *c, const struct config_node *n, const struct storage_section *s, struct bucket_config *ret, struct err *e)
+static int section_decode(struct config_ctx *c, const struct config_node *n, const struct storage_section *s, struct bucket_config *ret, struct err *e)
 {
 	const struct config_node *bucket = config_get(n, "bucket");
 	if (!bucket || bucket->type == CONFIG_NODE_NULL)
 		return config_error(c, n, e, "bucket is missing: its type, prefix and config");
 	size_t mark = config_enter(c, "bucket");
-	int rc = decode_bucket(c, bucket, &s->bucket, ret, e);
+	int rc = section_decode_bucket(c, bucket, &s->bucket, ret, e);
 	config_leave(c, mark);
 	if (rc)
 		return rc;
@@ -468,7 +468,7 @@ static int decode_section(struct config_ctx *c, const struct config_node *n, con
 	ret->download_limit = s->download_limit;
 	ret->seal_interval_ms = s->seal_interval_ms;
 	ret->grace_ms = s->grace_ms;
-	ret->shown = shown_place(c->arena, ret);
+	ret->shown = section_shown(c->arena, ret);
 	if (ret->type == BUCKET_FILESYSTEM && !s->server_id[0]) {
 		config_warn(c, n, "ignored; profiles are kept in --storage.path. To keep sealed days in this directory as well, give the server a name: "
 			    "object_storage.server_id");
@@ -487,7 +487,7 @@ int bucket_config_decode(const struct config_tree *t, struct config_ctx *c, stru
 		rc = config_decode_at(c, "object_storage", &object_storage_table, n, &s, e);
 		size_t mark = config_enter(c, "object_storage");
 		if (!rc)
-			rc = decode_section(c, n, &s, &b, e);
+			rc = section_decode(c, n, &s, &b, e);
 		config_leave(c, mark);
 	}
 	if (!rc)

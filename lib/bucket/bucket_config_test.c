@@ -258,6 +258,7 @@ static void our_keys(void **state)
 #define WITH(more) "object_storage: {bucket: {type: FILESYSTEM, prefix: p, config: {directory: d}}, " more "}\n"
 	(void)state;
 	bad(WITH("server_id: A"), "server_id has lower-case letters");
+	bad(WITH("server_id: -a"), "begin with a dash");
 	bad(WITH("server_id: a/b"), "server_id");
 	bad(WITH("server_id: a2345678901234567890123456789012345678901"), "at most 40");
 	good(WITH("server_id: a234567890123456789012345678901234567890"));

@@ -351,12 +351,13 @@ static void fs_remove_stale(const struct fs_walk *w, int dir, const char *name)
 		unlinkat(dir, name, 0);
 }
 
+/* Symbolic links are not followed: they may lead in a circle. */
 static bool fs_is_dir(int dir, const struct dirent *x)
 {
 	struct stat st;
-	if (x->d_type != DT_UNKNOWN && x->d_type != DT_LNK)
+	if (x->d_type != DT_UNKNOWN)
 		return x->d_type == DT_DIR;
-	return fstatat(dir, x->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+	return fstatat(dir, x->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* The names in a directory, in order. One that was removed meanwhile has none. */
@@ -390,7 +391,7 @@ static int fs_add_file(const struct fs_walk *w, const char *key, struct err *e)
 {
 	struct stat st;
 	AUTOFREE char *path = xasprintf("%s/%s", w->root, key);
-	if (!view_starts(view_of(key), w->prefix) || view_cmp(view_of(key), w->after) <= 0 || stat(path, &st) || !S_ISREG(st.st_mode))
+	if (!view_starts(view_of(key), w->prefix) || view_cmp(view_of(key), w->after) <= 0 || lstat(path, &st) || !S_ISREG(st.st_mode))
 		return 0;
 	if (w->page->v.n == BACKEND_PAGE) {
 		w->page->more = true;

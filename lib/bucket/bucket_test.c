@@ -558,6 +558,18 @@ static void leftovers_of_a_crash(void **state)
 	unlink(other);
 }
 
+static void links_in_a_circle(void **state)
+{
+	AUTOFREE char *one = file_at("a/one"), *two = file_at("a/two");
+	(void)state;
+	assert_int_equal(put(key("a/b"), "x", 1, NULL), 0);
+	assert_int_equal(symlink(".", one), 0);
+	assert_int_equal(symlink("..", two), 0);
+	assert_list("", "", "a/b ");
+	unlink(one);
+	unlink(two);
+}
+
 /* A process that dies within a put, after a piece. */
 static int die_on_second(void *arg, uint64_t offset, char *p, size_t n, struct err *e)
 {
@@ -723,7 +735,7 @@ static void a_directory_that_is_only_read(void **state)
 int main(void)
 {
 	static const struct CMUnitTest suite[] = { SUITE };
-	static const struct CMUnitTest directory[] = { SUITE, TEST(an_object_is_a_file), TEST(leftovers_of_a_crash), TEST(a_death_leaves_no_half_object),
+	static const struct CMUnitTest directory[] = { SUITE, TEST(an_object_is_a_file), TEST(leftovers_of_a_crash), TEST(links_in_a_circle), TEST(a_death_leaves_no_half_object),
 						       TEST(folders_that_come_and_go), TEST(a_directory_that_is_away), TEST(a_full_disk),
 						       TEST(a_directory_that_is_only_read) };
 	int failed = cmocka_run_group_tests_name("directory", directory, open_directory, close_store);

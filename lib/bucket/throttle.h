@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a bucket may use: attempts at once, and bytes a second. Any thread; a wait ends with ERR_CANCELED within a tenth of a second of
+/* Limits of a bucket: attempts at once, and bytes a second. Any thread; a wait ends with ERR_CANCELED within a tenth of a second of
  * *stop, and at once by flag_raise.
  *
  * A limit of bytes is a moment: when the next bytes may pass. A caller moves it by the time that its own bytes take, and sleeps until where it

@@ -36,6 +36,7 @@ struct fetch_client *fetch_client_plain(const struct http_config *c, const char 
 	fetch_set_curl_up();
 	struct fetch_client *n = NEW(struct fetch_client);
 	n->refs = 1;
+	mutex_init(&n->kept_lock, LOCK_LEAF, "fetch_client");
 	n->config = c ? c : &defaults;
 	n->user_agent = xstrdup(user_agent ? user_agent : "pyrrha");
 	return n;
@@ -52,6 +53,7 @@ void fetch_client_unref(struct fetch_client *c)
 	if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	fetch_token_free(c->token);
+	fetch_client_drop_kept(c);
 	free(c->user_agent);
 	if (c->release)
 		c->release(c->owner);
@@ -83,12 +85,31 @@ static size_t on_body(char *p, size_t size, size_t n, void *arg)
 		return CURL_WRITEFUNC_PAUSE;
 	}
 	f->seen += n;
+	if (f->stall_ms)
+		f->moved_ns = clock_mono_ns();
 	if (f->share)
 		fetch_share_took(f, n);
 	if (!f->on_data)
 		buf_put(&f->response.body, p, n);
 	f->stopped = took != FETCH_TAKEN;
 	return f->stopped || f->response.body.overflow ? 0 : n;
+}
+
+static void put_text(char *to, size_t size, const char *from)
+{
+	size_t n = MIN(strlen(from), size - 1);
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
+static void read_headers(struct fetch *f)
+{
+	struct curl_header *h = NULL;
+	for (size_t i = 0; i < FETCH_HEADERS_MAX && f->want_headers[i]; i++) {
+		f->response.headers[i][0] = 0;
+		if (!curl_easy_header(f->easy, f->want_headers[i], 0, CURLH_HEADER, -1, &h))
+			put_text(f->response.headers[i], sizeof f->response.headers[i], h->value);
+	}
 }
 
 /* A line of the headers; the empty one is the last. */
@@ -100,15 +121,27 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	if (n > 2 || (*p != '\r' && *p != '\n'))
 		return n;
 	curl_easy_getinfo(f->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status >= 200)
-		f->on_head(f->on_data_arg, (int)status);
+	if (status >= 200) {
+		f->response.status = (int)status;
+		read_headers(f);
+		f->on_head(f->on_data_arg, &f->response);
+	}
 	return n;
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+/* Called by curl in each of its turns, and once a second while nothing happens. */
+static int on_progress(void *arg, curl_off_t to_come, curl_off_t came, curl_off_t to_go, curl_off_t gone)
 {
-	const struct fetch *f = arg;
-	return atomic_load(f->cancel);
+	struct fetch *f = arg;
+	int64_t now = f->stall_ms ? clock_mono_ns() : 0;
+	if (f->looked)
+		curl_easy_pause(f->easy, CURLPAUSE_CONT);
+	if (came + gone != f->moved || !f->requested) {
+		f->moved = came + gone;
+		f->moved_ns = now;
+	}
+	f->stalled = now - f->moved_ns > f->stall_ms * 1000000;
+	return f->stalled || (f->cancel && atomic_load(f->cancel));
 }
 
 /* curl does not tell why a socket could not be made. */
@@ -119,6 +152,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	f->requested = f->connected = false;
 	curl_easy_getinfo(f->easy, CURLINFO_CONNECT_TIME_T, &f->connect_us);
 	int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+	fetch_upload_watch(f, fd);
 	if (fd < 0)
 		f->socket_errno = errno;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
@@ -144,8 +178,13 @@ static void set_protocols(CURL *h)
 #endif
 }
 
-static void set_method(CURL *h, const struct fetch_request *q)
+static void set_method(struct fetch *f, const struct fetch_request *q)
 {
+	CURL *h = f->easy;
+	if (q->upload) {
+		fetch_upload_set(f, q);
+		return;
+	}
 	if (q->body.ptr) {
 		curl_easy_setopt(h, CURLOPT_POST, 1L);
 		curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body.len);
@@ -186,7 +225,8 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 	curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs does not hold up the end */
 #endif
 	f->cancel = q->cancel;
-	if (f->cancel) {
+	f->stall_ms = q->stall_ms;
+	if (f->cancel || f->stall_ms || q->upload) {
 		curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 		curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 		curl_easy_setopt(h, CURLOPT_XFERINFODATA, f);
@@ -205,8 +245,10 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPIDLE, 8L);
 		curl_easy_setopt(h, CURLOPT_TCP_KEEPINTVL, 2L);
 	}
+	if (f->client->idle_ms)
+		curl_easy_setopt(h, CURLOPT_MAXAGE_CONN, (long)MAX(f->client->idle_ms / 1000, 1));
 	set_protocols(h);
-	set_method(h, q);
+	set_method(f, q);
 	for (size_t i = 0; i < q->n_headers; i++)
 		f->headers = curl_slist_append(f->headers, q->headers[i]);
 }
@@ -223,13 +265,16 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 	f->on_data_arg = q->on_data_arg;
 	memcpy(f->want_headers, q->want_headers, sizeof f->want_headers);
 	f->timeout_ms = q->timeout_ms;
-	f->easy = curl_easy_init();
+	f->upload_socket = -1;
+	f->easy = fetch_client_take(c, q, wait);
+	f->keep = wait && c->max_kept && !q->upload && !q->own_connection;
 	int rc = f->easy ? 0 : err_set(e, ERR_INTERNAL, "curl gives no handle");
 	if (!rc) {
 		set_request(f, q);
 		rc = fetch_apply_config(f, q->url, e);
 	}
 	if (rc) {
+		f->keep = false;
 		fetch_destroy(f);
 		return rc;
 	}
@@ -240,11 +285,15 @@ int fetch_prepare(struct fetch **ret, struct fetch_client *c, const struct fetch
 
 void fetch_destroy(struct fetch *f)
 {
-	curl_easy_cleanup(f->easy);
+	if (f->keep && f->easy)
+		fetch_client_leave(f->client, f->easy);
+	else
+		curl_easy_cleanup(f->easy);
 	curl_slist_free_all(f->headers);
 	curl_slist_free_all(f->proxy_headers);
 	curl_slist_free_all(f->connect_to);
 	fetch_client_unref(f->client);
+	fetch_upload_watch(f, -1);
 	buf_free(&f->response.body);
 	free(f);
 }
@@ -262,6 +311,9 @@ static int say_timeout(struct fetch *f, struct err *e)
 	units_format_duration(ms, t);
 	if (f->seen)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s, %llu bytes into the body", t, (unsigned long long)f->seen);
+	if (f->requested && f->upload && f->uploaded < f->upload->size)
+		return err_set(e, ERR_TIMEOUT, "timed out after %s: the peer stopped reading, %llu bytes into the upload", t,
+			       (unsigned long long)f->uploaded);
 	if (f->requested && answer_us > f->answer_us)
 		return err_set(e, ERR_TIMEOUT, "timed out after %s: the headers came, the body did not", t);
 	if (f->requested || f->connected || connect_us > f->connect_us)
@@ -354,19 +406,16 @@ static int say_error(struct fetch *f, CURLcode rc, struct err *e)
 	case CURLE_OUT_OF_MEMORY: /* also: no files for the thread that resolves names */
 		return say_no_connection(f, text, e);
 	case CURLE_ABORTED_BY_CALLBACK:
+		if (f->stalled)
+			return say_timeout(f, e);
+		if (f->upload_error.code)
+			return err_set(e, f->upload_error.code, "%s", f->upload_error.msg);
 		return err_set(e, ERR_CANCELED, "canceled");
 	case CURLE_GOT_NOTHING:
 		return err_set(e, ERR_UNAVAILABLE, "the connection was closed without an answer");
 	default:
 		return err_set(e, ERR_UNAVAILABLE, "%s", text);
 	}
-}
-
-static void put_text(char *to, size_t size, const char *from)
-{
-	size_t n = MIN(strlen(from), size - 1);
-	memcpy(to, from, n);
-	to[n] = 0;
 }
 
 int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
@@ -385,10 +434,9 @@ int fetch_conclude(struct fetch *f, CURLcode rc, struct err *e)
 	r->duration_ns = clock_mono_ns() - f->started_ns;
 	if (type)
 		put_text(r->content_type, sizeof r->content_type, type);
-	struct curl_header *h = NULL;
-	for (size_t i = 0; i < FETCH_HEADERS_MAX && f->want_headers[i]; i++)
-		if (!curl_easy_header(f->easy, f->want_headers[i], 0, CURLH_HEADER, -1, &h))
-			put_text(r->headers[i], sizeof r->headers[i], h->value);
+	read_headers(f);
+	if (rc == CURLE_SEND_ERROR && !status && f->upload && fetch_upload_late_answer(f))
+		return 0;
 	return say_error(f, rc, e);
 }
 
@@ -400,6 +448,7 @@ int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch
 	if (rc)
 		return rc;
 	rc = fetch_conclude(f, curl_easy_perform(f->easy), e);
+	f->keep &= !rc;
 	*ret = f->response;
 	f->response.body = (struct buf){ 0 };
 	fetch_destroy(f);

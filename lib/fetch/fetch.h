@@ -18,6 +18,10 @@ struct fetch_client;
 struct fetch_client *fetch_client_new(const struct http_config *c, const char *user_agent);
 /* release(owner) is called when the client is freed: it keeps the memory of c alive. */
 void fetch_client_owner(struct fetch_client *c, void (*release)(void *owner), void *owner);
+/* Makes blocking exchanges that succeed leave their connection, at most n of them, to later ones of this client, until it has been idle for that long.
+ * Uploads still have connections of their own. Before the first exchange. */
+void fetch_client_keep(struct fetch_client *c, size_t n, int64_t idle_ms);
+#define FETCH_KEPT_MAX 32
 struct fetch_client *fetch_client_ref(struct fetch_client *c);
 void fetch_client_unref(struct fetch_client *c);
 
@@ -30,14 +34,27 @@ enum fetch_data {
 	FETCH_LATER  /* only for an exchange on a loop: the receiver has no room now. It gets the same bytes again after 20 ms or so, perhaps together with later ones */
 };
 
+/* A body that is read piece by piece while it is sent, of any size. */
+struct fetch_upload {
+	uint64_t size;               /* bytes */
+	/* Copies n bytes from `offset` on to p. Offsets rise, and begin at 0 again when the request is sent once more (a redirect, a kept connection
+	 * that was dead). An error ends the exchange and is its result. Called by the thread of fetch_do, or of the loop. */
+	int (*read)(void *arg, uint64_t offset, char *p, size_t n, struct err *e);
+	void *arg;
+};
+
+struct fetch_response;
+
 struct fetch_request {
-	const char *method;          /* NULL = GET, or POST with a body */
+	const char *method;          /* NULL = GET, POST with a body, PUT with an upload */
 	const char *url;
 	const char *unix_socket;     /* NULL, or a path to dial instead of the address */
 	const char *const *headers;  /* "Name: value" */
 	size_t n_headers;
 	struct view body;            /* copied */
+	const struct fetch_upload *upload; /* NULL, or the body instead: borrowed until the exchange has ended */
 	int64_t timeout_ms;          /* for the whole exchange; 0 = none */
+	int64_t stall_ms;            /* how long no byte may come or go, once it is connected; the time in callbacks does not count; 0 = for ever */
 	int64_t connect_timeout_ms;  /* 0 = the timeout, at most 10 s */
 	uint64_t max_bytes;          /* of the body after Content-Encoding; 0 = FETCH_MAX_BYTES */
 	bool compressed;             /* accept gzip and inflate it */
@@ -45,8 +62,8 @@ struct fetch_request {
 	bool keep_method;            /* a redirect (301, 302, 303) of a POST is another POST with the body, not a GET without it */
 	bool own_connection;         /* not shared with requests before and after it */
 	bool keepalive;              /* a dead peer is noticed within half a minute, also on an idle connection */
-	/* NULL, or called when the headers of an answer are complete, before its body; again after a redirect. */
-	void (*on_head)(void *on_data_arg, int status);
+	/* NULL, or called when the headers of an answer are complete, before its body; again after a redirect. Of r only status and headers are set. */
+	void (*on_head)(void *on_data_arg, const struct fetch_response *r);
 	const char *want_headers[FETCH_HEADERS_MAX]; /* names of answer headers whose values are needed; literals; NULL after the last */
 	/* Instead of collecting the body: called as it arrives. */
 	enum fetch_data (*on_data)(void *arg, const char *p, size_t n);
@@ -67,7 +84,7 @@ void fetch_response_release(struct fetch_response *r);
 
 /* Waits for the answer. 0: an HTTP answer came, whatever its status. Negative, with words that help: ERR_TIMEOUT,
  * ERR_LIMIT (body over max_bytes), ERR_UNAVAILABLE (name, connection, TLS), ERR_BAD_DATA (cut short, bad encoding),
- * ERR_CANCELED. Secrets are not in messages. */
+ * ERR_CANCELED; or the error of an upload's read. An answer that comes before an upload was sent is an answer. Secrets are not in messages. */
 int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch_response *ret, struct err *e) MUST_USE;
 
 struct fetch_loop;

@@ -16,7 +16,18 @@ struct fetch_client {
 	struct fetch_token *token;        /* NULL unless oauth2 is configured */
 	void (*release)(void *owner);
 	void *owner;
+	size_t max_kept;                  /* connections of blocking exchanges; 0 = none is kept */
+	int64_t idle_ms;                  /* and for how long */
+	struct mutex kept_lock;
+	CURL *kept[FETCH_KEPT_MAX];       /* kept_lock guards it, as n_kept: handles, each with its connection */
+	size_t n_kept;
 };
+
+/* A kept handle, or a new one. May be NULL. */
+CURL *fetch_client_take(struct fetch_client *c, const struct fetch_request *q, bool blocking);
+/* Keeps a handle that is not in use any more, or frees it. */
+void fetch_client_leave(struct fetch_client *c, CURL *h);
+void fetch_client_drop_kept(struct fetch_client *c);
 
 struct fetch {
 	struct fetch_client *client;
@@ -25,12 +36,21 @@ struct fetch {
 	struct fetch_response response;
 	uint64_t max_bytes, seen;
 	bool over_limit, stopped;
+	bool keep;                        /* its handle may serve another exchange when this one has succeeded */
 	bool wait;                        /* the caller's thread may be held up (for a token) */
 	const char *want_headers[FETCH_HEADERS_MAX];
 	const atomic_bool *cancel;
-	void (*on_head)(void *arg, int status);
+	void (*on_head)(void *arg, const struct fetch_response *r);
 	enum fetch_data (*on_data)(void *arg, const char *p, size_t n);
 	void *on_data_arg;
+	const struct fetch_upload *upload;
+	uint64_t uploaded;                /* bytes of it that curl has */
+	struct err upload_error;          /* of its read; code 0 = none */
+	int upload_socket;                /* a second descriptor of the connection; -1 = none */
+	bool looked;                      /* the last piece of the upload was held back, so that curl looks for an answer first */
+	int64_t stall_ms, moved_ns;       /* of the request; monotonic: when a byte came or went, or a callback returned */
+	curl_off_t moved;                 /* bytes that had come and gone then */
+	bool stalled;
 	int64_t started_ns, timeout_ms;
 	int socket_errno;                 /* of a socket that could not be made; 0 = all could */
 	bool connected;                   /* on a loop: TCP of the last connection is there; TLS or a tunnel may still be missing */
@@ -98,6 +118,13 @@ int fetch_token_get(struct fetch_token *t, bool wait, struct buf *out, struct er
 void fetch_token_put(struct fetch_token *t, char *text, int64_t good_until_ms);
 void fetch_token_fail(struct fetch_token *t, const struct err *why);
 void fetch_token_rest(struct fetch_token *t, int64_t until_ms);
+
+/* The upload of a request onto a handle. */
+void fetch_upload_set(struct fetch *f, const struct fetch_request *q);
+/* The socket of the connection that an upload goes to; -1 = there is none any more. */
+void fetch_upload_watch(struct fetch *f, int fd);
+/* Whether an answer can be read though sending failed; then it is the response. */
+bool fetch_upload_late_answer(struct fetch *f);
 
 /* Once for the process, as often as it is called. */
 void fetch_set_curl_up(void);

@@ -24,7 +24,7 @@ static struct {
 	int fd, port;
 	pthread_t thread;
 	atomic_bool stop;
-	atomic_int tokens;
+	atomic_int tokens, connections;
 } server;
 
 static void send_all(int fd, const char *p, size_t n)
@@ -70,14 +70,55 @@ static void give(int fd, const char *request)
 	else if (strstr(request, " /hang"))
 		for (int i = 0; i < 300 && !atomic_load(&server.stop); i++)
 			clock_sleep_ms(10);
+	else if (strstr(request, " /keep"))
+		send_all(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept", 42);
 	else if (strstr(request, " /long"))
 		answer(fd, "200 OK", "", "0123456789");
 	else
 		answer(fd, "404 None", "", "");
 }
 
+static char upload_byte(uint64_t offset)
+{
+	return (char)(offset * 31 >> 7);
+}
+
+/* A PUT, of which n bytes are there. /sink answers with the number of right bytes of the body, /deny before it has read any. */
+static void take_upload(int fd, char *p, size_t n)
+{
+	char body[64];
+	const char *len = strcasestr(p, "content-length: ");
+	size_t head = (size_t)(strstr(p, "\r\n\r\n") + 4 - p), size = len ? strtoul(len + 16, NULL, 10) : 0, seen = 0, right = 0;
+	if (strstr(p, " /deny")) {
+		answer(fd, "403 No", "", "you may not");
+		return;
+	}
+	if (strstr(p, " /hang")) {
+		clock_sleep_ms(2500);
+		return;
+	}
+	if (strstr(p, " /moved")) {
+		snprintf(body, sizeof body, "Location: http://127.0.0.1:%d/sink\r\n", server.port);
+		answer(fd, "307 There", body, "");
+		return;
+	}
+	bool waits = strcasestr(p, "\r\nExpect:");
+	memmove(p, p + head, n -= head);
+	for (ssize_t r = 0; seen < size && r >= 0; n = r > 0 ? (size_t)r : 0) {
+		for (size_t i = 0; i < n; i++)
+			right += p[i] == upload_byte(seen + i);
+		seen += n;
+		r = seen < size ? read(fd, p, 8192) : -1;
+		r = r ? r : -1;
+	}
+	snprintf(body, sizeof body, "%zu%s", right, waits ? " and waits" : "");
+	answer(fd, "200 OK", "", body);
+}
+
 static bool request_complete(const char *r)
 {
+	if (strncmp(r, "PUT ", 4) == 0)
+		return strstr(r, "\r\n\r\n");
 	const char *end = strstr(r, "\r\n\r\n"), *len = strcasestr(r, "content-length: ");
 	return end && (!len || strlen(end + 4) >= (size_t)strtol(len + 16, NULL, 10));
 }
@@ -85,8 +126,10 @@ static bool request_complete(const char *r)
 static void *serve_one(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
-	char request[8192] = "";
+	char request[8193] = "";
 	size_t n = 0;
+	atomic_fetch_add(&server.connections, 1);
+again:
 	while (n < sizeof request - 1 && !request_complete(request)) {
 		ssize_t r = read(fd, request + n, sizeof request - 1 - n);
 		if (r <= 0)
@@ -94,7 +137,15 @@ static void *serve_one(void *arg)
 		n += (size_t)r;
 		request[n] = 0;
 	}
-	give(fd, request);
+	if (strncmp(request, "PUT ", 4) == 0 && request_complete(request))
+		take_upload(fd, request, n);
+	else
+		give(fd, request);
+	if (strstr(request, " /keep")) {
+		n = 0;
+		request[0] = 0;
+		goto again;
+	}
 	close(fd);
 	return NULL;
 }
@@ -236,6 +287,121 @@ static void what_comes_back(void **state)
 	assert_true(fetch_do(client, &(struct fetch_request){ .url = "http://nobody.invalid/", .timeout_ms = 3000 }, &r, &e) < 0);
 	assert_true(e.code == ERR_UNAVAILABLE || e.code == ERR_TIMEOUT);
 	fetch_client_unref(client);
+}
+
+struct upload_state {
+	uint64_t fails_at, asked;
+	int64_t sleep_ms;
+};
+
+static int read_upload(void *arg, uint64_t offset, char *p, size_t n, struct err *e)
+{
+	struct upload_state *s = arg;
+	s->asked += n;
+	if (offset + n > s->fails_at)
+		return err_set(e, ERR_CORRUPT, "the file changed");
+	clock_sleep_ms(s->sleep_ms);
+	for (size_t i = 0; i < n; i++)
+		p[i] = upload_byte(offset + i);
+	return 0;
+}
+
+static int upload(const char *path, uint64_t size, struct upload_state *s, struct fetch_response *r, struct err *e)
+{
+	struct fetch_upload u = { size, read_upload, s };
+	*e = (struct err){ 0 };
+	return get(NULL, path, (struct fetch_request){ .upload = &u, .timeout_ms = 60000 }, r, e);
+}
+
+static void uploads_are_read_while_they_are_sent(void **state)
+{
+	const uint64_t size = (uint64_t)100 << 20;
+	struct upload_state s = { .fails_at = UINT64_MAX };
+	struct fetch_response r;
+	struct err e;
+	struct rusage before, after;
+	assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+	assert_int_equal(upload("/sink", size, &s, &r, &e), 0);
+	assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+	assert_string_equal(r.body.ptr, "104857600");
+	assert_int_equal(s.asked, size);
+	assert_true(after.ru_maxrss - before.ru_maxrss < 8 << 10); /* KiB */
+	fetch_response_release(&r);
+	/* An empty one; one that is sent again elsewhere, from its beginning on. */
+	assert_int_equal(upload("/sink", 0, &s, &r, &e), 0);
+	assert_string_equal(r.body.ptr, "0");
+	fetch_response_release(&r);
+	s = (struct upload_state){ .fails_at = UINT64_MAX };
+	assert_int_equal(upload("/moved", 1000000, &s, &r, &e), 0);
+	assert_string_equal(r.body.ptr, "1000000");
+	fetch_response_release(&r);
+}
+
+static void an_upload_that_fails(void **state)
+{
+	struct upload_state s = { .fails_at = 3 << 20 };
+	struct fetch_response r;
+	struct err e;
+	assert_int_equal(upload("/sink", 10 << 20, &s, &r, &e), -ERR_CORRUPT);
+	assert_string_equal(e.msg, "the file changed");
+	fetch_response_release(&r);
+	/* The server answers at once and closes, with the body unread: the answer counts, not the reset. */
+	for (int i = 0; i < 100; i++) {
+		s = (struct upload_state){ .fails_at = UINT64_MAX };
+		if (upload("/deny", 50 << 20, &s, &r, &e))
+			fail_msg("%d: %s", i, e.msg);
+		assert_int_equal(r.status, 403);
+		assert_string_equal(r.body.ptr, "you may not");
+		assert_true(s.asked < 50 << 20);
+		fetch_response_release(&r);
+	}
+}
+
+/* An exchange that stalls ends; one whose reader is slow does not. */
+static void stalls(void **state)
+{
+	struct upload_state s = { .fails_at = UINT64_MAX };
+	struct fetch_upload u = { 50 << 20, read_upload, &s };
+	struct fetch_response r;
+	struct err e = { 0 };
+	int64_t from = clock_mono_ms();
+	assert_int_equal(get(NULL, "/hang", (struct fetch_request){ .stall_ms = 200, .timeout_ms = 60000 }, &r, &e), -ERR_TIMEOUT);
+	assert_non_null(strstr(e.msg, "connected, but no answer came"));
+	fetch_response_release(&r);
+	assert_int_equal(get(NULL, "/hang", (struct fetch_request){ .stall_ms = 200, .timeout_ms = 60000, .upload = &u }, &r, &e), -ERR_TIMEOUT);
+	assert_non_null(strstr(e.msg, "the peer stopped reading"));
+	fetch_response_release(&r);
+	assert_true(clock_mono_ms() - from < 6000);
+	s = (struct upload_state){ .fails_at = UINT64_MAX, .sleep_ms = 700 };
+	u.size = 200000;
+	if (get(NULL, "/sink", (struct fetch_request){ .stall_ms = 500, .timeout_ms = 60000, .upload = &u }, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_string_equal(r.body.ptr, "200000");
+	fetch_response_release(&r);
+}
+
+static void connections_are_kept(void **state)
+{
+	char url[128];
+	struct fetch_response r;
+	struct err e = { 0 };
+	for (int keep = 0; keep < 2; keep++) {
+		struct fetch_client *client = fetch_client_new(NULL, NULL);
+		if (keep)
+			fetch_client_keep(client, 4, 60000);
+		int before = atomic_load(&server.connections);
+		for (int i = 0; i < 10; i++) {
+			/* A server that closes after its answer, and one that fails, leave nothing to keep. */
+			snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", server.port, i == 3 ? "long" : "keep");
+			struct fetch_request q = { .url = url, .timeout_ms = 5000, .max_bytes = i == 6 ? 3 : 0 };
+			assert_int_equal(fetch_do(client, &q, &r, &e), i == 6 ? -ERR_LIMIT : 0);
+			if (i != 6)
+				assert_string_equal(r.body.ptr, i == 3 ? "0123456789" : "kept");
+			fetch_response_release(&r);
+		}
+		assert_int_equal(atomic_load(&server.connections) - before, keep ? 3 : 10);
+		fetch_client_unref(client);
+	}
 }
 
 static void tokens(void **state)
@@ -528,7 +694,8 @@ static void urls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
+		cmocka_unit_test(uploads_are_read_while_they_are_sent), /* first: it looks at the largest size of the process */
+		cmocka_unit_test(an_upload_that_fails), cmocka_unit_test(stalls), cmocka_unit_test(connections_are_kept), cmocka_unit_test(what_is_sent), cmocka_unit_test(what_a_redirect_makes_of_a_post), cmocka_unit_test(what_comes_back), cmocka_unit_test(tokens),
 		cmocka_unit_test(many_at_once), cmocka_unit_test(large_bodies_are_paced), cmocka_unit_test(bytes_come_later),
 		cmocka_unit_test(those_that_hang_cost_nothing), cmocka_unit_test(sockets_come_and_go),
 		cmocka_unit_test(out_of_files), cmocka_unit_test(many_names), cmocka_unit_test(urls),

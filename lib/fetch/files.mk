@@ -5,10 +5,12 @@ libfetch_a_SOURCES = \
   lib/fetch/fetch_client.c \
   lib/fetch/fetch_config.c \
   lib/fetch/fetch_internal.h \
+  lib/fetch/fetch_kept.c \
   lib/fetch/fetch_loop.c \
   lib/fetch/fetch_oauth2.c \
   lib/fetch/fetch_share.c \
   lib/fetch/fetch_token.c \
+  lib/fetch/fetch_upload.c \
   $(NULL)
 FETCH_TESTS = \
   fetch_test \

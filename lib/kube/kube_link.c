@@ -22,12 +22,12 @@ struct exchange {
 	int64_t heard_ms;
 };
 
-static void on_head(void *arg, int status)
+static void on_head(void *arg, const struct fetch_response *r)
 {
 	struct exchange *x = arg;
-	x->status = status;
+	x->status = r->status;
 	x->heard_ms = clock_mono_ms();
-	if (status == 200 && x->q->on_open)
+	if (r->status == 200 && x->q->on_open)
 		x->q->on_open(x->q->arg);
 }
 

@@ -54,6 +54,7 @@ struct admin_bucket {
 	uint64_t days, bytes;            /* in the bucket, of this server */
 	uint64_t waiting_parts, waiting_bytes; /* sealed and not in the bucket */
 	int64_t waiting_since_ms;        /* the end of the oldest hour of these; 0 = none waits */
+	uint64_t waiting_deletes;        /* applied here, and not in the bucket yet: days that are not here still have those rows */
 	int64_t last_success_ms;         /* of a round without an error; 0 = none yet */
 	int64_t last_error_ms;
 	char last_error[512];            /* "" = the last round had none */

@@ -118,7 +118,7 @@ bool metric_name_plain(struct view name)
 	return plain(name, true);
 }
 
-static void put_quoted(struct buf *out, struct view v)
+void labels_quote(struct buf *out, struct view v)
 {
 	buf_putc(out, '"');
 	for (size_t i = 0; i < v.len; i++) {
@@ -151,7 +151,7 @@ void labels_format(struct labels l, struct buf *out)
 	buf_putc(out, '{');
 	bool first = true;
 	if (name.len && !outside) {
-		put_quoted(out, name);
+		labels_quote(out, name);
 		first = false;
 	}
 	for (size_t i = 0; i < l.n; i++) {
@@ -163,9 +163,9 @@ void labels_format(struct labels l, struct buf *out)
 		if (label_name_plain(l.v[i].name))
 			buf_putv(out, l.v[i].name);
 		else
-			put_quoted(out, l.v[i].name);
+			labels_quote(out, l.v[i].name);
 		buf_putc(out, '=');
-		put_quoted(out, l.v[i].value);
+		labels_quote(out, l.v[i].value);
 	}
 	buf_putc(out, '}');
 }

@@ -32,6 +32,8 @@ struct labels *labels_dup(struct labels l) MUST_USE;
 struct labels labels_copy(struct arena *a, struct labels l);
 /* name{a="b"}: `{}` when empty, names that need it quoted, values escaped as PromQL strings. */
 void labels_format(struct labels l, struct buf *out);
+/* A PromQL string in double quotes. */
+void labels_quote(struct buf *out, struct view v);
 /* {"a":"b"} */
 void labels_json(struct labels l, struct buf *out);
 /* [a-zA-Z_][a-zA-Z0-9_]*, the name that needs no quotes; metric names may have colons too. */

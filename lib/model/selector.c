@@ -202,3 +202,16 @@ void selector_release(struct selector *s)
 	vec_free(&s->m);
 	arena_free(&s->arena);
 }
+
+void selector_format(const struct matcher *m, size_t n, struct buf *out)
+{
+	buf_putc(out, '{');
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_putc(out, ',');
+		labels_quote(out, m[i].name);
+		buf_puts(out, matcher_op_text(m[i].op));
+		labels_quote(out, m[i].value);
+	}
+	buf_putc(out, '}');
+}

@@ -39,5 +39,7 @@ struct selector {
  * say at which byte. */
 int selector_parse(struct selector *ret, struct view text, struct err *e) MUST_USE;
 void selector_release(struct selector *s);
+/* The text of matchers, as selector_parse takes it: all names are quoted. */
+void selector_format(const struct matcher *m, size_t n, struct buf *out);
 
 #endif

@@ -24,22 +24,40 @@ static void raise_to(atomic_int_fast64_t *to, int64_t v)
 		;
 }
 
-void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms)
+static void lacks_add(struct source_lacks *l, int64_t after_ms, int64_t until_ms)
 {
-	raise_to(&d->until_ms, until_ms);
-	raise_to(&d->before_from_ms, INT64_MAX - after_ms);
-	atomic_fetch_add(&d->met, 1);
+	raise_to(&l->until_ms, until_ms);
+	raise_to(&l->before_from_ms, INT64_MAX - after_ms);
+	atomic_fetch_add(&l->met, 1);
 }
 
-bool source_damage_say(const struct source_damage *d, char *text, size_t size)
+void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms)
+{
+	lacks_add(&d->damaged, after_ms, until_ms);
+}
+
+void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms)
+{
+	lacks_add(&d->absent, after_ms, until_ms);
+}
+
+static bool lacks_warning(const struct source_lacks *l, const char *what, char text[SOURCE_WARNING_LEN])
 {
 	char from[RFC3339_LEN], until[RFC3339_LEN];
-	if (!atomic_load(&d->met))
+	if (!atomic_load(&l->met))
 		return false;
-	clock_rfc3339_ms(INT64_MAX - atomic_load(&d->before_from_ms), from);
-	clock_rfc3339_ms(atomic_load(&d->until_ms), until);
-	snprintf(text, size, "stored data between %s and %s is damaged: what cannot be read is missing from this answer", from, until);
+	clock_rfc3339_ms(INT64_MAX - atomic_load(&l->before_from_ms), from);
+	clock_rfc3339_ms(atomic_load(&l->until_ms), until);
+	snprintf(text, SOURCE_WARNING_LEN, "stored data between %s and %s is %s", from, until, what);
 	return true;
+}
+
+size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN])
+{
+	size_t n = 0;
+	n += lacks_warning(&d->damaged, "damaged: what cannot be read is missing from this answer", texts[n]);
+	n += lacks_warning(&d->absent, "in the bucket, not on this disk: it is missing from this answer", texts[n]);
+	return n;
 }
 
 void source_cover_add_span(struct source_cover *c, int64_t after_ms, int64_t until_ms)

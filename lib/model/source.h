@@ -21,16 +21,30 @@ struct source_stats {
 	atomic_uint_fast64_t chunks, samples, bytes;
 };
 
-/* Stored data that was requested but is damaged, so that the answer lacks it. Zeroed: nothing. Any thread may add. */
-struct source_damage {
-	atomic_uint_fast64_t met;           /* how often something damaged was met */
+/* Stretches of time of which an answer lacks something. */
+struct source_lacks {
+	atomic_uint_fast64_t met;           /* how often that was met */
 	atomic_int_fast64_t until_ms;       /* the end of the last stretch of time that is concerned */
 	atomic_int_fast64_t before_from_ms; /* INT64_MAX less the beginning of the first */
 };
 
+/* Stored data that was requested and that the answer lacks: it is damaged, or it is in a bucket and not on this disk. Zeroed: nothing. Any
+ * thread may add. */
+struct source_damage {
+	struct source_lacks damaged, absent;
+};
+
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
-/* The warning that an answer carries for it, into text; false (and nothing) if there is nothing to say. */
-bool source_damage_say(const struct source_damage *d, char *text, size_t size);
+void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* How often it was met. */
+static inline uint64_t source_damage_met(const struct source_damage *d)
+{
+	return atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
+}
+/* The warnings that an answer carries for it, into texts; returns how many there are. */
+#define SOURCE_WARNINGS 2
+#define SOURCE_WARNING_LEN 200
+size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN]);
 
 /* The cost limits of a query; the source checks them while it works. */
 struct source_limits {
@@ -42,7 +56,7 @@ struct source_limits {
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone, in addition to returned ones; 0 = unlimited */
-	struct source_damage *damage; /* what is damaged is left out and noted here; NULL: it is an error, ERR_CORRUPT */
+	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 };
 

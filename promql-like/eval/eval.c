@@ -257,10 +257,10 @@ static int eval_once(struct eval *q, struct node *n, const struct span *sp, stru
 	int rc = shared_find(q->once, q, text, sp, n->values_only, ret, &found, e);
 	if (rc || found)
 		return rc;
-	uint64_t counted = atomic_load(&q->counted), damaged = atomic_load(&q->damage.met);
+	uint64_t counted = atomic_load(&q->counted), lacks = source_damage_met(&q->damage);
 	size_t notes = q->notes.n;
 	rc = dispatch(q, n, sp, ret, e);
-	if (!rc && q->notes.n == notes && atomic_load(&q->damage.met) == damaged)
+	if (!rc && q->notes.n == notes && source_damage_met(&q->damage) == lacks)
 		shared_keep(q->once, q, text, sp, n->values_only, ret, atomic_load(&q->counted) - counted);
 	return rc;
 }

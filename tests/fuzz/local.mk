@@ -4,7 +4,7 @@
 include tests/fuzz/files.mk
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment \
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_s3 fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment fuzz_generation \
   fuzz_pycode fuzz_hotspot fuzz_v8code
 EXTRA_DIST += tests/fuzz/corpus
 
@@ -37,6 +37,8 @@ fuzz_promql_SOURCES = tests/fuzz/fuzz_promql.c $(FUZZ_MAIN)
 fuzz_promql_LDADD = $(PROMQL_LIBS) $(FUZZ_LIBS)
 fuzz_tsdb_SOURCES = tests/fuzz/fuzz_tsdb.c $(FUZZ_MAIN)
 fuzz_tsdb_LDADD = $(TSDB_LIBS) $(FUZZ_LIBS)
+fuzz_generation_SOURCES = tests/fuzz/fuzz_generation.c $(FUZZ_MAIN)
+fuzz_generation_LDADD = $(TSDB_LIBS) $(FUZZ_LIBS)
 fuzz_elf_SOURCES = tests/fuzz/fuzz_elf.c $(FUZZ_MAIN)
 fuzz_elf_LDADD = $(AGENT_LIBS) $(FUZZ_LIBS)
 fuzz_gopclntab_SOURCES = tests/fuzz/fuzz_gopclntab.c $(FUZZ_MAIN)
@@ -64,6 +66,8 @@ fuzz_sdlists_SOURCES = tests/fuzz/fuzz_sdlists.c tests/fuzz/sd.h $(FUZZ_MAIN)
 fuzz_sdlists_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
 fuzz_kubesd_SOURCES = tests/fuzz/fuzz_kubesd.c tests/fuzz/sd.h $(FUZZ_MAIN)
 fuzz_kubesd_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
+fuzz_s3_SOURCES = tests/fuzz/fuzz_s3.c $(FUZZ_MAIN)
+fuzz_s3_LDADD = $(BUCKET_LIBS) $(FUZZ_LIBS)
 fuzz_sdanswers_SOURCES = tests/fuzz/fuzz_sdanswers.c tests/fuzz/sd.h $(FUZZ_MAIN)
 fuzz_sdanswers_LDADD = $(DISCOVERY_LIBS) $(FUZZ_LIBS)
 fuzz_dns_SOURCES = tests/fuzz/fuzz_dns.c tests/fuzz/sd.h $(FUZZ_MAIN)

@@ -55,7 +55,7 @@ SECTIONS = [
 CUSTOM = {
     "config_relabel_decode": "list of [rules](#relabel_configs)", "get_external_labels": "map of labels", "decode_delta": "true or false",
     "decode_fallback": "`PrometheusText0.0.4`, as any other is refused", "decode_folded": "map",
-    "decode_kinds": "`delta`, `cumulative` or `gauge`, or a map from sample types to these", "decode_directory": "directory",
+    "decode_kinds": "`delta`, `cumulative` or `gauge`, or a map from sample types to these", "section_decode_directory": "directory",
     "decode_sets": "list of [Alertmanagers](#alertmanagers)", "decode_message": "`prometheus.WriteRequest`", "get_interval": "duration",
     "decode_float": "number", "decode_time": "time", "decode_duration": "duration", "decode_headers": "map from names of headers to maps",
 }

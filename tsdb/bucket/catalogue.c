@@ -73,6 +73,8 @@ void catalogue_hash_facts(const struct generation *g, uint64_t *ret_facts, uint6
 	*ret_facts = *ret_names = 0;
 	for (size_t i = 0; i < g->facts.n; i++) {
 		const struct generation_fact *f = &g->facts.v[i];
+		if (!f->number)
+			continue; /* retention by selector goes on hiding, from minute to minute: the generation says how far it was */
 		bool names = f->payload.len && *f->payload.ptr == FACT_NAMES;
 		uint64_t *to = names ? ret_names : ret_facts;
 		*to = hash_stable_seed(f->payload.ptr, f->payload.len, *to ^ f->number);
@@ -84,7 +86,7 @@ static struct catalogue_day day_of_generation(const struct generation *g)
 	struct catalogue_day d = { .day = g->day, .kind = g->kind, .stamp = g->stamp, .deletes = g->deletes, .finished = g->finished, .symbols = g->symbols,
 				   .bytes = generation_bytes(g), .min_ms = g->min_ms, .max_ms = g->max_ms, .written_ms = g->written_ms,
 				   .last_record = g->last_record, .next_part = g->next_part };
-	snprintf(d.id, sizeof d.id, "%s", g->id);
+	memcpy(d.id, g->id, sizeof d.id);
 	vec_reserve(&d.parts, g->parts.n);
 	for (size_t i = 0; i < g->parts.n; i++)
 		vec_push(&d.parts, (struct catalogue_part){ g->parts.v[i].level, g->parts.v[i].window, g->parts.v[i].number, g->parts.v[i].object });
@@ -271,6 +273,35 @@ int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, str
 
 /* ---- days that are not on this disk ---- */
 
+bool catalogue_oldest_absent(struct bucket_catalogue *c, uint64_t *ret_total, uint32_t *ret_day, uint64_t *ret_bytes)
+{
+	bool found = false;
+	*ret_total = 0;
+	rwlock_read(&c->lock);
+	for (size_t i = 0; i < c->absent.n; i++) {
+		const struct catalogue_day *d = catalogue_find(c, c->absent.v[i]);
+		if (!d || d->doomed)
+			continue;
+		*ret_total += d->bytes;
+		if (found && d->day > *ret_day)
+			continue;
+		found = true;
+		*ret_day = d->day;
+		*ret_bytes = d->bytes;
+	}
+	rwlock_unlock(&c->lock);
+	return found;
+}
+
+void catalogue_doom(struct bucket_catalogue *c, uint32_t day)
+{
+	rwlock_write(&c->lock);
+	struct catalogue_day *d = catalogue_find(c, day);
+	if (d)
+		d->doomed = true;
+	rwlock_unlock(&c->lock);
+}
+
 void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size_t n)
 {
 	rwlock_write(&c->lock);
@@ -278,6 +309,14 @@ void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size
 	for (size_t i = 0; i < n; i++)
 		vec_push(&c->absent, days[i]);
 	atomic_store(&c->n_absent, (unsigned)n);
+	rwlock_unlock(&c->lock);
+}
+
+void catalogue_add_absent(struct bucket_catalogue *c, uint32_t day)
+{
+	rwlock_write(&c->lock);
+	vec_push(&c->absent, day);
+	atomic_store(&c->n_absent, (unsigned)c->absent.n);
 	rwlock_unlock(&c->lock);
 }
 
@@ -293,14 +332,12 @@ bool catalogue_is_absent(struct bucket_catalogue *c, uint32_t day)
 	return absent;
 }
 
-void catalogue_each_absent(struct bucket_catalogue *c, int64_t after_ms, int64_t until_ms, void (*fn)(void *arg, const struct catalogue_day *d), void *arg)
+void catalogue_each(struct bucket_catalogue *c, int64_t after_ms, int64_t until_ms, void (*fn)(void *arg, const struct catalogue_day *d), void *arg)
 {
-	if (!atomic_load_explicit(&c->n_absent, memory_order_relaxed))
-		return;
 	rwlock_read(&c->lock);
-	for (size_t i = 0; i < c->absent.n; i++) {
-		const struct catalogue_day *d = catalogue_find(c, c->absent.v[i]);
-		if (d && d->kind == GENERATION_DAY && d->min_ms <= until_ms && d->max_ms > after_ms)
+	for (size_t i = 0; i < c->days.n; i++) {
+		const struct catalogue_day *d = &c->days.v[i];
+		if (d->kind == GENERATION_DAY && d->min_ms <= until_ms && d->max_ms > after_ms)
 			fn(arg, d);
 	}
 	rwlock_unlock(&c->lock);

@@ -29,6 +29,7 @@ struct catalogue_day {
 	struct object_stamp deletes;   /* as in the generation */
 	/* The IDENTITY of the local database whose part numbers are those of `parts`; "" = of none, and a part is known by its hash alone. */
 	char identity[CATALOGUE_IDENTITY_MAX];
+	bool doomed;                   /* retention by size has passed it: it is to go */
 	bool away;                     /* local retention let it go: it is in the bucket alone, on purpose */
 	bool finished;
 	VEC(struct catalogue_part) parts; /* by level, window, number */
@@ -61,19 +62,30 @@ struct catalogue_day *catalogue_find(struct bucket_catalogue *c, uint32_t day) R
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e) MUST_USE;
 /* Another identity, or `away`, of a day that it has. */
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e) MUST_USE;
+/* Forgets the days of other ids: the directory has taken a new one. */
+void catalogue_keep_id(struct bucket_catalogue *c, const char *id);
 /* Forgets a day: the bucket has nothing of it any more. */
 void catalogue_drop(struct bucket_catalogue *c, uint32_t day);
-/* Forgets the days of other servers: those of the id that this directory had before. */
-void catalogue_keep_id(struct bucket_catalogue *c, const char *id);
 /* The object of a day's newest generation, as in its file, which may be damaged or older than the memory; appended to b. ERR_NOT_FOUND. */
 int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e) MUST_USE;
 
+/* The bytes of days that are in the bucket and not here, and the oldest of these that is not doomed yet; false: there is none. */
+bool catalogue_oldest_absent(struct bucket_catalogue *c, uint64_t *ret_total, uint32_t *ret_day, uint64_t *ret_bytes);
+void catalogue_doom(struct bucket_catalogue *c, uint32_t day);
+
 /* Which days of the bucket are not on this disk. */
 void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size_t n);
+void catalogue_add_absent(struct bucket_catalogue *c, uint32_t day);
 /* Whether that day is one of these: it takes nothing in, and answers about it are not complete. Any thread, cheap where there are none. */
 bool catalogue_is_absent(struct bucket_catalogue *c, uint32_t day);
-/* Calls fn for each of them that has stamps in (after, until]. */
-void catalogue_each_absent(struct bucket_catalogue *c, int64_t after_ms, int64_t until_ms, void (*fn)(void *arg, const struct catalogue_day *d), void *arg);
+/* Calls fn, under the lock, for each day of the bucket that has stamps in (after, until], whether it is here or not. */
+void catalogue_each(struct bucket_catalogue *c, int64_t after_ms, int64_t until_ms, void (*fn)(void *arg, const struct catalogue_day *d), void *arg);
+/* Whether a day that is not here is in the bucket: it is to be fetched, or local retention let it go. Else the storage dropped it. */
+static inline bool catalogue_day_is_absent(const struct catalogue_day *d)
+{
+	return d->kind == GENERATION_DAY && (d->away || !d->identity[0]);
+}
+
 
 /* Hashes of facts, for facts_hash and names_hash. */
 void catalogue_hash_facts(const struct generation *g, uint64_t *ret_facts, uint64_t *ret_names);

@@ -121,7 +121,7 @@ static void image_facts(struct day_image *m)
 	}
 }
 
-void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names)
+static void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names)
 {
 	struct day_image m = { .s = (struct pstate *)s };
 	image_facts(&m);
@@ -260,28 +260,6 @@ static void image_note(void *arg, const struct sink_note *n)
 	vec_push(&m->g.notes, (struct generation_note){ view_make(b->ptr, n->key.len), view_make(b->ptr + n->key.len, n->value.len), n->t_ms });
 }
 
-static uint64_t image_be64(const char *p)
-{
-	uint64_t x = 0;
-	for (int i = 0; i < 8; i++)
-		x = x << 8 | (uint8_t)p[i];
-	return x;
-}
-
-static void image_deletes_note(void *arg, const struct sink_note *n)
-{
-	struct object_stamp *s = arg;
-	if (n->value.len == 16 && n->key.len == DAY_IMAGE_DELETES_NOTE_LEN)
-		*s = (struct object_stamp){ image_be64(n->value.ptr), image_be64(n->value.ptr + 8) };
-}
-
-static struct object_stamp image_deletes(struct tsdb *db)
-{
-	struct object_stamp s = { 0, 0 };
-	notes_each(hlog_notes(db->log), view_make(DAY_IMAGE_DELETES_NOTE, DAY_IMAGE_DELETES_NOTE_LEN), INT64_MIN, image_deletes_note, &s);
-	return s;
-}
-
 /* ---- all of it ---- */
 
 bool day_is_finished(const struct tsdb *db, const struct pstate *s)
@@ -300,7 +278,6 @@ static int image_freeze(struct tsdb *db, struct day_image *m, struct image_marks
 		m->s = (struct pstate *)s;
 		atomic_fetch_add(&m->s->refs, 1);
 		m->g.next_part = s->p->next_part;
-		m->g.deletes = image_deletes(db);
 		mutex_lock(&db->apply_lock);
 		ret->loaded = atomic_load(&s->p->loaded);
 		ret->sealed = s->p->sealed;
@@ -316,10 +293,11 @@ static int image_freeze(struct tsdb *db, struct day_image *m, struct image_marks
 	return rc;
 }
 
-int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct day_image *ret, struct err *e)
+int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct object_stamp deletes,
+		   struct day_image *ret, struct err *e)
 {
 	struct image_marks marks = { .loaded = false };
-	*ret = (struct day_image){ .g = { .day = day, .min_ms = 1, .written_ms = tsdb_now_ms(db) }, .dir = xstrdup(dir) };
+	*ret = (struct day_image){ .g = { .day = day, .min_ms = 1, .deletes = deletes, .written_ms = tsdb_now_ms(db) }, .dir = xstrdup(dir) };
 	snprintf(ret->g.id, sizeof ret->g.id, "%s", id);
 	int rc = image_freeze(db, ret, &marks, e);
 	if (!rc)
@@ -351,4 +329,41 @@ void day_image_release(struct day_image *m)
 	if (m->dir)
 		files_remove_tree(m->dir);
 	free(m->dir);
+}
+
+/* Whether the generation has exactly the parts that count. */
+static bool day_has_parts(const struct catalogue_day *d, const struct pstate *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct part *p = s->parts[i];
+		bool found = false;
+		if (!image_has_part(s, p))
+			continue;
+		for (size_t k = 0; k < d->parts.n && !found; k++)
+			found = d->parts.v[k].level == (uint8_t)p->level && d->parts.v[k].window == p->window && d->parts.v[k].number == p->number;
+		if (!found)
+			return false;
+		n++;
+	}
+	return n == d->parts.n;
+}
+
+struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s)
+{
+	struct day_up up = { .known = false };
+	char identity[CATALOGUE_IDENTITY_MAX] = "";
+	struct err e;
+	day_facts_hash(s, &up.facts_hash, &up.names_hash);
+	if (!s->p->db_parts || partition_db_identity(s->p->db_parts, identity, sizeof identity, &e))
+		return up;
+	rwlock_read(&c->lock);
+	const struct catalogue_day *d = catalogue_find(c, s->p->day);
+	up.known = d && d->kind == GENERATION_DAY && !strcmp(d->identity, identity);
+	up.parts = up.known && day_has_parts(d, s);
+	up.facts = up.known && d->facts_hash == up.facts_hash;
+	up.names = up.known && d->names_hash == up.names_hash;
+	up.finished = up.known && d->finished;
+	rwlock_unlock(&c->lock);
+	return up;
 }

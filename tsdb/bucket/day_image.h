@@ -7,11 +7,6 @@
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/version/db.h"
 
-/* The key of the note (sink_note) that says up to which delete object this storage has applied deletes: its value is a stamp, two
- * u64, big-endian. */
-#define DAY_IMAGE_DELETES_NOTE "bucket\0deletes"
-#define DAY_IMAGE_DELETES_NOTE_LEN 14
-
 struct day_image {
 	struct generation g;       /* complete but for its own stamp and the objects of parts that are not up */
 	char *dir;                 /* the links */
@@ -24,14 +19,20 @@ struct day_image {
 };
 
 /* Makes one of a day that has parts. dir: where the links go; it is emptied before, and removed by day_image_release. newest: the storage's
- * notes are part of it. ERR_NOT_FOUND: the day has no parts; ERR_BUSY: it changed meanwhile. */
-int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct day_image *ret, struct err *e) MUST_USE;
+ * notes are part of it. deletes: of the newest delete object that was applied before the call. ERR_NOT_FOUND: the day has no parts; ERR_BUSY: it changed meanwhile. */
+int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct object_stamp deletes,
+		   struct day_image *ret, struct err *e) MUST_USE;
 void day_image_release(struct day_image *m);
 /* The path of a part's file. Returns owned. */
 char *day_image_file(const struct day_image *m, size_t part);
 /* Whether the day is over and all that came of it is in parts. */
 bool day_is_finished(const struct tsdb *db, const struct pstate *s);
-/* The hashes of a day's facts as they would be in its generation now (catalogue_hash_facts). */
-void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names);
+/* How a day compares with its newest generation. */
+struct day_up {
+	bool known;            /* it has one, made of this database */
+	bool parts, facts, names, finished; /* that has its parts, deletes and late names as they are; and it was finished then */
+	uint64_t facts_hash, names_hash; /* of the day now */
+};
+struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s);
 
 #endif

@@ -213,6 +213,16 @@ int generation_encode(const struct generation *g, struct buf *out, struct err *e
 
 /* ---- reading ---- */
 
+/* Whether there is room for one more item of so many bytes in the lists; if not, the section that is read ends. */
+static bool lists_reserve(struct generation *g, struct cursor *c, size_t bytes)
+{
+	g->lists += bytes;
+	if (g->lists <= GENERATION_LISTS_MAX)
+		return true;
+	c->bad = true;
+	return false;
+}
+
 static struct view get_text(struct cursor *c)
 {
 	return cursor_bytes(c, cursor_count(c));
@@ -257,6 +267,7 @@ static void get_head(struct generation *g, struct cursor *c)
 	g->day = cursor_u32(c);
 	g->stamp = get_stamp(c);
 	g->by_epoch = cursor_varint(c);
+	c->bad |= !g->stamp.epoch || g->by_epoch >= OBJECT_EPOCH_MAX || (g->kind == GENERATION_FENCE && g->by_epoch <= g->stamp.epoch);
 	g->written_ms = cursor_zigzag(c);
 	uint8_t flags = cursor_u8(c);
 	g->finished = flags & FINISHED;
@@ -275,9 +286,9 @@ static bool part_precedes(const struct generation_part *a, const struct generati
 	return a->window != b->window ? a->window < b->window : a->number < b->number;
 }
 
-static void get_runs(struct generation_part *p, struct cursor *c)
+static void get_runs(struct generation *g, struct generation_part *p, struct cursor *c)
 {
-	for (size_t n = cursor_count(c); n && !c->bad; n--) {
+	for (size_t n = cursor_count(c); n && !c->bad && lists_reserve(g, c, sizeof *p->runs.v); n--) {
 		struct part_run r = { .kind = cursor_u8(c) };
 		r.aggregates = cursor_u8(c);
 		r.offset = cursor_varint(c);
@@ -290,6 +301,8 @@ static void get_runs(struct generation_part *p, struct cursor *c)
 
 static void get_part(struct generation *g, struct cursor *c)
 {
+	if (!lists_reserve(g, c, sizeof *g->parts.v))
+		return;
 	struct generation_part *p = vec_add(&g->parts);
 	p->level = cursor_u8(c);
 	p->window = cursor_u32(c);
@@ -298,8 +311,8 @@ static void get_part(struct generation *g, struct cursor *c)
 	p->file = cursor_varint(c);
 	p->header = get_text(c);
 	p->index = get_text(c);
-	get_runs(p, c);
-	for (size_t n = cursor_count(c); n && !c->bad; n--)
+	get_runs(g, p, c);
+	for (size_t n = cursor_count(c); n && !c->bad && lists_reserve(g, c, sizeof *p->totals.v); n--)
 		vec_push(&p->totals, get_text(c));
 	c->bad |= p->level > 2 || p->number >= g->next_part || (g->parts.n > 1 && !part_precedes(p - 1, p));
 }
@@ -307,24 +320,29 @@ static void get_part(struct generation *g, struct cursor *c)
 /* Of a day's database; its names are those of RocksDB, and none leads out of a directory. */
 static bool file_name_is_valid(struct view name)
 {
-	if (!view_eqs(name, "CURRENT") && !view_starts(name, VIEW("MANIFEST-")) && !view_starts(name, VIEW("OPTIONS-")))
-		return false;
-	for (size_t i = 0; i < name.len; i++)
-		if (name.ptr[i] == '/' || !name.ptr[i])
+	size_t digits = view_starts(name, VIEW("MANIFEST-")) ? strlen("MANIFEST-") : view_starts(name, VIEW("OPTIONS-")) ? strlen("OPTIONS-") : 0;
+	if (!digits)
+		return view_eqs(name, "CURRENT");
+	for (size_t i = digits; i < name.len; i++)
+		if (name.ptr[i] < '0' || name.ptr[i] > '9')
 			return false;
-	return name.len < 64;
+	return name.len > digits && name.len < 64;
 }
 
 static void get_file(struct generation *g, struct cursor *c)
 {
-	struct generation_file *f = vec_add(&g->files);
-	f->name = get_text(c);
-	f->bytes = cursor_bytes(c, (size_t)(c->end - c->p));
-	c->bad |= !file_name_is_valid(f->name);
+	struct generation_file f = { .name = get_text(c) };
+	f.bytes = cursor_bytes(c, (size_t)(c->end - c->p));
+	c->bad |= !file_name_is_valid(f.name) || g->files.n >= GENERATION_FILES_MAX;
+	for (size_t i = 0; i < g->files.n; i++)
+		c->bad |= view_eq(g->files.v[i].name, f.name);
+	vec_push(&g->files, f);
 }
 
 static void get_fact(struct generation *g, struct cursor *c)
 {
+	if (!lists_reserve(g, c, sizeof *g->facts.v))
+		return;
 	struct generation_fact *f = vec_add(&g->facts);
 	f->number = cursor_varint(c);
 	f->payload = cursor_bytes(c, (size_t)(c->end - c->p));
@@ -332,10 +350,25 @@ static void get_fact(struct generation *g, struct cursor *c)
 
 static void get_note(struct generation *g, struct cursor *c)
 {
+	if (!lists_reserve(g, c, sizeof *g->notes.v))
+		return;
 	struct generation_note *n = vec_add(&g->notes);
 	n->t_ms = cursor_zigzag(c);
 	n->key = get_text(c);
 	n->value = cursor_bytes(c, (size_t)(c->end - c->p));
+}
+
+/* Of what there is once. */
+static void get_view(struct view *ret, struct cursor *c)
+{
+	c->bad |= ret->ptr != NULL;
+	*ret = cursor_bytes(c, (size_t)(c->end - c->p));
+}
+
+static void get_symbols(struct generation *g, struct cursor *c)
+{
+	c->bad |= g->symbols.stamp.epoch != 0;
+	g->symbols = get_object(c);
 }
 
 static int get_section(struct generation *g, uint8_t tag, struct view v, struct err *e)
@@ -344,14 +377,16 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	switch (tag) {
 	case TAG_HEAD: get_head(g, &c); break;
 	case TAG_PART: get_part(g, &c); break;
-	case TAG_SYMBOLS: g->symbols = get_object(&c); break;
+	case TAG_SYMBOLS: get_symbols(g, &c); break;
 	case TAG_FILE: get_file(g, &c); break;
-	case TAG_TEXTS: g->texts = v; return 0;
-	case TAG_SERIES: g->rows = v; return 0;
+	case TAG_TEXTS: get_view(&g->texts, &c); break;
+	case TAG_SERIES: get_view(&g->rows, &c); break;
 	case TAG_FACT: get_fact(g, &c); break;
 	case TAG_NOTE: get_note(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}
+	if (g->lists > GENERATION_LISTS_MAX)
+		return err_set(e, ERR_LIMIT, "a generation has too many parts, facts and notes: their lists are over %zu MiB", GENERATION_LISTS_MAX >> 20);
 	return c.bad || c.p != c.end ? err_set(e, ERR_CORRUPT, "section %u of a generation is malformed", tag) : 0;
 }
 
@@ -412,7 +447,9 @@ int generation_decode(struct generation *ret, struct view bytes, const char *nam
 		return err_set(e, ERR_CORRUPT, "%s fails its checksum", name ? name : "a generation");
 	struct cursor c = cursor_of(view_make(hashed.ptr + MAGIC_LEN, hashed.len - MAGIC_LEN));
 	uint8_t version = cursor_u8(&c), kind = cursor_u8(&c);
-	if (version != VERSION)
+	if (!version)
+		return err_set(e, ERR_CORRUPT, "%s has version 0, which no program writes", name ? name : "a generation");
+	if (version > VERSION)
 		return err_set(e, ERR_BAD_DATA, "%s has version %u, this program reads %u: use the newer one", name ? name : "a generation", version, VERSION);
 	if (kind > GENERATION_FENCE)
 		return err_set(e, ERR_CORRUPT, "%s is of no known kind", name ? name : "a generation");
@@ -455,21 +492,36 @@ static void rows_type(struct generation_rows *r, struct ptype *t, bool delta)
 	t->period_unit = rows_text(r);
 }
 
-/* False: the arena is full. */
-static bool rows_next(struct generation_rows *r, struct generation_series *s)
+/* Whether lists with room for one more text or series, and the labels, are within the limit. */
+static bool rows_fit(const struct generation_rows *r, size_t texts, size_t series)
 {
+	const struct arena *a = &r->g->arena;
+	size_t lists = texts * sizeof *r->texts.v + series * sizeof *r->g->series.v;
+	return a->used <= a->max && lists <= a->max - a->used;
+}
+
+/* False: over the limit. */
+static bool rows_next(struct generation_rows *r)
+{
+	if (!rows_fit(r, r->texts.n, r->g->series.n + 1))
+		return false;
+	struct generation_series *s = vec_add(&r->g->series);
 	uint8_t flags = cursor_u8(&r->c);
 	s->is_float = flags & SERIES_FLOAT;
 	if (!s->is_float)
 		rows_type(r, &s->type, flags & SERIES_DELTA);
 	size_t n = cursor_count(&r->c);
+	if (n > (size_t)(r->c.end - r->c.p) / 2) { /* a label has two numbers */
+		r->c.bad = true;
+		return true;
+	}
 	struct label *v = arena_calloc(&r->g->arena, n + 1, sizeof *v);
 	if (!v)
 		return false;
 	for (size_t i = 0; i < n && !r->c.bad; i++) {
 		v[i].name = rows_text(r);
 		v[i].value = rows_text(r);
-		r->c.bad |= !v[i].value.len || (i && view_cmp(v[i - 1].name, v[i].name) >= 0);
+		r->c.bad |= !v[i].name.len || !v[i].value.len || (i && view_cmp(v[i - 1].name, v[i].name) >= 0);
 	}
 	s->labels = (struct labels){ v, n };
 	s->min_ms = flags & SERIES_EMPTY ? 1 : cursor_zigzag(&r->c);
@@ -478,22 +530,36 @@ static bool rows_next(struct generation_rows *r, struct generation_series *s)
 	return true;
 }
 
+/* False: over the limit. */
+static bool rows_read(struct generation_rows *r)
+{
+	bool fits = true;
+	r->c = cursor_of(r->g->texts.ptr ? r->g->texts : VIEW(""));
+	for (size_t n = cursor_count(&r->c); n && !r->c.bad && (fits = rows_fit(r, r->texts.n + 1, 0)); n--)
+		vec_push(&r->texts, get_text(&r->c));
+	r->c.bad |= r->c.p != r->c.end;
+	if (!fits || r->c.bad)
+		return fits;
+	r->c = cursor_of(r->g->rows);
+	for (size_t n = cursor_count(&r->c); n && !r->c.bad && fits; n--)
+		fits = rows_next(r);
+	r->c.bad |= r->c.p != r->c.end;
+	return fits;
+}
+
 int generation_decode_series(struct generation *g, struct err *e)
 {
-	struct generation_rows r = { .g = g, .c = cursor_of(g->texts) };
+	struct generation_rows r = { .g = g };
 	int rc = 0;
 	if (g->series.n || !g->rows.len)
 		return 0;
-	for (size_t n = cursor_count(&r.c); n && !r.c.bad; n--)
-		vec_push(&r.texts, get_text(&r.c));
-	if (!r.c.bad)
-		r.c = cursor_of(g->rows);
-	for (size_t n = cursor_count(&r.c); n && !r.c.bad && !rc; n--)
-		if (!rows_next(&r, vec_add(&g->series)))
-			rc = err_set(e, ERR_LIMIT, "the series of day %u of %s need more than %zu MiB", g->day, g->id, GENERATION_SERIES_MAX >> 20);
-	if (!rc && (r.c.bad || r.c.p != r.c.end))
+	if (!rows_read(&r))
+		rc = err_set(e, ERR_LIMIT, "the series of day %u of %s need more than %zu MiB", g->day, g->id, g->arena.max >> 20);
+	else if (r.c.bad)
 		rc = err_set(e, ERR_CORRUPT, "the series of day %u of %s are malformed", g->day, g->id);
 	vec_free(&r.texts);
+	if (rc)
+		vec_free(&g->series);
 	return rc;
 }
 

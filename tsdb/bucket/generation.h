@@ -16,7 +16,9 @@
 #include "tsdb/part/part_runs.h"
 
 #define GENERATION_MAX ((size_t)256 << 20) /* bytes, before zstd */
-#define GENERATION_SERIES_MAX ((size_t)1 << 30) /* bytes of decoded labels */
+#define GENERATION_SERIES_MAX ((size_t)1 << 30) /* bytes of decoded series */
+#define GENERATION_LISTS_MAX ((size_t)64 << 20) /* bytes of other decoded lists, without what they point to */
+#define GENERATION_FILES_MAX 16
 
 enum generation_kind {
 	GENERATION_DAY = 0,   /* a day and what it consists of */
@@ -86,17 +88,18 @@ struct generation {
 	VEC(struct generation_note) notes;     /* of the newest day alone */
 	/* What the decoder made: views point into it. */
 	struct buf body;
-	struct view texts, rows;               /* the sections of series */
-	struct arena arena;                    /* labels */
+	struct view texts, rows;               /* the sections of series; ptr NULL = there is none */
+	struct arena arena;                    /* labels; its limit is that of all series */
+	size_t lists;                          /* bytes of the decoded lists */
 };
 
 /* Appends the object's bytes. Views are borrowed. ERR_LIMIT: over GENERATION_MAX. */
 int generation_encode(const struct generation *g, struct buf *out, struct err *e) MUST_USE;
 /* Reads an object, but for its series. name: its key, which it must agree with; NULL = any. Copies what it needs. ERR_CORRUPT: it is
- * malformed, damaged, or of another name; ERR_BAD_DATA: a newer version; ERR_LIMIT: over GENERATION_MAX. *ret is to be released in any
+ * malformed, damaged, or of another name; ERR_BAD_DATA: a newer version; ERR_LIMIT: over GENERATION_MAX or GENERATION_LISTS_MAX. *ret is to be released in any
  * case. */
 int generation_decode(struct generation *ret, struct view bytes, const char *name, struct err *e) MUST_USE;
-/* Adds the series of one that generation_decode made. ERR_CORRUPT; ERR_LIMIT: over GENERATION_SERIES_MAX. */
+/* Adds the series of one that generation_decode made; none in case of an error. ERR_CORRUPT; ERR_LIMIT: over GENERATION_SERIES_MAX. */
 int generation_decode_series(struct generation *g, struct err *e) MUST_USE;
 void generation_release(struct generation *g);
 /* The bytes of all objects that it names. */

@@ -2,6 +2,7 @@
 /* Which series there are: select, label names, label values. Each partition is asked by itself, what has the same
  * labels and type in several is one series. Runs on query threads. */
 #include "tsdb/part/damage.h"
+#include "tsdb/bucket/catalogue.h"
 #include "tsdb/read/view.h"
 
 static struct view_ref *find_ref(struct tsdb_view *v, const struct series *s, uint32_t *ret)
@@ -73,6 +74,29 @@ static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, siz
 	return rc;
 }
 
+/* Days of the bucket that a view does not have. */
+struct select_absent {
+	const struct version *seen, *now;
+	int64_t after_ms, until_ms;
+	struct source_damage *damage;
+};
+
+/* A day that came back after the view was opened is missing as well. */
+static void absent_day(void *arg, const struct catalogue_day *d)
+{
+	const struct select_absent *a = arg;
+	if (!version_find(a->seen, d->day) && (catalogue_day_is_absent(d) || version_find(a->now, d->day)))
+		source_absent_add(a->damage, MAX(a->after_ms, d->min_ms), MIN(a->until_ms, d->max_ms));
+}
+
+static void absent_note(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
+{
+	struct version *now = tsdb_version(v->db, NULL);
+	struct select_absent a = { v->v, now, after_ms, until_ms, damage };
+	catalogue_each(v->db->catalogue, after_ms, until_ms, absent_day, &a);
+	version_unref(now);
+}
+
 static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		const struct source_limits *lim, struct found *f, struct err *e)
 {
@@ -80,6 +104,8 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 	version_note_lost(v->v, after_ms, until_ms, lim);
 	if (lim && lim->damage)
 		holes_note(&v->db->holes, after_ms, until_ms, lim->damage);
+	if (lim && lim->damage && v->db->catalogue)
+		absent_note(v, after_ms, until_ms, lim->damage);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
 		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))

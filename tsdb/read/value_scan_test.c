@@ -114,7 +114,7 @@ static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like
 		refs[i] = s[i].ref;
 	if (v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, &reader, &e))
 		fail_msg("%s", e.msg);
-	assert_int_equal(atomic_load(&damage.met), 0);
+	assert_int_equal(source_damage_met(&damage), 0);
 	free(s);
 	matcher_release(&m);
 	v->ops->release(v);

@@ -82,7 +82,7 @@ static struct met cells_of(struct kit *k, size_t n_pods, size_t unlike)
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
 	assert_int_equal(v->ops->cells(v, refs, n_pods, 0, INT64_MAX, &lim, &(struct source_cells_reader){ .take = meet_cells, .alike = alike, .arg = &x }, &e), 0);
-	assert_int_equal(atomic_load(&damage.met), 0);
+	assert_int_equal(source_damage_met(&damage), 0);
 	free(s);
 	matcher_release(&m);
 	v->ops->release(v);

@@ -210,15 +210,22 @@ static bool gone_is_old(struct transfer *t, uint32_t day)
 }
 
 /* The storage deleted or dropped what the generation has: nothing that it names is of a later record. */
-static bool gone_by_record(struct tsdb *db, const struct catalogue_day *d)
+static bool gone_has_record(struct tsdb *db, const struct catalogue_day *d) REQUIRES(db->seal_lock)
 {
-	mutex_lock(&db->seal_lock);
+	mutex_assert_held(&db->seal_lock);
 	uint64_t dropped = MAX(dropped_record(&db->dropped, d->day), hlog_gone(db->log, d->day)); /* what the log had at the start */
 	for (size_t i = 0; i < db->emptied.n; i++)
 		if (db->emptied.v[i].day == d->day)
 			dropped = MAX(dropped, db->emptied.v[i].record);
-	mutex_unlock(&db->seal_lock);
 	return d->last_record && dropped >= d->last_record;
+}
+
+static bool gone_by_record(struct tsdb *db, const struct catalogue_day *d)
+{
+	mutex_lock(&db->seal_lock);
+	bool gone = gone_has_record(db, d);
+	mutex_unlock(&db->seal_lock);
+	return gone;
 }
 
 static bool gone_is_due(struct transfer *t, const struct version *v, const struct catalogue_day *d)
@@ -230,13 +237,20 @@ static bool gone_is_due(struct transfer *t, const struct version *v, const struc
 		return false;
 	if (s) /* all of it was deleted, and what came since is not sealed */
 		return !s->n_parts && strcmp(identity, d->identity) && gone_by_record(t->db, d);
-	return gone_is_old(t, d->day) || (!d->away && gone_by_record(t->db, d));
+	return d->doomed || gone_is_old(t, d->day) || (!d->away && gone_by_record(t->db, d));
 }
 
-/* A day that was here, was not dropped and is not here any more: its directory is damaged or lost. The bucket has it. */
-static bool gone_is_lost(const struct version *v, const struct catalogue_day *d)
+/* A day that was here, was not dropped and is not here any more: its directory is damaged or lost. The bucket has it. Nothing drops it meanwhile. */
+static bool gone_is_lost(struct transfer *t, const struct catalogue_day *d)
 {
-	return d->kind == GENERATION_DAY && d->identity[0] && !version_find(v, d->day);
+	if (d->kind != GENERATION_DAY || d->away || !d->identity[0])
+		return false;
+	mutex_lock(&t->db->seal_lock);
+	struct version *v = tsdb_version(t->db, NULL);
+	bool lost = !version_find(v, d->day) && !gone_has_record(t->db, d);
+	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
+	return lost;
 }
 
 static int gone_put(struct transfer *t, uint32_t day, struct err *e)
@@ -281,7 +295,7 @@ int collect_gone(struct transfer *t, struct err *e)
 	for (size_t i = 0; i < days.n; i++) {
 		if (days.v[i].kind == GENERATION_DAY && gone_is_due(t, v, &days.v[i]))
 			vec_push(&due, days.v[i].day);
-		else if (gone_is_lost(v, &days.v[i]))
+		else if (!version_find(v, days.v[i].day) && gone_is_lost(t, &days.v[i]))
 			vec_push(&lost, days.v[i].day);
 	}
 	for (size_t i = 0; i < due.n && !rc; i++)

@@ -56,7 +56,9 @@ struct disk {
 	char id[SERVER_ID_MAX + 1];     /* under which it was seen last */
 	char wanted[SERVER_ID_MAX + 1];
 	VEC(struct row) rows;
-	bool is_open, superseded;       /* another disk has taken its id */
+	bool is_open;
+	bool writes;                    /* it has taken an epoch since it was opened */
+	bool superseded;                /* another disk has taken its id */
 };
 
 struct world {
@@ -198,31 +200,9 @@ static bool disk_has_up(const struct disk *d, const struct row *x)
 	return false;
 }
 
-/* Its id may be another one than before; and it may have taken the one that another disk had. */
-static void disk_note_id(struct world *w, struct disk *d)
-{
-	struct admin_bucket s;
-	disk_status(d, &s);
-	if (!s.id[0] || strcmp(s.state, "writing"))
-		return;
-	if (d->id[0] && strcmp(d->id, s.id)) {
-		trace(w, "  %s goes on as %s", d->id, s.id);
-		for (size_t i = 0; i < d->rows.n; i++)
-			if (d->rows.v[i].state == UP)
-				d->rows.v[i].state = SEALED;
-		d->superseded = false;
-	}
-	snprintf(d->id, sizeof d->id, "%s", s.id);
-}
-
-/* It has just been opened, and took an epoch. */
+/* It has taken an epoch: others of its id write no more, and have nothing in the bucket that it lacks. */
 static void disk_supersede(struct world *w, struct disk *d)
 {
-	struct admin_bucket s;
-	disk_note_id(w, d);
-	disk_status(d, &s);
-	if (strcmp(s.state, "writing"))
-		return;
 	d->superseded = false;
 	for (int i = 0; i < DISKS; i++) {
 		struct disk *o = w->disks[i];
@@ -235,6 +215,24 @@ static void disk_supersede(struct world *w, struct disk *d)
 	}
 }
 
+/* It may have another id than before. */
+static void disk_note_id(struct world *w, struct disk *d)
+{
+	struct admin_bucket s;
+	disk_status(d, &s);
+	if (!s.id[0] || strcmp(s.state, "writing") || d->writes)
+		return;
+	if (d->id[0] && strcmp(d->id, s.id)) {
+		trace(w, "  %s goes on as %s", d->id, s.id);
+		for (size_t i = 0; i < d->rows.n; i++)
+			if (d->rows.v[i].state == UP)
+				d->rows.v[i].state = SEALED;
+	}
+	snprintf(d->id, sizeof d->id, "%s", s.id);
+	d->writes = true;
+	disk_supersede(w, d);
+}
+
 static bool disk_open(struct world *w, struct disk *d)
 {
 	struct err e;
@@ -245,7 +243,8 @@ static bool disk_open(struct world *w, struct disk *d)
 		return false;
 	}
 	d->is_open = true;
-	disk_supersede(w, d);
+	d->writes = false;
+	disk_note_id(w, d);
 	struct admin_bucket s;
 	disk_status(d, &s);
 	trace(w, "  opened as %s, %s, %u days, %u absent", s.id, s.state, (unsigned)s.days, (unsigned)s.absent_days);
@@ -459,22 +458,33 @@ static bool disk_fetch(struct world *w, struct disk *d)
 		disk_status(d, &s);
 		if (!s.absent_days)
 			return true;
-		if (tsdb_upload(d->k.db, &(struct err){ 0 }) && d->superseded)
+		int rc = tsdb_upload(d->k.db, &(struct err){ 0 });
+		disk_note_id(w, d);
+		if (rc && d->superseded)
 			return false;
 	}
-	(void)w;
 	return false;
+}
+
+static void disk_forget_deleted(struct disk *d)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->rows.n; i++)
+		if (d->rows.v[i].state != DELETED)
+			d->rows.v[n++] = d->rows.v[i];
+	d->rows.n = n;
 }
 
 static void step_delete(struct world *w, struct disk *d)
 {
 	struct matcher m;
 	struct err e;
+	struct admin_bucket s;
 	char pod[16];
 	unsigned which = (unsigned)below(w, PODS + 1);
 	int64_t until = w->now_ms - (int64_t)below(w, (uint64_t)(2 * DAY)), after = until - (int64_t)below(w, (uint64_t)(6 * HOUR));
 	bool day = below(w, 3) == 0;
-	if (!disk_fetch(w, d))
+	if (d->superseded || (below(w, 2) && !disk_fetch(w, d)))
 		return;
 	if (day) {
 		after = until / DAY * DAY - 1;
@@ -491,6 +501,9 @@ static void step_delete(struct world *w, struct disk *d)
 		if ((day || r->pod == which) && (day || r->pod != FLOATS) && r->t_ms > after && r->t_ms <= until)
 			r->state = DELETED;
 	}
+	disk_status(d, &s);
+	if (!s.waiting_deletes && d->writes) /* it is in the bucket */
+		disk_forget_deleted(d);
 	if (below(w, 2) && tsdb_clean(d->k.db, &e))
 		fail_msg("life %llu: clean: %s", (unsigned long long)w->life, e.msg);
 }
@@ -558,6 +571,7 @@ static struct disk *lose_once(struct world *w, const char *id)
 	}
 	if (d->is_open && !strcmp(s.id, id) && !strcmp(s.state, "writing")) {
 		snprintf(d->id, sizeof d->id, "%s", id);
+		d->writes = true;
 		return d;
 	}
 	disk_free(d);

@@ -121,13 +121,32 @@ void retrieve_note_absent(struct transfer *t)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (d->kind == GENERATION_DAY && (d->away || !d->identity[0]) && (!retrieve_is_here(v, d->day) || retrieve_is_pending(t, d->day)))
+		if (catalogue_day_is_absent(d) && (!retrieve_is_here(v, d->day) || retrieve_is_pending(t, d->day)))
 			vec_push(&days, d->day);
 	}
 	rwlock_unlock(&t->catalogue.lock);
 	catalogue_set_absent(&t->catalogue, days.v, days.n);
 	vec_free(&days);
 	version_unref(v);
+}
+
+int retrieve_keep_here(struct transfer *t, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	for (size_t i = 0; i < v->n && !rc; i++) {
+		char identity[CATALOGUE_IDENTITY_MAX];
+		rwlock_read(&t->catalogue.lock);
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, v->p[i]->p->day);
+		bool away = d && d->away;
+		if (d)
+			memcpy(identity, d->identity, sizeof identity);
+		rwlock_unlock(&t->catalogue.lock);
+		if (away)
+			rc = catalogue_set(&t->catalogue, v->p[i]->p->day, identity, false, e);
+	}
+	version_unref(v);
+	return rc;
 }
 
 /* ---- files ---- */
@@ -282,13 +301,6 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 	return 0;
 }
 
-/* Without it the day goes up once more, which finds its parts by their hashes. */
-static int facts_set_identity(struct transfer *t, uint32_t day, const char *identity, struct err *e)
-{
-	int rc = catalogue_set(&t->catalogue, day, identity, false, e);
-	return rc == -ERR_NOT_FOUND || rc == -ERR_CORRUPT ? 0 : rc;
-}
-
 /* The generation that a day was fetched by. A damaged file has the same content as the catalogue. */
 static int facts_read(struct transfer *t, uint32_t day, const char *path, struct generation *ret, struct err *e)
 {
@@ -303,46 +315,57 @@ static int facts_read(struct transfer *t, uint32_t day, const char *path, struct
 	return generations_read(t, day, &b, ret, e);
 }
 
-/* The facts are in the head log: from here on the day takes rows. A file that a power loss brings back would delete them. */
-static int facts_done(struct transfer *t, uint32_t day, const char *path, struct err *e)
+/* All is applied. A file that a power loss brings back would delete rows that came since. */
+static int facts_done(struct transfer *t, const char *path, struct err *e)
 {
 	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
 	if (unlink(path) && errno != ENOENT)
 		return err_errno(e, errno, "cannot remove %s", path);
-	int rc = files_sync_dir(dir, e);
-	if (!rc)
-		pending_remove(t, day);
-	return rc;
+	return files_sync_dir(dir, e);
 }
 
-/* Once the day is open: what its generation says of deletes and names, and deletes that came later. */
+/* Whether the catalogue has that database as the day's: then its facts are in the head log, and rows may have come since. */
+static bool facts_are_committed(struct transfer *t, uint32_t day, const char *identity)
+{
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	bool same = d && identity[0] && !strcmp(d->identity, identity);
+	rwlock_unlock(&t->catalogue.lock);
+	return same;
+}
+
+/* Once the day is open: what its generation says of deletes and names, and deletes that came later. Those are known once the bucket answered:
+ * until then the file stays. */
 static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 {
 	AUTOFREE char *path = facts_path(t, day);
 	struct generation g;
 	char identity[CATALOGUE_IDENTITY_MAX] = "";
 	int rc = facts_read(t, day, path, &g, e);
-	if (rc == -ERR_NOT_FOUND)
-		pending_remove(t, day);
+	bool missing = rc == -ERR_NOT_FOUND, committed = false;
 	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
-	if (p && p->db_parts) {
+	if (p && p->db_parts)
+		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
+	if (!rc && identity[0])
+		committed = facts_are_committed(t, day, identity);
+	if (!rc && identity[0] && !committed) {
 		partition_load(p); /* late names refer to its locations */
 		mutex_lock(&t->db->seal_lock);
 		p->next_part = MAX(p->next_part, g.next_part);
 		rc = facts_commit(t->db, p, &g, e);
 		mutex_unlock(&t->db->seal_lock);
-		if (!rc)
-			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
+	if (!rc && identity[0] && t->has_begun)
+		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);
-	if (rc == -ERR_NOT_FOUND)
+	if (!rc && identity[0] && !committed)
+		rc = catalogue_set(&t->catalogue, day, identity, false, e);
+	if (!rc || missing)
+		pending_remove(t, day);
+	if (missing)
 		return 0;
-	if (!rc)
-		rc = facts_done(t, day, path, e);
-	if (!rc && identity[0])
-		rc = facts_set_identity(t, day, identity, e);
-	return rc;
+	return rc || !t->has_begun ? rc : facts_done(t, path, e);
 }
 
 static int facts_apply_one(void *arg, const char *name, struct err *e)
@@ -430,25 +453,90 @@ static int retrieve_note_left_out(struct transfer *t, struct err *e)
 	return rc;
 }
 
-int retrieve_finish(struct transfer *t, struct err *e)
+static int retrieve_has_file(void *arg, const char *name, struct err *e)
+{
+	bool *has = arg;
+	(void)e;
+	*has |= name[0] >= '0' && name[0] <= '9';
+	return 0;
+}
+
+bool retrieve_has_facts(const struct transfer *t)
 {
 	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
-	bool returns = t->server.returning && t->has_begun;
-	int rc = returns ? notes_restore(t, e) : 0;
-	if (!rc && returns)
+	bool has = false;
+	return access(dir, F_OK) == 0 && !files_each(dir, retrieve_has_file, &has, NULL) && has;
+}
+
+int retrieve_apply_facts(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	return access(dir, F_OK) == 0 ? files_each(dir, facts_apply_one, t, e) : 0;
+}
+
+int retrieve_finish(struct transfer *t, struct err *e)
+{
+	int rc = t->server.returning ? notes_restore(t, e) : 0;
+	if (!rc && t->server.returning)
 		rc = retrieve_note_hole(t, e);
 	if (!rc)
 		rc = retrieve_note_left_out(t, e);
-	if (!rc && access(dir, F_OK) == 0)
-		rc = files_each(dir, facts_apply_one, t, e);
-	return rc || !returns ? rc : bucket_server_returned(&t->server, e);
+	return rc ? rc : bucket_server_returned(&t->server, e);
 }
 
 /* ---- one day after the other ---- */
 
+static bool retrieve_is_visited(const struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->visits.n; i++)
+		if (t->visits.v[i] == day)
+			return true;
+	return false;
+}
+
+/* Up to which delete a day that is not here was checked. */
+static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->checked.n; i++)
+		if (t->checked.v[i].day == day)
+			return &t->checked.v[i];
+	struct catalogue_seen *s = vec_add(&t->checked);
+	s->day = day;
+	return s;
+}
+
+int retrieve_visits(struct transfer *t, struct err *e)
+{
+	struct object_stamp newest = deletes_applied(t);
+	VEC(struct catalogue_seen) days = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && object_stamp_cmp(d->deletes, newest) < 0 && !retrieve_is_visited(t, d->day))
+			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n && !rc; i++) {
+		struct catalogue_seen *s = retrieve_checked(t, days.v[i].day);
+		bool touched = false;
+		if (object_stamp_cmp(s->deletes, newest) >= 0)
+			continue;
+		rc = deletes_touch_day(t, days.v[i].day, days.v[i].deletes, &touched, e);
+		if (!rc && touched)
+			vec_push(&t->visits, days.v[i].day);
+		if (!rc)
+			s->deletes = newest;
+	}
+	vec_free(&days);
+	version_unref(v);
+	return rc;
+}
+
 static bool retrieve_is_missing(struct transfer *t, const struct version *v, const struct catalogue_day *d)
 {
-	return !d->away && !d->identity[0] && retrieve_is_wanted(t, d) && !retrieve_is_here(v, d->day);
+	return catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
 }
 
 /* The newest one; days whose last try failed come last, and wait. */

@@ -93,6 +93,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 		}
 	}
 	rwlock_unlock(&t->catalogue.lock);
+	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
 }
 
@@ -107,7 +108,12 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 	if (rc)
 		return rc;
 	catalogue_keep_id(&t->catalogue, t->server.id);
-	rc = retrieve_catalogue(t, e);
+	if (!t->uploads.n)
+		rc = upload_read_journal(t, e);
+	if (!rc)
+		rc = retrieve_catalogue(t, e);
+	if (!rc)
+		rc = deletes_fetch(t, e);
 	if (rc)
 		return rc;
 	t->has_begun = true;
@@ -129,9 +135,13 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
 	}
 	if (!rc)
+		rc = deletes_put_pending(t, e);
+	if (!rc)
 		rc = upload_days(t, now, e);
 	if (!rc)
 		rc = collect_gone(t, e);
+	if (!rc)
+		rc = retrieve_visits(t, e);
 	int fetch_rc = rc ? 0 : MIN(retrieve_next(t, now, &fetch), 0);
 	if (!rc)
 		rc = collect_removals(t, now, e);
@@ -154,6 +164,8 @@ static int transfer_step(struct transfer *t, bool now, struct err *e)
 	if (!t->has_begun && state != BUCKET_FENCED) {
 		t->server.was_empty = false; /* by now the directory has records */
 		rc = transfer_begin(t, e);
+		if (!rc)
+			rc = retrieve_apply_facts(t, e);
 	}
 	if (!rc && state != BUCKET_FENCED)
 		rc = transfer_round(t, now, e);
@@ -250,6 +262,7 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	t->db = db;
 	t->objects = db->o.objects;
 	mutex_init(&t->run_lock, RANK_TSDB_TRANSFER, "transfer");
+	mutex_init(&t->deletes_lock, RANK_TSDB_DELETES, "bucket deletes");
 	mutex_init(&t->status_lock, LOCK_LEAF, "transfer status");
 	catalogue_init(&t->catalogue, db->path);
 	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
@@ -259,9 +272,11 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	if (!rc)
 		rc = catalogue_read(&t->catalogue, e);
 	if (!rc)
-		rc = upload_read_journal(t, e);
+		rc = deletes_read(t, e);
 	if (rc)
 		return rc;
+	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
+		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
 	int rc_away = transfer_begin(t, &away);
 	rc = transfer_return(t, rc_away, &away, e);
@@ -277,7 +292,13 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!t)
 		return 0;
 	mutex_lock(&t->run_lock);
-	int rc = retrieve_finish(t, e);
+	int rc = retrieve_apply_facts(t, e);
+	if (!rc && t->has_begun)
+		rc = retrieve_finish(t, e);
+	if (!rc)
+		rc = deletes_apply_pending(t, e);
+	if (!rc)
+		rc = retrieve_keep_here(t, e);
 	retrieve_note_absent(t);
 	mutex_unlock(&t->run_lock);
 	if (!rc && !db->o.no_transfer) {
@@ -299,10 +320,14 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->seen);
 	vec_free(&t->facts_due);
 	vec_free(&t->left_out);
+	vec_free(&t->visits);
+	vec_free(&t->checked);
+	deletes_release(t);
 	buf_free(&t->pending);
 	catalogue_release(&t->catalogue);
 	bucket_server_release(&t->server);
 	mutex_destroy(&t->run_lock);
+	mutex_destroy(&t->deletes_lock);
 	mutex_destroy(&t->status_lock);
 	db->transfer = NULL;
 	db->catalogue = NULL;

@@ -17,6 +17,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e) MUST_USE;
 int transfer_start(struct tsdb *db, struct err *e) MUST_USE;
 /* Ends the thread and frees. After tsdb_stop. */
 void transfer_close(struct tsdb *db);
+/* A delete, here and in the bucket: as tsdb_delete. What the bucket does not take now follows (admin_bucket.waiting_deletes). */
+int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e) MUST_USE;
 void transfer_status(struct tsdb *db, struct admin_bucket *ret);
 /* Records are numbered above this. */
 uint64_t transfer_first_record(const struct tsdb *db);

@@ -10,7 +10,6 @@
 
 /* An object that was put and is in no generation yet. */
 struct transfer_upload {
-	char id[SERVER_ID_MAX + 1];
 	uint32_t day;
 	struct catalogue_part part;
 };
@@ -29,7 +28,20 @@ struct transfer_seen {
 	int64_t changed_mono_ms;  /* since when it is so */
 	int64_t failed_mono_ms;   /* its last upload failed then; 0 = it did not */
 	int64_t fetch_failed_mono_ms; /* the same of the last fetch */
+	int64_t since_mono_ms;    /* since when it differs from its generation; 0 = it does not */
 	int64_t names_mono_ms;    /* when late names alone made a generation last */
+};
+
+/* A delete, made here or read from the bucket. */
+struct transfer_delete {
+	struct object_stamp stamp;    /* of its object; 0, 0 = it is not in the bucket yet */
+	int64_t made_ms, after_ms, until_ms; /* rows in (after, until] that were there then */
+	char *selector;               /* owned */
+};
+
+struct catalogue_seen {
+	uint32_t day;
+	struct object_stamp deletes;
 };
 
 struct transfer {
@@ -52,6 +64,14 @@ struct transfer {
 	VEC(int64_t) left_out;        /* starts of hours of the current day, ms, whose part is damaged in the bucket */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
+	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
+	VEC(struct catalogue_seen) checked; /* days that are not here, and up to which delete they were found to have nothing of them */
+	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, and while an object is put */
+	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
+	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
+	VEC(struct transfer_delete) pending_deletes; /* not in the bucket yet, in the order in which they were made */
+	atomic_size_t n_pending_deletes;
+	VEC(struct transfer_delete) deletes;         /* in the bucket, by stamp */
 	struct mutex status_lock;     /* of what the page shows; a leaf */
 	struct admin_bucket status;
 };
@@ -76,7 +96,7 @@ int generations_read(struct transfer *t, uint32_t day, struct buf *b, struct gen
 int upload_days(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* Which objects were put and are in no generation yet: from bucket/uploads. */
 int upload_read_journal(struct transfer *t, struct err *e) MUST_USE;
-/* Forgets objects that no generation will name: of an id that this directory had before, and of days that are gone. */
+/* Forgets objects that no generation will name, as their days have no parts here. */
 void upload_tidy_journal(struct transfer *t);
 /* ---- retrieve.c ---- */
 
@@ -90,10 +110,35 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */
 bool retrieve_is_pending(const struct transfer *t, uint32_t day);
-/* Days that were fetched before the partitions were opened: their facts. Of a server that returns also the notes of the newest generation. */
+/* Of a server that returned: the notes of the newest generation, and holes for what was not in the bucket. */
 int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
+/* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
+bool retrieve_has_facts(const struct transfer *t);
+int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
+/* Finds days that are not here and have rows of newer deletes: they are fetched, to be rewritten. */
+int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
+/* At the start: a day that is here was not let go, whatever was about to happen before the end. */
+int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);
+
+/* ---- deletes.c ---- */
+
+/* bucket/deletes. */
+int deletes_read(struct transfer *t, struct err *e) MUST_USE;
+void deletes_release(struct transfer *t);
+/* At the start: those that may not have been applied before the end. */
+int deletes_apply_pending(struct transfer *t, struct err *e) MUST_USE;
+/* Puts what is not in the bucket yet. */
+int deletes_put_pending(struct transfer *t, struct err *e) MUST_USE;
+/* Reads the bucket's; at the start. */
+int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
+/* Applies those that are newer than `from` to a day that is here now. */
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
+/* Whether one that is newer than `from` has anything of the newest generation of a day. */
+int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
+/* Up to which object deletes are applied here. */
+struct object_stamp deletes_applied(struct transfer *t);
 
 /* ---- collect.c ---- */
 

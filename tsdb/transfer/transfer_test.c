@@ -165,15 +165,261 @@ static void test_nothing_new(void **state)
 	world_upload(&w);
 	assert_true(w.b.requests[BUCKETKIT_PUT] == puts);
 	kit_reopen(&w.k);
-	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2); /* an epoch and a fence */
 	world_upload(&w);
-	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2);
+	assert_true(w.b.requests[BUCKETKIT_PUT] == puts + 2); /* an epoch and a fence */
 	assert_int_equal(bucketkit_count(&w.b, "one/d/"), objects);
+	world_end(&w);
+}
+
+/* Deletes all of a pod, or (NULL) of all. */
+static void world_delete(struct world *w, const char *pod, int64_t after, int64_t until)
+{
+	struct matcher m[2];
+	struct err e;
+	assert_int_equal(matcher_init(&m[0], MATCH_EQ, VIEW("job"), VIEW("kit"), &e), 0);
+	assert_int_equal(matcher_init(&m[1], pod ? MATCH_EQ : MATCH_NE, VIEW("pod"), view_of(pod ? pod : "none"), &e), 0);
+	assert_int_equal(tsdb_delete(w->k.db, m, 2, after, until, NULL, &e), 0);
+	matcher_release(&m[0]);
+	matcher_release(&m[1]);
+}
+
+static void world_clean(struct world *w)
+{
+	struct err e;
+	assert_int_equal(tsdb_clean(w->k.db, &e), 0);
+}
+
+static struct admin_bucket world_status(struct world *w)
+{
+	struct admin_bucket s;
+	struct storage_admin *a = tsdb_admin(w->k.db);
+	a->bucket(a, &s);
+	return s;
+}
+
+/* The texts of the warnings that a look at a range carries: how many, the last one in ret. */
+static size_t world_warnings(struct world *w, int64_t after, int64_t until, char ret[SOURCE_WARNING_LEN])
+{
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct source_damage damage = { 0 };
+	struct source_limits lim = { .damage = &damage };
+	struct source *source = tsdb_source(w->k.db);
+	struct source_series *found;
+	struct source_view *v;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	assert_int_equal(source->open(source, &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("job"), VIEW("kit"), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, after, until, &lim, &found, &n, &e), 0);
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	n = source_damage_warnings(&damage, texts);
+	if (n)
+		memcpy(ret, texts[n - 1], SOURCE_WARNING_LEN);
+	return n;
+}
+
+static size_t world_rows(struct world *w, int64_t after, int64_t until)
+{
+	return kit_count(&w->k, KIT_CPU, after, until, NULL);
+}
+
+/* What was deleted stays so on another disk: before its parts were rewritten, after, and where the bucket was away. */
+static void test_deletes(void **state)
+{
+	(void)state;
+	struct world w;
+	world_start(&w);
+	for (int day = 0; day < 2; day++)
+		world_fill(&w, 4, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 4 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	size_t all = world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY);
+	world_delete(&w, "pod-1", KIT_T0 - DAY, KIT_T0 + 9 * DAY);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), all / 4 * 3);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 1);
+	/* The disk goes before any generation has the delete. */
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), all / 4 * 3);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), all / 4 * 3);
+	/* The bucket is away: the delete follows. */
+	w.b.away = true;
+	world_delete(&w, "pod-2", KIT_T0 - DAY, KIT_T0 + 9 * DAY);
+	assert_int_equal(world_status(&w).waiting_deletes, 1);
+	kit_reopen(&w.k);
+	assert_int_equal(world_status(&w).waiting_deletes, 1);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), all / 2);
+	w.b.away = false;
+	world_clean(&w);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).waiting_deletes, 0);
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), all / 2);
+	/* Rows that came after a delete are not its. */
+	world_fill(&w, 4, KIT_T0 + DAY + 4 * HOUR, KIT_T0 + DAY + 6 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	size_t now = world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY);
+	assert_int_equal(now, all / 2 + 4 * 12);
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 2 * DAY), now);
+	world_end(&w);
+}
+
+/* A day of which everything was deleted is gone from the bucket, and what comes after it is not mixed up with it. */
+static void test_begins_again(void **state)
+{
+	(void)state;
+	struct world w;
+	world_start(&w);
+	world_fill(&w, 3, KIT_T0, KIT_T0 + 3 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	world_delete(&w, NULL, KIT_T0 - DAY, KIT_T0 + 9 * DAY);
+	world_clean(&w);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).days, 0);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 0);
+	world_fill(&w, 2, KIT_T0 + 3 * HOUR, KIT_T0 + 5 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	size_t n = world_rows(&w, KIT_T0, KIT_T0 + DAY);
+	assert_int_equal(n, 2 * 12);
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), n);
+	world_end(&w);
+}
+
+/* Days leave the disk once the bucket has them; answers say so, and nothing is taken in for them. */
+static void test_local_retention(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	struct sink_result r;
+	char text[SOURCE_WARNING_LEN];
+	world_start(&w);
+	for (int day = 0; day < 4; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	size_t all = world_rows(&w, KIT_T0, KIT_T0 + 4 * DAY);
+	w.k.o.local_retention_ms = DAY;
+	kit_reopen(&w.k);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 4 * DAY), all); /* the bucket has none of them */
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 4 * DAY), all / 2);
+	assert_int_equal(world_warnings(&w, KIT_T0 + 2 * DAY, KIT_T0 + 4 * DAY, text), 0);
+	assert_int_equal(world_warnings(&w, KIT_T0, KIT_T0 + 4 * DAY, text), 1);
+	assert_non_null(strstr(text, "in the bucket, not on this disk"));
+	assert_int_equal(kit_append(&w.k, 0, KIT_T0 + 5 * HOUR, 1, STACKS, &r), 0);
+	assert_int_equal(r.profiles, 0);
+	assert_true(r.too_old > 0);
+	world_upload(&w);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	assert_int_equal(world_status(&w).days, 4);
+	/* A delete reaches them: they are fetched, rewritten, put again, and let go again. */
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	world_clean(&w);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	/* With more room all of them come back. */
+	w.k.o.local_retention_ms = 0;
+	kit_reopen(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 4 * DAY), all - all / 8);
+	world_end(&w);
+}
+
+/* The size that retention allows is that of the disk and the bucket together: the oldest day goes, and from the bucket as well. */
+static void test_size(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	struct tsdb_stats s;
+	world_start(&w);
+	for (int day = 0; day < 4; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	world_upload(&w);
+	w.k.o.local_retention_ms = DAY;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	tsdb_stats(w.k.db, &s);
+	w.k.o.retention_bytes = s.disk_bytes * 2 - 1;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	assert_int_equal(world_status(&w).days, 3);
+	assert_int_equal(world_rows(&w, KIT_T0 + 2 * DAY, KIT_T0 + 4 * DAY), 2 * 2 * 18);
+	world_end(&w);
+}
+
+/* Of two with one id the newer writes; the older stops, and its directory goes on under another id. */
+static void test_fence(void **state)
+{
+	(void)state;
+	struct world w, other;
+	struct err e;
+	world_start(&w);
+	world_fill(&w, 2, KIT_T0, KIT_T0 + 2 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	other = (struct world){ .seed = 1000, .b = { .objects = w.b.objects } };
+	kit_init(&other.k);
+	world_options(&other);
+	other.k.o.objects = &w.b.objects;
+	other.k.now_ms = w.k.now_ms;
+	kit_open(&other.k); /* as a second process with the same id and an empty disk */
+	assert_int_equal(world_rows(&other, KIT_T0, KIT_T0 + DAY), world_rows(&w, KIT_T0, KIT_T0 + DAY));
+	world_fill(&w, 2, KIT_T0 + 2 * HOUR, KIT_T0 + 3 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_CONFLICT);
+	assert_string_equal(world_status(&w).state, "stopped");
+	world_fill(&other, 2, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR, 10 * MINUTE);
+	world_seal(&other);
+	assert_int_equal(tsdb_upload(other.k.db, &e), 0);
+	size_t n = world_rows(&w, KIT_T0, KIT_T0 + DAY);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), n);
+	world_upload(&w);
+	assert_int_equal(strncmp(world_status(&w).id, "one-", 4), 0);
+	assert_int_equal(bucketkit_count(&w.b, world_status(&w).id), 3 + 1 + 1); /* parts, a generation, an epoch */
+	kit_free(&other.k);
 	world_end(&w);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_begins_again),
+		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

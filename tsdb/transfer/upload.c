@@ -20,7 +20,8 @@
 
 #define JOURNAL "uploads"
 #define JOURNAL_HEAD "pyrrha-uploads 1"
-#define SETTLE_MS 30000              /* without a change, before a day goes up */
+#define SETTLE_MS 30000              /* without a change, before a day goes up, */
+#define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
 #define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
@@ -61,33 +62,27 @@ int upload_read_journal(struct transfer *t, struct err *e)
 	int rc = buf_read_file(&b, path, e);
 	if (rc)
 		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines) || !text_line(&lines, &id) || !view_starts(id, VIEW("id ")) ||
-	    !server_id_is_valid(view_make(id.ptr + 3, id.len - 3))) {
+	if (!text_checked(buf_view(&b), JOURNAL_HEAD, &lines) || !text_line(&lines, &id) || !view_starts(id, VIEW("id "))) {
 		LOG_WARN("msg", "what was uploaded last is not known, as its file is damaged: it is uploaded again", "file", path);
 		return 0;
 	}
+	if (!view_eqs(view_make(id.ptr + 3, id.len - 3), t->server.id))
+		return 0; /* the directory has another id now */
 	while (text_line(&lines, &line) && text_line(&lines, &hash))
-		if (journal_parse(line, hash, &u)) {
-			memcpy(u.id, id.ptr + 3, id.len - 3);
+		if (journal_parse(line, hash, &u))
 			vec_push(&t->uploads, u);
-		}
 	return 0;
-}
-
-/* Whether a generation may name it yet: its day has parts here, and the id is still the same. */
-static bool journal_is_needed(struct transfer *t, const struct version *v, const struct transfer_upload *u)
-{
-	const struct pstate *s = version_find(v, u->day);
-	return s && s->n_parts && !strcmp(u->id, t->server.id);
 }
 
 void upload_tidy_journal(struct transfer *t)
 {
 	struct version *v = tsdb_version(t->db, NULL);
 	size_t n = 0;
-	for (size_t i = 0; i < t->uploads.n; i++)
-		if (journal_is_needed(t, v, &t->uploads.v[i]))
+	for (size_t i = 0; i < t->uploads.n; i++) {
+		const struct pstate *s = version_find(v, t->uploads.v[i].day);
+		if (s && s->n_parts)
 			t->uploads.v[n++] = t->uploads.v[i];
+	}
 	t->uploads.n = n;
 	version_unref(v);
 }
@@ -138,7 +133,7 @@ static const struct transfer_upload *upload_find_journal(const struct upload *u,
 {
 	for (size_t i = 0; i < u->t->uploads.n; i++) {
 		const struct transfer_upload *x = &u->t->uploads.v[i];
-		if (x->day == u->m.g.day && !strcmp(x->id, u->m.g.id) && x->part.object.size == r->size && !memcmp(x->part.object.sha256, r->sha256, SHA256_LEN))
+		if (x->day == u->m.g.day && x->part.object.size == r->size && !memcmp(x->part.object.sha256, r->sha256, SHA256_LEN))
 			return x;
 	}
 	return NULL;
@@ -157,7 +152,6 @@ static int upload_put_part(struct upload *u, size_t i, const struct part_runs *r
 	struct generation_part *p = &u->m.g.parts.v[i];
 	struct transfer_upload done = { .day = u->m.g.day, .part = { p->level, p->window, p->number, { bucket_server_stamp(&t->server), r->size, { 0 } } } };
 	char name[OBJECT_NAME_MAX];
-	snprintf(done.id, sizeof done.id, "%s", u->m.g.id);
 	memcpy(done.part.object.sha256, r->sha256, SHA256_LEN);
 	object_name_data(name, u->m.g.id, u->m.g.day, done.part.object.stamp);
 	int rc = object_io_put_file(t->objects, name, file, r->size, r->sha256, e);
@@ -301,7 +295,7 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
 	if (!rc)
-		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), &u.m, e);
+		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), deletes_applied(t), &u.m, e);
 	if (!rc)
 		rc = upload_read_old(&u, day, e);
 	if (!rc)
@@ -324,24 +318,6 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 
 /* ---- what is due ---- */
 
-/* Whether the generation has exactly the parts that count. */
-static bool upload_has_parts(const struct catalogue_day *d, const struct pstate *s)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < s->n_parts; i++) {
-		const struct part *p = s->parts[i];
-		if (p->level != LEVEL_HOUR && p != s->all_day && p != s->six[0] && p != s->six[1] && p != s->six[2] && p != s->six[3])
-			continue;
-		bool found = false;
-		for (size_t k = 0; k < d->parts.n && !found; k++)
-			found = d->parts.v[k].level == (uint8_t)p->level && d->parts.v[k].window == p->window && d->parts.v[k].number == p->number;
-		if (!found)
-			return false;
-		n++;
-	}
-	return n == d->parts.n;
-}
-
 static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t names)
 {
 	uint64_t h = facts ^ names;
@@ -352,44 +328,39 @@ static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t nam
 
 static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 {
-	char identity[CATALOGUE_IDENTITY_MAX] = "";
-	uint64_t facts, names;
-	struct err e;
-	if (!s->n_parts || !s->p->db_parts || partition_db_identity(s->p->db_parts, identity, sizeof identity, &e))
+	if (!s->n_parts || !s->p->db_parts)
 		return false;
-	day_facts_hash(s, &facts, &names);
-	rwlock_read(&t->catalogue.lock);
-	const struct catalogue_day *d = catalogue_find(&t->catalogue, s->p->day);
-	bool known = d && d->kind == GENERATION_DAY && !strcmp(d->identity, identity);
-	bool parts = known && upload_has_parts(d, s), same_facts = known && d->facts_hash == facts, same_names = known && d->names_hash == names;
-	bool finished = known && d->finished;
-	rwlock_unlock(&t->catalogue.lock);
+	struct day_up up = day_look_up(&t->catalogue, s);
 	mutex_lock(&t->db->apply_lock);
-	bool finishes = !finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
+	bool finishes = !up.finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
 	mutex_unlock(&t->db->apply_lock);
-	if (parts && same_facts && same_names && !finishes)
-		return false;
 	struct transfer_seen *x = transfer_seen(t, s->p->day);
-	uint64_t hash = upload_hash(s, facts, names) + finishes;
+	if (up.parts && up.facts && up.names && !finishes) {
+		x->since_mono_ms = 0;
+		return false;
+	}
+	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash) + finishes;
 	int64_t mono = clock_mono_ms();
 	if (x->parts_hash != hash || !x->changed_mono_ms) {
 		x->parts_hash = hash;
 		x->changed_mono_ms = mono;
 		x->failed_mono_ms = 0;
 	}
-	if (known && x->put_hash == hash)
+	if (!x->since_mono_ms)
+		x->since_mono_ms = mono;
+	if (up.known && x->put_hash == hash)
 		return false; /* put without a part that is damaged here */
 	if (now)
 		return true;
 	if (x->failed_mono_ms && mono - x->failed_mono_ms < FAILED_PAUSE_MS)
 		return false;
-	if (parts && same_facts && !finishes) { /* late names alone */
+	if (up.parts && up.facts && !finishes) { /* late names alone */
 		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
 			return false;
 		x->names_mono_ms = mono;
 		return true;
 	}
-	return mono - x->changed_mono_ms >= SETTLE_MS;
+	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
 }
 
 /* Whether it says something of that day alone: others go up all the same. */

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/bucket/day_image.h"
+#include "tsdb/part/part.h"
 #include "tsdb/upkeep/partition_drop.h"
 #include "tsdb/upkeep/retention_rules.h"
 
@@ -62,6 +64,51 @@ static int retain_holes(struct tsdb *db, bool waits, struct err *e) REQUIRES(db-
 	return tsdb_sync_holes(db, e);
 }
 
+/* Whether a day leaves the disk, though not the storage: all of it is in the bucket. */
+static bool is_let_go(struct tsdb *db, const struct pstate *s)
+{
+	if (!db->catalogue || !db->o.local_retention_ms || s->n_windows || s->tombstones ||
+	    ((int64_t)s->p->day + 1) * DAY_MS > retention_now_of(db, s->p) - db->o.local_retention_ms)
+		return false;
+	struct day_up up = day_look_up(db->catalogue, s);
+	return up.parts && up.facts && up.names && up.finished;
+}
+
+/* Days of the bucket that are not here count for the size as well, and the oldest go first. Returns what is left of them. */
+static uint64_t drop_absent(struct tsdb *db, uint64_t here)
+{
+	uint64_t total = 0, bytes;
+	uint32_t day;
+	while (db->catalogue && db->o.retention_bytes && catalogue_oldest_absent(db->catalogue, &total, &day, &bytes) &&
+	       here + total > db->o.retention_bytes) {
+		LOG_INFO("msg", "a day leaves the bucket: the storage is too large", "partition", LOG_NUM(day), "bytes", LOG_NUM(bytes));
+		catalogue_doom(db->catalogue, day);
+	}
+	return total;
+}
+
+/* It is noted as absent before it goes, so that no row begins it anew. */
+static int let_go(struct tsdb *db, struct pstate *s, struct err *e) REQUIRES(db->seal_lock)
+{
+	char identity[CATALOGUE_IDENTITY_MAX];
+	uint32_t day = s->p->day;
+	int rc = partition_db_identity(s->p->db_parts, identity, sizeof identity, e);
+	if (!rc)
+		rc = catalogue_set(db->catalogue, day, identity, true, e);
+	if (rc)
+		return rc;
+	catalogue_add_absent(db->catalogue, day);
+	rc = tsdb_drop_partition(db, s->p, s, e);
+	if (rc > 0) {
+		LOG_INFO("msg", "a day left this disk: the bucket has it", "partition", LOG_NUM(day));
+		return 0;
+	}
+	struct err stays;
+	if (catalogue_set(db->catalogue, day, identity, false, &stays))
+		LOG_WARN("msg", "a day stays on this disk, and is noted as gone from it", "partition", LOG_NUM(day), "err", stays.msg);
+	return rc;
+}
+
 int tsdb_retain(struct tsdb *db, struct err *e)
 {
 	mutex_lock(&db->seal_lock);
@@ -72,11 +119,16 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	int rc = 0;
 	for (size_t i = 0; i < v->n; i++)
 		total += bytes_of(v->p[i]);
+	if (!waits)
+		total += drop_absent(db, total);
 	for (size_t i = 0; i < v->n && rc >= 0; i++) {
 		struct pstate *s = v->p[i];
 		uint64_t bytes = bytes_of(s);
-		if (!is_over(db, v, i, total, waits) && (waits || !is_old(db, s->p)))
+		if (!is_over(db, v, i, total, waits) && (waits || !is_old(db, s->p))) {
+			if (!waits && is_let_go(db, s))
+				rc = let_go(db, s, e);
 			continue;
+		}
 		rc = tsdb_drop_partition(db, s->p, s, e);
 		total -= rc > 0 ? bytes : 0;
 	}

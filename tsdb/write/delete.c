@@ -7,6 +7,7 @@
 #include "tsdb/head/tombstone_fact.h"
 #include "tsdb/log/record.h"
 #include "tsdb/write/committer.h"
+#include "tsdb/write/delete.h"
 #include "tsdb/write/request.h"
 
 /* The fact of one partition, if it has matching data. */
@@ -53,8 +54,8 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 	return tsdb_commit(db, r, e);
 }
 
-int tsdb_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
-		struct err *e)
+int tsdb_delete_here(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
+		     struct err *e)
 {
 	uint64_t series = 0;
 	if (after_ms >= until_ms)

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deletes reach the bucket as objects of their own, because a day that is not here has no facts: whoever brings it back, or reads it there,
+ * applies those that are newer than its generation. The order on disk and in the bucket:
+ *
+ *	1. bucket/deletes notes the delete as pending     a crash from here on: the next start applies it again, which changes nothing
+ *	2. the facts are in the head log                  it is hidden here; generations made from now on have it
+ *	3. the object is in the bucket                    it is hidden wherever days of the bucket are read
+ *	4. bucket/deletes notes the object as applied     generations say that they have all deletes up to it
+ *
+ * A day that local retention let go and that has rows of a newer delete is fetched, rewritten, put again, and let go again.
+ *
+ * bucket/deletes is
+ *
+ *	pyrrha-deletes 1
+ *	id ID
+ *	applied EPOCH SERIAL
+ *	the lines of each pending delete, as in an object
+ *	checksum ...
+ *
+ * and a delete's lines are
+ *
+ *	made MS after MS until MS
+ *	select SELECTOR */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "model/selector.h"
+#include "tsdb/bucket/object_io.h"
+#include "tsdb/disk/text.h"
+#include "tsdb/transfer/transfer_private.h"
+#include "tsdb/write/delete.h"
+
+#define DELETES_FILE "deletes"
+#define DELETES_HEAD "pyrrha-deletes 1"
+#define DELETE_HEAD "pyrrha-delete 1"
+#define DELETE_MAX ((size_t)1 << 20)
+#define PENDING_MAX 10000
+#define AHEAD_MS (10 * INT64_C(60000)) /* stamps are at most so far ahead of the clock */
+
+/* ---- text ---- */
+
+static void deletes_put_lines(struct buf *b, const struct transfer_delete *d)
+{
+	buf_printf(b, "made %" PRId64 " after %" PRId64 " until %" PRId64 "\nselect %s\n", d->made_ms, d->after_ms, d->until_ms, d->selector);
+}
+
+static bool deletes_parse_lines(struct view *lines, struct transfer_delete *d)
+{
+	struct view line, select;
+	int64_t n[3];
+	if (!text_line(lines, &line) || !text_numbers(line, "made # after # until #", n) || !text_line(lines, &select) || !view_starts(select, VIEW("select ")))
+		return false;
+	*d = (struct transfer_delete){ .made_ms = n[0], .after_ms = n[1], .until_ms = n[2], .selector = xstrndup(select.ptr + 7, select.len - 7) };
+	return true;
+}
+
+static int deletes_write(struct transfer *t, struct err *e) REQUIRES(t->deletes_lock)
+{
+	CLEANUP(buf_free) struct buf b = { .max = 256 << 20 };
+	buf_printf(&b, DELETES_HEAD "\nid %s\napplied %" PRIu64 " %" PRIu64 "\n", t->server.id, t->applied.epoch, t->applied.serial);
+	for (size_t i = 0; i < t->pending_deletes.n; i++)
+		deletes_put_lines(&b, &t->pending_deletes.v[i]);
+	text_put_checksum(&b, 0);
+	int rc = b.overflow ? err_set(e, ERR_LIMIT, "too many deletes wait for the bucket") : files_make_dirs(t->server.dir, e);
+	if (!rc)
+		rc = files_put(t->server.dir, DELETES_FILE, buf_view(&b), e);
+	atomic_store(&t->n_pending_deletes, t->pending_deletes.n);
+	return rc;
+}
+
+int deletes_read(struct transfer *t, struct err *e)
+{
+	AUTOFREE char *path = xasprintf("%s/" DELETES_FILE, t->server.dir);
+	CLEANUP(buf_free) struct buf b = { .max = 256 << 20 };
+	struct view lines, line, id;
+	struct transfer_delete d;
+	int64_t n[2];
+	int rc = buf_read_file(&b, path, e);
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? 0 : rc;
+	if (!text_checked(buf_view(&b), DELETES_HEAD, &lines) || !text_line(&lines, &id) || !text_line(&lines, &line) || !text_numbers(line, "applied # #", n)) {
+		LOG_ERROR("msg", "the list of deletes that wait for the bucket is damaged: what was deleted last may be seen in days of the bucket; delete it again", "file", path);
+		return 0;
+	}
+	mutex_lock(&t->deletes_lock);
+	struct view is = view_make(id.ptr + MIN(id.len, (size_t)3), id.len - MIN(id.len, (size_t)3));
+	if (is.len <= SERVER_ID_MAX) {
+		memcpy(t->deletes_id, is.ptr, is.len);
+		t->deletes_id[is.len] = 0;
+	}
+	t->applied = (struct object_stamp){ (uint64_t)n[0], (uint64_t)n[1] };
+	while (lines.len && deletes_parse_lines(&lines, &d))
+		vec_push(&t->pending_deletes, d);
+	atomic_store(&t->n_pending_deletes, t->pending_deletes.n);
+	mutex_unlock(&t->deletes_lock);
+	return 0;
+}
+
+void deletes_release(struct transfer *t)
+{
+	for (size_t i = 0; i < t->pending_deletes.n; i++)
+		free(t->pending_deletes.v[i].selector);
+	for (size_t i = 0; i < t->deletes.n; i++)
+		free(t->deletes.v[i].selector);
+	vec_free(&t->pending_deletes);
+	vec_free(&t->deletes);
+}
+
+/* ---- one delete ---- */
+
+static int deletes_apply(struct transfer *t, const struct transfer_delete *d, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
+{
+	struct selector s;
+	after_ms = MAX(after_ms, d->after_ms);
+	until_ms = MIN(until_ms, d->until_ms);
+	if (after_ms >= until_ms)
+		return 0;
+	int rc = selector_parse(&s, view_of(d->selector), e);
+	if (!rc)
+		rc = tsdb_delete_here(t->db, s.m.v, s.m.n, after_ms, until_ms, ret_series, e);
+	selector_release(&s);
+	return rc;
+}
+
+/* Takes a stamp and puts it. */
+static int deletes_put(struct transfer *t, struct transfer_delete *d, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	char name[OBJECT_NAME_MAX];
+	d->stamp = bucket_server_stamp(&t->server);
+	buf_printf(&b, DELETE_HEAD "\nid %s\n", t->server.id);
+	deletes_put_lines(&b, d);
+	text_put_checksum(&b, 0);
+	object_name_delete(name, t->server.id, d->stamp);
+	return object_io_put(t->objects, name, buf_view(&b), e);
+}
+
+/* Puts the first pending one, and notes that it is done. */
+static int deletes_put_first(struct transfer *t, struct err *e) REQUIRES(t->deletes_lock)
+{
+	struct transfer_delete d = t->pending_deletes.v[0];
+	int rc = deletes_put(t, &d, e);
+	if (rc)
+		return rc;
+	memmove(t->pending_deletes.v, t->pending_deletes.v + 1, --t->pending_deletes.n * sizeof *t->pending_deletes.v);
+	vec_push(&t->deletes, d);
+	t->applied = d.stamp;
+	return deletes_write(t, e);
+}
+
+int deletes_put_pending(struct transfer *t, struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&t->deletes_lock);
+	while (!rc && t->pending_deletes.n && !atomic_load(&t->db->stopping))
+		rc = deletes_put_first(t, e);
+	mutex_unlock(&t->deletes_lock);
+	return rc;
+}
+
+int deletes_apply_pending(struct transfer *t, struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&t->deletes_lock);
+	for (size_t i = 0; i < t->pending_deletes.n && !rc; i++)
+		rc = deletes_apply(t, &t->pending_deletes.v[i], INT64_MIN / 2, INT64_MAX / 2, NULL, e);
+	mutex_unlock(&t->deletes_lock);
+	return rc;
+}
+
+struct object_stamp deletes_applied(struct transfer *t)
+{
+	mutex_lock(&t->deletes_lock);
+	struct object_stamp s = t->applied;
+	mutex_unlock(&t->deletes_lock);
+	return s;
+}
+
+/* Whether the bucket answered lately: else a caller would wait for its time-outs. */
+static bool deletes_can_put(struct transfer *t)
+{
+	char id[SERVER_ID_MAX + 1], why[256];
+	mutex_lock(&t->status_lock);
+	bool ok = !t->status.last_error[0];
+	mutex_unlock(&t->status_lock);
+	return ok && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES;
+}
+
+int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
+{
+	struct transfer *t = db->transfer;
+	CLEANUP(buf_free) struct buf text = { .max = DELETE_MAX };
+	int64_t now = tsdb_now_ms(db);
+	struct err later;
+	selector_format(m, n, &text);
+	if (text.overflow)
+		return err_set(e, ERR_LIMIT, "the selector is too long");
+	if (after_ms >= until_ms)
+		return tsdb_delete_here(db, m, n, after_ms, until_ms, ret_series, e); /* which says why not */
+	struct transfer_delete d = { .made_ms = now, .after_ms = MAX(after_ms, INT64_MIN / 4), .until_ms = MIN(until_ms, now + AHEAD_MS) };
+	mutex_lock(&t->deletes_lock);
+	int rc = t->pending_deletes.n < PENDING_MAX ? 0 : err_set(e, ERR_LIMIT, "%d deletes wait for the bucket", PENDING_MAX);
+	if (!rc) {
+		d.selector = buf_take(&text, NULL);
+		vec_push(&t->pending_deletes, d);
+		rc = deletes_write(t, e);
+	}
+	if (!rc)
+		rc = tsdb_delete_here(db, m, n, after_ms, until_ms, ret_series, e);
+	if (rc && d.selector) { /* it is refused, and not to be applied at the next start either */
+		free(t->pending_deletes.v[--t->pending_deletes.n].selector);
+		if (deletes_write(t, &later))
+			LOG_WARN("msg", "a delete that failed may be applied at the next start", "err", later.msg);
+	}
+	mutex_unlock(&t->deletes_lock);
+	if (!rc && deletes_can_put(t) && deletes_put_pending(t, &later))
+		LOG_WARN("msg", "a delete is not in the bucket yet, it follows", "err", later.msg);
+	return rc;
+}
+
+/* ---- those of the bucket ---- */
+
+static int deletes_get(struct transfer *t, const char *name, struct object_stamp stamp, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = DELETE_MAX };
+	struct view lines, id;
+	struct transfer_delete d;
+	int rc = object_io_get(t->objects, name, &b, e);
+	if (rc)
+		return rc == -ERR_NOT_FOUND ? 0 : rc;
+	if (!text_checked(buf_view(&b), DELETE_HEAD, &lines) || !text_line(&lines, &id) || !deletes_parse_lines(&lines, &d))
+		return err_set(e, ERR_CORRUPT, "the delete %s is damaged: days that are not here cannot be read without it", name);
+	d.stamp = stamp;
+	vec_push(&t->deletes, d);
+	return 0;
+}
+
+/* Deletes of the bucket that are not in memory yet. */
+struct deletes_walk {
+	struct transfer *t;
+	VEC(struct object_stamp) unknown;
+};
+
+static int deletes_found(void *arg, const struct objects_found *x, struct err *e)
+{
+	struct deletes_walk *w = arg;
+	struct object_name name;
+	(void)e;
+	if (object_name_parse(x->key, &name) && name.kind == 'x')
+		vec_push(&w->unknown, name.stamp);
+	return 0;
+}
+
+/* An earlier try may have read some. */
+static void deletes_forget(struct transfer *t) REQUIRES(t->deletes_lock)
+{
+	for (size_t i = 0; i < t->deletes.n; i++)
+		free(t->deletes.v[i].selector);
+	t->deletes.n = 0;
+}
+
+int deletes_fetch(struct transfer *t, struct err *e)
+{
+	struct deletes_walk w = { .t = t };
+	char prefix[OBJECT_NAME_MAX], name[OBJECT_NAME_MAX];
+	object_name_prefix(prefix, t->server.id, 'x');
+	int rc = t->objects->list(t->objects, prefix, "", deletes_found, &w, e);
+	mutex_lock(&t->deletes_lock);
+	if (strcmp(t->deletes_id, t->server.id)) /* the directory has another id now */
+		t->applied = (struct object_stamp){ 0, 0 };
+	deletes_forget(t);
+	for (size_t i = 0; i < w.unknown.n && !rc; i++) {
+		object_name_delete(name, t->server.id, w.unknown.v[i]);
+		rc = deletes_get(t, name, w.unknown.v[i], e);
+	}
+	/* A directory that returns has each day with the deletes that are newer than it. */
+	if (!rc && w.unknown.n && !t->applied.epoch && t->server.returning) {
+		t->applied = w.unknown.v[w.unknown.n - 1];
+		rc = deletes_write(t, e);
+	}
+	mutex_unlock(&t->deletes_lock);
+	vec_free(&w.unknown);
+	return rc;
+}
+
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e)
+{
+	int64_t start = (int64_t)day * DAY_MS;
+	int rc = 0;
+	mutex_lock(&t->deletes_lock);
+	for (size_t i = 0; i < t->deletes.n && !rc; i++)
+		if (object_stamp_cmp(t->deletes.v[i].stamp, from) > 0)
+			rc = deletes_apply(t, &t->deletes.v[i], start, start + DAY_MS, NULL, e);
+	mutex_unlock(&t->deletes_lock);
+	return rc;
+}
+
+/* Whether a delete has anything of a day's series. */
+static int deletes_touch(const struct transfer_delete *d, struct generation *g, bool *ret, struct err *e)
+{
+	struct selector s;
+	int rc = selector_parse(&s, view_of(d->selector), e);
+	for (size_t i = 0; i < g->series.n && !rc && !*ret; i++) {
+		const struct generation_series *x = &g->series.v[i];
+		if (x->min_ms > x->max_ms || x->min_ms > d->until_ms || x->max_ms <= d->after_ms)
+			continue;
+		int matches = matchers_match(s.m.v, s.m.n, x->labels, NULL, e);
+		rc = MIN(matches, 0);
+		*ret = matches == 1;
+	}
+	selector_release(&s);
+	return rc;
+}
+
+int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	int rc = 0;
+	*ret = false;
+	mutex_lock(&t->deletes_lock);
+	bool newer = t->deletes.n && object_stamp_cmp(t->deletes.v[t->deletes.n - 1].stamp, from) > 0;
+	if (newer)
+		rc = generations_read(t, day, &b, &g, e);
+	if (newer && !rc)
+		rc = generation_decode_series(&g, e);
+	for (size_t i = 0; newer && i < t->deletes.n && !rc && !*ret; i++)
+		if (object_stamp_cmp(t->deletes.v[i].stamp, from) > 0)
+			rc = deletes_touch(&t->deletes.v[i], &g, ret, e);
+	mutex_unlock(&t->deletes_lock);
+	generation_release(&g);
+	return rc;
+}
