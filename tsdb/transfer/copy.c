@@ -62,6 +62,7 @@ int copy_files(struct transfer *t, struct err *e)
 	*c->ret_damaged = t->catalogue_is_damaged;
 	if (!rc)
 		rc = deletes_fetch(t, e);
+	t->has_begun = !rc;
 	if (!rc)
 		rc = copy_choose_base(t, e);
 	for (size_t i = 0; i < c->n; i++)
