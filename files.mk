@@ -97,6 +97,7 @@ EXTRA_DIST += \
   docs/index.md \
   docs/install.md \
   docs/kubernetes.md \
+  docs/object-storage.md \
   docs/page.md \
   docs/profile-formats.md \
   docs/profql.md \

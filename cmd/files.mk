@@ -36,6 +36,12 @@ pyrtool_SOURCES = \
   cmd/storage_config.c \
   cmd/storage_config.h \
   cmd/tool.h \
+  cmd/tool_bucket.c \
+  cmd/tool_bucket.h \
+  cmd/tool_bucket_contents.c \
+  cmd/tool_bucket_get.c \
+  cmd/tool_bucket_open.c \
+  cmd/tool_bucket_verify.c \
   cmd/tool_check.c \
   cmd/tool_export.c \
   cmd/tool_import.c \

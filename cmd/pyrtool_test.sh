@@ -35,6 +35,7 @@ echo 'my own: password' | "$tool" make login --user=null --password-stdin "$logi
 rm -rf "$login"
 "$tool" test language --output=xml "$top_srcdir/tests/lang/time.test" 2>/dev/null
 [ $? -eq 2 ] || { echo "FAIL: an unknown form of output"; exit 1; }
+[ "$("$tool" bucket --help | grep -c "^  bucket ")" -eq 6 ] || { echo "FAIL: the commands of the group bucket"; exit 1; }
 [ "$("$tool" tsdb --help | grep -c '^  tsdb ')" -eq 6 ] || { echo "FAIL: the commands of a group"; exit 1; }
 "$tool" tsdb nonsense 2>&1 >/dev/null | grep -q '^  tsdb verify DIR' || { echo "FAIL: an unknown command of a group"; exit 1; }
 # tsdb import: a duration of 54 years, or of -1 ns, is ignored; the profile is stored with the time stamp of its file.

@@ -40,6 +40,12 @@ int tool_tsdb_notes(int argc, char **argv);
 int tool_tsdb_dump(int argc, char **argv);
 int tool_tsdb_export(int argc, char **argv);
 int tool_tsdb_import(int argc, char **argv);
+int tool_bucket_ls(int argc, char **argv);
+int tool_bucket_stats(int argc, char **argv);
+int tool_bucket_verify(int argc, char **argv);
+int tool_bucket_get(int argc, char **argv);
+int tool_bucket_adopt(int argc, char **argv);
+int tool_bucket_gc(int argc, char **argv);
 
 /* Parses flags of a command (and --help) and leaves the words in argv[1..*ret_words]. False: the command ends with
  * *ret_status. */

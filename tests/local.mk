@@ -21,6 +21,11 @@ check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c
 remedies_test_LDADD = libweb.a $(FETCH_LIBS) $(GNUTLS_LIBS) $(CMOCKA_LIBS)
+# It calls pyrtool.
+check_PROGRAMS += bucket_tool_test
+TESTS += bucket_tool_test
+bucket_tool_test_SOURCES = tests/bucket_tool_test.c
+bucket_tool_test_LDADD = $(BUCKET_LIBS) $(TSDB_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

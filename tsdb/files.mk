@@ -14,6 +14,7 @@ libtsdb_a_SOURCES = \
   tsdb/bucket/object_io.h \
   tsdb/bucket/object_names.c \
   tsdb/bucket/object_names.h \
+  tsdb/bucket_copy.c \
   tsdb/bucketkit.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
@@ -118,6 +119,7 @@ libtsdb_a_SOURCES = \
   tsdb/stats.c \
   tsdb/testkit.h \
   tsdb/transfer/collect.c \
+  tsdb/transfer/copy.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
   tsdb/transfer/retrieve.c \

@@ -17,6 +17,7 @@
 #include "model/tap.h"
 
 struct tsdb;
+struct tsdb_bucket_copy;
 
 #define TSDB_SERVICE_LABELS "job,namespace,service,app,container"
 
@@ -53,7 +54,8 @@ struct tsdb_options {
 	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
 	int64_t seal_interval_ms;    /* windows are sealed at least this often, so that less is lost with the disk; 0 = after their hour */
 	int64_t grace_ms;            /* objects that nothing names are removed when they are as old; 0 = a day */
-	bool no_transfer;            /* tests: nothing goes up or comes back by itself */
+	bool no_transfer;            /* tests and tools: nothing goes up or comes back by itself */
+	const struct tsdb_bucket_copy *copy; /* set by tsdb_bucket_get alone */
 	struct tap *tap;             /* borrowed: receives every float once it is durable; NULL = none */
 	bool keep_aggregates;        /* tests: however little they save */
 	bool read_only;              /* nothing is written, nothing can be appended; several may look at a time */
@@ -124,6 +126,22 @@ int tsdb_snapshot(struct tsdb *db, const char *dir, struct err *e) MUST_USE;
 /* Uploads now what would go to the bucket by itself, fetches the newest day that is missing here, and removes objects that nothing names.
  * ERR_UNAVAILABLE: there is no bucket, or it does not answer; ERR_CONFLICT: another process writes as this server. */
 int tsdb_upload(struct tsdb *db, struct err *e) MUST_USE;
+
+/* Fetches days that a server has in its bucket into a storage directory of their own, which is not that server: the bucket is only read. It is
+ * made as DIR.tmp and renamed when it is complete; after an error nothing is left. ERR_CONFLICT: dir is not empty; ERR_NOT_FOUND: the bucket
+ * has no day of that server. */
+struct tsdb_bucket_copy {
+	struct objects *objects;     /* borrowed */
+	const char *id;              /* the server's */
+	const char *dir;             /* empty, or not there */
+	const uint32_t *days;        /* since 1970, UTC */
+	size_t n;                    /* of days; 0 = all that it has */
+	/* Called once for each day, on the calling thread: e is NULL, or says why the day is left out. */
+	void (*done)(void *arg, uint32_t day, const struct err *e);
+	void *arg;
+	bool *ret_damaged;           /* generations could not be read: the bucket may have more days, or newer states of them */
+};
+int tsdb_bucket_get(const struct tsdb_bucket_copy *c, struct err *e) MUST_USE;
 
 /* Registers the metrics table; gauges are of this database. */
 void tsdb_register_metrics(struct tsdb *db);

@@ -477,6 +477,25 @@ static int section_decode(struct config_ctx *c, const struct config_node *n, con
 	return 0;
 }
 
+int bucket_config_decode_alone(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e)
+{
+	const struct config_node *n = config_root(t);
+	struct storage_section s = { 0 };
+	struct bucket_config b = { .prefix = "", .server_id = "", .shown = "" };
+	int rc = config_decode(c, &object_storage_table, NULL, &s, e); /* its defaults */
+	if (!rc)
+		rc = config_decode(c, &bucket_table, n, &s.bucket, e);
+	if (!rc)
+		rc = section_decode_bucket(c, n, &s.bucket, &b, e);
+	if (rc)
+		return rc;
+	b.requests = s.requests;
+	b.grace_ms = s.grace_ms;
+	b.shown = section_shown(c->arena, &b);
+	*ret = b;
+	return 0;
+}
+
 int bucket_config_decode(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e)
 {
 	const struct config_node *n = config_get(config_root(t), "object_storage");

@@ -20,6 +20,7 @@
 #include "tsdb/part/part.h"
 #include "tsdb/transfer/transfer_private.h"
 #include "tsdb/upkeep/partition_open.h"
+#include "tsdb/upkeep/retention_rules.h"
 #include "tsdb/write/committer.h"
 
 #define FETCH_SUFFIX ".fetch"
@@ -603,6 +604,15 @@ static int retrieve_pending(struct transfer *t, struct err *e)
 	return rc;
 }
 
+/* What retention by selector has passed since the generation was made. */
+static int retrieve_hide(struct transfer *t, struct err *e)
+{
+	mutex_lock(&t->db->seal_lock);
+	int rc = retention_rules_due(t->db, e);
+	mutex_unlock(&t->db->seal_lock);
+	return rc;
+}
+
 int retrieve_next(struct transfer *t, bool now, struct err *e)
 {
 	uint32_t day;
@@ -615,6 +625,8 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 		rc = retrieve_open(t, day, e);
 	if (!rc)
 		rc = facts_apply_day(t, day, e);
+	if (!rc)
+		rc = retrieve_hide(t, e);
 	transfer_seen(t, day)->fetch_failed_mono_ms = retrieve_failed_alone(rc) ? clock_mono_ms() : 0;
 	if (rc)
 		return rc;

@@ -45,6 +45,7 @@ static void transfer_failed(struct transfer *t, const struct err *e)
 /* What waits to go up: days whose parts are not all there. */
 static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 {
+	int64_t now = tsdb_now_ms(t->db);
 	struct version *v = tsdb_version(t->db, NULL);
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < v->n; i++) {
@@ -59,7 +60,8 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 				continue;
 			parts++;
 			ret->waiting_bytes += p->bytes;
-			ret->waiting_since_ms = ret->waiting_since_ms ? MIN(ret->waiting_since_ms, part_end_ms(p)) : part_end_ms(p);
+			int64_t since = MIN(part_end_ms(p), now); /* a window that was sealed early has not ended yet */
+			ret->waiting_since_ms = ret->waiting_since_ms ? MIN(ret->waiting_since_ms, since) : since;
 		}
 		ret->waiting_parts += parts;
 	}
@@ -273,6 +275,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		rc = catalogue_read(&t->catalogue, e);
 	if (!rc)
 		rc = deletes_read(t, e);
+	if (!rc && db->o.copy)
+		return copy_files(t, e);
 	if (rc)
 		return rc;
 	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
@@ -291,6 +295,8 @@ int transfer_start(struct tsdb *db, struct err *e)
 	struct transfer *t = db->transfer;
 	if (!t)
 		return 0;
+	if (db->o.copy)
+		return copy_finish(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
 	if (!rc && t->has_begun)

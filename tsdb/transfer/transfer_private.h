@@ -141,6 +141,13 @@ int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from
 /* Up to which object deletes are applied here. */
 struct object_stamp deletes_applied(struct transfer *t);
 
+/* ---- copy.c: for tsdb_bucket_get ---- */
+
+/* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
+int copy_files(struct transfer *t, struct err *e) MUST_USE;
+/* After the replay: their facts. */
+int copy_finish(struct transfer *t, struct err *e) MUST_USE;
+
 /* ---- collect.c ---- */
 
 /* Removes objects that are due; now: all that no generation names. */

@@ -415,11 +415,35 @@ static void test_fence(void **state)
 	world_end(&w);
 }
 
+/* A window that was sealed before its end waits from now on, not from the future. */
+static void test_waits_since(void **state)
+{
+	(void)state;
+	struct world w;
+	struct admin_bucket s;
+	world_start(&w);
+	world_fill(&w, 2, KIT_T0, KIT_T0 + 90 * MINUTE, 10 * MINUTE);
+	world_seal(&w);
+	struct storage_admin *a = tsdb_admin(w.k.db);
+	a->bucket(a, &s);
+	assert_int_equal(s.waiting_parts, 2);
+	assert_int_equal(s.waiting_since_ms, KIT_T0 + HOUR);
+	world_upload(&w);
+	world_fill(&w, 2, KIT_T0 + 90 * MINUTE, KIT_T0 + 100 * MINUTE, 10 * MINUTE);
+	world_seal(&w);
+	a->bucket(a, &s);
+	assert_int_equal(s.waiting_since_ms, KIT_T0 + 100 * MINUTE);
+	world_upload(&w);
+	a->bucket(a, &s);
+	assert_int_equal(s.waiting_since_ms, 0);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_begins_again),
-		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence),
+		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
