@@ -225,6 +225,7 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	json_field_count(b, "parts", x->waiting_parts);
 	json_field_count(b, "bytes", x->waiting_bytes);
 	put_moment(b, "since", x->waiting_since_ms);
+	json_field_count(b, "deletes", x->waiting_deletes);
 	json_object_end(b);
 	put_moment(b, "lastSuccess", x->last_success_ms);
 	json_field_text(b, "lastError", x->last_error);
