@@ -273,7 +273,7 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!t)
 		return 0;
 	if (db->o.copy)
-		return copy_finish(t, e);
+		return retrieve_apply_facts(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
 	if (!rc && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES)
