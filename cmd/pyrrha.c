@@ -120,6 +120,7 @@ static int start_web(struct server *s, struct err *e)
 		.idle_timeout_s = (unsigned)MAX(1, MIN(s->f.read_timeout_ms / 1000, 86400)),
 		.query_timeout_ms = s->f.query_timeout_ms, .max_queries = (unsigned)s->f.max_concurrency,
 		.max_waiting_queries = (unsigned)s->f.max_waiting, .storage_retention = s->retention,
+		.object_store = configuration_bucket(s->config)->shown,
 		.reload = on_reload, .quit = on_quit, .reload_state = on_reload_state, .config_text = on_config_text,
 		.external_labels = on_external_labels, .source_links = on_source_links, .lookback_ms = s->f.lookback_ms, .arg = s,
 	};

@@ -126,6 +126,7 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
   tsdb/transfer/transfer_private.h \
+  tsdb/transfer/tries.c \
   tsdb/transfer/upload.c \
   tsdb/tsdb.c \
   tsdb/tsdb.h \
@@ -199,6 +200,7 @@ TSDB_TESTS = \
   head_sums_test \
   holes_test \
   late_names_test \
+  lives_test \
   marks_test \
   notes_test \
   object_names_test \
@@ -248,6 +250,8 @@ holes_test_SOURCES = tsdb/holes_test.c
 holes_test_LDADD = $(TSDB_TEST_LIBS)
 late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
 late_names_test_LDADD = $(TSDB_TEST_LIBS)
+lives_test_SOURCES = tsdb/transfer/lives_test.c
+lives_test_LDADD = $(TSDB_TEST_LIBS)
 marks_test_SOURCES = tsdb/log/marks_test.c
 marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c

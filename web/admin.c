@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1/admin/tsdb/…: deleting, cleaning, snapshots, as in Prometheus, and /api/v1/status/tsdb. The first are off unless a flag is
+/* /api/v1/admin/tsdb/…: deleting, cleaning, snapshots, as in Prometheus, and /api/v1/status/tsdb and …/bucket. The first are off unless a flag is
  * set, because anyone who reaches the port could destroy data. */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "model/admin.h"
 #include "web/answer.h"
 #include "web/internal.h"
@@ -203,4 +204,54 @@ void serve_tsdb_status(struct httpd_request *rq, void *arg)
 		answer_rows_end(&rows);
 		free(s);
 	}
+}
+
+/* 0 is "": it was never. */
+static void put_moment(struct buf *b, const char *key, int64_t t_ms)
+{
+	char when[RFC3339_LEN];
+	json_field_text(b, key, t_ms ? clock_rfc3339_ms(t_ms, when) : "");
+}
+
+static void put_bucket(struct buf *b, const struct web *w, const struct admin_bucket *x)
+{
+	json_field_text(b, "store", w->o.object_store ? w->o.object_store : "");
+	json_field_text(b, "state", x->state);
+	json_field_text(b, "id", x->id);
+	json_field_text(b, "why", x->why);
+	json_field_count(b, "days", x->days);
+	json_field_count(b, "bytes", x->bytes);
+	json_object_begin_at(b, "waiting");
+	json_field_count(b, "parts", x->waiting_parts);
+	json_field_count(b, "bytes", x->waiting_bytes);
+	put_moment(b, "since", x->waiting_since_ms);
+	json_object_end(b);
+	put_moment(b, "lastSuccess", x->last_success_ms);
+	json_field_text(b, "lastError", x->last_error);
+	put_moment(b, "lastErrorTime", x->last_error_ms);
+	json_object_begin_at(b, "absent");
+	json_field_count(b, "days", x->absent_days);
+	put_moment(b, "from", x->absent_from_ms);
+	put_moment(b, "until", x->absent_until_ms);
+	json_object_end(b);
+}
+
+void serve_bucket_status(struct httpd_request *rq, void *arg)
+{
+	struct web *w = arg;
+	struct admin_bucket x = { .configured = false };
+	struct err e;
+	if (!w->admin) {
+		err_set(&e, ERR_UNAVAILABLE, "there is no storage");
+		answer_error(rq, &e);
+		return;
+	}
+	w->admin->bucket(w->admin, &x);
+	struct buf *b = answer_begin(rq);
+	json_object_begin(b);
+	json_field_bool(b, "configured", x.configured);
+	if (x.configured)
+		put_bucket(b, w, &x);
+	json_object_end(b);
+	answer_end(rq, NULL, 0, NULL, 0);
 }

@@ -88,6 +88,7 @@ void serve_clean_tombstones(struct httpd_request *rq, void *arg);
 void serve_snapshot(struct httpd_request *rq, void *arg);
 void serve_tsdb_status(struct httpd_request *rq, void *arg);
 void serve_tsdb_blocks(struct httpd_request *rq, void *arg);
+void serve_bucket_status(struct httpd_request *rq, void *arg);
 
 /* federate.c */
 void serve_federate(struct httpd_request *rq, void *arg);

@@ -112,6 +112,8 @@ static const struct httpd_route routes[] = {
 	  .text = "The numbers of series, labels and bytes of the storage." },
 	{ API "status/tsdb/blocks", HTTPD_GET, HTTPD_RIGHT_READ, serve_tsdb_blocks, 0, LANE_LOOKUP,
 	  .text = "The sealed parts of the storage." },
+	{ API "status/bucket", HTTPD_GET, HTTPD_RIGHT_READ, serve_bucket_status, 0, LANE_LOOKUP,
+	  .text = "The bucket of object_storage: what is there, what waits, and the last error." },
 	{ API "features", HTTPD_GET, HTTPD_RIGHT_READ, serve_features,
 	  .text = "The features of Prometheus that this server has." },
 	{ API "notifications", HTTPD_GET, HTTPD_RIGHT_READ, serve_notifications, HTTPD_QUICK,

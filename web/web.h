@@ -58,6 +58,7 @@ struct web_options {
 	unsigned max_queries;           /* at work; 0 = 20. Small ones have a quarter as many places besides */
 	unsigned max_waiting_queries;   /* beyond: 503; 0 = 100 */
 	const char *storage_retention;  /* as /api/v1/status/runtimeinfo shows it; NULL = "" */
+	const char *object_store;       /* which store sealed days go to, as /api/v1/status/bucket shows it, without secrets; NULL = "" */
 
 	/* Callbacks, from worker threads. */
 	int (*reload)(void *arg, struct err *e); /* returns when the new configuration is at work, or why not */

@@ -17,6 +17,7 @@
 #include "model/flame.h"
 #include "pprof/pprof.h"
 #include "web/answer.h"
+#include "model/admin.h"
 #include "web/fake_test.h"
 #include "web/remedies.h"
 #include "web/web.h"
@@ -53,7 +54,7 @@ static struct web *start(bool lifecycle, const char *external_url)
 	static const char *const listen[] = { "127.0.0.1:0" };
 	struct web_options o = { .listen = listen, .n_listen = 1, .enable_lifecycle = lifecycle, .external_url = external_url,
 				 .flags = flags, .n_flags = ARRAY_LEN(flags), .query_timeout_ms = 120000, .reload = reload, .reload_state = reload_state,
-				 .config_text = config_text };
+				 .object_store = "directory b", .config_text = config_text };
 	struct web *w = NULL;
 	struct err e = { 0 };
 	if (web_start(&w, &o, &e)) {
@@ -464,6 +465,7 @@ static void test_status(void **state)
 	      SUCCESS("[{\"name\":\"rate\",\"signature\":\"rate(range)\",\"doc\":\"Per second.\",\"returns\":\"the same\","
 		      "\"example\":\"rate(cpu[5m])\",\"aggregation\":false,\"profiles\":true}]"));
 	check("/api/v1/status/tsdb/blocks", 503, ERROR("unavailable", "there is no storage"));
+	check("/api/v1/status/bucket", 503, ERROR("unavailable", "there is no storage"));
 	struct answer features = test_get(address, "/api/v1/features");
 	assert_non_null(strstr(features.body, "{\"status\":\"success\",\"data\":{\"api\":{\"admin\":false,"));
 	assert_non_null(strstr(features.body, "\"promql_functions\":{\"rate\":true}"));
@@ -846,6 +848,43 @@ static void test_no_page(void **state)
 	web_stop(w, 0);
 }
 
+static struct admin_bucket bucket_now;
+
+static void bucket_status(struct storage_admin *a, struct admin_bucket *ret)
+{
+	(void)a;
+	*ret = bucket_now;
+}
+
+static void check_bucket(struct web *w, const char *want)
+{
+	struct answer a = test_get(web_address(w, 0), "/api/v1/status/bucket");
+	assert_int_equal(a.status, 200);
+	assert_string_equal(a.body, want);
+	answer_free(&a);
+}
+
+static void test_bucket(void **state)
+{
+	(void)state;
+	static struct storage_admin admin = { .bucket = bucket_status };
+	struct web *w = start(false, NULL);
+	web_set_admin(w, &admin);
+	web_set_ready(w, true);
+	check_bucket(w, SUCCESS("{\"configured\":false}"));
+	bucket_now = (struct admin_bucket){ .configured = true, .state = "unreachable" };
+	check_bucket(w, SUCCESS("{\"configured\":true,\"store\":\"directory b\",\"state\":\"unreachable\",\"id\":\"\",\"why\":\"\",\"days\":0,\"bytes\":0,"
+				"\"waiting\":{\"parts\":0,\"bytes\":0,\"since\":\"\"},\"lastSuccess\":\"\",\"lastError\":\"\",\"lastErrorTime\":\"\","
+				"\"absent\":{\"days\":0,\"from\":\"\",\"until\":\"\"}}"));
+	bucket_now = (struct admin_bucket){ .configured = true, .state = "stopped", .id = "a", .why = "b", .days = 1, .bytes = 2, .waiting_parts = 3, .waiting_bytes = 4,
+					    .waiting_since_ms = 1000, .last_success_ms = 2000, .last_error = "c", .last_error_ms = 3000, .absent_days = 5,
+					    .absent_from_ms = 4000, .absent_until_ms = 5000 };
+	check_bucket(w, SUCCESS("{\"configured\":true,\"store\":\"directory b\",\"state\":\"stopped\",\"id\":\"a\",\"why\":\"b\",\"days\":1,\"bytes\":2,"
+				"\"waiting\":{\"parts\":3,\"bytes\":4,\"since\":\"1970-01-01T00:00:01.000Z\"},\"lastSuccess\":\"1970-01-01T00:00:02.000Z\",\"lastError\":\"c\","
+				"\"lastErrorTime\":\"1970-01-01T00:00:03.000Z\",\"absent\":{\"days\":5,\"from\":\"1970-01-01T00:00:04.000Z\",\"until\":\"1970-01-01T00:00:05.000Z\"}}"));
+	web_stop(w, 0);
+}
+
 static void test_lifecycle(void **state)
 {
 	(void)state;
@@ -923,7 +962,7 @@ int main(void)
 		cmocka_unit_test(test_query_range), cmocka_unit_test(test_graph_columns), cmocka_unit_test(test_cancel), cmocka_unit_test(test_frame_values), cmocka_unit_test(test_labels_and_series),
 		cmocka_unit_test(test_targets), cmocka_unit_test(test_jobs), cmocka_unit_test(test_relabel_steps), cmocka_unit_test(test_status), cmocka_unit_test(test_flamegraph), cmocka_unit_test(test_columns), cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_files), cmocka_unit_test(test_json), cmocka_unit_test(test_pprof), cmocka_unit_test(test_pprof_errors),
-		cmocka_unit_test(test_page), cmocka_unit_test(test_url_of_links), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_no_page), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
+		cmocka_unit_test(test_page), cmocka_unit_test(test_url_of_links), cmocka_unit_test(test_runbooks), cmocka_unit_test(test_no_page), cmocka_unit_test(test_bucket), cmocka_unit_test(test_lifecycle), cmocka_unit_test(test_floats),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

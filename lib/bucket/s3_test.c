@@ -247,10 +247,31 @@ static void test_refusals_of_a_put(void **state)
 		assert_int_equal(atomic_load(&fake.asked), 1); /* no redirect is followed */
 		assert_int_equal(attempt.retry_after_ms, strstr(rows[i].headers, "Retry-After") ? 3000 : 0);
 	}
-	/* The error's end is cut off, its body without an end, the connection closed, nothing comes. */
+	/* Nothing comes; the head of an answer is cut off; its body. */
 	fake_reset();
 	fake_raw(NULL, 0);
 	expect_error(put("a/b", "text"), ERR_UNAVAILABLE, "S3 at 127.0.0.1:");
+	fake_reset();
+	fake_raw("HTTP/1.1 200 OK\r\nETag: \"x\"\r\n", 28);
+	expect_error(put("a/b", "text"), ERR_UNAVAILABLE, "cut short in its head");
+	fake_reset();
+	fake_raw("HTTP/1.1 403 No\r\nContent-Length: 100\r\n\r\n<Error>", 47);
+	expect_error(put("a/b", "text"), ERR_UNAVAILABLE, "cut short");
+}
+
+/* Credentials that the section does not hold are fetched anew when they have expired, so the next attempt may succeed. */
+static void test_expired_credentials(void **state)
+{
+	assert_int_equal(free_backend(NULL), 0);
+	setenv("AWS_ACCESS_KEY_ID", "AKIDOFTESTS", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "secretOfTests", 1);
+	config.access_key = config.secret_key = "";
+	assert_int_equal(s3_new(&backend, &config, NULL, &e), 0);
+	fake_answer("400 Bad Request", "", XML_ERROR("ExpiredToken"));
+	expect_error(get(0, UINT64_MAX), ERR_UNAVAILABLE, "the credentials have expired");
+	expect_asked("Credential=AKIDOFTESTS/");
+	unsetenv("AWS_ACCESS_KEY_ID");
+	unsetenv("AWS_SECRET_ACCESS_KEY");
 }
 
 static void test_a_body_that_is_false(void **state)
@@ -456,7 +477,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_is_asked), TEST(test_google), cmocka_unit_test(test_places), TEST(test_a_store_that_overwrites), TEST(test_refusals_of_a_put),
-		TEST(test_a_body_that_is_false), TEST(test_answers_to_a_get), TEST(test_deletes), cmocka_unit_test(test_lists), TEST(test_hostile_lists),
+		TEST(test_expired_credentials), TEST(test_a_body_that_is_false), TEST(test_answers_to_a_get), TEST(test_deletes), cmocka_unit_test(test_lists), TEST(test_hostile_lists),
 		TEST(test_stop),
 	};
 	return cmocka_run_group_tests(tests, fake_start, fake_stop);

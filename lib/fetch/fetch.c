@@ -134,8 +134,6 @@ static int on_progress(void *arg, curl_off_t to_come, curl_off_t came, curl_off_
 {
 	struct fetch *f = arg;
 	int64_t now = f->stall_ms ? clock_mono_ns() : 0;
-	if (f->looked)
-		curl_easy_pause(f->easy, CURLPAUSE_CONT);
 	if (came + gone != f->moved || !f->requested) {
 		f->moved = came + gone;
 		f->moved_ns = now;
@@ -226,7 +224,7 @@ static void set_request(struct fetch *f, const struct fetch_request *q)
 #endif
 	f->cancel = q->cancel;
 	f->stall_ms = q->stall_ms;
-	if (f->cancel || f->stall_ms || q->upload) {
+	if (f->cancel || f->stall_ms) {
 		curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
 		curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
 		curl_easy_setopt(h, CURLOPT_XFERINFODATA, f);

@@ -47,7 +47,6 @@ struct fetch {
 	uint64_t uploaded;                /* bytes of it that curl has */
 	struct err upload_error;          /* of its read; code 0 = none */
 	int upload_socket;                /* a second descriptor of the connection; -1 = none */
-	bool looked;                      /* the last piece of the upload was held back, so that curl looks for an answer first */
 	int64_t stall_ms, moved_ns;       /* of the request; monotonic: when a byte came or went, or a callback returned */
 	curl_off_t moved;                 /* bytes that had come and gone then */
 	bool stalled;

@@ -2,11 +2,9 @@
 /* A body that is read piece by piece while it is sent.
  *
  * A server that refuses a request may answer before it has read the body, and then close the connection. What is sent after that is answered by
- * a reset, and curl reports that sending failed instead of the answer. So before each piece the socket is looked at: if bytes came, sending pauses
- * for one turn of curl, which reads them. If curl was quicker all the same, the answer is read from the socket after it has failed: curl has closed
- * its descriptor by then, so there is a second one. That works without TLS only; servers with TLS mostly read on for a while. */
+ * a reset, and curl reports that sending failed instead of the answer. The answer still can be read from the socket then: curl has closed its
+ * descriptor, so there is a second one. That works without TLS only; servers with TLS mostly read on for a while. */
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,23 +21,12 @@ void fetch_upload_watch(struct fetch *f, int fd)
 	f->upload_socket = f->upload && fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
-/* Bytes that came may be no answer (TLS has messages of its own), so the next piece is sent in any case. */
-static bool fetch_upload_has_answer(struct fetch *f)
-{
-	struct pollfd p = { .fd = f->upload_socket, .events = POLLIN };
-	f->looked = !f->looked && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
-	return f->looked;
-}
-
-/* on_progress, which curl calls in the same turn, ends the pause. */
 static size_t on_upload(char *p, size_t size, size_t n, void *arg)
 {
 	struct fetch *f = arg;
 	n = MIN(n * size, f->upload->size - f->uploaded);
 	if (!n)
 		return 0;
-	if (fetch_upload_has_answer(f))
-		return CURL_READFUNC_PAUSE;
 	if (f->upload->read(f->upload->arg, f->uploaded, p, n, &f->upload_error))
 		return CURL_READFUNC_ABORT;
 	if (f->stall_ms)

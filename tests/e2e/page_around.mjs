@@ -82,7 +82,7 @@ const steps = {
 		assert.match(await text('limits'), /Series of today\d+1\.00.M.*--storage\.max-series/);
 		assert.match(await text('configuration'), /job_name: echoserver/);
 		assert.match(await text('flags'), /--storage\.path.*given/);
-		await page.fill('#flags input[type=search]', 'retention.time');
+		await page.fill('#flags input[type=search]', 'whole days (UTC)');
 		await page.waitForFunction(() => document.querySelectorAll('.flags tr').length === 1);
 		assert.match(await text('flags'), /15d.*How long profiles are kept/);
 		await page.reload();

@@ -204,16 +204,13 @@ int catalogue_read(struct bucket_catalogue *c, struct err *e)
 
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e)
 {
-	int rc = day_write(c, g->day, bytes, identity, away, e);
-	if (rc)
-		return rc;
 	struct catalogue_day d = day_of_generation(g);
 	snprintf(d.identity, sizeof d.identity, "%s", identity);
 	d.away = away;
 	rwlock_write(&c->lock);
 	days_put(c, d);
 	rwlock_unlock(&c->lock);
-	return 0;
+	return day_write(c, g->day, bytes, identity, away, e);
 }
 
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e)
@@ -275,6 +272,35 @@ int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, str
 }
 
 /* ---- days that are not on this disk ---- */
+
+bool catalogue_oldest_absent(struct bucket_catalogue *c, uint64_t *ret_total, uint32_t *ret_day, uint64_t *ret_bytes)
+{
+	bool found = false;
+	*ret_total = 0;
+	rwlock_read(&c->lock);
+	for (size_t i = 0; i < c->absent.n; i++) {
+		const struct catalogue_day *d = catalogue_find(c, c->absent.v[i]);
+		if (!d || d->doomed)
+			continue;
+		*ret_total += d->bytes;
+		if (found && d->day > *ret_day)
+			continue;
+		found = true;
+		*ret_day = d->day;
+		*ret_bytes = d->bytes;
+	}
+	rwlock_unlock(&c->lock);
+	return found;
+}
+
+void catalogue_doom(struct bucket_catalogue *c, uint32_t day)
+{
+	rwlock_write(&c->lock);
+	struct catalogue_day *d = catalogue_find(c, day);
+	if (d)
+		d->doomed = true;
+	rwlock_unlock(&c->lock);
+}
 
 void catalogue_set_absent(struct bucket_catalogue *c, const uint32_t *days, size_t n)
 {

@@ -57,7 +57,7 @@ int copy_files(struct transfer *t, struct err *e)
 	*c->ret_damaged = t->catalogue_is_damaged;
 	if (!rc)
 		rc = deletes_fetch(t, e);
-	t->server.state = BUCKET_WRITES; /* it does not write, but all that the bucket says is known: deletes are applied to what is fetched */
+	t->has_begun = !rc;
 	if (!rc)
 		rc = copy_choose_base(t, e);
 	for (size_t i = 0; i < c->n; i++)

@@ -256,6 +256,14 @@ static int deletes_found(void *arg, const struct objects_found *x, struct err *e
 	return 0;
 }
 
+/* An earlier try may have read some. */
+static void deletes_forget(struct transfer *t) REQUIRES(t->deletes_lock)
+{
+	for (size_t i = 0; i < t->deletes.n; i++)
+		free(t->deletes.v[i].selector);
+	t->deletes.n = 0;
+}
+
 int deletes_fetch(struct transfer *t, struct err *e)
 {
 	struct deletes_walk w = { .t = t };
@@ -265,6 +273,7 @@ int deletes_fetch(struct transfer *t, struct err *e)
 	mutex_lock(&t->deletes_lock);
 	if (strcmp(t->deletes_id, t->server.id)) /* the directory has another id now */
 		t->applied = (struct object_stamp){ 0, 0 };
+	deletes_forget(t);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++) {
 		object_name_delete(name, t->server.id, w.unknown.v[i]);
 		rc = deletes_get(t, name, w.unknown.v[i], e);
@@ -317,9 +326,7 @@ int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from
 	mutex_lock(&t->deletes_lock);
 	bool newer = t->deletes.n && object_stamp_cmp(t->deletes.v[t->deletes.n - 1].stamp, from) > 0;
 	if (newer)
-		rc = catalogue_bytes(&t->catalogue, day, &b, e);
-	if (newer && !rc)
-		rc = generation_decode(&g, buf_view(&b), NULL, e);
+		rc = generations_read(t, day, &b, &g, e);
 	if (newer && !rc)
 		rc = generation_decode_series(&g, e);
 	for (size_t i = 0; newer && i < t->deletes.n && !rc && !*ret; i++)

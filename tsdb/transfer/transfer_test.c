@@ -350,6 +350,37 @@ static void test_local_retention(void **state)
 	world_end(&w);
 }
 
+/* The size that retention allows is that of the disk and the bucket together: the oldest day goes, and from the bucket as well. */
+static void test_size(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	struct tsdb_stats s;
+	world_start(&w);
+	for (int day = 0; day < 4; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	world_upload(&w);
+	w.k.o.local_retention_ms = DAY;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	tsdb_stats(w.k.db, &s);
+	w.k.o.retention_bytes = s.disk_bytes * 2 - 1;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	assert_int_equal(world_status(&w).days, 3);
+	assert_int_equal(world_rows(&w, KIT_T0 + 2 * DAY, KIT_T0 + 4 * DAY), 2 * 2 * 18);
+	world_end(&w);
+}
+
 /* Of two with one id the newer writes; the older stops, and its directory goes on under another id. */
 static void test_fence(void **state)
 {
@@ -412,7 +443,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_begins_again),
-		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
+		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,19 @@ static bool is_let_go(struct tsdb *db, const struct pstate *s)
 	return up.parts && up.facts && up.names && up.finished;
 }
 
+/* Days of the bucket that are not here count for the size as well, and the oldest go first. Returns what is left of them. */
+static uint64_t drop_absent(struct tsdb *db, uint64_t here)
+{
+	uint64_t total = 0, bytes;
+	uint32_t day;
+	while (db->catalogue && db->o.retention_bytes && catalogue_oldest_absent(db->catalogue, &total, &day, &bytes) &&
+	       here + total > db->o.retention_bytes) {
+		LOG_INFO("msg", "a day leaves the bucket: the storage is too large", "partition", LOG_NUM(day), "bytes", LOG_NUM(bytes));
+		catalogue_doom(db->catalogue, day);
+	}
+	return total;
+}
+
 /* It is noted as absent before it goes, so that no row begins it anew. */
 static int let_go(struct tsdb *db, struct pstate *s, struct err *e) REQUIRES(db->seal_lock)
 {
@@ -106,6 +119,8 @@ int tsdb_retain(struct tsdb *db, struct err *e)
 	int rc = 0;
 	for (size_t i = 0; i < v->n; i++)
 		total += bytes_of(v->p[i]);
+	if (!waits)
+		total += drop_absent(db, total);
 	for (size_t i = 0; i < v->n && rc >= 0; i++) {
 		struct pstate *s = v->p[i];
 		uint64_t bytes = bytes_of(s);

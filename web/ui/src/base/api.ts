@@ -98,6 +98,11 @@ export interface StorageStatus {
 }
 /** A sealed part; level 1 holds samples, those above sums of them. */
 export interface Block { minTime: number; maxTime: number; stats: { numSamples: number; numSeries: number; numBytes: number }; compaction: { level: number } }
+/** The bucket of object_storage; moments are RFC 3339, '' is none. */
+export interface BucketStatus {
+	configured: boolean; store: string; state: 'writing' | 'unreachable' | 'stopped'; id: string; why: string; days: number; bytes: number;
+	waiting: { parts: number; bytes: number; since: string }; lastSuccess: string; lastError: string; lastErrorTime: string; absent: { days: number; from: string; until: string };
+}
 /** When an alert would have been pending and firing. */
 export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }
 
@@ -233,6 +238,7 @@ export const api = {
 	/** Lists of at most `limit` each. */
 	storage: (limit: number, signal?: AbortSignal) => get<StorageStatus>('api/v1/status/tsdb', { limit }, signal),
 	blocks: (signal?: AbortSignal) => get<{ blocks: Block[] }>('api/v1/status/tsdb/blocks', {}, signal),
+	bucket: (signal?: AbortSignal) => get<BucketStatus>('api/v1/status/bucket', {}, signal),
 	/** The server's own, as text. */
 	metrics: async (): Promise<string> => {
 		const r = await fetch(url('metrics')).catch(() => { throw away(); });

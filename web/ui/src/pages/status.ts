@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server tells of itself, made ready for people. Pure.
-import type { Block, FlagInfo, StorageStatus } from '../base/api';
+import type { Block, BucketStatus, FlagInfo, StorageStatus } from '../base/api';
+import { ago, moment } from '../base/time';
+import { formatValue } from '../base/units';
 
 /** Parses the text format: the sum of each name's series, and each series by its name{labels}. */
 export function parseMetrics(text: string): Map<string, number> {
@@ -84,4 +86,20 @@ export function daysOf(blocks: Block[]): Day[] {
 export function flagsWith(flags: FlagInfo[], text: string, given: boolean): FlagInfo[] {
 	const t = text.trim().toLowerCase();
 	return flags.filter((f) => (!given || f.given) && (!t || `${f.name} ${f.value} ${f.help}`.toLowerCase().includes(t))).sort((a, b) => Number(b.given) - Number(a.given));
+}
+
+/** What the bucket has, in rows; true: it is bad. now: seconds. */
+export function bucketRows(b: BucketStatus, now: number): [string, string, boolean?][] {
+	const at = (rfc3339: string) => Date.parse(rfc3339) / 1000, since = (rfc3339: string) => `${moment(at(rfc3339))}, ${ago(at(rfc3339), now)}`;
+	const w = b.waiting, a = b.absent;
+	return [
+		['Bucket', b.store],
+		['State', b.why ? `${b.state}: ${b.why}` : b.state, b.state !== 'writing' || b.why !== ''],
+		['Server', b.id],
+		['Holds', `${b.days} days, ${formatValue(b.bytes, 'bytes')}`],
+		['Waits', w.parts ? `${w.parts} parts, ${formatValue(w.bytes, 'bytes')}, since ${since(w.since)}` : 'nothing', w.parts > 0 && now - at(w.since) > 7200],
+		['Last success', b.lastSuccess && since(b.lastSuccess)],
+		['Last error', b.lastError && `${since(b.lastErrorTime)}: ${b.lastError}`, true],
+		['Not on this disk', a.days ? `${a.days} days, ${moment(at(a.from))} to ${moment(at(a.until))}` : ''],
+	];
 }

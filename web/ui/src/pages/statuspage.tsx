@@ -3,14 +3,14 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useSignal, type Signal } from '@preact/signals';
-import { api, ApiError, url, type Block, type FlagInfo, type ProfileType, type StorageStatus } from '../base/api';
+import { api, ApiError, url, type Block, type BucketStatus, type FlagInfo, type ProfileType, type StorageStatus } from '../base/api';
 import { ErrorBox } from '../base/errors';
 import { Search, Warn } from '../base/icons';
 import { asFlag, asText, inUrl } from '../base/state';
 import { ago, moment } from '../base/time';
 import { Bar, CopyButton, ScrollX } from '../base/ui';
 import { formatDuration, formatShare, formatValue } from '../base/units';
-import { daysOf, flagsWith, limitsOf, parseMetrics, problemsOf, type Limit } from './status';
+import { bucketRows, daysOf, flagsWith, limitsOf, parseMetrics, problemsOf, type Limit } from './status';
 import { asked, usePoll } from './targetlist';
 
 type Facts = Record<string, string | number | boolean>;
@@ -32,7 +32,7 @@ const when = (rfc3339: unknown): number => Date.parse(String(rfc3339 ?? '')) / 1
 function useStatus() {
 	const build = useSignal<Facts>({}), runtime = useSignal<Facts>({}), flags = useSignal<FlagInfo[]>([]), config = useSignal<string | null>(null);
 	const storage = useSignal<StorageStatus | null>(null), blocks = useSignal<Block[]>([]), types = useSignal<ProfileType[]>([]), metrics = useSignal(new Map<string, number>());
-	const error = useSignal<ApiError | null>(null);
+	const error = useSignal<ApiError | null>(null), bucket = useSignal<BucketStatus | null>(null);
 	const take = <T,>(ask: Promise<{ data: T }>, to: Signal<T>) => ask.then((a) => { to.value = a.data; }, (e) => { error.value ??= e; });
 	useEffect(() => {
 		void take(api.status('buildinfo'), build);
@@ -44,13 +44,14 @@ function useStatus() {
 		error.value = null;
 		void take(api.status('runtimeinfo'), runtime);
 		void take(api.storage(ROWS), storage as Signal<StorageStatus>);
+		void take(api.bucket(), bucket as Signal<BucketStatus>);
 		void take(api.blocks().then((a) => ({ data: a.data.blocks })), blocks);
 		api.metrics().then((text) => { metrics.value = parseMetrics(text); }, (e) => { error.value ??= e; });
 	}, []);
-	return { build: build.value, runtime: runtime.value, flags: flags.value, config: config.value, storage: storage.value, blocks: blocks.value, types: types.value, metrics: metrics.value, error: error.value };
+	return { build: build.value, runtime: runtime.value, flags: flags.value, config: config.value, storage: storage.value, blocks: blocks.value, types: types.value, metrics: metrics.value, bucket: bucket.value?.configured ? bucket.value : null, error: error.value };
 }
 
-const SECTIONS = ['Server', 'Storage', 'Limits', 'Configuration', 'Flags', 'Elsewhere'];
+const SECTIONS = ['Server', 'Storage', 'Bucket', 'Limits', 'Configuration', 'Flags', 'Elsewhere'];
 
 export function StatusPage() {
 	const s = useStatus();
@@ -63,12 +64,13 @@ export function StatusPage() {
 		<div class="wide">
 			<div class="page-head">
 				<h1>Status</h1>
-				<nav class="jump" aria-label="On this page">{SECTIONS.map((t) => <button key={t} type="button" class="link" onClick={() => document.getElementById(t.toLowerCase())!.scrollIntoView()}>{t}</button>)}</nav>
+				<nav class="jump" aria-label="On this page">{SECTIONS.filter((t) => t !== 'Bucket' || s.bucket).map((t) => <button key={t} type="button" class="link" onClick={() => document.getElementById(t.toLowerCase())!.scrollIntoView()}>{t}</button>)}</nav>
 			</div>
 			{s.error && <ErrorBox error={s.error} />}
 			<Problems runtime={s.runtime} metrics={s.metrics} />
 			<Section title="Server"><Server build={s.build} r={s.runtime} /></Section>
 			<Section title="Storage">{s.storage ? <Storage s={s.storage} types={s.types} blocks={s.blocks} /> : <div class="loading" aria-busy="true"><div class="skeleton" /></div>}</Section>
+			{s.bucket && <Section title="Bucket"><FactTable rows={bucketRows(s.bucket, when(s.runtime.serverTime)).map(([name, text, bad]) => [name, bad ? text && <span class="error-text">{text}</span> : text])} /></Section>}
 			<Section title="Limits"><Limits limits={limitsOf(s.metrics, s.flags, s.storage)} /></Section>
 			<Section title="Configuration" more={s.config ? <CopyButton text={s.config} title="Copy the configuration" /> : undefined}>
 				{s.config ? <pre class="config" tabIndex={0} aria-label="Configuration">{s.config}</pre> : s.config === '' && <p class="hint nothing">There is none.</p>}
@@ -109,8 +111,13 @@ function Server({ build, r }: { build: Facts; r: Facts }) {
 		['Process', `${r.processId}, ${r.threads} threads, in ${r.CWD}`],
 		['Wall clock', Number(r.clockSteps) ? `set ${n(Number(r.clockSteps))} times since the start, last ${r.lastClockStep}` : ''],
 	] : [['Version', build.version]];
-	return <table class="data facts"><tbody>{rows.filter(([, v]) => v !== '' && v !== undefined).map(([k, v]) => <tr key={k}><th scope="row">{k}</th><td>{v}</td></tr>)}</tbody></table>;
+	return <FactTable rows={rows} />;
 }
+
+/** Rows without a value are left out. */
+const FactTable = ({ rows }: { rows: [string, ComponentChildren][] }) => (
+	<table class="data facts"><tbody>{rows.filter(([, v]) => v).map(([k, v]) => <tr key={k}><th scope="row">{k}</th><td>{v}</td></tr>)}</tbody></table>
+);
 
 /* ---- storage ---- */
 
