@@ -297,7 +297,7 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!t)
 		return 0;
 	if (db->o.copy)
-		return copy_finish(t, e);
+		return retrieve_apply_facts(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
 	if (!rc && t->has_begun)

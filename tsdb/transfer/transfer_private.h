@@ -145,8 +145,6 @@ struct object_stamp deletes_applied(struct transfer *t);
 
 /* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
 int copy_files(struct transfer *t, struct err *e) MUST_USE;
-/* After the replay: their facts. */
-int copy_finish(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 
