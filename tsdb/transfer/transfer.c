@@ -152,6 +152,8 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		upload_tidy_journal(t);
 		retrieve_tidy(t);
 		rc = collect_orphans(t, e);
+		if (!rc)
+			rc = deletes_collect(t, e);
 		t->next_collect_mono_ms = mono + COLLECT_EVERY_MS;
 	}
 	retrieve_note_absent(t);
