@@ -11,6 +11,8 @@
 #include "base/map.h"
 #include "base/vec.h"
 
+#define UP 100 /* a state in the file alone */
+
 /* A line of the file: an entry (id UINT32_MAX), or what became of one. */
 struct line {
 	uint32_t id, state;
@@ -62,7 +64,10 @@ struct ledger *ledger_open(const char *path)
 	while (read(l->fd, &x, sizeof x) == (ssize_t)sizeof x) {
 		if (x.id == UINT32_MAX) {
 			add(l, &x.entry);
+		} else if (x.state == UP) {
+			l->entries.v[x.id].up = true;
 		} else {
+			l->entries.v[x.id].up = false;
 			l->entries.v[x.id].state = (uint8_t)x.state;
 			if (x.state == ACKED)
 				l->entries.v[x.id].record = x.entry.record;
@@ -101,6 +106,16 @@ static void set(struct ledger *l, uint32_t id, enum ledger_state state)
 	struct line line = { .id = id, .state = state };
 	put(l, &line);
 	l->entries.v[id].state = (uint8_t)state;
+	l->entries.v[id].up = false;
+}
+
+void ledger_up(struct ledger *l, uint32_t id)
+{
+	struct line line = { .id = id, .state = UP };
+	mutex_lock(&l->lock);
+	put(l, &line);
+	l->entries.v[id].up = true;
+	mutex_unlock(&l->lock);
 }
 
 void ledger_set(struct ledger *l, uint32_t id, enum ledger_state state)
@@ -116,6 +131,7 @@ void ledger_ack(struct ledger *l, uint32_t id, uint64_t record)
 	mutex_lock(&l->lock);
 	put(l, &line);
 	l->entries.v[id].state = ACKED;
+	l->entries.v[id].up = false;
 	l->entries.v[id].record = record;
 	mutex_unlock(&l->lock);
 }

@@ -25,6 +25,7 @@ struct ledger_entry {
 	uint32_t n;
 	uint16_t pod;
 	uint8_t state;
+	bool up;                /* acknowledged: it is in the bucket; deleted: the bucket knows. Until its state changes */
 	uint8_t writer;         /* whose note of its last append its batch has too */
 	uint64_t record;        /* the number of the last synced record of the log when it was acknowledged */
 };
@@ -36,6 +37,7 @@ void ledger_close(struct ledger *l);
 /* A stamp nobody used for this pod yet; false if it is taken. Writes it down as tried; *ret_id names it from now on. */
 bool ledger_try(struct ledger *l, const struct ledger_entry *x, uint32_t *ret_id);
 void ledger_set(struct ledger *l, uint32_t id, enum ledger_state state);
+void ledger_up(struct ledger *l, uint32_t id);
 void ledger_ack(struct ledger *l, uint32_t id, uint64_t record);
 /* Sets all of pod in (after, until] that are in state `from` or can be. */
 void ledger_delete(struct ledger *l, unsigned pod, int64_t after_ms, int64_t until_ms, enum ledger_state state);

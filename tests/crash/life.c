@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "tests/crash/ledger.h"
+#include "tests/crash/life_bucket.h"
 #include "tsdb/testkit.h"
 
 #define HOUR INT64_C(3600000)
@@ -23,11 +24,14 @@
 #define BATCHES 70      /* of each appending thread */
 #define WRITERS 3       /* who append: two threads, and the main one when these are over */
 #define RETENTION (1 * DAY)
+#define BUCKET_CHANGES 4 /* times as many changes of files as without a bucket */
 
 struct pending;
 
 struct life {
 	struct kit k;
+	struct life_bucket *bucket;  /* NULL = it has none */
+	bool lost, was_lost;         /* its disk was, and it comes back now; or at any time */
 	struct ledger *ledger;
 	const struct kind *kind;
 	uint64_t seed;
@@ -201,13 +205,21 @@ static size_t missing(struct life *l, const struct found *f, const uint8_t *befo
 	for (size_t i = 0; i < f->ids.n; i++)
 		if (f->ids.v[i] < n) {
 			there[f->ids.v[i]] = true;
-			if (before[f->ids.v[i]] == DELETED && !is_rotten())
+			if (before[f->ids.v[i]] != DELETED || is_rotten())
+				continue;
+			if (l->lost && !ledger_get(l->ledger, f->ids.v[i]).up)
+				ledger_set(l->ledger, f->ids.v[i], DELETING); /* the bucket did not know */
+			else
 				die("profile %u was deleted and is there", f->ids.v[i]);
 		}
 	for (uint32_t i = 0; i < n && !is_rotten(); i++) {
 		struct ledger_entry x = ledger_get(l->ledger, i);
 		if (before[i] != ACKED || x.state != ACKED || there[i] || x.t_ms <= after || x.t_ms > until || !retained(x.t_ms, now))
 			continue;
+		if (l->lost && !x.up) {
+			ledger_set(l->ledger, i, LOST);
+			continue;
+		}
 		gone++;
 		if (accept)
 			ledger_set(l->ledger, i, LOST);
@@ -279,7 +291,7 @@ static void check_notes(struct life *l, bool accept)
 	struct sink *s = tsdb_sink(l->k.db);
 	struct err e = { 0 };
 	s->notes(s, VIEW("torture"), see_note, &x, &e);
-	if (is_rotten() || (accept && lost_records(l)))
+	if (l->was_lost || is_rotten() || (accept && lost_records(l)))
 		return;
 	for (uint32_t i = 0; i < ledger_n(l->ledger); i++) {
 		struct ledger_entry a = ledger_get(l->ledger, i);
@@ -419,6 +431,23 @@ static void delete_some(struct life *l, uint64_t *random)
 	matcher_release(&m);
 }
 
+/* Seals and uploads. What was acknowledged or deleted before is in the bucket then. */
+static void upload_all(struct life *l)
+{
+	struct err e;
+	VEC(uint32_t) ids = { 0 };
+	tsdb_flush(l->k.db);
+	for (uint32_t i = 0; i < ledger_n(l->ledger); i++) {
+		struct ledger_entry x = ledger_get(l->ledger, i);
+		if (!x.up && (x.state == ACKED || x.state == DELETED))
+			vec_push(&ids, i);
+	}
+	if (!tsdb_seal(l->k.db, true, &e) && !tsdb_upload(l->k.db, &e))
+		for (size_t i = 0; i < ids.n; i++)
+			ledger_up(l->ledger, ids.v[i]);
+	vec_free(&ids);
+}
+
 /* Seals and all else that changes files beside the appends. Any of it may fail when files do. */
 static void *upkeep_thread(void *arg)
 {
@@ -427,7 +456,9 @@ static void *upkeep_thread(void *arg)
 	struct err e;
 	while (atomic_load(&l->running)) {
 		uint64_t what = below(&random, 100);
-		if (what < 50)
+		if (what < 25 && l->bucket)
+			upload_all(l);
+		else if (what < 50)
 			IGNORE(tsdb_seal(l->k.db, below(&random, 3) == 0, &e)); /* faults are injected */
 		else if (what < 60)
 			delete_some(l, &random);
@@ -443,7 +474,15 @@ static void *upkeep_thread(void *arg)
 
 static void open_kit(struct life *l, const char *dir)
 {
-	kit_set(&l->k, dir);
+	AUTOFREE char *storage = xasprintf("%s/" LIFE_STORAGE, dir);
+	kit_set(&l->k, l->bucket ? storage : dir);
+	if (l->bucket) {
+		life_bucket_open(l->bucket, xasprintf("%s/" LIFE_BUCKET, dir)); /* for as long as the process */
+		l->k.o.objects = bucket_objects(l->bucket->bucket);
+		l->k.o.objects_stop = &l->bucket->stop;
+		l->k.o.server_id = "torture";
+		l->k.o.no_transfer = true;
+	}
 	l->k.o.now_ms = now_of;
 	l->k.o.now_arg = l;
 	l->k.o.retention_ms = RETENTION;
@@ -527,6 +566,25 @@ static void excuse_tail(struct life *l, uint64_t synced)
 	}
 }
 
+static bool is_beside(const char *dir, const char *suffix)
+{
+	AUTOFREE char *name = xasprintf("%s%s", dir, suffix);
+	return access(name, F_OK) == 0;
+}
+
+/* An empty disk in place of one that was lost: all that was in the bucket is there again. */
+static void check_return(struct life *l, const char *dir)
+{
+	AUTOFREE char *name = xasprintf("%s" LIFE_LOST, dir);
+	if (!l->lost)
+		return;
+	if (!life_bucket_fetch(l->k.db))
+		die("days do not come back from the bucket");
+	check_all(l, false);
+	l->lost = false;
+	unlink(name);
+}
+
 static void say_where(int signal)
 {
 	void *at[40];
@@ -550,7 +608,9 @@ static void live(struct life *l)
 
 int life_live(const char *dir, const char *ledger, const struct kind *kind, uint64_t seed)
 {
-	struct life l = { .kind = kind, .seed = seed };
+	struct life_bucket bucket;
+	struct life l = { .kind = kind, .seed = seed, .bucket = getenv("TORTURE_BUCKET") ? &bucket : NULL, .lost = is_beside(dir, LIFE_LOST),
+			  .was_lost = is_beside(dir, LIFE_WAS_LOST) };
 	struct err e = { 0 };
 	uint64_t random = hash_u64(seed);
 	char spec[128];
@@ -565,7 +625,8 @@ int life_live(const char *dir, const char *ledger, const struct kind *kind, uint
 	open_kit(&l, dir);
 	if (getenv("FAULTS_TRACE"))
 		log_setup(LOG_LEVEL_DEBUG, LOG_FORMAT_LOGFMT);
-	snprintf(spec, sizeof spec, l.kind->faults, 1 + (unsigned long)below(&random, l.kind->most));
+	unsigned long most = l.bucket ? BUCKET_CHANGES * l.kind->most : l.kind->most;
+	snprintf(spec, sizeof spec, l.kind->faults, 1 + (unsigned long)below(&random, most));
 	if (l.kind->faults2) {
 		size_t n = strlen(spec);
 		spec[n++] = ',';
@@ -591,8 +652,9 @@ int life_live(const char *dir, const char *ledger, const struct kind *kind, uint
 	tsdb_stats(l.k.db, &stats);
 	printf("lost %llu\n", (unsigned long long)stats.lost_records);
 	fflush(NULL);
-	if (stats.holes && l.kind->kills && !is_rotten())
+	if (stats.holes && l.kind->kills && !is_rotten() && !l.was_lost)
 		die("nothing is lost, and answers about %llu ranges of time say so", (unsigned long long)stats.holes);
+	check_return(&l, dir);
 	if (!early || l.kind->kills)
 		check_all(&l, false);
 	if (!early)
@@ -601,6 +663,8 @@ int life_live(const char *dir, const char *ledger, const struct kind *kind, uint
 	if (!l.kind->dies)
 		check_recovery(&l, &random);
 	arm(NULL);
+	if (l.bucket && life_bucket_fetch(l.k.db))
+		life_bucket_check_orphans(l.bucket, l.k.db);
 	printf("acknowledged %lu, refused %lu, queries %lu, of them failed %lu\n", atomic_load(&l.acknowledged),
 	       atomic_load(&l.refused), atomic_load(&l.queries), atomic_load(&l.query_errors));
 	fflush(NULL);
@@ -608,6 +672,8 @@ int life_live(const char *dir, const char *ledger, const struct kind *kind, uint
 		raise(SIGKILL);
 	if (tsdb_close(l.k.db, &e))
 		die("cannot be closed: %s", e.msg);
+	if (l.bucket)
+		life_bucket_close(l.bucket);
 	ledger_close(l.ledger);
 	for (size_t i = 0; i < l.sent.n; i++)
 		free(l.sent.v[i]);

@@ -8,6 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a parent notes beside the directory of a life with a bucket: the storage's directory was lost since a life had all of it, or ever. Such a
+ * directory has these two below it. */
+#define LIFE_LOST ".lost"
+#define LIFE_WAS_LOST ".waslost"
+#define LIFE_STORAGE "storage"
+#define LIFE_BUCKET "bucket"
+
 /* What a kind of life has injected; %lu is the call. */
 struct kind {
 	const char *name, *faults, *faults2;

@@ -2,7 +2,9 @@
 /* Lives and deaths of a storage. What a life does is in life.h. The parent here starts the next one in the same directory, with a
  * new directory every LIVES_PER_DIR. At the end it prints how many lives of each kind there were and what they held.
  *
- *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--rot] [--keep] [--trace] --faults LIBRARY --dir DIR
+ *	torture [--lives N] [--seed N] [--kinds kill,power,...] [--rot] [--bucket] [--keep] [--trace] --faults LIBRARY --dir DIR
+ *
+ * --bucket: the storage has a bucket, a directory beside its own; now and then the disk of the storage is lost, and an empty one takes its place.
  *
  * --rot: before each life but the first ones of a directory one bit of one of its files is flipped.
  *
@@ -52,7 +54,7 @@ struct run {
 	const char *dir, *faults, *wanted;
 	uint64_t seed;
 	unsigned lives;
-	bool keep, trace, rot;
+	bool keep, trace, rot, bucket;
 };
 
 void die(const char *f, ...)
@@ -99,6 +101,8 @@ static void run_child(const struct run *r, const char *self, const char *dir, co
 	AUTOFREE char *options = xasprintf("%s:verify_asan_link_order=0", asan ? asan : "");
 	setenv("LD_PRELOAD", r->faults, 1);
 	setenv("FAULTS_DIR", dir, 1);
+	if (r->bucket)
+		setenv("TORTURE_BUCKET", "1", 1);
 	setenv("FAULTS_SEED", seed_arg, 1);
 	setenv("ASAN_OPTIONS", options, 1);
 	if (r->trace)
@@ -209,7 +213,7 @@ static bool one(const struct run *r, const char *self, const char *dir, const ch
 	t->aborted += aborted;
 	if (killed || aborted || status == 0)
 		return true;
-	printf("FAILED (status %#x): LD_PRELOAD=%s FAULTS_DIR=%s FAULTS_SEED=%llu %s --life %s %s %u %llu\n", (unsigned)status,
+	printf("FAILED (status %#x): %sLD_PRELOAD=%s FAULTS_DIR=%s FAULTS_SEED=%llu %s --life %s %s %u %llu\n", (unsigned)status, r->bucket ? "TORTURE_BUCKET=1 " : "",
 	       r->faults, dir, (unsigned long long)seed, self, dir, ledger, kind, (unsigned long long)seed);
 	return false;
 }
@@ -232,6 +236,25 @@ static void remove_all(const char *path)
 		_exit(1);
 	}
 	waitpid(pid, NULL, 0);
+}
+
+static void touch_beside(const char *dir, const char *suffix)
+{
+	AUTOFREE char *name = xasprintf("%s%s", dir, suffix);
+	close(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+/* Makes the two directories of a life with a bucket; sometimes that of the storage is lost. */
+static void prepare_bucket(const char *dir, unsigned life, uint64_t *random)
+{
+	AUTOFREE char *bucket = xasprintf("%s/" LIFE_BUCKET, dir), *storage = xasprintf("%s/" LIFE_STORAGE, dir);
+	mkdir(dir, 0750);
+	mkdir(bucket, 0750);
+	if (life % LIVES_PER_DIR < 3 || kit_random(random) % 5)
+		return;
+	remove_all(storage);
+	touch_beside(dir, LIFE_LOST);
+	touch_beside(dir, LIFE_WAS_LOST);
 }
 
 static void print_tally(const struct tally *t, unsigned at, int64_t ms, bool rot)
@@ -282,6 +305,8 @@ static int parent(const struct run *r, const char *self)
 			dir = xasprintf("%s/run-%u", r->dir, i / LIVES_PER_DIR);
 			ledger = xasprintf("%s.ledger", dir);
 		}
+		if (r->bucket)
+			prepare_bucket(dir, i, &random);
 		bool rotten = r->rot && i % LIVES_PER_DIR >= ROT_AFTER;
 		if (rotten) {
 			flip_a_bit(dir, &random);
@@ -318,8 +343,9 @@ int main(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : "";
-		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace") || !strcmp(argv[i], "--rot")) {
-			*(argv[i][2] == 'k' ? &r.keep : argv[i][2] == 't' ? &r.trace : &r.rot) = true;
+		if (!strcmp(argv[i], "--keep") || !strcmp(argv[i], "--trace") || !strcmp(argv[i], "--rot") ||
+		    !strcmp(argv[i], "--bucket")) {
+			*(argv[i][2] == 'k' ? &r.keep : argv[i][2] == 't' ? &r.trace : argv[i][2] == 'b' ? &r.bucket : &r.rot) = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--lives"))
@@ -333,7 +359,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(argv[i], "--dir"))
 			r.dir = v;
 		else
-			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--rot] [--keep] [--trace] --faults LIBRARY --dir DIR");
+			die("usage: torture [--lives N] [--seed N] [--kinds LIST] [--rot] [--bucket] [--keep] [--trace] --faults LIBRARY --dir DIR");
 		i++;
 	}
 	if (!r.faults || !r.dir)

@@ -365,7 +365,7 @@ static int start_is_last(struct bucket_server *s, struct taking t, uint64_t *ret
 	int rc = epoch_newest(s, s->id, s->epoch, &newest, e);
 	if (!rc && newest > s->epoch && newest == t.epoch)
 		rc = epoch_is_of(s, t, &own, e);
-	if (!rc)
+	if (!rc && !s->returning) /* else that epoch is of the disk that was lost */
 		rc = start_has_foreign(s, had, s->noted, &foreign, e);
 	if (!rc && own)
 		rc = start_has_foreign(s, newest, 0, &foreign, e);

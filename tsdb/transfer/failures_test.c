@@ -289,6 +289,44 @@ static void test_begins_alone(void **state)
 	world_end(&w);
 }
 
+/* What is on the disk when its epoch is put. */
+static void copy_at_epoch(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct world *w = arg;
+	if (op == BUCKETKIT_PUT && strstr(key, "/e/"))
+		run_shell("cp -a %s %s.copy", w->k.dir, w->k.dir);
+}
+
+/* An empty disk that dies between its epoch and its catalogue comes back at the next start: the generations before are those of the lost disk. */
+static void test_returns_twice(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	size_t rows = world_rows(&w);
+	world_lose_disk(&w);
+	w.b.before = copy_at_epoch;
+	w.b.before_arg = &w;
+	kit_open(&w.k);
+	w.b.before = NULL;
+	assert_int_equal(world_rows(&w), rows);
+	kit_close(&w.k);
+	run_shell("rm -r %s && mv %s.copy %s", w.k.dir, w.k.dir, w.k.dir);
+	kit_open(&w.k);
+	assert_string_equal(world_status(&w).id, "one");
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), rows);
+	world_lose_disk(&w);
+	w.f = (struct fault){ BUCKETKIT_LIST, "one/g/", 4, 1, BUCKETKIT_REFUSE }; /* of the catalogue */
+	assert_int_not_equal(tsdb_open(&w.k.db, &w.k.o, &e), 0);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	assert_int_equal(world_rows(&w), rows);
+	world_end(&w);
+}
+
 /* ---- the catalogue ---- */
 
 /* The epoch is taken, and then the bucket does not say what it has. */
@@ -492,7 +530,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_old_copy), cmocka_unit_test(test_old_copy_of_epoch), cmocka_unit_test(test_fences),
-		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_catalogue_fails),
+		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
+		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_other_files),
