@@ -10,9 +10,13 @@
 #include "base/json.h"
 #include "cmd/tool_bucket.h"
 #include "tsdb/bucket/object_io.h"
+#include "tsdb/disk/text.h"
 
 #define TODO_DATA "if its server has the day on its disk: stop it, remove bucket/days/DAY (the day's number) of its directory and the day's generation " \
 		  "(pyrtool bucket ls) from the bucket, start it; it puts the day anew. Else restore the object from a copy of the bucket"
+#define TODO_DELETE "remove the object, and delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time"
+#define DELETE_HEAD "pyrrha-delete 1" /* as in tsdb/transfer/deletes.c */
+#define DELETE_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "its server made it wrongly: report this as a bug"
 
 /* ---- verify ---- */
@@ -102,9 +106,24 @@ static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struc
 	return rc;
 }
 
+/* Whether a delete can be read. Its server stops at one that cannot: it would show what was deleted. */
+static int verify_delete(struct bucket_verify *v, const struct bucket_object *x, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = DELETE_MAX };
+	char name[OBJECT_NAME_MAX];
+	struct view lines;
+	object_name_delete(name, v->c.id, x->stamp);
+	int rc = x->size > DELETE_MAX ? -ERR_LIMIT : object_io_get(v->objects, name, &b, e);
+	if (rc == -ERR_LIMIT || (!rc && !text_checked(buf_view(&b), DELETE_HEAD, &lines)))
+		contents_add_fault(&v->c, name, "it is no delete, or damaged: days cannot be fetched while it is there", TODO_DELETE);
+	return rc == -ERR_LIMIT || rc == -ERR_NOT_FOUND ? 0 : rc;
+}
+
 static int verify_all(struct bucket_verify *v, struct err *e)
 {
 	int rc = 0;
+	for (size_t i = 0; i < v->c.deletes.n && !rc; i++)
+		rc = verify_delete(v, &v->c.deletes.v[i], e);
 	for (size_t i = 0; i < v->c.days.n && !rc; i++)
 		rc = verify_day(v, &v->c.days.v[i], e);
 	return rc;

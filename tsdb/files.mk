@@ -126,6 +126,7 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
   tsdb/transfer/transfer_private.h \
+  tsdb/transfer/tries.c \
   tsdb/transfer/upload.c \
   tsdb/tsdb.c \
   tsdb/tsdb.h \
@@ -193,12 +194,14 @@ TSDB_TESTS = \
   cover_test \
   dict_pack_test \
   evict_test \
+  failures_test \
   flip_test \
   floats_test \
   generation_test \
   head_sums_test \
   holes_test \
   late_names_test \
+  lives_test \
   marks_test \
   notes_test \
   object_names_test \
@@ -236,6 +239,8 @@ dict_pack_test_SOURCES = tsdb/dict/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/version/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
+failures_test_SOURCES = tsdb/transfer/failures_test.c
+failures_test_LDADD = $(TSDB_TEST_LIBS)
 flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
 floats_test_SOURCES = tsdb/write/floats_test.c
@@ -248,6 +253,8 @@ holes_test_SOURCES = tsdb/holes_test.c
 holes_test_LDADD = $(TSDB_TEST_LIBS)
 late_names_test_SOURCES = tsdb/upkeep/late_names_test.c
 late_names_test_LDADD = $(TSDB_TEST_LIBS)
+lives_test_SOURCES = tsdb/transfer/lives_test.c
+lives_test_LDADD = $(TSDB_TEST_LIBS)
 marks_test_SOURCES = tsdb/log/marks_test.c
 marks_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c

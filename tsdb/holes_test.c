@@ -641,7 +641,7 @@ static bool said(struct kit *k, int64_t after, int64_t until)
 	matcher_release(&m);
 	free(s);
 	v->ops->release(v);
-	return atomic_load(&d.met) > 0;
+	return source_damage_met(&d) > 0;
 }
 
 /* Of one day: what lies between the neighbours, and a minute more. */

@@ -163,6 +163,7 @@ static void db_free(struct tsdb *db)
 	tsdb_wait_dropped(db);
 	vec_free(&db->leaving);
 	dropped_release(&db->dropped);
+	vec_free(&db->emptied);
 	retention_clock_destroy(&db->retention_clock);
 	holes_destroy(&db->holes);
 	retention_rules_free(db->rules);

@@ -5,6 +5,7 @@
  *	id ID
  *	epoch N            taken last
  *	base B             the first of this directory
+ *	generation G       of that epoch, no generation with a higher number was put by this directory
  *	taking N NONCE     0 0: none. It may be taken: the object of that epoch then has this nonce
  *	returning 0        1: days of the bucket are still to be fetched
  *	checksum ...
@@ -51,8 +52,8 @@ struct taking {
 static int server_write(struct bucket_server *s, struct taking t, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
-	buf_printf(&b, FILE_HEAD "\nid %s\nepoch %" PRIu64 "\nbase %" PRIu64 "\ntaking %" PRIu64 " %" PRId64 "\nreturning %d\n", s->id, s->epoch, s->base,
-		   t.epoch, t.nonce, s->returning);
+	buf_printf(&b, FILE_HEAD "\nid %s\nepoch %" PRIu64 "\nbase %" PRIu64 "\ngeneration %" PRIu64 "\ntaking %" PRIu64 " %" PRId64 "\nreturning %d\n", s->id,
+		   s->epoch, s->base, s->noted, t.epoch, t.nonce, s->returning);
 	text_put_checksum(&b, 0);
 	int rc = files_make_dirs(s->dir, e);
 	return rc ? rc : files_put(s->dir, FILE_NAME, buf_view(&b), e);
@@ -75,6 +76,9 @@ static bool server_parse(struct bucket_server *s, struct view text, struct takin
 	if (!text_line(&lines, &line) || !text_numbers(line, "base #", n) || n[0] < 0 || n[0] >= (int64_t)OBJECT_EPOCH_MAX)
 		return false;
 	s->base = (uint64_t)n[0];
+	if (!text_line(&lines, &line) || !text_numbers(line, "generation #", n) || n[0] < 0)
+		return false;
+	s->noted = (uint64_t)n[0];
 	if (!text_line(&lines, &line) || !text_numbers(line, "taking # #", n))
 		return false;
 	*t = (struct taking){ (uint64_t)n[0], n[1] };
@@ -95,9 +99,11 @@ static int server_read(struct bucket_server *s, struct taking *t, struct err *e)
 	if (rc || server_parse(s, buf_view(&b), t))
 		return rc;
 	s->id[0] = 0;
-	s->epoch = s->base = 0;
-	return err_set(e, ERR_CORRUPT, "%s is damaged: it says as which server this directory writes to its bucket. Remove the file, and the directory "
-		       "goes on under a new id", path);
+	s->epoch = s->base = s->noted = 0;
+	s->returning = false;
+	*t = (struct taking){ 0 };
+	LOG_ERROR("msg", "the file that says as which server this directory writes to its bucket is damaged: it goes on under a new id", "file", path);
+	return 0;
 }
 
 int bucket_server_init(struct bucket_server *s, struct objects *o, const char *path, const char *wanted, bool was_empty, struct err *e)
@@ -242,7 +248,7 @@ static int fence_found(void *arg, const struct objects_found *x, struct err *e)
 	return 0;
 }
 
-/* The last number that an epoch's generations have; 0: it has none. */
+/* The last number that an epoch's generations and fences have; 0: it has none. */
 static int fence_last(struct bucket_server *s, uint64_t epoch, uint64_t *ret, struct err *e)
 {
 	char prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX];
@@ -254,31 +260,31 @@ static int fence_last(struct bucket_server *s, uint64_t epoch, uint64_t *ret, st
 	return rc;
 }
 
-/* Whether the writer of an epoch has put a generation: its first object is no fence. Numbers have no gaps, so behind a fence there is none. */
-static int fence_has_generation(struct bucket_server *s, uint64_t epoch, uint64_t last, bool *ret, struct err *e)
+/* Whether that object is a fence. A damaged one counts as none. */
+static int fence_is(struct bucket_server *s, uint64_t epoch, uint64_t number, bool *ret, struct err *e)
 {
-	CLEANUP(buf_free) struct buf bytes = { .max = GENERATION_MAX };
+	CLEANUP(buf_free) struct buf bytes = { 0 };
 	struct generation g;
 	char name[OBJECT_NAME_MAX];
-	*ret = last > 1;
-	if (last != 1)
-		return 0;
-	object_name_generation(name, s->id, (struct object_stamp){ epoch, 1 });
-	int rc = object_io_get(s->objects, name, &bytes, e);
-	if (rc)
-		return rc;
-	*ret = generation_decode(&g, buf_view(&bytes), name, e) || g.kind != GENERATION_FENCE;
+	object_name_generation(name, s->id, (struct object_stamp){ epoch, number });
+	int rc = object_io_get_generation(s->objects, name, &bytes, &g, e);
+	*ret = !rc && g.kind == GENERATION_FENCE;
 	generation_release(&g);
-	return 0;
+	return rc == -ERR_CORRUPT ? 0 : rc;
 }
 
-/* Puts a fence behind the generations of an older epoch. Its writer may be putting more: then it is tried behind these. */
+/* Puts a fence behind the generations of an older epoch, unless it has one. Its writer may be putting more: then it is tried behind these. A fence
+ * with a number above 1 follows a generation, which may have been removed since. */
 static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, bool *ret_any, struct err *e)
 {
 	uint64_t last = 0;
+	bool fenced = false;
 	int rc = fence_last(s, epoch, &last, e);
-	if (!rc)
-		rc = fence_has_generation(s, epoch, last, ret_any, e);
+	if (!rc && last)
+		rc = fence_is(s, epoch, last, &fenced, e);
+	*ret_any = last > (fenced ? 1 : 0);
+	if (rc || fenced)
+		return rc;
 	for (int tries = 0; !rc && tries < FENCE_TRIES; tries++) {
 		CLEANUP(buf_free) struct buf bytes = { 0 };
 		struct generation g = { .kind = GENERATION_FENCE, .stamp = { epoch, ++last }, .by_epoch = by, .min_ms = 1 };
@@ -290,8 +296,10 @@ static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, boo
 			rc = object_io_put(s->objects, name, buf_view(&bytes), e);
 		if (rc != -ERR_CONFLICT)
 			return rc;
+		rc = fence_is(s, epoch, last, &fenced, e); /* another process that starts may have put it */
+		if (rc || fenced)
+			return rc;
 		*ret_any = true;
-		rc = 0;
 	}
 	return rc ? rc : err_set(e, ERR_CONFLICT, "another process writes as %s, faster than it can be fenced off", s->id);
 }
@@ -308,22 +316,78 @@ static int fence_before(struct bucket_server *s, uint64_t epoch, struct err *e)
 
 /* ---- start ---- */
 
+/* Generations of an epoch. */
+struct foreign {
+	uint64_t epoch;
+	VEC(uint64_t) numbers;
+};
+
+static int foreign_found(void *arg, const struct objects_found *x, struct err *e)
+{
+	struct foreign *f = arg;
+	struct object_name name;
+	(void)e;
+	if (!object_name_parse(x->key, &name) || name.kind != 'g')
+		return 0;
+	if (name.stamp.epoch != f->epoch)
+		return 1;
+	vec_push(&f->numbers, name.stamp.serial);
+	return 0;
+}
+
+/* Whether the bucket has a generation of an epoch of this directory that it has not put: then the directory is an old copy. */
+static int start_has_foreign(struct bucket_server *s, uint64_t epoch, uint64_t noted, bool *ret, struct err *e)
+{
+	struct foreign f = { .epoch = epoch };
+	char prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX];
+	bool fence = false;
+	if (!epoch)
+		return 0;
+	object_name_prefix(prefix, s->id, 'g');
+	object_name_generation(after, s->id, (struct object_stamp){ epoch, noted });
+	int rc = s->objects->list(s->objects, prefix, after, foreign_found, &f, e);
+	for (size_t i = 0; i < f.numbers.n && !rc && !*ret; i++) {
+		rc = fence_is(s, epoch, f.numbers.v[i], &fence, e);
+		if (rc == -ERR_NOT_FOUND)
+			rc = 0;
+		else
+			*ret = !rc && !fence;
+	}
+	vec_free(&f.numbers);
+	return rc;
+}
+
+/* Whether this directory is the one that wrote last under its id. ret_newest: the newest epoch. */
+static int start_is_last(struct bucket_server *s, struct taking t, uint64_t *ret_newest, bool *ret, struct err *e)
+{
+	uint64_t newest = 0, had = s->epoch;
+	bool own = false, foreign = false;
+	int rc = epoch_newest(s, s->id, s->epoch, &newest, e);
+	if (!rc && newest > s->epoch && newest == t.epoch)
+		rc = epoch_is_of(s, t, &own, e);
+	if (!rc)
+		rc = start_has_foreign(s, had, s->noted, &foreign, e);
+	if (!rc && own)
+		rc = start_has_foreign(s, newest, 0, &foreign, e);
+	if (!rc && own)
+		s->epoch = newest;
+	*ret_newest = newest;
+	*ret = newest == s->epoch && !foreign;
+	return rc;
+}
+
 /* Decides the id and the epoch to take. */
 static int start_choose(struct bucket_server *s, struct taking t, uint64_t *ret_epoch, struct err *e)
 {
 	uint64_t newest = 0;
-	bool own = false;
+	bool last = false;
 	char old[SERVER_ID_MAX + 1];
 	int rc = 0;
 	snprintf(old, sizeof old, "%s", s->id);
 	if (s->id[0] && server_is_wanted(s)) {
-		rc = epoch_newest(s, s->id, s->epoch, &newest, e);
-		if (!rc && newest > s->epoch && newest == t.epoch)
-			rc = epoch_is_of(s, t, &own, e);
-		if (!rc && own)
-			s->epoch = newest;
+		rc = start_is_last(s, t, &newest, &last, e);
 		*ret_epoch = newest + 1;
-		if (rc || newest == s->epoch)
+		if (rc || last)
 			return rc;
 		server_new_id(s->id, s->wanted[0] ? s->wanted : old);
 		snprintf(s->why, sizeof s->why, "another process has gone on as %s (epoch %" PRIu64 ", this directory has %" PRIu64 "): this directory goes on as %s",
@@ -370,6 +434,7 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 	if (!rc)
 		rc = fence_before(&next, epoch, e);
 	next.epoch = epoch;
+	next.noted = 0;
 	if (!next.base)
 		next.base = s->was_empty ? epoch : 0;
 	if (!rc)
@@ -382,10 +447,42 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 	s->epoch = epoch;
 	s->base = next.base;
 	s->returning = next.returning;
+	s->noted = 0;
 	s->next_generation = s->next_serial = 1;
 	s->state = BUCKET_WRITES;
 	mutex_unlock(&s->lock);
 	return 0;
+}
+
+int bucket_server_begin_alone(struct bucket_server *s, struct err *e)
+{
+	struct bucket_server file = { .dir = s->dir };
+	struct taking t;
+	int rc = server_read(&file, &t, e);
+	if (rc || !file.returning)
+		return rc;
+	AUTOFREE char *path = xasprintf("%s/" FILE_NAME, s->dir);
+	if (unlink(path))
+		return err_errno(e, errno, "cannot remove %s", path);
+	LOG_WARN("msg", "the bucket does not answer and this directory is empty: it begins anew, and takes another id when the bucket answers", "id", file.id);
+	mutex_lock(&s->lock);
+	s->id[0] = 0;
+	s->epoch = s->base = s->noted = 0;
+	s->returning = false;
+	mutex_unlock(&s->lock);
+	return files_sync_dir(s->dir, e);
+}
+
+int bucket_server_note_generation(struct bucket_server *s, uint64_t number, struct err *e)
+{
+	uint64_t was = s->noted;
+	if (number <= was)
+		return 0;
+	s->noted = number;
+	int rc = server_write(s, (struct taking){ 0 }, e);
+	if (rc)
+		s->noted = was;
+	return rc;
 }
 
 int bucket_server_returned(struct bucket_server *s, struct err *e)

@@ -5,8 +5,9 @@
  * next number of the generations of epoch N - 1: a writer of that epoch that still runs cannot put another generation, because generations
  * of an epoch are numbered without gaps. So what the newer one reads afterwards is all there will ever be of older epochs.
  *
- * The directory keeps, in bucket/server, which epoch it took last. If the bucket has a newer one, another process went on as this server:
- * what the directory has that the bucket lacks would meet the other's numbers. Such a directory takes a new id and goes on under that; so does
+ * The directory keeps, in bucket/server, which epoch it took last, and the number of the last generation that it may have put in it. If the
+ * bucket has a newer epoch, or a generation of that epoch with a higher number, another process went on as this server, or this directory is an old
+ * copy: what it has that the bucket lacks would meet the other's numbers. Such a directory takes a new id and goes on under that; so does
  * one that has data and finds that its configured id has been used. Only an empty directory goes on as a known server.
  *
  * All functions but those that say otherwise are for one thread at a time: the opening thread, then the uploader. */
@@ -38,6 +39,7 @@ struct bucket_server {
 	bool returning;               /* an empty directory of a known server: what the bucket has of it is to be fetched first */
 	char why[256];                /* it is fenced, or has another id than configured; "" = neither */
 	uint64_t next_generation, next_serial;
+	uint64_t noted;               /* the highest number of a generation of this epoch that may be in the bucket, as bucket/server says */
 };
 
 /* path: the storage's directory. wanted: the configured id, or "". Reads bucket/server, if it is there. was_empty: the storage has no data. */
@@ -46,6 +48,11 @@ void bucket_server_release(struct bucket_server *s);
 /* Takes an epoch, and fences the ones before. 0: state is BUCKET_WRITES. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_DENIED and others of the
  * bucket: nothing was taken; try again. */
 int bucket_server_start(struct bucket_server *s, struct err *e) MUST_USE;
+/* The storage takes rows, although the bucket did not answer. An empty directory that was about to return as a known server gives up its id: these
+ * rows would meet what the bucket has. It takes a new one when the bucket answers. */
+int bucket_server_begin_alone(struct bucket_server *s, struct err *e) MUST_USE;
+/* Notes that a generation with this number of the epoch may be in the bucket: before it is put. */
+int bucket_server_note_generation(struct bucket_server *s, uint64_t number, struct err *e) MUST_USE;
 /* The bucket's share of a return is done: the next start finds an ordinary directory. */
 int bucket_server_returned(struct bucket_server *s, struct err *e) MUST_USE;
 /* Looks whether a newer epoch exists. ERR_CONFLICT: it does, the state is BUCKET_FENCED now. */

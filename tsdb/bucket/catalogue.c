@@ -204,16 +204,13 @@ int catalogue_read(struct bucket_catalogue *c, struct err *e)
 
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e)
 {
-	int rc = day_write(c, g->day, bytes, identity, away, e);
-	if (rc)
-		return rc;
 	struct catalogue_day d = day_of_generation(g);
 	snprintf(d.identity, sizeof d.identity, "%s", identity);
 	d.away = away;
 	rwlock_write(&c->lock);
 	days_put(c, d);
 	rwlock_unlock(&c->lock);
-	return 0;
+	return day_write(c, g->day, bytes, identity, away, e);
 }
 
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e)

@@ -58,7 +58,7 @@ int catalogue_read(struct bucket_catalogue *c, struct err *e) MUST_USE;
 /* The place of a day, or NULL. Under the lock, for reading or writing. */
 struct catalogue_day *catalogue_find(struct bucket_catalogue *c, uint32_t day) REQUIRES_SHARED(c->lock);
 /* A generation of a day is the newest now: replaces what is known of the day, in memory and in its file. bytes: the object. identity: of the
- * local database that it was made of, "" = none. away: see catalogue_day. */
+ * local database that it was made of, "" = none. away: see catalogue_day. After an error the memory has it, and the file has not. */
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e) MUST_USE;
 /* Another identity, or `away`, of a day that it has. */
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e) MUST_USE;
@@ -66,7 +66,7 @@ int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity
 void catalogue_keep_id(struct bucket_catalogue *c, const char *id);
 /* Forgets a day: the bucket has nothing of it any more. */
 void catalogue_drop(struct bucket_catalogue *c, uint32_t day);
-/* The object of a day's newest generation, as in its file; appended to b. ERR_NOT_FOUND. */
+/* The object of a day's newest generation, as in its file, which may be damaged or older than the memory; appended to b. ERR_NOT_FOUND. */
 int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e) MUST_USE;
 
 /* The bytes of days that are in the bucket and not here, and the oldest of these that is not doomed yet; false: there is none. */

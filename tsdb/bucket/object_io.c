@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 
 #define PIECE ((size_t)256 << 10)
+#define DAMAGED_TRIES 3
 
 /* ---- in memory ---- */
 
@@ -39,6 +40,25 @@ static int io_append(void *arg, const char *p, size_t n, struct err *e)
 int object_io_get(struct objects *o, const char *name, struct buf *b, struct err *e)
 {
 	return o->get(o, name, 0, UINT64_MAX, io_append, b, NULL, e);
+}
+
+int object_io_get_generation(struct objects *o, const char *name, struct buf *b, struct generation *ret, struct err *e)
+{
+	int rc = 0;
+	*ret = (struct generation){ .min_ms = 1 };
+	b->max = GENERATION_MAX;
+	for (int tries = 0; tries < DAMAGED_TRIES; tries++) {
+		buf_reset(b);
+		rc = object_io_get(o, name, b, e);
+		if (rc)
+			return rc;
+		rc = generation_decode(ret, buf_view(b), name, e);
+		if (rc != -ERR_CORRUPT)
+			return rc;
+		generation_release(ret);
+		*ret = (struct generation){ .min_ms = 1 };
+	}
+	return rc;
 }
 
 /* ---- files ---- */
@@ -139,7 +159,7 @@ int object_io_get_file(struct objects *o, const char *name, const char *file, ui
 {
 	uint8_t hash[SHA256_LEN];
 	int rc = 0;
-	for (int tries = 0; tries < 2; tries++) { /* what an earlier try left may be damaged: once more from the beginning */
+	for (int tries = 0; tries < DAMAGED_TRIES; tries++) { /* what an earlier try left may be damaged, or bits flipped on the way: from the beginning */
 		struct io_file f = { .path = file, .size = size };
 		f.fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC | (tries ? O_TRUNC : 0), 0640);
 		if (f.fd < 0)

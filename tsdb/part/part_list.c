@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a database that is being opened: they come from its list of files, and each is read, or rewritten from its readable
  * values. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -171,6 +173,15 @@ static void drop_superseded(struct listing *l)
 		}
 }
 
+/* The file is written when the database is made, and does not change. */
+static void read_identity(struct partition_db *d)
+{
+	AUTOFREE char *path = xasprintf("%s/IDENTITY", d->dir);
+	CLEANUP(buf_free) struct buf b = { .max = sizeof d->identity };
+	if (!buf_read_file(&b, path, NULL) && b.len)
+		snprintf(d->identity, sizeof d->identity, "%.*s", (int)strcspn(b.ptr, "\n"), b.ptr);
+}
+
 static void list_parts(struct partition_db *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
 {
 	struct listing l = { .d = d };
@@ -214,6 +225,7 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
 	}
 	if (!look_only)
 		files_remove_matching(dir, PARTITION_DB_UNFINISHED);
+	read_identity(d);
 	list_parts(d, parts, n, ret_lost);
 	*ret = d;
 	return 0;
@@ -243,16 +255,9 @@ int partition_db_each_file(struct partition_db *d, int (*fn)(void *arg, const st
 
 int partition_db_identity(struct partition_db *d, char *ret, size_t len, struct err *e)
 {
-	AUTOFREE char *path = xasprintf("%s/IDENTITY", d->dir);
-	CLEANUP(buf_free) struct buf b = { .max = 256 };
-	int rc = buf_read_file(&b, path, e);
-	if (rc)
-		return rc;
-	size_t n = strcspn(b.ptr, "\n");
-	if (!n || n >= len)
-		return err_set(e, ERR_CORRUPT, "%s is damaged", path);
-	memcpy(ret, b.ptr, n);
-	ret[n] = 0;
+	if (!d->identity[0])
+		return err_set(e, ERR_CORRUPT, "%s/IDENTITY cannot be read", d->dir);
+	snprintf(ret, len, "%s", d->identity);
 	return 0;
 }
 

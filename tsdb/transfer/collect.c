@@ -151,6 +151,32 @@ static int walk_remove(struct collect_walk *w, struct err *e)
 	return rc;
 }
 
+/* Forgets that days are gone. All older generations of theirs have left: the walk over the generations was complete, and none waits. Else a day
+ * would be back. */
+static int gone_expire(struct transfer *t, struct err *e)
+{
+	VEC(uint32_t) days = { 0 };
+	char name[OBJECT_NAME_MAX];
+	int rc = 0;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (d->kind == GENERATION_GONE && tsdb_now_ms(t->db) - d->written_ms > GONE_KEPT_MS)
+			vec_push(&days, d->day);
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n && !rc; i++) {
+		rwlock_read(&t->catalogue.lock);
+		object_name_generation(name, t->server.id, catalogue_find(&t->catalogue, days.v[i])->stamp);
+		rwlock_unlock(&t->catalogue.lock);
+		rc = t->objects->remove(t->objects, name, e);
+		if (!rc)
+			catalogue_drop(&t->catalogue, days.v[i]);
+	}
+	vec_free(&days);
+	return rc;
+}
+
 int collect_orphans(struct transfer *t, struct err *e)
 {
 	struct collect_walk w = { .t = t, .now_ms = tsdb_now_ms(t->db) };
@@ -172,7 +198,7 @@ int collect_orphans(struct transfer *t, struct err *e)
 		free(w.remove.v[i]);
 	vec_free(&w.remove);
 	vec_free(&w.named);
-	return rc;
+	return rc || t->removals.n ? rc : gone_expire(t, e);
 }
 
 /* ---- days that are gone ---- */
@@ -184,12 +210,22 @@ static bool gone_is_old(struct transfer *t, uint32_t day)
 }
 
 /* The storage deleted or dropped what the generation has: nothing that it names is of a later record. */
+static bool gone_has_record(struct tsdb *db, const struct catalogue_day *d) REQUIRES(db->seal_lock)
+{
+	mutex_assert_held(&db->seal_lock);
+	uint64_t dropped = MAX(dropped_record(&db->dropped, d->day), hlog_gone(db->log, d->day)); /* what the log had at the start */
+	for (size_t i = 0; i < db->emptied.n; i++)
+		if (db->emptied.v[i].day == d->day)
+			dropped = MAX(dropped, db->emptied.v[i].record);
+	return d->last_record && dropped >= d->last_record;
+}
+
 static bool gone_by_record(struct tsdb *db, const struct catalogue_day *d)
 {
 	mutex_lock(&db->seal_lock);
-	uint64_t dropped = dropped_record(&db->dropped, d->day);
+	bool gone = gone_has_record(db, d);
 	mutex_unlock(&db->seal_lock);
-	return d->last_record && MAX(dropped, hlog_gone(db->log, d->day)) >= d->last_record;
+	return gone;
 }
 
 static bool gone_is_due(struct transfer *t, const struct version *v, const struct catalogue_day *d)
@@ -200,12 +236,21 @@ static bool gone_is_due(struct transfer *t, const struct version *v, const struc
 	if (s && s->p->db_parts && partition_db_identity(s->p->db_parts, identity, sizeof identity, &e))
 		return false;
 	if (s) /* all of it was deleted, and what came since is not sealed */
-		return !s->n_parts && strcmp(identity, d->identity);
-	if (d->doomed)
-		return true;
-	if (d->away)
-		return gone_is_old(t, d->day);
-	return d->identity[0] || gone_is_old(t, d->day) || gone_by_record(t->db, d);
+		return !s->n_parts && strcmp(identity, d->identity) && gone_by_record(t->db, d);
+	return d->doomed || gone_is_old(t, d->day) || (!d->away && gone_by_record(t->db, d));
+}
+
+/* A day that was here, was not dropped and is not here any more: its directory is damaged or lost. The bucket has it. Nothing drops it meanwhile. */
+static bool gone_is_lost(struct transfer *t, const struct catalogue_day *d)
+{
+	if (d->kind != GENERATION_DAY || d->away || !d->identity[0])
+		return false;
+	mutex_lock(&t->db->seal_lock);
+	struct version *v = tsdb_version(t->db, NULL);
+	bool lost = !version_find(v, d->day) && !gone_has_record(t->db, d);
+	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
+	return lost;
 }
 
 static int gone_put(struct transfer *t, uint32_t day, struct err *e)
@@ -237,43 +282,31 @@ static int gone_put(struct transfer *t, uint32_t day, struct err *e)
 	return rc;
 }
 
-/* A `gone` that all older generations of its day have left before. */
-static int gone_expire(struct transfer *t, uint32_t day, struct object_stamp stamp, struct err *e)
-{
-	char name[OBJECT_NAME_MAX];
-	object_name_generation(name, t->server.id, stamp);
-	int rc = t->objects->remove(t->objects, name, e);
-	if (!rc)
-		catalogue_drop(&t->catalogue, day);
-	return rc;
-}
-
-/* What is to be done about a day. */
-struct gone_day {
-	uint32_t day;
-	struct object_stamp stamp;
-	bool expired;
-};
-
 int collect_gone(struct transfer *t, struct err *e)
 {
 	struct version *v = tsdb_version(t->db, NULL);
 	VEC(struct catalogue_day) days = { 0 };
-	VEC(struct gone_day) due = { 0 };
+	VEC(uint32_t) due = { 0 }, lost = { 0 };
 	int rc = 0;
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++)
 		vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n; i++) {
-		bool expired = days.v[i].kind == GENERATION_GONE && tsdb_now_ms(t->db) - days.v[i].written_ms > GONE_KEPT_MS;
-		if (expired || (days.v[i].kind == GENERATION_DAY && gone_is_due(t, v, &days.v[i])))
-			vec_push(&due, (struct gone_day){ days.v[i].day, days.v[i].stamp, expired });
+		if (days.v[i].kind == GENERATION_DAY && gone_is_due(t, v, &days.v[i]))
+			vec_push(&due, days.v[i].day);
+		else if (!version_find(v, days.v[i].day) && gone_is_lost(t, &days.v[i]))
+			vec_push(&lost, days.v[i].day);
 	}
 	for (size_t i = 0; i < due.n && !rc; i++)
-		rc = due.v[i].expired ? gone_expire(t, due.v[i].day, due.v[i].stamp, e) : gone_put(t, due.v[i].day, e);
+		rc = gone_put(t, due.v[i], e);
+	for (size_t i = 0; i < lost.n && !rc; i++) {
+		LOG_WARN("msg", "a day that was on this disk is not there any more: the bucket has it", "partition", LOG_NUM(lost.v[i]));
+		rc = catalogue_set(&t->catalogue, lost.v[i], "", false, e);
+	}
 	vec_free(&days);
 	vec_free(&due);
+	vec_free(&lost);
 	version_unref(v);
 	return rc;
 }

@@ -4,8 +4,10 @@
  * A day is fetched into partitions/DAY.fetch, each file held against its hash; a crash goes on with what is there. Then its files are
  * ingested into a new database, as a repair does, which replaces nothing: partitions/DAY did not exist. Until its facts (deletes, late
  * names) are in the head log, bucket/facts/DAY has the generation, so that a crash in between does not bring back what was deleted. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -18,11 +20,12 @@
 #include "tsdb/part/part.h"
 #include "tsdb/transfer/transfer_private.h"
 #include "tsdb/upkeep/partition_open.h"
+#include "tsdb/upkeep/retention_rules.h"
 #include "tsdb/write/committer.h"
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
-#define NOTES_NAME "notes"
+#define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
 
@@ -53,28 +56,24 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct err *e)
 {
 	struct transfer *t = w->t;
-	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	CLEANUP(buf_free) struct buf b = { 0 };
 	struct generation g;
-	char name[OBJECT_NAME_MAX], identity[CATALOGUE_IDENTITY_MAX] = "";
+	char name[OBJECT_NAME_MAX];
 	bool newer = true, away = false;
 	object_name_generation(name, t->server.id, stamp);
-	int rc = object_io_get(t->objects, name, &b, e);
-	if (rc)
-		return rc == -ERR_NOT_FOUND ? 0 : rc; /* it was removed meanwhile: a newer one is there */
-	rc = generation_decode(&g, buf_view(&b), name, e);
+	int rc = object_io_get_generation(t->objects, name, &b, &g, e);
 	if (!rc && g.kind != GENERATION_FENCE) {
 		rwlock_read(&t->catalogue.lock);
 		const struct catalogue_day *d = catalogue_find(&t->catalogue, g.day);
 		newer = !d || object_stamp_cmp(d->stamp, g.stamp) < 0;
-		if (d) {
-			memcpy(identity, d->identity, sizeof identity);
-			away = d->away;
-		}
+		away = d && d->away;
 		rwlock_unlock(&t->catalogue.lock);
-		if (newer)
-			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), identity, away, e);
+		if (newer) /* without an identity: which parts of this disk it names is told by their hashes */
+			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), "", away, e);
 	}
 	generation_release(&g);
+	if (rc == -ERR_NOT_FOUND)
+		return 0; /* it was removed meanwhile: a newer one is there */
 	if (rc != -ERR_CORRUPT)
 		return rc;
 	t->catalogue_is_damaged = true;
@@ -119,11 +118,11 @@ static bool retrieve_is_here(const struct version *v, uint32_t day)
 void retrieve_note_absent(struct transfer *t)
 {
 	struct version *v = tsdb_version(t->db, NULL);
-	VEC(uint32_t) days = { 0 };
+	VEC(uint32_t) days = { 0 }; /* also those that are here without their deletes */
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day))
+		if (catalogue_day_is_absent(d) && (!retrieve_is_here(v, d->day) || retrieve_is_pending(t, d->day)))
 			vec_push(&days, d->day);
 	}
 	rwlock_unlock(&t->catalogue.lock);
@@ -189,35 +188,94 @@ static int retrieve_check(const struct generation *g, struct err *e)
 	return 0;
 }
 
-static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, struct err *e)
+/* Files of an earlier try that this generation does not name: they would be taken in as well. */
+struct retrieve_named {
+	const struct generation *g;
+	const char *dir;
+};
+
+static int retrieve_remove_other(void *arg, const char *name, struct err *e)
+{
+	const struct retrieve_named *n = arg;
+	char own[32];
+	(void)e;
+	for (size_t i = 0; i < n->g->parts.n; i++) {
+		snprintf(own, sizeof own, "%06" PRIu64 ".sst", n->g->parts.v[i].file);
+		if (!strcmp(own, name))
+			return 0;
+	}
+	AUTOFREE char *path = xasprintf("%s/%s", n->dir, name);
+	unlink(path);
+	return 0;
+}
+
+/* The day is fetched without it; answers about its time say so. */
+static void retrieve_leave_out(struct transfer *t, const struct generation *g, const struct generation_part *p, const char *dir, const struct err *why)
+{
+	static const int64_t hours[] = { 1, 6, 24 };
+	int64_t length = hours[MIN(p->level, 2)] * 3600000, after = (int64_t)g->day * DAY_MS + p->window * length;
+	AUTOFREE char *file = xasprintf("%s/%06" PRIu64 ".sst", dir, p->file);
+	unlink(file);
+	LOG_ERROR("msg", "a part of the current day is damaged in the bucket: the day begins without it", "partition", LOG_NUM(g->day), "part",
+		  LOG_NUM(p->number), "err", why->msg);
+	if (p->level == LEVEL_HOUR)
+		vec_push(&t->left_out, after);
+}
+
+static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, bool lenient, struct err *e)
 {
 	int rc = retrieve_check(g, e);
 	if (!rc)
 		rc = files_make_dirs(dir, e);
+	if (!rc)
+		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
 		rc = retrieve_part(t, g, &g->parts.v[i], dir, e);
+		if (lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND)) {
+			retrieve_leave_out(t, g, &g->parts.v[i], dir, e);
+			rc = 0;
+		}
 		if (!rc && atomic_load(&t->db->stopping))
 			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
 	}
 	return rc;
 }
 
-int retrieve_files(struct transfer *t, uint32_t day, struct err *e)
+bool retrieve_is_pending(const struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->facts_due.n; i++)
+		if (t->facts_due.v[i] == day)
+			return true;
+	return false;
+}
+
+static void pending_remove(struct transfer *t, uint32_t day)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < t->facts_due.n; i++)
+		if (t->facts_due.v[i] != day)
+			t->facts_due.v[n++] = t->facts_due.v[i];
+	t->facts_due.n = n;
+}
+
+int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
 	struct generation g = { .min_ms = 1 };
 	char name[16];
 	snprintf(name, sizeof name, "%u", day);
 	AUTOFREE char *fetch = retrieve_path(t, day, FETCH_SUFFIX), *dir = retrieve_path(t, day, "");
-	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
+	if (retrieve_is_pending(t, day) && access(dir, F_OK) == 0)
+		return 0; /* an earlier try could not open it */
+	int rc = generations_read(t, day, &b, &g, e);
 	if (!rc)
-		rc = generation_decode(&g, buf_view(&b), NULL, e);
-	if (!rc)
-		rc = retrieve_fill(t, &g, fetch, e);
+		rc = retrieve_fill(t, &g, fetch, lenient, e);
 	if (!rc)
 		rc = facts_note(t, name, buf_view(&b), e);
 	if (!rc)
 		rc = partition_db_make_of(fetch, dir, e);
+	if (!rc && !retrieve_is_pending(t, day))
+		vec_push(&t->facts_due, day);
 	if (!rc)
 		files_remove_tree(fetch);
 	generation_release(&g);
@@ -244,44 +302,77 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 	return 0;
 }
 
+/* The generation that a day was fetched by. A damaged file has the same content as the catalogue. */
+static int facts_read(struct transfer *t, uint32_t day, const char *path, struct generation *ret, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	*ret = (struct generation){ .min_ms = 1 };
+	int rc = buf_read_file(&b, path, e);
+	if (!rc)
+		rc = generation_decode(ret, buf_view(&b), NULL, e);
+	if (rc != -ERR_CORRUPT)
+		return rc;
+	generation_release(ret);
+	return generations_read(t, day, &b, ret, e);
+}
+
+/* All is applied. A file that a power loss brings back would delete rows that came since. */
+static int facts_done(struct transfer *t, const char *path, struct err *e)
+{
+	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
+	if (unlink(path) && errno != ENOENT)
+		return err_errno(e, errno, "cannot remove %s", path);
+	return files_sync_dir(dir, e);
+}
+
+/* Whether the catalogue has that database as the day's: then its facts are in the head log, and rows may have come since. */
+static bool facts_are_committed(struct transfer *t, uint32_t day, const char *identity)
+{
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	bool same = d && identity[0] && !strcmp(d->identity, identity);
+	rwlock_unlock(&t->catalogue.lock);
+	return same;
+}
+
 /* Once the day is open: what its generation says of deletes and names, and deletes that came later. Those are known once the bucket answered:
  * until then the file stays. */
 static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 {
 	AUTOFREE char *path = facts_path(t, day);
-	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
-	struct generation g = { .min_ms = 1 };
+	struct generation g;
 	char identity[CATALOGUE_IDENTITY_MAX] = "";
-	int rc = buf_read_file(&b, path, e);
-	if (rc)
-		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	rc = generation_decode(&g, buf_view(&b), NULL, e);
+	int rc = facts_read(t, day, path, &g, e);
+	bool missing = rc == -ERR_NOT_FOUND, committed = false;
 	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
-	if (p && p->db_parts) {
+	if (p && p->db_parts)
+		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
+	if (!rc && identity[0])
+		committed = facts_are_committed(t, day, identity);
+	if (!rc && identity[0] && !committed) {
 		partition_load(p); /* late names refer to its locations */
 		mutex_lock(&t->db->seal_lock);
 		p->next_part = MAX(p->next_part, g.next_part);
 		rc = facts_commit(t->db, p, &g, e);
 		mutex_unlock(&t->db->seal_lock);
-		if (!rc)
-			rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	}
 	partition_unref(p);
-	bool begun = t->server.state == BUCKET_WRITES || t->db->o.copy;
-	if (!rc && identity[0] && begun)
+	if (!rc && identity[0] && t->has_begun)
 		rc = deletes_apply_day(t, day, g.deletes, e);
 	generation_release(&g);
-	if (!rc && identity[0])
+	if (!rc && identity[0] && !committed)
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);
-	if (!rc && begun)
-		unlink(path);
-	return rc;
+	if (!rc || missing)
+		pending_remove(t, day);
+	if (missing)
+		return 0;
+	return rc || !t->has_begun ? rc : facts_done(t, path, e);
 }
 
 static int facts_apply_one(void *arg, const char *name, struct err *e)
 {
 	int64_t day;
-	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > UINT32_MAX)
+	if (!num_parse_i64(view_of(name), &day) || day < 0 || day > 10000000)
 		return 0;
 	return facts_apply_day(arg, (uint32_t)day, e);
 }
@@ -318,9 +409,7 @@ static int notes_restore(struct transfer *t, struct err *e)
 	rwlock_unlock(&t->catalogue.lock);
 	if (!newest.epoch)
 		return 0;
-	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
-	if (!rc)
-		rc = generation_decode(&g, buf_view(&b), NULL, e);
+	int rc = generations_read(t, day, &b, &g, e);
 	if (!rc)
 		rc = notes_commit(t, &g, e);
 	generation_release(&g);
@@ -350,6 +439,21 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	return rc;
 }
 
+/* Parts of the current day that its bucket has not any more. */
+static int retrieve_note_left_out(struct transfer *t, struct err *e)
+{
+	struct tsdb *db = t->db;
+	if (!t->left_out.n)
+		return 0;
+	mutex_lock(&db->seal_lock);
+	for (size_t i = 0; i < t->left_out.n; i++)
+		if (!holes_has_time(&db->holes, t->left_out.v[i], t->left_out.v[i] + 3600000))
+			holes_add(&db->holes, &(struct hole){ 0, 0, t->left_out.v[i], t->left_out.v[i] + 3600000, tsdb_now_ms(db) });
+	int rc = tsdb_sync_holes(db, e);
+	mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
 static int retrieve_has_file(void *arg, const char *name, struct err *e)
 {
 	bool *has = arg;
@@ -376,6 +480,8 @@ int retrieve_finish(struct transfer *t, struct err *e)
 	int rc = t->server.returning ? notes_restore(t, e) : 0;
 	if (!rc && t->server.returning)
 		rc = retrieve_note_hole(t, e);
+	if (!rc)
+		rc = retrieve_note_left_out(t, e);
 	return rc ? rc : bucket_server_returned(&t->server, e);
 }
 
@@ -429,18 +535,30 @@ int retrieve_visits(struct transfer *t, struct err *e)
 	return rc;
 }
 
-static bool retrieve_find(struct transfer *t, uint32_t *ret)
+static bool retrieve_is_missing(struct transfer *t, const struct version *v, const struct catalogue_day *d)
+{
+	return catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
+}
+
+/* The newest one; days whose last try failed come last, and wait. */
+static bool retrieve_find(struct transfer *t, bool now, uint32_t *ret)
 {
 	struct version *v = tsdb_version(t->db, NULL);
+	VEC(uint32_t) missing = { 0 };
 	bool found = false;
 	rwlock_read(&t->catalogue.lock);
-	for (size_t i = t->catalogue.days.n; i-- && !found;) {
-		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		found = catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
-		*ret = d->day;
-	}
+	for (size_t i = t->catalogue.days.n; i--;)
+		if (retrieve_is_missing(t, v, &t->catalogue.days.v[i]))
+			vec_push(&missing, t->catalogue.days.v[i].day);
 	rwlock_unlock(&t->catalogue.lock);
 	version_unref(v);
+	for (int again = 0; again < 2 && !found; again++)
+		for (size_t i = 0; i < missing.n && !found; i++) {
+			int64_t failed = transfer_seen(t, missing.v[i])->fetch_failed_mono_ms;
+			found = again ? now || clock_mono_ms() - failed >= FAILED_PAUSE_MS : !failed;
+			*ret = missing.v[i];
+		}
+	vec_free(&missing);
 	return found;
 }
 
@@ -450,9 +568,7 @@ static int retrieve_open(struct transfer *t, uint32_t day, struct err *e)
 	CLEANUP(buf_free) struct buf b = { 0 };
 	struct generation g = { .min_ms = 1 };
 	VEC(struct tombstone_fact) facts = { 0 };
-	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
-	if (!rc)
-		rc = generation_decode(&g, buf_view(&b), NULL, e);
+	int rc = generations_read(t, day, &b, &g, e);
 	for (size_t i = 0; i < g.facts.n && !rc; i++) {
 		struct cursor c = cursor_of(g.facts.v[i].payload);
 		struct tombstone_fact f = { .number = 0 };
@@ -470,21 +586,85 @@ static int retrieve_open(struct transfer *t, uint32_t day, struct err *e)
 	return rc;
 }
 
-int retrieve_next(struct transfer *t, struct err *e)
+/* Whether an error says something of that day alone, so that others are fetched all the same. */
+static bool retrieve_failed_alone(int rc)
+{
+	return rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND || rc == -ERR_LIMIT || rc == -ERR_BAD_DATA || rc == -ERR_CONFLICT || rc == -ERR_BUSY;
+}
+
+/* Days that are open, and whose facts could not be committed. */
+static int retrieve_pending(struct transfer *t, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	int rc = 0;
+	for (size_t i = t->facts_due.n; i-- && !rc;)
+		if (retrieve_is_here(v, t->facts_due.v[i]))
+			rc = facts_apply_day(t, t->facts_due.v[i], e);
+	version_unref(v);
+	return rc;
+}
+
+/* What retention by selector has passed since the generation was made. */
+static int retrieve_hide(struct transfer *t, struct err *e)
+{
+	mutex_lock(&t->db->seal_lock);
+	int rc = retention_rules_due(t->db, e);
+	mutex_unlock(&t->db->seal_lock);
+	return rc;
+}
+
+int retrieve_next(struct transfer *t, bool now, struct err *e)
 {
 	uint32_t day;
-	if (!retrieve_find(t, &day))
-		return 0;
+	int rc = retrieve_pending(t, e);
+	if (rc || !retrieve_find(t, now, &day))
+		return rc;
 	int64_t start = clock_mono_ms();
-	int rc = retrieve_files(t, day, e);
+	rc = retrieve_files(t, day, false, e);
 	if (!rc)
 		rc = retrieve_open(t, day, e);
 	if (!rc)
 		rc = facts_apply_day(t, day, e);
+	if (!rc)
+		rc = retrieve_hide(t, e);
+	transfer_seen(t, day)->fetch_failed_mono_ms = retrieve_failed_alone(rc) ? clock_mono_ms() : 0;
 	if (rc)
 		return rc;
 	retrieve_note_absent(t);
 	metric_inc(&tsdb_metrics[TM_BUCKET_FETCHED]);
 	LOG_INFO("msg", "a day is back from the bucket", "partition", LOG_NUM(day), "ms", LOG_NUM(clock_mono_ms() - start));
 	return 1;
+}
+
+/* ---- leftovers ---- */
+
+static int tidy_one(void *arg, const char *name, struct err *e)
+{
+	struct transfer *t = arg;
+	char digits[16];
+	int64_t day;
+	(void)e;
+	if (!view_ends(view_of(name), VIEW(FETCH_SUFFIX)) || strlen(name) - strlen(FETCH_SUFFIX) >= sizeof digits)
+		return 0;
+	snprintf(digits, sizeof digits, "%.*s", (int)(strlen(name) - strlen(FETCH_SUFFIX)), name);
+	if (!num_parse_i64(view_of(digits), &day) || day < 0 || day > UINT32_MAX)
+		return 0;
+	struct version *v = tsdb_version(t->db, NULL);
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, (uint32_t)day);
+	bool missing = d && retrieve_is_missing(t, v, d);
+	rwlock_unlock(&t->catalogue.lock);
+	version_unref(v);
+	AUTOFREE char *dir = retrieve_path(t, (uint32_t)day, FETCH_SUFFIX);
+	if (!missing)
+		files_remove_tree(dir);
+	return 0;
+}
+
+void retrieve_tidy(struct transfer *t)
+{
+	AUTOFREE char *dir = xasprintf("%s/partitions", t->db->path);
+	struct err e;
+	if (access(dir, F_OK) == 0 && files_each(dir, tidy_one, t, &e))
+		LOG_WARN("msg", "what was fetched of days that are not needed takes room", "dir", dir, "err", e.msg);
 }

@@ -45,6 +45,7 @@ static void transfer_failed(struct transfer *t, const struct err *e)
 /* What waits to go up: days whose parts are not all there. */
 static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 {
+	int64_t now = tsdb_now_ms(t->db);
 	struct version *v = tsdb_version(t->db, NULL);
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < v->n; i++) {
@@ -59,7 +60,8 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 				continue;
 			parts++;
 			ret->waiting_bytes += p->bytes;
-			ret->waiting_since_ms = ret->waiting_since_ms ? MIN(ret->waiting_since_ms, part_end_ms(p)) : part_end_ms(p);
+			int64_t since = MIN(part_end_ms(p), now); /* a window that was sealed early has not ended yet */
+			ret->waiting_since_ms = ret->waiting_since_ms ? MIN(ret->waiting_since_ms, since) : since;
 		}
 		ret->waiting_parts += parts;
 	}
@@ -102,7 +104,10 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 
 static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
 {
-	int rc = bucket_server_start(&t->server, e);
+	char id[SERVER_ID_MAX + 1], why[256];
+	int rc = 0;
+	if (bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_AWAY)
+		rc = bucket_server_start(&t->server, e);
 	if (rc)
 		return rc;
 	catalogue_keep_id(&t->catalogue, t->server.id);
@@ -114,16 +119,19 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 		rc = deletes_fetch(t, e);
 	if (rc)
 		return rc;
+	t->has_begun = true;
+	retrieve_tidy(t);
 	LOG_INFO("msg", "writes to its bucket", "id", t->server.id, "epoch", LOG_NUM(t->server.epoch), "days", LOG_NUM(t->catalogue.days.n));
 	retrieve_note_absent(t);
 	t->next_check_mono_ms = clock_mono_ms() + CHECK_EVERY_MS;
 	return 0;
 }
 
-/* Uploads first: what only this disk has is in danger. */
+/* Uploads first: what only this disk has is in danger. A day that cannot be fetched is no reason to keep what is to be removed. */
 static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(t->run_lock)
 {
 	int64_t mono = clock_mono_ms();
+	struct err fetch;
 	int rc = 0;
 	if (mono >= t->next_check_mono_ms) {
 		rc = bucket_server_check(&t->server, e);
@@ -137,16 +145,19 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		rc = collect_gone(t, e);
 	if (!rc)
 		rc = retrieve_visits(t, e);
-	if (!rc)
-		rc = MIN(retrieve_next(t, e), 0);
+	int fetch_rc = rc ? 0 : MIN(retrieve_next(t, now, &fetch), 0);
 	if (!rc)
 		rc = collect_removals(t, now, e);
 	if (!rc && (now || mono >= t->next_collect_mono_ms)) {
+		upload_tidy_journal(t);
+		retrieve_tidy(t);
 		rc = collect_orphans(t, e);
+		if (!rc)
+			rc = deletes_collect(t, e);
 		t->next_collect_mono_ms = mono + COLLECT_EVERY_MS;
 	}
 	retrieve_note_absent(t);
-	return rc;
+	return rc || !fetch_rc ? rc : err_set(e, fetch.code, "%s", fetch.msg);
 }
 
 static int transfer_step(struct transfer *t, bool now, struct err *e)
@@ -155,7 +166,7 @@ static int transfer_step(struct transfer *t, bool now, struct err *e)
 	mutex_lock(&t->run_lock);
 	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
 	int rc = 0;
-	if (state == BUCKET_AWAY) {
+	if (!t->has_begun && state != BUCKET_FENCED) {
 		t->server.was_empty = false; /* by now the directory has records */
 		rc = transfer_begin(t, e);
 		if (!rc)
@@ -205,7 +216,7 @@ static bool transfer_has(const char *path, const char *name)
 bool transfer_is_empty(const char *path)
 {
 	AUTOFREE char *dir = xasprintf("%s/partitions", path);
-	bool empty = !transfer_has(path, "head") && !transfer_has(path, "version");
+	bool empty = !transfer_has(path, "head"); /* the file `version` is made before the bucket is asked */
 	DIR *d = opendir(dir);
 	struct dirent *x;
 	while (d && (x = readdir(d)))
@@ -226,7 +237,25 @@ static int transfer_fetch_today(struct transfer *t, struct err *e)
 	rwlock_unlock(&t->catalogue.lock);
 	if (!wanted || access(dir, F_OK) == 0)
 		return 0;
-	return retrieve_files(t, day, e);
+	return retrieve_files(t, day, true, e);
+}
+
+/* A server that returns needs what the bucket has of today before it takes rows: without it the start is refused. One that does not know yet
+ * whether it returns begins anew, and takes another id later. */
+static int transfer_return(struct transfer *t, int rc_away, const struct err *away, struct err *e) REQUIRES(t->run_lock)
+{
+	char id[SERVER_ID_MAX + 1], why[256];
+	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
+	if (state == BUCKET_AWAY) {
+		int rc = bucket_server_begin_alone(&t->server, e);
+		catalogue_keep_id(&t->catalogue, t->server.id);
+		return rc;
+	}
+	if (!t->server.returning)
+		return 0;
+	if (rc_away)
+		return err_set(e, away->code, "%s comes back to an empty directory, and its bucket does not say what it has: %s", id, away->msg);
+	return transfer_fetch_today(t, e);
 }
 
 int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
@@ -257,8 +286,7 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
 	int rc_away = transfer_begin(t, &away);
-	if (!rc_away && t->server.returning)
-		rc = transfer_fetch_today(t, e);
+	rc = transfer_return(t, rc_away, &away, e);
 	mutex_unlock(&t->run_lock);
 	if (rc_away)
 		transfer_failed(t, &away);
@@ -268,14 +296,13 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 int transfer_start(struct tsdb *db, struct err *e)
 {
 	struct transfer *t = db->transfer;
-	char id[SERVER_ID_MAX + 1], why[256];
 	if (!t)
 		return 0;
 	if (db->o.copy)
-		return copy_finish(t, e);
+		return retrieve_apply_facts(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
-	if (!rc && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES)
+	if (!rc && t->has_begun)
 		rc = retrieve_finish(t, e);
 	if (!rc)
 		rc = deletes_apply_pending(t, e);
@@ -300,6 +327,8 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);
+	vec_free(&t->facts_due);
+	vec_free(&t->left_out);
 	vec_free(&t->visits);
 	vec_free(&t->checked);
 	deletes_release(t);

@@ -24,7 +24,10 @@ struct transfer_removal {
 struct transfer_seen {
 	uint32_t day;
 	uint64_t parts_hash;      /* of the parts, the facts and the late names that there were */
+	uint64_t put_hash;        /* the same when it was put last; 0 = it was not put */
 	int64_t changed_mono_ms;  /* since when it is so */
+	int64_t failed_mono_ms;   /* its last upload failed then; 0 = it did not */
+	int64_t fetch_failed_mono_ms; /* the same of the last fetch */
 	int64_t since_mono_ms;    /* since when it differs from its generation; 0 = it does not */
 	int64_t names_mono_ms;    /* when late names alone made a generation last */
 };
@@ -33,6 +36,7 @@ struct transfer_seen {
 struct transfer_delete {
 	struct object_stamp stamp;    /* of its object; 0, 0 = it is not in the bucket yet */
 	int64_t made_ms, after_ms, until_ms; /* rows in (after, until] that were there then */
+	bool here;                    /* its facts are in the head log */
 	char *selector;               /* owned */
 };
 
@@ -52,8 +56,13 @@ struct transfer {
 	VEC(struct transfer_upload) uploads;
 	VEC(struct transfer_removal) removals;
 	VEC(struct transfer_seen) seen;
+	VEC(uint32_t) facts_due;      /* days that were fetched and whose facts are not in the head log yet: they take no rows and do not go up */
 	struct buf pending;           /* a generation whose put had no answer: it may be there. It is put until there is one */
 	struct object_stamp pending_stamp;
+	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* for the catalogue, with */
+	bool pending_away;
+	bool has_begun;               /* there is an epoch, and the catalogue has all that the bucket has */
+	VEC(int64_t) left_out;        /* starts of hours of the current day, ms, whose part is damaged in the bucket */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
@@ -68,12 +77,19 @@ struct transfer {
 	struct admin_bucket status;
 };
 
+/* ---- tries.c ---- */
+
+/* What is known of the tries of a day; valid until the next call. */
+struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day);
+
 /* ---- generations.c ---- */
 
 /* Puts a generation under the next number: 0, and then the catalogue has it. ERR_CONFLICT: this server is fenced. */
 int generations_put(struct transfer *t, struct generation *g, const char *identity, bool away, struct err *e) MUST_USE;
 /* The one whose put had no answer, if there is one. */
 int generations_put_pending(struct transfer *t, struct err *e) MUST_USE;
+/* A day's newest generation and its bytes, from the local file, or from the bucket where that is damaged. *ret is to be released in any case. */
+int generations_read(struct transfer *t, uint32_t day, struct buf *b, struct generation *ret, struct err *e) MUST_USE;
 
 /* ---- upload.c ---- */
 
@@ -81,15 +97,21 @@ int generations_put_pending(struct transfer *t, struct err *e) MUST_USE;
 int upload_days(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* Which objects were put and are in no generation yet: from bucket/uploads. */
 int upload_read_journal(struct transfer *t, struct err *e) MUST_USE;
+/* Forgets objects that no generation will name, as their days have no parts here. */
+void upload_tidy_journal(struct transfer *t);
 /* ---- retrieve.c ---- */
 
 /* Brings the catalogue up to what the bucket has. */
 int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
-/* Fetches a day into partitions/, which has nothing of it. It is not open yet. */
-int retrieve_files(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
-/* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. */
-int retrieve_next(struct transfer *t, struct err *e) MUST_USE;
-/* Of a server that returned: the notes of the newest generation, and a hole for what was not in the bucket. */
+/* Removes what was fetched of days that are not to be fetched any more. Before the partitions are opened, or in a round. */
+void retrieve_tidy(struct transfer *t);
+/* Fetches a day into partitions/, which has nothing of it. It is not open yet. lenient: parts whose objects are damaged or missing are left out. */
+int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e) MUST_USE;
+/* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. now: also days that failed a while ago. */
+int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Whether the facts of a fetched day are still to be applied. */
+bool retrieve_is_pending(const struct transfer *t, uint32_t day);
+/* Of a server that returned: the notes of the newest generation, and holes for what was not in the bucket. */
 int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
@@ -116,6 +138,8 @@ int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
 int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
 /* Whether one that is newer than `from` has anything of the newest generation of a day. */
 int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
+/* Removes those that are about days before all that the bucket has. The newest stays: an empty disk learns from it up to where deletes go. */
+int deletes_collect(struct transfer *t, struct err *e) MUST_USE;
 /* Up to which object deletes are applied here. */
 struct object_stamp deletes_applied(struct transfer *t);
 
@@ -123,8 +147,6 @@ struct object_stamp deletes_applied(struct transfer *t);
 
 /* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
 int copy_files(struct transfer *t, struct err *e) MUST_USE;
-/* After the replay: their facts. */
-int copy_finish(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 

@@ -24,6 +24,7 @@
 #define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
 #define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
+#define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the journal ---- */
 
@@ -73,6 +74,19 @@ int upload_read_journal(struct transfer *t, struct err *e)
 	return 0;
 }
 
+void upload_tidy_journal(struct transfer *t)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	size_t n = 0;
+	for (size_t i = 0; i < t->uploads.n; i++) {
+		const struct pstate *s = version_find(v, t->uploads.v[i].day);
+		if (s && s->n_parts)
+			t->uploads.v[n++] = t->uploads.v[i];
+	}
+	t->uploads.n = n;
+	version_unref(v);
+}
+
 static void journal_drop_day(struct transfer *t, uint32_t day)
 {
 	size_t n = 0;
@@ -91,7 +105,6 @@ struct upload {
 	struct generation old;      /* its newest generation, as it is known here; empty if there is none */
 	struct object_stamp old_stamp;
 	bool same;                  /* `old` is of this database: its part numbers are those of m */
-	VEC(struct part_runs) runs; /* whose lists m.g borrows */
 	uint64_t put_objects, put_bytes;
 };
 
@@ -257,8 +270,13 @@ static int upload_read_old(struct upload *u, uint32_t day, struct err *e)
 	rwlock_unlock(&t->catalogue.lock);
 	if (!known)
 		return 0;
-	int rc = catalogue_bytes(&t->catalogue, day, &b, e);
-	return rc ? rc : generation_decode(&u->old, buf_view(&b), NULL, e);
+	int rc = generations_read(t, day, &b, &u->old, e);
+	if (rc != -ERR_CORRUPT && rc != -ERR_NOT_FOUND)
+		return rc;
+	LOG_WARN("msg", "the generation of a day cannot be read: all of the day goes up again", "partition", LOG_NUM(day), "err", e->msg);
+	generation_release(&u->old);
+	u->old = (struct generation){ .min_ms = 1 };
+	return 0;
 }
 
 static bool upload_is_newest(struct tsdb *db, uint32_t day)
@@ -271,7 +289,7 @@ static bool upload_is_newest(struct tsdb *db, uint32_t day)
 
 static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 {
-	struct upload u = { .t = t };
+	struct upload u = { .t = t, .old = { .min_ms = 1 } };
 	int64_t start = clock_mono_ms();
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
@@ -299,17 +317,6 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 
 /* ---- what is due ---- */
 
-static struct transfer_seen *upload_seen(struct transfer *t, uint32_t day)
-{
-	for (size_t i = 0; i < t->seen.n; i++)
-		if (t->seen.v[i].day == day)
-			return &t->seen.v[i];
-	struct transfer_seen *s = vec_add(&t->seen);
-	s->day = day;
-	s->names_mono_ms = INT64_MIN / 2;
-	return s;
-}
-
 static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t names)
 {
 	uint64_t h = facts ^ names;
@@ -326,21 +333,26 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	mutex_lock(&t->db->apply_lock);
 	bool finishes = !up.finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
 	mutex_unlock(&t->db->apply_lock);
-	struct transfer_seen *x = upload_seen(t, s->p->day);
+	struct transfer_seen *x = transfer_seen(t, s->p->day);
 	if (up.parts && up.facts && up.names && !finishes) {
 		x->since_mono_ms = 0;
 		return false;
 	}
-	if (now)
-		return true;
-	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash);
+	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash) + finishes;
 	int64_t mono = clock_mono_ms();
 	if (x->parts_hash != hash || !x->changed_mono_ms) {
 		x->parts_hash = hash;
 		x->changed_mono_ms = mono;
+		x->failed_mono_ms = 0;
 	}
 	if (!x->since_mono_ms)
 		x->since_mono_ms = mono;
+	if (up.known && x->put_hash == hash)
+		return false; /* put without a part that is damaged here */
+	if (now)
+		return true;
+	if (x->failed_mono_ms && mono - x->failed_mono_ms < FAILED_PAUSE_MS)
+		return false;
 	if (up.parts && up.facts && !finishes) { /* late names alone */
 		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
 			return false;
@@ -350,13 +362,29 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
 }
 
+/* Whether it says something of that day alone: others go up all the same. */
+static bool upload_failed_alone(int rc)
+{
+	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT || rc == -ERR_BAD_DATA || rc == -ERR_BUSY || rc == -ERR_NOT_FOUND;
+}
+
 int upload_days(struct transfer *t, bool now, struct err *e)
 {
 	struct version *v = tsdb_version(t->db, NULL);
+	struct err first = { 0 };
 	int rc = generations_put_pending(t, e);
-	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++)
-		if (upload_is_due(t, v->p[i], now))
-			rc = upload_day(t, v->p[i]->p->day, e);
+	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++) {
+		if (retrieve_is_pending(t, v->p[i]->p->day) || !upload_is_due(t, v->p[i], now))
+			continue;
+		rc = upload_day(t, v->p[i]->p->day, e);
+		struct transfer_seen *x = transfer_seen(t, v->p[i]->p->day);
+		x->failed_mono_ms = rc ? clock_mono_ms() : 0;
+		x->put_hash = rc ? 0 : x->parts_hash;
+		if (!upload_failed_alone(rc) || t->pending.len)
+			continue;
+		first = first.code ? first : *e;
+		rc = 0;
+	}
 	version_unref(v);
-	return rc;
+	return rc || !first.code ? rc : err_set(e, first.code, "%s", first.msg);
 }

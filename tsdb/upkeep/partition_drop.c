@@ -302,6 +302,7 @@ int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 			partition_db_remove_mark(partition_db_dir(s->p->db_parts));
 	}
 	if (go && !rc) {
+		vec_push(&db->emptied, (struct dropped_day){ day, hlog_last(db->log) }); /* before its day may begin again */
 		let_go(db, s);
 		dict_unions_forget(db->dict_unions, s->p->symbols);
 	} else {

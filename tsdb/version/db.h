@@ -178,6 +178,7 @@ struct tsdb {
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
 	struct retention_clock retention_clock;
 	struct dropped dropped;           /* under seal_lock */
+	VEC(struct dropped_day) emptied;  /* days of which everything was deleted since the start, and the log's last record then; under seal_lock */
 	VEC(struct pstate *) leaving;     /* dropped, to be freed, references held; under seal_lock */
 	pthread_t dropper;
 	bool have_dropper;
