@@ -194,6 +194,7 @@ TSDB_TESTS = \
   cover_test \
   dict_pack_test \
   evict_test \
+  failures_test \
   flip_test \
   floats_test \
   generation_test \
@@ -238,6 +239,8 @@ dict_pack_test_SOURCES = tsdb/dict/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/version/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
+failures_test_SOURCES = tsdb/transfer/failures_test.c
+failures_test_LDADD = $(TSDB_TEST_LIBS)
 flip_test_SOURCES = tsdb/flip_test.c
 flip_test_LDADD = $(TSDB_TEST_LIBS)
 floats_test_SOURCES = tsdb/write/floats_test.c

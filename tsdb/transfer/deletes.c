@@ -2,8 +2,9 @@
 /* Deletes reach the bucket as objects of their own, because a day that is not here has no facts: whoever brings it back, or reads it there,
  * applies those that are newer than its generation. The order on disk and in the bucket:
  *
- *	1. bucket/deletes notes the delete as pending     a crash from here on: the next start applies it again, which changes nothing
- *	2. the facts are in the head log                  it is hidden here; generations made from now on have it
+ *	1. bucket/deletes notes the delete as pending     a crash from here on: the next start applies it, for the second time if need be
+ *	2. the facts are in the head log                  it is hidden here; generations made from now on have it. The file says so: the
+ *	                                                  next start would delete what came since
  *	3. the object is in the bucket                    it is hidden wherever days of the bucket are read
  *	4. bucket/deletes notes the object as applied     generations say that they have all deletes up to it
  *
@@ -14,7 +15,7 @@
  *	pyrrha-deletes 1
  *	id ID
  *	applied EPOCH SERIAL
- *	the lines of each pending delete, as in an object
+ *	of each pending delete: here 1 (step 2 is done) or 0, and its lines, as in an object
  *	checksum ...
  *
  * and a delete's lines are
@@ -63,8 +64,10 @@ static int deletes_write(struct transfer *t, struct err *e) REQUIRES(t->deletes_
 {
 	CLEANUP(buf_free) struct buf b = { .max = 256 << 20 };
 	buf_printf(&b, DELETES_HEAD "\nid %s\napplied %" PRIu64 " %" PRIu64 "\n", t->server.id, t->applied.epoch, t->applied.serial);
-	for (size_t i = 0; i < t->pending_deletes.n; i++)
+	for (size_t i = 0; i < t->pending_deletes.n; i++) {
+		buf_printf(&b, "here %d\n", t->pending_deletes.v[i].here);
 		deletes_put_lines(&b, &t->pending_deletes.v[i]);
+	}
 	text_put_checksum(&b, 0);
 	int rc = b.overflow ? err_set(e, ERR_LIMIT, "too many deletes wait for the bucket") : files_make_dirs(t->server.dir, e);
 	if (!rc)
@@ -94,8 +97,10 @@ int deletes_read(struct transfer *t, struct err *e)
 		t->deletes_id[is.len] = 0;
 	}
 	t->applied = (struct object_stamp){ (uint64_t)n[0], (uint64_t)n[1] };
-	while (lines.len && deletes_parse_lines(&lines, &d))
+	while (text_line(&lines, &line) && text_numbers(line, "here #", n) && deletes_parse_lines(&lines, &d)) {
+		d.here = n[0] != 0;
 		vec_push(&t->pending_deletes, d);
+	}
 	atomic_store(&t->n_pending_deletes, t->pending_deletes.n);
 	mutex_unlock(&t->deletes_lock);
 	return 0;
@@ -166,9 +171,17 @@ int deletes_put_pending(struct transfer *t, struct err *e)
 int deletes_apply_pending(struct transfer *t, struct err *e)
 {
 	int rc = 0;
+	bool any = false;
 	mutex_lock(&t->deletes_lock);
-	for (size_t i = 0; i < t->pending_deletes.n && !rc; i++)
-		rc = deletes_apply(t, &t->pending_deletes.v[i], INT64_MIN / 2, INT64_MAX / 2, NULL, e);
+	for (size_t i = 0; i < t->pending_deletes.n && !rc; i++) {
+		struct transfer_delete *d = &t->pending_deletes.v[i];
+		if (d->here)
+			continue;
+		rc = deletes_apply(t, d, INT64_MIN / 2, INT64_MAX / 2, NULL, e);
+		any = d->here = !rc;
+	}
+	if (!rc && any)
+		rc = deletes_write(t, e);
 	mutex_unlock(&t->deletes_lock);
 	return rc;
 }
@@ -212,6 +225,11 @@ int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t 
 	}
 	if (!rc)
 		rc = tsdb_delete_here(db, m, n, after_ms, until_ms, ret_series, e);
+	if (!rc) {
+		t->pending_deletes.v[t->pending_deletes.n - 1].here = true;
+		if (deletes_write(t, &later))
+			LOG_WARN("msg", "a delete is done, and may be done again at the next start", "err", later.msg);
+	}
 	if (rc && d.selector) { /* it is refused, and not to be applied at the next start either */
 		free(t->pending_deletes.v[--t->pending_deletes.n].selector);
 		if (deletes_write(t, &later))

@@ -36,6 +36,7 @@ struct transfer_seen {
 struct transfer_delete {
 	struct object_stamp stamp;    /* of its object; 0, 0 = it is not in the bucket yet */
 	int64_t made_ms, after_ms, until_ms; /* rows in (after, until] that were there then */
+	bool here;                    /* its facts are in the head log */
 	char *selector;               /* owned */
 };
 
