@@ -318,6 +318,18 @@ static void test_get(void **state)
 	expect(&w, all, 1, "2023-11-16 is left out: object one/d/00019677/");
 	expect_days(dir, &w, 5);
 	files_remove_tree(dir);
+	/* Or the rest of it, if that is asked for. */
+	AUTOFREE char *rest = xasprintf("get --lenient 2023-11-16 %s", dir);
+	struct kit k;
+	expect(&w, rest, 0, "the day is fetched without it");
+	kit_set(&k, dir);
+	k.o.retention_ms = -1;
+	k.o.read_only = true;
+	kit_open(&k);
+	size_t n = kit_count(&k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL);
+	assert_true(n > 0 && n < 33);
+	kit_close(&k);
+	files_remove_tree(dir);
 	assert_int_not_equal(access(tmp, F_OK), 0);
 	world_end(&w);
 }

@@ -35,7 +35,7 @@ static int copy_fetch(struct transfer *t, uint32_t day, struct err *e)
 	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
 	bool there = d && d->kind == GENERATION_DAY;
 	rwlock_unlock(&t->catalogue.lock);
-	int rc = there ? retrieve_files(t, day, false, e) : err_set(e, ERR_NOT_FOUND, "%s has nothing of that day in the bucket", t->server.id);
+	int rc = there ? retrieve_files(t, day, c->lenient, e) : err_set(e, ERR_NOT_FOUND, "%s has nothing of that day in the bucket", t->server.id);
 	if (rc && copy_goes_on(rc)) {
 		AUTOFREE char *left = xasprintf("%s/partitions/%u.fetch", t->db->path, day);
 		files_remove_tree(left);
