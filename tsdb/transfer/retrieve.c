@@ -506,6 +506,39 @@ static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
 	return s;
 }
 
+static int visit_touch_rules(struct transfer *t, uint32_t day, bool *ret, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	int rc = generations_read(t, day, &b, &g, e);
+	if (!rc)
+		rc = generation_decode_series(&g, e);
+	if (!rc)
+		rc = retention_rules_touch(t->db, &g, ret, e);
+	generation_release(&g);
+	return rc;
+}
+
+/* deletes: as in the day's generation. newest: of the deletes that there are. */
+static int visit_check(struct transfer *t, uint32_t day, struct object_stamp deletes, struct object_stamp newest, struct err *e)
+{
+	struct catalogue_seen *s = retrieve_checked(t, day);
+	uint64_t rules = retention_rules_whole(t->db, day);
+	bool touched = false;
+	int rc = 0;
+	if (object_stamp_cmp(deletes, newest) < 0 && object_stamp_cmp(s->deletes, newest) < 0)
+		rc = deletes_touch_day(t, day, deletes, &touched, e);
+	if (!rc && !touched && rules && rules != s->rules)
+		rc = visit_touch_rules(t, day, &touched, e);
+	if (rc)
+		return rc;
+	if (touched)
+		vec_push(&t->visits, day);
+	s->deletes = newest;
+	s->rules = rules;
+	return 0;
+}
+
 int retrieve_visits(struct transfer *t, struct err *e)
 {
 	struct object_stamp newest = deletes_applied(t);
@@ -515,24 +548,25 @@ int retrieve_visits(struct transfer *t, struct err *e)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && object_stamp_cmp(d->deletes, newest) < 0 && !retrieve_is_visited(t, d->day))
-			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes });
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && !retrieve_is_visited(t, d->day))
+			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes, 0 });
 	}
 	rwlock_unlock(&t->catalogue.lock);
-	for (size_t i = 0; i < days.n && !rc; i++) {
-		struct catalogue_seen *s = retrieve_checked(t, days.v[i].day);
-		bool touched = false;
-		if (object_stamp_cmp(s->deletes, newest) >= 0)
-			continue;
-		rc = deletes_touch_day(t, days.v[i].day, days.v[i].deletes, &touched, e);
-		if (!rc && touched)
-			vec_push(&t->visits, days.v[i].day);
-		if (!rc)
-			s->deletes = newest;
-	}
+	for (size_t i = 0; i < days.n && !rc; i++)
+		rc = visit_check(t, days.v[i].day, days.v[i].deletes, newest, e);
 	vec_free(&days);
 	version_unref(v);
 	return rc;
+}
+
+/* The day is here: once it was rewritten and is in the bucket again, local retention lets it go. */
+static void retrieve_visited(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->visits.n; i++)
+		if (t->visits.v[i] == day) {
+			t->visits.v[i] = t->visits.v[--t->visits.n];
+			return;
+		}
 }
 
 static bool retrieve_is_missing(struct transfer *t, const struct version *v, const struct catalogue_day *d)
@@ -630,6 +664,7 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 	transfer_seen(t, day)->fetch_failed_mono_ms = retrieve_failed_alone(rc) ? clock_mono_ms() : 0;
 	if (rc)
 		return rc;
+	retrieve_visited(t, day);
 	retrieve_note_absent(t);
 	metric_inc(&tsdb_metrics[TM_BUCKET_FETCHED]);
 	LOG_INFO("msg", "a day is back from the bucket", "partition", LOG_NUM(day), "ms", LOG_NUM(clock_mono_ms() - start));

@@ -40,9 +40,12 @@ struct transfer_delete {
 	char *selector;               /* owned */
 };
 
+/* A day that is not here: up to which delete, and for which rules of retention by selector (retention_rules_whole), it was found to have no rows
+ * that are to go. */
 struct catalogue_seen {
 	uint32_t day;
 	struct object_stamp deletes;
+	uint64_t rules;
 };
 
 struct transfer {
@@ -66,7 +69,7 @@ struct transfer {
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
-	VEC(struct catalogue_seen) checked; /* days that are not here, and up to which delete they were found to have nothing of them */
+	VEC(struct catalogue_seen) checked; /* by no order */
 	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, and while an object is put */
 	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
 	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
@@ -116,7 +119,8 @@ int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
 int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
-/* Finds days that are not here and have rows of newer deletes: they are fetched, to be rewritten. */
+/* Finds days that are not here and have rows of newer deletes, or of a rule of retention that has passed all of the day: they are fetched, to
+ * be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
 /* At the start: a day that is here was not let go, whatever was about to happen before the end. */
 int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
