@@ -16,7 +16,7 @@
 struct bucket_get {
 	VEC(uint32_t) days;
 	uint64_t fetched, failed;
-	bool damaged;
+	bool damaged, lenient;
 };
 
 static void get_done(void *arg, uint32_t day, const struct err *e)
@@ -57,7 +57,7 @@ static int get_fetch(struct bucket_get *g, const struct bucket_flags *f, const c
 	int rc = tool_bucket_open(&b, f, e);
 	if (!rc)
 		rc = bucket_choose_id(&b, f, id, e);
-	const struct tsdb_bucket_copy c = { .objects = b.objects, .id = id, .dir = dir, .days = g->days.v, .n = g->days.n, .done = get_done, .arg = g,
+	const struct tsdb_bucket_copy c = { .objects = b.objects, .id = id, .dir = dir, .days = g->days.v, .n = g->days.n, .lenient = g->lenient, .done = get_done, .arg = g,
 					.ret_damaged = &g->damaged };
 	if (!rc)
 		rc = tsdb_bucket_get(&c, e);
@@ -69,8 +69,9 @@ int tool_bucket_get(int argc, char **argv)
 {
 	static const char name[] = "bucket get";
 	struct bucket_flags f = { 0 };
-	struct opt flags[] = { BUCKET_FLAGS(f) };
 	struct bucket_get g = { .fetched = 0 };
+	struct opt flags[] = { BUCKET_FLAGS(f),
+			       { "lenient", OPT_BOOL, &g.lenient, NULL, "Of a day with damaged or missing objects, fetch the rest: hours are missing then." } };
 	struct err e;
 	int words, status;
 	if (!tool_flags(tool_command(name), flags, ARRAY_LEN(flags), argc, argv, &words, &status))

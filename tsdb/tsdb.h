@@ -136,6 +136,7 @@ struct tsdb_bucket_copy {
 	const char *dir;             /* empty, or not there */
 	const uint32_t *days;        /* since 1970, UTC */
 	size_t n;                    /* of days; 0 = all that it has */
+	bool lenient;                /* parts of a day whose objects are damaged or missing are left out, not the day */
 	/* Called once for each day, on the calling thread: e is NULL, or says why the day is left out. */
 	void (*done)(void *arg, uint32_t day, const struct err *e);
 	void *arg;

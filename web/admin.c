@@ -39,16 +39,36 @@ static int delete_all(struct web *w, const struct httpd_request *rq, struct err 
 	return rc;
 }
 
+/* How many deletes are applied here and not in the bucket. */
+static uint64_t deletes_waiting(struct web *w)
+{
+	struct admin_bucket x = { .configured = false };
+	if (w->admin->bucket)
+		w->admin->bucket(w->admin, &x);
+	return x.waiting_deletes;
+}
+
 void serve_delete_series(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
 	struct err e;
 	if (!admin_allowed(rq, w))
 		return;
-	if (delete_all(w, rq, &e))
+	if (delete_all(w, rq, &e)) {
 		answer_error(rq, &e);
-	else
+		return;
+	}
+	uint64_t waiting = deletes_waiting(w);
+	if (!waiting) {
 		httpd_status(rq, 204);
+		return;
+	}
+	const struct view warning = VIEW("the bucket does not have the delete yet, it follows: until then days that are in the bucket alone have these rows");
+	struct buf *b = answer_begin(rq);
+	json_object_begin(b);
+	json_field_count(b, "waitingDeletes", waiting);
+	json_object_end(b);
+	answer_end(rq, &warning, 1, NULL, 0);
 }
 
 void serve_clean_tombstones(struct httpd_request *rq, void *arg)
@@ -225,6 +245,7 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	json_field_count(b, "parts", x->waiting_parts);
 	json_field_count(b, "bytes", x->waiting_bytes);
 	put_moment(b, "since", x->waiting_since_ms);
+	json_field_count(b, "deletes", x->waiting_deletes);
 	json_object_end(b);
 	put_moment(b, "lastSuccess", x->last_success_ms);
 	json_field_text(b, "lastError", x->last_error);

@@ -53,7 +53,7 @@ struct admin_bucket {
 	char why[256];                   /* it is stopped, or has another id than configured; "" = neither */
 	uint64_t days, bytes;            /* in the bucket, of this server */
 	uint64_t waiting_parts, waiting_bytes; /* sealed and not in the bucket */
-	int64_t waiting_since_ms;        /* the end of the oldest hour of these; 0 = none waits */
+	int64_t waiting_since_ms;        /* the end of the oldest hour of these, or now if that has not ended; 0 = none waits */
 	uint64_t waiting_deletes;        /* applied here, and not in the bucket yet: days that are not here still have those rows */
 	int64_t last_success_ms;         /* of a round without an error; 0 = none yet */
 	int64_t last_error_ms;

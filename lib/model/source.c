@@ -55,7 +55,7 @@ static bool lacks_warning(const struct source_lacks *l, const char *what, char t
 size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN])
 {
 	size_t n = 0;
-	n += lacks_warning(&d->damaged, "damaged: what cannot be read is missing from this answer", texts[n]);
+	n += lacks_warning(&d->damaged, "damaged or lost: what cannot be read is missing from this answer", texts[n]);
 	n += lacks_warning(&d->absent, "in the bucket, not on this disk: it is missing from this answer", texts[n]);
 	return n;
 }

@@ -80,6 +80,8 @@ const steps = {
 		await page.waitForFunction(() => /Process CPU/.test(document.querySelector('#storage').textContent));
 		assert.match(await text('storage'), /Series today\d+.*Series by profile type.*Process CPU.*cpu.*delta.*nanoseconds\d+.*Series by metric.*up\d+.*Values by label.*Sealed, by day/);
 		assert.match(await text('limits'), /Series of today\d+1\.00.M.*--storage\.max-series/);
+		assert.match(await text('bucket'), /Bucketdirectory .*bucket.*Statewriting.*Servershop-1.*Holds\d+ days.*Waits/);
+		assert.equal(await page.locator('.jump button', { hasText: 'Bucket' }).count(), 1);
 		assert.match(await text('configuration'), /job_name: echoserver/);
 		assert.match(await text('flags'), /--storage\.path.*given/);
 		await page.fill('#flags input[type=search]', 'whole days (UTC)');
@@ -164,6 +166,7 @@ const steps = {
 			await p.waitForFunction((w) => new RegExp(w, 's').test(document.querySelector('main').textContent), words.source);
 			if (!/Rules|Alerts/.test(name)) await accessible(p, `${name}, empty`); /* those: page_rules.mjs */
 		}
+		assert.deepEqual([await p.locator('#storage').count(), await p.locator('#bucket').count(), await p.locator('.jump button', { hasText: 'Bucket' }).count()], [1, 0, 0]);
 		await p.context().close();
 	},
 	async 'in the dark, on a phone, without eyes'() {

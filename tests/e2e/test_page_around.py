@@ -73,7 +73,8 @@ def test_in_a_browser(env):
         print(f"# without an agent: {e}")
         agent = ""
     bad = bad_jobs(env, echo)
-    server, empty = Server(env, config(bad, echo, agent)), Server(env, "global: {}\n", name="empty")
+    bucket = f"object_storage: {{server_id: shop-1, bucket: {{type: FILESYSTEM, config: {{directory: {env.path('bucket')}}}}}}}\n"
+    server, empty = Server(env, config(bad, echo, agent) + bucket), Server(env, "global: {}\n", name="empty")
     names = [name for name, _, _ in bad]
     wait_until("all targets were asked", lambda: {t["scrapePool"] for t in server.targets() if t["lastError"] or t.get("note")} >= set(names), 90)
     wait_until("a profile", lambda: server.value("count(cpu)"), 90)

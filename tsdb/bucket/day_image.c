@@ -13,6 +13,7 @@
 #include "tsdb/version/tombstones.h"
 
 #define FINISHED_AFTER_MS (15 * INT64_C(60000)) /* as the sealer waits for late rows of an hour */
+#define UNPACKED_SYMBOLS 7 /* a dictionary in memory has so many times its packed bytes (the fleet of bench/) */
 #define DATABASE_FILE_MAX ((size_t)64 << 20)
 
 /* A buffer that lives as long as the image. */
@@ -180,12 +181,26 @@ static void image_series(struct day_image *m, const struct image_marks *k)
 	image_bounds(m);
 }
 
+/* About the memory of a day's dictionary, from its packed bytes. Each part repeats the symbols of the one before. */
+static uint64_t image_dictionary_bytes(const struct day_image *m)
+{
+	uint64_t packed = 0;
+	for (size_t i = 0; i < m->parts.n; i++) {
+		PART_VALUE v = { 0 };
+		bool in_columns;
+		if (m->parts.v[i]->level == LEVEL_HOUR && !part_open_symbols(m->parts.v[i], &v, &in_columns, NULL))
+			packed += v.payload.len;
+	}
+	return packed / 2 * UNPACKED_SYMBOLS;
+}
+
+/* A small server leaves it out of a day whose dictionary is over its budget: readers then take the symbols of the parts. */
 static int image_symbols(struct day_image *m, const struct image_marks *k, struct err *e)
 {
 	CLEANUP(buf_free) struct buf rows = { 0 };
 	struct partition *p = m->s->p, *own = NULL;
 	struct dict_marks from, to = k->sealed;
-	if (!m->g.finished)
+	if (!m->g.finished || image_dictionary_bytes(m) > p->db->o.dictionary_bytes)
 		return 0;
 	if (!k->loaded)
 		p = own = partition_read(m->s, false);

@@ -8,11 +8,6 @@
 #include "base/files.h"
 #include "tsdb/transfer/transfer_private.h"
 
-#define COPY_NOTE "bucket\0copy"
-#define COPY_NOTE_LEN 11
-
-/* ---- files ---- */
-
 /* Records of the copy are numbered above those of its server, as the parts have these numbers: as in a directory that takes the next
  * epoch. */
 static int copy_choose_base(struct transfer *t, struct err *e)
@@ -40,7 +35,7 @@ static int copy_fetch(struct transfer *t, uint32_t day, struct err *e)
 	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
 	bool there = d && d->kind == GENERATION_DAY;
 	rwlock_unlock(&t->catalogue.lock);
-	int rc = there ? retrieve_files(t, day, false, e) : err_set(e, ERR_NOT_FOUND, "%s has nothing of that day in the bucket", t->server.id);
+	int rc = there ? retrieve_files(t, day, c->lenient, e) : err_set(e, ERR_NOT_FOUND, "%s has nothing of that day in the bucket", t->server.id);
 	if (rc && copy_goes_on(rc)) {
 		AUTOFREE char *left = xasprintf("%s/partitions/%u.fetch", t->db->path, day);
 		files_remove_tree(left);
@@ -78,21 +73,5 @@ int copy_files(struct transfer *t, struct err *e)
 		rc = err_set(e, ERR_NOT_FOUND, "%s has no days in the bucket", c->id);
 	vec_free(&days);
 	mutex_unlock(&t->run_lock);
-	return rc;
-}
-
-/* ---- facts ---- */
-
-/* Also a record of its own, which says whose days these are: without any, the next open would take the log for one that lost its end. */
-int copy_finish(struct transfer *t, struct err *e)
-{
-	struct sink *sink = &t->db->sink;
-	struct sink_note note = { view_make(COPY_NOTE, COPY_NOTE_LEN), view_of(t->server.id), tsdb_now_ms(t->db) };
-	struct sink_batch b = { .notes = &note, .n_notes = 1 };
-	int rc = retrieve_apply_facts(t, e);
-	if (!rc)
-		rc = sink->append(sink, &b, NULL, e);
-	if (!rc)
-		tsdb_flush(t->db);
 	return rc;
 }

@@ -354,3 +354,43 @@ int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from
 	generation_release(&g);
 	return rc;
 }
+
+/* ---- their end ---- */
+
+/* The beginning of the oldest day that the bucket has, ms. */
+static int64_t deletes_oldest_ms(struct transfer *t)
+{
+	int64_t oldest = INT64_MAX;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		if (t->catalogue.days.v[i].kind == GENERATION_DAY)
+			oldest = MIN(oldest, (int64_t)t->catalogue.days.v[i].day * DAY_MS);
+	rwlock_unlock(&t->catalogue.lock);
+	return oldest;
+}
+
+int deletes_collect(struct transfer *t, struct err *e)
+{
+	int64_t oldest = deletes_oldest_ms(t);
+	char name[OBJECT_NAME_MAX];
+	size_t n = 0;
+	int rc = 0;
+	if (oldest == INT64_MAX)
+		return 0;
+	mutex_lock(&t->deletes_lock);
+	for (size_t i = 0; i < t->deletes.n; i++) {
+		struct transfer_delete *d = &t->deletes.v[i];
+		bool over = !rc && d->until_ms <= oldest && object_stamp_cmp(d->stamp, t->applied) < 0;
+		if (over) {
+			object_name_delete(name, t->server.id, d->stamp);
+			rc = t->objects->remove(t->objects, name, e);
+		}
+		if (over && !rc)
+			free(d->selector);
+		else
+			t->deletes.v[n++] = *d;
+	}
+	t->deletes.n = n;
+	mutex_unlock(&t->deletes_lock);
+	return rc;
+}

@@ -216,7 +216,7 @@ static void retrieve_leave_out(struct transfer *t, const struct generation *g, c
 	int64_t length = hours[MIN(p->level, 2)] * 3600000, after = (int64_t)g->day * DAY_MS + p->window * length;
 	AUTOFREE char *file = xasprintf("%s/%06" PRIu64 ".sst", dir, p->file);
 	unlink(file);
-	LOG_ERROR("msg", "a part of the current day is damaged in the bucket: the day begins without it", "partition", LOG_NUM(g->day), "part",
+	LOG_ERROR("msg", "a part is damaged in the bucket: the day is fetched without it", "partition", LOG_NUM(g->day), "part",
 		  LOG_NUM(p->number), "err", why->msg);
 	if (p->level == LEVEL_HOUR)
 		vec_push(&t->left_out, after);

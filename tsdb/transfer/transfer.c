@@ -97,6 +97,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 	rwlock_unlock(&t->catalogue.lock);
 	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
+	ret->waiting_since_ms = MIN(ret->waiting_since_ms, tsdb_now_ms(db));
 }
 
 /* ---- rounds ---- */
@@ -151,6 +152,8 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		upload_tidy_journal(t);
 		retrieve_tidy(t);
 		rc = collect_orphans(t, e);
+		if (!rc)
+			rc = deletes_collect(t, e);
 		t->next_collect_mono_ms = mono + COLLECT_EVERY_MS;
 	}
 	retrieve_note_absent(t);
@@ -318,7 +321,7 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!t)
 		return 0;
 	if (db->o.copy)
-		return copy_finish(t, e);
+		return retrieve_apply_facts(t, e);
 	mutex_lock(&t->run_lock);
 	int rc = retrieve_apply_facts(t, e);
 	if (!rc && t->has_begun)

@@ -145,6 +145,8 @@ int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
 int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
 /* Whether one that is newer than `from` has anything of the newest generation of a day. */
 int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
+/* Removes those that are about days before all that the bucket has. The newest stays: an empty disk learns from it up to where deletes go. */
+int deletes_collect(struct transfer *t, struct err *e) MUST_USE;
 /* Up to which object deletes are applied here. */
 struct object_stamp deletes_applied(struct transfer *t);
 
@@ -152,8 +154,6 @@ struct object_stamp deletes_applied(struct transfer *t);
 
 /* Instead of taking an epoch: fetches the wanted days, before the partitions are opened. */
 int copy_files(struct transfer *t, struct err *e) MUST_USE;
-/* After the replay: their facts. */
-int copy_finish(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 

@@ -275,6 +275,28 @@ static void test_deletes(void **state)
 	world_end(&w);
 }
 
+/* Deletes leave the bucket with the days that they are about; the newest stays. */
+static void test_deletes_end(void **state)
+{
+	(void)state;
+	struct world w;
+	world_start(&w);
+	for (int day = 0; day < 3; day++)
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 2 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	for (int day = 0; day < 3; day++)
+		world_delete(&w, "pod-1", KIT_T0 + day * DAY, KIT_T0 + day * DAY + HOUR);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 3);
+	world_delete(&w, NULL, KIT_T0, KIT_T0 + 2 * DAY);
+	world_clean(&w);
+	world_upload(&w);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).days, 1);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 2); /* of the day that is left, and the newest */
+	world_end(&w);
+}
+
 /* A day of which everything was deleted is gone from the bucket, and what comes after it is not mixed up with it. */
 static void test_begins_again(void **state)
 {
@@ -442,7 +464,7 @@ static void test_waits_since(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_begins_again),
+		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
 		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,6 @@ struct upload {
 	struct generation old;      /* its newest generation, as it is known here; empty if there is none */
 	struct object_stamp old_stamp;
 	bool same;                  /* `old` is of this database: its part numbers are those of m */
-	VEC(struct part_runs) runs; /* whose lists m.g borrows */
 	uint64_t put_objects, put_bytes;
 };
 
