@@ -658,7 +658,7 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 
 /* ---- days that are lost here ---- */
 
-void retrieve_list_lost(struct transfer *t, struct days *ret)
+void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
 	struct object_stamp deletes = deletes_applied(t);

@@ -296,7 +296,7 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 int transfer_restore(struct tsdb *db, struct err *e)
 {
 	struct transfer *t = db->transfer;
-	struct days lost = { 0 };
+	struct lost_days lost = { 0 };
 	struct err away;
 	if (!t)
 		return 0;
