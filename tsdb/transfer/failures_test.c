@@ -416,12 +416,37 @@ static void test_lost_directory(void **state)
 	world_upload(&w);
 	kit_close(&w.k);
 	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	w.b.away = true;
 	kit_open(&w.k);
 	assert_int_equal(world_rows(&w), 18);
+	w.b.away = false;
 	world_upload(&w);
 	world_fetch(&w);
 	assert_int_equal(world_rows(&w), 4 * 18);
 	assert_int_equal(world_status(&w).days, 2);
+	world_end(&w);
+}
+
+/* The same of a day whose last rows are in the head log alone: it is fetched before these are brought back. A day that was let go, or dropped, is
+ * not. */
+static void test_lost_before_replay(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	kit_close(&w.k);
+	run_shell("for f in %s/partitions/%u/*; do printf X > $f; done", w.k.dir, DAY0);
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 4 * 18);
+	world_seal(&w);
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	world_delete_all(&w);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).days, 0);
 	world_end(&w);
 }
 
@@ -533,7 +558,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_other_files),
 		cmocka_unit_test(test_damaged_object),
 	};

@@ -325,6 +325,13 @@ static int facts_done(struct transfer *t, const char *path, struct err *e)
 	return files_sync_dir(dir, e);
 }
 
+/* Without it the day goes up once more, which finds its parts by their hashes. */
+static int facts_set_identity(struct transfer *t, uint32_t day, const char *identity, struct err *e)
+{
+	int rc = catalogue_set(&t->catalogue, day, identity, false, e);
+	return rc == -ERR_NOT_FOUND || rc == -ERR_CORRUPT ? 0 : rc;
+}
+
 /* Whether the catalogue has that database as the day's: then its facts are in the head log, and rows may have come since. */
 static bool facts_are_committed(struct transfer *t, uint32_t day, const char *identity)
 {
@@ -394,25 +401,38 @@ static int notes_commit(struct transfer *t, const struct generation *g, struct e
 	return rc;
 }
 
+/* The day with the newest generation before `before`. */
+static bool notes_find(struct transfer *t, struct object_stamp before, uint32_t *ret_day, struct object_stamp *ret)
+{
+	*ret = (struct object_stamp){ 0, 0 };
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (d->kind != GENERATION_DAY || object_stamp_cmp(d->stamp, before) >= 0 || object_stamp_cmp(d->stamp, *ret) <= 0)
+			continue;
+		*ret_day = d->day;
+		*ret = d->stamp;
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	return ret->epoch != 0;
+}
+
+/* Of the newest generation that has some: those of the current day have. */
 static int notes_restore(struct transfer *t, struct err *e)
 {
-	CLEANUP(buf_free) struct buf b = { 0 };
-	struct generation g = { .min_ms = 1 };
-	uint32_t day = 0;
-	struct object_stamp newest = { 0, 0 };
-	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n; i++)
-		if (t->catalogue.days.v[i].kind == GENERATION_DAY) { /* of the newest day: they are in its generation alone */
-			day = t->catalogue.days.v[i].day;
-			newest = t->catalogue.days.v[i].stamp;
-		}
-	rwlock_unlock(&t->catalogue.lock);
-	if (!newest.epoch)
-		return 0;
-	int rc = generations_read(t, day, &b, &g, e);
-	if (!rc)
-		rc = notes_commit(t, &g, e);
-	generation_release(&g);
+	struct object_stamp at = { UINT64_MAX, 0 };
+	uint32_t day;
+	int rc = 0;
+	bool found = false;
+	while (!found && !rc && notes_find(t, at, &day, &at)) {
+		CLEANUP(buf_free) struct buf b = { 0 };
+		struct generation g;
+		rc = generations_read(t, day, &b, &g, e);
+		found = !rc && g.notes.n;
+		if (found)
+			rc = notes_commit(t, &g, e);
+		generation_release(&g);
+	}
 	return rc;
 }
 
@@ -669,6 +689,45 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 	metric_inc(&tsdb_metrics[TM_BUCKET_FETCHED]);
 	LOG_INFO("msg", "a day is back from the bucket", "partition", LOG_NUM(day), "ms", LOG_NUM(clock_mono_ms() - start));
 	return 1;
+}
+
+/* ---- days that are lost here ---- */
+
+void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
+{
+	VEC(struct catalogue_day) days = { 0 };
+	struct object_stamp deletes = deletes_applied(t);
+	bool pending = atomic_load(&t->n_pending_deletes);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* facts of newer deletes may have left the head log when parts were rewritten */
+		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]) && object_stamp_cmp(t->catalogue.days.v[i].deletes, deletes) >= 0)
+			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n; i++)
+		if (collect_is_lost(t, &days.v[i]))
+			vec_push(&ret->v, days.v[i].day);
+	vec_free(&days);
+}
+
+int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
+{
+	char identity[CATALOGUE_IDENTITY_MAX] = "";
+	AUTOFREE char *path = facts_path(t, day);
+	int rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
+	if (!rc)
+		rc = tsdb_remove_empty(t->db, day, e);
+	if (!rc)
+		rc = retrieve_files(t, day, false, e);
+	if (!rc)
+		rc = facts_done(t, path, e); /* the head log has them, and what was deleted since */
+	if (!rc)
+		rc = tsdb_open_partition(t->db, day, e);
+	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
+	pending_remove(t, day);
+	if (p && p->db_parts)
+		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
+	partition_unref(p);
+	return rc || !identity[0] ? rc : facts_set_identity(t, day, identity, e);
 }
 
 /* ---- leftovers ---- */

@@ -293,6 +293,28 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	return rc;
 }
 
+int transfer_restore(struct tsdb *db, struct err *e)
+{
+	struct transfer *t = db->transfer;
+	struct lost_days lost = { 0 };
+	struct err away;
+	if (!t)
+		return 0;
+	mutex_lock(&t->run_lock);
+	retrieve_list_lost(t, &lost);
+	int rc = lost.v.n && !t->has_begun ? transfer_begin(t, &away) : 0;
+	for (size_t i = 0; i < lost.v.n && !rc; i++) {
+		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
+		rc = retrieve_lost(t, lost.v.v[i], &away);
+	}
+	mutex_unlock(&t->run_lock);
+	vec_free(&lost.v);
+	if (rc)
+		transfer_failed(t, &away);
+	(void)e;
+	return 0;
+}
+
 int transfer_start(struct tsdb *db, struct err *e)
 {
 	struct transfer *t = db->transfer;

@@ -20,6 +20,10 @@ struct transfer_removal {
 	int64_t due_mono_ms;
 };
 
+struct lost_days {
+	VEC(uint32_t) v;
+};
+
 /* What was seen last of a day, to tell when it changed. */
 struct transfer_seen {
 	uint32_t day;
@@ -112,6 +116,9 @@ void retrieve_tidy(struct transfer *t);
 int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. now: also days that failed a while ago. */
 int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Days that are lost here: which; fetches and opens one before the replay. Its deletes are in the head log. */
+void retrieve_list_lost(struct transfer *t, struct lost_days *ret);
+int retrieve_lost(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */
 bool retrieve_is_pending(const struct transfer *t, uint32_t day);
 /* Of a server that returned: the notes of the newest generation, and holes for what was not in the bucket. */
@@ -154,6 +161,8 @@ int copy_files(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 
+/* Whether a day was on this disk, was not dropped, and is not there any more: its directory is damaged or lost. The bucket has it. */
+bool collect_is_lost(struct transfer *t, const struct catalogue_day *d);
 /* Removes objects that are due; now: all that no generation names. */
 int collect_removals(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* An object is not named any more. */
