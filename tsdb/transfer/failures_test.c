@@ -2,6 +2,7 @@
 /* What can go wrong between a storage and its bucket, one thing after the other: requests that fail at the worst moment, old copies of a
  * directory, lost and damaged files. Nothing that is in a generation is lost, and nothing comes twice. lives_test.c has them at random. */
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -435,6 +436,42 @@ static void test_delete_waits(void **state)
 	world_end(&w);
 }
 
+static atomic_bool store_hangs;
+
+static enum bucketkit_fault hanging_fault(void *arg, enum bucketkit_op op, const char *key)
+{
+	(void)arg;
+	for (int i = 0; i < 20000 && op == BUCKETKIT_PUT && strstr(key, "/x/") && atomic_load(&store_hangs); i++)
+		usleep(1000);
+	return BUCKETKIT_NONE;
+}
+
+/* A bucket that takes a delete and does not answer holds up neither its caller nor other deletes. */
+static void test_delete_hangs(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	w.b.fault = hanging_fault;
+	w.k.o.no_transfer = false;
+	kit_reopen(&w.k);
+	for (int i = 0; i < 1000 && strcmp(world_status(&w).state, "writing"); i++)
+		usleep(10000);
+	assert_string_equal(world_status(&w).state, "writing");
+	atomic_store(&store_hangs, true);
+	world_delete_all(&w);
+	world_delete_all(&w);
+	assert_int_equal(world_rows(&w), 0);
+	assert_int_equal(world_status(&w).waiting_deletes, 2);
+	atomic_store(&store_hangs, false);
+	for (int i = 0; i < 1000 && world_status(&w).waiting_deletes; i++)
+		usleep(10000);
+	assert_int_equal(world_status(&w).waiting_deletes, 0);
+	world_delete_all(&w);
+	assert_int_equal(world_status(&w).waiting_deletes, 0); /* it answers: the object is there before the caller goes on */
+	world_end(&w);
+}
+
 /* Files of an earlier fetch are not of the day that is fetched now. */
 static void test_other_files(void **state)
 {
@@ -495,7 +532,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
-		cmocka_unit_test(test_other_files),
+		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files),
 		cmocka_unit_test(test_damaged_object),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

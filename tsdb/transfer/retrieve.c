@@ -424,7 +424,7 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++)
 		if (t->catalogue.days.v[i].kind == GENERATION_DAY && t->catalogue.days.v[i].min_ms <= t->catalogue.days.v[i].max_ms)
-			after = MAX(after, t->catalogue.days.v[i].max_ms);
+			after = MAX(after, MIN(t->catalogue.days.v[i].max_ms, t->catalogue.days.v[i].written_ms)); /* rows may be ahead of the clock */
 	rwlock_unlock(&t->catalogue.lock);
 	if (after == INT64_MIN || after >= now)
 		return 0;
