@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
 
@@ -525,6 +526,66 @@ static void test_damaged_object(void **state)
 	world_end(&w);
 }
 
+/* Puts facts and notes that no server makes into the newest generation. */
+static void world_spoil(struct world *w)
+{
+	struct bucketkit_object *o = NULL;
+	struct generation g;
+	struct err e;
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX }, large = { .max = GENERATION_MAX };
+	for (size_t i = 0; i < w->b.v.n; i++)
+		if (!strncmp(w->b.v.v[i].key, "one/g/", 6))
+			o = &w->b.v.v[i];
+	assert_int_equal(generation_decode(&g, view_make(o->bytes, o->n), NULL, &e), 0);
+	assert_int_equal(generation_decode_series(&g, &e), 0);
+	for (size_t i = 0; i < 100000; i++)
+		buf_putc(&large, 'x');
+	vec_push(&g.notes, (struct generation_note){ VIEW("test\0large"), buf_view(&large), KIT_T0 });
+	vec_push(&g.notes, (struct generation_note){ view_make("", 0), VIEW("x"), KIT_T0 });
+	vec_push(&g.notes, (struct generation_note){ VIEW("test\0good"), VIEW("x"), KIT_T0 });
+	vec_push(&g.facts, (struct generation_fact){ 5, VIEW("\1\377\377\377\377\377\377\377\377\377\377\377\377\377") });
+	vec_push(&g.facts, (struct generation_fact){ 6, VIEW("\2\5\1") });
+	vec_push(&g.facts, (struct generation_fact){ 7, VIEW("\3") });
+	assert_int_equal(generation_encode(&g, &b, &e), 0);
+	generation_release(&g);
+	free(o->bytes);
+	o->n = b.len;
+	o->bytes = buf_take(&b, NULL);
+}
+
+static void note_count(void *arg, const struct sink_note *n)
+{
+	(void)n;
+	++*(size_t *)arg;
+}
+
+static size_t world_notes(struct world *w)
+{
+	struct sink *s = tsdb_sink(w->k.db);
+	struct err e;
+	size_t n = 0;
+	assert_int_equal(s->notes(s, VIEW("test"), note_count, &n, &e), 0);
+	return n;
+}
+
+/* Facts and notes that this server does not take do not keep it from coming back, and do not damage its log. */
+static void test_spoiled_generation(void **state)
+{
+	(void)state;
+	struct world w;
+	struct tsdb_stats stats;
+	world_begin(&w);
+	world_spoil(&w);
+	world_check_return(&w, 54);
+	assert_int_equal(world_notes(&w), 1);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 54);
+	assert_int_equal(world_notes(&w), 1);
+	tsdb_stats(w.k.db, &stats);
+	assert_int_equal(stats.lost_records, 0);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,7 +594,7 @@ int main(void)
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_damaged_object),
+		cmocka_unit_test(test_damaged_object), cmocka_unit_test(test_spoiled_generation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
+#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -33,6 +35,7 @@
 struct catalogue_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) unknown;
+	size_t damaged;
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -77,7 +80,8 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	if (rc != -ERR_CORRUPT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	if (w->damaged++ < DAMAGED_SAID)
+		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
 	return 0;
 }
 
@@ -89,6 +93,8 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
+	if (w.damaged > DAMAGED_SAID)
+		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
 	return rc;
 }
@@ -178,13 +184,22 @@ static int retrieve_part(struct transfer *t, const struct generation *g, const s
 	return object_io_get_file(t->objects, name, file, p->object.size, p->object.sha256, e);
 }
 
+static int file_by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
 /* Two parts never have one file. */
 static int retrieve_check(const struct generation *g, struct err *e)
 {
+	AUTOFREE uint64_t *v = xcalloc(g->parts.n + 1, sizeof *v);
 	for (size_t i = 0; i < g->parts.n; i++)
-		for (size_t k = 0; k < i; k++)
-			if (g->parts.v[i].file == g->parts.v[k].file)
-				return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
+		v[i] = g->parts.v[i].file;
+	qsort(v, g->parts.n, sizeof *v, file_by_number);
+	for (size_t i = 1; i < g->parts.n; i++)
+		if (v[i] == v[i - 1])
+			return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
 	return 0;
 }
 
@@ -284,12 +299,34 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 
 /* ---- facts ---- */
 
+/* Only deletes and late names are in generations. What is malformed would be a damaged record of the head log. */
+static bool facts_are_readable(struct view payload)
+{
+	struct cursor c = cursor_of(payload);
+	struct tombstone_fact f = { .number = 0 };
+	if (payload.len && *payload.ptr == FACT_NAMES) {
+		cursor_u8(&c);
+		for (size_t n = cursor_count(&c); n && !c.bad; n--) {
+			cursor_varint(&c);
+			cursor_u32(&c);
+		}
+		return !c.bad;
+	}
+	bool ok = tombstone_fact_get(&c, &f);
+	vec_free(&f.series);
+	return ok;
+}
+
 static int facts_commit(struct tsdb *db, struct partition *p, const struct generation *g, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
 	for (size_t i = 0; i < g->facts.n; i++) {
 		if (!g->facts.v[i].number)
 			continue; /* retention hides it anew */
+		if (!facts_are_readable(g->facts.v[i].payload)) {
+			LOG_ERROR("msg", "a delete or late names in a generation of the bucket are malformed and passed over", "partition", LOG_NUM(p->day));
+			continue;
+		}
 		struct request_record *x = vec_add(&r->records);
 		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
@@ -379,16 +416,25 @@ static int facts_apply_one(void *arg, const char *name, struct err *e)
 
 /* ---- notes ---- */
 
-/* The notes of the newest generation, in pieces that the committer takes. */
+/* The notes of the newest generation. Those that the storage refuses are no reason not to start: alerts and agents begin anew without them. */
 static int notes_commit(struct transfer *t, const struct generation *g, struct err *e)
 {
-	struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
-	struct sink_batch b = { .notes = v, .n_notes = g->notes.n };
+	AUTOFREE struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
+	struct sink_batch b = { .notes = v };
 	struct sink *sink = &t->db->sink;
-	for (size_t i = 0; i < g->notes.n; i++)
-		v[i] = (struct sink_note){ g->notes.v[i].key, g->notes.v[i].value, g->notes.v[i].t_ms };
-	int rc = g->notes.n ? sink->append(sink, &b, NULL, e) : 0;
-	free(v);
+	for (size_t i = 0; i < g->notes.n; i++) {
+		const struct generation_note *n = &g->notes.v[i];
+		if (n->key.len && n->key.len <= SINK_NOTE_KEY_MAX && n->value.len <= SINK_NOTE_VALUE_MAX)
+			v[b.n_notes++] = (struct sink_note){ n->key, n->value, n->t_ms };
+	}
+	if (b.n_notes < g->notes.n)
+		LOG_ERROR("msg", "notes in a generation of the bucket are too large and passed over", "partition", LOG_NUM(g->day), "notes",
+			  LOG_NUM(g->notes.n - b.n_notes));
+	int rc = b.n_notes ? sink->append(sink, &b, NULL, e) : 0;
+	if (rc == -ERR_LIMIT) {
+		LOG_ERROR("msg", "the notes of the bucket are too many: alerts and agents begin anew", "partition", LOG_NUM(g->day), "err", e->msg);
+		rc = 0;
+	}
 	if (!rc)
 		tsdb_flush(t->db);
 	return rc;
