@@ -321,9 +321,9 @@ static int deletes_get(struct deletes_walk *w, const char *name, struct object_s
 	struct view lines, id;
 	struct transfer_delete d;
 	int rc = object_io_get(w->t->objects, name, &b, e);
-	if (rc)
+	if (rc && rc != -ERR_LIMIT)
 		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	if (!text_checked(buf_view(&b), DELETE_HEAD, &lines) || !text_line(&lines, &id) || !deletes_parse_lines(&lines, &d))
+	if (rc || !text_checked(buf_view(&b), DELETE_HEAD, &lines) || !text_line(&lines, &id) || !deletes_parse_lines(&lines, &d))
 		return err_set(e, ERR_CORRUPT, "the delete %s is damaged: days that are not here cannot be read without it", name);
 	d.stamp = stamp;
 	vec_push(&w->v, d);

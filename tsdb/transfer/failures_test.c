@@ -586,6 +586,24 @@ static void test_spoiled_generation(void **state)
 	world_end(&w);
 }
 
+/* Somebody emptied the bucket: the next start puts again what the disk has. */
+static void test_emptied_bucket(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	for (size_t i = 0; i < w.b.v.n; i++) {
+		free(w.b.v.v[i].key);
+		free(w.b.v.v[i].bytes);
+	}
+	w.b.v.n = 0;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 3);
+	world_check_return(&w, 54);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -595,6 +613,7 @@ int main(void)
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files),
 		cmocka_unit_test(test_damaged_object), cmocka_unit_test(test_spoiled_generation),
+		cmocka_unit_test(test_emptied_bucket),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
+#define FENCE_MOST 1024 /* bytes of a fence */
 #define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
@@ -34,7 +35,7 @@
 /* Generations of the bucket that the catalogue does not know. */
 struct catalogue_walk {
 	struct transfer *t;
-	VEC(struct object_stamp) unknown;
+	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
 	size_t damaged;
 };
 
@@ -52,6 +53,8 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 	rwlock_unlock(&w->t->catalogue.lock);
 	if (!known)
 		vec_push(&w->unknown, name.stamp);
+	else if (x->size > FENCE_MOST)
+		vec_push(&w->known, name.stamp);
 	return 0;
 }
 
@@ -85,17 +88,70 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	return 0;
 }
 
+static int walk_by_stamp(const void *a, const void *b)
+{
+	return object_stamp_cmp(*(const struct object_stamp *)a, *(const struct object_stamp *)b);
+}
+
+struct catalogue_lost {
+	uint32_t day;
+	struct object_stamp stamp;
+};
+
+/* A fence has its name, if it was the last one of its epoch. */
+static bool walk_is_there(struct catalogue_walk *w, struct object_stamp stamp)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g;
+	struct err e;
+	char name[OBJECT_NAME_MAX];
+	object_name_generation(name, w->t->server.id, stamp);
+	int rc = object_io_get_generation(w->t->objects, name, &b, &g, &e);
+	bool there = rc ? rc != -ERR_NOT_FOUND : g.kind != GENERATION_FENCE;
+	generation_release(&g);
+	return there;
+}
+
+/* Days of this disk that the bucket had and has not any more, as somebody emptied it: they go up again. Those that are not here stay in the
+ * catalogue: nothing of theirs is removed, should the list have been incomplete. */
+static void walk_note_lost(struct catalogue_walk *w)
+{
+	struct transfer *t = w->t;
+	VEC(struct catalogue_lost) lost = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		bool known = w->known.n && bsearch(&d->stamp, w->known.v, w->known.n, sizeof d->stamp, walk_by_stamp);
+		if (!known && d->kind == GENERATION_DAY && d->identity[0] && version_find(v, d->day))
+			vec_push(&lost, (struct catalogue_lost){ d->day, d->stamp });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < lost.n; i++) {
+		if (walk_is_there(w, lost.v[i].stamp))
+			continue;
+		LOG_ERROR("msg", "the bucket has lost a day: it goes up again", "partition", LOG_NUM(lost.v[i].day));
+		catalogue_drop(&t->catalogue, lost.v[i].day);
+		t->uploads.n = 0; /* as the objects that were put last */
+	}
+	vec_free(&lost);
+	version_unref(v);
+}
+
 int retrieve_catalogue(struct transfer *t, struct err *e)
 {
 	struct catalogue_walk w = { .t = t };
 	char prefix[OBJECT_NAME_MAX];
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
+	if (!rc)
+		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
 	if (w.damaged > DAMAGED_SAID)
 		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
+	vec_free(&w.known);
 	return rc;
 }
 
