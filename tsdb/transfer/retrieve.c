@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
+#define FENCE_MOST 1024 /* bytes of a fence */
+#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -32,7 +35,8 @@
 /* Generations of the bucket that the catalogue does not know. */
 struct catalogue_walk {
 	struct transfer *t;
-	VEC(struct object_stamp) unknown;
+	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
+	size_t damaged;
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -49,6 +53,8 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 	rwlock_unlock(&w->t->catalogue.lock);
 	if (!known)
 		vec_push(&w->unknown, name.stamp);
+	else if (x->size > FENCE_MOST)
+		vec_push(&w->known, name.stamp);
 	return 0;
 }
 
@@ -77,8 +83,59 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	if (rc != -ERR_CORRUPT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	if (w->damaged++ < DAMAGED_SAID)
+		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
 	return 0;
+}
+
+static int walk_by_stamp(const void *a, const void *b)
+{
+	return object_stamp_cmp(*(const struct object_stamp *)a, *(const struct object_stamp *)b);
+}
+
+struct catalogue_lost {
+	uint32_t day;
+	struct object_stamp stamp;
+};
+
+/* A fence has its name, if it was the last one of its epoch. */
+static bool walk_is_there(struct catalogue_walk *w, struct object_stamp stamp)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g;
+	struct err e;
+	char name[OBJECT_NAME_MAX];
+	object_name_generation(name, w->t->server.id, stamp);
+	int rc = object_io_get_generation(w->t->objects, name, &b, &g, &e);
+	bool there = rc ? rc != -ERR_NOT_FOUND : g.kind != GENERATION_FENCE;
+	generation_release(&g);
+	return there;
+}
+
+/* Days of this disk that the bucket had and has not any more, as somebody emptied it: they go up again. Those that are not here stay in the
+ * catalogue: nothing of theirs is removed, should the list have been incomplete. */
+static void walk_note_lost(struct catalogue_walk *w)
+{
+	struct transfer *t = w->t;
+	VEC(struct catalogue_lost) lost = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		bool known = w->known.n && bsearch(&d->stamp, w->known.v, w->known.n, sizeof d->stamp, walk_by_stamp);
+		if (!known && d->kind == GENERATION_DAY && d->identity[0] && version_find(v, d->day))
+			vec_push(&lost, (struct catalogue_lost){ d->day, d->stamp });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < lost.n; i++) {
+		if (walk_is_there(w, lost.v[i].stamp))
+			continue;
+		LOG_ERROR("msg", "the bucket has lost a day: it goes up again", "partition", LOG_NUM(lost.v[i].day));
+		catalogue_drop(&t->catalogue, lost.v[i].day);
+		t->uploads.n = 0; /* as the objects that were put last */
+	}
+	vec_free(&lost);
+	version_unref(v);
 }
 
 int retrieve_catalogue(struct transfer *t, struct err *e)
@@ -87,9 +144,14 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 	char prefix[OBJECT_NAME_MAX];
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
+	if (!rc)
+		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
+	if (w.damaged > DAMAGED_SAID)
+		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
+	vec_free(&w.known);
 	return rc;
 }
 
@@ -178,13 +240,22 @@ static int retrieve_part(struct transfer *t, const struct generation *g, const s
 	return object_io_get_file(t->objects, name, file, p->object.size, p->object.sha256, e);
 }
 
+static int file_by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
 /* Two parts never have one file. */
 static int retrieve_check(const struct generation *g, struct err *e)
 {
+	AUTOFREE uint64_t *v = xcalloc(g->parts.n + 1, sizeof *v);
 	for (size_t i = 0; i < g->parts.n; i++)
-		for (size_t k = 0; k < i; k++)
-			if (g->parts.v[i].file == g->parts.v[k].file)
-				return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
+		v[i] = g->parts.v[i].file;
+	qsort(v, g->parts.n, sizeof *v, file_by_number);
+	for (size_t i = 1; i < g->parts.n; i++)
+		if (v[i] == v[i - 1])
+			return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
 	return 0;
 }
 
@@ -284,12 +355,34 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 
 /* ---- facts ---- */
 
+/* Only deletes and late names are in generations. What is malformed would be a damaged record of the head log. */
+static bool facts_are_readable(struct view payload)
+{
+	struct cursor c = cursor_of(payload);
+	struct tombstone_fact f = { .number = 0 };
+	if (payload.len && *payload.ptr == FACT_NAMES) {
+		cursor_u8(&c);
+		for (size_t n = cursor_count(&c); n && !c.bad; n--) {
+			cursor_varint(&c);
+			cursor_u32(&c);
+		}
+		return !c.bad;
+	}
+	bool ok = tombstone_fact_get(&c, &f);
+	vec_free(&f.series);
+	return ok;
+}
+
 static int facts_commit(struct tsdb *db, struct partition *p, const struct generation *g, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
 	for (size_t i = 0; i < g->facts.n; i++) {
 		if (!g->facts.v[i].number)
 			continue; /* retention hides it anew */
+		if (!facts_are_readable(g->facts.v[i].payload)) {
+			LOG_ERROR("msg", "a delete or late names in a generation of the bucket are malformed and passed over", "partition", LOG_NUM(p->day));
+			continue;
+		}
 		struct request_record *x = vec_add(&r->records);
 		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
@@ -386,16 +479,25 @@ static int facts_apply_one(void *arg, const char *name, struct err *e)
 
 /* ---- notes ---- */
 
-/* The notes of the newest generation, in pieces that the committer takes. */
+/* The notes of the newest generation. Those that the storage refuses are no reason not to start: alerts and agents begin anew without them. */
 static int notes_commit(struct transfer *t, const struct generation *g, struct err *e)
 {
-	struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
-	struct sink_batch b = { .notes = v, .n_notes = g->notes.n };
+	AUTOFREE struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
+	struct sink_batch b = { .notes = v };
 	struct sink *sink = &t->db->sink;
-	for (size_t i = 0; i < g->notes.n; i++)
-		v[i] = (struct sink_note){ g->notes.v[i].key, g->notes.v[i].value, g->notes.v[i].t_ms };
-	int rc = g->notes.n ? sink->append(sink, &b, NULL, e) : 0;
-	free(v);
+	for (size_t i = 0; i < g->notes.n; i++) {
+		const struct generation_note *n = &g->notes.v[i];
+		if (n->key.len && n->key.len <= SINK_NOTE_KEY_MAX && n->value.len <= SINK_NOTE_VALUE_MAX)
+			v[b.n_notes++] = (struct sink_note){ n->key, n->value, n->t_ms };
+	}
+	if (b.n_notes < g->notes.n)
+		LOG_ERROR("msg", "notes in a generation of the bucket are too large and passed over", "partition", LOG_NUM(g->day), "notes",
+			  LOG_NUM(g->notes.n - b.n_notes));
+	int rc = b.n_notes ? sink->append(sink, &b, NULL, e) : 0;
+	if (rc == -ERR_LIMIT) {
+		LOG_ERROR("msg", "the notes of the bucket are too many: alerts and agents begin anew", "partition", LOG_NUM(g->day), "err", e->msg);
+		rc = 0;
+	}
 	if (!rc)
 		tsdb_flush(t->db);
 	return rc;
@@ -444,7 +546,7 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++)
 		if (t->catalogue.days.v[i].kind == GENERATION_DAY && t->catalogue.days.v[i].min_ms <= t->catalogue.days.v[i].max_ms)
-			after = MAX(after, t->catalogue.days.v[i].max_ms);
+			after = MAX(after, MIN(t->catalogue.days.v[i].max_ms, t->catalogue.days.v[i].written_ms)); /* rows may be ahead of the clock */
 	rwlock_unlock(&t->catalogue.lock);
 	if (after == INT64_MIN || after >= now)
 		return 0;

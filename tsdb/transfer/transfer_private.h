@@ -73,8 +73,12 @@ struct transfer {
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
-	VEC(struct catalogue_seen) checked; /* by no order */
-	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, and while an object is put */
+	VEC(struct catalogue_seen) checked; /* in no order */
+	pthread_t deletes_thread;     /* puts deletes at once, whatever the other one waits for */
+	bool have_deletes_thread;
+	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, not while the bucket is asked */
+	pthread_cond_t deletes_made, deletes_put; /* one is to be put at once; an attempt has ended */
+	bool deletes_wanted, deletes_are_put;     /* the same, and somebody is at it */
 	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
 	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
 	VEC(struct transfer_delete) pending_deletes; /* not in the bucket yet, in the order in which they were made */
@@ -141,8 +145,11 @@ int deletes_read(struct transfer *t, struct err *e) MUST_USE;
 void deletes_release(struct transfer *t);
 /* At the start: those that may not have been applied before the end. */
 int deletes_apply_pending(struct transfer *t, struct err *e) MUST_USE;
-/* Puts what is not in the bucket yet. */
+/* Puts what is not in the bucket yet, unless another thread is at it. */
 int deletes_put_pending(struct transfer *t, struct err *e) MUST_USE;
+/* The thread that puts them while a caller waits; it ends with the storage. */
+int deletes_start(struct transfer *t, struct err *e) MUST_USE;
+void deletes_stop(struct transfer *t);
 /* Reads the bucket's; at the start. */
 int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
 /* Applies those that are newer than `from` to a day that is here now. */
