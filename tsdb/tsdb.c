@@ -222,6 +222,8 @@ int tsdb_open(struct tsdb **ret, const struct tsdb_options *o, struct err *e)
 	atomic_store(&db->write_failed, !writable);
 	if (!rc)
 		rc = tsdb_open_partitions(db, e);
+	if (!rc)
+		rc = transfer_restore(db, e);
 	db->first_record = transfer_first_record(db);
 	if (!rc)
 		rc = tsdb_replay(db, e);

@@ -235,27 +235,35 @@ static int image_read_file(void *arg, const char *name, struct err *e)
 	return rc;
 }
 
-static int image_file_of(void *arg, const struct partition_file *f, struct err *e)
+static int image_note_file(void *arg, const struct partition_file *f, struct err *e)
 {
 	struct day_image *m = arg;
 	(void)e;
-	for (size_t i = 0; i < m->g.parts.n; i++) {
-		struct generation_part *p = &m->g.parts.v[i];
+	mutex_assert_held(&m->s->p->db->seal_lock); /* a merge would replace files that are linked */
+	vec_push(&m->files, *f);
+	return 0;
+}
+
+static void image_file_of(struct generation_part *p, const struct day_image *m)
+{
+	for (size_t i = 0; i < m->files.n; i++) {
+		const struct partition_file *f = &m->files.v[i];
 		if (p->level == (uint8_t)f->level && p->window == f->window && p->number == f->number) {
 			p->file = f->file;
 			p->object.size = f->bytes;
 		}
 	}
-	return 0;
 }
 
 static int image_files(struct day_image *m, struct err *e)
 {
 	struct image_files f = { m };
-	int rc = partition_db_each_file(m->s->p->db_parts, image_file_of, m, e);
-	for (size_t i = 0; i < m->g.parts.n && !rc; i++)
+	int rc = 0;
+	for (size_t i = 0; i < m->g.parts.n && !rc; i++) {
+		image_file_of(&m->g.parts.v[i], m);
 		if (!m->g.parts.v[i].file)
 			rc = err_set(e, ERR_CORRUPT, "day %u: part %u is in no file", m->g.day, m->g.parts.v[i].number);
+	}
 	return rc ? rc : files_each(m->dir, image_read_file, &f, e);
 }
 
@@ -302,6 +310,8 @@ static int image_freeze(struct tsdb *db, struct day_image *m, struct image_marks
 		files_remove_tree(m->dir);
 		if (!rc)
 			rc = partition_db_snapshot(s->p->db_parts, m->dir, e);
+		if (!rc)
+			rc = partition_db_each_file(s->p->db_parts, image_note_file, m, e);
 	}
 	version_unref(v);
 	mutex_unlock(&db->seal_lock);
@@ -339,6 +349,7 @@ void day_image_release(struct day_image *m)
 	}
 	vec_free(&m->bytes);
 	vec_free(&m->parts);
+	vec_free(&m->files);
 	buf_free(&m->symbols);
 	generation_release(&m->g);
 	if (m->dir)

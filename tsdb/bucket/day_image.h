@@ -5,6 +5,7 @@
 #define PYRRHA_TSDB_DAY_IMAGE_H
 
 #include "tsdb/bucket/catalogue.h"
+#include "tsdb/part/part.h"
 #include "tsdb/version/db.h"
 
 struct day_image {
@@ -15,6 +16,7 @@ struct day_image {
 	VEC(struct part *) parts;  /* in the order of g.parts; of s */
 	VEC(struct buf *) bytes;   /* what views of g point into */
 	struct partition *series;  /* whose labels g.series borrows */
+	VEC(struct partition_file) files; /* those of the links */
 	struct buf symbols;        /* of a finished day: its dictionary, packed; else empty */
 };
 

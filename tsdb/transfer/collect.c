@@ -240,8 +240,8 @@ static bool gone_is_due(struct transfer *t, const struct version *v, const struc
 	return d->doomed || gone_is_old(t, d->day) || (!d->away && gone_by_record(t->db, d));
 }
 
-/* A day that was here, was not dropped and is not here any more: its directory is damaged or lost. The bucket has it. Nothing drops it meanwhile. */
-static bool gone_is_lost(struct transfer *t, const struct catalogue_day *d)
+/* Nothing drops it meanwhile. */
+bool collect_is_lost(struct transfer *t, const struct catalogue_day *d)
 {
 	if (d->kind != GENERATION_DAY || d->away || !d->identity[0])
 		return false;
@@ -295,7 +295,7 @@ int collect_gone(struct transfer *t, struct err *e)
 	for (size_t i = 0; i < days.n; i++) {
 		if (days.v[i].kind == GENERATION_DAY && gone_is_due(t, v, &days.v[i]))
 			vec_push(&due, days.v[i].day);
-		else if (!version_find(v, days.v[i].day) && gone_is_lost(t, &days.v[i]))
+		else if (!version_find(v, days.v[i].day) && collect_is_lost(t, &days.v[i]))
 			vec_push(&lost, days.v[i].day);
 	}
 	for (size_t i = 0; i < due.n && !rc; i++)

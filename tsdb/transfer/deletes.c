@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "model/selector.h"
 #include "tsdb/bucket/object_io.h"
 #include "tsdb/disk/text.h"
@@ -41,6 +42,7 @@
 #define DELETE_HEAD "pyrrha-delete 1"
 #define DELETE_MAX ((size_t)1 << 20)
 #define PENDING_MAX 10000
+#define PUT_WAIT_MS 3000 /* so long a delete by the API waits for the bucket */
 #define AHEAD_MS (10 * INT64_C(60000)) /* stamps are at most so far ahead of the clock */
 
 /* ---- text ---- */
@@ -145,11 +147,13 @@ static int deletes_put(struct transfer *t, struct transfer_delete *d, struct err
 	return object_io_put(t->objects, name, buf_view(&b), e);
 }
 
-/* Puts the first pending one, and notes that it is done. */
+/* Puts the first pending one, and notes that it is done. Others may be made meanwhile: a bucket that hangs does not hold them up. */
 static int deletes_put_first(struct transfer *t, struct err *e) REQUIRES(t->deletes_lock)
 {
 	struct transfer_delete d = t->pending_deletes.v[0];
+	mutex_unlock(&t->deletes_lock);
 	int rc = deletes_put(t, &d, e);
+	mutex_lock(&t->deletes_lock);
 	if (rc)
 		return rc;
 	memmove(t->pending_deletes.v, t->pending_deletes.v + 1, --t->pending_deletes.n * sizeof *t->pending_deletes.v);
@@ -162,8 +166,13 @@ int deletes_put_pending(struct transfer *t, struct err *e)
 {
 	int rc = 0;
 	mutex_lock(&t->deletes_lock);
-	while (!rc && t->pending_deletes.n && !atomic_load(&t->db->stopping))
-		rc = deletes_put_first(t, e);
+	if (!t->deletes_are_put) {
+		t->deletes_are_put = true;
+		while (!rc && t->pending_deletes.n && !atomic_load(&t->db->stopping))
+			rc = deletes_put_first(t, e);
+		t->deletes_are_put = false;
+		pthread_cond_broadcast(&t->deletes_put);
+	}
 	mutex_unlock(&t->deletes_lock);
 	return rc;
 }
@@ -204,6 +213,58 @@ static bool deletes_can_put(struct transfer *t)
 	return ok && bucket_server_state(&t->server, id, why, sizeof why) == BUCKET_WRITES;
 }
 
+static void *deletes_run(void *arg)
+{
+	struct transfer *t = arg;
+	struct err e;
+	mutex_lock(&t->deletes_lock);
+	while (!atomic_load(&t->db->stopping)) {
+		if (!t->deletes_wanted) {
+			mutex_wait(&t->deletes_lock, &t->deletes_made);
+			continue;
+		}
+		t->deletes_wanted = false;
+		mutex_unlock(&t->deletes_lock);
+		if (deletes_put_pending(t, &e) && !atomic_load(&t->db->stopping))
+			LOG_WARN("msg", "a delete is not in the bucket yet, it follows", "err", e.msg);
+		mutex_lock(&t->deletes_lock);
+	}
+	mutex_unlock(&t->deletes_lock);
+	return NULL;
+}
+
+int deletes_start(struct transfer *t, struct err *e)
+{
+	int rc = thread_start(&t->deletes_thread, "bucket deletes", deletes_run, t, e);
+	t->have_deletes_thread = !rc;
+	return rc;
+}
+
+void deletes_stop(struct transfer *t)
+{
+	if (!t->have_deletes_thread)
+		return;
+	mutex_lock(&t->deletes_lock);
+	pthread_cond_broadcast(&t->deletes_made);
+	pthread_cond_broadcast(&t->deletes_put);
+	mutex_unlock(&t->deletes_lock);
+	pthread_join(t->deletes_thread, NULL);
+	t->have_deletes_thread = false;
+}
+
+/* Has the thread put what waits, and gives it a while. */
+static void deletes_await(struct transfer *t)
+{
+	int64_t until = clock_mono_ms() + PUT_WAIT_MS;
+	mutex_lock(&t->deletes_lock);
+	t->deletes_wanted = true;
+	pthread_cond_signal(&t->deletes_made);
+	while (t->pending_deletes.n && !atomic_load(&t->db->stopping) && (t->deletes_wanted || t->deletes_are_put))
+		if (!mutex_wait_ms(&t->deletes_lock, &t->deletes_put, until))
+			break;
+	mutex_unlock(&t->deletes_lock);
+}
+
 int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
 {
 	struct transfer *t = db->transfer;
@@ -236,33 +297,38 @@ int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t 
 			LOG_WARN("msg", "a delete that failed may be applied at the next start", "err", later.msg);
 	}
 	mutex_unlock(&t->deletes_lock);
-	if (!rc && deletes_can_put(t) && deletes_put_pending(t, &later))
+	if (rc || !deletes_can_put(t))
+		return rc;
+	if (t->have_deletes_thread)
+		deletes_await(t);
+	else if (deletes_put_pending(t, &later))
 		LOG_WARN("msg", "a delete is not in the bucket yet, it follows", "err", later.msg);
-	return rc;
+	return 0;
 }
 
 /* ---- those of the bucket ---- */
 
-static int deletes_get(struct transfer *t, const char *name, struct object_stamp stamp, struct err *e)
+/* Deletes of the bucket, as they are read. */
+struct deletes_walk {
+	struct transfer *t;
+	VEC(struct object_stamp) stamps;
+	VEC(struct transfer_delete) v;
+};
+
+static int deletes_get(struct deletes_walk *w, const char *name, struct object_stamp stamp, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = DELETE_MAX };
 	struct view lines, id;
 	struct transfer_delete d;
-	int rc = object_io_get(t->objects, name, &b, e);
-	if (rc)
+	int rc = object_io_get(w->t->objects, name, &b, e);
+	if (rc && rc != -ERR_LIMIT)
 		return rc == -ERR_NOT_FOUND ? 0 : rc;
-	if (!text_checked(buf_view(&b), DELETE_HEAD, &lines) || !text_line(&lines, &id) || !deletes_parse_lines(&lines, &d))
+	if (rc || !text_checked(buf_view(&b), DELETE_HEAD, &lines) || !text_line(&lines, &id) || !deletes_parse_lines(&lines, &d))
 		return err_set(e, ERR_CORRUPT, "the delete %s is damaged: days that are not here cannot be read without it", name);
 	d.stamp = stamp;
-	vec_push(&t->deletes, d);
+	vec_push(&w->v, d);
 	return 0;
 }
-
-/* Deletes of the bucket that are not in memory yet. */
-struct deletes_walk {
-	struct transfer *t;
-	VEC(struct object_stamp) unknown;
-};
 
 static int deletes_found(void *arg, const struct objects_found *x, struct err *e)
 {
@@ -270,16 +336,24 @@ static int deletes_found(void *arg, const struct objects_found *x, struct err *e
 	struct object_name name;
 	(void)e;
 	if (object_name_parse(x->key, &name) && name.kind == 'x')
-		vec_push(&w->unknown, name.stamp);
+		vec_push(&w->stamps, name.stamp);
 	return 0;
 }
 
-/* An earlier try may have read some. */
-static void deletes_forget(struct transfer *t) REQUIRES(t->deletes_lock)
+/* In place of those that an earlier try has read. One that was put since the bucket was asked is the newest. */
+static void deletes_take(struct transfer *t, struct deletes_walk *w) REQUIRES(t->deletes_lock)
 {
-	for (size_t i = 0; i < t->deletes.n; i++)
-		free(t->deletes.v[i].selector);
+	struct object_stamp last = w->v.n ? w->v.v[w->v.n - 1].stamp : (struct object_stamp){ 0, 0 };
+	for (size_t i = 0; i < t->deletes.n; i++) {
+		if (object_stamp_cmp(t->deletes.v[i].stamp, last) > 0 && t->deletes.v[i].stamp.epoch == t->server.epoch)
+			vec_push(&w->v, t->deletes.v[i]);
+		else
+			free(t->deletes.v[i].selector);
+	}
 	t->deletes.n = 0;
+	for (size_t i = 0; i < w->v.n; i++)
+		vec_push(&t->deletes, w->v.v[i]);
+	w->v.n = 0;
 }
 
 int deletes_fetch(struct transfer *t, struct err *e)
@@ -288,21 +362,25 @@ int deletes_fetch(struct transfer *t, struct err *e)
 	char prefix[OBJECT_NAME_MAX], name[OBJECT_NAME_MAX];
 	object_name_prefix(prefix, t->server.id, 'x');
 	int rc = t->objects->list(t->objects, prefix, "", deletes_found, &w, e);
+	for (size_t i = 0; i < w.stamps.n && !rc; i++) {
+		object_name_delete(name, t->server.id, w.stamps.v[i]);
+		rc = deletes_get(&w, name, w.stamps.v[i], e);
+	}
 	mutex_lock(&t->deletes_lock);
 	if (strcmp(t->deletes_id, t->server.id)) /* the directory has another id now */
 		t->applied = (struct object_stamp){ 0, 0 };
-	deletes_forget(t);
-	for (size_t i = 0; i < w.unknown.n && !rc; i++) {
-		object_name_delete(name, t->server.id, w.unknown.v[i]);
-		rc = deletes_get(t, name, w.unknown.v[i], e);
-	}
+	if (!rc)
+		deletes_take(t, &w);
 	/* A directory that returns has each day with the deletes that are newer than it. */
-	if (!rc && w.unknown.n && !t->applied.epoch && t->server.returning) {
-		t->applied = w.unknown.v[w.unknown.n - 1];
+	if (!rc && w.stamps.n && !t->applied.epoch && t->server.returning) {
+		t->applied = w.stamps.v[w.stamps.n - 1];
 		rc = deletes_write(t, e);
 	}
 	mutex_unlock(&t->deletes_lock);
-	vec_free(&w.unknown);
+	for (size_t i = 0; i < w.v.n; i++)
+		free(w.v.v[i].selector);
+	vec_free(&w.v);
+	vec_free(&w.stamps);
 	return rc;
 }
 
@@ -369,28 +447,37 @@ static int64_t deletes_oldest_ms(struct transfer *t)
 	return oldest;
 }
 
+/* The first from *i on that is over. */
+static bool deletes_find_over(struct transfer *t, int64_t oldest_ms, size_t *i, char name[OBJECT_NAME_MAX])
+{
+	mutex_lock(&t->deletes_lock);
+	for (; *i < t->deletes.n; ++*i) {
+		const struct transfer_delete *d = &t->deletes.v[*i];
+		if (d->until_ms <= oldest_ms && object_stamp_cmp(d->stamp, t->applied) < 0)
+			break;
+	}
+	bool found = *i < t->deletes.n;
+	if (found)
+		object_name_delete(name, t->server.id, t->deletes.v[*i].stamp);
+	mutex_unlock(&t->deletes_lock);
+	return found;
+}
+
 int deletes_collect(struct transfer *t, struct err *e)
 {
 	int64_t oldest = deletes_oldest_ms(t);
 	char name[OBJECT_NAME_MAX];
-	size_t n = 0;
 	int rc = 0;
 	if (oldest == INT64_MAX)
 		return 0;
-	mutex_lock(&t->deletes_lock);
-	for (size_t i = 0; i < t->deletes.n; i++) {
-		struct transfer_delete *d = &t->deletes.v[i];
-		bool over = !rc && d->until_ms <= oldest && object_stamp_cmp(d->stamp, t->applied) < 0;
-		if (over) {
-			object_name_delete(name, t->server.id, d->stamp);
-			rc = t->objects->remove(t->objects, name, e);
-		}
-		if (over && !rc)
-			free(d->selector);
-		else
-			t->deletes.v[n++] = *d;
+	for (size_t i = 0; !rc && deletes_find_over(t, oldest, &i, name);) {
+		rc = t->objects->remove(t->objects, name, e);
+		if (rc)
+			break;
+		mutex_lock(&t->deletes_lock); /* others are only added meanwhile */
+		free(t->deletes.v[i].selector);
+		memmove(t->deletes.v + i, t->deletes.v + i + 1, (--t->deletes.n - i) * sizeof *t->deletes.v);
+		mutex_unlock(&t->deletes_lock);
 	}
-	t->deletes.n = n;
-	mutex_unlock(&t->deletes_lock);
 	return rc;
 }

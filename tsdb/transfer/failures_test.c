@@ -2,6 +2,7 @@
 /* What can go wrong between a storage and its bucket, one thing after the other: requests that fail at the worst moment, old copies of a
  * directory, lost and damaged files. Nothing that is in a generation is lost, and nothing comes twice. lives_test.c has them at random. */
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
 
@@ -416,12 +418,37 @@ static void test_lost_directory(void **state)
 	world_upload(&w);
 	kit_close(&w.k);
 	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	w.b.away = true;
 	kit_open(&w.k);
 	assert_int_equal(world_rows(&w), 18);
+	w.b.away = false;
 	world_upload(&w);
 	world_fetch(&w);
 	assert_int_equal(world_rows(&w), 4 * 18);
 	assert_int_equal(world_status(&w).days, 2);
+	world_end(&w);
+}
+
+/* The same of a day whose last rows are in the head log alone: it is fetched before these are brought back. A day that was let go, or dropped, is
+ * not. */
+static void test_lost_before_replay(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	kit_close(&w.k);
+	run_shell("for f in %s/partitions/%u/*; do printf X > $f; done", w.k.dir, DAY0);
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 4 * 18);
+	world_seal(&w);
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	world_delete_all(&w);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 0);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).days, 0);
 	world_end(&w);
 }
 
@@ -470,6 +497,42 @@ static void test_delete_waits(void **state)
 	world_upload(&w);
 	assert_int_equal(world_status(&w).waiting_deletes, 0);
 	world_check_return(&w, 18);
+	world_end(&w);
+}
+
+static atomic_bool store_hangs;
+
+static enum bucketkit_fault hanging_fault(void *arg, enum bucketkit_op op, const char *key)
+{
+	(void)arg;
+	for (int i = 0; i < 20000 && op == BUCKETKIT_PUT && strstr(key, "/x/") && atomic_load(&store_hangs); i++)
+		usleep(1000);
+	return BUCKETKIT_NONE;
+}
+
+/* A bucket that takes a delete and does not answer holds up neither its caller nor other deletes. */
+static void test_delete_hangs(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	w.b.fault = hanging_fault;
+	w.k.o.no_transfer = false;
+	kit_reopen(&w.k);
+	for (int i = 0; i < 1000 && strcmp(world_status(&w).state, "writing"); i++)
+		usleep(10000);
+	assert_string_equal(world_status(&w).state, "writing");
+	atomic_store(&store_hangs, true);
+	world_delete_all(&w);
+	world_delete_all(&w);
+	assert_int_equal(world_rows(&w), 0);
+	assert_int_equal(world_status(&w).waiting_deletes, 2);
+	atomic_store(&store_hangs, false);
+	for (int i = 0; i < 1000 && world_status(&w).waiting_deletes; i++)
+		usleep(10000);
+	assert_int_equal(world_status(&w).waiting_deletes, 0);
+	world_delete_all(&w);
+	assert_int_equal(world_status(&w).waiting_deletes, 0); /* it answers: the object is there before the caller goes on */
 	world_end(&w);
 }
 
@@ -526,6 +589,84 @@ static void test_damaged_object(void **state)
 	world_end(&w);
 }
 
+/* Puts facts and notes that no server makes into the newest generation. */
+static void world_spoil(struct world *w)
+{
+	struct bucketkit_object *o = NULL;
+	struct generation g;
+	struct err e;
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX }, large = { .max = GENERATION_MAX };
+	for (size_t i = 0; i < w->b.v.n; i++)
+		if (!strncmp(w->b.v.v[i].key, "one/g/", 6))
+			o = &w->b.v.v[i];
+	assert_int_equal(generation_decode(&g, view_make(o->bytes, o->n), NULL, &e), 0);
+	assert_int_equal(generation_decode_series(&g, &e), 0);
+	for (size_t i = 0; i < 100000; i++)
+		buf_putc(&large, 'x');
+	vec_push(&g.notes, (struct generation_note){ VIEW("test\0large"), buf_view(&large), KIT_T0 });
+	vec_push(&g.notes, (struct generation_note){ view_make("", 0), VIEW("x"), KIT_T0 });
+	vec_push(&g.notes, (struct generation_note){ VIEW("test\0good"), VIEW("x"), KIT_T0 });
+	vec_push(&g.facts, (struct generation_fact){ 5, VIEW("\1\377\377\377\377\377\377\377\377\377\377\377\377\377") });
+	vec_push(&g.facts, (struct generation_fact){ 6, VIEW("\2\5\1") });
+	vec_push(&g.facts, (struct generation_fact){ 7, VIEW("\3") });
+	assert_int_equal(generation_encode(&g, &b, &e), 0);
+	generation_release(&g);
+	free(o->bytes);
+	o->n = b.len;
+	o->bytes = buf_take(&b, NULL);
+}
+
+static void note_count(void *arg, const struct sink_note *n)
+{
+	(void)n;
+	++*(size_t *)arg;
+}
+
+static size_t world_notes(struct world *w)
+{
+	struct sink *s = tsdb_sink(w->k.db);
+	struct err e;
+	size_t n = 0;
+	assert_int_equal(s->notes(s, VIEW("test"), note_count, &n, &e), 0);
+	return n;
+}
+
+/* Facts and notes that this server does not take do not keep it from coming back, and do not damage its log. */
+static void test_spoiled_generation(void **state)
+{
+	(void)state;
+	struct world w;
+	struct tsdb_stats stats;
+	world_begin(&w);
+	world_spoil(&w);
+	world_check_return(&w, 54);
+	assert_int_equal(world_notes(&w), 1);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 54);
+	assert_int_equal(world_notes(&w), 1);
+	tsdb_stats(w.k.db, &stats);
+	assert_int_equal(stats.lost_records, 0);
+	world_end(&w);
+}
+
+/* Somebody emptied the bucket: the next start puts again what the disk has. */
+static void test_emptied_bucket(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	for (size_t i = 0; i < w.b.v.n; i++) {
+		free(w.b.v.v[i].key);
+		free(w.b.v.v[i].bytes);
+	}
+	w.b.v.n = 0;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 3);
+	world_check_return(&w, 54);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,9 +674,9 @@ int main(void)
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
-		cmocka_unit_test(test_other_files),
-		cmocka_unit_test(test_damaged_object),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
+		cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -744,6 +744,24 @@ static void step_damage(struct world *w, struct disk *d)
 		fail_msg("life %llu: it does not start with damaged notes", (unsigned long long)w->life);
 }
 
+/* The directory of a day is lost, at a time when the bucket has all of its parts. */
+static void step_lose_day(struct world *w, struct disk *d)
+{
+	for (size_t i = 0; i < d->rows.n; i++)
+		if (d->rows.v[i].state == SEALED)
+			return;
+	if (!d->rows.n || d->superseded)
+		return;
+	unsigned day = (unsigned)(d->rows.v[below(w, d->rows.n)].t_ms / DAY);
+	trace(w, "  day %u is lost", day);
+	disk_close(d);
+	AUTOFREE char *command = xasprintf("rm -rf '%s/partitions/%u'", d->k.dir, day);
+	run_shell(command);
+	if (!disk_open(w, d))
+		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
+	lives_check(w, d, false);
+}
+
 static void step_read_only(struct world *w, struct disk *d)
 {
 	disk_close(d);
@@ -805,6 +823,8 @@ static void world_step(struct world *w)
 		step_copy(w, d);
 	else if (what < 91)
 		step_clock(w, d);
+	else if (what < 92)
+		step_lose_day(w, d);
 	else if (what < 94)
 		step_damage(w, d);
 	else if (what < 95)
@@ -850,7 +870,7 @@ static int64_t env_number(const char *name, int64_t otherwise)
 static void test_lives(void **state)
 {
 	(void)state;
-	int64_t first = env_number("PYRRHA_SEED", 1), n = env_number("PYRRHA_LIVES", env_number("PYRRHA_LONG", 0) ? 1000 : 24);
+	int64_t first = env_number("PYRRHA_SEED", 1), n = env_number("PYRRHA_LIVES", env_number("PYRRHA_LONG", 0) ? 1000 : 16);
 	for (int64_t i = first; i < first + n; i++)
 		world_live((uint64_t)i, getenv("PYRRHA_TRACE") != NULL);
 }

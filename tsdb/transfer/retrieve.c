@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
+#define FENCE_MOST 1024 /* bytes of a fence */
+#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -32,7 +35,8 @@
 /* Generations of the bucket that the catalogue does not know. */
 struct catalogue_walk {
 	struct transfer *t;
-	VEC(struct object_stamp) unknown;
+	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
+	size_t damaged;
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -49,6 +53,8 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 	rwlock_unlock(&w->t->catalogue.lock);
 	if (!known)
 		vec_push(&w->unknown, name.stamp);
+	else if (x->size > FENCE_MOST)
+		vec_push(&w->known, name.stamp);
 	return 0;
 }
 
@@ -77,8 +83,59 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	if (rc != -ERR_CORRUPT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	if (w->damaged++ < DAMAGED_SAID)
+		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
 	return 0;
+}
+
+static int walk_by_stamp(const void *a, const void *b)
+{
+	return object_stamp_cmp(*(const struct object_stamp *)a, *(const struct object_stamp *)b);
+}
+
+struct catalogue_lost {
+	uint32_t day;
+	struct object_stamp stamp;
+};
+
+/* A fence has its name, if it was the last one of its epoch. */
+static bool walk_is_there(struct catalogue_walk *w, struct object_stamp stamp)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g;
+	struct err e;
+	char name[OBJECT_NAME_MAX];
+	object_name_generation(name, w->t->server.id, stamp);
+	int rc = object_io_get_generation(w->t->objects, name, &b, &g, &e);
+	bool there = rc ? rc != -ERR_NOT_FOUND : g.kind != GENERATION_FENCE;
+	generation_release(&g);
+	return there;
+}
+
+/* Days of this disk that the bucket had and has not any more, as somebody emptied it: they go up again. Those that are not here stay in the
+ * catalogue: nothing of theirs is removed, should the list have been incomplete. */
+static void walk_note_lost(struct catalogue_walk *w)
+{
+	struct transfer *t = w->t;
+	VEC(struct catalogue_lost) lost = { 0 };
+	struct version *v = tsdb_version(t->db, NULL);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		bool known = w->known.n && bsearch(&d->stamp, w->known.v, w->known.n, sizeof d->stamp, walk_by_stamp);
+		if (!known && d->kind == GENERATION_DAY && d->identity[0] && version_find(v, d->day))
+			vec_push(&lost, (struct catalogue_lost){ d->day, d->stamp });
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < lost.n; i++) {
+		if (walk_is_there(w, lost.v[i].stamp))
+			continue;
+		LOG_ERROR("msg", "the bucket has lost a day: it goes up again", "partition", LOG_NUM(lost.v[i].day));
+		catalogue_drop(&t->catalogue, lost.v[i].day);
+		t->uploads.n = 0; /* as the objects that were put last */
+	}
+	vec_free(&lost);
+	version_unref(v);
 }
 
 int retrieve_catalogue(struct transfer *t, struct err *e)
@@ -87,9 +144,14 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 	char prefix[OBJECT_NAME_MAX];
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
+	if (!rc)
+		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
+	if (w.damaged > DAMAGED_SAID)
+		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
+	vec_free(&w.known);
 	return rc;
 }
 
@@ -178,13 +240,22 @@ static int retrieve_part(struct transfer *t, const struct generation *g, const s
 	return object_io_get_file(t->objects, name, file, p->object.size, p->object.sha256, e);
 }
 
+static int file_by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
 /* Two parts never have one file. */
 static int retrieve_check(const struct generation *g, struct err *e)
 {
+	AUTOFREE uint64_t *v = xcalloc(g->parts.n + 1, sizeof *v);
 	for (size_t i = 0; i < g->parts.n; i++)
-		for (size_t k = 0; k < i; k++)
-			if (g->parts.v[i].file == g->parts.v[k].file)
-				return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
+		v[i] = g->parts.v[i].file;
+	qsort(v, g->parts.n, sizeof *v, file_by_number);
+	for (size_t i = 1; i < g->parts.n; i++)
+		if (v[i] == v[i - 1])
+			return err_set(e, ERR_CORRUPT, "the generation of day %u names one file twice", g->day);
 	return 0;
 }
 
@@ -284,12 +355,34 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 
 /* ---- facts ---- */
 
+/* Only deletes and late names are in generations. What is malformed would be a damaged record of the head log. */
+static bool facts_are_readable(struct view payload)
+{
+	struct cursor c = cursor_of(payload);
+	struct tombstone_fact f = { .number = 0 };
+	if (payload.len && *payload.ptr == FACT_NAMES) {
+		cursor_u8(&c);
+		for (size_t n = cursor_count(&c); n && !c.bad; n--) {
+			cursor_varint(&c);
+			cursor_u32(&c);
+		}
+		return !c.bad;
+	}
+	bool ok = tombstone_fact_get(&c, &f);
+	vec_free(&f.series);
+	return ok;
+}
+
 static int facts_commit(struct tsdb *db, struct partition *p, const struct generation *g, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
 	for (size_t i = 0; i < g->facts.n; i++) {
 		if (!g->facts.v[i].number)
 			continue; /* retention hides it anew */
+		if (!facts_are_readable(g->facts.v[i].payload)) {
+			LOG_ERROR("msg", "a delete or late names in a generation of the bucket are malformed and passed over", "partition", LOG_NUM(p->day));
+			continue;
+		}
 		struct request_record *x = vec_add(&r->records);
 		x->p = partition_enter(p);
 		x->kind = RECORD_FACT;
@@ -323,6 +416,13 @@ static int facts_done(struct transfer *t, const char *path, struct err *e)
 	if (unlink(path) && errno != ENOENT)
 		return err_errno(e, errno, "cannot remove %s", path);
 	return files_sync_dir(dir, e);
+}
+
+/* Without it the day goes up once more, which finds its parts by their hashes. */
+static int facts_set_identity(struct transfer *t, uint32_t day, const char *identity, struct err *e)
+{
+	int rc = catalogue_set(&t->catalogue, day, identity, false, e);
+	return rc == -ERR_NOT_FOUND || rc == -ERR_CORRUPT ? 0 : rc;
 }
 
 /* Whether the catalogue has that database as the day's: then its facts are in the head log, and rows may have come since. */
@@ -379,40 +479,62 @@ static int facts_apply_one(void *arg, const char *name, struct err *e)
 
 /* ---- notes ---- */
 
-/* The notes of the newest generation, in pieces that the committer takes. */
+/* The notes of the newest generation. Those that the storage refuses are no reason not to start: alerts and agents begin anew without them. */
 static int notes_commit(struct transfer *t, const struct generation *g, struct err *e)
 {
-	struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
-	struct sink_batch b = { .notes = v, .n_notes = g->notes.n };
+	AUTOFREE struct sink_note *v = xcalloc(g->notes.n + 1, sizeof *v);
+	struct sink_batch b = { .notes = v };
 	struct sink *sink = &t->db->sink;
-	for (size_t i = 0; i < g->notes.n; i++)
-		v[i] = (struct sink_note){ g->notes.v[i].key, g->notes.v[i].value, g->notes.v[i].t_ms };
-	int rc = g->notes.n ? sink->append(sink, &b, NULL, e) : 0;
-	free(v);
+	for (size_t i = 0; i < g->notes.n; i++) {
+		const struct generation_note *n = &g->notes.v[i];
+		if (n->key.len && n->key.len <= SINK_NOTE_KEY_MAX && n->value.len <= SINK_NOTE_VALUE_MAX)
+			v[b.n_notes++] = (struct sink_note){ n->key, n->value, n->t_ms };
+	}
+	if (b.n_notes < g->notes.n)
+		LOG_ERROR("msg", "notes in a generation of the bucket are too large and passed over", "partition", LOG_NUM(g->day), "notes",
+			  LOG_NUM(g->notes.n - b.n_notes));
+	int rc = b.n_notes ? sink->append(sink, &b, NULL, e) : 0;
+	if (rc == -ERR_LIMIT) {
+		LOG_ERROR("msg", "the notes of the bucket are too many: alerts and agents begin anew", "partition", LOG_NUM(g->day), "err", e->msg);
+		rc = 0;
+	}
 	if (!rc)
 		tsdb_flush(t->db);
 	return rc;
 }
 
+/* The day with the newest generation before `before`. */
+static bool notes_find(struct transfer *t, struct object_stamp before, uint32_t *ret_day, struct object_stamp *ret)
+{
+	*ret = (struct object_stamp){ 0, 0 };
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++) {
+		const struct catalogue_day *d = &t->catalogue.days.v[i];
+		if (d->kind != GENERATION_DAY || object_stamp_cmp(d->stamp, before) >= 0 || object_stamp_cmp(d->stamp, *ret) <= 0)
+			continue;
+		*ret_day = d->day;
+		*ret = d->stamp;
+	}
+	rwlock_unlock(&t->catalogue.lock);
+	return ret->epoch != 0;
+}
+
+/* Of the newest generation that has some: those of the current day have. */
 static int notes_restore(struct transfer *t, struct err *e)
 {
-	CLEANUP(buf_free) struct buf b = { 0 };
-	struct generation g = { .min_ms = 1 };
-	uint32_t day = 0;
-	struct object_stamp newest = { 0, 0 };
-	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n; i++)
-		if (t->catalogue.days.v[i].kind == GENERATION_DAY) { /* of the newest day: they are in its generation alone */
-			day = t->catalogue.days.v[i].day;
-			newest = t->catalogue.days.v[i].stamp;
-		}
-	rwlock_unlock(&t->catalogue.lock);
-	if (!newest.epoch)
-		return 0;
-	int rc = generations_read(t, day, &b, &g, e);
-	if (!rc)
-		rc = notes_commit(t, &g, e);
-	generation_release(&g);
+	struct object_stamp at = { UINT64_MAX, 0 };
+	uint32_t day;
+	int rc = 0;
+	bool found = false;
+	while (!found && !rc && notes_find(t, at, &day, &at)) {
+		CLEANUP(buf_free) struct buf b = { 0 };
+		struct generation g;
+		rc = generations_read(t, day, &b, &g, e);
+		found = !rc && g.notes.n;
+		if (found)
+			rc = notes_commit(t, &g, e);
+		generation_release(&g);
+	}
 	return rc;
 }
 
@@ -424,7 +546,7 @@ static int retrieve_note_hole(struct transfer *t, struct err *e)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++)
 		if (t->catalogue.days.v[i].kind == GENERATION_DAY && t->catalogue.days.v[i].min_ms <= t->catalogue.days.v[i].max_ms)
-			after = MAX(after, t->catalogue.days.v[i].max_ms);
+			after = MAX(after, MIN(t->catalogue.days.v[i].max_ms, t->catalogue.days.v[i].written_ms)); /* rows may be ahead of the clock */
 	rwlock_unlock(&t->catalogue.lock);
 	if (after == INT64_MIN || after >= now)
 		return 0;
@@ -506,6 +628,39 @@ static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
 	return s;
 }
 
+static int visit_touch_rules(struct transfer *t, uint32_t day, bool *ret, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g = { .min_ms = 1 };
+	int rc = generations_read(t, day, &b, &g, e);
+	if (!rc)
+		rc = generation_decode_series(&g, e);
+	if (!rc)
+		rc = retention_rules_touch(t->db, &g, ret, e);
+	generation_release(&g);
+	return rc;
+}
+
+/* deletes: as in the day's generation. newest: of the deletes that there are. */
+static int visit_check(struct transfer *t, uint32_t day, struct object_stamp deletes, struct object_stamp newest, struct err *e)
+{
+	struct catalogue_seen *s = retrieve_checked(t, day);
+	uint64_t rules = retention_rules_whole(t->db, day);
+	bool touched = false;
+	int rc = 0;
+	if (object_stamp_cmp(deletes, newest) < 0 && object_stamp_cmp(s->deletes, newest) < 0)
+		rc = deletes_touch_day(t, day, deletes, &touched, e);
+	if (!rc && !touched && rules && rules != s->rules)
+		rc = visit_touch_rules(t, day, &touched, e);
+	if (rc)
+		return rc;
+	if (touched)
+		vec_push(&t->visits, day);
+	s->deletes = newest;
+	s->rules = rules;
+	return 0;
+}
+
 int retrieve_visits(struct transfer *t, struct err *e)
 {
 	struct object_stamp newest = deletes_applied(t);
@@ -515,24 +670,25 @@ int retrieve_visits(struct transfer *t, struct err *e)
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && object_stamp_cmp(d->deletes, newest) < 0 && !retrieve_is_visited(t, d->day))
-			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes });
+		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && !retrieve_is_visited(t, d->day))
+			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes, 0 });
 	}
 	rwlock_unlock(&t->catalogue.lock);
-	for (size_t i = 0; i < days.n && !rc; i++) {
-		struct catalogue_seen *s = retrieve_checked(t, days.v[i].day);
-		bool touched = false;
-		if (object_stamp_cmp(s->deletes, newest) >= 0)
-			continue;
-		rc = deletes_touch_day(t, days.v[i].day, days.v[i].deletes, &touched, e);
-		if (!rc && touched)
-			vec_push(&t->visits, days.v[i].day);
-		if (!rc)
-			s->deletes = newest;
-	}
+	for (size_t i = 0; i < days.n && !rc; i++)
+		rc = visit_check(t, days.v[i].day, days.v[i].deletes, newest, e);
 	vec_free(&days);
 	version_unref(v);
 	return rc;
+}
+
+/* The day is here: once it was rewritten and is in the bucket again, local retention lets it go. */
+static void retrieve_visited(struct transfer *t, uint32_t day)
+{
+	for (size_t i = 0; i < t->visits.n; i++)
+		if (t->visits.v[i] == day) {
+			t->visits.v[i] = t->visits.v[--t->visits.n];
+			return;
+		}
 }
 
 static bool retrieve_is_missing(struct transfer *t, const struct version *v, const struct catalogue_day *d)
@@ -630,10 +786,50 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 	transfer_seen(t, day)->fetch_failed_mono_ms = retrieve_failed_alone(rc) ? clock_mono_ms() : 0;
 	if (rc)
 		return rc;
+	retrieve_visited(t, day);
 	retrieve_note_absent(t);
 	metric_inc(&tsdb_metrics[TM_BUCKET_FETCHED]);
 	LOG_INFO("msg", "a day is back from the bucket", "partition", LOG_NUM(day), "ms", LOG_NUM(clock_mono_ms() - start));
 	return 1;
+}
+
+/* ---- days that are lost here ---- */
+
+void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
+{
+	VEC(struct catalogue_day) days = { 0 };
+	struct object_stamp deletes = deletes_applied(t);
+	bool pending = atomic_load(&t->n_pending_deletes);
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* facts of newer deletes may have left the head log when parts were rewritten */
+		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]) && object_stamp_cmp(t->catalogue.days.v[i].deletes, deletes) >= 0)
+			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n; i++)
+		if (collect_is_lost(t, &days.v[i]))
+			vec_push(&ret->v, days.v[i].day);
+	vec_free(&days);
+}
+
+int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
+{
+	char identity[CATALOGUE_IDENTITY_MAX] = "";
+	AUTOFREE char *path = facts_path(t, day);
+	int rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
+	if (!rc)
+		rc = tsdb_remove_empty(t->db, day, e);
+	if (!rc)
+		rc = retrieve_files(t, day, false, e);
+	if (!rc)
+		rc = facts_done(t, path, e); /* the head log has them, and what was deleted since */
+	if (!rc)
+		rc = tsdb_open_partition(t->db, day, e);
+	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
+	pending_remove(t, day);
+	if (p && p->db_parts)
+		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
+	partition_unref(p);
+	return rc || !identity[0] ? rc : facts_set_identity(t, day, identity, e);
 }
 
 /* ---- leftovers ---- */

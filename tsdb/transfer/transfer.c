@@ -268,6 +268,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	t->objects = db->o.objects;
 	mutex_init(&t->run_lock, RANK_TSDB_TRANSFER, "transfer");
 	mutex_init(&t->deletes_lock, RANK_TSDB_DELETES, "bucket deletes");
+	pthread_cond_init(&t->deletes_made, NULL);
+	pthread_cond_init(&t->deletes_put, NULL);
 	mutex_init(&t->status_lock, LOCK_LEAF, "transfer status");
 	catalogue_init(&t->catalogue, db->path);
 	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
@@ -293,6 +295,28 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	return rc;
 }
 
+int transfer_restore(struct tsdb *db, struct err *e)
+{
+	struct transfer *t = db->transfer;
+	struct lost_days lost = { 0 };
+	struct err away;
+	if (!t)
+		return 0;
+	mutex_lock(&t->run_lock);
+	retrieve_list_lost(t, &lost);
+	int rc = lost.v.n && !t->has_begun ? transfer_begin(t, &away) : 0;
+	for (size_t i = 0; i < lost.v.n && !rc; i++) {
+		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
+		rc = retrieve_lost(t, lost.v.v[i], &away);
+	}
+	mutex_unlock(&t->run_lock);
+	vec_free(&lost.v);
+	if (rc)
+		transfer_failed(t, &away);
+	(void)e;
+	return 0;
+}
+
 int transfer_start(struct tsdb *db, struct err *e)
 {
 	struct transfer *t = db->transfer;
@@ -313,6 +337,8 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!rc && !db->o.no_transfer) {
 		rc = thread_start(&t->thread, "bucket", transfer_thread, t, e);
 		t->have_thread = !rc;
+		if (!rc)
+			rc = deletes_start(t, e);
 	}
 	return rc;
 }
@@ -324,6 +350,7 @@ void transfer_close(struct tsdb *db)
 		return;
 	if (t->have_thread)
 		pthread_join(t->thread, NULL);
+	deletes_stop(t);
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);
@@ -337,6 +364,8 @@ void transfer_close(struct tsdb *db)
 	bucket_server_release(&t->server);
 	mutex_destroy(&t->run_lock);
 	mutex_destroy(&t->deletes_lock);
+	pthread_cond_destroy(&t->deletes_made);
+	pthread_cond_destroy(&t->deletes_put);
 	mutex_destroy(&t->status_lock);
 	db->transfer = NULL;
 	db->catalogue = NULL;

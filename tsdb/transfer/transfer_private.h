@@ -20,6 +20,10 @@ struct transfer_removal {
 	int64_t due_mono_ms;
 };
 
+struct lost_days {
+	VEC(uint32_t) v;
+};
+
 /* What was seen last of a day, to tell when it changed. */
 struct transfer_seen {
 	uint32_t day;
@@ -40,9 +44,12 @@ struct transfer_delete {
 	char *selector;               /* owned */
 };
 
+/* A day that is not here: up to which delete, and for which rules of retention by selector (retention_rules_whole), it was found to have no rows
+ * that are to go. */
 struct catalogue_seen {
 	uint32_t day;
 	struct object_stamp deletes;
+	uint64_t rules;
 };
 
 struct transfer {
@@ -66,8 +73,12 @@ struct transfer {
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
-	VEC(struct catalogue_seen) checked; /* days that are not here, and up to which delete they were found to have nothing of them */
-	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, and while an object is put */
+	VEC(struct catalogue_seen) checked; /* in no order */
+	pthread_t deletes_thread;     /* puts deletes at once, whatever the other one waits for */
+	bool have_deletes_thread;
+	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, not while the bucket is asked */
+	pthread_cond_t deletes_made, deletes_put; /* one is to be put at once; an attempt has ended */
+	bool deletes_wanted, deletes_are_put;     /* the same, and somebody is at it */
 	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
 	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
 	VEC(struct transfer_delete) pending_deletes; /* not in the bucket yet, in the order in which they were made */
@@ -109,6 +120,9 @@ void retrieve_tidy(struct transfer *t);
 int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. now: also days that failed a while ago. */
 int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Days that are lost here: which; fetches and opens one before the replay. Its deletes are in the head log. */
+void retrieve_list_lost(struct transfer *t, struct lost_days *ret);
+int retrieve_lost(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */
 bool retrieve_is_pending(const struct transfer *t, uint32_t day);
 /* Of a server that returned: the notes of the newest generation, and holes for what was not in the bucket. */
@@ -116,7 +130,8 @@ int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
 int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
-/* Finds days that are not here and have rows of newer deletes: they are fetched, to be rewritten. */
+/* Finds days that are not here and have rows of newer deletes, or of a rule of retention that has passed all of the day: they are fetched, to
+ * be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
 /* At the start: a day that is here was not let go, whatever was about to happen before the end. */
 int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
@@ -130,8 +145,11 @@ int deletes_read(struct transfer *t, struct err *e) MUST_USE;
 void deletes_release(struct transfer *t);
 /* At the start: those that may not have been applied before the end. */
 int deletes_apply_pending(struct transfer *t, struct err *e) MUST_USE;
-/* Puts what is not in the bucket yet. */
+/* Puts what is not in the bucket yet, unless another thread is at it. */
 int deletes_put_pending(struct transfer *t, struct err *e) MUST_USE;
+/* The thread that puts them while a caller waits; it ends with the storage. */
+int deletes_start(struct transfer *t, struct err *e) MUST_USE;
+void deletes_stop(struct transfer *t);
 /* Reads the bucket's; at the start. */
 int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
 /* Applies those that are newer than `from` to a day that is here now. */
@@ -150,6 +168,8 @@ int copy_files(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- collect.c ---- */
 
+/* Whether a day was on this disk, was not dropped, and is not there any more: its directory is damaged or lost. The bucket has it. */
+bool collect_is_lost(struct transfer *t, const struct catalogue_day *d);
 /* Removes objects that are due; now: all that no generation names. */
 int collect_removals(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* An object is not named any more. */

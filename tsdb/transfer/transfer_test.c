@@ -364,11 +364,52 @@ static void test_local_retention(void **state)
 	world_upload(&w);
 	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
 	assert_int_equal(world_status(&w).absent_days, 2);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 2); /* it is not fetched for that again */
 	/* With more room all of them come back. */
 	w.k.o.local_retention_ms = 0;
 	kit_reopen(&w.k);
 	world_fetch(&w);
 	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 4 * DAY), all - all / 8);
+	world_end(&w);
+}
+
+/* Retention by selector reaches days that are in the bucket alone, once it has passed all of such a day. */
+static void test_rules(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	struct matcher m;
+	world_start(&w);
+	for (int day = 0; day < 4; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	size_t a_day = world_rows(&w, KIT_T0, KIT_T0 + DAY);
+	w.k.o.local_retention_ms = DAY;
+	world_upload(&w);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_set_retention(w.k.db, &(struct tsdb_retention){ &m, 1, DAY + DAY / 2 }, 1, &e), 0);
+	for (int i = 0; i < 4; i++) {
+		world_upload(&w);
+		world_clean(&w);
+	}
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	matcher_release(&m);
+	/* Where no rule hides it any more it is gone all the same. */
+	w.k.o.local_retention_ms = 0;
+	world_lose_disk(&w);
+	w.k.o.local_retention_ms = 0;
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), a_day / 2);
+	assert_int_equal(world_rows(&w, KIT_T0 + 3 * DAY, KIT_T0 + 4 * DAY), a_day);
 	world_end(&w);
 }
 
@@ -465,7 +506,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
-		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
+		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,10 +279,11 @@ static int upload_read_old(struct upload *u, uint32_t day, struct err *e)
 	return 0;
 }
 
-static bool upload_is_newest(struct tsdb *db, uint32_t day)
+/* The notes are in the generations of the current day; if it has nothing, of the newest one. */
+static bool upload_has_notes(struct tsdb *db, uint32_t day)
 {
 	struct version *v = tsdb_version(db, NULL);
-	bool newest = v->n && v->p[v->n - 1]->p->day == day;
+	bool newest = day == day_of(tsdb_now_ms(db)) || (v->n && v->p[v->n - 1]->p->day == day);
 	version_unref(v);
 	return newest;
 }
@@ -294,7 +295,7 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
 	if (!rc)
-		rc = day_image_take(t->db, day, t->server.id, dir, upload_is_newest(t->db, day), deletes_applied(t), &u.m, e);
+		rc = day_image_take(t->db, day, t->server.id, dir, upload_has_notes(t->db, day), deletes_applied(t), &u.m, e);
 	if (!rc)
 		rc = upload_read_old(&u, day, e);
 	if (!rc)

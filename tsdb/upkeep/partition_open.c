@@ -117,6 +117,34 @@ static int open_one(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+int tsdb_remove_empty(struct tsdb *db, uint32_t day, struct err *e)
+{
+	struct version *v = tsdb_version(db, NULL);
+	bool empty = !version_find(v, day);
+	version_unref(v);
+	for (size_t i = 0; i < db->partitions.n && empty; i++) {
+		struct partition *p = db->partitions.v[i];
+		if (p->day != day)
+			continue;
+		int rc = p->db_parts ? partition_db_move_away(p->db_parts, e) : 0;
+		if (rc)
+			return rc;
+		if (p->db_parts)
+			partition_db_drop(p->db_parts);
+		db->partitions.v[i] = db->partitions.v[--db->partitions.n];
+		partition_unref(p);
+		return 0;
+	}
+	return 0;
+}
+
+int tsdb_open_partition(struct tsdb *db, uint32_t day, struct err *e)
+{
+	char name[16];
+	snprintf(name, sizeof name, "%u", day);
+	return open_one(db, name, e);
+}
+
 struct names_list {
 	VEC(char *) v;
 };

@@ -8,6 +8,10 @@
 
 /* At the start: all of them. */
 int tsdb_open_partitions(struct tsdb *db, struct err *e) MUST_USE;
+/* Before the replay: removes a partition that was opened without any part, so that its day can be fetched. */
+int tsdb_remove_empty(struct tsdb *db, uint32_t day, struct err *e) MUST_USE;
+/* One whose directory was put in place before the replay. */
+int tsdb_open_partition(struct tsdb *db, uint32_t day, struct err *e) MUST_USE;
 /* One whose directory was put in place while the storage runs. facts: deletes whose rows are hidden from the first moment on; the caller then
  * commits them. next_part: the day had parts numbered up to here. ERR_BUSY: the day is open already. */
 int partition_open_fetched(struct tsdb *db, uint32_t day, uint32_t next_part, const struct tombstone_fact *facts, size_t n_facts, struct err *e) MUST_USE;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/bucket/day_image.h"
 #include "tsdb/head/remove.h"
 #include "tsdb/version/bounds.h"
 #include "tsdb/version/evict.h"
@@ -77,22 +78,63 @@ static bool has_rule_facts(const struct tombstones *m)
 	return false;
 }
 
-/* A fact per rule that has something too old here. */
-static int find_old(struct tsdb *db, struct partition *p, int64_t now_ms, struct tombstone_fact **ret, size_t *ret_n, struct err *e)
-	REQUIRES(db->seal_lock)
+/* The labels of a sealed day that is in the bucket as it is here: then its dictionary need not be loaded for them. Empty otherwise. */
+static int read_labels(struct tsdb *db, const struct pstate *s, struct generation *ret, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	*ret = (struct generation){ .min_ms = 1 };
+	if (!db->catalogue || s->n_windows || atomic_load(&s->p->loaded))
+		return 0;
+	struct day_up up = day_look_up(db->catalogue, s);
+	if (!up.parts || !up.finished || catalogue_bytes(db->catalogue, s->p->day, &b, e))
+		return 0;
+	int rc = generation_decode(ret, buf_view(&b), NULL, e);
+	if (!rc)
+		rc = generation_decode_series(ret, e);
+	if (rc) { /* its file is damaged: the dictionary says it as well */
+		generation_release(ret);
+		*ret = (struct generation){ .min_ms = 1 };
+	}
+	return 0;
+}
+
+static int select_labels(const struct generation *g, const struct retention_rule *r, struct tombstone_fact *f, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < g->series.n && rc >= 0; i++) {
+		if (g->series.v[i].min_ms > g->series.v[i].max_ms)
+			continue;
+		rc = matchers_match(r->m, r->n, g->series.v[i].labels, NULL, e);
+		if (rc > 0)
+			vec_push(&f->series, (uint32_t)i);
+	}
+	return MIN(rc, 0);
+}
+
+static int select_series(struct partition *p, const struct generation *labels, const struct retention_rule *r, struct tombstone_fact *f, struct err *e)
+{
+	size_t n = 0;
+	if (labels->series.n)
+		return select_labels(labels, r, f, e);
+	partition_load(p);
+	int rc = index_select(&p->index, &p->dict_lock, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f->series.v, &n, e);
+	f->series.n = n;
+	return rc;
+}
+
+/* A fact per rule that has something too old here. labels: see read_labels. */
+static int find_old(struct tsdb *db, struct partition *p, const struct generation *labels, int64_t now_ms, struct tombstone_fact **ret, size_t *ret_n,
+		    struct err *e) REQUIRES(db->seal_lock)
 {
 	VEC(struct tombstone_fact) out = { 0 };
 	int rc = 0;
 	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc; i++) {
 		const struct retention_rule *r = &db->rules->v.v[i];
 		struct tombstone_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->keep_ms };
-		size_t n = 0;
 		if ((int64_t)p->day * DAY_MS >= f.until_ms)
 			continue;
-		partition_load(p);
-		rc = index_select(&p->index, &p->dict_lock, r->m, r->n, INT64_MIN, INT64_MAX, NULL, &f.series.v, &n, e);
-		f.series.n = n;
-		if (!rc && n)
+		rc = select_series(p, labels, r, &f, e);
+		if (!rc && f.series.n)
 			vec_push(&out, f);
 		else
 			vec_free(&f.series);
@@ -158,7 +200,11 @@ static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQU
 	bool was_loaded = atomic_load(&p->loaded);
 	if (rules && p->rules_done == rules && p->rules_next_part == p->next_part && !s->n_windows)
 		return 0;
-	int rc = find_old(db, p, now_ms, &facts, &n, e);
+	struct generation labels;
+	int rc = read_labels(db, s, &labels, e);
+	if (!rc)
+		rc = find_old(db, p, &labels, now_ms, &facts, &n, e);
+	generation_release(&labels);
 	if (!rc && (n || has_rule_facts(s->tombstones)))
 		hide(db, p, facts, n);
 	for (size_t k = 0; k < n; k++)
@@ -181,5 +227,41 @@ int retention_rules_due(struct tsdb *db, struct err *e)
 	for (size_t i = 0; i < v->n && !rc; i++)
 		rc = keep_one(db, v->p[i], e);
 	version_unref(v);
+	return rc;
+}
+
+/* ---- days that are not here ---- */
+
+static bool rule_passed(const struct retention_rule *r, uint32_t day, int64_t now_ms)
+{
+	return now_ms - r->keep_ms >= ((int64_t)day + 1) * DAY_MS;
+}
+
+uint64_t retention_rules_whole(struct tsdb *db, uint32_t day)
+{
+	uint64_t whole = 0;
+	mutex_lock(&db->seal_lock);
+	int64_t now_ms = tsdb_retention_now_ms(db);
+	for (size_t i = 0; db->rules && i < db->rules->v.n; i++)
+		whole += rule_passed(&db->rules->v.v[i], day, now_ms);
+	uint64_t number = db->rules_number;
+	mutex_unlock(&db->seal_lock);
+	return whole ? number << 32 | whole : 0;
+}
+
+int retention_rules_touch(struct tsdb *db, const struct generation *g, bool *ret, struct err *e)
+{
+	int rc = 0;
+	*ret = false;
+	mutex_lock(&db->seal_lock);
+	int64_t now_ms = tsdb_retention_now_ms(db);
+	for (size_t i = 0; db->rules && i < db->rules->v.n && !rc && !*ret; i++) {
+		struct tombstone_fact f = { .number = 0 };
+		if (rule_passed(&db->rules->v.v[i], g->day, now_ms))
+			rc = select_labels(g, &db->rules->v.v[i], &f, e);
+		*ret = f.series.n > 0;
+		vec_free(&f.series);
+	}
+	mutex_unlock(&db->seal_lock);
 	return rc;
 }
