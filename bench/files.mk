@@ -1,5 +1,6 @@
 # Written by tests/lint/lists --fix; what it lists and why is said there. SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += \
+  bench/bucket \
   bench/http \
   bench/many \
   bench/page \

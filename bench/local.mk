@@ -2,10 +2,14 @@
 include bench/files.mk
 BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES) many_targets
+# What an end-to-end test makes its days with is built with the servers.
+noinst_PROGRAMS = bench_bucket
 CLEANFILES += $(BENCHES) many_targets
 MEASURE = bench/measure.c bench/measure.h
 bench_agent_SOURCES = bench/agent_bench.c bench/agent_bench.h bench/agent_walks.c
 bench_agent_LDADD = $(AGENT_LIBS)
+bench_bucket_SOURCES = bench/bucket_bench.c bench/fleet.c bench/fleet.h $(MEASURE)
+bench_bucket_LDADD = libtsdb.a $(PPROF_LIBS) $(BUCKET_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_days_SOURCES = bench/days_bench.c bench/fleet.c bench/fleet.h $(MEASURE)
 bench_days_LDADD = libtsdb.a $(PPROF_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 bench_ingest_SOURCES = bench/ingest_bench.c
@@ -31,4 +35,4 @@ bench-programs: $(BENCHES) many_targets
 bench: $(BENCHES)
 	@for b in $(BENCHES); do echo "== $$b"; ./$$b || test $$? = 77 || exit 1; done
 .PHONY: bench bench-programs
-# Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/scrapes --build . says what a scraped profile costs; bench/rules --build . evaluates 1,000 rules
+# Over HTTP, with the real server: bench/http --build . asks a fleet at full size; bench/peers --build . ; bench/page --build . is the page in a browser; bench/many --build . scrapes 10,000 targets; bench/bucket --build . compares with and without a bucket; bench/scrapes --build . says what a scraped profile costs; bench/rules --build . evaluates 1,000 rules
