@@ -84,7 +84,8 @@ void fetch_response_release(struct fetch_response *r);
 
 /* Waits for the answer. 0: an HTTP answer came, whatever its status. Negative, with words that help: ERR_TIMEOUT,
  * ERR_LIMIT (body over max_bytes), ERR_UNAVAILABLE (name, connection, TLS), ERR_BAD_DATA (cut short, bad encoding),
- * ERR_CANCELED; or the error of an upload's read. Without TLS, an answer that comes before an upload was sent is an answer. Secrets are not in messages. */
+ * ERR_CANCELED; or the error of an upload's read. Without TLS, an answer that comes before an upload was sent is an answer, a
+ * redirect as well, which is not followed then. Secrets are not in messages. */
 int fetch_do(struct fetch_client *c, const struct fetch_request *q, struct fetch_response *ret, struct err *e) MUST_USE;
 
 struct fetch_loop;
