@@ -211,7 +211,7 @@ static int image_symbols(struct day_image *m, const struct image_marks *k, struc
 	dict_encode(&rows, p->symbols, &p->index, &from, &to, &p->dict_lock);
 	rwlock_unlock(&p->dict_lock);
 	partition_unref(own);
-	return rows.overflow ? err_set(e, ERR_LIMIT, "the dictionary of day %u is too large", m->g.day) : dict_pack(&m->symbols, buf_view(&rows), e);
+	return rows.overflow ? 0 : dict_pack(&m->symbols, buf_view(&rows), e);
 }
 
 /* ---- the database ---- */

@@ -53,7 +53,9 @@ int generations_put(struct transfer *t, struct generation *g, const char *identi
 	rc = generation_encode(g, &bytes, e);
 	if (rc) {
 		buf_free(&bytes);
-		return rc;
+		if (e->code == ERR_LIMIT) /* of this day, not of the bucket: that is so when it is full */
+			e->code = ERR_BAD_DATA;
+		return -(int)e->code;
 	}
 	buf_free(&t->pending);
 	t->pending = bytes;

@@ -366,7 +366,7 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 /* Whether it says something of that day alone: others go up all the same. */
 static bool upload_failed_alone(int rc)
 {
-	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT || rc == -ERR_BAD_DATA || rc == -ERR_BUSY || rc == -ERR_NOT_FOUND;
+	return rc == -ERR_CORRUPT || rc == -ERR_BAD_DATA || rc == -ERR_BUSY || rc == -ERR_NOT_FOUND;
 }
 
 int upload_days(struct transfer *t, bool now, struct err *e)
@@ -379,7 +379,7 @@ int upload_days(struct transfer *t, bool now, struct err *e)
 			continue;
 		rc = upload_day(t, v->p[i]->p->day, e);
 		struct transfer_seen *x = transfer_seen(t, v->p[i]->p->day);
-		x->failed_mono_ms = rc ? clock_mono_ms() : 0;
+		x->failed_mono_ms = upload_failed_alone(rc) ? clock_mono_ms() : 0;
 		x->put_hash = rc ? 0 : x->parts_hash;
 		if (!upload_failed_alone(rc) || t->pending.len)
 			continue;
