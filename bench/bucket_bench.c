@@ -358,7 +358,7 @@ static void make(struct bench *b)
 		make_hour(b, hour);
 	b->newest_ms = b->now_ms - 10000;
 	b->now_ms = T0 + hours * HOUR_MS + 20 * MINUTE_MS;
-	b->busy = true; /* what is sealed ahead of its time */
+	b->busy = true; /* the windows of the last hour are sealed before its end */
 	tend(b, true);
 	count_hour(b, hours - 1);
 	tsdb_stats(b->f.db, &b->stats);

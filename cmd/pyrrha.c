@@ -141,7 +141,7 @@ static int make_remote_write(struct server *s, struct err *e)
 	return configuration_apply_to_remote_write(s->config, s->remote, e);
 }
 
-/* Before the storage, which asks it at once. */
+/* The bucket is opened before the storage: tsdb_open sends it requests. */
 static int open_bucket(struct server *s, struct err *e)
 {
 	const struct bucket_config *c = configuration_bucket(s->config);

@@ -25,7 +25,7 @@ struct web_reload_state {
 	bool ok;
 	int64_t t_ms;    /* of the last one that worked */
 	char error[512]; /* of the last one, "" if it worked */
-	char restart[200]; /* what of it waits for a restart, "" = nothing */
+	char restart[200]; /* sections of the configuration whose changes take effect after a restart; "" = none changed */
 };
 
 struct web_options {

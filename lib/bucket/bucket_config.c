@@ -9,7 +9,7 @@
 #define PREFIX_MAX 400 /* bytes; with the longest key it stays below the 1024 of S3 */
 #define SERVER_ID_MAX 40
 #define REQUESTS_MAX 256
-#define LIMIT_LEAST ((uint64_t)64 << 10) /* a piece of 256 KiB in 4 s: less, and stores end the connection */
+#define LIMIT_LEAST ((uint64_t)64 << 10) /* bytes a second. At this rate a piece of 256 KiB takes 4 s; stores close connections that are slower */
 #define MINUTE_MS 60000
 #define HOUR_MS (60 * MINUTE_MS)
 #define STORAGE_CLASS "x-amz-storage-class"
@@ -239,7 +239,7 @@ static int section_check_s3(struct config_ctx *c, const struct config_node *n, v
 }
 static const struct config_table s3_table = CONFIG_TABLE(struct s3_section, s3_rows, section_check_s3);
 
-/* Headers of puts. The storage class has a name of its own there, as Thanos has it. */
+/* The headers that each put sends. The key put_user_metadata gives the storage class under a name of its own, as in Thanos. */
 static int section_make_metadata(struct config_ctx *c, const struct config_node *n, struct s3_config *s, struct err *e)
 {
 	struct config_map *m = &s->user_metadata;

@@ -548,7 +548,7 @@ static void lists_that_are_none(void **state)
 	KEYS("a/b", "c");
 	assert_int_equal(list("a/", "", "a/b ", &e), -ERR_CORRUPT); /* not what was asked for */
 	F.empty_page = true;
-	assert_int_equal(list("", "", "", &e), -ERR_CORRUPT); /* else it would go on for ever */
+	assert_int_equal(list("", "", "", &e), -ERR_CORRUPT); /* else the list would ask for the next page for ever */
 	assert_non_null(strstr(e.msg, "empty page"));
 }
 
@@ -599,7 +599,7 @@ static void join(struct caller *c, int n)
 		pthread_join(c[i].thread, NULL);
 }
 
-/* The wait between two attempts lasts an hour, and ends. */
+/* The store says to try again in an hour. Raising the stop flag ends the wait at once. */
 static void stop_ends_a_wait(void **state)
 {
 	struct bucket_settings s = bucket_settings_default;
@@ -614,7 +614,7 @@ static void stop_ends_a_wait(void **state)
 		if (raised)
 			flag_raise(&F.stop);
 		else
-			F.stop = true; /* by somebody who knows nothing of flag.h */
+			F.stop = true; /* without flag_raise, which would wake the waiting thread */
 		join(&c, 1);
 		assert_int_equal(c.rc, -ERR_CANCELED);
 		assert_int_equal(F.attempts, 1);

@@ -44,7 +44,7 @@ struct s3_exchange {
 	struct buf body;             /* without data, or of an error, its beginning */
 	int64_t retry_after_s;
 	struct err data_error;       /* of data; code 0 = none */
-	bool ended;                  /* data has all that it wants: set by it */
+	bool ended;                  /* the data callback sets it when it needs no more bytes; the exchange then ends without an error */
 	struct credentials_key signer; /* what it was signed with */
 };
 

@@ -25,7 +25,7 @@ struct ledger_entry {
 	uint32_t n;
 	uint16_t pod;
 	uint8_t state;
-	bool up;                /* acknowledged: it is in the bucket; deleted: the bucket knows. Until its state changes */
+	bool up;                /* an acknowledged row: a generation of the bucket has it. A deleted row: the delete is in the bucket. Reset when the state of the row changes */
 	uint8_t writer;         /* whose note of its last append its batch has too */
 	uint64_t record;        /* the number of the last synced record of the log when it was acknowledged */
 };

@@ -29,7 +29,7 @@ enum bucket_state {
 struct bucket_server {
 	struct objects *objects;      /* borrowed */
 	char *dir;                    /* of its files: the storage's directory, and /bucket */
-	char wanted[SERVER_ID_MAX + 1]; /* the configured id; "" = any */
+	char wanted[SERVER_ID_MAX + 1]; /* the configured id; "" = none is configured: the directory keeps its own */
 	bool was_empty;               /* at the start the directory had no data: it may go on as a known server */
 	struct mutex lock;            /* of what follows; a leaf */
 	enum bucket_state state;

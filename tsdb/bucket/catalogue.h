@@ -69,8 +69,10 @@ void catalogue_drop(struct bucket_catalogue *c, uint32_t day);
 /* The object of a day's newest generation, as in its file, which may be damaged or older than the memory; appended to b. ERR_NOT_FOUND. */
 int catalogue_bytes(struct bucket_catalogue *c, uint32_t day, struct buf *b, struct err *e) MUST_USE;
 
-/* The bytes of days that are in the bucket and not here, and the oldest of these that is not doomed yet; false: there is none. */
+/* Of the absent days that are not doomed: *ret_total is the size of all together, *ret_day the oldest one, *ret_bytes its size. False: there is no
+ * such day. */
 bool catalogue_oldest_absent(struct bucket_catalogue *c, uint64_t *ret_total, uint32_t *ret_day, uint64_t *ret_bytes);
+/* Retention by size has passed an absent day: the next round puts `gone` for it. */
 void catalogue_doom(struct bucket_catalogue *c, uint32_t day);
 
 /* Which days of the bucket are not on this disk. */

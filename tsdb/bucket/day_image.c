@@ -36,7 +36,7 @@ static bool image_has_part(const struct pstate *s, const struct part *p)
 	for (size_t i = 0; i < 4; i++)
 		if (p == s->six[i])
 			return true;
-	return false; /* a rollup that does not sum what there is */
+	return false; /* a rollup of parts that have been replaced since: queries ignore it, and it does not go up */
 }
 
 /* Totals of the sums by service, so that a reader has them without the part. */

@@ -317,7 +317,7 @@ static void get_part(struct generation *g, struct cursor *c)
 	c->bad |= p->level > 2 || p->number >= g->next_part || (g->parts.n > 1 && !part_precedes(p - 1, p));
 }
 
-/* Of a day's database; its names are those of RocksDB, and none leads out of a directory. */
+/* Whether RocksDB gives such names to the small files of a database. A name from a hostile bucket must not lead out of the day's directory. */
 static bool file_name_is_valid(struct view name)
 {
 	size_t digits = view_starts(name, VIEW("MANIFEST-")) ? strlen("MANIFEST-") : view_starts(name, VIEW("OPTIONS-")) ? strlen("OPTIONS-") : 0;

@@ -23,7 +23,7 @@
 #define PART_RUN_TAIL 0xff
 
 struct part_run {
-	uint8_t kind;            /* enum part_kind, as in keys; PART_RUN_TAIL */
+	uint8_t kind;            /* of the values in it: enum part_kind, as keys have it. PART_RUN_TAIL: the rest of the file behind the data blocks */
 	bool aggregates;         /* values of aggregates, not of series */
 	uint64_t offset, length; /* bytes of the file */
 	uint64_t hash;           /* hash_stable of these bytes */

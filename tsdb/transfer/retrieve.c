@@ -180,7 +180,7 @@ static bool retrieve_is_here(const struct version *v, uint32_t day)
 void retrieve_note_absent(struct transfer *t)
 {
 	struct version *v = tsdb_version(t->db, NULL);
-	VEC(uint32_t) days = { 0 }; /* also those that are here without their deletes */
+	VEC(uint32_t) days = { 0 }; /* a day whose facts are not in the head log yet counts as absent: it takes no rows */
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
@@ -618,12 +618,12 @@ static bool retrieve_is_visited(const struct transfer *t, uint32_t day)
 }
 
 /* Up to which delete a day that is not here was checked. */
-static struct catalogue_seen *retrieve_checked(struct transfer *t, uint32_t day)
+static struct transfer_checked *retrieve_checked(struct transfer *t, uint32_t day)
 {
 	for (size_t i = 0; i < t->checked.n; i++)
 		if (t->checked.v[i].day == day)
 			return &t->checked.v[i];
-	struct catalogue_seen *s = vec_add(&t->checked);
+	struct transfer_checked *s = vec_add(&t->checked);
 	s->day = day;
 	return s;
 }
@@ -644,7 +644,7 @@ static int visit_touch_rules(struct transfer *t, uint32_t day, bool *ret, struct
 /* deletes: as in the day's generation. newest: of the deletes that there are. */
 static int visit_check(struct transfer *t, uint32_t day, struct object_stamp deletes, struct object_stamp newest, struct err *e)
 {
-	struct catalogue_seen *s = retrieve_checked(t, day);
+	struct transfer_checked *s = retrieve_checked(t, day);
 	uint64_t rules = retention_rules_whole(t->db, day);
 	bool touched = false;
 	int rc = 0;
@@ -664,14 +664,14 @@ static int visit_check(struct transfer *t, uint32_t day, struct object_stamp del
 int retrieve_visits(struct transfer *t, struct err *e)
 {
 	struct object_stamp newest = deletes_applied(t);
-	VEC(struct catalogue_seen) days = { 0 };
+	VEC(struct transfer_checked) days = { 0 };
 	struct version *v = tsdb_version(t->db, NULL);
 	int rc = 0;
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
 		const struct catalogue_day *d = &t->catalogue.days.v[i];
 		if (catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && !retrieve_is_visited(t, d->day))
-			vec_push(&days, (struct catalogue_seen){ d->day, d->deletes, 0 });
+			vec_push(&days, (struct transfer_checked){ d->day, d->deletes, 0 });
 	}
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n && !rc; i++)
@@ -681,7 +681,7 @@ int retrieve_visits(struct transfer *t, struct err *e)
 	return rc;
 }
 
-/* The day is here: once it was rewritten and is in the bucket again, local retention lets it go. */
+/* A visited day has been fetched. The sealer rewrites it without its deleted rows, it goes up again, and then local retention lets it go as any day. */
 static void retrieve_visited(struct transfer *t, uint32_t day)
 {
 	for (size_t i = 0; i < t->visits.n; i++)

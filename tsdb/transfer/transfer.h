@@ -8,7 +8,7 @@
 
 struct transfer;
 
-/* Before the storage makes any file: whether it has data already. */
+/* Whether the directory of a storage has no data yet. To be asked before tsdb_open makes files in it. */
 bool transfer_is_empty(const char *path);
 /* Takes an epoch, reads which days the bucket has, and fetches the current day of a server that returns to an empty disk. Before the
  * partitions are opened. A bucket that does not answer is no error: uploads wait. Does nothing if there is no bucket. */

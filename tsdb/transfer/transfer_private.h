@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this folder. */
+/* Shared by the files of this folder. The bucket thread (transfer.c) runs a round each second: it puts what changed (upload.c, generations.c,
+ * deletes.c), fetches a day (retrieve.c), and removes what is not named any more (collect.c). */
 #ifndef PYRRHA_TSDB_TRANSFER_PRIVATE_H
 #define PYRRHA_TSDB_TRANSFER_PRIVATE_H
 
@@ -8,45 +9,48 @@
 #include "tsdb/bucket/day_image.h"
 #include "tsdb/transfer/transfer.h"
 
-/* An object that was put and is in no generation yet. */
+/* The object of a part that was put, and that no generation names yet: a row of the journal bucket/uploads. */
 struct transfer_upload {
 	uint32_t day;
 	struct catalogue_part part;
 };
 
-/* An object that no newest generation names: it is removed at that time, so that readers of the one before can finish. */
+/* An object that the newest generation of its day does not name any more. It is removed ten minutes later, so that readers of the generation
+ * before can finish. */
 struct transfer_removal {
 	char name[OBJECT_NAME_MAX];
 	int64_t due_mono_ms;
 };
 
+/* Days whose database the bucket has and this disk has lost. */
 struct lost_days {
 	VEC(uint32_t) v;
 };
 
-/* What was seen last of a day, to tell when it changed. */
+/* What the rounds remember of a day, to tell when it is due. Moments are of the monotonic clock, 0 = never. */
 struct transfer_seen {
 	uint32_t day;
-	uint64_t parts_hash;      /* of the parts, the facts and the late names that there were */
-	uint64_t put_hash;        /* the same when it was put last; 0 = it was not put */
-	int64_t changed_mono_ms;  /* since when it is so */
-	int64_t failed_mono_ms;   /* its last upload failed then; 0 = it did not */
-	int64_t fetch_failed_mono_ms; /* the same of the last fetch */
-	int64_t since_mono_ms;    /* since when it differs from its generation; 0 = it does not */
-	int64_t names_mono_ms;    /* when late names alone made a generation last */
+	uint64_t parts_hash;      /* hash of the day's parts, deletes and late names at the last look */
+	uint64_t put_hash;        /* the same hash when the last generation was put */
+	int64_t changed_mono_ms;  /* when parts_hash changed last */
+	int64_t failed_mono_ms;   /* when the last upload failed because of the day itself */
+	int64_t fetch_failed_mono_ms; /* when the last fetch failed because of the day itself */
+	int64_t since_mono_ms;    /* since when the day differs from its generation */
+	int64_t names_mono_ms;    /* when late names alone were the reason for a generation last */
 };
 
 /* A delete, made here or read from the bucket. */
 struct transfer_delete {
 	struct object_stamp stamp;    /* of its object; 0, 0 = it is not in the bucket yet */
-	int64_t made_ms, after_ms, until_ms; /* rows in (after, until] that were there then */
+	int64_t made_ms;              /* when it was made */
+	int64_t after_ms, until_ms;   /* of the rows that existed then, those with stamps in (after, until] */
 	bool here;                    /* its facts are in the head log */
 	char *selector;               /* owned */
 };
 
-/* A day that is not here: up to which delete, and for which rules of retention by selector (retention_rules_whole), it was found to have no rows
- * that are to go. */
-struct catalogue_seen {
+/* An absent day that was checked for rows that deletes or rules of retention have passed: up to which delete object, and with which rules
+ * (retention_rules_whole). It is checked again when there are others. */
+struct transfer_checked {
 	uint32_t day;
 	struct object_stamp deletes;
 	uint64_t rules;
@@ -59,25 +63,25 @@ struct transfer {
 	struct bucket_catalogue catalogue;
 	pthread_t thread;
 	bool have_thread;
-	struct mutex run_lock;        /* one round at a time: the thread's, or that of a call. What follows is under it */
+	struct mutex run_lock;        /* held during a round: the bucket thread's, or that of tsdb_upload. Guards the fields down to deletes_lock */
 	VEC(struct transfer_upload) uploads;
 	VEC(struct transfer_removal) removals;
 	VEC(struct transfer_seen) seen;
-	VEC(uint32_t) facts_due;      /* days that were fetched and whose facts are not in the head log yet: they take no rows and do not go up */
-	struct buf pending;           /* a generation whose put had no answer: it may be there. It is put until there is one */
+	VEC(uint32_t) facts_due;      /* days that were fetched and whose deletes and late names are not in the head log yet: they take no rows and do not go up */
+	struct buf pending;           /* a generation whose put had no answer, so it may be in the bucket: the same bytes are put again until an answer comes */
 	struct object_stamp pending_stamp;
-	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* for the catalogue, with */
-	bool pending_away;
-	bool has_begun;               /* there is an epoch, and the catalogue has all that the bucket has */
-	VEC(int64_t) left_out;        /* starts of hours of the current day, ms, whose part is damaged in the bucket */
+	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* what the catalogue gets with the pending generation */
+	bool pending_away;            /* the same */
+	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
+	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
 	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
-	VEC(struct catalogue_seen) checked; /* in no order */
-	pthread_t deletes_thread;     /* puts deletes at once, whatever the other one waits for */
+	VEC(struct transfer_checked) checked; /* one for each absent day that was checked */
+	pthread_t deletes_thread;     /* puts the objects of deletes at once, also while the bucket thread waits for the bucket */
 	bool have_deletes_thread;
-	struct mutex deletes_lock;    /* of what follows; held while the storage deletes, not while the bucket is asked */
-	pthread_cond_t deletes_made, deletes_put; /* one is to be put at once; an attempt has ended */
+	struct mutex deletes_lock;    /* guards the fields down to status_lock; held while the storage deletes, not while the bucket is asked */
+	pthread_cond_t deletes_made, deletes_put; /* deletes_made: a delete waits to be put; deletes_put: an attempt to put has ended */
 	bool deletes_wanted, deletes_are_put;     /* the same, and somebody is at it */
 	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
 	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
@@ -133,7 +137,7 @@ int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
 /* Finds days that are not here and have rows of newer deletes, or of a rule of retention that has passed all of the day: they are fetched, to
  * be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
-/* At the start: a day that is here was not let go, whatever was about to happen before the end. */
+/* At the start: clears `away` of days that are on this disk. The process before may have set it and ended before it dropped the day. */
 int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);

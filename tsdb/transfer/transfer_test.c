@@ -130,7 +130,7 @@ static void test_comes_back(void **state)
 	assert_int_equal(bucketkit_count(&w.b, "one/g/"), 3);
 	world_lose_disk(&w);
 	kit_open(&w.k);
-	/* The current day is whole from the beginning. */
+	/* When tsdb_open returns, the current day has all of its rows. */
 	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + 2 * DAY, KIT_T0 + 3 * DAY, NULL), n / 3);
 	world_fetch(&w);
 	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 3 * DAY, &total), n);
@@ -478,7 +478,7 @@ static void test_fence(void **state)
 	world_end(&w);
 }
 
-/* A window that was sealed before its end waits from now on, not from the future. */
+/* The part of an hour that is not over waits for the bucket since now, not since the end of its hour, which is in the future. */
 static void test_waits_since(void **state)
 {
 	(void)state;

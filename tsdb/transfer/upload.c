@@ -67,7 +67,7 @@ int upload_read_journal(struct transfer *t, struct err *e)
 		return 0;
 	}
 	if (!view_eqs(view_make(id.ptr + 3, id.len - 3), t->server.id))
-		return 0; /* the directory has another id now */
+		return 0; /* the journal is of the id that the directory had before: its objects are not found under the new one */
 	while (text_line(&lines, &line) && text_line(&lines, &hash))
 		if (journal_parse(line, hash, &u))
 			vec_push(&t->uploads, u);
@@ -363,7 +363,7 @@ static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
 	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
 }
 
-/* Whether it says something of that day alone: others go up all the same. */
+/* Whether the cause of an error lies in the day that was to go up, not in the bucket: then the other days go up all the same. */
 static bool upload_failed_alone(int rc)
 {
 	return rc == -ERR_CORRUPT || rc == -ERR_BAD_DATA || rc == -ERR_BUSY || rc == -ERR_NOT_FOUND;
