@@ -228,6 +228,15 @@ static bool gone_by_record(struct tsdb *db, const struct catalogue_day *d)
 	return gone;
 }
 
+bool collect_was_dropped(struct transfer *t, uint32_t day)
+{
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	struct catalogue_day copy = d ? *d : (struct catalogue_day){ .day = day }; /* its parts are not looked at */
+	rwlock_unlock(&t->catalogue.lock);
+	return gone_by_record(t->db, &copy);
+}
+
 static bool gone_is_due(struct transfer *t, const struct version *v, const struct catalogue_day *d)
 {
 	const struct pstate *s = version_find(v, d->day);

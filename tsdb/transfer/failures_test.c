@@ -452,6 +452,30 @@ static void test_lost_before_replay(void **state)
 	world_end(&w);
 }
 
+/* The directory of a day is lost while the bucket is away, and the log has rows of that day: what is left here does not replace what the bucket has. */
+static void test_lost_while_away(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	kit_close(&w.k);
+	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	w.b.away = true;
+	kit_open(&w.k);
+	world_fill(&w, KIT_T0 + 4 * HOUR, KIT_T0 + 5 * HOUR);
+	world_seal(&w);
+	w.b.away = false;
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_BAD_DATA);
+	assert_non_null(strstr(e.msg, "has nothing of what the bucket has"));
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), 3 * 18);
+	world_end(&w);
+}
+
 /* All of a day was deleted: the bucket says so at once, and an older generation that cannot be removed does not bring it back. */
 static void test_emptied(void **state)
 {
@@ -674,7 +698,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
 		cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};

@@ -176,6 +176,8 @@ int copy_files(struct transfer *t, struct err *e) MUST_USE;
 bool collect_is_lost(struct transfer *t, const struct catalogue_day *d);
 /* Removes objects that are due; now: all that no generation names. */
 int collect_removals(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Whether this storage dropped or deleted as a whole what the newest generation of a day has. */
+bool collect_was_dropped(struct transfer *t, uint32_t day);
 /* An object is not named any more. */
 void collect_add(struct transfer *t, const char *name);
 /* Lists all objects and removes what nothing names and nobody can be about to name. */

@@ -288,6 +288,23 @@ static bool upload_has_notes(struct tsdb *db, uint32_t day)
 	return newest;
 }
 
+/* A day of another database that has none of the parts of its generation would replace rows that nobody dropped: its directory was lost and the day
+ * began anew while the bucket was away. */
+static int upload_check_replaced(const struct upload *u, struct err *e)
+{
+	const struct generation *g = &u->m.g;
+	if (u->same || !u->old.parts.n)
+		return 0;
+	for (size_t i = 0; i < g->parts.n; i++)
+		for (size_t k = 0; k < u->old.parts.n; k++)
+			if (!object_stamp_cmp(g->parts.v[i].object.stamp, u->old.parts.v[k].object.stamp))
+				return 0;
+	if (collect_was_dropped(u->t, g->day))
+		return 0;
+	return err_set(e, ERR_BAD_DATA, "day %u on this disk has nothing of what the bucket has of it, and nobody dropped that: the day is not put, so that the "
+		       "bucket keeps its rows. pyrtool bucket get fetches them into a directory of their own", g->day);
+}
+
 static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 {
 	struct upload u = { .t = t, .old = { .min_ms = 1 } };
@@ -300,6 +317,8 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 		rc = upload_read_old(&u, day, e);
 	if (!rc)
 		rc = upload_parts(&u, e);
+	if (!rc)
+		rc = upload_check_replaced(&u, e);
 	if (!rc)
 		rc = upload_symbols(&u, e);
 	if (!rc)
