@@ -426,7 +426,7 @@ static void test_hostile(void **state)
 	struct generation g = { .kind = GENERATION_DAY, .id = "one", .day = 9999999, .stamp = { 1, 0x998 }, .next_part = 3, .min_ms = INT64_MIN / 4, .max_ms = INT64_MAX / 4 };
 	for (uint32_t i = 0; i < 2; i++) {
 		struct generation_part *p = vec_add(&g.parts);
-		*p = (struct generation_part){ .level = 0, .number = i + 1, .window = 1, .file = 7,
+		*p = (struct generation_part){ .level = 0, .number = i + 1, .window = 9999999 * 24 + 1, .file = 7,
 					       .object = { { 1, 0x777 + i }, UINT64_MAX / 4, { 0 } }, .header = view_of("h"), .index = view_of("i") };
 	}
 	assert_int_equal(generation_encode(&g, &bytes, &e), 0);

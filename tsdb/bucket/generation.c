@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "tsdb/disk/cursor.h"
+#include "tsdb/part/part.h"
 
 #define MAGIC "pyrrhagn"
 #define MAGIC_LEN 8
@@ -299,6 +300,12 @@ static void get_runs(struct generation *g, struct generation_part *p, struct cur
 	}
 }
 
+/* Whether a window of a level lies in the day: a part of another one would answer for it. */
+static bool part_is_of_day(const struct generation_part *p, uint32_t day)
+{
+	return p->level == LEVEL_HOUR ? p->window / 24 == day : p->level == LEVEL_6H ? p->window / 4 == day : p->level == LEVEL_DAY && p->window == day;
+}
+
 static void get_part(struct generation *g, struct cursor *c)
 {
 	if (!lists_reserve(g, c, sizeof *g->parts.v))
@@ -314,7 +321,7 @@ static void get_part(struct generation *g, struct cursor *c)
 	get_runs(g, p, c);
 	for (size_t n = cursor_count(c); n && !c->bad && lists_reserve(g, c, sizeof *p->totals.v); n--)
 		vec_push(&p->totals, get_text(c));
-	c->bad |= p->level > 2 || p->number >= g->next_part || (g->parts.n > 1 && !part_precedes(p - 1, p));
+	c->bad |= !part_is_of_day(p, g->day) || p->number >= g->next_part || (g->parts.n > 1 && !part_precedes(p - 1, p));
 }
 
 /* Whether RocksDB gives such names to the small files of a database. A name from a hostile bucket must not lead out of the day's directory. */

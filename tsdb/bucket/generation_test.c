@@ -71,8 +71,8 @@ static struct generation make_day(void)
 	add_part(&g, LEVEL_HOUR, 472230, 7, 1000, true);
 	add_part(&g, LEVEL_HOUR, 472230, 8, UINT64_MAX, false);
 	add_part(&g, LEVEL_HOUR, 472231, 1, 0, false);
-	add_part(&g, LEVEL_6H, 0, 99, 12345678901, false);
-	add_part(&g, LEVEL_DAY, UINT32_MAX, 0, 1, false);
+	add_part(&g, LEVEL_6H, DAY * 4 + 3, 99, 12345678901, false);
+	add_part(&g, LEVEL_DAY, DAY, 0, 1, false);
 	g.symbols = object_of(3, 77, 4711);
 	vec_push(&g.files, (struct generation_file){ VIEW("CURRENT"), VIEW("MANIFEST-000005\n") });
 	vec_push(&g.files, (struct generation_file){ VIEW("MANIFEST-000005"), VIEW("\0\1\2\xff") });
@@ -371,8 +371,8 @@ static void spoil(struct generation *g, int how)
 	case 6: g->stamp.epoch = 0; break;
 	case 7: g->by_epoch = OBJECT_EPOCH_MAX; break;
 	case 8: g->deletes.serial = OBJECT_SERIAL_MAX; break;
-	case 9: g->kind = GENERATION_FENCE; break; /* by nobody */
-	case 10: p->level = 3; break;
+	case 9: g->parts.v[g->parts.n - 1].window++; break; /* of the next day */
+	case 10: g->parts.v[g->parts.n - 1].level = 3; break;
 	case 11: p->number = 100; break;
 	case 12: p->number = 7; break;   /* as the one before */
 	case 13: p->window--; break;     /* before the one before */
@@ -577,7 +577,7 @@ static void test_many(void **state)
 			case 1: vec_push(&g.notes, (struct generation_note){ VIEW(""), VIEW(""), 0 }); break;
 			case 2: vec_push(&p->totals, VIEW("")); break;
 			case 3: vec_push(&p->runs, (struct part_run){ 0 }); break;
-			default: vec_push(&g.parts, (struct generation_part){ .level = 2, .window = UINT32_MAX, .number = (uint32_t)i + 1, .object = object_of(1, i, 0) });
+			default: vec_push(&g.parts, (struct generation_part){ .level = 2, .window = DAY, .number = (uint32_t)i + 1, .object = object_of(1, i, 0) });
 			}
 		g.next_part = UINT32_MAX;
 		get_body(&g, &body);
