@@ -380,7 +380,7 @@ static void storage_back(const struct configuration *c) REQUIRES(c->reload)
 		LOG_ERROR("msg", "the storage keeps the section of a configuration that was refused", "err", e.msg);
 }
 
-/* What of the file that was read waits for a restart. */
+/* Notes which settings of the file that was just read take effect only after a restart. */
 static void note_restart(struct configuration *c, const char *what) REQUIRES(c->reload)
 {
 	if (*what)

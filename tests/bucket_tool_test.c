@@ -282,7 +282,7 @@ static void test_get(void **state)
 	struct bucket_world w;
 	struct err e;
 	world_begin(&w);
-	/* A delete comes along: of the day's generation, and a later one by its own object alone. */
+	/* The copy has the deletes as well: one that the day's generation has, and a later one that is only in an object of its own. */
 	assert_int_equal(tsdb_delete(w.k.db, NULL, 0, KIT_T0, KIT_T0 + 2 * HOUR, NULL, &e), 0);
 	if (tsdb_upload(w.k.db, &e))
 		fail_msg("%s", e.msg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tsdb_bucket_get: the directory of a copy. It is made under another name, by an ordinary open whose option `copy` has tsdb/transfer/copy.c fetch
- * the days. */
+/* tsdb_bucket_get: makes the directory of a copy as DIR.tmp and renames it when it is complete. An ordinary tsdb_open makes it: its option `copy`
+ * has tsdb/transfer/copy.c fetch the days. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>

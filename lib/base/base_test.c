@@ -380,7 +380,7 @@ static void test_hash_secret(void **state)
 		}
 }
 
-/* In pieces of any size bytes have the hash that they have at once. */
+/* Bytes that are hashed piece by piece, in pieces of any size, have the hash that one call gives. */
 static void test_hash_stream(void **state)
 {
 	char bytes[2000];

@@ -47,7 +47,7 @@ struct backend;
  * returned as it is. */
 struct backend_ops {
 	const char *kind; /* "s3", "filesystem": for messages */
-	/* Stores the object if there is none of that key, durably. The body is held against its size and hash: ERR_CORRUPT. */
+	/* Stores the object durably, unless one of that key exists: ERR_CONFLICT. ERR_CORRUPT: the body does not have its size or hash. */
 	int (*put_once)(struct backend *b, const char *key, const struct objects_body *body, struct backend_attempt *a, struct err *e);
 	/* length is above 0; UINT64_MAX: to the end. *ret_size is set before data is called, to the size of the whole object. offset at or behind
 	 * the end: 0 bytes and no error. An interruption after some bytes is ERR_UNAVAILABLE; the caller goes on from there. Never calls data with more

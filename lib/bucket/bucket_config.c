@@ -29,7 +29,7 @@ static bool section_is_given(const char *s)
 	return s && *s;
 }
 
-/* The value of a key of a map, or the map, as the place of an error. */
+/* The node that an error points at: the value of the key in the map, or the map itself if it does not have the key. */
 static const struct config_node *section_place(const struct config_node *n, const char *key)
 {
 	const struct config_node *value = config_get(n, key);
@@ -127,7 +127,7 @@ static const struct config_field s3_sse_rows[] = {
 static int section_check_s3_sse(struct config_ctx *c, const struct config_node *n, void *at, struct err *e)
 {
 	const struct s3_sse *s = at;
-	static const char of_others[] = "it belongs to SSE-KMS or SSE-C";
+	static const char of_others[] = "it applies to the types SSE-KMS and SSE-C alone";
 	if (section_is_given(s->type) && strcmp(s->type, "SSE-S3") != 0)
 		return config_error(c, section_place(n, "type"), e, "type %s is not supported; SSE-S3 is. For keys of a KMS, give the bucket a default encryption "
 				    "and leave sse_config out", s->type);

@@ -360,7 +360,7 @@ static bool fs_is_dir(int dir, const struct dirent *x)
 	return fstatat(dir, x->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The names in a directory, in order. One that was removed meanwhile has none. */
+/* The names in a directory, sorted. A directory that was removed meanwhile has no names, and is no error. */
 static int fs_read_names(const struct fs_walk *w, const char *path, struct fs_names *ret, struct err *e)
 {
 	DIR *d = opendir(path);

@@ -678,7 +678,7 @@ static void bytes_a_second(void **state)
 	struct caller c = { 0 };
 	s.upload_limit = 1;
 	begin(&s, NULL, 0);
-	assert_int_equal(put("x", 1, NULL), 0); /* the next byte may pass in a second; and that of the next caller after 4 more */
+	assert_int_equal(put("x", 1, NULL), 0); /* this caller may send its next byte in a second, and the next caller its first one four seconds later */
 	F.is_there = false;
 	assert_int_equal(put("longer", 6, NULL), 0);
 	F.is_there = false;

@@ -293,7 +293,7 @@ static int credentials_sts_error_end(void *arg, const char *path, struct view te
 	return 0;
 }
 
-/* Appends the code of a refusal: InvalidIdentityToken, AccessDenied. The message beside it is STS's and may repeat the token. */
+/* Appends to the error the code of STS's refusal (InvalidIdentityToken, AccessDenied). STS's message is left out: it may repeat the token. */
 static int credentials_sts_refused(struct view text, struct err *e)
 {
 	char code[CREDENTIALS_NAME_MAX] = "", why[sizeof e->msg];

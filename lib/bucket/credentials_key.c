@@ -34,7 +34,7 @@ int credentials_found_set(struct credentials_found *f, const char *what, struct 
 {
 	if (!access_key.len || !secret_key.len)
 		return err_set(e, ERR_DENIED, "%s: %s is missing", what, access_key.len ? "the secret key" : "the access key");
-	/* The access key stands between slashes and commas. */
+	/* In the header Authorization a slash follows the access key and a comma ends the credential, so the key may have neither. */
 	if (!credentials_sendable(access_key) || memchr(access_key.ptr, '/', access_key.len) || memchr(access_key.ptr, ',', access_key.len) ||
 	    !credentials_sendable(secret_key) || !credentials_sendable(session_token))
 		return err_set(e, ERR_DENIED, "%s: a key or the token has blanks or other characters that credentials do not have, or is too long", what);

@@ -43,7 +43,7 @@ struct s3_exchange {
 	char headers[FETCH_HEADERS_MAX][128];
 	struct buf body;             /* without data, or of an error, its beginning */
 	int64_t retry_after_s;
-	struct err data_error;       /* of data; code 0 = none */
+	struct err data_error;       /* the error that the data callback returned; code 0 = it returned none */
 	bool ended;                  /* the data callback sets it when it needs no more bytes; the exchange then ends without an error */
 	struct credentials_key signer; /* what it was signed with */
 };

@@ -7,7 +7,7 @@
 #include "fetch/fetch.h"
 
 struct s3_list {
-	const char *after;           /* the key before: the last one, or where the page begins */
+	const char *after;           /* the last key that was read; before the first one, the key that the page begins behind. Keys must rise from it */
 	struct view prefix;
 	struct backend_page *page;
 	struct buf key;              /* of the object that is being read */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "fetch/fetch_internal.h"
 
-#define LATE_MAX 16384 /* bytes of a late answer that are read */
+#define LATE_MAX 16384 /* bytes that are read of an answer that came before the upload was sent, after the connection was reset */
 
 void fetch_upload_watch(struct fetch *f, int fd)
 {

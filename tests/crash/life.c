@@ -431,7 +431,7 @@ static void delete_some(struct life *l, uint64_t *random)
 	matcher_release(&m);
 }
 
-/* Seals and uploads. What was acknowledged or deleted before is in the bucket then. */
+/* Seals and uploads. When it returns 0, the bucket has all rows that were acknowledged before the call, and all deletes that were made before it. */
 static void upload_all(struct life *l)
 {
 	struct err e;

@@ -296,7 +296,7 @@ static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, boo
 			rc = object_io_put(s->objects, name, buf_view(&bytes), e);
 		if (rc != -ERR_CONFLICT)
 			return rc;
-		rc = fence_is(s, epoch, last, &fenced, e); /* another process that starts may have put it */
+		rc = fence_is(s, epoch, last, &fenced, e); /* another process that starts at this moment may have put this fence */
 		if (rc || fenced)
 			return rc;
 		*ret_any = true;

@@ -161,7 +161,7 @@ static void image_bounds(struct day_image *m)
 
 /* How much of the dictionary is in parts. */
 struct image_marks {
-	bool loaded;             /* the partition's is in memory, and has that much of it; else all of it is, and is read for the image alone */
+	bool loaded;             /* the partition's dictionary is in memory, and parts have what lies below `sealed`. Else parts have all of it, and it is read for the image alone */
 	struct dict_marks sealed;
 };
 

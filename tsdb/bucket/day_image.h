@@ -31,8 +31,8 @@ char *day_image_file(const struct day_image *m, size_t part);
 bool day_is_finished(const struct tsdb *db, const struct pstate *s);
 /* How a day compares with its newest generation. */
 struct day_up {
-	bool known;            /* it has one, made of this database */
-	bool parts, facts, names, finished; /* that has its parts, deletes and late names as they are; and it was finished then */
+	bool known;            /* the day has a generation, and that was made of this database */
+	bool parts, facts, names, finished; /* the generation has the parts, deletes, late names that the day has now; the day was finished when it was made */
 	uint64_t facts_hash, names_hash; /* of the day now */
 };
 struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s);

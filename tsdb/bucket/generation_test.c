@@ -515,7 +515,7 @@ static void test_sections(void **state)
 		if (rc != rows[i].rc)
 			fail_msg("row %zu: %d %s", i, rc, rc ? e.msg : "");
 	}
-	/* The head is there, once, in front. */
+	/* The body begins with the section of the head, and has it once. */
 	buf_reset(&b);
 	put_section(&b, FACT, VIEW("\1"));
 	buf_putv(&b, buf_view(&head));

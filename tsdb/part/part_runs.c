@@ -47,7 +47,7 @@ static struct runs_bounds group_bounds(int group)
 	return b;
 }
 
-/* The runs of a file while its index is read. */
+/* State while the index of a file is read: the runs that were found so far. */
 struct runs_index {
 	const char *file;
 	struct part_run runs[GROUPS]; /* by group; length 0: none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A copy of days from a bucket: an ordinary storage directory that is not their server. It takes no epoch, puts and removes nothing, and ends
- * without bucket/. The days come as those of a returning server do (retrieve.c): files before the partitions are opened, facts after the
+/* Makes a copy of days of a bucket: an ordinary storage directory, which does not act as the server that put them. It takes no epoch, puts and
+ * removes nothing, and has no bucket/ in the end. The days come as those of a returning server do (retrieve.c): files before the partitions are opened, facts after the
  * replay. All of it happens inside tsdb_open, which tsdb_bucket_get calls, on its caller's thread. */
 #include <stdio.h>
 

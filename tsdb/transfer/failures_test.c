@@ -344,7 +344,7 @@ static void test_catalogue_fails(void **state)
 	assert_non_null(strstr(e.msg, "comes back to an empty directory"));
 	kit_open(&w.k);
 	assert_int_equal(world_rows(&w), 3 * 18);
-	/* Of a directory that is not empty the catalogue is read later. */
+	/* A directory that has data opens without asking the bucket: its catalogue is read by the first round. */
 	kit_close(&w.k);
 	run_shell("rm %s/bucket/days/*", w.k.dir);
 	kit_open(&w.k);
@@ -354,7 +354,7 @@ static void test_catalogue_fails(void **state)
 	assert_int_not_equal(world_try(&w), 0);
 	world_upload(&w);
 	assert_int_equal(world_status(&w).days, 1);
-	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4); /* those of the hours before are known by their hashes */
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4); /* the parts of the earlier hours are recognised by their hashes, and not put again */
 	world_check_return(&w, 4 * 18);
 	world_end(&w);
 }
@@ -556,7 +556,7 @@ static void test_delete_hangs(void **state)
 		usleep(10000);
 	assert_int_equal(world_status(&w).waiting_deletes, 0);
 	world_delete_all(&w);
-	assert_int_equal(world_status(&w).waiting_deletes, 0); /* it answers: the object is there before the caller goes on */
+	assert_int_equal(world_status(&w).waiting_deletes, 0); /* the bucket answers, so the object of the delete was put before the call returned */
 	world_end(&w);
 }
 

@@ -409,7 +409,8 @@ static int facts_read(struct transfer *t, uint32_t day, const char *path, struct
 	return generations_read(t, day, &b, ret, e);
 }
 
-/* All is applied. A file that a power loss brings back would delete rows that came since. */
+/* The day's deletes are in the head log: removes bucket/facts/DAY, durably. A file that a power loss brought back would be applied again, and
+ * delete rows that came since. */
 static int facts_done(struct transfer *t, const char *path, struct err *e)
 {
 	AUTOFREE char *dir = xasprintf("%s/" FACTS_DIR, t->server.dir);
@@ -495,7 +496,7 @@ static int notes_commit(struct transfer *t, const struct generation *g, struct e
 			  LOG_NUM(g->notes.n - b.n_notes));
 	int rc = b.n_notes ? sink->append(sink, &b, NULL, e) : 0;
 	if (rc == -ERR_LIMIT) {
-		LOG_ERROR("msg", "the notes of the bucket are too many: alerts and agents begin anew", "partition", LOG_NUM(g->day), "err", e->msg);
+		LOG_ERROR("msg", "the states of alerts and cursors of agents in the bucket are over the limit of notes: they are not restored, and begin anew", "partition", LOG_NUM(g->day), "err", e->msg);
 		rc = 0;
 	}
 	if (!rc)

@@ -20,9 +20,9 @@
 
 #define JOURNAL "uploads"
 #define JOURNAL_HEAD "pyrrha-uploads 1"
-#define SETTLE_MS 30000              /* without a change, before a day goes up, */
+#define SETTLE_MS 30000              /* how long a day has not changed before it goes up, */
 #define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
-#define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* late names alone make a generation */
+#define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* how often late names alone are a reason for a generation */
 #define NAMES_SETTLE_MS (10 * INT64_C(60000))
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
