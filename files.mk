@@ -67,6 +67,7 @@ EXTRA_DIST += \
   docs/decisions/0009-one-order.md \
   docs/decisions/0010-memory-budgets.md \
   docs/decisions/0011-login-turns.md \
+  docs/decisions/0012-bucket.md \
   docs/decisions/README.md \
   docs/discovery-kubernetes.md \
   docs/discovery.md \
