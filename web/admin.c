@@ -63,7 +63,7 @@ void serve_delete_series(struct httpd_request *rq, void *arg)
 		httpd_status(rq, 204);
 		return;
 	}
-	const struct view warning = VIEW("the bucket does not have the delete yet, it follows: until then days that are in the bucket alone have these rows");
+	const struct view warning = VIEW("the bucket does not have the delete yet: the server puts it when the bucket answers. Until then, days that are in the bucket alone keep the deleted rows");
 	struct buf *b = answer_begin(rq);
 	json_object_begin(b);
 	json_field_count(b, "waitingDeletes", waiting);

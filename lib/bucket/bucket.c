@@ -103,7 +103,7 @@ static const char *const operation_names[] = { "put", "get", "list", "remove" };
 struct bucket_call {
 	struct bucket *b;
 	enum bucket_operation operation;
-	char key[BACKEND_KEY_MAX + 1];   /* full; of a list its prefix */
+	char key[BACKEND_KEY_MAX + 1];   /* of the object, behind the configured prefix; of a list, what its keys begin with */
 	int failures;                    /* attempts in a row that may have passed */
 	int64_t failed_ms;               /* of clock_mono_ms(): the first of these */
 	struct err own;                  /* code above 0: the error of the caller's callback, which ends the call */

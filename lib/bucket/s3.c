@@ -23,7 +23,7 @@ static struct s3 *s3_of(struct backend *b)
 
 /* ---- put ---- */
 
-/* The body of a put on its way. */
+/* State of a put while its body is sent. */
 struct s3_body {
 	const struct objects_body *body;
 	struct sha256 hash;
@@ -325,7 +325,7 @@ int s3_new(struct backend **ret, const struct s3_config *c, const atomic_bool *s
 	}
 	s->http = c->http;
 	s->http.follow_redirects = false;
-	s->http.enable_http2 = false; /* few requests at once; a refused upload is simpler without streams */
+	s->http.enable_http2 = false; /* with HTTP/1.1 the end of a refused upload is the end of its connection; few requests run at once */
 	s->client = fetch_client_new(&s->http, NULL);
 	fetch_client_keep(s->client, S3_KEPT, c->idle_timeout_ms > 0 ? c->idle_timeout_ms : S3_IDLE_MS);
 	s->credentials = credentials_new(c, stop);

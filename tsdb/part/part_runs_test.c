@@ -209,7 +209,7 @@ static struct checked check_partition(const char *dir)
 
 /* ---- parts of made-up values ---- */
 
-/* What a part has: n_series = values of each kind, each of about n bytes that zstd cannot shorten. */
+/* What a test part is made of: so many series, each with a value of every kind, of about n bytes that zstd cannot shorten. */
 struct made {
 	enum part_level level;
 	uint32_t n_series, n_aggregates;

@@ -15,7 +15,6 @@
 #define TRANSFER_NICE 15
 #define ROUND_MS 1000
 #define CHECK_EVERY_MS 60000
-#define START_EVERY_MS 10000
 #define COLLECT_FIRST_MS (12 * INT64_C(60000)) /* after the start: readers of older generations have finished */
 #define COLLECT_EVERY_MS (6 * INT64_C(3600000))
 #define RETRY_MS 10000

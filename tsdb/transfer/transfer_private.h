@@ -75,14 +75,15 @@ struct transfer {
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
-	int64_t next_check_mono_ms, next_start_mono_ms, next_collect_mono_ms;
+	int64_t next_check_mono_ms;   /* when the bucket is asked for a newer epoch next */
+	int64_t next_collect_mono_ms; /* when orphans are looked for next */
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
 	VEC(struct transfer_checked) checked; /* one for each absent day that was checked */
 	pthread_t deletes_thread;     /* puts the objects of deletes at once, also while the bucket thread waits for the bucket */
 	bool have_deletes_thread;
 	struct mutex deletes_lock;    /* guards the fields down to status_lock; held while the storage deletes, not while the bucket is asked */
 	pthread_cond_t deletes_made, deletes_put; /* deletes_made: a delete waits to be put; deletes_put: an attempt to put has ended */
-	bool deletes_wanted, deletes_are_put;     /* the same, and somebody is at it */
+	bool deletes_wanted, deletes_are_put;     /* a delete waits to be put; a thread is putting it */
 	char deletes_id[SERVER_ID_MAX + 1]; /* whose stamp that is */
 	struct object_stamp applied;  /* of the newest delete object whose facts are in the head log, or in parts; 0, 0 = none */
 	VEC(struct transfer_delete) pending_deletes; /* not in the bucket yet, in the order in which they were made */
@@ -129,7 +130,8 @@ void retrieve_list_lost(struct transfer *t, struct lost_days *ret);
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */
 bool retrieve_is_pending(const struct transfer *t, uint32_t day);
-/* Of a server that returned: the notes of the newest generation, and holes for what was not in the bucket. */
+/* Of a server that came back to an empty disk: restores the notes of the newest generation, and notes as holes the times whose data the bucket did not
+ * have. */
 int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
@@ -156,7 +158,7 @@ int deletes_start(struct transfer *t, struct err *e) MUST_USE;
 void deletes_stop(struct transfer *t);
 /* Reads the bucket's; at the start. */
 int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
-/* Applies those that are newer than `from` to a day that is here now. */
+/* Applies the deletes whose stamp is above `from`, that of the generation that the day was fetched by, to the day. */
 int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
 /* Whether one that is newer than `from` has anything of the newest generation of a day. */
 int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
