@@ -168,7 +168,7 @@ static int open_storage(struct server *s, struct err *e)
 		.max_target_stacks = (uint32_t)s->f.target_stacks,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
 		.objects = s->bucket ? bucket_objects(s->bucket) : NULL, .objects_stop = &s->bucket_stop,
-		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms,
+		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms, .bucket_cache_bytes = s->f.bucket_cache_bytes,
 		.seal_interval_ms = b->seal_interval_ms, .grace_ms = b->grace_ms,
 		.tap = remote_write_tap(s->remote),
 	};

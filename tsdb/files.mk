@@ -16,6 +16,14 @@ libtsdb_a_SOURCES = \
   tsdb/bucket/object_names.h \
   tsdb/bucket_copy.c \
   tsdb/bucketkit.h \
+  tsdb/cached/cached_day.c \
+  tsdb/cached/cached_day.h \
+  tsdb/cached/cached_days.c \
+  tsdb/cached/cached_days.h \
+  tsdb/cached/cached_fetch.c \
+  tsdb/cached/cached_fetch.h \
+  tsdb/cached/cached_file.c \
+  tsdb/cached/cached_file.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
   tsdb/dict/dict_pack.c \
@@ -106,6 +114,8 @@ libtsdb_a_SOURCES = \
   tsdb/read/value_scan.c \
   tsdb/read/view.c \
   tsdb/read/view.h \
+  tsdb/read/view_cached.c \
+  tsdb/read/view_cached.h \
   tsdb/read/view_open.c \
   tsdb/seal/aggregate.c \
   tsdb/seal/aggregate.h \
@@ -122,6 +132,8 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/copy.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
+  tsdb/transfer/hidden.c \
+  tsdb/transfer/hidden.h \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \

@@ -71,7 +71,12 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_BUCKET_WAITING] = { "pyrrha_tsdb_bucket_waiting_parts", "Sealed parts that are not in the bucket yet.", METRIC_GAUGE },
 	[TM_BUCKET_WAITING_BYTES] = { "pyrrha_tsdb_bucket_waiting_bytes", "Size of these parts.", METRIC_GAUGE },
 	[TM_BUCKET_WAITING_SECONDS] = { "pyrrha_tsdb_bucket_waiting_seconds", "How long ago the oldest hour of these ended; 0 = none waits.", METRIC_GAUGE },
-	[TM_BUCKET_ABSENT] = { "pyrrha_tsdb_bucket_absent_days", "Days that are in the bucket and not on this disk: answers about them are not complete.", METRIC_GAUGE },
+	[TM_BUCKET_ABSENT] = { "pyrrha_tsdb_bucket_absent_days", "Days that are in the bucket and not on this disk: queries about them read the bucket.", METRIC_GAUGE },
 	[TM_BUCKET_GENERATIONS] = { "pyrrha_tsdb_bucket_generations_total", "Generations put: a day's parts, deletes or names changed.", METRIC_COUNTER },
+	[TM_BUCKET_CACHE_BYTES] = { "pyrrha_tsdb_bucket_cache_bytes", "Disk that holds what queries read of days that are in the bucket alone.", METRIC_GAUGE },
+	[TM_BUCKET_CACHE_BUDGET] = { "pyrrha_tsdb_bucket_cache_budget_bytes", "Above this the days that queries used longest ago leave that disk.", METRIC_GAUGE },
+	[TM_BUCKET_READS] = { "pyrrha_tsdb_bucket_reads_total", "Requests by which queries read days that are in the bucket alone.", METRIC_COUNTER },
+	[TM_BUCKET_READ_BYTES] = { "pyrrha_tsdb_bucket_read_bytes_total", "Bytes that these brought.", METRIC_COUNTER },
+	[TM_BUCKET_READ_FAILURES] = { "pyrrha_tsdb_bucket_read_failures_total", "Files of which a query's part could not be read; its answer carries a warning.", METRIC_COUNTER },
 	[TM_BUCKET_FETCHED] = { "pyrrha_tsdb_bucket_fetched_days_total", "Days that were fetched from the bucket.", METRIC_COUNTER },
 };
