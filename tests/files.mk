@@ -81,6 +81,7 @@ EXTRA_DIST += \
   tests/e2e/test_baselines.py \
   tests/e2e/test_bucket.py \
   tests/e2e/test_bucket_days.py \
+  tests/e2e/test_bucket_reading.py \
   tests/e2e/test_clock.py \
   tests/e2e/test_compose.py \
   tests/e2e/test_config.py \

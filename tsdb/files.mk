@@ -202,6 +202,7 @@ TSDB_TESTS = \
   accounts_test \
   aggregate_test \
   budget_test \
+  cached_test \
   compact_test \
   cover_test \
   dict_pack_test \
@@ -243,6 +244,8 @@ aggregate_test_SOURCES = tsdb/seal/aggregate_test.c
 aggregate_test_LDADD = $(TSDB_TEST_LIBS)
 budget_test_SOURCES = tsdb/budget_test.c
 budget_test_LDADD = $(TSDB_TEST_LIBS)
+cached_test_SOURCES = tsdb/cached/cached_test.c
+cached_test_LDADD = $(TSDB_TEST_LIBS)
 compact_test_SOURCES = tsdb/upkeep/compact_test.c
 compact_test_LDADD = $(TSDB_TEST_LIBS)
 cover_test_SOURCES = tsdb/read/cover_test.c

@@ -22,7 +22,8 @@ struct cached_days {
 	struct cached_fetcher *fetcher;
 	struct mutex lock; /* of the list */
 	VEC(struct cached_day *) v; /* by day; references */
-	int64_t looked_mono_ms;     /* the sealer's */
+	struct mutex tidy_lock;     /* held while tidying; of the next field */
+	int64_t looked_mono_ms;     /* when the directory was measured last */
 	atomic_ullong bytes;        /* of the directory, when it was measured last */
 };
 
@@ -30,6 +31,7 @@ void cached_days_start(struct tsdb *db)
 {
 	struct cached_days *c = NEW(struct cached_days);
 	mutex_init(&c->lock, LOCK_LEAF, "cached days");
+	mutex_init(&c->tidy_lock, RANK_TSDB_CACHED_TIDY, "tidying cached days");
 	c->fetcher = cached_fetcher_new(db->o.objects);
 	db->cached = c;
 }
@@ -44,6 +46,7 @@ void cached_days_stop(struct tsdb *db)
 		cached_day_unref(c->v.v[i]);
 	vec_free(&c->v);
 	mutex_destroy(&c->lock);
+	mutex_destroy(&c->tidy_lock);
 	free(c);
 	db->cached = NULL;
 }
@@ -338,20 +341,22 @@ static void dirs_tidy(struct tsdb *db)
 	free(l.path);
 }
 
-void cached_days_tidy(struct tsdb *db)
+void cached_days_tidy(struct tsdb *db, bool measure)
 {
 	struct cached_days *c = db->cached;
 	struct days_list unused = { 0 };
 	int64_t now = clock_mono_ms();
 	if (!c)
 		return;
+	mutex_lock(&c->tidy_lock);
 	days_take_unused(c, now, &unused);
 	days_release(&unused);
 	days_evict(db, now);
-	if (now - c->looked_mono_ms < LOOK_MS)
-		return;
-	c->looked_mono_ms = now;
-	dirs_tidy(db);
+	if (measure || !c->looked_mono_ms || now - c->looked_mono_ms >= LOOK_MS) {
+		c->looked_mono_ms = now;
+		dirs_tidy(db);
+	}
+	mutex_unlock(&c->tidy_lock);
 }
 
 uint64_t cached_days_bytes(struct tsdb *db)

@@ -17,8 +17,9 @@ struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_
 /* Fetches what is wanted of these, and waits: as cached_fetcher_run. */
 int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
 /* Forgets days that no query has used for long, takes dictionaries out of memory, and removes files: of generations that are not the newest, of days that
- * are on this disk again, and the least recently used while they are over their budget. Every few seconds, by the sealer. */
-void cached_days_tidy(struct tsdb *db);
+ * are on this disk again, and the least recently used while they are over their budget. Every few seconds, by the sealer; it measures the directory every ten
+ * seconds, or if `measure`. */
+void cached_days_tidy(struct tsdb *db, bool measure);
 /* Bytes on this disk. */
 uint64_t cached_days_bytes(struct tsdb *db);
 /* What was fetched since the start; NULL: there is no bucket. */

@@ -60,34 +60,23 @@ static void file_write_runs(struct cached_file *f)
 		unlink(part);
 }
 
+/* What an earlier process has left. */
 static void file_read_runs(struct cached_file *f)
 {
 	CLEANUP(buf_free) struct buf b = { .max = 4096 };
-	AUTOFREE char *path = file_path(f, ".runs"), *data = file_data(f);
+	AUTOFREE char *path = file_path(f, ".runs"), *sst = file_path(f, ".sst"), *data = file_path(f, f->whole ? "" : ".data");
 	struct view lines, line;
 	int64_t have;
 	struct stat st;
+	if (!f->whole && rename(sst, data) && errno != ENOENT)
+		unlink(sst);
 	if (stat(data, &st) || (uint64_t)st.st_size != f->size || buf_read_file(&b, path, NULL))
 		return;
 	if (text_checked(buf_view(&b), RUNS_HEAD, &lines) && text_line(&lines, &line) && text_numbers(line, "have #", &have))
-		atomic_store(&f->have, (unsigned)have & (file_tail(f) * 2 - 1));
+		f->noted = (unsigned)have & (file_tail(f) * 2 - 1);
 }
 
-/* ---- what a part asks ---- */
-
-static int file_absent(struct cached_file *f, unsigned bits, struct err *e)
-{
-	atomic_fetch_or(&f->wanted, bits);
-	atomic_fetch_add(f->skips, 1);
-	return err_set(e, ERR_UNAVAILABLE, "%s is in the bucket, not on this disk", f->key);
-}
-
-static int file_need(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e)
-{
-	struct cached_file *f = (struct cached_file *)l;
-	unsigned bits = file_tail(f) | f->bit_of[aggregates][kind & 0xff];
-	return (atomic_load_explicit(&f->have, memory_order_acquire) & bits) == bits ? 0 : file_absent(f, bits, e);
-}
+/* ---- hashes ---- */
 
 /* Symbols are held against the hash of their object, runs against theirs. */
 struct file_hash {
@@ -134,6 +123,42 @@ static bool file_holds(const struct cached_file *f, int fd, const struct part_ru
 	return hash_agrees(&h, f, r) && at == r->length;
 }
 
+/* ---- what a part asks ---- */
+
+static int file_absent(struct cached_file *f, unsigned bits, struct err *e)
+{
+	atomic_fetch_or(&f->wanted, bits);
+	atomic_fetch_add(f->skips, 1);
+	return err_set(e, ERR_UNAVAILABLE, "%s is in the bucket, not on this disk", f->key);
+}
+
+/* Believes what an earlier process has left, if the tail agrees: from here on RocksDB may open the file. */
+static void file_take_noted(struct cached_file *f)
+{
+	mutex_lock(&f->lock);
+	if (f->noted) {
+		AUTOFREE char *data = file_data(f), *sst = file_path(f, ".sst");
+		int fd = f->noted & file_tail(f) ? open(data, O_RDONLY | O_CLOEXEC) : -1;
+		bool holds = fd >= 0 && file_holds(f, fd, &f->runs.v[f->runs.n - 1]);
+		if (fd >= 0)
+			close(fd);
+		if (holds && (f->whole || !rename(data, sst)))
+			atomic_fetch_or_explicit(&f->have, f->noted, memory_order_release);
+		f->noted = 0;
+	}
+	mutex_unlock(&f->lock);
+}
+
+static int file_need(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e)
+{
+	struct cached_file *f = (struct cached_file *)l;
+	unsigned bits = file_tail(f) | f->bit_of[aggregates][kind & 0xff];
+	if ((atomic_load_explicit(&f->have, memory_order_acquire) & bits) == bits)
+		return 0;
+	file_take_noted(f);
+	return (atomic_load(&f->have) & bits) == bits ? 0 : file_absent(f, bits, e);
+}
+
 /* Looks at the runs of these bits that are here, and forgets those that are spoiled. */
 static unsigned file_check(struct cached_file *f, unsigned bits)
 {
@@ -171,6 +196,7 @@ static struct cached_file *file_new(const char *dir, uint64_t size, atomic_ullon
 	f->dir = xstrdup(dir);
 	f->size = size;
 	f->skips = skips;
+	mutex_init(&f->lock, LOCK_LEAF, "cached file");
 	return f;
 }
 
@@ -184,6 +210,7 @@ void cached_file_unref(struct cached_file *f)
 {
 	if (!f || atomic_fetch_sub(&f->refs, 1) != 1)
 		return;
+	mutex_destroy(&f->lock);
 	vec_free(&f->runs);
 	free(f->dir);
 	free(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file of the cache: the object of a part, or the symbols of a day, of which this disk has some runs. It has its full length and holes.
  *
- *	NNNNNN.data   until its tail is here: RocksDB must not open it before
+ *	NNNNNN.data   until this process has held its tail against its hash: RocksDB must not open it before, as damage of a tail may end the process
  *	NNNNNN.sst    from then on
  *	NNNNNN.runs   which runs are there
  *	symbols       all of a dictionary; it is one run
@@ -36,6 +36,8 @@ struct cached_file {
 	VEC(struct part_run) runs;         /* the tail is the last */
 	uint32_t bit_of[2][256];           /* [aggregates][kind] -> the run's bit; 0 = there is no such value */
 	atomic_uint have, wanted;          /* bits of runs */
+	struct mutex lock;                 /* of `noted` */
+	unsigned noted;                    /* bits of runs that an earlier process has left, before the tail was held against its hash */
 	atomic_ullong *skips;              /* counts reads that found something missing; of the day */
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;

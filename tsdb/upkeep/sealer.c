@@ -67,7 +67,7 @@ void *tsdb_sealer(void *arg)
 		if (now >= next_names) {
 			if (name_finder_due(db, &e))
 				LOG_WARN("msg", "late names could not be stored, will try again", "err", e.msg);
-			cached_days_tidy(db);
+			cached_days_tidy(db, false);
 			next_names = now + NAMES_EVERY_MS;
 		}
 		if (now >= next_retain) {
