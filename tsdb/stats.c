@@ -90,14 +90,11 @@ static void stats_bucket(struct tsdb *db)
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_BYTES], (double)b.waiting_bytes);
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_SECONDS], b.waiting_since_ms ? (double)(tsdb_now_ms(db) - b.waiting_since_ms) / 1e3 : 0);
 	metric_set(&tsdb_metrics[TM_BUCKET_ABSENT], (double)b.absent_days);
-	const struct cached_counts *c = cached_days_counts(db);
-	if (!c)
-		return;
-	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BYTES], (double)cached_days_bytes(db));
-	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BUDGET], (double)db->o.bucket_cache_bytes);
-	metric_set(&tsdb_metrics[TM_BUCKET_READS], (double)atomic_load(&c->requests));
-	metric_set(&tsdb_metrics[TM_BUCKET_READ_BYTES], (double)atomic_load(&c->bytes));
-	metric_set(&tsdb_metrics[TM_BUCKET_READ_FAILURES], (double)atomic_load(&c->failures));
+	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BYTES], (double)b.cache_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BUDGET], (double)b.cache_max_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_READS], (double)b.reads);
+	metric_set(&tsdb_metrics[TM_BUCKET_READ_BYTES], (double)b.read_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_READ_FAILURES], (double)b.read_failures);
 }
 
 static void collect(void *arg)

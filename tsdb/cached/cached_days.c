@@ -368,3 +368,15 @@ const struct cached_counts *cached_days_counts(struct tsdb *db)
 {
 	return db->cached ? cached_fetcher_counts(db->cached->fetcher) : NULL;
 }
+
+void cached_days_status(struct tsdb *db, struct admin_bucket *ret)
+{
+	if (!db->cached)
+		return;
+	const struct cached_counts *n = cached_fetcher_counts(db->cached->fetcher);
+	ret->cache_bytes = atomic_load(&db->cached->bytes);
+	ret->cache_max_bytes = db->o.bucket_cache_bytes;
+	ret->reads = atomic_load(&n->requests);
+	ret->read_bytes = atomic_load(&n->bytes);
+	ret->read_failures = atomic_load(&n->failures);
+}

@@ -3,6 +3,7 @@
 #ifndef PYRRHA_TSDB_CACHED_DAYS_H
 #define PYRRHA_TSDB_CACHED_DAYS_H
 
+#include "model/admin.h"
 #include "tsdb/cached/cached_day.h"
 
 struct cached_days;
@@ -24,6 +25,8 @@ void cached_days_tidy(struct tsdb *db, bool measure);
 uint64_t cached_days_bytes(struct tsdb *db);
 /* What was fetched since the start; NULL: there is no bucket. */
 const struct cached_counts *cached_days_counts(struct tsdb *db);
+/* Fills in what the status shows of the cache and of reading. */
+void cached_days_status(struct tsdb *db, struct admin_bucket *ret);
 /* Memory of dictionaries and indexes of these days. */
 size_t cached_days_memory(struct tsdb *db);
 

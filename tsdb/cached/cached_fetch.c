@@ -64,10 +64,13 @@ struct cached_counts *cached_fetcher_counts(struct cached_fetcher *x)
 
 /* ---- the threads ---- */
 
-static void fetcher_note(struct cached_fetcher *x, struct cached_file *f, int rc, const struct err *e) REQUIRES(x->lock)
+static void fetcher_note(struct cached_fetcher *x, struct cached_file *f, const struct cached_cost *cost, int rc, const struct err *e) REQUIRES(x->lock)
 {
 	int64_t now = clock_mono_ms();
 	f->queued = false;
+	f->cost = *cost;
+	atomic_fetch_add(&x->counts.requests, cost->requests);
+	atomic_fetch_add(&x->counts.bytes, cost->bytes);
 	f->error = rc ? *e : (struct err){ 0 };
 	x->failed_mono_ms = rc ? now : 0;
 	if (rc) {
@@ -96,9 +99,10 @@ static void *fetcher_run(void *arg)
 		struct cached_file *f = x->queue.v[0];
 		memmove(x->queue.v, x->queue.v + 1, --x->queue.n * sizeof(*x->queue.v));
 		mutex_unlock(&x->lock);
-		int rc = cached_file_fetch(f, x->objects, &x->counts, &e);
+		struct cached_cost cost;
+		int rc = cached_file_fetch(f, x->objects, &cost, &e);
 		mutex_lock(&x->lock);
-		fetcher_note(x, f, rc, &e);
+		fetcher_note(x, f, &cost, rc, &e);
 		mutex_unlock(&x->lock);
 		cached_file_unref(f);
 		mutex_lock(&x->lock);
@@ -157,7 +161,10 @@ int cached_fetcher_run(struct cached_fetcher *x, struct cached_file *const *file
 	mutex_lock(&x->lock);
 	int64_t until = fetcher_until_ms(x, lim);
 	for (size_t i = 0; i < n; i++) {
-		files[i]->error = files[i]->queued ? files[i]->error : (struct err){ 0 };
+		if (!files[i]->queued) {
+			files[i]->error = (struct err){ 0 };
+			files[i]->cost = (struct cached_cost){ 0 };
+		}
 		fetcher_add(x, files[i]);
 	}
 	while (!rc && !fetcher_has_all(files, n) && clock_mono_ms() < until) {
@@ -166,6 +173,10 @@ int cached_fetcher_run(struct cached_fetcher *x, struct cached_file *const *file
 	}
 	if (!rc)
 		rc = fetcher_result(files, n, e);
+	for (size_t i = 0; i < n && lim && lim->stats; i++) {
+		atomic_fetch_add(&lim->stats->bucket_requests, files[i]->cost.requests);
+		atomic_fetch_add(&lim->stats->bucket_bytes, files[i]->cost.bytes);
+	}
 	mutex_unlock(&x->lock);
 	return rc;
 }

@@ -8,7 +8,7 @@
 #include "tsdb/cached/cached_file.h"
 
 struct cached_fetcher;
-/* Borrows objects. counts: see cached_fetch_counts. */
+/* Borrows objects. */
 struct cached_fetcher *cached_fetcher_new(struct objects *objects);
 /* Ends the threads: calls of objects must end soon. No query waits any more. */
 void cached_fetcher_free(struct cached_fetcher *x);

@@ -254,7 +254,7 @@ struct file_get {
 	int fd;
 	uint64_t at;
 	const char *path;
-	struct cached_counts *n;
+	struct cached_cost *cost;
 };
 
 static int file_got(void *arg, const char *p, size_t n, struct err *e)
@@ -267,7 +267,7 @@ static int file_got(void *arg, const char *p, size_t n, struct err *e)
 		g->at += (uint64_t)k;
 		p += k;
 		n -= (size_t)k;
-		atomic_fetch_add(&g->n->bytes, (unsigned long long)k);
+		g->cost->bytes += (uint64_t)k;
 	}
 	return 0;
 }
@@ -292,20 +292,21 @@ static int file_get_runs(struct cached_file *f, struct objects *o, struct file_g
 		for (k = i + 1; k < v.n && v.v[k].offset <= end + JOIN_GAP; k++)
 			end = MAX(end, v.v[k].offset + v.v[k].length);
 		g->at = v.v[i].offset;
-		atomic_fetch_add(&g->n->requests, 1);
+		g->cost->requests++;
 		rc = o->get(o, f->key, v.v[i].offset, end - v.v[i].offset, file_got, g, NULL, e);
 	}
 	vec_free(&v);
 	return rc;
 }
 
-int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_counts *n, struct err *e)
+int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_cost *ret, struct err *e)
 {
+	*ret = (struct cached_cost){ 0 };
 	unsigned bits = cached_file_lacks(f);
 	if (!bits)
 		return 0;
 	AUTOFREE char *path = file_data(f), *sst = file_path(f, ".sst");
-	struct file_get g = { .path = path, .n = n, .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640) };
+	struct file_get g = { .path = path, .cost = ret, .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640) };
 	if (g.fd < 0)
 		return err_errno(e, errno, "cannot open %s", path);
 	int rc = ftruncate(g.fd, (off_t)f->size) ? err_errno(e, errno, "cannot make %s as long as its object", path) : 0;

@@ -21,7 +21,12 @@
 
 /* What is counted of all reading from the bucket. */
 struct cached_counts {
-	atomic_ullong requests, bytes, failures, spoiled;
+	atomic_ullong requests, bytes, failures;
+};
+
+/* What a fetch of a file came to. */
+struct cached_cost {
+	uint64_t requests, bytes;
 };
 
 struct cached_file {
@@ -42,6 +47,7 @@ struct cached_file {
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;
 	struct err error;                  /* why the last fetch failed; code 0: it did not */
+	struct cached_cost cost;           /* of the last fetch */
 };
 
 /* Of a part. ERR_CORRUPT: its runs are malformed. Reads which of them are here. */
@@ -56,8 +62,9 @@ static inline unsigned cached_file_lacks(struct cached_file *f)
 {
 	return atomic_load(&f->wanted) & ~atomic_load(&f->have);
 }
-/* Fetches these. Blocking; one thread at a time. ERR_CORRUPT: what the bucket has is not what the generation says. */
-int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_counts *n, struct err *e) MUST_USE;
+/* Fetches these. Blocking; one thread at a time. *ret is filled in also after an error. ERR_CORRUPT: what the bucket has is not what the generation
+ * says. */
+int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_cost *ret, struct err *e) MUST_USE;
 /* Of symbols: whether they are here; if not they are wanted. */
 bool cached_file_need_symbols(struct cached_file *f);
 /* Of symbols: appends them. ERR_UNAVAILABLE: they are not here, or spoiled; they are wanted. */

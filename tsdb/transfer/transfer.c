@@ -96,6 +96,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 		}
 	}
 	rwlock_unlock(&t->catalogue.lock);
+	cached_days_status(db, ret);
 	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
 	ret->waiting_since_ms = MIN(ret->waiting_since_ms, tsdb_now_ms(db));
