@@ -62,14 +62,13 @@ static int store_open(struct cached_store **ret, struct tsdb *db, const struct g
 	s->stamp = g->stamp;
 	s->dir = xasprintf("%s/bucket/cache/%08u-%" PRIu64 "-%" PRIu64, db->path, g->day, g->stamp.epoch, g->stamp.serial);
 	int rc = store_write_list(s, g, e);
+	s->db = partition_db_new_bare(s->dir, db->cache);
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
 		struct cached_file *f;
-		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], &s->skips, e);
+		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], s->db, &s->skips, e);
 		if (!rc)
 			vec_push(&s->files, f);
 	}
-	if (!rc) /* not before: RocksDB would read tails of files that an earlier process has left */
-		rc = partition_db_open_bare(&s->db, s->dir, db->cache, e);
 	if (!rc && g->symbols.stamp.epoch)
 		s->symbols = cached_file_of_symbols(s->dir, g, &s->skips);
 	if (rc)

@@ -142,7 +142,8 @@ static void file_take_noted(struct cached_file *f)
 		bool holds = fd >= 0 && file_holds(f, fd, &f->runs.v[f->runs.n - 1]);
 		if (fd >= 0)
 			close(fd);
-		if (holds && (f->whole || !rename(data, sst)))
+		struct err e;
+		if (holds && (f->whole || (!rename(data, sst) && !partition_db_open_bare(f->db, &e))))
 			atomic_fetch_or_explicit(&f->have, f->noted, memory_order_release);
 		f->noted = 0;
 	}
@@ -181,6 +182,16 @@ static int file_recheck(struct part_lack *l, enum part_kind kind, bool aggregate
 	return spoiled ? file_absent(f, spoiled, e) : 0;
 }
 
+static bool file_totals(struct part_lack *l, uint32_t aggregate, struct view *ret)
+{
+	struct cached_file *f = (struct cached_file *)l;
+	if (aggregate >= f->known_ends.n)
+		return false;
+	uint32_t from = aggregate ? f->known_ends.v[aggregate - 1] : 0;
+	*ret = view_make(f->known.ptr + from, f->known_ends.v[aggregate] - from);
+	return true;
+}
+
 /* ---- life ---- */
 
 static void file_release(struct part_lack *l)
@@ -192,7 +203,7 @@ static struct cached_file *file_new(const char *dir, uint64_t size, atomic_ullon
 {
 	struct cached_file *f = NEW(struct cached_file);
 	atomic_init(&f->refs, 1);
-	f->lack = (struct part_lack){ file_need, file_recheck, file_release };
+	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_release };
 	f->dir = xstrdup(dir);
 	f->size = size;
 	f->skips = skips;
@@ -212,12 +223,14 @@ void cached_file_unref(struct cached_file *f)
 		return;
 	mutex_destroy(&f->lock);
 	vec_free(&f->runs);
+	buf_free(&f->known);
+	vec_free(&f->known_ends);
 	free(f->dir);
 	free(f);
 }
 
-int cached_file_of_part(struct cached_file **ret, const char *dir, const struct generation *g, const struct generation_part *p, atomic_ullong *skips,
-			struct err *e)
+int cached_file_of_part(struct cached_file **ret, const char *dir, const struct generation *g, const struct generation_part *p,
+			struct partition_db *db, atomic_ullong *skips, struct err *e)
 {
 	if (!p->runs.n || p->runs.n > CACHED_RUNS_MAX || p->runs.v[p->runs.n - 1].kind != PART_RUN_TAIL)
 		return err_set(e, ERR_CORRUPT, "the runs of part %u of day %u are malformed", p->number, g->day);
@@ -225,6 +238,11 @@ int cached_file_of_part(struct cached_file **ret, const char *dir, const struct 
 		if (p->runs.v[i].length > p->object.size || p->runs.v[i].offset > p->object.size - p->runs.v[i].length)
 			return err_set(e, ERR_CORRUPT, "a run of part %u of day %u lies behind the end of its object", p->number, g->day);
 	struct cached_file *f = file_new(dir, p->object.size, skips);
+	f->db = db;
+	for (size_t i = 0; i < p->totals.n; i++) {
+		buf_putv(&f->known, p->totals.v[i]);
+		vec_push(&f->known_ends, (uint32_t)f->known.len);
+	}
 	snprintf(f->name, sizeof f->name, "%06" PRIu64, p->file);
 	object_name_data(f->key, g->id, g->day, p->object.stamp);
 	for (size_t i = 0; i < p->runs.n; i++) {
@@ -319,6 +337,8 @@ int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_co
 	close(g.fd);
 	if (!rc && !f->whole && (bits & file_tail(f)) && strcmp(path, sst) && rename(path, sst))
 		rc = err_errno(e, errno, "cannot rename %s", path);
+	if (!rc && !f->whole)
+		rc = partition_db_open_bare(f->db, e);
 	if (rc)
 		return rc;
 	atomic_fetch_or_explicit(&f->have, bits, memory_order_release);

@@ -43,6 +43,9 @@ struct cached_file {
 	atomic_uint have, wanted;          /* bits of runs */
 	struct mutex lock;                 /* of `noted` */
 	unsigned noted;                    /* bits of runs that an earlier process has left, before the tail was held against its hash */
+	struct partition_db *db;           /* of the day: opened with the first run that is here; NULL of symbols. Borrowed */
+	struct buf known;                  /* totals of aggregates, */
+	VEC(uint32_t) known_ends;          /* by number: where each ends */
 	atomic_ullong *skips;              /* counts reads that found something missing; of the day */
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;
@@ -52,7 +55,7 @@ struct cached_file {
 
 /* Of a part. ERR_CORRUPT: its runs are malformed. Reads which of them are here. */
 int cached_file_of_part(struct cached_file **ret, const char *dir, const struct generation *g, const struct generation_part *p,
-			atomic_ullong *skips, struct err *e) MUST_USE;
+			struct partition_db *db, atomic_ullong *skips, struct err *e) MUST_USE;
 /* Of a day's symbols. */
 struct cached_file *cached_file_of_symbols(const char *dir, const struct generation *g, atomic_ullong *skips);
 struct cached_file *cached_file_ref(struct cached_file *f);

@@ -264,9 +264,18 @@ static int value_get(const struct part *p, enum part_kind kind, uint32_t series,
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
 }
 
+static bool part_knows_totals(const struct part *p, enum part_kind kind, uint32_t series, struct view *ret)
+{
+	return p->lack && kind == PART_TOTALS && series & PART_AGGREGATE && p->lack->totals(p->lack, series & ~PART_AGGREGATE, ret);
+}
+
 int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
 	     struct err *e)
 {
+	if (part_knows_totals(p, kind, series, &ret->payload)) {
+		ret->version = VALUE_VERSION;
+		return 0;
+	}
 	int rc = part_need(p, kind, series, stream, e);
 	if (!rc)
 		rc = value_get(p, kind, series, stream, ret, e);
@@ -347,6 +356,10 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 {
 	char key[KEY_LEN];
 	size_t len;
+	if (part_knows_totals(p, kind, series, ret)) {
+		r->version = VALUE_VERSION;
+		return 0;
+	}
 	int lacks = part_need(p, kind, series, stream, e);
 	if (lacks)
 		return lacks;

@@ -61,6 +61,8 @@ struct part_lack {
 	/* A value of these was read and is damaged. ERR_UNAVAILABLE: the bytes on this disk are not those of the bucket, and are wanted anew; 0:
 	 * they are. */
 	int (*recheck)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
+	/* The payload of PART_TOTALS of an aggregate, if it is known without the file. Valid as long as the part. */
+	bool (*totals)(struct part_lack *l, uint32_t aggregate, struct view *ret);
 	void (*release)(struct part_lack *l);
 };
 
@@ -113,8 +115,10 @@ static inline int64_t part_end_ms(const struct part *p)
  * anyway. */
 int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
 		      uint64_t *ret_lost, struct err *e) MUST_USE;
-/* Opens a directory that has RocksDB's list of files, and of these files none, or some: only to read values of parts that part_make made. */
-int partition_db_open_bare(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, struct err *e) MUST_USE;
+/* One over a directory that has RocksDB's list of files, and of these files none, or some: only to read values of parts that part_make made. It is
+ * opened by the second call, before any value is read; that may be made again. */
+struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache);
+int partition_db_open_bare(struct partition_db *d, struct err *e) MUST_USE;
 /* A part of a database, of the payloads of its header and its index. one_kind: see struct part. lack is taken, also after an error.
  * ERR_CORRUPT: they are malformed. */
 int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,

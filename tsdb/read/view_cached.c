@@ -61,28 +61,55 @@ void view_cached_release(struct tsdb_view *v)
 	free(v->cached);
 }
 
+/* The days that a range meets, as the threads of a query open them. */
+struct cached_opening {
+	struct tsdb_view *v;
+	VEC(size_t) at; /* partitions of the version */
+	VEC(struct err) errors; /* of each; code 0: it is open */
+};
+
+static void opening_run(void *arg, size_t i, unsigned worker)
+{
+	struct cached_opening *o = arg;
+	(void)worker;
+	if (cached_day_open(o->v->cached[o->at.v[i]], &o->errors.v[i]) == 0)
+		o->errors.v[i].code = 0;
+}
+
+static int opening_take(struct cached_opening *o, size_t i, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e)
+{
+	struct tsdb_view *v = o->v;
+	struct cached_day *d = v->cached[o->at.v[i]];
+	struct pstate *s = v->v->p[o->at.v[i]];
+	if (!o->errors.v[i].code) {
+		mutex_lock(&v->lock);
+		if (!s->n_parts && d->origin.s->n_parts)
+			pstate_fill(s, d->origin.s);
+		mutex_unlock(&v->lock);
+		return 0;
+	}
+	if (!lim || !lim->damage)
+		return err_set(e, o->errors.v[i].code, "%s", o->errors.v[i].msg);
+	source_absent_add(lim->damage, MAX(after_ms, (int64_t)d->day * DAY_MS), MIN(until_ms, ((int64_t)d->day + 1) * DAY_MS));
+	return 0;
+}
+
 int view_cached_open(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e)
 {
-	for (size_t i = 0; v->cached && i < v->v->n; i++) {
-		struct cached_day *d = v->cached[i];
-		struct err why;
-		if (!d || !partition_meets(d->p, after_ms, until_ms))
-			continue;
-		int rc = lim ? limits_check(lim, 0, e) : 0;
-		if (rc)
-			return rc;
-		if (cached_day_open(d, &why)) {
-			if (!lim || !lim->damage)
-				return err_set(e, why.code, "%s", why.msg);
-			source_absent_add(lim->damage, MAX(after_ms, (int64_t)d->day * DAY_MS), MIN(until_ms, ((int64_t)d->day + 1) * DAY_MS));
-			continue;
+	struct cached_opening o = { .v = v };
+	int rc = 0;
+	for (size_t i = 0; v->cached && i < v->v->n; i++)
+		if (v->cached[i] && partition_meets(v->cached[i]->p, after_ms, until_ms)) {
+			vec_push(&o.at, i);
+			vec_push(&o.errors, (struct err){ 0 });
 		}
-		mutex_lock(&v->lock);
-		if (!v->v->p[i]->n_parts && d->origin.s->n_parts)
-			pstate_fill(v->v->p[i], d->origin.s);
-		mutex_unlock(&v->lock);
-	}
-	return 0;
+	if (o.at.n)
+		pool_run(lim ? lim->pool : NULL, o.at.n, opening_run, &o);
+	for (size_t i = 0; i < o.at.n && !rc; i++)
+		rc = opening_take(&o, i, after_ms, until_ms, lim, e);
+	vec_free(&o.at);
+	vec_free(&o.errors);
+	return rc;
 }
 
 bool view_is_open(const struct tsdb_view *v, size_t p)

@@ -180,10 +180,15 @@ void version_unref(struct version *v)
 
 const struct pstate *version_find(const struct version *v, uint32_t day)
 {
-	for (size_t i = 0; i < v->n; i++)
-		if (v->p[i]->p->day == day)
-			return v->p[i];
-	return NULL;
+	size_t a = 0, b = v->n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (v->p[m]->p->day < day)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a < v->n && v->p[a]->p->day == day ? v->p[a] : NULL;
 }
 
 struct version *version_without(const struct version *v, uint32_t day)
