@@ -17,14 +17,14 @@
 
 /* ---- the directory ---- */
 
-struct cached_store *cached_store_ref(struct cached_store *s)
+static struct cached_store *store_ref(struct cached_store *s)
 {
 	if (s)
 		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 	return s;
 }
 
-void cached_store_unref(struct cached_store *s)
+static void store_unref(struct cached_store *s)
 {
 	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
 		return;
@@ -60,7 +60,7 @@ static int store_open(struct cached_store **ret, struct tsdb *db, const struct g
 	atomic_init(&s->refs, 1);
 	s->day = g->day;
 	s->stamp = g->stamp;
-	s->dir = xasprintf("%s/bucket/cache/%08u-%" PRIu64 "-%" PRIu64, db->path, g->day, g->stamp.epoch, g->stamp.serial);
+	s->dir = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64, db->path, g->day, g->stamp.epoch, g->stamp.serial);
 	int rc = store_write_list(s, g, e);
 	s->db = partition_db_new_bare(s->dir, db->cache);
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
@@ -72,7 +72,7 @@ static int store_open(struct cached_store **ret, struct tsdb *db, const struct g
 	if (!rc && g->symbols.stamp.epoch)
 		s->symbols = cached_file_of_symbols(s->dir, g, &s->skips);
 	if (rc)
-		cached_store_unref(s);
+		store_unref(s);
 	else
 		*ret = s;
 	return rc;
@@ -142,7 +142,7 @@ static struct late_names *names_of(const struct generation *g)
 	return n;
 }
 
-void hidden_facts_release(struct hidden_facts *f)
+static void hidden_facts_release(struct hidden_facts *f)
 {
 	for (size_t i = 0; i < f->deletes.n; i++)
 		vec_free(&f->deletes.v[i].series);
@@ -215,7 +215,7 @@ struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_s
 	atomic_init(&d->refs, 1);
 	d->tsdb = db;
 	d->day = day;
-	d->store = cached_store_ref(store);
+	d->store = store_ref(store);
 	mutex_init(&d->lock, RANK_TSDB_CACHED_DAY, "cached day");
 	atomic_init(&d->used_mono_ms, clock_mono_ms());
 	d->p = partition_new(db, day);
@@ -240,7 +240,7 @@ void cached_day_unref(struct cached_day *d)
 		pstate_unref(d->origin.s);
 	partition_unref(d->origin.series);
 	partition_unref(d->p);
-	cached_store_unref(d->store);
+	store_unref(d->store);
 	mutex_destroy(&d->lock);
 	free(d);
 }
@@ -263,7 +263,7 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	struct tombstones *m = NULL;
 	int rc = 0;
 	if (d->store && object_stamp_cmp(d->store->stamp, g->stamp)) {
-		cached_store_unref(d->store);
+		store_unref(d->store);
 		d->store = NULL;
 	}
 	if (!d->store)

@@ -39,7 +39,6 @@ struct hidden_facts {
 	VEC(struct tombstone_fact) deletes, rules;
 	int64_t next_ms; /* when retention by selector hides more; INT64_MAX = never */
 };
-void hidden_facts_release(struct hidden_facts *f);
 
 struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store);
 struct cached_day *cached_day_ref(struct cached_day *d);
@@ -55,7 +54,5 @@ struct cached_files {
 	VEC(struct cached_file *) v;
 };
 void cached_day_list_lacks(struct cached_day *d, struct cached_files *ret);
-struct cached_store *cached_store_ref(struct cached_store *s);
-void cached_store_unref(struct cached_store *s);
 
 #endif

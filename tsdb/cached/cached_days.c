@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "tsdb/bucket/catalogue.h"
+#include "tsdb/disk/text.h"
 #include "tsdb/version/evict.h"
 
 #define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
@@ -245,14 +246,14 @@ static int dir_add(void *arg, const char *name, struct err *e)
 	struct cached_dir *d = vec_add(&l->v);
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	struct dir_measure x = { d, path };
-	unsigned long long epoch, serial;
-	unsigned day;
+	int64_t n[3];
 	snprintf(d->name, sizeof d->name, "%s", name);
-	if (sscanf(name, "%8u-%llu-%llu", &day, &epoch, &serial) == 3) {
-		d->day = day;
-		d->stamp = (struct object_stamp){ epoch, serial };
+	if (text_numbers(view_of(name), "#-#-#", n)) {
+		d->day = (uint32_t)n[0];
+		d->stamp = (struct object_stamp){ (uint64_t)n[1], (uint64_t)n[2] };
 	}
-	return files_each(path, dir_add_file, &x, e);
+	IGNORE(files_each(path, dir_add_file, &x, e)); /* what is no directory is removed */
+	return 0;
 }
 
 /* Whether a directory is of the newest generation of a day that is not on this disk. */
