@@ -246,9 +246,13 @@ static int dir_add(void *arg, const char *name, struct err *e)
 	struct cached_dir *d = vec_add(&l->v);
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	struct dir_measure x = { d, path };
+	char words[sizeof d->name];
 	int64_t n[3];
 	snprintf(d->name, sizeof d->name, "%s", name);
-	if (text_numbers(view_of(name), "#-#-#", n)) {
+	snprintf(words, sizeof words, "%s", name);
+	for (char *p = words; *p; p++)
+		*p = *p == '-' ? ' ' : *p;
+	if (text_numbers(view_of(words), "# # #", n)) {
 		d->day = (uint32_t)n[0];
 		d->stamp = (struct object_stamp){ (uint64_t)n[1], (uint64_t)n[2] };
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/files.h"
 #include "base/map.h"
 #include "tsdb/disk/text.h"
 
@@ -325,6 +326,8 @@ int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_co
 		return 0;
 	AUTOFREE char *path = file_data(f), *sst = file_path(f, ".sst");
 	struct file_get g = { .path = path, .cost = ret, .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640) };
+	if (g.fd < 0 && errno == ENOENT && !files_make_dirs(f->dir, e)) /* somebody has removed it */
+		g.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
 	if (g.fd < 0)
 		return err_errno(e, errno, "cannot open %s", path);
 	int rc = ftruncate(g.fd, (off_t)f->size) ? err_errno(e, errno, "cannot make %s as long as its object", path) : 0;
