@@ -8,6 +8,8 @@ libtsdb_a_SOURCES = \
   tsdb/bucket/catalogue.h \
   tsdb/bucket/day_image.c \
   tsdb/bucket/day_image.h \
+  tsdb/bucket/day_symbols.c \
+  tsdb/bucket/day_symbols.h \
   tsdb/bucket/generation.c \
   tsdb/bucket/generation.h \
   tsdb/bucket/object_io.c \

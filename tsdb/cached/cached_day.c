@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "tsdb/bucket/catalogue.h"
+#include "tsdb/bucket/day_symbols.h"
 #include "tsdb/log/record.h"
 #include "tsdb/part/part.h"
 #include "tsdb/version/dict_union.h"
@@ -206,7 +207,9 @@ static int day_symbols(struct partition_origin *o, struct buf *ret, struct err *
 	struct cached_day *d = (struct cached_day *)o;
 	if (!d->store->symbols)
 		return err_set(e, ERR_NOT_FOUND, "the parts have the symbols of day %u", d->day);
-	return cached_file_read_symbols(d->store->symbols, ret, e);
+	CLEANUP(buf_free) struct buf object = { 0 };
+	int rc = cached_file_read_symbols(d->store->symbols, &object, e);
+	return rc ? rc : day_symbols_decode(ret, buf_view(&object), e);
 }
 
 struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store)

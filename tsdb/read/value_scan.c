@@ -295,6 +295,8 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 		if (!view_has_stacks(r->v, p)) /* they did not come from the bucket: the answer says so */
 			continue;
 		partition_load(r->v->v->p[p]->p); /* the caller keeps pointing at its symbols */
+		if (!atomic_load(&r->v->v->p[p]->p->loaded))
+			continue; /* they were here a moment ago */
 		add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
 	}
 	free(ids);
