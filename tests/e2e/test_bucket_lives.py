@@ -389,7 +389,7 @@ def test_many_lives(env):
     before = {x.id: x.orphans() for x in some}
     for x in some:
         x.later(clock, env.path(f"buckets/{BUCKET}"))
-    wait_until("nothing is left that no generation names", lambda: not sum(x.orphans() for x in some), 1200)  # they look twelve minutes after their start
+    wait_until("nothing is left that no generation names", lambda: time.sleep(5) or not sum(x.orphans() for x in some), 1200)  # they look twelve minutes after their start
     print(f"# orphans: {before}, and then none")
     for x in some:
         check(bucket(x.server)["id"] == x.id, bucket(x.server))
