@@ -75,7 +75,9 @@ def a_day(env, limit, scale, load=0):
     asked = ["/api/v1/query?query=sum(up)", "/api/v1/targets?state=active", "/api/v1/status/bucket", "/metrics",
              f"/api/v1/query?query=count({http.CPU})&time={http.T0 + 6 * HOUR}"]
     if load:
-        Process(env, "stress-ng", ["stress-ng", "--cpu", str(load), "--timeout", "600"], start_new_session=True)
+        # In the session of the server: the kernel shares the processors among sessions first.
+        busy = Process(env, "stress-ng", ["stress-ng", "--cpu", str(load), "--timeout", "600"])
+        env.at_end(lambda: busy.terminate(60))
     server = in_group(env, limit, ["--storage.tsdb.retention.time=0"], config)
     watch = Watch(server, asked)
     wait_until("the day is up", lambda: bucket(server)["days"] >= 1 and bucket(server)["waiting"]["parts"] == 0, 600)
