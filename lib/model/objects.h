@@ -41,7 +41,7 @@ struct objects {
 	int (*get)(struct objects *o, const char *key, uint64_t offset, uint64_t length, int (*data)(void *arg, const char *p, size_t n, struct err *e),
 		   void *arg, uint64_t *ret_size, struct err *e);
 	/* Calls found for each key that begins with prefix and is greater than after ("" = all), ascending by bytes. An error of found ends the
-	 * list and is returned; a positive result of found ends it, and list returns 0. */
+	 * list and is returned; a positive result of found ends it, and list returns 0. The list may be as things were a moment ago. */
 	int (*list)(struct objects *o, const char *prefix, const char *after, int (*found)(void *arg, const struct objects_found *x, struct err *e),
 		    void *arg, struct err *e);
 	/* Deletes an object. One that is not there is no error. */

@@ -38,7 +38,6 @@
 #define FILE_NAME "server"
 #define FILE_HEAD "pyrrha-bucket 1"
 #define EPOCH_HEAD "pyrrha-epoch 1"
-#define EPOCH_BYTES 1024
 #define NEW_ID_CHARS 6
 #define FENCE_TRIES 1000
 
@@ -203,16 +202,17 @@ static void epoch_text(struct buf *b, const char *id, uint64_t epoch, int64_t no
 	text_put_checksum(b, 0);
 }
 
-/* Whether the object of an epoch is what the process with this nonce puts. */
-static int epoch_is_of(struct bucket_server *s, struct taking t, bool *ret, struct err *e)
+/* Whether an epoch that this directory may have taken is its own. The same object is put again, so that this is decided from now on: the put before
+ * may still be on its way. */
+static int epoch_settle(struct bucket_server *s, struct taking t, bool *ret, struct err *e)
 {
-	CLEANUP(buf_free) struct buf want = { 0 }, has = { .max = EPOCH_BYTES };
+	CLEANUP(buf_free) struct buf text = { 0 };
 	char name[OBJECT_NAME_MAX];
 	object_name_epoch(name, s->id, t.epoch);
-	epoch_text(&want, s->id, t.epoch, t.nonce);
-	int rc = object_io_get(s->objects, name, &has, e);
-	*ret = !rc && view_eq(buf_view(&want), buf_view(&has));
-	return rc == -ERR_LIMIT ? 0 : rc;
+	epoch_text(&text, s->id, t.epoch, t.nonce);
+	int rc = object_io_put(s->objects, name, buf_view(&text), e);
+	*ret = !rc;
+	return rc == -ERR_CONFLICT ? 0 : rc;
 }
 
 /* ERR_CONFLICT: somebody else has it. */
@@ -274,8 +274,8 @@ static int fence_is(struct bucket_server *s, uint64_t epoch, uint64_t number, bo
 }
 
 /* Puts a fence behind the generations of an older epoch, unless it has one. Its writer may be putting more: then it is tried behind these. A fence
- * with a number above 1 follows a generation, which may have been removed since. */
-static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, bool *ret_any, struct err *e)
+ * with a number above 1 follows a generation, which may have been removed since. ret_number: of the fence. */
+static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, bool *ret_any, uint64_t *ret_number, struct err *e)
 {
 	uint64_t last = 0;
 	bool fenced = false;
@@ -283,12 +283,14 @@ static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, boo
 	if (!rc && last)
 		rc = fence_is(s, epoch, last, &fenced, e);
 	*ret_any = last > (fenced ? 1 : 0);
+	*ret_number = last;
 	if (rc || fenced)
 		return rc;
 	for (int tries = 0; !rc && tries < FENCE_TRIES; tries++) {
 		CLEANUP(buf_free) struct buf bytes = { 0 };
 		struct generation g = { .kind = GENERATION_FENCE, .stamp = { epoch, ++last }, .by_epoch = by, .min_ms = 1 };
 		char name[OBJECT_NAME_MAX];
+		*ret_number = last;
 		snprintf(g.id, sizeof g.id, "%s", s->id);
 		object_name_generation(name, s->id, g.stamp);
 		rc = generation_encode(&g, &bytes, e);
@@ -309,8 +311,15 @@ static int fence_before(struct bucket_server *s, uint64_t epoch, struct err *e)
 {
 	int rc = 0;
 	bool any = false;
-	for (uint64_t before = epoch; --before && !rc && !any;)
-		rc = fence_epoch(s, before, epoch, &any, e);
+	for (uint64_t before = epoch; --before && !rc && !any;) {
+		uint64_t number = 0;
+		rc = fence_epoch(s, before, epoch, &any, &number, e);
+		if (before == epoch - 1)
+			s->fence = (struct object_stamp){ before, number };
+		/* The put of a fence tells what is there, should a list be older. */
+		if (!rc && before == s->epoch && !s->returning && number > s->noted + 1)
+			rc = err_set(e, ERR_UNAVAILABLE, "the bucket has generations of epoch %" PRIu64 " of %s that it has not listed", before, s->id);
+	}
 	return rc;
 }
 
@@ -363,14 +372,18 @@ static int start_is_last(struct bucket_server *s, struct taking t, uint64_t *ret
 	uint64_t newest = 0, had = s->epoch;
 	bool own = false, foreign = false;
 	int rc = epoch_newest(s, s->id, s->epoch, &newest, e);
-	if (!rc && newest > s->epoch && newest == t.epoch)
-		rc = epoch_is_of(s, t, &own, e);
+	if (!rc && t.epoch > s->epoch && newest <= t.epoch) {
+		rc = epoch_settle(s, t, &own, e);
+		newest = t.epoch;
+	}
 	if (!rc && !s->returning) /* else that epoch is of the disk that was lost */
 		rc = start_has_foreign(s, had, s->noted, &foreign, e);
 	if (!rc && own)
 		rc = start_has_foreign(s, newest, 0, &foreign, e);
-	if (!rc && own)
+	if (!rc && own) {
 		s->epoch = newest;
+		s->noted = 0;
+	}
 	*ret_newest = newest;
 	*ret = newest == s->epoch && !foreign;
 	return rc;
@@ -447,6 +460,7 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 	s->epoch = epoch;
 	s->base = next.base;
 	s->returning = next.returning;
+	s->fence = next.fence;
 	s->noted = 0;
 	s->next_generation = s->next_serial = 1;
 	s->state = BUCKET_WRITES;

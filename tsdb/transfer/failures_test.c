@@ -240,6 +240,57 @@ static void test_old_copy_of_epoch(void **state)
 	world_end(&w);
 }
 
+/* The same where the bucket's list does not show that generation yet: the fence meets it. */
+static void test_old_copy_and_stale_list(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	char copy[300];
+	world_begin(&w);
+	snprintf(copy, sizeof copy, "%s.copy", w.k.dir);
+	run_shell("cp -a %s %s; true", w.k.dir, copy); /* it runs: files go meanwhile */
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 5 * HOUR);
+	world_seal(&w);
+	world_upload(&w);
+	size_t rows = world_rows(&w);
+	kit_close(&w.k);
+	run_shell("rm -rf %s && mv %s %s", w.k.dir, copy, w.k.dir);
+	w.f = (struct fault){ BUCKETKIT_LIST, "one/g/", 1, 1, BUCKETKIT_STALE };
+	kit_open(&w.k);
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "that it has not listed"));
+	world_upload(&w);
+	assert_int_equal(strncmp(world_status(&w).id, "one-", 4), 0);
+	world_check_return(&w, rows);
+	world_end(&w);
+}
+
+/* An epoch whose put had no answer arrives while the next start is at work: it is this directory's own. */
+static void deliver_at_epoch(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct world *w = arg;
+	if (op == BUCKETKIT_PUT && strstr(key, "/e/"))
+		bucketkit_deliver(&w->b);
+}
+
+static void test_late_epoch(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	kit_reopen(&w.k);
+	w.f = (struct fault){ BUCKETKIT_PUT, "one/e/", 1, 1, BUCKETKIT_LATE };
+	w.b.n_late = 1; /* not at once */
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_TIMEOUT);
+	w.b.before = deliver_at_epoch;
+	w.b.before_arg = &w;
+	world_upload(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	world_end(&w);
+}
+
 /* Starts that put no generation leave one fence an epoch, not one for each start since. */
 static void test_fences(void **state)
 {
@@ -330,6 +381,24 @@ static void test_returns_twice(void **state)
 }
 
 /* ---- the catalogue ---- */
+
+/* The list does not show the last generation yet: an empty disk does not go on without it. */
+static void test_stale_catalogue(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	size_t rows = world_rows(&w);
+	world_lose_disk(&w);
+	w.f = (struct fault){ BUCKETKIT_LIST, "one/g/", 2, 1, BUCKETKIT_STALE };
+	assert_int_not_equal(tsdb_open(&w.k.db, &w.k.o, &e), 0);
+	assert_non_null(strstr(e.msg, "list of generations lacks"));
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), rows);
+	world_end(&w);
+}
 
 /* The epoch is taken, and then the bucket does not say what it has. */
 static void test_catalogue_fails(void **state)
@@ -449,6 +518,26 @@ static void test_lost_before_replay(void **state)
 	assert_int_equal(world_rows(&w), 0);
 	world_upload(&w);
 	assert_int_equal(world_status(&w).days, 0);
+	world_end(&w);
+}
+
+/* The same if the bucket has newer deletes, of other days or of other series. */
+static void test_lost_and_deleted(void **state)
+{
+	(void)state;
+	struct world w;
+	struct matcher m;
+	struct err e;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_delete(w.k.db, &m, 1, KIT_T0 + 2 * DAY, KIT_T0 + 3 * DAY, NULL, &e), 0);
+	matcher_release(&m);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 1);
+	kit_close(&w.k);
+	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 4 * 18);
 	world_end(&w);
 }
 
@@ -695,10 +784,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_old_copy), cmocka_unit_test(test_old_copy_of_epoch), cmocka_unit_test(test_fences),
+		cmocka_unit_test(test_old_copy_and_stale_list), cmocka_unit_test(test_late_epoch), cmocka_unit_test(test_stale_catalogue),
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_and_deleted), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
 		cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};

@@ -37,6 +37,7 @@ struct catalogue_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
 	size_t damaged;
+	bool has_fence;                 /* the fence that this server put at its start is listed */
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -47,6 +48,7 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 	(void)e;
 	if (!object_name_parse(x->key, &name) || name.kind != 'g')
 		return 0;
+	w->has_fence |= !object_stamp_cmp(name.stamp, w->t->server.fence);
 	rwlock_read(&w->t->catalogue.lock);
 	for (size_t i = 0; i < w->t->catalogue.days.n && !known; i++)
 		known = !object_stamp_cmp(w->t->catalogue.days.v[i].stamp, name.stamp);
@@ -138,12 +140,29 @@ static void walk_note_lost(struct catalogue_walk *w)
 	version_unref(v);
 }
 
+/* Some stores list what was a moment ago (a directory of a network): generations that came last would be passed over, and removed later. All of them
+ * were put before the fence, so a list that has the fence has them. */
+static int walk_check_list(struct catalogue_walk *w, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = FENCE_MOST };
+	char name[OBJECT_NAME_MAX];
+	if (w->has_fence || !w->t->server.fence.epoch)
+		return 0;
+	object_name_generation(name, w->t->server.id, w->t->server.fence);
+	int rc = object_io_get(w->t->objects, name, &b, e);
+	if (rc == -ERR_NOT_FOUND)
+		return 0; /* somebody has emptied the bucket since */
+	return rc ? rc : err_set(e, ERR_UNAVAILABLE, "the bucket's list of generations lacks %s, which is there: it is asked again", name);
+}
+
 int retrieve_catalogue(struct transfer *t, struct err *e)
 {
 	struct catalogue_walk w = { .t = t };
 	char prefix[OBJECT_NAME_MAX];
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
+	if (!rc)
+		rc = walk_check_list(&w, e);
 	if (!rc)
 		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
@@ -799,11 +818,10 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
-	struct object_stamp deletes = deletes_applied(t);
 	bool pending = atomic_load(&t->n_pending_deletes);
 	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* facts of newer deletes may have left the head log when parts were rewritten */
-		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]) && object_stamp_cmp(t->catalogue.days.v[i].deletes, deletes) >= 0)
+	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* what waits for the bucket is in no list of deletes that touch a day */
+		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]))
 			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n; i++)
@@ -812,11 +830,28 @@ void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 	vec_free(&days);
 }
 
+/* Facts of deletes that are newer than the generation may have left the head log when parts were rewritten: a day with rows of these is fetched later, by
+ * the rounds, which apply them. */
+static int lost_has_newer_deletes(struct transfer *t, uint32_t day, bool *ret, struct err *e)
+{
+	struct object_stamp deletes = { 0, 0 };
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	if (d)
+		deletes = d->deletes;
+	rwlock_unlock(&t->catalogue.lock);
+	return deletes_touch_day(t, day, deletes, ret, e);
+}
+
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
 {
 	char identity[CATALOGUE_IDENTITY_MAX] = "";
 	AUTOFREE char *path = facts_path(t, day);
-	int rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
+	bool newer = false;
+	int rc = lost_has_newer_deletes(t, day, &newer, e);
+	if (rc || newer)
+		return rc;
+	rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
 	if (!rc)
 		rc = tsdb_remove_empty(t->db, day, e);
 	if (!rc)

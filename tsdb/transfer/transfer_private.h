@@ -125,7 +125,8 @@ void retrieve_tidy(struct transfer *t);
 int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. now: also days that failed a while ago. */
 int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
-/* Days that are lost here: which; fetches and opens one before the replay. Its deletes are in the head log. */
+/* Days that are lost here: which; fetches and opens one before the replay, unless a delete that is newer than its generation touches it. Its other
+ * deletes are in the head log. */
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret);
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */
