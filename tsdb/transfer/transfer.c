@@ -41,7 +41,7 @@ static void transfer_failed(struct transfer *t, const struct err *e)
 		LOG_WARN("msg", "the bucket: will try again", "err", e->msg);
 }
 
-/* What waits to go up: days whose parts are not all there. */
+/* What waits to go up: parts with rows that the bucket does not have. */
 static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 {
 	int64_t now = tsdb_now_ms(t->db);
@@ -52,10 +52,7 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 		uint64_t parts = 0;
 		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
 			const struct part *p = v->p[i]->parts[k];
-			bool up = false;
-			for (size_t j = 0; d && d->identity[0] && j < d->parts.n && !up; j++)
-				up = d->parts.v[j].level == (uint8_t)p->level && d->parts.v[j].window == p->window && d->parts.v[j].number == p->number;
-			if (up || p->level != LEVEL_HOUR)
+			if (p->level != LEVEL_HOUR || (d && d->identity[0] && day_has_rows(d, p)))
 				continue;
 			parts++;
 			ret->waiting_bytes += p->bytes;
@@ -199,9 +196,9 @@ static void *transfer_thread(void *arg)
 	return NULL;
 }
 
-int transfer_run(struct tsdb *db, struct err *e)
+int transfer_run(struct tsdb *db, bool now, struct err *e)
 {
-	return db->transfer ? transfer_step(db->transfer, true, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
+	return db->transfer ? transfer_step(db->transfer, now, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
 }
 
 /* ---- start and end ---- */

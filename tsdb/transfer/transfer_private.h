@@ -32,11 +32,10 @@ struct transfer_seen {
 	uint32_t day;
 	uint64_t parts_hash;      /* hash of the day's parts, deletes and late names at the last look */
 	uint64_t put_hash;        /* the same hash when the last generation was put */
-	int64_t changed_mono_ms;  /* when parts_hash changed last */
-	int64_t failed_mono_ms;   /* when the last upload failed because of the day itself */
+	int64_t changed_boot_ms;  /* of tsdb_boot_ms, as since_boot_ms and failed_boot_ms: when parts_hash changed last */
+	int64_t failed_boot_ms;   /* when the last upload failed because of the day itself */
 	int64_t fetch_failed_mono_ms; /* when the last fetch failed because of the day itself */
-	int64_t since_mono_ms;    /* since when the day differs from its generation */
-	int64_t names_mono_ms;    /* when late names alone were the reason for a generation last */
+	int64_t since_boot_ms;    /* since when the day differs from its generation */
 };
 
 /* A delete, made here or read from the bucket. */
@@ -75,6 +74,7 @@ struct transfer {
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
+	int64_t next_upkeep_boot_ms;  /* of tsdb_boot_ms: when objects of a day whose rows are all in the bucket are put next (upload.c) */
 	int64_t next_check_mono_ms;   /* when the bucket is asked for a newer epoch next */
 	int64_t next_collect_mono_ms; /* when orphans are looked for next */
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
