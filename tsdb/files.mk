@@ -122,6 +122,8 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/copy.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
+  tsdb/transfer/opening.c \
+  tsdb/transfer/parallel.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \

@@ -329,6 +329,57 @@ static void test_returns_twice(void **state)
 	world_end(&w);
 }
 
+/* Gets of objects of data that were under way when so many were. */
+static atomic_int fetches, fetches_together;
+static atomic_int hurried;
+static char opening_last[128];
+
+static void look_at_opening(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct world *w = arg;
+	bool hurries = atomic_load(&w->b.objects.patience_ms) > 0;
+	assert_int_equal(hurries, !strstr(key, "/d/"));
+	atomic_fetch_add(&hurried, hurries);
+	if (op != BUCKETKIT_GET || hurries)
+		return;
+	atomic_fetch_add(&fetches, 1);
+	for (int i = 0; i < 2000 && atomic_load(&fetches) < 3; i++)
+		usleep(1000);
+	atomic_fetch_add(&fetches_together, atomic_load(&fetches) == 3);
+}
+
+static void note_opening(void *arg, const char *what)
+{
+	static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "note opening");
+	(void)arg;
+	mutex_lock(&lock);
+	if (what[0] && (!strstr(opening_last, " 3 of ")))
+		snprintf(opening_last, sizeof opening_last, "%s", what);
+	mutex_unlock(&lock);
+}
+
+/* A start on an empty disk is not patient with the bucket, fetches the objects of the current day together, and says what it waits for. */
+static void test_opening(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	size_t rows = world_rows(&w);
+	world_lose_disk(&w);
+	w.b.before = look_at_opening;
+	w.b.before_arg = &w;
+	w.k.o.objects_at_once = 8;
+	w.k.o.opening = note_opening;
+	kit_open(&w.k);
+	w.b.before = NULL;
+	assert_true(atomic_load(&hurried) > 0);
+	assert_true(atomic_load(&w.b.objects.patience_ms) == 0);
+	assert_int_equal(atomic_load(&fetches_together), 3);
+	assert_string_equal(opening_last, "the current day comes from the bucket: 3 of 3 parts are here");
+	assert_int_equal(world_rows(&w), rows);
+	world_end(&w);
+}
+
 /* ---- the catalogue ---- */
 
 /* The epoch is taken, and then the bucket does not say what it has. */
@@ -695,7 +746,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_old_copy), cmocka_unit_test(test_old_copy_of_epoch), cmocka_unit_test(test_fences),
-		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
+		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice), cmocka_unit_test(test_opening),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),

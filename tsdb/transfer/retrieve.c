@@ -280,6 +280,23 @@ static int retrieve_remove_other(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+/* A part whose object is damaged or missing. */
+struct retrieve_damage {
+	size_t part;                 /* its place in the generation */
+	struct err why;
+};
+
+/* A day that is being fetched, by several threads. */
+struct retrieve_day {
+	struct transfer *t;
+	const struct generation *g;
+	const char *dir;             /* where its files go */
+	bool lenient;                /* parts that are damaged are left out */
+	struct mutex lock;           /* of what follows; a leaf */
+	size_t done;                 /* parts */
+	VEC(struct retrieve_damage) damaged;
+};
+
 /* The day is fetched without it; answers about its time say so. */
 static void retrieve_leave_out(struct transfer *t, const struct generation *g, const struct generation_part *p, const char *dir, const struct err *why)
 {
@@ -293,22 +310,40 @@ static void retrieve_leave_out(struct transfer *t, const struct generation *g, c
 		vec_push(&t->left_out, after);
 }
 
+/* Fetches the i-th part. */
+static int retrieve_one(void *arg, size_t i, struct err *e)
+{
+	struct retrieve_day *d = arg;
+	if (atomic_load(&d->t->db->stopping))
+		return err_set(e, ERR_CANCELED, "the storage shuts down");
+	int rc = retrieve_part(d->t, d->g, &d->g->parts.v[i], d->dir, e);
+	bool damaged = d->lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND);
+	mutex_lock(&d->lock);
+	if (damaged)
+		vec_push(&d->damaged, (struct retrieve_damage){ i, *e });
+	size_t done = ++d->done;
+	mutex_unlock(&d->lock);
+	if (!rc)
+		transfer_note_opening(d->t, "the current day comes from the bucket: %zu of %zu parts are here", done, d->g->parts.n);
+	return damaged ? 0 : rc;
+}
+
 static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, bool lenient, struct err *e)
 {
+	struct retrieve_day d = { .t = t, .g = g, .dir = dir, .lenient = lenient };
 	int rc = retrieve_check(g, e);
 	if (!rc)
 		rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
-	for (size_t i = 0; i < g->parts.n && !rc; i++) {
-		rc = retrieve_part(t, g, &g->parts.v[i], dir, e);
-		if (lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND)) {
-			retrieve_leave_out(t, g, &g->parts.v[i], dir, e);
-			rc = 0;
-		}
-		if (!rc && atomic_load(&t->db->stopping))
-			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
-	}
+	if (rc)
+		return rc;
+	mutex_init(&d.lock, LOCK_LEAF, "bucket day");
+	rc = parallel_each(t->db->o.objects_at_once, g->parts.n, retrieve_one, &d, e);
+	for (size_t i = 0; i < d.damaged.n && !rc; i++)
+		retrieve_leave_out(t, g, &g->parts.v[d.damaged.v[i].part], dir, &d.damaged.v[i].why);
+	vec_free(&d.damaged);
+	mutex_destroy(&d.lock);
 	return rc;
 }
 

@@ -18,6 +18,7 @@
 #define COLLECT_FIRST_MS (12 * INT64_C(60000)) /* after the start: readers of older generations have finished */
 #define COLLECT_EVERY_MS (6 * INT64_C(3600000))
 #define RETRY_MS 10000
+#define OPEN_PATIENCE_MS 10000 /* how long a request of the start may go without an answer: the program waits for it */
 
 /* ---- what the page shows ---- */
 
@@ -222,6 +223,17 @@ bool transfer_is_empty(const char *path)
 	return empty;
 }
 
+/* As transfer_begin, for a start that others wait for. */
+static int transfer_begin_opening(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
+{
+	transfer_note_opening(t, "the bucket is asked which days it has");
+	LOG_INFO("msg", "asks the bucket which days it has, before anything is taken in");
+	atomic_store(&t->objects->patience_ms, OPEN_PATIENCE_MS);
+	int rc = transfer_begin(t, e);
+	atomic_store(&t->objects->patience_ms, 0);
+	return rc;
+}
+
 /* The current day of a server that returns must be whole before it takes rows: they may be there already. */
 static int transfer_fetch_today(struct transfer *t, struct err *e)
 {
@@ -243,6 +255,9 @@ static int transfer_return(struct transfer *t, int rc_away, const struct err *aw
 	char id[SERVER_ID_MAX + 1], why[256];
 	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
 	if (state == BUCKET_AWAY) {
+		if (t->server.was_empty && t->server.wanted[0])
+			LOG_WARN("msg", "whether the bucket has days of this server is not known, so it begins anew; if it has, this directory gets another "
+				 "id later. To come back as the server, stop it, empty the directory, and start it when the bucket answers", "id", t->server.wanted);
 		int rc = bucket_server_begin_alone(&t->server, e);
 		catalogue_keep_id(&t->catalogue, t->server.id);
 		return rc;
@@ -283,8 +298,10 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
 		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
-	int rc_away = transfer_begin(t, &away);
+	t->is_opening = true;
+	int rc_away = transfer_begin_opening(t, &away);
 	rc = transfer_return(t, rc_away, &away, e);
+	transfer_note_opening(t, "%s", "");
 	mutex_unlock(&t->run_lock);
 	if (rc_away)
 		transfer_failed(t, &away);
@@ -300,11 +317,13 @@ int transfer_restore(struct tsdb *db, struct err *e)
 		return 0;
 	mutex_lock(&t->run_lock);
 	retrieve_list_lost(t, &lost);
-	int rc = lost.v.n && !t->has_begun ? transfer_begin(t, &away) : 0;
+	t->is_opening = true;
+	int rc = lost.v.n && !t->has_begun ? transfer_begin_opening(t, &away) : 0;
 	for (size_t i = 0; i < lost.v.n && !rc; i++) {
 		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
 		rc = retrieve_lost(t, lost.v.v[i], &away);
 	}
+	transfer_note_opening(t, "%s", "");
 	mutex_unlock(&t->run_lock);
 	vec_free(&lost.v);
 	if (rc)
@@ -329,6 +348,7 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!rc)
 		rc = retrieve_keep_here(t, e);
 	retrieve_note_absent(t);
+	t->is_opening = false;
 	mutex_unlock(&t->run_lock);
 	if (!rc && !db->o.no_transfer) {
 		rc = thread_start(&t->thread, "bucket", transfer_thread, t, e);

@@ -71,6 +71,7 @@ struct transfer {
 	struct object_stamp pending_stamp;
 	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* what the catalogue gets with the pending generation */
 	bool pending_away;            /* the same */
+	bool is_opening;              /* the storage is not open yet, and somebody waits for it */
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
@@ -92,6 +93,17 @@ struct transfer {
 	struct mutex status_lock;     /* of what the page shows; a leaf */
 	struct admin_bucket status;
 };
+
+/* ---- opening.c ---- */
+
+/* Of a start that others wait for: what it waits for now. */
+__attribute__((format(printf, 2, 3))) void transfer_note_opening(struct transfer *t, const char *format, ...);
+
+/* ---- parallel.c ---- */
+
+/* Calls run with each number below n, in at most so many threads, of which the caller is one. Those that have not begun when one fails are left
+ * out; returns the first error. */
+int parallel_each(size_t threads, size_t n, int (*run)(void *arg, size_t i, struct err *e), void *arg, struct err *e) MUST_USE;
 
 /* ---- tries.c ---- */
 
