@@ -87,6 +87,7 @@ struct bucket_fault {
 struct bucket_contents {
 	char id[SERVER_ID_MAX + 1];
 	uint64_t epoch, epochs;         /* the newest, and how many there are */
+	uint64_t foreign_epoch;         /* one that no server can have reached; 0 = none */
 	int64_t epoch_ms;               /* when the newest was taken, by the store's clock */
 	int64_t changed_ms;             /* when the newest epoch or generation was put */
 	VEC(struct bucket_object) generations, data, deletes; /* by name */

@@ -51,6 +51,10 @@ static int contents_found(void *arg, const struct objects_found *x, struct err *
 		return 0;
 	}
 	struct bucket_object o = { .stamp = name.stamp, .day = name.day, .size = x->size, .modified_ms = x->modified_ms };
+	if (name.kind == 'e' && c->epoch && name.stamp.epoch > c->epoch + OBJECT_EPOCH_GAP) {
+		c->foreign_epoch = c->foreign_epoch ? c->foreign_epoch : name.stamp.epoch;
+		return 0;
+	}
 	if (name.kind == 'e') {
 		c->epochs++;
 		c->epoch = name.stamp.epoch;

@@ -90,7 +90,7 @@ int tool_bucket_get(int argc, char **argv)
 		return tool_fail(name, &e);
 	printf("%" PRIu64 " days are in %s, a storage directory: pyrtool tsdb reads it, and pyrrha --storage.path\n", g.fetched, argv[words]);
 	if (g.damaged)
-		fprintf(stderr, "pyrtool %s: generations in the bucket cannot be read, so days may be missing: pyrtool bucket verify\n", name);
+		fprintf(stderr, "pyrtool %s: generations or deletes in the bucket cannot be read, so days may be missing, or have rows that were deleted: pyrtool bucket verify\n", name);
 	return g.failed || g.damaged || fflush(stdout) ? TOOL_FAILED : TOOL_OK;
 }
 

@@ -14,7 +14,7 @@
 
 #define TODO_DATA "if its server has the day on its disk: stop it, remove bucket/days/DAY (the day's number) of its directory and the day's generation " \
 		  "(pyrtool bucket ls) from the bucket, start it; it puts the day anew. Else restore the object from a copy of the bucket"
-#define TODO_DELETE "remove the object, and delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time"
+#define TODO_DELETE "delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time, then remove the object"
 #define DELETE_HEAD "pyrrha-delete 1" /* as in tsdb/transfer/deletes.c */
 #define DELETE_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "its server made it wrongly: report this as a bug"
@@ -106,7 +106,7 @@ static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struc
 	return rc;
 }
 
-/* Whether a delete can be read. Its server stops at one that cannot: it would show what was deleted. */
+/* Whether a delete can be read. Its server passes over one that cannot. */
 static int verify_delete(struct bucket_verify *v, const struct bucket_object *x, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = DELETE_MAX };
@@ -115,13 +115,18 @@ static int verify_delete(struct bucket_verify *v, const struct bucket_object *x,
 	object_name_delete(name, v->c.id, x->stamp);
 	int rc = x->size > DELETE_MAX ? -ERR_LIMIT : object_io_get(v->objects, name, &b, e);
 	if (rc == -ERR_LIMIT || (!rc && !text_checked(buf_view(&b), DELETE_HEAD, &lines)))
-		contents_add_fault(&v->c, name, "it is no delete, or damaged: days cannot be fetched while it is there", TODO_DELETE);
+		contents_add_fault(&v->c, name, "it is no delete, or damaged: days that are fetched may show again what it deleted", TODO_DELETE);
 	return rc == -ERR_LIMIT || rc == -ERR_NOT_FOUND ? 0 : rc;
 }
 
 static int verify_all(struct bucket_verify *v, struct err *e)
 {
+	char name[OBJECT_NAME_MAX];
 	int rc = 0;
+	if (v->c.foreign_epoch) {
+		object_name_epoch(name, v->c.id, v->c.foreign_epoch);
+		contents_add_fault(&v->c, name, "no server is started so often, so none has taken this epoch", "remove the object");
+	}
 	for (size_t i = 0; i < v->c.deletes.n && !rc; i++)
 		rc = verify_delete(v, &v->c.deletes.v[i], e);
 	for (size_t i = 0; i < v->c.days.n && !rc; i++)

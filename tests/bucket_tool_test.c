@@ -357,7 +357,7 @@ static void test_damage(void **state)
 	expect(&w, "ls", 0, "1 generations cannot be read");
 	expect(&w, "gc --remove", 1, "nothing is removed");
 	AUTOFREE char *dir = xasprintf("%s.got", w.k.dir), *all = xasprintf("get all %s", dir);
-	expect(&w, all, 1, "generations in the bucket cannot be read");
+	expect(&w, all, 1, "generations or deletes in the bucket cannot be read");
 	files_remove_tree(dir);
 	world_end(&w);
 }
@@ -410,6 +410,11 @@ static void test_hostile(void **state)
 	expect(&w, "verify", 1, "one/x/ffffff-ffffffffff: it is no delete");
 	AUTOFREE char *delete = xasprintf("%s/one/x/ffffff-ffffffffff", w.dir);
 	assert_int_equal(unlink(delete), 0);
+	world_put(&w, "one/e/7fffff", "?", 1);
+	expect(&w, "verify", 1, "one/e/7fffff: no server is started so often");
+	expect(&w, "ls", 0, "one  epoch 1,");
+	AUTOFREE char *epoch = xasprintf("%s/one/e/7fffff", w.dir);
+	assert_int_equal(unlink(epoch), 0);
 	expect(&w, "verify", 0, ": 0 problem(s)");
 	expect(&w, "stats", 0, "objects have names that are not the server's");
 	AUTOFREE char *first = world_first(&w, "one/g");

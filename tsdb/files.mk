@@ -120,6 +120,7 @@ libtsdb_a_SOURCES = \
   tsdb/testkit.h \
   tsdb/transfer/collect.c \
   tsdb/transfer/copy.c \
+  tsdb/transfer/damaged.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
   tsdb/transfer/opening.c \

@@ -144,7 +144,7 @@ struct tsdb_bucket_copy {
 	/* Called once for each day, on the calling thread: e is NULL, or says why the day is left out. */
 	void (*done)(void *arg, uint32_t day, const struct err *e);
 	void *arg;
-	bool *ret_damaged;           /* generations could not be read: the bucket may have more days, or newer states of them */
+	bool *ret_damaged;           /* generations or deletes could not be read: the bucket may have more days, newer states of them, or deletes of their rows */
 };
 int tsdb_bucket_get(const struct tsdb_bucket_copy *c, struct err *e) MUST_USE;
 

@@ -39,6 +39,7 @@ struct bucket_server {
 	bool returning;               /* an empty directory of a known server: what the bucket has of it is to be fetched first */
 	char why[256];                /* it is fenced, or has another id than configured; "" = neither */
 	uint64_t next_generation, next_serial;
+	_Atomic uint64_t foreign_epoch; /* an epoch in the bucket that no server can have reached, and that is passed over; 0 = none */
 	uint64_t noted;               /* the highest number of a generation of this epoch that may be in the bucket, as bucket/server says */
 };
 

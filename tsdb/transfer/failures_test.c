@@ -15,8 +15,9 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
-#include "tsdb/bucket/generation.h"
+#include "tsdb/bucket/object_io.h"
 #include "tsdb/bucketkit.h"
+#include "tsdb/disk/text.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -664,6 +665,74 @@ static void test_damaged_object(void **state)
 	world_end(&w);
 }
 
+static void world_put(struct world *w, const char *key, struct view bytes)
+{
+	struct err e;
+	if (object_io_put(&w->b.objects, key, bytes, &e))
+		fail_msg("%s", e.msg);
+}
+
+static void world_delete_pod(struct world *w, const char *pod)
+{
+	struct matcher m;
+	struct err e;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	assert_int_equal(tsdb_delete(w->k.db, &m, 1, KIT_T0 - DAY, KIT_T0 + 90 * DAY, NULL, &e), 0);
+	matcher_release(&m);
+}
+
+/* Deletes that cannot be read, or not be applied, do not keep an empty disk from coming back: it says which they are. The others hold. */
+static void test_damaged_delete(void **state)
+{
+	(void)state;
+	struct world w;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	world_begin(&w);
+	world_delete_pod(&w, "pod-1");
+	world_delete_pod(&w, "pod-2");
+	assert_int_equal(world_rows(&w), 18);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 2);
+	struct bucketkit_object *o = w.b.v.v;
+	while (strncmp(o->key, "one/x/", 6))
+		o++;
+	AUTOFREE char *damaged = xstrdup(o->key);
+	o->bytes[o->n / 2] ^= 1;
+	buf_puts(&text, "pyrrha-delete 1\nid one\nmade 1 after 0 until 2\nselect {{{\n");
+	text_put_checksum(&text, 0);
+	world_put(&w, "one/x/000001-0000000999", buf_view(&text));
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	assert_string_equal(world_status(&w).state, "writing");
+	assert_int_equal(world_status(&w).damaged_objects, 2);
+	assert_non_null(strstr(world_status(&w).why, damaged));
+	assert_non_null(strstr(world_status(&w).why, "delete it once more"));
+	assert_int_equal(world_rows(&w), 36);
+	world_delete_pod(&w, "pod-1");
+	world_upload(&w);
+	assert_string_equal(world_status(&w).last_error, "");
+	world_check_return(&w, 18);
+	world_end(&w);
+}
+
+/* An epoch that no server has taken neither stops one, nor takes an empty disk its name. */
+static void test_foreign_epoch(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_put(&w, "one/e/7fffff", VIEW("crafted"));
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	world_seal(&w);
+	world_upload(&w);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	world_check_return(&w, 4 * 18);
+	assert_int_equal(world_status(&w).damaged_objects, 1);
+	assert_non_null(strstr(world_status(&w).why, "one/e/7fffff: no server is started so often"));
+	world_end(&w);
+}
+
 /* Puts facts and notes that no server makes into the newest generation. */
 static void world_spoil(struct world *w)
 {
@@ -751,7 +820,7 @@ int main(void)
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
-		cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
+		cmocka_unit_test(test_damaged_delete), cmocka_unit_test(test_foreign_epoch), cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,6 @@
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
 #define FENCE_MOST 1024 /* bytes of a fence */
-#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -36,7 +35,6 @@
 struct catalogue_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
-	size_t damaged;
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -83,8 +81,7 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	if (rc != -ERR_CORRUPT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	if (w->damaged++ < DAMAGED_SAID)
-		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
 	return 0;
 }
 
@@ -148,8 +145,6 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
-	if (w.damaged > DAMAGED_SAID)
-		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
 	vec_free(&w.known);
 	return rc;

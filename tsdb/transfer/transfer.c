@@ -69,14 +69,17 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 {
 	struct transfer *t = db->transfer;
+	char id[SERVER_ID_MAX + 1], why[256];
 	*ret = (struct admin_bucket){ .configured = t != NULL };
 	if (!t)
 		return;
+	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
 	mutex_lock(&t->status_lock);
 	*ret = t->status;
+	snprintf(ret->why, sizeof ret->why, "%s", why[0] ? why : t->damaged_first);
 	mutex_unlock(&t->status_lock);
 	ret->configured = true;
-	enum bucket_state state = bucket_server_state(&t->server, ret->id, ret->why, sizeof ret->why);
+	memcpy(ret->id, id, sizeof ret->id);
 	ret->state = state == BUCKET_WRITES ? "writing" : state == BUCKET_FENCED ? "stopped" : "unreachable";
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
@@ -99,6 +102,18 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 
 /* ---- rounds ---- */
 
+static void transfer_look_at_epochs(struct transfer *t)
+{
+	char name[OBJECT_NAME_MAX];
+	struct err why;
+	uint64_t epoch = t->server.foreign_epoch;
+	if (!epoch)
+		return;
+	err_set(&why, ERR_CORRUPT, "this server has epoch %llu", (unsigned long long)t->server.epoch);
+	object_name_epoch(name, t->server.id, epoch);
+	damaged_note(t, name, "no server is started so often, so none has taken this epoch: remove the object from the bucket", &why);
+}
+
 static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
 {
 	char id[SERVER_ID_MAX + 1], why[256];
@@ -107,6 +122,7 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 		rc = bucket_server_start(&t->server, e);
 	if (rc)
 		return rc;
+	transfer_look_at_epochs(t);
 	catalogue_keep_id(&t->catalogue, t->server.id);
 	if (!t->uploads.n)
 		rc = upload_read_journal(t, e);
@@ -132,6 +148,7 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 	int rc = 0;
 	if (mono >= t->next_check_mono_ms) {
 		rc = bucket_server_check(&t->server, e);
+		transfer_look_at_epochs(t);
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
 	}
 	if (!rc)
@@ -375,6 +392,7 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->visits);
 	vec_free(&t->checked);
 	deletes_release(t);
+	damaged_release(t);
 	buf_free(&t->pending);
 	catalogue_release(&t->catalogue);
 	bucket_server_release(&t->server);

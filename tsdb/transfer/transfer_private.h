@@ -75,6 +75,7 @@ struct transfer {
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
+	bool deletes_are_damaged;     /* a delete could not be read: what it deleted is not known */
 	int64_t next_upkeep_boot_ms;  /* of tsdb_boot_ms: when objects of a day whose rows are all in the bucket are put next (upload.c) */
 	int64_t next_check_mono_ms;   /* when the bucket is asked for a newer epoch next */
 	int64_t next_collect_mono_ms; /* when orphans are looked for next */
@@ -92,6 +93,8 @@ struct transfer {
 	VEC(struct transfer_delete) deletes;         /* in the bucket, by stamp */
 	struct mutex status_lock;     /* of what the page shows; a leaf */
 	struct admin_bucket status;
+	VEC(char *) damaged;          /* names of objects that could not be read */
+	char damaged_first[400];      /* the first of them, and what to do about it */
 };
 
 /* ---- opening.c ---- */
@@ -109,6 +112,12 @@ int parallel_each(size_t threads, size_t n, int (*run)(void *arg, size_t i, stru
 
 /* What is known of the tries of a day; valid until the next call. */
 struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day);
+
+/* ---- damaged.c ---- */
+
+/* An object of the bucket cannot be read and is passed over. todo: what that means, and what to do. */
+void damaged_note(struct transfer *t, const char *name, const char *todo, const struct err *why);
+void damaged_release(struct transfer *t);
 
 /* ---- generations.c ---- */
 
