@@ -102,6 +102,8 @@ int contents_read(struct bucket_contents *c, struct objects *o, const char *id, 
 void contents_release(struct bucket_contents *c);
 /* The listed object of a day's data; NULL: there is none. */
 struct bucket_object *contents_find(const struct bucket_contents *c, uint32_t day, struct object_stamp stamp);
+/* Drops those from number n on. */
+void contents_drop_faults(struct bucket_contents *c, size_t n);
 void contents_add_fault(struct bucket_contents *c, const char *name, const char *what, const char *todo);
 
 #define DAY_NAME_LEN 16

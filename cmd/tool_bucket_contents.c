@@ -102,6 +102,12 @@ void contents_add_fault(struct bucket_contents *c, const char *name, const char 
 	f->todo = todo;
 }
 
+void contents_drop_faults(struct bucket_contents *c, size_t n)
+{
+	while (c->faults.n > n)
+		free(c->faults.v[--c->faults.n].what);
+}
+
 static void contents_release_day(struct bucket_day *d)
 {
 	for (size_t i = 0; i < d->parts.n; i++)
@@ -246,8 +252,7 @@ void contents_release(struct bucket_contents *c)
 {
 	for (size_t i = 0; i < c->days.n; i++)
 		contents_release_day(&c->days.v[i]);
-	for (size_t i = 0; i < c->faults.n; i++)
-		free(c->faults.v[i].what);
+	contents_drop_faults(c, 0);
 	vec_free(&c->generations);
 	vec_free(&c->data);
 	vec_free(&c->deletes);

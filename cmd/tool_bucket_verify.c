@@ -15,6 +15,7 @@
 #define TODO_DATA "if its server has the day on its disk: stop it, remove bucket/days/DAY (the day's number) of its directory and the day's generation " \
 		  "(pyrtool bucket ls) from the bucket, start it; it puts the day anew. Else restore the object from a copy of the bucket"
 #define TODO_DELETE "delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time, then remove the object"
+#define FAULTS_SHOWN 100 /* in text */
 #define DELETE_HEAD "pyrrha-delete 1" /* as in tsdb/transfer/deletes.c */
 #define DELETE_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "its server made it wrongly: report this as a bug"
@@ -52,8 +53,7 @@ static bool verify_runs_agree(const struct bucket_part *p, const struct part_run
 }
 
 /* Fetches an object and holds it against its hash, and a part's runs against theirs. Faults of the object are added; an error ends the command. */
-static int verify_content(struct bucket_verify *v, const struct bucket_day *d, const char *name, const struct generation_object *o, const struct bucket_part *p,
-			  struct err *e)
+static int verify_content(struct bucket_verify *v, const char *name, const struct generation_object *o, const struct bucket_part *p, struct err *e)
 {
 	AUTOFREE char *file = xasprintf("%s/object", v->dir);
 	struct part_runs runs = { 0 };
@@ -67,8 +67,6 @@ static int verify_content(struct bucket_verify *v, const struct bucket_day *d, c
 		part_runs_release(&runs);
 	}
 	unlink(file);
-	if (rc == -ERR_NOT_FOUND && !verify_is_current(v, d))
-		return 0;
 	if (rc != -ERR_CORRUPT && rc != -ERR_NOT_FOUND && rc != -ERR_LIMIT)
 		return rc;
 	contents_add_fault(&v->c, name, e->msg, TODO_DATA);
@@ -81,9 +79,7 @@ static int verify_object(struct bucket_verify *v, const struct bucket_day *d, co
 	char name[OBJECT_NAME_MAX], what[128];
 	object_name_data(name, v->c.id, d->day, o->stamp);
 	if (x && x->size == o->size)
-		return v->dir ? verify_content(v, d, name, o, p, e) : 0;
-	if (!verify_is_current(v, d))
-		return 0;
+		return v->dir ? verify_content(v, name, o, p, e) : 0;
 	if (x)
 		snprintf(what, sizeof what, "it has %" PRIu64 " bytes, not %" PRIu64 " as its generation says", x->size, o->size);
 	else
@@ -95,6 +91,7 @@ static int verify_object(struct bucket_verify *v, const struct bucket_day *d, co
 static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struct err *e)
 {
 	char name[OBJECT_NAME_MAX];
+	size_t faults = v->c.faults.n;
 	int rc = 0;
 	object_name_generation(name, v->c.id, d->stamp);
 	if (d->one_file_twice)
@@ -103,6 +100,8 @@ static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struc
 		rc = verify_object(v, d, &d->parts.v[i].object, &d->parts.v[i], e);
 	if (!rc && d->symbols.stamp.epoch)
 		rc = verify_object(v, d, &d->symbols, NULL, e);
+	if (v->c.faults.n > faults && !verify_is_current(v, d))
+		contents_drop_faults(&v->c, faults);
 	return rc;
 }
 
@@ -151,8 +150,10 @@ static int verify_deep(struct bucket_verify *v, struct err *e)
 static void verify_put(struct buf *b, const struct bucket_verify *v, bool deep)
 {
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < v->c.faults.n; i++)
+	for (size_t i = 0; i < MIN(v->c.faults.n, (size_t)FAULTS_SHOWN); i++)
 		buf_printf(b, "%s: %s\n  %s\n", v->c.faults.v[i].name, v->c.faults.v[i].what, v->c.faults.v[i].todo);
+	if (v->c.faults.n > FAULTS_SHOWN)
+		buf_printf(b, "and %zu more (all: --output=json)\n", v->c.faults.n - FAULTS_SHOWN);
 	for (size_t i = 0; i < v->c.days.n; i++)
 		bytes += v->c.days.v[i].bytes;
 	buf_printf(b, "%s: %zu days, %zu generations, %" PRIu64 " bytes in their objects", v->c.id, v->c.days.n, v->c.generations.n, bytes);

@@ -277,7 +277,7 @@ static int fence_is(struct bucket_server *s, uint64_t epoch, uint64_t number, bo
 	int rc = object_io_get_generation(s->objects, name, &bytes, &g, e);
 	*ret = !rc && g.kind == GENERATION_FENCE;
 	generation_release(&g);
-	return rc == -ERR_CORRUPT ? 0 : rc;
+	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT ? 0 : rc;
 }
 
 /* Puts a fence behind the generations of an older epoch, unless it has one. Its writer may be putting more: then it is tried behind these. A fence

@@ -714,6 +714,25 @@ static void test_damaged_delete(void **state)
 	world_end(&w);
 }
 
+/* A generation that would take more memory than any server's is passed over by an empty disk: the others count. */
+static void test_crafted_generation(void **state)
+{
+	(void)state;
+	struct world w;
+	CLEANUP(buf_free) struct buf b = { 0 };
+	uint8_t hash[SHA256_LEN];
+	world_begin(&w);
+	buf_puts(&b, "pyrrhagn\1");
+	buf_putc(&b, 0);
+	buf_be64(&b, UINT64_MAX);
+	sha256_of(buf_view(&b), hash);
+	buf_put(&b, hash, SHA256_LEN);
+	world_put(&w, "one/g/000001-0000000777", buf_view(&b));
+	world_check_return(&w, 3 * 18);
+	assert_int_equal(world_status(&w).damaged_objects, 1);
+	world_end(&w);
+}
+
 /* An epoch that no server has taken neither stops one, nor takes an empty disk its name. */
 static void test_foreign_epoch(void **state)
 {
@@ -820,7 +839,7 @@ int main(void)
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
 		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
-		cmocka_unit_test(test_damaged_delete), cmocka_unit_test(test_foreign_epoch), cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
+		cmocka_unit_test(test_damaged_delete), cmocka_unit_test(test_foreign_epoch), cmocka_unit_test(test_crafted_generation), cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	generation_release(&g);
 	if (rc == -ERR_NOT_FOUND)
 		return 0; /* it was removed meanwhile: a newer one is there */
-	if (rc != -ERR_CORRUPT)
+	if (rc != -ERR_CORRUPT && rc != -ERR_LIMIT)
 		return rc;
 	t->catalogue_is_damaged = true;
 	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
