@@ -106,6 +106,9 @@ struct bucket_object *contents_find(const struct bucket_contents *c, uint32_t da
 void contents_drop_faults(struct bucket_contents *c, size_t n);
 void contents_add_fault(struct bucket_contents *c, const char *name, const char *what, const char *todo);
 
+/* Ends the answer in JSON that a command prints: its last array, and the object. */
+void bucket_json_end(struct buf *b);
+
 #define DAY_NAME_LEN 16
 /* "2026-11-30"; a day that no calendar has is its number. */
 const char *bucket_day_name(uint32_t day, char ret[DAY_NAME_LEN]);

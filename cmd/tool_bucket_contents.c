@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "cmd/tool_bucket.h"
 #include "tsdb/bucket/object_io.h"
@@ -37,6 +38,13 @@ bool bucket_day_parse(const char *text, uint32_t *ret)
 		return false;
 	*ret = (uint32_t)n;
 	return n >= 0 && n <= DAY_LAST;
+}
+
+void bucket_json_end(struct buf *b)
+{
+	json_array_end(b);
+	json_object_end(b);
+	buf_putc(b, '\n');
 }
 
 /* ---- lists ---- */

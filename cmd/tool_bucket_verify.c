@@ -179,9 +179,7 @@ static void verify_put_json(struct buf *b, const struct bucket_verify *v)
 		json_field_text(b, "todo", v->c.faults.v[i].todo);
 		json_object_end(b);
 	}
-	json_array_end(b);
-	json_object_end(b);
-	buf_putc(b, '\n');
+	bucket_json_end(b);
 }
 
 int tool_bucket_verify(int argc, char **argv)
