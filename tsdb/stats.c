@@ -89,6 +89,7 @@ static void stats_bucket(struct tsdb *db)
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_BYTES], (double)b.waiting_bytes);
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_SECONDS], b.waiting_since_ms ? (double)(tsdb_now_ms(db) - b.waiting_since_ms) / 1e3 : 0);
 	metric_set(&tsdb_metrics[TM_BUCKET_ABSENT], (double)b.absent_days);
+	metric_set(&tsdb_metrics[TM_BUCKET_DAMAGED], (double)b.damaged_objects);
 }
 
 static void collect(void *arg)

@@ -255,6 +255,7 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	put_moment(b, "from", x->absent_from_ms);
 	put_moment(b, "until", x->absent_until_ms);
 	json_object_end(b);
+	json_field_count(b, "damagedObjects", x->damaged_objects);
 }
 
 void serve_bucket_status(struct httpd_request *rq, void *arg)

@@ -8,6 +8,8 @@
 #ifndef PYRRHA_MODEL_OBJECTS_H
 #define PYRRHA_MODEL_OBJECTS_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 
 #define OBJECTS_KEY_MAX 512
@@ -46,6 +48,9 @@ struct objects {
 		    void *arg, struct err *e);
 	/* Deletes an object. One that is not there is no error. */
 	int (*remove)(struct objects *o, const char *key, struct err *e);
+	/* Set by the caller of these, for a start that others wait for: a store that is silent for so long has not answered, and is tried again once
+	 * at most. 0 = as the store is configured. */
+	_Atomic int64_t patience_ms;
 };
 
 #endif

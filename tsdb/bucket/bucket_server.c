@@ -170,7 +170,7 @@ static bool server_is_wanted(const struct bucket_server *s)
 /* ---- epochs ---- */
 
 struct newest_epoch {
-	uint64_t epoch;
+	uint64_t epoch, foreign; /* foreign: the first that is too far behind the one before; 0 = none */
 };
 
 static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
@@ -178,7 +178,11 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 	struct newest_epoch *n = arg;
 	struct object_name name;
 	(void)e;
-	if (object_name_parse(x->key, &name) && name.kind == 'e')
+	if (!object_name_parse(x->key, &name) || name.kind != 'e')
+		return 0;
+	if (n->epoch && name.stamp.epoch > n->epoch + OBJECT_EPOCH_GAP)
+		n->foreign = n->foreign ? n->foreign : name.stamp.epoch;
+	else
 		n->epoch = MAX(n->epoch, name.stamp.epoch);
 	return 0;
 }
@@ -187,12 +191,14 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 static int epoch_newest(struct bucket_server *s, const char *id, uint64_t from, uint64_t *ret, struct err *e)
 {
 	char prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX] = "";
-	struct newest_epoch n = { from };
+	struct newest_epoch n = { from, 0 };
 	object_name_prefix(prefix, id, 'e');
 	if (from)
 		object_name_epoch(after, id, from);
 	int rc = s->objects->list(s->objects, prefix, after, epoch_found, &n, e);
 	*ret = n.epoch;
+	if (n.foreign)
+		s->foreign_epoch = n.foreign;
 	return rc;
 }
 
@@ -222,7 +228,8 @@ static int epoch_take(struct bucket_server *s, uint64_t epoch, struct err *e)
 	char name[OBJECT_NAME_MAX];
 	struct taking t = { epoch, (int64_t)(server_random() >> 1) };
 	if (epoch >= OBJECT_EPOCH_MAX)
-		return err_set(e, ERR_LIMIT, "the id %s has been started %" PRIu64 " times: use a new server_id", s->id, epoch);
+		return err_set(e, ERR_LIMIT, "the last epoch that there can be is in the bucket, %s/e/%06" PRIx64 ": no server is started so often. Remove that object, "
+			       "or use a new server_id", s->id, epoch - 1);
 	int rc = server_write(s, t, e); /* if the answer is lost, and then this process, the next start still knows that it is its own */
 	object_name_epoch(name, s->id, epoch);
 	epoch_text(&text, s->id, epoch, t.nonce);
@@ -270,7 +277,7 @@ static int fence_is(struct bucket_server *s, uint64_t epoch, uint64_t number, bo
 	int rc = object_io_get_generation(s->objects, name, &bytes, &g, e);
 	*ret = !rc && g.kind == GENERATION_FENCE;
 	generation_release(&g);
-	return rc == -ERR_CORRUPT ? 0 : rc;
+	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT ? 0 : rc;
 }
 
 /* Puts a fence behind the generations of an older epoch, unless it has one. Its writer may be putting more: then it is tried behind these. A fence
@@ -452,6 +459,7 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 		next.base = s->was_empty ? epoch : 0;
 	if (!rc)
 		rc = server_write(&next, (struct taking){ 0 }, e);
+	s->foreign_epoch = next.foreign_epoch;
 	if (rc)
 		return rc;
 	mutex_lock(&s->lock);

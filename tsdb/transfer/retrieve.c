@@ -27,7 +27,6 @@
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
 #define FENCE_MOST 1024 /* bytes of a fence */
-#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -36,7 +35,6 @@
 struct catalogue_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
-	size_t damaged;
 	bool has_fence;                 /* the fence that this server put at its start is listed */
 };
 
@@ -82,11 +80,10 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	generation_release(&g);
 	if (rc == -ERR_NOT_FOUND)
 		return 0; /* it was removed meanwhile: a newer one is there */
-	if (rc != -ERR_CORRUPT)
+	if (rc != -ERR_CORRUPT && rc != -ERR_LIMIT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	if (w->damaged++ < DAMAGED_SAID)
-		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
 	return 0;
 }
 
@@ -167,8 +164,6 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
-	if (w.damaged > DAMAGED_SAID)
-		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
 	vec_free(&w.known);
 	return rc;
@@ -299,6 +294,23 @@ static int retrieve_remove_other(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+/* A part whose object is damaged or missing. */
+struct retrieve_damage {
+	size_t part;                 /* its place in the generation */
+	struct err why;
+};
+
+/* A day that is being fetched, by several threads. */
+struct retrieve_day {
+	struct transfer *t;
+	const struct generation *g;
+	const char *dir;             /* where its files go */
+	bool lenient;                /* parts that are damaged are left out */
+	struct mutex lock;           /* of what follows; a leaf */
+	size_t done;                 /* parts */
+	VEC(struct retrieve_damage) damaged;
+};
+
 /* The day is fetched without it; answers about its time say so. */
 static void retrieve_leave_out(struct transfer *t, const struct generation *g, const struct generation_part *p, const char *dir, const struct err *why)
 {
@@ -312,22 +324,40 @@ static void retrieve_leave_out(struct transfer *t, const struct generation *g, c
 		vec_push(&t->left_out, after);
 }
 
+/* Fetches the i-th part. */
+static int retrieve_one(void *arg, size_t i, struct err *e)
+{
+	struct retrieve_day *d = arg;
+	if (atomic_load(&d->t->db->stopping))
+		return err_set(e, ERR_CANCELED, "the storage shuts down");
+	int rc = retrieve_part(d->t, d->g, &d->g->parts.v[i], d->dir, e);
+	bool damaged = d->lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND);
+	mutex_lock(&d->lock);
+	if (damaged)
+		vec_push(&d->damaged, (struct retrieve_damage){ i, *e });
+	size_t done = ++d->done;
+	mutex_unlock(&d->lock);
+	if (!rc)
+		transfer_note_opening(d->t, "the current day comes from the bucket: %zu of %zu parts are here", done, d->g->parts.n);
+	return damaged ? 0 : rc;
+}
+
 static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, bool lenient, struct err *e)
 {
+	struct retrieve_day d = { .t = t, .g = g, .dir = dir, .lenient = lenient };
 	int rc = retrieve_check(g, e);
 	if (!rc)
 		rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
-	for (size_t i = 0; i < g->parts.n && !rc; i++) {
-		rc = retrieve_part(t, g, &g->parts.v[i], dir, e);
-		if (lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND)) {
-			retrieve_leave_out(t, g, &g->parts.v[i], dir, e);
-			rc = 0;
-		}
-		if (!rc && atomic_load(&t->db->stopping))
-			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
-	}
+	if (rc)
+		return rc;
+	mutex_init(&d.lock, LOCK_LEAF, "bucket day");
+	rc = parallel_each(t->db->o.objects_at_once, g->parts.n, retrieve_one, &d, e);
+	for (size_t i = 0; i < d.damaged.n && !rc; i++)
+		retrieve_leave_out(t, g, &g->parts.v[d.damaged.v[i].part], dir, &d.damaged.v[i].why);
+	vec_free(&d.damaged);
+	mutex_destroy(&d.lock);
 	return rc;
 }
 
