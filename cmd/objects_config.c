@@ -28,7 +28,7 @@ int objects_config_parse(struct objects_config **ret, const struct config_tree *
 	arena_init(&c->arena, CONFIG_MAX_BYTES);
 	struct config_ctx ctx = { .arena = &c->arena, .warn = warn, .warn_arg = warn_arg, .check_files = config_how(t)->check_files };
 	ctx.dir = config_dirname(&c->arena, config_root(t)->file);
-	int rc = bucket_config_decode(t, &ctx, &c->bucket, e);
+	int rc = bucket_config_decode(t, false, &ctx, &c->bucket, e);
 	config_ctx_release(&ctx);
 	if (rc) {
 		objects_config_free(c);

@@ -155,6 +155,11 @@ static int open_bucket(struct server *s, struct err *e)
 	return bucket_open(&s->bucket, c, &s->bucket_stop, e);
 }
 
+static void on_opening(void *arg, const char *what)
+{
+	web_set_opening(arg, what);
+}
+
 static int open_storage(struct server *s, struct err *e)
 {
 	const struct bucket_config *b = configuration_bucket(s->config);
@@ -168,7 +173,9 @@ static int open_storage(struct server *s, struct err *e)
 		.max_target_stacks = (uint32_t)s->f.target_stacks,
 		.max_series = (uint32_t)s->f.partition_series, .max_label_sets = (uint32_t)s->f.label_sets,
 		.objects = s->bucket ? bucket_objects(s->bucket) : NULL, .objects_stop = &s->bucket_stop,
-		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms, .bucket_cache_bytes = s->f.bucket_cache_bytes,
+		.objects_at_once = (size_t)b->requests, .opening = on_opening, .opening_arg = s->web,
+		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms,
+		.bucket_cache_bytes = s->f.bucket_cache_bytes,
 		.seal_interval_ms = b->seal_interval_ms, .grace_ms = b->grace_ms,
 		.tap = remote_write_tap(s->remote),
 	};

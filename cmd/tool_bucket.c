@@ -267,9 +267,7 @@ static void stats_put_json(struct buf *b, const struct bucket_contents *c, const
 		json_field_count(b, "generationBytes", c->days.v[i].generation_bytes);
 		json_object_end(b);
 	}
-	json_array_end(b);
-	json_object_end(b);
-	buf_putc(b, '\n');
+	bucket_json_end(b);
 }
 
 int tool_bucket_stats(int argc, char **argv)

@@ -87,6 +87,7 @@ struct bucket_fault {
 struct bucket_contents {
 	char id[SERVER_ID_MAX + 1];
 	uint64_t epoch, epochs;         /* the newest, and how many there are */
+	uint64_t foreign_epoch;         /* one that no server can have reached; 0 = none */
 	int64_t epoch_ms;               /* when the newest was taken, by the store's clock */
 	int64_t changed_ms;             /* when the newest epoch or generation was put */
 	VEC(struct bucket_object) generations, data, deletes; /* by name */
@@ -101,7 +102,12 @@ int contents_read(struct bucket_contents *c, struct objects *o, const char *id, 
 void contents_release(struct bucket_contents *c);
 /* The listed object of a day's data; NULL: there is none. */
 struct bucket_object *contents_find(const struct bucket_contents *c, uint32_t day, struct object_stamp stamp);
+/* Drops those from number n on. */
+void contents_drop_faults(struct bucket_contents *c, size_t n);
 void contents_add_fault(struct bucket_contents *c, const char *name, const char *what, const char *todo);
+
+/* Ends the answer in JSON that a command prints: its last array, and the object. */
+void bucket_json_end(struct buf *b);
 
 #define DAY_NAME_LEN 16
 /* "2026-11-30"; a day that no calendar has is its number. */

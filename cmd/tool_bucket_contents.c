@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "cmd/tool_bucket.h"
 #include "tsdb/bucket/object_io.h"
@@ -39,6 +40,13 @@ bool bucket_day_parse(const char *text, uint32_t *ret)
 	return n >= 0 && n <= DAY_LAST;
 }
 
+void bucket_json_end(struct buf *b)
+{
+	json_array_end(b);
+	json_object_end(b);
+	buf_putc(b, '\n');
+}
+
 /* ---- lists ---- */
 
 static int contents_found(void *arg, const struct objects_found *x, struct err *e)
@@ -51,6 +59,10 @@ static int contents_found(void *arg, const struct objects_found *x, struct err *
 		return 0;
 	}
 	struct bucket_object o = { .stamp = name.stamp, .day = name.day, .size = x->size, .modified_ms = x->modified_ms };
+	if (name.kind == 'e' && c->epoch && name.stamp.epoch > c->epoch + OBJECT_EPOCH_GAP) {
+		c->foreign_epoch = c->foreign_epoch ? c->foreign_epoch : name.stamp.epoch;
+		return 0;
+	}
 	if (name.kind == 'e') {
 		c->epochs++;
 		c->epoch = name.stamp.epoch;
@@ -96,6 +108,12 @@ void contents_add_fault(struct bucket_contents *c, const char *name, const char 
 	snprintf(f->name, sizeof f->name, "%s", name);
 	f->what = xstrdup(what);
 	f->todo = todo;
+}
+
+void contents_drop_faults(struct bucket_contents *c, size_t n)
+{
+	while (c->faults.n > n)
+		free(c->faults.v[--c->faults.n].what);
 }
 
 static void contents_release_day(struct bucket_day *d)
@@ -242,8 +260,7 @@ void contents_release(struct bucket_contents *c)
 {
 	for (size_t i = 0; i < c->days.n; i++)
 		contents_release_day(&c->days.v[i]);
-	for (size_t i = 0; i < c->faults.n; i++)
-		free(c->faults.v[i].what);
+	contents_drop_faults(c, 0);
 	vec_free(&c->generations);
 	vec_free(&c->data);
 	vec_free(&c->deletes);

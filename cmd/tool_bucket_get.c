@@ -57,7 +57,7 @@ static int get_fetch(struct bucket_get *g, const struct bucket_flags *f, const c
 	int rc = tool_bucket_open(&b, f, e);
 	if (!rc)
 		rc = bucket_choose_id(&b, f, id, e);
-	const struct tsdb_bucket_copy c = { .objects = b.objects, .id = id, .dir = dir, .days = g->days.v, .n = g->days.n, .lenient = g->lenient, .done = get_done, .arg = g,
+	const struct tsdb_bucket_copy c = { .objects = b.objects, .objects_at_once = (size_t)b.config.requests, .id = id, .dir = dir, .days = g->days.v, .n = g->days.n, .lenient = g->lenient, .done = get_done, .arg = g,
 					.ret_damaged = &g->damaged };
 	if (!rc)
 		rc = tsdb_bucket_get(&c, e);
@@ -90,7 +90,7 @@ int tool_bucket_get(int argc, char **argv)
 		return tool_fail(name, &e);
 	printf("%" PRIu64 " days are in %s, a storage directory: pyrtool tsdb reads it, and pyrrha --storage.path\n", g.fetched, argv[words]);
 	if (g.damaged)
-		fprintf(stderr, "pyrtool %s: generations in the bucket cannot be read, so days may be missing: pyrtool bucket verify\n", name);
+		fprintf(stderr, "pyrtool %s: generations or deletes in the bucket cannot be read, so days may be missing, or have rows that were deleted: pyrtool bucket verify\n", name);
 	return g.failed || g.damaged || fflush(stdout) ? TOOL_FAILED : TOOL_OK;
 }
 
@@ -141,7 +141,7 @@ static int adopt_fetch_days(struct tsdb *db, const char *dir, struct err *e)
 
 static int adopt_open(const struct bucket_adopt *x, struct tool_bucket *b, const char *id, const char *dir, struct err *e)
 {
-	struct tsdb_options o = { .path = dir, .retention_ms = -1, .local_retention_ms = x->keep_ms, .objects = b->objects, .server_id = id,
+	struct tsdb_options o = { .path = dir, .retention_ms = -1, .local_retention_ms = x->keep_ms, .objects = b->objects, .objects_at_once = (size_t)b->config.requests, .server_id = id,
 				  .grace_ms = b->config.grace_ms, .no_sealing = true, .no_transfer = true };
 	struct admin_bucket s;
 	struct tsdb *db;

@@ -35,7 +35,7 @@ int tool_bucket_open(struct tool_bucket *b, const struct bucket_flags *f, struct
 	if (rc)
 		return rc;
 	ctx.dir = f->objstore ? NULL : config_dirname(&b->arena, config_root(tree)->file);
-	rc = f->config_file ? bucket_config_decode(tree, &ctx, &b->config, e) : bucket_config_decode_alone(tree, &ctx, &b->config, e);
+	rc = bucket_config_decode(tree, !f->config_file, &ctx, &b->config, e);
 	if (!rc && b->config.type == BUCKET_NONE)
 		rc = err_set(e, ERR_BAD_DATA, "%s names no bucket: it has no object_storage that has an effect", f->config_file);
 	if (!rc)

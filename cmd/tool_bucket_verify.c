@@ -14,7 +14,8 @@
 
 #define TODO_DATA "if its server has the day on its disk: stop it, remove bucket/days/DAY (the day's number) of its directory and the day's generation " \
 		  "(pyrtool bucket ls) from the bucket, start it; it puts the day anew. Else restore the object from a copy of the bucket"
-#define TODO_DELETE "remove the object, and delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time"
+#define TODO_DELETE "delete again (/api/v1/admin/tsdb/delete_series) what was deleted at that time, then remove the object"
+#define FAULTS_SHOWN 100 /* in text */
 #define DELETE_HEAD "pyrrha-delete 1" /* as in tsdb/transfer/deletes.c */
 #define DELETE_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "its server made it wrongly: report this as a bug"
@@ -52,8 +53,7 @@ static bool verify_runs_agree(const struct bucket_part *p, const struct part_run
 }
 
 /* Fetches an object and holds it against its hash, and a part's runs against theirs. Faults of the object are added; an error ends the command. */
-static int verify_content(struct bucket_verify *v, const struct bucket_day *d, const char *name, const struct generation_object *o, const struct bucket_part *p,
-			  struct err *e)
+static int verify_content(struct bucket_verify *v, const char *name, const struct generation_object *o, const struct bucket_part *p, struct err *e)
 {
 	AUTOFREE char *file = xasprintf("%s/object", v->dir);
 	struct part_runs runs = { 0 };
@@ -67,8 +67,6 @@ static int verify_content(struct bucket_verify *v, const struct bucket_day *d, c
 		part_runs_release(&runs);
 	}
 	unlink(file);
-	if (rc == -ERR_NOT_FOUND && !verify_is_current(v, d))
-		return 0;
 	if (rc != -ERR_CORRUPT && rc != -ERR_NOT_FOUND && rc != -ERR_LIMIT)
 		return rc;
 	contents_add_fault(&v->c, name, e->msg, TODO_DATA);
@@ -81,9 +79,7 @@ static int verify_object(struct bucket_verify *v, const struct bucket_day *d, co
 	char name[OBJECT_NAME_MAX], what[128];
 	object_name_data(name, v->c.id, d->day, o->stamp);
 	if (x && x->size == o->size)
-		return v->dir ? verify_content(v, d, name, o, p, e) : 0;
-	if (!verify_is_current(v, d))
-		return 0;
+		return v->dir ? verify_content(v, name, o, p, e) : 0;
 	if (x)
 		snprintf(what, sizeof what, "it has %" PRIu64 " bytes, not %" PRIu64 " as its generation says", x->size, o->size);
 	else
@@ -95,6 +91,7 @@ static int verify_object(struct bucket_verify *v, const struct bucket_day *d, co
 static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struct err *e)
 {
 	char name[OBJECT_NAME_MAX];
+	size_t faults = v->c.faults.n;
 	int rc = 0;
 	object_name_generation(name, v->c.id, d->stamp);
 	if (d->one_file_twice)
@@ -103,10 +100,12 @@ static int verify_day(struct bucket_verify *v, const struct bucket_day *d, struc
 		rc = verify_object(v, d, &d->parts.v[i].object, &d->parts.v[i], e);
 	if (!rc && d->symbols.stamp.epoch)
 		rc = verify_object(v, d, &d->symbols, NULL, e);
+	if (v->c.faults.n > faults && !verify_is_current(v, d))
+		contents_drop_faults(&v->c, faults);
 	return rc;
 }
 
-/* Whether a delete can be read. Its server stops at one that cannot: it would show what was deleted. */
+/* Whether a delete can be read. Its server passes over one that cannot. */
 static int verify_delete(struct bucket_verify *v, const struct bucket_object *x, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = DELETE_MAX };
@@ -115,13 +114,18 @@ static int verify_delete(struct bucket_verify *v, const struct bucket_object *x,
 	object_name_delete(name, v->c.id, x->stamp);
 	int rc = x->size > DELETE_MAX ? -ERR_LIMIT : object_io_get(v->objects, name, &b, e);
 	if (rc == -ERR_LIMIT || (!rc && !text_checked(buf_view(&b), DELETE_HEAD, &lines)))
-		contents_add_fault(&v->c, name, "it is no delete, or damaged: days cannot be fetched while it is there", TODO_DELETE);
+		contents_add_fault(&v->c, name, "it is no delete, or damaged: days that are fetched may show again what it deleted", TODO_DELETE);
 	return rc == -ERR_LIMIT || rc == -ERR_NOT_FOUND ? 0 : rc;
 }
 
 static int verify_all(struct bucket_verify *v, struct err *e)
 {
+	char name[OBJECT_NAME_MAX];
 	int rc = 0;
+	if (v->c.foreign_epoch) {
+		object_name_epoch(name, v->c.id, v->c.foreign_epoch);
+		contents_add_fault(&v->c, name, "no server is started so often, so none has taken this epoch", "remove the object");
+	}
 	for (size_t i = 0; i < v->c.deletes.n && !rc; i++)
 		rc = verify_delete(v, &v->c.deletes.v[i], e);
 	for (size_t i = 0; i < v->c.days.n && !rc; i++)
@@ -146,8 +150,10 @@ static int verify_deep(struct bucket_verify *v, struct err *e)
 static void verify_put(struct buf *b, const struct bucket_verify *v, bool deep)
 {
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < v->c.faults.n; i++)
+	for (size_t i = 0; i < MIN(v->c.faults.n, (size_t)FAULTS_SHOWN); i++)
 		buf_printf(b, "%s: %s\n  %s\n", v->c.faults.v[i].name, v->c.faults.v[i].what, v->c.faults.v[i].todo);
+	if (v->c.faults.n > FAULTS_SHOWN)
+		buf_printf(b, "and %zu more (all: --output=json)\n", v->c.faults.n - FAULTS_SHOWN);
 	for (size_t i = 0; i < v->c.days.n; i++)
 		bytes += v->c.days.v[i].bytes;
 	buf_printf(b, "%s: %zu days, %zu generations, %" PRIu64 " bytes in their objects", v->c.id, v->c.days.n, v->c.generations.n, bytes);
@@ -173,9 +179,7 @@ static void verify_put_json(struct buf *b, const struct bucket_verify *v)
 		json_field_text(b, "todo", v->c.faults.v[i].todo);
 		json_object_end(b);
 	}
-	json_array_end(b);
-	json_object_end(b);
-	buf_putc(b, '\n');
+	bucket_json_end(b);
 }
 
 int tool_bucket_verify(int argc, char **argv)

@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/map.h"
 #include "bucket/bucket.h"
 #include "tsdb/bucket/generation.h"
 #include "tsdb/testkit.h"
@@ -23,6 +24,7 @@
 #define HOUR (60 * INT64_C(60000))
 #define DAY (24 * HOUR)
 #define DAYS 3
+#define MANY_PARTS 50000
 #define FIRST_DAY 19676 /* 2023-11-15, that of KIT_T0 */
 
 struct bucket_world {
@@ -357,7 +359,7 @@ static void test_damage(void **state)
 	expect(&w, "ls", 0, "1 generations cannot be read");
 	expect(&w, "gc --remove", 1, "nothing is removed");
 	AUTOFREE char *dir = xasprintf("%s.got", w.k.dir), *all = xasprintf("get all %s", dir);
-	expect(&w, all, 1, "generations in the bucket cannot be read");
+	expect(&w, all, 1, "generations or deletes in the bucket cannot be read");
 	files_remove_tree(dir);
 	world_end(&w);
 }
@@ -394,6 +396,31 @@ static void test_repair(void **state)
 	world_end(&w);
 }
 
+/* A generation with many parts, none of which is there, is verified in time. */
+static void test_many_parts(void **state)
+{
+	(void)state;
+	struct bucket_world w;
+	struct err e;
+	CLEANUP(buf_free) struct buf bytes = { .max = GENERATION_MAX };
+	struct generation g = { .kind = GENERATION_DAY, .id = "one", .day = 20000, .stamp = { 1, 0x998 }, .next_part = MANY_PARTS + 1, .min_ms = 1 };
+	world_begin(&w);
+	for (uint32_t i = 0; i < MANY_PARTS; i++) {
+		struct generation_part *p = vec_add(&g.parts);
+		*p = (struct generation_part){ .level = 0, .number = i + 1, .window = 20000 * 24, .file = i + 7, .object = { { 1, 0x777000 + i }, 100, { 0 } },
+					       .header = view_of("h"), .index = view_of("i") };
+		for (size_t k = 0; k < SHA256_LEN; k++)
+			p->object.sha256[k] = (uint8_t)(hash_u64(i) >> k);
+	}
+	assert_int_equal(generation_encode(&g, &bytes, &e), 0);
+	generation_release(&g);
+	world_put(&w, "one/g/000001-0000000998", buf_view(&bytes).ptr, buf_view(&bytes).len);
+	int64_t begin = clock_mono_ms();
+	expect(&w, "verify", 1, "and 49900 more");
+	assert_true(clock_mono_ms() - begin < 20000);
+	world_end(&w);
+}
+
 /* Names that no server makes, bytes that are no generation, and a generation that lies. */
 static void test_hostile(void **state)
 {
@@ -410,6 +437,11 @@ static void test_hostile(void **state)
 	expect(&w, "verify", 1, "one/x/ffffff-ffffffffff: it is no delete");
 	AUTOFREE char *delete = xasprintf("%s/one/x/ffffff-ffffffffff", w.dir);
 	assert_int_equal(unlink(delete), 0);
+	world_put(&w, "one/e/7fffff", "?", 1);
+	expect(&w, "verify", 1, "one/e/7fffff: no server is started so often");
+	expect(&w, "ls", 0, "one  epoch 1,");
+	AUTOFREE char *epoch = xasprintf("%s/one/e/7fffff", w.dir);
+	assert_int_equal(unlink(epoch), 0);
 	expect(&w, "verify", 0, ": 0 problem(s)");
 	expect(&w, "stats", 0, "objects have names that are not the server's");
 	AUTOFREE char *first = world_first(&w, "one/g");
@@ -489,7 +521,7 @@ static void test_adopt(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_lists), cmocka_unit_test(test_other_configurations), cmocka_unit_test(test_orphans),
-					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_repair), cmocka_unit_test(test_hostile),
+					    cmocka_unit_test(test_get), cmocka_unit_test(test_damage), cmocka_unit_test(test_repair), cmocka_unit_test(test_many_parts), cmocka_unit_test(test_hostile),
 					    cmocka_unit_test(test_adopt) };
 	if (!getenv("top_builddir"))
 		return 77;

@@ -30,7 +30,7 @@ int tsdb_bucket_get(const struct tsdb_bucket_copy *c, struct err *e)
 	for (size_t n = strlen(dir); n > 1 && dir[n - 1] == '/';)
 		dir[--n] = 0;
 	AUTOFREE char *making = xasprintf("%s.tmp", dir), *bucket = xasprintf("%s/bucket", making);
-	struct tsdb_options o = { .path = making, .retention_ms = -1, .objects = c->objects, .server_id = c->id, .no_sealing = true, .no_transfer = true,
+	struct tsdb_options o = { .path = making, .retention_ms = -1, .objects = c->objects, .objects_at_once = c->objects_at_once, .server_id = c->id, .no_sealing = true, .no_transfer = true,
 				  .copy = c };
 	struct tsdb *db;
 	int rc = copy_check_dir(dir, making, e);

@@ -132,10 +132,13 @@ libtsdb_a_SOURCES = \
   tsdb/testkit.h \
   tsdb/transfer/collect.c \
   tsdb/transfer/copy.c \
+  tsdb/transfer/damaged.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
   tsdb/transfer/hidden.c \
   tsdb/transfer/hidden.h \
+  tsdb/transfer/opening.c \
+  tsdb/transfer/parallel.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
@@ -222,6 +225,7 @@ TSDB_TESTS = \
   object_names_test \
   part_runs_test \
   places_test \
+  puts_test \
   replay_test \
   retention_clock_test \
   shares_test \
@@ -282,6 +286,8 @@ part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+puts_test_SOURCES = tsdb/transfer/puts_test.c
+puts_test_LDADD = $(TSDB_TEST_LIBS)
 replay_test_SOURCES = tsdb/write/replay_test.c
 replay_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c

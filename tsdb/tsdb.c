@@ -284,7 +284,7 @@ int tsdb_close(struct tsdb *db, struct err *e)
 
 int tsdb_upload(struct tsdb *db, struct err *e)
 {
-	return transfer_run(db, e);
+	return transfer_run(db, true, e);
 }
 
 struct sink *tsdb_sink(struct tsdb *db)

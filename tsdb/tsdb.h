@@ -50,6 +50,9 @@ struct tsdb_options {
 	/* A bucket that sealed days go to; borrowed, NULL = none. With read_only it is not used. */
 	struct objects *objects;
 	atomic_bool *objects_stop;   /* raised (flag_raise) when the storage shuts down, so that calls of objects end; may be NULL */
+	size_t objects_at_once;      /* how many calls of objects may run at once; 0 = one */
+	void (*opening)(void *arg, const char *what); /* called while tsdb_open waits for the bucket, by any thread: what for; NULL = nobody wants to know */
+	void *opening_arg;
 	const char *server_id;       /* whose days they are there; NULL = one is made up at the first start */
 	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
 	uint64_t bucket_cache_bytes; /* of the disk, for what queries read of days that are in the bucket alone; 10 GiB */
@@ -133,6 +136,7 @@ int tsdb_upload(struct tsdb *db, struct err *e) MUST_USE;
  * has no day of that server. */
 struct tsdb_bucket_copy {
 	struct objects *objects;     /* borrowed */
+	size_t objects_at_once;      /* as in tsdb_options */
 	const char *id;              /* the server's */
 	const char *dir;             /* empty, or not there */
 	const uint32_t *days;        /* since 1970, UTC */
@@ -141,7 +145,7 @@ struct tsdb_bucket_copy {
 	/* Called once for each day, on the calling thread: e is NULL, or says why the day is left out. */
 	void (*done)(void *arg, uint32_t day, const struct err *e);
 	void *arg;
-	bool *ret_damaged;           /* generations could not be read: the bucket may have more days, or newer states of them */
+	bool *ret_damaged;           /* generations or deletes could not be read: the bucket may have more days, newer states of them, or deletes of their rows */
 };
 int tsdb_bucket_get(const struct tsdb_bucket_copy *c, struct err *e) MUST_USE;
 

@@ -262,6 +262,7 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	json_field_count(b, "fetchedBytes", x->read_bytes);
 	json_field_count(b, "failures", x->read_failures);
 	json_object_end(b);
+	json_field_count(b, "damagedObjects", x->damaged_objects);
 }
 
 void serve_bucket_status(struct httpd_request *rq, void *arg)

@@ -3,6 +3,7 @@
 #ifndef PYRRHA_WEB_INTERNAL_H
 #define PYRRHA_WEB_INTERNAL_H
 
+#include "base/lock.h"
 #include "base/vec.h"
 #include "httpd/httpd.h"
 #include "web/web.h"
@@ -27,6 +28,8 @@ struct web {
 	struct status_alertmanagers *alertmanagers; /* the same */
 	struct pins *pins; /* the same; NULL: nothing may be pinned */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
+	struct mutex opening_lock; /* of opening; a leaf */
+	char opening[160];  /* what the start waits for; "" = the disk */
 	char *prefix;       /* of routes: "" or "/pyrrha" */
 	char *base;         /* path the browser sees, ends in "/" */
 	char *url;

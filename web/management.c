@@ -14,12 +14,19 @@ void serve_healthy(struct httpd_request *rq, void *arg)
 void serve_ready(struct httpd_request *rq, void *arg)
 {
 	struct web *w = arg;
+	char opening[sizeof w->opening];
 	if (atomic_load(&w->ready)) {
 		httpd_text(rq, 200, "Pyrrha is Ready.");
-	} else {
-		httpd_set_header(rq, "X-Prometheus-Stopping", "%s", atomic_load(&w->stopping) ? "true" : "false");
-		httpd_text(rq, 503, "Service Unavailable: storage is still being opened, or the server is stopping");
+		return;
 	}
+	mutex_lock(&w->opening_lock);
+	memcpy(opening, w->opening, sizeof opening);
+	mutex_unlock(&w->opening_lock);
+	httpd_set_header(rq, "X-Prometheus-Stopping", "%s", atomic_load(&w->stopping) ? "true" : "false");
+	if (opening[0] && !atomic_load(&w->stopping))
+		httpd_text(rq, 503, "Service Unavailable: storage is still being opened: %s", opening);
+	else
+		httpd_text(rq, 503, "Service Unavailable: storage is still being opened, or the server is stopping");
 }
 
 void serve_metrics(struct httpd_request *rq, void *arg)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of routes, and the start and end of it all. Handlers run on httpd's workers, several at once; what they
- * share (engine, source, status) is thread-safe by its own contract, and struct web does not change after start. */
+ * share (engine, source, status) is thread-safe by its own contract, and struct web does not change after start, but for `opening`. */
 #include "web/web.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -287,6 +288,7 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e)
 	w->writes.max = o->write_bytes ? (size_t)o->write_bytes : WRITES_DEFAULT;
 	w->o = *o;
 	w->start_ms = clock_now_ms();
+	mutex_init(&w->opening_lock, LOCK_LEAF, "web opening");
 	w->frames = frame_lists_new(FRAMES_OF_CLIENTS);
 	int rc = set_paths(w, e);
 	if (!rc) {
@@ -350,6 +352,13 @@ void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s)
 	w->alertmanagers = s;
 }
 
+void web_set_opening(struct web *w, const char *what)
+{
+	mutex_lock(&w->opening_lock);
+	snprintf(w->opening, sizeof w->opening, "%s", what);
+	mutex_unlock(&w->opening_lock);
+}
+
 void web_set_ready(struct web *w, bool ready)
 {
 	if (!ready && atomic_load(&w->ready))
@@ -385,6 +394,7 @@ void web_stop(struct web *w, int64_t grace_ms)
 	httpd_stop(w->httpd, grace_ms);
 	pages_release(w);
 	frame_lists_free(w->frames);
+	mutex_destroy(&w->opening_lock);
 	free(w->prefix);
 	free(w->base);
 	free(w->url);

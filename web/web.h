@@ -88,6 +88,8 @@ void web_set_past(struct web *w, struct rules_past *past);
 void web_set_pins(struct web *w, struct pins *pins);
 /* For /api/v1/alertmanagers; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
 void web_set_alertmanagers(struct web *w, struct status_alertmanagers *s);
+/* What the start waits for, as /-/ready says it. Any thread. */
+void web_set_opening(struct web *w, const char *what);
 /* From when storage is open and the engine can answer. */
 void web_set_ready(struct web *w, bool ready);
 /* The i-th bound address; NULL past the last. */

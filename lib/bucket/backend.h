@@ -25,6 +25,7 @@
 /* Beside an attempt. */
 struct backend_attempt {
 	const atomic_bool *stop; /* in: the attempt ends within a second of it turning true. NULL = never */
+	int64_t silence_ms;      /* in: how long no byte may come or go; 0 = as configured */
 	int64_t retry_after_ms;  /* out, of one that may pass: how long the store wants to be left alone; 0 = it does not say */
 };
 

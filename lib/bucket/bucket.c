@@ -174,13 +174,15 @@ static int64_t bucket_jitter_ms(const struct bucket_settings *s, int failures)
 static int bucket_call_wait(struct bucket_call *c, int rc, const struct backend_attempt *a, struct err *e)
 {
 	const struct bucket_settings *s = &c->b->settings;
+	int64_t patience = atomic_load(&c->b->objects.patience_ms);
+	patience = patience ? MIN(patience, s->patience_ms) : s->patience_ms;
 	if (!bucket_may_pass(rc))
 		return rc;
 	int64_t now = clock_mono_ms();
 	if (!c->failures++)
 		c->failed_ms = now;
 	int64_t wait = MAX(bucket_jitter_ms(s, c->failures), a->retry_after_ms);
-	if (c->failures >= s->attempts || wait > s->patience_ms - (now - c->failed_ms))
+	if (c->failures >= s->attempts || wait > patience - (now - c->failed_ms))
 		return rc;
 	metric_add(&bucket_metrics[M_RETRIES], 1, operation_names[c->operation]);
 	return throttle_sleep_ms(s->stop, wait, e);
@@ -206,7 +208,7 @@ static int bucket_call_attempt(struct bucket_call *c, int (*once)(struct bucket_
 static int bucket_call(struct bucket_call *c, int (*once)(struct bucket_call *c, struct backend_attempt *a, struct err *e), struct err *e)
 {
 	for (;;) {
-		struct backend_attempt a = { .stop = c->b->settings.stop };
+		struct backend_attempt a = { .stop = c->b->settings.stop, .silence_ms = atomic_load(&c->b->objects.patience_ms) };
 		err_clear(e);
 		int rc = bucket_call_attempt(c, once, &a, e);
 		if (c->own.code) {

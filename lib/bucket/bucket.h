@@ -55,10 +55,9 @@ struct bucket_config {
 };
 
 /* Decodes the section `object_storage`. Without one, and with Parca's stock section (FILESYSTEM without server_id, which brings a warning),
- * ret->type is BUCKET_NONE. */
-int bucket_config_decode(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e) MUST_USE;
-/* Decodes a file that is the map `bucket` alone (type, prefix, config), as Thanos's tools read it. There a FILESYSTEM needs no server_id. */
-int bucket_config_decode_alone(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e) MUST_USE;
+ * ret->type is BUCKET_NONE. alone: the file is the map `bucket` alone (type, prefix, config), as Thanos's tools read it; there a FILESYSTEM needs no
+ * server_id. */
+int bucket_config_decode(const struct config_tree *t, bool alone, struct config_ctx *c, struct bucket_config *ret, struct err *e) MUST_USE;
 
 struct bucket;
 

@@ -452,14 +452,10 @@ static const char *section_shown(struct arena *a, const struct bucket_config *b)
 				    : arena_printf(a, "directory %s%s", b->directory, prefix);
 }
 
-static int section_decode(struct config_ctx *c, const struct config_node *n, const struct storage_section *s, struct bucket_config *ret, struct err *e)
+/* The store, and what the section says beside it. n is the map `bucket`. */
+static int section_make(struct config_ctx *c, const struct config_node *n, const struct storage_section *s, struct bucket_config *ret, struct err *e)
 {
-	const struct config_node *bucket = config_get(n, "bucket");
-	if (!bucket || bucket->type == CONFIG_NODE_NULL)
-		return config_error(c, n, e, "bucket is missing: its type, prefix and config");
-	size_t mark = config_enter(c, "bucket");
-	int rc = section_decode_bucket(c, bucket, &s->bucket, ret, e);
-	config_leave(c, mark);
+	int rc = section_decode_bucket(c, n, &s->bucket, ret, e);
 	if (rc)
 		return rc;
 	ret->server_id = s->server_id;
@@ -469,46 +465,51 @@ static int section_decode(struct config_ctx *c, const struct config_node *n, con
 	ret->seal_interval_ms = s->seal_interval_ms;
 	ret->grace_ms = s->grace_ms;
 	ret->shown = section_shown(c->arena, ret);
-	if (ret->type == BUCKET_FILESYSTEM && !s->server_id[0]) {
+	return 0;
+}
+
+static int section_decode(struct config_ctx *c, const struct config_node *n, struct storage_section *s, struct bucket_config *ret, struct err *e)
+{
+	int rc = config_decode_at(c, "object_storage", &object_storage_table, n, s, e);
+	if (rc)
+		return rc;
+	const struct config_node *bucket = config_get(n, "bucket");
+	size_t mark = config_enter(c, "object_storage");
+	if (!bucket || bucket->type == CONFIG_NODE_NULL) {
+		rc = config_error(c, n, e, "bucket is missing: its type, prefix and config");
+	} else {
+		size_t inner = config_enter(c, "bucket");
+		rc = section_make(c, bucket, s, ret, e);
+		config_leave(c, inner);
+	}
+	if (!rc && ret->type == BUCKET_FILESYSTEM && !s->server_id[0]) {
 		config_warn(c, n, "ignored; profiles are kept in --storage.path. To keep sealed days in this directory as well, give the server a name: "
 			    "object_storage.server_id");
 		ret->type = BUCKET_NONE;
 	}
-	return 0;
+	config_leave(c, mark);
+	return rc;
 }
 
-int bucket_config_decode_alone(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e)
+/* The map `bucket` alone; what else the section has are defaults. */
+static int section_decode_alone(struct config_ctx *c, const struct config_node *n, struct storage_section *s, struct bucket_config *ret, struct err *e)
 {
-	const struct config_node *n = config_root(t);
-	struct storage_section s = { 0 };
-	struct bucket_config b = { .prefix = "", .server_id = "", .shown = "" };
-	int rc = config_decode(c, &object_storage_table, NULL, &s, e); /* its defaults */
+	int rc = config_decode(c, &object_storage_table, NULL, s, e);
 	if (!rc)
-		rc = config_decode(c, &bucket_table, n, &s.bucket, e);
-	if (!rc)
-		rc = section_decode_bucket(c, n, &s.bucket, &b, e);
-	if (rc)
-		return rc;
-	b.requests = s.requests;
-	b.grace_ms = s.grace_ms;
-	b.shown = section_shown(c->arena, &b);
-	*ret = b;
-	return 0;
+		rc = config_decode(c, &bucket_table, n, &s->bucket, e);
+	return rc ? rc : section_make(c, n, s, ret, e);
 }
 
-int bucket_config_decode(const struct config_tree *t, struct config_ctx *c, struct bucket_config *ret, struct err *e)
+int bucket_config_decode(const struct config_tree *t, bool alone, struct config_ctx *c, struct bucket_config *ret, struct err *e)
 {
-	const struct config_node *n = config_get(config_root(t), "object_storage");
+	const struct config_node *n = alone ? config_root(t) : config_get(config_root(t), "object_storage");
 	struct storage_section s = { 0 };
 	struct bucket_config b = { .prefix = "", .server_id = "", .shown = "" };
 	int rc = 0;
-	if (n && n->type != CONFIG_NODE_NULL) {
-		rc = config_decode_at(c, "object_storage", &object_storage_table, n, &s, e);
-		size_t mark = config_enter(c, "object_storage");
-		if (!rc)
-			rc = section_decode(c, n, &s, &b, e);
-		config_leave(c, mark);
-	}
+	if (alone)
+		rc = section_decode_alone(c, n, &s, &b, e);
+	else if (n && n->type != CONFIG_NODE_NULL)
+		rc = section_decode(c, n, &s, &b, e);
 	if (!rc)
 		*ret = b;
 	return rc;

@@ -36,7 +36,7 @@ static int decode(const char *yaml)
 	arena_init(&R.arena, 0);
 	int rc = config_parse(&R.tree, view_of(yaml), "p.yml", &R.e);
 	if (!rc)
-		rc = bucket_config_decode(R.tree, &c, &R.c, &R.e);
+		rc = bucket_config_decode(R.tree, false, &c, &R.c, &R.e);
 	config_ctx_release(&c);
 	return rc;
 }

@@ -43,6 +43,7 @@ static struct {
 	int steps;
 	_Atomic int attempts;    /* of all kinds */
 	_Atomic int puts;
+	int64_t silence_ms;      /* of the last list */
 	struct buf object;
 	bool is_there;
 	/* of lists */
@@ -149,6 +150,7 @@ static int fake_get(struct backend *b, const char *key, uint64_t offset, uint64_
 static int fake_list(struct backend *b, const char *prefix, const char *after, struct backend_page *page, struct backend_attempt *a, struct err *e)
 {
 	struct step s = next_step();
+	F.silence_ms = a->silence_ms;
 	(void)b, (void)prefix;
 	int rc = 0;
 	for (size_t i = 0; i < F.n_keys && !rc; i++) {
@@ -268,6 +270,28 @@ static void what_may_pass_is_repeated(void **state)
 		assert_int_equal(F.o->remove(F.o, "a", &e), 0);
 		assert_int_equal(F.attempts, 3);
 	}
+}
+
+static int found_none(void *arg, const struct objects_found *x, struct err *e)
+{
+	(void)arg, (void)x, (void)e;
+	return 0;
+}
+
+/* A caller in a hurry is told soon: no attempt begins later than its patience lasts. */
+static void patience_ends(void **state)
+{
+	struct err e = { 0 };
+	(void)state;
+	SCRIPT({ .code = ERR_TIMEOUT, .retry_after_ms = 20 });
+	F.o->patience_ms = 10;
+	assert_int_equal(F.o->list(F.o, "a/", "", found_none, NULL, &e), -ERR_TIMEOUT);
+	assert_int_equal(F.attempts, 1);
+	assert_int_equal(F.silence_ms, 10);
+	F.o->patience_ms = 0;
+	assert_int_equal(F.o->list(F.o, "a/", "", found_none, NULL, &e), -ERR_TIMEOUT);
+	assert_int_equal(F.attempts, 1 + 5);
+	assert_int_equal(F.silence_ms, 0);
 }
 
 static void what_does_not_pass_is_not(void **state)
@@ -716,7 +740,7 @@ static void what_is_counted(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(what_may_pass_is_repeated, end),
+		cmocka_unit_test_teardown(what_may_pass_is_repeated, end), cmocka_unit_test_teardown(patience_ends, end),
 		cmocka_unit_test_teardown(what_does_not_pass_is_not, end),
 		cmocka_unit_test_teardown(attempts_have_an_end, end),
 		cmocka_unit_test_teardown(a_pause_that_is_asked_for, end),

@@ -62,7 +62,7 @@ static int open_configured(void **state)
 	S.dir[0] = 0;
 	int rc = config_load(&S.tree, getenv("PYRRHA_BUCKET_CONFIG"), &e);
 	if (!rc)
-		rc = bucket_config_decode(S.tree, &c, &S.config, &e);
+		rc = bucket_config_decode(S.tree, false, &c, &S.config, &e);
 	if (!rc)
 		rc = bucket_open(&S.bucket, &S.config, NULL, &e);
 	config_ctx_release(&c);

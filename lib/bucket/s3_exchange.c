@@ -144,8 +144,9 @@ static int s3_conclude(struct s3 *s, struct s3_exchange *x, int rc, struct err *
 static int s3_exchange_send(struct s3 *s, struct s3_exchange *x, const char *url, const struct s3_headers *h, struct backend_attempt *a, struct err *e)
 {
 	struct fetch_response r = { 0 };
+	int64_t stall_ms = s->config->response_timeout_ms > 0 ? s->config->response_timeout_ms : S3_STALL_MS;
 	struct fetch_request q = { .method = x->method, .url = url, .headers = h->lines.v, .n_headers = h->lines.n, .upload = x->upload,
-				   .stall_ms = s->config->response_timeout_ms > 0 ? s->config->response_timeout_ms : S3_STALL_MS,
+				   .stall_ms = a->silence_ms ? MIN(a->silence_ms, stall_ms) : stall_ms,
 				   .max_bytes = x->max_bytes, .cancel = a->stop, .keepalive = true, .on_head = on_head, .on_data = on_data, .on_data_arg = x,
 				   .want_headers = { [S3_ETAG] = "ETag", [S3_REGION_HEADER] = "x-amz-bucket-region", [S3_DATE] = "Date",
 						     [S3_CONTENT_RANGE] = "Content-Range", [S3_CONTENT_LENGTH] = "Content-Length" } };

@@ -471,6 +471,24 @@ static void test_stop(void **state)
 	assert_true(clock_mono_ms() - begin < 2000);
 }
 
+/* A store that takes connections and never answers. */
+static void test_silence(void **state)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof a;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 8) || getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	backend->ops->free(backend);
+	snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", ntohs(a.sin_port));
+	config.response_timeout_ms = 60000;
+	assert_int_equal(s3_new(&backend, &config, NULL, &e), 0);
+	attempt.silence_ms = 300;
+	int64_t begin = clock_mono_ms();
+	expect_error(get(0, UINT64_MAX), ERR_TIMEOUT, "");
+	assert_true(clock_mono_ms() - begin < 20000);
+	close(fd);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, new_backend, free_backend)
 
 int main(void)
@@ -478,7 +496,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_is_asked), TEST(test_google), cmocka_unit_test(test_places), TEST(test_a_store_that_overwrites), TEST(test_refusals_of_a_put),
 		TEST(test_expired_credentials), TEST(test_a_body_that_is_false), TEST(test_answers_to_a_get), TEST(test_deletes), cmocka_unit_test(test_lists), TEST(test_hostile_lists),
-		TEST(test_stop),
+		TEST(test_stop), TEST(test_silence),
 	};
 	return cmocka_run_group_tests(tests, fake_start, fake_stop);
 }

@@ -50,7 +50,7 @@ struct admin_bucket {
 	bool configured;
 	const char *state;               /* "writing", "unreachable" (since the start), "stopped" (another process writes under the id) */
 	char id[ADMIN_SERVER_ID_LEN];    /* of this server in the bucket; "" = not known yet */
-	char why[256];                   /* it is stopped, or has another id than configured; "" = neither */
+	char why[400];                   /* it is stopped, has another id than configured, or passes over an object that it cannot read; "" = none of these */
 	uint64_t days, bytes;            /* in the bucket, of this server */
 	uint64_t waiting_parts, waiting_bytes; /* sealed and not in the bucket */
 	int64_t waiting_since_ms;        /* the end of the oldest hour of these, or now if that has not ended; 0 = none waits */
@@ -62,6 +62,7 @@ struct admin_bucket {
 	int64_t absent_from_ms, absent_until_ms; /* with stamps in this range; 0, 0 = none */
 	uint64_t cache_bytes, cache_max_bytes;   /* of the disk, for what queries read of these days: now, and at most */
 	uint64_t reads, read_bytes, read_failures; /* requests of queries, what they brought, files that could not be read, since the start */
+	uint64_t damaged_objects;        /* in the bucket, that could not be read and are passed over; since the start */
 };
 
 /* All thread-safe. */

@@ -8,6 +8,8 @@
 #ifndef PYRRHA_MODEL_OBJECTS_H
 #define PYRRHA_MODEL_OBJECTS_H
 
+#include <stdatomic.h>
+
 #include "base/err.h"
 
 #define OBJECTS_KEY_MAX 512
@@ -41,11 +43,14 @@ struct objects {
 	int (*get)(struct objects *o, const char *key, uint64_t offset, uint64_t length, int (*data)(void *arg, const char *p, size_t n, struct err *e),
 		   void *arg, uint64_t *ret_size, struct err *e);
 	/* Calls found for each key that begins with prefix and is greater than after ("" = all), ascending by bytes. An error of found ends the
-	 * list and is returned; a positive result of found ends it, and list returns 0. */
+	 * list and is returned; a positive result of found ends it, and list returns 0. The list may be as things were a moment ago. */
 	int (*list)(struct objects *o, const char *prefix, const char *after, int (*found)(void *arg, const struct objects_found *x, struct err *e),
 		    void *arg, struct err *e);
 	/* Deletes an object. One that is not there is no error. */
 	int (*remove)(struct objects *o, const char *key, struct err *e);
+	/* Set by the caller of these, for a start that others wait for: a store that is silent for so long has not answered, and is tried again once
+	 * at most. 0 = as the store is configured. */
+	_Atomic int64_t patience_ms;
 };
 
 #endif

@@ -71,6 +71,26 @@ def test_a_reload_says_that_it_needs_a_restart(env):
     check(not os.path.exists(env.path("other")), "the other bucket was not opened")
 
 
+# ---- a store that does not answer ----
+
+def test_a_silent_store_holds_no_start_up_for_long(env):
+    """An empty disk and a store that takes connections and never answers: the server says what it waits for, and begins in half a minute."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        server = Server(env, NOTHING + s3_section(silent.getsockname()[1]), wait=False)
+
+        def waits():
+            status, _, body = http_get(server.url + "/-/ready")
+            return status == 503 and b"the bucket is asked which days it has" in body
+        wait_until("it says what it waits for", waits, 15)
+        server.wait_ready(60)
+        text = server.text()
+        check("asks the bucket which days it has" in text and "so it begins anew" in text and "id=shop-1" in text, text)
+        check(bucket(server)["state"] == "unreachable" and bucket(server)["lastError"], bucket(server))
+        check(server.terminate(10)[0] == 0, server.text())
+
+
 # ---- a disk that is lost ----
 
 def answers(server, t):

@@ -93,7 +93,7 @@ def questions(days, newest, function):
 
 
 def ask(server, link, headers):
-    status, got, body = http_get(server.url + link, headers=headers, timeout=300)
+    status, got, body = http_get(server.url + link, headers=headers, timeout=1500)
     for volatile, _ in VOLATILE:
         body = volatile.sub(b"", body)
     return status, got["Content-Type"], body
@@ -137,7 +137,7 @@ class Days:
 
             def __init__(self, env):
                 self.given = storage
-                super().__init__(env, CONFIG % (id_, env.path("bucket")), ["--web.enable-admin-api", *options], name=name)
+                super().__init__(env, CONFIG % (id_, env.path("bucket")), ["--web.enable-admin-api", "--query.timeout=20m", *options], name=name)  # on a busy host as well
 
             def start_on(self, name, port):
                 self.storage = self.given

@@ -70,7 +70,7 @@ static void decode(const struct config_tree *t)
 	struct bucket_config storage;
 	int rc = config_check_top(t, &ctx, &e);
 	if (!rc)
-		rc = bucket_config_decode(t, &ctx, &storage, &e);
+		rc = bucket_config_decode(t, false, &ctx, &storage, &e);
 	config_ctx_release(&ctx);
 	if (!rc && !config_get(config_root(t), "scrape_config_files")) /* those would be read */
 		rc = scraper_config_parse(&c, t, NULL, NULL, &e);

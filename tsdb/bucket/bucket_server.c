@@ -38,7 +38,6 @@
 #define FILE_NAME "server"
 #define FILE_HEAD "pyrrha-bucket 1"
 #define EPOCH_HEAD "pyrrha-epoch 1"
-#define EPOCH_BYTES 1024
 #define NEW_ID_CHARS 6
 #define FENCE_TRIES 1000
 
@@ -171,7 +170,7 @@ static bool server_is_wanted(const struct bucket_server *s)
 /* ---- epochs ---- */
 
 struct newest_epoch {
-	uint64_t epoch;
+	uint64_t epoch, foreign; /* foreign: the first that is too far behind the one before; 0 = none */
 };
 
 static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
@@ -179,7 +178,11 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 	struct newest_epoch *n = arg;
 	struct object_name name;
 	(void)e;
-	if (object_name_parse(x->key, &name) && name.kind == 'e')
+	if (!object_name_parse(x->key, &name) || name.kind != 'e')
+		return 0;
+	if (n->epoch && name.stamp.epoch > n->epoch + OBJECT_EPOCH_GAP)
+		n->foreign = n->foreign ? n->foreign : name.stamp.epoch;
+	else
 		n->epoch = MAX(n->epoch, name.stamp.epoch);
 	return 0;
 }
@@ -188,12 +191,14 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 static int epoch_newest(struct bucket_server *s, const char *id, uint64_t from, uint64_t *ret, struct err *e)
 {
 	char prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX] = "";
-	struct newest_epoch n = { from };
+	struct newest_epoch n = { from, 0 };
 	object_name_prefix(prefix, id, 'e');
 	if (from)
 		object_name_epoch(after, id, from);
 	int rc = s->objects->list(s->objects, prefix, after, epoch_found, &n, e);
 	*ret = n.epoch;
+	if (n.foreign)
+		s->foreign_epoch = n.foreign;
 	return rc;
 }
 
@@ -203,16 +208,17 @@ static void epoch_text(struct buf *b, const char *id, uint64_t epoch, int64_t no
 	text_put_checksum(b, 0);
 }
 
-/* Whether the object of an epoch is what the process with this nonce puts. */
-static int epoch_is_of(struct bucket_server *s, struct taking t, bool *ret, struct err *e)
+/* Whether an epoch that this directory may have taken is its own. The same object is put again, so that this is decided from now on: the put before
+ * may still be on its way. */
+static int epoch_settle(struct bucket_server *s, struct taking t, bool *ret, struct err *e)
 {
-	CLEANUP(buf_free) struct buf want = { 0 }, has = { .max = EPOCH_BYTES };
+	CLEANUP(buf_free) struct buf text = { 0 };
 	char name[OBJECT_NAME_MAX];
 	object_name_epoch(name, s->id, t.epoch);
-	epoch_text(&want, s->id, t.epoch, t.nonce);
-	int rc = object_io_get(s->objects, name, &has, e);
-	*ret = !rc && view_eq(buf_view(&want), buf_view(&has));
-	return rc == -ERR_LIMIT ? 0 : rc;
+	epoch_text(&text, s->id, t.epoch, t.nonce);
+	int rc = object_io_put(s->objects, name, buf_view(&text), e);
+	*ret = !rc;
+	return rc == -ERR_CONFLICT ? 0 : rc;
 }
 
 /* ERR_CONFLICT: somebody else has it. */
@@ -222,7 +228,8 @@ static int epoch_take(struct bucket_server *s, uint64_t epoch, struct err *e)
 	char name[OBJECT_NAME_MAX];
 	struct taking t = { epoch, (int64_t)(server_random() >> 1) };
 	if (epoch >= OBJECT_EPOCH_MAX)
-		return err_set(e, ERR_LIMIT, "the id %s has been started %" PRIu64 " times: use a new server_id", s->id, epoch);
+		return err_set(e, ERR_LIMIT, "the last epoch that there can be is in the bucket, %s/e/%06" PRIx64 ": no server is started so often. Remove that object, "
+			       "or use a new server_id", s->id, epoch - 1);
 	int rc = server_write(s, t, e); /* if the answer is lost, and then this process, the next start still knows that it is its own */
 	object_name_epoch(name, s->id, epoch);
 	epoch_text(&text, s->id, epoch, t.nonce);
@@ -270,12 +277,12 @@ static int fence_is(struct bucket_server *s, uint64_t epoch, uint64_t number, bo
 	int rc = object_io_get_generation(s->objects, name, &bytes, &g, e);
 	*ret = !rc && g.kind == GENERATION_FENCE;
 	generation_release(&g);
-	return rc == -ERR_CORRUPT ? 0 : rc;
+	return rc == -ERR_CORRUPT || rc == -ERR_LIMIT ? 0 : rc;
 }
 
 /* Puts a fence behind the generations of an older epoch, unless it has one. Its writer may be putting more: then it is tried behind these. A fence
- * with a number above 1 follows a generation, which may have been removed since. */
-static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, bool *ret_any, struct err *e)
+ * with a number above 1 follows a generation, which may have been removed since. ret_number: of the fence. */
+static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, bool *ret_any, uint64_t *ret_number, struct err *e)
 {
 	uint64_t last = 0;
 	bool fenced = false;
@@ -283,12 +290,14 @@ static int fence_epoch(struct bucket_server *s, uint64_t epoch, uint64_t by, boo
 	if (!rc && last)
 		rc = fence_is(s, epoch, last, &fenced, e);
 	*ret_any = last > (fenced ? 1 : 0);
+	*ret_number = last;
 	if (rc || fenced)
 		return rc;
 	for (int tries = 0; !rc && tries < FENCE_TRIES; tries++) {
 		CLEANUP(buf_free) struct buf bytes = { 0 };
 		struct generation g = { .kind = GENERATION_FENCE, .stamp = { epoch, ++last }, .by_epoch = by, .min_ms = 1 };
 		char name[OBJECT_NAME_MAX];
+		*ret_number = last;
 		snprintf(g.id, sizeof g.id, "%s", s->id);
 		object_name_generation(name, s->id, g.stamp);
 		rc = generation_encode(&g, &bytes, e);
@@ -309,8 +318,15 @@ static int fence_before(struct bucket_server *s, uint64_t epoch, struct err *e)
 {
 	int rc = 0;
 	bool any = false;
-	for (uint64_t before = epoch; --before && !rc && !any;)
-		rc = fence_epoch(s, before, epoch, &any, e);
+	for (uint64_t before = epoch; --before && !rc && !any;) {
+		uint64_t number = 0;
+		rc = fence_epoch(s, before, epoch, &any, &number, e);
+		if (before == epoch - 1)
+			s->fence = (struct object_stamp){ before, number };
+		/* The put of a fence tells what is there, should a list be older. */
+		if (!rc && before == s->epoch && !s->returning && number > s->noted + 1)
+			rc = err_set(e, ERR_UNAVAILABLE, "the bucket has generations of epoch %" PRIu64 " of %s that it has not listed", before, s->id);
+	}
 	return rc;
 }
 
@@ -363,14 +379,18 @@ static int start_is_last(struct bucket_server *s, struct taking t, uint64_t *ret
 	uint64_t newest = 0, had = s->epoch;
 	bool own = false, foreign = false;
 	int rc = epoch_newest(s, s->id, s->epoch, &newest, e);
-	if (!rc && newest > s->epoch && newest == t.epoch)
-		rc = epoch_is_of(s, t, &own, e);
+	if (!rc && t.epoch > s->epoch && newest <= t.epoch) {
+		rc = epoch_settle(s, t, &own, e);
+		newest = t.epoch;
+	}
 	if (!rc && !s->returning) /* else that epoch is of the disk that was lost */
 		rc = start_has_foreign(s, had, s->noted, &foreign, e);
 	if (!rc && own)
 		rc = start_has_foreign(s, newest, 0, &foreign, e);
-	if (!rc && own)
+	if (!rc && own) {
 		s->epoch = newest;
+		s->noted = 0;
+	}
 	*ret_newest = newest;
 	*ret = newest == s->epoch && !foreign;
 	return rc;
@@ -439,6 +459,7 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 		next.base = s->was_empty ? epoch : 0;
 	if (!rc)
 		rc = server_write(&next, (struct taking){ 0 }, e);
+	s->foreign_epoch = next.foreign_epoch;
 	if (rc)
 		return rc;
 	mutex_lock(&s->lock);
@@ -447,6 +468,7 @@ int bucket_server_start(struct bucket_server *s, struct err *e)
 	s->epoch = epoch;
 	s->base = next.base;
 	s->returning = next.returning;
+	s->fence = next.fence;
 	s->noted = 0;
 	s->next_generation = s->next_serial = 1;
 	s->state = BUCKET_WRITES;

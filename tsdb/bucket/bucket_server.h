@@ -38,7 +38,9 @@ struct bucket_server {
 	uint64_t base;                /* the directory's first epoch: its records are numbered from base << 40; 0 = from 1 */
 	bool returning;               /* an empty directory of a known server: what the bucket has of it is to be fetched first */
 	char why[256];                /* it is fenced, or has another id than configured; "" = neither */
+	struct object_stamp fence;    /* of the epoch before, put or found at the start; 0, 0 = there is none. A list of generations that lacks it is too old */
 	uint64_t next_generation, next_serial;
+	_Atomic uint64_t foreign_epoch; /* an epoch in the bucket that no server can have reached, and that is passed over; 0 = none */
 	uint64_t noted;               /* the highest number of a generation of this epoch that may be in the bucket, as bucket/server says */
 };
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/num.h"
+#include "tsdb/disk/cursor.h"
 #include "tsdb/disk/text.h"
 #include "tsdb/log/record.h"
 
@@ -81,6 +82,14 @@ void catalogue_hash_facts(const struct generation *g, uint64_t *ret_facts, uint6
 	}
 }
 
+/* The second number of a part's header (docs/format/partition.md). */
+static uint64_t catalogue_last_record(const struct generation_part *p)
+{
+	struct cursor c = cursor_of(p->header);
+	uint64_t first = cursor_varint(&c), last = cursor_varint(&c);
+	return c.bad || first > last ? 0 : last;
+}
+
 static struct catalogue_day day_of_generation(const struct generation *g)
 {
 	struct catalogue_day d = { .day = g->day, .kind = g->kind, .stamp = g->stamp, .deletes = g->deletes, .finished = g->finished, .symbols = g->symbols,
@@ -88,8 +97,10 @@ static struct catalogue_day day_of_generation(const struct generation *g)
 				   .last_record = g->last_record, .next_part = g->next_part };
 	memcpy(d.id, g->id, sizeof d.id);
 	vec_reserve(&d.parts, g->parts.n);
-	for (size_t i = 0; i < g->parts.n; i++)
-		vec_push(&d.parts, (struct catalogue_part){ g->parts.v[i].level, g->parts.v[i].window, g->parts.v[i].number, g->parts.v[i].object });
+	for (size_t i = 0; i < g->parts.n; i++) {
+		const struct generation_part *p = &g->parts.v[i];
+		vec_push(&d.parts, (struct catalogue_part){ p->level, p->window, p->number, p->object, catalogue_last_record(p) });
+	}
 	catalogue_hash_facts(g, &d.facts_hash, &d.names_hash);
 	return d;
 }

@@ -19,6 +19,7 @@ struct catalogue_part {
 	uint8_t level;
 	uint32_t window, number;
 	struct generation_object object;
+	uint64_t last_record;          /* of the head log, that it covers; 0 = none, as of a rollup */
 };
 
 struct catalogue_day {

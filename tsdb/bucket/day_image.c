@@ -378,6 +378,25 @@ static bool day_has_parts(const struct catalogue_day *d, const struct pstate *s)
 	return n == d->parts.n;
 }
 
+/* Records of an hour up to the last one of any of its parts are in parts (partition.md): so they were when the generation was made. */
+bool day_has_rows(const struct catalogue_day *d, const struct part *p)
+{
+	for (size_t i = 0; i < d->parts.n; i++) {
+		const struct catalogue_part *x = &d->parts.v[i];
+		if (x->level == LEVEL_HOUR && x->window == p->window && x->last_record >= p->last_record)
+			return true;
+	}
+	return !p->series.n;
+}
+
+static bool day_has_all_rows(const struct catalogue_day *d, const struct pstate *s)
+{
+	for (size_t i = 0; i < s->n_parts; i++)
+		if (s->parts[i]->level == LEVEL_HOUR && !day_has_rows(d, s->parts[i]))
+			return false;
+	return true;
+}
+
 struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s)
 {
 	struct day_up up = { .known = false };
@@ -393,6 +412,11 @@ struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s)
 	up.facts = up.known && d->facts_hash == up.facts_hash;
 	up.names = up.known && d->names_hash == up.names_hash;
 	up.finished = up.known && d->finished;
+	up.rows = up.known && day_has_all_rows(d, s);
+	if (up.known) {
+		up.deletes = d->deletes;
+		up.written_ms = d->written_ms;
+	}
 	rwlock_unlock(&c->lock);
 	return up;
 }

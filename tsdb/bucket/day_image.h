@@ -33,8 +33,13 @@ bool day_is_finished(const struct tsdb *db, const struct pstate *s);
 struct day_up {
 	bool known;            /* the day has a generation, and that was made of this database */
 	bool parts, facts, names, finished; /* the generation has the parts, deletes, late names that the day has now; the day was finished when it was made */
+	bool rows;             /* the generation has all rows that the day's parts have now, perhaps in parts that were rewritten since */
+	struct object_stamp deletes; /* as in the generation */
+	int64_t written_ms;    /* when the generation was made */
 	uint64_t facts_hash, names_hash; /* of the day now */
 };
 struct day_up day_look_up(struct bucket_catalogue *c, const struct pstate *s);
+/* Whether a day's generation has the rows of a part of an hour. */
+bool day_has_rows(const struct catalogue_day *d, const struct part *p);
 
 #endif

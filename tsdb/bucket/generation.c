@@ -28,8 +28,15 @@
 #define SERIES_DELTA 4
 
 enum generation_tag {
-	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE
+	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE,
+	TAG_PADDING = 255 /* bytes without a meaning */
 };
+
+/* How many bytes of memory each kind of content of an object may take. */
+static size_t generation_allowed(size_t object_len, size_t most)
+{
+	return object_len < most / GENERATION_RATIO ? MIN(most, GENERATION_LEAST + object_len * GENERATION_RATIO) : most;
+}
 
 /* ---- writing ---- */
 
@@ -189,24 +196,61 @@ static void put_body(struct buf *body, const struct generation *g)
 	}
 }
 
+/* What a reader needs memory for: the largest of the body, the lists, and (rather too much) the series. */
+static size_t generation_needs(const struct generation *g, size_t body)
+{
+	size_t lists = g->parts.n * sizeof *g->parts.v + g->facts.n * sizeof *g->facts.v + g->notes.n * sizeof *g->notes.v, series = 0;
+	for (size_t i = 0; i < g->parts.n; i++)
+		lists += g->parts.v[i].runs.n * sizeof *g->parts.v->runs.v + g->parts.v[i].totals.n * sizeof *g->parts.v->totals.v;
+	for (size_t i = 0; i < g->series.n; i++)
+		series += sizeof *g->series.v + (g->series.v[i].labels.n + 4) * (sizeof(struct label) + 2 * sizeof(struct view));
+	return MAX(body, MAX(lists, series));
+}
+
+/* A generation that repeats itself more than readers believe gets bytes that zstd cannot shorten. */
+static void put_padding(struct buf *body, size_t needs)
+{
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	for (uint64_t i = 0; i < needs / GENERATION_RATIO / 8 + 1; i++)
+		buf_be64(&b, hash_u64(i + 1));
+	put_section(body, TAG_PADDING, &b);
+}
+
+/* Appends a zstd frame. Returns its bytes, or 0: it does not fit. */
+static size_t put_frame(struct buf *out, const struct buf *body)
+{
+	size_t room = ZSTD_compressBound(body->len);
+	if (!buf_reserve(out, room + SHA256_LEN))
+		return 0;
+	size_t n = ZSTD_compress(out->ptr + out->len, room, body->ptr, body->len, ZSTD_LEVEL);
+	return ZSTD_isError(n) ? 0 : n;
+}
+
 int generation_encode(const struct generation *g, struct buf *out, struct err *e)
 {
 	CLEANUP(buf_free) struct buf body = { .max = GENERATION_MAX };
 	uint8_t hash[SHA256_LEN];
 	size_t start = out->len;
 	put_body(&body, g);
-	if (body.overflow)
-		return err_set(e, ERR_LIMIT, "day %u has too many series and parts for its generation: it is over %zu MiB", g->day, GENERATION_MAX >> 20);
-	buf_put(out, MAGIC, MAGIC_LEN);
-	buf_putc(out, VERSION);
-	buf_putc(out, (char)g->kind);
-	buf_be64(out, body.len);
-	if (!buf_reserve(out, ZSTD_compressBound(body.len) + SHA256_LEN))
-		return err_set(e, ERR_LIMIT, "the generation of day %u is too large", g->day);
-	size_t n = ZSTD_compress(out->ptr + out->len, ZSTD_compressBound(body.len), body.ptr, body.len, ZSTD_LEVEL);
-	if (ZSTD_isError(n))
-		return err_set(e, ERR_INTERNAL, "zstd: %s", ZSTD_getErrorName(n));
-	out->len += n;
+	for (bool padded = false;; padded = true) {
+		if (body.overflow)
+			return err_set(e, ERR_LIMIT, "day %u has too many series and parts for its generation: it is over %zu MiB", g->day, GENERATION_MAX >> 20);
+		out->len = start;
+		buf_put(out, MAGIC, MAGIC_LEN);
+		buf_putc(out, VERSION);
+		buf_putc(out, (char)g->kind);
+		buf_be64(out, body.len);
+		size_t n = put_frame(out, &body);
+		if (!n) {
+			out->len = start;
+			return err_set(e, ERR_LIMIT, "the generation of day %u is too large", g->day);
+		}
+		out->len += n;
+		size_t needs = generation_needs(g, body.len);
+		if (padded || needs <= generation_allowed(HEADER_LEN + n + SHA256_LEN, SIZE_MAX))
+			break;
+		put_padding(&body, needs);
+	}
 	sha256_of(view_make(out->ptr + start, out->len - start), hash);
 	buf_put(out, hash, SHA256_LEN);
 	return 0;
@@ -218,7 +262,7 @@ int generation_encode(const struct generation *g, struct buf *out, struct err *e
 static bool lists_reserve(struct generation *g, struct cursor *c, size_t bytes)
 {
 	g->lists += bytes;
-	if (g->lists <= GENERATION_LISTS_MAX)
+	if (g->lists <= g->lists_max)
 		return true;
 	c->bad = true;
 	return false;
@@ -392,8 +436,9 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	case TAG_NOTE: get_note(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}
-	if (g->lists > GENERATION_LISTS_MAX)
-		return err_set(e, ERR_LIMIT, "a generation has too many parts, facts and notes: their lists are over %zu MiB", GENERATION_LISTS_MAX >> 20);
+	if (g->lists > g->lists_max)
+		return err_set(e, ERR_LIMIT, "a generation has too many parts, facts and notes%s: their lists are over %zu MiB",
+			       g->lists_max < GENERATION_LISTS_MAX ? " for its length" : "", g->lists_max >> 20);
 	return c.bad || c.p != c.end ? err_set(e, ERR_CORRUPT, "section %u of a generation is malformed", tag) : 0;
 }
 
@@ -413,7 +458,7 @@ static int get_body(struct generation *g, struct err *e)
 	return rc || !first ? rc : err_set(e, ERR_CORRUPT, "a generation is empty");
 }
 
-static int inflate_body(struct generation *g, struct cursor *c, struct err *e)
+static int inflate_body(struct generation *g, struct cursor *c, size_t object_len, struct err *e)
 {
 	uint64_t size = get_be64(c);
 	g->body.max = GENERATION_MAX + 1;
@@ -422,6 +467,9 @@ static int inflate_body(struct generation *g, struct cursor *c, struct err *e)
 	size_t left = (size_t)(c->end - c->p);
 	if (ZSTD_getFrameContentSize(c->p, left) != size || ZSTD_findFrameCompressedSize(c->p, left) != left)
 		return err_set(e, ERR_CORRUPT, "a generation has another size than it says");
+	if (size > generation_allowed(object_len, GENERATION_MAX))
+		return err_set(e, ERR_LIMIT, "a generation of %zu bytes says that it has %" PRIu64 ", more than %d for each: no server makes such a one", object_len, size,
+			       GENERATION_RATIO);
 	if (!buf_reserve(&g->body, size))
 		return err_set(e, ERR_LIMIT, "a generation is too large");
 	size_t n = ZSTD_decompress(g->body.ptr, size, c->p, left);
@@ -445,7 +493,8 @@ int generation_decode(struct generation *ret, struct view bytes, const char *nam
 {
 	uint8_t hash[SHA256_LEN];
 	*ret = (struct generation){ .min_ms = 1 };
-	arena_init(&ret->arena, GENERATION_SERIES_MAX);
+	arena_init(&ret->arena, generation_allowed(bytes.len, GENERATION_SERIES_MAX));
+	ret->lists_max = generation_allowed(bytes.len, GENERATION_LISTS_MAX);
 	if (bytes.len < HEADER_LEN + SHA256_LEN || memcmp(bytes.ptr, MAGIC, MAGIC_LEN))
 		return err_set(e, ERR_CORRUPT, "%s is not a generation", name ? name : "it");
 	struct view hashed = view_make(bytes.ptr, bytes.len - SHA256_LEN);
@@ -461,7 +510,7 @@ int generation_decode(struct generation *ret, struct view bytes, const char *nam
 	if (kind > GENERATION_FENCE)
 		return err_set(e, ERR_CORRUPT, "%s is of no known kind", name ? name : "a generation");
 	ret->kind = (enum generation_kind)kind;
-	int rc = inflate_body(ret, &c, e);
+	int rc = inflate_body(ret, &c, bytes.len, e);
 	if (!rc)
 		rc = get_body(ret, e);
 	if (!rc)

@@ -19,6 +19,9 @@
 #define GENERATION_SERIES_MAX ((size_t)1 << 30) /* bytes of decoded series */
 #define GENERATION_LISTS_MAX ((size_t)64 << 20) /* bytes of other decoded lists, without what they point to */
 #define GENERATION_FILES_MAX 16
+/* So that a small object cannot take much memory, its body, its lists and its series may each have so many bytes for each of the object's, and these. */
+#define GENERATION_RATIO 512
+#define GENERATION_LEAST ((size_t)1 << 20)
 
 enum generation_kind {
 	GENERATION_DAY = 0,   /* a day and what it consists of */
@@ -90,16 +93,17 @@ struct generation {
 	struct buf body;
 	struct view texts, rows;               /* the sections of series; ptr NULL = there is none */
 	struct arena arena;                    /* labels; its limit is that of all series */
-	size_t lists;                          /* bytes of the decoded lists */
+	size_t lists, lists_max;               /* bytes of the decoded lists, and how many there may be */
 };
 
 /* Appends the object's bytes. Views are borrowed. ERR_LIMIT: over GENERATION_MAX. */
 int generation_encode(const struct generation *g, struct buf *out, struct err *e) MUST_USE;
 /* Reads an object, but for its series. name: its key, which it must agree with; NULL = any. Copies what it needs. ERR_CORRUPT: it is
- * malformed, damaged, or of another name; ERR_BAD_DATA: a newer version; ERR_LIMIT: over GENERATION_MAX or GENERATION_LISTS_MAX. *ret is to be released in any
- * case. */
+ * malformed, damaged, or of another name; ERR_BAD_DATA: a newer version; ERR_LIMIT: over GENERATION_MAX or GENERATION_LISTS_MAX, or over what its length
+ * allows. *ret is to be released in any case. */
 int generation_decode(struct generation *ret, struct view bytes, const char *name, struct err *e) MUST_USE;
-/* Adds the series of one that generation_decode made; none in case of an error. ERR_CORRUPT; ERR_LIMIT: over GENERATION_SERIES_MAX. */
+/* Adds the series of one that generation_decode made; none in case of an error. ERR_CORRUPT; ERR_LIMIT: over GENERATION_SERIES_MAX, or over what
+ * the object's length allows. */
 int generation_decode_series(struct generation *g, struct err *e) MUST_USE;
 void generation_release(struct generation *g);
 /* The bytes of all objects that it names. */

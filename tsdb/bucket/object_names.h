@@ -18,6 +18,7 @@
 #define OBJECT_NAME_MAX 96
 #define SERVER_ID_MAX 40
 #define OBJECT_EPOCH_MAX ((uint64_t)1 << 23) /* records are numbered from the epoch << 40 */
+#define OBJECT_EPOCH_GAP 1024 /* epochs are taken one after the other: one that is farther behind the one before was taken by no server */
 #define OBJECT_SERIAL_MAX ((uint64_t)1 << 40)
 
 /* The place of an object in the order of its server: an epoch, and a number that rises within it. */

@@ -72,6 +72,7 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_BUCKET_WAITING_BYTES] = { "pyrrha_tsdb_bucket_waiting_bytes", "Size of these parts.", METRIC_GAUGE },
 	[TM_BUCKET_WAITING_SECONDS] = { "pyrrha_tsdb_bucket_waiting_seconds", "How long ago the oldest hour of these ended; 0 = none waits.", METRIC_GAUGE },
 	[TM_BUCKET_ABSENT] = { "pyrrha_tsdb_bucket_absent_days", "Days that are in the bucket and not on this disk: queries about them read the bucket.", METRIC_GAUGE },
+	[TM_BUCKET_DAMAGED] = { "pyrrha_tsdb_bucket_damaged_objects", "Generations, deletes and epochs in the bucket that cannot be read and are passed over; the log and the page Status name them.", METRIC_GAUGE },
 	[TM_BUCKET_GENERATIONS] = { "pyrrha_tsdb_bucket_generations_total", "Generations put: a day's parts, deletes or names changed.", METRIC_COUNTER },
 	[TM_BUCKET_CACHE_BYTES] = { "pyrrha_tsdb_bucket_cache_bytes", "Disk that holds what queries read of days that are in the bucket alone.", METRIC_GAUGE },
 	[TM_BUCKET_CACHE_BUDGET] = { "pyrrha_tsdb_bucket_cache_budget_bytes", "Above this the days that queries used longest ago leave that disk.", METRIC_GAUGE },

@@ -54,9 +54,9 @@ int copy_files(struct transfer *t, struct err *e)
 	mutex_lock(&t->run_lock);
 	snprintf(t->server.id, sizeof t->server.id, "%s", c->id);
 	int rc = retrieve_catalogue(t, e);
-	*c->ret_damaged = t->catalogue_is_damaged;
 	if (!rc)
 		rc = deletes_fetch(t, e);
+	*c->ret_damaged = t->catalogue_is_damaged || t->deletes_are_damaged;
 	t->has_begun = !rc;
 	if (!rc)
 		rc = copy_choose_base(t, e);

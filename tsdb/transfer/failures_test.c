@@ -15,8 +15,9 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
-#include "tsdb/bucket/generation.h"
+#include "tsdb/bucket/object_io.h"
 #include "tsdb/bucketkit.h"
+#include "tsdb/disk/text.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -240,6 +241,57 @@ static void test_old_copy_of_epoch(void **state)
 	world_end(&w);
 }
 
+/* The same where the bucket's list does not show that generation yet: the fence meets it. */
+static void test_old_copy_and_stale_list(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	char copy[300];
+	world_begin(&w);
+	snprintf(copy, sizeof copy, "%s.copy", w.k.dir);
+	run_shell("cp -a %s %s; true", w.k.dir, copy); /* it runs: files go meanwhile */
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 5 * HOUR);
+	world_seal(&w);
+	world_upload(&w);
+	size_t rows = world_rows(&w);
+	kit_close(&w.k);
+	run_shell("rm -rf %s && mv %s %s", w.k.dir, copy, w.k.dir);
+	w.f = (struct fault){ BUCKETKIT_LIST, "one/g/", 1, 1, BUCKETKIT_STALE };
+	kit_open(&w.k);
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "that it has not listed"));
+	world_upload(&w);
+	assert_int_equal(strncmp(world_status(&w).id, "one-", 4), 0);
+	world_check_return(&w, rows);
+	world_end(&w);
+}
+
+/* An epoch whose put had no answer arrives while the next start is at work: it is this directory's own. */
+static void deliver_at_epoch(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct world *w = arg;
+	if (op == BUCKETKIT_PUT && strstr(key, "/e/"))
+		bucketkit_deliver(&w->b);
+}
+
+static void test_late_epoch(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	kit_reopen(&w.k);
+	w.f = (struct fault){ BUCKETKIT_PUT, "one/e/", 1, 1, BUCKETKIT_LATE };
+	w.b.n_late = 1; /* not at once */
+	assert_int_equal(tsdb_upload(w.k.db, &e), -ERR_TIMEOUT);
+	w.b.before = deliver_at_epoch;
+	w.b.before_arg = &w;
+	world_upload(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	world_end(&w);
+}
+
 /* Starts that put no generation leave one fence an epoch, not one for each start since. */
 static void test_fences(void **state)
 {
@@ -329,7 +381,76 @@ static void test_returns_twice(void **state)
 	world_end(&w);
 }
 
+/* Gets of objects of data that were under way when so many were. */
+static atomic_int fetches, fetches_together;
+static atomic_int hurried;
+static char opening_last[128];
+
+static void look_at_opening(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct world *w = arg;
+	bool hurries = atomic_load(&w->b.objects.patience_ms) > 0;
+	assert_int_equal(hurries, !strstr(key, "/d/"));
+	atomic_fetch_add(&hurried, hurries);
+	if (op != BUCKETKIT_GET || hurries)
+		return;
+	atomic_fetch_add(&fetches, 1);
+	for (int i = 0; i < 2000 && atomic_load(&fetches) < 3; i++)
+		usleep(1000);
+	atomic_fetch_add(&fetches_together, atomic_load(&fetches) == 3);
+}
+
+static void note_opening(void *arg, const char *what)
+{
+	static struct mutex lock = MUTEX_INIT(LOCK_LEAF, "note opening");
+	(void)arg;
+	mutex_lock(&lock);
+	if (what[0] && (!strstr(opening_last, " 3 of ")))
+		snprintf(opening_last, sizeof opening_last, "%s", what);
+	mutex_unlock(&lock);
+}
+
+/* A start on an empty disk is not patient with the bucket, fetches the objects of the current day together, and says what it waits for. */
+static void test_opening(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	size_t rows = world_rows(&w);
+	world_lose_disk(&w);
+	w.b.before = look_at_opening;
+	w.b.before_arg = &w;
+	w.k.o.objects_at_once = 8;
+	w.k.o.opening = note_opening;
+	kit_open(&w.k);
+	w.b.before = NULL;
+	assert_true(atomic_load(&hurried) > 0);
+	assert_true(atomic_load(&w.b.objects.patience_ms) == 0);
+	assert_int_equal(atomic_load(&fetches_together), 3);
+	assert_string_equal(opening_last, "the current day comes from the bucket: 3 of 3 parts are here");
+	assert_int_equal(world_rows(&w), rows);
+	world_end(&w);
+}
+
 /* ---- the catalogue ---- */
+
+/* The list does not show the last generation yet: an empty disk does not go on without it. */
+static void test_stale_catalogue(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	size_t rows = world_rows(&w);
+	world_lose_disk(&w);
+	w.f = (struct fault){ BUCKETKIT_LIST, "one/g/", 2, 1, BUCKETKIT_STALE };
+	assert_int_not_equal(tsdb_open(&w.k.db, &w.k.o, &e), 0);
+	assert_non_null(strstr(e.msg, "list of generations lacks"));
+	kit_open(&w.k);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), rows);
+	world_end(&w);
+}
 
 /* The epoch is taken, and then the bucket does not say what it has. */
 static void test_catalogue_fails(void **state)
@@ -449,6 +570,26 @@ static void test_lost_before_replay(void **state)
 	assert_int_equal(world_rows(&w), 0);
 	world_upload(&w);
 	assert_int_equal(world_status(&w).days, 0);
+	world_end(&w);
+}
+
+/* The same if the bucket has newer deletes, of other days or of other series. */
+static void test_lost_and_deleted(void **state)
+{
+	(void)state;
+	struct world w;
+	struct matcher m;
+	struct err e;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_delete(w.k.db, &m, 1, KIT_T0 + 2 * DAY, KIT_T0 + 3 * DAY, NULL, &e), 0);
+	matcher_release(&m);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 1);
+	kit_close(&w.k);
+	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 4 * 18);
 	world_end(&w);
 }
 
@@ -615,6 +756,93 @@ static void test_damaged_object(void **state)
 	world_end(&w);
 }
 
+static void world_put(struct world *w, const char *key, struct view bytes)
+{
+	struct err e;
+	if (object_io_put(&w->b.objects, key, bytes, &e))
+		fail_msg("%s", e.msg);
+}
+
+static void world_delete_pod(struct world *w, const char *pod)
+{
+	struct matcher m;
+	struct err e;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	assert_int_equal(tsdb_delete(w->k.db, &m, 1, KIT_T0 - DAY, KIT_T0 + 90 * DAY, NULL, &e), 0);
+	matcher_release(&m);
+}
+
+/* Deletes that cannot be read, or not be applied, do not keep an empty disk from coming back: it says which they are. The others hold. */
+static void test_damaged_delete(void **state)
+{
+	(void)state;
+	struct world w;
+	CLEANUP(buf_free) struct buf text = { 0 };
+	world_begin(&w);
+	world_delete_pod(&w, "pod-1");
+	world_delete_pod(&w, "pod-2");
+	assert_int_equal(world_rows(&w), 18);
+	assert_int_equal(bucketkit_count(&w.b, "one/x/"), 2);
+	struct bucketkit_object *o = w.b.v.v;
+	while (strncmp(o->key, "one/x/", 6))
+		o++;
+	AUTOFREE char *damaged = xstrdup(o->key);
+	o->bytes[o->n / 2] ^= 1;
+	buf_puts(&text, "pyrrha-delete 1\nid one\nmade 1 after 0 until 2\nselect {{{\n");
+	text_put_checksum(&text, 0);
+	world_put(&w, "one/x/000001-0000000999", buf_view(&text));
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	assert_string_equal(world_status(&w).state, "writing");
+	assert_int_equal(world_status(&w).damaged_objects, 2);
+	assert_non_null(strstr(world_status(&w).why, damaged));
+	assert_non_null(strstr(world_status(&w).why, "delete it once more"));
+	assert_int_equal(world_rows(&w), 36);
+	world_delete_pod(&w, "pod-1");
+	world_upload(&w);
+	assert_string_equal(world_status(&w).last_error, "");
+	world_check_return(&w, 18);
+	world_end(&w);
+}
+
+/* A generation that would take more memory than any server's is passed over by an empty disk: the others count. */
+static void test_crafted_generation(void **state)
+{
+	(void)state;
+	struct world w;
+	CLEANUP(buf_free) struct buf b = { 0 };
+	uint8_t hash[SHA256_LEN];
+	world_begin(&w);
+	buf_puts(&b, "pyrrhagn\1");
+	buf_putc(&b, 0);
+	buf_be64(&b, UINT64_MAX);
+	sha256_of(buf_view(&b), hash);
+	buf_put(&b, hash, SHA256_LEN);
+	world_put(&w, "one/g/000001-0000000777", buf_view(&b));
+	world_check_return(&w, 3 * 18);
+	assert_int_equal(world_status(&w).damaged_objects, 1);
+	world_end(&w);
+}
+
+/* An epoch that no server has taken neither stops one, nor takes an empty disk its name. */
+static void test_foreign_epoch(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_put(&w, "one/e/7fffff", VIEW("crafted"));
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	world_seal(&w);
+	world_upload(&w);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	world_check_return(&w, 4 * 18);
+	assert_int_equal(world_status(&w).damaged_objects, 1);
+	assert_non_null(strstr(world_status(&w).why, "one/e/7fffff: no server is started so often"));
+	world_end(&w);
+}
+
 /* Puts facts and notes that no server makes into the newest generation. */
 static void world_spoil(struct world *w)
 {
@@ -697,12 +925,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_old_copy), cmocka_unit_test(test_old_copy_of_epoch), cmocka_unit_test(test_fences),
-		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice),
+		cmocka_unit_test(test_old_copy_and_stale_list), cmocka_unit_test(test_late_epoch), cmocka_unit_test(test_stale_catalogue),
+		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice), cmocka_unit_test(test_opening),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_and_deleted), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
-		cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
+		cmocka_unit_test(test_damaged_delete), cmocka_unit_test(test_foreign_epoch), cmocka_unit_test(test_crafted_generation), cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of storages and one bucket, at random, against a model: a list of what each disk was acknowledged. Requests fail, disks are lost,
- * die at a request, are copied and come back later, two have one id, clocks are wrong, files of the catalogue are damaged. Always: what was sealed and
- * uploaded is there exactly once, what was deleted stays away, and in the end the bucket has nothing that no generation names.
+ * die at a request, are copied and come back later, two have one id, clocks are wrong, files of the catalogue are damaged. The bucket is away, full or
+ * read-only for hours, answers arrive half, lists are stale, puts arrive after their time-out. Always: what was sealed and uploaded is there exactly
+ * once, what was deleted stays away, names that came late stay, and in the end the bucket has nothing that no generation names.
  *
- * PYRRHA_LONG=1: a thousand lives. PYRRHA_LIVES=N, PYRRHA_SEED=N: that many, from that one on. */
+ * PYRRHA_LONG=1: a thousand lives. PYRRHA_LIVES=N, PYRRHA_SEED=N: that many, from that one on. The storages are below $TMPDIR, else in
+ * /dev/shm, where syncing costs nothing, else in /tmp. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,6 +32,8 @@
 #define DAY (24 * HOUR)
 #define PODS 4
 #define FLOATS PODS /* the "pod" of the rows of a float series */
+#define NAMELESS (PODS + 1) /* of profiles without names of functions */
+#define LATE "late:samples:count:cpu:nanoseconds:delta" /* the type of these, and of those that bring the names */
 #define STACKS 12
 #define DISKS 3
 #define STEPS 24
@@ -39,15 +43,17 @@ enum row_state {
 	FRESH,   /* acknowledged; in windows */
 	SEALED,  /* in parts */
 	UP,      /* in a generation for sure */
-	DELETED  /* and no upload was complete since: it may be back when the disk is lost */
+	DELETED, /* and no upload was complete since: it may be back when the disk is lost */
+	UNSURE   /* the disk died while it was deleted */
 };
 
 struct row {
 	unsigned pod;
 	int64_t t_ms;
 	uint64_t seed;
-	enum row_state state;
+	enum row_state state, was;      /* was: before it was UNSURE */
 	bool seen;
+	bool named, named_up;           /* of NAMELESS: its functions have had names; they had when an upload was complete */
 };
 
 /* A directory, and what it has to hold. */
@@ -70,6 +76,8 @@ struct world {
 	int64_t retention_ms;
 	/* Faults: at request fault_at (counted down) and some behind it. */
 	int64_t fault_at, fault_count, fault_kind;
+	enum bucketkit_fault weather;   /* what each request meets: BUCKETKIT_NONE, _REFUSE (away), _DENY (read-only), _FULL */
+	char folder[200];               /* of the disks */
 	int64_t crash_at;               /* at this request the disk dies: an image of it is kept, and nothing reaches the bucket any more */
 	struct disk *dying;
 	char image[300];
@@ -121,6 +129,27 @@ static void copy_dir(const char *from, const char *to)
 
 /* ---- faults ---- */
 
+/* What a fault is to an operation. */
+static enum bucketkit_fault fault_of(enum bucketkit_fault f, enum bucketkit_op op)
+{
+	bool changes = op == BUCKETKIT_PUT || op == BUCKETKIT_REMOVE;
+	switch (f) {
+	case BUCKETKIT_DENY:
+		return changes ? f : BUCKETKIT_NONE;
+	case BUCKETKIT_FULL:
+		return op == BUCKETKIT_PUT ? f : BUCKETKIT_NONE;
+	case BUCKETKIT_LATE:
+		return changes ? f : BUCKETKIT_REFUSE;
+	case BUCKETKIT_STALE:
+		return op == BUCKETKIT_LIST ? f : BUCKETKIT_NONE;
+	case BUCKETKIT_FLIP:
+	case BUCKETKIT_CUT:
+		return op == BUCKETKIT_GET ? f : BUCKETKIT_REFUSE;
+	default:
+		return f;
+	}
+}
+
 static enum bucketkit_fault world_fault(void *arg, enum bucketkit_op op, const char *key)
 {
 	struct world *w = arg;
@@ -128,24 +157,27 @@ static enum bucketkit_fault world_fault(void *arg, enum bucketkit_op op, const c
 	if (w->crash_at && --w->crash_at == 0) {
 		copy_dir(w->dying->k.dir, w->image);
 		w->crash_at = -1;
-		return below(w, 2) ? BUCKETKIT_REFUSE : BUCKETKIT_LOSE_ANSWER;
+		return fault_of((const enum bucketkit_fault[]){ BUCKETKIT_REFUSE, BUCKETKIT_LOSE_ANSWER, BUCKETKIT_LATE }[below(w, 3)], op);
 	}
 	if (w->crash_at < 0)
 		return BUCKETKIT_REFUSE;
+	if (w->weather)
+		return fault_of(w->weather, op);
 	if (!w->fault_at || --w->fault_at > 0)
 		return BUCKETKIT_NONE;
 	w->fault_at = w->fault_count-- > 0;
-	enum bucketkit_fault f = (enum bucketkit_fault)w->fault_kind;
-	return f >= BUCKETKIT_FLIP && op != BUCKETKIT_GET ? BUCKETKIT_REFUSE : f;
+	return fault_of((enum bucketkit_fault)w->fault_kind, op);
 }
 
 static void world_arm(struct world *w)
 {
 	w->fault_at = below(w, 3) ? 0 : 1 + (int64_t)below(w, 25);
 	w->fault_count = below(w, 2) ? 0 : (int64_t)below(w, 10);
-	w->fault_kind = 1 + (int64_t)below(w, 4);
+	w->fault_kind = 1 + (int64_t)below(w, BUCKETKIT_CUT);
 	if (w->fault_kind == BUCKETKIT_FLIP) /* more than this is damage */
 		w->fault_count = MIN(w->fault_count, 1);
+	if (w->fault_kind == BUCKETKIT_STALE) /* nothing else shows that it was */
+		w->fault_count = 25;
 	if (w->fault_at)
 		trace(w, "  fault %d at %d, and %d more", (int)w->fault_kind, (int)w->fault_at, (int)w->fault_count);
 }
@@ -160,7 +192,10 @@ static void world_disarm(struct world *w)
 static struct disk *disk_new(struct world *w, const char *wanted)
 {
 	struct disk *d = NEW(struct disk);
-	kit_init(&d->k);
+	char dir[256];
+	snprintf(dir, sizeof dir, "%s/disk-XXXXXX", w->folder);
+	assert_non_null(mkdtemp(dir));
+	kit_set(&d->k, dir);
 	snprintf(d->wanted, sizeof d->wanted, "%s", wanted);
 	d->k.o.objects = &w->b.objects;
 	d->k.o.server_id = d->wanted;
@@ -215,6 +250,17 @@ static void disk_supersede(struct world *w, struct disk *d)
 	}
 }
 
+/* The bucket has nothing of it under its id. */
+static void disk_note_down(struct disk *d)
+{
+	for (size_t i = 0; i < d->rows.n; i++) {
+		struct row *r = &d->rows.v[i];
+		r->state = r->state == UP ? SEALED : r->state;
+		r->was = r->was == UP ? SEALED : r->was;
+		r->named_up = false;
+	}
+}
+
 /* It may have another id than before. */
 static void disk_note_id(struct world *w, struct disk *d)
 {
@@ -224,9 +270,7 @@ static void disk_note_id(struct world *w, struct disk *d)
 		return;
 	if (d->id[0] && strcmp(d->id, s.id)) {
 		trace(w, "  %s goes on as %s", d->id, s.id);
-		for (size_t i = 0; i < d->rows.n; i++)
-			if (d->rows.v[i].state == UP)
-				d->rows.v[i].state = SEALED;
+		disk_note_down(d);
 	}
 	snprintf(d->id, sizeof d->id, "%s", s.id);
 	d->writes = true;
@@ -282,6 +326,8 @@ static void row_seen(struct world *w, struct disk *d, unsigned pod, int64_t t_ms
 		fail_msg("life %llu: the row of pod %u at %lld has %lld, not %lld", (unsigned long long)w->life, pod, (long long)t_ms, (long long)total,
 			 (long long)want);
 	r->seen = true;
+	if (r->state == UNSURE)
+		r->state = r->was;
 }
 
 static struct source_view *select_named(struct disk *d, const char *name, struct source_series **ret, size_t *n)
@@ -317,6 +363,54 @@ static void see_profiles(struct world *w, struct disk *d, bool cpu, bool returne
 	v->ops->release(v);
 }
 
+static int function_is_f7(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	(void)arg;
+	(void)e;
+	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
+	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), "main.f7");
+}
+
+/* Where main.f7 has something in a profile, it has it there when names have come. */
+static void see_name(struct world *w, struct disk *d, struct source_view *v, const struct source_series *s, int64_t t_ms, bool returned)
+{
+	struct source_part part = { .ref = s->ref, .after_ms = t_ms - 1, .until_ms = t_ms, .scale = 1 };
+	const struct source_frame_filter f = { function_is_f7, NULL, false };
+	struct row *r = disk_find(d, NAMELESS, t_ms);
+	struct err e;
+	double sum;
+	int64_t of;
+	if (v->ops->sums(v, &part, 1, 1, &f, NULL, &sum, &of, &e))
+		fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
+	if (returned)
+		r->named &= r->named_up;
+	if (r->named && !of)
+		fail_msg("life %llu: the profile at %lld has lost its names", (unsigned long long)w->life, (long long)t_ms);
+	r->named |= of != 0;
+}
+
+static void see_nameless(struct world *w, struct disk *d, bool returned)
+{
+	struct source_series *s;
+	struct source_profile *p;
+	size_t n, n_p;
+	struct err e;
+	struct source_view *v = select_named(d, LATE, &s, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (!view_eqs(labels_get(s[i].labels, VIEW("pod")), "nameless"))
+			continue;
+		if (v->ops->profiles(v, s[i].ref, 0, INT64_MAX / 2, NULL, &p, &n_p, &e))
+			fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
+		for (size_t k = 0; k < n_p; k++) {
+			row_seen(w, d, NAMELESS, p[k].t_ms, p[k].total, returned);
+			see_name(w, d, v, &s[i], p[k].t_ms, returned);
+		}
+		free(p);
+	}
+	free(s);
+	v->ops->release(v);
+}
+
 static void see_floats(struct world *w, struct disk *d, bool returned)
 {
 	struct source_series *s;
@@ -346,13 +440,15 @@ static void check_unseen(struct world *w, struct disk *d, bool returned)
 	size_t n = 0;
 	for (size_t i = 0; i < d->rows.n; i++) {
 		struct row r = d->rows.v[i];
-		bool must = r.state == UP || (r.state != DELETED && !returned);
+		bool must = r.state == UP || (r.state != DELETED && r.state != UNSURE && !returned);
 		if (!r.seen && must && row_is_kept(w, &r))
 			fail_msg("life %llu: the row of pod %u at %lld (day %u, state %d) is lost", (unsigned long long)w->life, r.pod, (long long)r.t_ms,
 				 (unsigned)(r.t_ms / DAY), r.state);
 		if (r.seen && returned && r.state != FRESH)
 			r.state = UP;
 		r.seen = false;
+		if (r.state == UNSURE) /* else row_seen knows what it is */
+			r.state = DELETED;
 		if (d->rows.v[i].seen || (r.state == DELETED && !returned))
 			d->rows.v[n++] = r;
 	}
@@ -369,12 +465,13 @@ static void check_rows(struct world *w, struct disk *d, bool returned)
 		return; /* the bucket has been away since the day began to be absent */
 	see_profiles(w, d, false, returned);
 	see_floats(w, d, returned);
+	see_nameless(w, d, returned);
 	check_unseen(w, d, returned);
 	see_profiles(w, d, true, false);
 	for (size_t i = 0; i < d->rows.n; i++) {
 		if (d->rows.v[i].seen && d->rows.v[i].pod < PODS)
 			sum += kit_profile_sum(d->rows.v[i].seed, STACKS, true);
-		d->rows.v[i].seen |= d->rows.v[i].pod == FLOATS && d->rows.v[i].state != DELETED;
+		d->rows.v[i].seen |= d->rows.v[i].pod >= FLOATS && d->rows.v[i].state != DELETED;
 	}
 	check_unseen(w, d, false);
 	if (kit_merge(&d->k, KIT_CPU, 0, INT64_MAX / 2, NULL) != sum)
@@ -383,16 +480,36 @@ static void check_rows(struct world *w, struct disk *d, bool returned)
 
 /* ---- steps ---- */
 
+/* A profile of a program that is known by a build id, with names or without. */
+static int append_late(struct disk *d, bool named, int64_t t_ms, uint64_t seed, struct sink_result *r)
+{
+	struct profile p;
+	struct err e;
+	kit_profile(&p, seed, STACKS);
+	p.mappings[0].build_id_str = 5;
+	for (uint32_t i = 0; i < p.n_locations && !named; i++)
+		p.locations[i].n_lines = 0;
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW(LATE) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), named ? VIEW("named") : VIEW("nameless") } };
+	struct sink_column c = { .labels = { l, ARRAY_LEN(l) } };
+	assert_true(ptype_parse(VIEW(LATE), &c.type));
+	struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = t_ms, .interval_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	int rc = tsdb_sink(d->k.db)->append(tsdb_sink(d->k.db), &b, r, &e);
+	profile_release(&p);
+	return rc;
+}
+
 static void append_row(struct world *w, struct disk *d, unsigned pod, int64_t t_ms)
 {
 	struct sink_result r = { 0 };
 	uint64_t seed = pod == FLOATS ? 1 + below(w, 1000) : kit_random(&w->random) >> 8;
 	if (disk_find(d, pod, t_ms))
 		return;
-	int rc = pod == FLOATS ? kit_append_float(&d->k, "up", t_ms, (double)seed, &r) : kit_append(&d->k, pod, t_ms, seed, STACKS, &r);
+	int rc = pod == FLOATS ? kit_append_float(&d->k, "up", t_ms, (double)seed, &r) :
+		 pod == NAMELESS ? append_late(d, false, t_ms, seed, &r) : kit_append(&d->k, pod, t_ms, seed, STACKS, &r);
 	assert_int_equal(rc, 0);
 	if (pod == FLOATS ? r.floats : r.profiles)
-		vec_push(&d->rows, (struct row){ pod, t_ms, seed, FRESH, false });
+		vec_push(&d->rows, (struct row){ .pod = pod, .t_ms = t_ms, .seed = seed, .state = FRESH });
 }
 
 static void step_append(struct world *w, struct disk *d)
@@ -427,6 +544,25 @@ static void disk_seal(struct world *w, struct disk *d)
 			d->rows.v[i].state = SEALED;
 }
 
+/* Names of what is stored without: of now, or of days ago. */
+static void step_names(struct world *w, struct disk *d)
+{
+	struct sink_result r = { 0 };
+	struct err e;
+	int64_t back = below(w, 2) ? 0 : (int64_t)below(w, (uint64_t)(3 * DAY));
+	trace(w, "  late names, %lld h back", (long long)(back / HOUR));
+	for (uint64_t n = 1 + below(w, 3); n; n--)
+		append_row(w, d, NAMELESS, world_now(w) - back - (int64_t)(n * 90007));
+	tsdb_flush(d->k.db);
+	if (below(w, 2))
+		disk_seal(w, d);
+	if (below(w, 3))
+		assert_int_equal(append_late(d, true, world_now(w) - (int64_t)below(w, 1000), kit_random(&w->random) >> 8, &r), 0);
+	tsdb_flush(d->k.db);
+	if (tsdb_resolve_names(d->k.db, &e))
+		fail_msg("life %llu: late names: %s", (unsigned long long)w->life, e.msg);
+}
+
 static int disk_upload(struct world *w, struct disk *d)
 {
 	struct err e = { 0 };
@@ -441,6 +577,7 @@ static int disk_upload(struct world *w, struct disk *d)
 		struct row r = d->rows.v[i];
 		any |= r.state == SEALED;
 		r.state = r.state == SEALED ? UP : r.state;
+		r.named_up |= r.named && r.state == UP;
 		if (r.state != DELETED)
 			d->rows.v[n++] = r;
 	}
@@ -475,32 +612,56 @@ static void disk_forget_deleted(struct disk *d)
 	d->rows.n = n;
 }
 
-static void step_delete(struct world *w, struct disk *d)
+/* What a delete is about. */
+struct deletion {
+	bool day;            /* all of a day; else one pod, within six hours */
+	unsigned pod;
+	int64_t after, until;
+};
+
+static bool deletion_has(const struct deletion *x, const struct row *r)
+{
+	return (x->day || (r->pod == x->pod && r->pod != FLOATS)) && r->t_ms > x->after && r->t_ms <= x->until;
+}
+
+static struct deletion deletion_pick(struct world *w)
+{
+	struct deletion x = { .day = below(w, 3) == 0, .pod = (unsigned)below(w, NAMELESS + 1) };
+	x.until = w->now_ms - (int64_t)below(w, (uint64_t)(2 * DAY));
+	x.after = x.until - (int64_t)below(w, (uint64_t)(6 * HOUR));
+	if (x.day) {
+		x.after = x.until / DAY * DAY - 1;
+		x.until = x.after + DAY;
+	}
+	return x;
+}
+
+static int deletion_make(struct world *w, struct disk *d, const struct deletion *x)
 {
 	struct matcher m;
+	struct err e = { 0 };
+	char pod[16];
+	snprintf(pod, sizeof pod, x->pod == NAMELESS ? "nameless" : "pod-%u", x->pod);
+	trace(w, "  delete %s of (%lld, %lld]", x->day ? "all" : pod, (long long)x->after, (long long)x->until);
+	assert_int_equal(x->day ? matcher_init(&m, MATCH_RE, VIEW("job"), VIEW(".+"), &e) : matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	int rc = tsdb_delete(d->k.db, &m, 1, x->after, x->until, NULL, &e);
+	matcher_release(&m);
+	if (rc && w->crash_at >= 0)
+		fail_msg("life %llu: delete: %s", (unsigned long long)w->life, e.msg);
+	return rc;
+}
+
+static void step_delete(struct world *w, struct disk *d)
+{
 	struct err e;
 	struct admin_bucket s;
-	char pod[16];
-	unsigned which = (unsigned)below(w, PODS + 1);
-	int64_t until = w->now_ms - (int64_t)below(w, (uint64_t)(2 * DAY)), after = until - (int64_t)below(w, (uint64_t)(6 * HOUR));
-	bool day = below(w, 3) == 0;
+	struct deletion x = deletion_pick(w);
 	if (d->superseded || (below(w, 2) && !disk_fetch(w, d)))
 		return;
-	if (day) {
-		after = until / DAY * DAY - 1;
-		until = after + DAY;
-	}
-	snprintf(pod, sizeof pod, "pod-%u", which);
-	trace(w, "  delete %s of (%lld, %lld]", day ? "all" : pod, (long long)after, (long long)until);
-	assert_int_equal(day ? matcher_init(&m, MATCH_RE, VIEW("job"), VIEW(".+"), &e) : matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
-	if (tsdb_delete(d->k.db, &m, 1, after, until, NULL, &e))
-		fail_msg("life %llu: delete: %s", (unsigned long long)w->life, e.msg);
-	matcher_release(&m);
-	for (size_t i = 0; i < d->rows.n; i++) {
-		struct row *r = &d->rows.v[i];
-		if ((day || r->pod == which) && (day || r->pod != FLOATS) && r->t_ms > after && r->t_ms <= until)
-			r->state = DELETED;
-	}
+	IGNORE(deletion_make(w, d, &x));
+	for (size_t i = 0; i < d->rows.n; i++)
+		if (deletion_has(&x, &d->rows.v[i]))
+			d->rows.v[i].state = DELETED;
 	disk_status(d, &s);
 	if (!s.waiting_deletes && d->writes) /* it is in the bucket */
 		disk_forget_deleted(d);
@@ -530,36 +691,102 @@ static void step_restart(struct world *w, struct disk *d)
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
 }
 
-/* It dies at a request. */
-static void step_crash(struct world *w, struct disk *d)
+/* It has died, if the request came, and what it had then is all that there is. */
+static void crash_end(struct world *w, struct disk *d)
 {
-	w->dying = d;
-	w->crash_at = 1 + (int64_t)below(w, 30);
-	if (below(w, 2))
-		disk_seal(w, d);
-	trace(w, "  dies at request %d", (int)w->crash_at);
-	VEC(struct row) before = { 0 };
-	for (size_t i = 0; i < d->rows.n; i++)
-		vec_push(&before, d->rows.v[i]);
-	int rc = disk_upload(w, d);
 	bool died = w->crash_at < 0;
-	if (!died || !rc)
-		w->crash_at = died ? w->crash_at : 0;
 	disk_close(d);
 	w->crash_at = 0;
 	if (died)
 		copy_dir(w->image, d->k.dir);
-	vec_free(&before);
+	trace(w, died ? "  it has died" : "  it has not died");
+}
+
+/* Dies in a delete, of which nobody knows then whether it was made. The next one that looks at all of it sees. */
+static void crash_delete(struct world *w, struct disk *d)
+{
+	struct deletion x = deletion_pick(w);
+	if (d->superseded)
+		return;
+	for (size_t i = 0; i < d->rows.n; i++) {
+		struct row *r = &d->rows.v[i];
+		if (!deletion_has(&x, r) || r->state == DELETED)
+			continue;
+		r->was = r->state;
+		r->state = UNSURE;
+	}
+	w->crash_at = 1 + (int64_t)below(w, 2);
+	IGNORE(deletion_make(w, d, &x));
+	if (w->crash_at > 0) /* nobody has died */
+		for (size_t i = 0; i < d->rows.n; i++)
+			if (d->rows.v[i].state == UNSURE)
+				d->rows.v[i].state = DELETED;
+	crash_end(w, d);
+	bucketkit_deliver(&w->b);
+	step_restart(w, d);
+	if (tsdb_upload(d->k.db, &(struct err){ 0 }))
+		trace(w, "  and cannot upload");
+	disk_note_id(w, d);
+	if (disk_fetch(w, d))
+		check_rows(w, d, false);
+}
+
+static void crash_upload(struct world *w, struct disk *d)
+{
+	if (below(w, 2))
+		disk_seal(w, d);
+	w->crash_at = 1 + (int64_t)below(w, 30);
+	IGNORE(disk_upload(w, d));
+	crash_end(w, d);
 	step_restart(w, d);
 }
 
+static void crash_start(struct world *w, struct disk *d)
+{
+	disk_close(d);
+	w->crash_at = 1 + (int64_t)below(w, 8);
+	bool ok = disk_open(w, d);
+	if (ok)
+		IGNORE(disk_upload(w, d));
+	crash_end(w, d);
+	step_restart(w, d);
+}
+
+/* It dies at a request. */
+static void step_crash(struct world *w, struct disk *d)
+{
+	uint64_t how = below(w, 8);
+	w->dying = d;
+	trace(w, "  dies in %s", how == 0 ? "a delete" : how < 3 ? "its start" : "an upload");
+	if (how == 0)
+		crash_delete(w, d);
+	else if (how < 3)
+		crash_start(w, d);
+	else
+		crash_upload(w, d);
+}
+
+/* Dies at a request of its start, or just behind it, and goes on with what it had. */
+static void lose_die(struct world *w, struct disk *d)
+{
+	struct err e;
+	w->dying = d;
+	w->crash_at = 1 + (int64_t)below(w, 20);
+	d->is_open = !tsdb_open(&d->k.db, &d->k.o, &e);
+	for (int i = 0; i < 3 && d->is_open && w->crash_at > 0; i++)
+		IGNORE(tsdb_upload(d->k.db, &e));
+	crash_end(w, d);
+}
+
 /* An empty disk with that id. NULL: the bucket failed, and it did not get the id or did not start. */
-static struct disk *lose_once(struct world *w, const char *id)
+static struct disk *lose_once(struct world *w, const char *id, bool dies)
 {
 	struct err e;
 	struct admin_bucket s;
 	struct disk *d = disk_new(w, id);
 	d->k.o.path = d->k.dir;
+	if (dies)
+		lose_die(w, d);
 	for (int i = 0; i < 3 && !d->is_open; i++)
 		d->is_open = !tsdb_open(&d->k.db, &d->k.o, &e);
 	if (d->is_open) {
@@ -568,6 +795,10 @@ static struct disk *lose_once(struct world *w, const char *id)
 	} else {
 		d->k.db = NULL;
 		trace(w, "  does not come back: %s", e.msg);
+	}
+	if (d->is_open && dies && strcmp(s.state, "writing")) { /* its directory is not empty any more */
+		IGNORE(tsdb_upload(d->k.db, &e));
+		disk_status(d, &s);
 	}
 	if (d->is_open && !strcmp(s.id, id) && !strcmp(s.state, "writing")) {
 		snprintf(d->id, sizeof d->id, "%s", id);
@@ -589,11 +820,13 @@ static void step_lose(struct world *w, int at)
 	char id[SERVER_ID_MAX + 1];
 	snprintf(id, sizeof id, "%s", old->id);
 	trace(w, "  the disk of %s is lost", id);
-	world_arm(w);
-	struct disk *d = lose_once(w, id);
+	bool dies = below(w, 3) == 0;
+	if (!dies)
+		world_arm(w);
+	struct disk *d = lose_once(w, id, dies);
 	world_disarm(w);
-	if (!d)
-		d = lose_once(w, id);
+	if (!d && !dies)
+		d = lose_once(w, id, false);
 	if (!d)
 		fail_msg("life %llu: %s does not come back to an empty disk", (unsigned long long)w->life, id);
 	for (size_t i = 0; i < old->rows.n; i++)
@@ -676,6 +909,7 @@ static void world_finish(struct world *w, int at)
 	if (!disk_fetch(w, d))
 		fail_msg("life %llu: days do not come back", (unsigned long long)w->life);
 	check_rows(w, d, false);
+	bucketkit_deliver(&w->b);
 	w->now_ms += 2 * HOUR;
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(disk_upload(w, d), 0);
@@ -707,9 +941,7 @@ static void step_copy(struct world *w, struct disk *d)
 		vec_push(&c->rows, d->rows.v[i]);
 	snprintf(c->id, sizeof c->id, "%s", d->id);
 	c->superseded = d->superseded;
-	for (size_t i = 0; i < c->rows.n; i++) /* what becomes of these is the business of the other one */
-		if (c->rows.v[i].state == UP)
-			c->rows.v[i].state = SEALED;
+	disk_note_down(c); /* what becomes of these is the business of the other one */
 	w->disks[at] = c;
 	if (!disk_open(w, d))
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
@@ -718,8 +950,6 @@ static void step_copy(struct world *w, struct disk *d)
 static void step_clock(struct world *w, struct disk *d)
 {
 	int64_t off = below(w, 2) ? 20 * DAY : below(w, 2) ? 6 * HOUR : -6 * HOUR;
-	if (w->retention_ms >= 0)
-		return;
 	trace(w, "  the clock is off by %lld h", (long long)(off / HOUR));
 	w->off_ms = off;
 	step_append(w, d);
@@ -729,24 +959,32 @@ static void step_clock(struct world *w, struct disk *d)
 	w->off_ms = 0;
 }
 
-/* Damages or removes what the disk notes of its bucket. */
+/* Damages or removes what the disk notes of its bucket. Which days these are is damaged while all is up: a day all of whose parts were rewritten since
+ * is not put any more then (upload_check_replaced). */
 static void step_damage(struct world *w, struct disk *d)
 {
 	AUTOFREE char *name = NULL;
 	static const char *const how[] = { "rm -f", "truncate -s 40", "truncate -s 0", "sh -c 'printf X | dd of=$0 bs=1 seek=90 conv=notrunc 2>/dev/null'" };
-	bool server = below(w, 6) == 0;
+	static const char *const files[] = { "server", "uploads", "uploads", "days/*", "days/*", "days/*" };
+	uint64_t file = below(w, ARRAY_LEN(files));
+	bool days = file > 2;
+	if (days && disk_upload(w, d))
+		return;
 	disk_close(d);
-	name = xasprintf("cd '%s/bucket' 2>/dev/null && for f in %s; do [ ! -f $f ] || %s $f; done", d->k.dir, server ? "server" : below(w, 3) ? "days/*" : "uploads",
-			 how[below(w, 4)]);
+	name = xasprintf("cd '%s/bucket' 2>/dev/null && for f in %s; do [ ! -f $f ] || %s $f; done", d->k.dir, files[file], how[below(w, 4)]);
 	trace(w, "  damage: %s", name);
 	run_shell(name);
 	if (!disk_open(w, d))
 		fail_msg("life %llu: it does not start with damaged notes", (unsigned long long)w->life);
+	if (days)
+		IGNORE(disk_upload(w, d));
 }
 
-/* The directory of a day is lost, at a time when the bucket has all of its parts. */
+/* The directory of a day is lost, at a time when the bucket has all of its parts, and all deletes. */
 static void step_lose_day(struct world *w, struct disk *d)
 {
+	if (disk_upload(w, d))
+		return;
 	for (size_t i = 0; i < d->rows.n; i++)
 		if (d->rows.v[i].state == SEALED)
 			return;
@@ -760,6 +998,32 @@ static void step_lose_day(struct world *w, struct disk *d)
 	if (!disk_open(w, d))
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
 	lives_check(w, d, false);
+}
+
+/* For up to six hours the bucket is away, full, or may not be written; some take things, delete and start meanwhile. Then all goes up. */
+static void step_weather(struct world *w, struct disk *d)
+{
+	static const enum bucketkit_fault kinds[] = { BUCKETKIT_REFUSE, BUCKETKIT_DENY, BUCKETKIT_FULL };
+	int64_t until = w->now_ms + 6 * HOUR;
+	w->weather = kinds[below(w, ARRAY_LEN(kinds))];
+	trace(w, "  the bucket is %s", w->weather == BUCKETKIT_REFUSE ? "away" : w->weather == BUCKETKIT_DENY ? "read-only" : "full");
+	for (uint64_t n = 1 + below(w, 4); n && w->now_ms < until; n--) {
+		step_append(w, d);
+		disk_seal(w, d);
+		IGNORE(disk_upload(w, d));
+		if (below(w, 3) == 0)
+			step_delete(w, d);
+		if (below(w, 4) == 0) {
+			disk_close(d);
+			if (!disk_open(w, d))
+				fail_msg("life %llu: it does not start without its bucket", (unsigned long long)w->life);
+		}
+	}
+	w->weather = BUCKETKIT_NONE;
+	if (!disk_upload(w, d) || d->superseded)
+		return;
+	if (disk_upload(w, d))
+		fail_msg("life %llu: the bucket is back, and nothing goes up", (unsigned long long)w->life);
 }
 
 static void step_read_only(struct world *w, struct disk *d)
@@ -803,12 +1067,16 @@ static void world_step(struct world *w)
 	trace(w, "step %u on disk %d (%s)", (unsigned)what, at, d->id);
 	if (what < 24)
 		step_append(w, d);
-	else if (what < 32)
+	else if (what < 30)
 		step_append_late(w, d);
+	else if (what < 34)
+		step_names(w, d);
 	else if (what < 38)
 		w->now_ms += (int64_t)below(w, (uint64_t)(30 * HOUR));
-	else if (what < 58)
+	else if (what < 55)
 		step_upload(w, d);
+	else if (what < 58)
+		step_weather(w, d);
 	else if (what < 66)
 		step_delete(w, d);
 	else if (what < 69)
@@ -835,6 +1103,12 @@ static void world_step(struct world *w)
 		lives_check(w, d, false);
 }
 
+static const char *lives_folder(void)
+{
+	const char *folder = getenv("TMPDIR");
+	return folder && *folder ? folder : access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
 static void world_live(uint64_t life, bool traced)
 {
 	struct world w = { .random = life * 7919, .life = life, .now_ms = KIT_T0 + HOUR, .trace = traced };
@@ -844,7 +1118,9 @@ static void world_live(uint64_t life, bool traced)
 	w.b.fault = world_fault;
 	w.b.fault_arg = &w;
 	w.retention_ms = below(&w, 4) ? -1 : RETENTION;
-	snprintf(w.image, sizeof w.image, "/tmp/tsdb-lives-%d", (int)getpid());
+	snprintf(w.folder, sizeof w.folder, "%s/tsdb-lives-XXXXXX", lives_folder());
+	assert_non_null(mkdtemp(w.folder));
+	snprintf(w.image, sizeof w.image, "%s/image", w.folder);
 	w.disks[0] = disk_new(&w, "one");
 	for (int i = 0; i < STEPS; i++)
 		world_step(&w);
@@ -853,7 +1129,7 @@ static void world_live(uint64_t life, bool traced)
 			world_finish(&w, i);
 	for (int i = 0; i < DISKS; i++)
 		disk_free(w.disks[i]);
-	AUTOFREE char *remove = xasprintf("rm -rf '%s'", w.image);
+	AUTOFREE char *remove = xasprintf("rm -rf '%s'", w.folder);
 	run_shell(remove);
 	bucketkit_free(&w.b);
 }

@@ -27,7 +27,6 @@
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
 #define FENCE_MOST 1024 /* bytes of a fence */
-#define DAMAGED_SAID 10 /* generations that the log names, one by one */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the catalogue ---- */
@@ -36,7 +35,7 @@
 struct catalogue_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
-	size_t damaged;
+	bool has_fence;                 /* the fence that this server put at its start is listed */
 };
 
 static int walk_found(void *arg, const struct objects_found *x, struct err *e)
@@ -47,6 +46,7 @@ static int walk_found(void *arg, const struct objects_found *x, struct err *e)
 	(void)e;
 	if (!object_name_parse(x->key, &name) || name.kind != 'g')
 		return 0;
+	w->has_fence |= !object_stamp_cmp(name.stamp, w->t->server.fence);
 	rwlock_read(&w->t->catalogue.lock);
 	for (size_t i = 0; i < w->t->catalogue.days.n && !known; i++)
 		known = !object_stamp_cmp(w->t->catalogue.days.v[i].stamp, name.stamp);
@@ -80,11 +80,10 @@ static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct
 	generation_release(&g);
 	if (rc == -ERR_NOT_FOUND)
 		return 0; /* it was removed meanwhile: a newer one is there */
-	if (rc != -ERR_CORRUPT)
+	if (rc != -ERR_CORRUPT && rc != -ERR_LIMIT)
 		return rc;
 	t->catalogue_is_damaged = true;
-	if (w->damaged++ < DAMAGED_SAID)
-		LOG_ERROR("msg", "a generation in the bucket is damaged and passed over: what it alone names is not seen", "object", name, "err", e->msg);
+	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
 	return 0;
 }
 
@@ -138,6 +137,21 @@ static void walk_note_lost(struct catalogue_walk *w)
 	version_unref(v);
 }
 
+/* Some stores list what was a moment ago (a directory of a network): generations that came last would be passed over, and removed later. All of them
+ * were put before the fence, so a list that has the fence has them. */
+static int walk_check_list(struct catalogue_walk *w, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = FENCE_MOST };
+	char name[OBJECT_NAME_MAX];
+	if (w->has_fence || !w->t->server.fence.epoch)
+		return 0;
+	object_name_generation(name, w->t->server.id, w->t->server.fence);
+	int rc = object_io_get(w->t->objects, name, &b, e);
+	if (rc == -ERR_NOT_FOUND)
+		return 0; /* somebody has emptied the bucket since */
+	return rc ? rc : err_set(e, ERR_UNAVAILABLE, "the bucket's list of generations lacks %s, which is there: it is asked again", name);
+}
+
 int retrieve_catalogue(struct transfer *t, struct err *e)
 {
 	struct catalogue_walk w = { .t = t };
@@ -145,11 +159,11 @@ int retrieve_catalogue(struct transfer *t, struct err *e)
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
 	if (!rc)
+		rc = walk_check_list(&w, e);
+	if (!rc)
 		walk_note_lost(&w);
 	for (size_t i = 0; i < w.unknown.n && !rc; i++)
 		rc = walk_take(&w, w.unknown.v[i], e);
-	if (w.damaged > DAMAGED_SAID)
-		LOG_ERROR("msg", "more generations in the bucket are damaged", "number", LOG_NUM(w.damaged - DAMAGED_SAID));
 	vec_free(&w.unknown);
 	vec_free(&w.known);
 	return rc;
@@ -280,6 +294,23 @@ static int retrieve_remove_other(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+/* A part whose object is damaged or missing. */
+struct retrieve_damage {
+	size_t part;                 /* its place in the generation */
+	struct err why;
+};
+
+/* A day that is being fetched, by several threads. */
+struct retrieve_day {
+	struct transfer *t;
+	const struct generation *g;
+	const char *dir;             /* where its files go */
+	bool lenient;                /* parts that are damaged are left out */
+	struct mutex lock;           /* of what follows; a leaf */
+	size_t done;                 /* parts */
+	VEC(struct retrieve_damage) damaged;
+};
+
 /* The day is fetched without it; answers about its time say so. */
 static void retrieve_leave_out(struct transfer *t, const struct generation *g, const struct generation_part *p, const char *dir, const struct err *why)
 {
@@ -293,22 +324,40 @@ static void retrieve_leave_out(struct transfer *t, const struct generation *g, c
 		vec_push(&t->left_out, after);
 }
 
+/* Fetches the i-th part. */
+static int retrieve_one(void *arg, size_t i, struct err *e)
+{
+	struct retrieve_day *d = arg;
+	if (atomic_load(&d->t->db->stopping))
+		return err_set(e, ERR_CANCELED, "the storage shuts down");
+	int rc = retrieve_part(d->t, d->g, &d->g->parts.v[i], d->dir, e);
+	bool damaged = d->lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND);
+	mutex_lock(&d->lock);
+	if (damaged)
+		vec_push(&d->damaged, (struct retrieve_damage){ i, *e });
+	size_t done = ++d->done;
+	mutex_unlock(&d->lock);
+	if (!rc)
+		transfer_note_opening(d->t, "the current day comes from the bucket: %zu of %zu parts are here", done, d->g->parts.n);
+	return damaged ? 0 : rc;
+}
+
 static int retrieve_fill(struct transfer *t, const struct generation *g, const char *dir, bool lenient, struct err *e)
 {
+	struct retrieve_day d = { .t = t, .g = g, .dir = dir, .lenient = lenient };
 	int rc = retrieve_check(g, e);
 	if (!rc)
 		rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
-	for (size_t i = 0; i < g->parts.n && !rc; i++) {
-		rc = retrieve_part(t, g, &g->parts.v[i], dir, e);
-		if (lenient && (rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND)) {
-			retrieve_leave_out(t, g, &g->parts.v[i], dir, e);
-			rc = 0;
-		}
-		if (!rc && atomic_load(&t->db->stopping))
-			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
-	}
+	if (rc)
+		return rc;
+	mutex_init(&d.lock, LOCK_LEAF, "bucket day");
+	rc = parallel_each(t->db->o.objects_at_once, g->parts.n, retrieve_one, &d, e);
+	for (size_t i = 0; i < d.damaged.n && !rc; i++)
+		retrieve_leave_out(t, g, &g->parts.v[d.damaged.v[i].part], dir, &d.damaged.v[i].why);
+	vec_free(&d.damaged);
+	mutex_destroy(&d.lock);
 	return rc;
 }
 
@@ -799,11 +848,10 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
-	struct object_stamp deletes = deletes_applied(t);
 	bool pending = atomic_load(&t->n_pending_deletes);
 	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* facts of newer deletes may have left the head log when parts were rewritten */
-		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]) && object_stamp_cmp(t->catalogue.days.v[i].deletes, deletes) >= 0)
+	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* what waits for the bucket is in no list of deletes that touch a day */
+		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]))
 			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n; i++)
@@ -812,11 +860,28 @@ void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 	vec_free(&days);
 }
 
+/* Facts of deletes that are newer than the generation may have left the head log when parts were rewritten: a day with rows of these is fetched later, by
+ * the rounds, which apply them. */
+static int lost_has_newer_deletes(struct transfer *t, uint32_t day, bool *ret, struct err *e)
+{
+	struct object_stamp deletes = { 0, 0 };
+	rwlock_read(&t->catalogue.lock);
+	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
+	if (d)
+		deletes = d->deletes;
+	rwlock_unlock(&t->catalogue.lock);
+	return deletes_touch_day(t, day, deletes, ret, e);
+}
+
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
 {
 	char identity[CATALOGUE_IDENTITY_MAX] = "";
 	AUTOFREE char *path = facts_path(t, day);
-	int rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
+	bool newer = false;
+	int rc = lost_has_newer_deletes(t, day, &newer, e);
+	if (rc || newer)
+		return rc;
+	rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
 	if (!rc)
 		rc = tsdb_remove_empty(t->db, day, e);
 	if (!rc)

@@ -20,6 +20,7 @@
 #define COLLECT_FIRST_MS (12 * INT64_C(60000)) /* after the start: readers of older generations have finished */
 #define COLLECT_EVERY_MS (6 * INT64_C(3600000))
 #define RETRY_MS 10000
+#define OPEN_PATIENCE_MS 10000 /* how long a request of the start may go without an answer: the program waits for it */
 
 /* ---- what the page shows ---- */
 
@@ -43,7 +44,7 @@ static void transfer_failed(struct transfer *t, const struct err *e)
 		LOG_WARN("msg", "the bucket: will try again", "err", e->msg);
 }
 
-/* What waits to go up: days whose parts are not all there. */
+/* What waits to go up: parts with rows that the bucket does not have. */
 static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 {
 	int64_t now = tsdb_now_ms(t->db);
@@ -54,10 +55,7 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 		uint64_t parts = 0;
 		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
 			const struct part *p = v->p[i]->parts[k];
-			bool up = false;
-			for (size_t j = 0; d && d->identity[0] && j < d->parts.n && !up; j++)
-				up = d->parts.v[j].level == (uint8_t)p->level && d->parts.v[j].window == p->window && d->parts.v[j].number == p->number;
-			if (up || p->level != LEVEL_HOUR)
+			if (p->level != LEVEL_HOUR || (d && d->identity[0] && day_has_rows(d, p)))
 				continue;
 			parts++;
 			ret->waiting_bytes += p->bytes;
@@ -73,14 +71,17 @@ static void status_waiting(struct transfer *t, struct admin_bucket *ret)
 void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 {
 	struct transfer *t = db->transfer;
+	char id[SERVER_ID_MAX + 1], why[256];
 	*ret = (struct admin_bucket){ .configured = t != NULL };
 	if (!t)
 		return;
+	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
 	mutex_lock(&t->status_lock);
 	*ret = t->status;
+	snprintf(ret->why, sizeof ret->why, "%s", why[0] ? why : t->damaged_first);
 	mutex_unlock(&t->status_lock);
 	ret->configured = true;
-	enum bucket_state state = bucket_server_state(&t->server, ret->id, ret->why, sizeof ret->why);
+	memcpy(ret->id, id, sizeof ret->id);
 	ret->state = state == BUCKET_WRITES ? "writing" : state == BUCKET_FENCED ? "stopped" : "unreachable";
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++) {
@@ -104,6 +105,18 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 
 /* ---- rounds ---- */
 
+static void transfer_look_at_epochs(struct transfer *t)
+{
+	char name[OBJECT_NAME_MAX];
+	struct err why;
+	uint64_t epoch = t->server.foreign_epoch;
+	if (!epoch)
+		return;
+	err_set(&why, ERR_CORRUPT, "this server has epoch %llu", (unsigned long long)t->server.epoch);
+	object_name_epoch(name, t->server.id, epoch);
+	damaged_note(t, name, "no server is started so often, so none has taken this epoch: remove the object from the bucket", &why);
+}
+
 static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
 {
 	char id[SERVER_ID_MAX + 1], why[256];
@@ -112,6 +125,7 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 		rc = bucket_server_start(&t->server, e);
 	if (rc)
 		return rc;
+	transfer_look_at_epochs(t);
 	catalogue_keep_id(&t->catalogue, t->server.id);
 	if (!t->uploads.n)
 		rc = upload_read_journal(t, e);
@@ -137,6 +151,7 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 	int rc = 0;
 	if (mono >= t->next_check_mono_ms) {
 		rc = bucket_server_check(&t->server, e);
+		transfer_look_at_epochs(t);
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
 	}
 	if (!rc)
@@ -202,9 +217,9 @@ static void *transfer_thread(void *arg)
 	return NULL;
 }
 
-int transfer_run(struct tsdb *db, struct err *e)
+int transfer_run(struct tsdb *db, bool now, struct err *e)
 {
-	return db->transfer ? transfer_step(db->transfer, true, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
+	return db->transfer ? transfer_step(db->transfer, now, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
 }
 
 /* ---- start and end ---- */
@@ -228,6 +243,17 @@ bool transfer_is_empty(const char *path)
 	return empty;
 }
 
+/* As transfer_begin, for a start that others wait for. */
+static int transfer_begin_opening(struct transfer *t, struct err *e) REQUIRES(t->run_lock)
+{
+	transfer_note_opening(t, "the bucket is asked which days it has");
+	LOG_INFO("msg", "asks the bucket which days it has, before anything is taken in");
+	atomic_store(&t->objects->patience_ms, OPEN_PATIENCE_MS);
+	int rc = transfer_begin(t, e);
+	atomic_store(&t->objects->patience_ms, 0);
+	return rc;
+}
+
 /* The current day of a server that returns must be whole before it takes rows: they may be there already. */
 static int transfer_fetch_today(struct transfer *t, struct err *e)
 {
@@ -249,6 +275,9 @@ static int transfer_return(struct transfer *t, int rc_away, const struct err *aw
 	char id[SERVER_ID_MAX + 1], why[256];
 	enum bucket_state state = bucket_server_state(&t->server, id, why, sizeof why);
 	if (state == BUCKET_AWAY) {
+		if (t->server.was_empty && t->server.wanted[0])
+			LOG_WARN("msg", "whether the bucket has days of this server is not known, so it begins anew; if it has, this directory gets another "
+				 "id later. To come back as the server, stop it, empty the directory, and start it when the bucket answers", "id", t->server.wanted);
 		int rc = bucket_server_begin_alone(&t->server, e);
 		catalogue_keep_id(&t->catalogue, t->server.id);
 		return rc;
@@ -292,8 +321,10 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
 		return 0; /* all that it needs is here: the thread asks the bucket */
 	mutex_lock(&t->run_lock);
-	int rc_away = transfer_begin(t, &away);
+	t->is_opening = true;
+	int rc_away = transfer_begin_opening(t, &away);
 	rc = transfer_return(t, rc_away, &away, e);
+	transfer_note_opening(t, "%s", "");
 	mutex_unlock(&t->run_lock);
 	if (rc_away)
 		transfer_failed(t, &away);
@@ -309,11 +340,13 @@ int transfer_restore(struct tsdb *db, struct err *e)
 		return 0;
 	mutex_lock(&t->run_lock);
 	retrieve_list_lost(t, &lost);
-	int rc = lost.v.n && !t->has_begun ? transfer_begin(t, &away) : 0;
+	t->is_opening = true;
+	int rc = lost.v.n && !t->has_begun ? transfer_begin_opening(t, &away) : 0;
 	for (size_t i = 0; i < lost.v.n && !rc; i++) {
 		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
 		rc = retrieve_lost(t, lost.v.v[i], &away);
 	}
+	transfer_note_opening(t, "%s", "");
 	mutex_unlock(&t->run_lock);
 	vec_free(&lost.v);
 	if (rc)
@@ -338,6 +371,7 @@ int transfer_start(struct tsdb *db, struct err *e)
 	if (!rc)
 		rc = retrieve_keep_here(t, e);
 	retrieve_note_absent(t);
+	t->is_opening = false;
 	mutex_unlock(&t->run_lock);
 	if (!rc && !db->o.no_transfer) {
 		rc = thread_start(&t->thread, "bucket", transfer_thread, t, e);
@@ -365,6 +399,7 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->visits);
 	vec_free(&t->checked);
 	deletes_release(t);
+	damaged_release(t);
 	buf_free(&t->pending);
 	catalogue_release(&t->catalogue);
 	bucket_server_release(&t->server);

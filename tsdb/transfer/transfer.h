@@ -25,7 +25,7 @@ int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t 
 void transfer_status(struct tsdb *db, struct admin_bucket *ret);
 /* Records are numbered above this. */
 uint64_t transfer_first_record(const struct tsdb *db);
-/* What is done by itself, now: uploads all that is due, removes what is not named any more. Tests and shutdown scripts. */
-int transfer_run(struct tsdb *db, struct err *e) MUST_USE;
+/* A round: uploads what is due, fetches a day, removes what is not named any more. now: also what would wait. Tests and shutdown scripts. */
+int transfer_run(struct tsdb *db, bool now, struct err *e) MUST_USE;
 
 #endif

@@ -32,11 +32,10 @@ struct transfer_seen {
 	uint32_t day;
 	uint64_t parts_hash;      /* hash of the day's parts, deletes and late names at the last look */
 	uint64_t put_hash;        /* the same hash when the last generation was put */
-	int64_t changed_mono_ms;  /* when parts_hash changed last */
-	int64_t failed_mono_ms;   /* when the last upload failed because of the day itself */
+	int64_t changed_boot_ms;  /* of tsdb_boot_ms, as since_boot_ms and failed_boot_ms: when parts_hash changed last */
+	int64_t failed_boot_ms;   /* when the last upload failed because of the day itself */
 	int64_t fetch_failed_mono_ms; /* when the last fetch failed because of the day itself */
-	int64_t since_mono_ms;    /* since when the day differs from its generation */
-	int64_t names_mono_ms;    /* when late names alone were the reason for a generation last */
+	int64_t since_boot_ms;    /* since when the day differs from its generation */
 };
 
 /* A delete, made here or read from the bucket. */
@@ -72,9 +71,12 @@ struct transfer {
 	struct object_stamp pending_stamp;
 	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* what the catalogue gets with the pending generation */
 	bool pending_away;            /* the same */
+	bool is_opening;              /* the storage is not open yet, and somebody waits for it */
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
+	bool deletes_are_damaged;     /* a delete could not be read: what it deleted is not known */
+	int64_t next_upkeep_boot_ms;  /* of tsdb_boot_ms: when objects of a day whose rows are all in the bucket are put next (upload.c) */
 	int64_t next_check_mono_ms;   /* when the bucket is asked for a newer epoch next */
 	int64_t next_collect_mono_ms; /* when orphans are looked for next */
 	VEC(uint32_t) visits;         /* days that are fetched to be rewritten without deleted rows, whatever local retention says */
@@ -91,12 +93,31 @@ struct transfer {
 	VEC(struct transfer_delete) deletes;         /* in the bucket, by stamp */
 	struct mutex status_lock;     /* of what the page shows; a leaf */
 	struct admin_bucket status;
+	VEC(char *) damaged;          /* names of objects that could not be read */
+	char damaged_first[400];      /* the first of them, and what to do about it */
 };
+
+/* ---- opening.c ---- */
+
+/* Of a start that others wait for: what it waits for now. */
+__attribute__((format(printf, 2, 3))) void transfer_note_opening(struct transfer *t, const char *format, ...);
+
+/* ---- parallel.c ---- */
+
+/* Calls run with each number below n, in at most so many threads, of which the caller is one. Those that have not begun when one fails are left
+ * out; returns the first error. */
+int parallel_each(size_t threads, size_t n, int (*run)(void *arg, size_t i, struct err *e), void *arg, struct err *e) MUST_USE;
 
 /* ---- tries.c ---- */
 
 /* What is known of the tries of a day; valid until the next call. */
 struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day);
+
+/* ---- damaged.c ---- */
+
+/* An object of the bucket cannot be read and is passed over. todo: what that means, and what to do. */
+void damaged_note(struct transfer *t, const char *name, const char *todo, const struct err *why);
+void damaged_release(struct transfer *t);
 
 /* ---- generations.c ---- */
 
@@ -125,7 +146,8 @@ void retrieve_tidy(struct transfer *t);
 int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e) MUST_USE;
 /* Fetches the newest day that is wanted here and is not, and opens it. 1: it did; 0: there is none. now: also days that failed a while ago. */
 int retrieve_next(struct transfer *t, bool now, struct err *e) MUST_USE;
-/* Days that are lost here: which; fetches and opens one before the replay. Its deletes are in the head log. */
+/* Days that are lost here: which; fetches and opens one before the replay, unless a delete that is newer than its generation touches it. Its other
+ * deletes are in the head log. */
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret);
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Whether the facts of a fetched day are still to be applied. */

@@ -9,6 +9,5 @@ struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day)
 			return &t->seen.v[i];
 	struct transfer_seen *s = vec_add(&t->seen);
 	s->day = day;
-	s->names_mono_ms = INT64_MIN / 2;
 	return s;
 }

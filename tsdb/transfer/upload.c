@@ -3,6 +3,10 @@
  * seal is followed by rollups, and an hour's parts by the one that replaces them. Parts that the bucket has are not put again. The
  * generation is put last, so whoever reads it finds all that it names.
  *
+ * Upkeep changes a day whose rows are all in the bucket: retention by selector rewrites a part each hour, late names add symbols, several parts
+ * become one. The bucket then lacks no row and only keeps bytes for longer. So such a day gets a new generation once a day, and a few objects
+ * an hour of all such days are put, ahead of that generation, under names that the journal knows.
+ *
  * bucket/uploads notes what was put and is in no generation yet: a restart goes on behind it. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,8 +26,11 @@
 #define JOURNAL_HEAD "pyrrha-uploads 1"
 #define SETTLE_MS 30000              /* how long a day has not changed before it goes up, */
 #define SETTLE_MOST_MS (5 * INT64_C(60000)) /* unless it changes all the time */
-#define NAMES_EVERY_MS (24 * INT64_C(3600000)) /* how often late names alone are a reason for a generation */
-#define NAMES_SETTLE_MS (10 * INT64_C(60000))
+#define UPKEEP_EVERY_MS DAY_MS       /* how often upkeep alone is a reason for a generation of a day */
+#define UPKEEP_SETTLE_MS (10 * INT64_C(60000)) /* how long such a day has not changed, */
+#define UPKEEP_SETTLE_MOST_MS HOUR_MS /* unless it changes all the time */
+#define UPKEEP_OBJECTS 3             /* puts an hour: new rows take up to five, at midnight (an hour, its two rollups, symbols, the generation), */
+#define UPKEEP_MOST_MS (2 * DAY_MS)  /* unless the day has waited for so long */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
 
 /* ---- the journal ---- */
@@ -105,6 +112,8 @@ struct upload {
 	struct generation old;      /* its newest generation, as it is known here; empty if there is none */
 	struct object_stamp old_stamp;
 	bool same;                  /* `old` is of this database: its part numbers are those of m */
+	uint64_t room;              /* how many objects may be put now */
+	bool is_full;               /* more are to be put: the generation follows later */
 	uint64_t put_objects, put_bytes;
 };
 
@@ -149,8 +158,12 @@ static int upload_put_part(struct upload *u, size_t i, const struct part_runs *r
 {
 	struct transfer *t = u->t;
 	struct generation_part *p = &u->m.g.parts.v[i];
-	struct transfer_upload done = { .day = u->m.g.day, .part = { p->level, p->window, p->number, { bucket_server_stamp(&t->server), r->size, { 0 } } } };
 	char name[OBJECT_NAME_MAX];
+	u->is_full = u->put_objects >= u->room;
+	if (u->is_full)
+		return 0;
+	struct transfer_upload done = { .day = u->m.g.day, .part = { .level = p->level, .window = p->window, .number = p->number,
+								     .object = { bucket_server_stamp(&t->server), r->size, { 0 } } } };
 	memcpy(done.part.object.sha256, r->sha256, SHA256_LEN);
 	object_name_data(name, u->m.g.id, u->m.g.day, done.part.object.stamp);
 	int rc = object_io_put_file(t->objects, name, file, r->size, r->sha256, e);
@@ -194,7 +207,7 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 static int upload_parts(struct upload *u, struct err *e)
 {
 	struct generation *g = &u->m.g;
-	for (size_t i = 0; i < g->parts.n;) {
+	for (size_t i = 0; i < g->parts.n && !u->is_full;) {
 		if (atomic_load(&u->t->db->stopping))
 			return err_set(e, ERR_CANCELED, "the storage shuts down");
 		int rc = upload_part(u, i, e);
@@ -227,6 +240,9 @@ static int upload_symbols(struct upload *u, struct err *e)
 		g->symbols.stamp = u->old.symbols.stamp;
 		return 0;
 	}
+	u->is_full = u->put_objects + 2 > u->room; /* the generation follows at once: the journal does not know symbols */
+	if (u->is_full)
+		return 0;
 	g->symbols.stamp = bucket_server_stamp(&u->t->server);
 	object_name_data(name, g->id, g->day, g->symbols.stamp);
 	u->put_objects++;
@@ -305,9 +321,23 @@ static int upload_check_replaced(const struct upload *u, struct err *e)
 		       "bucket keeps its rows. pyrtool bucket get fetches them into a directory of their own", g->day);
 }
 
-static int upload_day(struct transfer *t, uint32_t day, struct err *e)
+static int upload_put_generation(struct upload *u, struct err *e)
 {
-	struct upload u = { .t = t, .old = { .min_ms = 1 } };
+	u->is_full |= u->put_objects >= u->room;
+	if (u->is_full)
+		return 0;
+	int rc = generations_put(u->t, &u->m.g, u->m.identity, false, e);
+	if (rc)
+		return rc;
+	upload_forget_old(u);
+	journal_drop_day(u->t, u->m.g.day);
+	return journal_write(u->t, e);
+}
+
+/* Puts objects of a day, at most `room`, and its generation as the last one. *ret_whole: nothing of it is left to be put. */
+static int upload_day(struct transfer *t, uint32_t day, uint64_t room, bool *ret_whole, struct err *e)
+{
+	struct upload u = { .t = t, .old = { .min_ms = 1 }, .room = room };
 	int64_t start = clock_mono_ms();
 	AUTOFREE char *dir = xasprintf("%s/day", t->server.dir);
 	int rc = files_make_dirs(t->server.dir, e);
@@ -317,19 +347,16 @@ static int upload_day(struct transfer *t, uint32_t day, struct err *e)
 		rc = upload_read_old(&u, day, e);
 	if (!rc)
 		rc = upload_parts(&u, e);
-	if (!rc)
+	if (!rc && !u.is_full)
 		rc = upload_check_replaced(&u, e);
-	if (!rc)
+	if (!rc && !u.is_full)
 		rc = upload_symbols(&u, e);
 	if (!rc)
-		rc = generations_put(t, &u.m.g, u.m.identity, false, e);
-	if (!rc) {
-		upload_forget_old(&u);
-		journal_drop_day(t, day);
-		rc = journal_write(t, e);
-		LOG_DEBUG("msg", "a day is in the bucket", "partition", LOG_NUM(day), "generation", LOG_NUM(u.m.g.stamp.serial), "objects", LOG_NUM(u.put_objects), "bytes",
-			  LOG_NUM(u.put_bytes), "ms", LOG_NUM(clock_mono_ms() - start));
-	}
+		rc = upload_put_generation(&u, e);
+	*ret_whole = (!rc || rc == -ERR_NOT_FOUND) && !u.is_full;
+	if (!rc)
+		LOG_DEBUG("msg", u.is_full ? "objects of a day are in the bucket, more follow" : "a day is in the bucket", "partition", LOG_NUM(day), "generation",
+			  LOG_NUM(u.m.g.stamp.serial), "objects", LOG_NUM(u.put_objects), "bytes", LOG_NUM(u.put_bytes), "ms", LOG_NUM(clock_mono_ms() - start));
 	day_image_release(&u.m);
 	generation_release(&u.old);
 	return rc == -ERR_NOT_FOUND ? 0 : rc;
@@ -345,41 +372,77 @@ static uint64_t upload_hash(const struct pstate *s, uint64_t facts, uint64_t nam
 	return h;
 }
 
-static bool upload_is_due(struct transfer *t, const struct pstate *s, bool now)
+enum upload_reason {
+	UPLOAD_NONE,   /* the bucket has all of the day */
+	UPLOAD_UPKEEP, /* it has all rows of the day */
+	UPLOAD_ROWS    /* it lacks rows, or that they were deleted; or the day is over now */
+};
+
+static enum upload_reason upload_find_reason(struct transfer *t, const struct day_up *up, bool is_complete)
+{
+	bool finishes = is_complete && !up->finished;
+	if (up->parts && up->facts && up->names && !finishes)
+		return UPLOAD_NONE;
+	/* Parts may have been rewritten without rows that somebody deleted: these leave the bucket soon. */
+	bool deleted = !up->parts && object_stamp_cmp(up->deletes, deletes_applied(t)) < 0;
+	return up->rows && up->facts && !finishes && !deleted ? UPLOAD_UPKEEP : UPLOAD_ROWS;
+}
+
+/* Whether local retention waits until the bucket has the day as it is here. */
+static bool upload_is_awaited(struct transfer *t, const struct pstate *s)
+{
+	int64_t keep_ms = t->db->o.local_retention_ms;
+	return keep_ms && !s->n_windows && !s->tombstones && ((int64_t)s->p->day + 1) * DAY_MS <= retention_now_of(t->db, s->p) - keep_ms;
+}
+
+static bool upload_is_upkeep_due(struct transfer *t, const struct pstate *s, const struct day_up *up, const struct transfer_seen *x, bool is_complete)
+{
+	int64_t boot = tsdb_boot_ms(t->db), now = tsdb_now_ms(t->db);
+	if (up->finished && !is_complete)
+		return false; /* late names will be in a part in a moment: else the day would have to be finished again */
+	if (boot - x->changed_boot_ms < UPKEEP_SETTLE_MS && boot - x->since_boot_ms < UPKEEP_SETTLE_MOST_MS)
+		return false;
+	/* A generation of the future was made while the clock was wrong. */
+	return upload_is_awaited(t, s) || now - up->written_ms >= UPKEEP_EVERY_MS || now < up->written_ms;
+}
+
+/* How many objects of a day may be put now. now: without waiting for more changes. */
+static uint64_t upload_find_room(struct transfer *t, const struct pstate *s, bool now)
 {
 	if (!s->n_parts || !s->p->db_parts)
-		return false;
+		return 0;
 	struct day_up up = day_look_up(&t->catalogue, s);
 	mutex_lock(&t->db->apply_lock);
-	bool finishes = !up.finished && day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
+	bool is_complete = day_is_finished(t->db, s) && s->p->first_symbols == UINT64_MAX;
 	mutex_unlock(&t->db->apply_lock);
 	struct transfer_seen *x = transfer_seen(t, s->p->day);
-	if (up.parts && up.facts && up.names && !finishes) {
-		x->since_mono_ms = 0;
-		return false;
+	enum upload_reason reason = upload_find_reason(t, &up, is_complete);
+	if (reason == UPLOAD_NONE) {
+		x->since_boot_ms = 0;
+		return 0;
 	}
-	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash) + finishes;
-	int64_t mono = clock_mono_ms();
-	if (x->parts_hash != hash || !x->changed_mono_ms) {
+	uint64_t hash = upload_hash(s, up.facts_hash, up.names_hash) + (is_complete && !up.finished);
+	int64_t boot = tsdb_boot_ms(t->db);
+	if (x->parts_hash != hash || !x->changed_boot_ms) {
 		x->parts_hash = hash;
-		x->changed_mono_ms = mono;
-		x->failed_mono_ms = 0;
+		x->changed_boot_ms = boot;
+		x->failed_boot_ms = 0;
 	}
-	if (!x->since_mono_ms)
-		x->since_mono_ms = mono;
+	if (!x->since_boot_ms)
+		x->since_boot_ms = boot;
 	if (up.known && x->put_hash == hash)
-		return false; /* put without a part that is damaged here */
+		return 0; /* put without a part that is damaged here */
 	if (now)
-		return true;
-	if (x->failed_mono_ms && mono - x->failed_mono_ms < FAILED_PAUSE_MS)
-		return false;
-	if (up.parts && up.facts && !finishes) { /* late names alone */
-		if (mono - x->changed_mono_ms < NAMES_SETTLE_MS || mono - x->names_mono_ms < NAMES_EVERY_MS)
-			return false;
-		x->names_mono_ms = mono;
-		return true;
-	}
-	return mono - x->changed_mono_ms >= SETTLE_MS || mono - x->since_mono_ms >= SETTLE_MOST_MS;
+		return UINT64_MAX;
+	if (x->failed_boot_ms && boot - x->failed_boot_ms < FAILED_PAUSE_MS)
+		return 0;
+	if (reason == UPLOAD_ROWS)
+		return boot - x->changed_boot_ms >= SETTLE_MS || boot - x->since_boot_ms >= SETTLE_MOST_MS ? UINT64_MAX : 0;
+	if (!upload_is_upkeep_due(t, s, &up, x, is_complete))
+		return 0;
+	if (boot - x->since_boot_ms >= UPKEEP_MOST_MS)
+		return UINT64_MAX;
+	return boot >= t->next_upkeep_boot_ms ? UPKEEP_OBJECTS : 0;
 }
 
 /* Whether the cause of an error lies in the day that was to go up, not in the bucket: then the other days go up all the same. */
@@ -394,12 +457,17 @@ int upload_days(struct transfer *t, bool now, struct err *e)
 	struct err first = { 0 };
 	int rc = generations_put_pending(t, e);
 	for (size_t i = 0; i < v->n && !rc && !atomic_load(&t->db->stopping); i++) {
-		if (retrieve_is_pending(t, v->p[i]->p->day) || !upload_is_due(t, v->p[i], now))
+		uint32_t day = v->p[i]->p->day;
+		uint64_t room = retrieve_is_pending(t, day) ? 0 : upload_find_room(t, v->p[i], now);
+		bool whole;
+		if (!room)
 			continue;
-		rc = upload_day(t, v->p[i]->p->day, e);
-		struct transfer_seen *x = transfer_seen(t, v->p[i]->p->day);
-		x->failed_mono_ms = upload_failed_alone(rc) ? clock_mono_ms() : 0;
-		x->put_hash = rc ? 0 : x->parts_hash;
+		rc = upload_day(t, day, room, &whole, e);
+		struct transfer_seen *x = transfer_seen(t, day);
+		x->failed_boot_ms = upload_failed_alone(rc) ? tsdb_boot_ms(t->db) : 0;
+		x->put_hash = whole ? x->parts_hash : 0;
+		if (!rc && room != UINT64_MAX)
+			t->next_upkeep_boot_ms = tsdb_boot_ms(t->db) + HOUR_MS;
 		if (!upload_failed_alone(rc) || t->pending.len)
 			continue;
 		first = first.code ? first : *e;

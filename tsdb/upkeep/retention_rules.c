@@ -85,7 +85,7 @@ static bool has_rule_facts(const struct tombstones *m)
 	return false;
 }
 
-/* The labels of a sealed day that is in the bucket as it is here: then its dictionary need not be loaded for them. Empty otherwise. */
+/* The labels of a sealed day whose rows are all in the bucket: then its dictionary need not be loaded for them. Empty otherwise. */
 static int read_labels(struct tsdb *db, const struct pstate *s, struct generation *ret, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
@@ -93,7 +93,7 @@ static int read_labels(struct tsdb *db, const struct pstate *s, struct generatio
 	if (!db->catalogue || s->n_windows || atomic_load(&s->p->loaded))
 		return 0;
 	struct day_up up = day_look_up(db->catalogue, s);
-	if (!up.parts || !up.finished || catalogue_bytes(db->catalogue, s->p->day, &b, e))
+	if (!up.rows || !up.finished || catalogue_bytes(db->catalogue, s->p->day, &b, e))
 		return 0;
 	int rc = generation_decode(ret, buf_view(&b), NULL, e);
 	if (!rc)
@@ -182,6 +182,18 @@ static void hide(struct tsdb *db, struct partition *p, const struct tombstone_fa
 	mutex_unlock(&db->apply_lock);
 }
 
+/* The rollups whose hours a rule is passing (partition.rules_cut). */
+static unsigned rules_cut(const struct partition *p, const struct tombstone_fact *facts, size_t n)
+{
+	unsigned cut = 0;
+	for (size_t i = 0; i < n; i++) {
+		int64_t passed_ms = facts[i].until_ms - (int64_t)p->day * DAY_MS;
+		if (passed_ms < DAY_MS)
+			cut |= 1u << 4 | 1u << passed_ms / (6 * HOUR_MS);
+	}
+	return cut;
+}
+
 /* Says which rules have got all of a day; 0: one has got a part of it, and will get more by and by. */
 static uint64_t rules_on(const struct tsdb *db, const struct partition *p, int64_t now_ms) REQUIRES(db->seal_lock)
 {
@@ -212,6 +224,8 @@ static int keep_one(struct tsdb *db, const struct pstate *s, struct err *e) REQU
 	if (!rc)
 		rc = find_old(db, p, &labels, now_ms, &facts, &n, e);
 	generation_release(&labels);
+	if (!rc)
+		p->rules_cut = rules_cut(p, facts, n);
 	if (!rc && (n || has_rule_facts(s->tombstones)))
 		hide(db, p, facts, n);
 	for (size_t k = 0; k < n; k++)

@@ -11,7 +11,7 @@
 #include "tsdb/upkeep/rollup.h"
 #include "tsdb/version/tombstones.h"
 
-#define AFTER_MS (16 * INT64_C(60000))
+#define AFTER_MS (15 * INT64_C(60000)) /* as seal.c waits for late rows: it goes to the bucket together with the last of its hours */
 /* Sums have at most one entry for this many that they sum up, or they are left out. */
 #define MIN_SAVING 2
 
@@ -390,6 +390,12 @@ static bool has_masks(const struct pstate *ps, uint32_t first, uint32_t hours)
 	return false;
 }
 
+/* Hours that retention by selector is passing: it would be stale an hour later. */
+static bool is_cut(const struct pstate *ps, uint32_t first, uint32_t hours)
+{
+	return ps->p->rules_cut >> (hours == 24 ? 4 : first / 6) & 1;
+}
+
 /* Hours that still have rows in memory would make it stale at once. */
 static bool has_windows(const struct pstate *ps, uint32_t first, uint32_t hours)
 {
@@ -404,7 +410,7 @@ static bool has_windows(const struct pstate *ps, uint32_t first, uint32_t hours)
 static bool wanted(struct tsdb *db, const struct pstate *ps, uint32_t first, uint32_t hours)
 {
 	int64_t end = ((int64_t)ps->p->day * 24 + first + hours) * HOUR_MS;
-	return tsdb_now_ms(db) >= end + AFTER_MS && !has_windows(ps, first, hours) && !has_masks(ps, first, hours) &&
+	return tsdb_now_ms(db) >= end + AFTER_MS && !has_windows(ps, first, hours) && !has_masks(ps, first, hours) && !is_cut(ps, first, hours) &&
 	       ps->hour_first[first + hours] - ps->hour_first[first] > 1;
 }
 

@@ -85,6 +85,7 @@ struct partition {
 	atomic_llong used_mono_ms;  /* when somebody last needed its dictionary */
 	uint64_t rules_done;        /* retention_rules.c: what rules hid of it last, 0 = they will hide more, and */
 	uint32_t rules_next_part;   /* its next_part then; both under seal_lock */
+	unsigned rules_cut;         /* its rollups whose hours a rule is passing: bits 0 to 3 those of six hours, bit 4 that of the day; under seal_lock, too */
 	int64_t symbols_since_mono_ms; /* the sealer's: since when it has symbols in the log and no window; 0 = not */
 };
 
