@@ -385,7 +385,7 @@ static bool parse(struct bench *b, int argc, char **argv)
 			return false;
 	return b->dir && num_parse_i64(view_of(hours), &b->hours) && b->hours >= 0 && b->hours <= 10000 && (b->bucket_dir || b->hours) && num_parse_double(view_of(scale), &b->f.scale) && num_parse_i64(view_of(days), &b->days) &&
 	       num_parse_i64(view_of(every), &b->every) && b->f.scale > 0 && b->f.scale <= 10 && b->days >= 7 && b->days <= 400 && b->every >= 10 &&
-	       60 % b->every == 0;
+	       (60 % b->every == 0 || (b->every % 60 == 0 && 3600 % b->every == 0));
 }
 
 static void report(const struct bench *b, double seconds)

@@ -6,6 +6,7 @@ EXTRA_DIST += \
   bench/page \
   bench/page.mjs \
   bench/peers \
+  bench/reading \
   bench/rules \
   bench/scrapes \
   $(NULL)

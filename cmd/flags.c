@@ -29,7 +29,7 @@ static struct server_flags set = {
 	.service_labels = TSDB_SERVICE_LABELS, .auto_reload_ms = 30000, .config_file = "pyrrha.yml", .web_config_file = "", .storage_path = "data", .log_level = "info", .log_format = "logfmt",
 	.external_url = "", .route_prefix = "", .cors_origin = "", .port = "", .replica_text = "", .replicas = 1,
 	.retention_ms = INT64_C(15) * 86400000, .query_timeout_ms = 120000, .slow_query_ms = 10000, .lookback_ms = 300000, .commit_interval_ms = 20, .max_concurrency = 20, .max_waiting = 100,
-	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
+	.outage_tolerance_ms = 3600000, .grace_ms = 600000, .resend_ms = 60000, .bucket_cache_bytes = UINT64_C(10) << 30, .max_evals = 4, .notification_capacity = 10000, .notification_batch = 256, .notification_drain = true, .self_heap = true,
 	.remote_bytes = 1 << 30, .discovery_ms = 5000, .max_pins = 100, .pin_bytes = 256 << 20, .partition_series = 1000000, .label_sets = 10000,
 	.target_functions = 200000, .target_locations = 500000, .target_stacks = 1000000,
 	.max_samples = 50000000, .max_series = 100000, .max_functions = 1000000, .max_connections = 512, .read_timeout_ms = 300000,
@@ -64,6 +64,8 @@ static struct opt table[] = {
 	{ "storage.local-retention.time", OPT_DURATION, &set.local_retention_ms, "<duration>",
 	  "How long days stay on this disk once they are in the bucket of object_storage in --config.file; older ones are in the bucket alone. 0: as "
 	  "long as --storage.tsdb.retention.time, which counts on disk and in the bucket." },
+	{ "storage.bucket-cache.size", OPT_SIZE, &set.bucket_cache_bytes, "<size>",
+	  "Disk for what queries read of days that are in the bucket alone; above it the days that were used longest ago go." },
 	{ "storage.service-labels", OPT_STRING, &set.service_labels, "<labels>",
 	  "Labels that make a service, separated by commas. Series that agree in them are also stored as one sum a minute, which makes graphs and profiles of whole services fast; it costs about a tenth more space. Empty means none." },
 

@@ -8,6 +8,8 @@ libtsdb_a_SOURCES = \
   tsdb/bucket/catalogue.h \
   tsdb/bucket/day_image.c \
   tsdb/bucket/day_image.h \
+  tsdb/bucket/day_symbols.c \
+  tsdb/bucket/day_symbols.h \
   tsdb/bucket/generation.c \
   tsdb/bucket/generation.h \
   tsdb/bucket/object_io.c \
@@ -16,6 +18,14 @@ libtsdb_a_SOURCES = \
   tsdb/bucket/object_names.h \
   tsdb/bucket_copy.c \
   tsdb/bucketkit.h \
+  tsdb/cached/cached_day.c \
+  tsdb/cached/cached_day.h \
+  tsdb/cached/cached_days.c \
+  tsdb/cached/cached_days.h \
+  tsdb/cached/cached_fetch.c \
+  tsdb/cached/cached_fetch.h \
+  tsdb/cached/cached_file.c \
+  tsdb/cached/cached_file.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
   tsdb/dict/dict_pack.c \
@@ -106,6 +116,8 @@ libtsdb_a_SOURCES = \
   tsdb/read/value_scan.c \
   tsdb/read/view.c \
   tsdb/read/view.h \
+  tsdb/read/view_cached.c \
+  tsdb/read/view_cached.h \
   tsdb/read/view_open.c \
   tsdb/seal/aggregate.c \
   tsdb/seal/aggregate.h \
@@ -123,6 +135,8 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/damaged.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
+  tsdb/transfer/hidden.c \
+  tsdb/transfer/hidden.h \
   tsdb/transfer/opening.c \
   tsdb/transfer/parallel.c \
   tsdb/transfer/retrieve.c \
@@ -193,6 +207,7 @@ TSDB_TESTS = \
   accounts_test \
   aggregate_test \
   budget_test \
+  cached_test \
   compact_test \
   cover_test \
   dict_pack_test \
@@ -235,6 +250,8 @@ aggregate_test_SOURCES = tsdb/seal/aggregate_test.c
 aggregate_test_LDADD = $(TSDB_TEST_LIBS)
 budget_test_SOURCES = tsdb/budget_test.c
 budget_test_LDADD = $(TSDB_TEST_LIBS)
+cached_test_SOURCES = tsdb/cached/cached_test.c
+cached_test_LDADD = $(TSDB_TEST_LIBS)
 compact_test_SOURCES = tsdb/upkeep/compact_test.c
 compact_test_LDADD = $(TSDB_TEST_LIBS)
 cover_test_SOURCES = tsdb/read/cover_test.c

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The current content of the storage, counted over partitions, parts and windows, and as metrics. */
+#include "tsdb/cached/cached_days.h"
 #include "tsdb/part/part.h"
 #include "tsdb/transfer/transfer.h"
 #include "tsdb/version/db.h"
@@ -72,7 +73,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}
-	ret->dictionary_bytes += dict_unions_bytes(db->dict_unions) + atomic_load(&db->query_dict_bytes);
+	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + atomic_load(&db->query_dict_bytes);
 	version_unref(v);
 }
 
@@ -89,6 +90,11 @@ static void stats_bucket(struct tsdb *db)
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_BYTES], (double)b.waiting_bytes);
 	metric_set(&tsdb_metrics[TM_BUCKET_WAITING_SECONDS], b.waiting_since_ms ? (double)(tsdb_now_ms(db) - b.waiting_since_ms) / 1e3 : 0);
 	metric_set(&tsdb_metrics[TM_BUCKET_ABSENT], (double)b.absent_days);
+	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BYTES], (double)b.cache_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_CACHE_BUDGET], (double)b.cache_max_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_READS], (double)b.reads);
+	metric_set(&tsdb_metrics[TM_BUCKET_READ_BYTES], (double)b.read_bytes);
+	metric_set(&tsdb_metrics[TM_BUCKET_READ_FAILURES], (double)b.read_failures);
 	metric_set(&tsdb_metrics[TM_BUCKET_DAMAGED], (double)b.damaged_objects);
 }
 

@@ -108,6 +108,8 @@ static void set_defaults(struct tsdb_options *o)
 		o->service_labels = TSDB_SERVICE_LABELS;
 	if (!o->max_series)
 		o->max_series = 1000000;
+	if (!o->bucket_cache_bytes)
+		o->bucket_cache_bytes = UINT64_C(10) << 30;
 	if (!o->grace_ms)
 		o->grace_ms = DAY_MS;
 	if (!o->max_target_functions)
@@ -136,6 +138,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	mutex_init(&db->apply_lock, RANK_TSDB_APPLY, "apply");
 	mutex_init(&db->seal_lock, RANK_TSDB_SEAL, "seal");
 	mutex_init(&db->state_lock, RANK_TSDB_STATE, "state");
+	mutex_init(&db->rules_lock, LOCK_LEAF, "retention rules");
 	pthread_cond_init(&db->state_cond, NULL);
 	mutex_init(&db->flush_lock, LOCK_LEAF, "flush");
 	pthread_cond_init(&db->flush_cond, NULL);
@@ -166,7 +169,7 @@ static void db_free(struct tsdb *db)
 	vec_free(&db->emptied);
 	retention_clock_destroy(&db->retention_clock);
 	holes_destroy(&db->holes);
-	retention_rules_free(db->rules);
+	retention_rules_unref(db->rules);
 	name_finder_free(db->finder);
 	version_unref(db->current);
 	for (size_t i = 0; i < db->partitions.n; i++)
@@ -184,6 +187,7 @@ static void db_free(struct tsdb *db)
 	mutex_destroy(&db->apply_lock);
 	mutex_destroy(&db->seal_lock);
 	mutex_destroy(&db->state_lock);
+	mutex_destroy(&db->rules_lock);
 	pthread_cond_destroy(&db->state_cond);
 	mutex_destroy(&db->flush_lock);
 	pthread_cond_destroy(&db->flush_cond);
@@ -266,11 +270,11 @@ int tsdb_close(struct tsdb *db, struct err *e)
 	queue_close(db->queue);
 	tsdb_wind_down(db);
 	tsdb_hurry(db, true);
-	transfer_close(db);
 	if (db->have_sealer)
 		pthread_join(db->sealer, NULL);
 	if (db->have_early_sealer)
 		pthread_join(db->early_sealer, NULL);
+	transfer_close(db); /* its thread may wait for the committer; the sealer reads its catalogue */
 	if (db->have_committer)
 		pthread_join(db->committer, NULL);
 	int rc = hlog_close(db->log, e);

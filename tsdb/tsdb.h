@@ -55,6 +55,7 @@ struct tsdb_options {
 	void *opening_arg;
 	const char *server_id;       /* whose days they are there; NULL = one is made up at the first start */
 	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
+	uint64_t bucket_cache_bytes; /* of the disk, for what queries read of days that are in the bucket alone; 10 GiB */
 	int64_t seal_interval_ms;    /* windows are sealed at least this often, so that less is lost with the disk; 0 = after their hour */
 	int64_t grace_ms;            /* objects that nothing names are removed when they are as old; 0 = a day */
 	bool no_transfer;            /* tests and tools: nothing goes up or comes back by itself */

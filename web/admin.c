@@ -255,6 +255,13 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	put_moment(b, "from", x->absent_from_ms);
 	put_moment(b, "until", x->absent_until_ms);
 	json_object_end(b);
+	json_object_begin_at(b, "cache");
+	json_field_count(b, "bytes", x->cache_bytes);
+	json_field_count(b, "maxBytes", x->cache_max_bytes);
+	json_field_count(b, "requests", x->reads);
+	json_field_count(b, "fetchedBytes", x->read_bytes);
+	json_field_count(b, "failures", x->read_failures);
+	json_object_end(b);
 	json_field_count(b, "damagedObjects", x->damaged_objects);
 }
 

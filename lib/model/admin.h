@@ -60,6 +60,8 @@ struct admin_bucket {
 	char last_error[512];            /* "" = the last round had none */
 	uint64_t absent_days;            /* in the bucket and not on this disk, */
 	int64_t absent_from_ms, absent_until_ms; /* with stamps in this range; 0, 0 = none */
+	uint64_t cache_bytes, cache_max_bytes;   /* of the disk, for what queries read of these days: now, and at most */
+	uint64_t reads, read_bytes, read_failures; /* requests of queries, what they brought, files that could not be read, since the start */
 	uint64_t damaged_objects;        /* in the bucket, that could not be read and are passed over; since the start */
 };
 

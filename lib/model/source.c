@@ -56,7 +56,7 @@ size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_W
 {
 	size_t n = 0;
 	n += lacks_warning(&d->damaged, "damaged or lost: what cannot be read is missing from this answer", texts[n]);
-	n += lacks_warning(&d->absent, "in the bucket, not on this disk: it is missing from this answer", texts[n]);
+	n += lacks_warning(&d->absent, "in the bucket, and could not be read there: it is missing from this answer", texts[n]);
 	return n;
 }
 

@@ -19,6 +19,7 @@
  * window in memory; its bytes are those there. */
 struct source_stats {
 	atomic_uint_fast64_t chunks, samples, bytes;
+	atomic_uint_fast64_t bucket_requests, bucket_bytes; /* what was fetched from a bucket for it */
 };
 
 /* Stretches of time of which an answer lacks something. */

@@ -114,8 +114,11 @@ uint32_t symbols_map_location(struct symbols_map *m, uint32_t id)
 
 void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as)
 {
+	uint32_t n_locations = symbols_count(m->from, SYMBOLS_LOCATIONS);
+	if (location >= n_locations || as >= n_locations)
+		return; /* names from elsewhere, of a dictionary of which entries are lost */
 	if (location >= m->n_as) {
-		uint32_t n = MAX(symbols_count(m->from, SYMBOLS_LOCATIONS), location + 1);
+		uint32_t n = n_locations;
 		m->as = xreallocarray(m->as, n, sizeof *m->as);
 		memset(m->as + m->n_as, 0, (n - m->n_as) * sizeof *m->as);
 		m->n_as = n;

@@ -51,6 +51,8 @@ static void add_stats(struct source_stats *to, const struct source_stats *s)
 	to->chunks += s->chunks;
 	to->samples += s->samples;
 	to->bytes += s->bytes;
+	to->bucket_requests += s->bucket_requests;
+	to->bucket_bytes += s->bucket_bytes;
 }
 
 void explain_all_read(const struct eval *q, struct source_stats *ret)
@@ -67,6 +69,10 @@ static void put_read(struct buf *out, const struct source_stats *s)
 	json_field_count(out, "chunks", s->chunks);
 	json_field_count(out, "samples", s->samples);
 	json_field_count(out, "bytes", s->bytes);
+	if (s->bucket_requests) {
+		json_field_count(out, "bucketRequests", s->bucket_requests);
+		json_field_count(out, "bucketBytes", s->bucket_bytes);
+	}
 	json_object_end(out);
 }
 

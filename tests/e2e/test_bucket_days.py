@@ -129,7 +129,7 @@ class Days:
         self.puts = next(line for line in out.splitlines() if line.startswith("puts an hour: "))
         self.clock.set(self.newest + 20 * 60 - time.time())
 
-    def server(self, name, storage, id_=ID):
+    def server(self, name, storage, id_=ID, options=()):
         clock = self.clock
 
         class Here(Server):
@@ -137,7 +137,7 @@ class Days:
 
             def __init__(self, env):
                 self.given = storage
-                super().__init__(env, CONFIG % (id_, env.path("bucket")), ["--web.enable-admin-api", "--query.timeout=20m"], name=name)  # on a busy host as well
+                super().__init__(env, CONFIG % (id_, env.path("bucket")), ["--web.enable-admin-api", "--query.timeout=20m", *options], name=name)  # on a busy host as well
 
             def start_on(self, name, port):
                 self.storage = self.given

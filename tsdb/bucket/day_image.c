@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "tsdb/bucket/day_symbols.h"
 #include "tsdb/dict/dict_pack.h"
 #include "tsdb/part/part.h"
 #include "tsdb/part/part_read.h"
@@ -211,7 +212,9 @@ static int image_symbols(struct day_image *m, const struct image_marks *k, struc
 	dict_encode(&rows, p->symbols, &p->index, &from, &to, &p->dict_lock);
 	rwlock_unlock(&p->dict_lock);
 	partition_unref(own);
-	return rows.overflow ? 0 : dict_pack(&m->symbols, buf_view(&rows), e);
+	CLEANUP(buf_free) struct buf packed = { 0 };
+	int rc = rows.overflow ? 0 : dict_pack(&packed, buf_view(&rows), e);
+	return rc || rows.overflow ? rc : day_symbols_encode(&m->symbols, buf_view(&packed), e);
 }
 
 /* ---- the database ---- */

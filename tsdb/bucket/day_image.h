@@ -17,7 +17,7 @@ struct day_image {
 	VEC(struct buf *) bytes;   /* what views of g point into */
 	struct partition *series;  /* whose labels g.series borrows */
 	VEC(struct partition_file) files; /* those of the links */
-	struct buf symbols;        /* of a finished day: its dictionary, packed; else empty */
+	struct buf symbols;        /* of a finished day: the object with its dictionary; else empty */
 };
 
 /* Makes one of a day that has parts. dir: where the links go; it is emptied before, and removed by day_image_release. newest: the storage's

@@ -40,8 +40,15 @@ void damage_count(struct part *p, uint32_t series, const struct err *e)
 			  LOG_NUM(series), "err", e->msg);
 }
 
+bool damage_is_lack(const struct part *p, const struct err *e)
+{
+	return p->lack && e->code == ERR_UNAVAILABLE;
+}
+
 int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series, const struct err *e)
 {
+	if (damage_is_lack(p, e))
+		return 0;
 	if (!damage_is(e))
 		return -(int)e->code;
 	damage_count(p, series, e);

@@ -12,6 +12,9 @@ bool damage_is(const struct err *e);
 /* Whether an error of opening a partition is one of the machine (permissions, no memory, no descriptors, a full disk), so that the partition may
  * be whole. */
 bool damage_is_none(const struct err *e);
+/* Whether an error of reading a part says that its file is not whole on this disk and the value is not there. A reader goes on without it: the view
+ * knows of it, and reads again once it is here (tsdb/read/view_cached.h). */
+bool damage_is_lack(const struct part *p, const struct err *e);
 /* Counts (once) that a value of the series cannot be read, and logs the part's first. Any thread. */
 void damage_count(struct part *p, uint32_t series, const struct err *e);
 /* After reading a value failed with e: 0 if the query goes on without it, which *lim then knows, else the error. */

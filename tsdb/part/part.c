@@ -123,6 +123,8 @@ void part_unref(struct part *p)
 	}
 	if (p->db)
 		forget_part(p);
+	if (p->lack)
+		p->lack->release(p->lack);
 	partition_db_unref(p->db);
 	vec_free(&p->sums);
 	vec_free(&p->series);
@@ -229,8 +231,13 @@ int part_parse_index(struct part *p, struct view v, uint8_t version, struct err 
 
 _Thread_local struct read_tally read_tally;
 
-int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
-	     struct err *e)
+int part_need(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct err *e)
+{
+	return p->lack ? p->lack->need(p->lack, part_key_kind(p->one_kind, kind, stream), series & PART_AGGREGATE, e) : 0;
+}
+
+static int value_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
+		     struct err *e)
 {
 	char key[KEY_LEN], *error = NULL;
 	size_t len;
@@ -255,6 +262,30 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	rc = part_open_value(key, v, len, &ret->payload, e);
 	ret->version = rc ? 0 : (uint8_t)v[0];
 	return rc ? err_wrap(e, "%s, window %u, part %u", p->db->dir, p->window, p->number) : 0;
+}
+
+static bool part_knows_totals(const struct part *p, enum part_kind kind, uint32_t series, struct view *ret)
+{
+	return p->lack && kind == PART_TOTALS && series & PART_AGGREGATE && p->lack->totals(p->lack, series & ~PART_AGGREGATE, ret);
+}
+
+int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct part_value *ret,
+	     struct err *e)
+{
+	if (part_knows_totals(p, kind, series, &ret->payload)) {
+		ret->version = VALUE_VERSION;
+		return 0;
+	}
+	int rc = part_need(p, kind, series, stream, e);
+	if (!rc)
+		rc = value_get(p, kind, series, stream, ret, e);
+	if (!rc || !p->lack || (rc != -ERR_CORRUPT && rc != -ERR_IO))
+		return rc;
+	struct err why;
+	if (!p->lack->recheck(p->lack, part_key_kind(p->one_kind, kind, stream), series & PART_AGGREGATE, &why))
+		return rc;
+	part_value_release(ret);
+	return err_set(e, why.code, "%s", why.msg);
 }
 
 int part_open_symbols(const struct part *p, struct part_value *ret, bool *ret_packed, struct err *e)
@@ -325,6 +356,13 @@ int part_reader_get(struct part_reader *r, const struct part *p, enum part_kind 
 {
 	char key[KEY_LEN];
 	size_t len;
+	if (part_knows_totals(p, kind, series, ret)) {
+		r->version = VALUE_VERSION;
+		return 0;
+	}
+	int lacks = part_need(p, kind, series, stream, e);
+	if (lacks)
+		return lacks;
 	if (r->db != p->db) {
 		part_reader_release(r);
 		int closed = partition_db_enter(p->db, e);

@@ -53,10 +53,24 @@ struct part_series {
 #define PART_AGGREGATE UINT32_C(0x80000000)
 #define PART_AGGREGATE_MS INT64_C(60000)
 
+/* Of a part whose file is not whole on this disk (tsdb/cached): it knows which values can be read. Any thread. */
+struct part_lack {
+	/* Whether the values of a kind, as keys have it, of series or of aggregates, can be read. ERR_UNAVAILABLE: they are not here; now they are
+	 * wanted. */
+	int (*need)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
+	/* A value of these was read and is damaged. ERR_UNAVAILABLE: the bytes on this disk are not those of the bucket, and are wanted anew; 0:
+	 * they are. */
+	int (*recheck)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
+	/* The payload of PART_TOTALS of an aggregate, if it is known without the file. Valid as long as the part. */
+	bool (*totals)(struct part_lack *l, uint32_t aggregate, struct view *ret);
+	void (*release)(struct part_lack *l);
+};
+
 /* Immutable; valid as long as a pstate lists it. */
 struct part {
 	atomic_int refs;
 	struct partition_db *db;       /* reference held */
+	struct part_lack *lack;        /* NULL: its file is whole */
 	enum part_level level;
 	uint32_t window;      /* number of its level's window: stamps in (window, window + 1] * level_hours */
 	uint32_t number;
@@ -101,6 +115,16 @@ static inline int64_t part_end_ms(const struct part *p)
  * anyway. */
 int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
 		      uint64_t *ret_lost, struct err *e) MUST_USE;
+/* One over a directory that has RocksDB's list of files, and of these files none, or some: only to read values of parts that part_make made. It is
+ * opened by the second call, before any value is read; that may be made again. */
+struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache);
+int partition_db_open_bare(struct partition_db *d, struct err *e) MUST_USE;
+/* A part of a database, of the payloads of its header and its index. one_kind: see struct part. lack is taken, also after an error.
+ * ERR_CORRUPT: they are malformed. */
+int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,
+	      struct view index, bool one_kind, struct part_lack *lack, struct err *e) MUST_USE;
+/* Whether a value of a part can be read, as part_get would find. ERR_UNAVAILABLE: it is not on this disk; now it is wanted. */
+int part_need(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct err *e) MUST_USE;
 /* Damage found later is added to *count, which lives as long as the database. */
 void partition_db_count_lost(struct partition_db *d, atomic_ullong *count);
 /* Rebuilds a partition from its files. Files that could not be ingested are kept in *ret_aside, a directory (owned; untouched if all

@@ -203,8 +203,7 @@ static void list_parts(struct partition_db *d, struct part ***ret, size_t *ret_n
 	*ret_lost += l.lost;
 }
 
-int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-		      uint64_t *ret_lost, struct err *e)
+static struct partition_db *list_db_new(const char *dir, rocksdb_cache_t *cache, bool look_only)
 {
 	struct partition_db *d = NEW(struct partition_db);
 	atomic_init(&d->refs, 1);
@@ -218,6 +217,57 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
 	rocksdb_options_set_write_buffer_size(d->options, 1 << 20);
 	d->read = rocksdb_readoptions_create();
 	d->env = rocksdb_envoptions_create();
+	return d;
+}
+
+struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache)
+{
+	return list_db_new(dir, cache, true);
+}
+
+int partition_db_open_bare(struct partition_db *d, struct err *e)
+{
+	int rc = 0;
+	while (!rc && !atomic_load(&d->bare_is_open)) {
+		if (!rwlock_try_write(&d->open_lock)) { /* not to wait: who reads may wait for what the caller holds */
+			clock_sleep_ms(1);
+			continue;
+		}
+		if (!d->db)
+			d->db = partition_db_open_rocks(d, e);
+		rc = d->db ? 0 : -(int)e->code;
+		atomic_store(&d->bare_is_open, !rc);
+		rwlock_unlock(&d->open_lock);
+	}
+	return rc;
+}
+
+int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,
+	      struct view index, bool one_kind, struct part_lack *lack, struct err *e)
+{
+	struct part *p = NEW(struct part);
+	atomic_init(&p->refs, 1);
+	p->db = partition_db_ref(d);
+	p->lack = lack;
+	p->level = level;
+	p->window = window;
+	p->number = number;
+	p->one_kind = one_kind;
+	part_know(p);
+	int rc = level >= LEVELS ? err_set(e, ERR_CORRUPT, "its level %d is unknown", level) : part_parse_header(p, header, e);
+	if (!rc)
+		rc = part_parse_index(p, index, INDEX_VERSION, e);
+	if (rc)
+		part_unref(p);
+	else
+		*ret = p;
+	return rc;
+}
+
+int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
+		      uint64_t *ret_lost, struct err *e)
+{
+	struct partition_db *d = list_db_new(dir, cache, look_only);
 	d->db = partition_db_open_first(d, e);
 	if (!d->db) {
 		partition_db_free(d);

@@ -36,6 +36,7 @@ struct partition_db {
 	uint32_t next_number; /* above all parts found, readable or not */
 	char identity[64];    /* what RocksDB calls it; "" = it could not be read */
 	bool look_only;       /* nothing may be written */
+	atomic_bool bare_is_open; /* partition_db_open_bare has opened it */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
 	struct rwlock open_lock; /* read: db does not change; written by partition_db_reopen, after which it may be NULL */
 };

@@ -38,7 +38,7 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 		return NULL;
 	uint8_t *node = xcalloc(n, 1);
 	for (size_t i = 0; names && i < names->v.n; i++)
-		if (names->v.v[i].location < n_locations)
+		if (names->v.v[i].location < n_locations && names->v.v[i].as < n_locations)
 			location[names->v.v[i].location] = location[names->v.v[i].as];
 	const struct sym_node *run = NULL;
 	for (uint32_t i = 1, first = 0, end = 0; i < n; i++) {

@@ -11,7 +11,7 @@
 
 #include "tsdb/part/damage.h"
 #include "tsdb/read/scratch.h"
-#include "tsdb/read/view.h"
+#include "tsdb/read/view_cached.h"
 #include "tsdb/version/tombstones.h"
 
 /* NOT_ASKED, then TAKEN by the thread that fills it in, then permanently one of the others. */
@@ -228,10 +228,9 @@ static void add_window(const struct tsdb_view *v, struct window *w, uint32_t ser
 	rwlock_unlock(&w->lock);
 }
 
-int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-	       struct source_cover *ret, struct err *e)
+static int cover_read(struct tsdb_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		      struct source_cover *ret, struct err *e)
 {
-	struct tsdb_view *v = (struct tsdb_view *)sv;
 	int rc = 0;
 	if (!view_has_ref(v, ref))
 		return view_bad_ref(ref, e);
@@ -246,6 +245,19 @@ int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t u
 				add_window(v, s->windows[i], id, after_ms, until_ms, ret);
 	}
 	return rc ? rc : limits_check(lim, ret->n, e);
+}
+
+int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+	       struct source_cover *ret, struct err *e)
+{
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc = cover_read(try.v, ref, after_ms, until_ms, lim, ret, e);
+	while (view_try_again(&try, after_ms, until_ms, &rc, e)) {
+		source_cover_release(ret);
+		*ret = (struct source_cover){ 0 };
+		rc = cover_read(try.v, ref, after_ms, until_ms, lim, ret, e);
+	}
+	return rc;
 }
 
 /* ---- windows that follow each other ---- */
@@ -335,10 +347,9 @@ static int tile_partition(struct tiling *g, const struct pstate *s, uint32_t ser
 	return rc;
 }
 
-int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
-		struct err *e)
+static int covers_read(struct tsdb_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		       struct err *e)
 {
-	struct tsdb_view *v = (struct tsdb_view *)sv;
 	struct tiling g = { .v = v, .t = t, .until_ms = t->after_ms + (int64_t)t->n * t->width_ms, .ret = ret };
 	int rc = 0;
 	if (!view_has_ref(v, ref))
@@ -351,4 +362,16 @@ int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles 
 	}
 	source_cover_release(&g.one);
 	return rc ? rc : limits_check(lim, g.n, e);
+}
+
+int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		struct err *e)
+{
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc = covers_read(try.v, ref, t, lim, ret, e);
+	while (view_try_again(&try, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, &rc, e)) {
+		memset(ret, 0, t->n * sizeof *ret); /* they have no spans */
+		rc = covers_read(try.v, ref, t, lim, ret, e);
+	}
+	return rc;
 }

@@ -6,6 +6,7 @@
 #include "tsdb/read/column_filter.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
+#include "tsdb/read/view_cached.h"
 #include "tsdb/version/tombstones.h"
 
 struct worker {
@@ -183,6 +184,21 @@ static bool has_any(struct reading *r, size_t p, size_t n)
 	return any;
 }
 
+/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
+static int matches_fetch(struct reading *r, size_t n, struct err *e)
+{
+	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
+		const struct pstate *s = r->v->v->p[p];
+		if (!r->v->cached[p] || !has_any(r, p, n))
+			continue;
+		(void)view_has_stacks(r->v, p);
+		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
+			if (hour_meets(s->parts[i]->window, r->after_ms, r->until_ms))
+				view_want(s->parts[i], 0, true);
+	}
+	return view_cached_fetch(r->v, r->after_ms, r->until_ms, r->lim, e);
+}
+
 /* One dictionary after the other. */
 static int match_all(struct reading *r, size_t n, struct err *e)
 {
@@ -194,7 +210,10 @@ static int match_all(struct reading *r, size_t n, struct err *e)
 		if (!has_any(r, p, n))
 			continue;
 		struct partition *stacks = query_dict_stacks(r->v->own, p);
-		r->match[p] = column_filter_bits(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
+		if (stacks->unread) /* it did not come from the bucket: the answer says so */
+			r->match[p] = xcalloc(1, sizeof *r->match[p]);
+		else
+			r->match[p] = column_filter_bits(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
 		query_dict_give(r->v->own, stacks);
 		rc = r->match[p] ? 0 : -(int)e->code;
 	}
@@ -212,7 +231,9 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	r.n_match = xcalloc(v->v->n + 1, sizeof *r.n_match);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	mutex_init(&r.lock, LOCK_LEAF, "matches");
-	int rc = match_all(&r, n, e);
+	int rc = matches_fetch(&r, n, e);
+	if (!rc)
+		rc = match_all(&r, n, e);
 	if (!rc) {
 		pool_run(pool, n, run_series, &r);
 		rc = atomic_load(&r.failed);

@@ -8,6 +8,7 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
 #include "tsdb/read/scratch.h"
+#include "tsdb/read/view_cached.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
 
@@ -102,6 +103,8 @@ static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct e
 {
 	if (u->part->level == LEVEL_HOUR && !(u->series & PART_AGGREGATE))
 		return damage_pass(m->lim, u->part, u->series, e);
+	if (damage_is_lack(u->part, e))
+		return 0;
 	if (!damage_is(e))
 		return rc;
 	damage_count(u->part, u->series, e);
@@ -453,6 +456,8 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct rea
 		return 0;
 	struct partition *stacks = query_dict_stacks(m->v->own, p);
 	use_stacks(m, p, stacks);
+	if (stacks->unread)
+		m->plan.units.n = 0; /* they were here a moment ago: the view has noted that they are wanted again */
 	int rc = check_bytes(m, d, stacks, e);
 	if (!rc)
 		rc = add_units(m, &all, e);
@@ -488,10 +493,33 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 	return rc;
 }
 
-static int merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+/* Leaves out days of the bucket whose stacks are not here. All that their units need is wanted. */
+static void keep_readable(struct merge *m)
+{
+	size_t n = 0;
+	bool *ask = xcalloc(m->v->v->n + 1, sizeof *ask), *has = xcalloc(m->v->v->n + 1, sizeof *has);
+	for (size_t i = 0; i < m->plan.units.n; i++) {
+		const struct unit *u = &m->plan.units.v[i];
+		if (!ask[u->partition]) {
+			ask[u->partition] = true;
+			has[u->partition] = view_has_stacks(m->v, u->partition);
+			if (has[u->partition])
+				query_dict_bring(m->v->own, u->partition);
+		}
+		if (u->part)
+			view_want(u->part, u->series, u->after_ms > part_start_ms(u->part) || u->until_ms < part_end_ms(u->part));
+		if (has[u->partition])
+			m->plan.units.v[n++] = *u;
+	}
+	m->plan.units.n = n;
+	free(ask);
+	free(has);
+}
+
+static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		 const struct source_limits *lim, struct stackvec **ret, bool *again, struct err *e)
 {
-	struct merge m = { .v = (struct tsdb_view *)sv, .lim = lim, .e = e };
+	struct merge m = { .v = v, .lim = lim, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	mutex_init(&m.lock, LOCK_LEAF, "merge");
 	m.is_float = xcalloc(n_groups + 1, 1);
@@ -505,6 +533,8 @@ static int merge(struct source_view *sv, const struct source_part *parts, size_t
 	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
 		rc = plan_make(m.v, &m.requests, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+	if (!rc && v->cached)
+		keep_readable(&m);
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	*again = rc && atomic_load(&m.without_sums);
@@ -515,10 +545,20 @@ static int merge(struct source_view *sv, const struct source_part *parts, size_t
 int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
 	bool again;
 	int rc;
-	do /* each time with the sums of one part less */
-		rc = merge(sv, parts, n, n_groups, lim, ret, &again, e);
-	while (again);
-	return rc;
+	for (;;) {
+		do /* each time with the sums of one part less */
+			rc = merge(try.v, parts, n, n_groups, lim, ret, &again, e);
+		while (again);
+		bool read = !rc;
+		if (!view_try_again_parts(&try, parts, n, &rc, e)) {
+			for (size_t i = 0; read && rc && i < n_groups; i++)
+				stackvec_unref(ret[i]);
+			return rc;
+		}
+		for (size_t i = 0; read && i < n_groups; i++)
+			stackvec_unref(ret[i]);
+	}
 }

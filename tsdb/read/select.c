@@ -3,7 +3,7 @@
  * labels and type in several is one series. Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/bucket/catalogue.h"
-#include "tsdb/read/view.h"
+#include "tsdb/read/view_cached.h"
 
 static struct view_ref *find_ref(struct tsdb_view *v, const struct series *s, uint32_t *ret)
 {
@@ -100,7 +100,9 @@ static void absent_note(struct tsdb_view *v, int64_t after_ms, int64_t until_ms,
 static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		const struct source_limits *lim, struct found *f, struct err *e)
 {
-	int rc = 0;
+	int rc = view_cached_open(v, after_ms, until_ms, lim, e);
+	if (rc)
+		return rc;
 	version_note_lost(v->v, after_ms, until_ms, lim);
 	if (lim && lim->damage)
 		holes_note(&v->db->holes, after_ms, until_ms, lim->damage);
@@ -108,7 +110,7 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 		absent_note(v, after_ms, until_ms, lim->damage);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
-		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms))
+		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms) && view_is_open(v, p))
 			rc = select_in(v, p, m, n, after_ms, until_ms, lim, f, e);
 	}
 	vec_free(&f->seen);

@@ -12,6 +12,7 @@
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/set_requests.h"
 #include "tsdb/read/sums_put.h"
+#include "tsdb/read/view_cached.h"
 #include "tsdb/version/tombstones.h"
 
 #define MAX_AT_ONCE 32
@@ -94,12 +95,28 @@ static struct located_sets sets_of(struct sums *m, uint32_t p)
 	return sets;
 }
 
+/* What a day of which the stacks are not here will be read for, once they are: it is fetched together with them. */
+static void sums_want(const struct sums *m, uint32_t p, const struct located_sets *sets)
+{
+	const struct pstate *s = m->v->v->p[p];
+	for (size_t i = 0; sets->v.n && i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
+		for (size_t k = 0, at = 0; k < sets->v.n; k++)
+			if (any_series(s->parts[i], sets->v.v[k].all, &at) &&
+			    set_requests_any(&m->requests, &m->of_set[sets->v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+				view_want(s->parts[i], sets->v.v[k].all->ids[0], true);
+}
+
 /* Parts one after the other, and in each the series, so that what lies together is read together. */
 static void cut_tasks(struct sums *m)
 {
 	for (uint32_t p = 0; p < m->v->v->n; p++) {
 		const struct pstate *s = m->v->v->p[p];
 		struct located_sets sets = sets_of(m, p);
+		if (!sets.v.n || (m->filter && !view_has_stacks(m->v, p))) {
+			sums_want(m, p, &sets);
+			vec_free(&sets.v);
+			continue;
+		}
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 			for (size_t k = 0, at = 0; k < sets.v.n; k++)
 				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
@@ -125,6 +142,11 @@ static int match_all(struct sums *m, struct err *e)
 			continue;
 		struct partition *stacks = query_dict_stacks(m->v->own, p);
 		m->match[p] = column_filter_bits(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
+		if (stacks->unread) { /* it was here a moment ago: the view has noted that it is wanted again */
+			free(m->match[p]);
+			m->match[p] = xcalloc(1, sizeof *m->match[p]);
+			m->n_match[p] = 0;
+		}
 		query_dict_give(m->v->own, stacks);
 		if (!m->match[p])
 			return -(int)e->code;
@@ -321,6 +343,8 @@ static int read_one(struct sums *m, struct sums_totals *t, const struct task *x,
 static int read_aggregate(struct sums *m, struct sums_totals *t, const struct task *x, const struct plan_series *s, uint32_t a, struct err *e)
 {
 	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
+	if (rc && damage_is_lack(x->part, e))
+		return 0;
 	if (!rc || !damage_is(e))
 		return rc;
 	damage_count(x->part, PART_AGGREGATE | a, e);
@@ -544,10 +568,10 @@ static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double
 	return sums_put(&(struct sums_put){ &m->requests, m->workers + k * m->n_workers, m->n_workers, m->pool, n_groups, ret, exact }, e);
 }
 
-int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
-	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
+static int sums_read(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		     const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
+	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
 	int rc = add_up(&m, parts, n, n_groups, e);
 	if (!rc)
 		rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
@@ -555,10 +579,21 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 	return rc;
 }
 
-int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
-		const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct sums m = { .v = (struct tsdb_view *)sv, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc;
+	do
+		rc = sums_read(try.v, parts, n, n_groups, f, lim, ret, exact, e);
+	while (view_try_again_parts(&try, parts, n, &rc, e));
+	return rc;
+}
+
+static int shares_read(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		       const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
 	int64_t *const to[MEASURES] = { ret->match, ret->total, ret->there };
 	double *unused = xcalloc(n_groups + 1, sizeof *unused);
 	int rc = add_up(&m, parts, n, n_groups, e);
@@ -566,5 +601,16 @@ int view_shares(struct source_view *sv, const struct source_part *parts, size_t 
 		rc = put_measure(&m, k, n_groups, unused, to[k], e);
 	sums_release(&m);
 	free(unused);
+	return rc;
+}
+
+int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
+		const struct source_limits *lim, const struct source_shares *ret, struct err *e)
+{
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc;
+	do
+		rc = shares_read(try.v, parts, n, n_groups, f, lim, ret, e);
+	while (view_try_again_parts(&try, parts, n, &rc, e));
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include "tsdb/part/damage.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
+#include "tsdb/read/view_cached.h"
 #include "tsdb/version/tombstones.h"
 
 struct task {
@@ -114,6 +115,8 @@ static int read_sum(struct reading *r, const struct task *t, struct worker *w, u
 	int rc = decode(r, t, w, e);
 	if (!rc)
 		return hand_out(r, t, w, worker, e);
+	if (damage_is_lack(t->part, e))
+		return 0;
 	if (!damage_is(e))
 		return rc;
 	damage_count(t->part, t->id, e);
@@ -255,6 +258,28 @@ static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t
 				vec_push(&r->tasks, (struct task){ .series = i, .partition = p, .id = ids[i], .window = s->windows[k] });
 }
 
+/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
+static int cells_fetch(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
+{
+	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
+		const struct pstate *s = r->v->v->p[p];
+		bool any = false;
+		for (size_t i = 0; i < n && !any && r->v->cached[p] && partition_meets(s->p, after_ms, until_ms); i++)
+			any = view_has_ref(r->v, refs[i]) && view_series(r->v, refs[i], p) != NOT_THERE;
+		if (!any)
+			continue;
+		(void)view_has_stacks(r->v, p);
+		for (size_t k = 0; k < s->n_parts && s->parts[k]->level == LEVEL_HOUR; k++) {
+			if (!hour_meets(s->parts[k]->window, after_ms, until_ms))
+				continue;
+			view_want(s->parts[k], 0, true);
+			if (r->to->alike && s->parts[k]->aggregates.n)
+				view_want(s->parts[k], PART_AGGREGATE, true);
+		}
+	}
+	return view_cached_fetch(r->v, after_ms, until_ms, r->lim, e);
+}
+
 static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
 {
 	uint32_t *ids = xcalloc(n + 1, sizeof *ids);
@@ -267,7 +292,11 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 			continue;
 		for (size_t i = 0; i < n; i++)
 			ids[i] = view_series(r->v, refs[i], p);
+		if (!view_has_stacks(r->v, p)) /* they did not come from the bucket: the answer says so */
+			continue;
 		partition_load(r->v->v->p[p]->p); /* the caller keeps pointing at its symbols */
+		if (!atomic_load(&r->v->v->p[p]->p->loaded))
+			continue; /* they were here a moment ago */
 		add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
 	}
 	free(ids);
@@ -280,7 +309,9 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .to = to, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
-	int rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
+	int rc = cells_fetch(&r, refs, n, after_ms, until_ms, e);
+	if (!rc)
+		rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
 	mutex_init(&r.lock, LOCK_LEAF, "values");
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	if (!rc) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A view's table of series, and the reading of one series: its floats, its profiles without stacks. Runs on query threads. */
-#include "tsdb/read/view.h"
+#include "tsdb/read/view_cached.h"
 
 #include "base/clock.h"
 #include "tsdb/part/damage.h"
@@ -55,6 +55,8 @@ uint32_t view_series(struct tsdb_view *v, uint64_t ref, size_t p)
 	mutex_unlock(&v->lock);
 	if (id != NOT_LOOKED_UP)
 		return id;
+	if (!view_is_open(v, p))
+		return NOT_THERE; /* it may be opened later */
 	/* Not under the view's lock: select takes it inside dict_lock. */
 	struct partition *part = query_dict_series(v->own, p);
 	rwlock_read(&part->dict_lock);
@@ -248,7 +250,11 @@ int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t 
 	static const struct collector floats = { collect_floats, collect_sealed_floats };
 	struct point *out = NULL;
 	size_t n;
-	int rc = collect((struct tsdb_view *)sv, &floats, ref, after_ms, until_ms, lim, &out, &n, e);
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc;
+	do
+		rc = collect(try.v, &floats, ref, after_ms, until_ms, lim, &out, &n, e);
+	while (view_try_again(&try, after_ms, until_ms, &rc, e));
 	if (rc) {
 		free(out);
 		return rc;
@@ -265,7 +271,11 @@ int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_
 	static const struct collector profiles = { collect_profiles, collect_sealed_profiles };
 	struct source_profile *out = NULL;
 	size_t n;
-	int rc = collect((struct tsdb_view *)sv, &profiles, ref, after_ms, until_ms, lim, &out, &n, e);
+	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	int rc;
+	do
+		rc = collect(try.v, &profiles, ref, after_ms, until_ms, lim, &out, &n, e);
+	while (view_try_again(&try, after_ms, until_ms, &rc, e));
 	if (rc) {
 		free(out);
 		return rc;

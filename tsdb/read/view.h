@@ -4,6 +4,7 @@
 #ifndef PYRRHA_TSDB_VIEW_H
 #define PYRRHA_TSDB_VIEW_H
 
+#include "tsdb/cached/cached_days.h"
 #include "tsdb/part/sealed.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/query_dict.h"
@@ -23,6 +24,8 @@ struct tsdb_view {
 	struct tsdb *db;
 	struct version *v;
 	uint64_t seq;
+	struct cached_day **cached;  /* by partition of the version: the day of the bucket that it is, or NULL; references. NULL: there is none */
+	size_t n_cached;             /* of the version's partitions */
 	struct query_dict *own;      /* dictionaries that are this view's alone */
 	struct mutex lock; /* of refs */
 	VEC(struct view_ref *) refs;
@@ -51,11 +54,6 @@ int view_bad_ref(uint64_t ref, struct err *e) MUST_USE;
 bool view_has_ref(struct tsdb_view *v, uint64_t ref);
 /* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e) MUST_USE;
-
-static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)
-{
-	return (int64_t)p->day * DAY_MS < until_ms && ((int64_t)p->day + 1) * DAY_MS > after_ms;
-}
 
 static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)
 {

@@ -3,6 +3,7 @@
 #include "tsdb/read/view.h"
 
 #include "base/alloc.h"
+#include "tsdb/read/view_cached.h"
 
 static void release(struct source_view *sv)
 {
@@ -13,6 +14,7 @@ static void release(struct source_view *sv)
 	map_free(&v->by_labels);
 	query_dict_free(v->own);
 	version_unref(v->v);
+	view_cached_release(v);
 	mutex_destroy(&v->lock);
 	free(v);
 }
@@ -30,6 +32,7 @@ int tsdb_view_open(struct source *s, struct source_view **ret, struct err *e)
 	v->base.ops = &ops;
 	v->db = (struct tsdb *)((char *)s - offsetof(struct tsdb, source));
 	v->v = tsdb_version(v->db, &v->seq);
+	view_cached_join(v);
 	v->own = query_dict_new(v->db, v->v);
 	mutex_init(&v->lock, RANK_TSDB_VIEW, "view");
 	*ret = &v->base;

@@ -284,6 +284,7 @@ int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t 
 	if (!rc) {
 		d.selector = buf_take(&text, NULL);
 		vec_push(&t->pending_deletes, d);
+		atomic_fetch_add(&t->db->hidden_number, 1);
 		rc = deletes_write(t, e);
 	}
 	if (!rc)
@@ -375,6 +376,7 @@ static void deletes_take(struct transfer *t, struct deletes_walk *w) REQUIRES(t-
 			free(t->deletes.v[i].selector);
 	}
 	t->deletes.n = 0;
+	atomic_fetch_add(&t->db->hidden_number, 1);
 	for (size_t i = 0; i < w->v.n; i++)
 		vec_push(&t->deletes, w->v.v[i]);
 	w->v.n = 0;

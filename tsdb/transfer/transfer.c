@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "tsdb/cached/cached_days.h"
 #include "tsdb/part/part.h"
+#include "tsdb/transfer/hidden.h"
 #include "tsdb/transfer/transfer_private.h"
 
 #define TRANSFER_NICE 15
@@ -95,6 +97,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 		}
 	}
 	rwlock_unlock(&t->catalogue.lock);
+	cached_days_status(db, ret);
 	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
 	ret->waiting_since_ms = MIN(ret->waiting_since_ms, tsdb_now_ms(db));
@@ -303,6 +306,9 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
 	db->transfer = t;
 	db->catalogue = &t->catalogue;
+	db->hidden = hidden_list;
+	if (!db->o.copy)
+		cached_days_start(db);
 	int rc = bucket_server_init(&t->server, t->objects, db->path, db->o.server_id, was_empty, e);
 	if (!rc)
 		rc = catalogue_read(&t->catalogue, e);
@@ -384,6 +390,7 @@ void transfer_close(struct tsdb *db)
 	if (t->have_thread)
 		pthread_join(t->thread, NULL);
 	deletes_stop(t);
+	cached_days_stop(db);
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);

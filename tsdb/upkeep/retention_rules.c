@@ -15,6 +15,7 @@ struct retention_rule {
 };
 
 struct retention_rules {
+	atomic_int refs;
 	VEC(struct retention_rule) v;
 };
 
@@ -38,9 +39,11 @@ static struct retention_rule copy_rule(const struct tsdb_retention *r)
 	return x;
 }
 
-void retention_rules_free(struct retention_rules *r)
+void retention_rules_unref(struct retention_rules *r)
 {
-	for (size_t i = 0; r && i < r->v.n; i++) {
+	if (!r || atomic_fetch_sub(&r->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < r->v.n; i++) {
 		for (size_t k = 0; k < r->v.v[i].n; k++) {
 			free((void *)(uintptr_t)r->v.v[i].m[k].name.ptr);
 			free((void *)(uintptr_t)r->v.v[i].m[k].value.ptr);
@@ -49,20 +52,24 @@ void retention_rules_free(struct retention_rules *r)
 		}
 		free(r->v.v[i].m);
 	}
-	if (r)
-		vec_free(&r->v);
+	vec_free(&r->v);
 	free(r);
 }
 
 int tsdb_set_retention(struct tsdb *db, const struct tsdb_retention *rules, size_t n, struct err *e)
 {
-	struct retention_rules *r = NEW(struct retention_rules);
+	struct retention_rules *r = NEW(struct retention_rules), *old;
+	atomic_init(&r->refs, 1);
 	for (size_t i = 0; i < n; i++)
 		vec_push(&r->v, copy_rule(&rules[i]));
 	mutex_lock(&db->seal_lock);
-	retention_rules_free(db->rules);
+	mutex_lock(&db->rules_lock);
+	old = db->rules;
 	db->rules = r;
+	mutex_unlock(&db->rules_lock);
+	retention_rules_unref(old);
 	db->rules_number++;
+	atomic_fetch_add(&db->hidden_number, 1);
 	int rc = retention_rules_due(db, e);
 	mutex_unlock(&db->seal_lock);
 	return rc;
@@ -277,5 +284,32 @@ int retention_rules_touch(struct tsdb *db, const struct generation *g, bool *ret
 		vec_free(&f.series);
 	}
 	mutex_unlock(&db->seal_lock);
+	return rc;
+}
+
+#define HIDE_AGAIN_MS 60000 /* how often a rule that is passing a day hides more of it */
+
+int retention_rules_hide(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e)
+{
+	int64_t start = (int64_t)g->day * DAY_MS, again = tsdb_now_ms(db) + HIDE_AGAIN_MS, now_ms = tsdb_retention_now_ms(db);
+	int rc = 0;
+	mutex_lock(&db->rules_lock);
+	struct retention_rules *r = db->rules;
+	if (r)
+		atomic_fetch_add(&r->refs, 1);
+	mutex_unlock(&db->rules_lock);
+	ret->next_ms = INT64_MAX;
+	for (size_t i = 0; r && i < r->v.n && !rc; i++) {
+		struct tombstone_fact f = { .below_part = UINT32_MAX, .after_ms = INT64_MIN / 4, .until_ms = now_ms - r->v.v[i].keep_ms };
+		if (f.until_ms < start + DAY_MS)
+			ret->next_ms = MIN(ret->next_ms, MAX(again, start + r->v.v[i].keep_ms));
+		if (f.until_ms > start)
+			rc = select_labels(g, &r->v.v[i], &f, e);
+		if (!rc && f.series.n)
+			vec_push(&ret->rules, f);
+		else
+			vec_free(&f.series);
+	}
+	retention_rules_unref(r);
 	return rc;
 }

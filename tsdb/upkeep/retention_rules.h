@@ -6,16 +6,20 @@
 #define PYRRHA_TSDB_RETENTION_RULES_H
 
 #include "tsdb/bucket/generation.h"
+#include "tsdb/cached/cached_day.h"
 #include "tsdb/version/tombstones.h"
 
 struct retention_rules;
 
-void retention_rules_free(struct retention_rules *r);
+/* NULL is none. */
+void retention_rules_unref(struct retention_rules *r);
 /* Brings the tombstones of all partitions up to date. */
 int retention_rules_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock);
 /* Of a day that is not here: a number that changes when another rule has passed all of it; 0 = none has. */
 uint64_t retention_rules_whole(struct tsdb *db, uint32_t day) EXCLUDES(db->seal_lock);
 /* Whether one that has passed all of the day of a generation, whose series are decoded, has rows there. */
 int retention_rules_touch(struct tsdb *db, const struct generation *g, bool *ret, struct err *e) MUST_USE EXCLUDES(db->seal_lock);
+/* What the rules hide of a day that is read from the bucket; its series are decoded. Fills in ret->rules and next_ms. Takes no lock that a seal holds. */
+int retention_rules_hide(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e) MUST_USE;
 
 #endif

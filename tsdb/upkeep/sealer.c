@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/room.h"
+#include "tsdb/cached/cached_days.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/upkeep/compact.h"
@@ -66,6 +67,7 @@ void *tsdb_sealer(void *arg)
 		if (now >= next_names) {
 			if (name_finder_due(db, &e))
 				LOG_WARN("msg", "late names could not be stored, will try again", "err", e.msg);
+			cached_days_tidy(db, false);
 			next_names = now + NAMES_EVERY_MS;
 		}
 		if (now >= next_retain) {

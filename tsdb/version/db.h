@@ -40,6 +40,17 @@ struct part;
 struct partition_db;
 struct bucket_catalogue;
 struct transfer;
+struct cached_days;
+struct generation;
+struct hidden_facts;
+
+/* Of a partition whose day is read from a bucket (tsdb/cached): what no version lists. */
+struct partition_origin {
+	struct pstate *s;           /* its parts, what is deleted of them, late names */
+	struct partition *series;   /* one with its series alone */
+	/* Appends all of the day's dictionary, packed. ERR_NOT_FOUND: there is none, and the parts have it. */
+	int (*symbols)(struct partition_origin *o, struct buf *ret, struct err *e);
+};
 
 struct partition {
 	atomic_int refs;
@@ -58,12 +69,14 @@ struct partition {
 	struct dict_marks sealed;   /* in sealed parts */
 	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
 	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
+	bool unread;                /* its dictionary could not be loaded, as not all of it is on this disk (origin); it is empty. Under dict_lock */
 	uint64_t lost;              /* entries that had to be made up */
 	uint64_t lost_counted;      /* this many of them are in the database's count; with lost under dict_lock */
 	atomic_llong live_t_ms;     /* the last stamp that was taken in as it happened, 0 = none since the start, */
 	atomic_llong live_boot_ms;  /* and what CLOCK_BOOTTIME said then; retention_clock.h */
 	atomic_bool loaded;         /* the dictionary and index of its parts are in memory */
 	struct partition_db *db_parts;       /* where its parts lie; NULL = it has none yet */
+	struct partition_origin *origin;     /* NULL: it is of this disk; borrowed, filled in before it is used */
 	uint32_t next_part;         /* number of the next part; under apply_lock, as the next two */
 	uint64_t kept_symbols;      /* lowest record with symbols that only the last part holds; UINT64_MAX = none */
 	int64_t kept_mono_ms;       /* since when */
@@ -76,6 +89,12 @@ struct partition {
 	int64_t symbols_since_mono_ms; /* the sealer's: since when it has symbols in the log and no window; 0 = not */
 };
 
+/* Whether it may have stamps in (after, until]. */
+static inline bool partition_meets(const struct partition *p, int64_t after_ms, int64_t until_ms)
+{
+	return (int64_t)p->day * DAY_MS < until_ms && ((int64_t)p->day + 1) * DAY_MS > after_ms;
+}
+
 struct partition *partition_new(struct tsdb *db, uint32_t day);
 struct partition *partition_ref(struct partition *p);
 void partition_unref(struct partition *p);
@@ -87,6 +106,8 @@ struct partition *partition_empty_copy(const struct partition *p);
 /* A private one with the dictionary of the parts of s, for a partition that is not loaded itself; series_only: with the series, and no
  * symbols except their strings. No other thread sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);
+/* Widens the bounds of its series to what the parts of s have, less what is deleted. */
+void partition_widen(struct partition *p, const struct pstate *s) REQUIRES(p->dict_lock);
 /* Adds what was made up of its dictionary to the database's count. */
 void tsdb_count_lost_symbols(struct partition *p) REQUIRES(p->dict_lock);
 /* A reference for logging its ids: while there are any, the partition is not dropped. */
@@ -129,6 +150,12 @@ void version_set_late_names(struct version *v, uint32_t day, struct late_names *
 /* Gives the pstate of a version that is not published yet other tombstones; takes m. */
 void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m);
 struct version *version_without(const struct version *v, uint32_t day);
+/* v and n further partitions, which it does not have, in order of days: with nothing in them, until pstate_fill. Returns owned. */
+struct version *version_join(const struct version *v, struct partition *const *p, size_t n);
+/* Gives an empty pstate, which only its caller reads so far, what another one has. */
+void pstate_fill(struct pstate *empty, const struct pstate *from);
+/* A pstate of sealed parts alone; takes the tombstones and names. Returns owned. */
+struct pstate *pstate_of_parts(struct partition *p, struct part *const *parts, size_t n, struct tombstones *m, struct late_names *names);
 /* Parts of the version that overlap the range and lost values when they were rewritten: reported to *lim. */
 void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
 
@@ -175,7 +202,8 @@ struct tsdb {
 	pthread_cond_t readers_cond;
 	atomic_uint readers_waiters;
 	struct finder *finder;            /* late names; under seal_lock */
-	struct retention_rules *rules;         /* retention by selector; under seal_lock */
+	struct retention_rules *rules;         /* retention by selector; written under both seal_lock and rules_lock, read under either */
+	struct mutex rules_lock;
 	uint64_t rules_number;            /* of the rules there are; under seal_lock */
 	struct retention_clock retention_clock;
 	struct dropped dropped;           /* under seal_lock */
@@ -186,6 +214,10 @@ struct tsdb {
 	uint64_t first_record;            /* records are numbered above it; 0 = from 1 */
 	struct transfer *transfer;        /* days go to a bucket and come back; NULL = there is no bucket */
 	struct bucket_catalogue *catalogue;      /* its: which days the bucket has; NULL as well */
+	struct cached_days *cached;       /* days that are read from the bucket; NULL as well */
+	/* What deletes and retention have hidden of a day since the generation, whose series are decoded, was put: set by tsdb/transfer. */
+	int (*hidden)(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e);
+	atomic_ullong hidden_number;      /* rises when that is more */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats;

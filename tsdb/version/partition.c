@@ -180,10 +180,15 @@ void version_unref(struct version *v)
 
 const struct pstate *version_find(const struct version *v, uint32_t day)
 {
-	for (size_t i = 0; i < v->n; i++)
-		if (v->p[i]->p->day == day)
-			return v->p[i];
-	return NULL;
+	size_t a = 0, b = v->n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (v->p[m]->p->day < day)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a < v->n && v->p[a]->p->day == day ? v->p[a] : NULL;
 }
 
 struct version *version_without(const struct version *v, uint32_t day)
@@ -215,6 +220,45 @@ struct version *version_with(const struct version *v, struct partition *p, struc
 	return next;
 }
 
+struct version *version_join(const struct version *v, struct partition *const *p, size_t n)
+{
+	struct version *next = NEW(struct version);
+	atomic_init(&next->refs, 1);
+	next->p = xcalloc(v->n + n + 1, sizeof(*next->p));
+	for (size_t i = 0, k = 0; i < v->n || k < n;) {
+		if (k == n || (i < v->n && v->p[i]->p->day < p[k]->day)) {
+			next->p[next->n++] = v->p[i];
+			atomic_fetch_add(&v->p[i++]->refs, 1);
+		} else {
+			next->p[next->n++] = pstate_new(p[k++], NULL, 0, NULL, 0);
+		}
+	}
+	return next;
+}
+
+void pstate_fill(struct pstate *empty, const struct pstate *from)
+{
+	struct pstate *s = pstate_new(from->p, NULL, 0, from->parts, from->n_parts);
+	free(empty->parts);
+	empty->parts = TAKE_PTR(s->parts);
+	empty->n_parts = s->n_parts;
+	memcpy(empty->hour_first, s->hour_first, sizeof s->hour_first);
+	memcpy(empty->six, s->six, sizeof s->six);
+	empty->all_day = s->all_day;
+	empty->names = late_names_ref(from->names);
+	empty->tombstones = tombstones_ref(from->tombstones);
+	s->n_parts = 0; /* the references are the other's now */
+	pstate_unref(s);
+}
+
+struct pstate *pstate_of_parts(struct partition *p, struct part *const *parts, size_t n, struct tombstones *m, struct late_names *names)
+{
+	struct pstate *s = pstate_new(p, NULL, 0, parts, n);
+	s->tombstones = m;
+	s->names = names;
+	return s;
+}
+
 void version_set_late_names(struct version *v, uint32_t day, struct late_names *n)
 {
 	for (size_t i = 0; i < v->n; i++)
@@ -242,7 +286,7 @@ void version_note_lost(const struct version *v, int64_t after_ms, int64_t until_
 	if (!lim || !lim->damage)
 		return;
 	for (size_t i = 0; i < v->n; i++)
-		for (size_t k = 0; k < v->p[i]->n_parts; k++) {
+		for (size_t k = 0; partition_meets(v->p[i]->p, after_ms, until_ms) && k < v->p[i]->n_parts; k++) {
 			const struct part *p = v->p[i]->parts[k];
 			if (p->lost && p->level == LEVEL_HOUR && part_start_ms(p) < until_ms && part_end_ms(p) > after_ms)
 				source_damage_add(lim->damage, part_start_ms(p), part_end_ms(p));

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/part/damage.h"
 #include "tsdb/part/part.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/version/bounds.h"
@@ -69,7 +70,8 @@ static void apply_part(struct partition *p, struct load_part *x, enum dict_how h
 {
 	x->rc = apply(p, x, how);
 	x->bad = x->rc != 0;
-	if (x->rc && (x->rc != -ERR_NOT_FOUND || !x->part->lost))
+	p->unread |= x->rc && damage_is_lack(x->part, &x->err);
+	if (x->rc && !p->unread && (x->rc != -ERR_NOT_FOUND || !x->part->lost))
 		LOG_WARN("msg", "symbols of a partition are damaged", "partition", LOG_NUM(p->day), "part", LOG_NUM(x->part->number), "err",
 			 x->err.msg);
 }
@@ -109,6 +111,30 @@ static void apply_all(struct partition *p, struct load_part *v, size_t n, bool s
 	}
 }
 
+/* All of the dictionary, from one value that the bucket has of the day. False: it has none. */
+static bool load_packed(struct partition *p, bool series_only)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct err e;
+	int rc = p->origin->symbols(p->origin, &b, &e);
+	if (!rc)
+		rc = dict_apply_packed(buf_view(&b), series_only ? DICT_SERIES_ONLY : DICT_WHOLE, p->symbols, &p->index, &p->lost, &e);
+	p->unread = rc == -ERR_UNAVAILABLE;
+	if (rc && rc != -ERR_NOT_FOUND && !p->unread)
+		LOG_WARN("msg", "symbols of a day of the bucket are damaged", "partition", LOG_NUM(p->day), "err", e.msg);
+	return rc != -ERR_NOT_FOUND;
+}
+
+/* Forgets what was loaded, as not all could be read; no thread uses it yet. */
+static void load_nothing(struct partition *p) REQUIRES(p->dict_lock)
+{
+	index_release(&p->index);
+	symbols_unref(p->symbols);
+	p->symbols = symbols_new();
+	index_init(&p->index, p->symbols);
+	p->lost = 0;
+}
+
 /* Symbols in the order of writing: each part has its new ones, and those of the previous part. */
 static void load_symbols(struct partition *p, const struct pstate *s, bool series_only)
 {
@@ -122,7 +148,7 @@ static void load_symbols(struct partition *p, const struct pstate *s, bool serie
 		}
 	qsort(v, n, sizeof *v, by_origin);
 	apply_all(p, v, n, series_only, damaged);
-	for (size_t i = 0; i < n && !series_only; i++) /* now that no other part has them */
+	for (size_t i = 0; i < n && !series_only && !p->unread; i++) /* now that no other part has them */
 		if (v[i].bad)
 			make_up_columns(p, v[i].part);
 	free(v);
@@ -157,17 +183,28 @@ static void keep_ids(struct partition *p, const struct pstate *s, bool series_on
 	dict_fill_up(&to, p->symbols, &p->index, series_only, &p->lost);
 }
 
+void partition_widen(struct partition *p, const struct pstate *s)
+{
+	for (size_t i = 0; i < s->n_parts; i++)
+		widen(p, s->parts[i]);
+	for (size_t i = 0; s->tombstones && i < s->tombstones->facts.n; i++)
+		bounds_renew(p, s, s->tombstones->facts.v[i]);
+}
+
 /* Metadata of the parts of s (NULL: there are none). */
 static void load(struct partition *p, const struct pstate *s, bool series_only) REQUIRES(p->dict_lock)
 {
+	p->unread = false;
 	if (s) {
-		load_symbols(p, s, series_only);
+		if (!p->origin || !load_packed(p, series_only))
+			load_symbols(p, s, series_only);
+		if (p->unread) {
+			load_nothing(p);
+			return;
+		}
 		keep_ids(p, s, series_only);
+		partition_widen(p, s);
 	}
-	for (size_t i = 0; s && i < s->n_parts; i++)
-		widen(p, s->parts[i]);
-	for (size_t i = 0; s && s->tombstones && i < s->tombstones->facts.n; i++)
-		bounds_renew(p, s, s->tombstones->facts.v[i]);
 	/* Columns of an evicted dictionary that cannot be read again stay taken: a new one must not get their id. */
 	dict_fill_up(&p->sealed, p->symbols, &p->index, series_only, &p->lost);
 }
@@ -190,11 +227,11 @@ void partition_load(struct partition *p)
 	struct version *v = tsdb_version(p->db, NULL);
 	rwlock_write(&p->dict_lock);
 	if (!atomic_load(&p->loaded)) {
-		load(p, version_find(v, p->day), false);
+		load(p, p->origin ? p->origin->s : version_find(v, p->day), false);
 		dict_marks_now(&p->sealed, p->symbols, &p->index);
 		p->logged = p->sealed;
 		tsdb_count_lost_symbols(p);
-		atomic_store(&p->loaded, true);
+		atomic_store(&p->loaded, !p->unread);
 	}
 	rwlock_unlock(&p->dict_lock);
 	version_unref(v);
@@ -204,6 +241,7 @@ struct partition *partition_empty_copy(const struct partition *p)
 {
 	struct partition *n = partition_new(p->db, p->day);
 	n->db_parts = partition_db_ref(p->db_parts);
+	n->origin = p->origin;
 	n->next_part = p->next_part;
 	n->kept_symbols = p->kept_symbols;
 	n->kept_mono_ms = p->kept_mono_ms;

@@ -55,6 +55,10 @@ static struct partition *bring(struct query_dict *o, size_t p)
 	const struct pstate *s = o->v->p[p];
 	if (atomic_load(&o->at[p].series))
 		return o->at[p].series;
+	if (s->p->origin) { /* its stacks are fetched when they are needed */
+		atomic_store(&o->at[p].series, partition_ref(s->p->origin->series));
+		return o->at[p].series;
+	}
 	if (!atomic_load(&s->p->loaded) && s->n_parts && !s->n_windows && !may_bring(o)) {
 		struct partition *own = partition_read(s, true);
 		o->at[p].bytes = evict_bytes(own);
@@ -87,6 +91,22 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 	return x;
 }
 
+void query_dict_bring(struct query_dict *o, size_t p)
+{
+	struct partition *x = o->v->p[p]->p;
+	if (!x->origin)
+		return;
+	mutex_lock(&o->lock);
+	bool was = atomic_load(&x->loaded);
+	if (was || may_bring(o))
+		partition_load(x);
+	if (!was && atomic_load(&x->loaded)) {
+		o->brought += evict_bytes(x);
+		o->n_brought++;
+	}
+	mutex_unlock(&o->lock);
+}
+
 bool query_dict_has(struct query_dict *o, size_t p)
 {
 	return atomic_load(&o->at[p].series) && !atomic_load(&o->v->p[p]->p->loaded);
@@ -95,6 +115,7 @@ bool query_dict_has(struct query_dict *o, size_t p)
 struct partition *query_dict_stacks(struct query_dict *o, size_t p)
 {
 	query_dict_series(o, p);
+	query_dict_bring(o, p);
 	if (!query_dict_has(o, p))
 		return partition_ref(o->v->p[p]->p);
 	struct partition *x = partition_read(o->v->p[p], false);

@@ -18,9 +18,11 @@ struct query_dict *query_dict_new(struct tsdb *db, struct version *v);
 void query_dict_free(struct query_dict *o);
 /* Partition number p of the version, or a private one with only its series: for using its index. Borrowed, as long as the view. */
 struct partition *query_dict_series(struct query_dict *o, size_t p);
+/* Loads the stacks of one that is read from a bucket, if they are within the budget; those of others are loaded with their series. */
+void query_dict_bring(struct query_dict *o, size_t p);
 /* Whether its stacks would be this query's own. */
 bool query_dict_has(struct query_dict *o, size_t p);
-/* Partition number p, or a private one, with its whole dictionary. It goes back by query_dict_give. */
+/* Partition number p, or a private one, with its whole dictionary, or with none (partition.unread). It goes back by query_dict_give. */
 struct partition *query_dict_stacks(struct query_dict *o, size_t p);
 void query_dict_give(struct query_dict *o, struct partition *p);
 

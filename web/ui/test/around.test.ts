@@ -53,7 +53,7 @@ test('status: metrics, limits, problems, days', () => {
 
 test('status: the bucket', () => {
 	const empty = { parts: 0, bytes: 0, since: '' }, here = { days: 0, from: '', until: '' };
-	const well: BucketStatus = { configured: true, store: 'S3 bucket b at h', state: 'writing', id: 'shop-1', why: '', days: 1, bytes: 2048, waiting: empty, lastSuccess: '', lastError: '', lastErrorTime: '', absent: here };
+	const well: BucketStatus = { configured: true, store: 'S3 bucket b at h', state: 'writing', id: 'shop-1', why: '', days: 1, bytes: 2048, waiting: empty, lastSuccess: '', lastError: '', lastErrorTime: '', absent: here, cache: { bytes: 1024 } };
 	const now = Date.parse('2026-11-30T12:00:00Z') / 1000, text = (b: BucketStatus) => bucketRows(b, now).filter((r) => r[1]).map(([name, t, bad]) => `${bad ? '!' : ''}${name}: ${t}`);
 	assert.deepEqual(text(well), ['Bucket: S3 bucket b at h', 'State: writing', 'Server: shop-1', 'Holds: 1 days, 2.00 KiB', 'Waits: nothing']);
 	const waits = (since: string) => text({ ...well, days: 2, waiting: { parts: 3, bytes: 1024, since } }).find((t) => t.includes('Waits'))!;
@@ -61,7 +61,7 @@ test('status: the bucket', () => {
 	assert.match(waits('2026-11-30T09:00:00Z'), /^!Waits: /);
 	const ill = text({ ...well, state: 'stopped', why: 'two servers', lastSuccess: '2026-11-30T11:59:50Z', lastError: 'refused', lastErrorTime: '2026-11-30T11:59:55Z', absent: { days: 2, from: '2026-11-01T00:00:00Z', until: '2026-11-02T23:59:00Z' } });
 	assert.deepEqual(ill.filter((t) => t.startsWith('!')).map((t) => t.replace(/(error: ).*/, '$1')), ['!State: stopped: two servers', '!Last error: ']);
-	assert.match(ill.at(-1)!, /^Not on this disk: 2 days, .* to .*$/);
+	assert.match(ill.at(-1)!, /^Not on this disk: 2 days, .* to .*, 1.00 KiB cached$/);
 	assert.match(ill.find((t) => t.startsWith('Last success'))!, /10 s ago$/);
 	assert.ok(text({ ...well, why: 'another id' }).includes('!State: writing: another id'));
 });

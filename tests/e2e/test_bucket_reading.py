@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Days that are in the bucket alone: a server whose disk has the newest day answers questions about the others as the one that had them all, byte by
+byte. The questions and the days are those of test_bucket_days.py."""
+import os
+import shutil
+import time
+
+from harness import LONG, Skip, check, http_get, slow, wait_until
+from test_bucket_days import DAY, Days, ask_all, compare, is_back, metric, questions
+
+
+def is_here(server, days):
+    """All that local retention wants is on the disk."""
+    return metric(server, "absent_days") == days
+
+
+@slow
+def test_answers_are_the_same(env):
+    if not LONG and not os.environ.get("PYRRHA_BUCKET_DAYS"):
+        raise Skip("minutes of CPU: runs with PYRRHA_LONG=1, or with PYRRHA_BUCKET_DAYS=1 for fewer questions")
+    days = 8
+    d = Days(env, f"--days={days}", *([] if LONG else ["--every=60"]))
+    asked = questions(days, d.newest, d.function)
+    first = d.server("first", d.storage)
+    wait_until("it writes to the bucket", lambda: is_back(first))
+    gone = {"match[]": '{service="service-3",node="node-0"}', "start": str(d.newest - 5 * DAY), "end": str(d.newest - 4 * DAY)}
+    status, _, body = http_get(first.link("/api/v1/admin/tsdb/delete_series", **gone), data=b"")
+    check(status == 204, f"{status}: {body}")
+    before = ask_all(first, asked)
+    wait_until("it has put what it rewrote", lambda: metric(first, "waiting_parts") == 0, 300)
+    check(first.terminate(60)[0] == 0, first.text())
+    shutil.rmtree(d.storage)
+
+    small = ["--storage.local-retention.time=1d"]
+    second = d.server("second", env.path("small"), options=small)
+    wait_until("the newest days are back", lambda: metric(second, "absent_days") <= days - 2, 300)
+    absent = metric(second, "absent_days")
+    check(absent >= days - 3, f"{absent} of {days} days are in the bucket alone")
+    begin = time.monotonic()
+    compare(env, "cold", before, ask_all(second, asked))
+    cold = time.monotonic() - begin
+    reads, read_bytes = metric(second, "reads_total"), metric(second, "read_bytes_total")
+    begin = time.monotonic()
+    compare(env, "warm", before, ask_all(second, asked))
+    warm = time.monotonic() - begin
+    check(metric(second, "reads_total") == reads, "what was read once is read again")
+    check(metric(second, "absent_days") == absent, "days came back by themselves")
+    check(second.terminate(60)[0] == 0, second.text())
+
+    again = d.server("again", env.path("small"), options=small)
+    wait_until("it writes to the bucket", lambda: metric(again, "writes") == 1)
+    compare(env, "restarted", before, ask_all(again, asked))
+    check(metric(again, "read_bytes_total") < read_bytes / 20, "the cache did not survive the restart")
+    check(again.terminate(60)[0] == 0, again.text())
+    env.path("figures", f"{len(asked)} questions; {absent:.0f} days in the bucket alone; cold {cold:.1f} s, warm {warm:.1f} s; {reads:.0f} requests, {read_bytes / 1e6:.1f} MB\n")
+    for name in ("bucket", "small"):
+        shutil.rmtree(env.path(name))

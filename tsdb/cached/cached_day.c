@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/cached/cached_day.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "tsdb/bucket/catalogue.h"
+#include "tsdb/bucket/day_symbols.h"
+#include "tsdb/log/record.h"
+#include "tsdb/part/part.h"
+#include "tsdb/version/dict_union.h"
+#include "tsdb/version/late_names.h"
+#include "tsdb/version/tombstones.h"
+
+/* ---- the directory ---- */
+
+static struct cached_store *store_ref(struct cached_store *s)
+{
+	if (s)
+		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+static void store_unref(struct cached_store *s)
+{
+	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < s->files.n; i++)
+		cached_file_unref(s->files.v[i]);
+	vec_free(&s->files);
+	cached_file_unref(s->symbols);
+	partition_db_unref(s->db);
+	free(s->dir);
+	free(s);
+}
+
+/* RocksDB's list of files; CURRENT is the last. */
+static int store_write_list(const struct cached_store *s, const struct generation *g, struct err *e)
+{
+	AUTOFREE char *current = xasprintf("%s/CURRENT", s->dir);
+	if (access(current, F_OK) == 0)
+		return 0;
+	int rc = files_make_dirs(s->dir, e);
+	for (int last = 0; last < 2; last++)
+		for (size_t i = 0; i < g->files.n && !rc; i++) {
+			char name[64];
+			snprintf(name, sizeof name, "%.*s", (int)g->files.v[i].name.len, g->files.v[i].name.ptr);
+			if ((strcmp(name, "CURRENT") == 0) == (last != 0))
+				rc = files_put(s->dir, name, g->files.v[i].bytes, e);
+		}
+	return rc;
+}
+
+static int store_open(struct cached_store **ret, struct tsdb *db, const struct generation *g, struct err *e)
+{
+	struct cached_store *s = NEW(struct cached_store);
+	atomic_init(&s->refs, 1);
+	s->day = g->day;
+	s->stamp = g->stamp;
+	s->dir = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64, db->path, g->day, g->stamp.epoch, g->stamp.serial);
+	int rc = store_write_list(s, g, e);
+	s->db = partition_db_new_bare(s->dir, db->cache);
+	for (size_t i = 0; i < g->parts.n && !rc; i++) {
+		struct cached_file *f;
+		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], s->db, &s->skips, e);
+		if (!rc)
+			vec_push(&s->files, f);
+	}
+	if (!rc && g->symbols.stamp.epoch)
+		s->symbols = cached_file_of_symbols(s->dir, g, &s->skips);
+	if (rc)
+		store_unref(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+/* ---- its parts and facts ---- */
+
+struct day_parts {
+	VEC(struct part *) v;
+};
+
+static void parts_release(struct day_parts *p)
+{
+	for (size_t i = 0; i < p->v.n; i++)
+		part_unref(p->v.v[i]);
+	vec_free(&p->v);
+}
+
+/* Older parts have one kind of keys for all streams of detail. */
+static bool part_has_one_kind(const struct generation_part *p)
+{
+	bool detail = false, streams = false;
+	for (size_t i = 0; i < p->runs.n; i++) {
+		detail |= p->runs.v[i].kind == PART_DETAIL;
+		streams |= p->runs.v[i].kind == PART_DETAIL_1 || p->runs.v[i].kind == PART_DETAIL_2;
+	}
+	return detail && !streams;
+}
+
+static int parts_make(struct day_parts *ret, struct cached_store *s, const struct generation *g, struct err *e)
+{
+	int rc = 0;
+	for (size_t i = 0; i < g->parts.n && !rc; i++) {
+		const struct generation_part *x = &g->parts.v[i];
+		struct part *p;
+		rc = part_make(&p, s->db, (enum part_level)x->level, x->window, x->number, x->header, x->index, part_has_one_kind(x),
+			       &cached_file_ref(s->files.v[i])->lack, e);
+		if (rc)
+			break;
+		p->bytes = x->object.size;
+		vec_push(&ret->v, p);
+	}
+	return rc;
+}
+
+static struct late_names *names_of(const struct generation *g)
+{
+	struct late_names *n = NULL;
+	for (size_t i = 0; i < g->facts.n; i++) {
+		struct cursor c = cursor_of(g->facts.v[i].payload);
+		uint64_t next = 0;
+		if (c.p == c.end || *c.p != FACT_NAMES)
+			continue;
+		c.p++;
+		late_names_unref(n); /* there is one such fact */
+		n = NEW(struct late_names);
+		atomic_init(&n->refs, 1);
+		vec_push(&n->facts, g->facts.v[i].number);
+		for (size_t k = cursor_count(&c); k && !c.bad; k--) {
+			uint64_t location = next + cursor_varint(&c);
+			struct late_name x = { (uint32_t)location, cursor_u32(&c) };
+			if (!c.bad && location < UINT32_MAX)
+				vec_push(&n->v, x);
+			next = location + 1;
+		}
+	}
+	return n;
+}
+
+static void hidden_facts_release(struct hidden_facts *f)
+{
+	for (size_t i = 0; i < f->deletes.n; i++)
+		vec_free(&f->deletes.v[i].series);
+	for (size_t i = 0; i < f->rules.n; i++)
+		vec_free(&f->rules.v[i].series);
+	vec_free(&f->deletes);
+	vec_free(&f->rules);
+}
+
+static void tombstones_add(struct tombstones **m, const struct tombstone_fact *f, const struct day_parts *parts)
+{
+	struct tombstones *next = tombstones_with(*m, f, parts->v.v, parts->v.n);
+	tombstones_unref(*m);
+	*m = next;
+}
+
+/* Those of the generation, and what came since. What retention had hidden then it hides anew. */
+static int tombstones_of(struct tombstones **ret, struct cached_day *d, const struct generation *g, const struct day_parts *parts, struct err *e)
+{
+	struct hidden_facts hidden = { .next_ms = INT64_MAX };
+	d->hidden_number = atomic_load(&d->tsdb->hidden_number);
+	int rc = d->tsdb->hidden ? d->tsdb->hidden(d->tsdb, g, &hidden, e) : 0;
+	for (size_t i = 0; i < g->facts.n && !rc; i++) {
+		struct cursor c = cursor_of(g->facts.v[i].payload);
+		struct tombstone_fact f = { .number = g->facts.v[i].number };
+		if (f.number && c.p != c.end && *c.p != FACT_NAMES && tombstone_fact_get(&c, &f) && !c.bad)
+			tombstones_add(ret, &f, parts);
+		vec_free(&f.series);
+	}
+	for (size_t i = 0; i < hidden.deletes.n && !rc; i++)
+		tombstones_add(ret, &hidden.deletes.v[i], parts);
+	if (!rc && hidden.rules.n) {
+		struct tombstones *next = tombstones_with_rules(*ret, hidden.rules.v, hidden.rules.n, parts->v.v, parts->v.n);
+		tombstones_unref(*ret);
+		*ret = next;
+	}
+	d->next_hidden_ms = hidden.next_ms;
+	hidden_facts_release(&hidden);
+	return rc;
+}
+
+/* ---- its series ---- */
+
+static struct partition *series_of(struct cached_day *d, const struct generation *g, const struct pstate *s)
+{
+	struct partition *p = partition_new(d->tsdb, d->day);
+	rwlock_write(&p->dict_lock);
+	for (size_t i = 0; i < g->series.n; i++) {
+		const struct generation_series *x = &g->series.v[i];
+		index_add(&p->index, x->labels, labels_hash(x->labels), x->is_float ? NULL : &x->type);
+	}
+	partition_widen(p, s);
+	rwlock_unlock(&p->dict_lock);
+	return p;
+}
+
+/* ---- opening ---- */
+
+static int day_symbols(struct partition_origin *o, struct buf *ret, struct err *e)
+{
+	struct cached_day *d = (struct cached_day *)o;
+	if (!d->store->symbols)
+		return err_set(e, ERR_NOT_FOUND, "the parts have the symbols of day %u", d->day);
+	CLEANUP(buf_free) struct buf object = { 0 };
+	int rc = cached_file_read_symbols(d->store->symbols, &object, e);
+	return rc ? rc : day_symbols_decode(ret, buf_view(&object), e);
+}
+
+struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store)
+{
+	struct cached_day *d = NEW(struct cached_day);
+	atomic_init(&d->refs, 1);
+	d->tsdb = db;
+	d->day = day;
+	d->store = store_ref(store);
+	mutex_init(&d->lock, RANK_TSDB_CACHED_DAY, "cached day");
+	atomic_init(&d->used_mono_ms, clock_mono_ms());
+	d->p = partition_new(db, day);
+	atomic_store(&d->p->loaded, false);
+	d->p->origin = &d->origin;
+	return d;
+}
+
+struct cached_day *cached_day_ref(struct cached_day *d)
+{
+	atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+	return d;
+}
+
+void cached_day_unref(struct cached_day *d)
+{
+	if (!d || atomic_fetch_sub(&d->refs, 1) != 1)
+		return;
+	if (atomic_load(&d->p->loaded))
+		dict_unions_forget(d->tsdb->dict_unions, d->p->symbols);
+	if (d->origin.s)
+		pstate_unref(d->origin.s);
+	partition_unref(d->origin.series);
+	partition_unref(d->p);
+	store_unref(d->store);
+	mutex_destroy(&d->lock);
+	free(d);
+}
+
+/* The newest that the directory knows. */
+static int day_read_generation(struct cached_day *d, struct generation *g, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
+	int rc = catalogue_bytes(d->tsdb->catalogue, d->day, &b, e);
+	if (!rc)
+		rc = generation_decode(g, buf_view(&b), NULL, e);
+	if (!rc && (g->kind != GENERATION_DAY || g->day != d->day))
+		rc = err_set(e, ERR_NOT_FOUND, "the bucket has nothing of day %u any more", d->day);
+	return rc ? rc : generation_decode_series(g, e);
+}
+
+static int day_fill(struct cached_day *d, const struct generation *g, struct err *e)
+{
+	struct day_parts parts = { 0 };
+	struct tombstones *m = NULL;
+	int rc = 0;
+	if (d->store && object_stamp_cmp(d->store->stamp, g->stamp)) {
+		store_unref(d->store);
+		d->store = NULL;
+	}
+	if (!d->store)
+		rc = store_open(&d->store, d->tsdb, g, e);
+	if (!rc && d->store->files.n != g->parts.n)
+		rc = err_set(e, ERR_CORRUPT, "two generations of day %u have one name", d->day);
+	if (!rc)
+		rc = parts_make(&parts, d->store, g, e);
+	if (!rc)
+		rc = tombstones_of(&m, d, g, &parts, e);
+	if (!rc) {
+		d->p->db_parts = partition_db_ref(d->store->db);
+		struct pstate *s = pstate_of_parts(d->p, parts.v.v, parts.v.n, TAKE_PTR(m), names_of(g));
+		d->origin.series = series_of(d, g, s);
+		d->origin.symbols = day_symbols;
+		d->origin.s = s;
+	}
+	tombstones_unref(m);
+	parts_release(&parts);
+	return rc;
+}
+
+int cached_day_open(struct cached_day *d, struct err *e)
+{
+	struct generation g = { .min_ms = 1 };
+	int rc = 0;
+	atomic_store(&d->used_mono_ms, clock_mono_ms());
+	if (atomic_load_explicit(&d->open, memory_order_acquire))
+		return 0;
+	mutex_lock(&d->lock);
+	if (!atomic_load(&d->open)) {
+		rc = day_read_generation(d, &g, e);
+		if (!rc)
+			rc = day_fill(d, &g, e);
+		generation_release(&g);
+		if (!rc)
+			atomic_store_explicit(&d->open, true, memory_order_release);
+	}
+	mutex_unlock(&d->lock);
+	return rc;
+}
+
+/* ---- what it lacks ---- */
+
+bool cached_day_need_stacks(struct cached_day *d)
+{
+	struct err e;
+	bool all = true;
+	if (atomic_load(&d->p->loaded))
+		return true;
+	if (d->store->symbols)
+		return cached_file_need_symbols(d->store->symbols);
+	for (size_t i = 0; i < d->origin.s->n_parts; i++)
+		if (d->origin.s->parts[i]->level == LEVEL_HOUR && part_need(d->origin.s->parts[i], PART_SYMBOLS, 0, 0, &e))
+			all = false;
+	return all;
+}
+
+void cached_day_list_lacks(struct cached_day *d, struct cached_files *ret)
+{
+	for (size_t i = 0; i < d->store->files.n; i++)
+		if (cached_file_lacks(d->store->files.v[i]))
+			vec_push(&ret->v, d->store->files.v[i]);
+	if (d->store->symbols && cached_file_lacks(d->store->symbols))
+		vec_push(&ret->v, d->store->symbols);
+}
+
+void cached_day_note_lacks(struct cached_day *d, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
+{
+	const struct pstate *s = d->origin.s;
+	int64_t start = (int64_t)d->day * DAY_MS;
+	if (d->store->symbols && cached_file_lacks(d->store->symbols))
+		source_absent_add(damage, MAX(after_ms, start), MIN(until_ms, start + DAY_MS));
+	for (size_t i = 0; i < s->n_parts; i++) {
+		const struct part *p = s->parts[i];
+		if (part_start_ms(p) < until_ms && part_end_ms(p) > after_ms && cached_file_lacks((struct cached_file *)p->lack))
+			source_absent_add(damage, MAX(after_ms, part_start_ms(p)), MIN(until_ms, part_end_ms(p)));
+	}
+}

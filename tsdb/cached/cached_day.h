@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A day of the bucket that queries read: bucket/cache/DAY-EPOCH-NUMBER has RocksDB's list of its files, and of the files what was needed so far
+ * (cached_file.h). Its series, parts and deletes come from the generation; it takes nothing in. */
+#ifndef PYRRHA_TSDB_CACHED_DAY_H
+#define PYRRHA_TSDB_CACHED_DAY_H
+
+#include "model/source.h"
+#include "tsdb/cached/cached_fetch.h"
+#include "tsdb/version/db.h"
+
+/* The directory of one generation, and its database. Immutable. */
+struct cached_store {
+	atomic_int refs;
+	uint32_t day;
+	struct object_stamp stamp;
+	char *dir;
+	struct partition_db *db;
+	VEC(struct cached_file *) files; /* of parts, as the generation has them */
+	struct cached_file *symbols;     /* NULL: the parts have them */
+	atomic_ullong skips;             /* reads that found something missing */
+};
+
+struct cached_day {
+	struct partition_origin origin;  /* the first field; filled in once it is open */
+	atomic_int refs;
+	struct tsdb *tsdb;
+	uint32_t day;
+	struct partition *p;             /* all views of this day have the same */
+	struct mutex lock;               /* held while it is opened */
+	atomic_bool open;
+	struct cached_store *store;      /* as the next, once it is open */
+	int64_t next_hidden_ms;          /* retention by selector hides more at this time; INT64_MAX = never */
+	unsigned long long hidden_number; /* tsdb.hidden_number when it was opened */
+	atomic_llong used_mono_ms;
+};
+
+/* What deletes and retention have hidden of a day since its generation was put. */
+struct hidden_facts {
+	VEC(struct tombstone_fact) deletes, rules;
+	int64_t next_ms; /* when retention by selector hides more; INT64_MAX = never */
+};
+
+struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store);
+struct cached_day *cached_day_ref(struct cached_day *d);
+void cached_day_unref(struct cached_day *d);
+/* Reads its generation: then origin.s has its parts. ERR_NOT_FOUND: the bucket has it no more; ERR_CORRUPT. */
+int cached_day_open(struct cached_day *d, struct err *e) MUST_USE;
+/* Whether its stacks can be loaded; if not what they need is wanted. Of an open one. */
+bool cached_day_need_stacks(struct cached_day *d);
+/* Notes what it lacks in (after, until]. */
+void cached_day_note_lacks(struct cached_day *d, int64_t after_ms, int64_t until_ms, struct source_damage *damage);
+/* Its files of which something is wanted and not here; appended. */
+struct cached_files {
+	VEC(struct cached_file *) v;
+};
+void cached_day_list_lacks(struct cached_day *d, struct cached_files *ret);
+
+#endif

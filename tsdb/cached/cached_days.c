@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tsdb/cached/cached_days.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "tsdb/bucket/catalogue.h"
+#include "tsdb/disk/text.h"
+#include "tsdb/version/evict.h"
+
+#define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
+#define LOOK_MS 10000                   /* how often the directory is measured */
+
+struct cached_days {
+	struct cached_fetcher *fetcher;
+	struct mutex lock; /* of the list */
+	VEC(struct cached_day *) v; /* by day; references */
+	struct mutex tidy_lock;     /* held while tidying; of the next field */
+	int64_t looked_mono_ms;     /* when the directory was measured last */
+	atomic_ullong bytes;        /* of the directory, when it was measured last */
+};
+
+void cached_days_start(struct tsdb *db)
+{
+	struct cached_days *c = NEW(struct cached_days);
+	mutex_init(&c->lock, LOCK_LEAF, "cached days");
+	mutex_init(&c->tidy_lock, RANK_TSDB_CACHED_TIDY, "tidying cached days");
+	c->fetcher = cached_fetcher_new(db->o.objects);
+	db->cached = c;
+}
+
+void cached_days_stop(struct tsdb *db)
+{
+	struct cached_days *c = db->cached;
+	if (!c)
+		return;
+	cached_fetcher_free(c->fetcher);
+	for (size_t i = 0; i < c->v.n; i++)
+		cached_day_unref(c->v.v[i]);
+	vec_free(&c->v);
+	mutex_destroy(&c->lock);
+	mutex_destroy(&c->tidy_lock);
+	free(c);
+	db->cached = NULL;
+}
+
+/* ---- the list ---- */
+
+static size_t days_place(const struct cached_days *c, uint32_t day)
+{
+	size_t a = 0, b = c->v.n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (c->v.v[m]->day < day)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a;
+}
+
+/* Whether an open one does not say what is so now. */
+static bool day_is_old(const struct cached_day *d, struct object_stamp newest)
+{
+	if (!atomic_load_explicit(&d->open, memory_order_acquire))
+		return false;
+	return object_stamp_cmp(d->store->stamp, newest) || d->hidden_number != atomic_load(&d->tsdb->hidden_number) ||
+	       tsdb_now_ms(d->tsdb) >= d->next_hidden_ms;
+}
+
+struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_stamp newest)
+{
+	struct cached_days *c = db->cached;
+	struct cached_day *old = NULL;
+	mutex_lock(&c->lock);
+	size_t i = days_place(c, day);
+	if (i == c->v.n || c->v.v[i]->day != day) {
+		vec_push(&c->v, NULL);
+		memmove(c->v.v + i + 1, c->v.v + i, (c->v.n - 1 - i) * sizeof(*c->v.v));
+		c->v.v[i] = cached_day_new(db, day, NULL);
+	} else if (day_is_old(c->v.v[i], newest)) {
+		old = c->v.v[i];
+		c->v.v[i] = cached_day_new(db, day, old->store);
+	}
+	struct cached_day *d = cached_day_ref(c->v.v[i]);
+	mutex_unlock(&c->lock);
+	cached_day_unref(old);
+	return d;
+}
+
+int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e)
+{
+	struct cached_files files = { 0 };
+	for (size_t i = 0; i < n; i++)
+		if (days[i] && atomic_load_explicit(&days[i]->open, memory_order_acquire))
+			cached_day_list_lacks(days[i], &files);
+	int rc = files.v.n ? cached_fetcher_run(db->cached->fetcher, files.v.v, files.v.n, lim, e) : 0;
+	vec_free(&files.v);
+	return rc;
+}
+
+/* ---- memory ---- */
+
+/* Takes days out of the list, and returns them: those that fn chooses and no view has. */
+struct days_list {
+	VEC(struct cached_day *) v;
+};
+
+static void days_take_unused(struct cached_days *c, int64_t now, struct days_list *ret)
+{
+	size_t n = 0;
+	mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->v.n; i++) {
+		struct cached_day *d = c->v.v[i];
+		if (atomic_load(&d->refs) == 1 && now - atomic_load(&d->used_mono_ms) > UNUSED_MS)
+			vec_push(&ret->v, d);
+		else
+			c->v.v[n++] = d;
+	}
+	c->v.n = n;
+	mutex_unlock(&c->lock);
+}
+
+static void days_release(struct days_list *l)
+{
+	for (size_t i = 0; i < l->v.n; i++)
+		cached_day_unref(l->v.v[i]);
+	vec_free(&l->v);
+}
+
+/* All of the list, with references. */
+static void days_copy(struct cached_days *c, struct days_list *ret)
+{
+	mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->v.n; i++)
+		vec_push(&ret->v, cached_day_ref(c->v.v[i]));
+	mutex_unlock(&c->lock);
+}
+
+/* In place of a day comes one that is not open: its dictionary leaves memory. Not while a view has it. */
+static bool days_renew(struct cached_days *c, struct cached_day *d)
+{
+	bool done = false;
+	mutex_lock(&c->lock);
+	size_t i = days_place(c, d->day);
+	if (i < c->v.n && c->v.v[i] == d && atomic_load(&d->refs) == 2) { /* the list's and the caller's */
+		c->v.v[i] = cached_day_new(d->tsdb, d->day, d->store);
+		done = true;
+	}
+	mutex_unlock(&c->lock);
+	if (done)
+		cached_day_unref(d);
+	return done;
+}
+
+static int by_use(const void *a, const void *b)
+{
+	int64_t x = atomic_load(&(*(struct cached_day *const *)a)->used_mono_ms), y = atomic_load(&(*(struct cached_day *const *)b)->used_mono_ms);
+	return (x > y) - (x < y);
+}
+
+size_t cached_days_memory(struct tsdb *db)
+{
+	struct days_list l = { 0 };
+	size_t total = 0;
+	if (!db->cached)
+		return 0;
+	days_copy(db->cached, &l);
+	for (size_t i = 0; i < l.v.n; i++) {
+		total += evict_bytes(l.v.v[i]->p);
+		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
+			total += evict_bytes(l.v.v[i]->origin.series);
+	}
+	days_release(&l);
+	return total;
+}
+
+/* The budget of dictionaries is one for all days. */
+static void days_evict(struct tsdb *db, int64_t now)
+{
+	struct days_list l = { 0 };
+	size_t total = cached_days_memory(db);
+	struct version *v = tsdb_version(db, NULL);
+	for (size_t i = 0; i < v->n; i++)
+		total += evict_bytes(v->p[i]->p);
+	version_unref(v);
+	if (total <= db->o.dictionary_bytes)
+		return;
+	days_copy(db->cached, &l);
+	if (l.v.n)
+		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
+	for (size_t i = 0; i < l.v.n && total > db->o.dictionary_bytes; i++) {
+		size_t bytes = evict_bytes(l.v.v[i]->p);
+		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= EVICT_IDLE_MS && days_renew(db->cached, l.v.v[i]))
+			total -= MIN(bytes, total);
+	}
+	days_release(&l);
+}
+
+/* ---- the directory ---- */
+
+struct cached_dir {
+	char name[64];
+	uint32_t day;
+	struct object_stamp stamp;
+	uint64_t bytes;
+	int64_t used_ms;  /* when something of it was changed last; of an open day the moment it was used */
+	bool in_use;
+};
+
+struct dir_list {
+	struct tsdb *db;
+	char *path;
+	VEC(struct cached_dir) v;
+};
+
+struct dir_measure {
+	struct cached_dir *d;
+	const char *path;
+};
+
+static int dir_add_file(void *arg, const char *name, struct err *e)
+{
+	struct dir_measure *x = arg;
+	AUTOFREE char *path = xasprintf("%s/%s", x->path, name);
+	struct stat st;
+	(void)e;
+	if (!stat(path, &st) && S_ISREG(st.st_mode)) {
+		x->d->bytes += (uint64_t)st.st_blocks * 512;
+		x->d->used_ms = MAX(x->d->used_ms, (int64_t)st.st_mtim.tv_sec * 1000);
+	}
+	return 0;
+}
+
+static int dir_add(void *arg, const char *name, struct err *e)
+{
+	struct dir_list *l = arg;
+	struct cached_dir *d = vec_add(&l->v);
+	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
+	struct dir_measure x = { d, path };
+	char words[sizeof d->name];
+	int64_t n[3];
+	snprintf(d->name, sizeof d->name, "%s", name);
+	snprintf(words, sizeof words, "%s", name);
+	for (char *p = words; *p; p++)
+		*p = *p == '-' ? ' ' : *p;
+	if (text_numbers(view_of(words), "# # #", n)) {
+		d->day = (uint32_t)n[0];
+		d->stamp = (struct object_stamp){ (uint64_t)n[1], (uint64_t)n[2] };
+	}
+	IGNORE(files_each(path, dir_add_file, &x, e)); /* what is no directory is removed */
+	return 0;
+}
+
+/* Whether a directory is of the newest generation of a day that is not on this disk. */
+static bool dir_is_wanted(struct tsdb *db, const struct cached_dir *d)
+{
+	rwlock_read(&db->catalogue->lock);
+	const struct catalogue_day *c = catalogue_find(db->catalogue, d->day);
+	bool newest = c && c->kind == GENERATION_DAY && !c->doomed && !object_stamp_cmp(c->stamp, d->stamp);
+	rwlock_unlock(&db->catalogue->lock);
+	return newest && catalogue_is_absent(db->catalogue, d->day);
+}
+
+/* The day of the list that has the directory, or may be about to open it; NULL = none. */
+static struct cached_day *dir_find_day(struct cached_days *c, const struct cached_dir *d, bool *ret_in_use) REQUIRES(c->lock)
+{
+	size_t i = days_place(c, d->day);
+	struct cached_day *x = i < c->v.n && c->v.v[i]->day == d->day ? c->v.v[i] : NULL;
+	*ret_in_use = x && atomic_load(&x->refs) > 1;
+	if (!x || *ret_in_use)
+		return x;
+	if (!x->store || object_stamp_cmp(x->store->stamp, d->stamp))
+		return NULL;
+	*ret_in_use = atomic_load(&x->store->refs) > 1;
+	return x;
+}
+
+/* What the list knows of it: a day that a view has stays. One that is only open is closed. */
+static void dir_look_up(struct cached_days *c, struct cached_dir *d)
+{
+	mutex_lock(&c->lock);
+	const struct cached_day *x = dir_find_day(c, d, &d->in_use);
+	if (x)
+		d->used_ms = clock_now_ms() - (clock_mono_ms() - atomic_load(&x->used_mono_ms));
+	mutex_unlock(&c->lock);
+}
+
+/* False: a view has it. */
+static bool dir_remove(struct dir_list *l, const struct cached_dir *d)
+{
+	struct cached_days *c = l->db->cached;
+	struct cached_day *gone = NULL;
+	AUTOFREE char *path = xasprintf("%s/%s", l->path, d->name), *away = xasprintf("%s/%s.gone", l->path, d->name);
+	bool in_use, removed;
+	mutex_lock(&c->lock);
+	struct cached_day *x = dir_find_day(c, d, &in_use);
+	if (x && !in_use) {
+		size_t i = days_place(c, d->day);
+		gone = x;
+		memmove(c->v.v + i, c->v.v + i + 1, (--c->v.n - i) * sizeof(*c->v.v));
+	}
+	removed = !in_use && !rename(path, away); /* a query that opens the day from here on begins a directory of its own */
+	mutex_unlock(&c->lock);
+	cached_day_unref(gone);
+	if (removed)
+		files_remove_tree(away);
+	return removed;
+}
+
+static int dir_by_use(const void *a, const void *b)
+{
+	const struct cached_dir *x = a, *y = b;
+	return (x->used_ms > y->used_ms) - (x->used_ms < y->used_ms);
+}
+
+static void dirs_tidy(struct tsdb *db)
+{
+	struct dir_list l = { .db = db, .path = xasprintf("%s/bucket/cache", db->path) };
+	uint64_t total = 0;
+	struct err e;
+	if (!files_each(l.path, dir_add, &l, &e)) {
+		for (size_t i = 0; i < l.v.n; i++) {
+			struct cached_dir *d = &l.v.v[i];
+			dir_look_up(db->cached, d);
+			if (!dir_is_wanted(db, d) && !d->in_use && dir_remove(&l, d))
+				d->bytes = 0;
+			total += d->bytes;
+		}
+		if (l.v.n)
+			qsort(l.v.v, l.v.n, sizeof *l.v.v, dir_by_use);
+		for (size_t i = 0; i < l.v.n && total > db->o.bucket_cache_bytes; i++)
+			if (l.v.v[i].bytes && !l.v.v[i].in_use && dir_remove(&l, &l.v.v[i]))
+				total -= l.v.v[i].bytes;
+	}
+	atomic_store(&db->cached->bytes, total);
+	vec_free(&l.v);
+	free(l.path);
+}
+
+void cached_days_tidy(struct tsdb *db, bool measure)
+{
+	struct cached_days *c = db->cached;
+	struct days_list unused = { 0 };
+	int64_t now = clock_mono_ms();
+	if (!c)
+		return;
+	mutex_lock(&c->tidy_lock);
+	days_take_unused(c, now, &unused);
+	days_release(&unused);
+	days_evict(db, now);
+	if (measure || !c->looked_mono_ms || now - c->looked_mono_ms >= LOOK_MS) {
+		c->looked_mono_ms = now;
+		dirs_tidy(db);
+	}
+	mutex_unlock(&c->tidy_lock);
+}
+
+uint64_t cached_days_bytes(struct tsdb *db)
+{
+	return db->cached ? atomic_load(&db->cached->bytes) : 0;
+}
+
+const struct cached_counts *cached_days_counts(struct tsdb *db)
+{
+	return db->cached ? cached_fetcher_counts(db->cached->fetcher) : NULL;
+}
+
+void cached_days_status(struct tsdb *db, struct admin_bucket *ret)
+{
+	if (!db->cached)
+		return;
+	const struct cached_counts *n = cached_fetcher_counts(db->cached->fetcher);
+	ret->cache_bytes = atomic_load(&db->cached->bytes);
+	ret->cache_max_bytes = db->o.bucket_cache_bytes;
+	ret->reads = atomic_load(&n->requests);
+	ret->read_bytes = atomic_load(&n->bytes);
+	ret->read_failures = atomic_load(&n->failures);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The days of the bucket that queries of this process read, and the directory bucket/cache that keeps what was fetched of them. */
+#ifndef PYRRHA_TSDB_CACHED_DAYS_H
+#define PYRRHA_TSDB_CACHED_DAYS_H
+
+#include "model/admin.h"
+#include "tsdb/cached/cached_day.h"
+
+struct cached_days;
+
+/* Before any view is opened; the storage has a bucket. */
+void cached_days_start(struct tsdb *db);
+/* Once there is no view any more, and calls of the bucket end. */
+void cached_days_stop(struct tsdb *db);
+/* A day that is in the bucket and not on this disk, as it is now: what deletes and retention hide, the newest generation. Not open yet, as a
+ * rule. Returns owned. Any thread; cheap. */
+struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_stamp newest);
+/* Fetches what is wanted of these, and waits: as cached_fetcher_run. */
+int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
+/* Forgets days that no query has used for long, takes dictionaries out of memory, and removes files: of generations that are not the newest, of days that
+ * are on this disk again, and the least recently used while they are over their budget. Every few seconds, by the sealer; it measures the directory every ten
+ * seconds, or if `measure`. */
+void cached_days_tidy(struct tsdb *db, bool measure);
+/* Bytes on this disk. */
+uint64_t cached_days_bytes(struct tsdb *db);
+/* What was fetched since the start; NULL: there is no bucket. */
+const struct cached_counts *cached_days_counts(struct tsdb *db);
+/* Fills in what the status shows of the cache and of reading. */
+void cached_days_status(struct tsdb *db, struct admin_bucket *ret);
+/* Memory of dictionaries and indexes of these days. */
+size_t cached_days_memory(struct tsdb *db);
+
+#endif

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Days that are in the bucket alone answer as those of the disk do; what cannot be had is said, and nothing stays of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "tsdb/bucketkit.h"
+#include "tsdb/cached/cached_days.h"
+#include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
+
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+#define STACKS 20
+#define DAYS 4
+
+struct world {
+	struct bucketkit b;
+	struct kit k;
+	uint64_t seed;
+	struct source_damage damage;
+	struct source_limits lim;
+};
+
+static int64_t world_now(void *arg)
+{
+	return ((struct kit *)arg)->now_ms;
+}
+
+static void world_delete(struct world *w, const char *pod, int64_t after, int64_t until)
+{
+	struct matcher m;
+	struct err e;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
+	assert_int_equal(tsdb_delete(w->k.db, &m, 1, after, until, NULL, &e), 0);
+	matcher_release(&m);
+}
+
+static struct admin_bucket world_status(struct world *w)
+{
+	struct admin_bucket s;
+	struct storage_admin *a = tsdb_admin(w->k.db);
+	a->bucket(a, &s);
+	return s;
+}
+
+static void world_fill(struct world *w, unsigned pods, int64_t from, int64_t until, int64_t step)
+{
+	struct sink_result r;
+	struct err e;
+	for (int64_t t = from + step; t <= until; t += step) {
+		w->k.now_ms = MAX(w->k.now_ms, t);
+		for (unsigned pod = 0; pod < pods; pod++)
+			assert_int_equal(kit_append(&w->k, pod, t - pod, w->seed++, STACKS, &r), 0);
+	}
+	tsdb_flush(w->k.db);
+	assert_int_equal(tsdb_seal(w->k.db, true, &e), 0);
+}
+
+/* All that is asked of the days. */
+struct answers {
+	uint64_t cpu, samples, part, by_hours;
+	size_t rows;
+	int64_t total;
+};
+
+static struct answers world_ask(struct world *w)
+{
+	struct answers a = { .cpu = kit_merge(&w->k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL),
+			     .samples = kit_merge(&w->k, KIT_SAMPLES, KIT_T0, KIT_T0 + DAYS * DAY, NULL),
+			     .part = kit_merge(&w->k, KIT_CPU, KIT_T0 + 2 * HOUR + 7 * MINUTE, KIT_T0 + DAY + 3 * HOUR + 11 * MINUTE, NULL) };
+	for (int i = 0; i < 3; i++)
+		a.by_hours ^= kit_merge(&w->k, KIT_CPU, KIT_T0 + i * HOUR, KIT_T0 + (i + 1) * HOUR, NULL);
+	a.rows = kit_count(&w->k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, &a.total);
+	return a;
+}
+
+static bool world_same(const struct answers *a, const struct answers *b)
+{
+	return a->cpu == b->cpu && a->samples == b->samples && a->part == b->part && a->by_hours == b->by_hours && a->rows == b->rows && a->total == b->total;
+}
+
+/* Four days, of which two are in the bucket alone. */
+static struct answers world_begin(struct world *w)
+{
+	struct err e;
+	*w = (struct world){ .seed = 1 };
+	w->lim.damage = &w->damage;
+	bucketkit_init(&w->b);
+	kit_init(&w->k);
+	w->k.o.objects = &w->b.objects;
+	w->k.o.server_id = "one";
+	w->k.o.no_transfer = true;
+	w->k.o.retention_ms = -1;
+	w->k.o.keep_aggregates = true;
+	w->b.now_ms = world_now;
+	w->b.now_arg = &w->k;
+	w->k.now_ms = KIT_T0 + HOUR;
+	kit_open(&w->k);
+	for (int day = 0; day < DAYS; day++)
+		world_fill(w, 4, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 8 * HOUR, 10 * MINUTE);
+	if (tsdb_upload(w->k.db, &e))
+		fail_msg("%s", e.msg);
+	struct answers a = world_ask(w);
+	w->k.o.local_retention_ms = DAY;
+	kit_reopen(&w->k);
+	if (tsdb_upload(w->k.db, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(tsdb_retain(w->k.db, &e), 0);
+	assert_int_equal(world_status(w).absent_days, 2);
+	return a;
+}
+
+static void world_end(struct world *w)
+{
+	kit_free(&w->k);
+	bucketkit_free(&w->b);
+}
+
+static void world_check(struct world *w, const struct answers *want)
+{
+	struct answers now = world_ask(w);
+	assert_true(world_same(&now, want));
+}
+
+static void world_shell(struct world *w, const char *command)
+{
+	AUTOFREE char *text = xasprintf("cd %s/bucket/cache && %s", w->k.dir, command);
+	assert_int_equal(system(text), 0);
+}
+
+static uint64_t world_lost(struct world *w)
+{
+	struct tsdb_stats s;
+	tsdb_stats(w->k.db, &s);
+	return s.lost_records + s.lost_symbols;
+}
+
+/* The text of the warning about a question over all, or "". */
+static void world_warning(struct world *w, char ret[SOURCE_WARNING_LEN])
+{
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	w->damage = (struct source_damage){ 0 };
+	w->k.lim = &w->lim;
+	kit_count(&w->k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);
+	w->k.lim = NULL;
+	assert_int_equal(atomic_load(&w->damage.damaged.met), 0);
+	size_t n = source_damage_warnings(&w->damage, texts);
+	snprintf(ret, SOURCE_WARNING_LEN, "%s", n ? texts[0] : "");
+}
+
+/* ---- tests ---- */
+
+static void test_the_same(void **state)
+{
+	struct world w;
+	(void)state;
+	struct answers want = world_begin(&w);
+	uint64_t gets = w.b.requests[BUCKETKIT_GET];
+	world_check(&w, &want);
+	assert_true(w.b.requests[BUCKETKIT_GET] > gets);
+	gets = w.b.requests[BUCKETKIT_GET];
+	world_check(&w, &want); /* from the cache */
+	assert_int_equal(w.b.requests[BUCKETKIT_GET], gets);
+	kit_reopen(&w.k);
+	gets = w.b.requests[BUCKETKIT_GET];
+	uint64_t fetched = atomic_load(&cached_days_counts(w.k.db)->bytes);
+	world_check(&w, &want);
+	assert_int_equal(atomic_load(&cached_days_counts(w.k.db)->bytes), fetched);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	assert_int_equal(world_lost(&w), 0);
+	world_end(&w);
+}
+
+/* A question about one kind of values fetches no other. */
+static void test_only_what_is_needed(void **state)
+{
+	struct world w;
+	(void)state;
+	world_begin(&w);
+	size_t rows = kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	assert_int_equal(rows, 4 * 48);
+	uint64_t stamps = atomic_load(&cached_days_counts(w.k.db)->bytes), size = 0;
+	assert_true(stamps > 0);
+	for (size_t i = 0; i < w.b.v.n; i++)
+		size += strncmp(w.b.v.v[i].key, "one/d/", 6) ? 0 : w.b.v.v[i].n;
+	assert_true(stamps < size / 2);
+	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	assert_true(atomic_load(&cached_days_counts(w.k.db)->bytes) > stamps);
+	world_end(&w);
+}
+
+static void test_away(void **state)
+{
+	struct world w;
+	char text[SOURCE_WARNING_LEN];
+	(void)state;
+	struct answers want = world_begin(&w);
+	w.b.away = true;
+	world_warning(&w, text);
+	assert_non_null(strstr(text, "in the bucket"));
+	assert_non_null(strstr(text, "between 2023-11-1"));
+	w.b.away = false;
+	world_check(&w, &want);
+	world_warning(&w, text);
+	assert_string_equal(text, "");
+	assert_int_equal(world_lost(&w), 0);
+	w.b.away = true; /* all that was needed is here */
+	world_check(&w, &want);
+	world_end(&w);
+}
+
+static void flip(const char *path, uint64_t seed)
+{
+	struct stat st;
+	int fd = open(path, O_RDWR);
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	for (int i = 0; i < 40 && st.st_size; i++) {
+		off_t at = (off_t)(hash_u64(seed + (uint64_t)i) % (uint64_t)st.st_size);
+		char c = 0;
+		assert_int_equal(pread(fd, &c, 1, at), 1);
+		c ^= 1;
+		assert_int_equal(pwrite(fd, &c, 1, at), 1);
+	}
+	close(fd);
+}
+
+/* Flips bits of all files of the cache that have data of the bucket. */
+static void world_flip(struct world *w, uint64_t seed)
+{
+	AUTOFREE char *list = xasprintf("find %s/bucket/cache -name '*.sst' -o -name symbols -o -name '*.data'", w->k.dir);
+	char line[512];
+	FILE *f = popen(list, "r");
+	while (fgets(line, sizeof line, f)) {
+		line[strcspn(line, "\n")] = 0;
+		flip(line, seed++);
+	}
+	pclose(f);
+}
+
+static void test_flipped_here(void **state)
+{
+	struct world w;
+	(void)state;
+	struct answers want = world_begin(&w);
+	world_check(&w, &want);
+	for (uint64_t round = 1; round < 6; round++) {
+		kit_close(&w.k);
+		world_flip(&w, round * 1000);
+		kit_open(&w.k);
+		world_check(&w, &want);
+		assert_int_equal(world_lost(&w), 0);
+	}
+	world_end(&w);
+}
+
+static void test_flipped_in_the_bucket(void **state)
+{
+	struct world w;
+	char text[SOURCE_WARNING_LEN];
+	(void)state;
+	struct answers want = world_begin(&w);
+	char *spoiled = NULL;
+	size_t n = 0;
+	for (size_t i = 0; i < w.b.v.n && !spoiled; i++)
+		if (!strncmp(w.b.v.v[i].key, "one/d/", 6)) {
+			spoiled = w.b.v.v[i].bytes;
+			n = w.b.v.v[i].n;
+		}
+	for (size_t i = 0; i < n; i++)
+		spoiled[i] ^= 1;
+	world_warning(&w, text);
+	assert_non_null(strstr(text, "in the bucket"));
+	for (size_t i = 0; i < n; i++)
+		spoiled[i] ^= 1;
+	world_check(&w, &want);
+	assert_int_equal(world_lost(&w), 0);
+	world_end(&w);
+}
+
+/* Deletes that the generation does not have hold at once, also while they wait for the bucket. */
+static void test_deletes(void **state)
+{
+	struct world w;
+	struct err e;
+	(void)state;
+	struct answers want = world_begin(&w);
+	world_check(&w, &want);
+	w.b.away = true;
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 3 * 48);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + DAYS * DAY, NULL), 3 * 4 * 48);
+	w.b.away = false;
+	uint64_t sum = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	kit_reopen(&w.k);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 3 * 48);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(tsdb_upload(w.k.db, &e), 0);
+		assert_int_equal(tsdb_clean(w.k.db, &e), 0);
+		assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 3 * 48);
+	}
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 2);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 3 * 48);
+	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL) == sum);
+	world_end(&w);
+}
+
+/* So does retention by selector, by and by, and where its rules change. */
+static void test_retention(void **state)
+{
+	struct world w;
+	struct matcher m;
+	struct err e;
+	(void)state;
+	world_begin(&w);
+	int64_t now = w.k.now_ms;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-2"), &e), 0);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL), 2 * 4 * 48);
+	/* It has passed the first day, and two hours of the second. */
+	int64_t keep = now - (KIT_T0 + DAY + 2 * HOUR);
+	assert_int_equal(tsdb_set_retention(w.k.db, &(struct tsdb_retention){ &m, 1, keep }, 1, &e), 0);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 3 * 48);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), 4 * 48 - 12);
+	w.k.now_ms = now + 30 * MINUTE;
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), 4 * 48 - 15);
+	assert_int_equal(tsdb_set_retention(w.k.db, NULL, 0, &e), 0);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL), 2 * 4 * 48);
+	matcher_release(&m);
+	world_end(&w);
+}
+
+/* What is over the budget goes, the day that was used longest ago first. */
+static void test_budget(void **state)
+{
+	struct world w;
+	(void)state;
+	struct answers want = world_begin(&w);
+	world_check(&w, &want);
+	cached_days_tidy(w.k.db, true);
+	uint64_t both = cached_days_bytes(w.k.db);
+	assert_true(both > 0);
+	w.k.o.bucket_cache_bytes = both - 1;
+	kit_reopen(&w.k);
+	kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	cached_days_tidy(w.k.db, true);
+	assert_true(cached_days_bytes(w.k.db) < both);
+	uint64_t gets = w.b.requests[BUCKETKIT_GET];
+	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	assert_int_equal(w.b.requests[BUCKETKIT_GET], gets); /* it was used last */
+	world_check(&w, &want);
+	/* Days that are on this disk again have no cache. */
+	w.k.o.local_retention_ms = 0;
+	kit_reopen(&w.k);
+	struct err e;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(tsdb_upload(w.k.db, &e), 0);
+	assert_int_equal(world_status(&w).absent_days, 0);
+	cached_days_tidy(w.k.db, true);
+	assert_int_equal(cached_days_bytes(w.k.db), 0);
+	world_check(&w, &want);
+	world_end(&w);
+}
+
+static void hang(void *arg, enum bucketkit_op op, const char *key)
+{
+	(void)key;
+	for (atomic_bool *until = arg; op == BUCKETKIT_GET && !atomic_load(until);)
+		clock_sleep_ms(5);
+}
+
+/* A bucket that hangs: the rest is answered within the time of the query. */
+static void test_hangs(void **state)
+{
+	struct world w;
+	char text[SOURCE_WARNING_LEN];
+	atomic_bool until = false;
+	(void)state;
+	struct answers want = world_begin(&w);
+	w.b.before_arg = &until;
+	w.b.before = hang;
+	int64_t begin = clock_mono_ms();
+	w.lim.deadline_mono_ns = clock_mono_ns() + 3000 * INT64_C(1000000);
+	struct source_view *v;
+	struct source_series *found;
+	struct source_profile *p;
+	struct matcher m;
+	struct err e;
+	size_t n, n_p;
+	assert_int_equal(tsdb_source(w.k.db)->open(tsdb_source(w.k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAYS * DAY, &w.lim, &found, &n, &e), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(v->ops->profiles(v, found[0].ref, KIT_T0, KIT_T0 + DAYS * DAY, &w.lim, &p, &n_p, &e), 0);
+	assert_int_equal(n_p, 2 * 48);
+	assert_true(clock_mono_ms() - begin < 2900);
+	free(p);
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	assert_int_equal(source_damage_warnings(&w.damage, texts), 1);
+	atomic_store(&until, true);
+	w.lim.deadline_mono_ns = 0;
+	clock_sleep_ms(50);
+	world_check(&w, &want);
+	world_warning(&w, text);
+	assert_string_equal(text, "");
+	world_end(&w);
+}
+
+/* ---- lives ---- */
+
+struct life {
+	struct world *w;
+	atomic_ullong random;
+	unsigned faults;       /* of a thousand requests */
+	unsigned copy_at;      /* the number of a get at which the cache is copied, as a crash would leave it; 0 = never */
+	atomic_uint gets;
+};
+
+static enum bucketkit_fault life_fault(void *arg, enum bucketkit_op op, const char *key)
+{
+	static const enum bucketkit_fault kinds[] = { BUCKETKIT_REFUSE, BUCKETKIT_FLIP, BUCKETKIT_CUT };
+	struct life *l = arg;
+	(void)key;
+	uint64_t x = hash_u64(atomic_fetch_add(&l->random, 1));
+	return op == BUCKETKIT_GET && x % 1000 < l->faults ? kinds[x / 1000 % 3] : BUCKETKIT_NONE;
+}
+
+static void life_before(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct life *l = arg;
+	(void)key;
+	if (op == BUCKETKIT_GET && l->copy_at && atomic_fetch_add(&l->gets, 1) + 1 == l->copy_at) {
+		AUTOFREE char *copy = xasprintf("rm -rf %s.copy; cp -r --sparse=always %s/bucket/cache %s.copy 2>/dev/null; true", l->w->k.dir, l->w->k.dir, l->w->k.dir);
+		IGNORE(system(copy));
+	}
+}
+
+/* With faults: what a question gets is what it should be, or it says what is missing. */
+static void life_ask(struct life *l, const struct answers *want)
+{
+	struct world *w = l->w;
+	int64_t total;
+	w->damage = (struct source_damage){ 0 };
+	w->k.lim = &w->lim;
+	int64_t after = KIT_T0 + (int64_t)(hash_u64(atomic_fetch_add(&l->random, 1)) % 2) * DAY;
+	size_t rows = kit_count(&w->k, KIT_CPU, after, KIT_T0 + DAYS * DAY, &total);
+	w->k.lim = NULL;
+	if (after != KIT_T0)
+		return;
+	if (!source_damage_met(&w->damage)) {
+		assert_int_equal(rows, want->rows);
+		assert_int_equal(total, want->total);
+	} else {
+		assert_int_equal(atomic_load(&w->damage.damaged.met), 0);
+		assert_true(rows <= want->rows);
+	}
+}
+
+static void test_lives(void **state)
+{
+	struct world w;
+	struct life l = { .w = &w };
+	unsigned lives = getenv("PYRRHA_LONG") ? 500 : 25;
+	(void)state;
+	struct answers want = world_begin(&w);
+	w.b.fault_arg = w.b.before_arg = &l;
+	w.b.fault = life_fault;
+	w.b.before = life_before;
+	for (unsigned i = 1; i <= lives; i++) {
+		uint64_t x = hash_u64(i);
+		atomic_store(&l.random, x);
+		atomic_store(&l.gets, 0);
+		l.copy_at = x % 3 == 0 ? 1 + (unsigned)(x / 3 % 40) : 0;
+		l.faults = x / 7 % 2 ? 200 : 0;
+		w.k.o.bucket_cache_bytes = x / 11 % 4 ? 0 : 1;
+		life_ask(&l, &want);
+		if (x / 13 % 3 == 0)
+			cached_days_tidy(w.k.db, true);
+		life_ask(&l, &want);
+		l.faults = 0;
+		kit_close(&w.k);
+		if (l.copy_at && atomic_load(&l.gets) >= l.copy_at) {
+			AUTOFREE char *back = xasprintf("rm -rf %s/bucket/cache && mv %s.copy %s/bucket/cache", w.k.dir, w.k.dir, w.k.dir);
+			assert_int_equal(system(back), 0);
+		}
+		if (x / 17 % 3 == 0)
+			world_flip(&w, x);
+		if (x / 19 % 7 == 0)
+			world_shell(&w, "rm -rf *");
+		kit_open(&w.k);
+		if (x / 23 % 4 == 0)
+			world_check(&w, &want);
+		assert_int_equal(world_lost(&w), 0);
+	}
+	world_check(&w, &want);
+	AUTOFREE char *tidy = xasprintf("rm -rf %s.copy", w.k.dir);
+	IGNORE(system(tidy));
+	world_end(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
+		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_hangs), cmocka_unit_test(test_lives),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

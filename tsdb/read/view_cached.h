@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Days of the bucket in a view. A view has each day that is in the bucket and not on this disk: an empty pstate, which select fills once it is about
+ * the day. What a reader finds missing is noted as wanted, and the reader goes on without it. When it is done, all that was wanted is fetched together, and
+ * it reads again:
+ *
+ *	struct view_try try = view_try_begin(v, lim);
+ *	do
+ *		rc = ...;
+ *	while (view_try_again(&try, after, until, &rc, e));
+ *
+ * What does not come in time is missing from the last result, and lim->damage says so. Private. */
+#ifndef PYRRHA_TSDB_VIEW_CACHED_H
+#define PYRRHA_TSDB_VIEW_CACHED_H
+
+#include "tsdb/read/view.h"
+
+/* Adds the days of the bucket to a view that is being opened. */
+void view_cached_join(struct tsdb_view *v);
+void view_cached_release(struct tsdb_view *v);
+/* Opens the days that (after, until] meets. One that cannot be opened is left out and noted. */
+int view_cached_open(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;
+
+/* Whether a partition of the version can be asked for its series: all but days of the bucket that could not be opened. */
+bool view_is_open(const struct tsdb_view *v, size_t p);
+
+struct view_try {
+	struct tsdb_view *v;
+	const struct source_limits *lim;
+	uint64_t skips;    /* of all its days, when the reading began */
+	uint64_t samples;  /* lim->samples_read then */
+	unsigned tries;
+	bool last;         /* what is missing now stays so */
+};
+struct view_try view_try_begin(struct tsdb_view *v, const struct source_limits *lim);
+/* After a reading that returned *rc. True: it has to be made again, and its result is of no use. */
+bool view_try_again(struct view_try *t, int64_t after_ms, int64_t until_ms, int *rc, struct err *e);
+/* The same, over the ranges of these parts. */
+bool view_try_again_parts(struct view_try *t, const struct source_part *parts, size_t n, int *rc, struct err *e);
+/* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before. */
+int view_cached_fetch(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;
+/* Whether the stacks of a partition of the version can be loaded; if not they are wanted. */
+bool view_has_stacks(struct tsdb_view *v, size_t p);
+/* Notes that all that can be read of a series, or an aggregate, of a part is wanted: its sums, and with `rows` each profile. */
+void view_want(const struct part *p, uint32_t series, bool rows);
+
+#endif
