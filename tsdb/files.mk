@@ -77,6 +77,7 @@ libtsdb_a_SOURCES = \
   tsdb/part/part_read.h \
   tsdb/part/part_runs.c \
   tsdb/part/part_runs.h \
+  tsdb/part/part_stand_in.c \
   tsdb/part/part_write.c \
   tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
@@ -122,6 +123,7 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/copy.c \
   tsdb/transfer/deletes.c \
   tsdb/transfer/generations.c \
+  tsdb/transfer/mend.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
@@ -207,6 +209,7 @@ TSDB_TESTS = \
   object_names_test \
   part_runs_test \
   places_test \
+  repair_test \
   replay_test \
   retention_clock_test \
   shares_test \
@@ -265,6 +268,8 @@ part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+repair_test_SOURCES = tsdb/transfer/repair_test.c
+repair_test_LDADD = $(TSDB_TEST_LIBS)
 replay_test_SOURCES = tsdb/write/replay_test.c
 replay_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c

@@ -459,7 +459,7 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 	}
 	partition_unref(p);
 	if (!rc && identity[0] && t->has_begun)
-		rc = deletes_apply_day(t, day, g.deletes, e);
+		rc = deletes_apply_day(t, day, g.deletes, UINT32_MAX, e);
 	generation_release(&g);
 	if (!rc && identity[0] && !committed)
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);

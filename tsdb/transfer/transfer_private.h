@@ -27,6 +27,13 @@ struct lost_days {
 	VEC(uint32_t) v;
 };
 
+/* A part that is damaged or missing on this disk, and that the newest generation of its day names: it is fetched again. */
+struct transfer_mend {
+	uint32_t day;
+	struct catalogue_part part;
+	int64_t failed_mono_ms;   /* when the last try failed because of the part itself, or of this disk; 0 = it did not */
+};
+
 /* What the rounds remember of a day, to tell when it is due. Moments are of the monotonic clock, 0 = never. */
 struct transfer_seen {
 	uint32_t day;
@@ -67,11 +74,14 @@ struct transfer {
 	VEC(struct transfer_upload) uploads;
 	VEC(struct transfer_removal) removals;
 	VEC(struct transfer_seen) seen;
+	VEC(struct transfer_mend) mends;
+	VEC(struct transfer_mend) mended; /* parts that were missing at the start: newer deletes are applied to them again */
 	VEC(uint32_t) facts_due;      /* days that were fetched and whose deletes and late names are not in the head log yet: they take no rows and do not go up */
 	struct buf pending;           /* a generation whose put had no answer, so it may be in the bucket: the same bytes are put again until an answer comes */
 	struct object_stamp pending_stamp;
 	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* what the catalogue gets with the pending generation */
 	bool pending_away;            /* the same */
+	bool is_open;                 /* the replay is over: rows may come at any moment */
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
@@ -144,6 +154,18 @@ int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);
 
+/* ---- mend.c ---- */
+
+/* struct part_keeper.keeps, with a transfer: whether the newest generation of the day names the part. */
+bool mend_keeps(void *t, const struct part *p);
+/* After the partitions were opened, before the replay: lists the damaged and missing parts that the bucket has, and puts stand-ins in their place. */
+void mend_find(struct transfer *t);
+/* Fetches parts that are listed; while the storage runs, also those of which a value could not be read meanwhile. now: also those whose last try
+ * failed a while ago. */
+int mend_parts(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* After the replay: deletes that are newer than a part which came back are applied to its day again. */
+int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
+
 /* ---- deletes.c ---- */
 
 /* bucket/deletes. */
@@ -158,8 +180,9 @@ int deletes_start(struct transfer *t, struct err *e) MUST_USE;
 void deletes_stop(struct transfer *t);
 /* Reads the bucket's; at the start. */
 int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
-/* Applies the deletes whose stamp is above `from`, that of the generation that the day was fetched by, to the day. */
-int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
+/* Applies the deletes whose stamp is above `from`, that of the generation that the day was fetched by, and those that wait for the bucket, to the
+ * day: to its parts with lower numbers, and its windows. */
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, uint32_t below_part, struct err *e) MUST_USE;
 /* Whether one that is newer than `from` has anything of the newest generation of a day. */
 int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
 /* Removes those that are about days before all that the bucket has. The newest stays: an empty disk learns from it up to where deletes go. */

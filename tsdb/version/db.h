@@ -24,6 +24,7 @@
 #include "tsdb/log/hlog.h"
 #include "tsdb/log/holes.h"
 #include "tsdb/log/notes.h"
+#include "tsdb/part/part.h"
 #include "tsdb/tsdb.h"
 #include "tsdb/version/accounts.h"
 #include "tsdb/version/dropped.h"
@@ -36,8 +37,6 @@ struct pstate;
 struct dict_unions;
 struct scratch_pool;
 struct retention_rules;
-struct part;
-struct partition_db;
 struct bucket_catalogue;
 struct transfer;
 
@@ -185,6 +184,7 @@ struct tsdb {
 	uint64_t first_record;            /* records are numbered above it; 0 = from 1 */
 	struct transfer *transfer;        /* days go to a bucket and come back; NULL = there is no bucket */
 	struct bucket_catalogue *catalogue;      /* its: which days the bucket has; NULL as well */
+	struct part_keeper keeper;        /* which parts the bucket has; set before the partitions are opened */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats;
