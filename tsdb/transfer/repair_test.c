@@ -17,6 +17,7 @@
 #include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
 
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
@@ -576,12 +577,48 @@ static void test_both(void **state)
 	world_end(&w);
 }
 
+/* ---- days ---- */
+
+/* The head log has a delete of a day whose directory is lost, and no rows: the bucket is away at the start, and then the day is fetched all the
+ * same. */
+static void test_day_without_rows(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	uint64_t sum = world_sum(&w);
+	kit_close(&w.k);
+	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	w.b.away = true;
+	kit_open(&w.k);
+	struct partition *p = tsdb_partition(w.k.db, DAY0);
+	assert_non_null(p); /* else this tests nothing */
+	partition_unref(p);
+	assert_int_equal(world_rows(&w), 0);
+	w.b.away = false;
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 0);
+	assert_true(world_sum(&w) == sum);
+	for (int i = 0; i < 2; i++) {
+		world_fill(&w, KIT_T0 + (3 + i) * HOUR, KIT_T0 + (4 + i) * HOUR);
+		sum = world_sum(&w);
+		kit_reopen(&w.k);
+		assert_true(world_sum(&w) == sum);
+	}
+	world_seal(&w);
+	world_upload(&w);
+	world_check_return(&w, 3 * 12 + 2 * 18);
+	assert_true(world_sum(&w) == sum);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
-		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both),
+		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_day_without_rows),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
