@@ -110,7 +110,8 @@ static int kit_list(struct objects *o, const char *prefix, const char *after, in
 	VEC(struct bucketkit_object) copy = { 0 };
 	enum bucketkit_fault f = kit_begin(b, BUCKETKIT_LIST, prefix);
 	for (size_t i = 0; i < b->v.n; i++)
-		if (!strncmp(b->v.v[i].key, prefix, strlen(prefix)) && strcmp(b->v.v[i].key, after) > 0)
+		if (!strncmp(b->v.v[i].key, prefix, strlen(prefix)) && strcmp(b->v.v[i].key, after) > 0 &&
+		    (!b->list_lacks || strncmp(b->v.v[i].key, b->list_lacks, strlen(b->list_lacks))))
 			vec_push(&copy, (struct bucketkit_object){ xstrdup(b->v.v[i].key), NULL, b->v.v[i].n, b->v.v[i].modified_ms });
 	int rc = kit_end(b, f, 0, e);
 	for (size_t i = 0; i < copy.n && !rc; i++)

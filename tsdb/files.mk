@@ -125,6 +125,8 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/generations.c \
   tsdb/transfer/mend.c \
   tsdb/transfer/retrieve.c \
+  tsdb/transfer/space.c \
+  tsdb/transfer/survey.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
   tsdb/transfer/transfer_private.h \

@@ -285,6 +285,8 @@ static int mend_one(struct transfer *t, const struct transfer_mend *m, struct er
 	int rc = object_io_get_file(t->objects, name, file, m->part.object.size, m->part.object.sha256, e);
 	if (!rc)
 		return mend_take(t, m, file, e);
+	if (space_is_out(e))
+		unlink(file);
 	if ((rc == -ERR_CORRUPT || rc == -ERR_NOT_FOUND) && access(dir, F_OK) == 0) {
 		unlink(file);
 		mend_give_up(t, m, e->msg);

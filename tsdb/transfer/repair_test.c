@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -613,12 +615,209 @@ static void test_day_without_rows(void **state)
 	world_end(&w);
 }
 
+/* ---- a bucket that lost something ---- */
+
+/* Removes what begins so. */
+static void world_empty(struct world *w, const char *prefix, size_t most)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < w->b.v.n; i++) {
+		struct bucketkit_object *o = &w->b.v.v[i];
+		if (strncmp(o->key, prefix, strlen(prefix)) || !most) {
+			w->b.v.v[n++] = *o;
+			continue;
+		}
+		most--;
+		free(o->key);
+		free(o->bytes);
+	}
+	w->b.v.n = n;
+}
+
+/* Somebody empties the bucket while the server runs: a round notices it, and puts again what the disk has. */
+static void test_emptied_bucket(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + DAY, KIT_T0 + DAY + HOUR);
+	world_seal(&w);
+	world_upload(&w);
+	size_t objects = bucketkit_count(&w.b, "one/d/");
+	world_empty(&w, "", SIZE_MAX);
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/e/"), 1);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), objects);
+	assert_int_equal(world_status(&w).days, 2);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_string_equal(world_status(&w).id, "one");
+	world_check_return(&w, 4 * 18);
+	world_end(&w);
+}
+
+/* The same of generations, and of a part, alone: the walk over all objects notices it. */
+static void test_lost_objects(void **state)
+{
+	(void)state;
+	struct world w;
+	const char *lost[] = { "one/g/", "one/d/" };
+	for (size_t i = 0; i < 2; i++) {
+		world_begin(&w);
+		world_empty(&w, lost[i], 1);
+		world_upload(&w);
+		world_upload(&w);
+		assert_int_equal(bucketkit_count(&w.b, "one/g/"), 1);
+		world_check_return(&w, 3 * 18);
+		world_end(&w);
+	}
+}
+
+/* An object that a list lacks and that is there is not put again. */
+static void test_late_list(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	uint64_t puts = w.b.requests[BUCKETKIT_PUT];
+	w.b.list_lacks = "one/";
+	world_upload(&w);
+	world_upload(&w);
+	assert_int_equal(w.b.requests[BUCKETKIT_PUT], puts);
+	w.b.list_lacks = NULL;
+	world_check_return(&w, 3 * 18);
+	world_end(&w);
+}
+
+/* ---- a full disk ---- */
+
+static atomic_bool disk_full; /* writes of fetched files fail */
+static atomic_ullong disk_free; /* bytes, as the file system says; 0 = what it says itself */
+
+ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);
+ssize_t __real_pwrite64(int fd, const void *p, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at);
+int __real_statvfs(const char *path, struct statvfs *ret);
+int __wrap_statvfs(const char *path, struct statvfs *ret);
+int __real_statvfs64(const char *path, struct statvfs *ret);
+int __wrap_statvfs64(const char *path, struct statvfs *ret);
+
+static bool disk_refuses(int fd, off_t at)
+{
+	char link[64], path[512];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = atomic_load(&disk_full) ? readlink(link, path, sizeof path - 1) : -1;
+	if (n < 0)
+		return false;
+	path[n] = 0;
+	return at && strstr(path, ".fetch/"); /* the first bytes still fit */
+}
+
+ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	if (!disk_refuses(fd, at + (off_t)n))
+		return __real_pwrite(fd, p, n, at);
+	errno = ENOSPC;
+	return -1;
+}
+
+ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at)
+{
+	if (!disk_refuses(fd, at + (off_t)n))
+		return __real_pwrite64(fd, p, n, at);
+	errno = ENOSPC;
+	return -1;
+}
+
+static int disk_says(int rc, struct statvfs *ret)
+{
+	if (!rc && atomic_load(&disk_free))
+		ret->f_bavail = (fsblkcnt_t)(atomic_load(&disk_free) / ret->f_frsize);
+	return rc;
+}
+
+int __wrap_statvfs(const char *path, struct statvfs *ret)
+{
+	return disk_says(__real_statvfs(path, ret), ret);
+}
+
+int __wrap_statvfs64(const char *path, struct statvfs *ret)
+{
+	return disk_says(__real_statvfs64(path, ret), ret);
+}
+
+/* Two days are up, and the disk is lost; the newer day is back. */
+static void world_begin_return(struct world *w)
+{
+	world_begin(w);
+	world_fill(w, KIT_T0 + DAY, KIT_T0 + DAY + HOUR);
+	world_seal(w);
+	world_upload(w);
+	world_lose_disk(w);
+	kit_open(&w->k);
+	assert_int_equal(world_rows(w), 18);
+	assert_int_equal(world_status(w).absent_days, 1);
+}
+
+/* The day is not here, nothing of it takes room, and all else works. */
+static void world_check_absent(struct world *w, const char *why)
+{
+	struct err e;
+	for (int i = 0; i < 2; i++) {
+		assert_int_not_equal(tsdb_upload(w->k.db, &e), 0);
+		assert_non_null(strstr(e.msg, why));
+	}
+	assert_int_equal(world_status(w).absent_days, 1);
+	run_shell("! ls -d %s/partitions/%u* 2>/dev/null", w->k.dir, DAY0);
+	size_t objects = bucketkit_count(&w->b, "one/d/");
+	world_fill(w, KIT_T0 + DAY + HOUR, KIT_T0 + DAY + 2 * HOUR);
+	world_seal(w);
+	assert_int_not_equal(world_try(w), 0);
+	assert_int_equal(bucketkit_count(&w->b, "one/d/"), objects + 1);
+	assert_int_equal(world_rows(w), 2 * 18);
+}
+
+/* The disk fills up while a day is fetched. */
+static void test_disk_full(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin_return(&w);
+	atomic_store(&disk_full, true);
+	world_check_absent(&w, "No space left");
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 2 * 18);
+	atomic_store(&disk_full, false);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), 5 * 18);
+	world_end(&w);
+}
+
+/* A day that would not fit is not begun. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin_return(&w);
+	atomic_store(&disk_free, 1 << 20);
+	w.f = (struct fault){ BUCKETKIT_GET, "one/d/", 1, 1000, BUCKETKIT_REFUSE }; /* it would be another error */
+	world_check_absent(&w, "no room for day");
+	w.f.key = NULL;
+	atomic_store(&disk_free, 0);
+	world_fetch(&w);
+	assert_int_equal(world_rows(&w), 5 * 18);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_day_without_rows),
+		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
+		cmocka_unit_test(test_disk_full), cmocka_unit_test(test_no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

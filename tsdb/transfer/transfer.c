@@ -113,7 +113,7 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 	if (!t->uploads.n)
 		rc = upload_read_journal(t, e);
 	if (!rc)
-		rc = retrieve_catalogue(t, e);
+		rc = survey_bucket(t, e);
 	if (!rc)
 		rc = deletes_fetch(t, e);
 	if (rc)
@@ -131,10 +131,16 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 {
 	int64_t mono = clock_mono_ms();
 	struct err fetch, mend;
+	bool lost = false;
 	int rc = 0;
-	if (mono >= t->next_check_mono_ms) {
-		rc = bucket_server_check(&t->server, e);
+	if (now || mono >= t->next_check_mono_ms) {
+		rc = bucket_server_check(&t->server, &lost, e);
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
+	}
+	if (lost) {
+		LOG_ERROR("msg", "somebody has emptied the bucket: what this disk has goes up again", "id", t->server.id);
+		t->uploads.n = 0;
+		rc = survey_check(t, e);
 	}
 	if (!rc)
 		rc = deletes_put_pending(t, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of this folder. The bucket thread (transfer.c) runs a round each second: it puts what changed (upload.c, generations.c,
- * deletes.c), fetches a day (retrieve.c), and removes what is not named any more (collect.c). */
+ * deletes.c), fetches a day (retrieve.c) and damaged parts (mend.c), and removes what is not named any more (collect.c). */
 #ifndef PYRRHA_TSDB_TRANSFER_PRIVATE_H
 #define PYRRHA_TSDB_TRANSFER_PRIVATE_H
 
@@ -108,6 +108,13 @@ struct transfer {
 /* What is known of the tries of a day; valid until the next call. */
 struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day);
 
+/* ---- space.c ---- */
+
+/* Whether the disk has room for what is missing of a day in the directory for its fetched files. ERR_IO: it has not. */
+int space_check(struct transfer *t, const struct generation *g, const char *dir, struct err *e) MUST_USE;
+/* Whether an error says that the disk is full. */
+bool space_is_out(const struct err *e);
+
 /* ---- generations.c ---- */
 
 /* Puts a generation under the next number: 0, and then the catalogue has it. ERR_CONFLICT: this server is fenced. */
@@ -125,10 +132,18 @@ int upload_days(struct transfer *t, bool now, struct err *e) MUST_USE;
 int upload_read_journal(struct transfer *t, struct err *e) MUST_USE;
 /* Forgets objects that no generation will name, as their days have no parts here. */
 void upload_tidy_journal(struct transfer *t);
-/* ---- retrieve.c ---- */
+
+/* ---- survey.c ---- */
 
 /* Brings the catalogue up to what the bucket has. */
-int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
+int survey_bucket(struct transfer *t, struct err *e) MUST_USE;
+/* Looks whether the bucket still has the generations that the catalogue knows. Days that it has lost are forgotten, and go up again from this disk. */
+int survey_check(struct transfer *t, struct err *e) MUST_USE;
+/* A day goes up again, as the bucket has lost something of it, if it is on this disk. */
+void survey_forget_day(struct transfer *t, uint32_t day);
+
+/* ---- retrieve.c ---- */
+
 /* Removes what was fetched of days that are not to be fetched any more. Before the partitions are opened, or in a round. */
 void retrieve_tidy(struct transfer *t);
 /* Fetches a day into partitions/, which has nothing of it. It is not open yet. lenient: parts whose objects are damaged or missing are left out. */
