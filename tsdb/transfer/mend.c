@@ -8,6 +8,7 @@
  * was rewritten is missing, the one that the generation has may be older than deletes: those are applied to it again.
  *
  * While the bucket does not answer, a stand-in (part_stand_in.c) keeps the number: a new generation goes on naming the object, so nothing removes it.
+ * Only where the symbols of the part are in no other either the start is refused: ids that its values have would be given to new symbols.
  * If the object is damaged or missing as well, the part is rewritten from its readable values, at this start or the next one. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -293,6 +294,54 @@ static int mend_one(struct transfer *t, const struct transfer_mend *m, struct er
 		rc = 0;
 	}
 	return rc;
+}
+
+/* ---- names ---- */
+
+static int mend_by_origin(const void *a, const void *b)
+{
+	const struct part *x = *(struct part *const *)a, *y = *(struct part *const *)b;
+	return (x->origin > y->origin) - (x->origin < y->origin);
+}
+
+static bool mend_has_symbols(const struct part *p)
+{
+	PART_VALUE v = { 0 };
+	bool packed;
+	struct err e;
+	return !part_open_symbols(p, &v, &packed, &e);
+}
+
+/* The first part that waits and brings symbols that neither it nor the next one, which repeats them, has readable here. */
+static const struct part *mend_find_nameless(const struct pstate *s)
+{
+	AUTOFREE struct part **v = xcalloc(s->n_parts + 1, sizeof *v);
+	size_t n = 0;
+	for (size_t i = 0; i < s->n_parts; i++)
+		if (s->parts[i]->level == LEVEL_HOUR)
+			v[n++] = s->parts[i];
+	qsort(v, n, sizeof(*v), mend_by_origin);
+	for (size_t i = 0; i < n; i++)
+		if (atomic_load(&v[i]->awaits) && !mend_has_symbols(v[i]) && (i + 1 == n || !mend_has_symbols(v[i + 1])))
+			return v[i];
+	return NULL;
+}
+
+int mend_check_names(struct transfer *t, struct err *e)
+{
+	struct version *v = tsdb_version(t->db, NULL);
+	const struct part *p = NULL;
+	uint32_t day = 0;
+	for (size_t i = 0; i < t->mends.n && !p; i++) {
+		day = t->mends.v[i].day;
+		const struct pstate *s = version_find(v, day);
+		p = s ? mend_find_nameless(s) : NULL;
+	}
+	if (p)
+		err_set(e, ERR_UNAVAILABLE, "part %u of day %u is damaged here, no other part has its symbols, and the bucket, which has it whole, does not give it. New rows would get its "
+			"ids: start again when the bucket answers, or without object_storage, to go on with what is readable", p->number, day);
+	version_unref(v);
+	return p ? -ERR_UNAVAILABLE : 0;
 }
 
 /* ---- while the storage runs ---- */

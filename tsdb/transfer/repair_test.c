@@ -400,7 +400,7 @@ static void test_missing_later(void **state)
 	struct world w;
 	world_begin(&w);
 	kit_close(&w.k);
-	world_remove(&w, 3);
+	world_remove(&w, 2);
 	w.f = (struct fault){ BUCKETKIT_GET, "one/d/", 1, 1000, BUCKETKIT_REFUSE };
 	kit_open(&w.k);
 	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
@@ -414,6 +414,31 @@ static void test_missing_later(void **state)
 	world_upload(&w);
 	assert_int_equal(world_rows(&w), 4 * 18);
 	world_check_return(&w, 4 * 18);
+	world_end(&w);
+}
+
+/* Symbols that no other part has are needed before rows come: their ids would be given to others. */
+static void test_symbols_later(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	uint64_t sum = world_sum(&w);
+	kit_close(&w.k);
+	world_damage(&w, 3, true);
+	w.b.away = true;
+	assert_int_equal(tsdb_open(&w.k.db, &w.k.o, &e), -ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.msg, "no other part has its symbols"));
+	w.b.away = false;
+	kit_open(&w.k);
+	assert_true(world_sum(&w) == sum);
+	/* Without the bucket it goes on with what is readable. */
+	kit_close(&w.k);
+	world_damage(&w, 3, true);
+	w.k.o.objects = NULL;
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 2 * 18);
 	world_end(&w);
 }
 
@@ -814,7 +839,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
-		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
+		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
 		cmocka_unit_test(test_disk_full), cmocka_unit_test(test_no_room),

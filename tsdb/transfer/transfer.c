@@ -322,12 +322,12 @@ int transfer_restore(struct tsdb *db, struct err *e)
 	}
 	if (!rc && t->has_begun)
 		rc = mend_parts(t, true, &away);
+	int rc_names = mend_check_names(t, e);
 	mutex_unlock(&t->run_lock);
 	vec_free(&lost.v);
 	if (rc)
 		transfer_failed(t, &away);
-	(void)e;
-	return 0;
+	return rc_names;
 }
 
 int transfer_start(struct tsdb *db, struct err *e)

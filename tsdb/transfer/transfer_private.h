@@ -178,6 +178,8 @@ void mend_find(struct transfer *t);
 /* Fetches parts that are listed; while the storage runs, also those of which a value could not be read meanwhile. now: also those whose last try
  * failed a while ago. */
 int mend_parts(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Before the replay: ERR_UNAVAILABLE if a part still waits and what it brings to the day's dictionary cannot be read anywhere here. */
+int mend_check_names(struct transfer *t, struct err *e) MUST_USE;
 /* After the replay: deletes that are newer than a part which came back are applied to its day again. */
 int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
 
