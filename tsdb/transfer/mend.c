@@ -182,7 +182,8 @@ void mend_find(struct transfer *t)
 	version_unref(v);
 }
 
-/* Rows that came after a delete are in windows, which the delete would empty, or in parts with higher numbers: so the windows become parts first. */
+/* The facts of the generation may have left the head log, when the parts were rewritten that are gone now. Rows that came after a delete are in windows,
+ * which a delete would empty, or in parts with higher numbers: so the windows become parts first. */
 int mend_apply_deletes(struct transfer *t, struct err *e)
 {
 	int rc = t->mended.n && t->has_begun ? tsdb_seal(t->db, true, e) : 0;
@@ -190,9 +191,13 @@ int mend_apply_deletes(struct transfer *t, struct err *e)
 		const struct transfer_mend *m = &t->mended.v[t->mended.n - 1];
 		rwlock_read(&t->catalogue.lock);
 		const struct catalogue_day *d = catalogue_find(&t->catalogue, m->day);
-		struct object_stamp from = d ? d->deletes : (struct object_stamp){ 0, 0 };
+		bool there = d && d->kind == GENERATION_DAY;
+		struct object_stamp from = there ? d->deletes : (struct object_stamp){ 0, 0 };
 		rwlock_unlock(&t->catalogue.lock);
-		rc = d ? deletes_apply_day(t, m->day, from, m->part.number + 1, e) : 0;
+		if (there)
+			rc = retrieve_commit_facts(t, m->day, e);
+		if (there && !rc)
+			rc = deletes_apply_day(t, m->day, from, m->part.number + 1, e);
 		t->mended.n -= !rc;
 	}
 	return rc;

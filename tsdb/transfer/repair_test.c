@@ -537,6 +537,33 @@ static void test_missing_of_deleted(void **state)
 	world_end(&w);
 }
 
+/* The same where the generation has the delete, and the part was rewritten after it went up; and of the whole day. */
+static void test_missing_of_deleted_before(void **state)
+{
+	(void)state;
+	struct world w;
+	for (int all = 0; all < 2; all++) {
+		world_begin(&w);
+		world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+		world_upload(&w);
+		world_clean(&w);
+		world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+		world_seal(&w); /* the delete leaves the log */
+		world_fill(&w, KIT_T0 + 4 * HOUR, KIT_T0 + 5 * HOUR);
+		kit_close(&w.k);
+		if (all)
+			run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+		else
+			world_remove(&w, 2);
+		kit_open(&w.k);
+		assert_int_equal(world_rows(&w), 3 * 12 + 18 + !all * 18); /* the fourth hour was not up yet */
+		world_upload(&w);
+		kit_reopen(&w.k);
+		assert_int_equal(world_rows(&w), 3 * 12 + 18 + !all * 18);
+		world_end(&w);
+	}
+}
+
 /* A part that was rewritten twice since the generation is not missing. */
 static void test_rewritten(void **state)
 {
@@ -605,6 +632,33 @@ static void test_both(void **state)
 }
 
 /* ---- days ---- */
+
+/* The directory of a day is lost after a delete that no generation has, and the head log has rows that came later: the day is fetched before these are
+ * brought back, and the delete is of what the day had. */
+static void test_lost_day_of_deleted(void **state)
+{
+	(void)state;
+	struct world w;
+	for (int waits = 0; waits < 2; waits++) {
+		world_begin(&w);
+		w.b.away = waits;
+		world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+		world_clean(&w);
+		world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+		assert_int_equal(world_rows(&w), 3 * 12 + 18);
+		kit_close(&w.k);
+		run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+		w.b.away = false;
+		kit_open(&w.k);
+		assert_int_equal(world_rows(&w), 3 * 12 + 18);
+		world_seal(&w);
+		world_upload(&w);
+		kit_reopen(&w.k);
+		assert_int_equal(world_rows(&w), 3 * 12 + 18);
+		world_check_return(&w, 3 * 12 + 18);
+		world_end(&w);
+	}
+}
 
 /* The head log has a delete of a day whose directory is lost, and no rows: the bucket is away at the start, and then the day is fetched all the
  * same. */
@@ -840,7 +894,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
-		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_day_without_rows),
+		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
 		cmocka_unit_test(test_disk_full), cmocka_unit_test(test_no_room),
 	};

@@ -270,6 +270,23 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 	return 0;
 }
 
+int retrieve_commit_facts(struct transfer *t, uint32_t day, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g;
+	int rc = generations_read(t, day, &b, &g, e);
+	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
+	if (p && p->db_parts) {
+		partition_load(p); /* late names refer to its locations */
+		mutex_lock(&t->db->seal_lock);
+		rc = facts_commit(t->db, p, &g, e);
+		mutex_unlock(&t->db->seal_lock);
+	}
+	partition_unref(p);
+	generation_release(&g);
+	return rc;
+}
+
 /* The generation that a day was fetched by. A damaged file has the same content as the catalogue. */
 static int facts_read(struct transfer *t, uint32_t day, const char *path, struct generation *ret, struct err *e)
 {
@@ -674,11 +691,9 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
-	struct object_stamp deletes = deletes_applied(t);
-	bool pending = atomic_load(&t->n_pending_deletes);
 	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* facts of newer deletes may have left the head log when parts were rewritten */
-		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]) && object_stamp_cmp(t->catalogue.days.v[i].deletes, deletes) >= 0)
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]))
 			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n; i++)
@@ -702,6 +717,8 @@ int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
 		rc = tsdb_open_partition(t->db, day, e);
 	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
 	pending_remove(t, day);
+	if (p && p->next_part > 1) /* facts of deletes may have left the head log when parts were rewritten */
+		vec_push(&t->mended, (struct transfer_mend){ .day = day, .part = { .number = p->next_part - 1 } });
 	if (p && p->db_parts)
 		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	partition_unref(p);

@@ -75,7 +75,7 @@ struct transfer {
 	VEC(struct transfer_removal) removals;
 	VEC(struct transfer_seen) seen;
 	VEC(struct transfer_mend) mends;
-	VEC(struct transfer_mend) mended; /* parts that were missing at the start: newer deletes are applied to them again */
+	VEC(struct transfer_mend) mended; /* parts that were missing at the start, or the last ones of days that were: deletes are applied to them again */
 	VEC(uint32_t) facts_due;      /* days that were fetched and whose deletes and late names are not in the head log yet: they take no rows and do not go up */
 	struct buf pending;           /* a generation whose put had no answer, so it may be in the bucket: the same bytes are put again until an answer comes */
 	struct object_stamp pending_stamp;
@@ -161,6 +161,8 @@ int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
 int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
+/* Puts the deletes and late names of a day's newest generation into the head log once more. */
+int retrieve_commit_facts(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Finds days that are not here and have rows of newer deletes, or of a rule of retention that has passed all of the day: they are fetched, to
  * be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
