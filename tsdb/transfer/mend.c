@@ -414,5 +414,5 @@ int mend_parts(struct transfer *t, bool now, struct err *e)
 		}
 	}
 	t->mends.n = n;
-	return t->is_open && !rc ? mend_apply_deletes(t, e) : rc;
+	return rc;
 }

@@ -143,6 +143,8 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		rc = survey_check(t, e);
 	}
 	if (!rc)
+		rc = mend_apply_deletes(t, e);
+	if (!rc)
 		rc = deletes_put_pending(t, e);
 	if (!rc)
 		rc = upload_days(t, now, e);

@@ -182,7 +182,7 @@ void mend_find(struct transfer *t);
 int mend_parts(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* Before the replay: ERR_UNAVAILABLE if a part still waits and what it brings to the day's dictionary cannot be read anywhere here. */
 int mend_check_names(struct transfer *t, struct err *e) MUST_USE;
-/* After the replay: deletes that are newer than a part which came back are applied to its day again. */
+/* After the replay: deletes of a part that came back, or will, are applied to it again. Before its day goes up: the generation says that it has them. */
 int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- deletes.c ---- */
