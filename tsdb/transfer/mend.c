@@ -8,7 +8,7 @@
  * was rewritten is missing, the one that the generation has may be older than deletes: those are applied to it again.
  *
  * While the bucket does not answer, a stand-in (part_stand_in.c) keeps the number: a new generation goes on naming the object, so nothing removes it.
- * Only where the symbols of the part are in no other either the start is refused: ids that its values have would be given to new symbols.
+ * If no other part has the symbols of one that waits, the start is refused: new symbols would get the ids that its values have.
  * If the object is damaged or missing as well, the part is rewritten from its readable values, at this start or the next one. */
 #include <inttypes.h>
 #include <stdio.h>
