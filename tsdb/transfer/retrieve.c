@@ -170,6 +170,8 @@ static int retrieve_fill(struct transfer *t, const struct generation *g, const c
 {
 	int rc = retrieve_check(g, e);
 	if (!rc)
+		rc = space_check(t, g, dir, e);
+	if (!rc)
 		rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
@@ -212,8 +214,6 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 	if (retrieve_is_pending(t, day) && access(dir, F_OK) == 0)
 		return 0; /* an earlier try could not open it */
 	int rc = generations_read(t, day, &b, &g, e);
-	if (!rc)
-		rc = space_check(t, &g, fetch, e);
 	if (!rc)
 		rc = retrieve_fill(t, &g, fetch, lenient, e);
 	if (!rc)
