@@ -762,6 +762,7 @@ static void step_lose_day(struct world *w, struct disk *d)
 	run_shell(command);
 	if (!disk_open(w, d))
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
+	disk_seal(w, d); /* as the start may have done */
 	lives_check(w, d, false);
 }
 
@@ -786,8 +787,7 @@ static void step_damage_parts(struct world *w, struct disk *d)
 	}
 	if (w->b.away && below(w, 2))
 		step_append(w, d);
-	if (w->b.away && below(w, 3) == 0)
-		disk_seal(w, d);
+	disk_seal(w, d); /* as the start may have done, or the next round does */
 	w->b.away = false;
 	for (int i = 0; i < 3 && disk_upload(w, d); i++)
 		;
