@@ -228,7 +228,8 @@ static int kit_list(struct objects *o, const char *prefix, const char *after, in
 	struct bucketkit_list copy = { 0 };
 	enum bucketkit_fault f = kit_begin(b, BUCKETKIT_LIST, prefix);
 	for (size_t i = 0; i < b->v.n; i++)
-		vec_push(&copy, (struct bucketkit_object){ xstrdup(b->v.v[i].key), NULL, b->v.v[i].n, b->v.v[i].modified_ms });
+		if (!b->list_lacks || strncmp(b->v.v[i].key, b->list_lacks, strlen(b->list_lacks)))
+			vec_push(&copy, (struct bucketkit_object){ xstrdup(b->v.v[i].key), NULL, b->v.v[i].n, b->v.v[i].modified_ms });
 	if (f == BUCKETKIT_STALE)
 		kit_list_stale(b, &copy);
 	int rc = kit_end(b, f, 0, e);

@@ -52,6 +52,7 @@ struct bucketkit {
 	VEC(struct bucketkit_change) changes; /* the newest ones, in their order */
 	uint64_t requests[BUCKETKIT_OPS];
 	bool away;                       /* each request is refused */
+	const char *list_lacks;          /* lists leave out keys that begin so; NULL = none */
 	/* The bucket calls it before each request, with the lock held, and injects the fault that it returns. NULL = no faults. */
 	enum bucketkit_fault (*fault)(void *arg, enum bucketkit_op op, const char *key);
 	void *fault_arg;

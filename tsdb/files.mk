@@ -87,6 +87,7 @@ libtsdb_a_SOURCES = \
   tsdb/part/part_read.h \
   tsdb/part/part_runs.c \
   tsdb/part/part_runs.h \
+  tsdb/part/part_stand_in.c \
   tsdb/part/part_write.c \
   tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
@@ -139,7 +140,10 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/hidden.h \
   tsdb/transfer/opening.c \
   tsdb/transfer/parallel.c \
+  tsdb/transfer/mend.c \
   tsdb/transfer/retrieve.c \
+  tsdb/transfer/space.c \
+  tsdb/transfer/survey.c \
   tsdb/transfer/transfer.c \
   tsdb/transfer/transfer.h \
   tsdb/transfer/transfer_private.h \
@@ -226,6 +230,7 @@ TSDB_TESTS = \
   part_runs_test \
   places_test \
   puts_test \
+  repair_test \
   replay_test \
   retention_clock_test \
   shares_test \
@@ -288,6 +293,8 @@ places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
 puts_test_SOURCES = tsdb/transfer/puts_test.c
 puts_test_LDADD = $(TSDB_TEST_LIBS)
+repair_test_SOURCES = tsdb/transfer/repair_test.c
+repair_test_LDADD = $(TSDB_TEST_LIBS)
 replay_test_SOURCES = tsdb/write/replay_test.c
 replay_test_LDADD = $(TSDB_TEST_LIBS)
 retention_clock_test_SOURCES = tsdb/version/retention_clock_test.c

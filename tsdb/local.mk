@@ -13,6 +13,7 @@ libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/bucketkit.c
 TSDB_TEST_LIBS = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 floats_test_LDFLAGS = -Wl,--wrap=rwlock_let_in
 marks_test_LDFLAGS = -Wl,--wrap=log_extents_put
+repair_test_LDFLAGS = -Wl,--wrap=pwrite,--wrap=pwrite64,--wrap=statvfs,--wrap=statvfs64
 replay_test_LDFLAGS = -Wl,--wrap=rocksdb_iter_next,--wrap=rocksdb_iter_valid,--wrap=rocksdb_iter_get_error \
   -Wl,--wrap=rocksdb_open,--wrap=rocksdb_open_for_read_only,--wrap=buf_read_file
 tsdb_codec_test_SOURCES = tsdb/part/codec_test.c

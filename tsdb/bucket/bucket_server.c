@@ -169,8 +169,12 @@ static bool server_is_wanted(const struct bucket_server *s)
 
 /* ---- epochs ---- */
 
+#define EPOCH_BYTES 1024 /* at most, of the object of an epoch */
+
 struct newest_epoch {
 	uint64_t epoch, foreign; /* foreign: the first that is too far behind the one before; 0 = none */
+	uint64_t own;            /* is looked for */
+	bool has_own;
 };
 
 static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
@@ -184,6 +188,7 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 		n->foreign = n->foreign ? n->foreign : name.stamp.epoch;
 	else
 		n->epoch = MAX(n->epoch, name.stamp.epoch);
+	n->has_own |= name.stamp.epoch == n->own;
 	return 0;
 }
 
@@ -191,7 +196,7 @@ static int epoch_found(void *arg, const struct objects_found *x, struct err *e)
 static int epoch_newest(struct bucket_server *s, const char *id, uint64_t from, uint64_t *ret, struct err *e)
 {
 	char prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX] = "";
-	struct newest_epoch n = { from, 0 };
+	struct newest_epoch n = { .epoch = from };
 	object_name_prefix(prefix, id, 'e');
 	if (from)
 		object_name_epoch(after, id, from);
@@ -526,14 +531,38 @@ void bucket_server_fenced(struct bucket_server *s, const char *why)
 	LOG_ERROR("msg", "this server does not write to its bucket any more", "id", s->id, "epoch", LOG_NUM(s->epoch), "why", why);
 }
 
-int bucket_server_check(struct bucket_server *s, struct err *e)
+/* A list may lag behind, so the object is asked for as well. */
+static int epoch_restore(struct bucket_server *s, bool *ret_lost, struct err *e)
 {
-	uint64_t newest = 0;
-	char why[256];
-	int rc = epoch_newest(s, s->id, s->epoch, &newest, e);
-	if (rc || newest == s->epoch)
+	CLEANUP(buf_free) struct buf has = { .max = EPOCH_BYTES }, text = { 0 };
+	char name[OBJECT_NAME_MAX];
+	object_name_epoch(name, s->id, s->epoch);
+	int rc = object_io_get(s->objects, name, &has, e);
+	if (rc != -ERR_NOT_FOUND)
+		return rc == -ERR_LIMIT ? 0 : rc;
+	epoch_text(&text, s->id, s->epoch, (int64_t)(server_random() >> 1));
+	rc = object_io_put(s->objects, name, buf_view(&text), e);
+	if (rc == -ERR_CONFLICT)
+		bucket_server_fenced(s, "somebody emptied the bucket, and another process has taken the epoch of this one since");
+	*ret_lost = !rc;
+	return rc;
+}
+
+int bucket_server_check(struct bucket_server *s, bool *ret_lost, struct err *e)
+{
+	struct newest_epoch n = { .epoch = s->epoch, .own = s->epoch };
+	char why[256], prefix[OBJECT_NAME_MAX], after[OBJECT_NAME_MAX] = "";
+	object_name_prefix(prefix, s->id, 'e');
+	if (s->epoch > 1)
+		object_name_epoch(after, s->id, s->epoch - 1);
+	int rc = s->objects->list(s->objects, prefix, after, epoch_found, &n, e);
+	if (n.foreign)
+		s->foreign_epoch = n.foreign;
+	if (!rc && n.epoch == s->epoch && !n.has_own && ret_lost)
+		return epoch_restore(s, ret_lost, e);
+	if (rc || n.epoch == s->epoch)
 		return rc;
-	snprintf(why, sizeof why, "another process has taken epoch %" PRIu64 " of %s, this one has %" PRIu64 ": two servers have the same id or directory", newest,
+	snprintf(why, sizeof why, "another process has taken epoch %" PRIu64 " of %s, this one has %" PRIu64 ": two servers have the same id or directory", n.epoch,
 		 s->id, s->epoch);
 	bucket_server_fenced(s, why);
 	return err_set(e, ERR_CONFLICT, "%s", why);

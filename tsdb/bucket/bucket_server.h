@@ -57,8 +57,9 @@ int bucket_server_begin_alone(struct bucket_server *s, struct err *e) MUST_USE;
 int bucket_server_note_generation(struct bucket_server *s, uint64_t number, struct err *e) MUST_USE;
 /* The bucket's share of a return is done: the next start finds an ordinary directory. */
 int bucket_server_returned(struct bucket_server *s, struct err *e) MUST_USE;
-/* Looks whether a newer epoch exists. ERR_CONFLICT: it does, the state is BUCKET_FENCED now. */
-int bucket_server_check(struct bucket_server *s, struct err *e) MUST_USE;
+/* Looks whether a newer epoch exists. ERR_CONFLICT: it does, the state is BUCKET_FENCED now. *ret_lost: the object of the own epoch is not there any
+ * more, as somebody emptied the bucket; it was put again. NULL: that is not looked at. */
+int bucket_server_check(struct bucket_server *s, bool *ret_lost, struct err *e) MUST_USE;
 /* A put of a generation met another object under its name. */
 void bucket_server_fenced(struct bucket_server *s, const char *why);
 

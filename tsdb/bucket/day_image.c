@@ -31,7 +31,7 @@ static struct buf *image_buf(struct day_image *m)
 static bool image_has_part(const struct pstate *s, const struct part *p)
 {
 	if (p->level == LEVEL_HOUR)
-		return true;
+		return !(atomic_load(&p->given_up) && p->damaged && p->lost); /* neither the disk nor the bucket has it */
 	if (p == s->all_day)
 		return true;
 	for (size_t i = 0; i < 4; i++)
@@ -82,7 +82,8 @@ static int image_parts(struct day_image *m, struct err *e)
 	const struct pstate *s = m->s;
 	int rc = 0;
 	for (size_t i = 0; i < s->n_parts && !rc; i++)
-		if (image_has_part(s, s->parts[i]) && !(s->parts[i]->damaged && s->parts[i]->lost && !s->parts[i]->series.n))
+		if (image_has_part(s, s->parts[i]) &&
+		    (atomic_load(&s->parts[i]->awaits) || !(s->parts[i]->damaged && s->parts[i]->lost && !s->parts[i]->series.n)))
 			rc = image_add_part(m, s->parts[i], e);
 	return rc;
 }
@@ -258,12 +259,26 @@ static void image_file_of(struct generation_part *p, const struct day_image *m)
 	}
 }
 
+/* The bucket has a part whose file is missing here. */
+static uint64_t image_free_number(const struct day_image *m)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < m->g.parts.n; i++)
+		n = MAX(n, m->g.parts.v[i].file);
+	for (size_t i = 0; i < m->files.n; i++)
+		n = MAX(n, m->files.v[i].file);
+	return n + 1;
+}
+
 static int image_files(struct day_image *m, struct err *e)
 {
 	struct image_files f = { m };
 	int rc = 0;
-	for (size_t i = 0; i < m->g.parts.n && !rc; i++) {
+	for (size_t i = 0; i < m->g.parts.n; i++)
 		image_file_of(&m->g.parts.v[i], m);
+	for (size_t i = 0; i < m->g.parts.n && !rc; i++) {
+		if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits))
+			m->g.parts.v[i].file = image_free_number(m);
 		if (!m->g.parts.v[i].file)
 			rc = err_set(e, ERR_CORRUPT, "day %u: part %u is in no file", m->g.day, m->g.parts.v[i].number);
 	}

@@ -58,8 +58,15 @@ int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series
 	return 0;
 }
 
-/* The name of the part's file; NULL if the database does not know it. */
-static char *file_of(const struct part *p)
+bool part_has_damage(struct part *p)
+{
+	mutex_lock(&p->db->parts_lock);
+	bool bad = p->n_bad;
+	mutex_unlock(&p->db->parts_lock);
+	return bad;
+}
+
+char *part_file(const struct part *p)
 {
 	char key[KEY_LEN], *file = NULL;
 	part_make_key(key, p->level, p->window, p->number, PART_HEADER, 0, 0);
@@ -84,7 +91,7 @@ int damage_keep(struct part *p, struct err *e)
 	int rc = partition_db_enter(p->db, e);
 	if (rc)
 		return rc;
-	AUTOFREE char *file = file_of(p);
+	AUTOFREE char *file = part_file(p);
 	rc = file ? salvage_keep(p->db, file, e) : 0;
 	partition_db_leave(p->db);
 	if (!rc && file)

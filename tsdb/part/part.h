@@ -79,6 +79,10 @@ struct part {
 	uint32_t origin;
 	atomic_bool retired;  /* its file goes with the last reference */
 	bool damaged;         /* could not be rewritten; for the sealer only */
+	/* Its file is damaged or missing here, and a bucket has it whole: nothing replaces the part before that was fetched. Changed under seal_lock, as
+	 * the next. */
+	atomic_bool awaits;
+	atomic_bool given_up; /* the bucket does not have it either */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
 	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
 	uint32_t n_bad;
@@ -110,11 +114,19 @@ static inline int64_t part_end_ms(const struct part *p)
 	return ((int64_t)p->window + 1) * level_hours(p->level) * HOUR_MS;
 }
 
-/* Opens or makes dir. The parts found are listed by level, window and number, each with a reference; what cannot be
+/* Who knows of copies of parts elsewhere. */
+struct part_keeper {
+	/* Whether there is a copy of a part of an hour that cannot be read here: then it is not rewritten from its readable values, but listed without
+	 * series, and awaits the copy. */
+	bool (*keeps)(void *arg, const struct part *p);
+	void *arg;
+};
+
+/* Opens or makes dir. keeper may be NULL, and is borrowed for the call. The parts found are listed by level, window and number, each with a reference; what cannot be
  * read is left out and counted in *ret_lost. A readable but not writable one is opened read-only; with look_only nothing is written
  * anyway. */
-int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-		      uint64_t *ret_lost, struct err *e) MUST_USE;
+int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, const struct part_keeper *keeper,
+		      struct part ***parts, size_t *n, uint64_t *ret_lost, struct err *e) MUST_USE;
 /* One over a directory that has RocksDB's list of files, and of these files none, or some: only to read values of parts that part_make made. It is
  * opened by the second call, before any value is read; that may be made again. */
 struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache);
@@ -170,6 +182,8 @@ int partition_db_each_file(struct partition_db *d, int (*fn)(void *arg, const st
 			   struct err *e) MUST_USE;
 /* RocksDB's identity of the database: another one after it was made anew. */
 int partition_db_identity(struct partition_db *d, char *ret, size_t len, struct err *e) MUST_USE;
+/* Whether its part numbers are those of the database with that identity: it is the same one, or was rebuilt from it. */
+bool partition_db_is_of(const struct partition_db *d, const char *identity);
 /* Whether nothing can be sealed into it: it could be opened for reading only, or a write failed, after which RocksDB takes
  * no more. */
 bool partition_db_read_only(const struct partition_db *d);
@@ -178,6 +192,22 @@ bool partition_db_read_only(const struct partition_db *d);
 int partition_db_reopen(struct partition_db *d, struct err *e) MUST_USE;
 /* A number above those of all parts found at open. */
 uint32_t partition_db_next_number(const struct partition_db *d);
+
+/* ---- a part whose file is damaged or missing, and of which there is a copy elsewhere ---- */
+
+/* Stands for the part until its file is there: it awaits it, and has the header and the index of the copy (payloads of the newest versions; if they
+ * are malformed it has no series). Returns owned. */
+struct part *part_stand_in(struct partition_db *d, uint32_t window, uint32_t number, struct view header, struct view index);
+/* Puts the file in the place of the one that the part has, if it has one; takes the file, unless there is an error. The part is read anew. Under
+ * seal_lock, or before threads. After an error the part has either file or none. ERR_CORRUPT: the part behind it, by hour and number, is damaged
+ * as well, and to be put back first. */
+int part_put_back(const struct part *old, const char *file, struct part **ret, struct err *e) MUST_USE;
+/* There is no copy after all: rewrites the part from its readable values. *ret takes its place. Before threads. */
+int part_salvage(const struct part *p, struct part **ret, struct err *e) MUST_USE;
+/* Whether one of these parts replaces it. */
+bool part_is_superseded(const struct part *p, struct part *const *all, size_t n);
+/* Whether values of it could not be read. */
+bool part_has_damage(struct part *p);
 
 /* One value: pinned until released. A missing one is ERR_NOT_FOUND. */
 struct part_value {

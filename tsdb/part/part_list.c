@@ -37,7 +37,7 @@ static bool names(const struct part *p, uint32_t number)
 
 /* A crash came between the new part (a rewritten one, or several combined) and the removal of the old one, or of one that the old one
  * had been rewritten from. */
-static bool is_superseded(const struct part *p, struct part *const *all, size_t n)
+bool part_is_superseded(const struct part *p, struct part *const *all, size_t n)
 {
 	for (size_t i = 0; i < n && p->level == LEVEL_HOUR; i++)
 		if (all[i]->level == LEVEL_HOUR && all[i]->window == p->window && all[i]->number > p->number &&
@@ -89,6 +89,25 @@ static void keep_empty(struct listing *l, struct bad_part *bad)
 	vec_push(&l->parts, p);
 }
 
+/* A copy of it is elsewhere. */
+static bool list_awaits(struct listing *l, struct bad_part *bad)
+{
+	struct partition_db *d = l->d;
+	struct part *p = bad->p;
+	if (p->level != LEVEL_HOUR || d->look_only || !d->keeper || !d->keeper->keeps || !d->keeper->keeps(d->keeper->arg, p))
+		return false;
+	LOG_ERROR("msg", "a sealed part is damaged here, and whole in the bucket: it is fetched from there", "file", bad->file, "window", LOG_NUM(p->window),
+		  "part", LOG_NUM(p->number), "err", bad->e.msg);
+	p->series.n = p->aggregates.n = p->sums.n = 0;
+	p->first_record = p->last_record = p->samples = 0;
+	p->origin = p->number;
+	p->lost = 1;
+	p->damaged = true;
+	atomic_store(&p->awaits, true);
+	vec_push(&l->parts, p);
+	return true;
+}
+
 /* A part of its readable values replaces it, unless it is not needed. */
 static void replace(struct listing *l, struct bad_part *bad)
 {
@@ -102,6 +121,8 @@ static void replace(struct listing *l, struct bad_part *bad)
 		part_unref(bad->p);
 		return;
 	}
+	if (list_awaits(l, bad))
+		return;
 	if (d->look_only || d->read_only || bad->p->level != LEVEL_HOUR || salvage_part(d, bad->file, bad->p, &to, &bad->e)) {
 		keep_empty(l, bad);
 		return;
@@ -164,7 +185,7 @@ static int list_kept(void *arg, const char *name, struct err *e)
 static void drop_superseded(struct listing *l)
 {
 	for (size_t i = 0; i < l->parts.n;)
-		if (is_superseded(l->parts.v[i], l->parts.v, l->parts.n)) {
+		if (part_is_superseded(l->parts.v[i], l->parts.v, l->parts.n)) {
 			part_retire(l->parts.v[i]);
 			part_unref(l->parts.v[i]);
 			l->parts.v[i] = l->parts.v[--l->parts.n];
@@ -180,6 +201,21 @@ static void read_identity(struct partition_db *d)
 	CLEANUP(buf_free) struct buf b = { .max = sizeof d->identity };
 	if (!buf_read_file(&b, path, NULL) && b.len)
 		snprintf(d->identity, sizeof d->identity, "%.*s", (int)strcspn(b.ptr, "\n"), b.ptr);
+	AUTOFREE char *was = xasprintf("%s/" PARTITION_DB_WAS, d->dir);
+	CLEANUP(buf_free) struct buf lines = { .max = 65536 };
+	if (!buf_read_file(&lines, was, NULL) && lines.len)
+		d->was = xstrndup(lines.ptr, lines.len);
+}
+
+bool partition_db_is_of(const struct partition_db *d, const char *identity)
+{
+	size_t len = strlen(identity);
+	if (!len || !strcmp(d->identity, identity))
+		return len;
+	for (const char *line = d->was; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+		if (!strncmp(line, identity, len) && line[len] == '\n')
+			return true;
+	return false;
 }
 
 static void list_parts(struct partition_db *d, struct part ***ret, size_t *ret_n, uint64_t *ret_lost)
@@ -264,8 +300,8 @@ int part_make(struct part **ret, struct partition_db *d, enum part_level level, 
 	return rc;
 }
 
-int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, struct part ***parts, size_t *n,
-		      uint64_t *ret_lost, struct err *e)
+int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, const struct part_keeper *keeper,
+		      struct part ***parts, size_t *n, uint64_t *ret_lost, struct err *e)
 {
 	struct partition_db *d = list_db_new(dir, cache, look_only);
 	d->db = partition_db_open_first(d, e);
@@ -276,7 +312,9 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
 	if (!look_only)
 		files_remove_matching(dir, PARTITION_DB_UNFINISHED);
 	read_identity(d);
+	d->keeper = keeper;
 	list_parts(d, parts, n, ret_lost);
+	d->keeper = NULL;
 	*ret = d;
 	return 0;
 }

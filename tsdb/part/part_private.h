@@ -15,6 +15,7 @@
 #define SYMBOLS_VERSION 2 /* 1 had rows */
 #define PLACES_VERSION 2 /* of detail: of stream 0 that says where the places are; all else has 1 */
 #define KEY_LEN 15
+#define PARTITION_DB_WAS "was" /* the file that has partition_db.was */
 #define OPEN_TRIES 3
 #define OPEN_WAIT_MS 100
 
@@ -35,6 +36,8 @@ struct partition_db {
 	bool repaired;        /* some of aside could not be ingested when the list of files was rebuilt */
 	uint32_t next_number; /* above all parts found, readable or not */
 	char identity[64];    /* what RocksDB calls it; "" = it could not be read */
+	char *was;            /* identities of the databases that it was rebuilt from, a line each; NULL = it was not */
+	const struct part_keeper *keeper; /* while it is opened; NULL = none */
 	bool look_only;       /* nothing may be written */
 	atomic_bool bare_is_open; /* partition_db_open_bare has opened it */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
@@ -71,6 +74,8 @@ int part_parse_index(struct part *p, struct view v, uint8_t version, struct err 
 /* As part_put, of a version that the caller knows. */
 int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version, struct view payload,
 		     struct err *e) MUST_USE;
+/* The path of the part's file; NULL: the database does not know it. With the database held open. Returns owned. */
+char *part_file(const struct part *p);
 /* Header and index. */
 int part_read_head(struct part *p, struct err *e) MUST_USE;
 

@@ -275,7 +275,7 @@ static char *make_partition(const char *dir, const struct made *m, size_t n)
 	size_t n_parts;
 	uint64_t lost;
 	struct err e;
-	if (partition_db_open(&d, path, NULL, false, &parts, &n_parts, &lost, &e))
+	if (partition_db_open(&d, path, NULL, false, NULL, &parts, &n_parts, &lost, &e))
 		fail_msg("%s", e.msg);
 	assert_int_equal(n_parts, 0);
 	for (size_t i = 0; i < n; i++)

@@ -105,6 +105,7 @@ void partition_db_free(struct partition_db *d)
 	} else if (atomic_load(&d->dropped) && partition_db_remove_marked(d->dir, &e))
 		LOG_WARN("msg", "a partition that is not needed stays on disk", "dir", d->dir, "err", e.msg);
 	free(d->aside);
+	free(d->was);
 	free(d->dir);
 	free(d);
 }

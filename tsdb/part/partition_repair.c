@@ -3,7 +3,8 @@
  * RocksDB's own repair refuses ingested files. So they are ingested once more, as links, into a new database, DAY.new, which then
  * replaces the old one. A crash leaves the old one, or neither name but DAY.new, which the next start puts in place
  * (partition_repair_finish). Files that cannot be ingested are counted and stay in DAY.bad-STAMP; if there are none, the old directory
- * is removed. Before threads, or under seal_lock. */
+ * is removed. The file `was` of the new one has the identities of those that it was made of: its parts have the numbers that they had
+ * there. Before threads, or under seal_lock. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "tsdb/disk/rocks.h"
-#include "tsdb/part/part.h"
+#include "tsdb/part/part_private.h"
 
 struct partition_repair {
 	const char *from;
@@ -86,6 +87,26 @@ static int sync_above(const char *dir, struct err *e)
 	return files_sync_dir(parent, e);
 }
 
+/* Appends a line of a file, if it can be read. */
+static void repair_add_line(struct buf *b, const char *dir, const char *name)
+{
+	AUTOFREE char *path = xasprintf("%s/%s", dir, name);
+	CLEANUP(buf_free) struct buf text = { .max = 65536 };
+	if (buf_read_file(&text, path, NULL) || !text.len)
+		return;
+	buf_putv(b, buf_view(&text));
+	if (text.ptr[text.len - 1] != '\n')
+		buf_putc(b, '\n');
+}
+
+static int repair_note_was(const struct partition_repair *r, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	repair_add_line(&b, r->from, PARTITION_DB_WAS);
+	repair_add_line(&b, r->from, "IDENTITY");
+	return b.len ? files_put(r->to, PARTITION_DB_WAS, buf_view(&b), e) : 0;
+}
+
 struct keeping {
 	const struct partition_repair *r;
 	const char *dir;
@@ -130,6 +151,8 @@ int partition_repair(const char *dir, char **ret_aside, struct err *e)
 {
 	struct partition_repair r = { .from = dir, .to = xasprintf("%s" PARTITION_DB_NEW, dir) };
 	int rc = fill(&r, e);
+	if (!rc)
+		rc = repair_note_was(&r, e);
 	if (!rc)
 		rc = swap(&r, ret_aside, e);
 	if (rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing objects. What a newer generation does not name goes after a while, so that readers of the one before can finish. Orphans (puts
  * whose generation never came) are found by listing. A day that goes gets a last generation that says so, before any of its objects go:
- * whatever else is left of it after a crash, that is the newest.
+ * whatever else is left of it after a crash, that is the newest. The same list shows what the bucket has lost.
  *
  * Only objects under the own id are touched. Those of older epochs that nothing names never will be named: their writers are fenced. */
 #include <stdio.h>
@@ -48,6 +48,7 @@ int collect_removals(struct transfer *t, bool now, struct err *e)
 struct collect_walk {
 	struct transfer *t;
 	VEC(struct object_stamp) named; /* ascending */
+	bool *seen;                     /* of each of these: the bucket has it */
 	VEC(char *) remove;
 	int64_t now_ms;
 };
@@ -82,11 +83,17 @@ static void walk_list_named(struct collect_walk *w, bool generations)
 		walk_add(w, t->uploads.v[i].part.object.stamp);
 	if (w->named.n)
 		qsort(w->named.v, w->named.n, sizeof *w->named.v, by_stamp);
+	free(w->seen);
+	w->seen = xcalloc(w->named.n + 1, sizeof *w->seen);
 }
 
-static bool walk_is_named(const struct collect_walk *w, struct object_stamp s)
+/* Whether it is named; notes that it is there. */
+static bool walk_is_named(struct collect_walk *w, struct object_stamp s)
 {
-	return w->named.n && bsearch(&s, w->named.v, w->named.n, sizeof s, by_stamp);
+	const struct object_stamp *at = w->named.n ? bsearch(&s, w->named.v, w->named.n, sizeof s, by_stamp) : NULL;
+	if (at)
+		w->seen[at - w->named.v] = true;
+	return at;
 }
 
 /* Whether an object that nothing names may go: in the own epoch only what is old, or was replaced and has waited (collect_removals). */
@@ -151,6 +158,52 @@ static int walk_remove(struct collect_walk *w, struct err *e)
 	return rc;
 }
 
+static bool walk_has_unseen(const struct collect_walk *w)
+{
+	for (size_t i = 0; i < w->named.n; i++)
+		if (!w->seen[i])
+			return true;
+	return false;
+}
+
+/* A list may lag behind, so the object is asked for as well. */
+static bool walk_is_missing(struct collect_walk *w, const char *id, uint32_t day, struct object_stamp s)
+{
+	CLEANUP(buf_free) struct buf b = { .max = 1 };
+	char name[OBJECT_NAME_MAX];
+	struct err e;
+	const struct object_stamp *at = s.epoch ? bsearch(&s, w->named.v, w->named.n, sizeof s, by_stamp) : NULL;
+	if (!at || w->seen[at - w->named.v])
+		return false;
+	object_name_data(name, id, day, s);
+	return object_io_get(w->t->objects, name, &b, &e) == -ERR_NOT_FOUND;
+}
+
+/* Days of which the bucket has lost an object that their generation names. */
+static void walk_note_missing(struct collect_walk *w)
+{
+	struct transfer *t = w->t;
+	VEC(struct catalogue_day) days = { 0 }; /* with their parts, which this thread alone changes */
+	if (!walk_has_unseen(w))
+		return;
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		vec_push(&days, t->catalogue.days.v[i]);
+	rwlock_unlock(&t->catalogue.lock);
+	for (size_t i = 0; i < days.n; i++) {
+		const struct catalogue_day *d = &days.v[i];
+		bool missing = walk_is_missing(w, d->id, d->day, d->symbols.stamp);
+		for (size_t k = 0; k < d->parts.n && !missing; k++)
+			missing = walk_is_missing(w, d->id, d->day, d->parts.v[k].object.stamp);
+		if (missing)
+			survey_forget_day(t, d->day); /* frees its own parts alone */
+	}
+	for (size_t i = 0; i < t->uploads.n; i++)
+		if (walk_is_missing(w, t->server.id, t->uploads.v[i].day, t->uploads.v[i].part.object.stamp))
+			t->uploads.n = 0;
+	vec_free(&days);
+}
+
 /* Forgets that days are gone. All older generations of theirs have left: the walk over the generations was complete, and none waits. Else a day
  * would be back. */
 static int gone_expire(struct transfer *t, struct err *e)
@@ -186,6 +239,8 @@ int collect_orphans(struct transfer *t, struct err *e)
 	walk_list_named(&w, true);
 	object_name_prefix(prefix, t->server.id, 'g');
 	int rc = t->objects->list(t->objects, prefix, "", walk_generation, &w, e);
+	if (!rc && walk_has_unseen(&w))
+		rc = survey_check(t, e);
 	if (!rc)
 		rc = walk_remove(&w, e);
 	walk_list_named(&w, false);
@@ -193,11 +248,14 @@ int collect_orphans(struct transfer *t, struct err *e)
 	if (!rc)
 		rc = t->objects->list(t->objects, prefix, "", walk_data, &w, e);
 	if (!rc)
+		walk_note_missing(&w);
+	if (!rc)
 		rc = walk_remove(&w, e);
 	for (size_t i = 0; i < w.remove.n; i++)
 		free(w.remove.v[i]);
 	vec_free(&w.remove);
 	vec_free(&w.named);
+	free(w.seen);
 	return rc || t->removals.n ? rc : gone_expire(t, e);
 }
 

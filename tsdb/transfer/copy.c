@@ -53,7 +53,7 @@ int copy_files(struct transfer *t, struct err *e)
 	VEC(uint32_t) days = { 0 };
 	mutex_lock(&t->run_lock);
 	snprintf(t->server.id, sizeof t->server.id, "%s", c->id);
-	int rc = retrieve_catalogue(t, e);
+	int rc = survey_bucket(t, e);
 	if (!rc)
 		rc = deletes_fetch(t, e);
 	*c->ret_damaged = t->catalogue_is_damaged || t->deletes_are_damaged;

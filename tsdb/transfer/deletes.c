@@ -122,7 +122,7 @@ void deletes_release(struct transfer *t)
 
 /* ---- one delete ---- */
 
-static int deletes_apply(struct transfer *t, const struct transfer_delete *d, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
+static int deletes_apply(struct transfer *t, const struct transfer_delete *d, uint32_t below_part, int64_t after_ms, int64_t until_ms, struct err *e)
 {
 	struct selector s;
 	after_ms = MAX(after_ms, d->after_ms);
@@ -131,7 +131,7 @@ static int deletes_apply(struct transfer *t, const struct transfer_delete *d, in
 		return 0;
 	int rc = selector_parse(&s, view_of(d->selector), e);
 	if (!rc)
-		rc = tsdb_delete_here(t->db, s.m.v, s.m.n, after_ms, until_ms, ret_series, e);
+		rc = tsdb_delete_below(t->db, below_part, s.m.v, s.m.n, after_ms, until_ms, NULL, e);
 	selector_release(&s);
 	return rc;
 }
@@ -188,7 +188,7 @@ int deletes_apply_pending(struct transfer *t, struct err *e)
 		struct transfer_delete *d = &t->pending_deletes.v[i];
 		if (d->here)
 			continue;
-		rc = deletes_apply(t, d, INT64_MIN / 2, INT64_MAX / 2, NULL, e);
+		rc = deletes_apply(t, d, UINT32_MAX, INT64_MIN / 2, INT64_MAX / 2, e);
 		any = d->here = !rc;
 	}
 	if (!rc && any)
@@ -410,14 +410,17 @@ int deletes_fetch(struct transfer *t, struct err *e)
 	return rc;
 }
 
-int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e)
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, uint32_t below_part, struct err *e)
 {
 	int64_t start = (int64_t)day * DAY_MS;
 	int rc = 0;
 	mutex_lock(&t->deletes_lock);
 	for (size_t i = 0; i < t->deletes.n && !rc; i++)
 		if (object_stamp_cmp(t->deletes.v[i].stamp, from) > 0)
-			rc = deletes_apply(t, &t->deletes.v[i], start, start + DAY_MS, NULL, e);
+			rc = deletes_apply(t, &t->deletes.v[i], below_part, start, start + DAY_MS, e);
+	for (size_t i = 0; i < t->pending_deletes.n && !rc; i++)
+		if (t->pending_deletes.v[i].here)
+			rc = deletes_apply(t, &t->pending_deletes.v[i], below_part, start, start + DAY_MS, e);
 	mutex_unlock(&t->deletes_lock);
 	return rc;
 }

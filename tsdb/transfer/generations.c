@@ -44,7 +44,7 @@ int generations_put(struct transfer *t, struct generation *g, const char *identi
 	struct buf bytes = { .max = GENERATION_MAX };
 	int rc = generations_put_pending(t, e);
 	if (!rc)
-		rc = bucket_server_check(&t->server, e);
+		rc = bucket_server_check(&t->server, NULL, e);
 	if (!rc)
 		rc = bucket_server_note_generation(&t->server, t->server.next_generation, e);
 	if (rc)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of storages and one bucket, at random, against a model: a list of what each disk was acknowledged. Requests fail, disks are lost,
- * die at a request, are copied and come back later, two have one id, clocks are wrong, files of the catalogue are damaged. The bucket is away, full or
- * read-only for hours, answers arrive half, lists are stale, puts arrive after their time-out. Always: what was sealed and uploaded is there exactly
- * once, what was deleted stays away, names that came late stay, and in the end the bucket has nothing that no generation names.
+ * die at a request, are copied and come back later, two have one id, clocks are wrong, files of the catalogue and of parts are damaged. The bucket is away,
+ * full or read-only for hours, answers arrive half, lists are stale, puts arrive after their time-out. Always: what was sealed and uploaded is there
+ * exactly once, what was deleted stays away, names that came late stay, and in the end the bucket has nothing that no generation names.
  *
  * PYRRHA_LONG=1: a thousand lives. PYRRHA_LIVES=N, PYRRHA_SEED=N: that many, from that one on. The storages are below $TMPDIR, else in
  * /dev/shm, where syncing costs nothing, else in /tmp. */
@@ -65,6 +65,7 @@ struct disk {
 	bool is_open;
 	bool writes;                    /* it has taken an epoch since it was opened */
 	bool superseded;                /* another disk has taken its id */
+	bool notes_damaged;             /* its notes of the bucket were damaged, and no upload was complete since */
 };
 
 struct world {
@@ -573,6 +574,7 @@ static int disk_upload(struct world *w, struct disk *d)
 	disk_note_id(w, d);
 	if (rc)
 		return rc;
+	d->notes_damaged = false;
 	for (size_t i = 0; i < d->rows.n; i++) {
 		struct row r = d->rows.v[i];
 		any |= r.state == SEALED;
@@ -970,6 +972,7 @@ static void step_damage(struct world *w, struct disk *d)
 	bool days = file > 2;
 	if (days && disk_upload(w, d))
 		return;
+	d->notes_damaged = true;
 	disk_close(d);
 	name = xasprintf("cd '%s/bucket' 2>/dev/null && for f in %s; do [ ! -f $f ] || %s $f; done", d->k.dir, files[file], how[below(w, 4)]);
 	trace(w, "  damage: %s", name);
@@ -988,7 +991,7 @@ static void step_lose_day(struct world *w, struct disk *d)
 	for (size_t i = 0; i < d->rows.n; i++)
 		if (d->rows.v[i].state == SEALED)
 			return;
-	if (!d->rows.n || d->superseded)
+	if (!d->rows.n || d->superseded || d->notes_damaged)
 		return;
 	unsigned day = (unsigned)(d->rows.v[below(w, d->rows.n)].t_ms / DAY);
 	trace(w, "  day %u is lost", day);
@@ -997,6 +1000,35 @@ static void step_lose_day(struct world *w, struct disk *d)
 	run_shell(command);
 	if (!disk_open(w, d))
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
+	disk_seal(w, d); /* as the start may have done */
+	lives_check(w, d, false);
+}
+
+/* Files of parts are damaged or lost, at a time when the bucket has all of them; perhaps it is away at the next start. */
+static void step_damage_parts(struct world *w, struct disk *d)
+{
+	static const char *const how[] = { "rm", "truncate -s 100", "truncate -s 0", "sh -c 'printf XXXX | dd of=$0 bs=1 seek=20 conv=notrunc 2>/dev/null'" };
+	if (d->superseded || disk_upload(w, d) || !disk_fetch(w, d))
+		return;
+	disk_close(d);
+	AUTOFREE char *command = xasprintf("cd '%s/partitions' && n=%u && for f in */*.sst; do n=$(((n * 75 + 74) %% 65537)); [ $((n %% 3)) != 0 ] || %s $f; done; %s",
+					   d->k.dir, (unsigned)below(w, 65537), how[below(w, 4)], below(w, 5) ? "true" : "rm -f */CURRENT");
+	trace(w, "  parts are damaged: %s", command);
+	run_shell(command);
+	w->b.away = below(w, 3) == 0;
+	if (!disk_open(w, d)) {
+		if (!w->b.away)
+			fail_msg("life %llu: it does not start with damaged parts", (unsigned long long)w->life);
+		w->b.away = false; /* symbols are missing that only the bucket has */
+		if (!disk_open(w, d))
+			fail_msg("life %llu: it does not start with damaged parts", (unsigned long long)w->life);
+	}
+	if (w->b.away && below(w, 2))
+		step_append(w, d);
+	disk_seal(w, d); /* as the start may have done, or the next round does */
+	w->b.away = false;
+	for (int i = 0; i < 3 && disk_upload(w, d); i++)
+		;
 	lives_check(w, d, false);
 }
 
@@ -1096,8 +1128,10 @@ static void world_step(struct world *w)
 	else if (what < 94)
 		step_damage(w, d);
 	else if (what < 95)
+		step_damage_parts(w, d);
+	else if (what < 96)
 		step_read_only(w, d);
-	else if (what < 97)
+	else if (what < 98)
 		step_retain(w, d);
 	else
 		lives_check(w, d, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coming back: which days the bucket has, and days that this disk is to have and has not.
+/* Coming back: days that this disk is to have and has not.
  *
  * A day is fetched into partitions/DAY.fetch, each file held against its hash; a crash goes on with what is there. Then its files are
  * ingested into a new database, as a repair does, which replaces nothing: partitions/DAY did not exist. Until its facts (deletes, late
@@ -26,148 +26,7 @@
 
 #define FETCH_SUFFIX ".fetch"
 #define FACTS_DIR "facts"
-#define FENCE_MOST 1024 /* bytes of a fence */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a day is tried again that failed by itself */
-
-/* ---- the catalogue ---- */
-
-/* Generations of the bucket that the catalogue does not know. */
-struct catalogue_walk {
-	struct transfer *t;
-	VEC(struct object_stamp) unknown, known; /* as they are listed: ascending */
-	bool has_fence;                 /* the fence that this server put at its start is listed */
-};
-
-static int walk_found(void *arg, const struct objects_found *x, struct err *e)
-{
-	struct catalogue_walk *w = arg;
-	struct object_name name;
-	bool known = false;
-	(void)e;
-	if (!object_name_parse(x->key, &name) || name.kind != 'g')
-		return 0;
-	w->has_fence |= !object_stamp_cmp(name.stamp, w->t->server.fence);
-	rwlock_read(&w->t->catalogue.lock);
-	for (size_t i = 0; i < w->t->catalogue.days.n && !known; i++)
-		known = !object_stamp_cmp(w->t->catalogue.days.v[i].stamp, name.stamp);
-	rwlock_unlock(&w->t->catalogue.lock);
-	if (!known)
-		vec_push(&w->unknown, name.stamp);
-	else if (x->size > FENCE_MOST)
-		vec_push(&w->known, name.stamp);
-	return 0;
-}
-
-/* Takes in a generation, if it is the newest of its day. */
-static int walk_take(struct catalogue_walk *w, struct object_stamp stamp, struct err *e)
-{
-	struct transfer *t = w->t;
-	CLEANUP(buf_free) struct buf b = { 0 };
-	struct generation g;
-	char name[OBJECT_NAME_MAX];
-	bool newer = true, away = false;
-	object_name_generation(name, t->server.id, stamp);
-	int rc = object_io_get_generation(t->objects, name, &b, &g, e);
-	if (!rc && g.kind != GENERATION_FENCE) {
-		rwlock_read(&t->catalogue.lock);
-		const struct catalogue_day *d = catalogue_find(&t->catalogue, g.day);
-		newer = !d || object_stamp_cmp(d->stamp, g.stamp) < 0;
-		away = d && d->away;
-		rwlock_unlock(&t->catalogue.lock);
-		if (newer) /* without an identity: which parts of this disk it names is told by their hashes */
-			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), "", away, e);
-	}
-	generation_release(&g);
-	if (rc == -ERR_NOT_FOUND)
-		return 0; /* it was removed meanwhile: a newer one is there */
-	if (rc != -ERR_CORRUPT && rc != -ERR_LIMIT)
-		return rc;
-	t->catalogue_is_damaged = true;
-	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
-	return 0;
-}
-
-static int walk_by_stamp(const void *a, const void *b)
-{
-	return object_stamp_cmp(*(const struct object_stamp *)a, *(const struct object_stamp *)b);
-}
-
-struct catalogue_lost {
-	uint32_t day;
-	struct object_stamp stamp;
-};
-
-/* A fence has its name, if it was the last one of its epoch. */
-static bool walk_is_there(struct catalogue_walk *w, struct object_stamp stamp)
-{
-	CLEANUP(buf_free) struct buf b = { 0 };
-	struct generation g;
-	struct err e;
-	char name[OBJECT_NAME_MAX];
-	object_name_generation(name, w->t->server.id, stamp);
-	int rc = object_io_get_generation(w->t->objects, name, &b, &g, &e);
-	bool there = rc ? rc != -ERR_NOT_FOUND : g.kind != GENERATION_FENCE;
-	generation_release(&g);
-	return there;
-}
-
-/* Days of this disk that the bucket had and has not any more, as somebody emptied it: they go up again. Those that are not here stay in the
- * catalogue: nothing of theirs is removed, should the list have been incomplete. */
-static void walk_note_lost(struct catalogue_walk *w)
-{
-	struct transfer *t = w->t;
-	VEC(struct catalogue_lost) lost = { 0 };
-	struct version *v = tsdb_version(t->db, NULL);
-	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n; i++) {
-		const struct catalogue_day *d = &t->catalogue.days.v[i];
-		bool known = w->known.n && bsearch(&d->stamp, w->known.v, w->known.n, sizeof d->stamp, walk_by_stamp);
-		if (!known && d->kind == GENERATION_DAY && d->identity[0] && version_find(v, d->day))
-			vec_push(&lost, (struct catalogue_lost){ d->day, d->stamp });
-	}
-	rwlock_unlock(&t->catalogue.lock);
-	for (size_t i = 0; i < lost.n; i++) {
-		if (walk_is_there(w, lost.v[i].stamp))
-			continue;
-		LOG_ERROR("msg", "the bucket has lost a day: it goes up again", "partition", LOG_NUM(lost.v[i].day));
-		catalogue_drop(&t->catalogue, lost.v[i].day);
-		t->uploads.n = 0; /* as the objects that were put last */
-	}
-	vec_free(&lost);
-	version_unref(v);
-}
-
-/* Some stores list what was a moment ago (a directory of a network): generations that came last would be passed over, and removed later. All of them
- * were put before the fence, so a list that has the fence has them. */
-static int walk_check_list(struct catalogue_walk *w, struct err *e)
-{
-	CLEANUP(buf_free) struct buf b = { .max = FENCE_MOST };
-	char name[OBJECT_NAME_MAX];
-	if (w->has_fence || !w->t->server.fence.epoch)
-		return 0;
-	object_name_generation(name, w->t->server.id, w->t->server.fence);
-	int rc = object_io_get(w->t->objects, name, &b, e);
-	if (rc == -ERR_NOT_FOUND)
-		return 0; /* somebody has emptied the bucket since */
-	return rc ? rc : err_set(e, ERR_UNAVAILABLE, "the bucket's list of generations lacks %s, which is there: it is asked again", name);
-}
-
-int retrieve_catalogue(struct transfer *t, struct err *e)
-{
-	struct catalogue_walk w = { .t = t };
-	char prefix[OBJECT_NAME_MAX];
-	object_name_prefix(prefix, t->server.id, 'g');
-	int rc = t->objects->list(t->objects, prefix, "", walk_found, &w, e);
-	if (!rc)
-		rc = walk_check_list(&w, e);
-	if (!rc)
-		walk_note_lost(&w);
-	for (size_t i = 0; i < w.unknown.n && !rc; i++)
-		rc = walk_take(&w, w.unknown.v[i], e);
-	vec_free(&w.unknown);
-	vec_free(&w.known);
-	return rc;
-}
 
 /* ---- which days are wanted ---- */
 
@@ -347,6 +206,8 @@ static int retrieve_fill(struct transfer *t, const struct generation *g, const c
 	struct retrieve_day d = { .t = t, .g = g, .dir = dir, .lenient = lenient };
 	int rc = retrieve_check(g, e);
 	if (!rc)
+		rc = space_check(t, g, dir, e);
+	if (!rc)
 		rc = files_make_dirs(dir, e);
 	if (!rc)
 		rc = files_each(dir, retrieve_remove_other, &(struct retrieve_named){ g, dir }, e);
@@ -396,7 +257,7 @@ int retrieve_files(struct transfer *t, uint32_t day, bool lenient, struct err *e
 		rc = partition_db_make_of(fetch, dir, e);
 	if (!rc && !retrieve_is_pending(t, day))
 		vec_push(&t->facts_due, day);
-	if (!rc)
+	if (!rc || space_is_out(e))
 		files_remove_tree(fetch);
 	generation_release(&g);
 	return rc;
@@ -442,6 +303,23 @@ static int facts_commit(struct tsdb *db, struct partition *p, const struct gener
 		return tsdb_commit(db, r, e);
 	request_free(db, r);
 	return 0;
+}
+
+int retrieve_commit_facts(struct transfer *t, uint32_t day, struct err *e)
+{
+	CLEANUP(buf_free) struct buf b = { 0 };
+	struct generation g;
+	int rc = generations_read(t, day, &b, &g, e);
+	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
+	if (p && p->db_parts) {
+		partition_load(p); /* late names refer to its locations */
+		mutex_lock(&t->db->seal_lock);
+		rc = facts_commit(t->db, p, &g, e);
+		mutex_unlock(&t->db->seal_lock);
+	}
+	partition_unref(p);
+	generation_release(&g);
+	return rc;
 }
 
 /* The generation that a day was fetched by. A damaged file has the same content as the catalogue. */
@@ -508,7 +386,7 @@ static int facts_apply_day(struct transfer *t, uint32_t day, struct err *e)
 	}
 	partition_unref(p);
 	if (!rc && identity[0] && t->has_begun)
-		rc = deletes_apply_day(t, day, g.deletes, e);
+		rc = deletes_apply_day(t, day, g.deletes, UINT32_MAX, e);
 	generation_release(&g);
 	if (!rc && identity[0] && !committed)
 		rc = catalogue_set(&t->catalogue, day, identity, false, e);
@@ -892,6 +770,8 @@ int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
 		rc = tsdb_open_partition(t->db, day, e);
 	struct partition *p = rc ? NULL : tsdb_partition(t->db, day);
 	pending_remove(t, day);
+	if (p && p->next_part > 1) /* facts of deletes may have left the head log when parts were rewritten */
+		vec_push(&t->mended, (struct transfer_mend){ .day = day, .part = { .number = p->next_part - 1 } });
 	if (p && p->db_parts)
 		rc = partition_db_identity(p->db_parts, identity, sizeof identity, e);
 	partition_unref(p);

@@ -130,7 +130,7 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 	if (!t->uploads.n)
 		rc = upload_read_journal(t, e);
 	if (!rc)
-		rc = retrieve_catalogue(t, e);
+		rc = survey_bucket(t, e);
 	if (!rc)
 		rc = deletes_fetch(t, e);
 	if (rc)
@@ -147,13 +147,21 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(t->run_lock)
 {
 	int64_t mono = clock_mono_ms();
-	struct err fetch;
+	struct err fetch, mend;
+	bool lost = false;
 	int rc = 0;
-	if (mono >= t->next_check_mono_ms) {
-		rc = bucket_server_check(&t->server, e);
+	if (now || mono >= t->next_check_mono_ms) {
+		rc = bucket_server_check(&t->server, &lost, e);
 		transfer_look_at_epochs(t);
 		t->next_check_mono_ms = mono + CHECK_EVERY_MS;
 	}
+	if (lost) {
+		LOG_ERROR("msg", "somebody has emptied the bucket: what this disk has goes up again", "id", t->server.id);
+		t->uploads.n = 0;
+		rc = survey_check(t, e);
+	}
+	if (!rc)
+		rc = mend_apply_deletes(t, e);
 	if (!rc)
 		rc = deletes_put_pending(t, e);
 	if (!rc)
@@ -163,6 +171,7 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 	if (!rc)
 		rc = retrieve_visits(t, e);
 	int fetch_rc = rc ? 0 : MIN(retrieve_next(t, now, &fetch), 0);
+	int mend_rc = rc ? 0 : mend_parts(t, now, &mend);
 	if (!rc)
 		rc = collect_removals(t, now, e);
 	if (!rc && (now || mono >= t->next_collect_mono_ms)) {
@@ -174,7 +183,10 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		t->next_collect_mono_ms = mono + COLLECT_EVERY_MS;
 	}
 	retrieve_note_absent(t);
-	return rc || !fetch_rc ? rc : err_set(e, fetch.code, "%s", fetch.msg);
+	if (rc || !(fetch_rc | mend_rc))
+		return rc;
+	*e = fetch_rc ? fetch : mend;
+	return -(int)e->code;
 }
 
 static int transfer_step(struct transfer *t, bool now, struct err *e)
@@ -309,6 +321,7 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	db->hidden = hidden_list;
 	if (!db->o.copy)
 		cached_days_start(db);
+	db->keeper = (struct part_keeper){ mend_keeps, t };
 	int rc = bucket_server_init(&t->server, t->objects, db->path, db->o.server_id, was_empty, e);
 	if (!rc)
 		rc = catalogue_read(&t->catalogue, e);
@@ -340,19 +353,22 @@ int transfer_restore(struct tsdb *db, struct err *e)
 		return 0;
 	mutex_lock(&t->run_lock);
 	retrieve_list_lost(t, &lost);
+	mend_find(t);
 	t->is_opening = true;
-	int rc = lost.v.n && !t->has_begun ? transfer_begin_opening(t, &away) : 0;
+	int rc = (lost.v.n || t->mends.n) && !t->has_begun ? transfer_begin_opening(t, &away) : 0;
 	for (size_t i = 0; i < lost.v.n && !rc; i++) {
 		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
 		rc = retrieve_lost(t, lost.v.v[i], &away);
 	}
+	if (!rc && t->has_begun)
+		rc = mend_parts(t, true, &away);
+	int rc_names = mend_check_names(t, e);
 	transfer_note_opening(t, "%s", "");
 	mutex_unlock(&t->run_lock);
 	vec_free(&lost.v);
 	if (rc)
 		transfer_failed(t, &away);
-	(void)e;
-	return 0;
+	return rc_names;
 }
 
 int transfer_start(struct tsdb *db, struct err *e)
@@ -368,6 +384,9 @@ int transfer_start(struct tsdb *db, struct err *e)
 		rc = retrieve_finish(t, e);
 	if (!rc)
 		rc = deletes_apply_pending(t, e);
+	if (!rc)
+		rc = mend_apply_deletes(t, e);
+	t->is_open = !rc;
 	if (!rc)
 		rc = retrieve_keep_here(t, e);
 	retrieve_note_absent(t);
@@ -394,6 +413,8 @@ void transfer_close(struct tsdb *db)
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);
+	vec_free(&t->mends);
+	vec_free(&t->mended);
 	vec_free(&t->facts_due);
 	vec_free(&t->left_out);
 	vec_free(&t->visits);
@@ -410,6 +431,7 @@ void transfer_close(struct tsdb *db)
 	mutex_destroy(&t->status_lock);
 	db->transfer = NULL;
 	db->catalogue = NULL;
+	db->keeper = (struct part_keeper){ NULL, NULL };
 	free(t);
 }
 

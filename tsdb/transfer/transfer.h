@@ -14,7 +14,8 @@ bool transfer_is_empty(const char *path);
  * partitions are opened. A bucket that does not answer is no error: uploads wait. Does nothing if there is no bucket. */
 int transfer_open(struct tsdb *db, bool was_empty, struct err *e) MUST_USE;
 /* After the partitions were opened, before the replay: days whose directory is damaged or lost, and which the bucket has, are fetched at once, so
- * that rows of the head log go on behind what they had. If the bucket is away, later, unless the head log has rows of them. */
+ * that rows of the head log go on behind what they had; the same of damaged and missing parts. If the bucket is away, later: of whole days unless
+ * the head log has rows of them. ERR_UNAVAILABLE: a part is needed before any row is taken. */
 int transfer_restore(struct tsdb *db, struct err *e) MUST_USE;
 /* After the replay, with the committer running: facts and notes of what was fetched. Then starts the thread. */
 int transfer_start(struct tsdb *db, struct err *e) MUST_USE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of this folder. The bucket thread (transfer.c) runs a round each second: it puts what changed (upload.c, generations.c,
- * deletes.c), fetches a day (retrieve.c), and removes what is not named any more (collect.c). */
+ * deletes.c), fetches a day (retrieve.c) and damaged parts (mend.c), and removes what is not named any more (collect.c). */
 #ifndef PYRRHA_TSDB_TRANSFER_PRIVATE_H
 #define PYRRHA_TSDB_TRANSFER_PRIVATE_H
 
@@ -25,6 +25,13 @@ struct transfer_removal {
 /* Days whose database the bucket has and this disk has lost. */
 struct lost_days {
 	VEC(uint32_t) v;
+};
+
+/* A part that is damaged or missing on this disk, and that the newest generation of its day names: it is fetched again. */
+struct transfer_mend {
+	uint32_t day;
+	struct catalogue_part part;
+	int64_t failed_mono_ms;   /* when the last try failed because of the part itself, or of this disk; 0 = it did not */
 };
 
 /* What the rounds remember of a day, to tell when it is due. Moments are of the monotonic clock, 0 = never. */
@@ -66,12 +73,15 @@ struct transfer {
 	VEC(struct transfer_upload) uploads;
 	VEC(struct transfer_removal) removals;
 	VEC(struct transfer_seen) seen;
+	VEC(struct transfer_mend) mends;
+	VEC(struct transfer_mend) mended; /* parts that were missing at the start, or the last ones of days that were: deletes are applied to them again */
 	VEC(uint32_t) facts_due;      /* days that were fetched and whose deletes and late names are not in the head log yet: they take no rows and do not go up */
 	struct buf pending;           /* a generation whose put had no answer, so it may be in the bucket: the same bytes are put again until an answer comes */
 	struct object_stamp pending_stamp;
 	char pending_identity[CATALOGUE_IDENTITY_MAX]; /* what the catalogue gets with the pending generation */
 	bool pending_away;            /* the same */
 	bool is_opening;              /* the storage is not open yet, and somebody waits for it */
+	bool is_open;                 /* the replay is over: rows may come at any moment */
 	bool has_begun;               /* an epoch was taken, and the catalogue knows all generations of the bucket */
 	VEC(int64_t) left_out;        /* hours of the current day that could not be fetched, as their part is damaged in the bucket: their starts, ms */
 	bool catalogue_is_damaged;    /* a generation could not be read: what it names is not known, so no orphans are removed */
@@ -118,6 +128,12 @@ struct transfer_seen *transfer_seen(struct transfer *t, uint32_t day);
 /* An object of the bucket cannot be read and is passed over. todo: what that means, and what to do. */
 void damaged_note(struct transfer *t, const char *name, const char *todo, const struct err *why);
 void damaged_release(struct transfer *t);
+/* ---- space.c ---- */
+
+/* Whether the disk has room for what is missing of a day in the directory for its fetched files. ERR_IO: it has not. */
+int space_check(struct transfer *t, const struct generation *g, const char *dir, struct err *e) MUST_USE;
+/* Whether an error says that the disk is full. */
+bool space_is_out(const struct err *e);
 
 /* ---- generations.c ---- */
 
@@ -136,10 +152,18 @@ int upload_days(struct transfer *t, bool now, struct err *e) MUST_USE;
 int upload_read_journal(struct transfer *t, struct err *e) MUST_USE;
 /* Forgets objects that no generation will name, as their days have no parts here. */
 void upload_tidy_journal(struct transfer *t);
-/* ---- retrieve.c ---- */
+
+/* ---- survey.c ---- */
 
 /* Brings the catalogue up to what the bucket has. */
-int retrieve_catalogue(struct transfer *t, struct err *e) MUST_USE;
+int survey_bucket(struct transfer *t, struct err *e) MUST_USE;
+/* Looks whether the bucket still has the generations that the catalogue knows. Days that it has lost are forgotten, and go up again from this disk. */
+int survey_check(struct transfer *t, struct err *e) MUST_USE;
+/* A day goes up again, as the bucket has lost something of it, if it is on this disk. */
+void survey_forget_day(struct transfer *t, uint32_t day);
+
+/* ---- retrieve.c ---- */
+
 /* Removes what was fetched of days that are not to be fetched any more. Before the partitions are opened, or in a round. */
 void retrieve_tidy(struct transfer *t);
 /* Fetches a day into partitions/, which has nothing of it. It is not open yet. lenient: parts whose objects are damaged or missing are left out. */
@@ -158,6 +182,8 @@ int retrieve_finish(struct transfer *t, struct err *e) MUST_USE;
 /* Days that were fetched, and whose facts may not be in the head log: whether there are some; their facts, and newer deletes. */
 bool retrieve_has_facts(const struct transfer *t);
 int retrieve_apply_facts(struct transfer *t, struct err *e) MUST_USE;
+/* Puts the deletes and late names of a day's newest generation into the head log once more. */
+int retrieve_commit_facts(struct transfer *t, uint32_t day, struct err *e) MUST_USE;
 /* Finds days that are not here and have rows of newer deletes, or of a rule of retention that has passed all of the day: they are fetched, to
  * be rewritten. */
 int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
@@ -165,6 +191,20 @@ int retrieve_visits(struct transfer *t, struct err *e) MUST_USE;
 int retrieve_keep_here(struct transfer *t, struct err *e) MUST_USE;
 /* Notes which days of the bucket are not on this disk. */
 void retrieve_note_absent(struct transfer *t);
+
+/* ---- mend.c ---- */
+
+/* struct part_keeper.keeps, with a transfer: whether the newest generation of the day names the part. */
+bool mend_keeps(void *t, const struct part *p);
+/* After the partitions were opened, before the replay: lists the damaged and missing parts that the bucket has, and puts stand-ins in their place. */
+void mend_find(struct transfer *t);
+/* Fetches parts that are listed; while the storage runs, also those of which a value could not be read meanwhile. now: also those whose last try
+ * failed a while ago. */
+int mend_parts(struct transfer *t, bool now, struct err *e) MUST_USE;
+/* Before the replay: ERR_UNAVAILABLE if a part still waits and what it brings to the day's dictionary cannot be read anywhere here. */
+int mend_check_names(struct transfer *t, struct err *e) MUST_USE;
+/* After the replay: deletes of a part that came back, or will, are applied to it again. Before its day goes up: the generation says that it has them. */
+int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- deletes.c ---- */
 
@@ -180,8 +220,9 @@ int deletes_start(struct transfer *t, struct err *e) MUST_USE;
 void deletes_stop(struct transfer *t);
 /* Reads the bucket's; at the start. */
 int deletes_fetch(struct transfer *t, struct err *e) MUST_USE;
-/* Applies the deletes whose stamp is above `from`, that of the generation that the day was fetched by, to the day. */
-int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, struct err *e) MUST_USE;
+/* Applies the deletes whose stamp is above `from`, that of the generation that the day was fetched by, and those that wait for the bucket, to the
+ * day: to its parts with lower numbers, and its windows. */
+int deletes_apply_day(struct transfer *t, uint32_t day, struct object_stamp from, uint32_t below_part, struct err *e) MUST_USE;
 /* Whether one that is newer than `from` has anything of the newest generation of a day. */
 int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from, bool *ret, struct err *e) MUST_USE;
 /* Removes those that are about days before all that the bucket has. The newest stays: an empty disk learns from it up to where deletes go. */

@@ -176,6 +176,16 @@ static int upload_put_part(struct upload *u, size_t i, const struct part_runs *r
 	return journal_write(t, e);
 }
 
+/* A part that is damaged here is named as before: what it says of itself is not what the object has. */
+static void upload_copy_head(struct generation_part *to, const struct generation_part *old)
+{
+	to->header = old->header;
+	to->index = old->index;
+	to->totals.n = 0;
+	for (size_t i = 0; i < old->totals.n; i++)
+		vec_push(&to->totals, old->totals.v[i]);
+}
+
 static int upload_part(struct upload *u, size_t i, struct err *e)
 {
 	struct generation_part *p = &u->m.g.parts.v[i];
@@ -183,8 +193,12 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 	if (old) {
 		p->object = old->object;
 		upload_copy_runs(p, old->runs.v, old->runs.n);
+		if (atomic_load(&u->m.parts.v[i]->awaits))
+			upload_copy_head(p, old);
 		return 0;
 	}
+	if (atomic_load(&u->m.parts.v[i]->awaits)) /* its generation could not be read */
+		return err_set(e, ERR_BAD_DATA, "part %u of day %u is damaged here, and is fetched from the bucket before the day goes up", p->number, u->m.g.day);
 	AUTOFREE char *file = day_image_file(&u->m, i);
 	struct part_runs r = { 0 };
 	int rc = part_runs_read(file, &r, e);

@@ -180,29 +180,71 @@ int tsdb_open_partitions(struct tsdb *db, struct err *e)
 	return rc ? rc : each_name(dir, open_one, db, e);
 }
 
+/* ---- one that was fetched ---- */
+
+/* A day of which the head log has facts or symbols, and neither rows nor a database: the fetched one may take its place, if its parts have all of
+ * these symbols. Else ids that the log gave away would be given away again. */
+static bool fetched_may_replace(struct tsdb *db, struct partition *old, struct partition *p, struct part **parts, size_t n)
+{
+	struct dict_marks has, parts_have;
+	struct partition *own = NULL;
+	struct version *v = tsdb_version(db, NULL), *next = NULL;
+	bool may = !version_find(v, old->day) && !old->db_parts;
+	dict_marks_start(&parts_have);
+	rwlock_read(&old->dict_lock);
+	dict_marks_now(&has, old->symbols, &old->index);
+	rwlock_unlock(&old->dict_lock);
+	if (may && !dict_marks_eq(&has, &parts_have)) {
+		next = version_with(v, p, NULL, 0, parts, n); /* to read them, not to be published */
+		own = partition_read(version_find(next, p->day), false);
+		dict_marks_now(&parts_have, own->symbols, &own->index);
+	}
+	for (int i = 0; i < DICT_TABLES; i++)
+		may &= has.next[i] <= parts_have.next[i];
+	partition_unref(own);
+	version_unref(next);
+	version_unref(v);
+	return may;
+}
+
+/* Lists p, in the place of old if that is not NULL. False: appends are on their way to old. */
+static bool fetched_list(struct tsdb *db, struct partition *p, struct partition *old)
+{
+	bool done = !old;
+	mutex_lock(&db->state_lock);
+	if (!old)
+		vec_push(&db->partitions, p);
+	for (size_t i = 0; old && i < db->partitions.n; i++)
+		if (db->partitions.v[i] == old && !old->closing && !atomic_load(&old->users)) {
+			db->partitions.v[i] = p;
+			done = true;
+		}
+	mutex_unlock(&db->state_lock);
+	if (done)
+		partition_unref(old);
+	return done;
+}
+
 /* Rows hidden by `facts` are never seen, not even before the facts are in the head log. */
-static void fetched_publish(struct tsdb *db, struct partition *p, struct part **parts, size_t n, const struct tombstone_fact *facts, size_t n_facts)
+static bool fetched_publish(struct tsdb *db, struct partition *p, struct partition *old, struct part **parts, size_t n, const struct tombstone_fact *facts,
+			    size_t n_facts)
 {
 	mutex_lock(&db->apply_lock);
-	mutex_lock(&db->state_lock);
-	vec_push(&db->partitions, p);
-	mutex_unlock(&db->state_lock);
-	struct version *v = tsdb_version(db, NULL), *next = version_with(v, p, NULL, 0, parts, n);
-	version_set_tombstones(next, p->day, tombstones_with_rules(NULL, facts, n_facts, parts, n));
-	tsdb_publish(db, next, 0);
-	version_unref(v);
+	bool done = fetched_list(db, p, old);
+	if (done) {
+		struct version *v = tsdb_version(db, NULL), *next = version_with(v, p, NULL, 0, parts, n);
+		version_set_tombstones(next, p->day, tombstones_with_rules(NULL, facts, n_facts, parts, n));
+		tsdb_publish(db, next, 0);
+		version_unref(v);
+	}
 	mutex_unlock(&db->apply_lock);
+	return done;
 }
 
 int partition_open_fetched(struct tsdb *db, uint32_t day, uint32_t next_part, const struct tombstone_fact *facts, size_t n_facts, struct err *e)
 {
 	struct part **parts = NULL;
 	size_t n = 0;
-	struct partition *there = tsdb_partition(db, day);
-	if (there) {
-		partition_unref(there);
-		return err_set(e, ERR_BUSY, "day %u was fetched and is here already", day);
-	}
 	struct partition *p = partition_new(db, day);
 	int rc = partition_open_parts(p, &parts, &n, e);
 	if (rc) {
@@ -212,8 +254,16 @@ int partition_open_fetched(struct tsdb *db, uint32_t day, uint32_t next_part, co
 	atomic_store(&p->loaded, n == 0);
 	p->next_part = MAX(p->next_part, next_part);
 	mutex_lock(&db->seal_lock);
-	fetched_publish(db, p, parts, n, facts, n_facts);
+	struct partition *old = tsdb_partition(db, day);
+	if ((old && !fetched_may_replace(db, old, p, parts, n)) || !fetched_publish(db, p, old, parts, n, facts, n_facts)) {
+		rc = err_set(e, ERR_BUSY, "day %u was fetched, and the head log has more of it: the next start opens it", day);
+		opened_release(parts, n);
+		parts = NULL;
+		n = 0;
+		partition_unref(p);
+	}
+	partition_unref(old);
 	mutex_unlock(&db->seal_lock);
 	opened_release(parts, n);
-	return 0;
+	return rc;
 }

@@ -92,12 +92,23 @@ static int write_part(struct tombstone_clean *r, struct window *w, struct err *e
 	return rc;
 }
 
+/* The values that are damaged here are whole in the bucket: the part is fetched from there before it is rewritten. */
+static int clean_may_lose(struct tsdb *db, const struct pstate *s, struct part *p, struct err *e)
+{
+	if (!part_has_damage(p) || atomic_load(&p->given_up) || !db->keeper.keeps || !db->keeper.keeps(db->keeper.arg, p))
+		return 0;
+	atomic_store(&p->awaits, true);
+	return err_set(e, ERR_CORRUPT, "values of part %u of day %u are damaged, and are fetched from the bucket first", p->number, s->p->day);
+}
+
 static int clean_part(struct tsdb *db, const struct pstate *s, struct part *from, struct err *e)
 {
 	struct tombstone_clean r = { .db = db, .p = s->p, .from = from, .to = new_part(db, s->p, from) };
 	struct window *w = window_new(from->window);
 	partition_load(s->p);
 	int rc = compact_refill(s, &from, 1, w, &r.to->lost, e);
+	if (!rc)
+		rc = clean_may_lose(db, s, from, e);
 	if (!rc)
 		rc = damage_keep(from, e);
 	if (!rc)

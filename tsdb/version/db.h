@@ -24,6 +24,7 @@
 #include "tsdb/log/hlog.h"
 #include "tsdb/log/holes.h"
 #include "tsdb/log/notes.h"
+#include "tsdb/part/part.h"
 #include "tsdb/tsdb.h"
 #include "tsdb/version/accounts.h"
 #include "tsdb/version/dropped.h"
@@ -36,8 +37,6 @@ struct pstate;
 struct dict_unions;
 struct scratch_pool;
 struct retention_rules;
-struct part;
-struct partition_db;
 struct bucket_catalogue;
 struct transfer;
 struct cached_days;
@@ -218,6 +217,7 @@ struct tsdb {
 	/* What deletes and retention have hidden of a day since the generation, whose series are decoded, was put: set by tsdb/transfer. */
 	int (*hidden)(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e);
 	atomic_ullong hidden_number;      /* rises when that is more */
+	struct part_keeper keeper;        /* which parts the bucket has; set before the partitions are opened */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */
 	atomic_ullong appended_profiles, appended_samples, appended_floats;

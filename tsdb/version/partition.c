@@ -431,7 +431,7 @@ int partition_open_parts(struct partition *p, struct part ***parts, size_t *n, s
 	uint64_t lost = 0;
 	int rc = p->db->o.read_only ? 0 : files_make_dirs(dir, e);
 	if (!rc)
-		rc = partition_db_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, parts, n, &lost, e);
+		rc = partition_db_open(&p->db_parts, dir, p->db->cache, p->db->o.read_only, &p->db->keeper, parts, n, &lost, e);
 	if (!rc) {
 		p->next_part = MAX(p->next_part, partition_db_next_number(p->db_parts));
 		partition_db_count_lost(p->db_parts, &p->db->lost_records);

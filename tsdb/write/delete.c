@@ -10,8 +10,8 @@
 #include "tsdb/write/delete.h"
 #include "tsdb/write/request.h"
 
-/* The fact of one partition, if it has matching data. */
-static int add_fact(struct request *r, struct partition *p, const struct matcher *m, size_t n, int64_t after_ms,
+/* The fact of one partition, if it has matching data: of its parts with lower numbers. */
+static int add_fact(struct request *r, struct partition *p, uint32_t below_part, const struct matcher *m, size_t n, int64_t after_ms,
 		    int64_t until_ms, uint64_t *series, struct err *e)
 {
 	uint32_t *ids = NULL;
@@ -21,7 +21,7 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 	int rc = index_select(&p->index, &p->dict_lock, m, n, after_ms, until_ms, &meter, &ids, &n_ids, e);
 	if (!rc && n_ids) {
 		struct request_record *x = vec_add(&r->records);
-		struct tombstone_fact f = { .below_part = p->next_part, .after_ms = after_ms, .until_ms = until_ms };
+		struct tombstone_fact f = { .below_part = MIN(below_part, p->next_part), .after_ms = after_ms, .until_ms = until_ms };
 		f.series.v = ids;
 		f.series.n = n_ids;
 		x->p = partition_enter(p);
@@ -34,7 +34,7 @@ static int add_fact(struct request *r, struct partition *p, const struct matcher
 	return rc;
 }
 
-static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+static int delete_locked(struct tsdb *db, uint32_t below_part, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 			 uint64_t *series, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct request *r = NEW(struct request);
@@ -43,7 +43,7 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 	for (size_t i = 0; i < v->n && !rc; i++) {
 		int64_t start = (int64_t)v->p[i]->p->day * DAY_MS;
 		if (start < until_ms && start + DAY_MS > after_ms)
-			rc = add_fact(r, v->p[i]->p, m, n, after_ms, until_ms, series, e);
+			rc = add_fact(r, v->p[i]->p, below_part, m, n, after_ms, until_ms, series, e);
 	}
 	version_unref(v);
 	/* With nothing to say it is a commit all the same if the last one failed: what that left in the log must not come back. */
@@ -57,12 +57,18 @@ static int delete_locked(struct tsdb *db, const struct matcher *m, size_t n, int
 int tsdb_delete_here(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
 		     struct err *e)
 {
+	return tsdb_delete_below(db, UINT32_MAX, m, n, after_ms, until_ms, ret_series, e);
+}
+
+int tsdb_delete_below(struct tsdb *db, uint32_t below_part, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
+		      struct err *e)
+{
 	uint64_t series = 0;
 	if (after_ms >= until_ms)
 		return err_set(e, ERR_BAD_DATA, "nothing to delete: the end of the range is not after its start");
 	tsdb_flush(db);
 	mutex_lock(&db->seal_lock);
-	int rc = delete_locked(db, m, n, after_ms, until_ms, &series, e);
+	int rc = delete_locked(db, below_part, m, n, after_ms, until_ms, &series, e);
 	mutex_unlock(&db->seal_lock);
 	if (!rc && series) {
 		metric_inc(&tsdb_metrics[TM_DELETES]);

@@ -8,5 +8,8 @@
 /* As tsdb_delete, of what is on this disk. */
 int tsdb_delete_here(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
 		     struct err *e) MUST_USE EXCLUDES(db->seal_lock);
+/* The same of parts whose numbers are lower, and of the windows. */
+int tsdb_delete_below(struct tsdb *db, uint32_t below_part, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series,
+		      struct err *e) MUST_USE EXCLUDES(db->seal_lock);
 
 #endif
