@@ -82,8 +82,8 @@ EXTRA_DIST += \
   tests/e2e/test_bucket.py \
   tests/e2e/test_bucket_container.py \
   tests/e2e/test_bucket_days.py \
-  tests/e2e/test_bucket_reading.py \
   tests/e2e/test_bucket_lives.py \
+  tests/e2e/test_bucket_reading.py \
   tests/e2e/test_clock.py \
   tests/e2e/test_compose.py \
   tests/e2e/test_config.py \

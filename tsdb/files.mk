@@ -138,9 +138,9 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/generations.c \
   tsdb/transfer/hidden.c \
   tsdb/transfer/hidden.h \
+  tsdb/transfer/mend.c \
   tsdb/transfer/opening.c \
   tsdb/transfer/parallel.c \
-  tsdb/transfer/mend.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/space.c \
   tsdb/transfer/survey.c \

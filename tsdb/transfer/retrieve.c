@@ -726,9 +726,8 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
-	bool pending = atomic_load(&t->n_pending_deletes);
 	rwlock_read(&t->catalogue.lock);
-	for (size_t i = 0; i < t->catalogue.days.n && !pending; i++) /* what waits for the bucket is in no list of deletes that touch a day */
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
 		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]))
 			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
@@ -738,28 +737,11 @@ void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 	vec_free(&days);
 }
 
-/* Facts of deletes that are newer than the generation may have left the head log when parts were rewritten: a day with rows of these is fetched later, by
- * the rounds, which apply them. */
-static int lost_has_newer_deletes(struct transfer *t, uint32_t day, bool *ret, struct err *e)
-{
-	struct object_stamp deletes = { 0, 0 };
-	rwlock_read(&t->catalogue.lock);
-	const struct catalogue_day *d = catalogue_find(&t->catalogue, day);
-	if (d)
-		deletes = d->deletes;
-	rwlock_unlock(&t->catalogue.lock);
-	return deletes_touch_day(t, day, deletes, ret, e);
-}
-
 int retrieve_lost(struct transfer *t, uint32_t day, struct err *e)
 {
 	char identity[CATALOGUE_IDENTITY_MAX] = "";
 	AUTOFREE char *path = facts_path(t, day);
-	bool newer = false;
-	int rc = lost_has_newer_deletes(t, day, &newer, e);
-	if (rc || newer)
-		return rc;
-	rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
+	int rc = catalogue_set(&t->catalogue, day, "", false, e); /* if it fails from here on it is fetched later */
 	if (!rc)
 		rc = tsdb_remove_empty(t->db, day, e);
 	if (!rc)
