@@ -209,7 +209,7 @@ class Room:
                 self.compare(fence)
                 return
             except AssertionError:
-                if time.monotonic() - begin > 90 * patience():
+                if time.monotonic() - begin > 150 * patience():
                     raise
             os.unlink(os.path.join(self.told, f"{n}.status"))
             time.sleep(1)
