@@ -396,7 +396,7 @@ static void test_repair(void **state)
 	world_end(&w);
 }
 
-/* A generation with many parts, none of which is there, is verified in time. */
+/* bucket verify is quick for a generation with 300,000 parts, also if the bucket has none of them. */
 static void test_many_parts(void **state)
 {
 	(void)state;

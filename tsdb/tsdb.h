@@ -145,7 +145,7 @@ struct tsdb_bucket_copy {
 	/* Called once for each day, on the calling thread: e is NULL, or says why the day is left out. */
 	void (*done)(void *arg, uint32_t day, const struct err *e);
 	void *arg;
-	bool *ret_damaged;           /* generations or deletes could not be read: the bucket may have more days, newer states of them, or deletes of their rows */
+	bool *ret_damaged;           /* some generations or deletes of the bucket could not be read, so the copy may lack days, newer parts of them, or deletes */
 };
 int tsdb_bucket_get(const struct tsdb_bucket_copy *c, struct err *e) MUST_USE;
 

@@ -172,7 +172,7 @@ static bool server_is_wanted(const struct bucket_server *s)
 #define EPOCH_BYTES 1024 /* at most, of the object of an epoch */
 
 struct newest_epoch {
-	uint64_t epoch, foreign; /* foreign: the first that is too far behind the one before; 0 = none */
+	uint64_t epoch, foreign; /* foreign: the first epoch whose number is far above the one before it: no server has put it; 0 = none */
 	uint64_t own;            /* is looked for */
 	bool has_own;
 };

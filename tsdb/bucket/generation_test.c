@@ -641,7 +641,7 @@ static int decode_small(const struct buf *body, struct generation *ret, size_t *
 	return rc;
 }
 
-/* An object of a few KiB gets no hundred MiB: body, lists and series are bounded by its length. */
+/* The decoder refuses an object of a few KiB that would take hundreds of MiB: its length bounds the memory of body, lists and series. */
 static void test_small_objects(void **state)
 {
 	struct generation got;
@@ -676,7 +676,7 @@ static void test_small_objects(void **state)
 	buf_free(&rows);
 }
 
-/* One that repeats itself is read all the same. */
+/* A generation whose content repeats itself compresses well. It is read all the same: its writer pads it. */
 static void test_repeats(void **state)
 {
 	struct generation g = make_day(), got;

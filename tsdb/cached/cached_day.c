@@ -38,7 +38,7 @@ static void store_unref(struct cached_store *s)
 	free(s);
 }
 
-/* RocksDB's list of files; CURRENT is the last. */
+/* Writes RocksDB's list of files (CURRENT, MANIFEST, OPTIONS). CURRENT is written last: a directory that has it is complete. */
 static int store_write_list(const struct cached_store *s, const struct generation *g, struct err *e)
 {
 	AUTOFREE char *current = xasprintf("%s/CURRENT", s->dir);
@@ -92,7 +92,7 @@ static void parts_release(struct day_parts *p)
 	vec_free(&p->v);
 }
 
-/* Older parts have one kind of keys for all streams of detail. */
+/* In parts of older programs all streams of detail have keys of one kind (struct part). */
 static bool part_has_one_kind(const struct generation_part *p)
 {
 	bool detail = false, streams = false;

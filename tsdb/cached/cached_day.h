@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A day of the bucket that queries read: bucket/cache/DAY-EPOCH-NUMBER has RocksDB's list of its files, and of the files what was needed so far
- * (cached_file.h). Its series, parts and deletes come from the generation; it takes nothing in. */
+/* A day whose data is in the bucket alone, as queries read it. The directory bucket/cache/DAY-EPOCH-NUMBER has RocksDB's list of the day's files, and
+ * of each file the runs that queries have fetched (cached_file.h). Its series, parts and deletes come from the generation. No rows are added to
+ * it. */
 #ifndef PYRRHA_TSDB_CACHED_DAY_H
 #define PYRRHA_TSDB_CACHED_DAY_H
 
@@ -43,7 +44,8 @@ struct hidden_facts {
 struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store);
 struct cached_day *cached_day_ref(struct cached_day *d);
 void cached_day_unref(struct cached_day *d);
-/* Reads its generation: then origin.s has its parts. ERR_NOT_FOUND: the bucket has it no more; ERR_CORRUPT. */
+/* Reads the newest generation of the day and fills in origin. ERR_NOT_FOUND: the bucket has nothing of the day any more; ERR_CORRUPT: the
+ * generation is damaged. */
 int cached_day_open(struct cached_day *d, struct err *e) MUST_USE;
 /* Whether its stacks can be loaded; if not what they need is wanted. Of an open one. */
 bool cached_day_need_stacks(struct cached_day *d);

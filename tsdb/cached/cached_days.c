@@ -17,7 +17,7 @@
 #include "tsdb/version/evict.h"
 
 #define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
-#define LOOK_MS 10000                   /* how often the directory is measured */
+#define LOOK_MS 10000                   /* milliseconds between two measurements of the size of bucket/cache */
 
 struct cached_days {
 	struct cached_fetcher *fetcher;
@@ -136,7 +136,7 @@ static void days_release(struct days_list *l)
 	vec_free(&l->v);
 }
 
-/* All of the list, with references. */
+/* Copies the list, with a reference to each day; days_release gives them back. */
 static void days_copy(struct cached_days *c, struct days_list *ret)
 {
 	mutex_lock(&c->lock);
@@ -183,7 +183,7 @@ size_t cached_days_memory(struct tsdb *db)
 	return total;
 }
 
-/* The budget of dictionaries is one for all days. */
+/* Dictionaries of cached days and of days of this disk share one budget (dictionary_bytes). */
 static void days_evict(struct tsdb *db, int64_t now)
 {
 	struct days_list l = { 0 };
@@ -284,7 +284,7 @@ static struct cached_day *dir_find_day(struct cached_days *c, const struct cache
 	return x;
 }
 
-/* What the list knows of it: a day that a view has stays. One that is only open is closed. */
+/* Fills in whether a view uses the day of a directory, and when a query used it last. */
 static void dir_look_up(struct cached_days *c, struct cached_dir *d)
 {
 	mutex_lock(&c->lock);

@@ -23,7 +23,7 @@ int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n,
 void cached_days_tidy(struct tsdb *db, bool measure);
 /* Bytes on this disk. */
 uint64_t cached_days_bytes(struct tsdb *db);
-/* What was fetched since the start; NULL: there is no bucket. */
+/* Counts of requests, bytes and failures of queries' fetches since the start. NULL: the storage has no bucket. */
 const struct cached_counts *cached_days_counts(struct tsdb *db);
 /* Fills in what the status shows of the cache and of reading. */
 void cached_days_status(struct tsdb *db, struct admin_bucket *ret);

@@ -30,7 +30,7 @@ struct cached_cost {
 };
 
 struct cached_file {
-	struct part_lack lack;             /* the first field: what the part has of it */
+	struct part_lack lack;             /* the first field: the part points to it */
 	atomic_int refs;
 	char *dir;                         /* of the day */
 	char name[24];                     /* of the file, without its suffix */
@@ -46,7 +46,7 @@ struct cached_file {
 	struct partition_db *db;           /* of the day: opened with the first run that is here; NULL of symbols. Borrowed */
 	struct buf known;                  /* totals of aggregates, */
 	VEC(uint32_t) known_ends;          /* by number: where each ends */
-	atomic_ullong *skips;              /* counts reads that found something missing; of the day */
+	atomic_ullong *skips;              /* a counter of the day: reads that needed bytes which are not on this disk */
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;
 	struct err error;                  /* why the last fetch failed; code 0: it did not */

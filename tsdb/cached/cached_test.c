@@ -290,7 +290,7 @@ static void test_flipped_in_the_bucket(void **state)
 	world_end(&w);
 }
 
-/* Deletes that the generation does not have hold at once, also while they wait for the bucket. */
+/* A delete that no generation has yet hides its rows at once, also while its object waits for the bucket. */
 static void test_deletes(void **state)
 {
 	struct world w;

@@ -127,15 +127,15 @@ struct part_keeper {
  * anyway. */
 int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_t *cache, bool look_only, const struct part_keeper *keeper,
 		      struct part ***parts, size_t *n, uint64_t *ret_lost, struct err *e) MUST_USE;
-/* One over a directory that has RocksDB's list of files, and of these files none, or some: only to read values of parts that part_make made. It is
- * opened by the second call, before any value is read; that may be made again. */
+/* A database over a directory that has RocksDB's list of files, and of these files some or none. It serves to read values of parts that part_make
+ * made. partition_db_open_bare opens it, and must have succeeded before a value is read; it may be called again. */
 struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache);
 int partition_db_open_bare(struct partition_db *d, struct err *e) MUST_USE;
 /* A part of a database, of the payloads of its header and its index. one_kind: see struct part. lack is taken, also after an error.
  * ERR_CORRUPT: they are malformed. */
 int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,
 	      struct view index, bool one_kind, struct part_lack *lack, struct err *e) MUST_USE;
-/* Whether a value of a part can be read, as part_get would find. ERR_UNAVAILABLE: it is not on this disk; now it is wanted. */
+/* Whether part_get could read a value now. ERR_UNAVAILABLE: it is not on this disk; the call has noted that it is wanted. */
 int part_need(const struct part *p, enum part_kind kind, uint32_t series, uint8_t stream, struct err *e) MUST_USE;
 /* Damage found later is added to *count, which lives as long as the database. */
 void partition_db_count_lost(struct partition_db *d, atomic_ullong *count);

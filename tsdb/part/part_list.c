@@ -89,7 +89,7 @@ static void keep_empty(struct listing *l, struct bad_part *bad)
 	vec_push(&l->parts, p);
 }
 
-/* A copy of it is elsewhere. */
+/* The bucket has a copy of the part. */
 static bool list_awaits(struct listing *l, struct bad_part *bad)
 {
 	struct partition_db *d = l->d;
@@ -265,7 +265,7 @@ int partition_db_open_bare(struct partition_db *d, struct err *e)
 {
 	int rc = 0;
 	while (!rc && !atomic_load(&d->bare_is_open)) {
-		if (!rwlock_try_write(&d->open_lock)) { /* not to wait: who reads may wait for what the caller holds */
+		if (!rwlock_try_write(&d->open_lock)) { /* It does not wait for readers: one may be waiting for a lock that the caller holds. */
 			clock_sleep_ms(1);
 			continue;
 		}

@@ -29,12 +29,13 @@ struct view_try {
 	uint64_t skips;    /* of all its days, when the reading began */
 	uint64_t samples;  /* lim->samples_read then */
 	unsigned tries;
-	bool last;         /* what is missing now stays so */
+	bool last;         /* nothing is fetched any more: what this reading lacks its answer lacks */
 };
 struct view_try view_try_begin(struct tsdb_view *v, const struct source_limits *lim);
-/* After a reading that returned *rc. True: it has to be made again, and its result is of no use. */
+/* To be called after a reading that returned *rc. True: data that it lacked has been fetched; its result is to be released, and it is to be made
+ * again. */
 bool view_try_again(struct view_try *t, int64_t after_ms, int64_t until_ms, int *rc, struct err *e);
-/* The same, over the ranges of these parts. */
+/* As view_try_again, for the times of these parts. */
 bool view_try_again_parts(struct view_try *t, const struct source_part *parts, size_t n, int *rc, struct err *e);
 /* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before. */
 int view_cached_fetch(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;

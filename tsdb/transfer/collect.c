@@ -183,7 +183,7 @@ static bool walk_is_missing(struct collect_walk *w, const char *id, uint32_t day
 static void walk_note_missing(struct collect_walk *w)
 {
 	struct transfer *t = w->t;
-	VEC(struct catalogue_day) days = { 0 }; /* with their parts, which this thread alone changes */
+	VEC(struct catalogue_day) days = { 0 }; /* without a lock for `parts`: only this thread changes the parts of a day */
 	if (!walk_has_unseen(w))
 		return;
 	rwlock_read(&t->catalogue.lock);

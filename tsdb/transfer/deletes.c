@@ -43,7 +43,7 @@
 #define DELETE_MAX ((size_t)1 << 20)
 #define PENDING_MAX 10000
 #define PUT_WAIT_MS 3000 /* so long a delete by the API waits for the bucket */
-#define DAMAGED_TRIES 3 /* bits may flip on the way */
+#define DAMAGED_TRIES 3 /* asked for again: the bits may have flipped on the way */
 #define DAMAGED_TODO "days that come back may show again what it deleted; delete it once more (/api/v1/admin/tsdb/delete_series), then remove this object from the bucket"
 #define AHEAD_MS (10 * INT64_C(60000)) /* stamps are at most so far ahead of the clock */
 

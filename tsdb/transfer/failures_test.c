@@ -434,7 +434,7 @@ static void test_opening(void **state)
 
 /* ---- the catalogue ---- */
 
-/* The list does not show the last generation yet: an empty disk does not go on without it. */
+/* The bucket's list does not show the last generation yet. A server on an empty disk does not begin with an older one. */
 static void test_stale_catalogue(void **state)
 {
 	(void)state;

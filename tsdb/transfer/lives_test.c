@@ -43,7 +43,7 @@ enum row_state {
 	FRESH,   /* acknowledged; in windows */
 	SEALED,  /* in parts */
 	UP,      /* in a generation for sure */
-	DELETED, /* and no upload was complete since: it may be back when the disk is lost */
+	DELETED, /* no upload has ended since the delete: if the disk is lost, the row may come back */
 	UNSURE   /* the disk died while it was deleted */
 };
 

@@ -73,7 +73,7 @@ static bool mend_is_unclear(const struct pstate *s, uint32_t window)
 
 /* ---- in the version ---- */
 
-/* A part in the place of another of its number, or (old NULL) one more. Takes the reference. */
+/* Publishes a part in place of `old`, which has the same number; old NULL: as a further one. Takes the caller's reference to the new one. */
 static void mend_publish(struct transfer *t, uint32_t day, const struct part *old, struct part *part)
 {
 	struct tsdb *db = t->db;
@@ -165,7 +165,7 @@ static void mend_find_day(struct transfer *t, const struct pstate *s)
 		LOG_WARN("msg", "the generation of a day cannot be read: its missing parts are not known", "partition", LOG_NUM(day), "err", e.msg);
 	for (size_t i = 0; i < of.parts.n; i++)
 		mend_add(t, day, &g, &of.parts.v[i]);
-	/* It was rebuilt: the numbers are the same. */
+	/* The database was rebuilt from the same files: its parts have kept their numbers. */
 	if (!partition_db_identity(s->p->db_parts, identity, sizeof identity, &e) && strcmp(identity, was) && catalogue_set(&t->catalogue, day, identity, false, &e))
 		LOG_WARN("msg", "a partition was rebuilt, which cannot be noted: its day goes up again", "partition", LOG_NUM(day), "err", e.msg);
 	generation_release(&of);

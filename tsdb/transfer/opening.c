@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tsdb_open waits for, while it waits for the bucket: for /-/ready. */
+/* While tsdb_open waits for the bucket, this says what it waits for; /-/ready shows it. */
 #include <stdarg.h>
 #include <stdio.h>
 

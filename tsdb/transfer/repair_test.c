@@ -27,7 +27,7 @@
 #define STACKS 20
 #define DAY0 ((unsigned)(KIT_T0 / DAY))
 
-/* One fault: at the nth request of a kind whose key has this in it. */
+/* One fault, at the nth request of a kind whose key contains this text. */
 struct fault {
 	enum bucketkit_op op;
 	const char *key;
@@ -417,7 +417,7 @@ static void test_missing_later(void **state)
 	world_end(&w);
 }
 
-/* Symbols that no other part has are needed before rows come: their ids would be given to others. */
+/* Only this part has some symbols. The start fetches it before it takes rows in: else new symbols would get the ids of those. */
 static void test_symbols_later(void **state)
 {
 	(void)state;
@@ -510,7 +510,8 @@ static void test_value_of_deleted(void **state)
 	world_end(&w);
 }
 
-/* The part was rewritten without deleted rows, which the bucket does not know yet, and is lost: the one before it comes back, and the delete with it. */
+/* A part was rewritten without deleted rows and is lost before it was put. The part before it comes back from the bucket, and the delete is applied to it
+ * again. */
 static void test_missing_of_deleted(void **state)
 {
 	(void)state;
@@ -775,7 +776,7 @@ static void test_late_list(void **state)
 /* ---- a full disk ---- */
 
 static atomic_bool disk_full; /* writes of fetched files fail */
-static atomic_ullong disk_free; /* bytes, as the file system says; 0 = what it says itself */
+static atomic_ullong disk_free; /* free bytes that statvfs reports; 0 = what it reports itself */
 
 ssize_t __real_pwrite(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *p, size_t n, off_t at);

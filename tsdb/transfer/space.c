@@ -12,7 +12,7 @@
 
 #define SPACE_LEFT (UINT64_C(64) << 20) /* bytes that a fetched day leaves free */
 
-/* Bytes of the day that are not in its directory for fetched files yet. */
+/* Bytes of a day that are still to be fetched. */
 static uint64_t space_needed(const struct generation *g, const char *dir)
 {
 	uint64_t n = 0;

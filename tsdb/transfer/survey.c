@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bucket has of this server: its generations are listed, at the start for the catalogue, and later to notice what the bucket has lost. */
+/* Lists the generations that the bucket has of this server: at the start for the catalogue, and later to notice days that the bucket has lost. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -52,7 +52,7 @@ static int survey_take(struct survey *w, struct object_stamp stamp, struct err *
 		newer = !d || object_stamp_cmp(d->stamp, g.stamp) < 0;
 		away = d && d->away;
 		rwlock_unlock(&t->catalogue.lock);
-		if (newer) /* without an identity: which parts of this disk it names is told by their hashes */
+		if (newer) /* without an identity: its parts are found on this disk by their hashes */
 			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), "", away, e);
 	}
 	generation_release(&g);
@@ -70,7 +70,7 @@ static int survey_by_stamp(const void *a, const void *b)
 	return object_stamp_cmp(*(const struct object_stamp *)a, *(const struct object_stamp *)b);
 }
 
-/* A day of which the list lacks the newest generation. */
+/* A day whose newest generation the bucket's list does not show. */
 struct survey_lost {
 	uint32_t day;
 	struct object_stamp stamp;

@@ -113,7 +113,7 @@ struct upload {
 	struct object_stamp old_stamp;
 	bool same;                  /* `old` is of this database: its part numbers are those of m */
 	uint64_t room;              /* how many objects may be put now */
-	bool is_full;               /* more are to be put: the generation follows later */
+	bool is_full;               /* further parts are still to be put; the generation follows the last of them */
 	uint64_t put_objects, put_bytes;
 };
 

@@ -151,7 +151,7 @@ void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *
 struct version *version_without(const struct version *v, uint32_t day);
 /* v and n further partitions, which it does not have, in order of days: with nothing in them, until pstate_fill. Returns owned. */
 struct version *version_join(const struct version *v, struct partition *const *p, size_t n);
-/* Gives an empty pstate, which only its caller reads so far, what another one has. */
+/* Fills an empty pstate with what another one has. Until it returns, no other thread may read the empty one. */
 void pstate_fill(struct pstate *empty, const struct pstate *from);
 /* A pstate of sealed parts alone; takes the tombstones and names. Returns owned. */
 struct pstate *pstate_of_parts(struct partition *p, struct part *const *parts, size_t n, struct tombstones *m, struct late_names *names);

@@ -247,7 +247,7 @@ void pstate_fill(struct pstate *empty, const struct pstate *from)
 	empty->all_day = s->all_day;
 	empty->names = late_names_ref(from->names);
 	empty->tombstones = tombstones_ref(from->tombstones);
-	s->n_parts = 0; /* the references are the other's now */
+	s->n_parts = 0; /* `empty` has these references now */
 	pstate_unref(s);
 }
 
