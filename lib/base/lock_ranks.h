@@ -77,6 +77,9 @@ enum lock_rank {
 	RANK_TSDB_LOG_DB,        /* hlog.db_lock: the head log is open */
 	RANK_TSDB_LOG_WRITE,     /* hlog.write_lock: writes to it */
 	RANK_TSDB_NOTES,         /* notes.lock: the table of notes */
+	RANK_TSDB_CACHED_DAYS,   /* cached_days.lock: which days of the bucket queries read; held while one is looked up */
+	RANK_TSDB_CACHED_FILE,   /* cached_file.lock: what an earlier process has left of it is held against a hash */
+	RANK_TSDB_CACHED_DIR,    /* cached_dir.lock: the database of a day of the bucket is opened */
 	RANK_TSDB_PARTS,         /* partition_db.parts_lock: the list of a partition's parts, what is damaged of them */
 
 	/* lib/remote */

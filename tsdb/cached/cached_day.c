@@ -3,11 +3,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/files.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/log/record.h"
@@ -18,60 +16,86 @@
 
 /* ---- the directory ---- */
 
-static struct cached_store *store_ref(struct cached_store *s)
-{
-	if (s)
-		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-	return s;
-}
-
 static void store_unref(struct cached_store *s)
 {
-	if (!s || atomic_fetch_sub(&s->refs, 1) != 1)
+	if (!s)
+		return;
+	mutex_lock(&s->list->lock);
+	bool last = atomic_fetch_sub(&s->refs, 1) == 1;
+	for (size_t i = 0; last && i < s->list->v.n; i++)
+		if (s->list->v.v[i] == s) {
+			s->list->v.v[i] = s->list->v.v[--s->list->v.n];
+			break;
+		}
+	mutex_unlock(&s->list->lock);
+	if (!last)
 		return;
 	for (size_t i = 0; i < s->files.n; i++)
 		cached_file_unref(s->files.v[i]);
 	vec_free(&s->files);
 	cached_file_unref(s->symbols);
-	partition_db_unref(s->db);
-	free(s->dir);
+	cached_dir_unref(s->dir);
 	free(s);
 }
 
-/* Writes RocksDB's list of files (CURRENT, MANIFEST, OPTIONS). CURRENT is written last: a directory that has it is complete. */
-static int store_write_list(const struct cached_store *s, const struct generation *g, struct err *e)
+static bool store_is_of(const struct cached_store *s, uint32_t day, struct object_stamp stamp)
 {
-	AUTOFREE char *current = xasprintf("%s/CURRENT", s->dir);
-	if (access(current, F_OK) == 0)
-		return 0;
-	int rc = files_make_dirs(s->dir, e);
-	for (int last = 0; last < 2; last++)
-		for (size_t i = 0; i < g->files.n && !rc; i++) {
-			char name[64];
-			snprintf(name, sizeof name, "%.*s", (int)g->files.v[i].name.len, g->files.v[i].name.ptr);
-			if ((strcmp(name, "CURRENT") == 0) == (last != 0))
-				rc = files_put(s->dir, name, g->files.v[i].bytes, e);
-		}
-	return rc;
+	return s->day == day && !object_stamp_cmp(s->stamp, stamp);
 }
 
-static int store_open(struct cached_store **ret, struct tsdb *db, const struct generation *g, struct err *e)
+int cached_stores_refs(struct cached_stores *l, uint32_t day, struct object_stamp stamp)
 {
+	int n = 0;
+	mutex_assert_held(&l->lock);
+	for (size_t i = 0; i < l->v.n; i++)
+		if (store_is_of(l->v.v[i], day, stamp))
+			n += atomic_load(&l->v.v[i]->refs);
+	return n;
+}
+
+/* One that there is, and that can still be read; NULL = none. */
+static struct cached_store *store_find(struct cached_stores *l, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock)
+{
+	for (size_t i = 0; i < l->v.n; i++)
+		if (store_is_of(l->v.v[i], day, stamp) && !atomic_load(&l->v.v[i]->dir->lost))
+			return l->v.v[i];
+	return NULL;
+}
+
+/* Of a generation of which there is none. */
+static int store_make(struct cached_store **ret, struct cached_day *d, const struct generation *g, struct err *e) REQUIRES(d->stores->lock)
+{
+	AUTOFREE char *path = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64, d->tsdb->path, g->day, g->stamp.epoch, g->stamp.serial);
 	struct cached_store *s = NEW(struct cached_store);
+	int rc = 0;
 	atomic_init(&s->refs, 1);
+	s->list = d->stores;
 	s->day = g->day;
 	s->stamp = g->stamp;
-	s->dir = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64, db->path, g->day, g->stamp.epoch, g->stamp.serial);
-	int rc = store_write_list(s, g, e);
-	s->db = partition_db_new_bare(s->dir, db->cache);
+	s->dir = cached_dir_new(path, g, d->tsdb->cache);
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
 		struct cached_file *f;
-		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], s->db, &s->skips, e);
+		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], e);
 		if (!rc)
 			vec_push(&s->files, f);
 	}
 	if (!rc && g->symbols.stamp.epoch)
-		s->symbols = cached_file_of_symbols(s->dir, g, &s->skips);
+		s->symbols = cached_file_of_symbols(s->dir, g);
+	vec_push(&s->list->v, s);
+	*ret = s;
+	return rc;
+}
+
+static int store_open(struct cached_store **ret, struct cached_day *d, const struct generation *g, struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&d->stores->lock);
+	struct cached_store *s = store_find(d->stores, g->day, g->stamp);
+	if (s)
+		atomic_fetch_add(&s->refs, 1);
+	else
+		rc = store_make(&s, d, g, e);
+	mutex_unlock(&d->stores->lock);
 	if (rc)
 		store_unref(s);
 	else
@@ -109,7 +133,7 @@ static int parts_make(struct day_parts *ret, struct cached_store *s, const struc
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
 		const struct generation_part *x = &g->parts.v[i];
 		struct part *p;
-		rc = part_make(&p, s->db, (enum part_level)x->level, x->window, x->number, x->header, x->index, part_has_one_kind(x),
+		rc = part_make(&p, s->dir->db, (enum part_level)x->level, x->window, x->number, x->header, x->index, part_has_one_kind(x),
 			       &cached_file_ref(s->files.v[i])->lack, e);
 		if (rc)
 			break;
@@ -212,13 +236,13 @@ static int day_symbols(struct partition_origin *o, struct buf *ret, struct err *
 	return rc ? rc : day_symbols_decode(ret, buf_view(&object), e);
 }
 
-struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store)
+struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_stores *stores)
 {
 	struct cached_day *d = NEW(struct cached_day);
 	atomic_init(&d->refs, 1);
 	d->tsdb = db;
 	d->day = day;
-	d->store = store_ref(store);
+	d->stores = stores;
 	mutex_init(&d->lock, RANK_TSDB_CACHED_DAY, "cached day");
 	atomic_init(&d->used_mono_ms, clock_mono_ms());
 	d->p = partition_new(db, day);
@@ -265,12 +289,8 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	struct day_parts parts = { 0 };
 	struct tombstones *m = NULL;
 	int rc = 0;
-	if (d->store && object_stamp_cmp(d->store->stamp, g->stamp)) {
-		store_unref(d->store);
-		d->store = NULL;
-	}
 	if (!d->store)
-		rc = store_open(&d->store, d->tsdb, g, e);
+		rc = store_open(&d->store, d, g, e);
 	if (!rc && d->store->files.n != g->parts.n)
 		rc = err_set(e, ERR_CORRUPT, "two generations of day %u have one name", d->day);
 	if (!rc)
@@ -278,7 +298,7 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	if (!rc)
 		rc = tombstones_of(&m, d, g, &parts, e);
 	if (!rc) {
-		d->p->db_parts = partition_db_ref(d->store->db);
+		d->p->db_parts = partition_db_ref(d->store->dir->db);
 		struct pstate *s = pstate_of_parts(d->p, parts.v.v, parts.v.n, TAKE_PTR(m), names_of(g));
 		d->origin.series = series_of(d, g, s);
 		d->origin.symbols = day_symbols;

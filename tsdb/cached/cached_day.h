@@ -9,16 +9,21 @@
 #include "tsdb/cached/cached_fetch.h"
 #include "tsdb/version/db.h"
 
-/* The directory of one generation, and its database. Immutable. */
+/* What is read of one generation of a day. Immutable; days that differ in what is hidden of them share it. */
 struct cached_store {
-	atomic_int refs;
+	atomic_int refs;                 /* changed under the lock of its list, as the next */
+	struct cached_stores *list;
 	uint32_t day;
 	struct object_stamp stamp;
-	char *dir;
-	struct partition_db *db;
+	struct cached_dir *dir;
 	VEC(struct cached_file *) files; /* of parts, as the generation has them */
 	struct cached_file *symbols;     /* NULL: the parts have them */
-	atomic_ullong skips;             /* reads that found something missing */
+};
+
+/* All that there are: a directory has one store, unless it is lost. */
+struct cached_stores {
+	struct mutex lock;
+	VEC(struct cached_store *) v;
 };
 
 struct cached_day {
@@ -29,6 +34,7 @@ struct cached_day {
 	struct partition *p;             /* all views of this day have the same */
 	struct mutex lock;               /* held while it is opened */
 	atomic_bool open;
+	struct cached_stores *stores;
 	struct cached_store *store;      /* as the next, once it is open */
 	int64_t next_hidden_ms;          /* retention by selector hides more at this time; INT64_MAX = never */
 	unsigned long long hidden_number; /* tsdb.hidden_number when it was opened */
@@ -41,7 +47,7 @@ struct hidden_facts {
 	int64_t next_ms; /* when retention by selector hides more; INT64_MAX = never */
 };
 
-struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_store *store);
+struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_stores *stores);
 struct cached_day *cached_day_ref(struct cached_day *d);
 void cached_day_unref(struct cached_day *d);
 /* Reads the newest generation of the day and fills in origin. ERR_NOT_FOUND: the bucket has nothing of the day any more; ERR_CORRUPT: the
@@ -56,5 +62,7 @@ struct cached_files {
 	VEC(struct cached_file *) v;
 };
 void cached_day_list_lacks(struct cached_day *d, struct cached_files *ret);
+/* How many references there are to stores of a generation. */
+int cached_stores_refs(struct cached_stores *l, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock);
 
 #endif

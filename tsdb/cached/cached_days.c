@@ -21,6 +21,7 @@
 
 struct cached_days {
 	struct cached_fetcher *fetcher;
+	struct cached_stores stores;
 	struct mutex lock; /* of the list */
 	VEC(struct cached_day *) v; /* by day; references */
 	struct mutex tidy_lock;     /* held while tidying; of the next field */
@@ -31,7 +32,8 @@ struct cached_days {
 void cached_days_start(struct tsdb *db)
 {
 	struct cached_days *c = NEW(struct cached_days);
-	mutex_init(&c->lock, LOCK_LEAF, "cached days");
+	mutex_init(&c->lock, RANK_TSDB_CACHED_DAYS, "cached days");
+	mutex_init(&c->stores.lock, LOCK_LEAF, "cached stores");
 	mutex_init(&c->tidy_lock, RANK_TSDB_CACHED_TIDY, "tidying cached days");
 	c->fetcher = cached_fetcher_new(db->o.objects);
 	db->cached = c;
@@ -46,6 +48,8 @@ void cached_days_stop(struct tsdb *db)
 	for (size_t i = 0; i < c->v.n; i++)
 		cached_day_unref(c->v.v[i]);
 	vec_free(&c->v);
+	vec_free(&c->stores.v);
+	mutex_destroy(&c->stores.lock);
 	mutex_destroy(&c->lock);
 	mutex_destroy(&c->tidy_lock);
 	free(c);
@@ -72,7 +76,7 @@ static bool day_is_old(const struct cached_day *d, struct object_stamp newest)
 {
 	if (!atomic_load_explicit(&d->open, memory_order_acquire))
 		return false;
-	return object_stamp_cmp(d->store->stamp, newest) || d->hidden_number != atomic_load(&d->tsdb->hidden_number) ||
+	return object_stamp_cmp(d->store->stamp, newest) || atomic_load(&d->store->dir->lost) || d->hidden_number != atomic_load(&d->tsdb->hidden_number) ||
 	       tsdb_now_ms(d->tsdb) >= d->next_hidden_ms;
 }
 
@@ -85,10 +89,10 @@ struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_
 	if (i == c->v.n || c->v.v[i]->day != day) {
 		vec_push(&c->v, NULL);
 		memmove(c->v.v + i + 1, c->v.v + i, (c->v.n - 1 - i) * sizeof(*c->v.v));
-		c->v.v[i] = cached_day_new(db, day, NULL);
+		c->v.v[i] = cached_day_new(db, day, &c->stores);
 	} else if (day_is_old(c->v.v[i], newest)) {
 		old = c->v.v[i];
-		c->v.v[i] = cached_day_new(db, day, old->store);
+		c->v.v[i] = cached_day_new(db, day, &c->stores);
 	}
 	struct cached_day *d = cached_day_ref(c->v.v[i]);
 	mutex_unlock(&c->lock);
@@ -152,7 +156,7 @@ static bool days_renew(struct cached_days *c, struct cached_day *d)
 	mutex_lock(&c->lock);
 	size_t i = days_place(c, d->day);
 	if (i < c->v.n && c->v.v[i] == d && atomic_load(&d->refs) == 2) { /* the list's and the caller's */
-		c->v.v[i] = cached_day_new(d->tsdb, d->day, d->store);
+		c->v.v[i] = cached_day_new(d->tsdb, d->day, &c->stores);
 		done = true;
 	}
 	mutex_unlock(&c->lock);
@@ -207,7 +211,8 @@ static void days_evict(struct tsdb *db, int64_t now)
 
 /* ---- the directory ---- */
 
-struct cached_dir {
+/* A directory of bucket/cache. */
+struct cached_dir_entry {
 	char name[64];
 	uint32_t day;
 	struct object_stamp stamp;
@@ -219,11 +224,11 @@ struct cached_dir {
 struct dir_list {
 	struct tsdb *db;
 	char *path;
-	VEC(struct cached_dir) v;
+	VEC(struct cached_dir_entry) v;
 };
 
 struct dir_measure {
-	struct cached_dir *d;
+	struct cached_dir_entry *d;
 	const char *path;
 };
 
@@ -243,7 +248,7 @@ static int dir_add_file(void *arg, const char *name, struct err *e)
 static int dir_add(void *arg, const char *name, struct err *e)
 {
 	struct dir_list *l = arg;
-	struct cached_dir *d = vec_add(&l->v);
+	struct cached_dir_entry *d = vec_add(&l->v);
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	struct dir_measure x = { d, path };
 	char words[sizeof d->name];
@@ -261,7 +266,7 @@ static int dir_add(void *arg, const char *name, struct err *e)
 }
 
 /* Whether a directory is of the newest generation of a day that is not on this disk. */
-static bool dir_is_wanted(struct tsdb *db, const struct cached_dir *d)
+static bool dir_is_wanted(struct tsdb *db, const struct cached_dir_entry *d)
 {
 	rwlock_read(&db->catalogue->lock);
 	const struct catalogue_day *c = catalogue_find(db->catalogue, d->day);
@@ -270,22 +275,22 @@ static bool dir_is_wanted(struct tsdb *db, const struct cached_dir *d)
 	return newest && catalogue_is_absent(db->catalogue, d->day);
 }
 
-/* The day of the list that has the directory, or may be about to open it; NULL = none. */
-static struct cached_day *dir_find_day(struct cached_days *c, const struct cached_dir *d, bool *ret_in_use) REQUIRES(c->lock)
+/* The day of the list that has the directory and that nothing else uses; NULL = none. *ret_in_use: a view, or a day that is about to be opened,
+ * has the directory. */
+static struct cached_day *dir_find_day(struct cached_days *c, const struct cached_dir_entry *d, bool *ret_in_use) REQUIRES(c->lock)
 {
+	mutex_lock(&c->stores.lock);
+	int refs = cached_stores_refs(&c->stores, d->day, d->stamp);
+	mutex_unlock(&c->stores.lock);
 	size_t i = days_place(c, d->day);
-	struct cached_day *x = i < c->v.n && c->v.v[i]->day == d->day ? c->v.v[i] : NULL;
-	*ret_in_use = x && atomic_load(&x->refs) > 1;
-	if (!x || *ret_in_use)
-		return x;
-	if (!x->store || object_stamp_cmp(x->store->stamp, d->stamp))
-		return NULL;
-	*ret_in_use = atomic_load(&x->store->refs) > 1;
-	return x;
+	struct cached_day *x = i < c->v.n && c->v.v[i]->day == d->day && atomic_load(&c->v.v[i]->refs) == 1 ? c->v.v[i] : NULL;
+	bool has = x && x->store && !object_stamp_cmp(x->store->stamp, d->stamp);
+	*ret_in_use = refs > has;
+	return has ? x : NULL;
 }
 
 /* Fills in whether a view uses the day of a directory, and when a query used it last. */
-static void dir_look_up(struct cached_days *c, struct cached_dir *d)
+static void dir_look_up(struct cached_days *c, struct cached_dir_entry *d)
 {
 	mutex_lock(&c->lock);
 	const struct cached_day *x = dir_find_day(c, d, &d->in_use);
@@ -295,7 +300,7 @@ static void dir_look_up(struct cached_days *c, struct cached_dir *d)
 }
 
 /* False: a view has it. */
-static bool dir_remove(struct dir_list *l, const struct cached_dir *d)
+static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d)
 {
 	struct cached_days *c = l->db->cached;
 	struct cached_day *gone = NULL;
@@ -308,9 +313,11 @@ static bool dir_remove(struct dir_list *l, const struct cached_dir *d)
 		gone = x;
 		memmove(c->v.v + i, c->v.v + i + 1, (--c->v.n - i) * sizeof(*c->v.v));
 	}
-	removed = !in_use && !rename(path, away); /* a query that opens the day from here on begins a directory of its own */
 	mutex_unlock(&c->lock);
 	cached_day_unref(gone);
+	mutex_lock(&c->stores.lock); /* no store of it is made meanwhile */
+	removed = !in_use && !cached_stores_refs(&c->stores, d->day, d->stamp) && !rename(path, away);
+	mutex_unlock(&c->stores.lock);
 	if (removed)
 		files_remove_tree(away);
 	return removed;
@@ -318,7 +325,7 @@ static bool dir_remove(struct dir_list *l, const struct cached_dir *d)
 
 static int dir_by_use(const void *a, const void *b)
 {
-	const struct cached_dir *x = a, *y = b;
+	const struct cached_dir_entry *x = a, *y = b;
 	return (x->used_ms > y->used_ms) - (x->used_ms < y->used_ms);
 }
 
@@ -329,7 +336,7 @@ static void dirs_tidy(struct tsdb *db)
 	struct err e;
 	if (!files_each(l.path, dir_add, &l, &e)) {
 		for (size_t i = 0; i < l.v.n; i++) {
-			struct cached_dir *d = &l.v.v[i];
+			struct cached_dir_entry *d = &l.v.v[i];
 			dir_look_up(db->cached, d);
 			if (!dir_is_wanted(db, d) && !d->in_use && dir_remove(&l, d))
 				d->bytes = 0;

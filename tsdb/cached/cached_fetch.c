@@ -72,7 +72,10 @@ static void fetcher_note(struct cached_fetcher *x, struct cached_file *f, const 
 	atomic_fetch_add(&x->counts.requests, cost->requests);
 	atomic_fetch_add(&x->counts.bytes, cost->bytes);
 	f->error = rc ? *e : (struct err){ 0 };
-	x->failed_mono_ms = rc ? now : 0;
+	if (!rc)
+		x->failed_mono_ms = 0;
+	else if (e->code == ERR_UNAVAILABLE || e->code == ERR_TIMEOUT || e->code == ERR_BUSY || e->code == ERR_DENIED)
+		x->failed_mono_ms = now; /* else it is one object that is damaged, or this disk */
 	if (rc) {
 		atomic_store(&f->wanted, 0); /* who needs it says so again */
 		atomic_fetch_add(&x->counts.failures, 1);
@@ -148,7 +151,7 @@ static int fetcher_result(struct cached_file *const *files, size_t n, struct err
 {
 	for (size_t i = 0; i < n; i++)
 		if (!files[i]->queued && files[i]->error.code)
-			return err_set(e, files[i]->error.code, "%s", files[i]->error.msg);
+			return err_set(e, ERR_UNAVAILABLE, "%s", files[i]->error.msg);
 	for (size_t i = 0; i < n; i++)
 		if (files[i]->queued)
 			return err_set(e, ERR_UNAVAILABLE, "%s did not come from the bucket in time", files[i]->key);

@@ -12,7 +12,7 @@ struct cached_fetcher;
 struct cached_fetcher *cached_fetcher_new(struct objects *objects);
 /* Ends the threads: calls of objects must end soon. No query waits any more. */
 void cached_fetcher_free(struct cached_fetcher *x);
-/* Fetches what is wanted of these files and waits. ERR_UNAVAILABLE and the bucket's other errors: something of it is not here; when the time of lim
+/* Fetches what is wanted of these files and waits. ERR_UNAVAILABLE, whatever the bucket said: something of it is not here; when the time of lim
  * is nearly over, or the bucket has just failed, that comes soon. ERR_TIMEOUT, ERR_CANCELED, ERR_BUSY: of lim. */
 int cached_fetcher_run(struct cached_fetcher *x, struct cached_file *const *files, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
 /* Any thread. */

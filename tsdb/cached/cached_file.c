@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -18,10 +19,11 @@
 #define RUNS_HEAD "pyrrha-runs 1"
 #define JOIN_GAP 16384 /* bytes between two runs that are fetched all the same, to save a request */
 #define READ_PIECE (256 << 10)
+#define ROOM_LEFT (UINT64_C(64) << 20) /* bytes that a fetch leaves free on the disk */
 
 static char *file_path(const struct cached_file *f, const char *suffix)
 {
-	return xasprintf("%s/%s%s", f->dir, f->name, suffix);
+	return xasprintf("%s/%s%s", f->dir->path, f->name, suffix);
 }
 
 static unsigned file_tail(const struct cached_file *f)
@@ -41,6 +43,67 @@ static char *file_data(const struct cached_file *f)
 		return sst;
 	free(sst);
 	return file_path(f, ".data");
+}
+
+/* ---- directories ---- */
+
+struct cached_dir *cached_dir_new(const char *path, const struct generation *g, rocksdb_cache_t *cache)
+{
+	struct cached_dir *d = NEW(struct cached_dir);
+	atomic_init(&d->refs, 1);
+	d->path = xstrdup(path);
+	d->db = partition_db_new_bare(path, cache);
+	mutex_init(&d->lock, RANK_TSDB_CACHED_DIR, "cached directory");
+	for (size_t i = 0; i < g->files.n; i++) {
+		struct cached_list_file *f = vec_add(&d->list);
+		*f = (struct cached_list_file){ .bytes = { 0 } };
+		snprintf(f->name, sizeof f->name, "%.*s", (int)MIN(g->files.v[i].name.len, sizeof f->name - 1), g->files.v[i].name.ptr);
+		buf_putv(&f->bytes, g->files.v[i].bytes);
+	}
+	return d;
+}
+
+static void dir_forget_list(struct cached_dir *d)
+{
+	for (size_t i = 0; i < d->list.n; i++)
+		buf_free(&d->list.v[i].bytes);
+	vec_free(&d->list);
+}
+
+void cached_dir_unref(struct cached_dir *d)
+{
+	if (!d || atomic_fetch_sub(&d->refs, 1) != 1)
+		return;
+	partition_db_unref(d->db);
+	dir_forget_list(d);
+	mutex_destroy(&d->lock);
+	free(d->path);
+	free(d);
+}
+
+static bool dir_has(const struct cached_dir *d, const struct cached_list_file *f)
+{
+	AUTOFREE char *path = xasprintf("%s/%s", d->path, f->name);
+	CLEANUP(buf_free) struct buf b = { .max = f->bytes.len + 1 };
+	return !buf_read_file(&b, path, NULL) && view_eq(buf_view(&b), buf_view(&f->bytes));
+}
+
+/* Writes RocksDB's list of files, where the disk does not have it or has spoiled it, and opens the database. */
+static int dir_open(struct cached_dir *d, struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&d->lock);
+	for (size_t i = 0; i < d->list.n && !d->is_open && !rc; i++)
+		if (!dir_has(d, &d->list.v[i]))
+			rc = files_put(d->path, d->list.v[i].name, buf_view(&d->list.v[i].bytes), e);
+	if (!rc && !d->is_open)
+		rc = partition_db_open_bare(d->db, e);
+	if (!rc && !d->is_open) {
+		d->is_open = true;
+		dir_forget_list(d);
+	}
+	mutex_unlock(&d->lock);
+	return rc;
 }
 
 /* ---- which runs are here ---- */
@@ -129,7 +192,7 @@ static bool file_holds(const struct cached_file *f, int fd, const struct part_ru
 static int file_absent(struct cached_file *f, unsigned bits, struct err *e)
 {
 	atomic_fetch_or(&f->wanted, bits);
-	atomic_fetch_add(f->skips, 1);
+	atomic_fetch_add(&f->dir->skips, 1);
 	return err_set(e, ERR_UNAVAILABLE, "%s is in the bucket, not on this disk", f->key);
 }
 
@@ -144,7 +207,7 @@ static void file_take_noted(struct cached_file *f)
 		if (fd >= 0)
 			close(fd);
 		struct err e;
-		if (holds && (f->whole || (!rename(data, sst) && !partition_db_open_bare(f->db, &e))))
+		if (holds && (f->whole || (!rename(data, sst) && !dir_open(f->dir, &e))))
 			atomic_fetch_or_explicit(&f->have, f->noted, memory_order_release);
 		f->noted = 0;
 	}
@@ -154,11 +217,18 @@ static void file_take_noted(struct cached_file *f)
 static int file_need(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e)
 {
 	struct cached_file *f = (struct cached_file *)l;
-	unsigned bits = file_tail(f) | f->bit_of[aggregates][kind & 0xff];
+	unsigned bits = file_tail(f) | f->bit_of[aggregates][kind % CACHED_KINDS];
 	if ((atomic_load_explicit(&f->have, memory_order_acquire) & bits) == bits)
 		return 0;
 	file_take_noted(f);
 	return (atomic_load(&f->have) & bits) == bits ? 0 : file_absent(f, bits, e);
+}
+
+/* Somebody has removed the file, or its directory. RocksDB may have it open, and would not read what is fetched into another of its name. */
+static void file_note_lost(struct cached_file *f)
+{
+	atomic_store(&f->have, 0);
+	atomic_store(&f->dir->lost, true);
 }
 
 /* Looks at the runs of these bits that are here, and forgets those that are spoiled. */
@@ -170,7 +240,9 @@ static unsigned file_check(struct cached_file *f, unsigned bits)
 	for (size_t i = 0; i < f->runs.n; i++)
 		if ((bits >> i & 1) && (fd < 0 || !file_holds(f, fd, &f->runs.v[i])))
 			spoiled |= 1u << i;
-	if (fd >= 0)
+	if (fd < 0)
+		file_note_lost(f);
+	else
 		close(fd);
 	atomic_fetch_and(&f->have, ~spoiled);
 	return spoiled;
@@ -179,7 +251,7 @@ static unsigned file_check(struct cached_file *f, unsigned bits)
 static int file_recheck(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e)
 {
 	struct cached_file *f = (struct cached_file *)l;
-	unsigned spoiled = file_check(f, file_tail(f) | f->bit_of[aggregates][kind & 0xff]);
+	unsigned spoiled = file_check(f, file_tail(f) | f->bit_of[aggregates][kind % CACHED_KINDS]);
 	return spoiled ? file_absent(f, spoiled, e) : 0;
 }
 
@@ -200,15 +272,15 @@ static void file_release(struct part_lack *l)
 	cached_file_unref((struct cached_file *)l);
 }
 
-static struct cached_file *file_new(const char *dir, uint64_t size, atomic_ullong *skips)
+static struct cached_file *file_new(struct cached_dir *dir, uint64_t size)
 {
 	struct cached_file *f = NEW(struct cached_file);
 	atomic_init(&f->refs, 1);
 	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_release };
-	f->dir = xstrdup(dir);
+	atomic_fetch_add_explicit(&dir->refs, 1, memory_order_relaxed);
+	f->dir = dir;
 	f->size = size;
-	f->skips = skips;
-	mutex_init(&f->lock, LOCK_LEAF, "cached file");
+	mutex_init(&f->lock, RANK_TSDB_CACHED_FILE, "cached file");
 	return f;
 }
 
@@ -226,20 +298,18 @@ void cached_file_unref(struct cached_file *f)
 	vec_free(&f->runs);
 	buf_free(&f->known);
 	vec_free(&f->known_ends);
-	free(f->dir);
+	cached_dir_unref(f->dir);
 	free(f);
 }
 
-int cached_file_of_part(struct cached_file **ret, const char *dir, const struct generation *g, const struct generation_part *p,
-			struct partition_db *db, atomic_ullong *skips, struct err *e)
+int cached_file_of_part(struct cached_file **ret, struct cached_dir *dir, const struct generation *g, const struct generation_part *p, struct err *e)
 {
 	if (!p->runs.n || p->runs.n > CACHED_RUNS_MAX || p->runs.v[p->runs.n - 1].kind != PART_RUN_TAIL)
 		return err_set(e, ERR_CORRUPT, "the runs of part %u of day %u are malformed", p->number, g->day);
 	for (size_t i = 0; i < p->runs.n; i++)
 		if (p->runs.v[i].length > p->object.size || p->runs.v[i].offset > p->object.size - p->runs.v[i].length)
 			return err_set(e, ERR_CORRUPT, "a run of part %u of day %u lies behind the end of its object", p->number, g->day);
-	struct cached_file *f = file_new(dir, p->object.size, skips);
-	f->db = db;
+	struct cached_file *f = file_new(dir, p->object.size);
 	for (size_t i = 0; i < p->totals.n; i++) {
 		buf_putv(&f->known, p->totals.v[i]);
 		vec_push(&f->known_ends, (uint32_t)f->known.len);
@@ -248,16 +318,17 @@ int cached_file_of_part(struct cached_file **ret, const char *dir, const struct 
 	object_name_data(f->key, g->id, g->day, p->object.stamp);
 	for (size_t i = 0; i < p->runs.n; i++) {
 		vec_push(&f->runs, p->runs.v[i]);
-		f->bit_of[p->runs.v[i].aggregates][p->runs.v[i].kind] = 1u << i;
+		if (p->runs.v[i].kind < CACHED_KINDS)
+			f->bit_of[p->runs.v[i].aggregates][p->runs.v[i].kind] = 1u << i;
 	}
 	file_read_runs(f);
 	*ret = f;
 	return 0;
 }
 
-struct cached_file *cached_file_of_symbols(const char *dir, const struct generation *g, atomic_ullong *skips)
+struct cached_file *cached_file_of_symbols(struct cached_dir *dir, const struct generation *g)
 {
-	struct cached_file *f = file_new(dir, g->symbols.size, skips);
+	struct cached_file *f = file_new(dir, g->symbols.size);
 	snprintf(f->name, sizeof f->name, "symbols");
 	object_name_data(f->key, g->id, g->day, g->symbols.stamp);
 	f->whole = true;
@@ -318,6 +389,27 @@ static int file_get_runs(struct cached_file *f, struct objects *o, struct file_g
 	return rc;
 }
 
+/* Until the database is open the directory may be missing: nothing has been read of it. */
+static int file_make_dir(struct cached_file *f, struct err *e)
+{
+	mutex_lock(&f->dir->lock);
+	bool open = f->dir->is_open;
+	mutex_unlock(&f->dir->lock);
+	return open ? 0 : files_make_dirs(f->dir->path, e);
+}
+
+/* The log of the newest rows is on the same disk: queries do not fill it. */
+static int file_check_room(const struct cached_file *f, unsigned bits, struct err *e)
+{
+	struct statvfs fs;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < f->runs.n; i++)
+		bytes += bits >> i & 1 ? f->runs.v[i].length : 0;
+	if (statvfs(f->dir->path, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes + ROOM_LEFT)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE, "no room for %" PRIu64 " bytes of a day of the bucket: the disk of %s is full", bytes, f->dir->path);
+}
+
 int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_cost *ret, struct err *e)
 {
 	*ret = (struct cached_cost){ 0 };
@@ -325,12 +417,22 @@ int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_co
 	if (!bits)
 		return 0;
 	AUTOFREE char *path = file_data(f), *sst = file_path(f, ".sst");
-	struct file_get g = { .path = path, .cost = ret, .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640) };
-	if (g.fd < 0 && errno == ENOENT && !files_make_dirs(f->dir, e)) /* somebody has removed it */
-		g.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	bool was_here = atomic_load(&f->have) != 0;
+	struct file_get g = { .path = path, .cost = ret, .fd = -1 };
+	int rc = file_make_dir(f, e);
+	if (rc)
+		return rc;
+	if (!atomic_load(&f->dir->lost))
+		g.fd = open(path, O_RDWR | O_CLOEXEC | (was_here ? 0 : O_CREAT), 0640);
+	if (g.fd < 0 && (atomic_load(&f->dir->lost) || errno == ENOENT)) {
+		file_note_lost(f);
+		return err_set(e, ERR_UNAVAILABLE, "%s was removed: the next query makes it anew", f->dir->path);
+	}
 	if (g.fd < 0)
 		return err_errno(e, errno, "cannot open %s", path);
-	int rc = ftruncate(g.fd, (off_t)f->size) ? err_errno(e, errno, "cannot make %s as long as its object", path) : 0;
+	rc = ftruncate(g.fd, (off_t)f->size) ? err_errno(e, errno, "cannot make %s as long as its object", path) : 0;
+	if (!rc)
+		rc = file_check_room(f, bits, e);
 	if (!rc)
 		rc = file_get_runs(f, o, &g, bits, e);
 	for (size_t i = 0; i < f->runs.n && !rc; i++)
@@ -340,8 +442,8 @@ int cached_file_fetch(struct cached_file *f, struct objects *o, struct cached_co
 	close(g.fd);
 	if (!rc && !f->whole && (bits & file_tail(f)) && strcmp(path, sst) && rename(path, sst))
 		rc = err_errno(e, errno, "cannot rename %s", path);
-	if (!rc && !f->whole)
-		rc = partition_db_open_bare(f->db, e);
+	if (!rc && !f->whole && (rc = dir_open(f->dir, e)))
+		file_note_lost(f); /* RocksDB's list of files is spoiled: the next query writes it anew */
 	if (rc)
 		return rc;
 	atomic_fetch_or_explicit(&f->have, bits, memory_order_release);

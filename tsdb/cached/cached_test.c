@@ -421,6 +421,157 @@ static void test_hangs(void **state)
 	world_end(&w);
 }
 
+/* ---- readers that hand out what they read ---- */
+
+struct handed {
+	atomic_llong rows, match;
+};
+
+static int every_frame(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	(void)arg, (void)s, (void)l, (void)line, (void)e;
+	return 1;
+}
+
+static int take_matches(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
+{
+	struct handed *h = arg;
+	(void)series, (void)p, (void)worker, (void)e;
+	atomic_fetch_add(&h->rows, (long long)n);
+	for (size_t i = 0; i < n; i++)
+		atomic_fetch_add(&h->match, match[i]);
+	return 0;
+}
+
+static int take_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	struct handed *h = arg;
+	(void)worker, (void)e;
+	for (size_t i = 0; i < c->n; i++)
+		if (c->t_ms[c->rows[i]] > KIT_T0) {
+			atomic_fetch_add(&h->rows, 1);
+			atomic_fetch_add(&h->match, c->values[i]);
+		}
+	return 0;
+}
+
+/* All profiles of a name, by matches or by cells; what cannot be read is noted in w->damage. */
+static void world_hand_out(struct world *w, bool cells, int64_t after, int64_t until, struct handed *ret)
+{
+	static const struct source_frame_filter every = { .frame = every_frame };
+	struct source_view *v;
+	struct source_series *found;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	w->damage = (struct source_damage){ .damaged = { 0 } };
+	*ret = (struct handed){ 0 };
+	assert_int_equal(tsdb_source(w->k.db)->open(tsdb_source(w->k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, after, until, &w->lim, &found, &n, &e), 0);
+	uint64_t *refs = xcalloc(n + 1, sizeof *refs);
+	for (size_t i = 0; i < n; i++)
+		refs[i] = found[i].ref;
+	int rc = cells ? v->ops->cells(v, refs, n, after, until, &w->lim, &(struct source_cells_reader){ .take = take_cells, .arg = ret }, &e)
+		       : v->ops->matches(v, refs, n, after, until, &every, &w->lim, take_matches, ret, &e);
+	if (rc)
+		fail_msg("%s", e.msg);
+	free(refs);
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+}
+
+static void test_handed_out(void **state)
+{
+	struct world w;
+	struct handed all, now;
+	(void)state;
+	for (int cells = 0; cells < 2; cells++) {
+		world_begin(&w);
+		w.b.away = true;
+		world_hand_out(&w, cells, KIT_T0, KIT_T0 + DAYS * DAY, &now);
+		assert_true(atomic_load(&w.damage.absent.met) > 0);
+		long long half = atomic_load(&now.rows);
+		assert_true(half > 0);
+		world_hand_out(&w, cells, KIT_T0 + 2 * DAY, KIT_T0 + DAYS * DAY, &now); /* about days of this disk */
+		assert_int_equal(atomic_load(&w.damage.absent.met), 0);
+		assert_int_equal(atomic_load(&now.rows), half);
+		w.b.away = false;
+		world_hand_out(&w, cells, KIT_T0, KIT_T0 + DAYS * DAY, &all);
+		assert_int_equal(atomic_load(&w.damage.absent.met), 0);
+		if (!cells)
+			assert_int_equal(half, 4 * 2 * 48);
+		if (!cells)
+			assert_int_equal(atomic_load(&all.rows), 2 * half);
+		else
+			assert_true(atomic_load(&all.rows) > half + half / 2); /* the days have some more values, or some less */
+		assert_true(atomic_load(&all.match) > atomic_load(&now.match));
+		world_end(&w);
+	}
+}
+
+/* Somebody removes the cache while the server runs: the query that notices it says what it lacks, and the next one makes it anew. */
+static void test_removed(void **state)
+{
+	struct world w;
+	struct handed all, now;
+	(void)state;
+	struct answers want = world_begin(&w);
+	kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);
+	world_shell(&w, "rm -rf *");
+	world_hand_out(&w, false, KIT_T0, KIT_T0 + DAYS * DAY, &now);
+	assert_true(atomic_load(&w.damage.absent.met) > 0);
+	assert_int_equal(atomic_load(&w.damage.damaged.met), 0);
+	world_hand_out(&w, false, KIT_T0, KIT_T0 + DAYS * DAY, &all);
+	assert_int_equal(atomic_load(&w.damage.absent.met), 0);
+	assert_int_equal(atomic_load(&all.rows), 4 * 4 * 48);
+	world_check(&w, &want);
+	assert_int_equal(world_lost(&w), 0);
+	/* RocksDB's list of files is spoiled. */
+	kit_close(&w.k);
+	world_shell(&w, "for f in */MANIFEST* */CURRENT; do printf XXXX | dd of=$f bs=1 seek=3 conv=notrunc 2>/dev/null; done");
+	kit_open(&w.k);
+	world_check(&w, &want);
+	assert_int_equal(world_lost(&w), 0);
+	world_end(&w);
+}
+
+/* Memory of days leaves it, files of days that are read stay. */
+static void test_views_and_tidying(void **state)
+{
+	struct world w;
+	struct source_view *v;
+	struct source_series *found;
+	struct source_profile *p;
+	struct matcher m;
+	struct err e;
+	size_t n, n_p;
+	(void)state;
+	struct answers want = world_begin(&w);
+	assert_int_equal(tsdb_source(w.k.db)->open(tsdb_source(w.k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAYS * DAY, NULL, &found, &n, &e), 0);
+	w.k.db->o.bucket_cache_bytes = 1;
+	atomic_fetch_add(&w.k.db->hidden_number, 1); /* as by a delete: further views have another cached day over the same files */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(v->ops->profiles(v, found[0].ref, KIT_T0, KIT_T0 + 2 * DAY, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(n_p, 2 * 48);
+		free(p);
+		kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);
+		cached_days_tidy(w.k.db, true);
+		assert_true(cached_days_bytes(w.k.db) > 0); /* the view has them */
+	}
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	cached_days_tidy(w.k.db, true);
+	assert_int_equal(cached_days_bytes(w.k.db), 0);
+	world_check(&w, &want);
+	assert_int_equal(world_lost(&w), 0);
+	world_end(&w);
+}
+
 /* ---- lives ---- */
 
 struct life {
@@ -518,7 +669,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
-		cmocka_unit_test(test_hangs), cmocka_unit_test(test_lives),
+		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
+		cmocka_unit_test(test_lives),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

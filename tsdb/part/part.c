@@ -279,7 +279,7 @@ int part_get(const struct part *p, enum part_kind kind, uint32_t series, uint8_t
 	int rc = part_need(p, kind, series, stream, e);
 	if (!rc)
 		rc = value_get(p, kind, series, stream, ret, e);
-	if (!rc || !p->lack || (rc != -ERR_CORRUPT && rc != -ERR_IO))
+	if (!rc || !p->lack || (rc != -ERR_CORRUPT && rc != -ERR_IO && rc != -ERR_NOT_FOUND))
 		return rc;
 	struct err why;
 	if (!p->lack->recheck(p->lack, part_key_kind(p->one_kind, kind, stream), series & PART_AGGREGATE, &why))

@@ -250,12 +250,13 @@ static int cover_read(struct tsdb_view *v, uint64_t ref, int64_t after_ms, int64
 int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 	       struct source_cover *ret, struct err *e)
 {
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
-	int rc = cover_read(try.v, ref, after_ms, until_ms, lim, ret, e);
-	while (view_try_again(&try, after_ms, until_ms, &rc, e)) {
+	struct view_try try;
+	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
+	int rc = cover_read(try.v, ref, after_ms, until_ms, try.lim, ret, e);
+	while (view_try_again(&try, &rc, e)) {
 		source_cover_release(ret);
 		*ret = (struct source_cover){ 0 };
-		rc = cover_read(try.v, ref, after_ms, until_ms, lim, ret, e);
+		rc = cover_read(try.v, ref, after_ms, until_ms, try.lim, ret, e);
 	}
 	return rc;
 }
@@ -367,11 +368,12 @@ static int covers_read(struct tsdb_view *v, uint64_t ref, const struct source_ti
 int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
 		struct err *e)
 {
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
-	int rc = covers_read(try.v, ref, t, lim, ret, e);
-	while (view_try_again(&try, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, &rc, e)) {
+	struct view_try try;
+	view_try_begin(&try, (struct tsdb_view *)sv, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, lim);
+	int rc = covers_read(try.v, ref, t, try.lim, ret, e);
+	while (view_try_again(&try, &rc, e)) {
 		memset(ret, 0, t->n * sizeof *ret); /* they have no spans */
-		rc = covers_read(try.v, ref, t, lim, ret, e);
+		rc = covers_read(try.v, ref, t, try.lim, ret, e);
 	}
 	return rc;
 }

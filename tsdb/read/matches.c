@@ -49,6 +49,8 @@ static int read_part(struct reading *r, struct worker *w, size_t p, struct part 
 		return damage_pass(r->lim, part, series, e);
 	size_t n = x->totals.rows.n;
 	rc = part_match(part, series, r->match[p], r->n_match[p], n, x, &w->read, e);
+	if (rc && damage_is_lack(part, e))
+		return 0;
 	if (rc) {
 		rc = damage_pass(r->lim, part, series, e);
 		if (!rc)
@@ -185,7 +187,7 @@ static bool has_any(struct reading *r, size_t p, size_t n)
 }
 
 /* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
-static int matches_fetch(struct reading *r, size_t n, struct err *e)
+static int matches_fetch(struct reading *r, struct view_try *try, size_t n, struct err *e)
 {
 	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
 		const struct pstate *s = r->v->v->p[p];
@@ -196,7 +198,7 @@ static int matches_fetch(struct reading *r, size_t n, struct err *e)
 			if (hour_meets(s->parts[i]->window, r->after_ms, r->until_ms))
 				view_want(s->parts[i], 0, true);
 	}
-	return view_cached_fetch(r->v, r->after_ms, r->until_ms, r->lim, e);
+	return view_try_fetch(try, e);
 }
 
 /* One dictionary after the other. */
@@ -209,13 +211,14 @@ static int match_all(struct reading *r, size_t n, struct err *e)
 	for (size_t p = 0; p < r->v->v->n && !rc; p++) {
 		if (!has_any(r, p, n))
 			continue;
+		if (!view_has_stacks(r->v, p)) /* they did not come from the bucket: the day is left out, and the answer says so */
+			continue;
 		struct partition *stacks = query_dict_stacks(r->v->own, p);
-		if (stacks->unread) /* it did not come from the bucket: the answer says so */
-			r->match[p] = xcalloc(1, sizeof *r->match[p]);
-		else
+		bool unread = stacks->unread;
+		if (!unread)
 			r->match[p] = column_filter_bits(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
 		query_dict_give(r->v->own, stacks);
-		rc = r->match[p] ? 0 : -(int)e->code;
+		rc = r->match[p] || unread ? 0 : -(int)e->code;
 	}
 	return rc;
 }
@@ -231,13 +234,17 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	r.n_match = xcalloc(v->v->n + 1, sizeof *r.n_match);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	mutex_init(&r.lock, LOCK_LEAF, "matches");
-	int rc = matches_fetch(&r, n, e);
+	struct view_try try;
+	view_try_begin(&try, v, after_ms, until_ms, lim);
+	r.lim = try.lim;
+	int rc = matches_fetch(&r, &try, n, e);
 	if (!rc)
 		rc = match_all(&r, n, e);
 	if (!rc) {
 		pool_run(pool, n, run_series, &r);
 		rc = atomic_load(&r.failed);
 	}
+	rc = view_try_end(&try, rc, e);
 	for (size_t i = 0; i < n_workers; i++) {
 		scratch_give(v->db->scratch_pool, r.workers[i].scratch);
 		vec_free(&r.workers[i].p);

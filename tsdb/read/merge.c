@@ -313,7 +313,7 @@ static struct stackvec *group_result(struct merge *m, struct result *r, size_t n
 /* Something over the symbols of the newest partition, or over none. */
 static struct stackvec *nothing(struct merge *m)
 {
-	if (m->v->v->n)
+	if (m->v->v->n && !m->v->v->p[m->v->v->n - 1]->p->origin) /* symbols of a day of the bucket may be read anew meanwhile */
 		return stackvec_empty(m->v->v->p[m->v->v->n - 1]->p->symbols);
 	struct symbols *none = symbols_new();
 	struct stackvec *v = stackvec_empty(none);
@@ -545,15 +545,16 @@ static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n,
 int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	struct view_try try;
 	bool again;
 	int rc;
+	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
 		do /* each time with the sums of one part less */
-			rc = merge(try.v, parts, n, n_groups, lim, ret, &again, e);
+			rc = merge(try.v, parts, n, n_groups, try.lim, ret, &again, e);
 		while (again);
 		bool read = !rc;
-		if (!view_try_again_parts(&try, parts, n, &rc, e)) {
+		if (!view_try_again(&try, &rc, e)) {
 			for (size_t i = 0; read && rc && i < n_groups; i++)
 				stackvec_unref(ret[i]);
 			return rc;

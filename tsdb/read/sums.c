@@ -582,11 +582,12 @@ static int sums_read(struct tsdb_view *v, const struct source_part *parts, size_
 int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
 	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	struct view_try try;
 	int rc;
+	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	do
-		rc = sums_read(try.v, parts, n, n_groups, f, lim, ret, exact, e);
-	while (view_try_again_parts(&try, parts, n, &rc, e));
+		rc = sums_read(try.v, parts, n, n_groups, f, try.lim, ret, exact, e);
+	while (view_try_again(&try, &rc, e));
 	return rc;
 }
 
@@ -607,10 +608,11 @@ static int shares_read(struct tsdb_view *v, const struct source_part *parts, siz
 int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		const struct source_limits *lim, const struct source_shares *ret, struct err *e)
 {
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	struct view_try try;
 	int rc;
+	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	do
-		rc = shares_read(try.v, parts, n, n_groups, f, lim, ret, e);
-	while (view_try_again_parts(&try, parts, n, &rc, e));
+		rc = shares_read(try.v, parts, n, n_groups, f, try.lim, ret, e);
+	while (view_try_again(&try, &rc, e));
 	return rc;
 }

@@ -259,7 +259,7 @@ static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t
 }
 
 /* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
-static int cells_fetch(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
+static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
 {
 	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
 		const struct pstate *s = r->v->v->p[p];
@@ -277,7 +277,7 @@ static int cells_fetch(struct reading *r, const uint64_t *refs, size_t n, int64_
 				view_want(s->parts[k], PART_AGGREGATE, true);
 		}
 	}
-	return view_cached_fetch(r->v, after_ms, until_ms, r->lim, e);
+	return view_try_fetch(try, e);
 }
 
 static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
@@ -309,7 +309,10 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct reading r = { .v = (struct tsdb_view *)sv, .lim = lim, .to = to, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
-	int rc = cells_fetch(&r, refs, n, after_ms, until_ms, e);
+	struct view_try try;
+	view_try_begin(&try, r.v, after_ms, until_ms, lim);
+	r.lim = try.lim;
+	int rc = cells_fetch(&r, &try, refs, n, after_ms, until_ms, e);
 	if (!rc)
 		rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
 	mutex_init(&r.lock, LOCK_LEAF, "values");
@@ -318,6 +321,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 		pool_run(pool, r.tasks.n, run_task, &r);
 		rc = atomic_load(&r.failed);
 	}
+	rc = view_try_end(&try, rc, e);
 	for (size_t i = 0; i < n_workers; i++) {
 		scratch_give(r.v->db->scratch_pool, r.workers[i].scratch);
 		cells_release(&r.workers[i].cells);

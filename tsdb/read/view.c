@@ -250,11 +250,12 @@ int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t 
 	static const struct collector floats = { collect_floats, collect_sealed_floats };
 	struct point *out = NULL;
 	size_t n;
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	struct view_try try;
 	int rc;
+	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
 	do
-		rc = collect(try.v, &floats, ref, after_ms, until_ms, lim, &out, &n, e);
-	while (view_try_again(&try, after_ms, until_ms, &rc, e));
+		rc = collect(try.v, &floats, ref, after_ms, until_ms, try.lim, &out, &n, e);
+	while (view_try_again(&try, &rc, e));
 	if (rc) {
 		free(out);
 		return rc;
@@ -271,11 +272,12 @@ int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_
 	static const struct collector profiles = { collect_profiles, collect_sealed_profiles };
 	struct source_profile *out = NULL;
 	size_t n;
-	struct view_try try = view_try_begin((struct tsdb_view *)sv, lim);
+	struct view_try try;
 	int rc;
+	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
 	do
-		rc = collect(try.v, &profiles, ref, after_ms, until_ms, lim, &out, &n, e);
-	while (view_try_again(&try, after_ms, until_ms, &rc, e));
+		rc = collect(try.v, &profiles, ref, after_ms, until_ms, try.lim, &out, &n, e);
+	while (view_try_again(&try, &rc, e));
 	if (rc) {
 		free(out);
 		return rc;

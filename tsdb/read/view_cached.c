@@ -124,23 +124,80 @@ static bool cached_is_open(const struct tsdb_view *v, size_t i)
 	return v->cached && v->cached[i] && view_is_open(v, i);
 }
 
-static uint64_t cached_skips(const struct tsdb_view *v)
+/* Whether a day of the bucket is read by this try. */
+static bool try_reads(const struct view_try *t, size_t i)
 {
-	uint64_t n = 0;
-	for (size_t i = 0; v->cached && i < v->v->n; i++)
-		if (cached_is_open(v, i))
-			n += atomic_load(&v->cached[i]->store->skips);
-	return n;
+	return cached_is_open(t->v, i) && partition_meets(t->v->cached[i]->p, t->after_ms, t->until_ms);
 }
 
-struct view_try view_try_begin(struct tsdb_view *v, const struct source_limits *lim)
+static void try_note_skips(struct view_try *t)
 {
-	struct view_try t = { .v = v, .lim = lim };
-	if (v->cached) {
-		t.skips = cached_skips(v);
-		t.samples = lim && lim->samples_read ? atomic_load(lim->samples_read) : 0;
+	for (size_t i = 0; i < t->v->n_cached; i++)
+		t->skips[i] = try_reads(t, i) ? atomic_load(&t->v->cached[i]->store->dir->skips) : 0;
+}
+
+void view_try_begin(struct view_try *t, struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim)
+{
+	*t = (struct view_try){ .v = v, .lim = lim, .caller = lim, .after_ms = after_ms, .until_ms = until_ms };
+	if (!v->cached)
+		return;
+	t->skips = xcalloc(v->n_cached + 1, sizeof *t->skips);
+	try_note_skips(t);
+	if (!lim || !lim->samples_read)
+		return;
+	t->begun_samples = atomic_load(lim->samples_read);
+	atomic_init(&t->samples, t->begun_samples);
+	t->own = *lim;
+	t->own.samples_read = &t->samples;
+	t->lim = &t->own;
+}
+
+void view_try_begin_parts(struct view_try *t, struct tsdb_view *v, const struct source_part *parts, size_t n, const struct source_limits *lim)
+{
+	int64_t after_ms = INT64_MAX, until_ms = INT64_MIN;
+	for (size_t i = 0; v->cached && i < n; i++) {
+		after_ms = MIN(after_ms, parts[i].after_ms);
+		until_ms = MAX(until_ms, parts[i].until_ms + (MAX(parts[i].n_steps, 1) - 1) * parts[i].step_ms);
 	}
-	return t;
+	view_try_begin(t, v, after_ms, until_ms, lim);
+}
+
+/* What the last reading has read counts for the query. */
+static int try_finish(struct view_try *t, int rc, struct err *e)
+{
+	free(TAKE_PTR(t->skips));
+	if (t->lim != &t->own)
+		return rc;
+	uint64_t read = atomic_load(&t->samples) - t->begun_samples, before = atomic_fetch_add(t->caller->samples_read, read);
+	uint64_t max = t->caller->max_samples;
+	if (!rc && max && (before > max || read > max - before))
+		rc = err_set(e, ERR_LIMIT, "the query reads more than %llu samples (--query.max-samples): ask for less or raise it", (unsigned long long)max);
+	return rc;
+}
+
+/* The days that the reading lacked something of. */
+struct try_lacks {
+	VEC(struct cached_day *) v;
+};
+
+static void try_list_lacks(const struct view_try *t, struct try_lacks *ret)
+{
+	for (size_t i = 0; i < t->v->n_cached; i++)
+		if (try_reads(t, i) && atomic_load(&t->v->cached[i]->store->dir->skips) != t->skips[i])
+			vec_push(&ret->v, t->v->cached[i]);
+}
+
+/* A fetch that goes on may have brought it by now: then all of the day's time in the range is noted. */
+static void try_note_lacks(const struct view_try *t, const struct try_lacks *l)
+{
+	struct source_damage *damage = t->caller->damage;
+	for (size_t i = 0; i < l->v.n; i++) {
+		uint64_t before = source_damage_met(damage);
+		int64_t start = (int64_t)l->v.v[i]->day * DAY_MS;
+		cached_day_note_lacks(l->v.v[i], t->after_ms, t->until_ms, damage);
+		if (source_damage_met(damage) == before)
+			source_absent_add(damage, MAX(t->after_ms, start), MIN(t->until_ms, start + DAY_MS));
+	}
 }
 
 /* Errors that end the query, whatever else could be read. */
@@ -149,65 +206,80 @@ static bool cached_ends(int rc)
 	return rc == -ERR_TIMEOUT || rc == -ERR_CANCELED || rc == -ERR_BUSY;
 }
 
-static void cached_note(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
+static bool try_may_lack(const struct view_try *t)
 {
-	for (size_t i = 0; i < v->v->n; i++)
-		if (cached_is_open(v, i) && partition_meets(v->cached[i]->p, after_ms, until_ms))
-			cached_day_note_lacks(v->cached[i], after_ms, until_ms, damage);
+	return t->caller && t->caller->damage;
 }
 
-bool view_try_again(struct view_try *t, int64_t after_ms, int64_t until_ms, int *rc, struct err *e)
+/* The reading that lacked something was the last. */
+static int try_give_up(const struct view_try *t, const struct try_lacks *l, int rc, struct err *e)
 {
-	struct tsdb_view *v = t->v;
+	if (rc)
+		return rc;
+	if (!try_may_lack(t))
+		return err_set(e, ERR_UNAVAILABLE, "day %u is in the bucket, and could not be read there", l->v.v[0]->day);
+	try_note_lacks(t, l);
+	return 0;
+}
+
+/* False: *rc is the result. */
+static bool try_fetch_lacks(struct view_try *t, const struct try_lacks *l, int *rc, struct err *e)
+{
 	struct err why;
-	if (!v->cached || (*rc && *rc != -ERR_UNAVAILABLE))
-		return false;
-	uint64_t skips = cached_skips(v);
-	if (skips == t->skips)
-		return false;
-	bool may_lack = t->lim && t->lim->damage;
-	if (t->last) {
-		if (may_lack)
-			cached_note(v, after_ms, until_ms, t->lim->damage);
-		return false;
-	}
-	int got = cached_days_fetch(v->db, v->cached, v->v->n, t->lim, &why);
-	if (got && (cached_ends(got) || !may_lack)) {
-		if (!*rc || *rc == -ERR_UNAVAILABLE)
-			*rc = err_set(e, why.code, "%s", why.msg);
+	int got = cached_days_fetch(t->v->db, l->v.v, l->v.n, t->caller, &why);
+	if (got && (cached_ends(got) || !try_may_lack(t))) {
+		*rc = err_set(e, why.code, "%s", why.msg);
 		return false;
 	}
 	t->last = got || ++t->tries == TRIES_MOST;
-	t->skips = cached_skips(v);
-	if (t->lim && t->lim->samples_read) /* what was read counts once */
-		atomic_fetch_sub(t->lim->samples_read, atomic_load(t->lim->samples_read) - t->samples);
+	try_note_skips(t);
+	atomic_store(&t->samples, t->begun_samples); /* what was read counts once */
 	return true;
 }
 
-bool view_try_again_parts(struct view_try *t, const struct source_part *parts, size_t n, int *rc, struct err *e)
+bool view_try_again(struct view_try *t, int *rc, struct err *e)
 {
-	int64_t after_ms = INT64_MAX, until_ms = INT64_MIN;
-	if (!t->v->cached)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		after_ms = MIN(after_ms, parts[i].after_ms);
-		until_ms = MAX(until_ms, parts[i].until_ms + (MAX(parts[i].n_steps, 1) - 1) * parts[i].step_ms);
-	}
-	return view_try_again(t, after_ms, until_ms, rc, e);
+	struct try_lacks l = { 0 };
+	bool again = false;
+	if (t->skips && (!*rc || *rc == -ERR_UNAVAILABLE))
+		try_list_lacks(t, &l);
+	if (l.v.n && t->last)
+		*rc = try_give_up(t, &l, *rc, e);
+	else if (l.v.n)
+		again = try_fetch_lacks(t, &l, rc, e);
+	vec_free(&l.v);
+	if (!again)
+		*rc = try_finish(t, *rc, e);
+	return again;
 }
 
-int view_cached_fetch(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e)
+int view_try_fetch(struct view_try *t, struct err *e)
 {
-	if (!v->cached)
-		return 0;
+	struct try_lacks l = { 0 };
 	struct err why;
-	int rc = cached_days_fetch(v->db, v->cached, v->v->n, lim, &why);
-	if (!rc)
+	int rc = 0;
+	if (!t->skips)
 		return 0;
-	if (cached_ends(rc) || !lim || !lim->damage)
-		return err_set(e, why.code, "%s", why.msg);
-	cached_note(v, after_ms, until_ms, lim->damage);
-	return 0;
+	try_list_lacks(t, &l);
+	int got = l.v.n ? cached_days_fetch(t->v->db, l.v.v, l.v.n, t->caller, &why) : 0;
+	if (got && (cached_ends(got) || !try_may_lack(t)))
+		rc = err_set(e, why.code, "%s", why.msg);
+	else if (got)
+		try_note_lacks(t, &l);
+	try_note_skips(t);
+	vec_free(&l.v);
+	return rc;
+}
+
+int view_try_end(struct view_try *t, int rc, struct err *e)
+{
+	struct try_lacks l = { 0 };
+	if (t->skips && !rc)
+		try_list_lacks(t, &l);
+	if (l.v.n)
+		rc = try_give_up(t, &l, rc, e);
+	vec_free(&l.v);
+	return try_finish(t, rc, e);
 }
 
 /* ---- what is wanted ---- */

@@ -3,10 +3,11 @@
  * the day. What a reader finds missing is noted as wanted, and the reader goes on without it. When it is done, all that was wanted is fetched together, and
  * it reads again:
  *
- *	struct view_try try = view_try_begin(v, lim);
+ *	struct view_try try;
+ *	view_try_begin(&try, v, after, until, lim);
  *	do
- *		rc = ...;
- *	while (view_try_again(&try, after, until, &rc, e));
+ *		rc = ...; with try.lim
+ *	while (view_try_again(&try, &rc, e));
  *
  * What does not come in time is missing from the last result, and lim->damage says so. Private. */
 #ifndef PYRRHA_TSDB_VIEW_CACHED_H
@@ -25,20 +26,26 @@ bool view_is_open(const struct tsdb_view *v, size_t p);
 
 struct view_try {
 	struct tsdb_view *v;
-	const struct source_limits *lim;
-	uint64_t skips;    /* of all its days, when the reading began */
-	uint64_t samples;  /* lim->samples_read then */
+	const struct source_limits *lim; /* for the reading: it counts samples of this try alone */
+	const struct source_limits *caller;
+	struct source_limits own;
+	atomic_uint_fast64_t samples;
+	uint64_t begun_samples;          /* of the caller, when it began */
+	int64_t after_ms, until_ms;      /* what is read */
+	uint64_t *skips;                 /* by partition: those of its day, when the reading began; NULL = the view has no day of the bucket */
 	unsigned tries;
-	bool last;         /* nothing is fetched any more: what this reading lacks its answer lacks */
+	bool last;                       /* nothing is fetched any more: what this reading lacks its answer lacks */
 };
-struct view_try view_try_begin(struct tsdb_view *v, const struct source_limits *lim);
+void view_try_begin(struct view_try *t, struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
+/* The same, of the times of these parts. */
+void view_try_begin_parts(struct view_try *t, struct tsdb_view *v, const struct source_part *parts, size_t n, const struct source_limits *lim);
 /* To be called after a reading that returned *rc. True: data that it lacked has been fetched; its result is to be released, and it is to be made
- * again. */
-bool view_try_again(struct view_try *t, int64_t after_ms, int64_t until_ms, int *rc, struct err *e);
-/* As view_try_again, for the times of these parts. */
-bool view_try_again_parts(struct view_try *t, const struct source_part *parts, size_t n, int *rc, struct err *e);
-/* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before. */
-int view_cached_fetch(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;
+ * again. False: *rc is the result, and t is released. */
+bool view_try_again(struct view_try *t, int *rc, struct err *e);
+/* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before, and begins the one reading.
+ * view_try_end ends it. */
+int view_try_fetch(struct view_try *t, struct err *e) MUST_USE;
+int view_try_end(struct view_try *t, int rc, struct err *e) MUST_USE;
 /* Whether the stacks of a partition of the version can be loaded; if not they are wanted. */
 bool view_has_stacks(struct tsdb_view *v, size_t p);
 /* Notes that all that can be read of a series, or an aggregate, of a part is wanted: its sums, and with `rows` each profile. */
