@@ -304,7 +304,8 @@ static bool gone_is_due(struct transfer *t, const struct version *v, const struc
 		return false;
 	if (s) /* all of it was deleted, and what came since is not sealed */
 		return !s->n_parts && strcmp(identity, d->identity) && gone_by_record(t->db, d);
-	return d->doomed || gone_is_old(t, d->day) || (!d->away && gone_by_record(t->db, d));
+	/* What this disk has dropped is said of all days up to a time: it says nothing of a day that was never here. */
+	return d->doomed || gone_is_old(t, d->day) || (!d->away && d->identity[0] && gone_by_record(t->db, d));
 }
 
 /* Nothing drops it meanwhile. */

@@ -500,10 +500,45 @@ static void test_waits_since(void **state)
 	world_end(&w);
 }
 
+/* A disk that came back has never had its oldest days. One of the days between is visited, rewritten, and leaves again: the older ones stay in the bucket. */
+static void test_older_than_a_visit(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_start(&w);
+	for (int day = 0; day < 5; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	world_upload(&w);
+	size_t all = world_rows(&w, KIT_T0, KIT_T0 + 5 * DAY);
+	w.k.o.local_retention_ms = DAY;
+	world_lose_disk(&w);
+	w.k.o.local_retention_ms = DAY;
+	kit_open(&w.k);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 3);
+	world_delete(&w, "pod-1", KIT_T0 + 2 * DAY, KIT_T0 + 3 * DAY);
+	for (int i = 0; i < 3; i++) {
+		world_upload(&w);
+		world_clean(&w);
+		assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	}
+	assert_int_equal(world_status(&w).absent_days, 3);
+	assert_int_equal(world_status(&w).days, 5);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 5 * DAY), all - 18);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).days, 5);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 5 * DAY), all - 18);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
+		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
 		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
