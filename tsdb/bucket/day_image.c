@@ -325,6 +325,7 @@ static int image_freeze(struct tsdb *db, struct day_image *m, struct image_marks
 		m->g.finished = day_is_finished(db, s) && s->p->first_symbols == UINT64_MAX;
 		mutex_unlock(&db->apply_lock);
 		rc = partition_db_identity(s->p->db_parts, m->identity, sizeof m->identity, e);
+		memcpy(m->g.identity, m->identity, sizeof m->g.identity);
 		files_remove_tree(m->dir);
 		if (!rc)
 			rc = partition_db_snapshot(s->p->db_parts, m->dir, e);

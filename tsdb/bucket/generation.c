@@ -28,7 +28,7 @@
 #define SERIES_DELTA 4
 
 enum generation_tag {
-	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE,
+	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE, TAG_IDENTITY,
 	TAG_PADDING = 255 /* bytes without a meaning */
 };
 
@@ -171,6 +171,10 @@ static void put_body(struct buf *body, const struct generation *g)
 	for (size_t i = 0; i < g->parts.n; i++) {
 		put_part(&b, &g->parts.v[i]);
 		put_section(body, TAG_PART, &b);
+	}
+	if (g->identity[0]) {
+		buf_puts(&b, g->identity);
+		put_section(body, TAG_IDENTITY, &b);
 	}
 	if (g->symbols.stamp.epoch) {
 		put_object(&b, &g->symbols);
@@ -422,6 +426,17 @@ static void get_symbols(struct generation *g, struct cursor *c)
 	g->symbols = get_object(c);
 }
 
+static void get_identity(struct generation *g, struct cursor *c)
+{
+	size_t len = (size_t)(c->end - c->p);
+	c->bad |= len >= sizeof g->identity;
+	if (c->bad)
+		return;
+	memcpy(g->identity, c->p, len);
+	g->identity[len] = 0;
+	c->p = c->end;
+}
+
 static int get_section(struct generation *g, uint8_t tag, struct view v, struct err *e)
 {
 	struct cursor c = cursor_of(v);
@@ -434,6 +449,7 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	case TAG_SERIES: get_view(&g->rows, &c); break;
 	case TAG_FACT: get_fact(g, &c); break;
 	case TAG_NOTE: get_note(g, &c); break;
+	case TAG_IDENTITY: get_identity(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}
 	if (g->lists > g->lists_max)

@@ -19,6 +19,7 @@
 #define GENERATION_SERIES_MAX ((size_t)1 << 30) /* bytes of decoded series */
 #define GENERATION_LISTS_MAX ((size_t)64 << 20) /* bytes of other decoded lists, without what they point to */
 #define GENERATION_FILES_MAX 16
+#define GENERATION_IDENTITY_MAX 64
 /* So that a small object cannot take much memory, its body, its lists and its series may each have so many bytes for each of the object's, and these. */
 #define GENERATION_RATIO 512
 #define GENERATION_LEAST ((size_t)1 << 20)
@@ -82,6 +83,7 @@ struct generation {
 	struct object_stamp deletes;   /* of the newest delete object that facts or parts have in them; 0, 0 = none */
 	int64_t min_ms, max_ms;        /* stamps; min > max: none */
 	uint32_t next_part;            /* above the numbers of all parts that the day has had */
+	char identity[GENERATION_IDENTITY_MAX]; /* RocksDB's identity of the database that it was made of; "" = not said */
 	uint64_t last_record;          /* the highest number of a record that it has something of */
 	VEC(struct generation_part) parts;     /* by level, window, number */
 	struct generation_object symbols;      /* of a finished day: all of its dictionary, packed as a part's symbols are */

@@ -323,8 +323,8 @@ static bool upload_has_notes(struct tsdb *db, uint32_t day)
 static int upload_check_replaced(const struct upload *u, struct err *e)
 {
 	const struct generation *g = &u->m.g;
-	if (u->same || !u->old.parts.n)
-		return 0;
+	if (u->same || !u->old.parts.n || (u->old.identity[0] && !strcmp(u->old.identity, u->m.identity)))
+		return 0; /* it is the same database, also where a crash has cost the note that it is */
 	for (size_t i = 0; i < g->parts.n; i++)
 		for (size_t k = 0; k < u->old.parts.n; k++)
 			if (!object_stamp_cmp(g->parts.v[i].object.stamp, u->old.parts.v[k].object.stamp))
