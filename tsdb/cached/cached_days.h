@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The days of the bucket that queries of this process read, and the directory bucket/cache that keeps what was fetched of them. */
+/* Which days queries read in the bucket, and the directory bucket/cache, which keeps what they fetched. */
 #ifndef PYRRHA_TSDB_CACHED_DAYS_H
 #define PYRRHA_TSDB_CACHED_DAYS_H
 
@@ -25,7 +25,7 @@ void cached_days_tidy(struct tsdb *db, bool measure);
 uint64_t cached_days_bytes(struct tsdb *db);
 /* Counts of requests, bytes and failures of queries' fetches since the start. NULL: the storage has no bucket. */
 const struct cached_counts *cached_days_counts(struct tsdb *db);
-/* Fills in what the status shows of the cache and of reading. */
+/* Fills in the cache_ and read fields of the status. */
 void cached_days_status(struct tsdb *db, struct admin_bucket *ret);
 /* Memory of dictionaries and indexes of these days. */
 size_t cached_days_memory(struct tsdb *db);

@@ -58,8 +58,7 @@ struct part_lack {
 	/* Whether the values of a kind, as keys have it, of series or of aggregates, can be read. ERR_UNAVAILABLE: they are not here; now they are
 	 * wanted. */
 	int (*need)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
-	/* A value of these was read and is damaged. ERR_UNAVAILABLE: the bytes on this disk are not those of the bucket, and are wanted anew; 0:
-	 * they are. */
+	/* To be called after a value was read and found damaged. Compares the bytes on this disk with the hashes of the bucket. ERR_UNAVAILABLE: this disk has spoiled them, and they are noted as wanted; 0: the bucket has the same bytes. */
 	int (*recheck)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
 	/* The payload of PART_TOTALS of an aggregate, if it is known without the file. Valid as long as the part. */
 	bool (*totals)(struct part_lack *l, uint32_t aggregate, struct view *ret);

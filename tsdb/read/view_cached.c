@@ -200,7 +200,7 @@ static void try_note_lacks(const struct view_try *t, const struct try_lacks *l)
 	}
 }
 
-/* Errors that end the query, whatever else could be read. */
+/* Errors that end the query, even if some of it could be answered. */
 static bool cached_ends(int rc)
 {
 	return rc == -ERR_TIMEOUT || rc == -ERR_CANCELED || rc == -ERR_BUSY;

@@ -237,7 +237,7 @@ static void world_begin(struct world *w)
 	world_begin_with(w, 0, 0);
 }
 
-/* All that was uploaded is on an empty disk as well. */
+/* An empty disk gets all that was uploaded. */
 static void world_check_return(struct world *w, size_t rows)
 {
 	world_lose_disk(w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room on this disk for what is fetched. A day that does not fit is not begun: a full disk would stop the storage from taking rows. */
+/* Checks that the disk has room before a day is fetched. A full disk would stop the storage from taking rows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -203,7 +203,7 @@ void mend_find(struct transfer *t);
 int mend_parts(struct transfer *t, bool now, struct err *e) MUST_USE;
 /* Before the replay: ERR_UNAVAILABLE if a part still waits and what it brings to the day's dictionary cannot be read anywhere here. */
 int mend_check_names(struct transfer *t, struct err *e) MUST_USE;
-/* After the replay: deletes of a part that came back, or will, are applied to it again. Before its day goes up: the generation says that it has them. */
+/* To be called after the replay. Applies deletes again to parts that came back from the bucket. It comes before uploads: a generation says that its parts have these deletes. */
 int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- deletes.c ---- */
