@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* object_storage.read: all. Which other servers have days in the bucket, and which days: one thread lists, once a minute, the generations and
- * deletes of each of them that came since, and keeps the newest generation of each day in bucket/others/ID/. Queries read these days as they
+ * deletes of each of them that came since, and keeps the newest generation of each day in bucket/others/ID/DAY, and the deletes' objects as
+ * bucket/others/ID/x-EPOCH-SERIAL. Queries read these days as they
  * read those of this server that have left its disk (tsdb/cached). Nothing of other servers is ever written or removed in the bucket. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,6 +70,55 @@ static int other_hidden(struct cached_server *s, const struct generation *g, str
 
 /* ---- the servers ---- */
 
+static int delete_compare(const void *a, const void *b)
+{
+	return object_stamp_cmp(((const struct transfer_delete *)a)->stamp, ((const struct transfer_delete *)b)->stamp);
+}
+
+static void other_add_delete(struct other_server *o, struct transfer_delete d)
+{
+	mutex_lock(&o->lock);
+	vec_push(&o->deletes, d);
+	qsort(o->deletes.v, o->deletes.n, sizeof *o->deletes.v, delete_compare);
+	atomic_fetch_add(&o->hidden_number, 1);
+	mutex_unlock(&o->lock);
+}
+
+/* The file of a delete: as its object, but for the folder. */
+static void delete_file(char ret[OBJECT_NAME_MAX], struct object_stamp s)
+{
+	snprintf(ret, OBJECT_NAME_MAX, "x-%06" PRIx64 "-%010" PRIx64, s.epoch, s.serial);
+}
+
+/* One that is damaged is got from the bucket again. */
+static int other_read_delete(void *arg, const char *name, struct err *e)
+{
+	struct other_server *o = arg;
+	CLEANUP(buf_free) struct buf b = { .max = DELETE_OBJECT_MAX };
+	struct object_name parsed;
+	struct transfer_delete d;
+	struct err why;
+	(void)e;
+	if (strncmp(name, "x-", 2))
+		return 0;
+	AUTOFREE char *path = xasprintf("%s/%s", o->catalogue.dir, name), *key = xasprintf("%s/x/%s", o->id, name + 2);
+	if (object_name_parse(key, &parsed) && !buf_read_file(&b, path, &why) && !deletes_parse(buf_view(&b), &d, &why)) {
+		d.stamp = parsed.stamp;
+		other_add_delete(o, d);
+	} else {
+		unlink(path);
+	}
+	return 0;
+}
+
+static int other_read(struct other_server *o, struct err *e)
+{
+	int rc = catalogue_read(&o->catalogue, e);
+	if (rc || access(o->catalogue.dir, F_OK))
+		return rc;
+	return files_each(o->catalogue.dir, other_read_delete, o, e);
+}
+
 static int other_add(struct others *all, const char *id, struct err *e)
 {
 	struct tsdb *db = all->t->db;
@@ -82,7 +132,7 @@ static int other_add(struct others *all, const char *id, struct err *e)
 	o->base.hidden = other_hidden;
 	o->base.hidden_number = &o->hidden_number;
 	vec_push(&all->v, o);
-	int rc = catalogue_read(&o->catalogue, e);
+	int rc = other_read(o, e);
 	cached_days_add_server(db, &o->base);
 	return rc;
 }
@@ -190,15 +240,11 @@ static bool other_has_delete(struct other_server *o, struct object_stamp stamp)
 	return has;
 }
 
-static int delete_compare(const void *a, const void *b)
-{
-	return object_stamp_cmp(((const struct transfer_delete *)a)->stamp, ((const struct transfer_delete *)b)->stamp);
-}
-
+/* It hides its rows before its file is written: a disk that is full shows nothing that was deleted until the next start. */
 static int other_take_delete(struct others *all, struct other_server *o, struct object_stamp stamp, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = DELETE_OBJECT_MAX };
-	char name[OBJECT_NAME_MAX];
+	char name[OBJECT_NAME_MAX], file[OBJECT_NAME_MAX];
 	struct transfer_delete d;
 	object_name_delete(name, o->id, stamp);
 	int rc = object_io_get(all->t->objects, name, &b, e);
@@ -213,24 +259,28 @@ static int other_take_delete(struct others *all, struct other_server *o, struct 
 	if (rc)
 		return rc;
 	d.stamp = stamp;
-	mutex_lock(&o->lock);
-	vec_push(&o->deletes, d);
-	qsort(o->deletes.v, o->deletes.n, sizeof *o->deletes.v, delete_compare);
-	atomic_fetch_add(&o->hidden_number, 1);
-	mutex_unlock(&o->lock);
-	return 0;
+	other_add_delete(o, d);
+	delete_file(file, stamp);
+	rc = files_make_dirs(o->catalogue.dir, e);
+	return rc ? rc : files_put(o->catalogue.dir, file, buf_view(&b), e);
 }
 
 /* Those that the bucket does not have any more: all its days have them. */
 static void other_forget_deletes(struct other_server *o, const struct other_list *l)
 {
+	char file[OBJECT_NAME_MAX];
 	size_t n = 0;
 	mutex_lock(&o->lock);
-	for (size_t i = 0; i < o->deletes.n; i++)
-		if (other_lists(l, o->deletes.v[i].stamp))
+	for (size_t i = 0; i < o->deletes.n; i++) {
+		if (other_lists(l, o->deletes.v[i].stamp)) {
 			o->deletes.v[n++] = o->deletes.v[i];
-		else
-			free(o->deletes.v[i].selector);
+			continue;
+		}
+		delete_file(file, o->deletes.v[i].stamp);
+		AUTOFREE char *path = xasprintf("%s/%s", o->catalogue.dir, file);
+		unlink(path);
+		free(o->deletes.v[i].selector);
+	}
 	o->deletes.n = n;
 	mutex_unlock(&o->lock);
 }

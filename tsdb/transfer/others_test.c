@@ -249,6 +249,10 @@ static void test_deletes(void **state)
 	matcher_release(&both[1]);
 	world_upload(&w, READER); /* no generation has it yet */
 	world_same(&w);
+	w.b.away = true;
+	kit_reopen(&w.k[READER]); /* the next process has not asked the bucket yet */
+	world_same(&w);
+	w.b.away = false;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(tsdb_clean(w.k[ONE].db, &e), 0);
 		world_upload(&w, ONE);
