@@ -351,8 +351,8 @@ static void dir_look_up(struct cached_days *c, struct cached_dir_entry *d)
 	mutex_unlock(&c->lock);
 }
 
-/* False: a view has it. */
-static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d)
+/* Removes a directory, or what it has of hours. False: a view has it. */
+static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d, bool hours)
 {
 	struct cached_days *c = l->db->cached;
 	struct cached_day *gone = NULL;
@@ -368,11 +368,29 @@ static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d)
 	mutex_unlock(&c->lock);
 	cached_day_unref(gone);
 	mutex_lock(&c->stores.lock); /* no store of it is made meanwhile */
-	removed = !in_use && !cached_stores_refs(&c->stores, d->server, d->day, d->stamp) && !rename(path, away);
+	removed = !in_use && !cached_stores_refs(&c->stores, d->server, d->day, d->stamp);
+	if (removed && hours)
+		cached_dir_shed_hours(path);
+	else if (removed)
+		removed = !rename(path, away);
 	mutex_unlock(&c->stores.lock);
-	if (removed)
+	if (removed && !hours)
 		files_remove_tree(away);
 	return removed;
+}
+
+/* Sums and symbols stay longest: they are small, and most questions need them. Returns how many bytes went. */
+static uint64_t dir_shed(struct dir_list *l, struct cached_dir_entry *d)
+{
+	struct cached_dir_entry left = { .bytes = 0 };
+	AUTOFREE char *path = xasprintf("%s/%s", l->path, d->name);
+	struct dir_measure x = { &left, path };
+	struct err e;
+	if (!d->bytes || d->in_use || !dir_remove(l, d, true) || files_each(path, dir_add_file, &x, &e))
+		return 0;
+	uint64_t gone = d->bytes - MIN(left.bytes, d->bytes);
+	d->bytes -= gone;
+	return gone;
 }
 
 static int dir_by_use(const void *a, const void *b)
@@ -390,14 +408,16 @@ static void dirs_tidy(struct tsdb *db)
 		for (size_t i = 0; i < l.v.n; i++) {
 			struct cached_dir_entry *d = &l.v.v[i];
 			dir_look_up(db->cached, d);
-			if (!dir_is_wanted(d) && !d->in_use && dir_remove(&l, d))
+			if (!dir_is_wanted(d) && !d->in_use && dir_remove(&l, d, false))
 				d->bytes = 0;
 			total += d->bytes;
 		}
 		if (l.v.n)
 			qsort(l.v.v, l.v.n, sizeof *l.v.v, dir_by_use);
 		for (size_t i = 0; i < l.v.n && total > db->o.bucket_cache_bytes; i++)
-			if (l.v.v[i].bytes && !l.v.v[i].in_use && dir_remove(&l, &l.v.v[i]))
+			total -= dir_shed(&l, &l.v.v[i]);
+		for (size_t i = 0; i < l.v.n && total > db->o.bucket_cache_bytes; i++)
+			if (l.v.v[i].bytes && !l.v.v[i].in_use && dir_remove(&l, &l.v.v[i], false))
 				total -= l.v.v[i].bytes;
 	}
 	atomic_store(&db->cached->bytes, total);

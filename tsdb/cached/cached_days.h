@@ -22,7 +22,7 @@ struct cached_day *cached_days_get(struct cached_server *s, uint32_t day, struct
 /* Fetches what is wanted of these, and waits: as cached_fetcher_run. */
 int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
 /* Forgets days that no query has used for long, takes dictionaries out of memory, and removes files: of generations that are not the newest, of days that
- * are on this disk again, and the least recently used while they are over their budget. Every few seconds, by the sealer; it measures the directory every ten
+ * are on this disk again, and, while they are over their budget, the least recently used: first what has samples, sums and symbols last. Every few seconds, by the sealer; it measures the directory every ten
  * seconds, or if `measure`. */
 void cached_days_tidy(struct tsdb *db, bool measure);
 /* Bytes on this disk. */

@@ -403,6 +403,8 @@ static void test_budget(void **state)
 	kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
 	cached_days_tidy(w.k.db, true);
 	assert_true(cached_days_bytes(w.k.db) < both);
+	world_shell(&w, "test $(ls */symbols | wc -l) = 2"); /* samples went, sums and symbols stay */
+	world_shell(&w, "grep -q 'level 2' */*.runs && test $(grep -l 'level 2' */*.runs | wc -l) = 2 && test $(grep -l 'level 0' */*.runs | wc -l) -gt 0");
 	uint64_t gets = w.b.requests[BUCKETKIT_GET];
 	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
 	assert_int_equal(w.b.requests[BUCKETKIT_GET], gets); /* it was used last */
