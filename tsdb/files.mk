@@ -81,6 +81,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/detail_read.c \
   tsdb/part/part.c \
   tsdb/part/part.h \
+  tsdb/part/part_cover.c \
+  tsdb/part/part_cover.h \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_read.c \
@@ -227,6 +229,7 @@ TSDB_TESTS = \
   marks_test \
   notes_test \
   object_names_test \
+  part_cover_test \
   part_runs_test \
   places_test \
   puts_test \
@@ -287,6 +290,8 @@ notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 object_names_test_SOURCES = tsdb/bucket/object_names_test.c
 object_names_test_LDADD = $(TSDB_TEST_LIBS)
+part_cover_test_SOURCES = tsdb/part/part_cover_test.c
+part_cover_test_LDADD = $(TSDB_TEST_LIBS)
 part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
