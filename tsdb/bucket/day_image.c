@@ -369,6 +369,8 @@ int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *di
 		return rc;
 	image_facts(ret);
 	image_series(ret, &marks);
+	if (db->o.external_labels && (ret->external = db->o.external_labels(db->o.external_labels_arg)))
+		ret->g.external = *ret->external;
 	if (newest)
 		notes_each(hlog_notes(db->log), view_make("", 0), INT64_MIN, image_note, ret);
 	return image_symbols(ret, &marks, e);
@@ -387,6 +389,7 @@ void day_image_release(struct day_image *m)
 	vec_free(&m->parts);
 	vec_free(&m->files);
 	buf_free(&m->symbols);
+	free(m->external);
 	generation_release(&m->g);
 	if (m->dir)
 		files_remove_tree(m->dir);

@@ -92,6 +92,7 @@ struct generation {
 	VEC(struct generation_series) series;  /* decoded by generation_decode_series alone */
 	VEC(struct generation_fact) facts;     /* by number */
 	VEC(struct generation_note) notes;     /* of the newest day alone */
+	struct labels external;                /* global.external_labels of the server: other servers add them to its series */
 	/* What the decoder made: views point into it. */
 	struct buf body;
 	struct view texts, rows;               /* the sections of series; ptr NULL = there is none */

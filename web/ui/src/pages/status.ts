@@ -100,6 +100,7 @@ export function bucketRows(b: BucketStatus, now: number): [string, string, boole
 		['Waits', w.parts ? `${w.parts} parts, ${size(w.bytes)}, since ${since(w.since)}` : 'nothing', w.parts > 0 && now - at(w.since) > 7200],
 		['Last success', b.lastSuccess && since(b.lastSuccess)],
 		['Last error', b.lastError && `${since(b.lastErrorTime)}: ${b.lastError}`, true],
+		['Other servers', b.others ? `${b.others.servers}, ${b.others.days} days ${b.others.lastError}` : ''],
 		['Not on this disk', a.days ? `${a.days} days, ${moment(at(a.from))} to ${moment(at(a.until))}, ${size(b.cache.bytes)} cached` : ''],
 	];
 }
