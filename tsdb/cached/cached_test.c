@@ -349,6 +349,35 @@ static void test_covers(void **state)
 	world_end(&w);
 }
 
+/* Covers that are not of the part they stand beside: the day is not read, and the answer says so. */
+static void test_malformed_covers(void **state)
+{
+	struct world w;
+	struct generation g;
+	struct buf b = { .max = GENERATION_MAX }, spoilt = { .max = GENERATION_MAX };
+	char text[SOURCE_WARNING_LEN];
+	struct err e;
+	(void)state;
+	struct answers want = world_begin(&w);
+	struct bucket_catalogue *c = w.k.db->catalogue;
+	assert_int_equal(catalogue_bytes(c, (uint32_t)(KIT_T0 / DAY), &b, &e), 0);
+	assert_int_equal(generation_decode(&g, buf_view(&b), NULL, &e), 0);
+	assert_int_equal(generation_decode_series(&g, &e), 0);
+	assert_true(g.parts.v[1].covers.len > 0 && g.parts.v[1].level == LEVEL_HOUR);
+	g.parts.v[1].covers = VIEW("\1\0");
+	assert_int_equal(generation_encode(&g, &spoilt, &e), 0);
+	assert_int_equal(catalogue_put(c, &g, buf_view(&spoilt), "", true, &e), 0);
+	world_warning(&w, text);
+	assert_non_null(strstr(text, "in the bucket"));
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + DAYS * DAY, NULL), (DAYS - 1) * 4 * ROWS);
+	assert_int_equal(catalogue_put(c, &g, buf_view(&b), "", true, &e), 0);
+	world_check(&w, &want);
+	generation_release(&g);
+	buf_free(&b);
+	buf_free(&spoilt);
+	world_end(&w);
+}
+
 static void test_away(void **state)
 {
 	struct world w;
@@ -816,7 +845,7 @@ static void test_lives(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
+		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
 		cmocka_unit_test(test_lives),
