@@ -220,7 +220,15 @@ int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct
 	rwlock_write(&c->lock);
 	days_put(c, d);
 	rwlock_unlock(&c->lock);
-	return day_write(c, g->day, bytes, identity, away, e);
+	int rc = day_write(c, g->day, bytes, identity, away, e);
+	if (!rc)
+		return 0;
+	rwlock_write(&c->lock);
+	struct catalogue_day *now = catalogue_find(c, g->day);
+	if (now)
+		now->unwritten = true;
+	rwlock_unlock(&c->lock);
+	return rc;
 }
 
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e)

@@ -33,6 +33,7 @@ struct catalogue_day {
 	char identity[CATALOGUE_IDENTITY_MAX];
 	bool doomed;                   /* retention by size has passed it: it is to go */
 	bool away;                     /* local retention let it go: it is in the bucket alone, on purpose */
+	bool unwritten;                /* its file could not be written */
 	bool finished;
 	VEC(struct catalogue_part) parts; /* by level, window, number */
 	struct generation_object symbols;

@@ -467,7 +467,8 @@ static void get_identity(struct generation *g, struct cursor *c)
 static void get_external(struct generation *g, struct cursor *c)
 {
 	size_t n = cursor_count(c);
-	struct label *v = n <= (size_t)(c->end - c->p) / 2 ? arena_calloc(&g->arena, n + 1, sizeof *v) : NULL;
+	c->bad |= c->end - c->p > GENERATION_EXTERNAL_BYTES + 10 * GENERATION_EXTERNAL_MAX;
+	struct label *v = n <= GENERATION_EXTERNAL_MAX ? arena_calloc(&g->arena, n + 1, sizeof *v) : NULL;
 	c->bad |= !v || g->external.v;
 	for (size_t i = 0; i < n && !c->bad; i++) {
 		v[i].name = get_text(c);

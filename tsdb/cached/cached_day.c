@@ -205,7 +205,8 @@ static void tombstones_add(struct tombstones **m, const struct tombstone_fact *f
 	*m = next;
 }
 
-/* Those of the generation, and what came since. What retention had hidden then it hides anew. */
+/* Those of the generation, and what came since. What retention by selector had hidden then (facts without a number) it hides anew, but on days of
+ * other servers: their rules are not known here. */
 static int tombstones_of(struct tombstones **ret, struct cached_day *d, const struct generation *g, const struct day_parts *parts, struct err *e)
 {
 	struct hidden_facts hidden = { .next_ms = INT64_MAX };
@@ -214,9 +215,13 @@ static int tombstones_of(struct tombstones **ret, struct cached_day *d, const st
 	for (size_t i = 0; i < g->facts.n && !rc; i++) {
 		struct cursor c = cursor_of(g->facts.v[i].payload);
 		struct tombstone_fact f = { .number = g->facts.v[i].number };
-		if (f.number && c.p != c.end && *c.p != FACT_NAMES && tombstone_fact_get(&c, &f) && !c.bad)
+		bool wanted = (f.number || d->server->number) && c.p != c.end && *c.p != FACT_NAMES && tombstone_fact_get(&c, &f) && !c.bad;
+		if (wanted && f.number)
 			tombstones_add(ret, &f, parts);
-		vec_free(&f.series);
+		else if (wanted)
+			vec_push(&hidden.rules, f);
+		if (!wanted || f.number)
+			vec_free(&f.series);
 	}
 	for (size_t i = 0; i < hidden.deletes.n && !rc; i++)
 		tombstones_add(ret, &hidden.deletes.v[i], parts);
@@ -253,6 +258,8 @@ static int series_list(struct day_series *d, struct err *e)
 {
 	for (uint32_t i = 0; i < d->g->series.n; i++) {
 		struct labels l = d->g->series.v[i].labels;
+		if (!l.n)
+			continue; /* a series whose labels were lost: there may be several */
 		if (series_find(d, l))
 			return err_set(e, ERR_CORRUPT, "day %u of %s has two series with the same labels", d->g->day, d->g->id);
 		map_insert(&d->by_labels, labels_hash(l), i);
@@ -266,11 +273,11 @@ static void series_add(struct partition *p, const struct day_series *d, const st
 	struct labels_builder b;
 	uint32_t id;
 	labels_builder_init(&b, x->labels);
-	for (size_t i = 0; i < d->external.n; i++)
+	for (size_t i = 0; i < d->external.n && x->labels.n; i++)
 		if (!labels_get(x->labels, d->external.v[i].name).len)
 			labels_builder_set(&b, d->external.v[i].name, d->external.v[i].value);
 	struct labels l = labels_builder_finish(&b);
-	if (d->external.n && (series_find(d, l) || index_find(&p->index, l, labels_hash(l), &id)))
+	if (d->external.n && x->labels.n && (series_find(d, l) || index_find(&p->index, l, labels_hash(l), &id)))
 		l = x->labels;
 	index_add(&p->index, l, labels_hash(l), x->is_float ? NULL : &x->type);
 	labels_builder_free(&b);
@@ -361,6 +368,10 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	struct day_parts parts = { 0 };
 	struct tombstones *m = NULL;
 	int rc = 0;
+	if (d->store && object_stamp_cmp(d->store->stamp, g->stamp)) { /* of a try that failed */
+		store_unref(TAKE_PTR(d->store));
+		partition_db_unref(TAKE_PTR(d->p->db_parts));
+	}
 	if (!d->store)
 		rc = store_open(&d->store, d, g, e);
 	if (!rc && d->store->files.n != g->parts.n)

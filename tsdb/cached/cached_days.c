@@ -252,6 +252,8 @@ static void days_evict(struct tsdb *db, int64_t now)
 		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
 	for (size_t i = 0; i < l.v.n && total > db->o.dictionary_bytes; i++) {
 		size_t bytes = evict_bytes(l.v.v[i]->p);
+		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
+			bytes += evict_bytes(l.v.v[i]->origin.series);
 		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= EVICT_IDLE_MS && days_renew(db->cached, l.v.v[i]))
 			total -= MIN(bytes, total);
 	}

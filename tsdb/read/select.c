@@ -73,17 +73,18 @@ static bool doubles_bounds(struct tsdb_view *v, size_t p, uint32_t id, struct se
 	return ret->min_ms <= ret->max_ms;
 }
 
-/* The ref of a series of a partition that was selected before. */
-static const struct view_ref *doubles_ref(struct tsdb_view *v, size_t p, uint32_t id)
+/* A series' ids in the partitions [from, p) of the version; it was selected in p before. */
+static void doubles_ids(struct tsdb_view *v, size_t from, size_t p, uint32_t id, uint32_t *ret)
 {
 	struct partition *part = query_dict_series(v->own, p);
 	uint32_t ref;
 	rwlock_read(&part->dict_lock);
 	mutex_lock(&v->lock);
 	const struct view_ref *r = find_ref(v, part->index.series.v[id], &ref);
+	for (size_t q = from; q < p; q++)
+		ret[q - from] = r ? r->id[q] : NOT_THERE;
 	mutex_unlock(&v->lock);
 	rwlock_unlock(&part->dict_lock);
-	return r;
 }
 
 /* Notes when series of another server's day, and series of the same labels in the partitions of that day before it, have stamps at the same
@@ -91,19 +92,22 @@ static const struct view_ref *doubles_ref(struct tsdb_view *v, size_t p, uint32_
 static void doubles_note(struct tsdb_view *v, size_t p, const uint32_t *ids, size_t n, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
 {
 	struct series_bounds a, b;
-	for (size_t q = p; q > 0 && v->v->p[q - 1]->p->day == v->v->p[p]->p->day; q--) {
-		if (!view_is_open(v, q - 1))
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			const struct view_ref *r = doubles_ref(v, p, ids[i]);
-			uint32_t id = r ? r->id[q - 1] : NOT_THERE;
-			if (id == NOT_LOOKED_UP || id == NOT_THERE || !doubles_bounds(v, p, ids[i], &a) || !doubles_bounds(v, q - 1, id, &b))
+	size_t from = p;
+	while (from > 0 && v->v->p[from - 1]->p->day == v->v->p[p]->p->day)
+		from--;
+	uint32_t *there = xcalloc(p - from + 1, sizeof *there);
+	for (size_t i = 0; i < n && from < p; i++) {
+		doubles_ids(v, from, p, ids[i], there);
+		for (size_t q = from; q < p; q++) {
+			uint32_t id = there[q - from];
+			if (id == NOT_LOOKED_UP || id == NOT_THERE || !doubles_bounds(v, p, ids[i], &a) || !doubles_bounds(v, q, id, &b))
 				continue;
-			int64_t from = MAX(MAX(a.min_ms, b.min_ms) - 1, after_ms), until = MIN(MIN(a.max_ms, b.max_ms), until_ms);
-			if (from < until)
-				source_doubled_add(damage, from, until);
+			int64_t both_after = MAX(MAX(a.min_ms, b.min_ms) - 1, after_ms), both_until = MIN(MIN(a.max_ms, b.max_ms), until_ms);
+			if (both_after < both_until)
+				source_doubled_add(damage, both_after, both_until);
 		}
 	}
+	free(there);
 }
 
 static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,

@@ -25,7 +25,7 @@
 #define FULL_EVERY_MS (15 * LOOK_EVERY_MS)    /* between two lists of all generations and deletes of a server, not of the new ones alone */
 #define RETRY_MS 10000
 #define SERVERS_MOST 10000
-#define TOGETHER 16                           /* generations in memory at a time */
+#define TOGETHER 8                           /* generations in memory at a time */
 #define DELETE_OBJECT_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "the day is read as an older generation says, or not at all; pyrtool bucket verify says what to do"
 #define TODO_DELETE "what it deleted is seen here in days that were put before it"
@@ -39,6 +39,7 @@ struct other_server {
 	VEC(struct transfer_delete) deletes; /* by stamp */
 	/* Of the thread that looks. */
 	struct object_stamp newest, newest_delete; /* of what was listed and taken in; 0, 0 = nothing yet */
+	VEC(struct object_stamp) passed;           /* generations that were looked at and that the catalogue does not have: fences, older ones, damaged ones */
 	int64_t full_mono_ms;           /* when everything is listed next */
 };
 
@@ -75,10 +76,19 @@ static int delete_compare(const void *a, const void *b)
 	return object_stamp_cmp(((const struct transfer_delete *)a)->stamp, ((const struct transfer_delete *)b)->stamp);
 }
 
+/* Takes d, in place of one that has its stamp. */
 static void other_add_delete(struct other_server *o, struct transfer_delete d)
 {
 	mutex_lock(&o->lock);
-	vec_push(&o->deletes, d);
+	size_t i = 0;
+	while (i < o->deletes.n && object_stamp_cmp(o->deletes.v[i].stamp, d.stamp))
+		i++;
+	if (i < o->deletes.n) {
+		free(o->deletes.v[i].selector);
+		o->deletes.v[i] = d;
+	} else {
+		vec_push(&o->deletes, d);
+	}
 	qsort(o->deletes.v, o->deletes.n, sizeof *o->deletes.v, delete_compare);
 	atomic_fetch_add(&o->hidden_number, 1);
 	mutex_unlock(&o->lock);
@@ -104,6 +114,7 @@ static int other_read_delete(void *arg, const char *name, struct err *e)
 	AUTOFREE char *path = xasprintf("%s/%s", o->catalogue.dir, name), *key = xasprintf("%s/x/%s", o->id, name + 2);
 	if (object_name_parse(key, &parsed) && !buf_read_file(&b, path, &why) && !deletes_parse(buf_view(&b), &d, &why)) {
 		d.stamp = parsed.stamp;
+		d.here = true;
 		other_add_delete(o, d);
 	} else {
 		unlink(path);
@@ -165,28 +176,39 @@ static int others_first_key(void *arg, const struct objects_found *x, struct err
 	return 1;
 }
 
-/* Lists the first key of each folder: behind the keys of a server, whose kinds are letters, the next one begins. */
+/* Behind all keys of a server, whose kinds are letters, or else behind this key. */
+static void others_step(char after[OBJECTS_KEY_MAX + 1], const char *key)
+{
+	char next[OBJECTS_KEY_MAX + 8];
+	size_t folder = strcspn(key, "/");
+	int n = snprintf(next, sizeof next, "%.*s/zzz", (int)folder, key);
+	bool fits = key[folder] && n <= OBJECTS_KEY_MAX && strcmp(next, key) > 0;
+	snprintf(after, OBJECTS_KEY_MAX + 1, "%s", fits ? next : key);
+}
+
+/* Lists the first key of each folder. A server that cannot be read does not hide the next one. */
 static int others_list_servers(struct others *all, struct err *e)
 {
 	struct others_ids ids;
 	struct object_name name;
-	char after[OBJECTS_KEY_MAX + 8] = "";
+	struct err one;
+	char after[OBJECTS_KEY_MAX + 1] = "";
 	int rc = 0;
-	for (size_t n = 0; n < SERVERS_MOST && !rc; n++) {
+	for (size_t n = 0; n < SERVERS_MOST && !atomic_load(&all->t->db->stopping); n++) {
 		ids.first[0] = 0;
-		rc = all->t->objects->list(all->t->objects, "", after, others_first_key, &ids, e);
-		if (rc || !ids.first[0])
+		int rc_list = all->t->objects->list(all->t->objects, "", after, others_first_key, &ids, &one);
+		if (rc_list)
+			return err_set(e, one.code, "%s", one.msg);
+		if (!ids.first[0])
 			return rc;
 		if (object_name_parse(ids.first, &name) && !others_find(all, name.id) && !others_is_own(all, name.id)) {
 			LOG_INFO("msg", "reads the days of another server of the bucket", "id", name.id);
-			rc = other_add(all, name.id, e);
+			if (other_add(all, name.id, &one) && !rc)
+				rc = err_set(e, one.code, "%s: %s", name.id, one.msg);
 		}
-		size_t folder = strcspn(ids.first, "/");
-		snprintf(after, sizeof after, "%.*s/zzz", (int)folder, ids.first);
-		if (strcmp(after, ids.first) <= 0)
-			snprintf(after, sizeof after, "%s", ids.first);
+		others_step(after, ids.first);
 	}
-	return rc;
+	return err_set(e, ERR_LIMIT, "the bucket's prefix has more than %d folders: servers behind them are not seen", SERVERS_MOST);
 }
 
 /* ---- what is listed of a server ---- */
@@ -230,17 +252,18 @@ static bool other_lists(const struct other_list *l, struct object_stamp s)
 
 /* ---- its deletes ---- */
 
+/* Whether it is known, and its file is written (`here`). */
 static bool other_has_delete(struct other_server *o, struct object_stamp stamp)
 {
 	bool has = false;
 	mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->deletes.n && !has; i++)
-		has = !object_stamp_cmp(o->deletes.v[i].stamp, stamp);
+		has = !object_stamp_cmp(o->deletes.v[i].stamp, stamp) && o->deletes.v[i].here;
 	mutex_unlock(&o->lock);
 	return has;
 }
 
-/* It hides its rows before its file is written: a disk that is full shows nothing that was deleted until the next start. */
+/* It hides its rows, even if its file cannot be written. */
 static int other_take_delete(struct others *all, struct other_server *o, struct object_stamp stamp, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = DELETE_OBJECT_MAX };
@@ -259,30 +282,37 @@ static int other_take_delete(struct others *all, struct other_server *o, struct 
 	if (rc)
 		return rc;
 	d.stamp = stamp;
-	other_add_delete(o, d);
 	delete_file(file, stamp);
 	rc = files_make_dirs(o->catalogue.dir, e);
-	return rc ? rc : files_put(o->catalogue.dir, file, buf_view(&b), e);
+	if (!rc)
+		rc = files_put(o->catalogue.dir, file, buf_view(&b), e);
+	d.here = !rc;
+	other_add_delete(o, d);
+	return rc;
 }
 
 /* Those that the bucket does not have any more: all its days have them. */
 static void other_forget_deletes(struct other_server *o, const struct other_list *l)
 {
+	VEC(struct transfer_delete) gone = { 0 };
 	char file[OBJECT_NAME_MAX];
 	size_t n = 0;
 	mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->deletes.n; i++) {
-		if (other_lists(l, o->deletes.v[i].stamp)) {
+		if (other_lists(l, o->deletes.v[i].stamp))
 			o->deletes.v[n++] = o->deletes.v[i];
-			continue;
-		}
-		delete_file(file, o->deletes.v[i].stamp);
-		AUTOFREE char *path = xasprintf("%s/%s", o->catalogue.dir, file);
-		unlink(path);
-		free(o->deletes.v[i].selector);
+		else
+			vec_push(&gone, o->deletes.v[i]);
 	}
 	o->deletes.n = n;
 	mutex_unlock(&o->lock);
+	for (size_t i = 0; i < gone.n; i++) {
+		delete_file(file, gone.v[i].stamp);
+		AUTOFREE char *path = xasprintf("%s/%s", o->catalogue.dir, file);
+		unlink(path);
+		free(gone.v[i].selector);
+	}
+	vec_free(&gone);
 }
 
 static int other_look_at_deletes(struct others *all, struct other_server *o, bool full, struct other_list *l, struct err *e)
@@ -318,36 +348,45 @@ static int other_fetch_one(void *arg, size_t i, struct err *e)
 	char name[OBJECT_NAME_MAX];
 	object_name_generation(name, f->o->id, f->stamps[i]);
 	x->rc = object_io_get_generation(f->all->t->objects, name, &x->b, &x->g, &x->why);
-	if (!x->rc || x->rc == -ERR_NOT_FOUND) /* it was removed: a newer one is there */
-		return 0;
+	(void)e;
 	if (x->rc == -ERR_CORRUPT || x->rc == -ERR_LIMIT || x->rc == -ERR_BAD_DATA) {
 		damaged_note(f->all->t, name, TODO_GENERATION, &x->why);
-		return 0;
+		x->rc = -ERR_CORRUPT;
 	}
-	return err_set(e, x->why.code, "%s", x->why.msg);
+	return 0;
 }
 
-static int other_take(struct other_server *o, struct fetched_generation *x, struct err *e)
+static int other_take(struct other_server *o, struct object_stamp stamp, struct fetched_generation *x, struct err *e)
 {
-	if (x->rc || x->g.kind == GENERATION_FENCE)
+	if (x->rc == -ERR_NOT_FOUND) /* it was removed: a newer one is there */
 		return 0;
+	if (x->rc && x->rc != -ERR_CORRUPT)
+		return err_set(e, x->why.code, "%s", x->why.msg);
+	if (x->rc || x->g.kind == GENERATION_FENCE) {
+		vec_push(&o->passed, stamp);
+		return 0;
+	}
 	rwlock_read(&o->catalogue.lock);
 	const struct catalogue_day *d = catalogue_find(&o->catalogue, x->g.day);
-	bool newer = !d || object_stamp_cmp(d->stamp, x->g.stamp) < 0;
+	bool newer = !d || d->unwritten || object_stamp_cmp(d->stamp, x->g.stamp) < 0;
 	rwlock_unlock(&o->catalogue.lock);
+	if (!newer)
+		vec_push(&o->passed, stamp);
 	return newer ? catalogue_put(&o->catalogue, &x->g, buf_view(&x->b), "", true, e) : 0;
 }
 
+/* One that cannot be had does not keep the others from being taken in. */
 static int other_fetch(struct others *all, struct other_server *o, const struct object_stamp *stamps, size_t n, struct err *e)
 {
+	struct err one;
 	struct other_fetch *f = NEW(struct other_fetch);
 	*f = (struct other_fetch){ .all = all, .o = o, .stamps = stamps };
 	for (size_t i = 0; i < n; i++)
 		f->v[i].rc = -ERR_NOT_FOUND;
 	int rc = parallel_each(MAX(all->t->db->o.objects_at_once, 1), n, other_fetch_one, f, e);
 	for (size_t i = 0; i < n; i++) {
-		if (!rc)
-			rc = other_take(o, &f->v[i], e);
+		if (other_take(o, stamps[i], &f->v[i], &one) && !rc)
+			rc = err_set(e, one.code, "%s", one.msg);
 		generation_release(&f->v[i].g);
 		buf_free(&f->v[i].b);
 	}
@@ -381,29 +420,50 @@ static int other_forget_days(struct others *all, struct other_server *o, const s
 	return rc;
 }
 
-static bool other_knows(struct other_server *o, struct object_stamp stamp)
+/* The generations that need not be fetched, ascending. */
+static void other_list_known(struct other_server *o, struct other_list *ret)
 {
-	bool known = false;
 	rwlock_read(&o->catalogue.lock);
-	for (size_t i = 0; i < o->catalogue.days.n && !known; i++)
-		known = !object_stamp_cmp(o->catalogue.days.v[i].stamp, stamp);
+	for (size_t i = 0; i < o->catalogue.days.n; i++)
+		if (!o->catalogue.days.v[i].unwritten)
+			vec_push(&ret->stamps, o->catalogue.days.v[i].stamp);
 	rwlock_unlock(&o->catalogue.lock);
-	return known;
+	for (size_t i = 0; i < o->passed.n; i++)
+		vec_push(&ret->stamps, o->passed.v[i]);
+	if (ret->stamps.n)
+		qsort(ret->stamps.v, ret->stamps.n, sizeof *ret->stamps.v, stamp_compare);
+}
+
+/* After a full list: those that are listed no more need not be remembered. */
+static void other_forget_passed(struct other_server *o, const struct other_list *l)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < o->passed.n; i++)
+		if (other_lists(l, o->passed.v[i]))
+			o->passed.v[n++] = o->passed.v[i];
+	o->passed.n = n;
 }
 
 static int other_look_at_generations(struct others *all, struct other_server *o, bool full, struct other_list *l, struct err *e)
 {
 	VEC(struct object_stamp) unknown = { 0 };
+	struct other_list known = { .o = o };
+	struct err one;
 	int rc = other_list(all, l, full ? (struct object_stamp){ 0, 0 } : o->newest, e);
+	if (!rc && full) {
+		other_forget_passed(o, l);
+		rc = other_forget_days(all, o, l, e);
+	}
+	other_list_known(o, &known);
 	for (size_t i = 0; i < l->stamps.n && !rc; i++)
-		if (!other_knows(o, l->stamps.v[i]))
+		if (!other_lists(&known, l->stamps.v[i]))
 			vec_push(&unknown, l->stamps.v[i]);
-	for (size_t i = 0; i < unknown.n && !rc; i += TOGETHER)
-		rc = other_fetch(all, o, unknown.v + i, MIN(unknown.n - i, (size_t)TOGETHER), e);
+	for (size_t i = 0; i < unknown.n && !atomic_load(&all->t->db->stopping); i += TOGETHER)
+		if (other_fetch(all, o, unknown.v + i, MIN(unknown.n - i, (size_t)TOGETHER), &one) && !rc)
+			rc = err_set(e, one.code, "%s", one.msg);
 	if (!rc && l->stamps.n)
 		o->newest = l->stamps.v[l->stamps.n - 1];
-	if (!rc && full)
-		rc = other_forget_days(all, o, l, e);
+	vec_free(&known.stamps);
 	vec_free(&unknown);
 	return rc;
 }
@@ -418,6 +478,8 @@ static int other_look(struct others *all, struct other_server *o, bool full, str
 		rc = other_look_at_generations(all, o, full, &generations, e);
 	if (!rc && full) {
 		other_forget_deletes(o, &deletes);
+		if (!generations.stamps.n && !deletes.stamps.n)
+			rmdir(o->catalogue.dir); /* the bucket has nothing of it any more */
 		o->full_mono_ms = clock_mono_ms() + FULL_EVERY_MS;
 	}
 	vec_free(&deletes.stamps);
@@ -447,9 +509,7 @@ static int others_look_locked(struct others *all, bool full, struct err *e) REQU
 	int rc = 0;
 	if (full || now >= all->servers_mono_ms) {
 		rc = others_list_servers(all, e);
-		if (rc)
-			return rc;
-		all->servers_mono_ms = now + SERVERS_EVERY_MS;
+		all->servers_mono_ms = now + (rc ? 0 : SERVERS_EVERY_MS);
 	}
 	for (size_t i = 0; i < all->v.n && !atomic_load(&all->t->db->stopping); i++) {
 		struct other_server *o = all->v.v[i];
@@ -479,11 +539,11 @@ static void *others_run(void *arg)
 {
 	struct others *all = arg;
 	struct err e;
+	int rc;
 	thread_give_way(OTHERS_NICE);
 	do
-		if (others_look_now(all, false, &e) && !tsdb_pause(all->t->db, RETRY_MS))
-			break;
-	while (tsdb_pause(all->t->db, LOOK_EVERY_MS));
+		rc = others_look_now(all, false, &e);
+	while (tsdb_pause(all->t->db, rc ? RETRY_MS : LOOK_EVERY_MS));
 	return NULL;
 }
 
@@ -533,6 +593,7 @@ void others_free(struct transfer *t)
 		for (size_t k = 0; k < o->deletes.n; k++)
 			free(o->deletes.v[k].selector);
 		vec_free(&o->deletes);
+		vec_free(&o->passed);
 		catalogue_release(&o->catalogue);
 		mutex_destroy(&o->lock);
 		free(o);

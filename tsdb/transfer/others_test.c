@@ -387,6 +387,52 @@ static void test_hostile(void **state)
 	}
 }
 
+static void spoil_nothing_but_names(struct generation *g)
+{
+	for (size_t i = 0; i < 2; i++)
+		g->series.v[i].labels = (struct labels){ NULL, 0 };
+}
+
+/* Series whose labels an owner has lost do not keep the rest of the day from being read. */
+static void test_lost_series(void **state)
+{
+	struct world w;
+	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	(void)state;
+	world_begin(&w);
+	size_t series = world_series(&w, "region", "eu");
+	world_spoil(&w, spoil_nothing_but_names);
+	world_upload(&w, READER);
+	assert_int_equal(world_warnings(&w, texts), 0);
+	assert_int_equal(world_series(&w, "region", "eu"), series);
+	world_end(&w);
+}
+
+/* What retention by selector hid when a day was put is hidden here, too. */
+static void test_retention(void **state)
+{
+	struct world w;
+	struct sink_result r;
+	struct matcher m;
+	struct err e;
+	(void)state;
+	world_begin(&w);
+	world_fill(&w, ONE, 2);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
+	assert_int_equal(tsdb_set_retention(w.k[ONE].db, &(struct tsdb_retention){ &m, 1, HOUR }, 1, &e), 0);
+	matcher_release(&m);
+	assert_int_equal(kit_append(&w.k[ONE], 0, KIT_T0 + 2 * DAY + 3 * HOUR + MINUTE, 1, STACKS, &r), 0); /* so that it is put again */
+	tsdb_flush(w.k[ONE].db);
+	assert_int_equal(tsdb_seal(w.k[ONE].db, true, &e), 0);
+	world_upload(&w, ONE);
+	world_upload(&w, READER);
+	int64_t after = KIT_T0 + 2 * DAY;
+	size_t rows = kit_count(&w.k[ONE], KIT_CPU, after, END, NULL);
+	assert_true(rows < (size_t)PODS * ROWS);
+	assert_int_equal(kit_count(&w.k[READER], KIT_CPU, after, END, NULL), rows + (size_t)PODS * ROWS); /* and TWO's */
+	world_end(&w);
+}
+
 /* A directory that goes on as a server that was known as another one reads its days once. */
 static void test_becomes_another(void **state)
 {
@@ -416,7 +462,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_own_days), cmocka_unit_test(test_deletes), cmocka_unit_test(test_gone),
-		cmocka_unit_test(test_doubled), cmocka_unit_test(test_hostile), cmocka_unit_test(test_becomes_another),
+		cmocka_unit_test(test_doubled), cmocka_unit_test(test_hostile), cmocka_unit_test(test_lost_series),
+		cmocka_unit_test(test_retention), cmocka_unit_test(test_becomes_another),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
