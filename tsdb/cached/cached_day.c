@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_symbols.h"
@@ -411,6 +412,10 @@ int cached_day_open(struct cached_day *d, struct err *e)
 		generation_release(&g);
 		if (!rc)
 			atomic_store_explicit(&d->open, true, memory_order_release);
+		else if (!d->told)
+			LOG_WARN("msg", "a day of the bucket cannot be read: answers about it carry a warning", "partition", LOG_NUM(d->day), "server", d->server->id,
+				 "err", e->msg);
+		d->told |= rc != 0;
 	}
 	mutex_unlock(&d->lock);
 	return rc;
