@@ -231,8 +231,8 @@ TSDB_TESTS = \
   marks_test \
   notes_test \
   object_names_test \
-  part_cover_test \
   others_test \
+  part_cover_test \
   part_runs_test \
   places_test \
   puts_test \
@@ -293,10 +293,10 @@ notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 object_names_test_SOURCES = tsdb/bucket/object_names_test.c
 object_names_test_LDADD = $(TSDB_TEST_LIBS)
-part_cover_test_SOURCES = tsdb/part/part_cover_test.c
-part_cover_test_LDADD = $(TSDB_TEST_LIBS)
 others_test_SOURCES = tsdb/transfer/others_test.c
 others_test_LDADD = $(TSDB_TEST_LIBS)
+part_cover_test_SOURCES = tsdb/part/part_cover_test.c
+part_cover_test_LDADD = $(TSDB_TEST_LIBS)
 part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
