@@ -6,11 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/log/record.h"
-#include "tsdb/part/part.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
@@ -158,6 +159,8 @@ static int parts_make(struct day_parts *ret, struct cached_store *s, const struc
 			break;
 		p->bytes = x->object.size;
 		vec_push(&ret->v, p);
+		if (x->covers.len)
+			rc = part_covers_check(p, x->covers, e);
 	}
 	return rc;
 }
@@ -258,8 +261,11 @@ static int series_list(struct day_series *d, struct err *e)
 		struct labels l = d->g->series.v[i].labels;
 		if (!l.n)
 			continue; /* a series whose labels were lost: there may be several */
-		if (series_find(d, l))
-			return err_set(e, ERR_CORRUPT, "day %u of %s has two series with the same labels", d->g->day, d->g->id);
+		if (series_find(d, l)) {
+			CLEANUP(buf_free) struct buf text = { .max = 200 };
+			labels_format(l, &text);
+			return err_set(e, ERR_CORRUPT, "day %u of %s has two series %.*s", d->g->day, d->g->id, (int)text.len, text.ptr ? text.ptr : "");
+		}
 		map_insert(&d->by_labels, labels_hash(l), i);
 	}
 	return 0;
@@ -286,7 +292,7 @@ static int series_of(struct cached_day *day, const struct generation *g, const s
 	struct day_series d = { .g = g };
 	if (day->server->number)
 		d.external = g->external;
-	int rc = series_list(&d, e);
+	int rc = day->server->number ? series_list(&d, e) : 0; /* this server has them as it had them on its disk */
 	if (!rc) {
 		struct partition *p = partition_new(day->tsdb, day->day);
 		rwlock_write(&p->dict_lock);
@@ -409,6 +415,10 @@ int cached_day_open(struct cached_day *d, struct err *e)
 		generation_release(&g);
 		if (!rc)
 			atomic_store_explicit(&d->open, true, memory_order_release);
+		else if (!d->told)
+			LOG_WARN("msg", "a day of the bucket cannot be read: answers about it carry a warning", "partition", LOG_NUM(d->day), "server", d->server->id,
+				 "err", e->msg);
+		d->told |= rc != 0;
 	}
 	mutex_unlock(&d->lock);
 	return rc;

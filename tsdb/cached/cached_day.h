@@ -37,6 +37,7 @@ struct cached_day {
 	struct partition *p;             /* all views of this day have the same */
 	struct mutex lock;               /* held while it is opened */
 	atomic_bool open;
+	bool told;                       /* the log has why it could not be opened; under lock */
 	struct cached_stores *stores;
 	struct cached_store *store;      /* as the next, once it is open */
 	int64_t next_hidden_ms;          /* retention by selector hides more at this time; INT64_MAX = never */
