@@ -27,6 +27,7 @@ struct lives_row {
 	uint64_t seed;
 	enum lives_state state, was;    /* was: before it was UNSURE */
 	bool seen;
+	bool left;                      /* it is in the bucket alone */
 	bool named, named_up;           /* of LIVES_NAMELESS: its functions have had names; they had when an upload was complete */
 };
 

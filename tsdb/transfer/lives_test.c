@@ -280,11 +280,21 @@ static void disk_note_left(struct disk *d)
 {
 	for (size_t i = 0; i < d->rows.n; i++) {
 		struct lives_row *r = &d->rows.v[i];
-		if ((r->state != SEALED && r->was != SEALED) || disk_has_day(d, r->t_ms))
+		if (r->state == FRESH || disk_has_day(d, r->t_ms))
+			continue;
+		r->left = true;
+		if (r->state != SEALED && r->was != SEALED)
 			continue;
 		r->state = r->state == SEALED ? UP : r->state;
 		r->was = UP;
 	}
+}
+
+/* Days have come back. */
+static void disk_note_back(struct disk *d)
+{
+	for (size_t i = 0; i < d->rows.n; i++)
+		d->rows.v[i].left &= !disk_has_day(d, d->rows.v[i].t_ms);
 }
 
 /* It goes on under another id: days that were in the bucket alone are of a server of the old id now. */
@@ -292,7 +302,7 @@ static void disk_forget_left(struct disk *d)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < d->rows.n; i++)
-		if (disk_has_day(d, d->rows.v[i].t_ms))
+		if (!d->rows.v[i].left)
 			d->rows.v[n++] = d->rows.v[i];
 	d->rows.n = n;
 }
@@ -465,6 +475,7 @@ static int disk_upload(struct world *w, struct disk *d)
 	if (rc)
 		return rc;
 	d->notes_damaged = false;
+	disk_note_back(d);
 	for (size_t i = 0; i < d->rows.n; i++) {
 		struct lives_row r = d->rows.v[i];
 		any |= r.state == SEALED;
@@ -496,6 +507,8 @@ static bool disk_fetch(struct world *w, struct disk *d)
 			return false;
 		if (rc)
 			before = UINT64_MAX;
+		else
+			disk_note_back(d);
 	}
 	return false;
 }
@@ -738,6 +751,8 @@ static void step_lose(struct world *w, int at)
 	if (!disk_fetch(w, d))
 		fail_msg("life %llu: days do not come back to an empty disk", (unsigned long long)w->life);
 	check_rows(w, d, true);
+	if (w->local_ms)
+		disk_note_left(d);
 }
 
 static void lives_check(struct world *w, struct disk *d, bool returned)
