@@ -349,6 +349,76 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
+/* The sum of a column's values times the weights of their rows, of a mode whose values are bytes. *fits stays true if it does fit. False: it is
+ * malformed. */
+static bool weigh_bytes(struct reader *r, const struct column *c, const int64_t *weights, uint32_t n_rows, int64_t *ret, bool *fits)
+{
+	uint64_t next = 0, n = c->count;
+	const uint8_t *g = r->g, *v = r->v;
+	int64_t sum = 0;
+	bool over = false;
+	if (!c->implied && n > (uint64_t)(r->v_end - v))
+		return false;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t row = next + (LIKELY(g[i] != ESCAPE) ? g[i] : cursor_varint(&r->g_escapes));
+		int64_t value = 1, weighed;
+		if (row >= n_rows)
+			return false;
+		next = row + 1;
+		if (!c->implied)
+			value = (int64_t)(LIKELY(v[i] != ESCAPE) ? v[i] : cursor_varint(&r->v_escapes)) + 1;
+		over |= __builtin_mul_overflow(value, weights[row], &weighed);
+		over |= __builtin_add_overflow(sum, weighed, &sum);
+	}
+	r->g += n;
+	if (!c->implied)
+		r->v += n;
+	over |= __builtin_mul_overflow(sum, c->by, ret);
+	*fits &= !over;
+	return true;
+}
+
+static bool weigh_column(struct reader *r, const struct column *c, const int64_t *weights, uint32_t n_rows, int64_t *ret, bool *fits)
+{
+	uint64_t next = 0;
+	int64_t before = 0, sum = 0;
+	bool over = false;
+	if (r->mode != VALUES_DELTAS)
+		return weigh_bytes(r, c, weights, n_rows, ret, fits);
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		int64_t weighed, value = next_value(r, c, &before);
+		if (row >= n_rows)
+			return false;
+		next = row + 1;
+		over |= __builtin_mul_overflow(value, weights[row], &weighed);
+		over |= __builtin_add_overflow(sum, weighed, &sum);
+	}
+	*ret = sum;
+	*fits &= !over;
+	return true;
+}
+
+int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
+		      struct err *e)
+{
+	struct reader r;
+	struct column c;
+	bool fits = true;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	for (size_t k = 0; k < d->rollup->columns.n; k++) {
+		if (!next_column(&r, d->rollup, k, &c) || !weigh_column(&r, &c, weights, n_rows, &sums[k], &fits))
+			return bad_detail(e);
+		*ret_read += c.count;
+	}
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
+	if (r.bad || r.deltas.bad)
+		return bad_detail(e);
+	*ret_fits = fits;
+	return 0;
+}
+
 /* Of a mode whose values are bytes; there are as many gaps. False: it is malformed. */
 static bool add_byte_column(struct reader *r, const struct column *c, int64_t *rows, uint32_t n_rows, bool *over)
 {
