@@ -16,7 +16,7 @@ size_t part_scratch_bytes(const struct part_scratch *s)
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
 	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
 	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->columns.points.t_ms) + VEC_BYTES(&s->columns.points.totals) +
-	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->weights) + VEC_BYTES(&s->hit) +
+	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.intervals) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->weights) + VEC_BYTES(&s->hit) +
 	       VEC_BYTES(&s->numbers);
 }
 
@@ -248,45 +248,21 @@ int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	return 0;
 }
 
-/* Whether all rows with a weight follow each other, [*lo, *hi), and have the same. */
-static bool one_weight(const struct part_scratch *w, size_t n, size_t *lo, size_t *hi)
-{
-	for (*lo = 0; *lo < n && !w->weights.v[*lo]; ++*lo)
-		;
-	for (*hi = n; *hi > *lo && !w->weights.v[*hi - 1]; --*hi)
-		;
-	for (size_t i = *lo + 1; i < *hi; i++)
-		if (w->weights.v[i] != w->weights.v[*lo])
-			return false;
-	return true;
-}
-
 int part_weigh(const struct part *p, uint32_t series, struct part_scratch *w, struct part_sums *ret, size_t *ret_n, bool *ret_fits, uint64_t *ret_read,
 	       struct err *e)
 {
-	size_t lo, hi, n = w->columns.points.n;
-	bool same = one_weight(w, n, &lo, &hi);
-	int64_t factor, weight = lo < hi && same ? w->weights.v[lo] : 1;
+	int64_t factor;
 	struct sealed_detail d;
 	*ret_n = 0;
 	*ret_fits = true;
-	int rc = lo < hi ? get_rollup(p, &series, w, &factor, e) : 0;
-	if (rc || lo == hi || !w->rollup.columns.n)
+	int rc = get_rollup(p, &series, w, &factor, e);
+	if (rc || !w->rollup.columns.n)
 		return rc;
 	rc = part_detail(p, series, w, &d, e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
-	if (same)
-		rc = sealed_sum_rows(&d, (uint32_t)lo, hi == n ? UINT32_MAX : (uint32_t)hi, w->sums.v, ret_read, e);
-	else
-		rc = sealed_weigh_rows(&d, w->weights.v, (uint32_t)n, w->sums.v, ret_fits, ret_read, e);
-	if (rc == -ERR_EXECUTION) { /* without weights, they do not fit even so */
-		*ret_fits = false;
-		rc = 0;
-	}
-	if (__builtin_mul_overflow(factor, weight, &factor))
-		*ret_fits = false;
+	rc = sealed_weigh_rows(&d, w->weights.v, (uint32_t)w->columns.points.n, w->sums.v, ret_fits, ret_read, e);
 	*ret = (struct part_sums){ w->rollup.columns.v, w->sums.v, factor, w->rollup.columns.n };
 	*ret_n = !rc && *ret_fits;
 	return rc;

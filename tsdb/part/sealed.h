@@ -57,11 +57,11 @@ void sealed_points_release(struct sealed_points *p);
 /* Points, and what of each profile says for how long it is. */
 struct sealed_columns {
 	struct sealed_points points;
-	uint32_t cover_ms;
+	uint32_t cover_ms, interval_ms;
 	int64_t period;
 	double weight;                /* source_weight of interval and asked */
-	bool same_cover, same_period, same_weight; /* false: the field above is the first row's only, and the vector below has one entry a row */
-	VEC(uint32_t) covers;         /* n of each; their own n is not used */
+	bool same_cover, same_interval, same_period, same_weight; /* false: the field above is the first row's only, and the vector below has one entry a row */
+	VEC(uint32_t) covers, intervals; /* n of each; their own n is not used */
 	VEC(int64_t) periods;
 	VEC(double) weights;
 	VEC(uint32_t) stale;          /* rows, ascending */

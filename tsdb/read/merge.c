@@ -358,19 +358,19 @@ static bool add_equal(struct merge *m, struct result *r, size_t n)
 }
 
 /* Sums by column while results are weighed. */
-struct weighing {
+struct wide_sums {
 	uint32_t *columns;
 	int128 *sums;
 	size_t n;
 };
 
-static struct weighing weighing_new(size_t room)
+static struct wide_sums wide_sums_new(size_t room)
 {
-	return (struct weighing){ xreallocarray(NULL, room + 1, sizeof(uint32_t)), xreallocarray(NULL, room + 1, sizeof(int128)), 0 };
+	return (struct wide_sums){ xreallocarray(NULL, room + 1, sizeof(uint32_t)), xreallocarray(NULL, room + 1, sizeof(int128)), 0 };
 }
 
 /* to = from + r x its factor. */
-static void weigh_result(const struct weighing *from, const struct result *r, struct weighing *to)
+static void weigh_result(const struct wide_sums *from, const struct result *r, struct wide_sums *to)
 {
 	size_t i = 0, k = 0;
 	to->n = 0;
@@ -392,10 +392,10 @@ static void weigh_equal(struct result *r, size_t n)
 	size_t room = 0;
 	for (size_t i = 0; i < n; i++)
 		room += r[i].n;
-	struct weighing sum = weighing_new(room), next = weighing_new(room);
+	struct wide_sums sum = wide_sums_new(room), next = wide_sums_new(room);
 	for (size_t i = 0; i < n; i++) {
 		weigh_result(&sum, &r[i], &next);
-		struct weighing was = sum;
+		struct wide_sums was = sum;
 		sum = next;
 		next = was;
 	}

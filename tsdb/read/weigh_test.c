@@ -28,8 +28,8 @@ static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uin
 	char name[32];
 	bool large = pod >= 6;
 	kit_profile(&p, seed, n);
-	for (size_t i = 0; large && i < 2 * (size_t)n; i++)
-		p.values[i] <<= i % 2 ? 0 : LARGE;
+	for (size_t i = 0; pod >= 5 && i < n; i++)
+		p.values[2 * i] = (large ? p.values[2 * i] << LARGE : p.values[2 * i]) + t_ms / INTERVAL / (large ? 7 : 1) % 5;
 	snprintf(name, sizeof name, "pod-%u", pod);
 	struct label labels[2][3] = { { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), view_of(name) } },
 				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), view_of(name) } } };
@@ -44,7 +44,8 @@ static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uin
 	profile_release(&p);
 }
 
-/* Pods 0 and 1 are steady, pod 2 has a hole in each hour, pod 5 and 7 have random covers, 6 and 7 large values. */
+/* Pods 0 and 1 are steady, pod 2 has a hole in each hour, pod 5 and 7 have random covers, 6 and 7 large values. From pod 4 on each profile has the same
+ * stacks: with the same values, others, and such as stay for a while. */
 static void fill(struct kit *k, int64_t from, int64_t until, uint64_t *random)
 {
 	for (int64_t t = from + INTERVAL; t <= until; t += INTERVAL) {
@@ -54,7 +55,8 @@ static void fill(struct kit *k, int64_t from, int64_t until, uint64_t *random)
 			if ((pod == 2 && in > 15 * MINUTE && in < 20 * MINUTE) || (pod == 3 && in < 40 * MINUTE))
 				continue;
 			int64_t cover = pod == 5 || pod == 7 ? (int64_t)(kit_random(random) % (3 * INTERVAL)) : 0;
-			append(k, pod, t + (pod > 1 ? jitter : 0), (uint64_t)pod + (uint64_t)(t / INTERVAL % 3), 6, cover);
+			uint64_t seed = (uint64_t)pod + (pod < 4 ? (uint64_t)(t / INTERVAL % 3) : 0);
+			append(k, pod, t + (pod > 1 ? jitter : 0), seed, 6, cover);
 		}
 	}
 	tsdb_flush(k->db);
