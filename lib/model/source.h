@@ -82,6 +82,13 @@ struct source_profile {
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
 
+/* What a rate needs of a profile that weighs 1 and covers something. */
+struct source_point {
+	int64_t t_ms, total;
+	uint32_t cover_ms, interval_ms;
+};
+#define SOURCE_POINTS_MOST (UINT64_C(1) << 62) /* the sum of their |total| is smaller */
+
 /* Windows that follow each other: the k-th of n is (after + k width, after + (k + 1) width]. */
 struct source_tiles {
 	int64_t after_ms, width_ms;
@@ -278,6 +285,10 @@ struct source_ops {
 	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
 	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
 			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+	/* The same for who only adds up totals. *ret_plain is false, and *ret is NULL, if one of them is a marker, has another weight than 1 or covers
+	 * nothing, or if they are SOURCE_POINTS_MOST together. NULL: this source has only the list. */
+	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		      struct source_point **ret, size_t *ret_n, bool *ret_plain, struct err *e);
 	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
 	 * only the list. */
 	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
