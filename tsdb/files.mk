@@ -82,6 +82,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/detail_read.c \
   tsdb/part/part.c \
   tsdb/part/part.h \
+  tsdb/part/part_cover.c \
+  tsdb/part/part_cover.h \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_read.c \
@@ -230,6 +232,7 @@ TSDB_TESTS = \
   notes_test \
   object_names_test \
   others_test \
+  part_cover_test \
   part_runs_test \
   places_test \
   puts_test \
@@ -293,6 +296,8 @@ object_names_test_SOURCES = tsdb/bucket/object_names_test.c
 object_names_test_LDADD = $(TSDB_TEST_LIBS)
 others_test_SOURCES = tsdb/transfer/others_test.c
 others_test_LDADD = $(TSDB_TEST_LIBS)
+part_cover_test_SOURCES = tsdb/part/part_cover_test.c
+part_cover_test_LDADD = $(TSDB_TEST_LIBS)
 part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c

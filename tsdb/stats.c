@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The current content of the storage, counted over partitions, parts and windows, and as metrics. */
 #include "tsdb/cached/cached_days.h"
-#include "tsdb/part/part.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/transfer/transfer.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/dict_union.h"
@@ -40,8 +40,7 @@ static void partition_stats(struct partition *p, struct tsdb_stats *ret)
 static void part_stats(const struct part *x, bool loaded, struct tsdb_stats *ret)
 {
 	ret->parts++;
-	ret->part_index_bytes += x->series.cap * sizeof *x->series.v + x->aggregates.cap * sizeof *x->aggregates.v +
-				 part_cover_bytes(x);
+	ret->part_index_bytes += part_index_bytes(x);
 	for (size_t i = 0; !loaded && x->level == LEVEL_HOUR && i < x->series.n; i++)
 		bounds(ret, part_start_ms(x) + x->series.v[i].min_ms, part_start_ms(x) + x->series.v[i].max_ms);
 }
@@ -73,6 +72,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		for (size_t k = 0; k < v->p[i]->n_windows; k++)
 			window_stats(v->p[i]->windows[k], ret);
 	}
+	ret->part_index_bytes += cached_days_index_bytes(db);
 	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + atomic_load(&db->query_dict_bytes);
 	version_unref(v);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/bucket/generation.h"
+#include "tsdb/part/part.h"
 
 const char fuzz_target[] = "generation";
 
@@ -24,6 +25,8 @@ static void check_parts(const struct generation *g)
 		const struct generation_part *p = &g->parts.v[i];
 		check_view(g, p->header);
 		check_view(g, p->index);
+		check_view(g, p->covers);
+		REQUIRE(!p->covers.len || p->level == LEVEL_HOUR, "part %zu", i);
 		for (size_t k = 0; k < p->totals.n; k++)
 			check_view(g, p->totals.v[k]);
 		for (size_t k = 0; k < p->runs.n; k++)

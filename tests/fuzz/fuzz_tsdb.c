@@ -7,6 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/dict/dict.h"
 #include "tsdb/head/tombstone_fact.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/part/sealed.h"
 
 #define ROWS 512
@@ -134,9 +135,40 @@ static void detail(struct view v)
 	sealed_rollup_release(&r);
 }
 
+/* The covers of a part of an hour whose series the first bytes describe: their number, then four bytes of each. What is accepted lies within their bounds, and
+ * stays the same when it is written again. */
+static void covers(struct view v)
+{
+	struct part p = { .level = LEVEL_HOUR, .window = 472230 };
+	struct part_covers *c, *same;
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	size_t n = v.len ? (uint8_t)v.ptr[0] % 16 : 0;
+	if (v.len < 1 + 4 * n)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *x = (const uint8_t *)v.ptr + 1 + 4 * i;
+		vec_push(&p.series, (struct part_series){ .series = (uint32_t)i, .min_ms = (uint32_t)x[0] * 15000 + x[1], .max_ms = (uint32_t)x[2] * 15000, .is_float = x[3] & 1 });
+	}
+	if (!part_covers_decode(&p, view_make(v.ptr + 1 + 4 * n, v.len - 1 - 4 * n), &c, &e)) {
+		for (size_t i = 0; i < c->n_spans; i++)
+			REQUIRE(c->spans[i].after_ms <= (int64_t)c->spans[i].until_ms && c->spans[i].until_ms <= HOUR_MS, "span %zu", i);
+		part_covers_encode(&p, c, &b);
+		REQUIRE(!part_covers_decode(&p, buf_view(&b), &same, &e), "%s", e.msg);
+		REQUIRE(c->n_spans == same->n_spans && (!c->n_spans || !memcmp(c->spans, same->spans, c->n_spans * sizeof *c->spans)), "%zu spans", c->n_spans);
+		REQUIRE(!memcmp(c->v, same->v, n * sizeof *c->v), "%zu series", n);
+		free(same);
+		free(c);
+	} else {
+		REQUIRE(e.code == ERR_CORRUPT && e.msg[0], "%s", e.msg);
+	}
+	buf_free(&b);
+	vec_free(&p.series);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail };
+	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail, covers };
 	if (n)
 		readers[data[0] % ARRAY_LEN(readers)](view_make((const char *)data + 1, n - 1));
 	return 0;

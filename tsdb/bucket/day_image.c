@@ -10,6 +10,7 @@
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/dict/dict_pack.h"
 #include "tsdb/part/part.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
@@ -87,6 +88,22 @@ static int image_parts(struct day_image *m, struct err *e)
 		    (atomic_load(&s->parts[i]->awaits) || !(s->parts[i]->damaged && s->parts[i]->lost && !s->parts[i]->series.n)))
 			rc = image_add_part(m, s->parts[i], e);
 	return rc;
+}
+
+void day_image_add_covers(struct day_image *m, size_t part, struct view known)
+{
+	const struct part *p = m->parts.v[part];
+	struct generation_part *to = &m->g.parts.v[part];
+	if (p->level != LEVEL_HOUR)
+		return;
+	if (known.len && !part_covers_check(p, known, NULL)) {
+		to->covers = known;
+		return;
+	}
+	struct buf *b = image_buf(m);
+	part_covers_put(p, b);
+	if (!b->overflow)
+		to->covers = buf_view(b);
 }
 
 /* ---- facts ---- */

@@ -28,8 +28,8 @@
 #define SERIES_DELTA 4
 
 enum generation_tag {
-	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE, TAG_IDENTITY,
-	TAG_EXTERNAL = 11,
+	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE, TAG_IDENTITY, TAG_COVERS,
+	TAG_EXTERNAL,
 	TAG_PADDING = 255 /* bytes without a meaning */
 };
 
@@ -181,6 +181,10 @@ static void put_body(struct buf *body, const struct generation *g)
 	for (size_t i = 0; i < g->parts.n; i++) {
 		put_part(&b, &g->parts.v[i]);
 		put_section(body, TAG_PART, &b);
+		if (g->parts.v[i].covers.len) {
+			buf_putv(&b, g->parts.v[i].covers);
+			put_section(body, TAG_COVERS, &b);
+		}
 	}
 	if (g->identity[0]) {
 		buf_puts(&b, g->identity);
@@ -434,6 +438,15 @@ static void get_view(struct view *ret, struct cursor *c)
 	*ret = cursor_bytes(c, (size_t)(c->end - c->p));
 }
 
+/* Of the part before. */
+static void get_covers(struct generation *g, struct cursor *c)
+{
+	struct generation_part *p = g->parts.n ? &g->parts.v[g->parts.n - 1] : NULL;
+	c->bad |= !p || p->covers.len || p->level != LEVEL_HOUR || c->p == c->end;
+	if (!c->bad)
+		p->covers = cursor_bytes(c, (size_t)(c->end - c->p));
+}
+
 static void get_symbols(struct generation *g, struct cursor *c)
 {
 	c->bad |= g->symbols.stamp.epoch != 0;
@@ -479,6 +492,7 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	case TAG_FACT: get_fact(g, &c); break;
 	case TAG_NOTE: get_note(g, &c); break;
 	case TAG_IDENTITY: get_identity(g, &c); break;
+	case TAG_COVERS: get_covers(g, &c); break;
 	case TAG_EXTERNAL: get_external(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}

@@ -48,6 +48,7 @@ struct generation_part {
 	struct view header, index;   /* payloads of PART_HEADER and PART_INDEX, of the newest version */
 	VEC(struct part_run) runs;
 	VEC(struct view) totals;     /* payload of PART_TOTALS of each aggregate, by number; of a rollup none */
+	struct view covers;          /* of an hour: what the profiles of each series come to (part_cover.h); empty = not known */
 };
 
 /* A small file of the day's database: CURRENT, MANIFEST-n, OPTIONS-n of one checkpoint. */

@@ -45,6 +45,7 @@ static void add_part(struct generation *g, enum part_level level, uint32_t windo
 	if (totals) {
 		vec_push(&p->totals, VIEW("totals of an aggregate"));
 		vec_push(&p->totals, VIEW(""));
+		p->covers = VIEW("\0 covers");
 	}
 }
 
@@ -155,7 +156,7 @@ static void same_part(const struct generation_part *a, const struct generation_p
 {
 	assert_true(a->level == b->level && a->window == b->window && a->number == b->number && a->file == b->file);
 	same_object(&a->object, &b->object);
-	assert_true(view_eq(a->header, b->header) && view_eq(a->index, b->index));
+	assert_true(view_eq(a->header, b->header) && view_eq(a->index, b->index) && view_eq(a->covers, b->covers));
 	assert_true(a->runs.n == b->runs.n && a->totals.n == b->totals.n);
 	for (size_t i = 0; i < a->runs.n; i++) {
 		const struct part_run *x = &a->runs.v[i], *y = &b->runs.v[i];
@@ -350,7 +351,7 @@ static void test_versions(void **state)
 
 /* ---- what no writer writes ---- */
 
-enum { HEAD = 1, PART, SYMBOLS, FILES, TEXTS, SERIES, FACT, NOTE };
+enum { HEAD = 1, PART, SYMBOLS, FILES, TEXTS, SERIES, FACT, NOTE, IDENTITY, COVERS };
 
 /* One thing is wrong with it, which generation_encode does not look at. */
 static void spoil(struct generation *g, int how)
@@ -397,7 +398,8 @@ static void spoil(struct generation *g, int how)
 	case 32: s->labels = (struct labels){ empty_name, 1 }; break;
 	case 33: g->series.v[0].type.kind = (enum profile_kind)0; break;
 	case 34: g->series.v[0].type.kind = (enum profile_kind)4; break;
-	case 35:
+	case 35: g->parts.v[3].covers = VIEW("covers"); break; /* of a rollup */
+	case 36:
 		for (int i = 0; i < 16; i++)
 			vec_push(&g->files, (struct generation_file){ view_make("OPTIONS-1234567890123456", (size_t)(9 + i)), VIEW("") });
 		break;
@@ -405,7 +407,7 @@ static void spoil(struct generation *g, int how)
 	}
 }
 
-#define SPOILT 36
+#define SPOILT 37
 #define SPOILT_SERIES 29
 
 /* What a body that has a right checksum gives: 0 or why not, also of its series. What is accepted can be written and read again. */
@@ -497,6 +499,7 @@ static void test_sections(void **state)
 		{ -ERR_CORRUPT, SYMBOLS, VIEW("\1\1\1abcdefghijklmnopqrstuvwxyz01234"), 0, VIEW("") },
 		{ -ERR_CORRUPT, SYMBOLS, VIEW("\1\1\1abcdefghijklmnopqrstuvwxyz0123456"), 0, VIEW("") },
 		{ -ERR_CORRUPT, PART, VIEW(""), 0, VIEW("") },
+		{ -ERR_CORRUPT, COVERS, VIEW("of no part"), 0, VIEW("") },
 		{ -ERR_CORRUPT, FILES, VIEW(""), 0, VIEW("") },
 		{ -ERR_CORRUPT, FACT, VIEW(""), 0, VIEW("") },
 		{ -ERR_CORRUPT, NOTE, VIEW(""), 0, VIEW("") },
@@ -528,6 +531,45 @@ static void test_sections(void **state)
 	put_section(&b, 200, VIEW(""));
 	assert_int_equal(read_body(buf_view(&b), GENERATION_DAY, &e), -ERR_CORRUPT);
 	buf_free(&head);
+	buf_free(&b);
+}
+
+/* Covers are of the part of an hour whose section they follow, and there is something in them. Programs that do not know them pass over them. */
+static void test_covers(void **state)
+{
+	struct generation g = make_day(), got;
+	struct buf part = { 0 }, b = { 0 };
+	struct err e;
+	(void)state;
+	size_t n_parts = g.parts.n;
+	g.parts.n = 1;
+	get_body(&g, &part);
+	const char *covers = memmem(part.ptr, part.len, "\12\10\0 covers", 10);
+	assert_non_null(covers);
+	for (int how = 0; how < 6; how++) {
+		buf_reset(&b);
+		buf_put(&b, part.ptr, (size_t)(covers - part.ptr));
+		if (how == 3)
+			put_section(&b, FACT, VIEW("\1"));
+		if (how)
+			put_section(&b, how == 5 ? 200 : COVERS, how == 4 ? VIEW("") : VIEW("all"));
+		if (how == 2)
+			put_section(&b, COVERS, VIEW("twice"));
+		int rc = read_body(buf_view(&b), GENERATION_DAY, &e);
+		assert_int_equal(rc, how == 2 || how == 4 ? -ERR_CORRUPT : 0);
+		if (rc)
+			continue;
+		wrap(buf_view(&b), 1, GENERATION_DAY, b.len, &part);
+		assert_int_equal(generation_decode(&got, buf_view(&part), NULL, &e), 0);
+		assert_int_equal(got.parts.n, 1);
+		assert_true(view_eqs(got.parts.v[0].covers, how == 1 || how == 3 ? "all" : ""));
+		generation_release(&got);
+		get_body(&g, &part);
+		covers = memmem(part.ptr, part.len, "\12\10\0 covers", 10);
+	}
+	g.parts.n = n_parts;
+	generation_release(&g);
+	buf_free(&part);
 	buf_free(&b);
 }
 
@@ -716,7 +758,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_names), cmocka_unit_test(test_damage), cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_spoilt), cmocka_unit_test(test_sections), cmocka_unit_test(test_changed_bodies), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_spoilt), cmocka_unit_test(test_sections), cmocka_unit_test(test_covers), cmocka_unit_test(test_changed_bodies), cmocka_unit_test(test_many),
 		cmocka_unit_test(test_many_series), cmocka_unit_test(test_small_objects), cmocka_unit_test(test_repeats), cmocka_unit_test(test_too_large),
 	};
 	return cmocka_run_group_tests_name("generations", tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/log/record.h"
-#include "tsdb/part/part.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
@@ -159,6 +159,8 @@ static int parts_make(struct day_parts *ret, struct cached_store *s, const struc
 			break;
 		p->bytes = x->object.size;
 		vec_push(&ret->v, p);
+		if (x->covers.len)
+			rc = part_covers_check(p, x->covers, e);
 	}
 	return rc;
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/disk/text.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/version/evict.h"
 
 #define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
@@ -210,6 +211,26 @@ size_t cached_days_memory(struct tsdb *db)
 		total += evict_bytes(l.v.v[i]->p);
 		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
 			total += evict_bytes(l.v.v[i]->origin.series);
+	}
+	days_release(&l);
+	return total;
+}
+
+size_t cached_days_index_bytes(struct tsdb *db)
+{
+	struct days_list l = { 0 };
+	size_t total = 0;
+	if (!db->cached)
+		return 0;
+	days_copy(db->cached, &l);
+	for (size_t i = 0; i < l.v.n; i++) {
+		const struct cached_day *d = l.v.v[i];
+		if (!atomic_load_explicit(&d->open, memory_order_acquire))
+			continue;
+		for (size_t k = 0; k < d->origin.s->n_parts; k++)
+			total += part_index_bytes(d->origin.s->parts[k]);
+		for (size_t k = 0; k < d->store->files.n; k++)
+			total += d->store->files.v[k]->known.cap + d->store->files.v[k]->covers.cap;
 	}
 	days_release(&l);
 	return total;

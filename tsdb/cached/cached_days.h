@@ -33,5 +33,7 @@ const struct cached_counts *cached_days_counts(struct tsdb *db);
 void cached_days_status(struct tsdb *db, struct admin_bucket *ret);
 /* Memory of dictionaries and indexes of these days. */
 size_t cached_days_memory(struct tsdb *db);
+/* Memory of the indexes of their parts, and of what is known of these without their files. */
+size_t cached_days_index_bytes(struct tsdb *db);
 
 #endif

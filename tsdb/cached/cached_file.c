@@ -305,6 +305,13 @@ static bool file_totals(struct part_lack *l, uint32_t aggregate, struct view *re
 	return true;
 }
 
+static bool file_covers(struct part_lack *l, struct view *ret)
+{
+	struct cached_file *f = (struct cached_file *)l;
+	*ret = buf_view(&f->covers);
+	return ret->len;
+}
+
 /* ---- life ---- */
 
 static void file_release(struct part_lack *l)
@@ -316,7 +323,7 @@ static struct cached_file *file_new(struct cached_dir *dir, uint64_t size)
 {
 	struct cached_file *f = NEW(struct cached_file);
 	atomic_init(&f->refs, 1);
-	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_release };
+	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_covers, file_release };
 	atomic_fetch_add_explicit(&dir->refs, 1, memory_order_relaxed);
 	f->dir = dir;
 	f->size = size;
@@ -338,6 +345,7 @@ void cached_file_unref(struct cached_file *f)
 	vec_free(&f->runs);
 	buf_free(&f->known);
 	vec_free(&f->known_ends);
+	buf_free(&f->covers);
 	cached_dir_unref(f->dir);
 	free(f);
 }
@@ -354,6 +362,8 @@ int cached_file_of_part(struct cached_file **ret, struct cached_dir *dir, const 
 		buf_putv(&f->known, p->totals.v[i]);
 		vec_push(&f->known_ends, (uint32_t)f->known.len);
 	}
+	buf_putv(&f->covers, p->covers);
+	buf_trim(&f->covers);
 	snprintf(f->name, sizeof f->name, "%06" PRIu64, p->file);
 	f->level = p->level;
 	object_name_data(f->key, g->id, g->day, p->object.stamp);

@@ -72,6 +72,7 @@ struct cached_file {
 	unsigned noted;                    /* bits of runs that an earlier process has left, before the tail was held against its hash */
 	struct buf known;                  /* totals of aggregates, */
 	VEC(uint32_t) known_ends;          /* by number: where each ends */
+	struct buf covers;                 /* what its series' profiles come to (part_cover.h); empty = not known */
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;
 	struct err error;                  /* why the last fetch failed; code 0: it did not */

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/cached/cached_days.h"
 #include "tsdb/testkit.h"
@@ -245,6 +246,135 @@ static void test_only_what_is_needed(void **state)
 	assert_true(stamps < size);
 	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
 	assert_true(atomic_load(&cached_days_counts(w.k.db)->bytes) > stamps);
+	world_end(&w);
+}
+
+/* Which objects are fetched. */
+struct fetches {
+	struct world *w;
+	atomic_uint hours, others; /* requests for parts of hours, and for all else */
+};
+
+static void note_fetch(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct fetches *f = arg;
+	struct bucket_catalogue *c = f->w->k.db->catalogue;
+	struct object_name n;
+	bool hour = false;
+	if (op != BUCKETKIT_GET)
+		return;
+	assert_true(object_name_parse(key, &n));
+	rwlock_read(&c->lock);
+	const struct catalogue_day *d = n.kind == 'd' ? catalogue_find(c, n.day) : NULL;
+	for (size_t i = 0; d && i < d->parts.n; i++)
+		hour |= d->parts.v[i].level == LEVEL_HOUR && !object_stamp_cmp(d->parts.v[i].object.stamp, n.stamp);
+	rwlock_unlock(&c->lock);
+	atomic_fetch_add(hour ? &f->hours : &f->others, 1);
+}
+
+/* What the profiles of a name cover, as a flame graph asks: of each series at once, and by hours. */
+static int64_t world_cover(struct world *w, int64_t after, int64_t until)
+{
+	struct source_tiles tiles = { after, HOUR, (size_t)((until - after) / HOUR) };
+	struct source_view *v;
+	struct source_series *found;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	int64_t ms = 0;
+	assert_int_equal(tsdb_source(w->k.db)->open(tsdb_source(w->k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, after, until, NULL, &found, &n, &e), 0);
+	for (size_t i = 0; i < n; i++) {
+		struct source_cover c = { 0 }, *by_hour = xcalloc(tiles.n, sizeof *by_hour);
+		uint64_t rows = 0;
+		assert_int_equal(v->ops->cover(v, found[i].ref, after, until, NULL, &c, &e), 0);
+		if (after % HOUR == 0)
+			assert_int_equal(v->ops->covers(v, found[i].ref, &tiles, NULL, by_hour, &e), 0);
+		for (size_t k = 0; k < tiles.n; k++)
+			rows += by_hour[k].n;
+		assert_int_equal(rows, after % HOUR == 0 ? c.n : 0);
+		for (size_t k = 0; k < c.spans.n; k++)
+			ms += c.spans.v[k].until_ms - c.spans.v[k].after_ms;
+		source_cover_release(&c);
+		free(by_hour);
+	}
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	return ms;
+}
+
+/* A flame graph of a whole day touches no hour: the generation says what its profiles cover. Where some were deleted, or the range begins within an hour, that hour is
+ * fetched. */
+static void test_covers(void **state)
+{
+	struct world w;
+	struct fetches f = { .w = &w };
+	(void)state;
+	world_begin(&w);
+	w.b.before_arg = &f;
+	w.b.before = note_fetch;
+	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	assert_int_equal(world_cover(&w, KIT_T0, KIT_T0 + DAY), 4 * ROWS * 10000);
+	assert_int_equal(atomic_load(&f.hours), 0);
+	assert_in_range(atomic_load(&f.others), 2, 4); /* the day's sums, the tail of that file, and symbols */
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 4 * ROWS); /* holds them against the profiles */
+	/* An hour of the second day. */
+	atomic_store(&f.hours, 0);
+	atomic_store(&f.others, 0);
+	int64_t covered = world_cover(&w, KIT_T0 + DAY + 90 * MINUTE, KIT_T0 + 2 * DAY);
+	assert_int_equal(covered, 4 * (ROWS - 4) * 10000);
+	assert_in_range(atomic_load(&f.hours), 1, 2);
+	assert_int_equal(atomic_load(&f.others), 0);
+	/* The same after a restart without the cache. */
+	kit_close(&w.k);
+	world_shell(&w, "rm -rf *");
+	w.b.before = NULL;
+	kit_open(&w.k);
+	w.b.before = note_fetch;
+	atomic_store(&f.hours, 0);
+	struct tsdb_stats before, after;
+	tsdb_stats(w.k.db, &before);
+	assert_int_equal(world_cover(&w, KIT_T0, KIT_T0 + 2 * DAY), 2 * 4 * ROWS * 10000);
+	assert_int_equal(atomic_load(&f.hours), 0);
+	tsdb_stats(w.k.db, &after);
+	assert_true(after.part_index_bytes > before.part_index_bytes + 2 * 4 * 4 * 40); /* what is known of these parts counts */
+	/* A delete touches one series in one hour, of which nothing is here yet. */
+	world_delete(&w, "pod-1", KIT_T0 + DAY + 3 * HOUR + MINUTE, KIT_T0 + DAY + 3 * HOUR + 30 * MINUTE);
+	atomic_store(&f.hours, 0);
+	assert_int_equal(world_cover(&w, KIT_T0 + DAY, KIT_T0 + 2 * DAY), (4 * ROWS - 1) * 10000);
+	assert_in_range(atomic_load(&f.hours), 1, 2);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), 4 * ROWS - 1);
+	world_end(&w);
+}
+
+/* Covers that are not of the part they stand beside: the day is not read, and the answer says so. */
+static void test_malformed_covers(void **state)
+{
+	struct world w;
+	struct generation g;
+	struct buf b = { .max = GENERATION_MAX }, spoilt = { .max = GENERATION_MAX };
+	char text[SOURCE_WARNING_LEN];
+	struct err e;
+	(void)state;
+	struct answers want = world_begin(&w);
+	struct bucket_catalogue *c = w.k.db->catalogue;
+	assert_int_equal(catalogue_bytes(c, (uint32_t)(KIT_T0 / DAY), &b, &e), 0);
+	assert_int_equal(generation_decode(&g, buf_view(&b), NULL, &e), 0);
+	assert_int_equal(generation_decode_series(&g, &e), 0);
+	assert_true(g.parts.v[1].covers.len > 0 && g.parts.v[1].level == LEVEL_HOUR);
+	g.parts.v[1].covers = VIEW("\1\0");
+	assert_int_equal(generation_encode(&g, &spoilt, &e), 0);
+	assert_int_equal(catalogue_put(c, &g, buf_view(&spoilt), "", true, &e), 0);
+	world_warning(&w, text);
+	assert_non_null(strstr(text, "in the bucket"));
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + DAYS * DAY, NULL), (DAYS - 1) * 4 * ROWS);
+	assert_int_equal(catalogue_put(c, &g, buf_view(&b), "", true, &e), 0);
+	world_check(&w, &want);
+	generation_release(&g);
+	buf_free(&b);
+	buf_free(&spoilt);
 	world_end(&w);
 }
 
@@ -715,7 +845,7 @@ static void test_lives(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
+		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
 		cmocka_unit_test(test_lives),

@@ -62,6 +62,8 @@ struct part_lack {
 	int (*recheck)(struct part_lack *l, enum part_kind kind, bool aggregates, struct err *e);
 	/* The payload of PART_TOTALS of an aggregate, if it is known without the file. Valid as long as the part. */
 	bool (*totals)(struct part_lack *l, uint32_t aggregate, struct view *ret);
+	/* The payload of its covers (part_cover.h), if it is known without the file; it has been checked. Valid as long as the part. */
+	bool (*covers)(struct part_lack *l, struct view *ret);
 	void (*release)(struct part_lack *l);
 };
 
@@ -93,7 +95,7 @@ struct part {
 	VEC(uint32_t) sums;   /* by number: the parts that a rollup sums up, that an hour's part replaces */
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
-	_Atomic(struct part_cover *) covers; /* by place in series: cover.c's cache for those that were requested; NULL = none yet */
+	_Atomic(struct part_covers *) covers; /* what is known of its series' profiles (part_cover.h); NULL = nobody has asked */
 };
 
 struct part *part_ref(struct part *p);
@@ -102,8 +104,6 @@ void part_unref(struct part *p);
 void part_retire(struct part *p);
 /* Bounds of a series, NULL if the part does not have it. */
 const struct part_series *part_find(const struct part *p, uint32_t series);
-/* The size of cover.c's cache of its series, in bytes. */
-size_t part_cover_bytes(const struct part *p);
 static inline int64_t part_start_ms(const struct part *p)
 {
 	return (int64_t)p->window * level_hours(p->level) * HOUR_MS;

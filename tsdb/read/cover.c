@@ -1,87 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sums of a series' profiles in a range: number, total, weights, covered time. A query about a day of a fleet concerns millions of profiles. So
  * parts that are completely in the range are read once, their columns and not their rows, and the result is kept with the part, which
- * never changes:
+ * never changes (part_cover.h). Of a day in the bucket its generation has it:
  *
  *	part      part      part      part          a part whose profiles cover one stretch: 40 bytes, one look
  *	──(─══════╪═════════╪══ ═══ ══╪═══)────     one with holes, a border, tombstones, markers of both kinds: its columns again
  *
  * Runs on query threads. */
-#include <math.h>
-
 #include "tsdb/part/damage.h"
+#include "tsdb/part/part_cover.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view_cached.h"
 #include "tsdb/version/tombstones.h"
-
-/* NOT_ASKED, then TAKEN by the thread that fills it in, then permanently one of the others. */
-enum { NOT_ASKED, TAKEN, KNOWN, MANY };
-
-struct part_cover {
-	int64_t total, period;
-	double weight;           /* of each of them */
-	int32_t after_ms;        /* they cover (after, until], from the part's start */
-	uint32_t until_ms;
-	uint32_t n;
-	uint16_t n_stale;
-	_Atomic uint16_t state;
-};
-
-size_t part_cover_bytes(const struct part *p)
-{
-	return atomic_load(&p->covers) ? (p->series.n + 1) * sizeof(struct part_cover) : 0;
-}
-
-/* The entry of a series of a part. */
-static struct part_cover *entry_of(struct part *p, const struct part_series *x)
-{
-	struct part_cover *all = atomic_load(&p->covers), *none = NULL;
-	if (!all) {
-		all = xcalloc(p->series.n + 1, sizeof *all);
-		if (!atomic_compare_exchange_strong(&p->covers, &none, all)) {
-			free(all);
-			all = none;
-		}
-	}
-	return &all[x - p->series.v];
-}
-
-/* Whether the result of one part is small: of one stretch, one sign, one weight. */
-static bool cover_is_small(const struct part *p, const struct source_cover *c, double weight)
-{
-	return c->spans.n == 1 && c->n <= UINT32_MAX && c->n_stale <= UINT16_MAX && part_start_ms(p) - c->spans.v[0].after_ms <= INT32_MAX &&
-	       c->total >= 0 && (uint64_t)c->total == c->magnitude && fabs(c->weights.extra - (double)c->total * (weight - 1)) <= 1e-12 * fabs(c->weights.extra);
-}
-
-static void keep(struct part *p, struct part_cover *to, const struct source_cover *c)
-{
-	double weight = c->weights.heaviest > 0 ? c->weights.heaviest : 1;
-	uint16_t state = NOT_ASKED;
-	if (!atomic_compare_exchange_strong(&to->state, &state, TAKEN))
-		return;
-	state = MANY;
-	if (cover_is_small(p, c, weight)) {
-		to->total = c->total;
-		to->period = c->period;
-		to->weight = weight;
-		to->n = (uint32_t)c->n;
-		to->n_stale = (uint16_t)c->n_stale;
-		to->after_ms = (int32_t)(c->spans.v[0].after_ms - part_start_ms(p));
-		to->until_ms = (uint32_t)(c->spans.v[0].until_ms - part_start_ms(p));
-		state = KNOWN;
-	}
-	atomic_store(&to->state, state);
-}
-
-static void add_known(const struct part *p, const struct part_cover *from, struct source_cover *ret)
-{
-	ret->n += from->n;
-	ret->n_stale += from->n_stale;
-	source_cover_add_total(ret, from->total);
-	source_weights_add(&ret->weights, (double)from->total, from->weight);
-	ret->period = MAX(ret->period, from->period);
-	source_cover_add_span(ret, part_start_ms(p) + from->after_ms, part_start_ms(p) + from->until_ms);
-}
 
 /* ---- columns ---- */
 
@@ -99,64 +29,25 @@ static size_t first_after(const struct sealed_points *p, int64_t t_ms)
 	return a;
 }
 
-static void add_totals(const struct sealed_points *p, size_t lo, size_t hi, struct source_cover *ret)
-{
-	int64_t total = 0, magnitude = 0;
-	for (size_t i = lo; i < hi && !p->small; i++)
-		source_cover_add_total(ret, p->totals.v[i]);
-	for (size_t i = lo; i < hi && p->small; i++) {
-		int64_t v = p->totals.v[i];
-		total += v;
-		magnitude += v < 0 ? -v : v;
-	}
-	source_cover_add_other(ret, &(struct source_cover){ .total = total, .magnitude = (uint64_t)magnitude });
-}
+/* What is deleted of a series of a part. */
+struct cover_hiding {
+	const struct pstate *s;
+	const struct part *part;
+	uint32_t series;
+};
 
-static double weight_at(const struct sealed_columns *c, size_t i)
+static bool cover_hides(void *arg, int64_t t_ms)
 {
-	return c->same_weight ? c->weight : c->weights.v[i];
-}
-
-/* Those in [lo, hi), of which none is a marker or hidden. */
-static void add_plain(const struct sealed_columns *c, size_t lo, size_t hi, struct source_cover *ret)
-{
-	const struct sealed_points *p = &c->points;
-	if (lo >= hi)
-		return;
-	ret->n += hi - lo;
-	add_totals(p, lo, hi, ret);
-	for (size_t i = lo; i < hi && !(c->same_weight && c->weight == 1); i++)
-		source_weights_add(&ret->weights, (double)p->totals.v[i], weight_at(c, i));
-	for (size_t i = lo; i < hi && (i == lo || !c->same_period); i++)
-		ret->period = MAX(ret->period, c->same_period ? c->period : c->periods.v[i]);
-	if (p->every_ms && c->same_cover && c->cover_ms >= p->every_ms) {
-		source_cover_add_span(ret, sealed_stamp(p, lo) - c->cover_ms, sealed_stamp(p, hi - 1));
-		return;
-	}
-	for (size_t i = lo; i < hi; i++) {
-		int64_t t = sealed_stamp(p, i);
-		source_cover_add_span(ret, t - (c->same_cover ? c->cover_ms : c->covers.v[i]), t);
-	}
+	const struct cover_hiding *h = arg;
+	return tombstones_hide(h->s, h->part, h->series, t_ms);
 }
 
 static void add_columns(const struct pstate *s, const struct part *part, uint32_t series, const struct sealed_columns *c, size_t lo,
 			size_t hi, struct source_cover *ret)
 {
+	struct cover_hiding h = { s, part, series };
 	bool masked = tombstones_touch(s, series, part_start_ms(part), part_end_ms(part));
-	size_t k = 0;
-	if (!c->stale.n && !masked) {
-		add_plain(c, lo, hi, ret);
-		return;
-	}
-	for (size_t i = lo; i < hi; i++) {
-		int64_t t = sealed_stamp(&c->points, i);
-		while (k < c->stale.n && c->stale.v[k] < i)
-			k++;
-		bool stale = k < c->stale.n && c->stale.v[k] == i;
-		if (!masked || !tombstones_hide(s, part, series, t))
-			source_cover_add(ret, t, c->same_cover ? c->cover_ms : c->covers.v[i], c->points.totals.v[i],
-					 weight_at(c, i), c->same_period ? c->period : c->periods.v[i], stale);
-	}
+	part_cover_add_rows(c, lo, hi, masked ? cover_hides : NULL, &h, ret);
 }
 
 /* ---- a series ---- */
@@ -167,27 +58,17 @@ static int add_part(const struct pstate *s, struct part *p, uint32_t series, int
 	const struct part_series *x = part_find(p, series);
 	bool whole = part_start_ms(p) + x->min_ms > after_ms && part_start_ms(p) + x->max_ms <= until_ms && !x->is_float &&
 		     !tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
-	struct part_cover *entry = whole ? entry_of(p, x) : NULL;
-	uint16_t state = entry ? atomic_load(&entry->state) : MANY;
-	if (state == KNOWN) {
-		add_known(p, entry, ret);
+	if (whole && part_cover_known(p, x, ret))
 		return 0;
-	}
 	if (!*w)
 		*w = scratch_take(s->p->db->scratch_pool);
+	if (whole)
+		return part_cover_read(p, x, &(*w)->part, ret, e);
 	int rc = part_columns(p, series, &(*w)->part, e);
 	if (rc)
 		return rc;
 	const struct sealed_columns *c = &(*w)->part.columns;
-	struct source_cover part = { 0 };
-	add_columns(s, p, series, c, first_after(&c->points, after_ms), first_after(&c->points, until_ms), state == NOT_ASKED ? &part : ret);
-	if (state != NOT_ASKED)
-		return 0;
-	keep(p, entry, &part);
-	source_cover_add_other(ret, &part);
-	for (size_t i = 0; i < part.spans.n; i++)
-		source_cover_add_span(ret, part.spans.v[i].after_ms, part.spans.v[i].until_ms);
-	source_cover_release(&part);
+	add_columns(s, p, series, c, first_after(&c->points, after_ms), first_after(&c->points, until_ms), ret);
 	return 0;
 }
 
