@@ -766,13 +766,55 @@ static void test_lives(void **state)
 	world_end(&w);
 }
 
+/* Descriptors of tables of cached days. */
+struct open_tables {
+	size_t n;
+};
+
+static int tables_count(void *arg, const char *name, struct err *e)
+{
+	AUTOFREE char *link = xasprintf("/proc/self/fd/%s", name);
+	char to[4096];
+	ssize_t n = readlink(link, to, sizeof to - 1);
+	(void)e;
+	to[MAX(n, 0)] = 0;
+	if (strstr(to, "/bucket/cache/") && view_ends(view_of(to), VIEW(".sst")))
+		((struct open_tables *)arg)->n++;
+	return 0;
+}
+
+static size_t count_tables(void)
+{
+	struct open_tables t = { 0 };
+	struct err e;
+	assert_int_equal(files_each("/proc/self/fd", tables_count, &t, &e), 0);
+	return t.n;
+}
+
+/* Two days are read, and the descriptors are for one: its database is closed when the other one opens, and opened again by the next reader. */
+static void test_descriptors_are_bounded(void **state)
+{
+	struct world w;
+	struct answers want = world_begin(&w);
+	(void)state;
+	partition_db_limit_bare(1);
+	world_check(&w, &want);
+	size_t one = count_tables();
+	world_check(&w, &want);
+	assert_int_equal(count_tables(), one);
+	partition_db_limit_bare(0);
+	world_check(&w, &want);
+	assert_in_range(one, 1, count_tables() - 1);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
-		cmocka_unit_test(test_lives),
+		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,14 @@ struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cac
 	return list_db_new(dir, cache, true);
 }
 
+/* Once it is open: RocksDB opens the files of a day when they are read first. */
+static void list_note_bare(struct partition_db *d)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	partition_bare_add(d, (size_t)rocksdb_livefiles_count(files) + 1);
+	rocksdb_livefiles_destroy(files);
+}
+
 int partition_db_open_bare(struct partition_db *d, struct err *e)
 {
 	int rc = 0;
@@ -269,10 +277,15 @@ int partition_db_open_bare(struct partition_db *d, struct err *e)
 			clock_sleep_ms(1);
 			continue;
 		}
-		if (!d->db)
+		bool was = d->db != NULL;
+		if (!was)
 			d->db = partition_db_open_rocks(d, e);
 		rc = d->db ? 0 : -(int)e->code;
 		atomic_store(&d->bare_is_open, !rc);
+		if (!rc && !was) {
+			atomic_store(&d->bare_is_closed, false);
+			list_note_bare(d);
+		}
 		rwlock_unlock(&d->open_lock);
 	}
 	return rc;

@@ -18,7 +18,14 @@
 
 int partition_db_enter(struct partition_db *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
 {
+	struct err why;
 	rwlock_read(&d->open_lock);
+	while (!d->db && atomic_load(&d->bare_is_closed)) {
+		rwlock_unlock(&d->open_lock);
+		if (partition_db_open_bare(d, &why))
+			return err_set(e, why.code, "%s", why.msg);
+		rwlock_read(&d->open_lock);
+	}
 	if (d->db)
 		return 0;
 	rwlock_unlock(&d->open_lock);
@@ -85,6 +92,8 @@ int partition_db_remove_marked(const char *dir, struct err *e)
 
 void partition_db_free(struct partition_db *d)
 {
+	if (d->look_only)
+		partition_bare_remove(d);
 	if (d->db)
 		rocksdb_close(d->db);
 	rwlock_destroy(&d->open_lock);
@@ -250,7 +259,7 @@ uint32_t partition_db_next_number(const struct partition_db *d)
 static uint64_t property(struct partition_db *d, const char *name)
 {
 	uint64_t n = 0;
-	if (partition_db_enter(d, NULL))
+	if (atomic_load(&d->bare_is_closed) || partition_db_enter(d, NULL))
 		return 0;
 	char *v = rocksdb_property_value(d->db, name);
 	if (v) {
