@@ -107,6 +107,8 @@ int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n,
 	for (size_t i = 0; i < n; i++)
 		if (days[i] && atomic_load_explicit(&days[i]->open, memory_order_acquire))
 			cached_day_list_lacks(days[i], &files);
+	if (files.v.n && lim && lim->waits)
+		lim->waits(lim->waits_arg);
 	int rc = files.v.n ? cached_fetcher_run(db->cached->fetcher, files.v.v, files.v.n, lim, e) : 0;
 	vec_free(&files.v);
 	return rc;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -766,6 +767,32 @@ static void test_lives(void **state)
 	world_end(&w);
 }
 
+static void waits_count(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* Who runs the query learns that it waits for the bucket: others may start meanwhile. */
+static void test_waiting_is_said(void **state)
+{
+	struct world w;
+	atomic_int waits = 0;
+	(void)state;
+	world_begin(&w);
+	w.lim.waits = waits_count;
+	w.lim.waits_arg = &waits;
+	w.k.lim = &w.lim;
+	kit_count(&w.k, KIT_CPU, KIT_T0 + 2 * DAY, KIT_T0 + 4 * DAY, NULL);
+	assert_int_equal(waits, 0); /* days of the disk */
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 4 * ROWS);
+	int cold = waits;
+	assert_in_range(cold, 1, INT_MAX);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 4 * ROWS);
+	assert_int_equal(waits, cold);
+	w.k.lim = NULL;
+	world_end(&w);
+}
+
 /* Descriptors of tables of cached days. */
 struct open_tables {
 	size_t n;
@@ -814,7 +841,7 @@ int main(void)
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
-		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded),
+		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
