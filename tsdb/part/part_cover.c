@@ -289,7 +289,7 @@ struct cover_spans {
 static void covers_add(const struct part *p, struct part_cover *to, struct source_cover *c, struct cover_spans *list)
 {
 	double weight;
-	if (!cover_is_plain(c, &weight) || !cover_spans_fit(p, c) || c->spans.n > PART_COVER_SPANS_MAX)
+	if (!cover_is_plain(c, &weight) || !cover_spans_fit(p, c) || c->spans.n > PART_COVER_SPANS_MAX || list->v.n + c->spans.n > PART_COVER_LIST_MAX)
 		return;
 	cover_fill(to, c, weight);
 	atomic_store(&to->state, c->spans.n == 1 ? COVER_KNOWN : COVER_SPANS);
@@ -358,7 +358,7 @@ static void get_spans(struct cursor *c, struct part_cover *x, struct cover_spans
 {
 	int64_t after = x->span.after_ms, last = x->span.until_ms;
 	size_t n = cursor_count(c), first = list->v.n;
-	c->bad |= n < 2 || n > PART_COVER_SPANS_MAX;
+	c->bad |= n < 2 || n > PART_COVER_SPANS_MAX || first + n > PART_COVER_LIST_MAX;
 	for (size_t i = 0; i + 1 < n && !c->bad; i++) {
 		int64_t until = after + cursor_u32(c), next = until + cursor_u32(c);
 		c->bad |= until < 0 || next <= until || next > last || next > INT32_MAX;

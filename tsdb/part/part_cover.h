@@ -13,7 +13,9 @@
 #include "model/source.h"
 #include "tsdb/part/part_read.h"
 
-#define PART_COVER_SPANS_MAX 64 /* of a series in a generation */
+/* In a generation. Series with more holes are absent there. */
+#define PART_COVER_SPANS_MAX 256  /* of a series */
+#define PART_COVER_LIST_MAX 65536 /* of all series of a part that have several */
 
 /* A stretch (after, until], from the part's start. */
 struct part_span {
