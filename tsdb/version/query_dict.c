@@ -4,6 +4,32 @@
 #include "base/alloc.h"
 #include "tsdb/version/evict.h"
 
+#define GATE_MOST 2 /* dictionaries of queries' own at a time */
+
+/* Dictionaries above the budget, of all queries of the process: a few at a time, however many queries there are. Who has one does not wait for another. */
+static struct {
+	struct mutex lock;
+	pthread_cond_t free;
+	unsigned n;
+} gate = { .lock = MUTEX_INIT(LOCK_LEAF, "dictionaries of queries"), .free = PTHREAD_COND_INITIALIZER };
+
+static void gate_enter(void)
+{
+	mutex_lock(&gate.lock);
+	while (gate.n >= GATE_MOST)
+		mutex_wait(&gate.lock, &gate.free);
+	gate.n++;
+	mutex_unlock(&gate.lock);
+}
+
+static void gate_leave(void)
+{
+	mutex_lock(&gate.lock);
+	gate.n--;
+	pthread_cond_signal(&gate.free);
+	mutex_unlock(&gate.lock);
+}
+
 struct place {
 	_Atomic(struct partition *) series; /* NULL: none of its own */
 	size_t bytes;                       /* of it */
@@ -96,15 +122,19 @@ void query_dict_bring(struct query_dict *o, size_t p)
 	struct partition *x = o->v->p[p]->p;
 	if (!x->origin)
 		return;
+	size_t reserved = 0;
+	bool was = atomic_load(&x->loaded), room = was || (may_bring(o) && (!o->db->dictionary_room || o->db->dictionary_room(o->db, &reserved)));
 	mutex_lock(&o->lock);
-	bool was = atomic_load(&x->loaded);
-	if (was || may_bring(o))
+	was = atomic_load(&x->loaded);
+	if (was || room)
 		partition_load(x);
 	if (!was && atomic_load(&x->loaded)) {
 		o->brought += evict_bytes(x);
 		o->n_brought++;
 	}
 	mutex_unlock(&o->lock);
+	if (reserved)
+		o->db->dictionary_room_end(o->db, reserved);
 }
 
 bool query_dict_has(struct query_dict *o, size_t p)
@@ -118,6 +148,7 @@ struct partition *query_dict_stacks(struct query_dict *o, size_t p)
 	query_dict_bring(o, p);
 	if (!query_dict_has(o, p))
 		return partition_ref(o->v->p[p]->p);
+	gate_enter();
 	struct partition *x = partition_read(o->v->p[p], false);
 	query_dict_count(o->db, evict_bytes(x), 0);
 	return x;
@@ -131,4 +162,6 @@ void query_dict_give(struct query_dict *o, struct partition *p)
 	if (!shared)
 		query_dict_count(o->db, 0, evict_bytes(p));
 	partition_unref(p);
+	if (!shared)
+		gate_leave();
 }
