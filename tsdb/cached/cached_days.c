@@ -18,6 +18,7 @@
 #include "tsdb/version/evict.h"
 
 #define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
+#define ROOM_IDLE_MS 1000               /* after which a dictionary makes room for another */
 #define LOOK_MS 10000                   /* milliseconds between two measurements of the size of bucket/cache */
 
 struct cached_days {
@@ -32,7 +33,7 @@ struct cached_days {
 	atomic_ullong bytes;        /* of the directory, when it was measured last */
 };
 
-static bool days_make_room(struct tsdb *db, size_t *ret_reserved);
+static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved);
 static void days_end_room(struct tsdb *db, size_t reserved);
 
 void cached_days_start(struct tsdb *db)
@@ -161,13 +162,14 @@ static void days_copy(struct cached_days *c, struct days_list *ret)
 	mutex_unlock(&c->lock);
 }
 
-/* In place of a day comes one that is not open: its dictionary leaves memory. Not while a view has it. */
+/* In place of a day comes one that is not open: its dictionary leaves memory with the last view that has it. Each view has all days, so that with many
+ * queries there is always one. */
 static bool days_renew(struct cached_days *c, struct cached_day *d)
 {
 	bool done = false;
 	mutex_lock(&c->lock);
 	size_t i = days_place(c, d->day);
-	if (i < c->v.n && c->v.v[i] == d && atomic_load(&d->refs) == 2) { /* the list's and the caller's */
+	if (i < c->v.n && c->v.v[i] == d) {
 		c->v.v[i] = cached_day_new(d->tsdb, d->day, &c->stores);
 		done = true;
 	}
@@ -259,14 +261,16 @@ static size_t days_mean(struct cached_days *c)
 	return n ? total / n : 0;
 }
 
-/* Twenty queries of a day each bring their dictionaries faster than tidying takes those out that no query uses any more. */
-static bool days_make_room(struct tsdb *db, size_t *ret_reserved)
+/* Twenty queries of a day each bring their dictionaries faster than tidying takes those out that no query uses any more. A query of many days asks
+ * for half of the budget at most. If no other query has a dictionary there is nothing to wait for. */
+static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved)
 {
 	struct cached_days *c = db->cached;
+	size_t budget = db->o.dictionary_bytes;
 	mutex_lock(&c->room_lock);
-	size_t one = days_mean(c), taken = one + atomic_load(&c->loading), most = db->o.dictionary_bytes - MIN(taken, db->o.dictionary_bytes);
-	bool fits = days_evict(db, most, 0) <= most;
-	*ret_reserved = fits ? one : 0;
+	size_t want = MIN(n * days_mean(c), budget / 2), loading = atomic_load(&c->loading), most = budget - MIN(want + loading, budget);
+	bool fits = days_evict(db, most, ROOM_IDLE_MS) <= most || (!loading && !days_mean(c));
+	*ret_reserved = fits ? want : 0;
 	atomic_fetch_add(&c->loading, *ret_reserved);
 	mutex_unlock(&c->room_lock);
 	return fits;

@@ -214,9 +214,9 @@ struct tsdb {
 	struct transfer *transfer;        /* days go to a bucket and come back; NULL = there is no bucket */
 	struct bucket_catalogue *catalogue;      /* its: which days the bucket has; NULL as well */
 	struct cached_days *cached;       /* days that are read from the bucket; NULL as well */
-	/* Whether a dictionary of a cached day fits into the budget, after dictionaries that no query uses were taken out of memory. If so the room is
+	/* Whether n dictionaries of cached days fit into the budget, after dictionaries that no query uses were taken out of memory. If so the room is
 	 * reserved until dictionary_room_end. Set by tsdb/cached. */
-	bool (*dictionary_room)(struct tsdb *db, size_t *ret_reserved);
+	bool (*dictionary_room)(struct tsdb *db, size_t n, size_t *ret_reserved);
 	void (*dictionary_room_end)(struct tsdb *db, size_t reserved);
 	/* What deletes and retention have hidden of a day since the generation, whose series are decoded, was put: set by tsdb/transfer. */
 	int (*hidden)(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e);

@@ -2,27 +2,39 @@
 #include "tsdb/version/query_dict.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "tsdb/version/evict.h"
 
-#define GATE_MOST 2 /* dictionaries of queries' own at a time */
+#define GATE_MOST 2    /* merges above the budget of dictionaries at a time */
+#define WAIT_LOOK_MS 50 /* how often one that waits looks whether it was canceled */
+#define ROOM_WAIT_MS 10000 /* how long a query waits for other queries' dictionaries to leave memory */
 
-/* Dictionaries above the budget, of all queries of the process: a few at a time, however many queries there are. Who has one does not wait for another. */
+/* Of all queries of the process. Who is inside does not wait for another merge. */
 static struct {
 	struct mutex lock;
 	pthread_cond_t free;
 	unsigned n;
-} gate = { .lock = MUTEX_INIT(LOCK_LEAF, "dictionaries of queries"), .free = PTHREAD_COND_INITIALIZER };
+} gate = { .lock = MUTEX_INIT(LOCK_LEAF, "merges above the budget"), .free = PTHREAD_COND_INITIALIZER };
 
-static void gate_enter(void)
+int query_dict_enter(const struct source_limits *lim, struct err *e)
 {
+	int rc = 0;
 	mutex_lock(&gate.lock);
-	while (gate.n >= GATE_MOST)
-		mutex_wait(&gate.lock, &gate.free);
-	gate.n++;
+	bool full = gate.n >= GATE_MOST;
 	mutex_unlock(&gate.lock);
+	if (full && lim && lim->waits)
+		lim->waits(lim->waits_arg);
+	mutex_lock(&gate.lock);
+	while (!rc && gate.n >= GATE_MOST) {
+		(void)mutex_wait_ms(&gate.lock, &gate.free, clock_mono_ms() + WAIT_LOOK_MS);
+		rc = lim ? source_limits_check(lim, e) : 0;
+	}
+	gate.n += !rc;
+	mutex_unlock(&gate.lock);
+	return rc;
 }
 
-static void gate_leave(void)
+void query_dict_leave(void)
 {
 	mutex_lock(&gate.lock);
 	gate.n--;
@@ -117,24 +129,42 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 	return x;
 }
 
+int query_dict_reserve(struct query_dict *o, size_t n, const struct source_limits *lim, size_t *ret_reserved, struct err *e)
+{
+	int64_t until = clock_mono_ms() + ROOM_WAIT_MS;
+	int rc = 0;
+	*ret_reserved = 0;
+	if (!n || !o->db->dictionary_room)
+		return 0;
+	for (bool first = true; !rc && !o->db->dictionary_room(o->db, n, ret_reserved) && clock_mono_ms() < until; first = false) {
+		if (first && lim && lim->waits)
+			lim->waits(lim->waits_arg);
+		clock_sleep_ms(WAIT_LOOK_MS);
+		rc = lim ? source_limits_check(lim, e) : 0;
+	}
+	return rc;
+}
+
+void query_dict_unreserve(struct query_dict *o, size_t reserved)
+{
+	if (reserved)
+		o->db->dictionary_room_end(o->db, reserved);
+}
+
 void query_dict_bring(struct query_dict *o, size_t p)
 {
 	struct partition *x = o->v->p[p]->p;
 	if (!x->origin)
 		return;
-	size_t reserved = 0;
-	bool was = atomic_load(&x->loaded), room = was || (may_bring(o) && (!o->db->dictionary_room || o->db->dictionary_room(o->db, &reserved)));
 	mutex_lock(&o->lock);
-	was = atomic_load(&x->loaded);
-	if (was || room)
+	bool was = atomic_load(&x->loaded);
+	if (was || may_bring(o))
 		partition_load(x);
 	if (!was && atomic_load(&x->loaded)) {
 		o->brought += evict_bytes(x);
 		o->n_brought++;
 	}
 	mutex_unlock(&o->lock);
-	if (reserved)
-		o->db->dictionary_room_end(o->db, reserved);
 }
 
 bool query_dict_has(struct query_dict *o, size_t p)
@@ -148,7 +178,6 @@ struct partition *query_dict_stacks(struct query_dict *o, size_t p)
 	query_dict_bring(o, p);
 	if (!query_dict_has(o, p))
 		return partition_ref(o->v->p[p]->p);
-	gate_enter();
 	struct partition *x = partition_read(o->v->p[p], false);
 	query_dict_count(o->db, evict_bytes(x), 0);
 	return x;
@@ -162,6 +191,4 @@ void query_dict_give(struct query_dict *o, struct partition *p)
 	if (!shared)
 		query_dict_count(o->db, 0, evict_bytes(p));
 	partition_unref(p);
-	if (!shared)
-		gate_leave();
 }
