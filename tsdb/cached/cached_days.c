@@ -268,8 +268,9 @@ static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved)
 	struct cached_days *c = db->cached;
 	size_t budget = db->o.dictionary_bytes;
 	mutex_lock(&c->room_lock);
-	size_t want = MIN(n * days_mean(c), budget / 2), loading = atomic_load(&c->loading), most = budget - MIN(want + loading, budget);
-	bool fits = days_evict(db, most, ROOM_IDLE_MS) <= most || (!loading && !days_mean(c));
+	size_t one = days_mean(c), want = one ? MIN(n * one, budget / 2) : budget / 2; /* nobody knows how large they are: two queries begin */
+	size_t loading = atomic_load(&c->loading), most = budget - MIN(want + loading, budget);
+	bool fits = days_evict(db, most, ROOM_IDLE_MS) <= most || (!loading && !one);
 	*ret_reserved = fits ? want : 0;
 	atomic_fetch_add(&c->loading, *ret_reserved);
 	mutex_unlock(&c->room_lock);

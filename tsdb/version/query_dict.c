@@ -7,7 +7,7 @@
 
 #define GATE_MOST 2    /* merges above the budget of dictionaries at a time */
 #define WAIT_LOOK_MS 50 /* how often one that waits looks whether it was canceled */
-#define ROOM_WAIT_MS 10000 /* how long a query waits for other queries' dictionaries to leave memory */
+#define ROOM_WAIT_MS 60000 /* how long a query waits for other queries' dictionaries to leave memory */
 
 /* Of all queries of the process. Who is inside does not wait for another merge. */
 static struct {
