@@ -175,7 +175,8 @@ static int open_storage(struct server *s, struct err *e)
 		.objects = s->bucket ? bucket_objects(s->bucket) : NULL, .objects_stop = &s->bucket_stop,
 		.objects_at_once = (size_t)b->requests, .opening = on_opening, .opening_arg = s->web,
 		.server_id = b->server_id[0] ? b->server_id : NULL, .local_retention_ms = s->f.local_retention_ms,
-		.bucket_cache_bytes = s->f.bucket_cache_bytes,
+		.bucket_cache_bytes = s->f.bucket_cache_bytes, .read_others = b->read_others,
+		.external_labels = on_external_labels, .external_labels_arg = s,
 		.seal_interval_ms = b->seal_interval_ms, .grace_ms = b->grace_ms,
 		.tap = remote_write_tap(s->remote),
 	};

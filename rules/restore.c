@@ -65,7 +65,8 @@ static void restore_alert(const struct rules *m, struct live_alert *a, const str
 static int restore_rule(struct live_group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
 {
 	const struct rules *m = g->m;
-	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &g->cut };
+	struct source_damage lacks = { .damaged = { 0 } }; /* what can be read is restored */
+	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &g->cut, .damage = &lacks };
 	struct state_series s = { .view = view, .lim = &lim };
 	int rc = select_series(&s, rule->rule, now_ms - m->o.outage_tolerance_ms, now_ms, e);
 	for (size_t i = 0; i < rule->alerts.n && !rc; i++) {

@@ -26,6 +26,7 @@ libtsdb_a_SOURCES = \
   tsdb/cached/cached_fetch.h \
   tsdb/cached/cached_file.c \
   tsdb/cached/cached_file.h \
+  tsdb/cached/cached_server.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
   tsdb/dict/dict_pack.c \
@@ -143,6 +144,7 @@ libtsdb_a_SOURCES = \
   tsdb/transfer/hidden.h \
   tsdb/transfer/mend.c \
   tsdb/transfer/opening.c \
+  tsdb/transfer/others.c \
   tsdb/transfer/parallel.c \
   tsdb/transfer/retrieve.c \
   tsdb/transfer/space.c \
@@ -230,6 +232,7 @@ TSDB_TESTS = \
   marks_test \
   notes_test \
   object_names_test \
+  others_test \
   part_cover_test \
   part_runs_test \
   places_test \
@@ -291,6 +294,8 @@ notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 object_names_test_SOURCES = tsdb/bucket/object_names_test.c
 object_names_test_LDADD = $(TSDB_TEST_LIBS)
+others_test_SOURCES = tsdb/transfer/others_test.c
+others_test_LDADD = $(TSDB_TEST_LIBS)
 part_cover_test_SOURCES = tsdb/part/part_cover_test.c
 part_cover_test_LDADD = $(TSDB_TEST_LIBS)
 part_runs_test_SOURCES = tsdb/part/part_runs_test.c

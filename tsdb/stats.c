@@ -95,6 +95,8 @@ static void stats_bucket(struct tsdb *db)
 	metric_set(&tsdb_metrics[TM_BUCKET_READS], (double)b.reads);
 	metric_set(&tsdb_metrics[TM_BUCKET_READ_BYTES], (double)b.read_bytes);
 	metric_set(&tsdb_metrics[TM_BUCKET_READ_FAILURES], (double)b.read_failures);
+	metric_set(&tsdb_metrics[TM_BUCKET_OTHER_SERVERS], (double)b.other_servers);
+	metric_set(&tsdb_metrics[TM_BUCKET_OTHER_DAYS], (double)b.other_days);
 	metric_set(&tsdb_metrics[TM_BUCKET_DAMAGED], (double)b.damaged_objects);
 }
 

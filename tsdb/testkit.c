@@ -256,7 +256,7 @@ static struct source_view *view_and_series(struct kit *k, const char *name, int6
 	struct matcher m;
 	CHECK(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e) == 0);
 	CHECK(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), &e) == 0);
-	CHECK(v->ops->select(v, &m, 1, after_ms, until_ms, NULL, ret, n, &e) == 0);
+	CHECK(v->ops->select(v, &m, 1, after_ms, until_ms, k->lim, ret, n, &e) == 0);
 	matcher_release(&m);
 	return v;
 }

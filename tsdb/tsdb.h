@@ -54,6 +54,11 @@ struct tsdb_options {
 	void (*opening)(void *arg, const char *what); /* called while tsdb_open waits for the bucket, by any thread: what for; NULL = nobody wants to know */
 	void *opening_arg;
 	const char *server_id;       /* whose days they are there; NULL = one is made up at the first start */
+	bool read_others;            /* queries also read the days that other servers have in the bucket */
+	/* Labels that other servers add to the series of this one when they read its days; called when a day goes up. Returns owned (labels_dup);
+	 * NULL = none. */
+	struct labels *(*external_labels)(void *arg);
+	void *external_labels_arg;
 	int64_t local_retention_ms;  /* days that are in the bucket leave the disk after this; 0 = never before retention_ms */
 	uint64_t bucket_cache_bytes; /* of the disk, for what queries read of days that are in the bucket alone; 10 GiB */
 	int64_t seal_interval_ms;    /* windows are sealed at least this often, so that less is lost with the disk; 0 = after their hour */

@@ -262,6 +262,17 @@ static void put_bucket(struct buf *b, const struct web *w, const struct admin_bu
 	json_field_count(b, "fetchedBytes", x->read_bytes);
 	json_field_count(b, "failures", x->read_failures);
 	json_object_end(b);
+	if (x->reads_others) {
+		json_object_begin_at(b, "others");
+		json_field_count(b, "servers", x->other_servers);
+		json_field_count(b, "days", x->other_days);
+		json_field_count(b, "bytes", x->other_bytes);
+		put_moment(b, "from", x->other_from_ms);
+		put_moment(b, "until", x->other_until_ms);
+		put_moment(b, "lastSuccess", x->other_looked_ms);
+		json_field_text(b, "lastError", x->other_error);
+		json_object_end(b);
+	}
 	json_field_count(b, "damagedObjects", x->damaged_objects);
 }
 

@@ -884,11 +884,14 @@ static void test_bucket(void **state)
 	bucket_now = (struct admin_bucket){ .configured = true, .state = "stopped", .id = "a", .why = "b", .days = 1, .bytes = 2, .waiting_parts = 3, .waiting_bytes = 4,
 					    .waiting_since_ms = 1000, .waiting_deletes = 6, .last_success_ms = 2000, .last_error = "c", .last_error_ms = 3000, .absent_days = 5,
 					    .absent_from_ms = 4000, .absent_until_ms = 5000, .cache_bytes = 6, .cache_max_bytes = 7, .reads = 8, .read_bytes = 9,
-					    .read_failures = 10, .damaged_objects = 7 };
+					    .read_failures = 10, .reads_others = true, .other_servers = 11, .other_days = 12, .other_bytes = 13, .other_from_ms = 6000,
+					    .other_until_ms = 7000, .other_looked_ms = 8000, .other_error = "d", .damaged_objects = 7 };
 	check_bucket(w, SUCCESS("{\"configured\":true,\"store\":\"directory b\",\"state\":\"stopped\",\"id\":\"a\",\"why\":\"b\",\"days\":1,\"bytes\":2,"
 				"\"waiting\":{\"parts\":3,\"bytes\":4,\"since\":\"1970-01-01T00:00:01.000Z\",\"deletes\":6},\"lastSuccess\":\"1970-01-01T00:00:02.000Z\",\"lastError\":\"c\","
 				"\"lastErrorTime\":\"1970-01-01T00:00:03.000Z\",\"absent\":{\"days\":5,\"from\":\"1970-01-01T00:00:04.000Z\",\"until\":\"1970-01-01T00:00:05.000Z\"},"
-				"\"cache\":{\"bytes\":6,\"maxBytes\":7,\"requests\":8,\"fetchedBytes\":9,\"failures\":10},\"damagedObjects\":7}"));
+				"\"cache\":{\"bytes\":6,\"maxBytes\":7,\"requests\":8,\"fetchedBytes\":9,\"failures\":10},\"others\":{\"servers\":11,\"days\":12,\"bytes\":13,"
+				"\"from\":\"1970-01-01T00:00:06.000Z\",\"until\":\"1970-01-01T00:00:07.000Z\",\"lastSuccess\":\"1970-01-01T00:00:08.000Z\",\"lastError\":\"d\"},"
+				"\"damagedObjects\":7}"));
 	web_stop(w, 0);
 }
 

@@ -24,6 +24,7 @@ enum lock_rank {
 	RANK_TSDB_CACHED_TIDY,   /* cached_days.tidy_lock: one thread tidies the cache at a time */
 	RANK_TSDB_CACHED_DAY,    /* cached_day.lock: a day of the bucket is being opened for queries; held while deletes and its series are read */
 	RANK_TSDB_TRANSFER,      /* transfer.run_lock: one round with the bucket at a time */
+	RANK_TSDB_OTHERS,        /* others.look_lock: one look at the other servers of the bucket at a time */
 	RANK_TSDB_DELETES,       /* transfer.deletes_lock: one delete after the other, here and in the bucket */
 
 	/* lib/base */

@@ -47,6 +47,7 @@ struct bucket_config {
 	const char *directory;          /* FILESYSTEM; else NULL */
 	struct s3_config s3;            /* S3 */
 	const char *server_id;          /* "" = not said */
+	bool read_others;               /* read: all; queries also read the days of other servers */
 	int64_t requests;               /* at once; at least 1 */
 	uint64_t upload_limit, download_limit; /* bytes a second; 0 = none */
 	int64_t seal_interval_ms;       /* 0 = when an hour is over */

@@ -384,6 +384,7 @@ static int section_decode_prefix(struct config_ctx *c, const struct config_node 
 struct storage_section {
 	struct bucket_section bucket;
 	const char *server_id;
+	int read; /* 1 = all */
 	int64_t requests;
 	uint64_t upload_limit, download_limit;
 	int64_t seal_interval_ms, grace_ms;
@@ -393,6 +394,7 @@ struct storage_section {
 static const struct config_field object_storage_rows[] = {
 	{ "bucket", CONFIG_STRUCT, offsetof(struct storage_section, bucket), .table = &bucket_table },
 	O("server_id", CONFIG_STRING, server_id, ""),
+	{ "read", CONFIG_ENUM, offsetof(struct storage_section, read), "own", .words = "own|all" },
 	O("requests", CONFIG_COUNT, requests, "16"),
 	O("upload_limit", CONFIG_SIZE, upload_limit, "0"),
 	O("download_limit", CONFIG_SIZE, download_limit, "0"),
@@ -459,6 +461,7 @@ static int section_make(struct config_ctx *c, const struct config_node *n, const
 	if (rc)
 		return rc;
 	ret->server_id = s->server_id;
+	ret->read_others = s->read == 1;
 	ret->requests = s->requests;
 	ret->upload_limit = s->upload_limit;
 	ret->download_limit = s->download_limit;

@@ -62,6 +62,11 @@ struct admin_bucket {
 	int64_t absent_from_ms, absent_until_ms; /* with stamps in this range; 0, 0 = none */
 	uint64_t cache_bytes, cache_max_bytes;   /* of the disk, for what queries read of these days: now, and at most */
 	uint64_t reads, read_bytes, read_failures; /* requests of queries, what they brought, files that could not be read, since the start */
+	bool reads_others;               /* queries also read days of other servers: */
+	uint64_t other_servers, other_days, other_bytes; /* how many days the bucket has, and of how many servers, */
+	int64_t other_from_ms, other_until_ms;   /* with stamps in this range; 0, 0 = none */
+	int64_t other_looked_ms;                 /* when the bucket was last asked for them; 0 = it did not answer yet */
+	char other_error[256];                   /* of the last time it was asked; "" = none */
 	uint64_t damaged_objects;        /* in the bucket, that could not be read and are passed over; since the start */
 };
 

@@ -41,6 +41,11 @@ void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_
 	lacks_add(&d->absent, after_ms, until_ms);
 }
 
+void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until_ms)
+{
+	lacks_add(&d->doubled, after_ms, until_ms);
+}
+
 static bool lacks_warning(const struct source_lacks *l, const char *what, char text[SOURCE_WARNING_LEN])
 {
 	char from[RFC3339_LEN], until[RFC3339_LEN];
@@ -57,6 +62,8 @@ size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_W
 	size_t n = 0;
 	n += lacks_warning(&d->damaged, "damaged or lost: what cannot be read is missing from this answer", texts[n]);
 	n += lacks_warning(&d->absent, "in the bucket, and could not be read there: it is missing from this answer", texts[n]);
+	n += lacks_warning(&d->doubled, "in the bucket from several servers under the same labels, and counts for each of them: give each server its own "
+			   "global.external_labels", texts[n]);
 	return n;
 }
 

@@ -33,18 +33,20 @@ struct source_lacks {
  * thread may add. */
 struct source_damage {
 	struct source_lacks damaged, absent;
+	struct source_lacks doubled; /* nothing is missing: several servers have it under the same labels, and each of them counts */
 };
 
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
-/* How often it was met. */
+void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* How often something was missing. */
 static inline uint64_t source_damage_met(const struct source_damage *d)
 {
 	return atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
 }
 /* The warnings that an answer carries for it, into texts; returns how many there are. */
-#define SOURCE_WARNINGS 2
-#define SOURCE_WARNING_LEN 200
+#define SOURCE_WARNINGS 3
+#define SOURCE_WARNING_LEN 240
 size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN]);
 
 /* The cost limits of a query; the source checks them while it works. */

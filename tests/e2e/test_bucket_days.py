@@ -17,7 +17,7 @@ HOUR, DAY = 3600, 86400
 CONFIG = """
 scrape_configs: []
 object_storage:
-  server_id: %s
+  server_id: %s%s
   bucket: {type: FILESYSTEM, config: {directory: %s}}
 storage:
   tsdb:
@@ -129,7 +129,8 @@ class Days:
         self.puts = next(line for line in out.splitlines() if line.startswith("puts an hour: "))
         self.clock.set(self.newest + 20 * 60 - time.time())
 
-    def server(self, name, storage, id_=ID, options=()):
+    def server(self, name, storage, id_=ID, options=(), keys=""):
+        """keys: further lines of object_storage."""
         clock = self.clock
 
         class Here(Server):
@@ -137,7 +138,7 @@ class Days:
 
             def __init__(self, env):
                 self.given = storage
-                super().__init__(env, CONFIG % (id_, env.path("bucket")), ["--web.enable-admin-api", "--query.timeout=20m", *options], name=name)  # on a busy host as well
+                super().__init__(env, CONFIG % (id_, keys, env.path("bucket")), ["--web.enable-admin-api", "--query.timeout=20m", *options], name=name)  # on a busy host as well
 
             def start_on(self, name, port):
                 self.storage = self.given

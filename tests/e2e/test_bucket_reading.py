@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Days that are in the bucket alone: a server whose disk has the newest day answers questions about the others as the one that had them all, byte by
-byte. The questions and the days are those of test_bucket_days.py."""
+"""Days that are in the bucket alone: a server whose disk has the newest day, and another server that reads the bucket, answer as the one that had them all,
+byte by byte: from a cold cache, a warm one, one of which half is gone, and while the owner rewrites days. The questions and the days are those of test_bucket_days.py."""
 import os
 import shutil
 import time
@@ -12,6 +12,54 @@ from test_bucket_days import DAY, Days, ask_all, compare, is_back, metric, quest
 def is_here(server, days):
     """All that local retention wants is on the disk."""
     return metric(server, "absent_days") == days
+
+
+def lose_half(cache):
+    """Files of a cache are removed, cut off, or have a byte changed, one after the other; one of four stays as it is."""
+    names = sorted(os.path.join(path, name) for path, _, names in os.walk(cache) for name in names)
+    check(len(names) > 20, f"{len(names)} files in {cache}")
+    for n, name in enumerate(names):
+        if n % 4 == 1:
+            os.unlink(name)
+        elif n % 4 == 2:
+            os.truncate(name, os.path.getsize(name) // 2)
+        elif n % 4 == 3 and os.path.getsize(name):
+            with open(name, "r+b") as f:
+                f.seek(os.path.getsize(name) // 2)
+                byte = f.read(1)
+                f.seek(-1, os.SEEK_CUR)
+                f.write(bytes([byte[0] ^ 1]))
+
+
+def read_by_another_server(env, d, asked, before, owner):
+    keys = "\n  read: all"
+
+    def start(name):
+        s = d.server(name, env.path("reader"), id_="reader", keys=keys)
+        wait_until("it knows the owner's days", lambda: metric(s, "other_days") == metric(owner, "days"), 120)
+        return s
+
+    reader = start("reader")
+    compare(env, "another-server", before, ask_all(reader, asked))
+    check(metric(reader, "other_servers") == 1 and metric(reader, "days") == 0, "whose days are read")
+    check(reader.terminate(60)[0] == 0, reader.text())
+    lose_half(env.path("reader/bucket/cache"))
+    reader = start("reader-half")
+    compare(env, "half-evicted", before, ask_all(reader, asked))
+    check(reader.terminate(60)[0] == 0, reader.text())
+    # The owner deletes rows of days that are in the bucket alone, and fetches, rewrites and puts these days while the other server is asked.
+    gone = {"match[]": '{service="service-1",node="node-1"}', "start": str(d.newest - 6 * DAY), "end": str(d.newest - 4 * DAY - 3600)}
+    status, _, body = http_get(owner.link("/api/v1/admin/tsdb/delete_series", **gone), data=b"")
+    check(status == 204, f"{status}: {body}")
+    reader = start("reader-amid")
+    puts = metric(owner, "generations_total")
+    amid = ask_all(reader, asked)
+    compare(env, "amid-deletes", ask_all(owner, asked), amid)
+    wait_until("the owner has rewritten the days", lambda: metric(owner, "generations_total") > puts, 300)
+    time.sleep(70)  # it looks once a minute
+    compare(env, "after-deletes", amid, ask_all(reader, asked))
+    check(reader.terminate(60)[0] == 0, reader.text())
+    shutil.rmtree(env.path("reader"))
 
 
 @slow
@@ -52,6 +100,7 @@ def test_answers_are_the_same(env):
     wait_until("it writes to the bucket", lambda: metric(again, "writes") == 1)
     compare(env, "restarted", before, ask_all(again, asked))
     check(metric(again, "read_bytes_total") < read_bytes / 20, "the cache did not survive the restart")
+    read_by_another_server(env, d, asked, before, again)
     check(again.terminate(60)[0] == 0, again.text())
     env.path("figures", f"{len(asked)} questions; {absent:.0f} days in the bucket alone; cold {cold:.1f} s, warm {warm:.1f} s; {reads:.0f} requests, {read_bytes / 1e6:.1f} MB\n")
     for name in ("bucket", "small"):

@@ -26,9 +26,9 @@
 #define DAY_TEXT_MAX 512
 #define DAY_MS INT64_C(86400000)
 
-void catalogue_init(struct bucket_catalogue *c, const char *path)
+void catalogue_init(struct bucket_catalogue *c, char *dir, bool of_other)
 {
-	*c = (struct bucket_catalogue){ .dir = xasprintf("%s/bucket/days", path) };
+	*c = (struct bucket_catalogue){ .dir = dir, .of_other = of_other };
 	rwlock_init(&c->lock, LOCK_LEAF, "catalogue");
 }
 
@@ -90,14 +90,13 @@ static uint64_t catalogue_last_record(const struct generation_part *p)
 	return c.bad || first > last ? 0 : last;
 }
 
-static struct catalogue_day day_of_generation(const struct generation *g)
+static struct catalogue_day day_of_generation(const struct bucket_catalogue *c, const struct generation *g)
 {
 	struct catalogue_day d = { .day = g->day, .kind = g->kind, .stamp = g->stamp, .deletes = g->deletes, .finished = g->finished, .symbols = g->symbols,
 				   .bytes = generation_bytes(g), .min_ms = g->min_ms, .max_ms = g->max_ms, .written_ms = g->written_ms,
 				   .last_record = g->last_record, .next_part = g->next_part };
 	memcpy(d.id, g->id, sizeof d.id);
-	vec_reserve(&d.parts, g->parts.n);
-	for (size_t i = 0; i < g->parts.n; i++) {
+	for (size_t i = 0; i < g->parts.n && !c->of_other; i++) {
 		const struct generation_part *p = &g->parts.v[i];
 		vec_push(&d.parts, (struct catalogue_part){ p->level, p->window, p->number, p->object, catalogue_last_record(p) });
 	}
@@ -191,7 +190,7 @@ static int catalogue_read_one(void *arg, const char *name, struct err *e)
 	if (!rc)
 		rc = generation_decode(&g, object, NULL, e);
 	if (!rc && g.day == day) {
-		struct catalogue_day d = day_of_generation(&g);
+		struct catalogue_day d = day_of_generation(c, &g);
 		snprintf(d.identity, sizeof d.identity, "%s", identity);
 		d.away = away;
 		days_put(c, d);
@@ -215,13 +214,21 @@ int catalogue_read(struct bucket_catalogue *c, struct err *e)
 
 int catalogue_put(struct bucket_catalogue *c, const struct generation *g, struct view bytes, const char *identity, bool away, struct err *e)
 {
-	struct catalogue_day d = day_of_generation(g);
+	struct catalogue_day d = day_of_generation(c, g);
 	snprintf(d.identity, sizeof d.identity, "%s", identity);
 	d.away = away;
 	rwlock_write(&c->lock);
 	days_put(c, d);
 	rwlock_unlock(&c->lock);
-	return day_write(c, g->day, bytes, identity, away, e);
+	int rc = day_write(c, g->day, bytes, identity, away, e);
+	if (!rc)
+		return 0;
+	rwlock_write(&c->lock);
+	struct catalogue_day *now = catalogue_find(c, g->day);
+	if (now)
+		now->unwritten = true;
+	rwlock_unlock(&c->lock);
+	return rc;
 }
 
 int catalogue_set(struct bucket_catalogue *c, uint32_t day, const char *identity, bool away, struct err *e)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the bucket has of this server: the newest generation of each day. In memory a summary; the generations themselves lie in
- * bucket/days/ of the storage's directory, a file each, so that a start knows them while the bucket is away.
+/* What the bucket has of a server: the newest generation of each day. In memory a summary; the generations themselves lie in
+ * bucket/days/ of the storage's directory, or bucket/others/ID/, a file each, so that a start knows them while the bucket is away.
  *
- * The uploader's thread changes it, and whoever opens the storage before that; any thread reads it, under the lock. */
+ * The uploader's thread changes it, for other servers the thread that looks for their days, and whoever opens the storage before that; any
+ * thread reads it, under the lock. */
 #ifndef PYRRHA_TSDB_CATALOGUE_H
 #define PYRRHA_TSDB_CATALOGUE_H
 
@@ -32,6 +33,7 @@ struct catalogue_day {
 	char identity[CATALOGUE_IDENTITY_MAX];
 	bool doomed;                   /* retention by size has passed it: it is to go */
 	bool away;                     /* local retention let it go: it is in the bucket alone, on purpose */
+	bool unwritten;                /* its file could not be written */
 	bool finished;
 	VEC(struct catalogue_part) parts; /* by level, window, number */
 	struct generation_object symbols;
@@ -45,14 +47,16 @@ struct catalogue_day {
 };
 
 struct bucket_catalogue {
-	char *dir;                     /* PATH/bucket/days */
+	char *dir;                     /* PATH/bucket/days, or PATH/bucket/others/ID */
+	bool of_other;                 /* of another server, whose days are only read here: no parts are listed */
 	struct rwlock lock;
 	VEC(struct catalogue_day) days; /* by day */
 	atomic_uint n_absent;          /* days that are in the bucket and not in partitions/ */
 	VEC(uint32_t) absent;          /* these, ascending */
 };
 
-void catalogue_init(struct bucket_catalogue *c, const char *path);
+/* dir: taken. */
+void catalogue_init(struct bucket_catalogue *c, char *dir, bool of_other);
 void catalogue_release(struct bucket_catalogue *c);
 /* Reads the local files. One that is damaged is left out, and told in the log: the bucket has it. */
 int catalogue_read(struct bucket_catalogue *c, struct err *e) MUST_USE;

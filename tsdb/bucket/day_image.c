@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/dict/dict_pack.h"
 #include "tsdb/part/part.h"
@@ -318,6 +319,22 @@ static void image_note(void *arg, const struct sink_note *n)
 	vec_push(&m->g.notes, (struct generation_note){ view_make(b->ptr, n->key.len), view_make(b->ptr + n->key.len, n->value.len), n->t_ms });
 }
 
+/* ---- external labels ---- */
+
+/* Takes l. Too many would make other servers refuse the day. */
+static void image_external(struct day_image *m, struct labels *l)
+{
+	size_t bytes = 0;
+	m->external = l;
+	for (size_t i = 0; l && i < l->n; i++)
+		bytes += l->v[i].name.len + l->v[i].value.len;
+	if (l && l->n <= GENERATION_EXTERNAL_MAX && bytes <= GENERATION_EXTERNAL_BYTES)
+		m->g.external = *l;
+	else if (l)
+		LOG_WARN("msg", "other servers that read the bucket do not get the external labels: there are too many", "labels", LOG_NUM(l->n), "bytes", LOG_NUM(bytes),
+			 "most", LOG_NUM(GENERATION_EXTERNAL_MAX), "most_bytes", LOG_NUM(GENERATION_EXTERNAL_BYTES));
+}
+
 /* ---- all of it ---- */
 
 bool day_is_finished(const struct tsdb *db, const struct pstate *s)
@@ -369,6 +386,8 @@ int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *di
 		return rc;
 	image_facts(ret);
 	image_series(ret, &marks);
+	if (db->o.external_labels)
+		image_external(ret, db->o.external_labels(db->o.external_labels_arg));
 	if (newest)
 		notes_each(hlog_notes(db->log), view_make("", 0), INT64_MIN, image_note, ret);
 	return image_symbols(ret, &marks, e);
@@ -387,6 +406,7 @@ void day_image_release(struct day_image *m)
 	vec_free(&m->parts);
 	vec_free(&m->files);
 	buf_free(&m->symbols);
+	free(m->external);
 	generation_release(&m->g);
 	if (m->dir)
 		files_remove_tree(m->dir);

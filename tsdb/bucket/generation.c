@@ -29,6 +29,7 @@
 
 enum generation_tag {
 	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE, TAG_IDENTITY, TAG_COVERS,
+	TAG_EXTERNAL,
 	TAG_PADDING = 255 /* bytes without a meaning */
 };
 
@@ -163,6 +164,15 @@ static void put_series(struct buf *body, const struct generation *g, struct buf 
 	vec_free(&t.v);
 }
 
+static void put_external(struct buf *b, struct labels l)
+{
+	buf_varint(b, l.n);
+	for (size_t i = 0; i < l.n; i++) {
+		put_text(b, l.v[i].name);
+		put_text(b, l.v[i].value);
+	}
+}
+
 static void put_body(struct buf *body, const struct generation *g)
 {
 	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
@@ -179,6 +189,10 @@ static void put_body(struct buf *body, const struct generation *g)
 	if (g->identity[0]) {
 		buf_puts(&b, g->identity);
 		put_section(body, TAG_IDENTITY, &b);
+	}
+	if (g->external.n) {
+		put_external(&b, g->external);
+		put_section(body, TAG_EXTERNAL, &b);
 	}
 	if (g->symbols.stamp.epoch) {
 		put_object(&b, &g->symbols);
@@ -450,6 +464,21 @@ static void get_identity(struct generation *g, struct cursor *c)
 	c->p = c->end;
 }
 
+static void get_external(struct generation *g, struct cursor *c)
+{
+	size_t n = cursor_count(c);
+	c->bad |= c->end - c->p > GENERATION_EXTERNAL_BYTES + 10 * GENERATION_EXTERNAL_MAX;
+	struct label *v = n <= GENERATION_EXTERNAL_MAX ? arena_calloc(&g->arena, n + 1, sizeof *v) : NULL;
+	c->bad |= !v || g->external.v;
+	for (size_t i = 0; i < n && !c->bad; i++) {
+		v[i].name = get_text(c);
+		v[i].value = get_text(c);
+		c->bad |= !v[i].name.len || !v[i].value.len || (i && view_cmp(v[i - 1].name, v[i].name) >= 0);
+	}
+	if (!c->bad)
+		g->external = (struct labels){ v, n };
+}
+
 static int get_section(struct generation *g, uint8_t tag, struct view v, struct err *e)
 {
 	struct cursor c = cursor_of(v);
@@ -464,6 +493,7 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	case TAG_NOTE: get_note(g, &c); break;
 	case TAG_IDENTITY: get_identity(g, &c); break;
 	case TAG_COVERS: get_covers(g, &c); break;
+	case TAG_EXTERNAL: get_external(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}
 	if (g->lists > g->lists_max)

@@ -20,6 +20,8 @@
 #define GENERATION_LISTS_MAX ((size_t)64 << 20) /* bytes of other decoded lists, without what they point to */
 #define GENERATION_FILES_MAX 16
 #define GENERATION_IDENTITY_MAX 64
+#define GENERATION_EXTERNAL_MAX 64 /* external labels, and of all their names and values: */
+#define GENERATION_EXTERNAL_BYTES 8192
 /* So that a small object cannot take much memory, its body, its lists and its series may each have so many bytes for each of the object's, and these. */
 #define GENERATION_RATIO 512
 #define GENERATION_LEAST ((size_t)1 << 20)
@@ -92,6 +94,7 @@ struct generation {
 	VEC(struct generation_series) series;  /* decoded by generation_decode_series alone */
 	VEC(struct generation_fact) facts;     /* by number */
 	VEC(struct generation_note) notes;     /* of the newest day alone */
+	struct labels external;                /* global.external_labels of the server: other servers add them to its series. Within the limits above */
 	/* What the decoder made: views point into it. */
 	struct buf body;
 	struct view texts, rows;               /* the sections of series; ptr NULL = there is none */

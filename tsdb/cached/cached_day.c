@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_symbols.h"
 #include "tsdb/log/record.h"
@@ -38,41 +40,59 @@ static void store_unref(struct cached_store *s)
 	free(s);
 }
 
-static bool store_is_of(const struct cached_store *s, uint32_t day, struct object_stamp stamp)
+static bool store_is_of(const struct cached_store *s, const struct cached_server *of, uint32_t day, struct object_stamp stamp)
 {
-	return s->day == day && !object_stamp_cmp(s->stamp, stamp);
+	return s->server == of && s->day == day && !object_stamp_cmp(s->stamp, stamp);
 }
 
-int cached_stores_refs(struct cached_stores *l, uint32_t day, struct object_stamp stamp)
+int cached_stores_refs(struct cached_stores *l, const struct cached_server *s, uint32_t day, struct object_stamp stamp)
 {
 	int n = 0;
 	mutex_assert_held(&l->lock);
 	for (size_t i = 0; i < l->v.n; i++)
-		if (store_is_of(l->v.v[i], day, stamp))
+		if (store_is_of(l->v.v[i], s, day, stamp))
 			n += atomic_load(&l->v.v[i]->refs);
 	return n;
 }
 
 /* One that there is, and that can still be read; NULL = none. */
-static struct cached_store *store_find(struct cached_stores *l, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock)
+static struct cached_store *store_find(struct cached_stores *l, const struct cached_server *s, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock)
 {
 	for (size_t i = 0; i < l->v.n; i++)
-		if (store_is_of(l->v.v[i], day, stamp) && !atomic_load(&l->v.v[i]->dir->lost))
+		if (store_is_of(l->v.v[i], s, day, stamp) && !atomic_load(&l->v.v[i]->dir->lost))
 			return l->v.v[i];
 	return NULL;
+}
+
+/* Two parts with one file would be written into each other. */
+static int store_check_files(const struct generation *g, struct err *e)
+{
+	struct map by_file = { 0 };
+	int rc = 0;
+	for (uint32_t i = 0; i < g->parts.n && !rc; i++) {
+		uint32_t k;
+		uint64_t file = g->parts.v[i].file;
+		if (MAP_FIND_OR_ADD(&by_file, hash_u64(file), k, i, g->parts.v[k].file == file))
+			rc = err_set(e, ERR_CORRUPT, "two parts of day %u of %s are in file %" PRIu64, g->day, g->id, file);
+	}
+	map_free(&by_file);
+	return rc;
 }
 
 /* Of a generation of which there is none. */
 static int store_make(struct cached_store **ret, struct cached_day *d, const struct generation *g, struct err *e) REQUIRES(d->stores->lock)
 {
-	AUTOFREE char *path = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64, d->tsdb->path, g->day, g->stamp.epoch, g->stamp.serial);
+	AUTOFREE char *path = xasprintf("%s/bucket/cache/%u-%" PRIu64 "-%" PRIu64 "%s%s", d->tsdb->path, g->day, g->stamp.epoch, g->stamp.serial,
+					d->server->number ? "-" : "", d->server->id);
 	struct cached_store *s = NEW(struct cached_store);
 	int rc = 0;
 	atomic_init(&s->refs, 1);
 	s->list = d->stores;
+	s->server = d->server;
 	s->day = g->day;
 	s->stamp = g->stamp;
 	s->dir = cached_dir_new(path, g, d->tsdb->cache);
+	rc = store_check_files(g, e);
 	for (size_t i = 0; i < g->parts.n && !rc; i++) {
 		struct cached_file *f;
 		rc = cached_file_of_part(&f, s->dir, g, &g->parts.v[i], e);
@@ -90,7 +110,7 @@ static int store_open(struct cached_store **ret, struct cached_day *d, const str
 {
 	int rc = 0;
 	mutex_lock(&d->stores->lock);
-	struct cached_store *s = store_find(d->stores, g->day, g->stamp);
+	struct cached_store *s = store_find(d->stores, d->server, g->day, g->stamp);
 	if (s)
 		atomic_fetch_add(&s->refs, 1);
 	else
@@ -186,18 +206,23 @@ static void tombstones_add(struct tombstones **m, const struct tombstone_fact *f
 	*m = next;
 }
 
-/* Those of the generation, and what came since. What retention had hidden then it hides anew. */
+/* Those of the generation, and what came since. What retention by selector had hidden then (facts without a number) it hides anew, but on days of
+ * other servers: their rules are not known here. */
 static int tombstones_of(struct tombstones **ret, struct cached_day *d, const struct generation *g, const struct day_parts *parts, struct err *e)
 {
 	struct hidden_facts hidden = { .next_ms = INT64_MAX };
-	d->hidden_number = atomic_load(&d->tsdb->hidden_number);
-	int rc = d->tsdb->hidden ? d->tsdb->hidden(d->tsdb, g, &hidden, e) : 0;
+	d->hidden_number = atomic_load(d->server->hidden_number);
+	int rc = d->server->hidden(d->server, g, &hidden, e);
 	for (size_t i = 0; i < g->facts.n && !rc; i++) {
 		struct cursor c = cursor_of(g->facts.v[i].payload);
 		struct tombstone_fact f = { .number = g->facts.v[i].number };
-		if (f.number && c.p != c.end && *c.p != FACT_NAMES && tombstone_fact_get(&c, &f) && !c.bad)
+		bool wanted = (f.number || d->server->number) && c.p != c.end && *c.p != FACT_NAMES && tombstone_fact_get(&c, &f) && !c.bad;
+		if (wanted && f.number)
 			tombstones_add(ret, &f, parts);
-		vec_free(&f.series);
+		else if (wanted)
+			vec_push(&hidden.rules, f);
+		if (!wanted || f.number)
+			vec_free(&f.series);
 	}
 	for (size_t i = 0; i < hidden.deletes.n && !rc; i++)
 		tombstones_add(ret, &hidden.deletes.v[i], parts);
@@ -213,17 +238,69 @@ static int tombstones_of(struct tombstones **ret, struct cached_day *d, const st
 
 /* ---- its series ---- */
 
-static struct partition *series_of(struct cached_day *d, const struct generation *g, const struct pstate *s)
+/* The series of a generation, by their labels. */
+struct day_series {
+	const struct generation *g;
+	struct labels external; /* that they get */
+	struct map by_labels;
+};
+
+static bool series_find(const struct day_series *d, struct labels l)
 {
-	struct partition *p = partition_new(d->tsdb, d->day);
-	rwlock_write(&p->dict_lock);
-	for (size_t i = 0; i < g->series.n; i++) {
-		const struct generation_series *x = &g->series.v[i];
-		index_add(&p->index, x->labels, labels_hash(x->labels), x->is_float ? NULL : &x->type);
+	uint64_t hash = labels_hash(l);
+	uint32_t k;
+	for (size_t at = map_start(&d->by_labels, hash); map_probe(&d->by_labels, hash, &at, &k);)
+		if (labels_eq(d->g->series.v[k].labels, l))
+			return true;
+	return false;
+}
+
+static int series_list(struct day_series *d, struct err *e)
+{
+	for (uint32_t i = 0; i < d->g->series.n; i++) {
+		struct labels l = d->g->series.v[i].labels;
+		if (!l.n)
+			continue; /* a series whose labels were lost: there may be several */
+		if (series_find(d, l))
+			return err_set(e, ERR_CORRUPT, "day %u of %s has two series with the same labels", d->g->day, d->g->id);
+		map_insert(&d->by_labels, labels_hash(l), i);
 	}
-	partition_widen(p, s);
-	rwlock_unlock(&p->dict_lock);
-	return p;
+	return 0;
+}
+
+/* Adds a series with the external labels that it does not have itself; where another series has all these labels, with its own labels alone. */
+static void series_add(struct partition *p, const struct day_series *d, const struct generation_series *x) REQUIRES(p->dict_lock)
+{
+	struct labels_builder b;
+	uint32_t id;
+	labels_builder_init(&b, x->labels);
+	for (size_t i = 0; i < d->external.n && x->labels.n; i++)
+		if (!labels_get(x->labels, d->external.v[i].name).len)
+			labels_builder_set(&b, d->external.v[i].name, d->external.v[i].value);
+	struct labels l = labels_builder_finish(&b);
+	if (d->external.n && x->labels.n && (series_find(d, l) || index_find(&p->index, l, labels_hash(l), &id)))
+		l = x->labels;
+	index_add(&p->index, l, labels_hash(l), x->is_float ? NULL : &x->type);
+	labels_builder_free(&b);
+}
+
+static int series_of(struct cached_day *day, const struct generation *g, const struct pstate *s, struct partition **ret, struct err *e)
+{
+	struct day_series d = { .g = g };
+	if (day->server->number)
+		d.external = g->external;
+	int rc = series_list(&d, e);
+	if (!rc) {
+		struct partition *p = partition_new(day->tsdb, day->day);
+		rwlock_write(&p->dict_lock);
+		for (size_t i = 0; i < g->series.n; i++)
+			series_add(p, &d, &g->series.v[i]);
+		partition_widen(p, s);
+		rwlock_unlock(&p->dict_lock);
+		*ret = p;
+	}
+	map_free(&d.by_labels);
+	return rc;
 }
 
 /* ---- opening ---- */
@@ -238,16 +315,17 @@ static int day_symbols(struct partition_origin *o, struct buf *ret, struct err *
 	return rc ? rc : day_symbols_decode(ret, buf_view(&object), e);
 }
 
-struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_stores *stores)
+struct cached_day *cached_day_new(struct cached_server *s, uint32_t day, struct cached_stores *stores)
 {
 	struct cached_day *d = NEW(struct cached_day);
 	atomic_init(&d->refs, 1);
-	d->tsdb = db;
+	d->tsdb = s->db;
+	d->server = s;
 	d->day = day;
 	d->stores = stores;
 	mutex_init(&d->lock, RANK_TSDB_CACHED_DAY, "cached day");
 	atomic_init(&d->used_mono_ms, clock_mono_ms());
-	d->p = partition_new(db, day);
+	d->p = partition_new(s->db, day);
 	atomic_store(&d->p->loaded, false);
 	d->p->origin = &d->origin;
 	return d;
@@ -278,7 +356,7 @@ void cached_day_unref(struct cached_day *d)
 static int day_read_generation(struct cached_day *d, struct generation *g, struct err *e)
 {
 	CLEANUP(buf_free) struct buf b = { .max = GENERATION_MAX };
-	int rc = catalogue_bytes(d->tsdb->catalogue, d->day, &b, e);
+	int rc = catalogue_bytes(d->server->catalogue, d->day, &b, e);
 	if (!rc)
 		rc = generation_decode(g, buf_view(&b), NULL, e);
 	if (!rc && (g->kind != GENERATION_DAY || g->day != d->day))
@@ -291,6 +369,10 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	struct day_parts parts = { 0 };
 	struct tombstones *m = NULL;
 	int rc = 0;
+	if (d->store && object_stamp_cmp(d->store->stamp, g->stamp)) { /* of a try that failed */
+		store_unref(TAKE_PTR(d->store));
+		partition_db_unref(TAKE_PTR(d->p->db_parts));
+	}
 	if (!d->store)
 		rc = store_open(&d->store, d, g, e);
 	if (!rc && d->store->files.n != g->parts.n)
@@ -300,11 +382,15 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	if (!rc)
 		rc = tombstones_of(&m, d, g, &parts, e);
 	if (!rc) {
-		d->p->db_parts = partition_db_ref(d->store->dir->db);
+		if (!d->p->db_parts)
+			d->p->db_parts = partition_db_ref(d->store->dir->db);
 		struct pstate *s = pstate_of_parts(d->p, parts.v.v, parts.v.n, TAKE_PTR(m), names_of(g));
-		d->origin.series = series_of(d, g, s);
+		rc = series_of(d, g, s, &d->origin.series, e);
 		d->origin.symbols = day_symbols;
-		d->origin.s = s;
+		if (rc)
+			pstate_unref(s);
+		else
+			d->origin.s = s;
 	}
 	tombstones_unref(m);
 	parts_release(&parts);
@@ -326,6 +412,10 @@ int cached_day_open(struct cached_day *d, struct err *e)
 		generation_release(&g);
 		if (!rc)
 			atomic_store_explicit(&d->open, true, memory_order_release);
+		else if (!d->told)
+			LOG_WARN("msg", "a day of the bucket cannot be read: answers about it carry a warning", "partition", LOG_NUM(d->day), "server", d->server->id,
+				 "err", e->msg);
+		d->told |= rc != 0;
 	}
 	mutex_unlock(&d->lock);
 	return rc;

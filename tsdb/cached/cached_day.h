@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A day whose data is in the bucket alone, as queries read it. The directory bucket/cache/DAY-EPOCH-NUMBER has RocksDB's list of the day's files, and
+/* A day whose data is in the bucket alone, as queries read it. The directory bucket/cache/DAY-EPOCH-NUMBER (of another server
+ * bucket/cache/DAY-EPOCH-NUMBER-ID) has RocksDB's list of the day's files, and
  * of each file the runs that queries have fetched (cached_file.h). Its series, parts and deletes come from the generation. No rows are added to
  * it. */
 #ifndef PYRRHA_TSDB_CACHED_DAY_H
@@ -7,12 +8,13 @@
 
 #include "model/source.h"
 #include "tsdb/cached/cached_fetch.h"
-#include "tsdb/version/db.h"
+#include "tsdb/cached/cached_server.h"
 
 /* What is read of one generation of a day. Immutable; days that differ in what is hidden of them share it. */
 struct cached_store {
 	atomic_int refs;                 /* changed under the lock of its list, as the next */
 	struct cached_stores *list;
+	const struct cached_server *server;
 	uint32_t day;
 	struct object_stamp stamp;
 	struct cached_dir *dir;
@@ -30,24 +32,20 @@ struct cached_day {
 	struct partition_origin origin;  /* the first field; filled in once it is open */
 	atomic_int refs;
 	struct tsdb *tsdb;
+	struct cached_server *server;    /* whose day it is; borrowed */
 	uint32_t day;
 	struct partition *p;             /* all views of this day have the same */
 	struct mutex lock;               /* held while it is opened */
 	atomic_bool open;
+	bool told;                       /* the log has why it could not be opened; under lock */
 	struct cached_stores *stores;
 	struct cached_store *store;      /* as the next, once it is open */
 	int64_t next_hidden_ms;          /* retention by selector hides more at this time; INT64_MAX = never */
-	unsigned long long hidden_number; /* tsdb.hidden_number when it was opened */
+	unsigned long long hidden_number; /* the server's hidden_number when it was opened */
 	atomic_llong used_mono_ms;
 };
 
-/* What deletes and retention have hidden of a day since its generation was put. */
-struct hidden_facts {
-	VEC(struct tombstone_fact) deletes, rules;
-	int64_t next_ms; /* when retention by selector hides more; INT64_MAX = never */
-};
-
-struct cached_day *cached_day_new(struct tsdb *db, uint32_t day, struct cached_stores *stores);
+struct cached_day *cached_day_new(struct cached_server *s, uint32_t day, struct cached_stores *stores);
 struct cached_day *cached_day_ref(struct cached_day *d);
 void cached_day_unref(struct cached_day *d);
 /* Reads the newest generation of the day and fills in origin. ERR_NOT_FOUND: the bucket has nothing of the day any more; ERR_CORRUPT: the
@@ -63,6 +61,6 @@ struct cached_files {
 };
 void cached_day_list_lacks(struct cached_day *d, struct cached_files *ret);
 /* How many references there are to stores of a generation. */
-int cached_stores_refs(struct cached_stores *l, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock);
+int cached_stores_refs(struct cached_stores *l, const struct cached_server *s, uint32_t day, struct object_stamp stamp) REQUIRES(l->lock);
 
 #endif

@@ -25,7 +25,8 @@ struct cached_days {
 	struct cached_fetcher *fetcher;
 	struct cached_stores stores;
 	struct mutex lock; /* of the list */
-	VEC(struct cached_day *) v; /* by day; references */
+	VEC(struct cached_server *) servers; /* by number */
+	VEC(struct cached_day *) v; /* by day and server; references */
 	struct mutex tidy_lock;     /* held while tidying; of the next field */
 	struct mutex room_lock;     /* held while room is made for a dictionary */
 	atomic_size_t loading;      /* bytes of dictionaries that are being loaded, about */
@@ -36,7 +37,7 @@ struct cached_days {
 static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved);
 static void days_end_room(struct tsdb *db, size_t reserved);
 
-void cached_days_start(struct tsdb *db)
+void cached_days_start(struct tsdb *db, struct cached_server *own)
 {
 	struct cached_days *c = NEW(struct cached_days);
 	mutex_init(&c->lock, RANK_TSDB_CACHED_DAYS, "cached days");
@@ -47,6 +48,25 @@ void cached_days_start(struct tsdb *db)
 	db->cached = c;
 	db->dictionary_room = days_make_room;
 	db->dictionary_room_end = days_end_room;
+	cached_days_add_server(db, own);
+}
+
+void cached_days_add_server(struct tsdb *db, struct cached_server *s)
+{
+	struct cached_days *c = db->cached;
+	mutex_lock(&c->lock);
+	s->number = (unsigned)c->servers.n;
+	vec_push(&c->servers, s);
+	mutex_unlock(&c->lock);
+}
+
+struct cached_server *cached_days_server(struct tsdb *db, size_t i)
+{
+	struct cached_days *c = db->cached;
+	mutex_lock(&c->lock);
+	struct cached_server *s = i < c->servers.n ? c->servers.v[i] : NULL;
+	mutex_unlock(&c->lock);
+	return s;
 }
 
 void cached_days_stop(struct tsdb *db)
@@ -58,6 +78,7 @@ void cached_days_stop(struct tsdb *db)
 	for (size_t i = 0; i < c->v.n; i++)
 		cached_day_unref(c->v.v[i]);
 	vec_free(&c->v);
+	vec_free(&c->servers);
 	vec_free(&c->stores.v);
 	mutex_destroy(&c->stores.lock);
 	mutex_destroy(&c->lock);
@@ -69,12 +90,13 @@ void cached_days_stop(struct tsdb *db)
 
 /* ---- the list ---- */
 
-static size_t days_place(const struct cached_days *c, uint32_t day)
+static size_t days_place(const struct cached_days *c, const struct cached_server *s, uint32_t day)
 {
 	size_t a = 0, b = c->v.n;
 	while (a < b) {
 		size_t m = (a + b) / 2;
-		if (c->v.v[m]->day < day)
+		const struct cached_day *d = c->v.v[m];
+		if (d->day != day ? d->day < day : d->server->number < s->number)
 			a = m + 1;
 		else
 			b = m;
@@ -82,28 +104,34 @@ static size_t days_place(const struct cached_days *c, uint32_t day)
 	return a;
 }
 
+/* NULL: the list does not have it. */
+static struct cached_day *days_at(const struct cached_days *c, size_t i, const struct cached_server *s, uint32_t day)
+{
+	return i < c->v.n && c->v.v[i]->day == day && c->v.v[i]->server == s ? c->v.v[i] : NULL;
+}
+
 /* Whether an open one does not say what is so now. */
 static bool day_is_old(const struct cached_day *d, struct object_stamp newest)
 {
 	if (!atomic_load_explicit(&d->open, memory_order_acquire))
 		return false;
-	return object_stamp_cmp(d->store->stamp, newest) || atomic_load(&d->store->dir->lost) || d->hidden_number != atomic_load(&d->tsdb->hidden_number) ||
+	return object_stamp_cmp(d->store->stamp, newest) || atomic_load(&d->store->dir->lost) || d->hidden_number != atomic_load(d->server->hidden_number) ||
 	       tsdb_now_ms(d->tsdb) >= d->next_hidden_ms;
 }
 
-struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_stamp newest)
+struct cached_day *cached_days_get(struct cached_server *s, uint32_t day, struct object_stamp newest)
 {
-	struct cached_days *c = db->cached;
+	struct cached_days *c = s->db->cached;
 	struct cached_day *old = NULL;
 	mutex_lock(&c->lock);
-	size_t i = days_place(c, day);
-	if (i == c->v.n || c->v.v[i]->day != day) {
+	size_t i = days_place(c, s, day);
+	if (!days_at(c, i, s, day)) {
 		vec_push(&c->v, NULL);
 		memmove(c->v.v + i + 1, c->v.v + i, (c->v.n - 1 - i) * sizeof(*c->v.v));
-		c->v.v[i] = cached_day_new(db, day, &c->stores);
+		c->v.v[i] = cached_day_new(s, day, &c->stores);
 	} else if (day_is_old(c->v.v[i], newest)) {
 		old = c->v.v[i];
-		c->v.v[i] = cached_day_new(db, day, &c->stores);
+		c->v.v[i] = cached_day_new(s, day, &c->stores);
 	}
 	struct cached_day *d = cached_day_ref(c->v.v[i]);
 	mutex_unlock(&c->lock);
@@ -168,9 +196,9 @@ static bool days_renew(struct cached_days *c, struct cached_day *d)
 {
 	bool done = false;
 	mutex_lock(&c->lock);
-	size_t i = days_place(c, d->day);
+	size_t i = days_place(c, d->server, d->day);
 	if (i < c->v.n && c->v.v[i] == d) {
-		c->v.v[i] = cached_day_new(d->tsdb, d->day, &c->stores);
+		c->v.v[i] = cached_day_new(d->server, d->day, &c->stores);
 		done = true;
 	}
 	mutex_unlock(&c->lock);
@@ -239,6 +267,8 @@ static size_t days_evict(struct tsdb *db, size_t most, int64_t idle_ms)
 		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
 	for (size_t i = 0; i < l.v.n && total > most; i++) {
 		size_t bytes = evict_bytes(l.v.v[i]->p);
+		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
+			bytes += evict_bytes(l.v.v[i]->origin.series);
 		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= idle_ms && days_renew(db->cached, l.v.v[i]))
 			total -= MIN(bytes, total);
 	}
@@ -286,7 +316,8 @@ static void days_end_room(struct tsdb *db, size_t reserved)
 
 /* A directory of bucket/cache. */
 struct cached_dir_entry {
-	char name[64];
+	char name[SERVER_ID_MAX + 64];
+	const struct cached_server *server; /* NULL: of none */
 	uint32_t day;
 	struct object_stamp stamp;
 	uint64_t bytes;
@@ -318,34 +349,58 @@ static int dir_add_file(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+static const struct cached_server *dir_find_server(struct tsdb *db, const char *id)
+{
+	const struct cached_server *s;
+	for (size_t i = 0; (s = cached_days_server(db, i)); i++)
+		if (!strcmp(s->id, id))
+			return s;
+	return NULL;
+}
+
+/* DAY-EPOCH-NUMBER, or DAY-EPOCH-NUMBER-ID. */
+static void dir_parse(struct tsdb *db, struct cached_dir_entry *d)
+{
+	char numbers[sizeof d->name];
+	const char *id = d->name;
+	int64_t n[3];
+	for (int i = 0; i < 3 && id; i++) {
+		id = strchr(id, '-');
+		id += id != NULL;
+	}
+	size_t len = id ? (size_t)(id - 1 - d->name) : strlen(d->name);
+	for (size_t i = 0; i < len; i++)
+		numbers[i] = d->name[i] == '-' ? ' ' : d->name[i];
+	if (!text_numbers(view_make(numbers, len), "# # #", n))
+		return;
+	d->day = (uint32_t)n[0];
+	d->stamp = (struct object_stamp){ (uint64_t)n[1], (uint64_t)n[2] };
+	d->server = dir_find_server(db, id ? id : "");
+}
+
 static int dir_add(void *arg, const char *name, struct err *e)
 {
 	struct dir_list *l = arg;
 	struct cached_dir_entry *d = vec_add(&l->v);
 	AUTOFREE char *path = xasprintf("%s/%s", l->path, name);
 	struct dir_measure x = { d, path };
-	char words[sizeof d->name];
-	int64_t n[3];
 	snprintf(d->name, sizeof d->name, "%s", name);
-	snprintf(words, sizeof words, "%s", name);
-	for (char *p = words; *p; p++)
-		*p = *p == '-' ? ' ' : *p;
-	if (text_numbers(view_of(words), "# # #", n)) {
-		d->day = (uint32_t)n[0];
-		d->stamp = (struct object_stamp){ (uint64_t)n[1], (uint64_t)n[2] };
-	}
+	dir_parse(l->db, d);
 	IGNORE(files_each(path, dir_add_file, &x, e)); /* what is no directory is removed */
 	return 0;
 }
 
 /* Whether a directory is of the newest generation of a day that is not on this disk. */
-static bool dir_is_wanted(struct tsdb *db, const struct cached_dir_entry *d)
+static bool dir_is_wanted(const struct cached_dir_entry *d)
 {
-	rwlock_read(&db->catalogue->lock);
-	const struct catalogue_day *c = catalogue_find(db->catalogue, d->day);
+	if (!d->server || atomic_load(&d->server->is_own))
+		return false;
+	struct bucket_catalogue *all = d->server->catalogue;
+	rwlock_read(&all->lock);
+	const struct catalogue_day *c = catalogue_find(all, d->day);
 	bool newest = c && c->kind == GENERATION_DAY && !c->doomed && !object_stamp_cmp(c->stamp, d->stamp);
-	rwlock_unlock(&db->catalogue->lock);
-	return newest && catalogue_is_absent(db->catalogue, d->day);
+	rwlock_unlock(&all->lock);
+	return newest && (d->server->number || catalogue_is_absent(all, d->day));
 }
 
 /* The day of the list that has the directory and that nothing else uses; NULL = none. *ret_in_use: a view, or a day that is about to be opened,
@@ -353,11 +408,10 @@ static bool dir_is_wanted(struct tsdb *db, const struct cached_dir_entry *d)
 static struct cached_day *dir_find_day(struct cached_days *c, const struct cached_dir_entry *d, bool *ret_in_use) REQUIRES(c->lock)
 {
 	mutex_lock(&c->stores.lock);
-	int refs = cached_stores_refs(&c->stores, d->day, d->stamp);
+	int refs = cached_stores_refs(&c->stores, d->server, d->day, d->stamp);
 	mutex_unlock(&c->stores.lock);
-	size_t i = days_place(c, d->day);
-	struct cached_day *x = i < c->v.n && c->v.v[i]->day == d->day && atomic_load(&c->v.v[i]->refs) == 1 ? c->v.v[i] : NULL;
-	bool has = x && x->store && !object_stamp_cmp(x->store->stamp, d->stamp);
+	struct cached_day *x = d->server ? days_at(c, days_place(c, d->server, d->day), d->server, d->day) : NULL;
+	bool has = x && atomic_load(&x->refs) == 1 && x->store && !object_stamp_cmp(x->store->stamp, d->stamp);
 	*ret_in_use = refs > has;
 	return has ? x : NULL;
 }
@@ -372,8 +426,8 @@ static void dir_look_up(struct cached_days *c, struct cached_dir_entry *d)
 	mutex_unlock(&c->lock);
 }
 
-/* False: a view has it. */
-static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d)
+/* Removes a directory, or what it has of hours. False: a view has it. */
+static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d, bool hours)
 {
 	struct cached_days *c = l->db->cached;
 	struct cached_day *gone = NULL;
@@ -382,18 +436,36 @@ static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d)
 	mutex_lock(&c->lock);
 	struct cached_day *x = dir_find_day(c, d, &in_use);
 	if (x && !in_use) {
-		size_t i = days_place(c, d->day);
+		size_t i = days_place(c, d->server, d->day);
 		gone = x;
 		memmove(c->v.v + i, c->v.v + i + 1, (--c->v.n - i) * sizeof(*c->v.v));
 	}
 	mutex_unlock(&c->lock);
 	cached_day_unref(gone);
 	mutex_lock(&c->stores.lock); /* no store of it is made meanwhile */
-	removed = !in_use && !cached_stores_refs(&c->stores, d->day, d->stamp) && !rename(path, away);
+	removed = !in_use && !cached_stores_refs(&c->stores, d->server, d->day, d->stamp);
+	if (removed && hours)
+		cached_dir_shed_hours(path);
+	else if (removed)
+		removed = !rename(path, away);
 	mutex_unlock(&c->stores.lock);
-	if (removed)
+	if (removed && !hours)
 		files_remove_tree(away);
 	return removed;
+}
+
+/* Sums and symbols stay longest: they are small, and most questions need them. Returns how many bytes went. */
+static uint64_t dir_shed(struct dir_list *l, struct cached_dir_entry *d)
+{
+	struct cached_dir_entry left = { .bytes = 0 };
+	AUTOFREE char *path = xasprintf("%s/%s", l->path, d->name);
+	struct dir_measure x = { &left, path };
+	struct err e;
+	if (!d->bytes || d->in_use || !dir_remove(l, d, true) || files_each(path, dir_add_file, &x, &e))
+		return 0;
+	uint64_t gone = d->bytes - MIN(left.bytes, d->bytes);
+	d->bytes -= gone;
+	return gone;
 }
 
 static int dir_by_use(const void *a, const void *b)
@@ -411,14 +483,16 @@ static void dirs_tidy(struct tsdb *db)
 		for (size_t i = 0; i < l.v.n; i++) {
 			struct cached_dir_entry *d = &l.v.v[i];
 			dir_look_up(db->cached, d);
-			if (!dir_is_wanted(db, d) && !d->in_use && dir_remove(&l, d))
+			if (!dir_is_wanted(d) && !d->in_use && dir_remove(&l, d, false))
 				d->bytes = 0;
 			total += d->bytes;
 		}
 		if (l.v.n)
 			qsort(l.v.v, l.v.n, sizeof *l.v.v, dir_by_use);
 		for (size_t i = 0; i < l.v.n && total > db->o.bucket_cache_bytes; i++)
-			if (l.v.v[i].bytes && !l.v.v[i].in_use && dir_remove(&l, &l.v.v[i]))
+			total -= dir_shed(&l, &l.v.v[i]);
+		for (size_t i = 0; i < l.v.n && total > db->o.bucket_cache_bytes; i++)
+			if (l.v.v[i].bytes && !l.v.v[i].in_use && dir_remove(&l, &l.v.v[i], false))
 				total -= l.v.v[i].bytes;
 	}
 	atomic_store(&db->cached->bytes, total);

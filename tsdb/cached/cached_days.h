@@ -8,17 +8,21 @@
 
 struct cached_days;
 
-/* Before any view is opened; the storage has a bucket. */
-void cached_days_start(struct tsdb *db);
+/* Before any view is opened; the storage has a bucket. own: this server itself; borrowed. */
+void cached_days_start(struct tsdb *db, struct cached_server *own);
+/* One more server whose days are read; borrowed until cached_days_stop. Its number is set here. Any thread. */
+void cached_days_add_server(struct tsdb *db, struct cached_server *s);
+/* The servers, by number; NULL: there are no more. */
+struct cached_server *cached_days_server(struct tsdb *db, size_t i);
 /* Once there is no view any more, and calls of the bucket end. */
 void cached_days_stop(struct tsdb *db);
 /* A day that is in the bucket and not on this disk, as it is now: what deletes and retention hide, the newest generation. Not open yet, as a
  * rule. Returns owned. Any thread; cheap. */
-struct cached_day *cached_days_get(struct tsdb *db, uint32_t day, struct object_stamp newest);
+struct cached_day *cached_days_get(struct cached_server *s, uint32_t day, struct object_stamp newest);
 /* Fetches what is wanted of these, and waits: as cached_fetcher_run. */
 int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
 /* Forgets days that no query has used for long, takes dictionaries out of memory, and removes files: of generations that are not the newest, of days that
- * are on this disk again, and the least recently used while they are over their budget. Every few seconds, by the sealer; it measures the directory every ten
+ * are on this disk again, and, while they are over their budget, the least recently used: first what has samples, sums and symbols last. Every few seconds, by the sealer; it measures the directory every ten
  * seconds, or if `measure`. */
 void cached_days_tidy(struct tsdb *db, bool measure);
 /* Bytes on this disk. */

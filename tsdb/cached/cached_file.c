@@ -113,7 +113,7 @@ static void file_write_runs(struct cached_file *f)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
 	AUTOFREE char *path = file_path(f, ".runs"), *part = file_path(f, ".runs-new");
-	buf_printf(&b, RUNS_HEAD "\nhave %u\n", atomic_load(&f->have));
+	buf_printf(&b, RUNS_HEAD "\nhave %u\nlevel %u\n", atomic_load(&f->have), f->level);
 	text_put_checksum(&b, 0);
 	int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
 	if (fd < 0)
@@ -138,6 +138,46 @@ static void file_read_runs(struct cached_file *f)
 		return;
 	if (text_checked(buf_view(&b), RUNS_HEAD, &lines) && text_line(&lines, &line) && text_numbers(line, "have #", &have))
 		f->noted = (unsigned)have & (file_tail(f) * 2 - 1);
+}
+
+/* ---- leaving the disk ---- */
+
+struct dir_shed {
+	const char *path;
+	VEC(char *) stems; /* of files of hours */
+};
+
+static int shed_find(void *arg, const char *name, struct err *e)
+{
+	struct dir_shed *s = arg;
+	CLEANUP(buf_free) struct buf b = { .max = 4096 };
+	AUTOFREE char *path = xasprintf("%s/%s", s->path, name);
+	struct view lines, line;
+	int64_t level = LEVEL_HOUR;
+	size_t len = strlen(name);
+	(void)e;
+	if (len <= 5 || strcmp(name + len - 5, ".runs") || buf_read_file(&b, path, NULL) || !text_checked(buf_view(&b), RUNS_HEAD, &lines))
+		return 0;
+	bool has_level = text_line(&lines, &line) && text_line(&lines, &line) && text_numbers(line, "level #", &level);
+	if (!has_level || level == LEVEL_HOUR) /* earlier programs did not write it */
+		vec_push(&s->stems, xstrndup(path, strlen(path) - 5));
+	return 0;
+}
+
+void cached_dir_shed_hours(const char *path)
+{
+	static const char *const suffixes[] = { ".runs", ".data", ".sst" };
+	struct dir_shed s = { .path = path };
+	struct err e;
+	IGNORE(files_each(path, shed_find, &s, &e)); /* what is not found stays until the whole day leaves */
+	for (size_t i = 0; i < s.stems.n; i++) {
+		for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes; k++) {
+			AUTOFREE char *file = xasprintf("%s%s", s.stems.v[i], suffixes[k]);
+			unlink(file);
+		}
+		free(s.stems.v[i]);
+	}
+	vec_free(&s.stems);
 }
 
 /* ---- hashes ---- */
@@ -325,6 +365,7 @@ int cached_file_of_part(struct cached_file **ret, struct cached_dir *dir, const 
 	buf_putv(&f->covers, p->covers);
 	buf_trim(&f->covers);
 	snprintf(f->name, sizeof f->name, "%06" PRIu64, p->file);
+	f->level = p->level;
 	object_name_data(f->key, g->id, g->day, p->object.stamp);
 	for (size_t i = 0; i < p->runs.n; i++) {
 		vec_push(&f->runs, p->runs.v[i]);
@@ -340,6 +381,7 @@ struct cached_file *cached_file_of_symbols(struct cached_dir *dir, const struct 
 {
 	struct cached_file *f = file_new(dir, g->symbols.size);
 	snprintf(f->name, sizeof f->name, "symbols");
+	f->level = LEVELS;
 	object_name_data(f->key, g->id, g->day, g->symbols.stamp);
 	f->whole = true;
 	memcpy(f->sha256, g->symbols.sha256, sizeof f->sha256);

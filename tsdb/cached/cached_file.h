@@ -50,6 +50,8 @@ struct cached_dir {
 /* Copies RocksDB's list of files from the generation. Makes nothing on the disk yet. */
 struct cached_dir *cached_dir_new(const char *path, const struct generation *g, rocksdb_cache_t *cache);
 void cached_dir_unref(struct cached_dir *d);
+/* Removes what is here of the hours of a day, the samples, and leaves sums and symbols. Nothing has the directory open. */
+void cached_dir_shed_hours(const char *path);
 
 #define CACHED_KINDS 16 /* above every enum part_kind of keys */
 
@@ -60,6 +62,7 @@ struct cached_file {
 	char name[24];                     /* of the file, without its suffix */
 	char key[OBJECT_NAME_MAX];         /* of the object */
 	uint64_t size;                     /* bytes */
+	unsigned level;                    /* enum part_level; LEVELS: symbols */
 	bool whole;                        /* symbols: one run, held against the object's hash */
 	uint8_t sha256[SHA256_LEN];
 	VEC(struct part_run) runs;         /* the tail is the last */

@@ -79,5 +79,7 @@ struct metric tsdb_metrics[TM_COUNT] = {
 	[TM_BUCKET_READS] = { "pyrrha_tsdb_bucket_reads_total", "Requests by which queries read days that are in the bucket alone.", METRIC_COUNTER },
 	[TM_BUCKET_READ_BYTES] = { "pyrrha_tsdb_bucket_read_bytes_total", "Bytes that these brought.", METRIC_COUNTER },
 	[TM_BUCKET_READ_FAILURES] = { "pyrrha_tsdb_bucket_read_failures_total", "Files of which a query's part could not be read; its answer carries a warning.", METRIC_COUNTER },
+	[TM_BUCKET_OTHER_SERVERS] = { "pyrrha_tsdb_bucket_other_servers", "Other servers whose days in the bucket queries read (object_storage.read).", METRIC_GAUGE },
+	[TM_BUCKET_OTHER_DAYS] = { "pyrrha_tsdb_bucket_other_days", "Days of these servers.", METRIC_GAUGE },
 	[TM_BUCKET_FETCHED] = { "pyrrha_tsdb_bucket_fetched_days_total", "Days that were fetched from the bucket.", METRIC_COUNTER },
 };

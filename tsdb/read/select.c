@@ -57,6 +57,59 @@ static void add_found(struct tsdb_view *v, struct found *f, uint32_t ref)
 	vec_push(&f->series, (struct source_series){ r->labels, r->type, ref });
 }
 
+/* ---- series of several servers ---- */
+
+struct series_bounds {
+	int64_t min_ms, max_ms;
+};
+
+static bool doubles_bounds(struct tsdb_view *v, size_t p, uint32_t id, struct series_bounds *ret)
+{
+	struct partition *part = query_dict_series(v->own, p);
+	rwlock_read(&part->dict_lock);
+	const struct series *s = part->index.series.v[id];
+	*ret = (struct series_bounds){ atomic_load(&s->min_t), atomic_load(&s->max_t) };
+	rwlock_unlock(&part->dict_lock);
+	return ret->min_ms <= ret->max_ms;
+}
+
+/* A series' ids in the partitions [from, p) of the version; it was selected in p before. */
+static void doubles_ids(struct tsdb_view *v, size_t from, size_t p, uint32_t id, uint32_t *ret)
+{
+	struct partition *part = query_dict_series(v->own, p);
+	uint32_t ref;
+	rwlock_read(&part->dict_lock);
+	mutex_lock(&v->lock);
+	const struct view_ref *r = find_ref(v, part->index.series.v[id], &ref);
+	for (size_t q = from; q < p; q++)
+		ret[q - from] = r ? r->id[q] : NOT_THERE;
+	mutex_unlock(&v->lock);
+	rwlock_unlock(&part->dict_lock);
+}
+
+/* Notes when series of another server's day, and series of the same labels in the partitions of that day before it, have stamps at the same
+ * time. */
+static void doubles_note(struct tsdb_view *v, size_t p, const uint32_t *ids, size_t n, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
+{
+	struct series_bounds a, b;
+	size_t from = p;
+	while (from > 0 && v->v->p[from - 1]->p->day == v->v->p[p]->p->day)
+		from--;
+	uint32_t *there = xcalloc(p - from + 1, sizeof *there);
+	for (size_t i = 0; i < n && from < p; i++) {
+		doubles_ids(v, from, p, ids[i], there);
+		for (size_t q = from; q < p; q++) {
+			uint32_t id = there[q - from];
+			if (id == NOT_LOOKED_UP || id == NOT_THERE || !doubles_bounds(v, p, ids[i], &a) || !doubles_bounds(v, q, id, &b))
+				continue;
+			int64_t both_after = MAX(MAX(a.min_ms, b.min_ms) - 1, after_ms), both_until = MIN(MIN(a.max_ms, b.max_ms), until_ms);
+			if (both_after < both_until)
+				source_doubled_add(damage, both_after, both_until);
+		}
+	}
+	free(there);
+}
+
 static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, struct found *f, struct err *e)
 {
@@ -70,13 +123,16 @@ static int select_in(struct tsdb_view *v, size_t p, const struct matcher *m, siz
 		add_found(v, f, need_ref(v, part->index.series.v[ids[i]], p, ids[i]));
 	mutex_unlock(&v->lock);
 	rwlock_unlock(&part->dict_lock);
+	if (!rc && lim && lim->damage && view_is_of_other(v, p))
+		doubles_note(v, p, ids, n_ids, after_ms, until_ms, lim->damage);
 	free(ids);
 	return rc;
 }
 
 /* Days of the bucket that a view does not have. */
 struct select_absent {
-	const struct version *seen, *now;
+	const struct tsdb_view *v;
+	const struct version *now;
 	int64_t after_ms, until_ms;
 	struct source_damage *damage;
 };
@@ -85,14 +141,14 @@ struct select_absent {
 static void absent_day(void *arg, const struct catalogue_day *d)
 {
 	const struct select_absent *a = arg;
-	if (!version_find(a->seen, d->day) && (catalogue_day_is_absent(d) || version_find(a->now, d->day)))
+	if (!view_has_day(a->v, d->day) && (catalogue_day_is_absent(d) || version_find(a->now, d->day)))
 		source_absent_add(a->damage, MAX(a->after_ms, d->min_ms), MIN(a->until_ms, d->max_ms));
 }
 
 static void absent_note(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, struct source_damage *damage)
 {
 	struct version *now = tsdb_version(v->db, NULL);
-	struct select_absent a = { v->v, now, after_ms, until_ms, damage };
+	struct select_absent a = { v, now, after_ms, until_ms, damage };
 	catalogue_each(v->db->catalogue, after_ms, until_ms, absent_day, &a);
 	version_unref(now);
 }

@@ -1,30 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/read/view_cached.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "tsdb/bucket/catalogue.h"
 
 #define TRIES_MOST 12 /* sums, then stamps, then details, and the same of the series of a sum that is damaged */
 
+struct joined_day {
+	struct cached_server *server;
+	uint32_t day;
+	struct object_stamp stamp;
+};
+
 struct cached_join {
 	struct tsdb_view *v;
-	struct joined {
-		uint32_t day;
-		struct object_stamp stamp;
-	} *days;
-	size_t n, cap;
+	struct cached_server *server; /* whose days are listed now */
+	VEC(struct joined_day) days;
 };
 
 static void join_day(void *arg, const struct catalogue_day *d)
 {
 	struct cached_join *j = arg;
-	if (d->doomed || !catalogue_day_is_absent(d) || version_find(j->v->v, d->day))
+	if (!j->server->number && (d->doomed || !catalogue_day_is_absent(d) || version_find(j->v->v, d->day)))
 		return;
-	if (j->n == j->cap) {
-		j->cap = j->cap ? 2 * j->cap : 16;
-		j->days = xreallocarray(j->days, j->cap, sizeof *j->days);
-	}
-	j->days[j->n++] = (struct joined){ d->day, d->stamp };
+	vec_push(&j->days, (struct joined_day){ j->server, d->day, d->stamp });
+}
+
+static int join_by_day(const void *a, const void *b)
+{
+	const struct joined_day *x = a, *y = b;
+	if (x->day != y->day)
+		return x->day < y->day ? -1 : 1;
+	return (x->server->number > y->server->number) - (x->server->number < y->server->number);
+}
+
+static void join_list(struct cached_join *j)
+{
+	for (size_t i = 0; (j->server = cached_days_server(j->v->db, i)); i++)
+		if (!atomic_load(&j->server->is_own))
+			catalogue_each(j->server->catalogue, INT64_MIN / 4, INT64_MAX / 4, join_day, j);
+	if (j->days.n)
+		qsort(j->days.v, j->days.n, sizeof *j->days.v, join_by_day);
 }
 
 void view_cached_join(struct tsdb_view *v)
@@ -32,26 +50,27 @@ void view_cached_join(struct tsdb_view *v)
 	struct cached_join j = { .v = v };
 	if (!v->db->cached)
 		return;
-	catalogue_each(v->db->catalogue, INT64_MIN / 4, INT64_MAX / 4, join_day, &j);
-	if (!j.n)
+	join_list(&j);
+	size_t n = j.days.n;
+	if (!n)
 		return;
-	struct cached_day **days = xcalloc(j.n, sizeof(*days));
-	struct partition **p = xcalloc(j.n, sizeof(*p));
-	for (size_t i = 0; i < j.n; i++) {
-		days[i] = cached_days_get(v->db, j.days[i].day, j.days[i].stamp);
+	struct cached_day **days = xcalloc(n, sizeof(*days));
+	struct partition **p = xcalloc(n, sizeof(*p));
+	for (size_t i = 0; i < n; i++) {
+		days[i] = cached_days_get(j.days.v[i].server, j.days.v[i].day, j.days.v[i].stamp);
 		p[i] = days[i]->p;
 	}
-	struct version *all = version_join(v->v, p, j.n);
+	struct version *all = version_join(v->v, p, n);
 	version_unref(v->v);
 	v->v = all;
 	v->cached = xcalloc(all->n + 1, sizeof(*v->cached));
 	v->n_cached = all->n;
-	for (size_t i = 0, k = 0; i < all->n && k < j.n; i++)
+	for (size_t i = 0, k = 0; i < all->n && k < n; i++)
 		if (all->p[i]->p == p[k])
 			v->cached[i] = days[k++];
 	free(days);
 	free(p);
-	free(j.days);
+	vec_free(&j.days);
 }
 
 void view_cached_release(struct tsdb_view *v)
@@ -110,6 +129,24 @@ int view_cached_open(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, co
 	vec_free(&o.at);
 	vec_free(&o.errors);
 	return rc;
+}
+
+bool view_is_of_other(const struct tsdb_view *v, size_t p)
+{
+	return v->cached && v->cached[p] && v->cached[p]->server->number;
+}
+
+bool view_has_day(const struct tsdb_view *v, uint32_t day)
+{
+	size_t a = 0, b = v->v->n;
+	while (a < b) {
+		size_t m = (a + b) / 2;
+		if (v->v->p[m]->p->day < day)
+			a = m + 1;
+		else
+			b = m;
+	}
+	return a < v->v->n && v->v->p[a]->p->day == day && !view_is_of_other(v, a); /* those of others come behind it */
 }
 
 bool view_is_open(const struct tsdb_view *v, size_t p)

@@ -21,6 +21,10 @@ void view_cached_release(struct tsdb_view *v);
 /* Opens the days that (after, until] meets. One that cannot be opened is left out and noted. */
 int view_cached_open(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;
 
+/* Whether a partition of the version is a day of another server. */
+bool view_is_of_other(const struct tsdb_view *v, size_t p);
+/* Whether the view has a day of this server, of its disk or in the bucket. */
+bool view_has_day(const struct tsdb_view *v, uint32_t day);
 /* Whether a partition of the version can be asked for its series: all but days of the bucket that could not be opened. */
 bool view_is_open(const struct tsdb_view *v, size_t p);
 

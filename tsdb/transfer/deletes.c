@@ -318,8 +318,7 @@ struct deletes_walk {
 	VEC(struct transfer_delete) v;
 };
 
-/* ERR_CORRUPT: it is no delete, or none that can be applied. */
-static int deletes_parse(struct view bytes, struct transfer_delete *ret, struct err *e)
+int deletes_parse(struct view bytes, struct transfer_delete *ret, struct err *e)
 {
 	struct view lines, id;
 	struct selector s;

@@ -2,11 +2,10 @@
 #include "tsdb/transfer/hidden.h"
 
 #include "model/selector.h"
-#include "tsdb/transfer/transfer_private.h"
 #include "tsdb/upkeep/retention_rules.h"
 
-/* The generation is older than the delete: all its rows existed then. */
-static int hidden_add(const struct transfer_delete *d, const struct generation *g, struct hidden_facts *ret, struct err *e)
+/* All rows of the generation existed when the delete was made. */
+int hidden_add(const struct transfer_delete *d, const struct generation *g, struct hidden_facts *ret, struct err *e)
 {
 	struct tombstone_fact f = { .number = 1, .below_part = UINT32_MAX, .after_ms = d->after_ms, .until_ms = d->until_ms };
 	struct selector s;
@@ -28,9 +27,9 @@ static int hidden_add(const struct transfer_delete *d, const struct generation *
 	return rc;
 }
 
-int hidden_list(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e)
+int hidden_list(struct cached_server *s, const struct generation *g, struct hidden_facts *ret, struct err *e)
 {
-	struct transfer *t = db->transfer;
+	struct transfer *t = s->db->transfer;
 	int rc = 0;
 	mutex_lock(&t->deletes_lock);
 	for (size_t i = 0; i < t->deletes.n && !rc; i++)
@@ -39,5 +38,5 @@ int hidden_list(struct tsdb *db, const struct generation *g, struct hidden_facts
 	for (size_t i = 0; i < t->pending_deletes.n && !rc; i++)
 		rc = hidden_add(&t->pending_deletes.v[i], g, ret, e);
 	mutex_unlock(&t->deletes_lock);
-	return rc ? rc : retention_rules_hide(db, g, ret, e);
+	return rc ? rc : retention_rules_hide(s->db, g, ret, e);
 }

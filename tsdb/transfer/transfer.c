@@ -98,6 +98,7 @@ void transfer_status(struct tsdb *db, struct admin_bucket *ret)
 	}
 	rwlock_unlock(&t->catalogue.lock);
 	cached_days_status(db, ret);
+	others_status(t, ret);
 	ret->waiting_deletes = atomic_load(&t->n_pending_deletes);
 	status_waiting(t, ret);
 	ret->waiting_since_ms = MIN(ret->waiting_since_ms, tsdb_now_ms(db));
@@ -231,7 +232,10 @@ static void *transfer_thread(void *arg)
 
 int transfer_run(struct tsdb *db, bool now, struct err *e)
 {
-	return db->transfer ? transfer_step(db->transfer, now, e) : err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
+	if (!db->transfer)
+		return err_set(e, ERR_UNAVAILABLE, "no bucket is configured");
+	int rc = transfer_step(db->transfer, now, e);
+	return rc ? rc : others_look(db->transfer, e);
 }
 
 /* ---- start and end ---- */
@@ -314,13 +318,17 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 	pthread_cond_init(&t->deletes_made, NULL);
 	pthread_cond_init(&t->deletes_put, NULL);
 	mutex_init(&t->status_lock, LOCK_LEAF, "transfer status");
-	catalogue_init(&t->catalogue, db->path);
+	catalogue_init(&t->catalogue, xasprintf("%s/bucket/days", db->path), false);
 	t->next_collect_mono_ms = clock_mono_ms() + COLLECT_FIRST_MS;
 	db->transfer = t;
 	db->catalogue = &t->catalogue;
-	db->hidden = hidden_list;
+	t->own.db = db;
+	t->own.id = "";
+	t->own.catalogue = &t->catalogue;
+	t->own.hidden = hidden_list;
+	t->own.hidden_number = &db->hidden_number;
 	if (!db->o.copy)
-		cached_days_start(db);
+		cached_days_start(db, &t->own);
 	db->keeper = (struct part_keeper){ mend_keeps, t };
 	int rc = bucket_server_init(&t->server, t->objects, db->path, db->o.server_id, was_empty, e);
 	if (!rc)
@@ -329,6 +337,8 @@ int transfer_open(struct tsdb *db, bool was_empty, struct err *e)
 		rc = deletes_read(t, e);
 	if (!rc && db->o.copy)
 		return copy_files(t, e);
+	if (!rc && db->o.read_others)
+		rc = others_open(t, e);
 	if (rc)
 		return rc;
 	if (!was_empty && !t->server.returning && !retrieve_has_facts(t))
@@ -397,6 +407,8 @@ int transfer_start(struct tsdb *db, struct err *e)
 		t->have_thread = !rc;
 		if (!rc)
 			rc = deletes_start(t, e);
+		if (!rc)
+			rc = others_start(t, e);
 	}
 	return rc;
 }
@@ -409,7 +421,9 @@ void transfer_close(struct tsdb *db)
 	if (t->have_thread)
 		pthread_join(t->thread, NULL);
 	deletes_stop(t);
+	others_stop(t);
 	cached_days_stop(db);
+	others_free(t);
 	vec_free(&t->uploads);
 	vec_free(&t->removals);
 	vec_free(&t->seen);

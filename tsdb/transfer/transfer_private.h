@@ -7,6 +7,7 @@
 #include "tsdb/bucket/bucket_server.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucket/day_image.h"
+#include "tsdb/cached/cached_server.h"
 #include "tsdb/transfer/transfer.h"
 
 /* The object of a part that was put, and that no generation names yet: a row of the journal bucket/uploads. */
@@ -67,6 +68,8 @@ struct transfer {
 	struct objects *objects;      /* borrowed */
 	struct bucket_server server;
 	struct bucket_catalogue catalogue;
+	struct cached_server own;     /* this server, as one whose days are read from the bucket */
+	struct others *others;        /* the other servers of the bucket; NULL = their days are not read here */
 	pthread_t thread;
 	bool have_thread;
 	struct mutex run_lock;        /* held during a round: the bucket thread's, or that of tsdb_upload. Guards the fields down to deletes_lock */
@@ -208,6 +211,8 @@ int mend_apply_deletes(struct transfer *t, struct err *e) MUST_USE;
 
 /* ---- deletes.c ---- */
 
+/* Reads a delete's object. ERR_CORRUPT: it is no delete, or none that can be applied. ret->selector is owned. */
+int deletes_parse(struct view bytes, struct transfer_delete *ret, struct err *e) MUST_USE;
 /* bucket/deletes. */
 int deletes_read(struct transfer *t, struct err *e) MUST_USE;
 void deletes_release(struct transfer *t);
@@ -229,6 +234,18 @@ int deletes_touch_day(struct transfer *t, uint32_t day, struct object_stamp from
 int deletes_collect(struct transfer *t, struct err *e) MUST_USE;
 /* Up to which object deletes are applied here. */
 struct object_stamp deletes_applied(struct transfer *t);
+
+/* ---- others.c ---- */
+
+/* Of a storage with read_others: begins with what the last process knew of the other servers. */
+int others_open(struct transfer *t, struct err *e) MUST_USE;
+int others_start(struct transfer *t, struct err *e) MUST_USE;
+/* Looks at the bucket now: which servers it has, their days and deletes. */
+int others_look(struct transfer *t, struct err *e) MUST_USE;
+/* Ends the thread. The memory stays until others_free: days of a view point to it. */
+void others_stop(struct transfer *t);
+void others_free(struct transfer *t);
+void others_status(struct transfer *t, struct admin_bucket *ret);
 
 /* ---- copy.c: for tsdb_bucket_get ---- */
 

@@ -46,7 +46,7 @@ struct hidden_facts;
 /* Of a partition whose day is read from a bucket (tsdb/cached): what no version lists. */
 struct partition_origin {
 	struct pstate *s;           /* its parts, what is deleted of them, late names */
-	struct partition *series;   /* one with its series alone */
+	struct partition *series;   /* one with its series alone, under the labels by which queries know them */
 	/* Appends all of the day's dictionary, packed. ERR_NOT_FOUND: there is none, and the parts have it. */
 	int (*symbols)(struct partition_origin *o, struct buf *ret, struct err *e);
 };
@@ -149,7 +149,8 @@ void version_set_late_names(struct version *v, uint32_t day, struct late_names *
 /* Gives the pstate of a version that is not published yet other tombstones; takes m. */
 void version_set_tombstones(struct version *v, uint32_t day, struct tombstones *m);
 struct version *version_without(const struct version *v, uint32_t day);
-/* v and n further partitions, which it does not have, in order of days: with nothing in them, until pstate_fill. Returns owned. */
+/* v and n further partitions, which it does not have, in order of days: with nothing in them, until pstate_fill. They may be of days that v has as
+ * well, as other servers have them, and come behind those. Returns owned. */
 struct version *version_join(const struct version *v, struct partition *const *p, size_t n);
 /* Fills an empty pstate with what another one has. Until it returns, no other thread may read the empty one. */
 void pstate_fill(struct pstate *empty, const struct pstate *from);
@@ -218,9 +219,7 @@ struct tsdb {
 	 * reserved until dictionary_room_end. Set by tsdb/cached. */
 	bool (*dictionary_room)(struct tsdb *db, size_t n, size_t *ret_reserved);
 	void (*dictionary_room_end)(struct tsdb *db, size_t reserved);
-	/* What deletes and retention have hidden of a day since the generation, whose series are decoded, was put: set by tsdb/transfer. */
-	int (*hidden)(struct tsdb *db, const struct generation *g, struct hidden_facts *ret, struct err *e);
-	atomic_ullong hidden_number;      /* rises when that is more */
+	atomic_ullong hidden_number;      /* rises when deletes or retention hide more of days that are in the bucket alone (cached_server) */
 	struct part_keeper keeper;        /* which parts the bucket has; set before the partitions are opened */
 
 	atomic_llong newest_t;            /* of all samples, ms; INT64_MIN = none */

@@ -226,7 +226,7 @@ struct version *version_join(const struct version *v, struct partition *const *p
 	atomic_init(&next->refs, 1);
 	next->p = xcalloc(v->n + n + 1, sizeof(*next->p));
 	for (size_t i = 0, k = 0; i < v->n || k < n;) {
-		if (k == n || (i < v->n && v->p[i]->p->day < p[k]->day)) {
+		if (k == n || (i < v->n && v->p[i]->p->day <= p[k]->day)) {
 			next->p[next->n++] = v->p[i];
 			atomic_fetch_add(&v->p[i++]->refs, 1);
 		} else {

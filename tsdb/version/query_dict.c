@@ -119,7 +119,7 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 	if (x)
 		return x;
 	x = o->v->p[p]->p;
-	if (atomic_load(&x->loaded)) {
+	if (!x->origin && atomic_load(&x->loaded)) {
 		partition_load(x); /* it is in use */
 		return x;
 	}

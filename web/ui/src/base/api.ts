@@ -102,6 +102,7 @@ export interface Block { minTime: number; maxTime: number; stats: { numSamples: 
 export interface BucketStatus {
 	configured: boolean; store: string; state: 'writing' | 'unreachable' | 'stopped'; id: string; why: string; days: number; bytes: number;
 	waiting: { parts: number; bytes: number; since: string }; lastSuccess: string; lastError: string; lastErrorTime: string; absent: { days: number; from: string; until: string }; cache: { bytes: number };
+	others?: { servers: number; days: number; lastError: string };
 }
 /** When an alert would have been pending and firing. */
 export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }

@@ -91,7 +91,7 @@ export function flagsWith(flags: FlagInfo[], text: string, given: boolean): Flag
 /** What the bucket has, in rows; true: it is bad. now: seconds. */
 export function bucketRows(b: BucketStatus, now: number): [string, string, boolean?][] {
 	const at = (rfc3339: string) => Date.parse(rfc3339) / 1000, since = (rfc3339: string) => `${moment(at(rfc3339))}, ${ago(at(rfc3339), now)}`;
-	const w = b.waiting, a = b.absent, size = (n: number) => formatValue(n, 'bytes');
+	const w = b.waiting, a = b.absent, o = b.others, size = (n: number) => formatValue(n, 'bytes');
 	return [
 		['Bucket', b.store],
 		['State', b.why ? `${b.state}: ${b.why}` : b.state, b.state !== 'writing' || b.why !== ''],
@@ -100,6 +100,7 @@ export function bucketRows(b: BucketStatus, now: number): [string, string, boole
 		['Waits', w.parts ? `${w.parts} parts, ${size(w.bytes)}, since ${since(w.since)}` : 'nothing', w.parts > 0 && now - at(w.since) > 7200],
 		['Last success', b.lastSuccess && since(b.lastSuccess)],
 		['Last error', b.lastError && `${since(b.lastErrorTime)}: ${b.lastError}`, true],
+		['Others', o ? `${o.days} days, ${o.servers} servers ${o.lastError}` : ''],
 		['Not on this disk', a.days ? `${a.days} days, ${moment(at(a.from))} to ${moment(at(a.until))}, ${size(b.cache.bytes)} cached` : ''],
 	];
 }

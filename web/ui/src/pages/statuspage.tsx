@@ -18,8 +18,8 @@ const flagFind = inUrl(['status'], 'find', '', asText), onlyGiven = inUrl(['stat
 const ROWS = 20;
 
 const LINKS: [string, string][] = [
-	['metrics', 'The server’s own metrics, for Prometheus'],
-	['debug/pprof/', 'Profiles of the server itself'],
+	['metrics', 'Its metrics, for Prometheus'],
+	['debug/pprof/', 'Its profiles'],
 	['api/v1/targets', 'Targets as JSON'],
 	['-/healthy', 'Is it alive'],
 	['-/ready', 'Does it answer queries'],
