@@ -271,7 +271,8 @@ static void add_pod(struct fleet *b, uint32_t service_number, uint32_t node_numb
 			     { VIEW("service"), view_of(service) } };
 	struct labels set = { l, ARRAY_LEN(l) };
 	ptype_parse(VIEW(NAME), &type);
-	p.series = index_add(&b->p->index, set, labels_hash(set), &type);
+	if (!index_find(&b->p->index, set, labels_hash(set), &p.series)) /* a deploy of hours that come late has it already */
+		p.series = index_add(&b->p->index, set, labels_hash(set), &type);
 	make_alias(b, &p);
 	p.column = columns_of[p.service];
 	p.counts = xcalloc(p.n, sizeof *p.counts);

@@ -261,8 +261,11 @@ static int series_list(struct day_series *d, struct err *e)
 		struct labels l = d->g->series.v[i].labels;
 		if (!l.n)
 			continue; /* a series whose labels were lost: there may be several */
-		if (series_find(d, l))
-			return err_set(e, ERR_CORRUPT, "day %u of %s has two series with the same labels", d->g->day, d->g->id);
+		if (series_find(d, l)) {
+			CLEANUP(buf_free) struct buf text = { .max = 200 };
+			labels_format(l, &text);
+			return err_set(e, ERR_CORRUPT, "day %u of %s has two series %.*s", d->g->day, d->g->id, (int)text.len, text.ptr ? text.ptr : "");
+		}
 		map_insert(&d->by_labels, labels_hash(l), i);
 	}
 	return 0;
@@ -289,7 +292,7 @@ static int series_of(struct cached_day *day, const struct generation *g, const s
 	struct day_series d = { .g = g };
 	if (day->server->number)
 		d.external = g->external;
-	int rc = series_list(&d, e);
+	int rc = day->server->number ? series_list(&d, e) : 0; /* this server has them as it had them on its disk */
 	if (!rc) {
 		struct partition *p = partition_new(day->tsdb, day->day);
 		rwlock_write(&p->dict_lock);
