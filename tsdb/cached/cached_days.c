@@ -267,6 +267,8 @@ static size_t days_evict(struct tsdb *db, size_t most, int64_t idle_ms)
 		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
 	for (size_t i = 0; i < l.v.n && total > most; i++) {
 		size_t bytes = evict_bytes(l.v.v[i]->p);
+		if (!bytes && idle_ms < EVICT_IDLE_MS)
+			continue; /* a query may be about to load it */
 		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
 			bytes += evict_bytes(l.v.v[i]->origin.series);
 		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= idle_ms && days_renew(db->cached, l.v.v[i]))
