@@ -92,6 +92,7 @@ libtsdb_a_SOURCES = \
   tsdb/part/part_runs.h \
   tsdb/part/part_stand_in.c \
   tsdb/part/part_write.c \
+  tsdb/part/partition_bare.c \
   tsdb/part/partition_db.c \
   tsdb/part/partition_repair.c \
   tsdb/part/salvage.c \

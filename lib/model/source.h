@@ -61,6 +61,8 @@ struct source_limits {
 	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone, in addition to returned ones; 0 = unlimited */
 	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
+	void (*waits)(void *arg);    /* called before the reader waits for another machine; may be called often, by any thread; may be NULL */
+	void *waits_arg;
 };
 
 /* ERR_CANCELED, ERR_BUSY, ERR_TIMEOUT, or 0; for long work without reading. */
