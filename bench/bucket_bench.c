@@ -4,6 +4,7 @@
  *
  *	bench_bucket --dir=DIR --bucket=BUCKET [--id=shop-1] [--days=10] [--scale=0.02] [--every=10]
  *	bench_bucket --dir=DIR --hours=24 [--bucket=BUCKET]     so many hours without what happens besides: bench/bucket compares their cost
+ *	bench_bucket ... --tend=24                              seals, rolls up and uploads once in so many hours: bench/year makes a year in minutes
  *
  * A profile of each pod every --every seconds. Twenty minutes after each hour its windows are sealed, rolled up and uploaded: what the threads of the
  * storage do by themselves, at times that repeat. Besides,
@@ -50,7 +51,7 @@ struct bench {
 	struct counted counted;
 	struct record_profile *profiles;
 	const char *dir, *bucket_dir, *id;
-	int64_t days, hours, every;
+	int64_t days, hours, every, tend;
 	double generator_cpu, tend_cpu;
 	int64_t tend_ns;
 	struct tsdb_stats stats;
@@ -336,7 +337,7 @@ static void make_hour(struct bench *b, int64_t hour)
 		push_round(b, t, 8000);
 		if ((t - 1000) % MINUTE_MS == 0 && !b->hours)
 			push_beside(b, t);
-		if (hour && t == from + 20 * MINUTE_MS + 1000) { /* the hour before is due */
+		if (hour && hour % b->tend == 0 && t == from + 20 * MINUTE_MS + 1000) { /* the hours before are due */
 			if (!b->hours)
 				happen(b, hour - 1);
 			tend(b, false);
@@ -378,12 +379,12 @@ static bool text_option(const char *arg, const char *name, const char **ret)
 
 static bool parse(struct bench *b, int argc, char **argv)
 {
-	const char *scale = "0.02", *days = "10", *every = "10", *hours = "0";
+	const char *scale = "0.02", *days = "10", *every = "10", *hours = "0", *tend = "1";
 	for (int i = 1; i < argc; i++)
 		if (!text_option(argv[i], "--dir=", &b->dir) && !text_option(argv[i], "--bucket=", &b->bucket_dir) && !text_option(argv[i], "--id=", &b->id) &&
-		    !text_option(argv[i], "--days=", &days) && !text_option(argv[i], "--hours=", &hours) && !text_option(argv[i], "--scale=", &scale) && !text_option(argv[i], "--every=", &every))
+		    !text_option(argv[i], "--days=", &days) && !text_option(argv[i], "--hours=", &hours) && !text_option(argv[i], "--tend=", &tend) && !text_option(argv[i], "--scale=", &scale) && !text_option(argv[i], "--every=", &every))
 			return false;
-	return b->dir && num_parse_i64(view_of(hours), &b->hours) && b->hours >= 0 && b->hours <= 10000 && (b->bucket_dir || b->hours) && num_parse_double(view_of(scale), &b->f.scale) && num_parse_i64(view_of(days), &b->days) &&
+	return b->dir && num_parse_i64(view_of(tend), &b->tend) && b->tend > 0 && num_parse_i64(view_of(hours), &b->hours) && b->hours >= 0 && b->hours <= 10000 && (b->bucket_dir || b->hours) && num_parse_double(view_of(scale), &b->f.scale) && num_parse_i64(view_of(days), &b->days) &&
 	       num_parse_i64(view_of(every), &b->every) && b->f.scale > 0 && b->f.scale <= 10 && b->days >= 7 && b->days <= 400 && b->every >= 10 &&
 	       (60 % b->every == 0 || (b->every % 60 == 0 && 3600 % b->every == 0));
 }
@@ -426,7 +427,7 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		return 77; /* it needs two directories */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_bucket --dir=DIR --bucket=BUCKET [--id=shop-1] [--days=10 | --hours=N] [--scale=0.02] [--every=10]\n");
+		fprintf(stderr, "usage: bench_bucket --dir=DIR --bucket=BUCKET [--id=shop-1] [--days=10 | --hours=N] [--scale=0.02] [--every=10] [--tend=HOURS]\n");
 		return 2;
 	}
 	fleet_init(&b.f, b.f.scale);

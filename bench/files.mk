@@ -9,4 +9,5 @@ EXTRA_DIST += \
   bench/reading \
   bench/rules \
   bench/scrapes \
+  bench/year \
   $(NULL)

@@ -308,6 +308,8 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->lim.damage = &q->damage;
 	q->lim.stopped = &q->guarded.stopped;
 	q->lim.regex = &q->regex;
+	q->lim.waits = p->waits;
+	q->lim.waits_arg = p->waits_arg;
 	q->stream_lim = q->lim;
 	q->stream_lim.max_samples = 0;
 	q->stream_lim.samples_read = &q->streamed;

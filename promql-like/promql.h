@@ -146,6 +146,8 @@ struct promql_params {
 	struct promql_shared *shared; /* of instant queries: NULL = nothing is shared */
 	bool as_first;                /* of shared: nothing that was written since (promql_shared_wrote) may be read by it */
 	const atomic_bool *canceled;  /* NULL = cannot be; the client went away. Set with flag_raise (base/flag.h) */
+	void (*waits)(void *arg);     /* called when the query waits for data of another machine, as in source_limits; NULL = nobody wants to know */
+	void *waits_arg;
 	int64_t timeout_ms;           /* 0 = the engine's; never more than that */
 	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
 	int64_t lookback_ms;          /* 0 = the engine's */

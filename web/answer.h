@@ -21,7 +21,7 @@ struct web_question {
 	struct promql_params params;
 	size_t limit;
 };
-int question_read(const struct web *w, const struct httpd_request *rq, struct web_question *q, struct err *e) MUST_USE;
+int question_read(const struct web *w, struct httpd_request *rq, struct web_question *q, struct err *e) MUST_USE;
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
 /* The stages of the query, in the header Server-Timing. Right after it. */

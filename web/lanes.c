@@ -15,7 +15,7 @@
 #define CHANGE_WORKERS 8
 #define SELF_WORKERS 12      /* a profile of this program holds one for as long as it takes */
 #define MANY_WAITING 128
-#define LARGE_ANSWERS 16     /* small queries whose turn is over: they evaluate or make their answer at a low priority while others start */
+#define LARGE_ANSWERS 48     /* small queries whose turn is over: they wait for the bucket, evaluate or make their answer at a low priority while others start */
 #define FILE_WORKERS 2       /* for small queries whose answer is a file that grows with elements and stacks */
 #define SMALL_WEIGHT 5000   /* a graph of 1,000 steps over a day; a profile of three days */
 #define NOTHING_WEIGHT 2000 /* of a query that reads nothing stored: it is answered like a status */

@@ -20,10 +20,18 @@ static int no_time(struct view query, struct err *e)
 	return err_set(e, ERR_TIMEOUT, "query timed out in query queue: \"timeout\" leaves it no time");
 }
 
-int question_read(const struct web *w, const struct httpd_request *rq, struct web_question *q, struct err *e)
+/* A query that waits for the bucket needs no CPU, and what it does afterwards takes long: others of its lane start meanwhile. */
+static void question_waits(void *arg)
+{
+	httpd_turn_is_over(arg);
+}
+
+int question_read(const struct web *w, struct httpd_request *rq, struct web_question *q, struct err *e)
 {
 	*q = (struct web_question){ .query = httpd_param(rq, "query") };
 	q->params.canceled = httpd_canceled(rq);
+	q->params.waits = question_waits;
+	q->params.waits_arg = rq;
 	q->params.arrived_ns = httpd_arrived_ns(rq);
 	q->params.count = httpd_param(rq, "stats").len > 0;
 	if (!w->o.engine)

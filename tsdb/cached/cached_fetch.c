@@ -14,6 +14,7 @@
 #define FETCH_FAILED_MS 10000   /* how long after a failure */
 #define FETCH_HURRY_MS 2000     /* queries wait no longer than this */
 #define FETCH_LOG_MS 60000
+#define FETCH_PRIORITY 5        /* nice: hashing what came for one query takes a third of the usual share beside scrapes and other queries */
 
 struct cached_fetcher {
 	struct objects *objects;
@@ -91,6 +92,7 @@ static void *fetcher_run(void *arg)
 {
 	struct cached_fetcher *x = arg;
 	struct err e;
+	thread_give_way(FETCH_PRIORITY);
 	mutex_lock(&x->lock);
 	while (!x->stopping) {
 		if (!x->queue.n) {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -842,13 +843,102 @@ static void test_lives(void **state)
 	world_end(&w);
 }
 
+/* Dictionaries share a budget. One that no query uses makes room at once for the next. */
+static void test_dictionaries_make_room(void **state)
+{
+	struct world w;
+	(void)state;
+	world_begin(&w);
+	uint64_t of_first = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
+	size_t one = cached_days_memory(w.k.db);
+	uint64_t of_second = kit_merge(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), both = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL);
+	size_t two = cached_days_memory(w.k.db);
+	assert_in_range(two, one + one / 2, SIZE_MAX);
+	w.k.o.dictionary_bytes = 1;
+	kit_reopen(&w.k);
+	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL) == of_first);
+	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL) == of_second);
+	assert_in_range(cached_days_memory(w.k.db), 1, one + one / 2 - 1);
+	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL) == both);
+	assert_in_range(cached_days_memory(w.k.db), 0, one + one / 2 - 1);
+	world_end(&w);
+}
+
+static void waits_count(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* Who runs the query learns that it waits for the bucket: others may start meanwhile. */
+static void test_waiting_is_said(void **state)
+{
+	struct world w;
+	atomic_int waits = 0;
+	(void)state;
+	world_begin(&w);
+	w.lim.waits = waits_count;
+	w.lim.waits_arg = &waits;
+	w.k.lim = &w.lim;
+	kit_count(&w.k, KIT_CPU, KIT_T0 + 2 * DAY, KIT_T0 + 4 * DAY, NULL);
+	assert_int_equal(waits, 0); /* days of the disk */
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 4 * ROWS);
+	int cold = waits;
+	assert_in_range(cold, 1, INT_MAX);
+	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL), 4 * ROWS);
+	assert_int_equal(waits, cold);
+	w.k.lim = NULL;
+	world_end(&w);
+}
+
+/* Descriptors of tables of cached days. */
+struct open_tables {
+	size_t n;
+};
+
+static int tables_count(void *arg, const char *name, struct err *e)
+{
+	AUTOFREE char *link = xasprintf("/proc/self/fd/%s", name);
+	char to[4096];
+	ssize_t n = readlink(link, to, sizeof to - 1);
+	(void)e;
+	to[MAX(n, 0)] = 0;
+	if (strstr(to, "/bucket/cache/") && view_ends(view_of(to), VIEW(".sst")))
+		((struct open_tables *)arg)->n++;
+	return 0;
+}
+
+static size_t count_tables(void)
+{
+	struct open_tables t = { 0 };
+	struct err e;
+	assert_int_equal(files_each("/proc/self/fd", tables_count, &t, &e), 0);
+	return t.n;
+}
+
+/* Two days are read, and the descriptors are for one: its database is closed when the other one opens, and opened again by the next reader. */
+static void test_descriptors_are_bounded(void **state)
+{
+	struct world w;
+	struct answers want = world_begin(&w);
+	(void)state;
+	partition_db_limit_bare(1);
+	world_check(&w, &want);
+	size_t one = count_tables();
+	world_check(&w, &want);
+	assert_int_equal(count_tables(), one);
+	partition_db_limit_bare(0);
+	world_check(&w, &want);
+	assert_in_range(one, 1, count_tables() - 1);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
-		cmocka_unit_test(test_lives),
+		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said), cmocka_unit_test(test_dictionaries_make_room),
 	};
 	return cmocka_run_group_tests(tests, first_make, first_free);
 }

@@ -130,6 +130,8 @@ int partition_db_open(struct partition_db **ret, const char *dir, rocksdb_cache_
  * made. partition_db_open_bare opens it, and must have succeeded before a value is read; it may be called again. */
 struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache);
 int partition_db_open_bare(struct partition_db *d, struct err *e) MUST_USE;
+/* For tests: how many files all such databases together may hold open; 0 = a quarter of the process's descriptors. */
+void partition_db_limit_bare(size_t files);
 /* A part of a database, of the payloads of its header and its index. one_kind: see struct part. lack is taken, also after an error.
  * ERR_CORRUPT: they are malformed. */
 int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/files.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -259,23 +258,6 @@ static struct partition_db *list_db_new(const char *dir, rocksdb_cache_t *cache,
 struct partition_db *partition_db_new_bare(const char *dir, rocksdb_cache_t *cache)
 {
 	return list_db_new(dir, cache, true);
-}
-
-int partition_db_open_bare(struct partition_db *d, struct err *e)
-{
-	int rc = 0;
-	while (!rc && !atomic_load(&d->bare_is_open)) {
-		if (!rwlock_try_write(&d->open_lock)) { /* It does not wait for readers: one may be waiting for a lock that the caller holds. */
-			clock_sleep_ms(1);
-			continue;
-		}
-		if (!d->db)
-			d->db = partition_db_open_rocks(d, e);
-		rc = d->db ? 0 : -(int)e->code;
-		atomic_store(&d->bare_is_open, !rc);
-		rwlock_unlock(&d->open_lock);
-	}
-	return rc;
 }
 
 int part_make(struct part **ret, struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, struct view header,

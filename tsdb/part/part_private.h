@@ -40,6 +40,8 @@ struct partition_db {
 	const struct part_keeper *keeper; /* while it is opened; NULL = none */
 	bool look_only;       /* nothing may be written */
 	atomic_bool bare_is_open; /* partition_db_open_bare has opened it */
+	atomic_bool bare_is_closed; /* it was, until partition_bare.c closed it: whoever reads it opens it again */
+	size_t bare_files;    /* descriptors that it may hold while it is open */
 	atomic_bool read_only; /* it could not be opened for writing (its disk is full, say), or a write failed */
 	struct rwlock open_lock; /* read: db does not change; written by partition_db_reopen, after which it may be NULL */
 };
@@ -59,6 +61,10 @@ void partition_db_leave(struct partition_db *d);
 /* Opens it. NULL: it cannot be opened, not even for reading. open_first is for the first time of a process. */
 rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e);
 rocksdb_t *partition_db_open_first(struct partition_db *d, struct err *e);
+/* A database of a cached day is open, and may hold so many files open; others may be closed for it. With its open_lock. */
+void partition_bare_add(struct partition_db *d, size_t files);
+/* It is about to be freed. */
+void partition_bare_remove(struct partition_db *d);
 /* With the last reference, or where it could not be opened. */
 void partition_db_free(struct partition_db *d);
 

@@ -18,7 +18,14 @@
 
 int partition_db_enter(struct partition_db *d, struct err *e) LOCKS_UNCHECKED /* it takes the lock if it returns 0 */
 {
+	struct err why;
 	rwlock_read(&d->open_lock);
+	while (!d->db && atomic_load(&d->bare_is_closed)) {
+		rwlock_unlock(&d->open_lock);
+		if (partition_db_open_bare(d, &why))
+			return err_set(e, why.code, "%s", why.msg);
+		rwlock_read(&d->open_lock);
+	}
 	if (d->db)
 		return 0;
 	rwlock_unlock(&d->open_lock);
@@ -85,6 +92,8 @@ int partition_db_remove_marked(const char *dir, struct err *e)
 
 void partition_db_free(struct partition_db *d)
 {
+	if (d->look_only)
+		partition_bare_remove(d);
 	if (d->db)
 		rocksdb_close(d->db);
 	rwlock_destroy(&d->open_lock);
@@ -214,6 +223,36 @@ rocksdb_t *partition_db_open_rocks(struct partition_db *d, struct err *e)
 	return db;
 }
 
+/* Once it is open: RocksDB opens the files of a day when they are read first. */
+static void db_note_bare(struct partition_db *d)
+{
+	const rocksdb_livefiles_t *files = rocksdb_livefiles(d->db);
+	partition_bare_add(d, (size_t)rocksdb_livefiles_count(files) + 1);
+	rocksdb_livefiles_destroy(files);
+}
+
+int partition_db_open_bare(struct partition_db *d, struct err *e)
+{
+	int rc = 0;
+	while (!rc && !atomic_load(&d->bare_is_open)) {
+		if (!rwlock_try_write(&d->open_lock)) { /* It does not wait for readers: one may be waiting for a lock that the caller holds. */
+			clock_sleep_ms(1);
+			continue;
+		}
+		bool was = d->db != NULL;
+		if (!was)
+			d->db = partition_db_open_rocks(d, e);
+		rc = d->db ? 0 : -(int)e->code;
+		atomic_store(&d->bare_is_open, !rc);
+		if (!rc && !was) {
+			atomic_store(&d->bare_is_closed, false);
+			db_note_bare(d);
+		}
+		rwlock_unlock(&d->open_lock);
+	}
+	return rc;
+}
+
 /* At the first opening: RocksDB would open a list with a torn end, as after a power loss, without an error, and remove the files that
  * are no longer in it. After a write that failed it may end so, too (partition_db_reopen): then that is what there is. */
 rocksdb_t *partition_db_open_first(struct partition_db *d, struct err *e)
@@ -250,7 +289,7 @@ uint32_t partition_db_next_number(const struct partition_db *d)
 static uint64_t property(struct partition_db *d, const char *name)
 {
 	uint64_t n = 0;
-	if (partition_db_enter(d, NULL))
+	if (atomic_load(&d->bare_is_closed) || partition_db_enter(d, NULL))
 		return 0;
 	char *v = rocksdb_property_value(d->db, name);
 	if (v) {
