@@ -95,7 +95,7 @@ static void deletes_read_list(struct transfer *t, struct view lines) REQUIRES(t-
 		bool put = text_numbers(line, "at # #", n);
 		if ((!put && !text_numbers(line, "here #", n)) || !deletes_parse_lines(&lines, &d))
 			return;
-		d.here = put || n[0] != 0;
+		d.here = !put && n[0] != 0; /* those that this process puts have it */
 		if (put) {
 			d.stamp = (struct object_stamp){ (uint64_t)n[0], (uint64_t)n[1] };
 			vec_push(&t->deletes, d);
@@ -386,12 +386,12 @@ static int deletes_found(void *arg, const struct objects_found *x, struct err *e
 }
 
 /* In place of those that an earlier try has read. One that was put since the bucket was asked is the newest, and one that a stale list does not
- * show yet. is_same: those known so far are of this id. */
+ * show yet. is_same: those of the file are of this id; else they say nothing of its days. */
 static void deletes_take(struct transfer *t, struct deletes_walk *w, bool is_same) REQUIRES(t->deletes_lock)
 {
 	struct object_stamp last = w->v.n ? w->v.v[w->v.n - 1].stamp : (struct object_stamp){ 0, 0 };
 	for (size_t i = 0; i < t->deletes.n; i++) {
-		if (object_stamp_cmp(t->deletes.v[i].stamp, last) > 0 && (is_same || t->deletes.v[i].stamp.epoch == t->server.epoch))
+		if (object_stamp_cmp(t->deletes.v[i].stamp, last) > 0 && (is_same || t->deletes.v[i].here))
 			vec_push(&w->v, t->deletes.v[i]);
 		else
 			free(t->deletes.v[i].selector);
