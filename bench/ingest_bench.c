@@ -9,10 +9,12 @@
  * the whole process, all threads, until tsdb_flush returns. Sealing what has ended is measured apart. Of the whole, inflate,
  * decode and append are the thread's that takes profiles in; commit is what the other threads used.
  *
- * A, B and C are those that other stores were measured with; F has as many samples as a profile of a fleet (204).
+ * A, B and C are those that other stores were measured with; F has as many samples as a profile of a fleet (204). G and J, which are only made if
+ * they are named, are gauges of 100 series, an hour and a half of one a minute: G on time, J up to half a second early or late.
  *
- * usage: bench_ingest [FILE] [A|B|C|F] [--share=0.1] [--notes] [--keep=DIR] [--log=MIB]   how much of each workload; 1 = all of it;
- * with --keep the storage stays in DIR/A and so on, for a server to be started on; --log: memory of the head log's buffers */
+ * usage: bench_ingest [FILE] [A|B|C|F|G|J] [--share=0.1] [--notes] [--keep=DIR] [--head=SECONDS] [--log=MIB]   how much of each workload; 1 = all of it;
+ * with --keep the storage stays in DIR/A and so on, for a server to be started on, with --head
+ * all of it in the head, from that time on (Unix; ahead of the clock, or a server seals it at once); --log: memory of the head log's buffers */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,6 @@
 #include "pprof/pprof.h"
 #include "tsdb/tsdb.h"
 
-#define T0 INT64_C(1700006400000)
 #define INTERVAL_MS 10000
 #define ROUND 400 /* profiles made before they are taken in */
 
@@ -37,13 +38,17 @@ struct workload {
 	const char *name;
 	uint32_t series, rounds; /* a profile of each series per round */
 	uint32_t hits;           /* mean of a profile; 0: a heap profile */
+	int64_t interval_ms, jitter_ms;
+	bool on_request;         /* only if it is named */
 };
 
 static const struct workload workloads[] = {
-	{ "A", 20, 360, 1000 },
-	{ "B", 40, 1080, 230 },
-	{ "C", 1, 500, 0 },
-	{ "F", 200, 60, 380 },
+	{ "A", 20, 360, 1000, INTERVAL_MS, 0, false },
+	{ "B", 40, 1080, 230, INTERVAL_MS, 0, false },
+	{ "C", 1, 500, 0, INTERVAL_MS, 0, false },
+	{ "F", 200, 60, 380, INTERVAL_MS, 0, false },
+	{ "G", 100, 90, 0, 60000, 0, true },
+	{ "J", 100, 90, 0, 60000, 500, true },
 };
 
 struct cost {
@@ -59,7 +64,7 @@ struct bench {
 	struct profile subset;   /* the profile that is being made */
 	struct profile decoded;
 	struct tsdb *db;
-	int64_t now_ms;
+	int64_t begin_ms, now_ms;
 	uint32_t **order;        /* of each series: rank -> stack */
 	int64_t *heap;           /* of series 0: the values */
 	uint64_t random;
@@ -280,7 +285,8 @@ static void make(struct bench *b, uint64_t i, struct buf *out)
 		make_cpu(b, (uint32_t)(i % b->w->series));
 	else
 		make_heap(b);
-	b->subset.time_ns = (T0 + (int64_t)(i / b->w->series + 1) * INTERVAL_MS) * 1000000;
+	int64_t late_ms = b->w->jitter_ms ? (int64_t)((2 * uniform(b) - 1) * (double)b->w->jitter_ms) : 0;
+	b->subset.time_ns = (b->begin_ms + (int64_t)(i / b->w->series + 1) * b->w->interval_ms + late_ms) * 1000000;
 	struct buf raw = { 0 };
 	must(pprof_encode(&b->subset, &raw, &e), &e);
 	b->raw_bytes += raw.len;
@@ -350,7 +356,7 @@ static void take_in(struct bench *b, uint64_t i, const struct buf *gz)
 		columns[t] = (struct sink_column){ { labels[t], 3 }, type, t };
 	}
 	struct sink_profile sp = { .profile = p, .columns = columns, .n_columns = n, .t_ms = p->time_ns / 1000000,
-				   .duration_ns = p->duration_ns, .interval_ms = INTERVAL_MS, .asked_ms = cpu ? INTERVAL_MS : 0,
+				   .duration_ns = p->duration_ns, .interval_ms = b->w->interval_ms, .asked_ms = cpu ? INTERVAL_MS : 0,
 				   .period = p->period };
 	char key[96], value[64];
 	int key_len = snprintf(key, sizeof key, "cursor%chttp://10.11.12.13:7072/debug/pprof/profile?pod=%s%cprocess_cpu", 0, pod, 0);
@@ -376,7 +382,7 @@ static void run(struct bench *b, uint64_t total)
 		uint64_t n = MIN(total - from, (uint64_t)ROUND);
 		for (uint64_t i = 0; i < n; i++)
 			make(b, from + i, &b->made[i]);
-		__atomic_store_n(&b->now_ms, T0 + (int64_t)((from + n) / b->w->series + 2) * INTERVAL_MS, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->now_ms, b->begin_ms + (int64_t)((from + n) / b->w->series + 2) * b->w->interval_ms, __ATOMIC_RELAXED);
 		b->look = total < STAGE_EVERY * ROUND || from / ROUND % STAGE_EVERY == STAGE_EVERY - 1;
 		b->looked += b->look ? n : 0;
 		struct cost before = process_cost();
@@ -404,10 +410,11 @@ static void report(struct bench *b, const struct cost *seal)
 	       (seal->user + seal->sys) / n * 1000, (double)st.disk_bytes / n, (double)st.dictionary_bytes / 1e6);
 }
 
-static void bench_workload(const struct workload *w, const struct profile *source, double share, bool notes, const char *keep, double log_mib)
+static void bench_workload(const struct workload *w, const struct profile *source, double share, bool notes, const char *keep, double head, double log_mib)
 {
 	struct err e;
-	struct bench b = { .w = w, .source = *source, .random = 1, .now_ms = T0, .notes = notes };
+	struct bench b = { .w = w, .source = *source, .random = 1, .notes = notes };
+	b.begin_ms = b.now_ms = head ? (int64_t)head * 1000 : INT64_C(1700006400000);
 	char scratch[] = "/tmp/ingest-bench-XXXXXX";
 	AUTOFREE char *dir = keep ? xasprintf("%s/%s", keep, w->name) : xstrdup(mkdtemp(scratch));
 	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b, .log_bytes = (uint64_t)(log_mib * (1 << 20)) };
@@ -423,7 +430,8 @@ static void bench_workload(const struct workload *w, const struct profile *sourc
 	memcpy(b.heap, source->values, n_values * sizeof *b.heap);
 	run(&b, (uint64_t)ceil(w->rounds * share) * w->series);
 	struct cost seal = { 0 }, before = process_cost();
-	must(tsdb_seal(b.db, true, &e), &e);
+	if (!head)
+		must(tsdb_seal(b.db, true, &e), &e);
 	add_since(&seal, before);
 	report(&b, &seal);
 	must(tsdb_close(b.db, &e), &e);
@@ -444,7 +452,7 @@ int main(int argc, char **argv)
 {
 	const char *corpus = getenv("PYRRHA_CORPUS"), *only = NULL, *keep = NULL;
 	char *path AUTOFREE = xasprintf("%s/alloc_objects.pb.gz", corpus ? corpus : "../shared/corpus");
-	double share = 0.1, log_mib = 0;
+	double share = 0.1, log_mib = 0, head = 0;
 	bool notes = false;
 	for (int i = 1; i < argc; i++) {
 		struct view v = view_of(argv[i]);
@@ -454,6 +462,8 @@ int main(int argc, char **argv)
 			keep = argv[i] + 7;
 		} else if (view_eqs(v, "--notes")) {
 			notes = true;
+		} else if (view_starts(v, VIEW("--head=")) && num_parse_double(view_make(v.ptr + 7, v.len - 7), &head)) {
+			continue;
 		} else if (view_starts(v, VIEW("--log=")) && num_parse_double(view_make(v.ptr + 6, v.len - 6), &log_mib)) {
 			continue;
 		} else if (!view_starts(v, VIEW("--share=")) || !num_parse_double(view_make(v.ptr + 8, v.len - 8), &share)) {
@@ -475,8 +485,8 @@ int main(int argc, char **argv)
 	printf("%s %8s %8s %8s %8s %10s %8s %8s %8s %8s %8s %8s %10s %10s %12s %10s\n", " ", "profiles", "stacks", "raw KB", "gz KB",
 	       "ms each", "inflate", "decode", "append", "commit", "sys", "faults", "per s,core", "seal ms ea", "disk B each", "dict MB");
 	for (size_t i = 0; i < ARRAY_LEN(workloads); i++)
-		if (!only || view_eqs(view_of(workloads[i].name), only))
-			bench_workload(&workloads[i], &source, share, notes, keep, log_mib);
+		if (only ? view_eqs(view_of(workloads[i].name), only) : !workloads[i].on_request)
+			bench_workload(&workloads[i], &source, share, notes, keep, head, log_mib);
 	profile_release(&source);
 	buf_free(&file);
 	return 0;

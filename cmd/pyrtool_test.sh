@@ -60,6 +60,20 @@ mkdir -p "$import/long/job=c"
 } >"$import/long/job=c/x.pb"
 said=$("$tool" tsdb import --output=json "$import/db" "$import/long") || bad_import "$said"
 [ "$("$tool" tsdb dump --output=json "$import/db" | grep -c '"duration":5184000000000000,')" -eq 1 ] || bad_import "60 days: $said"
+# A tree of two series, more files than a batch, of which one is none.
+for i in $(seq 35); do
+	for instance in i1 i2; do
+		at="$import/tree/job=shop/instance=$instance"
+		mkdir -p "$at"
+		head -c -20 "$import/files/job=a/x.pb" >"$at/$i.pb" # without its time
+		touch -d "@$((1700000000 + i * 60))" "$at/$i.pb"
+	done
+done
+echo nonsense >"$import/tree/job=shop/17.pb"
+said=$("$tool" tsdb import --output=json --name=process_cpu:delta "$import/tree-db" "$import/tree" 2>"$import/errors") && bad_import "no profile is one"
+echo "$said" | grep -q '"profiles":70,"places":2,.*"bad":1' || bad_import "a tree: $said"
+grep -q '17.pb' "$import/errors" || bad_import "$(cat "$import/errors")"
+[ "$("$tool" tsdb dump --output=json "$import/tree-db" | grep -c '"value":"5","t":17000')" -eq 70 ] || bad_import "what is stored of a tree"
 rm -rf "$import"
 rules=$(mktemp) || exit 99
 check_rules() { # STATUS WORDS FLAG...: on standard input

@@ -2,7 +2,10 @@
 /* pyrtool tsdb import: pprof files into a storage directory that no server uses. Labels come from --label and from folders called
  * name=value. The stamp is the file's own time plus duration, else the time of its last change (counted). A duration that no scrape
  * would believe counts as none (counted). Cumulative types of files without a duration count from the program's start. So their increase
- * from file to file is stored, and nothing of the first file (counted). */
+ * from file to file is stored, and nothing of the first file (counted).
+ *
+ * Files are stored in the order of their stamps, over all series, as scrapes come: so an hour is in memory once, and is sealed once it has ended.
+ * Many of them are a batch, which is synced as one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -19,6 +22,9 @@
 #include "scraper/state/delta.h"
 
 #define FILE_MAX ((size_t)1 << 30)
+#define BATCH_FILES 64
+#define BATCH_BYTES ((size_t)32 << 20) /* of its decoded profiles */
+#define SAY_EVERY_MS 5000
 
 /* One file, after the first look at it. */
 struct found {
@@ -27,6 +33,7 @@ struct found {
 	char *name;             /* process_cpu */
 	bool delta;             /* a name that ends in :delta */
 	int64_t t_ms;
+	size_t place;           /* number of its kind of profile and labels */
 };
 
 struct import {
@@ -36,10 +43,24 @@ struct import {
 	bool increases;         /* cumulative types are increases already */
 	VEC(struct found) files;
 	size_t root_len;        /* of the path that is walked: labels come from what follows */
+	int64_t said_mono_ms;   /* when the last progress was reported, or the beginning */
 	uint64_t profiles, series, duplicates, too_new, too_old, over_limit, no_time, no_duration, baselines, bad;
 };
 
 static struct import *walking; /* nftw has no argument */
+
+/* How far it is, now and then, for whoever imports many files; all is 0: not known yet. */
+static void import_report(struct import *x, const char *done, size_t n, size_t all)
+{
+	int64_t now = clock_mono_ms();
+	if (now - x->said_mono_ms < SAY_EVERY_MS)
+		return;
+	x->said_mono_ms = now;
+	if (all)
+		fprintf(stderr, "%zu of %zu files %s\n", n, all, done);
+	else
+		fprintf(stderr, "%zu files %s\n", n, done);
+}
 
 /* ---- reading ---- */
 
@@ -174,6 +195,7 @@ static void look_at(struct import *x, const char *path)
 		f->name = xstrdup(guess_name(&p, path, &f->delta));
 	}
 	profile_release(&p);
+	import_report(x, "looked at", x->files.n, 0);
 }
 
 static int walk(const char *path, const struct stat *st, int type, struct FTW *where)
@@ -191,6 +213,14 @@ static int by_series_and_time(const void *a, const void *b)
 	if (!c)
 		c = labels_cmp(*x->labels, *y->labels);
 	return c ? c : (x->t_ms > y->t_ms) - (x->t_ms < y->t_ms);
+}
+
+static int by_time_and_series(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+	if (x->t_ms != y->t_ms)
+		return x->t_ms < y->t_ms ? -1 : 1;
+	return (x->place > y->place) - (x->place < y->place);
 }
 
 static bool same_place(const struct found *a, const struct found *b)
@@ -263,56 +293,115 @@ static int to_increases(struct import *x, struct delta *d, struct columns *c, st
 	return 0;
 }
 
-static int store(struct import *x, struct tsdb *db, const struct found *f, struct delta *d, struct err *e)
-{
+/* A file of the batch that is being made. */
+struct import_entry {
+	const struct found *f;
 	struct profile p;
-	struct stat st;
-	struct columns c = { .v = { 0 } };
+	struct columns c;
+	struct sink_profile sink;
+};
+
+struct import_batch {
+	struct import *x;
+	struct tsdb *db;
+	struct import_entry *entries; /* BATCH_FILES */
+	size_t n, bytes;
+};
+
+static void import_failed(struct import *x, const struct found *f, const struct err *e)
+{
+	bool named = strstr(e->msg, f->path) != NULL;
+	fprintf(stderr, "pyrtool tsdb import: %s%s%s\n", named ? "" : f->path, named ? "" : ": ", e->msg);
+	x->bad++;
+}
+
+static int append_entries(struct import_batch *b, size_t from, size_t n, struct err *e)
+{
+	struct sink_profile profiles[BATCH_FILES];
 	struct sink_result r = { 0 };
+	for (size_t i = 0; i < n; i++)
+		profiles[i] = b->entries[from + i].sink;
+	struct sink_batch batch = { .profiles = profiles, .n_profiles = n, .patient = true };
+	int rc = tsdb_sink(b->db)->append(tsdb_sink(b->db), &batch, &r, e);
+	b->x->profiles += r.profiles;
+	b->x->duplicates += r.duplicates;
+	b->x->too_new += r.too_new;
+	b->x->too_old += r.too_old;
+	b->x->over_limit += r.over_series_limit;
+	return rc;
+}
+
+/* Of a batch that is refused nothing is stored: then each file is tried by itself. */
+static void batch_store(struct import_batch *b)
+{
+	struct err e;
+	if (b->n && append_entries(b, 0, b->n, &e))
+		for (size_t i = 0; i < b->n; i++)
+			if (b->n == 1 || append_entries(b, i, 1, &e))
+				import_failed(b->x, b->entries[i].f, &e);
+	for (size_t i = 0; i < b->n; i++) {
+		columns_release(&b->entries[i].c);
+		profile_release(&b->entries[i].p);
+	}
+	b->n = b->bytes = 0;
+}
+
+static void batch_add(struct import_batch *b, const struct found *f, struct delta *d)
+{
+	struct import_entry *n = &b->entries[b->n];
+	struct import *x = b->x;
+	struct stat st;
+	struct err e;
 	int64_t *values = NULL;
 	bool replaced;
-	profile_init(&p, 0);
-	int rc = read_profile(f->path, &p, &st, &replaced, e);
-	if (!rc)
-		make_columns(&c, f, &p);
-	if (!rc)
-		rc = to_increases(x, d, &c, &p, &values, e);
-	int64_t interval = x->interval_ms ? x->interval_ms : p.duration_ns > 0 ? MIN((p.duration_ns + 999999) / 1000000, (int64_t)UINT32_MAX) : 60000;
-	struct sink_profile sp = { .profile = &p, .values = values, .columns = c.v.v, .n_columns = c.v.n, .t_ms = f->t_ms,
-				   .duration_ns = p.duration_ns, .interval_ms = interval, .period = p.period };
-	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
-	if (!rc && c.v.n)
-		rc = tsdb_sink(db)->append(tsdb_sink(db), &b, &r, e);
+	*n = (struct import_entry){ .f = f };
+	profile_init(&n->p, 0);
+	int rc = read_profile(f->path, &n->p, &st, &replaced, &e);
+	if (!rc) {
+		make_columns(&n->c, f, &n->p);
+		rc = to_increases(x, d, &n->c, &n->p, &values, &e);
+	}
 	if (rc)
-		rc = err_wrap(e, "%s", f->path);
-	x->profiles += r.profiles;
-	x->duplicates += r.duplicates;
-	x->too_new += r.too_new;
-	x->too_old += r.too_old;
-	x->over_limit += r.over_series_limit;
-	columns_release(&c);
-	profile_release(&p);
-	return rc;
+		import_failed(x, f, &e);
+	if (rc || !n->c.v.n) {
+		columns_release(&n->c);
+		profile_release(&n->p);
+		return;
+	}
+	int64_t interval = n->p.duration_ns > 0 ? MIN((n->p.duration_ns + 999999) / 1000000, (int64_t)UINT32_MAX) : 60000;
+	n->sink = (struct sink_profile){ .profile = &n->p, .values = values, .columns = n->c.v.v, .n_columns = n->c.v.n, .t_ms = f->t_ms,
+					 .duration_ns = n->p.duration_ns, .interval_ms = x->interval_ms ? x->interval_ms : interval, .period = n->p.period };
+	b->bytes += n->p.arena.held;
+	if (++b->n == BATCH_FILES || b->bytes >= BATCH_BYTES)
+		batch_store(b);
+}
+
+static void number_places(struct import *x)
+{
+	if (x->files.n)
+		qsort(x->files.v, x->files.n, sizeof *x->files.v, by_series_and_time);
+	for (size_t i = 0; i < x->files.n; i++) {
+		x->series += !i || !same_place(&x->files.v[i - 1], &x->files.v[i]);
+		x->files.v[i].place = x->series - 1;
+	}
+	if (x->files.n)
+		qsort(x->files.v, x->files.n, sizeof *x->files.v, by_time_and_series);
 }
 
 static void store_all(struct import *x, struct tsdb *db)
 {
-	struct delta d = { .primed = false };
-	struct err e;
-	if (x->files.n)
-		qsort(x->files.v, x->files.n, sizeof *x->files.v, by_series_and_time);
+	number_places(x);
+	struct import_batch b = { x, db, xcalloc(BATCH_FILES, sizeof *b.entries), 0, 0 };
+	struct delta *deltas = xcalloc(x->series + 1, sizeof *deltas); /* by place */
 	for (size_t i = 0; i < x->files.n; i++) {
-		if (!i || !same_place(&x->files.v[i - 1], &x->files.v[i])) {
-			delta_release(&d);
-			d = (struct delta){ .primed = false };
-			x->series++;
-		}
-		if (store(x, db, &x->files.v[i], &d, &e)) {
-			fprintf(stderr, "pyrtool tsdb import: %s\n", e.msg);
-			x->bad++;
-		}
+		batch_add(&b, &x->files.v[i], &deltas[x->files.v[i].place]);
+		import_report(x, "stored", i, x->files.n);
 	}
-	delta_release(&d);
+	batch_store(&b);
+	for (size_t i = 0; i < x->series; i++)
+		delta_release(&deltas[i]);
+	free(deltas);
+	free(b.entries);
 }
 
 /* ---- the command ---- */
@@ -383,7 +472,7 @@ static void tell(const struct import *x, bool json)
 int tool_tsdb_import(int argc, char **argv)
 {
 	const char *output = "text", name[] = "tsdb import";
-	struct import x = { .name = NULL };
+	struct import x = { .said_mono_ms = clock_mono_ms() };
 	struct opt flags[] = { { "label", OPT_LIST, &x.label, "<name=value>", "A label of all of it; may be repeated." },
 			       { "name", OPT_STRING, &x.name, "<name>", "The profiles' type, as process_cpu:delta or memory; detected from their sample types if not given." },
 			       { "interval", OPT_DURATION, &x.interval_ms, "<duration>", "How far apart they are; their duration, or a minute, if "

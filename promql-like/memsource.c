@@ -235,21 +235,65 @@ static int view_covers(struct source_view *v, uint64_t ref, const struct source_
 	return rc;
 }
 
-static int add_step(const struct memsource *m, const struct source_part *x, uint32_t step, struct stackacc **acc, const struct source_limits *lim,
-		    struct err *e)
+__extension__ typedef __int128 wide;
+
+/* What weighed parts of one group that have one scale and divisor add up to, by column. */
+struct weighed_sum {
+	uint32_t group;
+	double scale;
+	int64_t over_ms;
+	wide *sums;
+};
+
+struct merging {
+	const struct memsource *m;
+	struct stackacc **acc; /* by group */
+	VEC(struct weighed_sum) weighed;
+	const struct source_limits *lim;
+};
+
+static wide *weighed_sums(struct merging *g, const struct source_part *x, uint32_t group)
 {
-	const struct mem_series *s = m->series.v[x->ref];
+	for (size_t i = g->weighed.n; i-- > 0;) {
+		const struct weighed_sum *w = &g->weighed.v[i];
+		if (w->group == group && w->scale == x->scale && w->over_ms == x->weigh.over_ms)
+			return w->sums;
+	}
+	wide *sums = xcalloc(symbols_count(g->m->symbols, SYMBOLS_COLUMNS) + 1, sizeof *sums);
+	vec_push(&g->weighed, (struct weighed_sum){ group, x->scale, x->weigh.over_ms, sums });
+	return sums;
+}
+
+static int add_step(struct merging *g, const struct source_part *x, uint32_t step, struct err *e)
+{
+	const struct mem_series *s = g->m->series.v[x->ref];
 	int64_t after = x->after_ms + step * x->step_ms, until = x->until_ms + step * x->step_ms;
+	wide *sums = x->weigh.over_ms ? weighed_sums(g, x, x->group + step) : NULL;
 	int rc = 0;
 	for (size_t k = 0; k < s->profiles.n && !rc; k++) {
 		const struct mem_profile *p = &s->profiles.v[k];
 		if (!p->v || p->p.t_ms <= after || p->p.t_ms > until)
 			continue;
-		rc = stackacc_add_vec(acc[x->group + step], p->v, x->scale, e);
-		if (lim && lim->samples_read)
-			atomic_fetch_add(lim->samples_read, p->v->n);
+		if (!sums)
+			rc = stackacc_add_vec(g->acc[x->group + step], p->v, x->scale, e);
+		for (size_t i = 0; sums && i < p->v->n; i++)
+			sums[p->v->columns[i]] += (wide)p->v->ints[i] * source_weigh_of(&x->weigh, after, p->p.t_ms, p->p.cover_ms);
+		if (g->lim && g->lim->samples_read)
+			atomic_fetch_add(g->lim->samples_read, p->v->n);
 	}
 	return rc;
+}
+
+static void end_weighed(struct merging *g)
+{
+	for (size_t i = 0; i < g->weighed.n; i++) {
+		const struct weighed_sum *w = &g->weighed.v[i];
+		for (uint32_t c = 0; c < symbols_count(g->m->symbols, SYMBOLS_COLUMNS); c++)
+			if (w->sums[c])
+				stackacc_add_scaled(g->acc[w->group], c, source_weighed(w->sums[c], w->over_ms) * w->scale);
+		free(w->sums);
+	}
+	vec_free(&g->weighed);
 }
 
 static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
@@ -257,12 +301,14 @@ static int view_merge(struct source_view *v, const struct source_part *parts, si
 {
 	struct memsource *m = of_view(v);
 	struct stackacc **acc = xcalloc(n_groups + 1, sizeof *acc);
+	struct merging merging = { .m = m, .acc = acc, .lim = lim };
 	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
 		acc[g] = stackacc_new(m->symbols);
 	for (size_t i = 0; i < n && !rc; i++)
 		for (uint32_t step = 0; step < MAX(parts[i].n_steps, 1) && !rc; step++)
-			rc = add_step(m, &parts[i], step, acc, lim, e);
+			rc = add_step(&merging, &parts[i], step, e);
+	end_weighed(&merging);
 	for (size_t g = 0; g < n_groups; g++) {
 		ret[g] = rc ? NULL : stackacc_finish(acc[g], e);
 		if (!rc && !ret[g])
@@ -336,45 +382,61 @@ static int64_t profile_match(struct match_memo *m, const struct mem_profile *p)
 	return sum;
 }
 
-__extension__ typedef __int128 wide;
+/* The sum of a group's parts that follow each other: of one question, or weighed and of one scale and divisor. */
+struct scaled_sum {
+	double scale;
+	int64_t over_ms;
+	wide sum;
+};
 
-/* As storage adds up: parts that differ only in their series as integers first, scaled then, and what has no scale at the end. */
+/* As storage adds up: parts that differ only in their series as integers first, scaled then, weighed ones too if they differ in their weights, and
+ * what has no scale at the end. */
 struct sums {
 	struct memsource *m;
 	struct match_memo memo;
-	wide *one, *whole; /* by group: of the question at work; of those without a scale */
+	struct scaled_sum *scaled; /* by group */
+	wide *whole;
 	double *ret;
 };
+
+static void end_scaled(struct sums *x, size_t g)
+{
+	struct scaled_sum *s = &x->scaled[g];
+	if (s->sum)
+		x->ret[g] += source_weighed(s->sum, s->over_ms) * s->scale;
+	s->sum = 0;
+}
 
 static void add_to_sums(struct sums *x, const struct source_part *p, const struct source_limits *lim)
 {
 	const struct mem_series *s = x->m->series.v[p->ref];
-	for (uint32_t step = 0; step < MAX(p->n_steps, 1); step++)
+	for (uint32_t step = 0; step < MAX(p->n_steps, 1); step++) {
+		size_t g = p->group + step;
+		int64_t after = p->after_ms + step * p->step_ms;
+		bool plain = p->scale == 1 && !p->weigh.over_ms;
+		if (!plain && (x->scaled[g].scale != p->scale || x->scaled[g].over_ms != p->weigh.over_ms))
+			end_scaled(x, g);
+		if (!plain)
+			x->scaled[g] = (struct scaled_sum){ p->scale, p->weigh.over_ms, x->scaled[g].sum };
 		for (size_t k = 0; k < s->profiles.n; k++) {
 			const struct mem_profile *q = &s->profiles.v[k];
-			if (!q->v || q->p.t_ms <= p->after_ms + step * p->step_ms || q->p.t_ms > p->until_ms + step * p->step_ms)
+			if (!q->v || q->p.t_ms <= after || q->p.t_ms > p->until_ms + step * p->step_ms)
 				continue;
-			x->one[p->group + step] += profile_match(&x->memo, q);
+			wide match = profile_match(&x->memo, q);
+			if (plain)
+				x->whole[g] += match;
+			else
+				x->scaled[g].sum += p->weigh.over_ms ? match * source_weigh_of(&p->weigh, after, q->p.t_ms, q->p.cover_ms) : match;
 			if (lim && lim->samples_read)
 				atomic_fetch_add(lim->samples_read, q->v->n);
 		}
-}
-
-static void end_question(struct sums *x, const struct source_part *p)
-{
-	for (size_t g = p->group; g < (size_t)p->group + MAX(p->n_steps, 1); g++) {
-		if (p->scale == 1)
-			x->whole[g] += x->one[g];
-		else
-			x->ret[g] += (double)x->one[g] * p->scale;
-		x->one[g] = 0;
 	}
 }
 
 static bool same_question(const struct source_part *x, const struct source_part *y)
 {
 	return x->after_ms == y->after_ms && x->until_ms == y->until_ms && x->scale == y->scale && x->group == y->group && x->n_steps == y->n_steps &&
-	       x->step_ms == y->step_ms;
+	       x->step_ms == y->step_ms && source_weigh_eq(&x->weigh, &y->weigh);
 }
 
 static int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
@@ -382,17 +444,19 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 		     struct err *e)
 {
 	struct memsource *m = of_view(v);
-	struct sums x = { m, memo_new(m, f, e), xcalloc(n_groups + 1, sizeof(wide)), xcalloc(n_groups + 1, sizeof(wide)), ret };
+	struct sums x = { m, memo_new(m, f, e), xcalloc(n_groups + 1, sizeof(struct scaled_sum)), xcalloc(n_groups + 1, sizeof(wide)), ret };
 	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
 		ret[g] = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		add_to_sums(&x, &parts[i], lim);
-		if (i + 1 == n || !same_question(&parts[i], &parts[i + 1]))
-			end_question(&x, &parts[i]);
+		bool last = i + 1 == n || !same_question(&parts[i], &parts[i + 1]);
+		for (uint32_t step = 0; last && !parts[i].weigh.over_ms && step < MAX(parts[i].n_steps, 1); step++)
+			end_scaled(&x, parts[i].group + step);
 		rc = x.memo.rc ? x.memo.rc : check(lim, 0, e);
 	}
 	for (size_t g = 0; g < n_groups && !rc; g++) {
+		end_scaled(&x, g);
 		if (!ret[g] && (x.whole[g] > INT64_MAX || x.whole[g] < INT64_MIN))
 			rc = err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 		ret[g] += (double)x.whole[g];
@@ -400,7 +464,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 			exact[g] = (int64_t)x.whole[g];
 	}
 	memo_free(&x.memo);
-	free(x.one);
+	free(x.scaled);
 	free(x.whole);
 	return rc;
 }

@@ -252,6 +252,7 @@ TSDB_TESTS = \
   tsdb_tap_test \
   tsdb_test \
   value_scan_test \
+  weigh_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(TSDB_TESTS)
@@ -328,4 +329,6 @@ tsdb_test_SOURCES = tsdb/tsdb_test.c
 tsdb_test_LDADD = $(TSDB_TEST_LIBS)
 value_scan_test_SOURCES = tsdb/read/value_scan_test.c
 value_scan_test_LDADD = $(TSDB_TEST_LIBS)
+weigh_test_SOURCES = tsdb/read/weigh_test.c
+weigh_test_LDADD = $(TSDB_TEST_LIBS)
 endif

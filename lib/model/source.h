@@ -86,6 +86,13 @@ struct source_profile {
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
 
+/* What a rate needs of a profile that weighs 1 and covers something. */
+struct source_point {
+	int64_t t_ms, total;
+	uint32_t cover_ms, interval_ms;
+};
+#define SOURCE_POINTS_MOST (UINT64_C(1) << 62) /* the sum of their |total| is smaller */
+
 /* Windows that follow each other: the k-th of n is (after + k width, after + (k + 1) width]. */
 struct source_tiles {
 	int64_t after_ms, width_ms;
@@ -160,6 +167,34 @@ static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_
 void source_cover_add_other(struct source_cover *c, const struct source_cover *other);
 void source_cover_release(struct source_cover *c);
 
+/* Sums that do not depend on an order, of integers that are larger than those of profiles. */
+__extension__ typedef __int128 int128;
+
+/* How the profiles of a part count beside its scale, as the mean of a gauge needs: each times its weight, all divided by `over`. Weights are
+ * integers, so they are added up exactly, in 128 bits, and divided once. */
+struct source_weigh {
+	int64_t over_ms;             /* 0: they count as they are, and the rest is not used */
+	int64_t base_ms;             /* the weight of each profile, or with by_cover of most: those count as cheaply as without weights */
+	bool by_cover;               /* the weight of each is the length of its cover behind the beginning of the range */
+};
+
+static inline bool source_weigh_eq(const struct source_weigh *a, const struct source_weigh *b)
+{
+	return a->over_ms == b->over_ms && (!a->over_ms || (a->base_ms == b->base_ms && a->by_cover == b->by_cover));
+}
+
+/* The weight of a profile of a range that begins after `after`. */
+static inline int64_t source_weigh_of(const struct source_weigh *w, int64_t after_ms, int64_t t_ms, int64_t cover_ms)
+{
+	return w->by_cover ? t_ms - MAX(t_ms - cover_ms, after_ms) : w->base_ms;
+}
+
+/* A sum of values times weights, divided by over_ms, or as it is if that is 0. Of values that are all the same it is exactly the value. */
+static inline double source_weighed(int128 sum, int64_t over_ms)
+{
+	return over_ms ? (double)(sum / over_ms) + (double)(int64_t)(sum % over_ms) / (double)over_ms : (double)sum;
+}
+
 /* Whole profiles of one series that add up into one output. With n_steps above 1 there are that many outputs, as a
  * graph needs: step k takes those stamped in (after + k step, until + k step] and is output group + k.
  *
@@ -174,6 +209,7 @@ struct source_part {
 	uint32_t group;              /* index of the output, or of the first */
 	uint32_t n_steps;            /* 0 is 1 */
 	int64_t step_ms;             /* above 0 if there are several */
+	struct source_weigh weigh;   /* not of shares */
 };
 
 /* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
@@ -253,6 +289,10 @@ struct source_ops {
 	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
 	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
 			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+	/* The same for who only adds up totals. *ret_plain is false, and *ret is NULL, if one of them is a marker, has another weight than 1 or covers
+	 * nothing, or if they are SOURCE_POINTS_MOST together. NULL: this source has only the list. */
+	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		      struct source_point **ret, size_t *ret_n, bool *ret_plain, struct err *e);
 	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
 	 * only the list. */
 	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
@@ -265,7 +305,7 @@ struct source_ops {
 	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		     const struct source_limits *lim, struct stackvec **ret, struct err *e);
 	/* Like merge, but only the sum of the values of stacks that satisfy the filter: ret[group]; a filter of NULL selects
-	 * all and reads no stack. exact[group] (may be NULL) gets the integer sum if all scales of the group are 1. */
+	 * all and reads no stack. exact[group] (may be NULL) gets the integer sum if all scales of the group are 1 and none of its parts is weighed. */
 	int (*sums)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 		    const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,
 		    struct err *e);

@@ -55,6 +55,8 @@ struct rseries {
 	size_t n;
 	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
+	struct source_point *points; /* of range_each with points, instead of vp: what it gave */
+	size_t n_points;
 	uint64_t ref;              /* the series that they are of */
 	struct source_cover *cover; /* of range_load_covers: what they come to in each window, instead of vp */
 	size_t n_cover;
@@ -77,8 +79,8 @@ struct range_vector {
 void rseries_points(struct rseries *s);
 /* Series by series, on all cores: each is read, handed to fn and forgotten. A plain range (NODE_RANGE), whose series are all
  * profiles of one type; anything else: *ret_done is false and nothing was done. prepare is called once, with labels and types;
- * fn with the number of the series. */
-int range_each(struct eval *q, struct node *n, const struct span *sp, void (*prepare)(void *arg, const struct range_vector *r),
+ * fn with the number of the series. points: what rates need is enough, where storage has that. */
+int range_each(struct eval *q, struct node *n, const struct span *sp, bool points, void (*prepare)(void *arg, const struct range_vector *r),
 	       int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e) MUST_USE;
 /* Labels, types and refs of the series of a plain range of profiles of one type, none of them replicas; anything else: *ret_done is false.

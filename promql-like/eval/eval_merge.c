@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "promql-like/eval/pwindow.h"
+#include "promql-like/stacks/readout.h"
 
 struct interval {
 	int64_t from, to;
@@ -75,8 +76,8 @@ static int check_same_type(const struct lazy_profile *p, const struct ptype *t, 
 	return lazy_profile_compatible(p->type, t, MEET_GROUPED, "merge", by, e);
 }
 
-/* The mean over the time that any series of the group was covered. */
-static int merge_gauges(struct merge_job *j, size_t group, struct lazy_profile *p, bool *any, struct err *e)
+/* What any series of the group covers of the range. */
+static int64_t gauges_covered(struct merge_job *j, size_t group)
 {
 	j->iv.n = 0;
 	EACH_MEMBER(j, group, i) {
@@ -88,22 +89,167 @@ static int merge_gauges(struct merge_job *j, size_t group, struct lazy_profile *
 				push_interval(j, v);
 		}
 	}
-	int64_t all = union_length(j->iv.v, j->iv.n);
+	return union_length(j->iv.v, j->iv.n);
+}
+
+/* Each profile of a series by itself: of few, or of replicas that interleave. */
+static int add_gauge_profiles(struct lazy_profile *p, const struct pwindow *w, int64_t all, double unit, struct err *e)
+{
+	int rc = 0;
+	for (size_t k = pwindow_first(w); k < w->hi && !rc; k++) {
+		int64_t from, to;
+		if (w->s->vp[k].stale || !pwindow_covered(w, k, &from, &to))
+			continue;
+		double share = to - from == all ? 1 : (double)(to - from) / (double)all;
+		rc = pwindow_add_one(&p->a, w->s, k, false, share * unit, e);
+		p->period = MAX(p->period, w->s->vp[k].period);
+	}
+	return rc;
+}
+
+/* ---- gauges of many profiles ----
+ *
+ *	     from                          to
+ *	--(--|----x------x-----x------x----]...      x: a profile
+ *	     |<-->|<---->|<--->|<---->|<-->|
+ *	      each weighs what it covers:   the newest also ahead of its stamp
+ *
+ * Storage adds up the whole range with weights up to the stamps, and profiles one by one for what they cover ahead. All of it has integer
+ * weights, and is divided once. Ranges come before single profiles, so that those of a service are one question (source.h). */
+
+/* The weights of a series' profiles in the range, without what they cover ahead. *ret_n: how many there are. */
+static struct source_weigh gauge_weigh(const struct pwindow *w, int64_t all, size_t *ret_n)
+{
+	struct source_weigh x = { .over_ms = all };
+	*ret_n = 0;
+	for (size_t k = w->hi; k-- > w->lo;) {
+		int64_t behind, ahead;
+		if (w->s->vp[k].stale)
+			continue;
+		if (!(*ret_n)++)
+			x.base_ms = w->s->vp[k].interval_ms;
+		pwindow_split(w, k, &behind, &ahead);
+		x.by_cover |= behind != x.base_ms;
+	}
+	return x;
+}
+
+/* The sum of the totals of a group times their weights. */
+struct gauge_total {
+	wide sum;
+	double scaled;       /* of series whose unit is another: native unit of the group */
+};
+
+static void add_gauge_total(struct gauge_total *t, wide sum, int64_t all, double unit)
+{
+	if (unit == 1)
+		t->sum += sum;
+	else
+		t->scaled += source_weighed(sum, all) * unit;
+}
+
+/* The range of a series. It may be requested without profiles, as pwindow_add_whole does. */
+static void add_gauge_range(struct lazy_profile *p, const struct pwindow *w, const struct source_weigh *weigh, double unit, struct gauge_total *t)
+{
+	wide sum = 0;
+	bool any = false;
+	for (size_t k = w->lo; k < w->hi; k++) {
+		int64_t behind, ahead;
+		if (w->s->vp[k].stale)
+			continue;
+		any = true;
+		if (!pwindow_split(w, k, &behind, &ahead))
+			continue;
+		sum += (wide)w->s->vp[k].total * behind;
+		p->period = MAX(p->period, w->s->vp[k].period);
+	}
+	if (any || pwindow_is_near(w))
+		lazy_side_add_weighed(&p->a, w->s->ref, w->from, w->to, weigh, unit);
+	add_gauge_total(t, sum, weigh->over_ms, unit);
+}
+
+/* What profiles cover ahead of their stamps. */
+static void add_gauge_ahead(struct lazy_profile *p, const struct pwindow *w, int64_t all, double unit, struct gauge_total *t)
+{
+	for (size_t k = pwindow_first(w); k < w->hi; k++) {
+		const struct source_profile *s = &w->s->vp[k];
+		int64_t behind, ahead;
+		if (!pwindow_split(w, k, &behind, &ahead) || !ahead)
+			continue;
+		struct source_weigh weigh = { .over_ms = all, .base_ms = ahead };
+		lazy_side_add_weighed(&p->a, w->s->ref, s->t_ms - 1, s->t_ms, &weigh, unit);
+		add_gauge_total(t, (wide)s->total * ahead, all, unit);
+		p->period = MAX(p->period, s->period);
+	}
+}
+
+/* Whether storage is to weigh the profiles of a group. A graph of short ranges reads each profile once for all of its steps, if each is a term of
+ * its own (GRAPH_RANGE_MOST_MS). *ret_by_cover: they do not all have one weight. */
+static bool gauges_are_many(const struct merge_job *j, size_t group, int64_t all, bool *ret_by_cover)
+{
+	bool many = false;
+	*ret_by_cover = false;
+	if (j->sp->n > 1 && j->r.range_ms <= GRAPH_RANGE_MOST_MS)
+		return false;
+	EACH_MEMBER(j, group, i) {
+		size_t n;
+		if (!j->r.s[i].vp || j->r.s[i].refs)
+			continue;
+		*ret_by_cover |= gauge_weigh(&j->w[i], all, &n).by_cover;
+		many |= n > 1;
+	}
+	return many;
+}
+
+static int merge_many_gauges(struct merge_job *j, size_t group, struct lazy_profile *p, int64_t all, bool by_cover, struct err *e)
+{
+	struct gauge_total t = { 0 };
+	int64_t base = 0;
+	for (int ahead = 0; ahead < 2; ahead++)
+		EACH_MEMBER(j, group, i) {
+			const struct rseries *s = &j->r.s[i];
+			double unit;
+			size_t n;
+			if (!s->vp)
+				continue;
+			int rc = check_same_type(p, s->type, &unit, e);
+			if (!rc && s->refs && !ahead)
+				rc = add_gauge_profiles(p, &j->w[i], all, unit, e);
+			if (rc)
+				return rc;
+			if (s->refs)
+				continue;
+			struct source_weigh weigh = gauge_weigh(&j->w[i], all, &n);
+			if (n)
+				base = weigh.base_ms;
+			else
+				weigh.base_ms = base; /* so that it does not stand between series of a service */
+			weigh.by_cover = by_cover;
+			if (ahead)
+				add_gauge_ahead(p, &j->w[i], all, unit, &t);
+			else
+				add_gauge_range(p, &j->w[i], &weigh, unit, &t);
+		}
+	p->a.ftotal += source_weighed(t.sum, all) + t.scaled;
+	return 0;
+}
+
+/* The mean over the time that any series of the group was covered. */
+static int merge_gauges(struct merge_job *j, size_t group, struct lazy_profile *p, bool *any, struct err *e)
+{
+	int64_t all = gauges_covered(j, group);
+	bool by_cover;
 	*any = all > 0;
 	p->covered_s = (double)all / 1000;
+	if (all && gauges_are_many(j, group, all, &by_cover))
+		return merge_many_gauges(j, group, p, all, by_cover, e);
 	EACH_MEMBER(j, group, i) {
 		if (!j->r.s[i].vp || !all)
 			continue;
 		double unit;
 		int rc = check_same_type(p, j->r.s[i].type, &unit, e);
-		for (size_t k = pwindow_first(&j->w[i]); k < j->w[i].hi && !rc; k++) {
-			int64_t from, to;
-			if (j->r.s[i].vp[k].stale || !pwindow_covered(&j->w[i], k, &from, &to))
-				continue;
-			double share = to - from == all ? 1 : (double)(to - from) / (double)all;
-			rc = pwindow_add_one(&p->a, &j->r.s[i], k, false, share * unit, e);
-			p->period = MAX(p->period, j->r.s[i].vp[k].period);
-		}
+		if (!rc)
+			rc = add_gauge_profiles(p, &j->w[i], all, unit, e);
 		if (rc)
 			return rc;
 	}

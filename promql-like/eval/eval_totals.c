@@ -31,6 +31,11 @@ static struct node *range_of(const struct node *call)
 	return range && range->kind == NODE_RANGE ? range : NULL;
 }
 
+static bool is_rate(const struct node *call)
+{
+	return view_eqs(view_of(call->call.fn->name), "rate") || view_eqs(view_of(call->call.fn->name), "increase");
+}
+
 static void prepare(void *arg, const struct range_vector *r)
 {
 	struct totals *t = arg;
@@ -237,7 +242,7 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = MUTEX_INIT(LOCK_LEAF, "totals") };
 	value_start(q, &t.out, PROMQL_VECTOR);
 	struct explaining at = explain_begin(q, call);
-	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, prepare, add_series, &t, ret_done, e), e);
+	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, is_rate(call), prepare, add_series, &t, ret_done, e), e);
 	explain_end(q, call, NULL, at);
 	if (!rc && *ret_done && aggr)
 		rc = add_groups(&t, n, e);

@@ -45,7 +45,18 @@ int pwindow_add_one(struct lazy_side *side, const struct rseries *s, size_t i, b
 	return lazy_side_add_stored(side, s->refs ? s->refs[i] : s->ref, part_after(s, i, joined), p->t_ms, p->total, scale, e);
 }
 
-static bool is_near(const struct pwindow *w)
+bool pwindow_split(const struct pwindow *w, size_t i, int64_t *ret_behind_ms, int64_t *ret_ahead_ms)
+{
+	int64_t from, to, t = w->s->vp[i].t_ms;
+	*ret_behind_ms = *ret_ahead_ms = 0;
+	if (w->s->vp[i].stale || !pwindow_covered(w, i, &from, &to))
+		return false;
+	*ret_behind_ms = MAX(MIN(to, t) - from, 0);
+	*ret_ahead_ms = to - from - *ret_behind_ms;
+	return true;
+}
+
+bool pwindow_is_near(const struct pwindow *w)
 {
 	return (w->lo > 0 && w->from - w->s->vp[w->lo - 1].t_ms < PWINDOW_NEAR_MS) || (w->hi < w->s->n_vp && w->s->vp[w->hi].t_ms - w->to < PWINDOW_NEAR_MS);
 }
@@ -74,7 +85,7 @@ int pwindow_add_whole(struct lazy_profile *p, const struct pwindow *w, double sc
 		return 0;
 	if (any)
 		lazy_side_widen(&p->a, first, w->from, w->to);
-	else if (is_near(w))
+	else if (pwindow_is_near(w))
 		return lazy_side_add_stored(&p->a, w->s->ref, w->from, w->to, 0, scale, e);
 	return 0;
 }

@@ -34,6 +34,11 @@ size_t pwindow_count(const struct pwindow *w);
 /* Whether storage may keep the series where it keeps a range that begins (ends) so soon after (before) a profile of it: by the hour. */
 #define PWINDOW_NEAR_MS INT64_C(3600000)
 
+/* Whether storage may keep a series that has nothing in the range where it keeps the range. */
+bool pwindow_is_near(const struct pwindow *w);
+/* The length of what profile i covers of the range, up to its stamp and ahead of it. False: nothing, or it is a marker. */
+bool pwindow_split(const struct pwindow *w, size_t i, int64_t *ret_behind_ms, int64_t *ret_ahead_ms);
+
 /* Profile i of the series, times scale; joined: the one before it was added last, and nothing lies between. */
 int pwindow_add_one(struct lazy_side *side, const struct rseries *s, size_t i, bool joined, double scale, struct err *e) MUST_USE;
 /* Those stamped in the range, whole, each times scale. A series without profiles there may be requested all the same. */

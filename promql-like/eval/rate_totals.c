@@ -4,25 +4,37 @@
 #include "promql-like/eval/funcs.h"
 
 struct rate_window {
-	const struct source_profile *p;
+	const struct source_point *p;
 	size_t lo, hi;       /* stamped in (from, to] */
-	uint64_t size;       /* of the totals met */
-	bool usual;          /* all that were met are such as this is made for */
 };
+
+/* Of a list of profiles; NULL: not all of them are plain. */
+static struct source_point *points_of(const struct source_profile *p, size_t n)
+{
+	struct source_point *v = xreallocarray(NULL, n + 1, sizeof *v);
+	uint64_t size = 0;
+	bool plain = true;
+	for (size_t i = 0; i < n; i++, p++) {
+		plain &= !p->stale && p->weight == 1 && p->cover_ms > 0 && p->cover_ms <= UINT32_MAX && p->interval_ms >= 0 && p->interval_ms <= UINT32_MAX;
+		plain &= !__builtin_add_overflow(size, p->total < 0 ? 0 - (uint64_t)p->total : (uint64_t)p->total, &size);
+		v[i] = (struct source_point){ p->t_ms, p->total, (uint32_t)p->cover_ms, (uint32_t)p->interval_ms };
+	}
+	if (plain && size < SOURCE_POINTS_MOST)
+		return v;
+	free(v);
+	return NULL;
+}
 
 static inline void slide(struct rate_window *w, size_t n, int64_t from, int64_t to)
 {
-	for (; w->hi < n && w->p[w->hi].t_ms <= to; w->hi++) {
-		const struct source_profile *p = &w->p[w->hi];
-		uint64_t size = p->total < 0 ? 0 - (uint64_t)p->total : (uint64_t)p->total;
-		w->usual &= !__builtin_add_overflow(w->size, size, &w->size) && !p->stale && p->weight == 1 && p->cover_ms > 0;
-	}
+	while (w->hi < n && w->p[w->hi].t_ms <= to)
+		w->hi++;
 	while (w->lo < w->hi && w->p[w->lo].t_ms <= from)
 		w->lo++;
 }
 
 /* The part of one within the window; returns its duration. */
-static inline int64_t add_part(const struct source_profile *p, int64_t ahead_ms, int64_t from, int64_t to, struct total *x)
+static inline int64_t add_part(const struct source_point *p, int64_t ahead_ms, int64_t from, int64_t to, struct total *x)
 {
 	int64_t ms = MIN(p->t_ms + ahead_ms, to) - MAX(p->t_ms - p->cover_ms, from);
 	if (ms <= 0)
@@ -61,18 +73,19 @@ static struct total window_total(const struct rate_window *w, int64_t from, int6
 int rate_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
 		double *ret_per_s, bool *ret_done, struct err *e)
 {
-	struct rate_window w = { .p = s->vp, .usual = true };
+	struct source_point *own AUTOFREE = s->points ? NULL : points_of(s->vp, s->n_vp);
+	struct rate_window w = { .p = s->points ? s->points : own };
 	struct taken taken = { 0 };
 	int rc = 0;
-	for (size_t i = 0; i < sp->n && !rc && w.usual; i++) {
+	*ret_per_s = per_second ? (double)r->range_ms / 1000 : 0;
+	*ret_done = w.p != NULL;
+	for (size_t i = 0; i < sp->n && !rc && w.p; i++) {
 		int64_t to = mods_time(r->mods, span_at(sp, i)), from = to - r->range_ms;
-		slide(&w, s->n_vp, from, to);
+		slide(&w, s->points ? s->n_points : s->n_vp, from, to);
 		taken_window(&taken, w.lo, w.hi);
 		out[i] = window_total(&w, from, to);
 		rc = i % 256 ? 0 : eval_check(q, e);
 	}
-	*ret_done = w.usual && w.size < UINT64_C(1) << 62;
-	*ret_per_s = per_second ? (double)r->range_ms / 1000 : 0;
 	if (*ret_done && !rc)
 		taken_count(q, &taken, false);
 	return rc;

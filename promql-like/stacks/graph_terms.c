@@ -68,13 +68,13 @@ static void add_side(struct graph_terms *g, const struct lazy_side *s, uint32_t 
 	}
 }
 
-/* Stacks that exist already, or ranges for which storage keeps sums by the hour, are not for a table. */
+/* Stacks that exist already, ranges for which storage keeps sums by the hour, and those that storage weighs are not for a table. */
 static bool side_fits(const struct lazy_side *s)
 {
 	if (lazy_side_whole(s))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->t[i].vec || s->t[i].until_ms - s->t[i].after_ms > 3 * 3600000)
+		if (s->t[i].vec || s->t[i].weigh.over_ms || s->t[i].until_ms - s->t[i].after_ms > GRAPH_RANGE_MOST_MS)
 			return false;
 	return true;
 }

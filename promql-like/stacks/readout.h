@@ -40,6 +40,9 @@ static inline double native_of(const struct exact *x)
 	return (double)x->i + num_sum_value(x->f);
 }
 
+/* The longest range of which a graph reads each profile for all of its steps at once (graph_terms.h). */
+#define GRAPH_RANGE_MOST_MS (3 * INT64_C(3600000))
+
 /* Sums of values that cannot overflow. */
 __extension__ typedef __int128 wide;
 

@@ -66,7 +66,7 @@ static bool run_goes_on(const struct run *run, const struct lazy_side *side, int
 	for (size_t i = 0; i < side->n; i++) {
 		const struct lazy_term *x = &last->t[i], *y = &side->t[i];
 		if (y->vec || x->ref != y->ref || x->scale != y->scale || y->after_ms - x->after_ms != step_ms ||
-		    y->until_ms - x->until_ms != step_ms)
+		    y->until_ms - x->until_ms != step_ms || !source_weigh_eq(&x->weigh, &y->weigh))
 			return false;
 	}
 	return true;
@@ -100,7 +100,8 @@ static uint32_t want_side(struct readout *r, struct sums *s, const struct lazy_s
 		if (t->vec)
 			sum_vec(&r->frames, t->vec, t->scale, leaf_only, minus, x);
 		else
-			vec_push(&s->parts, (struct source_part){ t->ref, t->after_ms, t->until_ms, t->scale, s->n_groups });
+			vec_push(&s->parts, (struct source_part){ .ref = t->ref, .after_ms = t->after_ms, .until_ms = t->until_ms, .scale = t->scale,
+								  .group = s->n_groups, .weigh = t->weigh });
 	}
 	size_t stored = s->parts.n - s->run.first;
 	s->run.last = stored && stored == side->n ? side : NULL;
@@ -120,7 +121,7 @@ static void take_group(struct exact *x, uint32_t group, bool minus, bool is_floa
 static bool all_scales_one(const struct lazy_side *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (s->t[i].scale != 1 && !s->t[i].vec)
+		if ((s->t[i].scale != 1 || s->t[i].weigh.over_ms) && !s->t[i].vec)
 			return false;
 	return true;
 }

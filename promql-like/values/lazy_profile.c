@@ -144,11 +144,18 @@ int lazy_side_add_stored(struct lazy_side *s, uint64_t ref, int64_t after, int64
 	struct lazy_term *last = s->n ? &s->t[s->n - 1] : NULL;
 	if (s->no_terms)
 		return add_total(s, total, 0, false, scale, e);
-	if (last && !last->vec && last->ref == ref && last->scale == scale && last->until_ms == after)
+	if (last && !last->vec && !last->weigh.over_ms && last->ref == ref && last->scale == scale && last->until_ms == after)
 		last->until_ms = until;
 	else
-		*side_term(s) = (struct lazy_term){ ref, after, until, NULL, scale };
+		*side_term(s) = (struct lazy_term){ .ref = ref, .after_ms = after, .until_ms = until, .scale = scale };
 	return add_total(s, total, 0, false, scale, e);
+}
+
+void lazy_side_add_weighed(struct lazy_side *s, uint64_t ref, int64_t after, int64_t until, const struct source_weigh *weigh, double scale)
+{
+	s->is_float = true;
+	if (!s->no_terms)
+		*side_term(s) = (struct lazy_term){ ref, after, until, NULL, scale, *weigh };
 }
 
 void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t until)
@@ -433,7 +440,8 @@ static void want_side(struct wanted *w, struct lazy_side *s)
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->t[i].vec)
 			continue;
-		vec_push(&w->parts, (struct source_part){ s->t[i].ref, s->t[i].after_ms, s->t[i].until_ms, s->t[i].scale, group });
+		vec_push(&w->parts, (struct source_part){ .ref = s->t[i].ref, .after_ms = s->t[i].after_ms, .until_ms = s->t[i].until_ms,
+							  .scale = s->t[i].scale, .group = group, .weigh = s->t[i].weigh });
 		any = true;
 	}
 	if (any)

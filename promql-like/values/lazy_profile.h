@@ -16,6 +16,7 @@ struct lazy_term {
 	int64_t after_ms, until_ms; /* stamped in (after, until] */
 	struct stackvec *vec;       /* reference held */
 	double scale;
+	struct source_weigh weigh;  /* of stored profiles */
 };
 
 struct lazy_side {
@@ -87,6 +88,8 @@ void lazy_side_reserve(struct lazy_side *s, size_t n);
 /* Adds stored profiles whose total is known; joins them with the last term if they continue it. */
 int lazy_side_add_stored(struct lazy_side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, int64_t total, double scale,
 			 struct err *e) MUST_USE;
+/* Adds stored profiles that are weighed. Their value is not added to the side's. */
+void lazy_side_add_weighed(struct lazy_side *s, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_weigh *weigh, double scale);
 /* The terms from first on, stored profiles of one series and one scale, are all of its profiles that are stamped in (after, until]. */
 void lazy_side_widen(struct lazy_side *s, size_t first, int64_t after, int64_t until);
 

@@ -48,7 +48,7 @@ def read_by_another_server(env, d, asked, before, owner):
     compare(env, "half-evicted", before, ask_all(reader, asked))
     check(reader.terminate(60)[0] == 0, reader.text())
     # The owner deletes rows of days that are in the bucket alone, and fetches, rewrites and puts these days while the other server is asked.
-    gone = {"match[]": '{service="service-1",node="node-1"}', "start": str(d.newest - 6 * DAY), "end": str(d.newest - 4 * DAY - 3600)}
+    gone = {"match[]": '{service="service-1",node="node-0"}', "start": str(d.newest - 6 * DAY), "end": str(d.newest - 4 * DAY - 3600)}
     status, _, body = http_get(owner.link("/api/v1/admin/tsdb/delete_series", **gone), data=b"")
     check(status == 204, f"{status}: {body}")
     reader = start("reader-amid")

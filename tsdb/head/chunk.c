@@ -230,6 +230,11 @@ size_t dense_bytes(const struct dense *d)
 	return d->room * sizeof *d->sums;
 }
 
+bool dense_fits(const struct dense *d, uint64_t all, int64_t factor)
+{
+	return !__builtin_mul_overflow(all, magnitude_of(factor), &all) && add_magnitude(d->magnitude, all) < TOO_LARGE;
+}
+
 bool dense_expect(struct dense *d, uint64_t all, int64_t factor)
 {
 	if (__builtin_mul_overflow(all, magnitude_of(factor), &all) || add_magnitude(d->magnitude, all) >= TOO_LARGE)
@@ -417,7 +422,7 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 	return ok ? 0 : too_large(e);
 }
 
-void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read)
+void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t by, struct dense *d, uint64_t *ret_read)
 {
 	for (size_t i = from; i < to; i++) {
 		const struct chunk_row *r = &c->rows.v[i];
@@ -426,7 +431,7 @@ void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign,
 			continue;
 		const struct chunk_row *own = own_row(c, r, &factor);
 		*ret_read += own->n;
-		add_row(own, factor * sign, d);
+		add_row(own, factor * by, d);
 	}
 }
 

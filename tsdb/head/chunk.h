@@ -81,6 +81,8 @@ bool dense_add(struct dense *d, const uint32_t *columns, const int64_t *values, 
 /* Whether values that are together at most `all`, times factor, can be added without a look at each sum; then they count as
  * added. */
 bool dense_expect(struct dense *d, uint64_t all, int64_t factor);
+/* The same without counting them. */
+bool dense_fits(const struct dense *d, uint64_t all, int64_t factor);
 /* Adds what `from` has; `to` has room for it. from is empty again. False as above. */
 bool dense_move(struct dense *to, struct dense *from);
 /* How many columns are not 0, at most. */
@@ -105,8 +107,8 @@ int chunk_sum(const struct chunk *c, size_t visible, int64_t after_ms, int64_t u
 	      struct err *e) MUST_USE;
 /* Those rows, of the first `visible`; of a chunk that is unsorted some of them are not. */
 void chunk_bounds(const struct chunk *c, size_t visible, int64_t after_ms, int64_t until_ms, size_t *lo, size_t *hi);
-/* Adds rows [from, to) times sign, 1 or -1, if it is known that all sums fit (dense_expect). */
-void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t sign, struct dense *d, uint64_t *ret_read);
+/* Adds rows [from, to) times `by`, if it is known that all sums fit (dense_expect). */
+void chunk_add_rows(const struct chunk *c, size_t from, size_t to, int64_t by, struct dense *d, uint64_t *ret_read);
 /* Adds one row. As chunk_sum. */
 int chunk_add_row(const struct chunk *c, const struct chunk_row *r, struct dense *d, uint64_t *ret_read, struct err *e) MUST_USE;
 /* Per row: the sum of the values whose column is in `match` (a bit per column id; beyond n_match: no). out has room

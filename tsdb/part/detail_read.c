@@ -349,6 +349,180 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
+/* ---- weighed sums ----
+ *
+ * Most columns of a gauge are in every row, and change in few of them. Of their differences d the sum is
+ *
+ *	sum of w[i] x (d[0] + ... + d[i])  =  sum of d[i] x (w[i] + w[i + 1] + ...)
+ *
+ * so that what does not change need not be looked at one by one. */
+
+struct weighing {
+	const int64_t *weights;  /* by row */
+	int64_t *from;           /* by row: sum of the weights from it on */
+	uint32_t n_rows, lo, hi; /* rows with a weight are in [lo, hi) */
+	bool same;               /* those all have the same */
+	bool small;              /* bytes times weights add up to less than 64 bits */
+	bool fits;               /* all so far */
+};
+
+#define WEIGHT_SMALL (INT64_C(1) << 40)
+#define WEIGHED_ROWS (1 << 14)
+
+static bool weighing_open(struct weighing *w, const int64_t *weights, uint32_t n_rows)
+{
+	bool over = false;
+	*w = (struct weighing){ weights, xcalloc((size_t)n_rows + 1, sizeof *w->from), n_rows, 0, n_rows, true, n_rows < WEIGHED_ROWS, true };
+	while (w->lo < n_rows && !weights[w->lo])
+		w->lo++;
+	while (w->hi > w->lo && !weights[w->hi - 1])
+		w->hi--;
+	for (uint32_t i = w->lo; i < w->hi; i++)
+		w->same &= weights[i] == weights[w->lo];
+	for (uint32_t i = n_rows; i-- > 0;) {
+		over |= __builtin_add_overflow(w->from[i + 1], weights[i], &w->from[i]);
+		w->small &= weights[i] < WEIGHT_SMALL && weights[i] > -WEIGHT_SMALL;
+	}
+	return !over;
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
+}
+
+/* Steps over n varints. */
+static void skip_varints(struct cursor *c, size_t n)
+{
+	uint64_t eight;
+	for (; n >= 8 && c->end - c->p >= 8; c->p += 8) {
+		memcpy(&eight, c->p, 8);
+		n -= (size_t)__builtin_popcountll(~eight & UINT64_C(0x8080808080808080));
+	}
+	for (; n && !c->bad; n--)
+		cursor_varint(c);
+}
+
+/* A column that is in every row, as differences. */
+static int64_t weigh_differences(struct reader *r, struct weighing *w)
+{
+	struct cursor *c = &r->deltas;
+	const size_t n = w->hi;
+	int64_t sum = 0, weighed;
+	bool over = false;
+	for (size_t i = 0; i < n && !c->bad;) {
+		uint64_t eight = 1;
+		if (n - i >= 8 && c->end - c->p >= 8) {
+			memcpy(&eight, c->p, 8);
+			eight = le64toh(eight); /* the first byte lowest */
+		}
+		if (!(eight & 0xff)) { /* it does not change: on to where it does */
+			size_t same = eight ? (size_t)__builtin_ctzll(eight) / 8 : 8;
+			c->p += same;
+			i += same;
+			continue;
+		}
+		int64_t d = zigzag_decode(cursor_varint_quick(c));
+		over |= __builtin_mul_overflow(d, w->from[i++], &weighed);
+		over |= __builtin_add_overflow(sum, weighed, &sum);
+	}
+	skip_varints(c, w->n_rows - n);
+	w->fits &= !over;
+	return sum;
+}
+
+/* One that is in every row, of bytes none of which is escaped; weights are small. */
+static int64_t weigh_full_bytes(const uint8_t *v, size_t n, const struct weighing *w)
+{
+	int64_t sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += (int64_t)(v[i] + 1) * w->weights[i];
+	return sum;
+}
+
+/* Any column; the caller multiplies by its divisor. False: it is malformed. */
+static bool weigh_any(struct reader *r, const struct column *c, struct weighing *w, int64_t *ret)
+{
+	uint64_t next = 0;
+	int64_t before = 0, sum = 0;
+	bool over = false;
+	for (uint64_t i = 0; i < c->count; i++) {
+		uint64_t row = next + get_byte(&r->g, r->g_end, &r->g_escapes, &r->bad);
+		int64_t weighed, value = 1;
+		if (row >= w->n_rows)
+			return false;
+		next = row + 1;
+		if (!c->implied) {
+			(void)next_value(r, c, &before);
+			value = before;
+		}
+		over |= __builtin_mul_overflow(value, w->weights[row], &weighed);
+		over |= __builtin_add_overflow(sum, weighed, &sum);
+	}
+	w->fits &= !over;
+	*ret = sum;
+	return true;
+}
+
+static bool weigh_column(struct reader *r, const struct column *c, struct weighing *w, int64_t *ret)
+{
+	size_t n = c->count;
+	bool full = n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n), deltas = r->mode == VALUES_DELTAS && !c->implied;
+	bool bytes = full && w->small && !deltas && !c->implied && n <= (size_t)(r->v_end - r->v) && !memchr(r->v, ESCAPE, n);
+	if (full && (deltas || bytes || c->implied)) {
+		*ret = c->implied ? w->from[0] : deltas ? weigh_differences(r, w) : weigh_full_bytes(r->v, n, w);
+		r->g += n;
+		r->v += bytes ? n : 0;
+	} else if (!weigh_any(r, c, w, ret)) {
+		return false;
+	}
+	w->fits &= !__builtin_mul_overflow(*ret, c->by, ret);
+	return true;
+}
+
+/* Rows that follow each other and have one weight: their sums are fast to get of bytes. */
+static int weigh_run(const struct sealed_detail *d, const struct weighing *w, int64_t *sums, bool *ret_fits, uint64_t *ret_read, struct err *e)
+{
+	size_t n = d->rollup->columns.n;
+	bool over = false;
+	*ret_fits = true;
+	if (w->lo == w->hi) {
+		memset(sums, 0, n * sizeof *sums);
+		return 0;
+	}
+	int rc = sealed_sum_rows(d, w->lo, w->hi == w->n_rows ? UINT32_MAX : w->hi, sums, ret_read, e);
+	for (size_t k = 0; k < n && !rc; k++)
+		over |= __builtin_mul_overflow(sums[k], w->weights[w->lo], &sums[k]);
+	*ret_fits = !rc && !over;
+	return rc == -ERR_EXECUTION ? 0 : rc;
+}
+
+int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
+		      struct err *e)
+{
+	struct reader r;
+	struct column c;
+	struct weighing w;
+	if (!reader_open(&r, d))
+		return bad_detail(e);
+	bool ok = true;
+	w.fits = weighing_open(&w, weights, n_rows);
+	if (w.lo == w.hi || (w.same && r.mode != VALUES_DELTAS)) {
+		free(w.from);
+		return weigh_run(d, &w, sums, ret_fits, ret_read, e);
+	}
+	for (size_t k = 0; k < d->rollup->columns.n && ok; k++) {
+		ok = next_column(&r, d->rollup, k, &c) && weigh_column(&r, &c, &w, &sums[k]);
+		*ret_read += c.count;
+	}
+	free(w.from);
+	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
+	if (!ok || r.bad || r.deltas.bad)
+		return bad_detail(e);
+	*ret_fits = w.fits;
+	return 0;
+}
+
 /* Of a mode whose values are bytes; there are as many gaps. False: it is malformed. */
 static bool add_byte_column(struct reader *r, const struct column *c, int64_t *rows, uint32_t n_rows, bool *over)
 {

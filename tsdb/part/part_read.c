@@ -16,7 +16,7 @@ size_t part_scratch_bytes(const struct part_scratch *s)
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
 	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
 	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->columns.points.t_ms) + VEC_BYTES(&s->columns.points.totals) +
-	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->hit) +
+	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.intervals) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->weights) + VEC_BYTES(&s->hit) +
 	       VEC_BYTES(&s->numbers);
 }
 
@@ -28,6 +28,7 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_points_release(&s->points);
 	sealed_columns_release(&s->columns);
 	vec_free(&s->sums);
+	vec_free(&s->weights);
 	vec_free(&s->hit);
 	vec_free(&s->numbers);
 }
@@ -245,6 +246,26 @@ int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 	if (!dense_add(d, s.columns, s.sums, s.n, s.factor))
 		return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 	return 0;
+}
+
+int part_weigh(const struct part *p, uint32_t series, struct part_scratch *w, struct part_sums *ret, size_t *ret_n, bool *ret_fits, uint64_t *ret_read,
+	       struct err *e)
+{
+	int64_t factor;
+	struct sealed_detail d;
+	*ret_n = 0;
+	*ret_fits = true;
+	int rc = get_rollup(p, &series, w, &factor, e);
+	if (rc || !w->rollup.columns.n)
+		return rc;
+	rc = part_detail(p, series, w, &d, e);
+	if (rc)
+		return rc;
+	vec_reserve(&w->sums, w->rollup.columns.n);
+	rc = sealed_weigh_rows(&d, w->weights.v, (uint32_t)w->columns.points.n, w->sums.v, ret_fits, ret_read, e);
+	*ret = (struct part_sums){ w->rollup.columns.v, w->sums.v, factor, w->rollup.columns.n };
+	*ret_n = !rc && *ret_fits;
+	return rc;
 }
 
 static bool find_hits(struct part_scratch *w, const uint64_t *match, uint32_t n_match)

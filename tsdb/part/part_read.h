@@ -12,7 +12,7 @@ struct part_scratch {
 	struct sealed_totals totals;
 	struct sealed_points points;
 	struct sealed_columns columns;
-	VEC(int64_t) sums;
+	VEC(int64_t) sums, weights;
 	VEC(uint8_t) hit;
 	VEC(uint32_t) numbers;
 	struct part_reader rollups, stamps, details[3]; /* by stream: a reader gives one value at a time */
@@ -36,6 +36,10 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 /* Adds them to d, which has room for n_columns: all that the dictionary has. ERR_EXECUTION if a sum does not fit. */
 int part_add(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w, struct dense *d,
 	     uint32_t n_columns, uint64_t *ret_read, struct err *e) MUST_USE;
+/* Sums of values times the weights of their profiles, which are those of w->columns and have these weights in w->weights: into columns and sums, as
+ * part_sum has them. *ret_fits: they fit in 64 bits; else nothing is returned. */
+int part_weigh(const struct part *p, uint32_t series, struct part_scratch *w, struct part_sums *ret, size_t *ret_n, bool *ret_fits, uint64_t *ret_read,
+	       struct err *e) MUST_USE;
 /* Per profile: stamps are in w->totals.rows, sums of the columns in `match` in w->sums; *ret_rows = 0 if nothing
  * matches at all. */
 int part_row_sums(const struct part *p, uint32_t series, const uint64_t *match, uint32_t n_match, struct part_scratch *w,

@@ -57,11 +57,11 @@ void sealed_points_release(struct sealed_points *p);
 /* Points, and what of each profile says for how long it is. */
 struct sealed_columns {
 	struct sealed_points points;
-	uint32_t cover_ms;
+	uint32_t cover_ms, interval_ms;
 	int64_t period;
 	double weight;                /* source_weight of interval and asked */
-	bool same_cover, same_period, same_weight; /* false: the field above is the first row's only, and the vector below has one entry a row */
-	VEC(uint32_t) covers;         /* n of each; their own n is not used */
+	bool same_cover, same_interval, same_period, same_weight; /* false: the field above is the first row's only, and the vector below has one entry a row */
+	VEC(uint32_t) covers, intervals; /* n of each; their own n is not used */
 	VEC(int64_t) periods;
 	VEC(double) weights;
 	VEC(uint32_t) stale;          /* rows, ascending */
@@ -130,6 +130,9 @@ struct sealed_detail {
 /* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
 		    struct err *e) MUST_USE;
+/* The same of all rows, each value times the weight of its row (n_rows of them). *ret_fits is false where a sum does not fit, which is no error. */
+int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
+		      struct err *e) MUST_USE;
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */
 int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
 		       uint64_t *ret_read, struct err *e) MUST_USE;

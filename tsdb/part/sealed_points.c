@@ -2,8 +2,6 @@
 /* Reads TOTALS, as rows, or only their stamps and totals. Graphs of values need these, so many are read at a time. */
 #include "tsdb/part/sealed.h"
 
-#include <endian.h>
-
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -25,6 +23,7 @@ void sealed_columns_release(struct sealed_columns *c)
 {
 	sealed_points_release(&c->points);
 	vec_free(&c->covers);
+	vec_free(&c->intervals);
 	vec_free(&c->periods);
 	vec_free(&c->weights);
 	vec_free(&c->stale);
@@ -90,24 +89,6 @@ static void get_stamps(struct cursor *c, int64_t step, size_t n, struct sealed_p
 	}
 }
 
-/* As cursor_varint, without a branch for its length if that is at most eight bytes. */
-static inline uint64_t get_varint(struct cursor *c)
-{
-	uint64_t v;
-	if (c->end - c->p < 8)
-		return cursor_varint(c);
-	memcpy(&v, c->p, 8);
-	v = le64toh(v); /* the first byte lowest */
-	uint64_t ends = ~v & UINT64_C(0x8080808080808080);
-	if (!ends)
-		return cursor_varint(c);
-	c->p += __builtin_ctzll(ends) / 8 + 1;
-	v &= ends ^ (ends - 1);
-	v = (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x7f007f007f007f00)) >> 1;
-	v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x3fff00003fff0000)) >> 2;
-	return (v & UINT64_C(0x0fffffff)) | (v & UINT64_C(0x0fffffff00000000)) >> 4;
-}
-
 #ifdef __SSE2__
 static inline void put_four(int64_t *out, __m128i v)
 {
@@ -151,7 +132,7 @@ static uint64_t get_totals(struct cursor *c, int64_t *out, size_t n)
 			i += 8;
 			continue;
 		}
-		uint64_t v = get_varint(c);
+		uint64_t v = cursor_varint_quick(c);
 		most |= v;
 		out[i++] = zigzag_decode(v);
 	}
@@ -194,7 +175,7 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e)
 	vec_reserve(ret, (n) + 1); \
 	for (size_t i_ = 0; i_ < (n); i_++) { \
 		if (i_) \
-			v_ += (uint64_t)zigzag_decode(get_varint(&at_)); \
+			v_ += (uint64_t)zigzag_decode(cursor_varint_quick(&at_)); \
 		(ret)->v[i_] = (__typeof__(*(ret)->v))v_; \
 	} \
 } while (0)
@@ -212,9 +193,9 @@ static void get_weights(const struct fields *f, size_t n, struct sealed_columns 
 	vec_reserve(&ret->weights, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (i && !field_is_same(f, FIELD_INTERVAL))
-			interval += (uint64_t)zigzag_decode(get_varint(&intervals));
+			interval += (uint64_t)zigzag_decode(cursor_varint_quick(&intervals));
 		if (i && !field_is_same(f, FIELD_ASKED))
-			asked += (uint64_t)zigzag_decode(get_varint(&askeds));
+			asked += (uint64_t)zigzag_decode(cursor_varint_quick(&askeds));
 		ret->weights.v[i] = source_weight((uint32_t)interval, (uint32_t)asked);
 	}
 }
@@ -238,13 +219,17 @@ int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e)
 		ret->points.totals.v[at] = 0;
 	}
 	ret->cover_ms = (uint32_t)f.first[FIELD_COVER];
+	ret->interval_ms = (uint32_t)f.first[FIELD_INTERVAL];
 	ret->period = f.first[FIELD_PERIOD];
 	ret->weight = source_weight((uint32_t)f.first[FIELD_INTERVAL], (uint32_t)f.first[FIELD_ASKED]);
 	ret->same_cover = field_is_same(&f, FIELD_COVER);
+	ret->same_interval = field_is_same(&f, FIELD_INTERVAL);
 	ret->same_period = field_is_same(&f, FIELD_PERIOD);
 	ret->same_weight = field_is_same(&f, FIELD_INTERVAL) && field_is_same(&f, FIELD_ASKED);
 	if (!c.bad && !ret->same_cover)
 		GET_FIELD(&f, FIELD_COVER, n, &ret->covers);
+	if (!c.bad && !ret->same_interval)
+		GET_FIELD(&f, FIELD_INTERVAL, n, &ret->intervals);
 	if (!c.bad && !ret->same_period)
 		GET_FIELD(&f, FIELD_PERIOD, n, &ret->periods);
 	if (!c.bad && !ret->same_weight)

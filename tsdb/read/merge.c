@@ -3,7 +3,7 @@
  * partition and scale stay the same, and leaves a sparse result. The results of a group are then added up, over the partition's
  * symbols if there is one, over fresh symbols if there are several. Integers stay integers (an overflow is an error) unless a scale
  * makes the group float. Then values of one scale are added up before they are scaled, so that the answer does not depend on the order
- * of threads. */
+ * of threads. Weighed values (plan.h) are added up in 128 bits, which is where a scale is met that they are divided by. */
 #include "tsdb/head/head_sums.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
@@ -14,13 +14,15 @@
 
 #define TASK_UNITS 32
 
-/* The result of a worker. */
+/* The result of a worker: sums that count times factor x scale / over (1 if over is 0). */
 struct result {
 	uint32_t group, partition;
 	double scale;
+	int64_t over_ms, factor;
 	uint32_t *columns;
 	int64_t *sums;
 	size_t n;
+	double *weighed; /* instead of sums, factor and over_ms: once they are divided */
 };
 
 /* Scratch of one worker. */
@@ -36,6 +38,7 @@ struct merge {
 	const struct source_limits *lim;
 	struct plan_requests requests;
 	struct read_plan plan;
+	bool singly;       /* plan_make's */
 	size_t task_units;
 	uint8_t *is_float; /* by group */
 	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
@@ -76,6 +79,9 @@ static void flush(struct worker *w)
 	r->group = w->of.group;
 	r->partition = w->of.partition;
 	r->scale = w->of.scale;
+	r->over_ms = w->of.weigh.over_ms;
+	r->factor = unit_factor(&w->of);
+	r->weighed = NULL;
 	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
 	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
 	r->n = dense_take(&w->scratch->dense, r->columns, r->sums);
@@ -83,7 +89,8 @@ static void flush(struct worker *w)
 
 static bool same_place(const struct unit *a, const struct unit *b)
 {
-	return a->group == b->group && a->partition == b->partition && a->scale == b->scale;
+	return a->group == b->group && a->partition == b->partition && a->scale == b->scale && a->weigh.over_ms == b->weigh.over_ms &&
+	       unit_factor(a) == unit_factor(b);
 }
 
 static void begin(struct merge *m, struct worker *w, const struct unit *u)
@@ -113,9 +120,121 @@ static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct e
 	return rc;
 }
 
+/* ---- the rest of weighed units ---- */
+
+/* Whether values that are together at most `all`, times factor, fit into the worker's sums, if need be after a result of what is there. */
+static bool make_room(struct merge *m, struct worker *w, const struct unit *u, uint64_t all, int64_t factor)
+{
+	if (dense_fits(&w->scratch->dense, all, factor))
+		return true;
+	flush(w);
+	begin(m, w, u);
+	return dense_fits(&w->scratch->dense, all, factor);
+}
+
+/* Opens a result for one profile of a unit of the rest, as its values times their weight do not fit in 64 bits. */
+static struct unit begin_single(struct merge *m, struct worker *w, const struct unit *u, int64_t t_ms, int64_t weight)
+{
+	struct unit one = *u;
+	one.after_ms = t_ms - 1;
+	one.until_ms = t_ms;
+	one.weigh.base_ms = weight;
+	one.rest = false;
+	flush(w);
+	begin(m, w, &one);
+	return one;
+}
+
+/* Reads the weights of a unit's profiles into the scratch; *ret_any: one is not 0. */
+static int read_weights(const struct unit *u, struct part_scratch *s, bool *ret_any, struct err *e)
+{
+	*ret_any = false;
+	int rc = part_columns(u->part, u->series, s, e);
+	if (rc)
+		return rc;
+	const struct sealed_columns *c = &s->columns;
+	vec_reserve(&s->weights, c->points.n + 1);
+	for (size_t i = 0; i < c->points.n; i++) {
+		int64_t t = sealed_stamp(&c->points, i);
+		bool within = t > u->after_ms && t <= u->until_ms;
+		s->weights.v[i] = within ? unit_weight(u, t, c->same_cover ? c->cover_ms : c->covers.v[i]) : 0;
+	}
+	for (size_t i = 0; i < c->stale.n; i++)
+		s->weights.v[c->stale.v[i]] = 0;
+	for (size_t i = 0; i < c->points.n; i++)
+		*ret_any |= s->weights.v[i] != 0;
+	return 0;
+}
+
+static int add_sealed_singly(struct merge *m, struct worker *w, const struct unit *u, uint64_t *read, struct err *e)
+{
+	struct part_scratch *s = &w->scratch->part;
+	int rc = 0;
+	for (size_t i = 0; i < s->columns.points.n && !rc; i++) {
+		if (!s->weights.v[i])
+			continue;
+		struct unit one = begin_single(m, w, u, sealed_stamp(&s->columns.points, i), s->weights.v[i]);
+		rc = part_add(u->part, u->series, one.after_ms, one.until_ms, s, &w->scratch->dense, m->columns[u->partition], read, e);
+	}
+	return rc;
+}
+
+static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit *u, uint64_t *read, struct err *e)
+{
+	struct part_sums s;
+	size_t n;
+	bool any, fits;
+	int rc = read_weights(u, &w->scratch->part, &any, e);
+	if (rc || !any)
+		return rc;
+	rc = part_weigh(u->part, u->series, &w->scratch->part, &s, &n, &fits, read, e);
+	if (!rc && !(fits && (!n || make_room(m, w, u, values_magnitude(s.sums, s.n), s.factor))))
+		return add_sealed_singly(m, w, u, read, e);
+	if (rc || !n)
+		return rc;
+	if (s.columns[s.n - 1] >= m->columns[u->partition])
+		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
+	return dense_add(&w->scratch->dense, s.columns, s.sums, s.n, s.factor) ? 0 : too_large(e);
+}
+
+static int64_t head_weight(const struct unit *u, const struct chunk_row *r)
+{
+	return r->stale || r->t_ms <= u->after_ms || r->t_ms > u->until_ms ? 0 : unit_weight(u, r->t_ms, r->cover_ms);
+}
+
+static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u, const struct chunk *c, uint64_t *read, struct err *e)
+{
+	size_t lo, hi;
+	int64_t most = 0;
+	int rc = 0;
+	chunk_bounds(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &lo, &hi);
+	for (size_t i = lo; i < hi; i++) {
+		int64_t weight = head_weight(u, &c->rows.v[i]);
+		most = MAX(most, weight < 0 ? -weight : weight);
+	}
+	bool fits = most && make_room(m, w, u, c->magnitude, most) && dense_expect(&w->scratch->dense, c->magnitude, most);
+	for (size_t i = lo; i < hi && most && !rc; i++) {
+		const struct chunk_row *r = &c->rows.v[i];
+		int64_t weight = head_weight(u, r);
+		if (weight && fits) {
+			chunk_add_rows(c, i, i + 1, weight, &w->scratch->dense, read);
+		} else if (weight) {
+			begin_single(m, w, u, r->t_ms, weight);
+			rc = chunk_add_row(c, r, &w->scratch->dense, read, e);
+		}
+	}
+	return rc;
+}
+
+/* ---- units ---- */
+
 static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
 {
 	uint64_t read = 0;
+	if (u->rest) {
+		int failed = add_sealed_rest(m, w, u, &read, e);
+		return failed ? sealed_failed(m, u, failed, e) : limits_check(m->lim, read, e);
+	}
 	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->scratch->part, &w->scratch->dense, m->columns[u->partition], &read,
 			  e);
 	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
@@ -131,8 +250,10 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 	rwlock_read(&u->window->lock);
 	struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
-		read_tally_add(chunk_sample_bytes(c));
-		rc = head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch->dense, &w->scratch->work, &read, e);
+		read_tally_add(u->rest ? c->rows.n * sizeof *c->rows.v : chunk_sample_bytes(c));
+		rc = u->rest ? add_head_rest(m, w, u, c, &read, e)
+			     : head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch->dense, &w->scratch->work,
+					     &read, e);
 	}
 	rwlock_unlock(&u->window->lock);
 	return rc ? rc : limits_check(m->lim, read, e);
@@ -159,6 +280,8 @@ static int by_place(const void *a, const void *b)
 		return x->group < y->group ? -1 : 1;
 	if (x->partition != y->partition)
 		return x->partition < y->partition ? -1 : 1;
+	if (x->over_ms != y->over_ms)
+		return x->over_ms < y->over_ms ? -1 : 1;
 	return (x->scale > y->scale) - (x->scale < y->scale);
 }
 
@@ -174,7 +297,8 @@ static bool join_workers(struct merge *m)
 	bool ok = true;
 	for (size_t i = 0; i < m->n_workers; i++) {
 		struct worker *w = &m->workers[i];
-		if (to && w->open && same_place(&to->of, &w->of)) {
+		if (to && w->open && same_place(&to->of, &w->of) &&
+		    !(w->of.weigh.over_ms && !dense_fits(&to->scratch->dense, w->scratch->dense.magnitude, 1))) {
 			ok &= dense_move(&to->scratch->dense, &w->scratch->dense);
 			w->open = false;
 		} else if (!to && w->open) {
@@ -198,11 +322,17 @@ static void gather(struct merge *m, struct results *all)
 		qsort(all->v.v, all->v.n, sizeof *all->v.v, by_place);
 }
 
+static void result_release(struct result *r)
+{
+	free(r->columns);
+	free(r->sums);
+	free(r->weighed);
+}
+
 static void results_release(struct results *all)
 {
 	for (size_t i = 0; i < all->v.n; i++) {
-		free(all->v.v[i].columns);
-		free(all->v.v[i].sums);
+		result_release(&all->v.v[i]);
 	}
 	vec_free(&all->v);
 }
@@ -227,13 +357,66 @@ static bool add_equal(struct merge *m, struct result *r, size_t n)
 	return ok;
 }
 
+/* Sums by column while results are weighed. */
+struct wide_sums {
+	uint32_t *columns;
+	int128 *sums;
+	size_t n;
+};
+
+static struct wide_sums wide_sums_new(size_t room)
+{
+	return (struct wide_sums){ xreallocarray(NULL, room + 1, sizeof(uint32_t)), xreallocarray(NULL, room + 1, sizeof(int128)), 0 };
+}
+
+/* to = from + r x its factor. */
+static void weigh_result(const struct wide_sums *from, const struct result *r, struct wide_sums *to)
+{
+	size_t i = 0, k = 0;
+	to->n = 0;
+	while (i < from->n || k < r->n) {
+		uint32_t column = MIN(i < from->n ? from->columns[i] : UINT32_MAX, k < r->n ? r->columns[k] : UINT32_MAX);
+		int128 sum = 0;
+		if (i < from->n && from->columns[i] == column)
+			sum += from->sums[i++];
+		if (k < r->n && r->columns[k] == column)
+			sum += (int128)r->sums[k++] * r->factor;
+		to->columns[to->n] = column;
+		to->sums[to->n++] = sum;
+	}
+}
+
+/* Weighed results of one group, partition, scale and divisor are added up in 128 bits and divided, in the first of them. */
+static void weigh_equal(struct result *r, size_t n)
+{
+	size_t room = 0;
+	for (size_t i = 0; i < n; i++)
+		room += r[i].n;
+	struct wide_sums sum = wide_sums_new(room), next = wide_sums_new(room);
+	for (size_t i = 0; i < n; i++) {
+		weigh_result(&sum, &r[i], &next);
+		struct wide_sums was = sum;
+		sum = next;
+		next = was;
+	}
+	free(next.columns);
+	free(next.sums);
+	r->weighed = xreallocarray(NULL, room + 1, sizeof *r->weighed);
+	for (size_t i = 0; i < sum.n; i++)
+		r->weighed[i] = source_weighed(sum.sums[i], r->over_ms);
+	free(sum.sums);
+	free(r->columns);
+	r->columns = sum.columns;
+	r->n = sum.n;
+}
+
 /* One partition's results of a group, scaled, in `over` symbols. */
 static struct stackvec *add_scaled(struct symbols *s, const struct result *const *r, size_t n, struct err *e)
 {
 	struct stackacc *acc = stackacc_new(s);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < r[i]->n; k++)
-			stackacc_add_scaled(acc, r[i]->columns[k], (double)r[i]->sums[k] * r[i]->scale);
+			stackacc_add_scaled(acc, r[i]->columns[k], (r[i]->weighed ? r[i]->weighed[k] : (double)r[i]->sums[k]) * r[i]->scale);
 	struct stackvec *v = stackacc_finish(acc, e);
 	stackacc_free(acc);
 	return v;
@@ -254,9 +437,12 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 	VEC(const struct result *) scales = { 0 };
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
-		for (k = i + 1; k < n && r[k].scale == r[i].scale; k++)
+		for (k = i + 1; k < n && r[k].scale == r[i].scale && r[k].over_ms == r[i].over_ms; k++)
 			;
-		ok = add_equal(m, &r[i], k - i);
+		if (r[i].over_ms)
+			weigh_equal(&r[i], k - i);
+		else
+			ok = add_equal(m, &r[i], k - i);
 		vec_push(&scales, &r[i]);
 	}
 	struct stackvec *v = NULL;
@@ -353,10 +539,8 @@ static void merge_release(struct merge *m)
 {
 	for (size_t i = 0; i < m->n_workers; i++) {
 		struct worker *w = &m->workers[i];
-		for (size_t k = 0; k < w->results.n; k++) {
-			free(w->results.v[k].columns);
-			free(w->results.v[k].sums);
-		}
+		for (size_t k = 0; k < w->results.n; k++)
+			result_release(&w->results.v[k]);
 		vec_free(&w->results);
 		scratch_give(m->v->db->scratch_pool, w->scratch);
 	}
@@ -493,6 +677,20 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 	return rc;
 }
 
+/* Notes what a unit of the rest needs, if the stamps that tell it are here. */
+static void want_rest(struct merge *m, const struct unit *u)
+{
+	struct worker *w = &m->workers[0];
+	struct err unasked;
+	bool any;
+	if (!u->part->lack)
+		return;
+	if (!w->scratch)
+		w->scratch = scratch_take(m->v->db->scratch_pool);
+	if (part_need(u->part, PART_TOTALS, u->series, 0, &unasked) == 0 && read_weights(u, &w->scratch->part, &any, &unasked) == 0 && any)
+		view_want(u->part, u->series, true);
+}
+
 /* Leaves out days of the bucket whose stacks are not here. All that their units need is wanted. */
 static void keep_readable(struct merge *m)
 {
@@ -506,7 +704,9 @@ static void keep_readable(struct merge *m)
 			if (has[u->partition])
 				query_dict_bring(m->v->own, u->partition);
 		}
-		if (u->part)
+		if (u->part && u->rest)
+			want_rest(m, u);
+		else if (u->part)
 			view_want(u->part, u->series, u->after_ms > part_start_ms(u->part) || u->until_ms < part_end_ms(u->part));
 		if (has[u->partition])
 			m->plan.units.v[n++] = *u;
@@ -516,28 +716,40 @@ static void keep_readable(struct merge *m)
 	free(has);
 }
 
+/* What an attempt is to do otherwise than the first. */
+struct merge_attempt {
+	bool singly; /* plan_make's */
+	bool again;
+};
+
 static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-		 const struct source_limits *lim, struct stackvec **ret, bool *again, struct err *e)
+		 const struct source_limits *lim, struct stackvec **ret, struct merge_attempt *attempt, struct err *e)
 {
-	struct merge m = { .v = v, .lim = lim, .e = e };
+	struct merge m = { .v = v, .lim = lim, .singly = attempt->singly, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
+	bool weighed = false;
 	mutex_init(&m.lock, LOCK_LEAF, "merge");
 	m.is_float = xcalloc(n_groups + 1, 1);
-	for (size_t i = 0; i < n; i++)
-		for (uint32_t k = 0; parts[i].scale != 1 && k < MAX(parts[i].n_steps, 1) && parts[i].group + k < n_groups; k++)
+	for (size_t i = 0; i < n; i++) {
+		weighed |= parts[i].weigh.over_ms != 0;
+		bool scaled = parts[i].scale != 1 || parts[i].weigh.over_ms;
+		for (uint32_t k = 0; scaled && k < MAX(parts[i].n_steps, 1) && parts[i].group + k < n_groups; k++)
 			m.is_float[parts[i].group + k] = 1;
+	}
 	m.n_workers = (pool ? pool_size(pool) : 0) + 1;
 	m.workers = xcalloc(m.n_workers, sizeof(*m.workers));
 	m.columns = xcalloc(m.v->v->n + 1, sizeof *m.columns);
 	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
 	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
-		rc = plan_make(m.v, &m.requests, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
 	if (!rc && v->cached)
 		keep_readable(&m);
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
-	*again = rc && atomic_load(&m.without_sums);
+	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* sums without weights may be too large where the mean is not */
+	attempt->again = rc && (atomic_load(&m.without_sums) || large);
+	attempt->singly |= large;
 	merge_release(&m);
 	return rc;
 }
@@ -546,13 +758,13 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
 	struct view_try try;
-	bool again;
+	struct merge_attempt attempt = { 0 };
 	int rc;
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
 		do /* each time with the sums of one part less */
-			rc = merge(try.v, parts, n, n_groups, try.lim, ret, &again, e);
-		while (again);
+			rc = merge(try.v, parts, n, n_groups, try.lim, ret, &attempt, e);
+		while (attempt.again);
 		bool read = !rc;
 		if (!view_try_again(&try, &rc, e)) {
 			for (size_t i = 0; read && rc && i < n_groups; i++)

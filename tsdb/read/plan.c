@@ -31,7 +31,7 @@ static uint32_t need_set(struct plan_requests *a, size_t first, size_t n)
 static bool same_question(const struct source_part *x, const struct source_part *y)
 {
 	return x->after_ms == y->after_ms && x->until_ms == y->until_ms && x->scale == y->scale && x->group == y->group &&
-	       x->n_steps == y->n_steps && x->step_ms == y->step_ms;
+	       x->n_steps == y->n_steps && x->step_ms == y->step_ms && source_weigh_eq(&x->weigh, &y->weigh);
 }
 
 static int check_part(struct tsdb_view *v, const struct source_part *p, size_t n_groups, struct err *e)
@@ -58,7 +58,7 @@ int plan_requests_make(struct tsdb_view *v, const struct source_part *parts, siz
 			continue;
 		uint32_t set = need_set(ret, first, i + 1 - first);
 		vec_push(&ret->v, (struct plan_request){ parts[i].after_ms, parts[i].until_ms, parts[i].step_ms, parts[i].scale,
-							 MAX(parts[i].n_steps, 1), parts[i].group, set, ret->n_slots });
+							 MAX(parts[i].n_steps, 1), parts[i].group, set, ret->n_slots, parts[i].weigh });
 		ret->n_slots += MAX(parts[i].n_steps, 1);
 		first = i + 1;
 	}
@@ -271,6 +271,37 @@ static void add_parts(struct read_plan *plan, const struct pstate *s, const stru
 	free(day.ids);
 }
 
+/* Units of the rest of a weighed request. */
+static void add_rest(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
+{
+	u.rest = true;
+	add_windows(plan, s, series, u);
+	for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++) {
+		u.part = s->parts[i];
+		if (!hour_meets(u.part->window, u.after_ms, u.until_ms))
+			continue;
+		for (size_t k = 0; k < series->n; k++) {
+			const struct part_series *x = part_find(u.part, series->ids[k]);
+			u.series = series->ids[k];
+			if (x && !x->is_float && meets(u.part, x, &u))
+				add_unmasked(plan, s, u);
+		}
+	}
+}
+
+static void add_units(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u, bool singly)
+{
+	bool weighed = u.weigh.over_ms != 0, one = weighed && !u.weigh.by_cover && u.until_ms - u.after_ms == 1;
+	if (weighed && singly && u.weigh.by_cover)
+		u.weigh.base_ms = 0;
+	if (!one && !(weighed && (singly || !u.weigh.base_ms))) {
+		add_windows(plan, s, series, u);
+		add_parts(plan, s, series, u);
+	}
+	if (one || (weighed && (singly || u.weigh.by_cover)))
+		add_rest(plan, s, series, u);
+}
+
 static int by_group(const void *a, const void *b)
 {
 	const struct unit *x = a, *y = b;
@@ -278,7 +309,9 @@ static int by_group(const void *a, const void *b)
 		return x->group < y->group ? -1 : 1;
 	if (x->partition != y->partition)
 		return x->partition < y->partition ? -1 : 1;
-	return 0;
+	if (x->rest != y->rest)
+		return y->rest ? -1 : 1;
+	return (unit_factor(x) > unit_factor(y)) - (unit_factor(x) < unit_factor(y));
 }
 
 static bool in_order(const struct read_plan *p)
@@ -289,7 +322,8 @@ static bool in_order(const struct read_plan *p)
 	return true;
 }
 
-int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct read_plan *ret, struct err *e)
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, bool singly, const struct source_limits *lim, struct read_plan *ret,
+	      struct err *e)
 {
 	for (size_t i = 0; i < requests->v.n; i++) {
 		const struct plan_request *a = &requests->v.v[i];
@@ -299,12 +333,12 @@ int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct 
 				const struct pstate *s = v->v->p[p];
 				struct unit u = { .group = a->group + step, .partition = (uint32_t)p, .scale = a->scale,
 						  .after_ms = a->after_ms + step * a->step_ms,
-						  .until_ms = a->until_ms + step * a->step_ms };
+						  .until_ms = a->until_ms + step * a->step_ms, .weigh = a->weigh };
+				u.begin_ms = u.after_ms;
 				if (!partition_meets(s->p, u.after_ms, u.until_ms))
 					continue;
 				const struct plan_series *series = plan_requests_series(requests, v, a->set, p);
-				add_windows(ret, s, series, u);
-				add_parts(ret, s, series, u);
+				add_units(ret, s, series, u, singly);
 			}
 		if (rc)
 			return rc;

@@ -27,6 +27,7 @@ struct plan_request {
 	uint32_t n_steps;       /* at least 1 */
 	uint32_t group, set;
 	size_t slot;            /* running number of its first step */
+	struct source_weigh weigh;
 };
 
 struct plan_requests {
@@ -49,6 +50,12 @@ bool bound_is_whole(const struct part *p, int64_t t_ms);
  * the part was deleted. */
 bool *aggregates_complete(const struct pstate *ps, const struct part *p, const struct plan_series *s);
 
+/* Of a weighed request, units sum up what there is, which counts times base_ms; units of the rest add the difference of each profile's weight from
+ * that:
+ *
+ *	sum of v x weight = base x sum of v + sum of v x (weight - base)
+ *
+ * Sums of services and hours serve the former. The latter reads the profiles whose weight is another; most series have few or none. */
 struct unit {
 	uint32_t group;
 	uint32_t partition;  /* index in the version */
@@ -57,14 +64,32 @@ struct unit {
 	int64_t after_ms, until_ms;
 	struct window *window; /* of the version */
 	struct part *part;     /* or: sealed */
+	struct source_weigh weigh;
+	int64_t begin_ms;      /* the beginning of the request's range */
+	bool rest;
 };
+
+/* What a unit's sum counts times, before it is divided. */
+static inline int64_t unit_factor(const struct unit *u)
+{
+	return u->weigh.over_ms && !u->rest ? u->weigh.base_ms : 1;
+}
+
+/* Of a unit of the rest: what the values of a profile count times. */
+static inline int64_t unit_weight(const struct unit *u, int64_t t_ms, int64_t cover_ms)
+{
+	int64_t weight = source_weigh_of(&u->weigh, u->begin_ms, t_ms, cover_ms);
+	return u->weigh.by_cover ? weight - u->weigh.base_ms : weight;
+}
 
 struct read_plan {
 	VEC(struct unit) units;
 };
 
-/* Units of a merge, sorted by group, partition and place. */
-int plan_make(struct tsdb_view *v, struct plan_requests *requests, const struct source_limits *lim, struct read_plan *ret, struct err *e) MUST_USE;
+/* Units of a merge, sorted by group, partition and place. singly: weighed profiles are not summed up before they are weighed, as their sum does
+ * not fit. */
+int plan_make(struct tsdb_view *v, struct plan_requests *requests, bool singly, const struct source_limits *lim, struct read_plan *ret,
+	      struct err *e) MUST_USE;
 void plan_release(struct read_plan *p);
 
 #endif

@@ -64,6 +64,24 @@ static int every_second(const void *arg, const struct symbols *s, const struct s
 	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
 }
 
+/* Points say the same as the list, or that there is more to say. */
+static void check_points(const struct matched *m, uint64_t ref, const struct source_profile *want, size_t n_want)
+{
+	struct source_point *got;
+	size_t n;
+	bool plain, want_plain = true;
+	struct err e;
+	for (size_t i = 0; i < n_want; i++)
+		want_plain &= !want[i].stale && want[i].weight == 1 && want[i].cover_ms > 0;
+	assert_int_equal(m->v->ops->points(m->v, ref, m->after_ms, m->until_ms, NULL, &got, &n, &plain, &e), 0);
+	assert_int_equal(plain, want_plain);
+	assert_int_equal(n, plain ? n_want : 0);
+	for (size_t i = 0; i < n; i++)
+		assert_true(got[i].t_ms == want[i].t_ms && got[i].total == want[i].total && got[i].cover_ms == want[i].cover_ms &&
+			    got[i].interval_ms == want[i].interval_ms);
+	free(got);
+}
+
 /* Each is as storage says of it alone. */
 static int check_series(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
 {
@@ -75,6 +93,7 @@ static int check_series(void *arg, size_t series, const struct source_profile *p
 	(void)worker;
 	assert_int_equal(m->v->ops->profiles(m->v, m->refs[series], m->after_ms, m->until_ms, NULL, &want, &n_want, e), 0);
 	assert_int_equal(n, n_want);
+	check_points(m, m->refs[series], want, n_want);
 	for (size_t i = 0; i < n; i++) {
 		struct source_part one = { m->refs[series], p[i].t_ms - 1, p[i].t_ms, 1, 0, 1, 0 };
 		assert_memory_equal(&p[i], &want[i], offsetof(struct source_profile, stale));

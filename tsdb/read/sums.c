@@ -37,6 +37,7 @@ struct sums {
 	size_t at_once;    /* tasks that a worker takes */
 	uint64_t **match;  /* by partition, a bit per column */
 	uint32_t *n_match;
+	bool by_cover;     /* a request has weights by cover */
 	unsigned n_measures;
 	struct sums_totals *workers; /* of measure k of worker w: workers[k * n_workers + w] */
 	size_t n_workers;
@@ -218,6 +219,46 @@ static void give_values(const struct sums *m, struct sums_totals *t, uint32_t se
 		give(m, t, set, &r);
 }
 
+/* ---- weights by cover ---- */
+
+/* The covers of rows. */
+struct covers {
+	const uint32_t *v;  /* NULL: all have `same` */
+	size_t stride;      /* bytes from one to the next */
+	uint32_t same;
+};
+
+static void give_rest_of_step(struct sums_totals *t, const struct plan_request *a, uint32_t step, const struct rows *r, const int64_t *values,
+			      const struct covers *covers)
+{
+	int64_t after = a->after_ms + step * a->step_ms, until = a->until_ms + step * a->step_ms;
+	int128 rest = 0;
+	if (after >= r->end_ms || until <= r->start_ms)
+		return;
+	for (size_t i = 0; i < r->n; i++) {
+		int64_t at = rows_stamp(r, i);
+		uint32_t cover = covers->v ? *(const uint32_t *)((const char *)covers->v + i * covers->stride) : covers->same;
+		if (at > after && at <= until)
+			rest += (int128)values[i] * (source_weigh_of(&a->weigh, after, at, cover) - a->weigh.base_ms);
+	}
+	t->rest[a->slot + step] += rest;
+}
+
+/* What the values of rows, in any order, add to the rest of each request that weighs by cover. */
+static void give_rest(const struct sums *m, struct sums_totals *t, uint32_t set, const struct rows *r, const int64_t *values, const struct covers *covers)
+{
+	const struct set_requests *s = &m->of_set[set];
+	for (size_t i = set_requests_first(s, r->start_ms); m->by_cover && i < s->requests.n; i++) {
+		const struct plan_request *a = &m->requests.v.v[s->requests.v[i]];
+		if (a->after_ms >= r->end_ms)
+			break;
+		if (a->weigh.by_cover && !t->rest)
+			t->rest = xcalloc(m->requests.n_slots + 1, sizeof *t->rest);
+		for (uint32_t step = 0; a->weigh.by_cover && step < a->n_steps; step++)
+			give_rest_of_step(t, a, step, r, values, covers);
+	}
+}
+
 /* ---- reading ---- */
 
 static void rows_of_points(const struct sealed_points *p, struct rows *ret)
@@ -254,23 +295,29 @@ static int read_measures(struct sums *m, struct sums_totals *t, const struct tas
 
 /* The filtered value of each row; stamps and number of rows in *ret. */
 static int read_values(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, bool totals_only, struct rows *ret,
-		       uint64_t *read, int64_t **values, struct err *e)
+		       struct covers *covers, uint64_t *read, int64_t **values, struct err *e)
 {
-	const struct sealed_points *points = &t->scratch->part.points;
+	struct part_scratch *w = &t->scratch->part;
+	const struct sealed_points *points = m->by_cover ? &w->columns.points : &w->points;
 	int rc;
+	*covers = (struct covers){ 0 };
 	*ret = (struct rows){ .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
 	if (m->n_measures > 1)
 		return read_measures(m, t, x, series, totals_only, ret, read, values, e);
 	if (m->filter) {
-		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], &t->scratch->part, &ret->n, read, e);
-		ret->t_ms = ret->n ? &t->scratch->part.totals.rows.v[0].t_ms : NULL;
-		ret->stride = sizeof *t->scratch->part.totals.rows.v;
-		*values = t->scratch->part.sums.v;
+		rc = part_row_sums(x->part, series, m->match[x->partition], m->n_match[x->partition], w, &ret->n, read, e);
+		ret->t_ms = ret->n ? &w->totals.rows.v[0].t_ms : NULL;
+		ret->stride = sizeof *w->totals.rows.v;
+		covers->v = ret->n ? &w->totals.rows.v[0].cover_ms : NULL;
+		covers->stride = ret->stride;
+		*values = w->sums.v;
 		return rc;
 	}
-	rc = part_points(x->part, series, &t->scratch->part, e);
+	rc = m->by_cover ? part_columns(x->part, series, w, e) : part_points(x->part, series, w, e);
 	if (rc)
 		return rc;
+	if (m->by_cover)
+		*covers = (struct covers){ w->columns.same_cover ? NULL : w->columns.covers.v, sizeof *w->columns.covers.v, w->columns.cover_ms };
 	*read = points->n;
 	rows_of_points(points, ret);
 	*values = points->totals.v;
@@ -281,17 +328,19 @@ static int read_series(struct sums *m, struct sums_totals *t, const struct task 
 {
 	const struct pstate *ps = m->v->v->p[x->partition];
 	int64_t *values[MEASURES];
+	struct covers covers;
 	struct rows r;
 	uint64_t read = 0;
-	int rc = read_values(m, t, x, series, totals_only, &r, &read, values, e);
+	int rc = read_values(m, t, x, series, totals_only, &r, &covers, &read, values, e);
 	if (rc)
 		return rc;
 	if (tombstones_touch(ps, series, r.start_ms, r.end_ms))
 		for (size_t i = 0; i < r.n; i++)
 			for (unsigned k = 0; k < m->n_measures && tombstones_hide(ps, x->part, series, rows_stamp(&r, i)); k++)
 				values[k][i] = 0;
+	give_rest(m, t, x->set, &r, values[MATCH], &covers);
 	for (unsigned k = 0; k < m->n_measures; k++)
-		if (!m->filter && t->scratch->part.points.small)
+		if (!m->filter && (m->by_cover ? &t->scratch->part.columns.points : &t->scratch->part.points)->small)
 			give_small(m, t, x->set, &r, values[k]);
 		else
 			give_values(m, t + k * m->n_workers, x->set, r, values[k]);
@@ -312,7 +361,7 @@ static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms
 	return true;
 }
 
-/* Whether every step that meets the part takes whole minutes of it. */
+/* Whether every step that meets the part takes whole minutes of it, and does not need each profile. */
 static bool by_minutes(const struct sums *m, const struct task *x)
 {
 	const struct set_requests *s = &m->of_set[x->set];
@@ -320,7 +369,7 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 		const struct plan_request *a = &m->requests.v.v[s->requests.v[i]];
 		if (a->after_ms >= part_end_ms(x->part))
 			break;
-		if (!bounds_are_whole(x->part, a->after_ms, a->step_ms, a->n_steps) || !bounds_are_whole(x->part, a->until_ms, a->step_ms, a->n_steps))
+		if (a->weigh.by_cover || !bounds_are_whole(x->part, a->after_ms, a->step_ms, a->n_steps) || !bounds_are_whole(x->part, a->until_ms, a->step_ms, a->n_steps))
 			return false;
 	}
 	return true;
@@ -432,6 +481,8 @@ static int read_chunk(struct sums *m, struct sums_totals *t, const struct task *
 	*read += measure_rows(m, c, n, values);
 	struct rows r = { .t_ms = n ? &c->rows.v[0].t_ms : NULL, .stride = sizeof *c->rows.v, .n = n,
 			  .start_ms = x->window->hour * HOUR_MS, .end_ms = (x->window->hour + 1) * HOUR_MS };
+	if (!rc && n)
+		give_rest(m, t, x->set, &r, values[MATCH], &(struct covers){ &c->rows.v[0].cover_ms, sizeof *c->rows.v, 0 });
 	if (!rc && c->unsorted)
 		sort_rows(m, c, &r, values, room + MEASURES * n);
 	for (unsigned k = 0; k < m->n_measures && n && !rc; k++)
@@ -507,6 +558,7 @@ static void totals_release(struct sums *m, struct sums_totals *t)
 			memset(t->requests[i].sums + t->requests[i].first, 0, (t->requests[i].end - t->requests[i].first) * sizeof *t->slots);
 	scratch_give(m->v->db->scratch_pool, t->scratch);
 	free(t->wraps);
+	free(t->rest);
 	free(t->requests);
 	vec_free(&t->before);
 	vec_free(&t->rows);
@@ -530,7 +582,8 @@ static void sums_release(struct sums *m)
 /* Each worker has slots of its own: so many workers as there is memory for. */
 static int choose_workers(struct sums *m, struct err *e)
 {
-	uint64_t each = (uint64_t)m->n_measures * m->requests.n_slots * sizeof(int64_t), max = m->lim ? m->lim->max_bytes : 0;
+	uint64_t each = (uint64_t)m->requests.n_slots * (m->n_measures * sizeof(int64_t) + (m->by_cover ? sizeof(int128) : 0));
+	uint64_t max = m->lim ? m->lim->max_bytes : 0;
 	size_t n = pool_size(m->lim ? m->lim->pool : NULL) + 1;
 	if (max && each > max)
 		return err_set(e, ERR_LIMIT, "the sums of the query's steps need %llu bytes, more than %llu (--query.max-bytes): use fewer steps or series, or "
@@ -548,6 +601,8 @@ static int add_up(struct sums *m, const struct source_part *parts, size_t n, siz
 {
 	mutex_init(&m->lock, LOCK_LEAF, "sums");
 	int rc = plan_requests_make(m->v, parts, n, n_groups, m->lim, &m->requests, e);
+	for (size_t i = 0; i < m->requests.v.n; i++)
+		m->by_cover |= m->requests.v.v[i].weigh.by_cover;
 	if (!rc)
 		rc = choose_workers(m, e);
 	if (rc)

@@ -30,12 +30,38 @@ static wide step_sum(const struct sums_put *m, size_t slot)
 	return sum;
 }
 
+/* The sum of a group's weighed requests that follow each other and have one scale and divisor. */
+struct weighed_sum {
+	double scale;
+	int64_t over_ms;
+	wide sum;
+};
+
+static void end_weighed(const struct sums_put *m, struct weighed_sum *w, size_t group)
+{
+	if (w->sum)
+		m->ret[group] += source_weighed(w->sum, w->over_ms) * w->scale;
+	w->sum = 0;
+}
+
+static void add_weighed(const struct sums_put *m, const struct plan_request *a, uint32_t step, struct weighed_sum *w)
+{
+	wide sum = step_sum(m, a->slot + step) * a->weigh.base_ms;
+	for (size_t k = 0; k < m->n_workers; k++)
+		sum += m->workers[k].rest ? m->workers[k].rest[a->slot + step] : 0;
+	if (w->scale != a->scale || w->over_ms != a->weigh.over_ms)
+		end_weighed(m, w, a->group + step);
+	*w = (struct weighed_sum){ a->scale, a->weigh.over_ms, w->sum + sum };
+}
+
 /* The results of all workers for one request: into whole, or scaled into ret. */
-static void add_request(const struct sums_put *m, size_t i, wide *whole)
+static void add_request(const struct sums_put *m, size_t i, wide *whole, struct weighed_sum *weighed)
 {
 	const struct plan_request *a = &m->requests->v.v[i];
 	struct step_sums x = touched_steps(m, i);
-	for (uint32_t step = x.first; step < x.end; step++) {
+	for (uint32_t step = 0; a->weigh.over_ms && step < a->n_steps; step++)
+		add_weighed(m, a, step, &weighed[a->group + step]);
+	for (uint32_t step = x.first; !a->weigh.over_ms && step < x.end; step++) {
 		wide sum = step_sum(m, a->slot + step);
 		if (a->scale == 1)
 			whole[a->group + step] += sum;
@@ -49,12 +75,17 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 }
 
+static bool is_scaled(const struct plan_request *a)
+{
+	return a->scale != 1 || a->weigh.over_ms;
+}
+
 /* Whether each group is one request's alone, and a whole number. */
 static bool requests_are_apart(const struct plan_requests *requests)
 {
 	size_t end = 0;
 	for (size_t i = 0; i < requests->v.n; i++) {
-		if (requests->v.v[i].scale != 1 || requests->v.v[i].group < end)
+		if (is_scaled(&requests->v.v[i]) || requests->v.v[i].group < end)
 			return false;
 		end = (size_t)requests->v.v[i].group + requests->v.v[i].n_steps;
 	}
@@ -151,7 +182,7 @@ static uint8_t *scaled_groups(const struct sums_put *m)
 	uint8_t *scaled = NULL;
 	for (size_t i = 0; i < m->requests->v.n; i++) {
 		const struct plan_request *a = &m->requests->v.v[i];
-		if (a->scale == 1)
+		if (!is_scaled(a))
 			continue;
 		if (!scaled)
 			scaled = xcalloc(m->n_groups + 1, 1);
@@ -168,9 +199,12 @@ int sums_put(const struct sums_put *m, struct err *e)
 	put_zeros(m->ret, m->exact, 0, m->n_groups);
 	wide *whole = xcalloc(m->n_groups + 1, sizeof *whole);
 	uint8_t *scaled = scaled_groups(m);
+	struct weighed_sum *weighed = scaled ? xcalloc(m->n_groups + 1, sizeof *weighed) : NULL;
 	for (size_t i = 0; i < m->requests->v.n; i++)
-		add_request(m, i, whole);
+		add_request(m, i, whole, weighed);
 	for (size_t g = 0; g < m->n_groups && !rc; g++) {
+		if (weighed)
+			end_weighed(m, &weighed[g], g);
 		if (!whole[g])
 			continue;
 		if (!(scaled && scaled[g]) && (whole[g] > INT64_MAX || whole[g] < INT64_MIN))
@@ -179,6 +213,7 @@ int sums_put(const struct sums_put *m, struct err *e)
 		if (m->exact)
 			m->exact[g] = (int64_t)whole[g];
 	}
+	free(weighed);
 	free(whole);
 	free(scaled);
 	return rc;

@@ -75,6 +75,8 @@ int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t
 		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 	       struct source_cover *ret, struct err *e) MUST_USE;
+int view_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_point **ret,
+		size_t *ret_n, bool *ret_plain, struct err *e) MUST_USE;
 int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
 		struct err *e) MUST_USE;
 int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
