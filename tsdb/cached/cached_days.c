@@ -18,7 +18,6 @@
 #include "tsdb/version/evict.h"
 
 #define UNUSED_MS (10 * INT64_C(60000)) /* after which a day leaves memory */
-#define ROOM_IDLE_MS 1000               /* after which a dictionary makes room for another */
 #define LOOK_MS 10000                   /* milliseconds between two measurements of the size of bucket/cache */
 
 struct cached_days {
@@ -28,14 +27,9 @@ struct cached_days {
 	VEC(struct cached_server *) servers; /* by number */
 	VEC(struct cached_day *) v; /* by day and server; references */
 	struct mutex tidy_lock;     /* held while tidying; of the next field */
-	struct mutex room_lock;     /* held while room is made for a dictionary */
-	atomic_size_t loading;      /* bytes of dictionaries that are being loaded, about */
 	int64_t looked_mono_ms;     /* when the directory was measured last */
 	atomic_ullong bytes;        /* of the directory, when it was measured last */
 };
-
-static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved);
-static void days_end_room(struct tsdb *db, size_t reserved);
 
 void cached_days_start(struct tsdb *db, struct cached_server *own)
 {
@@ -43,11 +37,8 @@ void cached_days_start(struct tsdb *db, struct cached_server *own)
 	mutex_init(&c->lock, RANK_TSDB_CACHED_DAYS, "cached days");
 	mutex_init(&c->stores.lock, LOCK_LEAF, "cached stores");
 	mutex_init(&c->tidy_lock, RANK_TSDB_CACHED_TIDY, "tidying cached days");
-	mutex_init(&c->room_lock, RANK_TSDB_CACHED_TIDY, "room for dictionaries");
 	c->fetcher = cached_fetcher_new(db->o.objects);
 	db->cached = c;
-	db->dictionary_room = days_make_room;
-	db->dictionary_room_end = days_end_room;
 	cached_days_add_server(db, own);
 }
 
@@ -83,7 +74,6 @@ void cached_days_stop(struct tsdb *db)
 	mutex_destroy(&c->stores.lock);
 	mutex_destroy(&c->lock);
 	mutex_destroy(&c->tidy_lock);
-	mutex_destroy(&c->room_lock);
 	free(c);
 	db->cached = NULL;
 }
@@ -190,14 +180,13 @@ static void days_copy(struct cached_days *c, struct days_list *ret)
 	mutex_unlock(&c->lock);
 }
 
-/* In place of a day comes one that is not open: its dictionary leaves memory with the last view that has it. Each view has all days, so that with many
- * queries there is always one. */
+/* In place of a day comes one that is not open: its dictionary leaves memory. Not while a view has it. */
 static bool days_renew(struct cached_days *c, struct cached_day *d)
 {
 	bool done = false;
 	mutex_lock(&c->lock);
 	size_t i = days_place(c, d->server, d->day);
-	if (i < c->v.n && c->v.v[i] == d) {
+	if (i < c->v.n && c->v.v[i] == d && atomic_load(&d->refs) == 2) { /* the list's and the caller's */
 		c->v.v[i] = cached_day_new(d->server, d->day, &c->stores);
 		done = true;
 	}
@@ -249,69 +238,28 @@ size_t cached_days_index_bytes(struct tsdb *db)
 	return total;
 }
 
-/* Dictionaries of cached days and of days of this disk share one budget (dictionary_bytes). Takes the least recently used ones of cached days out of
- * memory until all together have at most `most` bytes. Returns how many are left. */
-static size_t days_evict(struct tsdb *db, size_t most, int64_t idle_ms)
+/* Dictionaries of cached days and of days of this disk share one budget (dictionary_bytes). */
+static void days_evict(struct tsdb *db, int64_t now)
 {
-	int64_t now = clock_mono_ms();
 	struct days_list l = { 0 };
 	size_t total = cached_days_memory(db);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++)
 		total += evict_bytes(v->p[i]->p);
 	version_unref(v);
-	if (total <= most)
-		return total;
+	if (total <= db->o.dictionary_bytes)
+		return;
 	days_copy(db->cached, &l);
 	if (l.v.n)
 		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
-	for (size_t i = 0; i < l.v.n && total > most; i++) {
+	for (size_t i = 0; i < l.v.n && total > db->o.dictionary_bytes; i++) {
 		size_t bytes = evict_bytes(l.v.v[i]->p);
-		if (!bytes && idle_ms < EVICT_IDLE_MS)
-			continue; /* a query may be about to load it */
 		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
 			bytes += evict_bytes(l.v.v[i]->origin.series);
-		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= idle_ms && days_renew(db->cached, l.v.v[i]))
+		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= EVICT_IDLE_MS && days_renew(db->cached, l.v.v[i]))
 			total -= MIN(bytes, total);
 	}
 	days_release(&l);
-	return total;
-}
-
-/* The mean size of the dictionaries of cached days that are in memory. */
-static size_t days_mean(struct cached_days *c)
-{
-	struct days_list l = { 0 };
-	size_t total = 0, n = 0;
-	days_copy(c, &l);
-	for (size_t i = 0; i < l.v.n; i++) {
-		size_t bytes = evict_bytes(l.v.v[i]->p);
-		total += bytes;
-		n += bytes > 0;
-	}
-	days_release(&l);
-	return n ? total / n : 0;
-}
-
-/* Twenty queries of a day each bring their dictionaries faster than tidying takes those out that no query uses any more. A query of many days asks
- * for half of the budget at most. If no other query has a dictionary there is nothing to wait for. */
-static bool days_make_room(struct tsdb *db, size_t n, size_t *ret_reserved)
-{
-	struct cached_days *c = db->cached;
-	size_t budget = db->o.dictionary_bytes;
-	mutex_lock(&c->room_lock);
-	size_t one = days_mean(c), want = one ? MIN(n * one, budget / 2) : budget / 2; /* nobody knows how large they are: two queries begin */
-	size_t loading = atomic_load(&c->loading), most = budget - MIN(want + loading, budget);
-	bool fits = days_evict(db, most, ROOM_IDLE_MS) <= most || (!loading && !one);
-	*ret_reserved = fits ? want : 0;
-	atomic_fetch_add(&c->loading, *ret_reserved);
-	mutex_unlock(&c->room_lock);
-	return fits;
-}
-
-static void days_end_room(struct tsdb *db, size_t reserved)
-{
-	atomic_fetch_sub(&db->cached->loading, reserved);
 }
 
 /* ---- the directory ---- */
@@ -512,7 +460,7 @@ void cached_days_tidy(struct tsdb *db, bool measure)
 	mutex_lock(&c->tidy_lock);
 	days_take_unused(c, now, &unused);
 	days_release(&unused);
-	days_evict(db, db->o.dictionary_bytes, EVICT_IDLE_MS);
+	days_evict(db, now);
 	if (measure || !c->looked_mono_ms || now - c->looked_mono_ms >= LOOK_MS) {
 		c->looked_mono_ms = now;
 		dirs_tidy(db);

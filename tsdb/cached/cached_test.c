@@ -843,27 +843,6 @@ static void test_lives(void **state)
 	world_end(&w);
 }
 
-/* Dictionaries share a budget. One that no query uses makes room at once for the next. */
-static void test_dictionaries_make_room(void **state)
-{
-	struct world w;
-	(void)state;
-	world_begin(&w);
-	uint64_t of_first = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
-	size_t one = cached_days_memory(w.k.db);
-	uint64_t of_second = kit_merge(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), both = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL);
-	size_t two = cached_days_memory(w.k.db);
-	assert_in_range(two, one + one / 2, SIZE_MAX);
-	w.k.o.dictionary_bytes = 1;
-	kit_reopen(&w.k);
-	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL) == of_first);
-	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL) == of_second);
-	assert_in_range(cached_days_memory(w.k.db), 1, one + one / 2 - 1);
-	assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL) == both);
-	assert_in_range(cached_days_memory(w.k.db), 0, one + one / 2 - 1);
-	world_end(&w);
-}
-
 static void waits_count(void *arg)
 {
 	atomic_fetch_add((atomic_int *)arg, 1);
@@ -938,7 +917,7 @@ int main(void)
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
-		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said), cmocka_unit_test(test_dictionaries_make_room),
+		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said),
 	};
 	return cmocka_run_group_tests(tests, first_make, first_free);
 }

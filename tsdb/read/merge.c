@@ -691,45 +691,17 @@ static void want_rest(struct merge *m, const struct unit *u)
 		view_want(u->part, u->series, true);
 }
 
-/* Each merge holds a dictionary and the symbols of its sum: a few merges at a time, or they would be above the budget together. */
-static int run_days_in_turn(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
-{
-	int rc = query_dict_enter(m->lim, e);
-	if (rc)
-		return rc;
-	rc = run_days(m, ret, n_groups, e);
-	query_dict_leave();
-	return rc;
-}
-
-/* Whether the stacks of each partition of the plan are here, or can be loaded. Returns how many are to be loaded. */
-static size_t list_readable(struct merge *m, bool *has)
-{
-	bool *ask = xcalloc(m->v->v->n + 1, sizeof *ask);
-	size_t n = 0;
-	for (size_t i = 0; i < m->plan.units.n; i++) {
-		uint32_t p = m->plan.units.v[i].partition;
-		if (ask[p])
-			continue;
-		ask[p] = true;
-		has[p] = view_has_stacks(m->v, p);
-		n += has[p] && m->v->v->p[p]->p->origin && !atomic_load(&m->v->v->p[p]->p->loaded);
-	}
-	free(ask);
-	return n;
-}
-
 /* Leaves out days of the bucket whose stacks are not here. All that their units need is wanted. */
-static int keep_readable(struct merge *m, struct err *e)
+static void keep_readable(struct merge *m)
 {
-	size_t n = 0, reserved;
+	size_t n = 0;
 	bool *ask = xcalloc(m->v->v->n + 1, sizeof *ask), *has = xcalloc(m->v->v->n + 1, sizeof *has);
-	int rc = query_dict_reserve(m->v->own, list_readable(m, has), m->lim, &reserved, e);
 	for (size_t i = 0; i < m->plan.units.n; i++) {
 		const struct unit *u = &m->plan.units.v[i];
 		if (!ask[u->partition]) {
 			ask[u->partition] = true;
-			if (has[u->partition] && !rc)
+			has[u->partition] = view_has_stacks(m->v, u->partition);
+			if (has[u->partition])
 				query_dict_bring(m->v->own, u->partition);
 		}
 		if (u->part && u->rest)
@@ -740,10 +712,8 @@ static int keep_readable(struct merge *m, struct err *e)
 			m->plan.units.v[n++] = *u;
 	}
 	m->plan.units.n = n;
-	query_dict_unreserve(m->v->own, reserved);
 	free(ask);
 	free(has);
-	return rc;
 }
 
 /* What an attempt is to do otherwise than the first. */
@@ -774,9 +744,9 @@ static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n,
 	if (!rc)
 		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
 	if (!rc && v->cached)
-		rc = keep_readable(&m, e);
+		keep_readable(&m);
 	if (!rc)
-		rc = is_too_much(&m) ? run_days_in_turn(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
+		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* sums without weights may be too large where the mean is not */
 	attempt->again = rc && (atomic_load(&m.without_sums) || large);
 	attempt->singly |= large;

@@ -215,10 +215,6 @@ struct tsdb {
 	struct transfer *transfer;        /* days go to a bucket and come back; NULL = there is no bucket */
 	struct bucket_catalogue *catalogue;      /* its: which days the bucket has; NULL as well */
 	struct cached_days *cached;       /* days that are read from the bucket; NULL as well */
-	/* Whether n dictionaries of cached days fit into the budget, after dictionaries that no query uses were taken out of memory. If so the room is
-	 * reserved until dictionary_room_end. Set by tsdb/cached. */
-	bool (*dictionary_room)(struct tsdb *db, size_t n, size_t *ret_reserved);
-	void (*dictionary_room_end)(struct tsdb *db, size_t reserved);
 	atomic_ullong hidden_number;      /* rises when deletes or retention hide more of days that are in the bucket alone (cached_server) */
 	struct part_keeper keeper;        /* which parts the bucket has; set before the partitions are opened */
 

@@ -2,45 +2,7 @@
 #include "tsdb/version/query_dict.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "tsdb/version/evict.h"
-
-#define GATE_MOST 2    /* merges above the budget of dictionaries at a time */
-#define WAIT_LOOK_MS 50 /* how often one that waits looks whether it was canceled */
-#define ROOM_WAIT_MS 60000 /* how long a query waits for other queries' dictionaries to leave memory */
-
-/* Of all queries of the process. Who is inside does not wait for another merge. */
-static struct {
-	struct mutex lock;
-	pthread_cond_t free;
-	unsigned n;
-} gate = { .lock = MUTEX_INIT(LOCK_LEAF, "merges above the budget"), .free = PTHREAD_COND_INITIALIZER };
-
-int query_dict_enter(const struct source_limits *lim, struct err *e)
-{
-	int rc = 0;
-	mutex_lock(&gate.lock);
-	bool full = gate.n >= GATE_MOST;
-	mutex_unlock(&gate.lock);
-	if (full && lim && lim->waits)
-		lim->waits(lim->waits_arg);
-	mutex_lock(&gate.lock);
-	while (!rc && gate.n >= GATE_MOST) {
-		(void)mutex_wait_ms(&gate.lock, &gate.free, clock_mono_ms() + WAIT_LOOK_MS);
-		rc = lim ? source_limits_check(lim, e) : 0;
-	}
-	gate.n += !rc;
-	mutex_unlock(&gate.lock);
-	return rc;
-}
-
-void query_dict_leave(void)
-{
-	mutex_lock(&gate.lock);
-	gate.n--;
-	pthread_cond_signal(&gate.free);
-	mutex_unlock(&gate.lock);
-}
 
 struct place {
 	_Atomic(struct partition *) series; /* NULL: none of its own */
@@ -127,28 +89,6 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 	x = bring(o, p);
 	mutex_unlock(&o->lock);
 	return x;
-}
-
-int query_dict_reserve(struct query_dict *o, size_t n, const struct source_limits *lim, size_t *ret_reserved, struct err *e)
-{
-	int64_t until = clock_mono_ms() + ROOM_WAIT_MS;
-	int rc = 0;
-	*ret_reserved = 0;
-	if (!n || !o->db->dictionary_room)
-		return 0;
-	for (bool first = true; !rc && !o->db->dictionary_room(o->db, n, ret_reserved) && clock_mono_ms() < until; first = false) {
-		if (first && lim && lim->waits)
-			lim->waits(lim->waits_arg);
-		clock_sleep_ms(WAIT_LOOK_MS);
-		rc = lim ? source_limits_check(lim, e) : 0;
-	}
-	return rc;
-}
-
-void query_dict_unreserve(struct query_dict *o, size_t reserved)
-{
-	if (reserved)
-		o->db->dictionary_room_end(o->db, reserved);
 }
 
 void query_dict_bring(struct query_dict *o, size_t p)

@@ -20,18 +20,11 @@ void query_dict_free(struct query_dict *o);
 struct partition *query_dict_series(struct query_dict *o, size_t p);
 /* Loads the stacks of one that is read from a bucket, if they are within the budget; those of others are loaded with their series. */
 void query_dict_bring(struct query_dict *o, size_t p);
-/* Before n days are brought that are read from a bucket: takes dictionaries that no query uses out of memory, and waits a while for those of other
- * queries, so that all together stay within the budget. *ret_reserved goes to query_dict_unreserve once they are loaded. */
-int query_dict_reserve(struct query_dict *o, size_t n, const struct source_limits *lim, size_t *ret_reserved, struct err *e) MUST_USE;
-void query_dict_unreserve(struct query_dict *o, size_t reserved);
 /* Whether its stacks would be this query's own. */
 bool query_dict_has(struct query_dict *o, size_t p);
 /* Partition number p, or a private one, with its whole dictionary, or with none (partition.unread). It goes back by query_dict_give. */
 struct partition *query_dict_stacks(struct query_dict *o, size_t p);
 void query_dict_give(struct query_dict *o, struct partition *p);
-/* Waits until this query may merge days whose dictionaries are its own: two of the process's queries do at a time. */
-int query_dict_enter(const struct source_limits *lim, struct err *e) MUST_USE;
-void query_dict_leave(void);
 
 /* Counts memory that a query has for itself in the account of dictionaries, less what it counted before. */
 void query_dict_count(struct tsdb *db, size_t bytes, size_t before);
