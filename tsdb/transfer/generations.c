@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "tsdb/bucket/object_io.h"
 #include "tsdb/transfer/transfer_private.h"
+
+#define TOGETHER 8 /* generations in memory at a time */
 
 /* A generation is in the bucket. If the disk is full the memory knows it; the next start asks the bucket. */
 static void generations_note(struct transfer *t, const struct generation *g, struct view bytes, const char *identity, bool away)
@@ -92,5 +95,48 @@ int generations_read(struct transfer *t, uint32_t day, struct buf *b, struct gen
 	rc = object_io_get_generation(t->objects, name, b, ret, e);
 	if (!rc)
 		generations_note(t, ret, buf_view(b), identity, away);
+	return rc;
+}
+
+struct generations_batch {
+	struct transfer *t;
+	const char *id;
+	const struct object_stamp *stamps;
+	struct fetched_generation v[TOGETHER];
+};
+
+static int generations_fetch_one(void *arg, size_t i, struct err *e)
+{
+	struct generations_batch *f = arg;
+	struct fetched_generation *x = &f->v[i];
+	char name[OBJECT_NAME_MAX];
+	(void)e;
+	object_name_generation(name, f->id, f->stamps[i]);
+	x->rc = object_io_get_generation(f->t->objects, name, &x->b, &x->g, &x->why);
+	return 0;
+}
+
+int generations_fetch(struct transfer *t, const char *id, const struct object_stamp *stamps, size_t n,
+		      int (*take)(void *arg, struct object_stamp stamp, struct fetched_generation *x, struct err *e), void *arg, struct err *e)
+{
+	struct generations_batch *f = NEW(struct generations_batch);
+	struct err one;
+	int rc = 0;
+	for (size_t at = 0; at < n; at += TOGETHER) {
+		if (atomic_load(&t->db->stopping)) {
+			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
+			break;
+		}
+		size_t k = MIN(n - at, (size_t)TOGETHER);
+		*f = (struct generations_batch){ .t = t, .id = id, .stamps = stamps + at };
+		IGNORE(parallel_each(MAX(t->db->o.objects_at_once, 1), k, generations_fetch_one, f, &one)); /* each has a result of its own */
+		for (size_t i = 0; i < k; i++) {
+			if (take(arg, stamps[at + i], &f->v[i], &one) && !rc)
+				rc = err_set(e, one.code, "%s", one.msg);
+			generation_release(&f->v[i].g);
+			buf_free(&f->v[i].b);
+		}
+	}
+	free(f);
 	return rc;
 }

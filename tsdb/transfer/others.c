@@ -25,7 +25,6 @@
 #define FULL_EVERY_MS (15 * LOOK_EVERY_MS)    /* between two lists of all generations and deletes of a server, not of the new ones alone */
 #define RETRY_MS 10000
 #define SERVERS_MOST 10000
-#define TOGETHER 8                           /* generations in memory at a time */
 #define DELETE_OBJECT_MAX ((size_t)1 << 20)
 #define TODO_GENERATION "the day is read as an older generation says, or not at all; pyrtool bucket verify says what to do"
 #define TODO_DELETE "what it deleted is seen here in days that were put before it"
@@ -328,40 +327,26 @@ static int other_look_at_deletes(struct others *all, struct other_server *o, boo
 
 /* ---- its generations ---- */
 
-/* Some generations, fetched together and taken in one after the other. */
-struct other_fetch {
+/* One of a server that is being looked at. */
+struct other_taking {
 	struct others *all;
 	struct other_server *o;
-	const struct object_stamp *stamps;
-	struct fetched_generation {
-		struct buf b;
-		struct generation g;
-		struct err why;
-		int rc;
-	} v[TOGETHER];
 };
 
-static int other_fetch_one(void *arg, size_t i, struct err *e)
+static int other_take(void *arg, struct object_stamp stamp, struct fetched_generation *x, struct err *e)
 {
-	struct other_fetch *f = arg;
-	struct fetched_generation *x = &f->v[i];
+	const struct other_taking *t = arg;
+	struct other_server *o = t->o;
 	char name[OBJECT_NAME_MAX];
-	object_name_generation(name, f->o->id, f->stamps[i]);
-	x->rc = object_io_get_generation(f->all->t->objects, name, &x->b, &x->g, &x->why);
-	(void)e;
-	if (x->rc == -ERR_CORRUPT || x->rc == -ERR_LIMIT || x->rc == -ERR_BAD_DATA) {
-		damaged_note(f->all->t, name, TODO_GENERATION, &x->why);
-		x->rc = -ERR_CORRUPT;
-	}
-	return 0;
-}
-
-static int other_take(struct other_server *o, struct object_stamp stamp, struct fetched_generation *x, struct err *e)
-{
+	bool damaged = x->rc == -ERR_CORRUPT || x->rc == -ERR_LIMIT || x->rc == -ERR_BAD_DATA;
 	if (x->rc == -ERR_NOT_FOUND) /* it was removed: a newer one is there */
 		return 0;
-	if (x->rc && x->rc != -ERR_CORRUPT)
+	if (x->rc && !damaged)
 		return err_set(e, x->why.code, "%s", x->why.msg);
+	if (damaged) {
+		object_name_generation(name, o->id, stamp);
+		damaged_note(t->all->t, name, TODO_GENERATION, &x->why);
+	}
 	if (x->rc || x->g.kind == GENERATION_FENCE) {
 		vec_push(&o->passed, stamp);
 		return 0;
@@ -373,25 +358,6 @@ static int other_take(struct other_server *o, struct object_stamp stamp, struct 
 	if (!newer)
 		vec_push(&o->passed, stamp);
 	return newer ? catalogue_put(&o->catalogue, &x->g, buf_view(&x->b), "", true, e) : 0;
-}
-
-/* One that cannot be had does not keep the others from being taken in. */
-static int other_fetch(struct others *all, struct other_server *o, const struct object_stamp *stamps, size_t n, struct err *e)
-{
-	struct err one;
-	struct other_fetch *f = NEW(struct other_fetch);
-	*f = (struct other_fetch){ .all = all, .o = o, .stamps = stamps };
-	for (size_t i = 0; i < n; i++)
-		f->v[i].rc = -ERR_NOT_FOUND;
-	int rc = parallel_each(MAX(all->t->db->o.objects_at_once, 1), n, other_fetch_one, f, e);
-	for (size_t i = 0; i < n; i++) {
-		if (other_take(o, stamps[i], &f->v[i], &one) && !rc)
-			rc = err_set(e, one.code, "%s", one.msg);
-		generation_release(&f->v[i].g);
-		buf_free(&f->v[i].b);
-	}
-	free(f);
-	return rc;
 }
 
 /* Days that the catalogue has, and whose generation a full list does not show: forgotten, if it is not there. */
@@ -448,7 +414,6 @@ static int other_look_at_generations(struct others *all, struct other_server *o,
 {
 	VEC(struct object_stamp) unknown = { 0 };
 	struct other_list known = { .o = o };
-	struct err one;
 	int rc = other_list(all, l, full ? (struct object_stamp){ 0, 0 } : o->newest, e);
 	if (!rc && full) {
 		other_forget_passed(o, l);
@@ -458,9 +423,8 @@ static int other_look_at_generations(struct others *all, struct other_server *o,
 	for (size_t i = 0; i < l->stamps.n && !rc; i++)
 		if (!other_lists(&known, l->stamps.v[i]))
 			vec_push(&unknown, l->stamps.v[i]);
-	for (size_t i = 0; i < unknown.n && !atomic_load(&all->t->db->stopping); i += TOGETHER)
-		if (other_fetch(all, o, unknown.v + i, MIN(unknown.n - i, (size_t)TOGETHER), &one) && !rc)
-			rc = err_set(e, one.code, "%s", one.msg);
+	if (!rc)
+		rc = generations_fetch(all->t, o->id, unknown.v, unknown.n, other_take, &(struct other_taking){ all, o }, e);
 	if (!rc && l->stamps.n)
 		o->newest = l->stamps.v[l->stamps.n - 1];
 	vec_free(&known.stamps);

@@ -37,31 +37,29 @@ static int survey_found(void *arg, const struct objects_found *x, struct err *e)
 }
 
 /* Takes in a generation, if it is the newest of its day. */
-static int survey_take(struct survey *w, struct object_stamp stamp, struct err *e)
+static int survey_take(void *arg, struct object_stamp stamp, struct fetched_generation *x, struct err *e)
 {
-	struct transfer *t = w->t;
-	CLEANUP(buf_free) struct buf b = { 0 };
-	struct generation g;
+	struct transfer *t = arg;
+	const struct generation *g = &x->g;
 	char name[OBJECT_NAME_MAX];
 	bool newer = true, away = false;
-	object_name_generation(name, t->server.id, stamp);
-	int rc = object_io_get_generation(t->objects, name, &b, &g, e);
-	if (!rc && g.kind != GENERATION_FENCE) {
+	int rc = x->rc;
+	if (!rc && g->kind != GENERATION_FENCE) {
 		rwlock_read(&t->catalogue.lock);
-		const struct catalogue_day *d = catalogue_find(&t->catalogue, g.day);
-		newer = !d || object_stamp_cmp(d->stamp, g.stamp) < 0;
+		const struct catalogue_day *d = catalogue_find(&t->catalogue, g->day);
+		newer = !d || object_stamp_cmp(d->stamp, g->stamp) < 0;
 		away = d && d->away;
 		rwlock_unlock(&t->catalogue.lock);
 		if (newer) /* without an identity: its parts are found on this disk by their hashes */
-			rc = catalogue_put(&t->catalogue, &g, buf_view(&b), "", away, e);
+			return catalogue_put(&t->catalogue, g, buf_view(&x->b), "", away, e);
 	}
-	generation_release(&g);
-	if (rc == -ERR_NOT_FOUND)
+	if (!rc || rc == -ERR_NOT_FOUND)
 		return 0; /* it was removed meanwhile: a newer one is there */
 	if (rc != -ERR_CORRUPT && rc != -ERR_LIMIT)
-		return rc;
+		return err_set(e, x->why.code, "%s", x->why.msg);
+	object_name_generation(name, t->server.id, stamp);
 	t->catalogue_is_damaged = true;
-	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", e);
+	damaged_note(t, name, "what this generation alone names is not seen; pyrtool bucket verify says what to do", &x->why);
 	return 0;
 }
 
@@ -172,8 +170,8 @@ int survey_bucket(struct transfer *t, struct err *e)
 {
 	struct survey w = { .t = t };
 	int rc = survey_list(&w, e);
-	for (size_t i = 0; i < w.unknown.n && !rc; i++)
-		rc = survey_take(&w, w.unknown.v[i], e);
+	if (!rc)
+		rc = generations_fetch(t, t->server.id, w.unknown.v, w.unknown.n, survey_take, t, e);
 	survey_release(&w);
 	return rc;
 }

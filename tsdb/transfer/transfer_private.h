@@ -147,6 +147,18 @@ int generations_put_pending(struct transfer *t, struct err *e) MUST_USE;
 /* A day's newest generation and its bytes, from the local file, or from the bucket where that is damaged. *ret is to be released in any case. */
 int generations_read(struct transfer *t, uint32_t day, struct buf *b, struct generation *ret, struct err *e) MUST_USE;
 
+/* A generation as it came, or why it did not. */
+struct fetched_generation {
+	struct buf b;
+	struct generation g;      /* without its series */
+	int rc;                   /* as of object_io_get_generation */
+	struct err why;
+};
+/* Fetches generations of a server, some at a time, and has each taken in, in their order. One that cannot be taken in keeps none of the others from it;
+ * returns the first error. */
+int generations_fetch(struct transfer *t, const char *id, const struct object_stamp *stamps, size_t n,
+		      int (*take)(void *arg, struct object_stamp stamp, struct fetched_generation *x, struct err *e), void *arg, struct err *e) MUST_USE;
+
 /* ---- upload.c ---- */
 
 /* Puts the day, if it changed since it was put last. now: without waiting for more changes. */
