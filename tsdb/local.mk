@@ -9,7 +9,7 @@ TSDB_LIBS = libtsdb.a $(MODEL_LIBS) $(ROCKSDB_LIBS) $(ZSTD_LIBS)
 if HAVE_CMOCKA
 check_LIBRARIES += libtsdbkit.a
 endif
-libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/bucketkit.c
+libtsdbkit_a_SOURCES = tsdb/testkit.c tsdb/bucketkit.c tsdb/liveskit.c tsdb/liveskit.h
 TSDB_TEST_LIBS = libtsdbkit.a $(TSDB_LIBS) $(CMOCKA_LIBS)
 floats_test_LDFLAGS = -Wl,--wrap=rwlock_let_in
 marks_test_LDFLAGS = -Wl,--wrap=log_extents_put

@@ -108,12 +108,27 @@ void day_image_add_covers(struct day_image *m, size_t part, struct view known)
 
 /* ---- facts ---- */
 
-static void put_names(struct buf *b, const struct late_names *n)
+static bool name_is_below(const struct late_name *x, uint32_t n_locations)
+{
+	return x->location < n_locations && x->as < n_locations;
+}
+
+static size_t count_names(const struct late_names *n, uint32_t n_locations)
+{
+	size_t count = 0;
+	for (size_t i = 0; n && i < n->v.n; i++)
+		count += name_is_below(&n->v.v[i], n_locations);
+	return count;
+}
+
+static void put_names(struct buf *b, const struct late_names *n, uint32_t n_locations)
 {
 	uint64_t next = 0;
 	buf_putc(b, FACT_NAMES);
-	buf_varint(b, n->v.n);
+	buf_varint(b, count_names(n, n_locations));
 	for (size_t i = 0; i < n->v.n; i++) {
+		if (!name_is_below(&n->v.v[i], n_locations))
+			continue;
 		buf_varint(b, n->v.v[i].location - next);
 		buf_varint(b, n->v.v[i].as);
 		next = (uint64_t)n->v.v[i].location + 1;
@@ -126,8 +141,9 @@ static void image_add_fact(struct day_image *m, uint64_t number, struct buf *pay
 	m->g.last_record = MAX(m->g.last_record, number);
 }
 
-/* Deletes, then what retention hides (number 0), then all late names as one. */
-static void image_facts(struct day_image *m)
+/* Deletes, then what retention hides (number 0), then all late names as one. n_locations: so many are in parts. Names that came with a window are
+ * left out: to whoever has the parts alone, the numbers of their locations would become those of others. */
+static void image_facts(struct day_image *m, uint32_t n_locations)
 {
 	const struct pstate *s = m->s;
 	for (size_t i = 0; s->tombstones && i < s->tombstones->facts.n; i++) {
@@ -135,9 +151,9 @@ static void image_facts(struct day_image *m)
 		tombstone_fact_put(b, s->tombstones->facts.v[i]);
 		image_add_fact(m, s->tombstones->facts.v[i]->number, b);
 	}
-	if (s->names && s->names->v.n) {
+	if (count_names(s->names, n_locations)) {
 		struct buf *b = image_buf(m);
-		put_names(b, s->names);
+		put_names(b, s->names, n_locations);
 		image_add_fact(m, s->names->facts.n ? s->names->facts.v[s->names->facts.n - 1] : 0, b);
 	}
 }
@@ -145,7 +161,7 @@ static void image_facts(struct day_image *m)
 static void day_facts_hash(const struct pstate *s, uint64_t *ret_facts, uint64_t *ret_names)
 {
 	struct day_image m = { .s = (struct pstate *)s };
-	image_facts(&m);
+	image_facts(&m, UINT32_MAX);
 	catalogue_hash_facts(&m.g, ret_facts, ret_names);
 	for (size_t i = 0; i < m.bytes.n; i++) {
 		buf_free(m.bytes.v[i]);
@@ -277,17 +293,7 @@ static void image_file_of(struct generation_part *p, const struct day_image *m)
 	}
 }
 
-/* The bucket has a part whose file is missing here. */
-static uint64_t image_free_number(const struct day_image *m)
-{
-	uint64_t n = 0;
-	for (size_t i = 0; i < m->g.parts.n; i++)
-		n = MAX(n, m->g.parts.v[i].file);
-	for (size_t i = 0; i < m->files.n; i++)
-		n = MAX(n, m->files.v[i].file);
-	return n + 1;
-}
-
+/* Readers of the bucket find a part by the database's list of files. So a day that waits for a file from the bucket is put once it has it. */
 static int image_files(struct day_image *m, struct err *e)
 {
 	struct image_files f = { m };
@@ -296,8 +302,9 @@ static int image_files(struct day_image *m, struct err *e)
 		image_file_of(&m->g.parts.v[i], m);
 	for (size_t i = 0; i < m->g.parts.n && !rc; i++) {
 		if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits))
-			m->g.parts.v[i].file = image_free_number(m);
-		if (!m->g.parts.v[i].file)
+			rc = err_set(e, ERR_BUSY, "day %u: part %u is missing on this disk, and has not come back from the bucket yet", m->g.day,
+				     m->g.parts.v[i].number);
+		else if (!m->g.parts.v[i].file)
 			rc = err_set(e, ERR_CORRUPT, "day %u: part %u is in no file", m->g.day, m->g.parts.v[i].number);
 	}
 	return rc ? rc : files_each(m->dir, image_read_file, &f, e);
@@ -384,7 +391,7 @@ int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *di
 		rc = image_files(ret, e);
 	if (rc)
 		return rc;
-	image_facts(ret);
+	image_facts(ret, marks.loaded ? marks.sealed.next[DICT_LOCATIONS] : UINT32_MAX);
 	image_series(ret, &marks);
 	if (db->o.external_labels)
 		image_external(ret, db->o.external_labels(db->o.external_labels_arg));

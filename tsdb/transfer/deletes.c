@@ -16,6 +16,7 @@
  *	id ID
  *	applied EPOCH SERIAL
  *	of each pending delete: here 1 (step 2 is done) or 0, and its lines, as in an object
+ *	of each one that is in the bucket: at EPOCH SERIAL, and its lines. Days that are read in the bucket need them before the bucket has answered
  *	checksum ...
  *
  * and a delete's lines are
@@ -72,6 +73,10 @@ static int deletes_write(struct transfer *t, struct err *e) REQUIRES(t->deletes_
 		buf_printf(&b, "here %d\n", t->pending_deletes.v[i].here);
 		deletes_put_lines(&b, &t->pending_deletes.v[i]);
 	}
+	for (size_t i = 0; i < t->deletes.n; i++) {
+		buf_printf(&b, "at %" PRIu64 " %" PRIu64 "\n", t->deletes.v[i].stamp.epoch, t->deletes.v[i].stamp.serial);
+		deletes_put_lines(&b, &t->deletes.v[i]);
+	}
 	text_put_checksum(&b, 0);
 	int rc = b.overflow ? err_set(e, ERR_LIMIT, "too many deletes wait for the bucket") : files_make_dirs(t->server.dir, e);
 	if (!rc)
@@ -80,12 +85,31 @@ static int deletes_write(struct transfer *t, struct err *e) REQUIRES(t->deletes_
 	return rc;
 }
 
+/* The deletes of the file, from behind its head. */
+static void deletes_read_list(struct transfer *t, struct view lines) REQUIRES(t->deletes_lock)
+{
+	struct view line;
+	struct transfer_delete d;
+	int64_t n[2];
+	while (text_line(&lines, &line)) {
+		bool put = text_numbers(line, "at # #", n);
+		if ((!put && !text_numbers(line, "here #", n)) || !deletes_parse_lines(&lines, &d))
+			return;
+		d.here = !put && n[0] != 0; /* those that this process puts have it */
+		if (put) {
+			d.stamp = (struct object_stamp){ (uint64_t)n[0], (uint64_t)n[1] };
+			vec_push(&t->deletes, d);
+		} else {
+			vec_push(&t->pending_deletes, d);
+		}
+	}
+}
+
 int deletes_read(struct transfer *t, struct err *e)
 {
 	AUTOFREE char *path = xasprintf("%s/" DELETES_FILE, t->server.dir);
 	CLEANUP(buf_free) struct buf b = { .max = 256 << 20 };
 	struct view lines, line, id;
-	struct transfer_delete d;
 	int64_t n[2];
 	int rc = buf_read_file(&b, path, e);
 	if (rc)
@@ -101,10 +125,7 @@ int deletes_read(struct transfer *t, struct err *e)
 		t->deletes_id[is.len] = 0;
 	}
 	t->applied = (struct object_stamp){ (uint64_t)n[0], (uint64_t)n[1] };
-	while (text_line(&lines, &line) && text_numbers(line, "here #", n) && deletes_parse_lines(&lines, &d)) {
-		d.here = n[0] != 0;
-		vec_push(&t->pending_deletes, d);
-	}
+	deletes_read_list(t, lines);
 	atomic_store(&t->n_pending_deletes, t->pending_deletes.n);
 	mutex_unlock(&t->deletes_lock);
 	return 0;
@@ -364,12 +385,13 @@ static int deletes_found(void *arg, const struct objects_found *x, struct err *e
 	return 0;
 }
 
-/* In place of those that an earlier try has read. One that was put since the bucket was asked is the newest. */
-static void deletes_take(struct transfer *t, struct deletes_walk *w) REQUIRES(t->deletes_lock)
+/* In place of those that an earlier try has read. One that was put since the bucket was asked is the newest, and one that a stale list does not
+ * show yet. is_same: those of the file are of this id; else they say nothing of its days. */
+static void deletes_take(struct transfer *t, struct deletes_walk *w, bool is_same) REQUIRES(t->deletes_lock)
 {
 	struct object_stamp last = w->v.n ? w->v.v[w->v.n - 1].stamp : (struct object_stamp){ 0, 0 };
 	for (size_t i = 0; i < t->deletes.n; i++) {
-		if (object_stamp_cmp(t->deletes.v[i].stamp, last) > 0 && t->deletes.v[i].stamp.epoch == t->server.epoch)
+		if (object_stamp_cmp(t->deletes.v[i].stamp, last) > 0 && (is_same || t->deletes.v[i].here))
 			vec_push(&w->v, t->deletes.v[i]);
 		else
 			free(t->deletes.v[i].selector);
@@ -392,15 +414,16 @@ int deletes_fetch(struct transfer *t, struct err *e)
 		rc = deletes_get(&w, name, w.stamps.v[i], e);
 	}
 	mutex_lock(&t->deletes_lock);
-	if (strcmp(t->deletes_id, t->server.id)) /* the directory has another id now */
+	bool is_same = !strcmp(t->deletes_id, t->server.id); /* else the directory has another id now */
+	if (!is_same)
 		t->applied = (struct object_stamp){ 0, 0 };
 	if (!rc)
-		deletes_take(t, &w);
+		deletes_take(t, &w, is_same);
 	/* A directory that returns has each day with the deletes that are newer than it. */
-	if (!rc && w.stamps.n && !t->applied.epoch && t->server.returning) {
+	if (!rc && w.stamps.n && !t->applied.epoch && t->server.returning)
 		t->applied = w.stamps.v[w.stamps.n - 1];
+	if (!rc && (t->deletes.n || t->pending_deletes.n))
 		rc = deletes_write(t, e);
-	}
 	mutex_unlock(&t->deletes_lock);
 	for (size_t i = 0; i < w.v.n; i++)
 		free(w.v.v[i].selector);

@@ -573,6 +573,25 @@ static void test_lost_before_replay(void **state)
 	world_end(&w);
 }
 
+/* The same of a day that is older than local retention, and has not left the disk yet. */
+static void test_lost_before_leaving(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	kit_close(&w.k);
+	run_shell("rm -r %s/partitions/%u", w.k.dir, DAY0);
+	w.k.now_ms = KIT_T0 + 3 * DAY;
+	w.k.o.local_retention_ms = DAY;
+	kit_open(&w.k);
+	assert_int_equal(world_rows(&w), 4 * 18);
+	world_seal(&w);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).waiting_parts, 0);
+	world_end(&w);
+}
+
 /* The same if the bucket has newer deletes, of other days or of other series. */
 static void test_lost_and_deleted(void **state)
 {
@@ -929,7 +948,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_server), cmocka_unit_test(test_begins_alone), cmocka_unit_test(test_returns_twice), cmocka_unit_test(test_opening),
 		cmocka_unit_test(test_catalogue_fails),
 		cmocka_unit_test(test_flip), cmocka_unit_test(test_damaged_day), cmocka_unit_test(test_lost_answer),
-		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_and_deleted), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
+		cmocka_unit_test(test_lost_directory), cmocka_unit_test(test_lost_before_replay), cmocka_unit_test(test_lost_before_leaving), cmocka_unit_test(test_lost_and_deleted), cmocka_unit_test(test_lost_while_away), cmocka_unit_test(test_emptied), cmocka_unit_test(test_delete_waits),
 		cmocka_unit_test(test_delete_hangs), cmocka_unit_test(test_other_files), cmocka_unit_test(test_damaged_object),
 		cmocka_unit_test(test_damaged_delete), cmocka_unit_test(test_foreign_epoch), cmocka_unit_test(test_crafted_generation), cmocka_unit_test(test_spoiled_generation), cmocka_unit_test(test_emptied_bucket),
 	};

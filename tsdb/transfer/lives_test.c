@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lives of storages and one bucket, at random, against a model: a list of what each disk was acknowledged. Requests fail, disks are lost,
  * die at a request, are copied and come back later, two have one id, clocks are wrong, files of the catalogue and of parts are damaged. The bucket is away,
- * full or read-only for hours, answers arrive half, lists are stale, puts arrive after their time-out. Always: what was sealed and uploaded is there
- * exactly once, what was deleted stays away, names that came late stay, and in the end the bucket has nothing that no generation names.
+ * full or read-only for hours, answers arrive half, lists are stale, puts arrive after their time-out. In half of the lives days leave the disk
+ * for the bucket after a day (local retention); in half of them another server reads the days of all (read_others). Always: what was sealed and
+ * uploaded is there exactly once, what was deleted stays away, names that came late stay, what cannot be read is said to be missing, and in the end
+ * the bucket has nothing that no generation names.
  *
  * PYRRHA_LONG=1: a thousand lives. PYRRHA_LIVES=N, PYRRHA_SEED=N: that many, from that one on. The storages are below $TMPDIR, else in
  * /dev/shm, where syncing costs nothing, else in /tmp. */
@@ -25,46 +27,27 @@
 #include "base/vec.h"
 #include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
-#include "tsdb/testkit.h"
+#include "tsdb/cached/cached_days.h"
+#include "tsdb/liveskit.h"
+#include "tsdb/transfer/transfer_private.h"
 
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
-#define DAY (24 * HOUR)
-#define PODS 4
-#define FLOATS PODS /* the "pod" of the rows of a float series */
-#define NAMELESS (PODS + 1) /* of profiles without names of functions */
-#define LATE "late:samples:count:cpu:nanoseconds:delta" /* the type of these, and of those that bring the names */
-#define STACKS 12
+#define DAY LIVES_DAY
 #define DISKS 3
 #define STEPS 24
 #define RETENTION (4 * DAY)
-
-enum row_state {
-	FRESH,   /* acknowledged; in windows */
-	SEALED,  /* in parts */
-	UP,      /* in a generation for sure */
-	DELETED, /* no upload has ended since the delete: if the disk is lost, the row may come back */
-	UNSURE   /* the disk died while it was deleted */
-};
-
-struct row {
-	unsigned pod;
-	int64_t t_ms;
-	uint64_t seed;
-	enum row_state state, was;      /* was: before it was UNSURE */
-	bool seen;
-	bool named, named_up;           /* of NAMELESS: its functions have had names; they had when an upload was complete */
-};
 
 /* A directory, and what it has to hold. */
 struct disk {
 	struct kit k;
 	char id[SERVER_ID_MAX + 1];     /* under which it was seen last */
 	char wanted[SERVER_ID_MAX + 1];
-	VEC(struct row) rows;
+	struct lives_rows rows;
 	bool is_open;
 	bool writes;                    /* it has taken an epoch since it was opened */
 	bool superseded;                /* another disk has taken its id */
+	bool names_fresh;               /* functions' names came, and are in windows yet */
 	bool notes_damaged;             /* its notes of the bucket were damaged, and no upload was complete since */
 };
 
@@ -75,6 +58,9 @@ struct world {
 	int64_t now_ms;
 	int64_t off_ms;                 /* by which the clock of the disks is wrong; that of the bucket is right */
 	int64_t retention_ms;
+	int64_t local_ms;               /* local retention of the disks; 0 = none */
+	bool has_reader;
+	struct disk *reader;            /* it reads the days of all; NULL = there is none (yet) */
 	/* Faults: at request fault_at (counted down) and some behind it. */
 	int64_t fault_at, fault_count, fault_kind;
 	enum bucketkit_fault weather;   /* what each request meets: BUCKETKIT_NONE, _REFUSE (away), _DENY (read-only), _FULL */
@@ -172,6 +158,7 @@ static enum bucketkit_fault world_fault(void *arg, enum bucketkit_op op, const c
 
 static void world_arm(struct world *w)
 {
+	mutex_lock(&w->b.lock); /* threads that fetch for queries */
 	w->fault_at = below(w, 3) ? 0 : 1 + (int64_t)below(w, 25);
 	w->fault_count = below(w, 2) ? 0 : (int64_t)below(w, 10);
 	w->fault_kind = 1 + (int64_t)below(w, BUCKETKIT_CUT);
@@ -179,16 +166,29 @@ static void world_arm(struct world *w)
 		w->fault_count = MIN(w->fault_count, 1);
 	if (w->fault_kind == BUCKETKIT_STALE) /* nothing else shows that it was */
 		w->fault_count = 25;
+	mutex_unlock(&w->b.lock);
 	if (w->fault_at)
 		trace(w, "  fault %d at %d, and %d more", (int)w->fault_kind, (int)w->fault_at, (int)w->fault_count);
 }
 
 static void world_disarm(struct world *w)
 {
+	mutex_lock(&w->b.lock);
 	w->fault_at = 0;
+	mutex_unlock(&w->b.lock);
 }
 
 /* ---- disks ---- */
+
+/* Under which id the days of a disk go up is a label of their series for others. */
+static struct labels *disk_external(void *arg)
+{
+	struct disk *d = arg;
+	char id[SERVER_ID_MAX + 1], why[8];
+	bucket_server_state(&d->k.db->transfer->server, id, why, sizeof why);
+	struct label l = { VIEW("id"), view_of(id) };
+	return labels_dup((struct labels){ &l, 1 });
+}
 
 static struct disk *disk_new(struct world *w, const char *wanted)
 {
@@ -205,8 +205,13 @@ static struct disk *disk_new(struct world *w, const char *wanted)
 	d->k.o.keep_aggregates = true;
 	d->k.o.cache_bytes = 1 << 20;
 	d->k.o.retention_ms = w->retention_ms;
+	d->k.o.local_retention_ms = w->local_ms;
+	d->k.o.bucket_cache_bytes = w->life % 3 ? 0 : 1; /* 1: nothing stays */
+	d->k.o.external_labels = w->has_reader ? disk_external : NULL;
+	d->k.o.external_labels_arg = d;
 	d->k.o.grace_ms = HOUR;
 	d->k.o.now_ms = world_now;
+	d->k.o.boot_ms = store_now; /* which is right: a clock that is wrong for a while drops nothing */
 	d->k.o.now_arg = w;
 	return d;
 }
@@ -228,7 +233,7 @@ static void disk_status(struct disk *d, struct admin_bucket *s)
 		s->state = "none";
 }
 
-static bool disk_has_up(const struct disk *d, const struct row *x)
+static bool disk_has_up(const struct disk *d, const struct lives_row *x)
 {
 	for (size_t i = 0; i < d->rows.n; i++)
 		if (d->rows.v[i].pod == x->pod && d->rows.v[i].t_ms == x->t_ms && d->rows.v[i].seed == x->seed)
@@ -255,11 +260,51 @@ static void disk_supersede(struct world *w, struct disk *d)
 static void disk_note_down(struct disk *d)
 {
 	for (size_t i = 0; i < d->rows.n; i++) {
-		struct row *r = &d->rows.v[i];
+		struct lives_row *r = &d->rows.v[i];
 		r->state = r->state == UP ? SEALED : r->state;
 		r->was = r->was == UP ? SEALED : r->was;
 		r->named_up = false;
 	}
+}
+
+static bool disk_has_day(struct disk *d, int64_t t_ms)
+{
+	struct version *v = tsdb_version(d->k.db, NULL);
+	bool has = version_find(v, (uint32_t)(t_ms / DAY)) != NULL;
+	version_unref(v);
+	return has;
+}
+
+/* Days have left the disk: the bucket has their rows. */
+static void disk_note_left(struct disk *d)
+{
+	for (size_t i = 0; i < d->rows.n; i++) {
+		struct lives_row *r = &d->rows.v[i];
+		if (r->state == FRESH || disk_has_day(d, r->t_ms))
+			continue;
+		r->left = true;
+		if (r->state != SEALED && r->was != SEALED)
+			continue;
+		r->state = r->state == SEALED ? UP : r->state;
+		r->was = UP;
+	}
+}
+
+/* Days have come back. */
+static void disk_note_back(struct disk *d)
+{
+	for (size_t i = 0; i < d->rows.n; i++)
+		d->rows.v[i].left &= !disk_has_day(d, d->rows.v[i].t_ms);
+}
+
+/* It goes on under another id: days that were in the bucket alone are of a server of the old id now. */
+static void disk_forget_left(struct disk *d)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < d->rows.n; i++)
+		if (!d->rows.v[i].left)
+			d->rows.v[n++] = d->rows.v[i];
+	d->rows.n = n;
 }
 
 /* It may have another id than before. */
@@ -272,6 +317,8 @@ static void disk_note_id(struct world *w, struct disk *d)
 	if (d->id[0] && strcmp(d->id, s.id)) {
 		trace(w, "  %s goes on as %s", d->id, s.id);
 		disk_note_down(d);
+		if (w->local_ms)
+			disk_forget_left(d);
 	}
 	snprintf(d->id, sizeof d->id, "%s", s.id);
 	d->writes = true;
@@ -305,178 +352,30 @@ static void disk_close(struct disk *d)
 
 /* ---- what is there ---- */
 
-static struct row *disk_find(struct disk *d, unsigned pod, int64_t t_ms)
+static struct lives_look disk_look(const struct world *w, struct disk *d)
 {
-	for (size_t i = 0; i < d->rows.n; i++)
-		if (d->rows.v[i].pod == pod && d->rows.v[i].t_ms == t_ms)
-			return &d->rows.v[i];
-	return NULL;
-}
-
-static void row_seen(struct world *w, struct disk *d, unsigned pod, int64_t t_ms, int64_t total, bool returned)
-{
-	struct row *r = disk_find(d, pod, t_ms);
-	if (!r)
-		fail_msg("life %llu: pod %u has a row at %lld that is not of this disk", (unsigned long long)w->life, pod, (long long)t_ms);
-	if (r->seen)
-		fail_msg("life %llu: pod %u has its row at %lld twice", (unsigned long long)w->life, pod, (long long)t_ms);
-	if (r->state == DELETED && !returned)
-		fail_msg("life %llu: the row of pod %u at %lld was deleted and is back", (unsigned long long)w->life, pod, (long long)t_ms);
-	int64_t want = pod == FLOATS ? (int64_t)r->seed : kit_profile_total(r->seed, STACKS);
-	if (total != want)
-		fail_msg("life %llu: the row of pod %u at %lld has %lld, not %lld", (unsigned long long)w->life, pod, (long long)t_ms, (long long)total,
-			 (long long)want);
-	r->seen = true;
-	if (r->state == UNSURE)
-		r->state = r->was;
-}
-
-static struct source_view *select_named(struct disk *d, const char *name, struct source_series **ret, size_t *n)
-{
-	struct err e;
-	struct source_view *v;
-	struct matcher m;
-	assert_int_equal(tsdb_source(d->k.db)->open(tsdb_source(d->k.db), &v, &e), 0);
-	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), &e), 0);
-	if (v->ops->select(v, &m, 1, 0, INT64_MAX / 2, NULL, ret, n, &e))
-		fail_msg("%s", e.msg);
-	matcher_release(&m);
-	return v;
-}
-
-static void see_profiles(struct world *w, struct disk *d, bool cpu, bool returned)
-{
-	struct source_series *s;
-	struct source_profile *p;
-	size_t n, n_p;
-	struct err e;
-	struct source_view *v = select_named(d, cpu ? KIT_CPU : KIT_SAMPLES, &s, &n);
-	for (size_t i = 0; i < n; i++) {
-		struct view pod = labels_get(s[i].labels, VIEW("pod"));
-		assert_int_equal(pod.len, 5);
-		if (v->ops->profiles(v, s[i].ref, 0, INT64_MAX / 2, NULL, &p, &n_p, &e))
-			fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
-		for (size_t k = 0; k < n_p; k++)
-			row_seen(w, d, (unsigned)(pod.ptr[4] - '0'), p[k].t_ms, cpu ? p[k].total / KIT_PERIOD : p[k].total, returned);
-		free(p);
-	}
-	free(s);
-	v->ops->release(v);
-}
-
-static int function_is_f7(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg;
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), "main.f7");
-}
-
-/* Where main.f7 has something in a profile, it has it there when names have come. */
-static void see_name(struct world *w, struct disk *d, struct source_view *v, const struct source_series *s, int64_t t_ms, bool returned)
-{
-	struct source_part part = { .ref = s->ref, .after_ms = t_ms - 1, .until_ms = t_ms, .scale = 1 };
-	const struct source_frame_filter f = { function_is_f7, NULL, false };
-	struct row *r = disk_find(d, NAMELESS, t_ms);
-	struct err e;
-	double sum;
-	int64_t of;
-	if (v->ops->sums(v, &part, 1, 1, &f, NULL, &sum, &of, &e))
-		fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
-	if (returned)
-		r->named &= r->named_up;
-	if (r->named && !of)
-		fail_msg("life %llu: the profile at %lld has lost its names", (unsigned long long)w->life, (long long)t_ms);
-	r->named |= of != 0;
-}
-
-static void see_nameless(struct world *w, struct disk *d, bool returned)
-{
-	struct source_series *s;
-	struct source_profile *p;
-	size_t n, n_p;
-	struct err e;
-	struct source_view *v = select_named(d, LATE, &s, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (!view_eqs(labels_get(s[i].labels, VIEW("pod")), "nameless"))
-			continue;
-		if (v->ops->profiles(v, s[i].ref, 0, INT64_MAX / 2, NULL, &p, &n_p, &e))
-			fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
-		for (size_t k = 0; k < n_p; k++) {
-			row_seen(w, d, NAMELESS, p[k].t_ms, p[k].total, returned);
-			see_name(w, d, v, &s[i], p[k].t_ms, returned);
-		}
-		free(p);
-	}
-	free(s);
-	v->ops->release(v);
-}
-
-static void see_floats(struct world *w, struct disk *d, bool returned)
-{
-	struct source_series *s;
-	struct point *p;
-	size_t n, n_p;
-	struct err e;
-	struct source_view *v = select_named(d, "up", &s, &n);
-	for (size_t i = 0; i < n; i++) {
-		if (v->ops->floats(v, s[i].ref, 0, INT64_MAX / 2, NULL, &p, &n_p, &e))
-			fail_msg("life %llu: %s", (unsigned long long)w->life, e.msg);
-		for (size_t k = 0; k < n_p; k++)
-			row_seen(w, d, FLOATS, p[k].t_ms, (int64_t)p[k].v, returned);
-		free(p);
-	}
-	free(s);
-	v->ops->release(v);
-}
-
-static bool row_is_kept(const struct world *w, const struct row *r)
-{
-	return w->retention_ms < 0 || (r->t_ms / DAY + 1) * DAY > w->now_ms - w->retention_ms;
-}
-
-/* Unseen rows are lost: of a disk that was lost all but those in a generation may be. */
-static void check_unseen(struct world *w, struct disk *d, bool returned)
-{
-	size_t n = 0;
-	for (size_t i = 0; i < d->rows.n; i++) {
-		struct row r = d->rows.v[i];
-		bool must = r.state == UP || (r.state != DELETED && r.state != UNSURE && !returned);
-		if (!r.seen && must && row_is_kept(w, &r))
-			fail_msg("life %llu: the row of pod %u at %lld (day %u, state %d) is lost", (unsigned long long)w->life, r.pod, (long long)r.t_ms,
-				 (unsigned)(r.t_ms / DAY), r.state);
-		if (r.seen && returned && r.state != FRESH)
-			r.state = UP;
-		r.seen = false;
-		if (r.state == UNSURE) /* else row_seen knows what it is */
-			r.state = DELETED;
-		if (d->rows.v[i].seen || (r.state == DELETED && !returned))
-			d->rows.v[n++] = r;
-	}
-	d->rows.n = n;
+	return (struct lives_look){ .k = &d->k, .rows = &d->rows, .life = w->life,
+				    .gone_ms = w->retention_ms < 0 ? INT64_MIN : w->now_ms - w->retention_ms };
 }
 
 static void check_rows(struct world *w, struct disk *d, bool returned)
 {
-	uint64_t sum = 0;
 	struct admin_bucket s;
+	struct lives_look l = disk_look(w, d);
 	tsdb_flush(d->k.db);
 	disk_status(d, &s);
-	if (s.absent_days && !returned)
+	if (s.absent_days && !returned && !w->local_ms)
 		return; /* the bucket has been away since the day began to be absent */
-	see_profiles(w, d, false, returned);
-	see_floats(w, d, returned);
-	see_nameless(w, d, returned);
-	check_unseen(w, d, returned);
-	see_profiles(w, d, true, false);
-	for (size_t i = 0; i < d->rows.n; i++) {
-		if (d->rows.v[i].seen && d->rows.v[i].pod < PODS)
-			sum += kit_profile_sum(d->rows.v[i].seed, STACKS, true);
-		d->rows.v[i].seen |= d->rows.v[i].pod >= FLOATS && d->rows.v[i].state != DELETED;
-	}
-	check_unseen(w, d, false);
-	if (kit_merge(&d->k, KIT_CPU, 0, INT64_MAX / 2, NULL) != sum)
-		fail_msg("life %llu: a merge is not the sum of its profiles", (unsigned long long)w->life);
+	l.of = returned ? LIVES_RETURNED : LIVES_OWN;
+	lives_look_at_all(&l);
+}
+
+/* Whatever the bucket does. */
+static void check_some(struct world *w, struct disk *d)
+{
+	struct lives_look l = disk_look(w, d);
+	tsdb_flush(d->k.db);
+	lives_look_at_some(&l);
 }
 
 /* ---- steps ---- */
@@ -486,13 +385,13 @@ static int append_late(struct disk *d, bool named, int64_t t_ms, uint64_t seed, 
 {
 	struct profile p;
 	struct err e;
-	kit_profile(&p, seed, STACKS);
+	kit_profile(&p, seed, LIVES_STACKS);
 	p.mappings[0].build_id_str = 5;
 	for (uint32_t i = 0; i < p.n_locations && !named; i++)
 		p.locations[i].n_lines = 0;
-	struct label l[] = { { VIEW(LABEL_NAME), VIEW(LATE) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), named ? VIEW("named") : VIEW("nameless") } };
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW(LIVES_LATE) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), named ? VIEW("named") : VIEW("nameless") } };
 	struct sink_column c = { .labels = { l, ARRAY_LEN(l) } };
-	assert_true(ptype_parse(VIEW(LATE), &c.type));
+	assert_true(ptype_parse(VIEW(LIVES_LATE), &c.type));
 	struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = t_ms, .interval_ms = 10000 };
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
 	int rc = tsdb_sink(d->k.db)->append(tsdb_sink(d->k.db), &b, r, &e);
@@ -503,14 +402,14 @@ static int append_late(struct disk *d, bool named, int64_t t_ms, uint64_t seed, 
 static void append_row(struct world *w, struct disk *d, unsigned pod, int64_t t_ms)
 {
 	struct sink_result r = { 0 };
-	uint64_t seed = pod == FLOATS ? 1 + below(w, 1000) : kit_random(&w->random) >> 8;
-	if (disk_find(d, pod, t_ms))
+	uint64_t seed = pod == LIVES_FLOATS ? 1 + below(w, 1000) : kit_random(&w->random) >> 8;
+	if (lives_rows_find(&d->rows, pod, t_ms))
 		return;
-	int rc = pod == FLOATS ? kit_append_float(&d->k, "up", t_ms, (double)seed, &r) :
-		 pod == NAMELESS ? append_late(d, false, t_ms, seed, &r) : kit_append(&d->k, pod, t_ms, seed, STACKS, &r);
+	int rc = pod == LIVES_FLOATS ? kit_append_float(&d->k, "up", t_ms, (double)seed, &r) :
+		 pod == LIVES_NAMELESS ? append_late(d, false, t_ms, seed, &r) : kit_append(&d->k, pod, t_ms, seed, LIVES_STACKS, &r);
 	assert_int_equal(rc, 0);
-	if (pod == FLOATS ? r.floats : r.profiles)
-		vec_push(&d->rows, (struct row){ .pod = pod, .t_ms = t_ms, .seed = seed, .state = FRESH });
+	if (pod == LIVES_FLOATS ? r.floats : r.profiles)
+		vec_push(&d->rows, (struct lives_row){ .pod = pod, .t_ms = t_ms, .seed = seed, .state = FRESH });
 }
 
 static void step_append(struct world *w, struct disk *d)
@@ -518,10 +417,10 @@ static void step_append(struct world *w, struct disk *d)
 	int64_t step = 5 * MINUTE + (int64_t)below(w, 3) * 20 * MINUTE;
 	for (uint64_t n = 1 + below(w, 6); n; n--) {
 		w->now_ms += step;
-		for (unsigned pod = 0; pod < PODS; pod++)
+		for (unsigned pod = 0; pod < LIVES_PODS; pod++)
 			if (below(w, 3))
 				append_row(w, d, pod, world_now(w) - (int64_t)below(w, 3000));
-		append_row(w, d, FLOATS, world_now(w));
+		append_row(w, d, LIVES_FLOATS, world_now(w));
 	}
 	tsdb_flush(d->k.db);
 }
@@ -530,7 +429,7 @@ static void step_append_late(struct world *w, struct disk *d)
 {
 	int64_t back = (int64_t)below(w, (uint64_t)(3 * DAY));
 	for (uint64_t n = 1 + below(w, 4); n; n--)
-		append_row(w, d, (unsigned)below(w, PODS), w->now_ms - back - (int64_t)(n * 70001));
+		append_row(w, d, (unsigned)below(w, LIVES_PODS), w->now_ms - back - (int64_t)(n * 70001));
 	tsdb_flush(d->k.db);
 }
 
@@ -540,6 +439,7 @@ static void disk_seal(struct world *w, struct disk *d)
 	tsdb_flush(d->k.db);
 	if (tsdb_seal(d->k.db, true, &e))
 		fail_msg("life %llu: seal: %s", (unsigned long long)w->life, e.msg);
+	d->names_fresh = false;
 	for (size_t i = 0; i < d->rows.n; i++)
 		if (d->rows.v[i].state == FRESH)
 			d->rows.v[i].state = SEALED;
@@ -553,11 +453,11 @@ static void step_names(struct world *w, struct disk *d)
 	int64_t back = below(w, 2) ? 0 : (int64_t)below(w, (uint64_t)(3 * DAY));
 	trace(w, "  late names, %lld h back", (long long)(back / HOUR));
 	for (uint64_t n = 1 + below(w, 3); n; n--)
-		append_row(w, d, NAMELESS, world_now(w) - back - (int64_t)(n * 90007));
+		append_row(w, d, LIVES_NAMELESS, world_now(w) - back - (int64_t)(n * 90007));
 	tsdb_flush(d->k.db);
 	if (below(w, 2))
 		disk_seal(w, d);
-	if (below(w, 3))
+	if (below(w, 3) && (d->names_fresh = true))
 		assert_int_equal(append_late(d, true, world_now(w) - (int64_t)below(w, 1000), kit_random(&w->random) >> 8, &r), 0);
 	tsdb_flush(d->k.db);
 	if (tsdb_resolve_names(d->k.db, &e))
@@ -575,11 +475,12 @@ static int disk_upload(struct world *w, struct disk *d)
 	if (rc)
 		return rc;
 	d->notes_damaged = false;
+	disk_note_back(d);
 	for (size_t i = 0; i < d->rows.n; i++) {
-		struct row r = d->rows.v[i];
+		struct lives_row r = d->rows.v[i];
 		any |= r.state == SEALED;
 		r.state = r.state == SEALED ? UP : r.state;
-		r.named_up |= r.named && r.state == UP;
+		r.named_up |= r.named && r.state == UP && !d->names_fresh;
 		if (r.state != DELETED)
 			d->rows.v[n++] = r;
 	}
@@ -589,18 +490,25 @@ static int disk_upload(struct world *w, struct disk *d)
 	return 0;
 }
 
-/* All days are on the disk. False: the bucket does not want to. */
+/* All days are on the disk, or all that local retention wants. False: the bucket does not want to. */
 static bool disk_fetch(struct world *w, struct disk *d)
 {
 	struct admin_bucket s;
-	for (int i = 0; i < 40; i++) {
+	uint64_t before = 0;
+	for (int i = 0, same = 0; i < 40; i++) {
 		disk_status(d, &s);
-		if (!s.absent_days)
+		same = i && s.absent_days == before ? same + 1 : 0;
+		before = s.absent_days;
+		if (!s.absent_days || (w->local_ms && same == 2))
 			return true;
 		int rc = tsdb_upload(d->k.db, &(struct err){ 0 });
 		disk_note_id(w, d);
 		if (rc && d->superseded)
 			return false;
+		if (rc)
+			before = UINT64_MAX;
+		else
+			disk_note_back(d);
 	}
 	return false;
 }
@@ -621,14 +529,14 @@ struct deletion {
 	int64_t after, until;
 };
 
-static bool deletion_has(const struct deletion *x, const struct row *r)
+static bool deletion_has(const struct deletion *x, const struct lives_row *r)
 {
-	return (x->day || (r->pod == x->pod && r->pod != FLOATS)) && r->t_ms > x->after && r->t_ms <= x->until;
+	return (x->day || (r->pod == x->pod && r->pod != LIVES_FLOATS)) && r->t_ms > x->after && r->t_ms <= x->until;
 }
 
 static struct deletion deletion_pick(struct world *w)
 {
-	struct deletion x = { .day = below(w, 3) == 0, .pod = (unsigned)below(w, NAMELESS + 1) };
+	struct deletion x = { .day = below(w, 3) == 0, .pod = (unsigned)below(w, LIVES_NAMELESS + 1) };
 	x.until = w->now_ms - (int64_t)below(w, (uint64_t)(2 * DAY));
 	x.after = x.until - (int64_t)below(w, (uint64_t)(6 * HOUR));
 	if (x.day) {
@@ -643,7 +551,7 @@ static int deletion_make(struct world *w, struct disk *d, const struct deletion 
 	struct matcher m;
 	struct err e = { 0 };
 	char pod[16];
-	snprintf(pod, sizeof pod, x->pod == NAMELESS ? "nameless" : "pod-%u", x->pod);
+	snprintf(pod, sizeof pod, x->pod == LIVES_NAMELESS ? "nameless" : "pod-%u", x->pod);
 	trace(w, "  delete %s of (%lld, %lld]", x->day ? "all" : pod, (long long)x->after, (long long)x->until);
 	assert_int_equal(x->day ? matcher_init(&m, MATCH_RE, VIEW("job"), VIEW(".+"), &e) : matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e), 0);
 	int rc = tsdb_delete(d->k.db, &m, 1, x->after, x->until, NULL, &e);
@@ -684,6 +592,8 @@ static void step_upload(struct world *w, struct disk *d)
 static void step_restart(struct world *w, struct disk *d)
 {
 	disk_close(d);
+	if (w->local_ms)
+		d->k.o.local_retention_ms = below(w, 6) ? w->local_ms : 0;
 	w->b.away = below(w, 5) == 0;
 	world_arm(w);
 	bool ok = disk_open(w, d);
@@ -711,7 +621,7 @@ static void crash_delete(struct world *w, struct disk *d)
 	if (d->superseded)
 		return;
 	for (size_t i = 0; i < d->rows.n; i++) {
-		struct row *r = &d->rows.v[i];
+		struct lives_row *r = &d->rows.v[i];
 		if (!deletion_has(&x, r) || r->state == DELETED)
 			continue;
 		r->was = r->state;
@@ -817,7 +727,7 @@ static void step_lose(struct world *w, int at)
 	struct disk *old = w->disks[at];
 	struct admin_bucket s;
 	disk_status(old, &s);
-	if (strcmp(s.state, "writing") || old->superseded || s.absent_days)
+	if (strcmp(s.state, "writing") || old->superseded || (s.absent_days && !w->local_ms))
 		return;
 	char id[SERVER_ID_MAX + 1];
 	snprintf(id, sizeof id, "%s", old->id);
@@ -841,6 +751,8 @@ static void step_lose(struct world *w, int at)
 	if (!disk_fetch(w, d))
 		fail_msg("life %llu: days do not come back to an empty disk", (unsigned long long)w->life);
 	check_rows(w, d, true);
+	if (w->local_ms)
+		disk_note_left(d);
 }
 
 static void lives_check(struct world *w, struct disk *d, bool returned)
@@ -891,34 +803,6 @@ static void check_orphans(struct world *w, const char *id)
 	vec_free(&g);
 }
 
-/* Every disk goes on until all is up, and comes back from the bucket alone. */
-static void world_finish(struct world *w, int at)
-{
-	struct disk *d = w->disks[at];
-	world_disarm(w);
-	if (d->superseded || !d->is_open) {
-		disk_close(d);
-		if (!disk_open(w, d))
-			fail_msg("life %llu: it does not start", (unsigned long long)w->life);
-	}
-	int rc = -1;
-	for (int i = 0; i < 5 && rc; i++) {
-		disk_seal(w, d);
-		rc = disk_upload(w, d);
-	}
-	if (rc)
-		fail_msg("life %llu: it does not upload", (unsigned long long)w->life);
-	if (!disk_fetch(w, d))
-		fail_msg("life %llu: days do not come back", (unsigned long long)w->life);
-	check_rows(w, d, false);
-	bucketkit_deliver(&w->b);
-	w->now_ms += 2 * HOUR;
-	for (int i = 0; i < 3; i++)
-		assert_int_equal(disk_upload(w, d), 0);
-	check_orphans(w, d->id);
-	step_lose(w, at);
-}
-
 /* ---- more steps ---- */
 
 static int free_place(const struct world *w)
@@ -943,6 +827,7 @@ static void step_copy(struct world *w, struct disk *d)
 		vec_push(&c->rows, d->rows.v[i]);
 	snprintf(c->id, sizeof c->id, "%s", d->id);
 	c->superseded = d->superseded;
+	c->names_fresh = d->names_fresh;
 	disk_note_down(c); /* what becomes of these is the business of the other one */
 	w->disks[at] = c;
 	if (!disk_open(w, d))
@@ -1045,6 +930,8 @@ static void step_weather(struct world *w, struct disk *d)
 		IGNORE(disk_upload(w, d));
 		if (below(w, 3) == 0)
 			step_delete(w, d);
+		if (w->local_ms)
+			check_some(w, d);
 		if (below(w, 4) == 0) {
 			disk_close(d);
 			if (!disk_open(w, d))
@@ -1073,10 +960,104 @@ static void step_read_only(struct world *w, struct disk *d)
 static void step_retain(struct world *w, struct disk *d)
 {
 	struct err e;
-	if (w->retention_ms < 0)
+	if (w->retention_ms < 0 && !w->local_ms)
 		return;
 	tsdb_flush(d->k.db);
 	assert_int_equal(tsdb_retain(d->k.db, &e), 0);
+	disk_note_left(d);
+}
+
+/* Days leave the disk, and are looked at while requests fail. */
+static void step_leave(struct world *w, struct disk *d)
+{
+	if (!d->is_open && !disk_open(w, d))
+		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
+	if (below(w, 2))
+		step_retain(w, d);
+	if (below(w, 3) == 0)
+		cached_days_tidy(d->k.db, true);
+	world_arm(w);
+	check_some(w, d);
+	world_disarm(w);
+}
+
+/* ---- another server ---- */
+
+/* Whose days an id has; NULL: it is not known, as two disks may want to be it. */
+static struct disk *world_owner(struct world *w, const char *id)
+{
+	struct disk *owner = NULL;
+	for (int i = 0; i < DISKS; i++) {
+		struct disk *d = w->disks[i];
+		if (!d || d->superseded || strcmp(d->id, id))
+			continue;
+		if (owner)
+			return NULL;
+		owner = d;
+	}
+	return owner;
+}
+
+static void reader_check(struct world *w, bool some, bool is_behind)
+{
+	for (int i = 0; i < DISKS; i++) {
+		struct disk *d = w->disks[i];
+		if (!d || !d->id[0] || world_owner(w, d->id) != d)
+			continue;
+		struct lives_look l = disk_look(w, d);
+		l.k = &w->reader->k;
+		l.of = LIVES_OTHER;
+		l.id = d->id;
+		l.is_behind = is_behind;
+		if (some)
+			lives_look_at_some(&l);
+		else
+			lives_look_at_all(&l);
+	}
+}
+
+static void reader_open(struct world *w)
+{
+	struct disk *r = w->reader;
+	if (!r) {
+		r = w->reader = disk_new(w, "reader");
+		r->k.o.read_others = true;
+		r->k.o.retention_ms = -1;
+		r->k.o.local_retention_ms = 0;
+	} else if (!r->is_open) {
+		w->b.away = below(w, 3) == 0;
+	}
+	if (!r->is_open && !disk_open(w, r))
+		fail_msg("life %llu: the reader does not start", (unsigned long long)w->life);
+	w->b.away = false;
+}
+
+/* A server that reads the days of others looks at the bucket: it sees what they have put, and nothing else. */
+static void step_read(struct world *w, struct disk *d)
+{
+	struct err e;
+	if (!w->has_reader)
+		return;
+	trace(w, "  the reader looks");
+	if (d->is_open)
+		IGNORE(disk_upload(w, d));
+	reader_open(w);
+	if (below(w, 2)) {
+		world_arm(w);
+		IGNORE(tsdb_upload(w->reader->k.db, &e));
+		reader_check(w, true, true);
+		world_disarm(w);
+	}
+	if (tsdb_upload(w->reader->k.db, &e))
+		fail_msg("life %llu: the reader cannot look: %s", (unsigned long long)w->life, e.msg);
+	if (below(w, 2)) {
+		w->b.away = true;
+		reader_check(w, true, false);
+		w->b.away = false;
+	}
+	reader_check(w, false, false);
+	if (below(w, 2))
+		disk_close(w->reader);
 }
 
 static struct disk *pick_disk(struct world *w, int *at)
@@ -1088,6 +1069,48 @@ static struct disk *pick_disk(struct world *w, int *at)
 	if (!d->is_open && !disk_open(w, d))
 		fail_msg("life %llu: it does not start", (unsigned long long)w->life);
 	return d;
+}
+
+/* With room for all of them, all days are on the disk. */
+static void world_bring_back(struct world *w, struct disk *d)
+{
+	if (!w->local_ms)
+		return;
+	disk_close(d);
+	d->k.o.local_retention_ms = 0;
+	if (!disk_open(w, d) || !disk_fetch(w, d))
+		fail_msg("life %llu: days do not come back from the bucket", (unsigned long long)w->life);
+	check_rows(w, d, false);
+}
+
+/* Every disk goes on until all is up, and comes back from the bucket alone. */
+static void world_finish(struct world *w, int at)
+{
+	struct disk *d = w->disks[at];
+	world_disarm(w);
+	if (d->superseded || !d->is_open) {
+		disk_close(d);
+		if (!disk_open(w, d))
+			fail_msg("life %llu: it does not start", (unsigned long long)w->life);
+	}
+	int rc = -1;
+	for (int i = 0; i < 5 && rc; i++) {
+		disk_seal(w, d);
+		rc = disk_upload(w, d);
+	}
+	if (rc)
+		fail_msg("life %llu: it does not upload", (unsigned long long)w->life);
+	if (!disk_fetch(w, d))
+		fail_msg("life %llu: days do not come back", (unsigned long long)w->life);
+	check_rows(w, d, false);
+	bucketkit_deliver(&w->b);
+	w->now_ms += 2 * HOUR;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(disk_upload(w, d), 0);
+	check_orphans(w, d->id);
+	step_read(w, d);
+	step_lose(w, at);
+	world_bring_back(w, w->disks[at]);
 }
 
 static void world_step(struct world *w)
@@ -1135,6 +1158,10 @@ static void world_step(struct world *w)
 		step_retain(w, d);
 	else
 		lives_check(w, d, false);
+	if (w->local_ms && below(w, 3) == 0)
+		step_leave(w, w->disks[at]);
+	if (w->has_reader && below(w, 6) == 0)
+		step_read(w, w->disks[at]);
 }
 
 static const char *lives_folder(void)
@@ -1146,6 +1173,9 @@ static const char *lives_folder(void)
 static void world_live(uint64_t life, bool traced)
 {
 	struct world w = { .random = life * 7919, .life = life, .now_ms = KIT_T0 + HOUR, .trace = traced };
+	uint64_t kind = life * 104729; /* apart from its other numbers */
+	w.local_ms = kit_random(&kind) % 2 ? DAY : 0;
+	w.has_reader = kit_random(&kind) % 2;
 	bucketkit_init(&w.b);
 	w.b.now_ms = store_now;
 	w.b.now_arg = &w;
@@ -1163,6 +1193,7 @@ static void world_live(uint64_t life, bool traced)
 			world_finish(&w, i);
 	for (int i = 0; i < DISKS; i++)
 		disk_free(w.disks[i]);
+	disk_free(w.reader);
 	AUTOFREE char *remove = xasprintf("rm -rf '%s'", w.folder);
 	run_shell(remove);
 	bucketkit_free(&w.b);

@@ -7,7 +7,8 @@
  * its number. Deletes apply to it as to the damaged one, whose rewriting without deleted rows waits for it (tombstone_clean.c). Where a part that
  * was rewritten is missing, the one that the generation has may be older than deletes: those are applied to it again.
  *
- * While the bucket does not answer, a stand-in (part_stand_in.c) keeps the number: a new generation goes on naming the object, so nothing removes it.
+ * While the bucket does not answer, a stand-in (part_stand_in.c) keeps the number. A day with a missing file does not go up until it is back, and a new
+ * generation of a day with a damaged file goes on naming the object: so nothing removes it.
  * If no other part has the symbols of one that waits, the start is refused: new symbols would get the ids that its values have.
  * If the object is damaged or missing as well, the part is rewritten from its readable values, at this start or the next one. */
 #include <inttypes.h>

@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tsdb/bucket/object_names.h"
+#include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
+#include "tsdb/log/record.h"
 #include "tsdb/testkit.h"
 #include "tsdb/transfer/transfer.h"
 
@@ -226,8 +227,51 @@ static void test_delete(void **state)
 	bucketkit_free(&w.b);
 }
 
+/* Of the newest generation. */
+static bool world_has_names(struct world *w)
+{
+	struct generation g = { .min_ms = 1 };
+	struct object_name name;
+	struct err e;
+	bool has = false;
+	for (size_t i = 0; i < w->b.v.n; i++) {
+		if (!object_name_parse(w->b.v.v[i].key, &name) || name.kind != 'g')
+			continue;
+		generation_release(&g);
+		assert_int_equal(generation_decode(&g, view_make(w->b.v.v[i].bytes, w->b.v.v[i].n), NULL, &e), 0);
+	}
+	assert_int_equal(g.kind, GENERATION_DAY);
+	for (size_t i = 0; i < g.facts.n; i++)
+		has |= g.facts.v[i].payload.ptr[0] == FACT_NAMES;
+	generation_release(&g);
+	return has;
+}
+
+/* Names that came with a window go up with its part: a disk that comes back without the window gives the numbers of its locations to others. */
+static void test_names_of_window(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_start(&w);
+	w.k.now_ms = KIT_T0 + HOUR;
+	world_append_binary(&w, KIT_T0 + 10 * MINUTE, 1, false);
+	tsdb_flush(w.k.db);
+	assert_int_equal(tsdb_seal(w.k.db, true, &e), 0);
+	world_append_binary(&w, KIT_T0 + 20 * MINUTE, 1, true);
+	tsdb_flush(w.k.db);
+	assert_int_equal(tsdb_resolve_names(w.k.db, &e), 0);
+	assert_int_equal(transfer_run(w.k.db, true, &e), 0);
+	assert_false(world_has_names(&w));
+	assert_int_equal(tsdb_seal(w.k.db, true, &e), 0);
+	assert_int_equal(transfer_run(w.k.db, true, &e), 0);
+	assert_true(world_has_names(&w));
+	kit_free(&w.k);
+	bucketkit_free(&w.b);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rule), cmocka_unit_test(test_names), cmocka_unit_test(test_delete) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rule), cmocka_unit_test(test_names), cmocka_unit_test(test_names_of_window), cmocka_unit_test(test_delete) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

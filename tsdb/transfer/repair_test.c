@@ -406,7 +406,7 @@ static void test_missing_later(void **state)
 	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
 	world_seal(&w);
 	assert_int_not_equal(world_try(&w), 0);
-	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 3); /* the day waits for it */
 	kit_reopen(&w.k); /* a second start finds it as well */
 	assert_int_equal(world_read(&w, NULL), 3 * 18);
 	assert_int_not_equal(world_try(&w), 0);
@@ -414,6 +414,29 @@ static void test_missing_later(void **state)
 	world_upload(&w);
 	assert_int_equal(world_rows(&w), 4 * 18);
 	world_check_return(&w, 4 * 18);
+	world_end(&w);
+}
+
+/* The day goes up once the part is back: so its files can be read in the bucket. */
+static void test_missing_then_read(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	kit_close(&w.k);
+	world_remove(&w, 2);
+	w.b.away = true;
+	kit_open(&w.k);
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	world_seal(&w);
+	w.b.away = false;
+	world_upload(&w);
+	world_lose_disk(&w);
+	w.k.now_ms = KIT_T0 + 3 * DAY;
+	w.k.o.local_retention_ms = DAY;
+	kit_open(&w.k);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	assert_int_equal(world_rows(&w), 4 * 18);
 	world_end(&w);
 }
 
@@ -899,7 +922,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
-		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
+		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_then_read), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
 		cmocka_unit_test(test_disk_full), cmocka_unit_test(test_no_room),
 	};

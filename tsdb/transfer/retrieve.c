@@ -35,13 +35,17 @@ static int64_t retrieve_day_end_ms(uint32_t day)
 	return ((int64_t)day + 1) * DAY_MS;
 }
 
+static bool retrieve_is_kept(struct transfer *t, const struct catalogue_day *d)
+{
+	const struct tsdb *db = t->db;
+	return d->kind == GENERATION_DAY && (db->o.retention_ms < 0 || retrieve_day_end_ms(d->day) > tsdb_now_ms(db) - db->o.retention_ms);
+}
+
 static bool retrieve_is_wanted(struct transfer *t, const struct catalogue_day *d)
 {
 	const struct tsdb *db = t->db;
-	int64_t keep = db->o.retention_ms;
-	if (db->o.local_retention_ms > 0 && (keep < 0 || db->o.local_retention_ms < keep))
-		keep = db->o.local_retention_ms;
-	return d->kind == GENERATION_DAY && (keep < 0 || retrieve_day_end_ms(d->day) > tsdb_now_ms(db) - keep);
+	int64_t keep = db->o.local_retention_ms;
+	return retrieve_is_kept(t, d) && (keep <= 0 || retrieve_day_end_ms(d->day) > tsdb_now_ms(db) - keep);
 }
 
 /* Whether the day is in partitions/, or has windows. */
@@ -723,12 +727,13 @@ int retrieve_next(struct transfer *t, bool now, struct err *e)
 
 /* ---- days that are lost here ---- */
 
+/* Also one that local retention would let go: the head log may have further rows of it, which would begin it anew. */
 void retrieve_list_lost(struct transfer *t, struct lost_days *ret)
 {
 	VEC(struct catalogue_day) days = { 0 };
 	rwlock_read(&t->catalogue.lock);
 	for (size_t i = 0; i < t->catalogue.days.n; i++)
-		if (retrieve_is_wanted(t, &t->catalogue.days.v[i]))
+		if (retrieve_is_kept(t, &t->catalogue.days.v[i]))
 			vec_push(&days, t->catalogue.days.v[i]); /* without their parts, which are not looked at */
 	rwlock_unlock(&t->catalogue.lock);
 	for (size_t i = 0; i < days.n; i++)

@@ -144,7 +144,8 @@ static int transfer_begin(struct transfer *t, struct err *e) REQUIRES(t->run_loc
 	return 0;
 }
 
-/* Uploads first: what only this disk has is in danger. A day that cannot be fetched is no reason to keep what is to be removed. */
+/* Uploads come early: what only this disk has is in danger. But a day with a missing part is put once it has that. A day that cannot be fetched is
+ * no reason to keep what is to be removed. */
 static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(t->run_lock)
 {
 	int64_t mono = clock_mono_ms();
@@ -161,6 +162,7 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 		t->uploads.n = 0;
 		rc = survey_check(t, e);
 	}
+	int mend_rc = rc ? 0 : mend_parts(t, now, &mend);
 	if (!rc)
 		rc = mend_apply_deletes(t, e);
 	if (!rc)
@@ -172,7 +174,6 @@ static int transfer_round(struct transfer *t, bool now, struct err *e) REQUIRES(
 	if (!rc)
 		rc = retrieve_visits(t, e);
 	int fetch_rc = rc ? 0 : MIN(retrieve_next(t, now, &fetch), 0);
-	int mend_rc = rc ? 0 : mend_parts(t, now, &mend);
 	if (!rc)
 		rc = collect_removals(t, now, e);
 	if (!rc && (now || mono >= t->next_collect_mono_ms)) {

@@ -372,6 +372,70 @@ static void test_local_retention(void **state)
 	world_end(&w);
 }
 
+/* The next process knows what was deleted of days that are in the bucket alone before the bucket has answered. What it has in its cache can be
+ * read then. */
+static void test_deleted_before_begin(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_start(&w);
+	for (int day = 0; day < 4; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	world_upload(&w);
+	w.k.o.local_retention_ms = DAY;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	size_t all = world_rows(&w, KIT_T0, KIT_T0 + DAY);
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	assert_int_equal(world_status(&w).waiting_deletes, 0);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), all / 2);
+	w.b.away = true;
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), all / 2);
+	/* A list that lags behind does not bring it back. */
+	w.b.away = false;
+	w.b.list_lacks = "one/x/";
+	w.k.now_ms += MINUTE;
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), all / 2);
+	world_end(&w);
+}
+
+/* Deletes of the old id say nothing of days that a directory puts under a new one. */
+static void test_deleted_under_old_id(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_start(&w);
+	world_fill(&w, 2, KIT_T0, KIT_T0 + 3 * HOUR, 10 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	world_clean(&w);
+	for (int day = 0; day < 4; day++) { /* the first of them after the delete */
+		world_fill(&w, 2, KIT_T0 + day * DAY + 3 * HOUR, KIT_T0 + day * DAY + 6 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	size_t rows = world_rows(&w, KIT_T0, KIT_T0 + DAY);
+	kit_close(&w.k);
+	AUTOFREE char *file = xasprintf("%s/bucket/server", w.k.dir);
+	unlink(file);
+	w.k.o.local_retention_ms = DAY;
+	kit_open(&w.k);
+	world_upload(&w);
+	assert_string_not_equal(world_status(&w).id, "one");
+	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	assert_true(world_status(&w).absent_days > 0);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), rows);
+	world_end(&w);
+}
+
 /* Retention by selector reaches days that are in the bucket alone, once it has passed all of such a day. */
 static void test_rules(void **state)
 {
@@ -539,7 +603,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
-		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
+		cmocka_unit_test(test_local_retention), cmocka_unit_test(test_deleted_before_begin), cmocka_unit_test(test_deleted_under_old_id), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
