@@ -43,7 +43,7 @@ struct import {
 	bool increases;         /* cumulative types are increases already */
 	VEC(struct found) files;
 	size_t root_len;        /* of the path that is walked: labels come from what follows */
-	int64_t said_mono_ms;   /* when the last progress was reported, or the beginning */
+	int64_t said_mono_ms;   /* when progress was reported last; at first when the import began */
 	uint64_t profiles, series, duplicates, too_new, too_old, over_limit, no_time, no_duration, baselines, bad;
 };
 

@@ -65,8 +65,8 @@ struct admin_bucket {
 	bool reads_others;               /* queries also read days of other servers: */
 	uint64_t other_servers, other_days, other_bytes; /* how many days the bucket has, and of how many servers, */
 	int64_t other_from_ms, other_until_ms;   /* with stamps in this range; 0, 0 = none */
-	int64_t other_looked_ms;                 /* when the bucket was last asked for them; 0 = it did not answer yet */
-	char other_error[256];                   /* of the last time it was asked; "" = none */
+	int64_t other_looked_ms;                 /* when the bucket's list of them came last; 0 = none came yet */
+	char other_error[256];                   /* why the last list of them failed; "" = it did not */
 	uint64_t damaged_objects;        /* in the bucket, that could not be read and are passed over; since the start */
 };
 

@@ -33,7 +33,7 @@ struct source_lacks {
  * thread may add. */
 struct source_damage {
 	struct source_lacks damaged, absent;
-	struct source_lacks doubled; /* nothing is missing: several servers have it under the same labels, and each of them counts */
+	struct source_lacks doubled; /* nothing is missing: several servers have series of the same labels at that time, and the answer adds them all up */
 };
 
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
@@ -167,7 +167,7 @@ static inline void source_cover_add(struct source_cover *c, int64_t t_ms, int64_
 void source_cover_add_other(struct source_cover *c, const struct source_cover *other);
 void source_cover_release(struct source_cover *c);
 
-/* Sums that do not depend on an order, of integers that are larger than those of profiles. */
+/* Sums of integers, wider than a value of a profile, so that they are exact and do not depend on the order of addition. */
 __extension__ typedef __int128 int128;
 
 /* How the profiles of a part count beside its scale, as the mean of a gauge needs: each times its weight, all divided by `over`. Weights are

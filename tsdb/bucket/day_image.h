@@ -18,7 +18,7 @@ struct day_image {
 	struct partition *series;  /* whose labels g.series borrows */
 	VEC(struct partition_file) files; /* those of the links */
 	struct buf symbols;        /* of a finished day: the object with its dictionary; else empty */
-	struct labels *external;   /* that g.external borrows; owned, may be NULL */
+	struct labels *external;   /* the labels that g.external points into; owned, may be NULL */
 };
 
 /* Makes one of a day that has parts. dir: where the links go; it is emptied before, and removed by day_image_release. newest: the storage's

@@ -94,7 +94,7 @@ static size_t days_place(const struct cached_days *c, const struct cached_server
 	return a;
 }
 
-/* NULL: the list does not have it. */
+/* The day of a server at a place of the list; NULL: another day is there, or none. */
 static struct cached_day *days_at(const struct cached_days *c, size_t i, const struct cached_server *s, uint32_t day)
 {
 	return i < c->v.n && c->v.v[i]->day == day && c->v.v[i]->server == s ? c->v.v[i] : NULL;

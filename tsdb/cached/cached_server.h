@@ -7,7 +7,7 @@
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/version/db.h"
 
-/* What deletes and retention have hidden of a day since its generation was put. */
+/* The rows of a day that deletes and retention have hidden since its generation was uploaded. */
 struct hidden_facts {
 	VEC(struct tombstone_fact) deletes, rules;
 	int64_t next_ms; /* when retention by selector hides more; INT64_MAX = never */
@@ -21,7 +21,7 @@ struct cached_server {
 	atomic_bool is_own;                  /* of another one: this server has its id now, so its days are left out */
 	/* Lists what is hidden of a day beyond what its generation says; the generation's series are decoded. */
 	int (*hidden)(struct cached_server *s, const struct generation *g, struct hidden_facts *ret, struct err *e);
-	atomic_ullong *hidden_number;        /* rises when that is more; borrowed */
+	atomic_ullong *hidden_number;        /* a counter that rises whenever `hidden` would list more; borrowed */
 };
 
 #endif

@@ -27,7 +27,7 @@
 #define DAY (24 * HOUR)
 #define STACKS 10
 #define DAYS 4
-#define HANG_MS 9000 /* the time of a query of a bucket that hangs: a third of it is left for the rest */
+#define HANG_MS 9000 /* the time limit of a query while the bucket hangs: it waits for two thirds of it, and reads the rest of the days in the last third */
 #define ROWS 12 /* of a pod, a day: one every twenty minutes of four hours */
 
 struct world {
@@ -534,7 +534,7 @@ static void test_budget(void **state)
 	kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);
 	cached_days_tidy(w.k.db, true);
 	assert_true(cached_days_bytes(w.k.db) < both);
-	world_shell(&w, "test $(ls */symbols | wc -l) = 2"); /* samples went, sums and symbols stay */
+	world_shell(&w, "test $(ls */symbols | wc -l) = 2"); /* the samples left the cache, sums and symbols are still there */
 	world_shell(&w, "grep -q 'level 2' */*.runs && test $(grep -l 'level 2' */*.runs | wc -l) = 2 && test $(grep -l 'level 0' */*.runs | wc -l) -gt 0");
 	uint64_t gets = w.b.requests[BUCKETKIT_GET];
 	kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL);

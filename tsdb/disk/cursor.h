@@ -33,7 +33,7 @@ static inline uint64_t cursor_varint(struct cursor *c)
 	return v;
 }
 
-/* As cursor_varint, without a branch for its length if that is at most eight bytes. */
+/* As cursor_varint, but a number of up to eight bytes is decoded without a branch on its length. */
 static inline uint64_t cursor_varint_quick(struct cursor *c)
 {
 	uint64_t v;

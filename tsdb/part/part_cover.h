@@ -68,7 +68,7 @@ void part_covers_encode(const struct part *p, const struct part_covers *c, struc
 int part_covers_decode(const struct part *p, struct view v, struct part_covers **ret, struct err *e) MUST_USE;
 int part_covers_check(const struct part *p, struct view v, struct err *e) MUST_USE;
 
-/* Bytes of memory of its index, and of what is kept of its series here. */
+/* Bytes of memory of a part's index and of the covers that are kept with it. */
 size_t part_index_bytes(const struct part *p);
 
 #endif

@@ -386,7 +386,7 @@ static void weigh_result(const struct wide_sums *from, const struct result *r, s
 	}
 }
 
-/* Weighed results of one group, partition, scale and divisor are added up in 128 bits and divided, in the first of them. */
+/* Weighed results of the same group, partition, scale and divisor are added up in 128 bits and divided; the first of them gets the quotient. */
 static void weigh_equal(struct result *r, size_t n)
 {
 	size_t room = 0;
@@ -747,7 +747,7 @@ static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n,
 		keep_readable(&m);
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
-	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* sums without weights may be too large where the mean is not */
+	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* the sums without weights may overflow where the mean does not: each profile is then read by itself */
 	attempt->again = rc && (atomic_load(&m.without_sums) || large);
 	attempt->singly |= large;
 	merge_release(&m);

@@ -69,7 +69,7 @@ struct unit {
 	bool rest;
 };
 
-/* What a unit's sum counts times, before it is divided. */
+/* The factor of a unit's sum, before the division. */
 static inline int64_t unit_factor(const struct unit *u)
 {
 	return u->weigh.over_ms && !u->rest ? u->weigh.base_ms : 1;

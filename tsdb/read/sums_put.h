@@ -13,7 +13,7 @@ struct sums_totals {
 	int64_t *slots;    /* by step of a request, of the scratch; zero but in: */
 	struct step_sums *requests; /* by request: its slots */
 	int32_t *wraps;    /* by slot: how often it went over the end of 64 bits; NULL: none did */
-	int128 *rest;        /* by slot: sums of values times the difference of their weight from the request's base_ms; NULL: they are 0 */
+	int128 *rest;        /* by slot: the sum of value * (weight - base_ms of the request); NULL: all are 0 */
 	VEC(int64_t) before;  /* for the rows of one series: sum of the preceding ones */
 	VEC(int64_t) rows;    /* scratch: a number for each row */
 	struct read_scratch *scratch; /* NULL: another measure of the worker has it */

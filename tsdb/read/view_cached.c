@@ -146,7 +146,7 @@ bool view_has_day(const struct tsdb_view *v, uint32_t day)
 		else
 			b = m;
 	}
-	return a < v->v->n && v->v->p[a]->p->day == day && !view_is_of_other(v, a); /* those of others come behind it */
+	return a < v->v->n && v->v->p[a]->p->day == day && !view_is_of_other(v, a); /* a day of this server comes before the same day of other servers */
 }
 
 bool view_is_open(const struct tsdb_view *v, size_t p)

@@ -37,8 +37,8 @@ struct other_server {
 	struct mutex lock;              /* of the next; a leaf */
 	VEC(struct transfer_delete) deletes; /* by stamp */
 	/* Of the thread that looks. */
-	struct object_stamp newest, newest_delete; /* of what was listed and taken in; 0, 0 = nothing yet */
-	VEC(struct object_stamp) passed;           /* generations that were looked at and that the catalogue does not have: fences, older ones, damaged ones */
+	struct object_stamp newest, newest_delete; /* names of the newest objects that were listed and taken in; 0, 0 = none yet */
+	VEC(struct object_stamp) passed;           /* generations that were fetched and are not in the catalogue: fences, superseded ones, damaged ones; they are not fetched again */
 	int64_t full_mono_ms;           /* when everything is listed next */
 };
 
@@ -201,7 +201,7 @@ static int others_list_servers(struct others *all, struct err *e)
 		if (!ids.first[0])
 			return rc;
 		if (object_name_parse(ids.first, &name) && !others_find(all, name.id) && !others_is_own(all, name.id)) {
-			LOG_INFO("msg", "reads the days of another server of the bucket", "id", name.id);
+			LOG_INFO("msg", "the bucket has another server: queries read its days from now on", "id", name.id);
 			if (other_add(all, name.id, &one) && !rc)
 				rc = err_set(e, one.code, "%s: %s", name.id, one.msg);
 		}
@@ -273,7 +273,7 @@ static int other_take_delete(struct others *all, struct other_server *o, struct 
 	if (!rc)
 		rc = deletes_parse(buf_view(&b), &d, e);
 	if (rc == -ERR_NOT_FOUND)
-		return 0; /* all days have it by now */
+		return 0; /* it was removed, as all generations of its days have it */
 	if (rc == -ERR_CORRUPT || rc == -ERR_LIMIT) {
 		damaged_note(all->t, name, TODO_DELETE, e);
 		return 0;
@@ -327,7 +327,7 @@ static int other_look_at_deletes(struct others *all, struct other_server *o, boo
 
 /* ---- its generations ---- */
 
-/* One of a server that is being looked at. */
+/* What other_take needs beside the generation. */
 struct other_taking {
 	struct others *all;
 	struct other_server *o;
@@ -465,7 +465,7 @@ static void others_note(struct others *all, int rc, const struct err *e)
 		LOG_WARN("msg", "the bucket does not say which days other servers have: will try again", "err", e->msg);
 }
 
-/* A server that cannot be listed does not keep the others from it. */
+/* If one server cannot be listed the others are listed all the same. */
 static int others_look_locked(struct others *all, bool full, struct err *e) REQUIRES(all->look_lock)
 {
 	int64_t now = clock_mono_ms();

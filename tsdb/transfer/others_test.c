@@ -188,7 +188,7 @@ static void test_the_same(void **state)
 	assert_int_equal(s.other_servers, 2);
 	assert_true(s.other_days >= 4);
 	assert_int_equal(s.days, 0);
-	/* A day that grows, and a new server. */
+	/* A server adds a day; the next look finds it. */
 	world_fill(&w, ONE, 2);
 	world_upload(&w, READER);
 	world_same(&w);
