@@ -805,7 +805,8 @@ static void test_lives(void **state)
 {
 	struct world w;
 	struct life l = { .w = &w };
-	unsigned lives = getenv("PYRRHA_LONG") ? 500 : 6;
+	const char *is_long = getenv("PYRRHA_LONG");
+	unsigned lives = is_long && *is_long ? 500 : 6; /* ./check sets it, empty */
 	(void)state;
 	struct answers want = world_begin(&w);
 	w.b.fault_arg = w.b.before_arg = &l;
