@@ -34,6 +34,7 @@ struct found {
 	bool delta;             /* a name that ends in :delta */
 	int64_t t_ms;
 	size_t place;           /* number of its kind of profile and labels */
+	bool is_last;           /* of its place */
 };
 
 struct import {
@@ -331,14 +332,18 @@ static int append_entries(struct import_batch *b, size_t from, size_t n, struct 
 	return rc;
 }
 
-/* Of a batch that is refused nothing is stored: then each file is tried by itself. */
+/* Of a batch that is refused nothing is stored: then each file is tried by itself, once the batches before it are stored, as what a profile covers
+ * depends on the one before it. */
 static void batch_store(struct import_batch *b)
 {
 	struct err e;
-	if (b->n && append_entries(b, 0, b->n, &e))
+	int rc = b->n ? append_entries(b, 0, b->n, &e) : 0;
+	if (rc) {
+		tsdb_flush(b->db);
 		for (size_t i = 0; i < b->n; i++)
 			if (b->n == 1 || append_entries(b, i, 1, &e))
 				import_failed(b->x, b->entries[i].f, &e);
+	}
 	for (size_t i = 0; i < b->n; i++) {
 		columns_release(&b->entries[i].c);
 		profile_release(&b->entries[i].p);
@@ -348,8 +353,12 @@ static void batch_store(struct import_batch *b)
 
 static void batch_add(struct import_batch *b, const struct found *f, struct delta *d)
 {
-	struct import_entry *n = &b->entries[b->n];
 	struct import *x = b->x;
+	if (b->n && b->entries[b->n - 1].f->place == f->place && b->entries[b->n - 1].f->t_ms == f->t_ms) {
+		batch_store(b); /* the second of two files of one time is a duplicate only if the first is stored */
+		tsdb_flush(b->db);
+	}
+	struct import_entry *n = &b->entries[b->n];
 	struct stat st;
 	struct err e;
 	int64_t *values = NULL;
@@ -383,6 +392,7 @@ static void number_places(struct import *x)
 	for (size_t i = 0; i < x->files.n; i++) {
 		x->series += !i || !same_place(&x->files.v[i - 1], &x->files.v[i]);
 		x->files.v[i].place = x->series - 1;
+		x->files.v[i].is_last = i + 1 == x->files.n || !same_place(&x->files.v[i], &x->files.v[i + 1]);
 	}
 	if (x->files.n)
 		qsort(x->files.v, x->files.n, sizeof *x->files.v, by_time_and_series);
@@ -394,12 +404,13 @@ static void store_all(struct import *x, struct tsdb *db)
 	struct import_batch b = { x, db, xcalloc(BATCH_FILES, sizeof *b.entries), 0, 0 };
 	struct delta *deltas = xcalloc(x->series + 1, sizeof *deltas); /* by place */
 	for (size_t i = 0; i < x->files.n; i++) {
-		batch_add(&b, &x->files.v[i], &deltas[x->files.v[i].place]);
+		struct delta *d = &deltas[x->files.v[i].place];
+		batch_add(&b, &x->files.v[i], d);
+		if (x->files.v[i].is_last)
+			delta_release(d); /* the increases are in the profile's arena */
 		import_report(x, "stored", i, x->files.n);
 	}
 	batch_store(&b);
-	for (size_t i = 0; i < x->series; i++)
-		delta_release(&deltas[i]);
 	free(deltas);
 	free(b.entries);
 }

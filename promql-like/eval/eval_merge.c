@@ -183,13 +183,14 @@ static void add_gauge_ahead(struct lazy_profile *p, const struct pwindow *w, int
 	}
 }
 
-/* Whether storage is to weigh the profiles of a group. A graph of short ranges reads each profile once for all of its steps, if each is a term of
+/* Whether storage is to weigh the profiles of a group. Not where the lists of profiles lack something: storage might read it meanwhile, and `all`
+ * would be too short for that. A graph of short ranges reads each profile once for all of its steps, if each is a term of
  * its own (GRAPH_RANGE_MOST_MS). *ret_by_cover: they do not all have one weight. */
 static bool gauges_are_many(const struct merge_job *j, size_t group, int64_t all, bool *ret_by_cover)
 {
 	bool many = false;
 	*ret_by_cover = false;
-	if (j->sp->n > 1 && j->r.range_ms <= GRAPH_RANGE_MOST_MS)
+	if ((j->sp->n > 1 && j->r.range_ms <= GRAPH_RANGE_MOST_MS) || source_damage_met(&j->q->damage))
 		return false;
 	EACH_MEMBER(j, group, i) {
 		size_t n;

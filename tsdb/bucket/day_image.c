@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "tsdb/bucket/day_symbols.h"
@@ -15,6 +16,7 @@
 #include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 
+#define WAIT_MOST_MS (60 * INT64_C(60000)) /* how long a day waits for the file of a part */
 #define FINISHED_AFTER_MS (15 * INT64_C(60000)) /* as the sealer waits for late rows of an hour */
 #define UNPACKED_SYMBOLS 7 /* a dictionary in memory has so many times its packed bytes (the fleet of bench/) */
 #define DATABASE_FILE_MAX ((size_t)64 << 20)
@@ -293,7 +295,27 @@ static void image_file_of(struct generation_part *p, const struct day_image *m)
 	}
 }
 
-/* Readers of the bucket find a part by the database's list of files. So a day that waits for a file from the bucket is put once it has it. */
+/* A number for a part whose file is missing here. */
+static uint64_t image_free_number(const struct day_image *m)
+{
+	uint64_t n = 0;
+	for (size_t i = 0; i < m->g.parts.n; i++)
+		n = MAX(n, m->g.parts.v[i].file);
+	for (size_t i = 0; i < m->files.n; i++)
+		n = MAX(n, m->files.v[i].file);
+	return n + 1;
+}
+
+/* How long a day has waited for the file of a part. */
+static int64_t image_waited_ms(struct part *p)
+{
+	int64_t now = clock_mono_ms();
+	long long since = 0;
+	return atomic_compare_exchange_strong(&p->kept_day_mono_ms, &since, now) ? 0 : now - since;
+}
+
+/* Readers of the bucket find a part by the database's list of files. So a day that waits for a file from the bucket is put once it has it; but not
+ * for ever: then the generation goes on naming the object, and readers lack that hour until the file is back. */
 static int image_files(struct day_image *m, struct err *e)
 {
 	struct image_files f = { m };
@@ -301,7 +323,9 @@ static int image_files(struct day_image *m, struct err *e)
 	for (size_t i = 0; i < m->g.parts.n; i++)
 		image_file_of(&m->g.parts.v[i], m);
 	for (size_t i = 0; i < m->g.parts.n && !rc; i++) {
-		if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits))
+		if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits) && image_waited_ms(m->parts.v[i]) >= WAIT_MOST_MS)
+			m->g.parts.v[i].file = image_free_number(m);
+		else if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits))
 			rc = err_set(e, ERR_BUSY, "day %u: part %u is missing on this disk, and has not come back from the bucket yet", m->g.day,
 				     m->g.parts.v[i].number);
 		else if (!m->g.parts.v[i].file)

@@ -83,6 +83,7 @@ struct part {
 	/* Its file is damaged or missing here, and a bucket has it whole: nothing replaces the part before that was fetched. Changed under seal_lock, as
 	 * the next. */
 	atomic_bool awaits;
+	atomic_llong kept_day_mono_ms; /* since when its day does not go up because its file is missing; 0 = it does */
 	atomic_bool given_up; /* the bucket does not have it either */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
 	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */

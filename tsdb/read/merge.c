@@ -691,13 +691,18 @@ static void want_rest(struct merge *m, const struct unit *u)
 		view_want(u->part, u->series, true);
 }
 
+#define LOOK_EVERY 256 /* units between two looks at the query's limits */
+
 /* Leaves out days of the bucket whose stacks are not here. All that their units need is wanted. */
-static void keep_readable(struct merge *m)
+static int keep_readable(struct merge *m, struct err *e)
 {
 	size_t n = 0;
+	int rc = 0;
 	bool *ask = xcalloc(m->v->v->n + 1, sizeof *ask), *has = xcalloc(m->v->v->n + 1, sizeof *has);
-	for (size_t i = 0; i < m->plan.units.n; i++) {
+	for (size_t i = 0; i < m->plan.units.n && !rc; i++) {
 		const struct unit *u = &m->plan.units.v[i];
+		if (i % LOOK_EVERY == 0)
+			rc = limits_check(m->lim, 0, e);
 		if (!ask[u->partition]) {
 			ask[u->partition] = true;
 			has[u->partition] = view_has_stacks(m->v, u->partition);
@@ -714,6 +719,7 @@ static void keep_readable(struct merge *m)
 	m->plan.units.n = n;
 	free(ask);
 	free(has);
+	return rc;
 }
 
 /* What an attempt is to do otherwise than the first. */
@@ -744,7 +750,7 @@ static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n,
 	if (!rc)
 		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
 	if (!rc && v->cached)
-		keep_readable(&m);
+		rc = keep_readable(&m, e);
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* the sums without weights may overflow where the mean does not: each profile is then read by itself */

@@ -228,7 +228,7 @@ static void collect_points(const struct tsdb_view *v, struct window *w, uint32_t
 {
 	struct collected_points *x = list;
 	rwlock_read(&w->lock);
-	const struct chunk *c = window_chunk(w, series);
+	const struct chunk *c = x->plain ? window_chunk(w, series) : NULL;
 	size_t visible = c ? chunk_visible(c, v->seq) : 0;
 	read_tally_add(visible * sizeof(struct chunk_row));
 	points_reserve(x, *n + visible);
@@ -267,7 +267,7 @@ static int collect_sealed_points(const struct pstate *s, uint32_t series, int64_
 	struct read_scratch *w = scratch_take(s->p->db->scratch_pool);
 	int rc = 0;
 	size_t i = 0;
-	for (struct part *p; !rc && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
+	for (struct part *p; !rc && x->plain && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
 		rc = part_columns(p, series, &w->part, e);
 		if (rc) {
 			rc = damage_pass(lim, p, series, e);
@@ -387,6 +387,8 @@ int view_points(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t 
 	} while (view_try_again(&try, &rc, e));
 	*ret_plain = x.plain && x.size < SOURCE_POINTS_MOST;
 	if (rc || !*ret_plain) {
+		if (!rc && lim && lim->samples_read)
+			atomic_fetch_sub(lim->samples_read, n); /* the caller reads them once more, as profiles */
 		free(x.v);
 		x.v = NULL;
 		n = 0;

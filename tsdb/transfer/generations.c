@@ -54,6 +54,12 @@ int generations_put(struct transfer *t, struct generation *g, const char *identi
 		return rc;
 	g->stamp = (struct object_stamp){ t->server.epoch, t->server.next_generation };
 	rc = generation_encode(g, &bytes, e);
+	if (rc == -ERR_LIMIT) { /* readers can do without covers */
+		for (size_t i = 0; i < g->parts.n; i++)
+			g->parts.v[i].covers = view_make(NULL, 0);
+		buf_reset(&bytes);
+		rc = generation_encode(g, &bytes, e);
+	}
 	if (rc) {
 		buf_free(&bytes);
 		if (e->code == ERR_LIMIT) /* of this day, not of the bucket: that is so when it is full */
@@ -122,7 +128,8 @@ int generations_fetch(struct transfer *t, const char *id, const struct object_st
 	struct generations_batch *f = NEW(struct generations_batch);
 	struct err one;
 	int rc = 0;
-	for (size_t at = 0; at < n; at += TOGETHER) {
+	bool away = false;
+	for (size_t at = 0; at < n && !away; at += TOGETHER) {
 		if (atomic_load(&t->db->stopping)) {
 			rc = err_set(e, ERR_CANCELED, "the storage shuts down");
 			break;
@@ -131,6 +138,7 @@ int generations_fetch(struct transfer *t, const char *id, const struct object_st
 		*f = (struct generations_batch){ .t = t, .id = id, .stamps = stamps + at };
 		IGNORE(parallel_each(MAX(t->db->o.objects_at_once, 1), k, generations_fetch_one, f, &one)); /* each has a result of its own */
 		for (size_t i = 0; i < k; i++) {
+			away |= transfer_is_away(f->v[i].rc) || f->v[i].rc == -ERR_DENIED;
 			if (take(arg, stamps[at + i], &f->v[i], &one) && !rc)
 				rc = err_set(e, one.code, "%s", one.msg);
 			generation_release(&f->v[i].g);

@@ -24,6 +24,7 @@
 #include "tsdb/version/evict.h"
 #include "tsdb/version/tombstones.h"
 
+#define ROUND_MOST_MS 30000 /* so long a round fetches parts while the storage runs */
 #define FAILED_PAUSE_MS (10 * INT64_C(60000)) /* before a part is tried again that failed by itself */
 
 /* ---- which parts ---- */
@@ -86,7 +87,8 @@ static void mend_publish(struct transfer *t, uint32_t day, const struct part *ol
 	size_t n = 0;
 	for (size_t i = 0; i < s->n_parts; i++) {
 		parts[n++] = s->parts[i] == old ? part : s->parts[i];
-		if (s->parts[i]->level == LEVEL_HOUR && s->parts[i]->window == part->window && !atomic_load(&s->parts[i]->awaits))
+		if (s->parts[i]->level == LEVEL_HOUR && s->parts[i]->window == part->window && !atomic_load(&s->parts[i]->awaits) &&
+		    !atomic_load(&s->parts[i]->given_up))
 			s->parts[i]->damaged = false; /* the sealer tries anew to make one of them */
 	}
 	if (!old)
@@ -394,6 +396,7 @@ static int mend_by_key(const void *a, const void *b)
 int mend_parts(struct transfer *t, bool now, struct err *e)
 {
 	struct err one;
+	int64_t begin = clock_mono_ms();
 	size_t n = 0;
 	int rc = 0;
 	if (t->is_open)
@@ -406,10 +409,11 @@ int mend_parts(struct transfer *t, bool now, struct err *e)
 		int one_rc = due && !atomic_load(&t->db->stopping) ? mend_one(t, m, &one) : 0;
 		if (due && one_rc && !rc)
 			rc = err_set(e, one.code, "%s", one.msg);
-		m->failed_mono_ms = one_rc == -ERR_IO ? clock_mono_ms() : due ? 0 : m->failed_mono_ms;
+		bool away = transfer_is_away(one_rc);
+		m->failed_mono_ms = one_rc && !away ? clock_mono_ms() : due ? 0 : m->failed_mono_ms;
 		if (!due || one_rc || atomic_load(&t->db->stopping))
 			t->mends.v[n++] = *m;
-		if (one_rc && one_rc != -ERR_IO) { /* the bucket is away: the others wait */
+		if (away || (t->is_open && clock_mono_ms() - begin > ROUND_MOST_MS)) { /* uploads are next */
 			for (i++; i < t->mends.n; i++)
 				t->mends.v[n++] = t->mends.v[i];
 		}

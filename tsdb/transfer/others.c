@@ -348,7 +348,8 @@ static int other_take(void *arg, struct object_stamp stamp, struct fetched_gener
 		damaged_note(t->all->t, name, TODO_GENERATION, &x->why);
 	}
 	if (x->rc || x->g.kind == GENERATION_FENCE) {
-		vec_push(&o->passed, stamp);
+		if (x->rc != -ERR_BAD_DATA) /* a store's refusal has that code as well: it is tried again */
+			vec_push(&o->passed, stamp);
 		return 0;
 	}
 	rwlock_read(&o->catalogue.lock);

@@ -367,9 +367,13 @@ int transfer_restore(struct tsdb *db, struct err *e)
 	mend_find(t);
 	t->is_opening = true;
 	int rc = (lost.v.n || t->mends.n) && !t->has_begun ? transfer_begin_opening(t, &away) : 0;
-	for (size_t i = 0; i < lost.v.n && !rc; i++) {
+	for (size_t i = lost.v.n; i-- && !rc;) { /* the newest first: rows are about to come for it. One that cannot be fetched is no reason to leave out the others */
 		LOG_WARN("msg", "a day that was on this disk is not there any more: it is fetched from the bucket", "partition", LOG_NUM(lost.v.v[i]));
-		rc = retrieve_lost(t, lost.v.v[i], &away);
+		int one_rc = retrieve_lost(t, lost.v.v[i], &away);
+		if (transfer_is_away(one_rc))
+			rc = one_rc;
+		else if (one_rc)
+			transfer_failed(t, &away);
 	}
 	if (!rc && t->has_begun)
 		rc = mend_parts(t, true, &away);

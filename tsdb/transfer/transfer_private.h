@@ -121,6 +121,12 @@ __attribute__((format(printf, 2, 3))) void transfer_note_opening(struct transfer
  * out; returns the first error. */
 int parallel_each(size_t threads, size_t n, int (*run)(void *arg, size_t i, struct err *e), void *arg, struct err *e) MUST_USE;
 
+/* Whether an error is about the bucket as a whole, not about the object: further requests would wait as long. */
+static inline bool transfer_is_away(int rc)
+{
+	return rc == -ERR_UNAVAILABLE || rc == -ERR_TIMEOUT || rc == -ERR_BUSY || rc == -ERR_CANCELED;
+}
+
 /* ---- tries.c ---- */
 
 /* What is known of the tries of a day; valid until the next call. */
