@@ -731,10 +731,11 @@ static void test_views_and_tidying(void **state)
 	size_t n, n_p;
 	(void)state;
 	struct answers want = world_begin(&w);
+	w.k.o.bucket_cache_bytes = 1;
+	kit_reopen(&w.k);
 	assert_int_equal(tsdb_source(w.k.db)->open(tsdb_source(w.k.db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAYS * DAY, NULL, &found, &n, &e), 0);
-	w.k.db->o.bucket_cache_bytes = 1;
 	atomic_fetch_add(&w.k.db->hidden_number, 1); /* as by a delete: further views have another cached day over the same files */
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(v->ops->profiles(v, found[0].ref, KIT_T0, KIT_T0 + 2 * DAY, NULL, &p, &n_p, &e), 0);
