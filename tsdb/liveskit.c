@@ -6,7 +6,7 @@
 
 #include "base/vec.h"
 
-#define SLOW_TRIES 5 /* a request that is slow on a busy machine is no failure */
+#define SLOW_TRIES 5 /* on a busy machine a request may be slow: so often it is made before that counts as a failure */
 
 #define FAIL(l, f, ...) do { \
 	fprintf(stderr, "life %llu: " f "\n", (unsigned long long)(l)->life, ##__VA_ARGS__); \

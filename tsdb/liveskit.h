@@ -17,7 +17,7 @@ enum lives_state {
 	FRESH,   /* acknowledged; in windows */
 	SEALED,  /* in parts */
 	UP,      /* in a generation for sure */
-	DELETED, /* no upload has ended since the delete: if the disk is lost, the row may come back */
+	DELETED, /* deleted, and the bucket may not have the delete yet: if the disk is lost now, the row may come back */
 	UNSURE   /* the disk died while it was deleted */
 };
 

@@ -48,7 +48,7 @@ struct catalogue_day {
 
 struct bucket_catalogue {
 	char *dir;                     /* PATH/bucket/days, or PATH/bucket/others/ID */
-	bool of_other;                 /* of another server, whose days are only read here: no parts are listed */
+	bool of_other;                 /* the days are another server's: they are only read here, so the list `parts` of each stays empty */
 	struct rwlock lock;
 	VEC(struct catalogue_day) days; /* by day */
 	atomic_uint n_absent;          /* days that are in the bucket and not in partitions/ */

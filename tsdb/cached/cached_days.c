@@ -202,40 +202,49 @@ static int by_use(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-size_t cached_days_memory(struct tsdb *db)
+static bool day_is_open(const struct cached_day *d)
+{
+	return atomic_load_explicit(&d->open, memory_order_acquire);
+}
+
+static size_t day_dictionary_bytes(const struct cached_day *d)
+{
+	return evict_bytes(d->p) + (day_is_open(d) ? evict_bytes(d->origin.series) : 0);
+}
+
+static size_t day_index_bytes(const struct cached_day *d)
+{
+	size_t total = 0;
+	if (!day_is_open(d))
+		return 0;
+	for (size_t k = 0; k < d->origin.s->n_parts; k++)
+		total += part_index_bytes(d->origin.s->parts[k]);
+	for (size_t k = 0; k < d->store->files.n; k++)
+		total += d->store->files.v[k]->known.cap + d->store->files.v[k]->covers.cap;
+	return total;
+}
+
+static size_t days_total(struct tsdb *db, size_t (*bytes)(const struct cached_day *d))
 {
 	struct days_list l = { 0 };
 	size_t total = 0;
 	if (!db->cached)
 		return 0;
 	days_copy(db->cached, &l);
-	for (size_t i = 0; i < l.v.n; i++) {
-		total += evict_bytes(l.v.v[i]->p);
-		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
-			total += evict_bytes(l.v.v[i]->origin.series);
-	}
+	for (size_t i = 0; i < l.v.n; i++)
+		total += bytes(l.v.v[i]);
 	days_release(&l);
 	return total;
 }
 
+size_t cached_days_memory(struct tsdb *db)
+{
+	return days_total(db, day_dictionary_bytes);
+}
+
 size_t cached_days_index_bytes(struct tsdb *db)
 {
-	struct days_list l = { 0 };
-	size_t total = 0;
-	if (!db->cached)
-		return 0;
-	days_copy(db->cached, &l);
-	for (size_t i = 0; i < l.v.n; i++) {
-		const struct cached_day *d = l.v.v[i];
-		if (!atomic_load_explicit(&d->open, memory_order_acquire))
-			continue;
-		for (size_t k = 0; k < d->origin.s->n_parts; k++)
-			total += part_index_bytes(d->origin.s->parts[k]);
-		for (size_t k = 0; k < d->store->files.n; k++)
-			total += d->store->files.v[k]->known.cap + d->store->files.v[k]->covers.cap;
-	}
-	days_release(&l);
-	return total;
+	return days_total(db, day_index_bytes);
 }
 
 /* Dictionaries of cached days and of days of this disk share one budget (dictionary_bytes). */
@@ -253,9 +262,7 @@ static void days_evict(struct tsdb *db, int64_t now)
 	if (l.v.n)
 		qsort(l.v.v, l.v.n, sizeof(*l.v.v), by_use);
 	for (size_t i = 0; i < l.v.n && total > db->o.dictionary_bytes; i++) {
-		size_t bytes = evict_bytes(l.v.v[i]->p);
-		if (atomic_load_explicit(&l.v.v[i]->open, memory_order_acquire))
-			bytes += evict_bytes(l.v.v[i]->origin.series);
+		size_t bytes = day_dictionary_bytes(l.v.v[i]);
 		if (bytes && now - atomic_load(&l.v.v[i]->used_mono_ms) >= EVICT_IDLE_MS && days_renew(db->cached, l.v.v[i]))
 			total -= MIN(bytes, total);
 	}
@@ -376,7 +383,7 @@ static void dir_look_up(struct cached_days *c, struct cached_dir_entry *d)
 	mutex_unlock(&c->lock);
 }
 
-/* Removes a directory, or what it has of hours. False: a view has it. */
+/* Removes a directory of the cache; hours: only its files of hours, the samples. False: nothing was removed, as a view uses the directory. */
 static bool dir_remove(struct dir_list *l, const struct cached_dir_entry *d, bool hours)
 {
 	struct cached_days *c = l->db->cached;

@@ -431,7 +431,7 @@ static int64_t weigh_differences(struct reader *r, struct weighing *w)
 	return sum;
 }
 
-/* One that is in every row, of bytes none of which is escaped; weights are small. */
+/* A column that has a value in every row, each in a single byte. The weights are so small that the sum cannot overflow. */
 static int64_t weigh_full_bytes(const uint8_t *v, size_t n, const struct weighing *w)
 {
 	int64_t sum = 0;

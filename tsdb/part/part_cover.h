@@ -55,9 +55,10 @@ struct part_covers {
 
 /* Adds the rows [lo, hi) of a series. hidden says whether a stamp is deleted; NULL: none is. */
 void part_cover_add_rows(const struct sealed_columns *c, size_t lo, size_t hi, bool (*hidden)(void *arg, int64_t t_ms), void *arg, struct source_cover *ret);
-/* Adds all profiles of a series of the part, if that takes no reading. False: it does. The series is of profiles, as in the next. */
+/* Adds the cover of all profiles of a series of the part, if it is known already. False: it is not, and part_cover_read has to read the part. The
+ * series is one of profiles, not of floats. */
 bool part_cover_known(struct part *p, const struct part_series *x, struct source_cover *ret);
-/* The same from its columns, and keeps the result if it is small. */
+/* Reads the series' columns, adds the cover of all its profiles, and keeps it with the part if it is small. */
 int part_cover_read(struct part *p, const struct part_series *x, struct part_scratch *w, struct source_cover *ret, struct err *e) MUST_USE;
 
 /* Reads the columns of all series of a part and appends the payload. A series that cannot be read is absent in it. */

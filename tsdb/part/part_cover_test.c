@@ -254,7 +254,7 @@ static void spoil(struct fields *f, int how)
 	case 33: f->length[0] = 100000; break;   /* behind the last end */
 	case 34: f->hole[1] = UINT32_MAX; break;
 	case 35: f->hole[1] = UINT64_MAX; break;
-	case 36: f->length[0] = 8000; break;     /* the first ends before the hour */
+	case 36: f->length[0] = 8000; break;     /* the first span ends before the hour begins */
 	case 37: f->more = true; break;
 	default: assert_true(false);
 	}

@@ -22,7 +22,7 @@ struct result {
 	uint32_t *columns;
 	int64_t *sums;
 	size_t n;
-	double *weighed; /* instead of sums, factor and over_ms: once they are divided */
+	double *weighed; /* the sums after the division; from then on sums, factor and over_ms are not used */
 };
 
 /* Scratch of one worker. */

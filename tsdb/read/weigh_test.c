@@ -44,8 +44,8 @@ static void append(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uin
 	profile_release(&p);
 }
 
-/* Pods 0 and 1 are steady, pod 2 has a hole in each hour, pod 5 and 7 have random covers, 6 and 7 large values. From pod 4 on each profile has the same
- * stacks: with the same values, others, and such as stay for a while. */
+/* Pods 0 and 1 have a profile each interval, pod 2 lacks some in each hour. The profiles of pods 5 and 7 cover random times, those of 6 and 7 have large
+ * values. From pod 4 on all profiles of a pod have the same stacks, whose values stay, change each time, or change now and then. */
 static void fill(struct kit *k, int64_t from, int64_t until, uint64_t *random)
 {
 	for (int64_t t = from + INTERVAL; t <= until; t += INTERVAL) {

@@ -211,7 +211,7 @@ static struct disk *disk_new(struct world *w, const char *wanted)
 	d->k.o.external_labels_arg = d;
 	d->k.o.grace_ms = HOUR;
 	d->k.o.now_ms = world_now;
-	d->k.o.boot_ms = store_now; /* which is right: a clock that is wrong for a while drops nothing */
+	d->k.o.boot_ms = store_now; /* the monotonic clock is right even when the wall clock is set wrong: retention then drops nothing */
 	d->k.o.now_arg = w;
 	return d;
 }

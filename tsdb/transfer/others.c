@@ -21,12 +21,12 @@
 
 #define OTHERS_NICE 15
 #define LOOK_EVERY_MS (60 * INT64_C(1000))
-#define SERVERS_EVERY_MS (5 * LOOK_EVERY_MS)  /* between two lists of the servers */
+#define SERVERS_EVERY_MS (5 * LOOK_EVERY_MS)  /* how often the bucket is listed for further servers */
 #define FULL_EVERY_MS (15 * LOOK_EVERY_MS)    /* between two lists of all generations and deletes of a server, not of the new ones alone */
 #define RETRY_MS 10000
 #define SERVERS_MOST 10000
 #define DELETE_OBJECT_MAX ((size_t)1 << 20)
-#define TODO_GENERATION "the day is read as an older generation says, or not at all; pyrtool bucket verify says what to do"
+#define TODO_GENERATION "queries read its day as an older generation has it, or not at all; pyrtool bucket verify says what to do"
 #define TODO_DELETE "what it deleted is seen here in days that were put before it"
 
 struct other_server {
@@ -48,7 +48,7 @@ struct others {
 	bool have_thread;
 	struct mutex look_lock;         /* one look at a time; of the next two fields, and those of a server that say so */
 	VEC(struct other_server *) v;   /* only added to */
-	int64_t servers_mono_ms;        /* when the servers are listed next */
+	int64_t servers_mono_ms;        /* when the bucket is listed for further servers next */
 	struct mutex status_lock;       /* of what follows; a leaf */
 	int64_t looked_ms;
 	char error[256];
@@ -327,7 +327,7 @@ static int other_look_at_deletes(struct others *all, struct other_server *o, boo
 
 /* ---- its generations ---- */
 
-/* What other_take needs beside the generation. */
+/* The argument of other_take: which server's generations are taken in. */
 struct other_taking {
 	struct others *all;
 	struct other_server *o;
@@ -339,7 +339,7 @@ static int other_take(void *arg, struct object_stamp stamp, struct fetched_gener
 	struct other_server *o = t->o;
 	char name[OBJECT_NAME_MAX];
 	bool damaged = x->rc == -ERR_CORRUPT || x->rc == -ERR_LIMIT || x->rc == -ERR_BAD_DATA;
-	if (x->rc == -ERR_NOT_FOUND) /* it was removed: a newer one is there */
+	if (x->rc == -ERR_NOT_FOUND) /* its owner removed it after the list was made, as the day has a newer one */
 		return 0;
 	if (x->rc && !damaged)
 		return err_set(e, x->why.code, "%s", x->why.msg);

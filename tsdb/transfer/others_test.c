@@ -250,7 +250,7 @@ static void test_deletes(void **state)
 	world_upload(&w, READER); /* no generation has it yet */
 	world_same(&w);
 	w.b.away = true;
-	kit_reopen(&w.k[READER]); /* the next process has not asked the bucket yet */
+	kit_reopen(&w.k[READER]); /* a process that has just begun, before the bucket answered: it has the delete from its disk */
 	world_same(&w);
 	w.b.away = false;
 	for (int i = 0; i < 3; i++) {

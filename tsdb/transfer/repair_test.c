@@ -417,7 +417,7 @@ static void test_missing_later(void **state)
 	world_end(&w);
 }
 
-/* The day goes up once the part is back: so its files can be read in the bucket. */
+/* A day with a missing part is uploaded only once the part is back, so that whoever reads the bucket finds all files that the generation names. */
 static void test_missing_then_read(void **state)
 {
 	(void)state;

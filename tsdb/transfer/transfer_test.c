@@ -420,7 +420,7 @@ static void test_deleted_before_begin(void **state)
 	world_end(&w);
 }
 
-/* Deletes of the old id say nothing of days that a directory puts under a new one. */
+/* A directory that goes on under a new id does not apply the deletes of the old id to the days that it uploads now. */
 static void test_deleted_under_old_id(void **state)
 {
 	(void)state;
