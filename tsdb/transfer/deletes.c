@@ -288,6 +288,17 @@ static void deletes_await(struct transfer *t)
 	mutex_unlock(&t->deletes_lock);
 }
 
+/* No row that there is now has a later stamp: the clock may have been set back since rows came. */
+static int64_t deletes_newest_ms(struct transfer *t, int64_t now)
+{
+	int64_t newest = MAX(now + AHEAD_MS, (int64_t)atomic_load(&t->db->newest_t));
+	rwlock_read(&t->catalogue.lock);
+	for (size_t i = 0; i < t->catalogue.days.n; i++)
+		newest = MAX(newest, t->catalogue.days.v[i].max_ms);
+	rwlock_unlock(&t->catalogue.lock);
+	return newest;
+}
+
 int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, uint64_t *ret_series, struct err *e)
 {
 	struct transfer *t = db->transfer;
@@ -299,7 +310,7 @@ int transfer_delete(struct tsdb *db, const struct matcher *m, size_t n, int64_t 
 		return err_set(e, ERR_LIMIT, "the selector is too long");
 	if (after_ms >= until_ms)
 		return tsdb_delete_here(db, m, n, after_ms, until_ms, ret_series, e); /* which says why not */
-	struct transfer_delete d = { .made_ms = now, .after_ms = MAX(after_ms, INT64_MIN / 4), .until_ms = MIN(until_ms, now + AHEAD_MS) };
+	struct transfer_delete d = { .made_ms = now, .after_ms = MAX(after_ms, INT64_MIN / 4), .until_ms = MIN(until_ms, deletes_newest_ms(t, now)) };
 	mutex_lock(&t->deletes_lock);
 	int rc = t->pending_deletes.n < PENDING_MAX ? 0 : err_set(e, ERR_LIMIT, "%d deletes wait for the bucket", PENDING_MAX);
 	if (!rc) {
