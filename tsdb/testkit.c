@@ -266,9 +266,10 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
 	struct source_series *series;
 	size_t n;
 	struct err e;
-	struct source_limits lim = { .pool = pool };
+	struct source_limits lim = k->lim ? *k->lim : (struct source_limits){ 0 };
 	struct source_view *v = view_and_series(k, name, after_ms, until_ms, &series, &n);
 	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	lim.pool = pool;
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ series[i].ref, after_ms, until_ms, 1, 0 };
 	struct stackvec *sum;

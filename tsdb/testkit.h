@@ -19,7 +19,7 @@ struct kit {
 	size_t n_notes;
 	bool patient;            /* what is appended; see sink_batch */
 	struct budget *budget;   /* of the arenas of profiles that are appended; NULL = none */
-	const struct source_limits *lim; /* of kit_count; NULL = what cannot be read fails the test */
+	const struct source_limits *lim; /* of kit_count and kit_merge; NULL = what cannot be read fails the test */
 	const char *job;         /* of what is appended; NULL = "kit" */
 	struct tsdb_options o;
 };

@@ -129,17 +129,47 @@ struct cached_day *cached_days_get(struct cached_server *s, uint32_t day, struct
 	return d;
 }
 
-int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e)
+/* ---- fetching ---- */
+
+void cached_days_order(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct cached_order *ret)
 {
-	struct cached_files files = { 0 };
-	for (size_t i = 0; i < n; i++)
+	*ret = (struct cached_order){ .until_mono_ms = 0 };
+	for (size_t i = 0; i < n; i++) {
+		size_t first = ret->files.v.n;
 		if (days[i] && atomic_load_explicit(&days[i]->open, memory_order_acquire))
-			cached_day_list_lacks(days[i], &files);
-	if (files.v.n && lim && lim->waits)
+			cached_day_list_lacks(days[i], &ret->files);
+		if (ret->files.v.n > first)
+			vec_push(&ret->days, (struct cached_order_day){ days[i], first, ret->files.v.n - first });
+	}
+	if (!ret->files.v.n)
+		return;
+	if (lim && lim->waits)
 		lim->waits(lim->waits_arg);
-	int rc = files.v.n ? cached_fetcher_run(db->cached->fetcher, files.v.v, files.v.n, lim, e) : 0;
-	vec_free(&files.v);
+	ret->until_mono_ms = cached_fetcher_start(db->cached->fetcher, ret->files.v.v, ret->files.v.n, lim);
+}
+
+int cached_order_wait(struct tsdb *db, struct cached_order *o, const struct cached_day *day, const struct source_limits *lim, struct err *e)
+{
+	struct err why;
+	int rc = 0;
+	for (size_t i = 0; i < o->days.n; i++) {
+		struct cached_order_day *d = &o->days.v[i];
+		if ((day && d->day != day) || !d->n)
+			continue;
+		int got = cached_fetcher_wait(db->cached->fetcher, o->files.v.v + d->first, d->n, o->until_mono_ms, lim, &why);
+		d->n = 0;
+		if (got && got != -ERR_UNAVAILABLE)
+			return err_set(e, why.code, "%s", why.msg);
+		if (got && !rc)
+			rc = err_set(e, why.code, "%s", why.msg);
+	}
 	return rc;
+}
+
+void cached_order_release(struct cached_order *o)
+{
+	vec_free(&o->files.v);
+	vec_free(&o->days);
 }
 
 /* ---- memory ---- */

@@ -19,8 +19,25 @@ void cached_days_stop(struct tsdb *db);
 /* A day that is in the bucket and not on this disk, as it is now: what deletes and retention hide, the newest generation. Not open yet, as a
  * rule. Returns owned. Any thread; cheap. */
 struct cached_day *cached_days_get(struct cached_server *s, uint32_t day, struct object_stamp newest);
-/* Fetches what is wanted of these, and waits: as cached_fetcher_run. */
-int cached_days_fetch(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct err *e) MUST_USE;
+/* Files of a day that a query has ordered from the bucket. */
+struct cached_order_day {
+	const struct cached_day *day;
+	size_t first, n;                /* of the order's files; n = 0: they have been waited for */
+};
+
+/* All that a query has ordered. The files are borrowed from its days. */
+struct cached_order {
+	struct cached_files files;      /* in the order of days */
+	VEC(struct cached_order_day) days;
+	int64_t until_mono_ms;          /* the query waits until then */
+};
+
+/* Begins to fetch what is wanted of these days, in their order. *ret is to be released, also where nothing was wanted. */
+void cached_days_order(struct tsdb *db, struct cached_day *const *days, size_t n, const struct source_limits *lim, struct cached_order *ret);
+/* Waits for what was ordered of a day, or of all (NULL): as cached_fetcher_wait. 0 at once where nothing was, or it was waited for before. */
+int cached_order_wait(struct tsdb *db, struct cached_order *o, const struct cached_day *day, const struct source_limits *lim, struct err *e) MUST_USE;
+/* Fetches go on. */
+void cached_order_release(struct cached_order *o);
 /* Forgets days that no query has used for long, takes dictionaries out of memory, and removes files: of generations that are not the newest, of days that
  * are on this disk again, and, while they are over their budget, the least recently used: first what has samples, sums and symbols last. Every few seconds, by the sealer; it measures the directory every ten
  * seconds, or if `measure`. */

@@ -160,9 +160,8 @@ static int fetcher_result(struct cached_file *const *files, size_t n, struct err
 	return 0;
 }
 
-int cached_fetcher_run(struct cached_fetcher *x, struct cached_file *const *files, size_t n, const struct source_limits *lim, struct err *e)
+int64_t cached_fetcher_start(struct cached_fetcher *x, struct cached_file *const *files, size_t n, const struct source_limits *lim)
 {
-	int rc = 0;
 	mutex_lock(&x->lock);
 	int64_t until = fetcher_until_ms(x, lim);
 	for (size_t i = 0; i < n; i++) {
@@ -172,8 +171,17 @@ int cached_fetcher_run(struct cached_fetcher *x, struct cached_file *const *file
 		}
 		fetcher_add(x, files[i]);
 	}
-	while (!rc && !fetcher_has_all(files, n) && clock_mono_ms() < until) {
-		(void)mutex_wait_ms(&x->lock, &x->done, MIN(until, clock_mono_ms() + FETCH_LOOK_MS));
+	mutex_unlock(&x->lock);
+	return until;
+}
+
+int cached_fetcher_wait(struct cached_fetcher *x, struct cached_file *const *files, size_t n, int64_t until_mono_ms, const struct source_limits *lim,
+			struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&x->lock);
+	while (!rc && !fetcher_has_all(files, n) && clock_mono_ms() < until_mono_ms) {
+		(void)mutex_wait_ms(&x->lock, &x->done, MIN(until_mono_ms, clock_mono_ms() + FETCH_LOOK_MS));
 		rc = lim ? source_limits_check(lim, e) : 0;
 	}
 	if (!rc)

@@ -81,6 +81,22 @@ void cached_dir_unref(struct cached_dir *d)
 	free(d);
 }
 
+/* Replaces a file of the directory. Queries do not wait for a sync: what a power loss takes is found and written again (dir_has, file_read_runs). */
+static int dir_put(const struct cached_dir *d, const char *name, struct view bytes, struct err *e)
+{
+	AUTOFREE char *path = xasprintf("%s/%s", d->path, name), *part = xasprintf("%s/%s.new", d->path, name);
+	int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+	if (fd >= 0)
+		errno = ENOSPC; /* if only some of it fits */
+	bool written = fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len;
+	int rc = written && !rename(part, path) ? 0 : err_errno(e, errno, "cannot write %s", path);
+	if (fd >= 0)
+		close(fd);
+	if (rc)
+		unlink(part); /* of a full disk, what fitted must not stay */
+	return rc;
+}
+
 static bool dir_has(const struct cached_dir *d, const struct cached_list_file *f)
 {
 	AUTOFREE char *path = xasprintf("%s/%s", d->path, f->name);
@@ -95,7 +111,7 @@ static int dir_open(struct cached_dir *d, struct err *e)
 	mutex_lock(&d->lock);
 	for (size_t i = 0; i < d->list.n && !d->is_open && !rc; i++)
 		if (!dir_has(d, &d->list.v[i]))
-			rc = files_put(d->path, d->list.v[i].name, buf_view(&d->list.v[i].bytes), e);
+			rc = dir_put(d, d->list.v[i].name, buf_view(&d->list.v[i].bytes), e);
 	if (!rc && !d->is_open)
 		rc = partition_db_open_bare(d->db, e);
 	if (!rc && !d->is_open) {
@@ -112,16 +128,11 @@ static int dir_open(struct cached_dir *d, struct err *e)
 static void file_write_runs(struct cached_file *f)
 {
 	CLEANUP(buf_free) struct buf b = { 0 };
-	AUTOFREE char *path = file_path(f, ".runs"), *part = file_path(f, ".runs-new");
+	AUTOFREE char *name = xasprintf("%s.runs", f->name);
+	struct err e;
 	buf_printf(&b, RUNS_HEAD "\nhave %u\nlevel %u\n", atomic_load(&f->have), f->level);
 	text_put_checksum(&b, 0);
-	int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
-	if (fd < 0)
-		return;
-	bool written = write(fd, b.ptr, b.len) == (ssize_t)b.len;
-	close(fd);
-	if (!written || rename(part, path))
-		unlink(part);
+	IGNORE(dir_put(f->dir, name, buf_view(&b), &e));
 }
 
 /* What an earlier process has left. */
@@ -447,7 +458,7 @@ static int file_make_dir(struct cached_file *f, struct err *e)
 	mutex_lock(&f->dir->lock);
 	bool open = f->dir->is_open;
 	mutex_unlock(&f->dir->lock);
-	return open ? 0 : files_make_dirs(f->dir->path, e);
+	return open || !mkdir(f->dir->path, 0750) || errno == EEXIST ? 0 : files_make_dirs(f->dir->path, e); /* which syncs what it makes */
 }
 
 /* The log of the newest rows is on the same disk: queries do not fill it. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -603,6 +604,121 @@ static void test_hangs(void **state)
 	world_end(&w);
 }
 
+/* ---- a merge of several days ---- */
+
+#define ROUND_MS 20000 /* how long a request waits for what a test says has to happen first */
+
+struct round {
+	struct world *w;
+	atomic_uint n;     /* requests that have begun */
+	unsigned want;     /* so many have to begin before one is answered */
+	bool by_day;       /* those for the second day are answered when the dictionary of the first one is in memory */
+	atomic_bool late;  /* a request waited for too long */
+};
+
+static bool world_has_dictionary(struct world *w, uint32_t day)
+{
+	struct bucket_catalogue *c = w->k.db->catalogue;
+	rwlock_read(&c->lock);
+	struct object_stamp newest = catalogue_find(c, day)->stamp;
+	rwlock_unlock(&c->lock);
+	struct cached_day *d = cached_days_get(cached_days_server(w->k.db, 0), day, newest);
+	bool has = atomic_load(&d->p->loaded);
+	cached_day_unref(d);
+	return has;
+}
+
+static bool round_may_be_answered(struct round *r, uint32_t day)
+{
+	return atomic_load(&r->n) >= r->want && (!r->by_day || day != KIT_T0 / DAY + 1 || world_has_dictionary(r->w, KIT_T0 / DAY));
+}
+
+static void round_before(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct round *r = arg;
+	struct object_name name;
+	int64_t begin = clock_mono_ms();
+	if (op != BUCKETKIT_GET || !object_name_parse(key, &name))
+		return;
+	atomic_fetch_add(&r->n, 1);
+	while (!round_may_be_answered(r, name.day)) {
+		if (clock_mono_ms() - begin > ROUND_MS) {
+			atomic_store(&r->late, true);
+			return;
+		}
+		clock_sleep_ms(2);
+	}
+}
+
+static atomic_uint cache_syncs; /* of files and directories of the cache */
+
+/* In the place of libc's. */
+int fsync(int fd)
+{
+	AUTOFREE char *link = xasprintf("/proc/self/fd/%d", fd);
+	char to[4096] = "";
+	if (readlink(link, to, sizeof to - 1) > 0 && strstr(to, "/bucket/cache/"))
+		atomic_fetch_add(&cache_syncs, 1);
+	return (int)syscall(SYS_fsync, fd);
+}
+
+/* A merge asks for all that it needs of all days at once, and loads the dictionary of a day while those behind it are being fetched. Nobody waits for a
+ * sync. */
+static void test_merge_in_one_round(void **state)
+{
+	(void)state;
+	for (int by_day = 0; by_day < 2; by_day++) {
+		struct world w;
+		struct source_stats stats = { .chunks = 0 };
+		struct answers want = world_begin(&w);
+		struct round r = { .w = &w, .want = 4, .by_day = by_day }; /* sums and symbols of each day */
+		w.b.before_arg = &r;
+		w.b.before = round_before;
+		w.lim.stats = &stats;
+		w.k.lim = &w.lim;
+		atomic_store(&cache_syncs, 0);
+		assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL) == want.cpu);
+		assert_false(atomic_load(&r.late));
+		assert_int_equal(atomic_load(&r.n), 4);
+		assert_int_equal(atomic_load(&stats.bucket_requests), 4);
+		assert_int_equal(source_damage_met(&w.damage), 0);
+		assert_int_equal(atomic_load(&cache_syncs), 0);
+		w.k.lim = NULL;
+		world_check(&w, &want);
+		world_end(&w);
+	}
+}
+
+static enum bucketkit_fault refuse_day(void *arg, enum bucketkit_op op, const char *key)
+{
+	struct object_name name;
+	return op == BUCKETKIT_GET && object_name_parse(key, &name) && name.day == *(const uint32_t *)arg ? BUCKETKIT_REFUSE : BUCKETKIT_NONE;
+}
+
+/* A day that does not come is missing, the days before and behind it are not. */
+static void test_merge_without_a_day(void **state)
+{
+	(void)state;
+	for (uint32_t refused = KIT_T0 / DAY; refused < KIT_T0 / DAY + 2; refused++) {
+		struct world w;
+		int64_t other = KIT_T0 / DAY + (KIT_T0 / DAY + 1 - refused);
+		struct answers want = world_begin(&w);
+		w.b.fault_arg = &refused;
+		w.b.fault = refuse_day;
+		w.k.lim = &w.lim;
+		uint64_t got = kit_merge(&w.k, KIT_CPU, KIT_T0, KIT_T0 + 2 * DAY, NULL);
+		assert_true(atomic_load(&w.damage.absent.met) > 0);
+		assert_int_equal(atomic_load(&w.damage.damaged.met), 0);
+		w.damage = (struct source_damage){ 0 };
+		assert_true(kit_merge(&w.k, KIT_CPU, other * DAY, (other + 1) * DAY, NULL) == got);
+		assert_int_equal(source_damage_met(&w.damage), 0);
+		w.b.fault = NULL;
+		w.k.lim = NULL;
+		world_check(&w, &want);
+		world_end(&w);
+	}
+}
+
 /* ---- readers that hand out what they read ---- */
 
 struct handed {
@@ -921,7 +1037,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
-		cmocka_unit_test(test_hangs), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
+		cmocka_unit_test(test_hangs), cmocka_unit_test(test_merge_in_one_round), cmocka_unit_test(test_merge_without_a_day), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
 		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said),
 	};
 	return cmocka_run_group_tests(tests, first_make, first_free);

@@ -35,6 +35,7 @@ struct worker {
 
 struct merge {
 	struct tsdb_view *v;
+	struct view_try *try;
 	const struct source_limits *lim;
 	struct plan_requests requests;
 	struct read_plan plan;
@@ -693,31 +694,57 @@ static void want_rest(struct merge *m, const struct unit *u)
 
 #define LOOK_EVERY 256 /* units between two looks at the query's limits */
 
-/* Leaves out days of the bucket whose stacks are not here. All that their units need is wanted. */
-static int keep_readable(struct merge *m, struct err *e)
+/* Notes all that units of days of the bucket need. */
+static int want_units(struct merge *m, struct err *e)
 {
-	size_t n = 0;
+	bool *asked = xcalloc(m->v->v->n + 1, sizeof *asked);
 	int rc = 0;
-	bool *ask = xcalloc(m->v->v->n + 1, sizeof *ask), *has = xcalloc(m->v->v->n + 1, sizeof *has);
 	for (size_t i = 0; i < m->plan.units.n && !rc; i++) {
 		const struct unit *u = &m->plan.units.v[i];
 		if (i % LOOK_EVERY == 0)
 			rc = limits_check(m->lim, 0, e);
-		if (!ask[u->partition]) {
-			ask[u->partition] = true;
-			has[u->partition] = view_has_stacks(m->v, u->partition);
-			if (has[u->partition])
-				query_dict_bring(m->v->own, u->partition);
-		}
+		if (!asked[u->partition])
+			(void)view_has_stacks(m->v, u->partition);
+		asked[u->partition] = true;
 		if (u->part && u->rest)
 			want_rest(m, u);
 		else if (u->part)
 			view_want(u->part, u->series, u->after_ms > part_start_ms(u->part) || u->until_ms < part_end_ms(u->part));
+	}
+	free(asked);
+	return rc;
+}
+
+/* Waits for a day of the bucket, and loads its dictionary. */
+static int bring_day(struct merge *m, uint32_t p, bool *ret_has, struct err *e)
+{
+	int rc = view_try_wait(m->try, p, e);
+	*ret_has = !rc && view_has_stacks(m->v, p);
+	if (*ret_has)
+		query_dict_bring(m->v->own, p);
+	return rc;
+}
+
+/* Has all that units need fetched, and leaves out days of the bucket whose stacks do not come. */
+static int keep_readable(struct merge *m, struct err *e)
+{
+	size_t n = 0;
+	bool *asked = xcalloc(m->v->v->n + 1, sizeof *asked), *has = xcalloc(m->v->v->n + 1, sizeof *has);
+	int rc = want_units(m, e);
+	if (!rc)
+		view_try_order(m->try);
+	for (size_t i = 0; i < m->plan.units.n && !rc; i++) {
+		const struct unit *u = &m->plan.units.v[i];
+		if (!asked[u->partition])
+			rc = bring_day(m, u->partition, &has[u->partition], e);
+		asked[u->partition] = true;
+		if (u->part && u->rest)
+			want_rest(m, u); /* once its stamps are here */
 		if (has[u->partition])
 			m->plan.units.v[n++] = *u;
 	}
 	m->plan.units.n = n;
-	free(ask);
+	free(asked);
 	free(has);
 	return rc;
 }
@@ -728,10 +755,11 @@ struct merge_attempt {
 	bool again;
 };
 
-static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups,
-		 const struct source_limits *lim, struct stackvec **ret, struct merge_attempt *attempt, struct err *e)
+static int merge(struct view_try *try, const struct source_part *parts, size_t n, size_t n_groups, struct stackvec **ret, struct merge_attempt *attempt,
+		 struct err *e)
 {
-	struct merge m = { .v = v, .lim = lim, .singly = attempt->singly, .e = e };
+	const struct source_limits *lim = try->lim;
+	struct merge m = { .v = try->v, .try = try, .lim = lim, .singly = attempt->singly, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	bool weighed = false;
 	mutex_init(&m.lock, LOCK_LEAF, "merge");
@@ -749,7 +777,7 @@ static int merge(struct tsdb_view *v, const struct source_part *parts, size_t n,
 	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
 		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
-	if (!rc && v->cached)
+	if (!rc && m.v->cached)
 		rc = keep_readable(&m, e);
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
@@ -769,7 +797,7 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
 		do /* each time with the sums of one part less */
-			rc = merge(try.v, parts, n, n_groups, try.lim, ret, &attempt, e);
+			rc = merge(&try, parts, n, n_groups, ret, &attempt, e);
 		while (attempt.again);
 		bool read = !rc;
 		if (!view_try_again(&try, &rc, e)) {

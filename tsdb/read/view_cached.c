@@ -203,6 +203,7 @@ void view_try_begin_parts(struct view_try *t, struct tsdb_view *v, const struct 
 static int try_finish(struct view_try *t, int rc, struct err *e)
 {
 	free(TAKE_PTR(t->skips));
+	cached_order_release(&t->order);
 	if (t->lim != &t->own)
 		return rc;
 	uint64_t read = atomic_load(&t->samples) - t->begun_samples, before = atomic_fetch_add(t->caller->samples_read, read);
@@ -259,19 +260,52 @@ static int try_give_up(const struct view_try *t, const struct try_lacks *l, int 
 	return 0;
 }
 
+static void try_order(struct view_try *t, const struct try_lacks *l)
+{
+	cached_order_release(&t->order);
+	cached_days_order(t->v->db, l->v.v, l->v.n, t->caller, &t->order);
+}
+
+/* Waits for what was ordered of a day, or of all (NULL). An error ends the query. */
+static int try_wait(struct view_try *t, const struct cached_day *day, struct err *e)
+{
+	struct err why;
+	int got = cached_order_wait(t->v->db, &t->order, day, t->caller, &why);
+	t->last |= got != 0;
+	return got && (cached_ends(got) || !try_may_lack(t)) ? err_set(e, why.code, "%s", why.msg) : 0;
+}
+
 /* False: *rc is the result. */
 static bool try_fetch_lacks(struct view_try *t, const struct try_lacks *l, int *rc, struct err *e)
 {
-	struct err why;
-	int got = cached_days_fetch(t->v->db, l->v.v, l->v.n, t->caller, &why);
-	if (got && (cached_ends(got) || !try_may_lack(t))) {
-		*rc = err_set(e, why.code, "%s", why.msg);
+	try_order(t, l);
+	int failed = try_wait(t, NULL, e);
+	if (failed) {
+		*rc = failed;
 		return false;
 	}
-	t->last = got || ++t->tries == TRIES_MOST;
+	t->last |= ++t->tries == TRIES_MOST;
 	try_note_skips(t);
 	atomic_store(&t->samples, t->begun_samples); /* what was read counts once */
 	return true;
+}
+
+void view_try_order(struct view_try *t)
+{
+	struct try_lacks l = { 0 };
+	if (!t->skips || t->last)
+		return;
+	try_list_lacks(t, &l);
+	if (l.v.n) {
+		try_order(t, &l);
+		try_note_skips(t);
+	}
+	vec_free(&l.v);
+}
+
+int view_try_wait(struct view_try *t, size_t p, struct err *e)
+{
+	return t->order.days.n && t->v->cached[p] ? try_wait(t, t->v->cached[p], e) : 0;
 }
 
 bool view_try_again(struct view_try *t, int *rc, struct err *e)
@@ -293,15 +327,12 @@ bool view_try_again(struct view_try *t, int *rc, struct err *e)
 int view_try_fetch(struct view_try *t, struct err *e)
 {
 	struct try_lacks l = { 0 };
-	struct err why;
-	int rc = 0;
 	if (!t->skips)
 		return 0;
 	try_list_lacks(t, &l);
-	int got = l.v.n ? cached_days_fetch(t->v->db, l.v.v, l.v.n, t->caller, &why) : 0;
-	if (got && (cached_ends(got) || !try_may_lack(t)))
-		rc = err_set(e, why.code, "%s", why.msg);
-	else if (got)
+	try_order(t, &l);
+	int rc = try_wait(t, NULL, e);
+	if (!rc && t->last)
 		try_note_lacks(t, &l);
 	try_note_skips(t);
 	vec_free(&l.v);

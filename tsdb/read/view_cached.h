@@ -9,7 +9,10 @@
  *		rc = ...; with try.lim
  *	while (view_try_again(&try, &rc, e));
  *
- * What does not come in time is missing from the last result, and lim->damage says so. Private. */
+ * What does not come in time is missing from the last result, and lim->damage says so.
+ *
+ * A reader that knows what it needs before it reads orders it (view_try_order), and waits for each day when it comes to that day (view_try_wait): days are
+ * fetched while dictionaries of those before them are loaded. Private. */
 #ifndef PYRRHA_TSDB_VIEW_CACHED_H
 #define PYRRHA_TSDB_VIEW_CACHED_H
 
@@ -39,6 +42,7 @@ struct view_try {
 	uint64_t *skips;                 /* by partition: those of its day, when the reading began; NULL = the view has no day of the bucket */
 	unsigned tries;
 	bool last;                       /* nothing is fetched any more: what this reading lacks its answer lacks */
+	struct cached_order order;       /* what is being fetched for it */
 };
 void view_try_begin(struct view_try *t, struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim);
 /* The same, of the times of these parts. */
@@ -46,6 +50,10 @@ void view_try_begin_parts(struct view_try *t, struct tsdb_view *v, const struct 
 /* To be called after a reading that returned *rc. True: data that it lacked has been fetched; its result is to be released, and it is to be made
  * again. False: *rc is the result, and t is released. */
 bool view_try_again(struct view_try *t, int *rc, struct err *e);
+/* Begins to fetch what the reading has noted as wanted so far. */
+void view_try_order(struct view_try *t);
+/* Waits until what was ordered of a partition of the version is here, or does not come. */
+int view_try_wait(struct view_try *t, size_t p, struct err *e) MUST_USE;
 /* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before, and begins the one reading.
  * view_try_end ends it. */
 int view_try_fetch(struct view_try *t, struct err *e) MUST_USE;
