@@ -84,6 +84,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/part.h \
   tsdb/part/part_cover.c \
   tsdb/part/part_cover.h \
+  tsdb/part/part_ends.c \
+  tsdb/part/part_ends.h \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_read.c \
@@ -108,6 +110,9 @@ libtsdb_a_SOURCES = \
   tsdb/read/merge.c \
   tsdb/read/plan.c \
   tsdb/read/plan.h \
+  tsdb/read/point_list.c \
+  tsdb/read/point_list.h \
+  tsdb/read/points.c \
   tsdb/read/scratch.c \
   tsdb/read/scratch.h \
   tsdb/read/select.c \
@@ -236,6 +241,7 @@ TSDB_TESTS = \
   part_cover_test \
   part_runs_test \
   places_test \
+  point_list_test \
   puts_test \
   repair_test \
   replay_test \
@@ -303,6 +309,8 @@ part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+point_list_test_SOURCES = tsdb/read/point_list_test.c
+point_list_test_LDADD = $(TSDB_TEST_LIBS)
 puts_test_SOURCES = tsdb/transfer/puts_test.c
 puts_test_LDADD = $(TSDB_TEST_LIBS)
 repair_test_SOURCES = tsdb/transfer/repair_test.c

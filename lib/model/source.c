@@ -95,6 +95,26 @@ void source_cover_add_other(struct source_cover *c, const struct source_cover *o
 	source_weights_join(&c->weights, other->weights, 1);
 }
 
+/* Of the edges start + k step, k below n. */
+static bool edge_between(int64_t start_ms, const struct source_windows *w, int64_t from_ms, int64_t until_ms)
+{
+	int64_t k = from_ms <= start_ms || w->step_ms <= 0 ? 0 : (from_ms - start_ms + w->step_ms - 1) / w->step_ms;
+	int64_t at = start_ms + k * w->step_ms;
+	return (uint64_t)k < w->n && at >= from_ms && at < until_ms;
+}
+
+bool source_windows_edge(const struct source_windows *w, int64_t from_ms, int64_t until_ms)
+{
+	return edge_between(w->until_ms, w, from_ms, until_ms) || edge_between(w->until_ms - w->range_ms, w, from_ms, until_ms);
+}
+
+void source_points_release(struct source_points *p)
+{
+	free(p->v);
+	free(p->before);
+	*p = (struct source_points){ 0 };
+}
+
 void source_cover_release(struct source_cover *c)
 {
 	vec_free(&c->spans);

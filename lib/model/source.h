@@ -86,12 +86,36 @@ struct source_profile {
 	bool stale;                  /* a marker: the series ended here, no profile */
 };
 
-/* What a rate needs of a profile that weighs 1 and covers something. */
+/* What a rate needs of a profile that weighs 1 and covers something. A point may also be a run: the sum of several profiles. */
 struct source_point {
-	int64_t t_ms, total;
-	uint32_t cover_ms, interval_ms;
+	int64_t t_ms, total;         /* of a run: a stamp that no profile of it is behind; the sum */
+	uint32_t cover_ms;           /* of a run: since the first of its profiles begins */
+	uint32_t is_run : 1, ahead : 31; /* the interval, ms, or until the marker that follows, if that is sooner; of a run: how many profiles it has */
 };
+#define SOURCE_POINT_AHEAD_MAX INT32_MAX
 #define SOURCE_POINTS_MOST (UINT64_C(1) << 62) /* the sum of their |total| is smaller */
+
+/* Windows of a question: the k-th of n is (until - range + k step, until + k step]. Their ends are edges. */
+struct source_windows {
+	int64_t until_ms, range_ms, step_ms;
+	size_t n;
+};
+
+/* Whether an edge is in [from, until). */
+bool source_windows_edge(const struct source_windows *w, int64_t from_ms, int64_t until_ms);
+
+struct source_points {
+	struct source_point *v;      /* malloc'd */
+	size_t n;
+	uint32_t *before;            /* malloc'd, n + 1: how many profiles the points before each are of; NULL: there is no run */
+	bool plain;                  /* false: v is NULL, and the caller needs the list of profiles */
+};
+void source_points_release(struct source_points *p);
+/* How many profiles the points [0, i) are of. */
+static inline size_t source_points_before(const struct source_points *p, size_t i)
+{
+	return p->before ? p->before[i] : i;
+}
 
 /* Windows that follow each other: the k-th of n is (after + k width, after + (k + 1) width]. */
 struct source_tiles {
@@ -289,10 +313,12 @@ struct source_ops {
 	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
 	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
 			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
-	/* The same for who only adds up totals. *ret_plain is false, and *ret is NULL, if one of them is a marker, has another weight than 1 or covers
-	 * nothing, or if they are SOURCE_POINTS_MOST together. NULL: this source has only the list. */
-	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		      struct source_point **ret, size_t *ret_n, bool *ret_plain, struct err *e);
+	/* The same for who only adds up totals. They are not plain if one has another weight than 1 or covers nothing, or if they are SOURCE_POINTS_MOST
+	 * together. Markers are left out. For `windows` (NULL: unknown) the source may return runs of profiles that each window has as a whole or not at all;
+	 * a profile whose cover an edge cuts and the newest one at an edge are points of their own. Each profile of a run counts as a sample that was read.
+	 * *ret is written only on success; the caller releases it. NULL: this source has only the list. */
+	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		      const struct source_limits *lim, struct source_points *ret, struct err *e);
 	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
 	 * only the list. */
 	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,

@@ -55,8 +55,7 @@ struct rseries {
 	size_t n;
 	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
-	struct source_point *points; /* of range_each with points, instead of vp: what it gave */
-	size_t n_points;
+	struct source_points points; /* of range_each with points, instead of vp, if they are plain */
 	uint64_t ref;              /* the series that they are of */
 	struct source_cover *cover; /* of range_load_covers: what they come to in each window, instead of vp */
 	size_t n_cover;

@@ -19,8 +19,7 @@ struct fetched {
 	size_t n_pts;
 	struct source_profile *vp;
 	size_t n_vp;
-	struct source_point *points;
-	size_t n_points;
+	struct source_points points;
 	struct source_cover *cover;
 	size_t n_cover;
 	bool near;
@@ -246,7 +245,8 @@ static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, c
 /* The lists are counted as long as they are held. */
 static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
 {
-	uint64_t n = f->n_pts * sizeof *f->pts + f->n_points * sizeof *f->points + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0)) +
+	uint64_t point = sizeof *f->points.v + (f->points.before ? sizeof *f->points.before : 0);
+	uint64_t n = f->n_pts * sizeof *f->pts + f->points.n * point + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0)) +
 		     f->n_cover * sizeof *f->cover;
 	f->held = (struct held_lists){ q, n };
 	return n ? eval_hold_bytes(q, n, e) : 0;
@@ -264,7 +264,7 @@ static void fetched_release(struct fetched *f)
 	give_lists(&f->held);
 	covers_free(f->cover, f->n_cover);
 	free(f->pts);
-	free(f->points);
+	source_points_release(&f->points);
 	free(f->vp);
 	free(f->refs);
 }
@@ -281,7 +281,7 @@ struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
 	int64_t after, until;
-	bool points;
+	const struct source_windows *windows; /* points for these instead of profiles, where the source has them; NULL: none */
 	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none */
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
@@ -304,8 +304,10 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	eval_read_begin(j->q);
 	if (j->tiles.n)
 		rc = fetch_covers(j->q, c, j->after, &j->tiles, &f, &done, &e);
-	else if (j->points && c->type && c->n == 1 && j->q->view->ops->points)
-		rc = j->q->view->ops->points(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.points, &f.n_points, &done, &e);
+	else if (j->windows && c->type && c->n == 1 && j->q->view->ops->points) {
+		rc = j->q->view->ops->points(j->q->view, c->parts[0]->ref, j->after, j->until, j->windows, eval_limits(j->q), &f.points, &e);
+		done = f.points.plain;
+	}
 	if (!rc && !done)
 		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
 			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
@@ -336,10 +338,10 @@ static int run_job(struct fetch_job *j, struct err *e)
 	return -(int)j->e.code;
 }
 
-static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until, bool points,
+static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until, const struct source_windows *windows,
 		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
 {
-	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .points = points, .take = take, .arg = arg }, e);
+	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .windows = windows, .take = take, .arg = arg }, e);
 }
 
 static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
@@ -570,8 +572,8 @@ static void keep_fetched(struct rseries *s, struct fetched *f)
 	s->near = f->near;
 	s->cover = TAKE_PTR(f->cover);
 	s->n_cover = f->n_cover;
-	s->points = TAKE_PTR(f->points);
-	s->n_points = f->n_points;
+	s->points = f->points;
+	f->points = (struct source_points){ 0 };
 	s->vp = TAKE_PTR(f->vp);
 	s->refs = TAKE_PTR(f->refs);
 }
@@ -592,7 +594,7 @@ void rseries_release(struct rseries *s)
 {
 	give_lists(&s->held);
 	free(s->pts);
-	free(s->points);
+	source_points_release(&s->points);
 	free(s->vp);
 	free(s->refs);
 	covers_free(s->cover, s->n_cover);
@@ -687,7 +689,8 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, bool point
 		for (size_t i = 0; i < c.n; i++)
 			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
 		prepare(arg, &r);
-		rc = fetch_each(q, &c, after, last, points, each_one, &(struct each_job){ &r, fn, arg }, e);
+		struct source_windows w = { first, r.range_ms, sp->step, r.mods->at == AT_NONE ? sp->n : 1 };
+		rc = fetch_each(q, &c, after, last, points ? &w : NULL, each_one, &(struct each_job){ &r, fn, arg }, e);
 		free(r.s);
 	}
 	choice_free(&c);

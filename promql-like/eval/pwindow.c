@@ -105,8 +105,15 @@ static inline bool is_plain(const struct pwindow *w, size_t i, bool weighted)
 	return !s->stale && i != w->newest && s->cover_ms > 0 && s->t_ms - s->cover_ms >= w->from && (!weighted || s->weight == 1);
 }
 
+/* What a window comes to: those that count whole, and parts of others in order of time. The sum does not depend on how the whole ones are added up. */
+struct covered {
+	int128 whole;
+	double parts;
+	int64_t ms;
+};
+
 /* The totals of the plain ones from i on, as add_covered would; returns the next that is not. */
-static size_t add_plain(struct lazy_profile *p, const struct pwindow *w, size_t i, bool weighted, int64_t *ret_ms)
+static size_t add_plain(struct lazy_profile *p, const struct pwindow *w, size_t i, bool weighted, struct covered *sum)
 {
 	for (; i < w->hi && is_plain(w, i, weighted); i++) {
 		const struct source_profile *s = &w->s->vp[i];
@@ -114,21 +121,21 @@ static size_t add_plain(struct lazy_profile *p, const struct pwindow *w, size_t 
 			p->a.total = (int64_t)((uint64_t)p->a.total - (uint64_t)s->total);
 			break; /* the other way knows what to say */
 		}
-		p->a.ftotal += (double)s->total;
+		sum->whole += s->total;
 		p->period = MAX(p->period, s->period);
-		*ret_ms += s->cover_ms;
+		sum->ms += s->cover_ms;
 	}
 	return i;
 }
 
 /* Most of a window is a run of plain ones, which are one term. *i: the next one without a profile; *joined as of it. */
-static int add_run(struct lazy_profile *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, int64_t *ret_ms, struct err *e)
+static int add_run(struct lazy_profile *p, const struct pwindow *w, bool weighted, size_t *i, bool *joined, struct covered *sum, struct err *e)
 {
 	const struct rseries *s = w->s;
 	size_t first = *i;
 	if (s->refs && !p->a.no_terms)
 		return 0;
-	*i = add_plain(p, w, first, weighted, ret_ms);
+	*i = add_plain(p, w, first, weighted, sum);
 	if (*i == first || p->a.no_terms)
 		return 0;
 	int64_t after = part_after(s, first, *joined);
@@ -136,11 +143,11 @@ static int add_run(struct lazy_profile *p, const struct pwindow *w, bool weighte
 	return lazy_side_add_stored(&p->a, s->ref, after, s->vp[*i - 1].t_ms, 0, 1, e); /* its total is there already */
 }
 
-int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
+static int add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, struct covered *sum, struct err *e)
 {
 	bool joined = false;
 	for (size_t i = pwindow_first(w); i < w->hi; i++) {
-		int rc = times == 1 ? add_run(p, w, weighted, &i, &joined, ret_ms, e) : 0;
+		int rc = times == 1 ? add_run(p, w, weighted, &i, &joined, sum, e) : 0;
 		if (rc || i == w->hi)
 			return rc;
 		const struct source_profile *s = &w->s->vp[i];
@@ -155,9 +162,23 @@ int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double 
 		rc = pwindow_add_one(&p->a, w->s, i, joined, scale, e);
 		if (rc)
 			return rc;
+		if (scale == 1)
+			sum->whole += s->total;
+		else
+			sum->parts += (double)s->total * scale;
 		p->period = MAX(p->period, s->period);
-		*ret_ms += to - from;
+		sum->ms += to - from;
 		joined = true;
 	}
 	return 0;
+}
+
+int pwindow_add_covered(struct lazy_profile *p, const struct pwindow *w, double times, bool weighted, int64_t *ret_ms, struct err *e)
+{
+	struct covered sum = { 0 };
+	double before = p->a.ftotal;
+	int rc = add_covered(p, w, times, weighted, &sum, e);
+	p->a.ftotal = before + (sum.parts + (double)sum.whole);
+	*ret_ms += sum.ms;
+	return rc;
 }

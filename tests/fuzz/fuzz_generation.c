@@ -26,7 +26,9 @@ static void check_parts(const struct generation *g)
 		check_view(g, p->header);
 		check_view(g, p->index);
 		check_view(g, p->covers);
+		check_view(g, p->ends);
 		REQUIRE(!p->covers.len || p->level == LEVEL_HOUR, "part %zu", i);
+		REQUIRE(!p->ends.len || p->covers.len, "part %zu", i);
 		for (size_t k = 0; k < p->totals.n; k++)
 			check_view(g, p->totals.v[k]);
 		for (size_t k = 0; k < p->runs.n; k++)

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/dict/dict.h"
 #include "tsdb/head/tombstone_fact.h"
-#include "tsdb/part/part_cover.h"
+#include "tsdb/part/part_ends.h"
 #include "tsdb/part/sealed.h"
 
 #define ROWS 512
@@ -137,20 +137,30 @@ static void detail(struct view v)
 
 /* The covers of a part of an hour whose series the first bytes describe: their number, then four bytes of each. What is accepted lies within their bounds, and
  * stays the same when it is written again. */
+static bool cut_series(struct view *v, struct part *p)
+{
+	size_t n = v->len ? (uint8_t)v->ptr[0] % 16 : 0;
+	*p = (struct part){ .level = LEVEL_HOUR, .window = 472230 };
+	if (v->len < 1 + 4 * n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *x = (const uint8_t *)v->ptr + 1 + 4 * i;
+		vec_push(&p->series, (struct part_series){ .series = (uint32_t)i, .min_ms = (uint32_t)x[0] * 15000 + x[1], .max_ms = (uint32_t)x[2] * 15000, .is_float = x[3] & 1 });
+	}
+	*v = view_make(v->ptr + 1 + 4 * n, v->len - 1 - 4 * n);
+	return true;
+}
+
 static void covers(struct view v)
 {
-	struct part p = { .level = LEVEL_HOUR, .window = 472230 };
+	struct part p;
 	struct part_covers *c, *same;
 	struct buf b = { 0 };
 	struct err e = { 0 };
-	size_t n = v.len ? (uint8_t)v.ptr[0] % 16 : 0;
-	if (v.len < 1 + 4 * n)
+	if (!cut_series(&v, &p))
 		return;
-	for (size_t i = 0; i < n; i++) {
-		const uint8_t *x = (const uint8_t *)v.ptr + 1 + 4 * i;
-		vec_push(&p.series, (struct part_series){ .series = (uint32_t)i, .min_ms = (uint32_t)x[0] * 15000 + x[1], .max_ms = (uint32_t)x[2] * 15000, .is_float = x[3] & 1 });
-	}
-	if (!part_covers_decode(&p, view_make(v.ptr + 1 + 4 * n, v.len - 1 - 4 * n), &c, &e)) {
+	size_t n = p.series.n;
+	if (!part_covers_decode(&p, v, &c, &e)) {
 		for (size_t i = 0; i < c->n_spans; i++)
 			REQUIRE(c->spans[i].after_ms <= (int64_t)c->spans[i].until_ms && c->spans[i].until_ms <= HOUR_MS, "span %zu", i);
 		part_covers_encode(&p, c, &b);
@@ -166,9 +176,44 @@ static void covers(struct view v)
 	vec_free(&p.series);
 }
 
+/* The same of first and last profiles, behind covers with their length in front. */
+static void ends(struct view v)
+{
+	struct part p;
+	struct part_covers *c = NULL;
+	struct part_ends *x, *same;
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	if (!cut_series(&v, &p))
+		return;
+	struct view known = cut(&v);
+	if (!part_covers_decode(&p, known, &c, &e) && !part_ends_decode(&p, c, v, &x, &e)) {
+		for (size_t i = 0; i < p.series.n; i++) {
+			const struct part_end *y = &x->v[i];
+			const struct part_cover *of = &c->v[i];
+			bool several = of->n - of->n_stale > 1;
+			if (!y->here)
+				continue;
+			REQUIRE(y->last_ms <= p.series.v[i].max_ms && y->first_cover_ms && y->last_cover_ms && y->first_total >= 0 && y->last_total >= 0, "series %zu", i);
+			REQUIRE(several ? y->first_total <= of->total - y->last_total : y->first_total == of->total, "series %zu", i);
+			REQUIRE(!several || (y->others_after_ms < (int64_t)y->last_ms && p.series.v[i].min_ms < y->last_ms), "series %zu", i);
+		}
+		part_ends_encode(&p, c, x, &b);
+		REQUIRE(!part_ends_decode(&p, c, buf_view(&b), &same, &e), "%s", e.msg);
+		REQUIRE(!memcmp(x->v, same->v, p.series.n * sizeof *x->v), "%zu series", p.series.n);
+		free(same);
+		free(x);
+	} else {
+		REQUIRE(e.code == ERR_CORRUPT && e.msg[0], "%s", e.msg);
+	}
+	free(c);
+	buf_free(&b);
+	vec_free(&p.series);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail, covers };
+	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail, covers, ends };
 	if (n)
 		readers[data[0] % ARRAY_LEN(readers)](view_make((const char *)data + 1, n - 1));
 	return 0;

@@ -92,20 +92,23 @@ static int image_parts(struct day_image *m, struct err *e)
 	return rc;
 }
 
-void day_image_add_covers(struct day_image *m, size_t part, struct view known)
+void day_image_add_covers(struct day_image *m, size_t part, const struct generation_part *old)
 {
 	const struct part *p = m->parts.v[part];
 	struct generation_part *to = &m->g.parts.v[part];
 	if (p->level != LEVEL_HOUR)
 		return;
-	if (known.len && !part_covers_check(p, known, NULL)) {
-		to->covers = known;
+	if (old && old->covers.len && old->ends.len && !part_covers_check_both(p, old->covers, old->ends, NULL)) {
+		to->covers = old->covers;
+		to->ends = old->ends;
 		return;
 	}
-	struct buf *b = image_buf(m);
-	part_covers_put(p, b);
-	if (!b->overflow)
-		to->covers = buf_view(b);
+	struct buf *covers = image_buf(m), *ends = image_buf(m);
+	part_covers_put(p, covers, ends);
+	if (!covers->overflow)
+		to->covers = buf_view(covers);
+	if (!covers->overflow && !ends->overflow)
+		to->ends = buf_view(ends);
 }
 
 /* ---- facts ---- */

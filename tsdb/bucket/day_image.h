@@ -26,8 +26,9 @@ struct day_image {
 int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *dir, bool newest, struct object_stamp deletes,
 		   struct day_image *ret, struct err *e) MUST_USE;
 void day_image_release(struct day_image *m);
-/* Fills in the covers of a part of an hour: known, those of an older generation, where they are of this part; else they are read, series by series. */
-void day_image_add_covers(struct day_image *m, size_t part, struct view known);
+/* Fills in the covers of a part of an hour, and its first and last profiles: those of an older generation (NULL: there is none), where it has both of this part; else
+ * they are read, series by series. */
+void day_image_add_covers(struct day_image *m, size_t part, const struct generation_part *old);
 /* The path of a part's file. Returns owned. */
 char *day_image_file(const struct day_image *m, size_t part);
 /* Whether the day is over and all that came of it is in parts. */

@@ -29,7 +29,7 @@
 
 enum generation_tag {
 	TAG_HEAD = 1, TAG_PART, TAG_SYMBOLS, TAG_FILE, TAG_TEXTS, TAG_SERIES, TAG_FACT, TAG_NOTE, TAG_IDENTITY, TAG_COVERS,
-	TAG_EXTERNAL,
+	TAG_EXTERNAL, TAG_ENDS,
 	TAG_PADDING = 255 /* bytes without a meaning */
 };
 
@@ -184,6 +184,10 @@ static void put_body(struct buf *body, const struct generation *g)
 		if (g->parts.v[i].covers.len) {
 			buf_putv(&b, g->parts.v[i].covers);
 			put_section(body, TAG_COVERS, &b);
+		}
+		if (g->parts.v[i].ends.len) {
+			buf_putv(&b, g->parts.v[i].ends);
+			put_section(body, TAG_ENDS, &b);
 		}
 	}
 	if (g->identity[0]) {
@@ -447,6 +451,15 @@ static void get_covers(struct generation *g, struct cursor *c)
 		p->covers = cursor_bytes(c, (size_t)(c->end - c->p));
 }
 
+/* Of the part before, behind its covers. */
+static void get_ends(struct generation *g, struct cursor *c)
+{
+	struct generation_part *p = g->parts.n ? &g->parts.v[g->parts.n - 1] : NULL;
+	c->bad |= !p || !p->covers.len || p->ends.len || c->p == c->end;
+	if (!c->bad)
+		p->ends = cursor_bytes(c, (size_t)(c->end - c->p));
+}
+
 static void get_symbols(struct generation *g, struct cursor *c)
 {
 	c->bad |= g->symbols.stamp.epoch != 0;
@@ -494,6 +507,7 @@ static int get_section(struct generation *g, uint8_t tag, struct view v, struct 
 	case TAG_IDENTITY: get_identity(g, &c); break;
 	case TAG_COVERS: get_covers(g, &c); break;
 	case TAG_EXTERNAL: get_external(g, &c); break;
+	case TAG_ENDS: get_ends(g, &c); break;
 	default: return 0; /* of a later program, which says that older ones may pass over it */
 	}
 	if (g->lists > g->lists_max)

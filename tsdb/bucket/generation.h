@@ -49,6 +49,7 @@ struct generation_part {
 	VEC(struct part_run) runs;
 	VEC(struct view) totals;     /* payload of PART_TOTALS of each aggregate, by number; of a rollup none */
 	struct view covers;          /* of an hour: what the profiles of each series come to (part_cover.h); empty = not known */
+	struct view ends;            /* the first and last of these (part_ends.h); empty = not known, as without covers */
 };
 
 /* A small file of the day's database: CURRENT, MANIFEST-n, OPTIONS-n of one checkpoint. */

@@ -46,6 +46,7 @@ static void add_part(struct generation *g, enum part_level level, uint32_t windo
 		vec_push(&p->totals, VIEW("totals of an aggregate"));
 		vec_push(&p->totals, VIEW(""));
 		p->covers = VIEW("\0 covers");
+		p->ends = VIEW("ends \0");
 	}
 }
 
@@ -156,7 +157,7 @@ static void same_part(const struct generation_part *a, const struct generation_p
 {
 	assert_true(a->level == b->level && a->window == b->window && a->number == b->number && a->file == b->file);
 	same_object(&a->object, &b->object);
-	assert_true(view_eq(a->header, b->header) && view_eq(a->index, b->index) && view_eq(a->covers, b->covers));
+	assert_true(view_eq(a->header, b->header) && view_eq(a->index, b->index) && view_eq(a->covers, b->covers) && view_eq(a->ends, b->ends));
 	assert_true(a->runs.n == b->runs.n && a->totals.n == b->totals.n);
 	for (size_t i = 0; i < a->runs.n; i++) {
 		const struct part_run *x = &a->runs.v[i], *y = &b->runs.v[i];
@@ -351,7 +352,7 @@ static void test_versions(void **state)
 
 /* ---- what no writer writes ---- */
 
-enum { HEAD = 1, PART, SYMBOLS, FILES, TEXTS, SERIES, FACT, NOTE, IDENTITY, COVERS };
+enum { HEAD = 1, PART, SYMBOLS, FILES, TEXTS, SERIES, FACT, NOTE, IDENTITY, COVERS, EXTERNAL, ENDS };
 
 /* One thing is wrong with it, which generation_encode does not look at. */
 static void spoil(struct generation *g, int how)
@@ -403,11 +404,12 @@ static void spoil(struct generation *g, int how)
 		for (int i = 0; i < 16; i++)
 			vec_push(&g->files, (struct generation_file){ view_make("OPTIONS-1234567890123456", (size_t)(9 + i)), VIEW("") });
 		break;
+	case 37: g->parts.v[0].covers = VIEW(""); break; /* its ends are there */
 	default: assert_true(false);
 	}
 }
 
-#define SPOILT 37
+#define SPOILT 38
 #define SPOILT_SERIES 29
 
 /* What a body that has a right checksum gives: 0 or why not, also of its series. What is accepted can be written and read again. */
@@ -500,6 +502,7 @@ static void test_sections(void **state)
 		{ -ERR_CORRUPT, SYMBOLS, VIEW("\1\1\1abcdefghijklmnopqrstuvwxyz0123456"), 0, VIEW("") },
 		{ -ERR_CORRUPT, PART, VIEW(""), 0, VIEW("") },
 		{ -ERR_CORRUPT, COVERS, VIEW("of no part"), 0, VIEW("") },
+		{ -ERR_CORRUPT, ENDS, VIEW("of no part"), 0, VIEW("") },
 		{ -ERR_CORRUPT, FILES, VIEW(""), 0, VIEW("") },
 		{ -ERR_CORRUPT, FACT, VIEW(""), 0, VIEW("") },
 		{ -ERR_CORRUPT, NOTE, VIEW(""), 0, VIEW("") },
@@ -534,7 +537,8 @@ static void test_sections(void **state)
 	buf_free(&b);
 }
 
-/* Covers are of the part of an hour whose section they follow, and there is something in them. Programs that do not know them pass over them. */
+/* Covers are of the part of an hour whose section they follow, and there is something in them; so are its first and last profiles, behind its covers. Programs that
+ * do not know them pass over them. */
 static void test_covers(void **state)
 {
 	struct generation g = make_day(), got;
@@ -546,23 +550,30 @@ static void test_covers(void **state)
 	get_body(&g, &part);
 	const char *covers = memmem(part.ptr, part.len, "\12\10\0 covers", 10);
 	assert_non_null(covers);
-	for (int how = 0; how < 6; how++) {
+	for (int how = 0; how < 10; how++) {
 		buf_reset(&b);
 		buf_put(&b, part.ptr, (size_t)(covers - part.ptr));
 		if (how == 3)
 			put_section(&b, FACT, VIEW("\1"));
-		if (how)
+		if (how >= 6)
+			put_section(&b, how == 7 ? 200 : COVERS, VIEW("all"));
+		if (how >= 6)
+			put_section(&b, ENDS, how == 9 ? VIEW("") : VIEW("ends"));
+		if (how == 8)
+			put_section(&b, ENDS, VIEW("twice"));
+		if (how && how < 6)
 			put_section(&b, how == 5 ? 200 : COVERS, how == 4 ? VIEW("") : VIEW("all"));
 		if (how == 2)
 			put_section(&b, COVERS, VIEW("twice"));
 		int rc = read_body(buf_view(&b), GENERATION_DAY, &e);
-		assert_int_equal(rc, how == 2 || how == 4 ? -ERR_CORRUPT : 0);
+		assert_int_equal(rc, how == 2 || how == 4 || how > 6 ? -ERR_CORRUPT : 0);
 		if (rc)
 			continue;
 		wrap(buf_view(&b), 1, GENERATION_DAY, b.len, &part);
 		assert_int_equal(generation_decode(&got, buf_view(&part), NULL, &e), 0);
 		assert_int_equal(got.parts.n, 1);
-		assert_true(view_eqs(got.parts.v[0].covers, how == 1 || how == 3 ? "all" : ""));
+		assert_true(view_eqs(got.parts.v[0].covers, how == 1 || how == 3 || how == 6 ? "all" : ""));
+		assert_true(view_eqs(got.parts.v[0].ends, how == 6 ? "ends" : ""));
 		generation_release(&got);
 		get_body(&g, &part);
 		covers = memmem(part.ptr, part.len, "\12\10\0 covers", 10);

@@ -160,7 +160,7 @@ static int parts_make(struct day_parts *ret, struct cached_store *s, const struc
 		p->bytes = x->object.size;
 		vec_push(&ret->v, p);
 		if (x->covers.len)
-			rc = part_covers_check(p, x->covers, e);
+			rc = part_covers_check_both(p, x->covers, x->ends, e);
 	}
 	return rc;
 }

@@ -250,7 +250,7 @@ static size_t day_index_bytes(const struct cached_day *d)
 	for (size_t k = 0; k < d->origin.s->n_parts; k++)
 		total += part_index_bytes(d->origin.s->parts[k]);
 	for (size_t k = 0; k < d->store->files.n; k++)
-		total += d->store->files.v[k]->known.cap + d->store->files.v[k]->covers.cap;
+		total += d->store->files.v[k]->known.cap + d->store->files.v[k]->covers.cap + d->store->files.v[k]->ends.cap;
 	return total;
 }
 

@@ -323,6 +323,13 @@ static bool file_covers(struct part_lack *l, struct view *ret)
 	return ret->len;
 }
 
+static bool file_ends(struct part_lack *l, struct view *ret)
+{
+	struct cached_file *f = (struct cached_file *)l;
+	*ret = buf_view(&f->ends);
+	return ret->len;
+}
+
 /* ---- life ---- */
 
 static void file_release(struct part_lack *l)
@@ -334,7 +341,7 @@ static struct cached_file *file_new(struct cached_dir *dir, uint64_t size)
 {
 	struct cached_file *f = NEW(struct cached_file);
 	atomic_init(&f->refs, 1);
-	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_covers, file_release };
+	f->lack = (struct part_lack){ file_need, file_recheck, file_totals, file_covers, file_ends, file_release };
 	atomic_fetch_add_explicit(&dir->refs, 1, memory_order_relaxed);
 	f->dir = dir;
 	f->size = size;
@@ -357,6 +364,7 @@ void cached_file_unref(struct cached_file *f)
 	buf_free(&f->known);
 	vec_free(&f->known_ends);
 	buf_free(&f->covers);
+	buf_free(&f->ends);
 	cached_dir_unref(f->dir);
 	free(f);
 }
@@ -375,6 +383,8 @@ int cached_file_of_part(struct cached_file **ret, struct cached_dir *dir, const 
 	}
 	buf_putv(&f->covers, p->covers);
 	buf_trim(&f->covers);
+	buf_putv(&f->ends, p->ends);
+	buf_trim(&f->ends);
 	snprintf(f->name, sizeof f->name, "%06" PRIu64, p->file);
 	f->level = p->level;
 	object_name_data(f->key, g->id, g->day, p->object.stamp);

@@ -73,6 +73,7 @@ struct cached_file {
 	struct buf known;                  /* totals of aggregates, */
 	VEC(uint32_t) known_ends;          /* by number: where each ends */
 	struct buf covers;                 /* what its series' profiles come to (part_cover.h); empty = not known */
+	struct buf ends;                   /* the first and last of these profiles (part_ends.h); empty = not known */
 	/* Of the fetcher (cached_fetch.h), under its lock. */
 	bool queued;
 	struct err error;                  /* why the last fetch failed; code 0: it did not */

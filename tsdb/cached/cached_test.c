@@ -20,6 +20,7 @@
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/cached/cached_days.h"
+#include "tsdb/part/part_ends.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
 
@@ -351,6 +352,143 @@ static void test_covers(void **state)
 	assert_int_equal(world_cover(&w, KIT_T0 + DAY, KIT_T0 + 2 * DAY), (4 * ROWS - 1) * 10000);
 	assert_in_range(atomic_load(&f.hours), 1, 2);
 	assert_int_equal(kit_count(&w.k, KIT_CPU, KIT_T0 + DAY, KIT_T0 + 2 * DAY, NULL), 4 * ROWS - 1);
+	world_end(&w);
+}
+
+/* What windows of points come to, as a rate adds them up; runs and single profiles come to the same. */
+static double points_sum(const struct source_points *p, const struct source_windows *w)
+{
+	double sum = 0;
+	for (size_t k = 0; k < w->n; k++) {
+		int64_t to = w->until_ms + (int64_t)k * w->step_ms, from = to - w->range_ms, whole = 0;
+		size_t newest = p->n;
+		for (size_t i = 0; i < p->n; i++)
+			if (p->v[i].t_ms <= to)
+				newest = i;
+		for (size_t i = 0; i < p->n && newest < p->n; i++) {
+			const struct source_point *x = &p->v[i];
+			int64_t ms = MIN(x->t_ms + (i == newest ? x->ahead : 0), to) - MAX(x->t_ms - x->cover_ms, from);
+			assert_true(i != newest || !x->is_run);
+			if (ms <= 0 || (x->t_ms <= from && i != newest) || x->t_ms > to)
+				continue;
+			whole += ms == x->cover_ms ? x->total : 0;
+			sum += ms == x->cover_ms ? 0 : (double)x->total * ((double)ms / (double)x->cover_ms);
+		}
+		sum += (double)whole;
+	}
+	return sum;
+}
+
+/* Of all series of a name over the days in the bucket; windows: whether the source is told of them. *ret_n: how many points there are. */
+static double world_points(struct world *w, const struct source_windows *of, bool windows, size_t *ret_n)
+{
+	struct source_view *v;
+	struct source_series *found;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	double sum = 0;
+	*ret_n = 0;
+	assert_int_equal(tsdb_source(w->k.db)->open(tsdb_source(w->k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + 2 * DAY, NULL, &found, &n, &e), 0);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < n; i++) {
+		struct source_points p;
+		assert_int_equal(v->ops->points(v, found[i].ref, KIT_T0, KIT_T0 + 2 * DAY, windows ? of : NULL, NULL, &p, &e), 0);
+		assert_true(p.plain);
+		*ret_n += p.n;
+		sum += points_sum(&p, of);
+		source_points_release(&p);
+	}
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	return sum;
+}
+
+/* Rates whose windows end on whole hours ask the bucket for nothing, as its generations say enough; else the stamps of those hours are read in which a window
+ * begins or ends. */
+static void test_points(void **state)
+{
+	static const struct source_windows hours = { KIT_T0 + HOUR, HOUR, HOUR, 48 }, days = { KIT_T0 + DAY, DAY, DAY, 2 }, within = { KIT_T0 + DAY + 90 * MINUTE, DAY, DAY, 1 },
+					   close = { KIT_T0 + 2 * HOUR - 3, 2 * HOUR, 2 * HOUR, 24 };
+	static const struct source_windows *const all[] = { &hours, &days, &within, &close };
+	struct world w;
+	struct fetches f = { .w = &w };
+	double want[4], got;
+	size_t n;
+	(void)state;
+	world_begin(&w);
+	for (size_t i = 0; i < 4; i++)
+		want[i] = world_points(&w, all[i], false, &n);
+	assert_int_equal(n, 2 * 4 * ROWS);
+	assert_true(want[0] != want[1]);
+	kit_close(&w.k);
+	world_shell(&w, "rm -rf *");
+	kit_open(&w.k);
+	w.b.before_arg = &f;
+	w.b.before = note_fetch;
+	struct tsdb_stats before, after;
+	tsdb_stats(w.k.db, &before);
+	for (size_t i = 0; i < 2; i++) {
+		got = world_points(&w, all[i], true, &n);
+		assert_true(got == want[i] && n < 2 * 4 * ROWS);
+	}
+	assert_int_equal(n, 2 * 4 * 2); /* of a day the run and the last profile */
+	assert_int_equal(atomic_load(&f.hours) + atomic_load(&f.others), 0);
+	tsdb_stats(w.k.db, &after);
+	assert_true(after.part_index_bytes > before.part_index_bytes + 2 * 4 * 4 * (int)sizeof(struct part_end));
+	got = world_points(&w, &within, true, &n);
+	assert_true(got == want[2]);
+	assert_in_range(atomic_load(&f.hours), 1, 4); /* an hour of each day, of which the tail and the stamps are read */
+	assert_int_equal(atomic_load(&f.others), 0);
+	/* The last profile of pod 3 is stamped 3 ms before the hour's end, where these windows end. */
+	got = world_points(&w, &close, true, &n);
+	assert_true(got == want[3]);
+	/* A delete touches one series in one hour. */
+	world_delete(&w, "pod-1", KIT_T0 + DAY + 3 * HOUR + MINUTE, KIT_T0 + DAY + 3 * HOUR + 30 * MINUTE);
+	got = world_points(&w, &days, true, &n);
+	assert_true(got < want[1] && got == world_points(&w, &days, false, &n));
+	world_end(&w);
+}
+
+/* A generation of before there were first and last profiles in it: the stamps are read. */
+static void test_points_of_older_generation(void **state)
+{
+	static const struct source_windows days = { KIT_T0 + DAY, DAY, DAY, 2 };
+	struct world w;
+	struct generation g;
+	struct buf b = { .max = GENERATION_MAX }, older = { .max = GENERATION_MAX };
+	char text[SOURCE_WARNING_LEN];
+	size_t n;
+	struct err e;
+	(void)state;
+	world_begin(&w);
+	struct bucket_catalogue *c = w.k.db->catalogue;
+	assert_int_equal(catalogue_bytes(c, (uint32_t)(KIT_T0 / DAY), &b, &e), 0);
+	assert_int_equal(generation_decode(&g, buf_view(&b), NULL, &e), 0);
+	assert_int_equal(generation_decode_series(&g, &e), 0);
+	for (size_t i = 0; i < g.parts.n; i++) {
+		assert_int_equal(g.parts.v[i].ends.len > 0, g.parts.v[i].level == LEVEL_HOUR);
+		g.parts.v[i].ends = VIEW("");
+	}
+	assert_int_equal(generation_encode(&g, &older, &e), 0);
+	assert_int_equal(catalogue_put(c, &g, buf_view(&older), "", true, &e), 0);
+	double got = world_points(&w, &days, true, &n);
+	assert_int_equal(n, 4 * ROWS + 4 * 2);
+	assert_true(got == world_points(&w, &days, false, &n));
+	g.parts.v[1].ends = VIEW("\1\0"); /* of another part: the day is not read */
+	buf_reset(&older);
+	assert_int_equal(generation_encode(&g, &older, &e), 0);
+	kit_reopen(&w.k);
+	c = w.k.db->catalogue;
+	assert_int_equal(catalogue_put(c, &g, buf_view(&older), "", true, &e), 0);
+	world_warning(&w, text);
+	assert_non_null(strstr(text, "in the bucket"));
+	generation_release(&g);
+	buf_free(&b);
+	buf_free(&older);
 	world_end(&w);
 }
 
@@ -1035,7 +1173,8 @@ static void test_descriptors_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
+		cmocka_unit_test(test_the_same), cmocka_unit_test(test_only_what_is_needed), cmocka_unit_test(test_covers), cmocka_unit_test(test_points), cmocka_unit_test(test_points_of_older_generation),
+		cmocka_unit_test(test_malformed_covers), cmocka_unit_test(test_away), cmocka_unit_test(test_flipped_here),
 		cmocka_unit_test(test_flipped_in_the_bucket), cmocka_unit_test(test_deletes), cmocka_unit_test(test_retention), cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_hangs), cmocka_unit_test(test_merge_in_one_round), cmocka_unit_test(test_merge_without_a_day), cmocka_unit_test(test_handed_out), cmocka_unit_test(test_removed), cmocka_unit_test(test_views_and_tidying),
 		cmocka_unit_test(test_lives), cmocka_unit_test(test_descriptors_are_bounded), cmocka_unit_test(test_waiting_is_said),

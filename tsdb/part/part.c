@@ -131,6 +131,7 @@ void part_unref(struct part *p)
 	vec_free(&p->aggregates);
 	map_free(&p->bad);
 	free(atomic_load(&p->covers));
+	free(atomic_load(&p->ends));
 	free(p);
 }
 

@@ -64,6 +64,8 @@ struct part_lack {
 	bool (*totals)(struct part_lack *l, uint32_t aggregate, struct view *ret);
 	/* The payload of its covers (part_cover.h), if it is known without the file; it has been checked. Valid as long as the part. */
 	bool (*covers)(struct part_lack *l, struct view *ret);
+	/* The same of the first and last profiles of its series (part_ends.h). */
+	bool (*ends)(struct part_lack *l, struct view *ret);
 	void (*release)(struct part_lack *l);
 };
 
@@ -97,6 +99,7 @@ struct part {
 	VEC(struct part_series) series; /* by id */
 	VEC(uint32_t) aggregates;       /* of each: how many of the series it sums up; 0 = it was left out */
 	_Atomic(struct part_covers *) covers; /* what is known of its series' profiles (part_cover.h); NULL = nobody has asked */
+	_Atomic(struct part_ends *) ends;     /* the first and last of them (part_ends.h); NULL = nobody has asked */
 };
 
 struct part *part_ref(struct part *p);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "tsdb/part/part_ends.h"
 
 /* ---- rows ---- */
 
@@ -132,8 +133,7 @@ static struct part_covers *covers_set_spans(const struct part *p, struct part_co
 	return c;
 }
 
-/* Those that are kept with the part. At first they are what its generation says. */
-static struct part_covers *covers_of(struct part *p)
+struct part_covers *part_covers_of(struct part *p)
 {
 	struct part_covers *all = atomic_load(&p->covers), *none = NULL;
 	struct view known;
@@ -151,7 +151,7 @@ size_t part_index_bytes(const struct part *p)
 {
 	const struct part_covers *c = atomic_load(&p->covers);
 	return p->series.cap * sizeof *p->series.v + p->aggregates.cap * sizeof *p->aggregates.v +
-	       (c ? sizeof *c + (p->series.n + 1) * sizeof *c->v + c->n_spans * sizeof *c->spans : 0);
+	       (c ? sizeof *c + (p->series.n + 1) * sizeof *c->v + c->n_spans * sizeof *c->spans : 0) + part_ends_bytes(p);
 }
 
 /* ---- a series ---- */
@@ -165,7 +165,7 @@ static const struct part_span *cover_spans(const struct part_covers *c, const st
 
 bool part_cover_known(struct part *p, const struct part_series *x, struct source_cover *ret)
 {
-	const struct part_covers *c = covers_of(p);
+	const struct part_covers *c = part_covers_of(p);
 	const struct part_cover *from = &c->v[x - p->series.v];
 	uint16_t state = atomic_load(&from->state);
 	size_t n;
@@ -204,7 +204,7 @@ int part_cover_read(struct part *p, const struct part_series *x, struct part_scr
 		return rc;
 	part_cover_add_rows(&w->columns, 0, w->columns.points.n, NULL, NULL, &all);
 	bool plain = cover_is_plain(&all, &weight);
-	cover_keep(p, &covers_of(p)->v[x - p->series.v], &all, plain && all.spans.n == 1 && cover_spans_fit(p, &all), weight);
+	cover_keep(p, &part_covers_of(p)->v[x - p->series.v], &all, plain && all.spans.n == 1 && cover_spans_fit(p, &all), weight);
 	source_cover_add_other(ret, &all);
 	for (size_t i = 0; i < all.spans.n; i++)
 		source_cover_add_span(ret, all.spans.v[i].after_ms, all.spans.v[i].until_ms);
@@ -303,9 +303,10 @@ static void covers_add(const struct part *p, struct part_cover *to, struct sourc
 		vec_push(&list->v, cover_span(p, &c->spans.v[i]));
 }
 
-void part_covers_put(const struct part *p, struct buf *b)
+void part_covers_put(const struct part *p, struct buf *covers, struct buf *ends)
 {
 	struct part_covers *c = covers_new(p);
+	struct part_ends *x = part_ends_new(p);
 	struct part_scratch w = { .sums = { 0 } };
 	struct cover_spans list = { .v = { 0 } };
 	struct err e;
@@ -315,12 +316,15 @@ void part_covers_put(const struct part *p, struct buf *b)
 			continue;
 		part_cover_add_rows(&w.columns, 0, w.columns.points.n, NULL, NULL, &all);
 		covers_add(p, &c->v[i], &all, &list);
+		part_ends_add(p, &p->series.v[i], &w.columns, &c->v[i], &x->v[i]);
 		source_cover_release(&all);
 	}
 	c = covers_set_spans(p, c, list.v.v, list.v.n);
-	part_covers_encode(p, c, b);
+	part_covers_encode(p, c, covers);
+	part_ends_encode(p, c, x, ends);
 	part_scratch_release(&w);
 	vec_free(&list.v);
+	free(x);
 	free(c);
 }
 
@@ -441,11 +445,23 @@ int part_covers_decode(const struct part *p, struct view v, struct part_covers *
 	return 0;
 }
 
-int part_covers_check(const struct part *p, struct view v, struct err *e)
+int part_covers_check_both(const struct part *p, struct view covers, struct view ends, struct err *e)
 {
 	struct part_covers *c;
-	int rc = part_covers_decode(p, v, &c, e);
-	if (!rc)
-		free(c);
+	struct part_ends *x;
+	int rc = part_covers_decode(p, covers, &c, e);
+	if (rc)
+		return rc;
+	if (ends.len) {
+		rc = part_ends_decode(p, c, ends, &x, e);
+		if (!rc)
+			free(x);
+	}
+	free(c);
 	return rc;
+}
+
+int part_covers_check(const struct part *p, struct view v, struct err *e)
+{
+	return part_covers_check_both(p, v, VIEW(""), e);
 }

@@ -61,13 +61,18 @@ bool part_cover_known(struct part *p, const struct part_series *x, struct source
 /* Reads the series' columns, adds the cover of all its profiles, and keeps it with the part if it is small. */
 int part_cover_read(struct part *p, const struct part_series *x, struct part_scratch *w, struct source_cover *ret, struct err *e) MUST_USE;
 
-/* Reads the columns of all series of a part and appends the payload. A series that cannot be read is absent in it. */
-void part_covers_put(const struct part *p, struct buf *b);
+/* Reads the columns of all series of a part and appends the payloads of their covers and of their first and last profiles (part_ends.h). A series that
+ * cannot be read is absent in both. */
+void part_covers_put(const struct part *p, struct buf *covers, struct buf *ends);
 /* Appends the payload of these. */
 void part_covers_encode(const struct part *p, const struct part_covers *c, struct buf *b);
 /* *ret is to be freed by free. ERR_CORRUPT: the payload is malformed, or not of this part. */
 int part_covers_decode(const struct part *p, struct view v, struct part_covers **ret, struct err *e) MUST_USE;
 int part_covers_check(const struct part *p, struct view v, struct err *e) MUST_USE;
+/* The same, and of the payload of first and last profiles beside them, which may be empty. */
+int part_covers_check_both(const struct part *p, struct view covers, struct view ends, struct err *e) MUST_USE;
+/* Those that are kept with the part. At first they are what its generation says. */
+struct part_covers *part_covers_of(struct part *p);
 
 /* Bytes of memory of a part's index and of the covers that are kept with it. */
 size_t part_index_bytes(const struct part *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers as a generation has them: what is read of the payload is what the columns say, of each kind of series; what no writer writes is refused. */
+/* Covers, and first and last profiles, as a generation has them: what is read of a payload is what the columns say, of each kind of series; what no writer
+ * writes is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "tsdb/part/part_cover.h"
+#include "tsdb/part/part_ends.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
 
@@ -32,7 +33,7 @@ static void append_pod(struct kit *k, unsigned pod, int64_t t_ms)
 	struct err e;
 	char name[16];
 	snprintf(name, sizeof name, "pod-%u", pod);
-	bool stale = pod == 3 && t_ms > KIT_T0 + 50 * MINUTE;
+	bool stale = pod == 3 && t_ms > KIT_T0 + 50 * MINUTE + EVERY;
 	struct label labels[] = { { VIEW(LABEL_NAME), pod == 7 ? VIEW("up") : VIEW(KIT_CPU) }, { VIEW("pod"), view_of(name) } };
 	struct sink_column column = { .labels = { labels, 2 }, .value_index = 1 };
 	struct sink_batch b = { 0 };
@@ -101,17 +102,56 @@ static void same_cover(const struct source_cover *a, const struct source_cover *
 	assert_memory_equal(a->spans.v, b->spans.v, a->spans.n * sizeof *a->spans.v);
 }
 
+/* The first and last profile of a series are those of its columns. */
+static void check_end(struct part *p, const struct part_series *x, const struct part_end *end, struct part_scratch *w)
+{
+	const struct sealed_columns *c = &w->columns;
+	struct err e;
+	assert_int_equal(part_columns(p, x->series, w, &e), 0);
+	size_t last = c->points.n - 1 - c->stale.n;
+	int64_t others = INT64_MAX;
+	for (size_t i = 1; i <= last; i++)
+		others = MIN(others, sealed_stamp(&c->points, i) - (c->same_cover ? c->cover_ms : c->covers.v[i]) - part_start_ms(p));
+	assert_true(c->stale.n <= 1 && (!c->stale.n || c->stale.v[0] == last + 1));
+	assert_true(end->first_total == c->points.totals.v[0] && end->last_total == c->points.totals.v[last]);
+	assert_int_equal(end->last_ms, sealed_stamp(&c->points, last) - part_start_ms(p));
+	assert_int_equal(end->first_cover_ms, c->same_cover ? c->cover_ms : c->covers.v[0]);
+	assert_int_equal(end->last_cover_ms, c->same_cover ? c->cover_ms : c->covers.v[last]);
+	assert_int_equal(end->interval_ms, c->same_interval ? c->interval_ms : c->intervals.v[last]);
+	assert_int_equal(end->others_after_ms, others);
+}
+
+static void check_ends(struct part *p, const struct part_covers *covers, struct view payload, struct part_scratch *w)
+{
+	struct part_ends *ends;
+	struct buf again = { 0 };
+	struct err e;
+	size_t n = 0;
+	assert_int_equal(part_ends_decode(p, covers, payload, &ends, &e), 0);
+	part_ends_encode(p, covers, ends, &again);
+	assert_true(view_eq(payload, buf_view(&again)));
+	assert_true(payload.len < 8 * 16);
+	for (size_t i = 0; i < p->series.n; i++)
+		if (ends->v[i].here) {
+			check_end(p, &p->series.v[i], &ends->v[i], w);
+			n++;
+		}
+	assert_int_equal(n, PODS - 4); /* neither those without a cover nor pod 4, whose weight is 4 */
+	free(ends);
+	buf_free(&again);
+}
+
 static void test_the_same(void **state)
 {
 	struct kit k;
 	struct part *p;
 	struct part_scratch w = { .sums = { 0 } };
-	struct buf b = { 0 }, again = { 0 };
+	struct buf b = { 0 }, ends = { 0 }, again = { 0 };
 	struct part_covers *c;
 	struct err e;
 	(void)state;
 	struct version *v = begin(&k, &p);
-	part_covers_put(p, &b);
+	part_covers_put(p, &b, &ends);
 	assert_int_equal(part_covers_decode(p, buf_view(&b), &c, &e), 0);
 	part_covers_encode(p, c, &again);
 	assert_true(view_eq(buf_view(&b), buf_view(&again)));
@@ -134,8 +174,10 @@ static void test_the_same(void **state)
 		source_cover_release(&kept);
 	}
 	assert_int_equal(n_known, PODS - 3); /* not pod 2 with its many holes, not pod 5 with two weights, not the float */
+	check_ends(p, c, buf_view(&ends), &w);
 	free(c);
 	buf_free(&b);
+	buf_free(&ends);
 	buf_free(&again);
 	part_scratch_release(&w);
 	end(&k, v);
@@ -314,8 +356,159 @@ static void test_spoilt(void **state)
 	buf_free(&b);
 }
 
+/* ---- and of first and last profiles ---- */
+
+/* Covers of a part of three series, of which the second is of floats: five profiles that come to 70 and a marker, period 10; one profile. */
+static struct part_covers *made_covers(const struct part *p)
+{
+	struct part_covers *c;
+	struct buf b = { 0 };
+	struct err e;
+	buf_putv(&b, VIEW("\2\13\1\6\1\1\12\1\7\11"));
+	buf_zigzag(&b, 10000);
+	buf_zigzag(&b, 10);
+	buf_putv(&b, VIEW("\5\0"));
+	assert_int_equal(part_covers_decode(p, buf_view(&b), &c, &e), 0);
+	assert_true(c->v[0].n == 6 && c->v[0].n_stale == 1 && c->v[0].total == 70 && c->v[2].n == 1 && c->v[2].total == 9);
+	buf_free(&b);
+	return c;
+}
+
+struct end_fields {
+	uint64_t entries, flags, other, last, interval, cover[2];
+	int64_t first_cover, others, first, total;
+	bool more;
+};
+
+static const struct end_fields good_end = { 2, 3, 1, 7000, 10000, { 9000, 10 }, -8000, -3, 2, -1, false };
+
+static void put_end(struct buf *b, const struct end_fields *f)
+{
+	buf_reset(b);
+	buf_varint(b, f->entries);
+	buf_putc(b, (char)f->flags);
+	buf_putc(b, (char)f->other);
+	buf_varint(b, f->last);
+	buf_varint(b, f->interval);
+	buf_varint(b, 20000);
+	buf_varint(b, f->cover[0]);
+	buf_varint(b, f->cover[1]);
+	buf_zigzag(b, f->first_cover);
+	buf_zigzag(b, f->others);
+	buf_zigzag(b, f->first);
+	buf_zigzag(b, f->total);
+	if (f->more)
+		buf_putc(b, 0);
+}
+
+static int read_ends(const struct part *p, const struct part_covers *covers, struct view v)
+{
+	struct part_ends *ends, *same;
+	struct buf again = { 0 };
+	struct err e = { 0 };
+	AUTOFREE char *copy = xmalloc(MAX(v.len, (size_t)1));
+	memcpy(copy, v.ptr, v.len);
+	int rc = part_ends_decode(p, covers, view_make(copy, v.len), &ends, &e);
+	assert_true(!rc || (rc == -ERR_CORRUPT && strlen(e.msg) > 20));
+	if (rc)
+		return rc;
+	part_ends_encode(p, covers, ends, &again);
+	assert_int_equal(part_ends_decode(p, covers, buf_view(&again), &same, &e), 0);
+	assert_memory_equal(ends->v, same->v, ends->n * sizeof *ends->v);
+	free(same);
+	free(ends);
+	buf_free(&again);
+	return 0;
+}
+
+static void spoil_end(struct end_fields *f, int how)
+{
+	switch (how) {
+	case 0: f->entries = 3; break;
+	case 1: f->entries = 1; break;
+	case 2: f->entries = UINT64_MAX; break;
+	case 3: f->flags = 4; break;
+	case 4: f->flags = 2; break;
+	case 5: f->flags = 7; break;
+	case 6: f->other = 3; break;              /* 9 is no multiple of the period 1 */
+	case 7: f->other = 0; break;              /* more follows than there is */
+	case 8: f->last = 0; break;               /* where is the marker? */
+	case 9: f->last = 49000; break;           /* the last of five is the first */
+	case 10: f->last = 49001; break;
+	case 11: f->last = UINT64_MAX; break;
+	case 12: f->interval = UINT64_C(1) << 31; break;
+	case 13: f->cover[0] = 0; break;
+	case 14: f->cover[1] = 0; break;
+	case 15: f->cover[1] = UINT64_C(1) << 32; break;
+	case 16: f->first_cover = -9000; break;
+	case 17: f->first_cover = UINT32_MAX; break;
+	case 18: f->first_cover = INT64_MAX; break;
+	case 19: f->others = -42000; break;       /* the others begin behind the last */
+	case 20: f->others = INT64_C(1) << 32; break;
+	case 21: f->others = INT64_MIN; break;
+	case 22: f->first = -2; break;            /* below 0 */
+	case 23: f->first = 7; break;             /* above all */
+	case 24: f->first = INT64_MAX; break;
+	case 25: f->total = INT64_MIN; break;
+	case 26: f->total = 4; break;             /* 30 and 50 of 70 */
+	case 27: f->more = true; break;
+	default: assert_true(false);
+	}
+}
+#define SPOILT_ENDS 28
+
+static void test_spoilt_ends(void **state)
+{
+	struct part_series series[3];
+	struct part p = made_part(series);
+	series[2].min_ms = series[2].max_ms; /* it has one profile */
+	struct part_covers *covers = made_covers(&p);
+	struct part_ends *ends;
+	struct buf b = { 0 };
+	struct err e;
+	size_t accepted = 0;
+	(void)state;
+	put_end(&b, &good_end);
+	assert_int_equal(read_ends(&p, covers, buf_view(&b)), 0);
+	assert_int_equal(part_ends_decode(&p, covers, buf_view(&b), &ends, &e), 0);
+	const struct part_end *x = &ends->v[0];
+	assert_true(x->first_total == 30 && x->last_total == 0 && x->first_cover_ms == 1000 && x->last_cover_ms == 9000 && x->last_ms == 43000 && x->interval_ms == 10000 &&
+		    x->others_after_ms == 1003);
+	x = &ends->v[2];
+	assert_true(x->first_total == 9 && x->last_total == 9 && x->first_cover_ms == 10 && x->last_cover_ms == 10 && x->last_ms == 3600000 && x->interval_ms == 20000);
+	free(ends);
+	for (int how = 0; how < SPOILT_ENDS; how++) {
+		struct end_fields f = good_end;
+		spoil_end(&f, how);
+		put_end(&b, &f);
+		if (!read_ends(&p, covers, buf_view(&b)))
+			fail_msg("%d is accepted", how);
+	}
+	put_end(&b, &good_end);
+	for (size_t i = 0; i < b.len; i++) {
+		char was = b.ptr[i];
+		assert_int_equal(read_ends(&p, covers, view_make(b.ptr, i)), -ERR_CORRUPT);
+		for (int way = 0; way < 256; way++) {
+			b.ptr[i] = (char)way;
+			accepted += !read_ends(&p, covers, buf_view(&b));
+		}
+		b.ptr[i] = was;
+	}
+	assert_true(accepted && accepted < 256 * b.len);
+	atomic_store(&covers->v[0].state, COVER_NOT_ASKED); /* an entry of a series without a cover */
+	assert_int_equal(read_ends(&p, covers, buf_view(&b)), -ERR_CORRUPT);
+	atomic_store(&covers->v[0].state, COVER_KNOWN);
+	covers->v[0].weight = 2;
+	assert_int_equal(read_ends(&p, covers, buf_view(&b)), -ERR_CORRUPT);
+	covers->v[0].weight = 1;
+	covers->v[0].n_stale = 2;
+	assert_int_equal(read_ends(&p, covers, buf_view(&b)), -ERR_CORRUPT);
+	free(covers);
+	buf_free(&b);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_same), cmocka_unit_test(test_spoilt) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_the_same), cmocka_unit_test(test_spoilt), cmocka_unit_test(test_spoilt_ends) };
 	return cmocka_run_group_tests_name("part covers", tests, NULL, NULL);
 }

@@ -67,19 +67,26 @@ static int every_second(const void *arg, const struct symbols *s, const struct s
 /* Points say the same as the list, or that there is more to say. */
 static void check_points(const struct matched *m, uint64_t ref, const struct source_profile *want, size_t n_want)
 {
-	struct source_point *got;
-	size_t n;
-	bool plain, want_plain = true;
+	struct source_points got;
+	bool want_plain = true;
+	size_t n = 0;
 	struct err e;
 	for (size_t i = 0; i < n_want; i++)
-		want_plain &= !want[i].stale && want[i].weight == 1 && want[i].cover_ms > 0;
-	assert_int_equal(m->v->ops->points(m->v, ref, m->after_ms, m->until_ms, NULL, &got, &n, &plain, &e), 0);
-	assert_int_equal(plain, want_plain);
-	assert_int_equal(n, plain ? n_want : 0);
-	for (size_t i = 0; i < n; i++)
-		assert_true(got[i].t_ms == want[i].t_ms && got[i].total == want[i].total && got[i].cover_ms == want[i].cover_ms &&
-			    got[i].interval_ms == want[i].interval_ms);
-	free(got);
+		want_plain &= want[i].stale || (want[i].weight == 1 && want[i].cover_ms > 0);
+	assert_int_equal(m->v->ops->points(m->v, ref, m->after_ms, m->until_ms, NULL, NULL, &got, &e), 0);
+	assert_int_equal(got.plain, want_plain);
+	assert_null(got.before);
+	for (size_t i = 0; i < n_want && got.plain; i++) {
+		int64_t ahead = want[i].interval_ms;
+		if (want[i].stale)
+			continue;
+		if (i + 1 < n_want && want[i + 1].stale)
+			ahead = MIN(ahead, want[i + 1].t_ms - want[i].t_ms);
+		const struct source_point *x = &got.v[n++];
+		assert_true(n <= got.n && x->t_ms == want[i].t_ms && x->total == want[i].total && x->cover_ms == want[i].cover_ms && x->ahead == ahead && !x->is_run);
+	}
+	assert_int_equal(got.n, n);
+	source_points_release(&got);
 }
 
 /* Each is as storage says of it alone. */

@@ -159,8 +159,7 @@ static void collect_profiles(const struct tsdb_view *v, struct window *w, uint32
 	rwlock_unlock(&w->lock);
 }
 
-/* The parts that view_next_part has from i on. */
-static size_t parts_left(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t i)
+size_t view_parts_left(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t i)
 {
 	size_t n = 0;
 	while (view_next_part(s, series, after_ms, until_ms, &i))
@@ -185,7 +184,7 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 		bool masked = tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
 		if (!*out || room < *n + rows) {
 			/* Hours are mostly alike, and growing would copy what is there. */
-			room = *n + MAX(rows * (1 + parts_left(s, series, after_ms, until_ms, i)), *n);
+			room = *n + MAX(rows * (1 + view_parts_left(s, series, after_ms, until_ms, i)), *n);
 			*out = xreallocarray(*out, room + 1, sizeof **out);
 		}
 		for (size_t k = 0; k < rows; k++) {
@@ -194,89 +193,6 @@ static int collect_sealed_profiles(const struct pstate *s, uint32_t series, int6
 				continue;
 			view_profile(r, &(*out)[(*n)++]);
 		}
-	}
-	scratch_give(s->p->db->scratch_pool, w);
-	return rc;
-}
-
-/* ---- points ---- */
-
-struct collected_points {
-	struct source_point *v;
-	size_t room;
-	uint64_t size;          /* sum of |total| */
-	bool plain;             /* all so far are (source.h) */
-};
-
-static void points_reserve(struct collected_points *x, size_t n)
-{
-	if (x->v && n <= x->room)
-		return;
-	x->room = n;
-	x->v = xreallocarray(x->v, n + 1, sizeof *x->v);
-}
-
-static inline void points_push(struct collected_points *x, size_t n, int64_t t_ms, int64_t total, uint32_t cover_ms, uint32_t interval_ms)
-{
-	uint64_t size = total < 0 ? 0 - (uint64_t)total : (uint64_t)total;
-	x->v[n] = (struct source_point){ t_ms, total, cover_ms, interval_ms };
-	x->plain &= cover_ms > 0 && size < SOURCE_POINTS_MOST;
-	x->size = MIN(x->size + (size & (SOURCE_POINTS_MOST - 1)), SOURCE_POINTS_MOST);
-}
-
-static void collect_points(const struct tsdb_view *v, struct window *w, uint32_t series, int64_t after_ms, int64_t until_ms, void *list, size_t *n)
-{
-	struct collected_points *x = list;
-	rwlock_read(&w->lock);
-	const struct chunk *c = x->plain ? window_chunk(w, series) : NULL;
-	size_t visible = c ? chunk_visible(c, v->seq) : 0;
-	read_tally_add(visible * sizeof(struct chunk_row));
-	points_reserve(x, *n + visible);
-	for (size_t i = 0; i < visible; i++) {
-		const struct chunk_row *r = &c->rows.v[i];
-		if (r->t_ms <= after_ms || r->t_ms > until_ms)
-			continue;
-		const struct sample_meta *m = r->stale ? NULL : &c->metas.v[r->meta];
-		x->plain &= m && source_weight(m->interval_ms, m->asked_ms) == 1;
-		points_push(x, (*n)++, r->t_ms, r->total, r->cover_ms, m ? m->interval_ms : 0);
-	}
-	rwlock_unlock(&w->lock);
-}
-
-static void points_add_columns(const struct pstate *s, const struct part *p, uint32_t series, const struct sealed_columns *c, int64_t after_ms,
-			       int64_t until_ms, struct collected_points *x, size_t *n)
-{
-	bool masked = tombstones_touch(s, series, part_start_ms(p), part_end_ms(p));
-	size_t k = 0;
-	for (size_t i = 0; i < c->points.n; i++) {
-		int64_t t = sealed_stamp(&c->points, i);
-		while (k < c->stale.n && c->stale.v[k] < i)
-			k++;
-		if (t <= after_ms || t > until_ms || (masked && tombstones_hide(s, p, series, t)))
-			continue;
-		x->plain &= (c->same_weight ? c->weight : c->weights.v[i]) == 1 && !(k < c->stale.n && c->stale.v[k] == i);
-		points_push(x, (*n)++, t, c->points.totals.v[i], c->same_cover ? c->cover_ms : c->covers.v[i],
-			    c->same_interval ? c->interval_ms : c->intervals.v[i]);
-	}
-}
-
-static int collect_sealed_points(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, void *list, size_t *n,
-				 const struct source_limits *lim, struct err *e)
-{
-	struct collected_points *x = list;
-	struct read_scratch *w = scratch_take(s->p->db->scratch_pool);
-	int rc = 0;
-	size_t i = 0;
-	for (struct part *p; !rc && x->plain && (p = view_next_part(s, series, after_ms, until_ms, &i));) {
-		rc = part_columns(p, series, &w->part, e);
-		if (rc) {
-			rc = damage_pass(lim, p, series, e);
-			continue;
-		}
-		size_t rows = w->part.columns.points.n;
-		if (!x->v || x->room < *n + rows) /* hours are mostly alike, and growing would copy what is there */
-			points_reserve(x, *n + MAX(rows * (1 + parts_left(s, series, after_ms, until_ms, i)), *n));
-		points_add_columns(s, p, series, &w->part.columns, after_ms, until_ms, x, n);
 	}
 	scratch_give(s->p->db->scratch_pool, w);
 	return rc;
@@ -367,36 +283,6 @@ int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_
 	}
 	sort_by_time(out, n, sizeof *out);
 	*ret = out;
-	*ret_n = n;
-	return 0;
-}
-
-int view_points(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_point **ret,
-		size_t *ret_n, bool *ret_plain, struct err *e)
-{
-	static const struct collector points = { collect_points, collect_sealed_points };
-	struct collected_points x = { 0 };
-	size_t n;
-	struct view_try try;
-	int rc;
-	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
-	do {
-		x.size = 0;
-		x.plain = true;
-		rc = collect(try.v, &points, ref, after_ms, until_ms, try.lim, &x, &n, e);
-	} while (view_try_again(&try, &rc, e));
-	*ret_plain = x.plain && x.size < SOURCE_POINTS_MOST;
-	if (rc || !*ret_plain) {
-		if (!rc && lim && lim->samples_read)
-			atomic_fetch_sub(lim->samples_read, n); /* the caller reads them once more, as profiles */
-		free(x.v);
-		x.v = NULL;
-		n = 0;
-	}
-	if (rc)
-		return rc;
-	sort_by_time(x.v, n, sizeof *x.v);
-	*ret = x.v;
 	*ret_n = n;
 	return 0;
 }

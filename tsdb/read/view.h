@@ -27,9 +27,10 @@ struct tsdb_view {
 	struct cached_day **cached;  /* by partition of the version: the day of the bucket that it is, or NULL; references. NULL: there is none */
 	size_t n_cached;             /* of the version's partitions */
 	struct query_dict *own;      /* dictionaries that are this view's alone */
-	struct mutex lock; /* of refs */
+	struct mutex lock; /* of refs and points_wanted */
 	VEC(struct view_ref *) refs;
 	struct map by_labels;
+	struct source_windows points_wanted; /* of which all hours of the bucket are wanted whose stamps they need (points.c); n is 0: none */
 };
 
 /* The series' id in partition p of the version; NOT_THERE if it has none. */
@@ -50,6 +51,8 @@ static inline void view_profile(const struct sealed_row *r, struct source_profil
 struct source_profile view_head_profile(const struct chunk *c, const struct chunk_row *r);
 /* The parts that have something of the series in (after, until], one after the other; *i starts at 0. */
 struct part *view_next_part(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t *i);
+/* How many there are from i on. */
+size_t view_parts_left(const struct pstate *s, uint32_t series, int64_t after_ms, int64_t until_ms, size_t i);
 int view_bad_ref(uint64_t ref, struct err *e) MUST_USE;
 bool view_has_ref(struct tsdb_view *v, uint64_t ref);
 /* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
@@ -75,8 +78,8 @@ int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t
 		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 	       struct source_cover *ret, struct err *e) MUST_USE;
-int view_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_point **ret,
-		size_t *ret_n, bool *ret_plain, struct err *e) MUST_USE;
+int view_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		const struct source_limits *lim, struct source_points *ret, struct err *e) MUST_USE;
 int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
 		struct err *e) MUST_USE;
 int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,

@@ -56,7 +56,7 @@ int generations_put(struct transfer *t, struct generation *g, const char *identi
 	rc = generation_encode(g, &bytes, e);
 	if (rc == -ERR_LIMIT) { /* readers can do without covers */
 		for (size_t i = 0; i < g->parts.n; i++)
-			g->parts.v[i].covers = view_make(NULL, 0);
+			g->parts.v[i].covers = g->parts.v[i].ends = view_make(NULL, 0);
 		buf_reset(&bytes);
 		rc = generation_encode(g, &bytes, e);
 	}

@@ -182,6 +182,7 @@ static void upload_copy_head(struct generation_part *to, const struct generation
 	to->header = old->header;
 	to->index = old->index;
 	to->covers = old->covers;
+	to->ends = old->ends;
 	to->totals.n = 0;
 	for (size_t i = 0; i < old->totals.n; i++)
 		vec_push(&to->totals, old->totals.v[i]);
@@ -197,7 +198,7 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 		if (atomic_load(&u->m.parts.v[i]->awaits))
 			upload_copy_head(p, old);
 		else
-			day_image_add_covers(&u->m, i, old->covers);
+			day_image_add_covers(&u->m, i, old);
 		return 0;
 	}
 	if (atomic_load(&u->m.parts.v[i]->awaits)) /* its generation could not be read */
@@ -209,7 +210,7 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 		return rc;
 	const struct transfer_upload *journal = upload_find_journal(u, &r);
 	upload_copy_runs(p, r.v.v, r.v.n);
-	day_image_add_covers(&u->m, i, VIEW(""));
+	day_image_add_covers(&u->m, i, NULL);
 	old = upload_find_hash(u, &r);
 	if (old)
 		p->object = old->object;
