@@ -54,8 +54,10 @@ static bool retrieve_is_here(const struct version *v, uint32_t day)
 	return version_find(v, day) != NULL;
 }
 
+/* Local retention lets no day go meanwhile: that day would be left out, and take rows. */
 void retrieve_note_absent(struct transfer *t)
 {
+	mutex_lock(&t->db->seal_lock);
 	struct version *v = tsdb_version(t->db, NULL);
 	VEC(uint32_t) days = { 0 }; /* a day whose facts are not in the head log yet counts as absent: it takes no rows */
 	rwlock_read(&t->catalogue.lock);
@@ -68,10 +70,13 @@ void retrieve_note_absent(struct transfer *t)
 	catalogue_set_absent(&t->catalogue, days.v, days.n);
 	vec_free(&days);
 	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
 }
 
+/* Local retention lets no day go meanwhile: that day would be noted as one that the disk has, and as it was dropped here it would leave the bucket. */
 int retrieve_keep_here(struct transfer *t, struct err *e)
 {
+	mutex_lock(&t->db->seal_lock);
 	struct version *v = tsdb_version(t->db, NULL);
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++) {
@@ -86,6 +91,7 @@ int retrieve_keep_here(struct transfer *t, struct err *e)
 			rc = catalogue_set(&t->catalogue, v->p[i]->p->day, identity, false, e);
 	}
 	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
 	return rc;
 }
 
