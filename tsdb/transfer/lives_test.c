@@ -97,7 +97,7 @@ static int64_t store_now(void *arg)
 	return ((struct world *)arg)->now_ms;
 }
 
-static void run_shell(const char *command)
+static int run_shell(const char *command)
 {
 	pid_t pid = fork();
 	int status = 0;
@@ -106,6 +106,7 @@ static void run_shell(const char *command)
 		_exit(127);
 	}
 	waitpid(pid, &status, 0);
+	return status;
 }
 
 static void copy_dir(const char *from, const char *to)
@@ -889,6 +890,14 @@ static void step_lose_day(struct world *w, struct disk *d)
 	lives_check(w, d, false);
 }
 
+/* Whether a day has no part left. If the bucket is away then, new rows begin it anew, and it is never put (upload_check_replaced). */
+static bool disk_lacks_day(const struct disk *d)
+{
+	AUTOFREE char *command = xasprintf("cd '%s/partitions' && for p in *; do case $p in *[!0-9]*) continue ;; esac; ls $p/*.sst >/dev/null 2>&1 || exit 1; done",
+					   d->k.dir);
+	return run_shell(command) != 0;
+}
+
 /* Files of parts are damaged or lost, at a time when the bucket has all of them; perhaps it is away at the next start. */
 static void step_damage_parts(struct world *w, struct disk *d)
 {
@@ -900,7 +909,7 @@ static void step_damage_parts(struct world *w, struct disk *d)
 					   d->k.dir, (unsigned)below(w, 65537), how[below(w, 4)], below(w, 5) ? "true" : "rm -f */CURRENT");
 	trace(w, "  parts are damaged: %s", command);
 	run_shell(command);
-	w->b.away = below(w, 3) == 0;
+	w->b.away = below(w, 3) == 0 && !disk_lacks_day(d);
 	if (!disk_open(w, d)) {
 		if (!w->b.away)
 			fail_msg("life %llu: it does not start with damaged parts", (unsigned long long)w->life);
