@@ -634,6 +634,13 @@ static bool retrieve_is_missing(struct transfer *t, const struct version *v, con
 	return catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
 }
 
+/* Whether a query still reads the day that left, or it is being freed: its directory is there until then. */
+static bool retrieve_is_leaving(const struct transfer *t, uint32_t day)
+{
+	AUTOFREE char *dir = retrieve_path(t, day, "");
+	return !retrieve_is_pending(t, day) && partition_db_has_mark(dir, NULL);
+}
+
 /* The newest one; days whose last try failed come last, and wait. */
 static bool retrieve_find(struct transfer *t, bool now, uint32_t *ret)
 {
@@ -649,7 +656,7 @@ static bool retrieve_find(struct transfer *t, bool now, uint32_t *ret)
 	for (int again = 0; again < 2 && !found; again++)
 		for (size_t i = 0; i < missing.n && !found; i++) {
 			int64_t failed = transfer_seen(t, missing.v[i])->fetch_failed_mono_ms;
-			found = again ? now || clock_mono_ms() - failed >= FAILED_PAUSE_MS : !failed;
+			found = (again ? now || clock_mono_ms() - failed >= FAILED_PAUSE_MS : !failed) && !retrieve_is_leaving(t, missing.v[i]);
 			*ret = missing.v[i];
 		}
 	vec_free(&missing);
