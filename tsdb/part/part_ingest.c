@@ -105,7 +105,8 @@ static void ingest_mark(struct part *p, const struct err *why)
 	p->damaged = true;
 	atomic_store(&p->set_aside, true);
 	atomic_store(&p->no_sums, true);
-	damage_count(p, p->series.n ? p->series.v[0].series : 0, why);
+	if (p->level == LEVEL_HOUR) /* the hours of a rollup answer */
+		damage_count(p, p->series.n ? p->series.v[0].series : 0, why);
 }
 
 static int ingest_set_aside(struct partition_db *d, const struct ingest_behind *b, const struct err *why, struct err *e)
