@@ -86,6 +86,7 @@ libtsdb_a_SOURCES = \
   tsdb/part/part_cover.h \
   tsdb/part/part_ends.c \
   tsdb/part/part_ends.h \
+  tsdb/part/part_ingest.c \
   tsdb/part/part_list.c \
   tsdb/part/part_private.h \
   tsdb/part/part_read.c \

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 		if (posix_spawn(&pid, argv[2], NULL, NULL, args, environ))
 			return 1;
 		waitpid(pid, NULL, 0);
-		if (n % 100 == 0) {
+		if (n % 10 == 0) {
 			printf("%ld\n", n);
 			fflush(stdout);
 		}

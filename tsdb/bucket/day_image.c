@@ -36,6 +36,8 @@ static bool image_has_part(const struct pstate *s, const struct part *p)
 {
 	if (p->level == LEVEL_HOUR)
 		return !(atomic_load(&p->given_up) && p->damaged && p->lost); /* neither the disk nor the bucket has it */
+	if (atomic_load(&p->set_aside)) /* it is made anew */
+		return false;
 	if (p == s->all_day)
 		return true;
 	for (size_t i = 0; i < 4; i++)
@@ -317,6 +319,13 @@ static int64_t image_waited_ms(struct part *p)
 	return atomic_compare_exchange_strong(&p->kept_day_mono_ms, &since, now) ? 0 : now - since;
 }
 
+/* Its file was set aside, and the bucket has never had it. The upload leaves it out. */
+static bool image_is_lost(const struct day_image *m, const struct part *p)
+{
+	const struct tsdb *db = m->s->p->db;
+	return atomic_load(&p->set_aside) && !(db->keeper.keeps && db->keeper.keeps(db->keeper.arg, p));
+}
+
 /* Readers of the bucket find a part by the database's list of files. So a day that waits for a file from the bucket is put once it has it; but not
  * for ever: then the generation goes on naming the object, and readers lack that hour until the file is back. */
 static int image_files(struct day_image *m, struct err *e)
@@ -331,6 +340,8 @@ static int image_files(struct day_image *m, struct err *e)
 		else if (!m->g.parts.v[i].file && atomic_load(&m->parts.v[i]->awaits))
 			rc = err_set(e, ERR_BUSY, "day %u: part %u is missing on this disk, and has not come back from the bucket yet", m->g.day,
 				     m->g.parts.v[i].number);
+		else if (!m->g.parts.v[i].file && image_is_lost(m, m->parts.v[i]))
+			m->g.parts.v[i].file = image_free_number(m);
 		else if (!m->g.parts.v[i].file)
 			rc = err_set(e, ERR_CORRUPT, "day %u: part %u is in no file", m->g.day, m->g.parts.v[i].number);
 	}

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/part/damage.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/part/part_private.h"
-#include "tsdb/part/salvage.h"
 
 bool damage_is(const struct err *e)
 {
@@ -78,7 +84,26 @@ char *part_file(const struct part *p)
 			file = xasprintf("%s%s", p->db->dir, rocksdb_livefiles_name(files, i));
 	}
 	rocksdb_livefiles_destroy(files);
+	if (!file && access((file = part_aside(p)), F_OK)) {
+		free(file);
+		file = NULL;
+	}
 	return file;
+}
+
+int damage_keep_file(struct partition_db *d, const char *file, struct err *e)
+{
+	if (access(file, F_OK) && errno == ENOENT)
+		return 0;
+	if (!d->aside)
+		d->aside = xasprintf("%s" PARTITION_DB_BAD "%lld", d->dir, (long long)clock_now_ms());
+	const char *slash = strrchr(file, '/');
+	AUTOFREE char *copy = xasprintf("%s/%s", d->aside, slash ? slash + 1 : file);
+	if (mkdir(d->aside, 0750) && errno != EEXIST)
+		return err_errno(e, errno, "cannot make %s", d->aside);
+	if (link(file, copy) && errno != EEXIST)
+		return err_errno(e, errno, "cannot keep %s", copy);
+	return 0;
 }
 
 int damage_keep(struct part *p, struct err *e)
@@ -92,7 +117,7 @@ int damage_keep(struct part *p, struct err *e)
 	if (rc)
 		return rc;
 	AUTOFREE char *file = part_file(p);
-	rc = file ? salvage_keep(p->db, file, e) : 0;
+	rc = file ? damage_keep_file(p->db, file, e) : 0;
 	partition_db_leave(p->db);
 	if (!rc && file)
 		LOG_ERROR("msg", "a sealed part with damaged values is replaced by one without them, its file is kept aside", "file", file,

@@ -22,5 +22,7 @@ int damage_pass(const struct source_limits *lim, struct part *p, uint32_t series
 /* Before a part is replaced by one made of it: if values of it are damaged its file is kept in the partition's DAY.bad-STAMP. Under
  * seal_lock. */
 int damage_keep(struct part *p, struct err *e) MUST_USE;
+/* A link to the file in DAY.bad-STAMP. A missing one counts as none. */
+int damage_keep_file(struct partition_db *d, const char *file, struct err *e) MUST_USE;
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -71,7 +72,7 @@ int part_open_value(const char *key, const char *v, size_t len, struct view *ret
 
 /* ---- parts ---- */
 
-void part_know(const struct part *p)
+void part_know(struct part *p)
 {
 	mutex_lock(&p->db->parts_lock);
 	vec_push(&p->db->parts, p);
@@ -102,7 +103,7 @@ void part_retire(struct part *p)
 }
 
 /* A part is a file, so that its range of keys is; files that are only partly in the range would stay. */
-void part_remove_file(const struct part *p)
+void part_forget_file(const struct part *p)
 {
 	char from[KEY_LEN], to[KEY_LEN], *error = NULL;
 	struct err e;
@@ -111,6 +112,18 @@ void part_remove_file(const struct part *p)
 	rocksdb_delete_file_in_range(p->db->db, from, KEY_LEN, to, KEY_LEN, &error);
 	if (rocks_err(&error, &e, "cannot remove a part of", p->db->dir))
 		LOG_WARN("msg", "a part that is no longer needed stays on disk", "err", e.msg);
+}
+
+char *part_aside(const struct part *p)
+{
+	return xasprintf("%s/%u-%u-%u" PARTITION_DB_ASIDE, p->db->dir, p->level, p->window, p->number);
+}
+
+void part_remove_file(const struct part *p)
+{
+	AUTOFREE char *aside = part_aside(p);
+	part_forget_file(p);
+	unlink(aside);
 }
 
 void part_unref(struct part *p)

@@ -37,6 +37,8 @@ struct partition_db;
 #define PARTITION_DB_MAKING ".making"
 /* Behind it is a time: the directory beside it that keeps files of it that are damaged. */
 #define PARTITION_DB_BAD ".bad-"
+/* In a partition: damaged files of parts that RocksDB's list does not have any more (part_ingest.c). */
+#define PARTITION_DB_ASIDE ".aside"
 /* A part's file before it is ingested. */
 #define PARTITION_DB_UNFINISHED ".part"
 
@@ -87,6 +89,7 @@ struct part {
 	atomic_bool awaits;
 	atomic_llong kept_day_mono_ms; /* since when its day does not go up because its file is missing; 0 = it does */
 	atomic_bool given_up; /* the bucket does not have it either */
+	atomic_bool set_aside; /* its file was damaged and is out of RocksDB's list (part_ingest.c): the bucket's copy or the next start mends it */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
 	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
 	uint32_t n_bad;
@@ -204,8 +207,7 @@ uint32_t partition_db_next_number(const struct partition_db *d);
  * are malformed it has no series). Returns owned. */
 struct part *part_stand_in(struct partition_db *d, uint32_t window, uint32_t number, struct view header, struct view index);
 /* Puts the file in the place of the one that the part has, if it has one; takes the file, unless there is an error. The part is read anew. Under
- * seal_lock, or before threads. After an error the part has either file or none. ERR_CORRUPT: the part behind it, by hour and number, is damaged
- * as well, and to be put back first. */
+ * seal_lock, or before threads. After an error the part has either file or none. */
 int part_put_back(const struct part *old, const char *file, struct part **ret, struct err *e) MUST_USE;
 /* There is no copy after all: rewrites the part from its readable values. *ret takes its place. Before threads. */
 int part_salvage(const struct part *p, struct part **ret, struct err *e) MUST_USE;

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/files.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "tsdb/part/part_private.h"
 #include "tsdb/part/salvage.h"
 
@@ -181,6 +183,48 @@ static int list_kept(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
+static bool list_has(const struct listing *l, const struct part *p)
+{
+	for (size_t i = 0; i < l->parts.n; i++)
+		if (l->parts.v[i]->level == p->level && l->parts.v[i]->window == p->window && l->parts.v[i]->number == p->number)
+			return true;
+	for (size_t i = 0; i < l->bad.n; i++)
+		if (l->bad.v[i].p->level == p->level && l->bad.v[i].p->window == p->window && l->bad.v[i].p->number == p->number)
+			return true;
+	return false;
+}
+
+/* A file that was set aside (part_ingest.c). After a crash it may be here although the part has a file again. */
+static int list_aside(void *arg, const char *name, struct err *e)
+{
+	struct listing *l = arg;
+	struct part same = { .db = l->d, .level = LEVEL_HOUR };
+	struct view rest = view_of(name);
+	uint64_t level, window, number;
+	char key[KEY_LEN];
+	(void)e;
+	if (!view_ends(rest, VIEW(PARTITION_DB_ASIDE)))
+		return 0;
+	rest.len -= strlen(PARTITION_DB_ASIDE);
+	if (!num_parse_u64(view_cut(&rest, '-'), &level) || !num_parse_u64(view_cut(&rest, '-'), &window) || !num_parse_u64(rest, &number) ||
+	    level != LEVEL_HOUR || window > UINT32_MAX || number >= UINT32_MAX)
+		return 0;
+	same.window = (uint32_t)window;
+	same.number = (uint32_t)number;
+	AUTOFREE char *file = part_aside(&same);
+	if (list_has(l, &same)) {
+		if (!l->d->look_only)
+			unlink(file);
+		return 0;
+	}
+	part_make_key(key, same.level, same.window, same.number, PART_HEADER, 0, 0);
+	l->d->next_number = MAX(l->d->next_number, same.number + 1);
+	struct bad_part bad = { part_of_file(l->d, key), TAKE_PTR(file), { 0 } };
+	err_set(&bad.e, ERR_CORRUPT, "it was set aside as damaged");
+	vec_push(&l->bad, bad);
+	return 0;
+}
+
 static void drop_superseded(struct listing *l)
 {
 	for (size_t i = 0; i < l->parts.n;)
@@ -221,6 +265,7 @@ static void list_parts(struct partition_db *d, struct part ***ret, size_t *ret_n
 {
 	struct listing l = { .d = d };
 	list_files(&l);
+	IGNORE(files_each(d->dir, list_aside, &l, NULL));
 	if (d->repaired)
 		IGNORE(files_each(d->aside, list_kept, &l, NULL)); /* what is damaged stays out of answers all the same */
 	for (size_t i = 0; i < l.bad.n; i++) {

@@ -29,7 +29,7 @@ struct partition_db {
 	atomic_bool dropped;  /* its directory goes */
 	atomic_bool moved;    /* and is renamed already */
 	struct mutex parts_lock;
-	VEC(const struct part *) parts; /* that there are, retired ones too */
+	VEC(struct part *) parts; /* that there are, retired ones too */
 	atomic_uint next_file;
 	atomic_ullong *count_lost; /* NULL: not counted */
 	char *aside;          /* where damaged files are kept: DAY.bad-STAMP; NULL: there was none */
@@ -69,9 +69,16 @@ void partition_bare_remove(struct partition_db *d);
 void partition_db_free(struct partition_db *d);
 
 /* The database knows the part until it is freed. */
-void part_know(const struct part *p);
-/* The part's file goes. With the database held open. */
+void part_know(struct part *p);
+/* The part's file goes, also where it was set aside. With the database held open. */
 void part_remove_file(const struct part *p);
+/* RocksDB's list is without the part's file, which it removes. With the database held open. */
+void part_forget_file(const struct part *p);
+/* Where its file is once it was set aside. Returns owned. */
+char *part_aside(const struct part *p);
+/* The file becomes that of the part with this key. If the file of another part prevents it because it is damaged, that one is set aside. Under
+ * seal_lock, or before threads. With the database held open. */
+int part_ingest(struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, const char *file, struct err *e) MUST_USE;
 /* The payload of a value; ERR_CORRUPT: it fails its checksum, or is of a newer program. */
 int part_open_value(const char *key, const char *v, size_t len, struct view *ret, struct err *e) MUST_USE;
 /* Decodes a header or an index into p. */
@@ -80,7 +87,7 @@ int part_parse_index(struct part *p, struct view v, uint8_t version, struct err 
 /* As part_put, of a version that the caller knows. */
 int part_put_version(struct part_writer *w, enum part_kind kind, uint32_t series, uint8_t stream, uint8_t version, struct view payload,
 		     struct err *e) MUST_USE;
-/* The path of the part's file; NULL: the database does not know it. With the database held open. Returns owned. */
+/* The path of the part's file, also if it was set aside; NULL: there is none. With the database held open. Returns owned. */
 char *part_file(const struct part *p);
 /* Header and index. */
 int part_read_head(struct part *p, struct err *e) MUST_USE;

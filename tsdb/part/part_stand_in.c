@@ -55,19 +55,6 @@ struct part *part_stand_in(struct partition_db *d, uint32_t window, uint32_t num
 	return p;
 }
 
-static int stand_in_ingest(struct partition_db *d, const char *file, struct err *e)
-{
-	char *error = NULL;
-	const char *files[] = { file };
-	rocksdb_ingestexternalfileoptions_t *o = rocksdb_ingestexternalfileoptions_create();
-	rocksdb_ingestexternalfileoptions_set_move_files(o, 1);
-	rocksdb_ingestexternalfileoptions_set_allow_global_seqno(o, 0);
-	rocksdb_ingestexternalfileoptions_set_snapshot_consistency(o, 0);
-	rocksdb_ingest_external_file(d->db, files, 1, o, &error);
-	rocksdb_ingestexternalfileoptions_destroy(o);
-	return rocks_err(&error, e, "cannot take in", file);
-}
-
 int part_put_back(const struct part *old, const char *file, struct part **ret, struct err *e)
 {
 	struct partition_db *d = old->db;
@@ -79,10 +66,10 @@ int part_put_back(const struct part *old, const char *file, struct part **ret, s
 		return rc;
 	struct part *p = stand_in_new(d, old->window, old->number);
 	p->bytes = stat(file, &st) ? 0 : (uint64_t)st.st_size;
-	part_remove_file(p);
-	rc = stand_in_ingest(d, file, e);
+	part_forget_file(p);
+	rc = part_ingest(d, p->level, p->window, p->number, file, e);
 	partition_db_leave(d);
-	if (rc && rc != -ERR_CORRUPT) /* that is of the next file, which RocksDB reads before it takes this one in */
+	if (rc)
 		atomic_store(&d->read_only, true); /* RocksDB may take no more writes now, and does not say */
 	if (!rc)
 		rc = part_read_head(p, e);
@@ -90,6 +77,8 @@ int part_put_back(const struct part *old, const char *file, struct part **ret, s
 		part_unref(p);
 		return rc;
 	}
+	AUTOFREE char *aside = part_aside(p);
+	unlink(aside);
 	*ret = p;
 	unlink(file); /* moved: a leftover link at most */
 	return 0;

@@ -107,20 +107,6 @@ int part_put_symbols(struct part_writer *w, struct view rows, struct err *e)
 	return rc;
 }
 
-static int ingest(struct part_writer *w, struct err *e)
-{
-	char *error = NULL;
-	const char *files[] = { w->file };
-	rocksdb_ingestexternalfileoptions_t *o = rocksdb_ingestexternalfileoptions_create();
-	rocksdb_ingestexternalfileoptions_set_move_files(o, 1);
-	/* Or an ingested file is rewritten for its number. */
-	rocksdb_ingestexternalfileoptions_set_allow_global_seqno(o, 0);
-	rocksdb_ingestexternalfileoptions_set_snapshot_consistency(o, 0);
-	rocksdb_ingest_external_file(w->d->db, files, 1, o, &error);
-	rocksdb_ingestexternalfileoptions_destroy(o);
-	return rocks_err(&error, e, "cannot ingest", w->file);
-}
-
 /* RocksDB does not check whether it could read the file when it asks for its first and last key. If it could not, it ends the process,
  * or files it under the wrong keys, so that its values are not found. So the file is read before, and its last value after. */
 static int can_be_read(const char *file, struct err *e)
@@ -159,7 +145,7 @@ int part_writer_finish(struct part_writer *w, struct part *p, struct err *e)
 		rc = can_be_read(w->file, e);
 	}
 	if (!rc)
-		rc = ingest(w, e);
+		rc = part_ingest(w->d, w->level, w->window, w->number, w->file, e);
 	if (!rc)
 		rc = has_last(w, e);
 	if (rc) {

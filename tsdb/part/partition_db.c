@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -310,6 +311,24 @@ uint64_t partition_db_table_memory(struct partition_db *d)
 	return property(d, "rocksdb.estimate-table-readers-mem");
 }
 
+struct db_snapshot {
+	const struct partition_db *d;
+	const char *dir;
+};
+
+/* The copy rewrites its readable values when it is opened. */
+static int db_snapshot_aside(void *arg, const char *name, struct err *e)
+{
+	const struct db_snapshot *s = arg;
+	(void)e;
+	if (!view_ends(view_of(name), VIEW(PARTITION_DB_ASIDE)))
+		return 0;
+	AUTOFREE char *from = xasprintf("%s/%s", s->d->dir, name), *to = xasprintf("%s/%s", s->dir, name);
+	if (link(from, to))
+		LOG_WARN("msg", "a snapshot lacks what is readable in a damaged file", "file", from, "err", strerror(errno));
+	return 0;
+}
+
 int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e)
 {
 	int rc = partition_db_enter(d, e);
@@ -317,5 +336,5 @@ int partition_db_snapshot(struct partition_db *d, const char *dir, struct err *e
 		return rc;
 	rc = rocks_checkpoint(d->db, dir, e);
 	partition_db_leave(d);
-	return rc;
+	return rc ? rc : files_each(d->dir, db_snapshot_aside, &(struct db_snapshot){ d, dir }, e);
 }

@@ -44,11 +44,14 @@ static int take(void *arg, const char *name, struct err *e)
 {
 	struct partition_repair *r = arg;
 	struct err bad;
-	if (!view_ends(view_of(name), VIEW(".sst")))
+	bool aside = view_ends(view_of(name), VIEW(PARTITION_DB_ASIDE));
+	if (!aside && !view_ends(view_of(name), VIEW(".sst")))
 		return 0;
-	AUTOFREE char *file = xasprintf("%s/%s", r->from, name), *copy = xasprintf("%s/%s" PARTITION_DB_UNFINISHED, r->to, name);
+	AUTOFREE char *file = xasprintf("%s/%s", r->from, name), *copy = xasprintf("%s/%s%s", r->to, name, aside ? "" : PARTITION_DB_UNFINISHED);
 	if (link(file, copy))
 		return err_errno(e, errno, "cannot link %s", copy);
+	if (aside) /* the start looks at it afterwards */
+		return 0;
 	int rc = ingest(r, copy, &bad);
 	unlink(copy);
 	if (rc && rocks_of_the_place(&bad)) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tsdb/disk/table.h"
+#include "tsdb/part/damage.h"
 #include "tsdb/part/part_private.h"
 
 #define TRIES 2
@@ -261,21 +262,6 @@ static int write_part(struct salvage *s, struct err *e)
 	return rc;
 }
 
-int salvage_keep(struct partition_db *d, const char *file, struct err *e)
-{
-	if (access(file, F_OK) && errno == ENOENT)
-		return 0;
-	if (!d->aside)
-		d->aside = xasprintf("%s" PARTITION_DB_BAD "%lld", d->dir, (long long)clock_now_ms());
-	const char *slash = strrchr(file, '/');
-	AUTOFREE char *copy = xasprintf("%s/%s", d->aside, slash ? slash + 1 : file);
-	if (mkdir(d->aside, 0750) && errno != EEXIST)
-		return err_errno(e, errno, "cannot make %s", d->aside);
-	if (link(file, copy) && errno != EEXIST)
-		return err_errno(e, errno, "cannot keep %s", copy);
-	return 0;
-}
-
 int salvage_part(struct partition_db *d, const char *file, const struct part *bad, struct part **ret, struct err *e)
 {
 	struct salvage s = { .d = d, .bad = bad, .to = NEW(struct part) };
@@ -283,7 +269,7 @@ int salvage_part(struct partition_db *d, const char *file, const struct part *ba
 	arena_init(&s.arena, 0);
 	s.to->level = bad->level;
 	s.to->window = bad->window;
-	int rc = salvage_keep(d, file, e);
+	int rc = damage_keep_file(d, file, e);
 	if (!rc)
 		rc = read_file(&s, file, e);
 	if (!rc) {

@@ -11,7 +11,5 @@
 int salvage_part(struct partition_db *d, const char *file, const struct part *bad, struct part **ret, struct err *e) MUST_USE;
 /* Which part the file has: level, window and number of *ret. False: nothing of it can be read. */
 bool salvage_identify(const char *file, struct part *ret);
-/* A link to the file in DAY.bad-STAMP. A missing one counts as none. */
-int salvage_keep(struct partition_db *d, const char *file, struct err *e) MUST_USE;
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tsdb/part/damage.h"
 #include "tsdb/seal/seal.h"
 #include "tsdb/version/facts.h"
 
@@ -203,16 +204,25 @@ static int by_size(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
+bool seal_concerns_one(const struct err *e)
+{
+	return !damage_is_none(e);
+}
+
+/* What cannot be sealed holds up other windows of its partition, unless only this window is not sealable, and none of other partitions, unless
+ * the machine refuses. */
 static int seal_listed(struct tsdb *db, struct due *d, size_t n, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0; i < n && (!rc || rc == NOT_SEALABLE) && !atomic_load(&db->stopping); i++) {
+	for (size_t i = 0; i < n && (!rc || seal_concerns_one(e)) && !atomic_load(&db->stopping); i++) {
 		struct err one;
 		int rc_one = d[i].due ? seal_window(db, d[i].p, d[i].w, &one) : 0;
 		if (!rc_one)
 			continue;
 		rc = rc_one;
 		*e = one;
+		for (size_t k = i + 1; k < n && rc != NOT_SEALABLE; k++)
+			d[k].due &= d[k].p != d[i].p;
 	}
 	return rc;
 }
@@ -235,9 +245,14 @@ static int reopen_due(struct tsdb *db, struct err *e) REQUIRES(db->seal_lock)
 {
 	struct version *v = tsdb_version(db, NULL);
 	int rc = 0;
-	for (size_t i = 0; i < v->n && !rc; i++)
-		if (v->p[i]->p->db_parts && partition_db_read_only(v->p[i]->p->db_parts))
-			rc = partition_reopen_parts(v->p[i]->p, e);
+	for (size_t i = 0; i < v->n && (!rc || seal_concerns_one(e)); i++) {
+		struct err one;
+		int rc_one = v->p[i]->p->db_parts && partition_db_read_only(v->p[i]->p->db_parts) ? partition_reopen_parts(v->p[i]->p, &one) : 0;
+		if (!rc_one)
+			continue;
+		rc = rc_one;
+		*e = one;
+	}
 	version_unref(v);
 	return rc;
 }
@@ -283,8 +298,12 @@ int seal_due(struct tsdb *db, enum seal_what what, struct err *e)
 	large = total;
 	if (what == SEAL_LARGEST && list.n)
 		seal_largest(db, list.v, list.n, total);
-	if (!rc && list.n)
-		rc = seal_listed(db, list.v, list.n, e);
+	struct err one;
+	int rc_one = list.n && (!rc || seal_concerns_one(e)) ? seal_listed(db, list.v, list.n, &one) : 0;
+	if (rc_one) {
+		rc = rc_one;
+		*e = one;
+	}
 	vec_free(&list);
 	if (!rc && what != SEAL_LARGEST)
 		rc = seal_symbols(db, v, what == SEAL_ALL, e);

@@ -18,6 +18,8 @@ void *tsdb_early_sealer(void *db);
  * seal_lock: one thread at a time. */
 enum seal_what { SEAL_ALL, SEAL_AGED, SEAL_LARGEST };
 int seal_due(struct tsdb *db, enum seal_what what, struct err *e) EXCLUDES(db->seal_lock);
+/* Whether an error of sealing is of one partition: the others can be sealed and tidied. Else the machine refuses (a full disk). */
+bool seal_concerns_one(const struct err *e);
 /* Forgets what the log need not keep. */
 void tsdb_trim_log(struct tsdb *db) REQUIRES(db->apply_lock);
 

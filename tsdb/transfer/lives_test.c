@@ -97,7 +97,7 @@ static int64_t store_now(void *arg)
 	return ((struct world *)arg)->now_ms;
 }
 
-static void run_shell(const char *command)
+static int run_shell(const char *command)
 {
 	pid_t pid = fork();
 	int status = 0;
@@ -106,6 +106,7 @@ static void run_shell(const char *command)
 		_exit(127);
 	}
 	waitpid(pid, &status, 0);
+	return status;
 }
 
 static void copy_dir(const char *from, const char *to)
@@ -889,6 +890,15 @@ static void step_lose_day(struct world *w, struct disk *d)
 	lives_check(w, d, false);
 }
 
+/* Whether a day has no whole part left (`whole` lists those that have one). If nothing tells which parts it had, and the bucket is away, rows begin
+ * it anew, and it is never put (upload_check_replaced). */
+static bool disk_lacks_day(const struct disk *d)
+{
+	AUTOFREE char *command = xasprintf("cd '%s/partitions' && for p in *; do case $p in *[!0-9]*) continue ;; esac; grep -qsx $p ../whole || exit 1; done",
+					   d->k.dir);
+	return run_shell(command) != 0;
+}
+
 /* Files of parts are damaged or lost, at a time when the bucket has all of them; perhaps it is away at the next start. */
 static void step_damage_parts(struct world *w, struct disk *d)
 {
@@ -896,11 +906,14 @@ static void step_damage_parts(struct world *w, struct disk *d)
 	if (d->superseded || disk_upload(w, d) || !disk_fetch(w, d))
 		return;
 	disk_close(d);
-	AUTOFREE char *command = xasprintf("cd '%s/partitions' && n=%u && for f in */*.sst; do n=$(((n * 75 + 74) %% 65537)); [ $((n %% 3)) != 0 ] || %s $f; done; %s",
-					   d->k.dir, (unsigned)below(w, 65537), how[below(w, 4)], below(w, 5) ? "true" : "rm -f */CURRENT");
+	bool has_list = below(w, 5);
+	uint64_t kind = below(w, 4);
+	AUTOFREE char *command = xasprintf("cd '%s/partitions' && rm -f ../whole && n=%u && for f in */*.sst; do n=$(((n * 75 + 74) %% 65537)); "
+					   "if [ $((n %% 3)) != 0 ]; then echo ${f%%%%/*} >>../whole; else %s $f; fi; done; %s",
+					   d->k.dir, (unsigned)below(w, 65537), how[kind], has_list ? "true" : "rm -f */CURRENT");
 	trace(w, "  parts are damaged: %s", command);
 	run_shell(command);
-	w->b.away = below(w, 3) == 0;
+	w->b.away = below(w, 3) == 0 && ((has_list && kind) || !disk_lacks_day(d));
 	if (!disk_open(w, d)) {
 		if (!w->b.away)
 			fail_msg("life %llu: it does not start with damaged parts", (unsigned long long)w->life);

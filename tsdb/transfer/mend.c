@@ -88,7 +88,7 @@ static void mend_publish(struct transfer *t, uint32_t day, const struct part *ol
 	for (size_t i = 0; i < s->n_parts; i++) {
 		parts[n++] = s->parts[i] == old ? part : s->parts[i];
 		if (s->parts[i]->level == LEVEL_HOUR && s->parts[i]->window == part->window && !atomic_load(&s->parts[i]->awaits) &&
-		    !atomic_load(&s->parts[i]->given_up))
+		    !atomic_load(&s->parts[i]->given_up) && !atomic_load(&s->parts[i]->set_aside))
 			s->parts[i]->damaged = false; /* the sealer tries anew to make one of them */
 	}
 	if (!old)

@@ -373,6 +373,140 @@ static void test_head_waits_and_disk_is_lost(void **state)
 	world_end(&w);
 }
 
+static void world_cut(struct world *w, int n)
+{
+	AUTOFREE char *file = world_file(w, n);
+	run_shell("truncate -s 100 %s", file);
+}
+
+/* Late rows of the first hour, five of each pod: their part comes before that of the second. */
+static void world_fill_late(struct world *w)
+{
+	world_fill(w, KIT_T0 + 5 * MINUTE, KIT_T0 + 55 * MINUTE);
+}
+
+/* The bucket is away, and RocksDB reads the damaged file when a part is written before it: late rows are sealed all the same, and the damaged part
+ * comes back. */
+static void test_late_before_damage(void **state)
+{
+	(void)state;
+	struct world w;
+	for (int cut = 0; cut < 2; cut++) {
+		world_begin(&w);
+		uint64_t sum = kit_merge(&w.k, KIT_CPU, KIT_T0 + HOUR, KIT_T0 + 3 * HOUR, NULL);
+		kit_close(&w.k);
+		if (cut)
+			world_cut(&w, 2);
+		else
+			world_damage(&w, 2, true);
+		w.b.away = true;
+		kit_open(&w.k);
+		world_fill_late(&w);
+		world_seal(&w);
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(world_read(&w, NULL), 2 * 18 + 15);
+			kit_reopen(&w.k);
+		}
+		w.b.away = false;
+		world_upload(&w);
+		assert_int_equal(world_rows(&w), 3 * 18 + 15);
+		run_shell("! ls %s/partitions/%u/*.aside 2>/dev/null", w.k.dir, DAY0);
+		world_check_whole(&w);
+		kit_reopen(&w.k);
+		assert_true(kit_merge(&w.k, KIT_CPU, KIT_T0 + HOUR, KIT_T0 + 3 * HOUR, NULL) == sum);
+		world_check_return(&w, 3 * 18 + 15);
+		world_end(&w);
+	}
+}
+
+/* The same while the storage runs, of a part that no bucket has: the next start rewrites its readable values. */
+static void test_late_before_damage_alone(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	bool damaged;
+	for (int rebuilt = 0; rebuilt < 2; rebuilt++) {
+		world_begin_with(&w, 1, 300); /* not all stamps are in the first block */
+		size_t before = 2 * 300 * 6, late = 300 * 5;
+		kit_close(&w.k);
+		w.k.o.objects = NULL;
+		w.k.o.cache_bytes = 1; /* else the block is read from there */
+		kit_open(&w.k);
+		world_damage(&w, 2, true);
+		world_fill_late(&w);
+		world_seal(&w);
+		assert_int_equal(world_read(&w, &damaged), before + late);
+		assert_true(damaged);
+		AUTOFREE char *snapshot = xasprintf("%s/snapshots/one", w.k.dir);
+		assert_int_equal(tsdb_snapshot(w.k.db, snapshot, &e), 0);
+		run_shell("ls %s/partitions/%u/*.aside", snapshot, DAY0);
+		kit_close(&w.k);
+		if (rebuilt)
+			run_shell("rm %s/partitions/%u/CURRENT", w.k.dir, DAY0);
+		kit_open(&w.k);
+		size_t rows = world_rows(&w);
+		assert_true(rows > before + late);
+		run_shell("! ls %s/partitions/%u/*.aside 2>/dev/null && ls %s/partitions/%u.bad-*/*", w.k.dir, DAY0, w.k.dir, DAY0);
+		kit_reopen(&w.k);
+		assert_int_equal(world_rows(&w), rows);
+		world_end(&w);
+	}
+}
+
+/* The same of a part that was not up yet: all else of its day goes up. */
+static void test_late_before_damage_uploads(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	kit_close(&w.k);
+	w.k.o.cache_bytes = 1;
+	kit_open(&w.k);
+	w.b.away = true;
+	world_fill(&w, KIT_T0 + 3 * HOUR, KIT_T0 + 4 * HOUR);
+	world_seal(&w);
+	world_damage(&w, 4, true);
+	world_fill(&w, KIT_T0 + 2 * HOUR + 5 * MINUTE, KIT_T0 + 2 * HOUR + 55 * MINUTE);
+	world_seal(&w);
+	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
+	w.b.away = false;
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	world_check_return(&w, 3 * 18 + 15);
+	world_end(&w);
+}
+
+static size_t world_windows(struct world *w, unsigned day)
+{
+	struct version *v = tsdb_version(w->k.db, NULL);
+	size_t n = version_find(v, day)->n_windows;
+	version_unref(v);
+	return n;
+}
+
+/* Nothing can be written into one day: the others are sealed. */
+static void test_other_days_are_sealed(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin(&w);
+	world_fill(&w, KIT_T0 + DAY, KIT_T0 + DAY + HOUR);
+	world_seal(&w);
+	world_fill_late(&w);
+	world_fill(&w, KIT_T0 + DAY + HOUR, KIT_T0 + DAY + 2 * HOUR);
+	run_shell("cd %s/partitions; mv %u moved", w.k.dir, DAY0);
+	assert_int_not_equal(tsdb_seal(w.k.db, true, &e), 0);
+	assert_int_equal(world_windows(&w, DAY0), 1);
+	assert_int_equal(world_windows(&w, DAY0 + 1), 0);
+	run_shell("cd %s/partitions; mv moved %u", w.k.dir, DAY0);
+	world_seal(&w);
+	assert_int_equal(world_windows(&w, DAY0), 0);
+	assert_int_equal(world_rows(&w), 5 * 18 + 15);
+	world_end(&w);
+}
+
 /* A file that is not there any more. */
 static void test_missing(void **state)
 {
@@ -921,6 +1055,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
+		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_other_days_are_sealed),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_then_read), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),

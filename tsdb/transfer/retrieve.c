@@ -54,8 +54,10 @@ static bool retrieve_is_here(const struct version *v, uint32_t day)
 	return version_find(v, day) != NULL;
 }
 
+/* Local retention lets no day go meanwhile: that day would be left out, and take rows. */
 void retrieve_note_absent(struct transfer *t)
 {
+	mutex_lock(&t->db->seal_lock);
 	struct version *v = tsdb_version(t->db, NULL);
 	VEC(uint32_t) days = { 0 }; /* a day whose facts are not in the head log yet counts as absent: it takes no rows */
 	rwlock_read(&t->catalogue.lock);
@@ -68,10 +70,13 @@ void retrieve_note_absent(struct transfer *t)
 	catalogue_set_absent(&t->catalogue, days.v, days.n);
 	vec_free(&days);
 	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
 }
 
+/* Local retention lets no day go meanwhile: that day would be noted as one that the disk has, and as it was dropped here it would leave the bucket. */
 int retrieve_keep_here(struct transfer *t, struct err *e)
 {
+	mutex_lock(&t->db->seal_lock);
 	struct version *v = tsdb_version(t->db, NULL);
 	int rc = 0;
 	for (size_t i = 0; i < v->n && !rc; i++) {
@@ -86,6 +91,7 @@ int retrieve_keep_here(struct transfer *t, struct err *e)
 			rc = catalogue_set(&t->catalogue, v->p[i]->p->day, identity, false, e);
 	}
 	version_unref(v);
+	mutex_unlock(&t->db->seal_lock);
 	return rc;
 }
 
@@ -628,6 +634,13 @@ static bool retrieve_is_missing(struct transfer *t, const struct version *v, con
 	return catalogue_day_is_absent(d) && !retrieve_is_here(v, d->day) && (retrieve_is_visited(t, d->day) || retrieve_is_wanted(t, d));
 }
 
+/* Whether a query still reads the day that left, or it is being freed: its directory is there until then. */
+static bool retrieve_is_leaving(const struct transfer *t, uint32_t day)
+{
+	AUTOFREE char *dir = retrieve_path(t, day, "");
+	return !retrieve_is_pending(t, day) && partition_db_has_mark(dir, NULL);
+}
+
 /* The newest one; days whose last try failed come last, and wait. */
 static bool retrieve_find(struct transfer *t, bool now, uint32_t *ret)
 {
@@ -643,7 +656,7 @@ static bool retrieve_find(struct transfer *t, bool now, uint32_t *ret)
 	for (int again = 0; again < 2 && !found; again++)
 		for (size_t i = 0; i < missing.n && !found; i++) {
 			int64_t failed = transfer_seen(t, missing.v[i])->fetch_failed_mono_ms;
-			found = again ? now || clock_mono_ms() - failed >= FAILED_PAUSE_MS : !failed;
+			found = (again ? now || clock_mono_ms() - failed >= FAILED_PAUSE_MS : !failed) && !retrieve_is_leaving(t, missing.v[i]);
 			*ret = missing.v[i];
 		}
 	vec_free(&missing);

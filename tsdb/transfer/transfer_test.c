@@ -109,6 +109,17 @@ static void world_let_go(struct world *w, uint64_t want)
 	fail_msg("%llu days left the disk, not %llu", (unsigned long long)world_status(w).absent_days, (unsigned long long)want);
 }
 
+/* Until only so many days are in the bucket alone. A day comes back once nobody reads the one that left. */
+static void world_bring_back(struct world *w, uint64_t want)
+{
+	world_upload(w);
+	for (int i = 0; i < 500 && world_status(w).absent_days != want; i++) {
+		clock_sleep_ms(20);
+		world_upload(w);
+	}
+	assert_int_equal(world_status(w).absent_days, want);
+}
+
 static uint64_t world_sum(struct world *w, int64_t after, int64_t until)
 {
 	return kit_merge(&w->k, KIT_CPU, after, until, NULL) ^ kit_merge(&w->k, KIT_SAMPLES, after, until, NULL);
@@ -450,6 +461,35 @@ static void test_deleted_under_old_id(void **state)
 	world_end(&w);
 }
 
+/* A day left the disk while a query reads it, and a delete wants it back: it comes once the query is over. */
+static void test_left_and_read(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	struct source_view *v;
+	world_start(&w);
+	for (int day = 0; day < 3; day++) {
+		world_fill(&w, 2, KIT_T0 + day * DAY, KIT_T0 + day * DAY + 3 * HOUR, 10 * MINUTE);
+		world_seal(&w);
+	}
+	world_upload(&w);
+	w.k.o.local_retention_ms = DAY;
+	w.k.o.no_sealing = true; /* the day would leave before the query begins */
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_int_equal(tsdb_source(w.k.db)->open(tsdb_source(w.k.db), &v, &e), 0);
+	world_let_go(&w, 1);
+	world_delete(&w, "pod-1", KIT_T0, KIT_T0 + DAY);
+	world_upload(&w);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	v->ops->release(v);
+	world_bring_back(&w, 0);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + DAY), 18);
+	assert_int_equal(world_rows(&w, KIT_T0, KIT_T0 + 3 * DAY), 5 * 18);
+	world_end(&w);
+}
+
 /* Retention by selector reaches days that are in the bucket alone, once it has passed all of such a day. */
 static void test_rules(void **state)
 {
@@ -470,6 +510,7 @@ static void test_rules(void **state)
 	world_let_go(&w, 2);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-1"), &e), 0);
 	assert_int_equal(tsdb_set_retention(w.k.db, &(struct tsdb_retention){ &m, 1, DAY + DAY / 2 }, 1, &e), 0);
+	world_bring_back(&w, 1);
 	for (int i = 0; i < 4; i++) {
 		world_upload(&w);
 		world_clean(&w);
@@ -503,7 +544,7 @@ static void test_size(void **state)
 	w.k.o.local_retention_ms = DAY;
 	kit_reopen(&w.k);
 	world_upload(&w);
-	assert_int_equal(tsdb_retain(w.k.db, &e), 0);
+	world_let_go(&w, 2);
 	world_upload(&w);
 	assert_int_equal(world_status(&w).absent_days, 2);
 	tsdb_stats(w.k.db, &s);
@@ -636,7 +677,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
-		cmocka_unit_test(test_delete_with_a_clock_set_back), cmocka_unit_test(test_local_retention), cmocka_unit_test(test_deleted_before_begin), cmocka_unit_test(test_deleted_under_old_id), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
+		cmocka_unit_test(test_delete_with_a_clock_set_back), cmocka_unit_test(test_local_retention), cmocka_unit_test(test_deleted_before_begin), cmocka_unit_test(test_deleted_under_old_id), cmocka_unit_test(test_left_and_read), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,7 +195,7 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 	if (old) {
 		p->object = old->object;
 		upload_copy_runs(p, old->runs.v, old->runs.n);
-		if (atomic_load(&u->m.parts.v[i]->awaits))
+		if (atomic_load(&u->m.parts.v[i]->awaits) || atomic_load(&u->m.parts.v[i]->set_aside))
 			upload_copy_head(p, old);
 		else
 			day_image_add_covers(&u->m, i, old);
@@ -203,6 +203,8 @@ static int upload_part(struct upload *u, size_t i, struct err *e)
 	}
 	if (atomic_load(&u->m.parts.v[i]->awaits)) /* its generation could not be read */
 		return err_set(e, ERR_BAD_DATA, "part %u of day %u is damaged here, and is fetched from the bucket before the day goes up", p->number, u->m.g.day);
+	if (atomic_load(&u->m.parts.v[i]->set_aside))
+		return err_set(e, ERR_CORRUPT, "the file of part %u of day %u is damaged and was set aside", p->number, u->m.g.day);
 	AUTOFREE char *file = day_image_file(&u->m, i);
 	struct part_runs r = { 0 };
 	int rc = part_runs_read(file, &r, e);

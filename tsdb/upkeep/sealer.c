@@ -40,7 +40,7 @@ static int seal_and_tidy(struct tsdb *db, struct err *e)
 {
 	struct err tidy;
 	int rc = seal_due(db, SEAL_AGED, e);
-	if (rc && rc != NOT_SEALABLE)
+	if (rc && !seal_concerns_one(e))
 		return rc;
 	int rc_tidy = tidy_sealed(db, &tidy);
 	if (rc_tidy)
