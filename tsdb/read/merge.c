@@ -12,7 +12,7 @@
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
 
-#define TASK_UNITS 32
+#define TASK_RUNS 32
 
 /* The result of a worker: sums that count times factor x scale / over (1 if over is 0). */
 struct result {
@@ -40,7 +40,8 @@ struct merge {
 	struct plan_requests requests;
 	struct read_plan plan;
 	bool singly;       /* plan_make's */
-	size_t task_units;
+	VEC(size_t) runs;  /* of the plan's units: where those begin that are read together */
+	size_t task_runs;
 	uint8_t *is_float; /* by group */
 	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
 	uint32_t *columns; /* by partition: how many there are */
@@ -50,6 +51,7 @@ struct merge {
 	struct err *e;
 	atomic_int failed; /* negative code */
 	atomic_bool without_sums; /* it failed because a sum of series or hours is damaged: these can be read instead */
+	atomic_bool halved;       /* of a weighed request something could not be read: its other half may have been added */
 };
 
 /* The first error stays. */
@@ -109,6 +111,9 @@ static void begin(struct merge *m, struct worker *w, const struct unit *u)
 /* An aggregate or a rollup that is damaged is not needed: the next plan does without. */
 static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct err *e)
 {
+	/* Before the last try data that lacks may still come, and all is read again anyway. */
+	if (u->weigh.over_ms && !m->singly && (damage_is(e) || ((!m->try->skips || m->try->last) && damage_is_lack(u->part, e))))
+		atomic_store(&m->halved, true);
 	if (u->part->level == LEVEL_HOUR && !(u->series & PART_AGGREGATE))
 		return damage_pass(m->lim, u->part, u->series, e);
 	if (damage_is_lack(u->part, e))
@@ -146,20 +151,27 @@ static struct unit begin_single(struct merge *m, struct worker *w, const struct 
 	return one;
 }
 
-/* Reads the weights of a unit's profiles into the scratch; *ret_any: one is not 0. */
-static int read_weights(const struct unit *u, struct part_scratch *s, bool *ret_any, struct err *e)
+/* What the values of a profile count times in all of n units of the rest. */
+static int64_t weight_of_all(const struct unit *units, size_t n, int64_t t_ms, int64_t cover_ms)
+{
+	int64_t weight = 0;
+	for (size_t i = 0; i < n; i++)
+		if (t_ms > units[i].after_ms && t_ms <= units[i].until_ms)
+			weight += unit_weight(&units[i], t_ms, cover_ms);
+	return weight;
+}
+
+/* Reads the weights of the profiles of n units, which are of one series in one part, into the scratch; *ret_any: one is not 0. */
+static int read_weights(const struct unit *units, size_t n, struct part_scratch *s, bool *ret_any, struct err *e)
 {
 	*ret_any = false;
-	int rc = part_columns(u->part, u->series, s, e);
+	int rc = part_columns(units->part, units->series, s, e);
 	if (rc)
 		return rc;
 	const struct sealed_columns *c = &s->columns;
 	vec_reserve(&s->weights, c->points.n + 1);
-	for (size_t i = 0; i < c->points.n; i++) {
-		int64_t t = sealed_stamp(&c->points, i);
-		bool within = t > u->after_ms && t <= u->until_ms;
-		s->weights.v[i] = within ? unit_weight(u, t, c->same_cover ? c->cover_ms : c->covers.v[i]) : 0;
-	}
+	for (size_t i = 0; i < c->points.n; i++)
+		s->weights.v[i] = weight_of_all(units, n, sealed_stamp(&c->points, i), c->same_cover ? c->cover_ms : c->covers.v[i]);
 	for (size_t i = 0; i < c->stale.n; i++)
 		s->weights.v[c->stale.v[i]] = 0;
 	for (size_t i = 0; i < c->points.n; i++)
@@ -180,12 +192,12 @@ static int add_sealed_singly(struct merge *m, struct worker *w, const struct uni
 	return rc;
 }
 
-static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit *u, uint64_t *read, struct err *e)
+static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit *u, size_t n_units, uint64_t *read, struct err *e)
 {
 	struct part_sums s;
 	size_t n;
 	bool any, fits;
-	int rc = read_weights(u, &w->scratch->part, &any, e);
+	int rc = read_weights(u, n_units, &w->scratch->part, &any, e);
 	if (rc || !any)
 		return rc;
 	rc = part_weigh(u->part, u->series, &w->scratch->part, &s, &n, &fits, read, e);
@@ -198,25 +210,36 @@ static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit 
 	return dense_add(&w->scratch->dense, s.columns, s.sums, s.n, s.factor) ? 0 : too_large(e);
 }
 
-static int64_t head_weight(const struct unit *u, const struct chunk_row *r)
+static int64_t head_weight(const struct unit *units, size_t n, const struct chunk_row *r)
 {
-	return r->stale || r->t_ms <= u->after_ms || r->t_ms > u->until_ms ? 0 : unit_weight(u, r->t_ms, r->cover_ms);
+	return r->stale ? 0 : weight_of_all(units, n, r->t_ms, r->cover_ms);
 }
 
-static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u, const struct chunk *c, uint64_t *read, struct err *e)
+/* Rows of the chunk that the units may be about: [*lo, *hi). */
+static void head_bounds(const struct unit *units, size_t n, const struct chunk *c, size_t visible, size_t *lo, size_t *hi)
+{
+	int64_t after = INT64_MAX, until = INT64_MIN;
+	for (size_t i = 0; i < n; i++) {
+		after = MIN(after, units[i].after_ms);
+		until = MAX(until, units[i].until_ms);
+	}
+	chunk_bounds(c, visible, after, until, lo, hi);
+}
+
+static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u, size_t n_units, const struct chunk *c, uint64_t *read, struct err *e)
 {
 	size_t lo, hi;
 	int64_t most = 0;
 	int rc = 0;
-	chunk_bounds(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &lo, &hi);
+	head_bounds(u, n_units, c, chunk_visible(c, m->v->seq), &lo, &hi);
 	for (size_t i = lo; i < hi; i++) {
-		int64_t weight = head_weight(u, &c->rows.v[i]);
+		int64_t weight = head_weight(u, n_units, &c->rows.v[i]);
 		most = MAX(most, weight < 0 ? -weight : weight);
 	}
 	bool fits = most && make_room(m, w, u, c->magnitude, most) && dense_expect(&w->scratch->dense, c->magnitude, most);
 	for (size_t i = lo; i < hi && most && !rc; i++) {
 		const struct chunk_row *r = &c->rows.v[i];
-		int64_t weight = head_weight(u, r);
+		int64_t weight = head_weight(u, n_units, r);
 		if (weight && fits) {
 			chunk_add_rows(c, i, i + 1, weight, &w->scratch->dense, read);
 		} else if (weight) {
@@ -229,11 +252,11 @@ static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u
 
 /* ---- units ---- */
 
-static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, size_t n, struct err *e)
 {
 	uint64_t read = 0;
 	if (u->rest) {
-		int failed = add_sealed_rest(m, w, u, &read, e);
+		int failed = add_sealed_rest(m, w, u, n, &read, e);
 		return failed ? sealed_failed(m, u, failed, e) : limits_check(m->lim, read, e);
 	}
 	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->scratch->part, &w->scratch->dense, m->columns[u->partition], &read,
@@ -241,18 +264,19 @@ static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, s
 	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
 }
 
-static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+/* A unit, or a run of n of the rest. */
+static int add_run(struct merge *m, struct worker *w, const struct unit *u, size_t n, struct err *e)
 {
 	begin(m, w, u);
 	if (u->part)
-		return add_sealed(m, w, u, e);
+		return add_sealed(m, w, u, n, e);
 	uint64_t read = 0;
 	int rc = 0;
 	rwlock_read(&u->window->lock);
 	struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(u->rest ? c->rows.n * sizeof *c->rows.v : chunk_sample_bytes(c));
-		rc = u->rest ? add_head_rest(m, w, u, c, &read, e)
+		rc = u->rest ? add_head_rest(m, w, u, n, c, &read, e)
 			     : head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch->dense, &w->scratch->work,
 					     &read, e);
 	}
@@ -263,11 +287,13 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 static void run_task(void *arg, size_t i, unsigned worker)
 {
 	struct merge *m = arg;
-	size_t end = MIN((i + 1) * m->task_units, m->plan.units.n);
+	size_t end = MIN((i + 1) * m->task_runs, m->runs.n);
 	struct err e;
 	int rc = atomic_load(&m->failed);
-	for (size_t k = i * m->task_units; k < end && !rc; k++)
-		rc = add_unit(m, &m->workers[worker], &m->plan.units.v[k], &e);
+	for (size_t k = i * m->task_runs; k < end && !rc; k++) {
+		size_t next = k + 1 < m->runs.n ? m->runs.v[k + 1] : m->plan.units.n;
+		rc = add_run(m, &m->workers[worker], &m->plan.units.v[m->runs.v[k]], next - m->runs.v[k], &e);
+	}
 	if (rc && !atomic_load(&m->failed))
 		fail(m, &e);
 }
@@ -547,6 +573,7 @@ static void merge_release(struct merge *m)
 	}
 	plan_release(&m->plan);
 	plan_requests_release(&m->requests);
+	vec_free(&m->runs);
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
@@ -554,13 +581,28 @@ static void merge_release(struct merge *m)
 	mutex_destroy(&m->lock);
 }
 
+/* Units of the rest that are about the same profiles, of which each says what it adds to their weights: they are read once. */
+static bool same_rest(const struct unit *a, const struct unit *b)
+{
+	return a->rest && b->rest && same_place(a, b) && a->part == b->part && a->window == b->window && a->series == b->series;
+}
+
+static void find_runs(struct merge *m)
+{
+	m->runs.n = 0;
+	for (size_t i = 0; i < m->plan.units.n; i++)
+		if (!i || !same_rest(&m->plan.units.v[i - 1], &m->plan.units.v[i]))
+			vec_push(&m->runs, i);
+}
+
 /* The sums of all units of the plan, by group, partition and scale. */
 static int add_units(struct merge *m, struct results *all, struct err *e)
 {
 	struct pool *pool = m->lim ? m->lim->pool : NULL;
+	find_runs(m);
 	/* Small enough that all threads end together, large enough that they do not all begin every group. */
-	m->task_units = MAX(MIN(m->plan.units.n / (m->n_workers * 4), TASK_UNITS), 1);
-	pool_run(pool, (m->plan.units.n + m->task_units - 1) / m->task_units, run_task, m);
+	m->task_runs = MAX(MIN(m->runs.n / (m->n_workers * 4), TASK_RUNS), 1);
+	pool_run(pool, (m->runs.n + m->task_runs - 1) / m->task_runs, run_task, m);
 	int rc = atomic_load(&m->failed);
 	if (rc)
 		return rc;
@@ -688,7 +730,7 @@ static void want_rest(struct merge *m, const struct unit *u)
 		return;
 	if (!w->scratch)
 		w->scratch = scratch_take(m->v->db->scratch_pool);
-	if (part_need(u->part, PART_TOTALS, u->series, 0, &unasked) == 0 && read_weights(u, &w->scratch->part, &any, &unasked) == 0 && any)
+	if (part_need(u->part, PART_TOTALS, u->series, 0, &unasked) == 0 && read_weights(u, 1, &w->scratch->part, &any, &unasked) == 0 && any)
 		view_want(u->part, u->series, true);
 }
 
@@ -782,8 +824,12 @@ static int merge(struct view_try *try, const struct source_part *parts, size_t n
 	if (!rc)
 		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* the sums without weights may overflow where the mean does not: each profile is then read by itself */
-	attempt->again = rc && (atomic_load(&m.without_sums) || large);
-	attempt->singly |= large;
+	/* Of some weighed profiles it has one half only, which is neither with them nor without them. Read one by one, they are in it or not. */
+	bool halved = !rc && atomic_load(&m.halved);
+	for (size_t i = 0; i < n_groups && halved; i++)
+		stackvec_unref(ret[i]);
+	attempt->again = halved || (rc && (atomic_load(&m.without_sums) || large));
+	attempt->singly |= large || halved;
 	merge_release(&m);
 	return rc;
 }
@@ -796,7 +842,7 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	int rc;
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
-		do /* each time with the sums of one part less */
+		do /* each time with the sums of one part less, or singly */
 			rc = merge(&try, parts, n, n_groups, ret, &attempt, e);
 		while (attempt.again);
 		bool read = !rc;
