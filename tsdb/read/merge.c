@@ -43,7 +43,9 @@ struct merge {
 	VEC(size_t) runs;  /* of the plan's units: where those begin that are read together */
 	size_t task_runs;
 	uint8_t *is_float; /* by group */
+	bool by_day;       /* of several days only names are needed: no dictionary is loaded of those of which the places are known */
 	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
+	struct symbols *nowhere;   /* empty: of sums of a day of which only the places of its columns are known (dict_union.h) */
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
@@ -461,6 +463,7 @@ static struct stackvec *take_ints(struct symbols *s, struct result *r)
 static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
 	struct partition *p = m->stacks[r->partition];
+	struct symbols *symbols = p ? p->symbols : m->nowhere;
 	VEC(const struct result *) scales = { 0 };
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
@@ -475,12 +478,14 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 	struct stackvec *v = NULL;
 	if (!ok) {
 		too_large(e);
-	} else if (m->is_float[r->group]) {
+	} else if (m->is_float[r->group] && p) {
 		rwlock_read(&p->dict_lock);
-		v = add_scaled(p->symbols, scales.v, scales.n, e);
+		v = add_scaled(symbols, scales.v, scales.n, e);
 		rwlock_unlock(&p->dict_lock);
+	} else if (m->is_float[r->group]) {
+		v = add_scaled(symbols, scales.v, scales.n, e);
 	} else {
-		v = take_ints(p->symbols, r);
+		v = take_ints(symbols, r);
 	}
 	vec_free(&scales);
 	return v;
@@ -626,12 +631,13 @@ static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct e
 
 /* ---- one partition after the other ---- */
 
-/* A merge of days whose dictionaries would not fit together: each day's is loaded while its units are added up, then the result is
- * translated to symbols of this query. */
+/* A merge of days of which only names are needed, or whose dictionaries would not fit together: each day's is loaded while its units are added up,
+ * then the result is translated to common symbols. Those of names are the database's, and of a day whose places they have no dictionary is loaded. */
 struct days {
-	struct dict_unions *dict_unions;
+	struct dict_unions *unions;
+	bool own;               /* they are this query's, and in the account */
 	struct stackvec **sums; /* by group; NULL: nothing yet */
-	size_t counted;         /* bytes of the joint symbols in the account */
+	size_t counted;         /* bytes of own unions in the account */
 };
 
 static bool is_too_much(const struct merge *m)
@@ -644,20 +650,67 @@ static bool is_too_much(const struct merge *m)
 	return false;
 }
 
+static bool is_of_several_days(const struct merge *m)
+{
+	for (size_t i = 1; i < m->plan.units.n; i++)
+		if (m->plan.units.v[i].partition != m->plan.units.v[0].partition)
+			return true;
+	return false;
+}
+
+/* Loads the dictionaries of the plan's days, as far as they are within the budget. */
+static void bring_days(struct merge *m)
+{
+	for (size_t i = 0, last = SIZE_MAX; i < m->plan.units.n; i++) {
+		if (m->plan.units.v[i].partition != last)
+			query_dict_bring(m->v->own, m->plan.units.v[i].partition);
+		last = m->plan.units.v[i].partition;
+	}
+}
+
+/* p: the partition whose dictionary is in memory, or NULL. */
 static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
 {
-	size_t now = dict_unions_bytes(d->dict_unions);
-	query_dict_count(m->v->db, now, d->counted);
+	size_t now = dict_unions_bytes(d->unions);
+	if (d->own)
+		query_dict_count(m->v->db, now, d->counted);
 	d->counted = now;
-	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + evict_bytes(p);
+	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + (p ? evict_bytes(p) : 0);
 	if (max && all > max)
 		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
 			       "for fewer days or raise it", (unsigned long long)max);
 	return limits_check(m->lim, 0, e);
 }
 
-/* Adds what one partition's units came to. */
-static int add_results(struct merge *m, struct days *d, struct results *all, uint32_t p, struct err *e)
+/* One day of such a merge. */
+struct day_merge {
+	struct days *days;
+	uint32_t p;
+	const struct pstate *s;
+	struct partition *stacks; /* to be given back; NULL: only its places are known */
+};
+
+static void day_load(struct merge *m, struct day_merge *day)
+{
+	bool once = m->by_day;
+	day->stacks = once ? query_dict_stacks_once(m->v->own, day->p) : query_dict_stacks(m->v->own, day->p);
+	use_stacks(m, day->p, day->stacks);
+}
+
+/* Adds a group's sum of the day, x. */
+static int day_add(struct merge *m, struct day_merge *day, const struct stackvec *x, struct stackvec **sum, struct err *e)
+{
+	bool known = false;
+	int rc = day->stacks ? 0 : dict_unions_add_known(day->days->unions, day->s, x, sum, &known, e);
+	if (rc || known)
+		return rc;
+	if (!day->stacks)
+		day_load(m, day);
+	return dict_unions_add(day->days->unions, day->s, day->stacks, x, sum, e);
+}
+
+/* Adds what the day's units came to. */
+static int day_add_results(struct merge *m, struct day_merge *day, struct results *all, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0, k; i < all->v.n && !rc; i = k) {
@@ -666,45 +719,69 @@ static int add_results(struct merge *m, struct days *d, struct results *all, uin
 		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
 		if (!x)
 			return -ERR_EXECUTION;
-		rc = dict_unions_add(d->dict_unions, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
+		rc = day_add(m, day, x, &day->days->sums[all->v.v[i].group], e);
 		stackvec_unref(x);
 	}
 	return rc;
 }
 
+static void day_begin(struct merge *m, struct day_merge *day)
+{
+	struct err e;
+	bool names = m->by_day;
+	if (names) /* else its dictionary is loaded */
+		IGNORE(dict_unions_join_names(day->days->unions, day->s, &names, &e));
+	uint32_t known = names ? dict_unions_known(day->days->unions, day->s) : 0;
+	m->columns[day->p] = known;
+	if (!known)
+		day_load(m, day);
+	if (day->stacks && day->stacks->unread)
+		m->plan.units.n = 0; /* they were here a moment ago: the view has noted that they are wanted again */
+}
+
+static void day_end(struct merge *m, struct day_merge *day)
+{
+	m->stacks[day->p] = NULL;
+	if (!day->stacks)
+		return;
+	if (m->by_day && !day->s->n_windows)
+		dict_unions_keep_places(day->days->unions, day->s, day->stacks);
+	else if (day->days->own)
+		dict_unions_forget(day->days->unions, day->stacks->symbols);
+	query_dict_give(m->v->own, day->stacks);
+}
+
 static int run_day(struct merge *m, struct days *d, uint32_t p, const struct read_plan *plan, struct err *e)
 {
 	struct results all = { 0 };
+	struct day_merge day = { d, p, m->v->v->p[p], NULL };
 	m->plan.units.n = 0;
 	for (size_t i = 0; i < plan->units.n; i++)
 		if (plan->units.v[i].partition == p)
 			vec_push(&m->plan.units, plan->units.v[i]);
 	if (!m->plan.units.n)
 		return 0;
-	struct partition *stacks = query_dict_stacks(m->v->own, p);
-	use_stacks(m, p, stacks);
-	if (stacks->unread)
-		m->plan.units.n = 0; /* they were here a moment ago: the view has noted that they are wanted again */
-	int rc = check_bytes(m, d, stacks, e);
+	day_begin(m, &day);
+	int rc = check_bytes(m, d, day.stacks, e);
 	if (!rc)
 		rc = add_units(m, &all, e);
 	if (!rc)
-		rc = add_results(m, d, &all, p, e);
+		rc = day_add_results(m, &day, &all, e);
 	if (!rc)
-		rc = check_bytes(m, d, stacks, e);
+		rc = check_bytes(m, d, day.stacks, e);
 	results_release(&all);
-	dict_unions_forget(d->dict_unions, stacks->symbols);
-	m->stacks[p] = NULL;
-	query_dict_give(m->v->own, stacks);
+	day_end(m, &day);
 	return rc;
 }
 
 static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
 {
-	struct days d = { dict_unions_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	bool own = !m->by_day;
+	struct days d = { own ? dict_unions_new(SYMBOLS_WHOLE, SIZE_MAX) : m->v->db->name_unions, own, xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
 	struct read_plan plan = m->plan;
 	int rc = 0;
 	m->plan = (struct read_plan){ 0 };
+	m->nowhere = symbols_new();
 	for (uint32_t p = 0; p < m->v->v->n && !rc; p++)
 		rc = run_day(m, &d, p, &plan, e);
 	for (size_t g = 0; g < n_groups; g++) {
@@ -713,8 +790,13 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 		else
 			ret[g] = d.sums[g] ? d.sums[g] : nothing(m);
 	}
-	query_dict_count(m->v->db, 0, d.counted);
-	dict_unions_free(d.dict_unions);
+	if (own) {
+		query_dict_count(m->v->db, 0, d.counted);
+		dict_unions_free(d.unions);
+	} else {
+		dict_unions_trim(d.unions);
+	}
+	symbols_unref(m->nowhere);
 	free(d.sums);
 	plan_release(&plan);
 	return rc;
@@ -736,6 +818,16 @@ static void want_rest(struct merge *m, const struct unit *u)
 
 #define LOOK_EVERY 256 /* units between two looks at the query's limits */
 
+/* Whether what is needed of a day's stacks is here; else it is wanted now. */
+static bool merge_has_stacks(struct merge *m, uint32_t p)
+{
+	struct err e;
+	bool known = false;
+	if (m->by_day && dict_unions_join_names(m->v->db->name_unions, m->v->v->p[p], &known, &e))
+		return false;
+	return known || view_has_stacks(m->v, p);
+}
+
 /* Notes all that units of days of the bucket need. */
 static int want_units(struct merge *m, struct err *e)
 {
@@ -746,7 +838,7 @@ static int want_units(struct merge *m, struct err *e)
 		if (i % LOOK_EVERY == 0)
 			rc = limits_check(m->lim, 0, e);
 		if (!asked[u->partition])
-			(void)view_has_stacks(m->v, u->partition);
+			(void)merge_has_stacks(m, u->partition);
 		asked[u->partition] = true;
 		if (u->part && u->rest)
 			want_rest(m, u);
@@ -761,8 +853,8 @@ static int want_units(struct merge *m, struct err *e)
 static int bring_day(struct merge *m, uint32_t p, bool *ret_has, struct err *e)
 {
 	int rc = view_try_wait(m->try, p, e);
-	*ret_has = !rc && view_has_stacks(m->v, p);
-	if (*ret_has)
+	*ret_has = !rc && merge_has_stacks(m, p);
+	if (*ret_has && !m->by_day)
 		query_dict_bring(m->v->own, p);
 	return rc;
 }
@@ -797,8 +889,8 @@ struct merge_attempt {
 	bool again;
 };
 
-static int merge(struct view_try *try, const struct source_part *parts, size_t n, size_t n_groups, struct stackvec **ret, struct merge_attempt *attempt,
-		 struct err *e)
+static int merge(struct view_try *try, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail, struct stackvec **ret,
+		 struct merge_attempt *attempt, struct err *e)
 {
 	const struct source_limits *lim = try->lim;
 	struct merge m = { .v = try->v, .try = try, .lim = lim, .singly = attempt->singly, .e = e };
@@ -818,11 +910,14 @@ static int merge(struct view_try *try, const struct source_part *parts, size_t n
 	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
 	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
-		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e);
+	m.by_day = detail == SYMBOLS_NAMES && is_of_several_days(&m);
 	if (!rc && m.v->cached)
 		rc = keep_readable(&m, e);
+	if (!rc && !m.by_day)
+		bring_days(&m);
 	if (!rc)
-		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
+		rc = m.by_day || is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* the sums without weights may overflow where the mean does not: each profile is then read by itself */
 	/* Of some weighed profiles it has one half only, which is neither with them nor without them. Read one by one, they are in it or not. */
 	bool halved = !rc && atomic_load(&m.halved);
@@ -834,7 +929,7 @@ static int merge(struct view_try *try, const struct source_part *parts, size_t n
 	return rc;
 }
 
-int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
 	struct view_try try;
@@ -843,7 +938,7 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
 		do /* each time with the sums of one part less, or singly */
-			rc = merge(&try, parts, n, n_groups, ret, &attempt, e);
+			rc = merge(&try, parts, n, n_groups, detail, ret, &attempt, e);
 		while (attempt.again);
 		bool read = !rc;
 		if (!view_try_again(&try, &rc, e)) {

@@ -152,7 +152,7 @@ static void by_hand(const struct asked *q, uint32_t step, struct model *m, int12
 			double unused;
 			if (p[k].stale)
 				continue;
-			assert_int_equal(q->v->ops->merge(q->v, &one, 1, 1, NULL, &v, &e), 0);
+			assert_int_equal(q->v->ops->merge(q->v, &one, 1, 1, SYMBOLS_WHOLE, NULL, &v, &e), 0);
 			for (size_t c = 0; c < v->n; c++)
 				*model_at(m, stack_of(v->symbols, v->columns[c])) += v->ints[c] * times;
 			stackvec_unref(v);
@@ -207,7 +207,7 @@ static void check_question(const struct asked *q, struct pool *pool, bool one_da
 	struct err e;
 	struct model *m = xcalloc(1, sizeof *m);
 	size_t n = list_parts(q, parts);
-	if (q->v->ops->merge(q->v, parts, n, q->p.n_steps, &lim, v, &e) || q->v->ops->sums(q->v, parts, n, q->p.n_steps, &some, &lim, sums[0], NULL, &e) ||
+	if (q->v->ops->merge(q->v, parts, n, q->p.n_steps, SYMBOLS_WHOLE, &lim, v, &e) || q->v->ops->sums(q->v, parts, n, q->p.n_steps, &some, &lim, sums[0], NULL, &e) ||
 	    q->v->ops->sums(q->v, parts, n, q->p.n_steps, NULL, &lim, sums[1], NULL, &e))
 		fail_msg("%s", e.msg);
 	for (uint32_t step = 0; step < q->p.n_steps; step++) {
