@@ -330,7 +330,7 @@ static void test_half(void **state)
 		for (size_t i = 0; i < n; i++)
 			parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_T0, .until_ms = KIT_T0 + HOUR, .scale = 1,
 							 .weigh = { HOUR, 1, true } };
-		assert_int_equal(v->ops->merge(v, parts, n, 1, &lim, &got, &e), 0);
+		assert_int_equal(v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, &lim, &got, &e), 0);
 		assert_int_equal(got->n > 0, !round);
 		assert_int_equal(source_damage_met(&damage) > 0, round);
 		stackvec_unref(got);

@@ -274,6 +274,42 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 	dict_unions_forget(j, p->symbols);
 }
 
+struct dict_unions_size dict_unions_size_of(const struct symbols *s)
+{
+	return (struct dict_unions_size){ symbols_count(s, SYMBOLS_LOCATIONS), symbols_count(s, SYMBOLS_NODES), symbols_count(s, SYMBOLS_COLUMNS) };
+}
+
+struct symbols *dict_unions_symbols(struct dict_unions *j, struct dict_unions_size *ret)
+{
+	mutex_lock(&j->lock);
+	struct symbols *s = j->to ? symbols_ref(j->to) : NULL;
+	if (s)
+		*ret = dict_unions_size_of(s);
+	j->used_mono_ms = clock_mono_ms();
+	mutex_unlock(&j->lock);
+	return s;
+}
+
+uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, const struct symbols *of, const uint64_t *bits, uint32_t n, uint32_t *ret_n)
+{
+	uint64_t *day = NULL;
+	mutex_lock(&j->lock);
+	const struct day_places *x = j->to == of ? places_find(j, s) : NULL;
+	if (x) {
+		day = xcalloc(x->n / 64 + 1, sizeof *day);
+		*ret_n = x->n;
+	}
+	for (uint32_t i = 0; day && i < x->n; i++) {
+		uint32_t place = x->place[i];
+		if (!place || place > n) /* this column was not met when the places were made */
+			free(TAKE_PTR(day));
+		else
+			day[i / 64] |= (bits[(place - 1) / 64] >> (place - 1) % 64 & 1) << i % 64;
+	}
+	mutex_unlock(&j->lock);
+	return day;
+}
+
 /* ---- forgetting ---- */
 
 static size_t bytes(const struct dict_unions *j) REQUIRES(j->lock)

@@ -33,6 +33,16 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e) MUST_USE;
 /* How many columns the dictionary of a day has of which the places are kept; 0: they are not, or it has changed since. */
 uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s);
+/* Numbers of entries of symbols. */
+struct dict_unions_size {
+	uint32_t locations, nodes, columns;
+};
+struct dict_unions_size dict_unions_size_of(const struct symbols *s);
+/* The common symbols, a reference, and how large they are now; NULL: there are none. */
+struct symbols *dict_unions_symbols(struct dict_unions *j, struct dict_unions_size *ret);
+/* A bit per column of the day, that of its place among the first n common ones, whose bits are given. malloc'd. NULL: `of` are not the common symbols
+ * any more, or there are more, or the day is not known. */
+uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, const struct symbols *of, const uint64_t *bits, uint32_t n, uint32_t *ret_n);
 /* Frees one of the added dictionaries. */
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from);
 /* The same of all unions of the database. */
