@@ -477,6 +477,32 @@ static void test_late_before_damage_uploads(void **state)
 	world_end(&w);
 }
 
+/* The same of a part whose object is damaged too: once that is known, the day goes up with its late rows. */
+static void test_late_before_damage_of_both(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	kit_close(&w.k);
+	w.k.o.cache_bytes = 1;
+	kit_open(&w.k);
+	world_damage(&w, 2, true);
+	for (size_t i = 0; i < w.b.v.n; i++)
+		if (!strncmp(w.b.v.v[i].key, "one/d/", 6))
+			w.b.v.v[i].bytes[w.b.v.v[i].n / 2] ^= 1;
+	world_fill_late(&w);
+	world_seal(&w);
+	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
+	for (int i = 0; i < 2; i++)
+		IGNORE(world_try(&w)); /* it is fetched in vain */
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_true(world_read(&w, NULL) >= 2 * 18 + 15);
+	world_end(&w);
+}
+
 static size_t world_windows(struct world *w, unsigned day)
 {
 	struct version *v = tsdb_version(w->k.db, NULL);
@@ -1055,7 +1081,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
-		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_other_days_are_sealed),
+		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_late_before_damage_of_both), cmocka_unit_test(test_other_days_are_sealed),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_then_read), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
