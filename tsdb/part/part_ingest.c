@@ -9,6 +9,7 @@
  *
  * Under seal_lock, or before threads. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,12 +92,23 @@ static void ingest_find_parts(struct partition_db *d, const char *key, struct in
 	mutex_unlock(&d->parts_lock);
 }
 
+/* Of a missing file an empty one is kept, or what was kept before: so the next start knows that there was a part. */
 static int ingest_keep(const struct part *p, const char *path, struct err *e)
 {
 	AUTOFREE char *aside = part_aside(p);
-	unlink(aside);
-	if (link(path, aside) && errno != ENOENT)
-		return err_errno(e, errno, "cannot keep %s", aside);
+	int failed = link(path, aside) ? errno : 0;
+	if (failed == EEXIST) {
+		unlink(aside);
+		failed = link(path, aside) ? errno : 0;
+	}
+	if (failed == ENOENT) {
+		int fd = open(aside, O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+		failed = fd < 0 ? errno : 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (failed)
+		return err_errno(e, failed, "cannot keep %s", aside);
 	return files_sync_dir(p->db->dir, e); /* before RocksDB removes the other name */
 }
 

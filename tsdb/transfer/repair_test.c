@@ -454,6 +454,33 @@ static void test_late_before_damage_alone(void **state)
 	}
 }
 
+/* The same of a file that is missing: after the next start it is still known that there was more. */
+static void test_late_before_missing_alone(void **state)
+{
+	(void)state;
+	struct world w;
+	struct tsdb_stats s;
+	world_begin(&w);
+	kit_close(&w.k);
+	w.k.o.objects = NULL;
+	w.k.o.cache_bytes = 1;
+	kit_open(&w.k);
+	world_damage(&w, 2, true); /* RocksDB has it open */
+	world_remove(&w, 2);
+	world_fill_late(&w);
+	world_seal(&w);
+	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
+	kit_reopen(&w.k);
+	bool damaged;
+	assert_int_equal(world_read(&w, &damaged), 2 * 18 + 15);
+	tsdb_stats(w.k.db, &s);
+	assert_true(s.lost_records > 0);
+	kit_reopen(&w.k);
+	assert_int_equal(world_read(&w, &damaged), 2 * 18 + 15);
+	assert_true(damaged);
+	world_end(&w);
+}
+
 /* The same of a part that was not up yet: all else of its day goes up. */
 static void test_late_before_damage_uploads(void **state)
 {
@@ -1081,7 +1108,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
-		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_late_before_damage_of_both), cmocka_unit_test(test_other_days_are_sealed),
+		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_late_before_missing_alone), cmocka_unit_test(test_late_before_damage_of_both), cmocka_unit_test(test_other_days_are_sealed),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_then_read), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),
