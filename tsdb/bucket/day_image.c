@@ -106,6 +106,12 @@ void day_image_add_covers(struct day_image *m, size_t part, const struct generat
 		return;
 	}
 	struct buf *covers = image_buf(m), *ends = image_buf(m);
+	if (old && old->covers.len && !part_ends_put(p, old->covers, ends)) { /* by an older version */
+		to->covers = old->covers;
+		if (!ends->overflow)
+			to->ends = buf_view(ends);
+		return;
+	}
 	part_covers_put(p, covers, ends);
 	if (!covers->overflow)
 		to->covers = buf_view(covers);
