@@ -523,7 +523,7 @@ static void test_late_before_damage_of_both(void **state)
 	world_seal(&w);
 	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
 	for (int i = 0; i < 2; i++)
-		IGNORE(world_try(&w)); /* it is fetched in vain */
+		IGNORE(world_try(&w)); /* it is fetched without success */
 	world_upload(&w);
 	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
 	kit_reopen(&w.k);
