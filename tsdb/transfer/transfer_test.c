@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
+#include "tsdb/transfer/transfer_private.h"
 #include "tsdb/version/db.h"
 
 #define MINUTE INT64_C(60000)
@@ -721,10 +722,42 @@ static void test_short_windows(void **state)
 	world_end(&w);
 }
 
+/* A generation that is too large goes without ends, and without covers only if it has to. */
+static void test_large_generation(void **state)
+{
+	enum { LARGE = GENERATION_MAX };
+	(void)state;
+	struct world w;
+	struct err e;
+	AUTOFREE char *large = xcalloc(1, LARGE);
+	world_start(&w);
+	world_fill(&w, 2, KIT_T0, KIT_T0 + HOUR, 5 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	for (int round = 0; round < 2; round++) {
+		CLEANUP(buf_free) struct buf b = { 0 }, again = { 0 };
+		struct generation g, got;
+		struct transfer *t = w.k.db->transfer;
+		assert_int_equal(generations_read(t, (uint32_t)(KIT_T0 / DAY), &b, &g, &e), 0);
+		assert_int_equal(generation_decode_series(&g, &e), 0);
+		assert_true(g.parts.n == 1 && g.parts.v[0].covers.len);
+		g.parts.v[0].ends = view_make(large, LARGE);
+		if (round)
+			g.parts.v[0].covers = view_make(large, LARGE);
+		assert_int_equal(generations_put(t, &g, "", false, &e), 0);
+		assert_int_equal(generations_read(t, (uint32_t)(KIT_T0 / DAY), &again, &got, &e), 0);
+		assert_int_equal(got.parts.v[0].covers.len > 0, !round);
+		assert_int_equal(got.parts.v[0].ends.len, 0);
+		generation_release(&got);
+		generation_release(&g);
+	}
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_short_windows), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
+		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_short_windows), cmocka_unit_test(test_large_generation), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
 		cmocka_unit_test(test_delete_with_a_clock_set_back), cmocka_unit_test(test_local_retention), cmocka_unit_test(test_deleted_before_begin), cmocka_unit_test(test_deleted_under_old_id), cmocka_unit_test(test_left_and_read), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
