@@ -106,6 +106,12 @@ void day_image_add_covers(struct day_image *m, size_t part, const struct generat
 		return;
 	}
 	struct buf *covers = image_buf(m), *ends = image_buf(m);
+	if (old && old->covers.len && !part_ends_put(p, old->covers, ends)) { /* by an older version */
+		to->covers = old->covers;
+		if (!ends->overflow)
+			to->ends = buf_view(ends);
+		return;
+	}
 	part_covers_put(p, covers, ends);
 	if (!covers->overflow)
 		to->covers = buf_view(covers);
@@ -319,11 +325,11 @@ static int64_t image_waited_ms(struct part *p)
 	return atomic_compare_exchange_strong(&p->kept_day_mono_ms, &since, now) ? 0 : now - since;
 }
 
-/* Its file was set aside, and the bucket has never had it. The upload leaves it out. */
+/* Its file was set aside, and the bucket has never had it, or not whole. The upload leaves it out, or goes on naming the object. */
 static bool image_is_lost(const struct day_image *m, const struct part *p)
 {
 	const struct tsdb *db = m->s->p->db;
-	return atomic_load(&p->set_aside) && !(db->keeper.keeps && db->keeper.keeps(db->keeper.arg, p));
+	return atomic_load(&p->set_aside) && (atomic_load(&p->given_up) || !(db->keeper.keeps && db->keeper.keeps(db->keeper.arg, p)));
 }
 
 /* Readers of the bucket find a part by the database's list of files. So a day that waits for a file from the bucket is put once it has it; but not

@@ -328,6 +328,25 @@ void part_covers_put(const struct part *p, struct buf *covers, struct buf *ends)
 	free(c);
 }
 
+int part_ends_put(const struct part *p, struct view covers, struct buf *ends)
+{
+	struct part_scratch w = { .sums = { 0 } };
+	struct part_covers *c;
+	struct err e;
+	int rc = part_covers_decode(p, covers, &c, &e);
+	if (rc)
+		return rc;
+	struct part_ends *x = part_ends_new(p);
+	for (size_t i = 0; i < p->series.n; i++)
+		if (!p->series.v[i].is_float && !part_columns(p, p->series.v[i].series, &w, &e))
+			part_ends_add(p, &p->series.v[i], &w.columns, &c->v[i], &x->v[i]);
+	part_ends_encode(p, c, x, ends);
+	part_scratch_release(&w);
+	free(x);
+	free(c);
+	return 0;
+}
+
 /* ---- reading it ---- */
 
 static double get_weight(struct cursor *c)

@@ -64,6 +64,9 @@ int part_cover_read(struct part *p, const struct part_series *x, struct part_scr
 /* Reads the columns of all series of a part and appends the payloads of their covers and of their first and last profiles (part_ends.h). A series that
  * cannot be read is absent in both. */
 void part_covers_put(const struct part *p, struct buf *covers, struct buf *ends);
+/* The same of first and last profiles alone, beside a payload of covers that may know of series which cannot be read any more. An error: that is
+ * malformed, or not of this part, and nothing is appended. */
+int part_ends_put(const struct part *p, struct view covers, struct buf *ends) MUST_USE;
 /* Appends the payload of these. */
 void part_covers_encode(const struct part *p, const struct part_covers *c, struct buf *b);
 /* *ret is to be freed by free. ERR_CORRUPT: the payload is malformed, or not of this part. */

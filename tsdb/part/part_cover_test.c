@@ -146,7 +146,7 @@ static void test_the_same(void **state)
 	struct kit k;
 	struct part *p;
 	struct part_scratch w = { .sums = { 0 } };
-	struct buf b = { 0 }, ends = { 0 }, again = { 0 };
+	struct buf b = { 0 }, ends = { 0 }, again = { 0 }, only = { 0 };
 	struct part_covers *c;
 	struct err e;
 	(void)state;
@@ -175,6 +175,12 @@ static void test_the_same(void **state)
 	}
 	assert_int_equal(n_known, PODS - 3); /* not pod 2 with its many holes, not pod 5 with two weights, not the float */
 	check_ends(p, c, buf_view(&ends), &w);
+	/* Beside covers of a generation that has no ends. */
+	assert_int_equal(part_ends_put(p, buf_view(&b), &only), 0);
+	assert_true(view_eq(buf_view(&only), buf_view(&ends)));
+	assert_int_equal(part_ends_put(p, VIEW("\1"), &only), -ERR_CORRUPT);
+	assert_int_equal(only.len, ends.len);
+	buf_free(&only);
 	free(c);
 	buf_free(&b);
 	buf_free(&ends);

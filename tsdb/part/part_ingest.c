@@ -9,17 +9,20 @@
  *
  * Under seal_lock, or before threads. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/part/part_private.h"
 
-#define INGEST_TRIES 2 /* if the file behind can be read now */
+#define INGEST_TRIES 2      /* if the file behind can be read now */
+#define INGEST_WAIT_MS 1000 /* before a failure of the disk is believed */
 
 static int ingest_once(struct partition_db *d, const char *file, struct err *e)
 {
@@ -58,14 +61,29 @@ static bool ingest_find_behind(struct partition_db *d, const char *key, struct i
 	return ret->path;
 }
 
-/* Whether its beginning is damaged or missing; *why says how. */
-static bool ingest_behind_is_damaged(struct partition_db *d, const struct ingest_behind *b, struct err *why)
+static bool ingest_try_behind(struct partition_db *d, const struct ingest_behind *b, struct err *why)
 {
 	char *error = NULL;
 	rocksdb_pinnableslice_t *v = rocksdb_get_pinned(d->db, d->read, b->first, KEY_LEN, &error);
 	if (v)
 		rocksdb_pinnableslice_destroy(v);
 	return rocks_err(&error, why, "cannot read", b->path) && damage_is(why);
+}
+
+/* Whether the disk failed to read what is there. */
+static bool ingest_disk_fails(const struct err *why)
+{
+	return why->code == ERR_IO && !strstr(why->msg, "No such file");
+}
+
+/* Whether its beginning is damaged or missing; *why says how. A failure of the disk may be short. */
+static bool ingest_behind_is_damaged(struct partition_db *d, const struct ingest_behind *b, struct err *why)
+{
+	bool damaged = ingest_try_behind(d, b, why);
+	if (!damaged || !ingest_disk_fails(why))
+		return damaged;
+	clock_sleep_ms(INGEST_WAIT_MS);
+	return ingest_try_behind(d, b, why);
 }
 
 struct ingest_parts {
@@ -91,12 +109,23 @@ static void ingest_find_parts(struct partition_db *d, const char *key, struct in
 	mutex_unlock(&d->parts_lock);
 }
 
+/* Of a missing file an empty one is kept, or what was kept before: so the next start knows that there was a part. */
 static int ingest_keep(const struct part *p, const char *path, struct err *e)
 {
 	AUTOFREE char *aside = part_aside(p);
-	unlink(aside);
-	if (link(path, aside) && errno != ENOENT)
-		return err_errno(e, errno, "cannot keep %s", aside);
+	int failed = link(path, aside) ? errno : 0;
+	if (failed == EEXIST) {
+		unlink(aside);
+		failed = link(path, aside) ? errno : 0;
+	}
+	if (failed == ENOENT) {
+		int fd = open(aside, O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+		failed = fd < 0 ? errno : 0;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (failed)
+		return err_errno(e, failed, "cannot keep %s", aside);
 	return files_sync_dir(p->db->dir, e); /* before RocksDB removes the other name */
 }
 
@@ -131,6 +160,7 @@ static int ingest_set_aside(struct partition_db *d, const struct ingest_behind *
 int part_ingest(struct partition_db *d, enum part_level level, uint32_t window, uint32_t number, const char *file, struct err *e)
 {
 	char key[KEY_LEN], last[KEY_LEN] = { 0 };
+	bool failed = false; /* the disk did: that costs one file at a time */
 	int rc = 0;
 	part_make_key(key, level, window, number, PART_HEADER, 0, 0);
 	for (int tries = 0; tries < INGEST_TRIES;) {
@@ -141,8 +171,10 @@ int part_ingest(struct partition_db *d, enum part_level level, uint32_t window, 
 			return rc;
 		bool damaged = ingest_find_behind(d, key, &b) && ingest_behind_is_damaged(d, &b, &why);
 		bool again = damaged && !memcmp(b.first, last, KEY_LEN); /* it has not left the list */
-		if (damaged && (again || ingest_set_aside(d, &b, &why, e)))
+		bool fails = damaged && ingest_disk_fails(&why);
+		if (damaged && (again || (failed && fails) || ingest_set_aside(d, &b, &why, e)))
 			tries = INGEST_TRIES;
+		failed |= fails;
 		tries += !damaged;
 		memcpy(last, b.first, KEY_LEN);
 		free(b.path);

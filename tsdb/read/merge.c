@@ -964,9 +964,11 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	int rc;
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
-		do /* each time with the sums of one part less, or singly */
+		do { /* each time with the sums of one part less, or singly */
+			if (attempt.again)
+				view_try_recount(&try);
 			rc = merge(&try, parts, n, n_groups, detail, ret, &attempt, e);
-		while (attempt.again);
+		} while (attempt.again);
 		bool read = !rc;
 		if (!view_try_again(&try, &rc, e)) {
 			for (size_t i = 0; read && rc && i < n_groups; i++)

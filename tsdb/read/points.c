@@ -79,6 +79,9 @@ static bool points_join_hour(struct points_reading *r, const struct pstate *s, s
 	if (!p->lack || !r->list.windows || x->is_float || start + x->min_ms <= r->after_ms || start + x->max_ms > r->until_ms ||
 	    tombstones_touch(s, series, start, part_end_ms(p)))
 		return false;
+	/* With an edge among its profiles it cannot be joined, so that the part's ends need not be decoded for it. */
+	if (!atomic_load(&p->ends) && x->max_ms > x->min_ms && source_windows_edge(r->list.windows, start + x->min_ms, start + x->max_ms))
+		return false;
 	const struct part_covers *covers = part_covers_of(p);
 	const struct part_cover *cover = &covers->v[x - p->series.v];
 	const struct part_end *end = part_ends_known(p, covers, x);

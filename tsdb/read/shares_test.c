@@ -225,8 +225,10 @@ static void test_shares(void **state)
 
 /* ---- damage ---- */
 
-/* Flips a bit of each stored value of that kind, of series and sums. */
-static void flip(struct kit *k, enum part_kind kind, uint8_t stream)
+#define ALL UINT32_MAX
+
+/* Flips a bit of each stored value of that kind, of series and sums, or of one series. */
+static void flip(struct kit *k, enum part_kind kind, uint8_t stream, uint32_t only)
 {
 	struct source_view *sv;
 	struct err e;
@@ -240,6 +242,8 @@ static void flip(struct kit *k, enum part_kind kind, uint8_t stream)
 				uint32_t id = s < p->series.n ? p->series.v[s].series : PART_AGGREGATE | (uint32_t)(s - p->series.n);
 				char key[KEY_LEN], *error = NULL;
 				size_t n;
+				if (only != ALL && only != id)
+					continue;
 				part_make_key(key, p->level, p->window, p->number, part_key_kind(p->one_kind, kind, stream), id, stream);
 				char *value = rocksdb_get(p->db->db, p->db->read, key, sizeof key, &n, &error);
 				assert_null(error);
@@ -283,7 +287,7 @@ static void test_lost_stacks(void **state)
 	k.now_ms = KIT_T0 + 4 * HOUR;
 	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
 	kit_count(&k, KIT_SAMPLES, KIT_T0, KIT_T0 + HOUR, &want);
-	flip(&k, PART_DETAIL, 0);
+	flip(&k, PART_DETAIL, 0, ALL);
 	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
@@ -338,13 +342,56 @@ static void test_half(void **state)
 		matcher_release(&m);
 		v->ops->release(v);
 		if (!round)
-			flip(&k, PART_DETAIL, 0);
+			flip(&k, PART_DETAIL, 0, ALL);
 	}
+	kit_free(&k);
+}
+
+/* Where one series is damaged all are read once more: that counts once. */
+static void test_half_counts_once(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct source_view *v;
+	struct source_series *s;
+	struct stackvec *got;
+	struct source_part parts[PODS];
+	struct matcher m;
+	atomic_uint_fast64_t read = 0, want = 0;
+	struct source_damage damage = { 0 };
+	struct source_limits each = { .damage = &damage, .samples_read = &want };
+	size_t n;
+	(void)state;
+	kit_init(&k);
+	k.o.keep_aggregates = k.o.no_sealing = true;
+	kit_open(&k);
+	fill(&k, 1);
+	k.now_ms = KIT_T0 + 4 * HOUR;
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	flip(&k, PART_DETAIL, 0, 0);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, PODS);
+	for (size_t i = 0; i < n; i++) {
+		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_T0, .until_ms = KIT_T0 + HOUR, .scale = 1, .weigh = { HOUR, 1, true } };
+		assert_int_equal(v->ops->merge(v, &parts[i], 1, 1, SYMBOLS_WHOLE, &each, &got, &e), 0);
+		stackvec_unref(got);
+	}
+	assert_true(source_damage_met(&damage) > 0);
+	struct source_limits lim = { .damage = &damage, .samples_read = &read, .max_samples = want * 3 / 2 };
+	assert_int_equal(v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, &lim, &got, &e), 0);
+	assert_true(got->n > 0 && source_damage_met(&damage) > 0);
+	assert_true(read > want / 2 && read < want * 3 / 2);
+	stackvec_unref(got);
+	free(s);
+	matcher_release(&m);
+	v->ops->release(v);
 	kit_free(&k);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks), cmocka_unit_test(test_half), cmocka_unit_test(test_memory) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks), cmocka_unit_test(test_half), cmocka_unit_test(test_half_counts_once), cmocka_unit_test(test_memory) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

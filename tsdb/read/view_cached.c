@@ -176,10 +176,10 @@ static void try_note_skips(struct view_try *t)
 void view_try_begin(struct view_try *t, struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim)
 {
 	*t = (struct view_try){ .v = v, .lim = lim, .caller = lim, .after_ms = after_ms, .until_ms = until_ms };
-	if (!v->cached)
-		return;
-	t->skips = xcalloc(v->n_cached + 1, sizeof *t->skips);
-	try_note_skips(t);
+	if (v->cached) {
+		t->skips = xcalloc(v->n_cached + 1, sizeof *t->skips);
+		try_note_skips(t);
+	}
 	if (!lim || !lim->samples_read)
 		return;
 	t->begun_samples = atomic_load(lim->samples_read);
@@ -286,8 +286,14 @@ static bool try_fetch_lacks(struct view_try *t, const struct try_lacks *l, int *
 	}
 	t->last |= ++t->tries == TRIES_MOST;
 	try_note_skips(t);
-	atomic_store(&t->samples, t->begun_samples); /* what was read counts once */
+	view_try_recount(t);
 	return true;
+}
+
+void view_try_recount(struct view_try *t)
+{
+	if (t->lim == &t->own)
+		atomic_store(&t->samples, t->begun_samples);
 }
 
 void view_try_order(struct view_try *t)

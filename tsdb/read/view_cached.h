@@ -50,6 +50,8 @@ void view_try_begin_parts(struct view_try *t, struct tsdb_view *v, const struct 
 /* To be called after a reading that returned *rc. True: data that it lacked has been fetched; its result is to be released, and it is to be made
  * again. False: *rc is the result, and t is released. */
 bool view_try_again(struct view_try *t, int *rc, struct err *e);
+/* The reading is made again for another reason: what it has read so far does not count. */
+void view_try_recount(struct view_try *t);
 /* Begins to fetch what the reading has noted as wanted so far. */
 void view_try_order(struct view_try *t);
 /* Waits until what was ordered of a partition of the version is here, or does not come. */

@@ -54,9 +54,12 @@ int generations_put(struct transfer *t, struct generation *g, const char *identi
 		return rc;
 	g->stamp = (struct object_stamp){ t->server.epoch, t->server.next_generation };
 	rc = generation_encode(g, &bytes, e);
-	if (rc == -ERR_LIMIT) { /* readers can do without covers */
-		for (size_t i = 0; i < g->parts.n; i++)
-			g->parts.v[i].covers = g->parts.v[i].ends = view_make(NULL, 0);
+	for (int drop = 0; drop < 2 && rc == -ERR_LIMIT; drop++) { /* readers can do without ends, and without covers */
+		for (size_t i = 0; i < g->parts.n; i++) {
+			g->parts.v[i].ends = view_make(NULL, 0);
+			if (drop)
+				g->parts.v[i].covers = view_make(NULL, 0);
+		}
 		buf_reset(&bytes);
 		rc = generation_encode(g, &bytes, e);
 	}

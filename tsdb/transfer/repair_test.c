@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,6 +456,33 @@ static void test_late_before_damage_alone(void **state)
 	}
 }
 
+/* The same of a file that is missing: after the next start it is still known that there was more. */
+static void test_late_before_missing_alone(void **state)
+{
+	(void)state;
+	struct world w;
+	struct tsdb_stats s;
+	world_begin(&w);
+	kit_close(&w.k);
+	w.k.o.objects = NULL;
+	w.k.o.cache_bytes = 1;
+	kit_open(&w.k);
+	world_damage(&w, 2, true); /* RocksDB has it open */
+	world_remove(&w, 2);
+	world_fill_late(&w);
+	world_seal(&w);
+	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
+	kit_reopen(&w.k);
+	bool damaged;
+	assert_int_equal(world_read(&w, &damaged), 2 * 18 + 15);
+	tsdb_stats(w.k.db, &s);
+	assert_true(s.lost_records > 0);
+	kit_reopen(&w.k);
+	assert_int_equal(world_read(&w, &damaged), 2 * 18 + 15);
+	assert_true(damaged);
+	world_end(&w);
+}
+
 /* The same of a part that was not up yet: all else of its day goes up. */
 static void test_late_before_damage_uploads(void **state)
 {
@@ -474,6 +503,116 @@ static void test_late_before_damage_uploads(void **state)
 	world_upload(&w);
 	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
 	world_check_return(&w, 3 * 18 + 15);
+	world_end(&w);
+}
+
+/* The same of a part whose object is damaged too: once that is known, the day goes up with its late rows. */
+static void test_late_before_damage_of_both(void **state)
+{
+	(void)state;
+	struct world w;
+	world_begin(&w);
+	kit_close(&w.k);
+	w.k.o.cache_bytes = 1;
+	kit_open(&w.k);
+	world_damage(&w, 2, true);
+	for (size_t i = 0; i < w.b.v.n; i++)
+		if (!strncmp(w.b.v.v[i].key, "one/d/", 6))
+			w.b.v.v[i].bytes[w.b.v.v[i].n / 2] ^= 1;
+	world_fill_late(&w);
+	world_seal(&w);
+	run_shell("ls %s/partitions/%u/*.aside", w.k.dir, DAY0);
+	for (int i = 0; i < 2; i++)
+		IGNORE(world_try(&w)); /* it is fetched in vain */
+	world_upload(&w);
+	assert_int_equal(bucketkit_count(&w.b, "one/d/"), 4);
+	kit_reopen(&w.k);
+	world_upload(&w);
+	assert_true(world_read(&w, NULL) >= 2 * 18 + 15);
+	world_end(&w);
+}
+
+/* ---- a disk that fails ---- */
+
+/* A file that RocksDB has open, whose reads fail as those of a bad disk. */
+struct failing_file {
+	int fd, kept;
+};
+
+static struct failing_file world_fail_file(struct world *w, int n)
+{
+	AUTOFREE char *file = world_file(w, n);
+	struct failing_file f = { -1, -1 };
+	int fails = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	assert_true(fails >= 0);
+	for (int fd = 3; fd < 1024 && f.fd < 0; fd++) {
+		char name[64], path[512];
+		snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+		ssize_t len = readlink(name, path, sizeof path - 1);
+		if (len > 0 && (size_t)len == strlen(file) && !memcmp(path, file, (size_t)len))
+			f = (struct failing_file){ fd, dup(fd) };
+	}
+	assert_true(f.fd >= 0 && f.kept >= 0);
+	assert_int_equal(dup2(fails, f.fd), f.fd);
+	close(fails);
+	return f;
+}
+
+static void world_mend_file(const struct failing_file *f)
+{
+	assert_int_equal(dup2(f->kept, f->fd), f->fd);
+	close(f->kept);
+}
+
+static void *mend_soon(void *arg)
+{
+	usleep(300000);
+	world_mend_file(arg);
+	return NULL;
+}
+
+static void world_begin_disk(struct world *w)
+{
+	world_begin(w);
+	kit_close(&w->k);
+	w->k.o.objects = NULL;
+	w->k.o.cache_bytes = 1; /* else the blocks are read from there */
+	kit_open(&w->k);
+	world_fill_late(w);
+}
+
+/* A disk that fails for a moment costs nothing. */
+static void test_disk_fails_shortly(void **state)
+{
+	(void)state;
+	struct world w;
+	pthread_t thread;
+	world_begin_disk(&w);
+	struct failing_file f = world_fail_file(&w, 2);
+	assert_int_equal(pthread_create(&thread, NULL, mend_soon, &f), 0);
+	world_seal(&w);
+	pthread_join(thread, NULL);
+	run_shell("! ls %s/partitions/%u/*.aside 2>/dev/null", w.k.dir, DAY0);
+	assert_int_equal(world_rows(&w), 3 * 18 + 15);
+	world_end(&w);
+}
+
+/* For longer: one file a round is set aside, and the next start has its values again. */
+static void test_disk_fails(void **state)
+{
+	(void)state;
+	struct world w;
+	struct err e;
+	world_begin_disk(&w);
+	struct failing_file f[] = { world_fail_file(&w, 2), world_fail_file(&w, 3) };
+	assert_int_not_equal(tsdb_seal(w.k.db, true, &e), 0);
+	run_shell("test $(ls %s/partitions/%u/*.aside | wc -l) = 1", w.k.dir, DAY0);
+	for (size_t i = 0; i < 2; i++)
+		world_mend_file(&f[i]);
+	world_seal(&w);
+	run_shell("test $(ls %s/partitions/%u/*.aside | wc -l) = 1", w.k.dir, DAY0);
+	kit_reopen(&w.k);
+	assert_int_equal(world_rows(&w), 3 * 18 + 15);
 	world_end(&w);
 }
 
@@ -1055,7 +1194,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_head), cmocka_unit_test(test_heads), cmocka_unit_test(test_head_later), cmocka_unit_test(test_head_waits_and_disk_is_lost),
-		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_other_days_are_sealed),
+		cmocka_unit_test(test_late_before_damage), cmocka_unit_test(test_late_before_damage_alone), cmocka_unit_test(test_late_before_damage_uploads), cmocka_unit_test(test_disk_fails_shortly), cmocka_unit_test(test_disk_fails), cmocka_unit_test(test_late_before_missing_alone), cmocka_unit_test(test_late_before_damage_of_both), cmocka_unit_test(test_other_days_are_sealed),
 		cmocka_unit_test(test_missing), cmocka_unit_test(test_missing_later), cmocka_unit_test(test_symbols_later), cmocka_unit_test(test_rebuilt), cmocka_unit_test(test_value),
 		cmocka_unit_test(test_value_of_deleted), cmocka_unit_test(test_missing_of_deleted), cmocka_unit_test(test_missing_then_read), cmocka_unit_test(test_missing_of_deleted_before), cmocka_unit_test(test_rewritten), cmocka_unit_test(test_replaced), cmocka_unit_test(test_both), cmocka_unit_test(test_lost_day_of_deleted), cmocka_unit_test(test_day_without_rows),
 		cmocka_unit_test(test_emptied_bucket), cmocka_unit_test(test_lost_objects), cmocka_unit_test(test_late_list),

@@ -673,10 +673,58 @@ static void test_delete_with_a_clock_set_back(void **state)
 	world_end(&w);
 }
 
+/* How much is known of parts after rates of such windows over the day in the bucket. */
+static int64_t world_known_after(struct world *w, struct source_view *v, const struct source_series *found, size_t n, const struct source_windows *of)
+{
+	struct tsdb_stats s;
+	struct err e;
+	for (size_t i = 0; i < n; i++) {
+		struct source_points p;
+		assert_int_equal(v->ops->points(v, found[i].ref, KIT_T0, KIT_T0 + DAY, of, NULL, &p, &e), 0);
+		assert_true(p.plain && p.n);
+		source_points_release(&p);
+	}
+	tsdb_stats(w->k.db, &s);
+	return (int64_t)s.part_index_bytes;
+}
+
+/* First and last profiles of hours in the bucket are decoded only where an hour may be within one window. */
+static void test_short_windows(void **state)
+{
+	static const struct source_windows minutes = { KIT_T0 + MINUTE, 5 * MINUTE, MINUTE, 24 * 60 }, hours = { KIT_T0 + HOUR, HOUR, HOUR, 24 };
+	struct world w;
+	struct source_view *v;
+	struct source_series *found;
+	struct tsdb_stats s;
+	struct matcher m;
+	struct err e;
+	size_t n;
+	(void)state;
+	world_start(&w);
+	world_fill(&w, 4, KIT_T0, KIT_T0 + 4 * HOUR, 5 * MINUTE);
+	world_fill(&w, 4, KIT_T0 + DAY, KIT_T0 + DAY + HOUR, 5 * MINUTE);
+	world_seal(&w);
+	world_upload(&w);
+	world_lose_disk(&w);
+	kit_open(&w.k);
+	assert_int_equal(world_status(&w).absent_days, 1);
+	assert_int_equal(tsdb_source(w.k.db)->open(tsdb_source(w.k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_CPU), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAY, NULL, &found, &n, &e), 0);
+	assert_int_equal(n, 4);
+	tsdb_stats(w.k.db, &s);
+	assert_int_equal(world_known_after(&w, v, found, n, &minutes), (int64_t)s.part_index_bytes);
+	assert_true(world_known_after(&w, v, found, n, &hours) > (int64_t)s.part_index_bytes);
+	free(found);
+	matcher_release(&m);
+	v->ops->release(v);
+	world_end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
+		cmocka_unit_test(test_comes_back), cmocka_unit_test(test_short_windows), cmocka_unit_test(test_older_than_a_visit), cmocka_unit_test(test_nothing_new), cmocka_unit_test(test_deletes), cmocka_unit_test(test_deletes_end), cmocka_unit_test(test_begins_again),
 		cmocka_unit_test(test_delete_with_a_clock_set_back), cmocka_unit_test(test_local_retention), cmocka_unit_test(test_deleted_before_begin), cmocka_unit_test(test_deleted_under_old_id), cmocka_unit_test(test_left_and_read), cmocka_unit_test(test_rules), cmocka_unit_test(test_size), cmocka_unit_test(test_fence), cmocka_unit_test(test_waits_since),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
