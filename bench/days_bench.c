@@ -3,7 +3,7 @@
  * that queries over few and over all of them take and give back.
  *
  *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours
- *	bench_days --dir=DIR            opens it and asks; --dictionary=MB is the budget of dictionaries
+ *	bench_days --dir=DIR            opens it and asks for the stacks of a flame graph, and for its calls; --dictionary=MB is the budget of dictionaries
  *
  * Each step prints its wall time and CPU time of all threads, and what is resident after it. The last step waits until the
  * sealer has brought the dictionaries back within their budget. */
@@ -16,6 +16,7 @@
 #include "base/num.h"
 #include "bench/fleet.h"
 #include "bench/measure.h"
+#include "model/calltree.h"
 #include "tsdb/version/evict.h"
 
 struct bench {
@@ -118,8 +119,10 @@ static void ask(struct bench *b, const char *what, int64_t after_ms, int64_t unt
 	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = after_ms, .until_ms = until_ms, .scale = 1 };
-	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e))
+	if (v->ops->merge(v, parts, n, 1, SYMBOLS_NAMES, &lim, &sum, &e))
 		measure_die("merge", &e);
+	calltree_begin(symbols_calls(sum->symbols), sum->symbols, sum->columns, sum->n); /* what a flame graph folds by */
+	calltree_end(symbols_calls(sum->symbols));
 	end(b, what);
 	stackvec_unref(sum);
 	free(parts);

@@ -209,7 +209,7 @@ static void merge(struct bench *b, struct source_view *v, const struct source_se
 	struct err e;
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = after_ms, .until_ms = until_ms, .scale = 1 };
-	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e))
+	if (v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, &lim, &sum, &e))
 		measure_die("merge", &e);
 	fold(sum);
 	stackvec_unref(sum);

@@ -240,7 +240,7 @@ static double run_merge(const struct truth *b, struct tsdb *db, struct question 
 	struct source_part *parts = xcalloc(r.n + 1, sizeof *parts);
 	for (size_t k = 0; k < r.n; k++)
 		parts[k] = (struct source_part){ .ref = r.s[k].ref, .after_ms = q->after_ms, .until_ms = q->until_ms, .scale = 1 };
-	if (r.v->ops->merge(r.v, parts, r.n, 1, &lim, &v, &e))
+	if (r.v->ops->merge(r.v, parts, r.n, 1, SYMBOLS_WHOLE, &lim, &v, &e))
 		measure_die("merge", &e);
 	fold(v);
 	double ms = (double)(clock_mono_ns() - start) / 1e6;

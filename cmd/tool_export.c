@@ -104,7 +104,7 @@ static int merge_group(struct export *x, const struct group *g, int64_t after_ms
 						       .group = (uint32_t)k });
 	}
 	struct stackvec **sums = xcalloc(kinds.n, sizeof *sums);
-	int rc = x->scope.view->ops->merge(x->scope.view, parts.v, parts.n, kinds.n, NULL, sums, e);
+	int rc = x->scope.view->ops->merge(x->scope.view, parts.v, parts.n, kinds.n, SYMBOLS_WHOLE, NULL, sums, e);
 	struct symbols *one = symbols_new();
 	for (size_t i = 0; i < kinds.n && !rc; i++) {
 		struct stackvec *v = stackvec_rebase(sums[i], one, e);

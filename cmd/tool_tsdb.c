@@ -503,7 +503,7 @@ static int put_stacks(struct dump *d, struct buf *b, uint64_t ref, int64_t t_ms,
 	struct source_part part = { .ref = ref, .after_ms = t_ms - 1, .until_ms = t_ms, .scale = 1 };
 	struct stackvec *v;
 	struct source_view *view = d->scope.view;
-	int rc = view->ops->merge(view, &part, 1, 1, NULL, &v, e);
+	int rc = view->ops->merge(view, &part, 1, 1, SYMBOLS_WHOLE, NULL, &v, e);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < v->n; i++) {

@@ -319,6 +319,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	arena_init(&q->arena, 0);
 	q->memo = xcalloc(x->n_nodes, sizeof *q->memo);
 	q->count = p->count;
+	q->detail = p->addresses || p->shared ? SYMBOLS_WHOLE : SYMBOLS_NAMES; /* stacks that are kept may be of use to a query that wants addresses */
 	if (p->explain)
 		q->explain = xcalloc(x->n_nodes, sizeof *q->explain);
 }

@@ -546,11 +546,12 @@ static void test_order_does_not_matter(void **unused)
 
 static size_t n_merged;
 
-static int count_merges(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_limits *lim,
+static int count_merges(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
+			const struct source_limits *lim,
 			struct stackvec **ret, struct err *e)
 {
 	n_merged++;
-	return real.merge(v, parts, n, n_groups, lim, ret, e);
+	return real.merge(v, parts, n, n_groups, detail, lim, ret, e);
 }
 
 /* A large gauge counts in each step by another scale: what it counts in one of them has to fit, not what it counts in all of them. */

@@ -296,9 +296,10 @@ static void end_weighed(struct merging *g)
 	vec_free(&g->weighed);
 }
 
-static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 		      const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
+	(void)detail;
 	struct memsource *m = of_view(v);
 	struct stackacc **acc = xcalloc(n_groups + 1, sizeof *acc);
 	struct merging merging = { .m = m, .acc = acc, .lim = lim };

@@ -152,6 +152,7 @@ struct promql_params {
 	int64_t arrived_ns;           /* from when that counts, CLOCK_MONOTONIC; 0 = from now */
 	int64_t lookback_ms;          /* 0 = the engine's */
 	bool profiles;                /* the answer's profiles are wanted with their stacks, not only their values */
+	bool addresses;               /* of profiles: with all of their locations. Else locations that show the same (SYMBOLS_NAMES) may be one */
 	bool explain;                 /* fill result.explain */
 	bool count;                   /* result.samples and samples_read are wanted: each profile of a graph is looked at for that */
 };

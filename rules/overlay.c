@@ -289,17 +289,17 @@ static int add_vectors(struct stackvec **ret, struct stackvec **more, size_t n, 
 	return rc;
 }
 
-static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_limits *lim,
-		      struct stackvec **ret, struct err *e)
+static int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
+		      const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
 	struct over_view *w = of_view(v);
 	struct split s;
 	split_parts(&s, parts, n);
 	struct source_view *first = s.n[1] ? w->profiles : w->under;
-	int rc = first->ops->merge(first, s.parts[s.n[1] > 0], s.n[s.n[1] > 0], n_groups, lim, ret, e);
+	int rc = first->ops->merge(first, s.parts[s.n[1] > 0], s.n[s.n[1] > 0], n_groups, detail, lim, ret, e);
 	if (!rc && s.n[0] && s.n[1]) {
 		struct stackvec **more = xcalloc(n_groups + 1, sizeof *more);
-		rc = w->under->ops->merge(w->under, s.parts[0], s.n[0], n_groups, lim, more, e);
+		rc = w->under->ops->merge(w->under, s.parts[0], s.n[0], n_groups, detail, lim, more, e);
 		if (!rc)
 			rc = add_vectors(ret, more, n_groups, e);
 		else

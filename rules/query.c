@@ -11,7 +11,7 @@ static int query(struct evaluation *r, struct live_rule *rule, int64_t t_ms, boo
 {
 	struct rules *m = r->g->m;
 	const struct promql_params p = { .asker = PROMQL_RULES, .shared = t_ms == r->t_ms ? r->shared : NULL, .as_first = !rule->waits_for,
-					 .canceled = rules_canceled(r->g), .profiles = profiles };
+					 .canceled = rules_canceled(r->g), .profiles = profiles, .addresses = profiles };
 	int rc = promql_instant(m->o.engine, rule->rule->expr, t_ms, &p, ret, e);
 	if (rc)
 		return rc;

@@ -29,6 +29,8 @@ libtsdb_a_SOURCES = \
   tsdb/cached/cached_server.h \
   tsdb/dict/dict.c \
   tsdb/dict/dict.h \
+  tsdb/dict/dict_names.c \
+  tsdb/dict/dict_names.h \
   tsdb/dict/dict_pack.c \
   tsdb/dict/dict_pack.h \
   tsdb/dict/index.c \
@@ -225,6 +227,7 @@ TSDB_TESTS = \
   cached_test \
   compact_test \
   cover_test \
+  dict_names_test \
   dict_pack_test \
   evict_test \
   failures_test \
@@ -236,6 +239,7 @@ TSDB_TESTS = \
   late_names_test \
   lives_test \
   marks_test \
+  merge_names_test \
   notes_test \
   object_names_test \
   others_test \
@@ -276,6 +280,8 @@ compact_test_SOURCES = tsdb/upkeep/compact_test.c
 compact_test_LDADD = $(TSDB_TEST_LIBS)
 cover_test_SOURCES = tsdb/read/cover_test.c
 cover_test_LDADD = $(TSDB_TEST_LIBS)
+dict_names_test_SOURCES = tsdb/dict/dict_names_test.c
+dict_names_test_LDADD = $(TSDB_TEST_LIBS)
 dict_pack_test_SOURCES = tsdb/dict/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/version/evict_test.c
@@ -298,6 +304,8 @@ lives_test_SOURCES = tsdb/transfer/lives_test.c
 lives_test_LDADD = $(TSDB_TEST_LIBS)
 marks_test_SOURCES = tsdb/log/marks_test.c
 marks_test_LDADD = $(TSDB_TEST_LIBS)
+merge_names_test_SOURCES = tsdb/read/merge_names_test.c
+merge_names_test_LDADD = $(TSDB_TEST_LIBS)
 notes_test_SOURCES = tsdb/log/notes_test.c
 notes_test_LDADD = $(TSDB_TEST_LIBS)
 object_names_test_SOURCES = tsdb/bucket/object_names_test.c

@@ -465,7 +465,7 @@ static struct answer ask(struct kit *k, unsigned pod, int64_t after, int64_t unt
 			a.total += p[j].total;
 		a.n += n_p;
 		free(p);
-		if (v->ops->merge(v, &part, 1, 1, &lim, &sum, &e))
+		if (v->ops->merge(v, &part, 1, 1, SYMBOLS_WHOLE, &lim, &sum, &e))
 			fail_msg("merge: %s", e.msg);
 		a.merged = kit_vec_sum(sum);
 		stackvec_unref(sum);

@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "tsdb/version/db.h"
 
-#define FORMAT 4 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail */
+#define FORMAT 5 /* 1 had no aggregates, 2 no sums in bytes, 3 symbols of parts in rows, all places, one kind of detail, 4 no names in rollups */
 
 /* The line that stands behind the first, which it is the checksum of. */
 static void put_checksum(struct buf *b, struct view line)

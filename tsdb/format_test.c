@@ -192,7 +192,7 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 	double share[3];
 	int64_t exact[3];
 	const struct source_frame_filter f = { is_function, "main.f7", false };
-	must(!v->ops->merge(v, parts, 3, 3, NULL, sums, &e), "merge");
+	must(!v->ops->merge(v, parts, 3, 3, SYMBOLS_WHOLE, NULL, sums, &e), "merge");
 	must(!v->ops->sums(v, parts, 3, 3, &f, NULL, share, exact, &e), "sums");
 	buf_printf(out, "profiles %zu %016" PRIx64, n, h);
 	for (int i = 0; i < 3; i++) {

@@ -143,7 +143,7 @@ static struct answer ask(struct kit *k, int64_t after)
 			a.total += p[j].total;
 		a.n += n_p;
 		free(p);
-		assert_int_equal(v->ops->merge(v, &part, 1, 1, &lim, &sum, &e), 0);
+		assert_int_equal(v->ops->merge(v, &part, 1, 1, SYMBOLS_WHOLE, &lim, &sum, &e), 0);
 		a.merged += kit_vec_sum(sum);
 		stackvec_unref(sum);
 	}
@@ -859,7 +859,7 @@ static void test_half_a_snapshot(void **state)
 	assert_int_equal(unlink(mark), 0);
 	assert_int_equal(unlink(version), 0); /* as older versions leave it */
 	assert_true(refused(&half, "half of a snapshot"));
-	assert_int_equal(files_put(copy, "version", VIEW("pyrrha-tsdb 4\n"), &e), 0);
+	assert_int_equal(files_put(copy, "version", VIEW("pyrrha-tsdb 5\n"), &e), 0);
 	assert_false(refused(&half, ""));
 	kit_free(&half);
 	kit_free(&k);

@@ -102,6 +102,7 @@ static void part_payloads(const struct payloads *x, const struct index *index)
 		for (size_t i = 0; i < x->part->aggregates.n; i++)
 			one_payload(x, kinds[k].name, kinds[k].kind, PART_AGGREGATE | (uint32_t)i, kinds[k].streams, NULL);
 	}
+	one_payload(x, "names", PART_NAMES, 0, 1, NULL);
 }
 
 void tsdb_each_payload(struct tsdb *db, void (*fn)(void *arg, const struct tsdb_payload *p), void *arg)

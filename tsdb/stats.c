@@ -62,6 +62,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 		bool loaded = atomic_load(&v->p[i]->p->loaded);
 		if (loaded)
 			partition_stats(v->p[i]->p, ret);
+		ret->dictionary_bytes += evict_series_bytes(v->p[i]->p);
 		for (size_t k = 0; k < v->p[i]->n_parts; k++)
 			part_stats(v->p[i]->parts[k], loaded, ret);
 		ret->tombstones += v->p[i]->tombstones ? v->p[i]->tombstones->v.n : 0;
@@ -73,7 +74,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 			window_stats(v->p[i]->windows[k], ret);
 	}
 	ret->part_index_bytes += cached_days_index_bytes(db);
-	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + atomic_load(&db->query_dict_bytes);
+	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + dict_unions_bytes(db->name_unions) + atomic_load(&db->query_dict_bytes);
 	version_unref(v);
 }
 

@@ -273,7 +273,7 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ series[i].ref, after_ms, until_ms, 1, 0 };
 	struct stackvec *sum;
-	if (v->ops->merge(v, parts, n, 1, &lim, &sum, &e)) {
+	if (v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, &lim, &sum, &e)) {
 		fprintf(stderr, "merge: %s\n", e.msg);
 		abort();
 	}
@@ -324,7 +324,7 @@ static int64_t step_by_hand(struct source_view *v, const struct source_series *s
 		if (f) {
 			CHECK(v->ops->sums(v, &p, 1, 1, f, NULL, &d, &x, &e) == 0);
 		} else {
-			CHECK(v->ops->merge(v, &p, 1, 1, NULL, &vec, &e) == 0);
+			CHECK(v->ops->merge(v, &p, 1, 1, SYMBOLS_WHOLE, NULL, &vec, &e) == 0);
 			CHECK(stackvec_total_int(vec, &x, &e) == 0);
 			stackvec_unref(vec);
 		}

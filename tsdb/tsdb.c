@@ -2,7 +2,7 @@
 /* Opening and closing. A directory holds
  *
  *	lock         flock'ed by the process that has it open
- *	version      "pyrrha-tsdb 4" and a checksum
+ *	version      "pyrrha-tsdb 5" and a checksum
  *	head/        the head log (a RocksDB)     head.marks   how far it was synced
  *	head.end     what its newest records hold
  *	dropped      which days retention dropped
@@ -154,7 +154,8 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	db->current = NEW(struct version);
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
-	db->dict_unions = dict_unions_new(db->o.dictionary_bytes);
+	db->dict_unions = dict_unions_new(SYMBOLS_WHOLE, db->o.dictionary_bytes);
+	db->name_unions = dict_unions_new(SYMBOLS_NAMES, db->o.dictionary_bytes);
 	db->scratch_pool = scratch_pool_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);
@@ -177,6 +178,7 @@ static void db_free(struct tsdb *db)
 	vec_free(&db->partitions);
 	vec_free(&db->tapped);
 	dict_unions_free(db->dict_unions);
+	dict_unions_free(db->name_unions);
 	scratch_pool_free(db->scratch_pool);
 	if (db->queue)
 		queue_free(db->queue);

@@ -111,7 +111,7 @@ void serve_pin_make(struct httpd_request *rq, void *arg)
 	char id[PIN_ID_LEN + 1];
 	if (!pins_allowed(rq, w))
 		return;
-	int rc = format_ask(w, rq, &r, &e);
+	int rc = format_ask(w, rq, true, &r, &e);
 	if (!rc) {
 		rc = keep(w, rq, &r, id, &e);
 		if (!rc) {

@@ -203,12 +203,13 @@ static const struct format {
 	const char *name;
 	int (*write)(struct web *w, struct httpd_request *rq, struct promql_result *r, const struct permit *permit, struct err *e);
 	bool text_errors, by_element;
+	bool samples; /* it has each sample by itself: not only names of frames */
 } formats[] = {
-	{ "pprof", write_pprof, true, true },
+	{ "pprof", write_pprof, true, true, true },
 	{ "flamegraph", write_flamegraph, false },
-	{ "json", write_json, false, true },
+	{ "json", write_json, false, true, true },
 	{ "folded", write_folded, true },
-	{ "speedscope", write_speedscope, false },
+	{ "speedscope", write_speedscope, false, false, true },
 	{ "svg", write_svg, true },
 	{ "dot", write_dot, true },
 };
@@ -223,7 +224,15 @@ static void format_error(struct httpd_request *rq, const struct format *f, const
 	httpd_set_header(rq, "X-Go-Pprof", "1");
 }
 
-int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e)
+static const struct format *find_format(struct view name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+		if (view_eqs(name, formats[i].name))
+			return &formats[i];
+	return NULL;
+}
+
+int format_ask(struct web *w, struct httpd_request *rq, bool addresses, struct promql_result *r, struct err *e)
 {
 	struct web_question q;
 	int64_t t;
@@ -233,16 +242,9 @@ int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r,
 	if (rc)
 		return rc;
 	q.params.profiles = true;
+	q.params.addresses = addresses;
 	q.params.explain = false;
 	return promql_instant(w->o.engine, q.query, t, &q.params, r, e) ? query_error(e) : 0;
-}
-
-static const struct format *find_format(struct view name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(formats); i++)
-		if (view_eqs(name, formats[i].name))
-			return &formats[i];
-	return NULL;
 }
 
 bool format_is_by_element(struct view format)
@@ -271,7 +273,7 @@ void serve_format(struct web *w, struct httpd_request *rq, struct view format)
 		answer_error(rq, &e);
 		return;
 	}
-	if (format_ask(w, rq, &r, &e)) {
+	if (format_ask(w, rq, f->samples, &r, &e)) {
 		format_error(rq, f, &e);
 		return;
 	}

@@ -15,7 +15,7 @@ void serve_format_error(struct httpd_request *rq, struct view format, const stru
 /* Whether the answer in that format grows with elements times stacks: it has the samples of each. */
 bool format_is_by_element(struct view format);
 
-/* Evaluates `query` at `time`, as a question for profiles. */
-int format_ask(struct web *w, struct httpd_request *rq, struct promql_result *r, struct err *e) MUST_USE;
+/* Evaluates `query` at `time`, as a question for profiles; addresses: as in promql_params. */
+int format_ask(struct web *w, struct httpd_request *rq, bool addresses, struct promql_result *r, struct err *e) MUST_USE;
 
 #endif

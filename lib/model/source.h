@@ -327,8 +327,9 @@ struct source_ops {
 	int (*covers)(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
 		      struct err *e);
 	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
-	 * one call may be over different symbols. Each owned by the caller. */
-	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+	 * one call may be over different symbols. Each owned by the caller. detail: what the caller needs of stacks. With SYMBOLS_NAMES it may also get
+	 * whole ones; sums over many days cost much less. */
+	int (*merge)(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 		     const struct source_limits *lim, struct stackvec **ret, struct err *e);
 	/* Like merge, but only the sum of the values of stacks that satisfy the filter: ret[group]; a filter of NULL selects
 	 * all and reads no stack. exact[group] (may be NULL) gets the integer sum if all scales of the group are 1 and none of its parts is weighed. */

@@ -230,7 +230,7 @@ static struct symbols_map *map_from(struct stackacc *a, struct symbols *from)
 			return a->maps.v[i].map;
 	__auto_type m = vec_add(&a->maps);
 	m->from = symbols_ref(from);
-	m->map = symbols_map_new(from, a->symbols);
+	m->map = symbols_map_new(from, a->symbols, SYMBOLS_WHOLE);
 	return m->map;
 }
 

@@ -388,6 +388,33 @@ uint32_t symbols_stack_at(struct symbols *s, uint32_t node)
 	return id;
 }
 
+uint32_t symbols_node_near(struct symbols *s, uint32_t guess, uint32_t parent, uint32_t location)
+{
+	if (guess && guess < s->tables[SYMBOLS_NODES].n) {
+		const struct sym_node *n = ENTRY(s, SYMBOLS_NODES, struct sym_node, guess);
+		if (n->parent == parent && n->location == location)
+			return guess;
+	}
+	return symbols_node(s, parent, location);
+}
+
+uint32_t symbols_stack_near(struct symbols *s, uint32_t guess, uint32_t node)
+{
+	if (node && guess < s->tables[SYMBOLS_STACKS].n && *ENTRY(s, SYMBOLS_STACKS, uint32_t, guess) == node)
+		return guess;
+	return symbols_stack_at(s, node);
+}
+
+uint32_t symbols_column_near(struct symbols *s, uint32_t guess, uint32_t stack, uint32_t label_set)
+{
+	if (stack && guess < s->tables[SYMBOLS_COLUMNS].n) {
+		const struct sym_column *c = ENTRY(s, SYMBOLS_COLUMNS, struct sym_column, guess);
+		if (c->stack == stack && c->label_set == label_set)
+			return guess;
+	}
+	return symbols_column(s, stack, label_set);
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct sym_label *x = a, *y = b;

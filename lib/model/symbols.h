@@ -101,6 +101,11 @@ uint32_t symbols_stack(struct symbols *s, const uint32_t *locations, size_t n);
  * node. */
 uint32_t symbols_node(struct symbols *s, uint32_t parent, uint32_t location);
 uint32_t symbols_stack_at(struct symbols *s, uint32_t node);
+/* The same three for callers that insert in one order again and again: guess is the id that follows the one before, and is right as a rule, so that
+ * nothing is looked up. Any number may be guessed. Not for dictionaries with lost entries. */
+uint32_t symbols_node_near(struct symbols *s, uint32_t guess, uint32_t parent, uint32_t location);
+uint32_t symbols_stack_near(struct symbols *s, uint32_t guess, uint32_t node);
+uint32_t symbols_column_near(struct symbols *s, uint32_t guess, uint32_t stack, uint32_t label_set);
 uint32_t symbols_label_set(struct symbols *s, const struct sym_label *labels, size_t n);
 uint32_t symbols_column(struct symbols *s, uint32_t stack, uint32_t label_set);
 
@@ -190,7 +195,13 @@ struct calltree *symbols_calls(struct symbols *s);
 
 /* Translation from one dictionary to another, memoised: what was met once costs an array read. `from` may grow meanwhile. */
 struct symbols_map;
-struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to);
+/* What is kept of a location. Of two builds of a program nearly all addresses differ and nearly no names. */
+enum symbols_detail {
+	SYMBOLS_WHOLE,
+	SYMBOLS_NAMES, /* what readouts and flame graphs show: names, files, lines and start lines of its functions, its binary's file; of a
+			* frame without a name the address in that file. Locations that differ in nothing else are one */
+};
+struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to, enum symbols_detail detail);
 void symbols_map_free(struct symbols_map *m);
 /* From now on a location (ids of `from`) is translated as if it were another one; before stacks with it are. */
 void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as);
@@ -201,5 +212,7 @@ uint32_t symbols_map_location(struct symbols_map *m, uint32_t id);
 uint32_t symbols_map_stack(struct symbols_map *m, uint32_t id);
 uint32_t symbols_map_label_set(struct symbols_map *m, uint32_t id);
 uint32_t symbols_map_column(struct symbols_map *m, uint32_t id);
+/* A copy of what is known of columns, by id of `from`: 1 + the id in `to`, 0: it was not asked for. Returns how many `from` has; the caller frees *ret. */
+uint32_t symbols_map_columns(const struct symbols_map *m, uint32_t **ret);
 
 #endif

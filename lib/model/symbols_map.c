@@ -9,6 +9,7 @@
 struct symbols_map {
 	const struct symbols *from;
 	struct symbols *to;
+	enum symbols_detail detail;
 	struct { uint32_t *id; uint32_t n; } memo[SYMBOLS_TABLES]; /* id + 1 in `to`; 0 = not met */
 	uint32_t *as, n_as; /* by location: 1 + the one that it is translated as; 0 = itself */
 	struct sym_marks mains; /* of `from`, as far as they were looked for */
@@ -18,11 +19,12 @@ struct symbols_map {
 	VEC(struct sym_label) labels;
 };
 
-struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to)
+struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to, enum symbols_detail detail)
 {
 	struct symbols_map *m = NEW(struct symbols_map);
 	m->from = from;
 	m->to = to;
+	m->detail = detail;
 	return m;
 }
 
@@ -65,6 +67,8 @@ uint32_t symbols_map_mapping(struct symbols_map *m, uint32_t id)
 	uint32_t *to = memo(m, SYMBOLS_MAPPINGS, id);
 	if (!*to) {
 		struct sym_mapping x = *symbols_get_mapping(m->from, id);
+		if (m->detail == SYMBOLS_NAMES)
+			return (*to = symbols_mapping(m->to, &(struct sym_mapping){ .file = map_string(m, x.file) }) + 1) - 1;
 		m->mains_to = symbols_main_marks(m->from, m->mains_to, &m->mains);
 		bool main = symbols_is_main(m->from, &m->mains, &x);
 		x.file = map_string(m, x.file);
@@ -82,11 +86,33 @@ uint32_t symbols_map_function(struct symbols_map *m, uint32_t id)
 	if (!*to) {
 		struct sym_function x = *symbols_get_function(m->from, id);
 		x.name = map_string(m, x.name);
-		x.system_name = map_string(m, x.system_name);
+		x.system_name = m->detail == SYMBOLS_NAMES ? 0 : map_string(m, x.system_name);
 		x.filename = map_string(m, x.filename);
 		*to = symbols_function(m->to, &x) + 1;
 	}
 	return *to - 1;
+}
+
+/* Whether none of its frames is called by its address. */
+static bool map_is_named(const struct symbols *s, const struct sym_location *l)
+{
+	for (uint32_t i = 0; i < l->n_lines; i++) {
+		const struct sym_line *line = symbols_get_line(s, l, i);
+		if (!line->function || !symbols_get_function(s, line->function - 1)->name)
+			return false;
+	}
+	return l->n_lines > 0;
+}
+
+/* A location of which only what a readout shows is left. An address is one in the file, so that the mapping's place does not matter. */
+static void map_reduce(struct symbols_map *m, struct sym_location *x)
+{
+	const struct sym_mapping *mapping = x->mapping ? symbols_get_mapping(m->from, x->mapping - 1) : NULL;
+	bool named = map_is_named(m->from, x);
+	x->address = named ? 0 : x->address + (mapping ? mapping->offset : 0);
+	x->is_folded = false;
+	for (size_t i = 0; i < m->lines.n; i++)
+		m->lines.v[i].column = 0;
 }
 
 static NOINLINE uint32_t map_new_location(struct symbols_map *m, uint32_t id)
@@ -98,6 +124,8 @@ static NOINLINE uint32_t map_new_location(struct symbols_map *m, uint32_t id)
 		line.function = line.function ? symbols_map_function(m, line.function - 1) + 1 : 0;
 		vec_push(&m->lines, line);
 	}
+	if (m->detail == SYMBOLS_NAMES)
+		map_reduce(m, &x);
 	x.mapping = x.mapping ? symbols_map_mapping(m, x.mapping - 1) + 1 : 0;
 	return symbols_location(m->to, &x, m->lines.v);
 }
@@ -180,4 +208,13 @@ uint32_t symbols_map_column(struct symbols_map *m, uint32_t id)
 		*to = symbols_column(m->to, stack, symbols_map_label_set(m, c->label_set)) + 1;
 	}
 	return *to - 1;
+}
+
+uint32_t symbols_map_columns(const struct symbols_map *m, uint32_t **ret)
+{
+	uint32_t n = symbols_count(m->from, SYMBOLS_COLUMNS), known = m->memo[SYMBOLS_COLUMNS].n;
+	*ret = xcalloc(n + 1, sizeof **ret);
+	if (known)
+		memcpy(*ret, m->memo[SYMBOLS_COLUMNS].id, MIN(n, known) * sizeof **ret);
+	return n;
 }

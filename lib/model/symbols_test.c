@@ -511,7 +511,7 @@ static void translation(void **state)
 	str(to, "something else first");
 	seed = 3;
 	make_profile(&p);
-	struct symbols_map *there = symbols_map_new(s, to), *home = symbols_map_new(to, back);
+	struct symbols_map *there = symbols_map_new(s, to, SYMBOLS_WHOLE), *home = symbols_map_new(to, back, SYMBOLS_WHOLE);
 	assert_int_equal(symbols_map_column(there, 0), 0);
 	assert_int_equal(symbols_add_profile(s, &p, out, NULL, &e), 0); /* `from` grows while the map lives */
 	for (uint32_t i = 0; i < p.n_samples; i++)

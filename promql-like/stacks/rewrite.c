@@ -103,7 +103,7 @@ static void rewrite_init(struct rewrite *rw, const struct symbols *from, struct 
 {
 	*rw = (struct rewrite){ .from = from, .to = to };
 	if (from != to)
-		rw->map = symbols_map_new(from, to);
+		rw->map = symbols_map_new(from, to, SYMBOLS_WHOLE);
 }
 
 static void rewrite_free(struct rewrite *rw)

@@ -508,7 +508,7 @@ int lazy_profiles_materialise(struct eval *q, struct lazy_profile *const *p, siz
 	int rc = 0;
 	eval_read_begin(q);
 	if (w.group_of.n)
-		rc = q->view->ops->merge(q->view, w.parts.v, w.parts.n, w.group_of.n, eval_stream_limits(q), got, e);
+		rc = q->view->ops->merge(q->view, w.parts.v, w.parts.n, w.group_of.n, q->detail, eval_stream_limits(q), got, e);
 	eval_read_end(q);
 	if (!rc) {
 		struct stackvec **of = xcalloc(w.sides.n + 1, sizeof *of);

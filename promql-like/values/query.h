@@ -95,6 +95,7 @@ struct eval {
 	atomic_uint_fast64_t read, streamed; /* samples that were read to be held, to be added up at once */
 	atomic_uint_fast64_t counted, counted_read; /* what a result says of samples */
 	bool count;                 /* they are wanted */
+	enum symbols_detail detail; /* of stacks that it fetches */
 	struct explain *explain;    /* by node id; NULL = not asked for */
 	struct promql_shared *once; /* what is computed once; NULL: nothing is */
 	struct promql_shared *own_once; /* the same, if it is the query's own */

@@ -143,7 +143,7 @@ static int read_merge(struct source_view *v, const char *name, int64_t after, in
 	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ s[i].ref, after, until, 1, 0, 0, 0 };
-	rc = v->ops->merge(v, parts, n, 1, NULL, &sum, e);
+	rc = v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, NULL, &sum, e);
 	if (!rc) {
 		*ret = kit_vec_sum(sum);
 		stackvec_unref(sum);

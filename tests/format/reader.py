@@ -18,7 +18,7 @@ from values import Bad, Bytes
 LOST = b"(lost)"
 LEVEL_MS = {0: 3600000, 1: 21600000, 2: 86400000}
 DAY_MS = 86400000
-KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats", "detail", "detail")
+KINDS = ("header", "symbols", "index", "totals", "rollup", "detail", "floats", "detail", "detail", "names")
 VERSIONS = {"header": 2, "symbols": 2, "index": 2, "rollup": 2, "detail": 2}
 AGGREGATE = 1 << 31
 ALL = (1 << 64) - 1
@@ -244,7 +244,7 @@ class Part:
     def add(self, report, kind, series, stream, key, value):
         name = KINDS[kind] if kind < len(KINDS) else None
         where = f"{self.where} {name} of {series:#x} stream {stream}"
-        if not name or kind < 3 and series or stream not in {5: (0, 1, 2), 7: (1,), 8: (2,)}.get(kind, (0,)):
+        if not name or (kind < 3 or kind == 9) and series or kind == 9 and self.level != 2 or stream not in {5: (0, 1, 2), 7: (1,), 8: (2,)}.get(kind, (0,)):
             return report.problem(where, "no such key", len(key) + len(value))
         try:
             version, b = values.opened(value, rocks.xxh3(key))
@@ -517,7 +517,7 @@ class Storage:
     def __init__(self, path):
         self.report = r = Report()
         with open(os.path.join(path, "version"), encoding="ascii") as f:
-            version = re.fullmatch(r"(pyrrha-tsdb ([1-4])\n)(?:checksum ([0-9a-f]{16})\n)?", f.read())
+            version = re.fullmatch(r"(pyrrha-tsdb ([1-5])\n)(?:checksum ([0-9a-f]{16})\n)?", f.read())
         if not version or (version[3] and int(version[3], 16) != rocks.xxh3(version[1].encode())):
             raise Bad(f"{path}/version is of no format that is written down")
         self.version, self.partitions = int(version[2]), []

@@ -389,6 +389,41 @@ def rollup(b, version):
     return out
 
 
+def names(b, version):
+    """{stacks: [(frames from the root, labels)], places: [a stack's number + 1 or 0, by column of the day]}. A frame is (binary or None, address, lines)."""
+    if b.u8() != saw("names", version):
+        raise Bad("names of another version")
+    late = b.varint()
+    strings = [b"", *(b.take(b.varint()) for _ in range(b.varint()))]
+    functions = [None, *((strings[b.varint()], strings[b.varint()], b.zigzag()) for _ in range(b.varint()))]
+    locations = []
+    for _ in range(b.varint()):
+        file, lines = b.varint(), [(functions[b.varint()], b.zigzag()) for _ in range(b.varint())]
+        locations.append((strings[file - 1] if file else None, b.varint(), tuple(lines)))
+    n, levels = b.varint(), None
+    levels = Bytes(b.take(b.varint()))
+    path, nodes = [], [()]
+    for _ in range(n):
+        up = levels.varint()
+        if up > len(path):
+            raise Bad("a node above the root")
+        path[len(path) - up:] = [locations[b.varint()]]
+        nodes.append(tuple(path))
+    if levels.left():
+        raise Bad("more levels than nodes")
+    sets = [tuple((strings[b.varint()], strings[b.varint()], strings[b.varint()], b.u8(), b.zigzag()) for _ in range(b.varint())) for _ in range(b.varint())]
+    node, stacks, place, places = 0, [], 0, []
+    for _ in range(b.varint()):
+        node += b.varint()
+        stacks.append((nodes[node], sets[b.varint()]))
+    for _ in range(b.varint()):
+        place += b.zigzag()
+        if not 0 <= place <= len(stacks):
+            raise Bad(f"place {place} of {len(stacks)} stacks")
+        places.append(place)
+    return {"late": late, "stacks": stacks, "places": places}
+
+
 def detail(counts, gaps, values, sums):
     """Per column its {place of the profile: value}; sums are those of the rollup."""
     out = []

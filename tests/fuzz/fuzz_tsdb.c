@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "tests/fuzz/fuzz.h"
 #include "tsdb/dict/dict.h"
+#include "tsdb/dict/dict_names.h"
 #include "tsdb/head/tombstone_fact.h"
 #include "tsdb/part/part_ends.h"
 #include "tsdb/part/sealed.h"
@@ -176,6 +177,32 @@ static void covers(struct view v)
 	vec_free(&p.series);
 }
 
+/* Names of a day. Those that are accepted are, written again from what they made, the same for whoever reads them. */
+static void names(struct view v)
+{
+	struct symbols *to = symbols_new(), *again = symbols_new();
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	uint32_t *place, *same, n, n_same;
+	uint64_t late = v.len && !(v.ptr[0] & 1);
+	int rc = dict_names_join(v, to, late, &place, &n, &e);
+	if (!rc) {
+		for (uint32_t i = 0; i < n; i++)
+			REQUIRE(place[i] <= symbols_count(to, SYMBOLS_COLUMNS), "place %u", place[i]);
+		dict_names_put(&b, to, place, n, late);
+		REQUIRE(!dict_names_join(buf_view(&b), again, late, &same, &n_same, &e) && n == n_same, "%s", e.msg);
+		for (uint32_t i = 0; i < n; i++)
+			REQUIRE(!place[i] == !same[i], "column %u", i);
+		free(same);
+		free(place);
+	} else {
+		REQUIRE((e.code == ERR_CORRUPT || e.code == ERR_NOT_FOUND) && e.msg[0], "%s", e.msg);
+	}
+	buf_free(&b);
+	symbols_unref(to);
+	symbols_unref(again);
+}
+
 /* The same of first and last profiles, behind covers with their length in front. */
 static void ends(struct view v)
 {
@@ -213,7 +240,7 @@ static void ends(struct view v)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail, covers, ends };
+	static void (*const readers[])(struct view) = { samples, floats, fact, symbols, totals, sealed_float, detail, covers, ends, names };
 	if (n)
 		readers[data[0] % ARRAY_LEN(readers)](view_make((const char *)data + 1, n - 1));
 	return 0;

@@ -345,7 +345,7 @@ void cached_day_unref(struct cached_day *d)
 	if (!d || atomic_fetch_sub(&d->refs, 1) != 1)
 		return;
 	if (atomic_load(&d->p->loaded))
-		dict_unions_forget(d->tsdb->dict_unions, d->p->symbols);
+		dict_unions_forget_everywhere(d->tsdb, d->p->symbols);
 	if (d->origin.s)
 		pstate_unref(d->origin.s);
 	partition_unref(d->origin.series);

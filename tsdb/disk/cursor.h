@@ -33,6 +33,14 @@ static inline uint64_t cursor_varint(struct cursor *c)
 	return v;
 }
 
+/* The number in up to eight bytes of a varint, the first byte lowest and zeros behind the last. */
+static inline uint64_t varint_join(uint64_t v)
+{
+	v = (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x7f007f007f007f00)) >> 1;
+	v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (v & UINT64_C(0x0fffffff)) | (v & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
 /* As cursor_varint, but a number of up to eight bytes is decoded without a branch on its length. */
 static inline uint64_t cursor_varint_quick(struct cursor *c)
 {
@@ -45,10 +53,7 @@ static inline uint64_t cursor_varint_quick(struct cursor *c)
 	if (!ends)
 		return cursor_varint(c);
 	c->p += __builtin_ctzll(ends) / 8 + 1;
-	v &= ends ^ (ends - 1);
-	v = (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x7f007f007f007f00)) >> 1;
-	v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x3fff00003fff0000)) >> 2;
-	return (v & UINT64_C(0x0fffffff)) | (v & UINT64_C(0x0fffffff00000000)) >> 4;
+	return varint_join(v & (ends ^ (ends - 1)));
 }
 
 static inline int64_t cursor_zigzag(struct cursor *c)

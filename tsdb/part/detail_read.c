@@ -363,16 +363,19 @@ struct weighing {
 	uint32_t n_rows, lo, hi; /* rows with a weight are in [lo, hi) */
 	bool same;               /* those all have the same */
 	bool small;              /* bytes times weights add up to less than 64 bits */
+	bool narrow;             /* differences of up to five bytes times `from` do */
 	bool fits;               /* all so far */
 };
 
 #define WEIGHT_SMALL (INT64_C(1) << 40)
 #define WEIGHED_ROWS (1 << 14)
+#define NARROW (INT64_C(1) << (62 - 34)) /* five bytes have 35 bits, one of them the sign */
 
 static bool weighing_open(struct weighing *w, const int64_t *weights, uint32_t n_rows)
 {
 	bool over = false;
-	*w = (struct weighing){ weights, xcalloc((size_t)n_rows + 1, sizeof *w->from), n_rows, 0, n_rows, true, n_rows < WEIGHED_ROWS, true };
+	*w = (struct weighing){ .weights = weights, .from = xcalloc((size_t)n_rows + 1, sizeof *w->from), .n_rows = n_rows, .hi = n_rows, .same = true,
+				.small = n_rows < WEIGHED_ROWS, .narrow = true, .fits = true };
 	while (w->lo < n_rows && !weights[w->lo])
 		w->lo++;
 	while (w->hi > w->lo && !weights[w->hi - 1])
@@ -382,6 +385,7 @@ static bool weighing_open(struct weighing *w, const int64_t *weights, uint32_t n
 	for (uint32_t i = n_rows; i-- > 0;) {
 		over |= __builtin_add_overflow(w->from[i + 1], weights[i], &w->from[i]);
 		w->small &= weights[i] < WEIGHT_SMALL && weights[i] > -WEIGHT_SMALL;
+		w->narrow &= w->from[i] < NARROW / n_rows && w->from[i] > -NARROW / n_rows;
 	}
 	return !over;
 }
@@ -397,37 +401,46 @@ static void skip_varints(struct cursor *c, size_t n)
 	uint64_t eight;
 	for (; n >= 8 && c->end - c->p >= 8; c->p += 8) {
 		memcpy(&eight, c->p, 8);
-		n -= (size_t)__builtin_popcountll(~eight & UINT64_C(0x8080808080808080));
+		n -= (size_t)((~eight >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0101010101010101) >> 56); /* how many end there */
 	}
 	for (; n && !c->bad; n--)
 		cursor_varint(c);
 }
 
-/* A column that is in every row, as differences. */
-static int64_t weigh_differences(struct reader *r, struct weighing *w)
+/* Sum of n differences times from[i]; *over: it does not fit. The cursor moves behind them.
+ *
+ * Most are 0, which is one byte: of eight bytes the zeros are counted, then what follows them is decoded whatever its length, so that no branch depends on
+ * the values. */
+static int64_t weigh_differences(struct cursor *c, const int64_t *from, size_t n, bool *over)
 {
-	struct cursor *c = &r->deltas;
-	const size_t n = w->hi;
+	const uint8_t *p = c->p;
 	int64_t sum = 0, weighed;
-	bool over = false;
-	for (size_t i = 0; i < n && !c->bad;) {
-		uint64_t eight = 1;
-		if (n - i >= 8 && c->end - c->p >= 8) {
-			memcpy(&eight, c->p, 8);
-			eight = le64toh(eight); /* the first byte lowest */
-		}
-		if (!(eight & 0xff)) { /* it does not change: on to where it does */
-			size_t same = eight ? (size_t)__builtin_ctzll(eight) / 8 : 8;
-			c->p += same;
-			i += same;
+	bool o = false;
+	size_t i = 0;
+	while (i < n && c->end - p >= 16) {
+		uint64_t v;
+		memcpy(&v, p, 8);
+		v = le64toh(v); /* the first byte lowest */
+		size_t zeros = v ? (size_t)__builtin_ctzll(v) / 8 : 8;
+		zeros = MIN(zeros, n - i);
+		p += zeros;
+		i += zeros;
+		if (i == n || !v)
 			continue;
-		}
-		int64_t d = zigzag_decode(cursor_varint_quick(c));
-		over |= __builtin_mul_overflow(d, w->from[i++], &weighed);
-		over |= __builtin_add_overflow(sum, weighed, &sum);
+		memcpy(&v, p, 8);
+		v = le64toh(v);
+		uint64_t ends = ~v & UINT64_C(0x8080808080808080);
+		if (UNLIKELY(!ends))
+			break;
+		p += __builtin_ctzll(ends) / 8 + 1;
+		o |= __builtin_mul_overflow(zigzag_decode(varint_join(v & (ends ^ (ends - 1)))), from[i++], &weighed);
+		o |= __builtin_add_overflow(sum, weighed, &sum);
 	}
-	skip_varints(c, w->n_rows - n);
-	w->fits &= !over;
+	for (c->p = p; i < n; i++) {
+		o |= __builtin_mul_overflow(cursor_zigzag(c), from[i], &weighed);
+		o |= __builtin_add_overflow(sum, weighed, &sum);
+	}
+	*over |= o;
 	return sum;
 }
 
@@ -437,6 +450,82 @@ static int64_t weigh_full_bytes(const uint8_t *v, size_t n, const struct weighin
 	int64_t sum = 0;
 	for (size_t i = 0; i < n; i++)
 		sum += (int64_t)(v[i] + 1) * w->weights[i];
+	return sum;
+}
+
+#ifdef __SSE2__
+/* Of 64 bytes, a bit each: which end a number, and which are 0. */
+static inline void varint_masks(const uint8_t *p, uint64_t *ret_ends, uint64_t *ret_zeros)
+{
+	uint64_t more = 0, zeros = 0;
+	for (unsigned i = 0; i < 64; i += 16) {
+		__m128i b = _mm_loadu_si128((const __m128i *)(p + i));
+		more |= (uint64_t)(unsigned)_mm_movemask_epi8(b) << i;
+		zeros |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(b, _mm_setzero_si128())) << i;
+	}
+	*ret_ends = ~more;
+	*ret_zeros = zeros;
+}
+
+/* Columns that follow each other and are in every row, as differences. Those that are not 0 are found by masks, so that each is decoded without the one
+ * before, and its row counted: what lies between the end of one and the next is 0, a byte a row. Returns how many of the n columns are done; the rest is
+ * for the caller, a few at least where the stream ends. */
+static size_t weigh_many_deltas(struct cursor *c, const struct weighing *w, size_t n, int64_t *sums, bool *over)
+{
+	const int64_t n_rows = w->n_rows;
+	int64_t sum = 0, sum_narrow = 0, weighed, begin = 0, at = 0, ahead = 0; /* bytes from c->p; the row of the number at x is x + ahead */
+	uint64_t before = 1, ends, zeros, v;
+	const uint64_t narrow = w->narrow ? UINT64_C(0x8080808080) : 0;
+	size_t done = 0;
+	bool o = false;
+	for (; done < n && c->end - c->p - at >= 64 + 8; at += 64) {
+		varint_masks(c->p + at, &ends, &zeros);
+		uint64_t left = (ends << 1 | before) & ~zeros;
+		for (before = ends >> 63; left; left &= left - 1) {
+			int64_t x = at + __builtin_ctzll(left);
+			for (; UNLIKELY(x + ahead >= n_rows) && done < n; sum = sum_narrow = 0) {
+				o |= __builtin_add_overflow(sum, sum_narrow, &sums[done++]);
+				ahead -= n_rows;
+				begin = -ahead;
+			}
+			memcpy(&v, c->p + x, 8);
+			v = le64toh(v); /* the first byte lowest */
+			if (UNLIKELY(done == n))
+				goto out;
+			uint64_t stops = ~v & narrow;
+			if (LIKELY(stops)) {
+				sum_narrow += zigzag_decode(varint_join(v & (stops ^ (stops - 1)))) * w->from[x + ahead];
+				ahead -= __builtin_ctzll(stops) / 8;
+				continue;
+			}
+			stops = ~v & UINT64_C(0x8080808080808080);
+			if (UNLIKELY(!stops))
+				goto out;
+			o |= __builtin_mul_overflow(zigzag_decode(varint_join(v & (stops ^ (stops - 1)))), w->from[x + ahead], &weighed);
+			o |= __builtin_add_overflow(sum, weighed, &sum);
+			ahead -= __builtin_ctzll(stops) / 8;
+		}
+	}
+out:
+	c->p += begin;
+	*over |= o;
+	return done;
+}
+#else
+static size_t weigh_many_deltas(struct cursor *c, const struct weighing *w, size_t n, int64_t *sums, bool *over)
+{
+	(void)c, (void)w, (void)n, (void)sums, (void)over;
+	return 0;
+}
+#endif
+
+/* A column that is in every row, as differences. */
+static int64_t weigh_deltas(struct reader *r, struct weighing *w)
+{
+	bool over = false;
+	int64_t sum = weigh_differences(&r->deltas, w->from, w->hi, &over);
+	skip_varints(&r->deltas, w->n_rows - w->hi);
+	w->fits &= !over;
 	return sum;
 }
 
@@ -467,10 +556,10 @@ static bool weigh_any(struct reader *r, const struct column *c, struct weighing 
 static bool weigh_column(struct reader *r, const struct column *c, struct weighing *w, int64_t *ret)
 {
 	size_t n = c->count;
-	bool full = n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n), deltas = r->mode == VALUES_DELTAS && !c->implied;
-	bool bytes = full && w->small && !deltas && !c->implied && n <= (size_t)(r->v_end - r->v) && !memchr(r->v, ESCAPE, n);
-	if (full && (deltas || bytes || c->implied)) {
-		*ret = c->implied ? w->from[0] : deltas ? weigh_differences(r, w) : weigh_full_bytes(r->v, n, w);
+	bool full = r->mode != VALUES_DELTAS && n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n);
+	bool bytes = full && w->small && !c->implied && n <= (size_t)(r->v_end - r->v) && !memchr(r->v, ESCAPE, n);
+	if (full && (bytes || c->implied)) {
+		*ret = c->implied ? w->from[0] : weigh_full_bytes(r->v, n, w);
 		r->g += n;
 		r->v += bytes ? n : 0;
 	} else if (!weigh_any(r, c, w, ret)) {
@@ -478,6 +567,35 @@ static bool weigh_column(struct reader *r, const struct column *c, struct weighi
 	}
 	w->fits &= !__builtin_mul_overflow(*ret, c->by, ret);
 	return true;
+}
+
+/* Whether the next column is in every row, as differences. */
+static bool is_full_deltas(const struct reader *r, const struct weighing *w)
+{
+	struct cursor escapes = r->l_escapes;
+	const uint8_t *l = r->l;
+	bool bad = false;
+	uint64_t n = get_byte(&l, r->l_end, &escapes, &bad) + 1;
+	return r->mode == VALUES_DELTAS && !bad && n > 1 && n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n);
+}
+
+/* Columns from k on, as many as are full; their divisors go to by. Returns how many. */
+static size_t weigh_full_columns(struct reader *r, const struct sealed_rollup *u, size_t k, struct weighing *w, int64_t *by, int64_t *sums, uint64_t *read)
+{
+	struct column c;
+	size_t n = 0, done = 0;
+	bool over = false;
+	for (; k + n < u->columns.n && is_full_deltas(r, w) && next_column(r, u, k + n, &c); r->g += w->n_rows)
+		by[n++] = c.by;
+	if (w->hi > w->n_rows / 4) /* else it is faster to step over the rest of each */
+		done = weigh_many_deltas(&r->deltas, w, n, sums + k, &over);
+	w->fits &= !over;
+	for (; done < n; done++)
+		sums[k + done] = weigh_deltas(r, w);
+	for (size_t i = 0; i < n; i++)
+		w->fits &= !__builtin_mul_overflow(sums[k + i], by[i], &sums[k + i]);
+	*read += n * w->n_rows;
+	return n;
 }
 
 /* Rows that follow each other and have one weight: their sums are fast to get of bytes. */
@@ -497,6 +615,12 @@ static int weigh_run(const struct sealed_detail *d, const struct weighing *w, in
 	return rc == -ERR_EXECUTION ? 0 : rc;
 }
 
+bool sealed_has_differences(const struct sealed_detail *d)
+{
+	struct cursor v = cursor_of(d->values);
+	return cursor_u8(&v) == VALUES_DELTAS;
+}
+
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
 		      struct err *e)
 {
@@ -511,10 +635,15 @@ int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uin
 		free(w.from);
 		return weigh_run(d, &w, sums, ret_fits, ret_read, e);
 	}
+	int64_t *by = xcalloc(d->rollup->columns.n + 1, sizeof *by);
 	for (size_t k = 0; k < d->rollup->columns.n && ok; k++) {
+		k += weigh_full_columns(&r, d->rollup, k, &w, by, sums, ret_read);
+		if (k == d->rollup->columns.n)
+			break;
 		ok = next_column(&r, d->rollup, k, &c) && weigh_column(&r, &c, &w, &sums[k]);
 		*ret_read += c.count;
 	}
+	free(by);
 	free(w.from);
 	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
 	if (!ok || r.bad || r.deltas.bad)

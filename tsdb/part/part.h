@@ -19,7 +19,9 @@ enum part_level { LEVEL_HOUR = 0, LEVEL_6H = 1, LEVEL_DAY = 2, LEVELS };
 enum part_kind { PART_HEADER = 0, PART_SYMBOLS = 1, PART_INDEX = 2, PART_TOTALS = 3, PART_ROLLUP = 4, PART_DETAIL = 5,
 		 PART_FLOATS = 6,
 		 /* Only in keys, for PART_DETAIL's streams 1 and 2: similar data is adjacent, also if values are small. */
-		 PART_DETAIL_1 = 7, PART_DETAIL_2 = 8 };
+		 PART_DETAIL_1 = 7, PART_DETAIL_2 = 8,
+		 PART_NAMES = 9, /* of a rollup of a day: names of its stacks (dict_names.h) */
+		 PART_KINDS };
 
 /* Windows of a level in hours. */
 static inline int64_t level_hours(enum part_level l)

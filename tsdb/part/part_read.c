@@ -16,7 +16,7 @@ size_t part_scratch_bytes(const struct part_scratch *s)
 	return VEC_BYTES(&s->rollup.columns) + VEC_BYTES(&s->rollup.sums) + VEC_BYTES(&s->totals.rows) + VEC_BYTES(&s->totals.points.t_ms) +
 	       VEC_BYTES(&s->totals.points.totals) + VEC_BYTES(&s->points.t_ms) +
 	       VEC_BYTES(&s->points.totals) + VEC_BYTES(&s->columns.points.t_ms) + VEC_BYTES(&s->columns.points.totals) +
-	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.intervals) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->weights) + VEC_BYTES(&s->hit) +
+	       VEC_BYTES(&s->columns.covers) + VEC_BYTES(&s->columns.intervals) + VEC_BYTES(&s->columns.periods) + VEC_BYTES(&s->columns.stale) + VEC_BYTES(&s->sums) + VEC_BYTES(&s->weights) + VEC_BYTES(&s->chosen) + VEC_BYTES(&s->hit) +
 	       VEC_BYTES(&s->numbers);
 }
 
@@ -29,6 +29,7 @@ void part_scratch_release(struct part_scratch *s)
 	sealed_columns_release(&s->columns);
 	vec_free(&s->sums);
 	vec_free(&s->weights);
+	vec_free(&s->chosen);
 	vec_free(&s->hit);
 	vec_free(&s->numbers);
 }
@@ -177,6 +178,23 @@ static bool in_range(const struct part *p, uint32_t series, int64_t after_ms, in
 	return last > after_ms && first <= until_ms;
 }
 
+/* Adds rows [lo, hi) up, of n. Differences are weighed: what does not change is not looked at one by one then. */
+static int sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, uint32_t n, struct part_scratch *w, uint64_t *ret_read, struct err *e)
+{
+	bool fits = false;
+	uint64_t read = 0;
+	if (sealed_has_differences(d)) {
+		vec_reserve(&w->chosen, n + 1);
+		for (uint32_t i = 0; i < n; i++)
+			w->chosen.v[i] = i >= lo && i < hi;
+		int rc = sealed_weigh_rows(d, w->chosen.v, n, w->sums.v, &fits, &read, e);
+		*ret_read += fits ? read : 0;
+		if (rc || fits)
+			return rc;
+	}
+	return sealed_sum_rows(d, lo, hi == n ? UINT32_MAX : hi, w->sums.v, ret_read, e);
+}
+
 int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t until_ms, struct part_scratch *w,
 	     struct part_sums *ret, size_t *ret_n, uint64_t *ret_read, struct err *e)
 {
@@ -206,7 +224,7 @@ int part_sum(const struct part *p, uint32_t series, int64_t after_ms, int64_t un
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
 	ret->sums = w->sums.v;
-	return sealed_sum_rows(&d, lo, hi == w->totals.rows.n ? UINT32_MAX : hi, w->sums.v, ret_read, e);
+	return sum_rows(&d, lo, hi, (uint32_t)w->totals.rows.n, w, ret_read, e);
 }
 
 /* The whole of a series, decoded no further than needed. */

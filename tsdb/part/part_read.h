@@ -12,7 +12,7 @@ struct part_scratch {
 	struct sealed_totals totals;
 	struct sealed_points points;
 	struct sealed_columns columns;
-	VEC(int64_t) sums, weights;
+	VEC(int64_t) sums, weights, chosen; /* chosen: 1 of each row that is summed up, else 0 */
 	VEC(uint8_t) hit;
 	VEC(uint32_t) numbers;
 	struct part_reader rollups, stamps, details[3]; /* by stream: a reader gives one value at a time */

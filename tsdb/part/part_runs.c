@@ -13,8 +13,7 @@
 
 #define PIECE 262144  /* bytes of the file that are read at once */
 #define PART_LEN 9    /* bytes of a key that name the part */
-#define KINDS (PART_DETAIL_2 + 1)
-#define GROUPS (2 * KINDS)
+#define GROUPS (2 * PART_KINDS)
 #define RUNS (GROUPS + 1)
 
 /* A group is the values of one kind, of series or of aggregates: number 2 * kind + (of aggregates). Keys ascend by group. */
@@ -94,7 +93,7 @@ static int runs_check_last(const struct runs_index *x, struct err *e)
 	if (!x->end)
 		return err_set(e, ERR_CORRUPT, "%s: it has no values", x->file);
 	uint8_t kind = (uint8_t)x->last.ptr[0];
-	return kind < KINDS ? 0 : err_set(e, ERR_CORRUPT, "%s: it has values of kind %u, which this program does not know", x->file, kind);
+	return kind < PART_KINDS ? 0 : err_set(e, ERR_CORRUPT, "%s: it has values of kind %u, which this program does not know", x->file, kind);
 }
 
 /* ---- the bytes ---- */

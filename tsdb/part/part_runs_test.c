@@ -525,7 +525,7 @@ static void test_hostile(void **state)
 		{ "a single part", { { "\x01", 0, 50 }, { "\x05", 55, 60 } }, .other_part = true },
 		{ "a single part", { { "", 0, 50 } } },
 		{ "a single part", { { "\x01sssssS", 0, 50 } } },
-		{ "kind 9", { { "\x01", 0, 50 }, { "\x09qqqq\x01", 55, 60 } } },
+		{ "kind 10", { { "\x01", 0, 50 }, { "\x0aqqqq\x01", 55, 60 } } },
 		{ "kind 255", { { "\xff", 0, 50 } } },
 		{ "no values", { { NULL, 0, 0 } } },
 		{ "malformed", { { "\x01", 0, 50 } }, .more_restarts = 1000 },

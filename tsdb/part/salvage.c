@@ -217,7 +217,7 @@ static void count_lost(struct salvage *s)
 
 static bool is_written(const struct salvage *s, const struct entry *x)
 {
-	if (x->kind <= PART_INDEX)
+	if (x->kind <= PART_INDEX || x->kind == PART_NAMES)
 		return false;
 	if (x->series & PART_AGGREGATE) {
 		uint32_t a = x->series & ~PART_AGGREGATE;

@@ -133,6 +133,8 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 /* The same of all rows, each value times the weight of its row (n_rows of them). *ret_fits is false where a sum does not fit, which is no error. */
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
 		      struct err *e) MUST_USE;
+/* Whether values are stored as differences of a column from one row to the next. */
+bool sealed_has_differences(const struct sealed_detail *d);
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */
 int sealed_sum_columns(const struct sealed_detail *d, const uint8_t *hit, int64_t *rows, uint32_t n_rows,
 		       uint64_t *ret_read, struct err *e) MUST_USE;

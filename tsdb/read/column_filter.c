@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/read/column_filter.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
+#include "tsdb/read/view_cached.h"
+#include "tsdb/version/dict_union.h"
 #include "tsdb/version/late_names.h"
 
 static int location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l, struct err *e)
@@ -51,25 +55,94 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	return node;
 }
 
-uint64_t *column_filter_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
+/* A bit per column of s, of *ret_n columns. Entries below the counts never change or move, so a slow filter delays no writer. NULL after an error. */
+static uint64_t *column_bits(const struct source_frame_filter *f, const struct symbols *s, const struct dict_unions_size *size, const struct late_names *names,
 			     struct err *e)
 {
-	/* Entries below these counts never change or move, so a slow filter delays no writer. */
-	rwlock_read(&p->dict_lock);
-	uint32_t locations = symbols_count(p->symbols, SYMBOLS_LOCATIONS), nodes = symbols_count(p->symbols, SYMBOLS_NODES);
-	uint32_t n = symbols_count(p->symbols, SYMBOLS_COLUMNS);
-	rwlock_unlock(&p->dict_lock);
-	uint8_t *node = node_hits(f, p->symbols, names, locations, nodes, e);
+	uint8_t *node = node_hits(f, s, names, size->locations, size->nodes, e);
 	if (!node)
 		return NULL;
-	uint64_t *match = xcalloc(n / 64 + 1, sizeof *match);
+	uint64_t *match = xcalloc(size->columns / 64 + 1, sizeof *match);
 	const struct sym_column *run = NULL;
-	for (uint32_t c = 0, first = 0, end = 0; c < n; c++) {
+	for (uint32_t c = 0, first = 0, end = 0; c < size->columns; c++) {
 		if (c >= end)
-			run = symbols_column_run(p->symbols, c, &first, &end);
+			run = symbols_column_run(s, c, &first, &end);
 		match[c / 64] |= (uint64_t)node[run[c - first].node] << c % 64;
 	}
 	free(node);
-	*ret_n = n;
 	return match;
+}
+
+static uint64_t *partition_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n, struct err *e)
+{
+	rwlock_read(&p->dict_lock);
+	struct dict_unions_size size = dict_unions_size_of(p->symbols);
+	rwlock_unlock(&p->dict_lock);
+	*ret_n = size.columns;
+	return column_bits(f, p->symbols, &size, names, e);
+}
+
+void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f)
+{
+	*c = (struct column_filters){ .v = v, .f = f };
+}
+
+void column_filters_release(struct column_filters *c)
+{
+	symbols_unref(c->names);
+	free(c->match);
+}
+
+/* Whether the day's names are common ones. *ret_absent: they are in the bucket, and wanted now. */
+static bool column_filters_join(struct column_filters *c, size_t p, bool *ret_absent)
+{
+	struct err e;
+	bool known = false;
+	*ret_absent = false;
+	if (!atomic_load(&c->v->v->p[p]->p->loaded))
+		*ret_absent = dict_unions_join_names(c->v->db->name_unions, c->v->v->p[p], &known, &e) != 0;
+	return known;
+}
+
+bool column_filters_has(struct column_filters *c, size_t p)
+{
+	bool absent;
+	return column_filters_join(c, p, &absent) || (!absent && view_has_stacks(c->v, p));
+}
+
+/* Of a day whose names are common ones. *ret stays NULL if they are others by now. */
+static int column_filters_by_names(struct column_filters *c, size_t p, uint64_t **ret, uint32_t *ret_n, struct err *e)
+{
+	struct dict_unions *unions = c->v->db->name_unions;
+	const struct pstate *s = c->v->v->p[p];
+	*ret = c->match ? dict_unions_day_bits(unions, s, c->names, c->match, c->n_match, ret_n) : NULL;
+	if (*ret)
+		return 0;
+	struct dict_unions_size size;
+	symbols_unref(c->names);
+	free(TAKE_PTR(c->match));
+	c->names = dict_unions_symbols(unions, &size);
+	if (!c->names)
+		return 0;
+	c->match = column_bits(c->f, c->names, &size, NULL, e);
+	c->n_match = size.columns;
+	if (!c->match)
+		return -(int)e->code;
+	*ret = dict_unions_day_bits(unions, s, c->names, c->match, c->n_match, ret_n);
+	return 0;
+}
+
+int column_filters_bits(struct column_filters *c, size_t p, uint64_t **ret, uint32_t *ret_n, struct err *e)
+{
+	bool absent;
+	*ret = NULL;
+	int rc = column_filters_join(c, p, &absent) ? column_filters_by_names(c, p, ret, ret_n, e) : 0;
+	if (rc || *ret)
+		return rc;
+	struct partition *stacks = query_dict_stacks(c->v->own, p);
+	if (!stacks->unread) /* else it was here a moment ago: the view has noted that it is wanted again */
+		*ret = partition_bits(c->f, stacks, c->v->v->p[p]->names, ret_n, e);
+	rc = *ret || stacks->unread ? 0 : -(int)e->code;
+	query_dict_give(c->v->own, stacks);
+	return rc;
 }

@@ -1,14 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which columns of a partition a frame filter lets through. It is evaluated once per location, late names included. */
+/* Which columns of each day a frame filter lets through. It is evaluated once per location, late names included. A day whose dictionary is not in memory
+ * and whose rollup has names of its stacks needs no dictionary: the filter is evaluated once for the names of all such days (dict_union.h).
+ *
+ *	column_filters_init(&c, v, f)
+ *	for each day:  column_filters_has(&c, day)         a day of the bucket: what is lacking is wanted now
+ *	for each day:  column_filters_bits(&c, day, ...)
+ *	column_filters_release(&c)
+ *
+ * One thread. */
 #ifndef PYRRHA_TSDB_COLUMN_FILTER_H
 #define PYRRHA_TSDB_COLUMN_FILTER_H
 
-#include "model/source.h"
-#include "tsdb/version/db.h"
+#include "tsdb/read/view.h"
 
-/* A bit per column of p, which is loaded, of *ret_n columns; malloc'd, NULL after an error of the filter. names: that came late, or
- * NULL. */
-uint64_t *column_filter_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n,
-			     struct err *e);
+struct column_filters {
+	struct tsdb_view *v;
+	const struct source_frame_filter *f;
+	struct symbols *names;  /* the common names of several days, a reference; NULL: not needed yet */
+	uint64_t *match;        /* by column of names, a bit */
+	uint32_t n_match;
+};
+
+/* Borrows both. */
+void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f);
+void column_filters_release(struct column_filters *c);
+/* Whether what the filter needs of partition p of the version is on this disk; else it is wanted now. */
+bool column_filters_has(struct column_filters *c, size_t p);
+/* *ret: a bit per column of the partition, of *ret_n columns; malloc'd. NULL: its dictionary did not come from the bucket. Negative with *e filled is
+ * an error of the filter. */
+int column_filters_bits(struct column_filters *c, size_t p, uint64_t **ret, uint32_t *ret_n, struct err *e) MUST_USE;
 
 #endif

@@ -20,7 +20,7 @@ struct reading {
 	struct tsdb_view *v;
 	const uint64_t *refs;
 	int64_t after_ms, until_ms;
-	const struct source_frame_filter *filter;
+	struct column_filters filters;
 	const struct source_limits *lim;
 	source_matches_fn fn;
 	void *arg;
@@ -193,7 +193,7 @@ static int matches_fetch(struct reading *r, struct view_try *try, size_t n, stru
 		const struct pstate *s = r->v->v->p[p];
 		if (!r->v->cached[p] || !has_any(r, p, n))
 			continue;
-		(void)view_has_stacks(r->v, p);
+		(void)column_filters_has(&r->filters, p);
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 			if (hour_meets(s->parts[i]->window, r->after_ms, r->until_ms))
 				view_want(s->parts[i], 0, true);
@@ -201,7 +201,7 @@ static int matches_fetch(struct reading *r, struct view_try *try, size_t n, stru
 	return view_try_fetch(try, e);
 }
 
-/* One dictionary after the other. */
+/* One day after the other. */
 static int match_all(struct reading *r, size_t n, struct err *e)
 {
 	int rc = limits_check(r->lim, 0, e);
@@ -211,14 +211,8 @@ static int match_all(struct reading *r, size_t n, struct err *e)
 	for (size_t p = 0; p < r->v->v->n && !rc; p++) {
 		if (!has_any(r, p, n))
 			continue;
-		if (!view_has_stacks(r->v, p)) /* they did not come from the bucket: the day is left out, and the answer says so */
-			continue;
-		struct partition *stacks = query_dict_stacks(r->v->own, p);
-		bool unread = stacks->unread;
-		if (!unread)
-			r->match[p] = column_filter_bits(r->filter, stacks, r->v->v->p[p]->names, &r->n_match[p], e);
-		query_dict_give(r->v->own, stacks);
-		rc = r->match[p] || unread ? 0 : -(int)e->code;
+		if (column_filters_has(&r->filters, p)) /* else they did not come from the bucket: the day is left out, and the answer says so */
+			rc = column_filters_bits(&r->filters, p, &r->match[p], &r->n_match[p], e);
 	}
 	return rc;
 }
@@ -227,13 +221,14 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 		 const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e)
 {
 	struct tsdb_view *v = (struct tsdb_view *)sv;
-	struct reading r = { .v = v, .refs = refs, .after_ms = after_ms, .until_ms = until_ms, .filter = f, .lim = lim, .fn = fn, .arg = arg, .e = e };
+	struct reading r = { .v = v, .refs = refs, .after_ms = after_ms, .until_ms = until_ms, .lim = lim, .fn = fn, .arg = arg, .e = e };
 	struct pool *pool = lim ? lim->pool : NULL;
 	size_t n_workers = (pool ? pool_size(pool) : 0) + 1;
 	r.match = xcalloc(v->v->n + 1, sizeof *r.match);
 	r.n_match = xcalloc(v->v->n + 1, sizeof *r.n_match);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	mutex_init(&r.lock, LOCK_LEAF, "matches");
+	column_filters_init(&r.filters, v, f);
 	struct view_try try;
 	view_try_begin(&try, v, after_ms, until_ms, lim);
 	r.lim = try.lim;
@@ -252,6 +247,7 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	}
 	for (size_t p = 0; p < v->v->n; p++)
 		free(r.match[p]);
+	column_filters_release(&r.filters);
 	free(r.match);
 	free(r.n_match);
 	free(r.workers);

@@ -12,7 +12,7 @@
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
 
-#define TASK_UNITS 32
+#define TASK_RUNS 32
 
 /* The result of a worker: sums that count times factor x scale / over (1 if over is 0). */
 struct result {
@@ -40,9 +40,12 @@ struct merge {
 	struct plan_requests requests;
 	struct read_plan plan;
 	bool singly;       /* plan_make's */
-	size_t task_units;
+	VEC(size_t) runs;  /* of the plan's units: where those begin that are read together */
+	size_t task_runs;
 	uint8_t *is_float; /* by group */
+	bool by_day;       /* of several days only names are needed: no dictionary is loaded of those of which the places are known */
 	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
+	struct symbols *nowhere;   /* empty: of sums of a day of which only the places of its columns are known (dict_union.h) */
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
@@ -50,6 +53,7 @@ struct merge {
 	struct err *e;
 	atomic_int failed; /* negative code */
 	atomic_bool without_sums; /* it failed because a sum of series or hours is damaged: these can be read instead */
+	atomic_bool halved;       /* of a weighed request something could not be read: its other half may have been added */
 };
 
 /* The first error stays. */
@@ -109,6 +113,9 @@ static void begin(struct merge *m, struct worker *w, const struct unit *u)
 /* An aggregate or a rollup that is damaged is not needed: the next plan does without. */
 static int sealed_failed(struct merge *m, const struct unit *u, int rc, struct err *e)
 {
+	/* Before the last try data that lacks may still come, and all is read again anyway. */
+	if (u->weigh.over_ms && !m->singly && (damage_is(e) || ((!m->try->skips || m->try->last) && damage_is_lack(u->part, e))))
+		atomic_store(&m->halved, true);
 	if (u->part->level == LEVEL_HOUR && !(u->series & PART_AGGREGATE))
 		return damage_pass(m->lim, u->part, u->series, e);
 	if (damage_is_lack(u->part, e))
@@ -146,20 +153,27 @@ static struct unit begin_single(struct merge *m, struct worker *w, const struct 
 	return one;
 }
 
-/* Reads the weights of a unit's profiles into the scratch; *ret_any: one is not 0. */
-static int read_weights(const struct unit *u, struct part_scratch *s, bool *ret_any, struct err *e)
+/* What the values of a profile count times in all of n units of the rest. */
+static int64_t weight_of_all(const struct unit *units, size_t n, int64_t t_ms, int64_t cover_ms)
+{
+	int64_t weight = 0;
+	for (size_t i = 0; i < n; i++)
+		if (t_ms > units[i].after_ms && t_ms <= units[i].until_ms)
+			weight += unit_weight(&units[i], t_ms, cover_ms);
+	return weight;
+}
+
+/* Reads the weights of the profiles of n units, which are of one series in one part, into the scratch; *ret_any: one is not 0. */
+static int read_weights(const struct unit *units, size_t n, struct part_scratch *s, bool *ret_any, struct err *e)
 {
 	*ret_any = false;
-	int rc = part_columns(u->part, u->series, s, e);
+	int rc = part_columns(units->part, units->series, s, e);
 	if (rc)
 		return rc;
 	const struct sealed_columns *c = &s->columns;
 	vec_reserve(&s->weights, c->points.n + 1);
-	for (size_t i = 0; i < c->points.n; i++) {
-		int64_t t = sealed_stamp(&c->points, i);
-		bool within = t > u->after_ms && t <= u->until_ms;
-		s->weights.v[i] = within ? unit_weight(u, t, c->same_cover ? c->cover_ms : c->covers.v[i]) : 0;
-	}
+	for (size_t i = 0; i < c->points.n; i++)
+		s->weights.v[i] = weight_of_all(units, n, sealed_stamp(&c->points, i), c->same_cover ? c->cover_ms : c->covers.v[i]);
 	for (size_t i = 0; i < c->stale.n; i++)
 		s->weights.v[c->stale.v[i]] = 0;
 	for (size_t i = 0; i < c->points.n; i++)
@@ -180,12 +194,12 @@ static int add_sealed_singly(struct merge *m, struct worker *w, const struct uni
 	return rc;
 }
 
-static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit *u, uint64_t *read, struct err *e)
+static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit *u, size_t n_units, uint64_t *read, struct err *e)
 {
 	struct part_sums s;
 	size_t n;
 	bool any, fits;
-	int rc = read_weights(u, &w->scratch->part, &any, e);
+	int rc = read_weights(u, n_units, &w->scratch->part, &any, e);
 	if (rc || !any)
 		return rc;
 	rc = part_weigh(u->part, u->series, &w->scratch->part, &s, &n, &fits, read, e);
@@ -198,25 +212,36 @@ static int add_sealed_rest(struct merge *m, struct worker *w, const struct unit 
 	return dense_add(&w->scratch->dense, s.columns, s.sums, s.n, s.factor) ? 0 : too_large(e);
 }
 
-static int64_t head_weight(const struct unit *u, const struct chunk_row *r)
+static int64_t head_weight(const struct unit *units, size_t n, const struct chunk_row *r)
 {
-	return r->stale || r->t_ms <= u->after_ms || r->t_ms > u->until_ms ? 0 : unit_weight(u, r->t_ms, r->cover_ms);
+	return r->stale ? 0 : weight_of_all(units, n, r->t_ms, r->cover_ms);
 }
 
-static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u, const struct chunk *c, uint64_t *read, struct err *e)
+/* Rows of the chunk that the units may be about: [*lo, *hi). */
+static void head_bounds(const struct unit *units, size_t n, const struct chunk *c, size_t visible, size_t *lo, size_t *hi)
+{
+	int64_t after = INT64_MAX, until = INT64_MIN;
+	for (size_t i = 0; i < n; i++) {
+		after = MIN(after, units[i].after_ms);
+		until = MAX(until, units[i].until_ms);
+	}
+	chunk_bounds(c, visible, after, until, lo, hi);
+}
+
+static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u, size_t n_units, const struct chunk *c, uint64_t *read, struct err *e)
 {
 	size_t lo, hi;
 	int64_t most = 0;
 	int rc = 0;
-	chunk_bounds(c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &lo, &hi);
+	head_bounds(u, n_units, c, chunk_visible(c, m->v->seq), &lo, &hi);
 	for (size_t i = lo; i < hi; i++) {
-		int64_t weight = head_weight(u, &c->rows.v[i]);
+		int64_t weight = head_weight(u, n_units, &c->rows.v[i]);
 		most = MAX(most, weight < 0 ? -weight : weight);
 	}
 	bool fits = most && make_room(m, w, u, c->magnitude, most) && dense_expect(&w->scratch->dense, c->magnitude, most);
 	for (size_t i = lo; i < hi && most && !rc; i++) {
 		const struct chunk_row *r = &c->rows.v[i];
-		int64_t weight = head_weight(u, r);
+		int64_t weight = head_weight(u, n_units, r);
 		if (weight && fits) {
 			chunk_add_rows(c, i, i + 1, weight, &w->scratch->dense, read);
 		} else if (weight) {
@@ -229,11 +254,11 @@ static int add_head_rest(struct merge *m, struct worker *w, const struct unit *u
 
 /* ---- units ---- */
 
-static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, size_t n, struct err *e)
 {
 	uint64_t read = 0;
 	if (u->rest) {
-		int failed = add_sealed_rest(m, w, u, &read, e);
+		int failed = add_sealed_rest(m, w, u, n, &read, e);
 		return failed ? sealed_failed(m, u, failed, e) : limits_check(m->lim, read, e);
 	}
 	int rc = part_add(u->part, u->series, u->after_ms, u->until_ms, &w->scratch->part, &w->scratch->dense, m->columns[u->partition], &read,
@@ -241,18 +266,19 @@ static int add_sealed(struct merge *m, struct worker *w, const struct unit *u, s
 	return rc ? sealed_failed(m, u, rc, e) : limits_check(m->lim, read, e);
 }
 
-static int add_unit(struct merge *m, struct worker *w, const struct unit *u, struct err *e)
+/* A unit, or a run of n of the rest. */
+static int add_run(struct merge *m, struct worker *w, const struct unit *u, size_t n, struct err *e)
 {
 	begin(m, w, u);
 	if (u->part)
-		return add_sealed(m, w, u, e);
+		return add_sealed(m, w, u, n, e);
 	uint64_t read = 0;
 	int rc = 0;
 	rwlock_read(&u->window->lock);
 	struct chunk *c = window_chunk(u->window, u->series);
 	if (c) {
 		read_tally_add(u->rest ? c->rows.n * sizeof *c->rows.v : chunk_sample_bytes(c));
-		rc = u->rest ? add_head_rest(m, w, u, c, &read, e)
+		rc = u->rest ? add_head_rest(m, w, u, n, c, &read, e)
 			     : head_sums_add(u->window, c, chunk_visible(c, m->v->seq), u->after_ms, u->until_ms, &w->scratch->dense, &w->scratch->work,
 					     &read, e);
 	}
@@ -263,11 +289,13 @@ static int add_unit(struct merge *m, struct worker *w, const struct unit *u, str
 static void run_task(void *arg, size_t i, unsigned worker)
 {
 	struct merge *m = arg;
-	size_t end = MIN((i + 1) * m->task_units, m->plan.units.n);
+	size_t end = MIN((i + 1) * m->task_runs, m->runs.n);
 	struct err e;
 	int rc = atomic_load(&m->failed);
-	for (size_t k = i * m->task_units; k < end && !rc; k++)
-		rc = add_unit(m, &m->workers[worker], &m->plan.units.v[k], &e);
+	for (size_t k = i * m->task_runs; k < end && !rc; k++) {
+		size_t next = k + 1 < m->runs.n ? m->runs.v[k + 1] : m->plan.units.n;
+		rc = add_run(m, &m->workers[worker], &m->plan.units.v[m->runs.v[k]], next - m->runs.v[k], &e);
+	}
 	if (rc && !atomic_load(&m->failed))
 		fail(m, &e);
 }
@@ -435,6 +463,7 @@ static struct stackvec *take_ints(struct symbols *s, struct result *r)
 static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
 {
 	struct partition *p = m->stacks[r->partition];
+	struct symbols *symbols = p ? p->symbols : m->nowhere;
 	VEC(const struct result *) scales = { 0 };
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
@@ -449,12 +478,14 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 	struct stackvec *v = NULL;
 	if (!ok) {
 		too_large(e);
-	} else if (m->is_float[r->group]) {
+	} else if (m->is_float[r->group] && p) {
 		rwlock_read(&p->dict_lock);
-		v = add_scaled(p->symbols, scales.v, scales.n, e);
+		v = add_scaled(symbols, scales.v, scales.n, e);
 		rwlock_unlock(&p->dict_lock);
+	} else if (m->is_float[r->group]) {
+		v = add_scaled(symbols, scales.v, scales.n, e);
 	} else {
-		v = take_ints(p->symbols, r);
+		v = take_ints(symbols, r);
 	}
 	vec_free(&scales);
 	return v;
@@ -547,6 +578,7 @@ static void merge_release(struct merge *m)
 	}
 	plan_release(&m->plan);
 	plan_requests_release(&m->requests);
+	vec_free(&m->runs);
 	free(m->workers);
 	free(m->is_float);
 	free(m->columns);
@@ -554,13 +586,28 @@ static void merge_release(struct merge *m)
 	mutex_destroy(&m->lock);
 }
 
+/* Units of the rest that are about the same profiles, of which each says what it adds to their weights: they are read once. */
+static bool same_rest(const struct unit *a, const struct unit *b)
+{
+	return a->rest && b->rest && same_place(a, b) && a->part == b->part && a->window == b->window && a->series == b->series;
+}
+
+static void find_runs(struct merge *m)
+{
+	m->runs.n = 0;
+	for (size_t i = 0; i < m->plan.units.n; i++)
+		if (!i || !same_rest(&m->plan.units.v[i - 1], &m->plan.units.v[i]))
+			vec_push(&m->runs, i);
+}
+
 /* The sums of all units of the plan, by group, partition and scale. */
 static int add_units(struct merge *m, struct results *all, struct err *e)
 {
 	struct pool *pool = m->lim ? m->lim->pool : NULL;
+	find_runs(m);
 	/* Small enough that all threads end together, large enough that they do not all begin every group. */
-	m->task_units = MAX(MIN(m->plan.units.n / (m->n_workers * 4), TASK_UNITS), 1);
-	pool_run(pool, (m->plan.units.n + m->task_units - 1) / m->task_units, run_task, m);
+	m->task_runs = MAX(MIN(m->runs.n / (m->n_workers * 4), TASK_RUNS), 1);
+	pool_run(pool, (m->runs.n + m->task_runs - 1) / m->task_runs, run_task, m);
 	int rc = atomic_load(&m->failed);
 	if (rc)
 		return rc;
@@ -584,12 +631,13 @@ static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct e
 
 /* ---- one partition after the other ---- */
 
-/* A merge of days whose dictionaries would not fit together: each day's is loaded while its units are added up, then the result is
- * translated to symbols of this query. */
+/* A merge of days of which only names are needed, or whose dictionaries would not fit together: each day's is loaded while its units are added up,
+ * then the result is translated to common symbols. Those of names are the database's, and of a day whose places they have no dictionary is loaded. */
 struct days {
-	struct dict_unions *dict_unions;
+	struct dict_unions *unions;
+	bool own;               /* they are this query's, and in the account */
 	struct stackvec **sums; /* by group; NULL: nothing yet */
-	size_t counted;         /* bytes of the joint symbols in the account */
+	size_t counted;         /* bytes of own unions in the account */
 };
 
 static bool is_too_much(const struct merge *m)
@@ -602,20 +650,67 @@ static bool is_too_much(const struct merge *m)
 	return false;
 }
 
+static bool is_of_several_days(const struct merge *m)
+{
+	for (size_t i = 1; i < m->plan.units.n; i++)
+		if (m->plan.units.v[i].partition != m->plan.units.v[0].partition)
+			return true;
+	return false;
+}
+
+/* Loads the dictionaries of the plan's days, as far as they are within the budget. */
+static void bring_days(struct merge *m)
+{
+	for (size_t i = 0, last = SIZE_MAX; i < m->plan.units.n; i++) {
+		if (m->plan.units.v[i].partition != last)
+			query_dict_bring(m->v->own, m->plan.units.v[i].partition);
+		last = m->plan.units.v[i].partition;
+	}
+}
+
+/* p: the partition whose dictionary is in memory, or NULL. */
 static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
 {
-	size_t now = dict_unions_bytes(d->dict_unions);
-	query_dict_count(m->v->db, now, d->counted);
+	size_t now = dict_unions_bytes(d->unions);
+	if (d->own)
+		query_dict_count(m->v->db, now, d->counted);
 	d->counted = now;
-	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + evict_bytes(p);
+	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + (p ? evict_bytes(p) : 0);
 	if (max && all > max)
 		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
 			       "for fewer days or raise it", (unsigned long long)max);
 	return limits_check(m->lim, 0, e);
 }
 
-/* Adds what one partition's units came to. */
-static int add_results(struct merge *m, struct days *d, struct results *all, uint32_t p, struct err *e)
+/* One day of such a merge. */
+struct day_merge {
+	struct days *days;
+	uint32_t p;
+	const struct pstate *s;
+	struct partition *stacks; /* to be given back; NULL: only its places are known */
+};
+
+static void day_load(struct merge *m, struct day_merge *day)
+{
+	bool once = m->by_day;
+	day->stacks = once ? query_dict_stacks_once(m->v->own, day->p) : query_dict_stacks(m->v->own, day->p);
+	use_stacks(m, day->p, day->stacks);
+}
+
+/* Adds a group's sum of the day, x. */
+static int day_add(struct merge *m, struct day_merge *day, const struct stackvec *x, struct stackvec **sum, struct err *e)
+{
+	bool known = false;
+	int rc = day->stacks ? 0 : dict_unions_add_known(day->days->unions, day->s, x, sum, &known, e);
+	if (rc || known)
+		return rc;
+	if (!day->stacks)
+		day_load(m, day);
+	return dict_unions_add(day->days->unions, day->s, day->stacks, x, sum, e);
+}
+
+/* Adds what the day's units came to. */
+static int day_add_results(struct merge *m, struct day_merge *day, struct results *all, struct err *e)
 {
 	int rc = 0;
 	for (size_t i = 0, k; i < all->v.n && !rc; i = k) {
@@ -624,45 +719,69 @@ static int add_results(struct merge *m, struct days *d, struct results *all, uin
 		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
 		if (!x)
 			return -ERR_EXECUTION;
-		rc = dict_unions_add(d->dict_unions, m->stacks[p], m->v->v->p[p]->names, x, &d->sums[all->v.v[i].group], e);
+		rc = day_add(m, day, x, &day->days->sums[all->v.v[i].group], e);
 		stackvec_unref(x);
 	}
 	return rc;
 }
 
+static void day_begin(struct merge *m, struct day_merge *day)
+{
+	struct err e;
+	bool names = m->by_day;
+	if (names) /* else its dictionary is loaded */
+		IGNORE(dict_unions_join_names(day->days->unions, day->s, &names, &e));
+	uint32_t known = names ? dict_unions_known(day->days->unions, day->s) : 0;
+	m->columns[day->p] = known;
+	if (!known)
+		day_load(m, day);
+	if (day->stacks && day->stacks->unread)
+		m->plan.units.n = 0; /* they were here a moment ago: the view has noted that they are wanted again */
+}
+
+static void day_end(struct merge *m, struct day_merge *day)
+{
+	m->stacks[day->p] = NULL;
+	if (!day->stacks)
+		return;
+	if (m->by_day && !day->s->n_windows)
+		dict_unions_keep_places(day->days->unions, day->s, day->stacks);
+	else if (day->days->own)
+		dict_unions_forget(day->days->unions, day->stacks->symbols);
+	query_dict_give(m->v->own, day->stacks);
+}
+
 static int run_day(struct merge *m, struct days *d, uint32_t p, const struct read_plan *plan, struct err *e)
 {
 	struct results all = { 0 };
+	struct day_merge day = { d, p, m->v->v->p[p], NULL };
 	m->plan.units.n = 0;
 	for (size_t i = 0; i < plan->units.n; i++)
 		if (plan->units.v[i].partition == p)
 			vec_push(&m->plan.units, plan->units.v[i]);
 	if (!m->plan.units.n)
 		return 0;
-	struct partition *stacks = query_dict_stacks(m->v->own, p);
-	use_stacks(m, p, stacks);
-	if (stacks->unread)
-		m->plan.units.n = 0; /* they were here a moment ago: the view has noted that they are wanted again */
-	int rc = check_bytes(m, d, stacks, e);
+	day_begin(m, &day);
+	int rc = check_bytes(m, d, day.stacks, e);
 	if (!rc)
 		rc = add_units(m, &all, e);
 	if (!rc)
-		rc = add_results(m, d, &all, p, e);
+		rc = day_add_results(m, &day, &all, e);
 	if (!rc)
-		rc = check_bytes(m, d, stacks, e);
+		rc = check_bytes(m, d, day.stacks, e);
 	results_release(&all);
-	dict_unions_forget(d->dict_unions, stacks->symbols);
-	m->stacks[p] = NULL;
-	query_dict_give(m->v->own, stacks);
+	day_end(m, &day);
 	return rc;
 }
 
 static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
 {
-	struct days d = { dict_unions_new(SIZE_MAX), xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	bool own = !m->by_day;
+	struct days d = { own ? dict_unions_new(SYMBOLS_WHOLE, SIZE_MAX) : m->v->db->name_unions, own, xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
 	struct read_plan plan = m->plan;
 	int rc = 0;
 	m->plan = (struct read_plan){ 0 };
+	m->nowhere = symbols_new();
 	for (uint32_t p = 0; p < m->v->v->n && !rc; p++)
 		rc = run_day(m, &d, p, &plan, e);
 	for (size_t g = 0; g < n_groups; g++) {
@@ -671,8 +790,13 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 		else
 			ret[g] = d.sums[g] ? d.sums[g] : nothing(m);
 	}
-	query_dict_count(m->v->db, 0, d.counted);
-	dict_unions_free(d.dict_unions);
+	if (own) {
+		query_dict_count(m->v->db, 0, d.counted);
+		dict_unions_free(d.unions);
+	} else {
+		dict_unions_trim(d.unions);
+	}
+	symbols_unref(m->nowhere);
 	free(d.sums);
 	plan_release(&plan);
 	return rc;
@@ -688,11 +812,21 @@ static void want_rest(struct merge *m, const struct unit *u)
 		return;
 	if (!w->scratch)
 		w->scratch = scratch_take(m->v->db->scratch_pool);
-	if (part_need(u->part, PART_TOTALS, u->series, 0, &unasked) == 0 && read_weights(u, &w->scratch->part, &any, &unasked) == 0 && any)
+	if (part_need(u->part, PART_TOTALS, u->series, 0, &unasked) == 0 && read_weights(u, 1, &w->scratch->part, &any, &unasked) == 0 && any)
 		view_want(u->part, u->series, true);
 }
 
 #define LOOK_EVERY 256 /* units between two looks at the query's limits */
+
+/* Whether what is needed of a day's stacks is here; else it is wanted now. */
+static bool merge_has_stacks(struct merge *m, uint32_t p)
+{
+	struct err e;
+	bool known = false;
+	if (m->by_day && dict_unions_join_names(m->v->db->name_unions, m->v->v->p[p], &known, &e))
+		return false;
+	return known || view_has_stacks(m->v, p);
+}
 
 /* Notes all that units of days of the bucket need. */
 static int want_units(struct merge *m, struct err *e)
@@ -704,7 +838,7 @@ static int want_units(struct merge *m, struct err *e)
 		if (i % LOOK_EVERY == 0)
 			rc = limits_check(m->lim, 0, e);
 		if (!asked[u->partition])
-			(void)view_has_stacks(m->v, u->partition);
+			(void)merge_has_stacks(m, u->partition);
 		asked[u->partition] = true;
 		if (u->part && u->rest)
 			want_rest(m, u);
@@ -719,8 +853,8 @@ static int want_units(struct merge *m, struct err *e)
 static int bring_day(struct merge *m, uint32_t p, bool *ret_has, struct err *e)
 {
 	int rc = view_try_wait(m->try, p, e);
-	*ret_has = !rc && view_has_stacks(m->v, p);
-	if (*ret_has)
+	*ret_has = !rc && merge_has_stacks(m, p);
+	if (*ret_has && !m->by_day)
 		query_dict_bring(m->v->own, p);
 	return rc;
 }
@@ -755,8 +889,8 @@ struct merge_attempt {
 	bool again;
 };
 
-static int merge(struct view_try *try, const struct source_part *parts, size_t n, size_t n_groups, struct stackvec **ret, struct merge_attempt *attempt,
-		 struct err *e)
+static int merge(struct view_try *try, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail, struct stackvec **ret,
+		 struct merge_attempt *attempt, struct err *e)
 {
 	const struct source_limits *lim = try->lim;
 	struct merge m = { .v = try->v, .try = try, .lim = lim, .singly = attempt->singly, .e = e };
@@ -776,19 +910,26 @@ static int merge(struct view_try *try, const struct source_part *parts, size_t n
 	m.stacks = xcalloc(m.v->v->n + 1, sizeof(*m.stacks));
 	int rc = plan_requests_make(m.v, parts, n, n_groups, lim, &m.requests, e);
 	if (!rc)
-		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e); /* which loads dictionaries, or finds that they are too much */
+		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e);
+	m.by_day = detail == SYMBOLS_NAMES && is_of_several_days(&m);
 	if (!rc && m.v->cached)
 		rc = keep_readable(&m, e);
+	if (!rc && !m.by_day)
+		bring_days(&m);
 	if (!rc)
-		rc = is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
+		rc = m.by_day || is_too_much(&m) ? run_days(&m, ret, n_groups, e) : run(&m, ret, n_groups, e);
 	bool large = rc == -ERR_EXECUTION && weighed && !m.singly; /* the sums without weights may overflow where the mean does not: each profile is then read by itself */
-	attempt->again = rc && (atomic_load(&m.without_sums) || large);
-	attempt->singly |= large;
+	/* Of some weighed profiles it has one half only, which is neither with them nor without them. Read one by one, they are in it or not. */
+	bool halved = !rc && atomic_load(&m.halved);
+	for (size_t i = 0; i < n_groups && halved; i++)
+		stackvec_unref(ret[i]);
+	attempt->again = halved || (rc && (atomic_load(&m.without_sums) || large));
+	attempt->singly |= large || halved;
 	merge_release(&m);
 	return rc;
 }
 
-int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
+int view_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
 	struct view_try try;
@@ -796,8 +937,8 @@ int view_merge(struct source_view *sv, const struct source_part *parts, size_t n
 	int rc;
 	view_try_begin_parts(&try, (struct tsdb_view *)sv, parts, n, lim);
 	for (;;) {
-		do /* each time with the sums of one part less */
-			rc = merge(&try, parts, n, n_groups, ret, &attempt, e);
+		do /* each time with the sums of one part less, or singly */
+			rc = merge(&try, parts, n, n_groups, detail, ret, &attempt, e);
 		while (attempt.again);
 		bool read = !rc;
 		if (!view_try_again(&try, &rc, e)) {

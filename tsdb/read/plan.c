@@ -302,6 +302,23 @@ static void add_units(struct read_plan *plan, const struct pstate *s, const stru
 		add_rest(plan, s, series, u);
 }
 
+static int64_t place_of(const struct unit *u)
+{
+	return u->part ? u->part->window : u->window->hour;
+}
+
+/* Units of the rest: what is about the same profiles is adjacent. */
+static int by_profiles(const struct unit *x, const struct unit *y)
+{
+	if (place_of(x) != place_of(y))
+		return place_of(x) < place_of(y) ? -1 : 1;
+	if (x->part != y->part)
+		return (uintptr_t)x->part < (uintptr_t)y->part ? -1 : 1;
+	if (x->window != y->window)
+		return (uintptr_t)x->window < (uintptr_t)y->window ? -1 : 1;
+	return (x->series > y->series) - (x->series < y->series);
+}
+
 static int by_group(const void *a, const void *b)
 {
 	const struct unit *x = a, *y = b;
@@ -311,6 +328,8 @@ static int by_group(const void *a, const void *b)
 		return x->partition < y->partition ? -1 : 1;
 	if (x->rest != y->rest)
 		return y->rest ? -1 : 1;
+	if (x->rest)
+		return by_profiles(x, y);
 	return (unit_factor(x) > unit_factor(y)) - (unit_factor(x) < unit_factor(y));
 }
 

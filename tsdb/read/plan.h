@@ -55,7 +55,9 @@ bool *aggregates_complete(const struct pstate *ps, const struct part *p, const s
  *
  *	sum of v x weight = base x sum of v + sum of v x (weight - base)
  *
- * Sums of services and hours serve the former. The latter reads the profiles whose weight is another; most series have few or none. */
+ * Sums of services and hours serve the former. The latter reads the profiles whose weight is another; most series have few or none. Several requests may
+ * be about a profile, as one for the range and one for what the newest covers ahead: units of the rest of one series in one place are adjacent, and a
+ * merge reads them as one. */
 struct unit {
 	uint32_t group;
 	uint32_t partition;  /* index in the version */

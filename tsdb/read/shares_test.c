@@ -242,7 +242,7 @@ static void flip(struct kit *k, enum part_kind kind, uint8_t stream)
 				size_t n;
 				part_make_key(key, p->level, p->window, p->number, part_key_kind(p->one_kind, kind, stream), id, stream);
 				char *value = rocksdb_get(p->db->db, p->db->read, key, sizeof key, &n, &error);
-				assert_true(!error);
+				assert_null(error);
 				if (!value)
 					continue;
 				value[n / 2] ^= 4;
@@ -301,8 +301,50 @@ static void test_lost_stacks(void **state)
 	kit_free(&k);
 }
 
+/* Of an hour whose sums can be read and whose profiles cannot, nothing is in the answer: its profiles have another weight than the
+ * base, and half of a mean is no mean. */
+static void test_half(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct source_view *v;
+	struct source_series *s;
+	struct stackvec *got;
+	struct source_damage damage = { 0 };
+	struct source_limits lim = { .damage = &damage };
+	struct source_part parts[PODS];
+	struct matcher m;
+	size_t n;
+	(void)state;
+	kit_init(&k);
+	k.o.keep_aggregates = k.o.no_sealing = true;
+	kit_open(&k);
+	fill(&k, 1);
+	k.now_ms = KIT_T0 + 4 * HOUR;
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+		assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+		assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+		assert_int_equal(n, PODS);
+		for (size_t i = 0; i < n; i++)
+			parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_T0, .until_ms = KIT_T0 + HOUR, .scale = 1,
+							 .weigh = { HOUR, 1, true } };
+		assert_int_equal(v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, &lim, &got, &e), 0);
+		assert_int_equal(got->n > 0, !round);
+		assert_int_equal(source_damage_met(&damage) > 0, round);
+		stackvec_unref(got);
+		free(s);
+		matcher_release(&m);
+		v->ops->release(v);
+		if (!round)
+			flip(&k, PART_DETAIL, 0);
+	}
+	kit_free(&k);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks), cmocka_unit_test(test_memory) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_shares), cmocka_unit_test(test_lost_stacks), cmocka_unit_test(test_half), cmocka_unit_test(test_memory) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

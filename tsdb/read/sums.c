@@ -31,6 +31,7 @@ struct sums {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
 	const struct source_frame_filter *filter;
+	struct column_filters filters; /* of filter, if there is one */
 	struct plan_requests requests;
 	struct set_requests *of_set;
 	VEC(struct task) tasks;
@@ -113,7 +114,7 @@ static void cut_tasks(struct sums *m)
 	for (uint32_t p = 0; p < m->v->v->n; p++) {
 		const struct pstate *s = m->v->v->p[p];
 		struct located_sets sets = sets_of(m, p);
-		if (!sets.v.n || (m->filter && !view_has_stacks(m->v, p))) {
+		if (!sets.v.n || (m->filter && !column_filters_has(&m->filters, p))) {
 			sums_want(m, p, &sets);
 			vec_free(&sets.v);
 			continue;
@@ -132,7 +133,7 @@ static void cut_tasks(struct sums *m)
 	}
 }
 
-/* One dictionary after the other. */
+/* One day after the other. */
 static int match_all(struct sums *m, struct err *e)
 {
 	m->match = xcalloc(m->v->v->n + 1, sizeof(*m->match));
@@ -141,16 +142,13 @@ static int match_all(struct sums *m, struct err *e)
 		uint32_t p = m->tasks.v[i].partition;
 		if (m->match[p])
 			continue;
-		struct partition *stacks = query_dict_stacks(m->v->own, p);
-		m->match[p] = column_filter_bits(m->filter, stacks, m->v->v->p[p]->names, &m->n_match[p], e);
-		if (stacks->unread) { /* it was here a moment ago: the view has noted that it is wanted again */
-			free(m->match[p]);
+		int rc = column_filters_bits(&m->filters, p, &m->match[p], &m->n_match[p], e);
+		if (rc)
+			return rc;
+		if (!m->match[p]) {
 			m->match[p] = xcalloc(1, sizeof *m->match[p]);
 			m->n_match[p] = 0;
 		}
-		query_dict_give(m->v->own, stacks);
-		if (!m->match[p])
-			return -(int)e->code;
 	}
 	return 0;
 }
@@ -571,6 +569,7 @@ static void sums_release(struct sums *m)
 	for (size_t i = 0; m->match && i < m->v->v->n; i++)
 		free(m->match[i]);
 	set_requests_free(&m->requests, m->of_set);
+	column_filters_release(&m->filters);
 	free(m->match);
 	free(m->n_match);
 	free(m->workers);
@@ -600,6 +599,7 @@ static int choose_workers(struct sums *m, struct err *e)
 static int add_up(struct sums *m, const struct source_part *parts, size_t n, size_t n_groups, struct err *e)
 {
 	mutex_init(&m->lock, LOCK_LEAF, "sums");
+	column_filters_init(&m->filters, m->v, m->filter);
 	int rc = plan_requests_make(m->v, parts, n, n_groups, m->lim, &m->requests, e);
 	for (size_t i = 0; i < m->requests.v.n; i++)
 		m->by_cover |= m->requests.v.v[i].weigh.by_cover;

@@ -82,7 +82,7 @@ int view_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t u
 		const struct source_limits *lim, struct source_points *ret, struct err *e) MUST_USE;
 int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
 		struct err *e) MUST_USE;
-int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
+int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e) MUST_USE;
 int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,
 	      const struct source_frame_filter *f, const struct source_limits *lim, double *ret, int64_t *exact,

@@ -203,7 +203,7 @@ static size_t world_read(struct world *w, bool *ret_damaged)
 		for (int64_t t = KIT_T0; t < KIT_T0 + 5 * HOUR; t += HOUR / 2) { /* half hours are not answered by sums */
 			struct source_part part = { found[i].ref, t, t + HOUR / 2, 1, 0 };
 			struct stackvec *sum;
-			assert_int_equal(v->ops->merge(v, &part, 1, 1, &lim, &sum, &e), 0);
+			assert_int_equal(v->ops->merge(v, &part, 1, 1, SYMBOLS_WHOLE, &lim, &sum, &e), 0);
 			stackvec_unref(sum);
 		}
 	}

@@ -75,7 +75,7 @@ static struct answer ask(struct kit *k, const char *pod, int64_t after, int64_t 
 	struct source_part part = { .ref = s[0].ref, .after_ms = after, .until_ms = until, .scale = 1 };
 	const struct source_frame_filter f = { is_function, "main.f7", false };
 	assert_int_equal(v->ops->sums(v, &part, 1, 1, &f, NULL, &d, &a.f, &e), 0);
-	assert_int_equal(v->ops->merge(v, &part, 1, 1, NULL, &sum, &e), 0);
+	assert_int_equal(v->ops->merge(v, &part, 1, 1, SYMBOLS_WHOLE, NULL, &sum, &e), 0);
 	a.merged = kit_vec_sum(sum);
 	stackvec_unref(sum);
 	free(s);

@@ -5,10 +5,13 @@
  * and queries read its hours. The same holds for aggregates. Runs on the sealer's thread. */
 #include "base/alloc.h"
 #include "base/log.h"
+#include "tsdb/dict/dict_names.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/seal/aggregate.h"
 #include "tsdb/upkeep/rollup.h"
+#include "tsdb/version/evict.h"
+#include "tsdb/version/late_names.h"
 #include "tsdb/version/tombstones.h"
 
 #define AFTER_MS (15 * INT64_C(60000)) /* as seal.c waits for late rows: it goes to the bucket together with the last of its hours */
@@ -38,6 +41,8 @@ struct rollup {
 	VEC(int64_t) sums;
 	struct aggregate_member *members; /* one for each of out->series */
 	struct aggregates aggregates;
+	struct late_names *late; /* of the day; borrowed */
+	struct buf names;        /* of the day's stacks (dict_names.h); empty: it gets none */
 };
 
 /* Ids and bounds of all series of the parts. */
@@ -292,7 +297,32 @@ static int put_all(struct rollup *r, struct part_writer *w, struct err *e)
 	for (uint32_t i = 0; i < r->aggregates.v.n && !rc; i++)
 		if (r->out->aggregates.v[i])
 			rc = put_rolled(w, PART_AGGREGATE | i, &r->services[i], e);
+	if (!rc && r->names.len)
+		rc = part_put(w, PART_NAMES, 0, 0, buf_view(&r->names), e);
 	return rc;
+}
+
+/* Names of the day's stacks. They are left out if the day's dictionary is larger than the budget of dictionaries, of which as much again is needed
+ * here, or if some of it is lost. */
+static void rollup_put_names(struct rollup *r, struct buf *out)
+{
+	if (r->out->level != LEVEL_DAY || r->p->lost || evict_bytes(r->p) > r->db->o.dictionary_bytes)
+		return;
+	struct symbols *names = symbols_new();
+	uint32_t *place;
+	rwlock_read(&r->p->dict_lock);
+	struct symbols_map *map = symbols_map_new(r->p->symbols, names, SYMBOLS_NAMES);
+	late_names_map(r->late, map);
+	for (uint32_t i = 0, n = symbols_count(r->p->symbols, SYMBOLS_COLUMNS); i < n; i++)
+		symbols_map_column(map, i);
+	uint32_t n = symbols_map_columns(map, &place);
+	rwlock_unlock(&r->p->dict_lock);
+	symbols_map_free(map);
+	dict_names_put(out, names, place, n, late_names_number(r->late));
+	if (out->overflow)
+		buf_free(out);
+	free(place);
+	symbols_unref(names);
 }
 
 static int write_rollup(struct rollup *r, struct err *e)
@@ -306,6 +336,8 @@ static int write_rollup(struct rollup *r, struct err *e)
 	rc = sum_aggregates(r, e);
 	for (size_t i = 0; i < r->out->series.n; i++)
 		bytes += r->series[i].value.len;
+	if (!rc)
+		rollup_put_names(r, &r->names);
 	if (!rc)
 		rc = part_writer_new(&w, r->p->db_parts, r->out->level, r->out->window, r->out->number, bytes, r->out->series.n, e);
 	if (rc)
@@ -330,6 +362,7 @@ static void release(struct rollup *r, size_t n_series)
 	free(r->members);
 	dense_release(&r->dense);
 	vec_free(&r->columns);
+	buf_free(&r->names);
 	vec_free(&r->sums);
 	part_unref(r->out);
 	partition_unref(r->p);
@@ -358,7 +391,7 @@ static void publish(struct rollup *r)
 static int make_rollup(struct tsdb *db, const struct pstate *ps, enum part_level level, uint32_t window, uint32_t first,
 		       uint32_t hours, struct err *e)
 {
-	struct rollup r = { .db = db, .p = partition_ref(ps->p) };
+	struct rollup r = { .db = db, .p = partition_ref(ps->p), .late = ps->names };
 	partition_load(r.p);
 	r.parts = ps->parts + ps->hour_first[first];
 	r.n = ps->hour_first[first + hours] - ps->hour_first[first];

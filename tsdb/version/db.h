@@ -57,6 +57,7 @@ struct partition {
 	bool closing;               /* it is about to go: appends wait. Under state_lock */
 	struct tsdb *db;
 	uint64_t serial;            /* of all that were made since start */
+	uint64_t dictionary;        /* names its dictionary: the serial of the partition that had it first; those that replace it have the same ids */
 	uint32_t day;               /* holds the stamps in (day, day + 1] days */
 	struct mutex append_turn; /* a lock for which the next writer waits already lets no reader in: they wait here instead */
 	atomic_uint appenders;      /* who wait for it */
@@ -68,6 +69,8 @@ struct partition {
 	struct dict_marks sealed;   /* in sealed parts */
 	struct dict_marks sealed_before; /* in parts before the last: each part repeats the one before it */
 	uint64_t first_symbols;     /* lowest record with symbols that no part holds; UINT64_MAX = none */
+	struct partition *series_only; /* with its series alone, of the parts that series_parts names; NULL: no query has needed it. A reference, under state_lock */
+	uint64_t series_parts;         /* pstate_parts */
 	bool unread;                /* its dictionary could not be loaded, as not all of it is on this disk (origin); it is empty. Under dict_lock */
 	uint64_t lost;              /* entries that had to be made up */
 	uint64_t lost_counted;      /* this many of them are in the database's count; with lost under dict_lock */
@@ -139,6 +142,8 @@ struct version {
 };
 
 void pstate_unref(struct pstate *s);
+/* Names the parts with symbols: another number whenever the day has got, or lost, one. */
+uint64_t pstate_parts(const struct pstate *s);
 void version_unref(struct version *v);
 const struct pstate *version_find(const struct version *v, uint32_t day);
 /* v with one partition's lists replaced (or added, or with drop: taken away). Takes references of everything listed.
@@ -169,7 +174,8 @@ struct tsdb {
 	struct hlog *log;
 	struct holes holes;               /* what the log has lost */
 	rocksdb_cache_t *cache;
-	struct dict_unions *dict_unions;
+	struct dict_unions *dict_unions;  /* of whole symbols */
+	struct dict_unions *name_unions;  /* of names */
 	struct scratch_pool *scratch_pool; /* of queries' threads */
 	atomic_ullong query_dict_bytes, query_dict_most; /* of dictionaries that are one query's own (query_dict.h): now, and at most since start */
 	struct mutex apply_lock;

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/version/dict_union.h"
 
+#include <stdlib.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/log.h"
+#include "tsdb/dict/dict_names.h"
+#include "tsdb/part/part_read.h"
 #include "tsdb/version/late_names.h"
 
 #define KEEP_MS (10 * INT64_C(60000))
@@ -15,17 +20,29 @@ struct source_map {
 	struct symbols_map *map;
 };
 
+/* A day whose dictionary is not needed any more. */
+struct day_places {
+	uint64_t dictionary;      /* of its partition */
+	uint64_t parts;           /* pstate_parts, when the places were made */
+	struct late_names *names; /* reference held */
+	uint32_t *place;          /* by column: the common one + 1, 0 = not met yet */
+	uint32_t n;
+};
+
 struct dict_unions {
 	struct mutex lock;
+	enum symbols_detail detail;
 	struct symbols *to;   /* NULL: nothing yet */
 	VEC(struct source_map) maps;
+	VEC(struct day_places) places;
 	int64_t used_mono_ms;
 	size_t max_bytes;
 };
 
-struct dict_unions *dict_unions_new(size_t max_bytes)
+struct dict_unions *dict_unions_new(enum symbols_detail detail, size_t max_bytes)
 {
 	struct dict_unions *j = NEW(struct dict_unions);
+	j->detail = detail;
 	j->max_bytes = max_bytes;
 	mutex_init(&j->lock, RANK_TSDB_DICT_UNION, "dictionary union");
 	return j;
@@ -38,11 +55,20 @@ static void forget_map(struct source_map *x)
 	late_names_unref(x->names);
 }
 
+static void forget_places(struct day_places *x)
+{
+	late_names_unref(x->names);
+	free(x->place);
+}
+
 static void forget(struct dict_unions *j)
 {
 	for (size_t i = 0; i < j->maps.n; i++)
 		forget_map(&j->maps.v[i]);
 	vec_free(&j->maps);
+	for (size_t i = 0; i < j->places.n; i++)
+		forget_places(&j->places.v[i]);
+	vec_free(&j->places);
 	symbols_unref(j->to);
 	j->to = NULL;
 }
@@ -71,22 +97,25 @@ static struct symbols_map *map_of(struct dict_unions *j, struct partition *p, st
 		x = vec_add(&j->maps);
 	x->from = symbols_ref(p->symbols);
 	x->names = names ? late_names_ref(names) : NULL;
-	x->map = symbols_map_new(x->from, j->to);
+	x->map = symbols_map_new(x->from, j->to, j->detail);
 	late_names_map(x->names, x->map);
 	return x->map;
+}
+
+static void acc_add(struct stackacc *acc, const struct stackvec *v, size_t k, uint32_t column)
+{
+	if (v->is_float)
+		stackacc_add_scaled(acc, column, v->floats[k]);
+	else
+		stackacc_add(acc, column, v->ints[k]);
 }
 
 static void add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackacc *acc)
 {
 	rwlock_read(&p->dict_lock);
 	struct symbols_map *map = map_of(j, p, names);
-	for (size_t k = 0; k < v->n; k++) {
-		uint32_t c = symbols_map_column(map, v->columns[k]);
-		if (v->is_float)
-			stackacc_add_scaled(acc, c, v->floats[k]);
-		else
-			stackacc_add(acc, c, v->ints[k]);
-	}
+	for (size_t k = 0; k < v->n; k++)
+		acc_add(acc, v, k, symbols_map_column(map, v->columns[k]));
 	rwlock_unlock(&p->dict_lock);
 }
 
@@ -107,18 +136,11 @@ struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *con
 	return sum;
 }
 
-int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackvec **sum,
-		    struct err *e)
+/* *sum += what is in acc. */
+static int add_to_sum(struct stackacc *acc, struct stackvec **sum, struct err *e)
 {
-	mutex_lock(&j->lock);
-	if (!j->to)
-		j->to = symbols_new();
-	struct stackacc *acc = stackacc_new(j->to);
-	add(j, p, names, v, acc);
 	int rc = *sum ? stackacc_add_vec(acc, *sum, 1, e) : 0;
 	struct stackvec *all = rc ? NULL : stackacc_finish(acc, e);
-	stackacc_free(acc);
-	mutex_unlock(&j->lock);
 	if (!all)
 		return rc ? rc : -ERR_EXECUTION;
 	stackvec_unref(*sum);
@@ -126,10 +148,190 @@ int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_name
 	return 0;
 }
 
+int dict_unions_add(struct dict_unions *j, const struct pstate *s, struct partition *p, const struct stackvec *v, struct stackvec **sum, struct err *e)
+{
+	mutex_lock(&j->lock);
+	if (!j->to)
+		j->to = symbols_new();
+	struct stackacc *acc = stackacc_new(j->to);
+	add(j, p, s->names, v, acc);
+	int rc = add_to_sum(acc, sum, e);
+	stackacc_free(acc);
+	j->used_mono_ms = clock_mono_ms();
+	mutex_unlock(&j->lock);
+	return rc;
+}
+
+/* ---- places ---- */
+
+static struct day_places *places_find(struct dict_unions *j, const struct pstate *s) REQUIRES(j->lock)
+{
+	for (size_t i = 0; i < j->places.n; i++)
+		if (j->places.v[i].dictionary == s->p->dictionary)
+			return j->places.v[i].names == s->names && j->places.v[i].parts == pstate_parts(s) ? &j->places.v[i] : NULL;
+	return NULL;
+}
+
+uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s)
+{
+	if (s->n_windows)
+		return 0;
+	mutex_lock(&j->lock);
+	const struct day_places *x = places_find(j, s);
+	uint32_t n = x ? x->n : 0;
+	mutex_unlock(&j->lock);
+	return n;
+}
+
+int dict_unions_add_known(struct dict_unions *j, const struct pstate *s, const struct stackvec *v, struct stackvec **sum, bool *ret_known,
+			  struct err *e)
+{
+	int rc = 0;
+	mutex_lock(&j->lock);
+	const struct day_places *x = places_find(j, s);
+	*ret_known = x != NULL;
+	for (size_t k = 0; k < v->n && *ret_known; k++)
+		*ret_known = v->columns[k] < x->n && x->place[v->columns[k]];
+	if (*ret_known) {
+		struct stackacc *acc = stackacc_new(j->to);
+		for (size_t k = 0; k < v->n; k++)
+			acc_add(acc, v, k, x->place[v->columns[k]] - 1);
+		rc = add_to_sum(acc, sum, e);
+		stackacc_free(acc);
+		j->used_mono_ms = clock_mono_ms();
+	}
+	mutex_unlock(&j->lock);
+	return rc;
+}
+
+/* x: of the day of s, taken. */
+static void places_set(struct dict_unions *j, const struct day_places *x) REQUIRES(j->lock)
+{
+	struct day_places *old = NULL;
+	for (size_t i = 0; i < j->places.n && !old; i++)
+		old = j->places.v[i].dictionary == x->dictionary ? &j->places.v[i] : NULL;
+	if (old)
+		forget_places(old);
+	else
+		old = vec_add(&j->places);
+	*old = *x;
+}
+
+int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e)
+{
+	struct part_value value = { 0 };
+	*ret_known = dict_unions_known(j, s) > 0;
+	if (*ret_known || s->n_windows || !s->all_day)
+		return 0;
+	int rc = part_get(s->all_day, PART_NAMES, 0, 0, &value, e);
+	if (!rc) {
+		struct day_places x = { s->p->dictionary, pstate_parts(s), s->names ? late_names_ref(s->names) : NULL, NULL, 0 };
+		mutex_lock(&j->lock);
+		if (!j->to)
+			j->to = symbols_new();
+		rc = dict_names_join(value.payload, j->to, late_names_number(s->names), &x.place, &x.n, e);
+		if (rc)
+			late_names_unref(x.names);
+		else
+			places_set(j, &x);
+		j->used_mono_ms = clock_mono_ms();
+		mutex_unlock(&j->lock);
+		*ret_known = !rc;
+	}
+	part_value_release(&value);
+	if (!rc || rc == -ERR_NOT_FOUND)
+		return 0;
+	if (rc == -ERR_UNAVAILABLE)
+		return rc;
+	LOG_WARN("msg", "the names of a day's stacks cannot be read: its dictionary is used", "partition", LOG_NUM(s->p->day), "err", e->msg);
+	return 0;
+}
+
+/* Those known before stay: a query may have met other columns. */
+static void places_join(struct day_places *x, const struct day_places *old)
+{
+	for (uint32_t i = 0; i < MIN(x->n, old->n); i++)
+		if (!x->place[i])
+			x->place[i] = old->place[i];
+}
+
+void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, struct partition *p)
+{
+	mutex_lock(&j->lock);
+	for (size_t i = 0; i < j->maps.n; i++) {
+		struct source_map *m = &j->maps.v[i];
+		if (m->from != p->symbols || m->names != s->names || p->lost)
+			continue;
+		struct day_places x = { s->p->dictionary, pstate_parts(s), s->names ? late_names_ref(s->names) : NULL, NULL, 0 };
+		x.n = symbols_map_columns(m->map, &x.place);
+		const struct day_places *old = places_find(j, s);
+		if (old)
+			places_join(&x, old);
+		places_set(j, &x);
+		break;
+	}
+	mutex_unlock(&j->lock);
+	dict_unions_forget(j, p->symbols);
+}
+
+struct dict_unions_size dict_unions_size_of(const struct symbols *s)
+{
+	return (struct dict_unions_size){ symbols_count(s, SYMBOLS_LOCATIONS), symbols_count(s, SYMBOLS_NODES), symbols_count(s, SYMBOLS_COLUMNS) };
+}
+
+struct symbols *dict_unions_symbols(struct dict_unions *j, struct dict_unions_size *ret)
+{
+	mutex_lock(&j->lock);
+	struct symbols *s = j->to ? symbols_ref(j->to) : NULL;
+	if (s)
+		*ret = dict_unions_size_of(s);
+	j->used_mono_ms = clock_mono_ms();
+	mutex_unlock(&j->lock);
+	return s;
+}
+
+uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, const struct symbols *of, const uint64_t *bits, uint32_t n, uint32_t *ret_n)
+{
+	uint64_t *day = NULL;
+	mutex_lock(&j->lock);
+	const struct day_places *x = j->to == of ? places_find(j, s) : NULL;
+	if (x) {
+		day = xcalloc(x->n / 64 + 1, sizeof *day);
+		*ret_n = x->n;
+	}
+	for (uint32_t i = 0; day && i < x->n; i++) {
+		uint32_t place = x->place[i];
+		if (!place || place > n) /* this column was not met when the places were made */
+			free(TAKE_PTR(day));
+		else
+			day[i / 64] |= (bits[(place - 1) / 64] >> (place - 1) % 64 & 1) << i % 64;
+	}
+	mutex_unlock(&j->lock);
+	return day;
+}
+
+/* ---- forgetting ---- */
+
+static size_t bytes(const struct dict_unions *j) REQUIRES(j->lock)
+{
+	size_t n = j->to ? symbols_bytes(j->to) : 0;
+	for (size_t i = 0; i < j->places.n; i++)
+		n += j->places.v[i].n * sizeof *j->places.v[i].place;
+	return n;
+}
+
 void dict_unions_tidy(struct dict_unions *j, bool all)
 {
 	mutex_lock(&j->lock);
 	if (j->to && (all || clock_mono_ms() - j->used_mono_ms > KEEP_MS))
+		forget(j);
+	mutex_unlock(&j->lock);
+}
+
+void dict_unions_trim(struct dict_unions *j)
+{
+	mutex_lock(&j->lock);
+	if (bytes(j) > j->max_bytes)
 		forget(j);
 	mutex_unlock(&j->lock);
 }
@@ -146,10 +348,16 @@ void dict_unions_forget(struct dict_unions *j, const struct symbols *from)
 	mutex_unlock(&j->lock);
 }
 
+void dict_unions_forget_everywhere(struct tsdb *db, const struct symbols *from)
+{
+	dict_unions_forget(db->dict_unions, from);
+	dict_unions_forget(db->name_unions, from);
+}
+
 size_t dict_unions_bytes(struct dict_unions *j)
 {
 	mutex_lock(&j->lock);
-	size_t n = j->to ? symbols_bytes(j->to) : 0;
+	size_t n = bytes(j);
 	mutex_unlock(&j->lock);
 	return n;
 }

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dictionaries of several partitions, brought together in one: what a profile over midnight is made of. Bringing a stack
- * over costs much more than adding it up, so that what was met stays for the next query, for a while. Thread-safe. */
+ * over costs much more than adding it up, so that what was met stays for the next query, for a while. Thread-safe.
+ *
+ *	day 1   column 0 1 2 3        place 7 9 0 4      common symbols   column 4 7 8 9
+ *	day 2   column 0 1 2          place 7 8 4
+ *
+ * Of names (SYMBOLS_NAMES) nearly all stacks of two days are the same, so the common symbols stay small. Once a day was added, the places of its
+ * columns are all that is kept of it, and the next sum of the day needs its dictionary no more. */
 #ifndef PYRRHA_TSDB_DICT_UNION_H
 #define PYRRHA_TSDB_DICT_UNION_H
 
@@ -8,19 +14,44 @@
 #include "tsdb/version/db.h"
 
 /* max_bytes: above it everything that was met is forgotten after the query. */
-struct dict_unions *dict_unions_new(size_t max_bytes);
+struct dict_unions *dict_unions_new(enum symbols_detail detail, size_t max_bytes);
 void dict_unions_free(struct dict_unions *j);
 /* The sum of v[i], which are over the symbols of of[i]'s partition, over common symbols, with names that came late.
  * Returns owned; NULL and *e on overflow. Takes the partitions' dict_lock. */
 struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e);
-/* Adds v, which is over p's symbols, to *sum (NULL: nothing yet), which is over common symbols and becomes another; names: that came
- * late, or NULL. Negative and *e on overflow; *sum stays then. */
-int dict_unions_add(struct dict_unions *j, struct partition *p, struct late_names *names, const struct stackvec *v, struct stackvec **sum,
+/* Adds v, whose columns are those of the day of s, to *sum (NULL: nothing yet), which is over common symbols and becomes another. p has the day's
+ * symbols: the partition of s, or a private one. Negative and *e on overflow; *sum stays then. */
+int dict_unions_add(struct dict_unions *j, const struct pstate *s, struct partition *p, const struct stackvec *v, struct stackvec **sum,
 		    struct err *e) MUST_USE;
+/* The same without the day's symbols, by places. *ret_known: whether those of all columns of v are known; if not, nothing was added. */
+int dict_unions_add_known(struct dict_unions *j, const struct pstate *s, const struct stackvec *v, struct stackvec **sum, bool *ret_known,
+			  struct err *e) MUST_USE;
+/* Keeps the places of the day's columns instead of its symbols, which it forgets. */
+void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, struct partition *p);
+/* Gets the places from the names that the day's rollup has of its stacks, if it has any and they are not known yet. *ret_known: whether they are now.
+ * ERR_UNAVAILABLE: they are in the bucket, and wanted now. */
+int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e) MUST_USE;
+/* How many columns the dictionary of a day has of which the places are kept; 0: they are not, or it has changed since. */
+uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s);
+/* Numbers of entries of symbols. */
+struct dict_unions_size {
+	uint32_t locations, nodes, columns;
+};
+struct dict_unions_size dict_unions_size_of(const struct symbols *s);
+/* The common symbols, a reference, and how large they are now; NULL: there are none. */
+struct symbols *dict_unions_symbols(struct dict_unions *j, struct dict_unions_size *ret);
+/* A bit per column of the day, that of its place among the first n common ones, whose bits are given. malloc'd. NULL: `of` are not the common symbols
+ * any more, or there are more, or the day is not known. */
+uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, const struct symbols *of, const uint64_t *bits, uint32_t n, uint32_t *ret_n);
 /* Frees one of the added dictionaries. */
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from);
+/* The same of all unions of the database. */
+void dict_unions_forget_everywhere(struct tsdb *db, const struct symbols *from);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */
 void dict_unions_tidy(struct dict_unions *j, bool all);
+/* Forgets everything if it is above max_bytes. */
+void dict_unions_trim(struct dict_unions *j);
+/* Bytes of memory of the common symbols and of places. */
 size_t dict_unions_bytes(struct dict_unions *j);
 
 #endif

@@ -16,6 +16,8 @@
 #include "tsdb/part/part.h"
 #include "tsdb/version/dict_union.h"
 
+#define EVICT_SERIES_IDLE_MS (10 * INT64_C(60000))
+
 size_t evict_bytes(struct partition *p)
 {
 	if (!atomic_load(&p->loaded))
@@ -24,6 +26,27 @@ size_t evict_bytes(struct partition *p)
 	size_t n = symbols_bytes(p->symbols) + index_bytes(&p->index);
 	rwlock_unlock(&p->dict_lock);
 	return n;
+}
+
+size_t evict_series_bytes(struct partition *p)
+{
+	mutex_lock(&p->db->state_lock);
+	struct partition *x = p->series_only ? partition_ref(p->series_only) : NULL;
+	mutex_unlock(&p->db->state_lock);
+	size_t n = x ? evict_bytes(x) : 0;
+	partition_unref(x);
+	return n;
+}
+
+/* Lets go of the series of a day that no query has needed for a while. */
+static void evict_series(struct partition *p, int64_t idle_ms)
+{
+	if (clock_mono_ms() - atomic_load(&p->used_mono_ms) < idle_ms)
+		return;
+	mutex_lock(&p->db->state_lock);
+	struct partition *x = TAKE_PTR(p->series_only);
+	mutex_unlock(&p->db->state_lock);
+	partition_unref(x);
 }
 
 /* Whether all data of a day can be read from its parts. */
@@ -68,7 +91,7 @@ bool evict_day(struct tsdb *db, uint32_t day)
 	mutex_unlock(&db->apply_lock);
 	if (!gone)
 		return false;
-	dict_unions_forget(db->dict_unions, gone); /* not under apply_lock: a join takes its time */
+	dict_unions_forget_everywhere(db, gone); /* not under apply_lock: a join takes its time */
 	symbols_unref(gone);
 	metric_inc(&tsdb_metrics[TM_EVICTED]);
 	return true;
@@ -94,6 +117,7 @@ void evict_due(struct tsdb *db, int64_t idle_ms)
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t bytes = evict_bytes(v->p[i]->p);
+		evict_series(v->p[i]->p, EVICT_SERIES_IDLE_MS);
 		total += bytes;
 		if (bytes)
 			vec_push(&c, (struct candidate){ v->p[i]->p->day, bytes, atomic_load(&v->p[i]->p->used_mono_ms) });

@@ -9,6 +9,8 @@
 
 /* The memory of a partition's dictionary and series index; 0: they are not loaded. Takes dict_lock. */
 size_t evict_bytes(struct partition *p);
+/* The same of what it keeps of its series alone (query_dict.h). */
+size_t evict_series_bytes(struct partition *p);
 /* Takes one day's out of memory, if that is possible now. */
 bool evict_day(struct tsdb *db, uint32_t day) REQUIRES(db->seal_lock);
 /* While dictionaries are over their budget, removes the least recently used ones that were unused for idle_ms. Days that are not

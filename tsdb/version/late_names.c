@@ -24,3 +24,11 @@ void late_names_map(const struct late_names *n, struct symbols_map *m)
 	for (size_t i = 0; n && i < n->v.n; i++)
 		symbols_map_location_as(m, n->v.v[i].location, n->v.v[i].as);
 }
+
+uint64_t late_names_number(const struct late_names *n)
+{
+	uint64_t h = 0;
+	for (size_t i = 0; n && i < n->v.n; i++)
+		h = hash_u64(h ^ ((uint64_t)n->v.v[i].location << 32 | n->v.v[i].as)) | 1;
+	return h;
+}

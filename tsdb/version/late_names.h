@@ -27,6 +27,8 @@ struct late_names {
 /* NULL is none. */
 struct late_names *late_names_ref(struct late_names *n);
 void late_names_unref(struct late_names *n);
+/* Names what is in them; 0: nothing. */
+uint64_t late_names_number(const struct late_names *n);
 /* Has a translation read every location under its late name. */
 void late_names_map(const struct late_names *n, struct symbols_map *m);
 

@@ -19,7 +19,7 @@ struct partition *partition_new(struct tsdb *db, uint32_t day)
 	atomic_init(&p->users, 0);
 	p->db = db;
 	static atomic_ullong serials;
-	p->serial = atomic_fetch_add(&serials, 1) + 1;
+	p->serial = p->dictionary = atomic_fetch_add(&serials, 1) + 1;
 	p->day = day;
 	mutex_init(&p->append_turn, RANK_TSDB_APPEND_TURN, "append turn");
 	rwlock_init(&p->dict_lock, RANK_TSDB_DICT, "dictionary");
@@ -45,6 +45,7 @@ void partition_unref(struct partition *p)
 {
 	if (!p || atomic_fetch_sub(&p->refs, 1) != 1)
 		return;
+	partition_unref(p->series_only);
 	index_release(&p->index);
 	accounts_release(&p->accounts);
 	symbols_unref(p->symbols);
@@ -68,6 +69,15 @@ void partition_leave(struct partition *p)
 }
 
 /* ---- versions ---- */
+
+uint64_t pstate_parts(const struct pstate *s)
+{
+	uint64_t all = 0;
+	for (size_t i = 0; i < s->n_parts; i++)
+		if (s->parts[i]->level == LEVEL_HOUR)
+			all += hash_u64(s->parts[i]->number + 1);
+	return all;
+}
 
 void pstate_unref(struct pstate *s)
 {

@@ -242,6 +242,7 @@ struct partition *partition_empty_copy(const struct partition *p)
 	struct partition *n = partition_new(p->db, p->day);
 	n->db_parts = partition_db_ref(p->db_parts);
 	n->origin = p->origin;
+	n->dictionary = p->dictionary;
 	n->next_part = p->next_part;
 	n->kept_symbols = p->kept_symbols;
 	n->kept_mono_ms = p->kept_mono_ms;

@@ -50,6 +50,34 @@ static bool may_bring(const struct query_dict *o)
 	return !o->n_brought || o->brought + o->brought / o->n_brought <= o->db->o.dictionary_bytes;
 }
 
+/* The day's series alone, as the partition keeps them for the next query. Its bounds are those of its parts, so what was deleted of a day has it
+ * read anew. Returns owned. */
+static struct partition *query_dict_read_series(const struct pstate *s)
+{
+	struct tsdb *db = s->p->db;
+	struct partition *kept = NULL, *own;
+	uint64_t parts = pstate_parts(s);
+	if (s->tombstones)
+		return partition_read(s, true);
+	atomic_store_explicit(&s->p->used_mono_ms, clock_mono_ms(), memory_order_relaxed);
+	mutex_lock(&db->state_lock);
+	if (s->p->series_only && s->p->series_parts == parts)
+		kept = partition_ref(s->p->series_only);
+	mutex_unlock(&db->state_lock);
+	if (kept)
+		return kept;
+	own = partition_read(s, true);
+	partition_db_unref(own->db_parts); /* what is kept must not hold the files */
+	own->db_parts = NULL;
+	mutex_lock(&db->state_lock);
+	kept = s->p->series_only;
+	s->p->series_only = partition_ref(own);
+	s->p->series_parts = parts;
+	mutex_unlock(&db->state_lock);
+	partition_unref(kept);
+	return own;
+}
+
 static struct partition *bring(struct query_dict *o, size_t p)
 {
 	const struct pstate *s = o->v->p[p];
@@ -59,9 +87,9 @@ static struct partition *bring(struct query_dict *o, size_t p)
 		atomic_store(&o->at[p].series, partition_ref(s->p->origin->series));
 		return o->at[p].series;
 	}
-	if (!atomic_load(&s->p->loaded) && s->n_parts && !s->n_windows && !may_bring(o)) {
-		struct partition *own = partition_read(s, true);
-		o->at[p].bytes = evict_bytes(own);
+	if (!atomic_load(&s->p->loaded) && s->n_parts && !s->n_windows) {
+		struct partition *own = query_dict_read_series(s);
+		o->at[p].bytes = s->tombstones ? evict_bytes(own) : 0; /* else the partition's (evict_series_bytes) */
 		query_dict_count(o->db, o->at[p].bytes, 0);
 		atomic_store(&o->at[p].series, own);
 		return own;
@@ -94,8 +122,6 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 void query_dict_bring(struct query_dict *o, size_t p)
 {
 	struct partition *x = o->v->p[p]->p;
-	if (!x->origin)
-		return;
 	mutex_lock(&o->lock);
 	bool was = atomic_load(&x->loaded);
 	if (was || may_bring(o))
@@ -116,6 +142,12 @@ struct partition *query_dict_stacks(struct query_dict *o, size_t p)
 {
 	query_dict_series(o, p);
 	query_dict_bring(o, p);
+	return query_dict_stacks_once(o, p);
+}
+
+struct partition *query_dict_stacks_once(struct query_dict *o, size_t p)
+{
+	query_dict_series(o, p);
 	if (!query_dict_has(o, p))
 		return partition_ref(o->v->p[p]->p);
 	struct partition *x = partition_read(o->v->p[p], false);

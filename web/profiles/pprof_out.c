@@ -254,7 +254,7 @@ static int put_samples(struct pprof_writer *w, const struct stackvec *v, struct 
 	rc = sample_order_make(&w->order, v, SAMPLES_BY_STACK, w->permit, e);
 	if (rc)
 		return rc;
-	struct symbols_map *map = w->translates ? symbols_map_new(v->symbols, w->s) : NULL;
+	struct symbols_map *map = w->translates ? symbols_map_new(v->symbols, w->s, SYMBOLS_WHOLE) : NULL;
 	w->label_set = UINT32_MAX;
 	for (size_t k = 0; k < w->order.n && !rc; k++) {
 		uint32_t i = w->order.samples[k];

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums over several days of which only names are needed are held against those of whole stacks: each text of a stack, with its functions, files,
+ * lines, start lines, binaries and labels, has the same value in both. Each day is another build of the program, so that addresses, build ids and
+ * some lines differ. Asked first, again (by places, without dictionaries), with dictionaries evicted, late names, late rows and rows in memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "model/frame.h"
+#include "tsdb/testkit.h"
+#include "tsdb/version/db.h"
+#include "tsdb/version/dict_union.h"
+#include "tsdb/version/evict.h"
+
+#define MINUTE INT64_C(60000)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+#define DAYS 4
+#define PODS 3
+#define PROFILES 4 /* of a pod and day */
+#define STACKS 60
+#define ROUNDS 60
+
+static uint32_t string_of(struct profile *p, const char *text)
+{
+	struct view *v = arena_alloc(&p->arena, (p->n_strings + 1) * sizeof *v);
+	memcpy(v, p->strings, p->n_strings * sizeof *v);
+	v[p->n_strings] = arena_view(&p->arena, view_of(text));
+	p->strings = v;
+	return p->n_strings++;
+}
+
+/* Function i of the build of a day. named: how many locations have lines. */
+static void rebuild(struct profile *p, unsigned day, uint32_t named)
+{
+	char build[32];
+	uint32_t files[] = { string_of(p, "/src/a.go"), string_of(p, "/src/b.go"), string_of(p, day % 2 ? "/new/c.go" : "/src/c.go") };
+	snprintf(build, sizeof build, "build-%u", day);
+	p->mappings[0].build_id_str = string_of(p, build);
+	p->mappings[0].offset = day * 0x1000;
+	p->mappings[0].start += day * 0x100000;
+	p->mappings[0].limit += day * 0x100000;
+	struct profile_line *lines = arena_calloc(&p->arena, p->n_lines * 2, sizeof *lines);
+	for (uint32_t i = 0; i < p->n_locations; i++) {
+		uint32_t other = (i + 1) % p->n_locations;
+		p->functions[i].filename_str = files[i % 3];
+		p->functions[i].start_line = i + (i % 7 == 0 ? day : 0);
+		p->functions[i].system_name_str = day % 2 ? p->functions[i].name_str : 0;
+		p->locations[i].address += day * (0x100000 + 64) + i * day;
+		p->locations[i].first_line = i * 2;
+		p->locations[i].n_lines = i >= named ? 0 : i % 5 == 0 ? 2 : 1;
+		p->locations[i].is_folded = day % 2;
+		lines[i * 2] = (struct profile_line){ .function = i + 1, .line = 10 + i + (i % 4 == 0 ? day : 0), .column = day };
+		lines[i * 2 + 1] = (struct profile_line){ .function = other + 1, .line = 99 };
+	}
+	p->lines = lines;
+	p->n_lines *= 2;
+}
+
+static void put(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, uint32_t named)
+{
+	struct profile p;
+	struct err e;
+	struct sink_result r;
+	char name[32];
+	kit_profile(&p, seed, STACKS);
+	rebuild(&p, (unsigned)((t_ms - KIT_T0 - 1) / DAY), named);
+	snprintf(name, sizeof name, "pod-%u", pod);
+	struct label l[] = { { VIEW(LABEL_NAME), VIEW(KIT_SAMPLES) }, { VIEW("job"), VIEW("kit") }, { VIEW("pod"), view_of(name) } };
+	struct sink_column c = { .labels = { l, 3 } };
+	assert_true(ptype_parse(VIEW(KIT_SAMPLES), &c.type));
+	struct sink_profile sp = { .profile = &p, .columns = &c, .n_columns = 1, .t_ms = t_ms, .interval_ms = 10000, .asked_ms = 10000 };
+	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
+	assert_int_equal(tsdb_sink(k->db)->append(tsdb_sink(k->db), &b, &r, &e), 0);
+	if (r.profiles != 1)
+		fail_msg("the profile of %lld was not taken: %u duplicates, %u too old, %u too new", (long long)t_ms, r.duplicates, r.too_old, r.too_new);
+	profile_release(&p);
+	tsdb_flush(k->db);
+}
+
+/* ---- texts ---- */
+
+struct text_sum {
+	uint64_t text; /* its hash */
+	double value;
+};
+
+struct text_sums {
+	VEC(struct text_sum) v;
+};
+
+static void hash_text(uint64_t *h, struct view v)
+{
+	*h = hash_stable_seed(v.ptr, v.len, *h + 1);
+}
+
+static uint64_t text_of_column(const struct symbols *s, uint32_t column)
+{
+	const struct sym_column *c = symbols_get_column(s, column);
+	uint32_t locations[64];
+	uint64_t h = 7;
+	size_t n = symbols_stack_locations(s, c->stack, locations, 64), labels;
+	struct buf tmp = { 0 };
+	assert_true(n <= 64);
+	for (size_t i = 0; i < n; i++) {
+		const struct sym_location *l = symbols_get_location(s, locations[i]);
+		for (uint32_t k = 0; k < frame_count(l); k++) {
+			const struct sym_function *f = frame_function(s, l, k);
+			int64_t numbers[] = { frame_line(s, l, k), f ? f->start_line : -1 };
+			hash_text(&h, frame_name(s, l, k, &tmp));
+			hash_text(&h, frame_file(s, l, k));
+			hash_text(&h, frame_binary(s, l));
+			hash_text(&h, view_make((const char *)numbers, sizeof numbers));
+		}
+	}
+	const struct sym_label *of = symbols_get_label_set(s, c->label_set, &labels);
+	for (size_t i = 0; i < labels; i++) {
+		hash_text(&h, symbols_get_string(s, of[i].key));
+		hash_text(&h, symbols_get_string(s, of[i].str));
+	}
+	buf_free(&tmp);
+	return h;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct text_sum *x = a, *y = b;
+	return (x->text > y->text) - (x->text < y->text);
+}
+
+static struct text_sums texts_of(const struct stackvec *v)
+{
+	struct text_sums t = { 0 };
+	size_t n = 0;
+	for (size_t i = 0; i < v->n; i++)
+		vec_push(&t.v, (struct text_sum){ text_of_column(v->symbols, v->columns[i]), v->is_float ? v->floats[i] : (double)v->ints[i] });
+	if (t.v.n)
+		qsort(t.v.v, t.v.n, sizeof *t.v.v, by_text);
+	for (size_t i = 0; i < t.v.n; i++) {
+		if (n && t.v.v[n - 1].text == t.v.v[i].text)
+			t.v.v[n - 1].value += t.v.v[i].value;
+		else
+			t.v.v[n++] = t.v.v[i];
+	}
+	t.v.n = n;
+	return t;
+}
+
+static void check_equal(const struct stackvec *whole, const struct stackvec *names)
+{
+	struct text_sums a = texts_of(whole), b = texts_of(names);
+	assert_int_equal(whole->is_float, names->is_float);
+	assert_int_equal(a.v.n, b.v.n);
+	for (size_t i = 0; i < a.v.n; i++) {
+		assert_true(a.v.v[i].text == b.v.v[i].text);
+		assert_true(fabs(a.v.v[i].value - b.v.v[i].value) <= (whole->is_float ? fabs(a.v.v[i].value) * 1e-12 : 0));
+	}
+	vec_free(&a.v);
+	vec_free(&b.v);
+}
+
+/* ---- questions ---- */
+
+struct question {
+	struct source_part parts[PODS * 4];
+	size_t n, groups;
+};
+
+static void ask(struct kit *k, uint64_t *seed)
+{
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	struct question q = { .groups = 1 + kit_random(seed) % 3 };
+	struct stackvec *whole[3], *names[3];
+	size_t n;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	matcher_release(&m);
+	for (size_t i = 0, asked = 1 + kit_random(seed) % (PODS * 4); i < asked && n; i++) {
+		int64_t after = KIT_T0 + (int64_t)(kit_random(seed) % (DAYS * 24)) * HOUR, weight = (int64_t)(kit_random(seed) % 5);
+		struct source_part p = { .ref = s[kit_random(seed) % n].ref, .after_ms = after, .scale = kit_random(seed) % 4 ? 1 : 0.25 };
+		p.until_ms = after + (int64_t)(1 + kit_random(seed) % (DAYS * 24)) * HOUR;
+		p.group = (uint32_t)(kit_random(seed) % q.groups);
+		if (kit_random(seed) % 6 == 0)
+			p.weigh = (struct source_weigh){ .over_ms = 7, .base_ms = weight, .by_cover = kit_random(seed) % 2 };
+		q.parts[q.n++] = p;
+	}
+	assert_int_equal(v->ops->merge(v, q.parts, q.n, q.groups, SYMBOLS_WHOLE, NULL, whole, &e), 0);
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(v->ops->merge(v, q.parts, q.n, q.groups, SYMBOLS_NAMES, NULL, names, &e), 0);
+		for (size_t i = 0; i < q.groups; i++) {
+			check_equal(whole[i], names[i]);
+			stackvec_unref(names[i]);
+		}
+	}
+	for (size_t i = 0; i < q.groups; i++)
+		stackvec_unref(whole[i]);
+	free(s);
+	v->ops->release(v);
+}
+
+static void ask_often(struct kit *k, uint64_t *seed)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		if (i % 10 == 9) {
+			tsdb_flush(k->db);
+			evict_due(k->db, 0);
+		}
+		if (i % 20 == 19)
+			dict_unions_tidy(k->db->name_unions, true);
+		ask(k, seed);
+	}
+}
+
+static void put_day(struct kit *k, unsigned day, uint64_t *seed, uint32_t named)
+{
+	static int64_t own; /* no two have one stamp */
+	for (unsigned pod = 0; pod < PODS; pod++)
+		for (unsigned i = 0; i < PROFILES; i++)
+			put(k, pod, KIT_T0 + day * DAY + (int64_t)(1 + kit_random(seed) % (23 * 60)) * MINUTE + ++own, kit_random(seed), named);
+}
+
+static void seal(struct kit *k)
+{
+	struct err e;
+	assert_int_equal(tsdb_seal(k->db, true, &e), 0);
+}
+
+static void test_names_are_whole_stacks(void **state)
+{
+	struct kit k;
+	struct err e;
+	uint64_t seed = 5;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + DAYS * DAY;
+	k.o.no_sealing = true;
+	k.o.dictionary_bytes = 1 << 16; /* less than two days have */
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(&k, day, &seed, day == 1 ? 20 : UINT32_MAX);
+	ask_often(&k, &seed);
+	seal(&k);
+	ask_often(&k, &seed);
+	put_day(&k, 1, &seed, UINT32_MAX); /* late rows, with names of what had none */
+	ask_often(&k, &seed);
+	seal(&k);
+	assert_int_equal(tsdb_clean(k.db, &e), 0);
+	ask_often(&k, &seed);
+	kit_reopen(&k);
+	ask_often(&k, &seed);
+	kit_free(&k);
+}
+
+/* What is kept of a day are the places of its columns. */
+static void test_places(void **state)
+{
+	struct kit k;
+	struct tsdb_stats t;
+	uint64_t seed = 3;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + (DAYS + 2) * DAY;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(&k, day, &seed, UINT32_MAX);
+	seal(&k);
+	tsdb_flush(k.db);
+	struct version *v = tsdb_version(k.db, NULL);
+	for (size_t i = 0; i < v->n; i++)
+		assert_int_equal(dict_unions_known(k.db->name_unions, v->p[i]), 0);
+	version_unref(v);
+	k.db->o.dictionary_bytes = 0;
+	evict_due(k.db, 0);
+	k.db->o.dictionary_bytes = 1 << 20;
+	for (int i = 0; i < 4; i++) {
+		struct source_part p = { .until_ms = INT64_MAX, .scale = 1 };
+		struct source_view *view;
+		struct source_series *s;
+		struct stackvec *sum;
+		struct err e;
+		size_t n;
+		assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &view, &e), 0);
+		assert_int_equal(view->ops->select(view, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+		p.ref = s[0].ref;
+		assert_int_equal(view->ops->merge(view, &p, 1, 1, SYMBOLS_NAMES, NULL, &sum, &e), 0);
+		stackvec_unref(sum);
+		free(s);
+		view->ops->release(view);
+		tsdb_stats(k.db, &t);
+		assert_int_equal(t.loaded, 0); /* no dictionary stays */
+	}
+	v = tsdb_version(k.db, NULL);
+	for (size_t i = 0; i < v->n; i++)
+		assert_true(dict_unions_known(k.db->name_unions, v->p[i]) > 0);
+	version_unref(v);
+	kit_free(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_places) };
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
