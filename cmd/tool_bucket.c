@@ -132,9 +132,9 @@ int tool_bucket_ls(int argc, char **argv)
 
 /* ---- stats ---- */
 
-#define STATS_KINDS (PART_DETAIL_2 + 1)
+#define STATS_KINDS PART_KINDS
 static const char *const stats_kind_names[STATS_KINDS] = { "header", "symbols", "index", "totals", "rollup", "detail", "floats", "detail, places",
-							    "detail, values" };
+							    "detail, values", "names" };
 static const char *const stats_level_names[LEVELS] = { "1 hour", "6 hours", "24 hours" };
 
 struct bucket_tally {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -341,17 +342,65 @@ static void test_windows_that_follow(void **unused)
 	memsource_free(m);
 }
 
-/* Values alone are what the profiles' are: those times 1 are profiles. Of series as most are, and of one that has weights. */
-static void test_values_alone(void **unused)
+static atomic_size_t n_runs;
+
+/* As of storage that knows of most profiles only what several come to. */
+static int list_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		       const struct source_limits *lim, struct source_points *ret, struct err *e)
+{
+	struct source_profile *p;
+	size_t n;
+	int rc = real.profiles(v, ref, after_ms, until_ms, lim, &p, &n, e);
+	if (rc)
+		return rc;
+	*ret = (struct source_points){ xcalloc(n + 1, sizeof *ret->v), 0, xcalloc(n + 1, sizeof *ret->before), true };
+	int64_t begin = 0; /* of the first of a run */
+	for (size_t i = 0; i < n; i++) {
+		struct source_point x = { p[i].t_ms, p[i].total, (uint32_t)p[i].cover_ms, 0, (uint32_t)p[i].interval_ms & SOURCE_POINT_AHEAD_MAX };
+		ret->plain &= p[i].weight == 1 && !p[i].stale;
+		bool whole = i + 1 < n && !source_windows_edge(windows, x.t_ms - x.cover_ms + 1, p[i + 1].t_ms);
+		struct source_point *last = ret->n ? &ret->v[ret->n - 1] : NULL;
+		if (whole && last && last->is_run && !source_windows_edge(windows, begin + 1, x.t_ms)) {
+			*last = (struct source_point){ x.t_ms, last->total + x.total, (uint32_t)(x.t_ms - begin), 1, (last->ahead + 1) & SOURCE_POINT_AHEAD_MAX };
+		} else {
+			begin = x.t_ms - x.cover_ms;
+			if (whole)
+				x = (struct source_point){ x.t_ms, x.total, x.cover_ms, 1, 1 };
+			ret->v[ret->n++] = x;
+		}
+		ret->before[ret->n] = (uint32_t)i + 1;
+	}
+	for (size_t i = 0; i < ret->n && ret->plain; i++)
+		atomic_fetch_add(&n_runs, ret->v[i].is_run && ret->v[i].ahead > 1);
+	free(p);
+	if (!ret->plain) {
+		source_points_release(ret);
+		*ret = (struct source_points){ .plain = false };
+	}
+	return 0;
+}
+
+/* Values alone are what the profiles' are: those times 1 are profiles. Of series as most are, and of one that has weights; of storage that lists
+ * all profiles, and of storage that has runs of them. */
+static void test_values_alone(void **runs)
 {
 	static const char *const pairs[][2] = { { "rate(cpu[1m])", "rate(cpu[1m]) * 1" }, { "increase(cpu[35s])", "increase(cpu[35s]) * 1" },
-						{ "rate(cpu[7s] offset 13s)", "rate(cpu[7s] offset 13s) * 1" }, { "rate(cpu[5m] @ 300)", "rate(cpu[5m] @ 300) * 1" } };
-	(void)unused;
+						{ "rate(cpu[7s] offset 13s)", "rate(cpu[7s] offset 13s) * 1" }, { "rate(cpu[5m] @ 300)", "rate(cpu[5m] @ 300) * 1" },
+						{ "sum_over_time(cpu[1m])", "sum_over_time(cpu[1m]) * 1" }, { "merge_over_time(cpu[31s] offset 13s)", "merge_over_time(cpu[31s] offset 13s) * 1" },
+						{ "sum_over_time(cpu[5m] @ 300)", "sum_over_time(cpu[5m] @ 300) * 1" } };
 	struct memsource *m = memsource_new();
-	struct promql_engine *g = promql_engine_new(memsource_source(m), &(struct promql_options){ 0 });
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
 	struct err e = { 0 };
 	add_regular(m);
-	for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.points = *runs ? list_points : NULL;
+	v->ops = &spied;
+	v->ops->release(v);
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		size_t before = atomic_load(&n_runs);
 		for (int64_t step = 777; step < 100000; step *= 10) {
 			struct promql_result values, profiles;
 			assert_int_equal(promql_range(g, view_of(pairs[i][0]), 1, END + 60000, step, NULL, &values, &e), 0);
@@ -367,6 +416,55 @@ static void test_values_alone(void **unused)
 			promql_result_release(&values);
 			promql_result_release(&profiles);
 		}
+		assert_true(!*runs || atomic_load(&n_runs) > before);
+	}
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
+static VEC(uint64_t) read_refs;
+
+static int select_backwards(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+			    struct source_series **ret, size_t *ret_n, struct err *e)
+{
+	int rc = real.select(v, m, n, after_ms, until_ms, lim, ret, ret_n, e);
+	for (size_t i = 0; i < *ret_n && !rc; i++)
+		(*ret)[i].ref = *ret_n - 1 - (*ret)[i].ref;
+	return rc;
+}
+
+static int note_ref(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		    struct source_profile **ret, size_t *ret_n, struct err *e)
+{
+	vec_push(&read_refs, ref);
+	return real.profiles(v, 2 - ref, after_ms, until_ms, lim, ret, ret_n, e);
+}
+
+/* Storage numbers series by the day in which they begin: they are read in that order, whatever their labels are. */
+static void test_series_are_read_by_ref(void **unused)
+{
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct promql_result r;
+	struct source_view *v;
+	struct err e = { 0 };
+	add_regular(m);
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	spied.select = select_backwards;
+	spied.profiles = note_ref;
+	v->ops = &spied;
+	v->ops->release(v);
+	assert_int_equal(promql_range(g, VIEW("rate(cpu[1m])"), 60000, END, 60000, NULL, &r, &e), 0);
+	assert_true(r.n_series == 3 && read_refs.n == 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(read_refs.v[i], i);
+		assert_int_equal(labels_get(r.series[i].labels, VIEW("pod")).ptr[0], "abc"[i]);
+	}
+	promql_result_release(&r);
+	vec_free(&read_refs);
 	promql_engine_free(g);
 	memsource_free(m);
 }
@@ -725,7 +823,7 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
 					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow),
-					    cmocka_unit_test(test_values_alone), cmocka_unit_test(test_a_large_gauge_is_read_once),
+					    cmocka_unit_test(test_values_alone), cmocka_unit_test_prestate(test_values_alone, &n_runs), cmocka_unit_test(test_series_are_read_by_ref), cmocka_unit_test(test_a_large_gauge_is_read_once),
 					    cmocka_unit_test(test_without_profiles), cmocka_unit_test(test_ids_do_not_matter) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ void tsdb_stats(struct tsdb *db, struct tsdb_stats *ret)
 			window_stats(v->p[i]->windows[k], ret);
 	}
 	ret->part_index_bytes += cached_days_index_bytes(db);
-	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + dict_unions_bytes(db->name_unions) + atomic_load(&db->query_dict_bytes);
+	ret->dictionary_bytes += cached_days_memory(db) + dict_unions_bytes(db->dict_unions) + dict_unions_names_bytes(db) + atomic_load(&db->query_dict_bytes);
 	version_unref(v);
 }
 

@@ -155,7 +155,7 @@ static struct tsdb *db_new(const struct tsdb_options *o)
 	atomic_init(&db->current->refs, 1);
 	db->current->p = xcalloc(1, sizeof(*db->current->p));
 	db->dict_unions = dict_unions_new(SYMBOLS_WHOLE, db->o.dictionary_bytes);
-	db->name_unions = dict_unions_new(SYMBOLS_NAMES, db->o.dictionary_bytes);
+	db->name_unions = dict_unions_new(SYMBOLS_NAMES, db->o.dictionary_bytes / 2);
 	db->scratch_pool = scratch_pool_new();
 	db->queue = queue_new(QUEUE_ITEMS, db->o.queue_bytes);
 	db->cache = rocksdb_cache_create_lru(db->o.cache_bytes);

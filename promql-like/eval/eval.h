@@ -55,7 +55,7 @@ struct rseries {
 	size_t n;
 	struct source_profile *vp; /* plain range of profiles: stale markers included */
 	size_t n_vp;
-	struct source_points points; /* of range_each with points, instead of vp, if they are plain */
+	struct source_points points; /* of range_each for rates and sums, instead of vp, if they are plain */
 	uint64_t ref;              /* the series that they are of */
 	struct source_cover *cover; /* of range_load_covers: what they come to in each window, instead of vp */
 	size_t n_cover;
@@ -76,10 +76,16 @@ struct range_vector {
 
 /* The values of a series of profiles, for functions of values only. */
 void rseries_points(struct rseries *s);
+/* What a function needs of the series of a range. */
+enum range_need {
+	RANGE_PROFILES,
+	RANGE_RATES,               /* of deltas points are enough, where storage has them */
+	RANGE_SUMS,                /* the same, of those stamped in the windows alone */
+};
 /* Series by series, on all cores: each is read, handed to fn and forgotten. A plain range (NODE_RANGE), whose series are all
  * profiles of one type; anything else: *ret_done is false and nothing was done. prepare is called once, with labels and types;
- * fn with the number of the series. points: what rates need is enough, where storage has that. */
-int range_each(struct eval *q, struct node *n, const struct span *sp, bool points, void (*prepare)(void *arg, const struct range_vector *r),
+ * fn with the number of the series. */
+int range_each(struct eval *q, struct node *n, const struct span *sp, enum range_need need, void (*prepare)(void *arg, const struct range_vector *r),
 	       int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e) MUST_USE;
 /* Labels, types and refs of the series of a plain range of profiles of one type, none of them replicas; anything else: *ret_done is false.

@@ -217,9 +217,13 @@ static void covers_free(struct source_cover *c, size_t n)
 	free(c);
 }
 
-/* The sums in each window; after: how far to look before the first. *ret_done is false, and nothing was read to be kept, where that does
- * not say all. */
-static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, const struct source_tiles *t, struct fetched *ret, bool *ret_done,
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+/* The sums in each window. *ret_done is false, and nothing was read to be kept, where that does not say all. */
+static int fetch_covers(struct eval *q, const struct chosen *c, const struct source_tiles *t, struct fetched *ret, bool *ret_done,
 			struct err *e)
 {
 	const struct source_ops *ops = q->view->ops;
@@ -232,7 +236,8 @@ static int fetch_covers(struct eval *q, const struct chosen *c, int64_t after, c
 	for (size_t i = 0; i < t->n; i++)
 		*ret_done &= x[i].magnitude < SOURCE_EXACT;
 	if (!rc && x->n == x->n_stale) {
-		rc = ops->cover(q->view, ret->ref, MAX(after, t->after_ms - PWINDOW_NEAR_MS), t->after_ms, eval_limits(q), &before, e);
+		int64_t hour = floor_div(t->after_ms - 1, PWINDOW_NEAR_MS) * PWINDOW_NEAR_MS; /* storage knows best of whole hours */
+		rc = ops->cover(q->view, ret->ref, hour, t->after_ms, eval_limits(q), &before, e);
 		ret->near = before.n > 0;
 		source_cover_release(&before);
 	}
@@ -280,8 +285,10 @@ static void fetched_free(struct fetched *f, size_t n)
 struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
+	uint32_t *order;        /* of c's series: as they are read */
 	int64_t after, until;
-	const struct source_windows *windows; /* points for these instead of profiles, where the source has them; NULL: none */
+	const struct source_windows *windows; /* points of deltas for these instead of profiles, where the source has them; NULL: none */
+	bool within;            /* only points stamped in a window are needed */
 	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none */
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
@@ -290,12 +297,13 @@ struct fetch_job {
 	struct err e;
 };
 
-static void fetch_one(void *arg, size_t i, unsigned worker)
+static void fetch_one(void *arg, size_t at, unsigned worker)
 {
 	(void)worker;
 	struct fetch_job *j = arg;
 	if (atomic_load(&j->failed))
 		return;
+	size_t i = j->order[at];
 	struct err e = { 0 };
 	struct fetched f = { 0 };
 	const struct chosen *c = &j->c->c[i];
@@ -303,9 +311,10 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	int rc = 0;
 	eval_read_begin(j->q);
 	if (j->tiles.n)
-		rc = fetch_covers(j->q, c, j->after, &j->tiles, &f, &done, &e);
-	else if (j->windows && c->type && c->n == 1 && j->q->view->ops->points) {
-		rc = j->q->view->ops->points(j->q->view, c->parts[0]->ref, j->after, j->until, j->windows, eval_limits(j->q), &f.points, &e);
+		rc = fetch_covers(j->q, c, &j->tiles, &f, &done, &e);
+	else if (j->windows && c->type && c->type->kind != PROFILE_GAUGE && c->n == 1 && j->q->view->ops->points) {
+		int64_t after = j->within ? j->windows->until_ms - j->windows->range_ms : j->after;
+		rc = j->q->view->ops->points(j->q->view, c->parts[0]->ref, after, j->until, j->windows, eval_limits(j->q), &f.points, &e);
 		done = f.points.plain;
 	}
 	if (!rc && !done)
@@ -327,21 +336,35 @@ static void fetch_one(void *arg, size_t i, unsigned worker)
 	}
 }
 
+static int by_ref(const void *a, const void *b, void *arg)
+{
+	const struct chosen *c = arg;
+	uint64_t x = c[*(const uint32_t *)a].parts[0]->ref, y = c[*(const uint32_t *)b].parts[0]->ref;
+	return (x > y) - (x < y);
+}
+
+/* Series are read in the order of their refs: those that begin in one day of storage one after the other, so that its files are opened once. */
 static int run_job(struct fetch_job *j, struct err *e)
 {
+	j->order = xcalloc(j->c->n + 1, sizeof *j->order);
+	for (size_t i = 0; i < j->c->n; i++)
+		j->order[i] = (uint32_t)i;
+	qsort_r(j->order, j->c->n, sizeof *j->order, by_ref, j->c->c);
 	mutex_init(&j->lock, LOCK_LEAF, "fetch");
 	pool_run(j->q->pool, j->c->n, fetch_one, j);
 	mutex_destroy(&j->lock);
+	free(j->order);
 	if (!atomic_load(&j->failed))
 		return 0;
 	*e = j->e;
 	return -(int)j->e.code;
 }
 
-static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until, const struct source_windows *windows,
+static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until, enum range_need need, const struct source_windows *windows,
 		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
 {
-	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .windows = windows, .take = take, .arg = arg }, e);
+	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .windows = need != RANGE_PROFILES ? windows : NULL,
+					    .within = need == RANGE_SUMS, .take = take, .arg = arg }, e);
 }
 
 static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
@@ -671,7 +694,7 @@ static int each_one(void *arg, size_t i, struct fetched *f, struct err *e)
 	return rc;
 }
 
-int range_each(struct eval *q, struct node *n, const struct span *sp, bool points, void (*prepare)(void *arg, const struct range_vector *r),
+int range_each(struct eval *q, struct node *n, const struct span *sp, enum range_need need, void (*prepare)(void *arg, const struct range_vector *r),
 	       int (*fn)(void *arg, const struct range_vector *r, size_t i, struct rseries *s, struct err *e), void *arg, bool *ret_done,
 	       struct err *e)
 {
@@ -690,7 +713,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, bool point
 			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
 		prepare(arg, &r);
 		struct source_windows w = { first, r.range_ms, sp->step, r.mods->at == AT_NONE ? sp->n : 1 };
-		rc = fetch_each(q, &c, after, last, points ? &w : NULL, each_one, &(struct each_job){ &r, fn, arg }, e);
+		rc = fetch_each(q, &c, after, last, need, &w, each_one, &(struct each_job){ &r, fn, arg }, e);
 		free(r.s);
 	}
 	choice_free(&c);
@@ -717,11 +740,6 @@ int range_select(struct eval *q, struct node *n, const struct span *sp, struct r
 	}
 	choice_free(&c);
 	return rc;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-	return a / b - (a % b < 0);
 }
 
 static int load_subquery(struct eval *q, struct node *n, const struct span *sp, struct range_vector *r, struct err *e)

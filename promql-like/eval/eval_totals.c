@@ -31,9 +31,12 @@ static struct node *range_of(const struct node *call)
 	return range && range->kind == NODE_RANGE ? range : NULL;
 }
 
-static bool is_rate(const struct node *call)
+static enum range_need need_of(const struct node *call)
 {
-	return view_eqs(view_of(call->call.fn->name), "rate") || view_eqs(view_of(call->call.fn->name), "increase");
+	struct view name = view_of(call->call.fn->name);
+	if (view_eqs(name, "rate") || view_eqs(name, "increase"))
+		return RANGE_RATES;
+	return view_eqs(name, "sum_over_time") || view_eqs(name, "merge_over_time") ? RANGE_SUMS : RANGE_PROFILES;
 }
 
 static void prepare(void *arg, const struct range_vector *r)
@@ -242,7 +245,7 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 	struct totals t = { .q = q, .call = call, .sp = sp, .keep = aggr, .lock = MUTEX_INIT(LOCK_LEAF, "totals") };
 	value_start(q, &t.out, PROMQL_VECTOR);
 	struct explaining at = explain_begin(q, call);
-	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, is_rate(call), prepare, add_series, &t, ret_done, e), e);
+	int rc = eval_error_at(q, call, range_each(q, range_of(call), sp, need_of(call), prepare, add_series, &t, ret_done, e), e);
 	explain_end(q, call, NULL, at);
 	if (!rc && *ret_done && aggr)
 		rc = add_groups(&t, n, e);

@@ -76,5 +76,7 @@ CALL(fn_collapse); CALL(fn_invert); CALL(fn_trim); CALL(fn_tagroot);
  * or sums near the end of 64 bits. */
 int rate_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, bool per_second, struct total *out,
 		double *ret_per_s, bool *ret_done, struct err *e) MUST_USE;
+/* Of sum_over_time, and merge_over_time of deltas, the same from points (s->points is plain). */
+int sum_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, struct total *out, struct err *e) MUST_USE;
 
 #endif

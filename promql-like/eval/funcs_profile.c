@@ -235,6 +235,8 @@ int profile_totals(struct eval *q, const struct func *f, const struct range_vect
 		refused = rate_totals(q, r, s, sp, over == OVER_RATE, out, ret_per_s, &done, e);
 	if (refused || done)
 		return refused;
+	if (over == OVER_SUM && s->points.plain)
+		return sum_totals(q, r, s, sp, out, e);
 	struct pwindow w = { .s = s };
 	struct taken taken = { 0 };
 	for (size_t i = 0; i < sp->n; i++) {

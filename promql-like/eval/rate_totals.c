@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates of which only values are looked at, of series as most are: all profiles have weight 1. Each window has the result of pwindow.c to the last bit, in a loop
- * that does nothing else: profiles that count whole are added up as integers, parts of others in order of time, and then both. So it is also the same whether
- * storage gives each profile or runs of them. */
+/* Rates and sums over time of which only values are looked at, of series as most are: all profiles have weight 1. Each window has the result of pwindow.c to the
+ * last bit, in a loop that does nothing else: profiles that count whole are added up as integers, parts of others in order of time, and then both. So it is also
+ * the same whether storage gives each profile or runs of them. */
 #include "promql-like/eval/funcs.h"
 
 struct rate_window {
@@ -87,6 +87,28 @@ int rate_totals(struct eval *q, const struct range_vector *r, const struct rseri
 		rc = i % 256 ? 0 : eval_check(q, e);
 	}
 	if (*ret_done && !rc)
+		taken_count(q, &taken, false);
+	return rc;
+}
+
+/* Windows may overlap by much: each is a difference of two sums from the first point on. */
+int sum_totals(struct eval *q, const struct range_vector *r, const struct rseries *s, const struct span *sp, struct total *out, struct err *e)
+{
+	const struct source_points *p = &s->points;
+	struct rate_window w = { .p = p->v };
+	struct taken taken = { 0 };
+	int64_t *before AUTOFREE = xcalloc(p->n + 1, sizeof *before); /* what the points before each come to: SOURCE_POINTS_MOST bounds it */
+	int rc = 0;
+	for (size_t i = 0; i < p->n; i++)
+		before[i + 1] = before[i] + p->v[i].total;
+	for (size_t i = 0; i < sp->n && !rc; i++) {
+		int64_t to = mods_time(r->mods, span_at(sp, i));
+		slide(&w, p->n, to - r->range_ms, to);
+		taken_window(&taken, source_points_before(p, w.lo), source_points_before(p, w.hi));
+		out[i] = (struct total){ .i = before[w.hi] - before[w.lo], .there = w.lo < w.hi };
+		rc = i % 256 ? 0 : eval_check(q, e);
+	}
+	if (!rc)
 		taken_count(q, &taken, false);
 	return rc;
 }

@@ -61,7 +61,7 @@ def of_a_range(http, function, at, span, whole):
     yield "query", {"query": f"sum(rate({cpu}[{length}]))", "time": at, "stats": "true"}, {}
     graph = {"start": at - span + span // 60, "end": at, "step": span // 60}
     for q in (f"sum by (pod) (rate({cpu}[{span // 60}s]))", f"share(merge by (service) ({cpu}[10m]), {f})", f"topk(3, self(merge({cpu}[{max(600, span // 60)}s])))",
-              f'total(merge by (service) ({cpu}[1h]), {f})', f'rate({native}[20m])', "temperature", "rate(requests_total[10m])", "passing"):
+              f'total(merge by (service) ({cpu}[1h]), {f})', f"sum by (service) (sum_over_time({cpu}[1h]))", f'rate({native}[20m])', "temperature", "rate(requests_total[10m])", "passing"):
         yield "query_range", {"query": q, **graph}, {}
         yield "query_range", {"query": q, **graph}, http.MATRIX
     within = {"start": at - span, "end": at}

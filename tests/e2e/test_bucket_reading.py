@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Days that are in the bucket alone: a server whose disk has the newest day, and another server that reads the bucket, answer as the one that had them all,
 byte by byte: from a cold cache, a warm one, one of which half is gone, and while the owner rewrites days. The questions and the days are those of test_bucket_days.py."""
+import json
 import os
 import shutil
 import time
 
 from harness import LONG, Skip, check, http_get, slow, wait_until
-from test_bucket_days import DAY, Days, ask_all, compare, is_back, metric, questions
+from test_bucket_days import DAY, Days, ask_all, compare, is_back, metric, of_the_bench, questions
 
 
 def is_here(server, days):
@@ -62,6 +63,18 @@ def read_by_another_server(env, d, asked, before, owner):
     shutil.rmtree(env.path("reader"))
 
 
+def totals_take_no_request(d, server, http):
+    """Windows that end on whole hours of days whose rows nobody has deleted: the generations say what they come to."""
+    cpu, end, before = http.CPU, d.newest // DAY * DAY - 2 * DAY, metric(server, "reads_total")
+    graph, values = {"start": end - DAY + 3600, "end": end, "step": 3600}, []
+    for query in ("merge by (service) (%s[1h])", "sum by (service) (sum_over_time(%s[1h]))"):
+        status, _, body = http_get(server.link("/api/v1/query_range", query=query % cpu, **graph))
+        check(status == 200, f"{status}: {body}")
+        check(metric(server, "reads_total") == before, f"{query}: {metric(server, 'reads_total') - before} requests")
+        values.append([(s["metric"], s["values"]) for s in json.loads(body)["data"]["result"]])
+    check(len(values[0]) > 1 and len(values[0][0][1]) == 24 and values[0] == values[1], f"merge and sum_over_time: {str(values[0])[:300]}, {str(values[1])[:300]}")
+
+
 @slow
 def test_answers_are_the_same(env):
     if not LONG and not os.environ.get("PYRRHA_BUCKET_DAYS"):
@@ -84,6 +97,7 @@ def test_answers_are_the_same(env):
     wait_until("the newest days are back", lambda: metric(second, "absent_days") <= days - 2, 300)
     absent = metric(second, "absent_days")
     check(absent >= days - 3, f"{absent} of {days} days are in the bucket alone")
+    totals_take_no_request(d, second, of_the_bench())
     begin = time.monotonic()
     compare(env, "cold", before, ask_all(second, asked))
     cold = time.monotonic() - begin

@@ -367,6 +367,12 @@ static int day_read_generation(struct cached_day *d, struct generation *g, struc
 	return rc ? rc : generation_decode_series(g, e);
 }
 
+/* Names its dictionary, also for another object of this day as of the same generation. Local ones are small numbers. */
+static uint64_t day_dictionary(const struct cached_day *d, const struct generation *g)
+{
+	return (hash_u64(hash_u64(hash_u64(d->server->number) ^ d->day) ^ g->stamp.epoch) ^ hash_u64(g->stamp.serial)) | UINT64_C(1) << 63;
+}
+
 static int day_fill(struct cached_day *d, const struct generation *g, struct err *e)
 {
 	struct day_parts parts = { 0 };
@@ -385,6 +391,7 @@ static int day_fill(struct cached_day *d, const struct generation *g, struct err
 	if (!rc)
 		rc = tombstones_of(&m, d, g, &parts, e);
 	if (!rc) {
+		d->p->dictionary = day_dictionary(d, g);
 		if (!d->p->db_parts)
 			d->p->db_parts = partition_db_ref(d->store->dir->db);
 		struct pstate *s = pstate_of_parts(d->p, parts.v.v, parts.v.n, TAKE_PTR(m), names_of(g));

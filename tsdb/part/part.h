@@ -93,6 +93,7 @@ struct part {
 	atomic_bool given_up; /* the bucket does not have it either */
 	atomic_bool set_aside; /* its file was damaged and is out of RocksDB's list (part_ingest.c): the bucket's copy or the next start mends it */
 	atomic_bool no_sums;  /* its aggregates, or all of a rollup, do not count: one of them is damaged, and its series or hours answer */
+	atomic_bool no_names; /* it has no names of stacks that are of use, as a reader has seen */
 	struct map bad;       /* series of which a value could not be read (damage.h); under the database's parts_lock, as the next */
 	uint32_t n_bad;
 	bool one_kind;        /* its detail has one kind of keys, as in older ones */

@@ -84,13 +84,15 @@ static uint64_t *partition_bits(const struct source_frame_filter *f, struct part
 
 void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f)
 {
-	*c = (struct column_filters){ .v = v, .f = f };
+	*c = (struct column_filters){ .v = v, .f = f, .unions = f ? dict_unions_take_names(v->db) : NULL };
 }
 
 void column_filters_release(struct column_filters *c)
 {
 	symbols_unref(c->names);
 	free(c->match);
+	if (c->unions)
+		dict_unions_give_names(c->v->db, c->unions);
 }
 
 /* Whether the day's names are common ones. *ret_absent: they are in the bucket, and wanted now. */
@@ -100,7 +102,7 @@ static bool column_filters_join(struct column_filters *c, size_t p, bool *ret_ab
 	bool known = false;
 	*ret_absent = false;
 	if (!atomic_load(&c->v->v->p[p]->p->loaded))
-		*ret_absent = dict_unions_join_names(c->v->db->name_unions, c->v->v->p[p], &known, &e) != 0;
+		*ret_absent = dict_unions_join_names(c->unions, c->v->v->p[p], &known, &e) != 0;
 	return known;
 }
 
@@ -113,7 +115,7 @@ bool column_filters_has(struct column_filters *c, size_t p)
 /* Of a day whose names are common ones. *ret stays NULL if they are others by now. */
 static int column_filters_by_names(struct column_filters *c, size_t p, uint64_t **ret, uint32_t *ret_n, struct err *e)
 {
-	struct dict_unions *unions = c->v->db->name_unions;
+	struct dict_unions *unions = c->unions;
 	const struct pstate *s = c->v->v->p[p];
 	*ret = c->match ? dict_unions_day_bits(unions, s, c->names, c->match, c->n_match, ret_n) : NULL;
 	if (*ret)

@@ -16,12 +16,13 @@
 struct column_filters {
 	struct tsdb_view *v;
 	const struct source_frame_filter *f;
+	struct dict_unions *unions; /* the database's, taken; NULL: there is no filter */
 	struct symbols *names;  /* the common names of several days, a reference; NULL: not needed yet */
 	uint64_t *match;        /* by column of names, a bit */
 	uint32_t n_match;
 };
 
-/* Borrows both. */
+/* Borrows both. f may be NULL: then the other calls are not made. */
 void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f);
 void column_filters_release(struct column_filters *c);
 /* Whether what the filter needs of partition p of the version is on this disk; else it is wanted now. */

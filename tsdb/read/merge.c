@@ -43,6 +43,7 @@ struct merge {
 	VEC(size_t) runs;  /* of the plan's units: where those begin that are read together */
 	size_t task_runs;
 	uint8_t *is_float; /* by group */
+	struct dict_unions *names; /* of by_day: those of the database, taken */
 	bool by_day;       /* of several days only names are needed: no dictionary is loaded of those of which the places are known */
 	struct partition **stacks; /* by partition: whose symbols columns use; NULL: not now */
 	struct symbols *nowhere;   /* empty: of sums of a day of which only the places of its columns are known (dict_union.h) */
@@ -583,6 +584,8 @@ static void merge_release(struct merge *m)
 	free(m->is_float);
 	free(m->columns);
 	free(m->stacks);
+	if (m->names)
+		dict_unions_give_names(m->v->db, m->names);
 	mutex_destroy(&m->lock);
 }
 
@@ -638,6 +641,7 @@ struct days {
 	bool own;               /* they are this query's, and in the account */
 	struct stackvec **sums; /* by group; NULL: nothing yet */
 	size_t counted;         /* bytes of own unions in the account */
+	size_t before;          /* bytes of unions that are not this query's */
 };
 
 static bool is_too_much(const struct merge *m)
@@ -668,10 +672,11 @@ static void bring_days(struct merge *m)
 	}
 }
 
-/* p: the partition whose dictionary is in memory, or NULL. */
+/* p: a partition whose dictionary is in memory for this query alone, or NULL. */
 static int check_bytes(struct merge *m, struct days *d, struct partition *p, struct err *e)
 {
 	size_t now = dict_unions_bytes(d->unions);
+	now -= MIN(now, d->before);
 	if (d->own)
 		query_dict_count(m->v->db, now, d->counted);
 	d->counted = now;
@@ -688,6 +693,7 @@ struct day_merge {
 	uint32_t p;
 	const struct pstate *s;
 	struct partition *stacks; /* to be given back; NULL: only its places are known */
+	bool unread;              /* they could not be loaded */
 };
 
 static void day_load(struct merge *m, struct day_merge *day)
@@ -704,8 +710,14 @@ static int day_add(struct merge *m, struct day_merge *day, const struct stackvec
 	int rc = day->stacks ? 0 : dict_unions_add_known(day->days->unions, day->s, x, sum, &known, e);
 	if (rc || known)
 		return rc;
-	if (!day->stacks)
+	if (!day->stacks) /* sums have columns that no query has met yet */
 		day_load(m, day);
+	if (day->stacks->unread) { /* the view has noted that it is wanted, and reads again */
+		day->unread = true;
+		return 0;
+	}
+	if (x->n && x->columns[x->n - 1] >= m->columns[day->p])
+		return err_set(e, ERR_CORRUPT, "sums of day %u name a column that its dictionary lacks", day->s->p->day);
 	return dict_unions_add(day->days->unions, day->s, day->stacks, x, sum, e);
 }
 
@@ -713,7 +725,7 @@ static int day_add(struct merge *m, struct day_merge *day, const struct stackvec
 static int day_add_results(struct merge *m, struct day_merge *day, struct results *all, struct err *e)
 {
 	int rc = 0;
-	for (size_t i = 0, k; i < all->v.n && !rc; i = k) {
+	for (size_t i = 0, k; i < all->v.n && !rc && !day->unread; i = k) {
 		for (k = i + 1; k < all->v.n && all->v.v[k].group == all->v.v[i].group; k++)
 			;
 		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
@@ -751,10 +763,16 @@ static void day_end(struct merge *m, struct day_merge *day)
 	query_dict_give(m->v->own, day->stacks);
 }
 
+/* The dictionary that only this query has. */
+static struct partition *day_own_stacks(const struct day_merge *day)
+{
+	return day->stacks != day->s->p ? day->stacks : NULL;
+}
+
 static int run_day(struct merge *m, struct days *d, uint32_t p, const struct read_plan *plan, struct err *e)
 {
 	struct results all = { 0 };
-	struct day_merge day = { d, p, m->v->v->p[p], NULL };
+	struct day_merge day = { d, p, m->v->v->p[p], NULL, false };
 	m->plan.units.n = 0;
 	for (size_t i = 0; i < plan->units.n; i++)
 		if (plan->units.v[i].partition == p)
@@ -762,13 +780,13 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct rea
 	if (!m->plan.units.n)
 		return 0;
 	day_begin(m, &day);
-	int rc = check_bytes(m, d, day.stacks, e);
+	int rc = check_bytes(m, d, day_own_stacks(&day), e);
 	if (!rc)
 		rc = add_units(m, &all, e);
 	if (!rc)
 		rc = day_add_results(m, &day, &all, e);
 	if (!rc)
-		rc = check_bytes(m, d, day.stacks, e);
+		rc = check_bytes(m, d, day_own_stacks(&day), e);
 	results_release(&all);
 	day_end(m, &day);
 	return rc;
@@ -777,7 +795,8 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct rea
 static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
 {
 	bool own = !m->by_day;
-	struct days d = { own ? dict_unions_new(SYMBOLS_WHOLE, SIZE_MAX) : m->v->db->name_unions, own, xcalloc(n_groups + 1, sizeof(*d.sums)), 0 };
+	struct days d = { own ? dict_unions_new(SYMBOLS_WHOLE, SIZE_MAX) : m->names, own, xcalloc(n_groups + 1, sizeof(*d.sums)), 0, 0 };
+	d.before = own ? 0 : dict_unions_bytes(d.unions);
 	struct read_plan plan = m->plan;
 	int rc = 0;
 	m->plan = (struct read_plan){ 0 };
@@ -793,8 +812,6 @@ static int run_days(struct merge *m, struct stackvec **ret, size_t n_groups, str
 	if (own) {
 		query_dict_count(m->v->db, 0, d.counted);
 		dict_unions_free(d.unions);
-	} else {
-		dict_unions_trim(d.unions);
 	}
 	symbols_unref(m->nowhere);
 	free(d.sums);
@@ -821,10 +838,16 @@ static void want_rest(struct merge *m, const struct unit *u)
 /* Whether what is needed of a day's stacks is here; else it is wanted now. */
 static bool merge_has_stacks(struct merge *m, uint32_t p)
 {
+	const struct pstate *s = m->v->v->p[p];
 	struct err e;
 	bool known = false;
-	if (m->by_day && dict_unions_join_names(m->v->db->name_unions, m->v->v->p[p], &known, &e))
-		return false;
+	if (!m->v->cached[p])
+		return true;
+	if (m->by_day && dict_unions_join_names(m->names, s, &known, &e)) {
+		if (!m->try->last)
+			return false;
+		atomic_store(&s->all_day->no_names, true); /* they do not come: the next question asks for the dictionary */
+	}
 	return known || view_has_stacks(m->v, p);
 }
 
@@ -853,6 +876,8 @@ static int want_units(struct merge *m, struct err *e)
 static int bring_day(struct merge *m, uint32_t p, bool *ret_has, struct err *e)
 {
 	int rc = view_try_wait(m->try, p, e);
+	if (!rc)
+		rc = limits_check(m->lim, 0, e);
 	*ret_has = !rc && merge_has_stacks(m, p);
 	if (*ret_has && !m->by_day)
 		query_dict_bring(m->v->own, p);
@@ -912,6 +937,8 @@ static int merge(struct view_try *try, const struct source_part *parts, size_t n
 	if (!rc)
 		rc = plan_make(m.v, &m.requests, m.singly, lim, &m.plan, e);
 	m.by_day = detail == SYMBOLS_NAMES && is_of_several_days(&m);
+	if (m.by_day)
+		m.names = dict_unions_take_names(m.v->db);
 	if (!rc && m.v->cached)
 		rc = keep_readable(&m, e);
 	if (!rc && !m.by_day)

@@ -219,7 +219,7 @@ static void ask_often(struct kit *k, uint64_t *seed)
 			evict_due(k->db, 0);
 		}
 		if (i % 20 == 19)
-			dict_unions_tidy(k->db->name_unions, true);
+			dict_unions_tidy_names(k->db, true);
 		ask(k, seed);
 	}
 }
@@ -295,7 +295,8 @@ static void test_places(void **state)
 		assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &view, &e), 0);
 		assert_int_equal(view->ops->select(view, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 		p.ref = s[0].ref;
-		assert_int_equal(view->ops->merge(view, &p, 1, 1, SYMBOLS_NAMES, NULL, &sum, &e), 0);
+		const struct source_limits lim = { .max_bytes = i ? 1 : 0 }; /* what earlier queries have left is not this one's */
+		assert_int_equal(view->ops->merge(view, &p, 1, 1, SYMBOLS_NAMES, &lim, &sum, &e), 0);
 		stackvec_unref(sum);
 		free(s);
 		view->ops->release(view);

@@ -265,6 +265,7 @@ static int mend_take(struct transfer *t, const struct transfer_mend *m, const ch
 	if (to) {
 		reload = version_find(v, m->day)->p->lost;
 		mend_publish(t, m->day, p, to);
+		evict_known(version_find(v, m->day)->p);
 		LOG_INFO("msg", "a damaged part was replaced by the bucket's", "partition", LOG_NUM(m->day), "window", LOG_NUM(m->part.window), "part",
 			 LOG_NUM(m->part.number), "bytes", LOG_NUM(m->part.object.size));
 	}

@@ -148,6 +148,7 @@ static void *drop_free(void *arg)
 	int64_t start = clock_mono_ns();
 	for (size_t i = 0; i < r->v.n; i++) {
 		dict_unions_forget_everywhere(r->db, r->v.v[i]->p->symbols);
+		dict_unions_forget_day(r->db, r->v.v[i]->p);
 		pstate_unref(r->v.v[i]); /* the last one, if no query looks at it */
 	}
 	LOG_DEBUG("msg", "freed what dropped partitions left", "partitions", LOG_NUM(r->v.n), "us",
@@ -305,6 +306,7 @@ int tsdb_drop_deleted(struct tsdb *db, struct err *e)
 		vec_push(&db->emptied, (struct dropped_day){ day, hlog_last(db->log) }); /* before its day may begin again */
 		let_go(db, s);
 		dict_unions_forget_everywhere(db, s->p->symbols);
+		dict_unions_forget_day(db, s->p);
 	} else {
 		put_back(db, s);
 	}

@@ -302,11 +302,11 @@ static int put_all(struct rollup *r, struct part_writer *w, struct err *e)
 	return rc;
 }
 
-/* Names of the day's stacks. They are left out if the day's dictionary is larger than the budget of dictionaries, of which as much again is needed
- * here, or if some of it is lost. */
+/* Names of the day's stacks. They are left out if the day's dictionary is larger than half the budget of dictionaries, as two or three times
+ * its size is needed here for a moment, or if some of it is lost. */
 static void rollup_put_names(struct rollup *r, struct buf *out)
 {
-	if (r->out->level != LEVEL_DAY || r->p->lost || evict_bytes(r->p) > r->db->o.dictionary_bytes)
+	if (r->out->level != LEVEL_DAY || r->p->lost || evict_bytes(r->p) > r->db->o.dictionary_bytes / 2)
 		return;
 	struct symbols *names = symbols_new();
 	uint32_t *place;

@@ -72,7 +72,7 @@ void *tsdb_sealer(void *arg)
 		}
 		if (now >= next_retain) {
 			dict_unions_tidy(db->dict_unions, false);
-			dict_unions_tidy(db->name_unions, false);
+			dict_unions_tidy_names(db, false);
 			scratch_pool_tidy(db->scratch_pool, false);
 			room_tidy(false);
 			if (tsdb_retain(db, &e))

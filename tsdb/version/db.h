@@ -175,7 +175,7 @@ struct tsdb {
 	struct holes holes;               /* what the log has lost */
 	rocksdb_cache_t *cache;
 	struct dict_unions *dict_unions;  /* of whole symbols */
-	struct dict_unions *name_unions;  /* of names */
+	struct dict_unions *name_unions;  /* of names; the pointer under state_lock */
 	struct scratch_pool *scratch_pool; /* of queries' threads */
 	atomic_ullong query_dict_bytes, query_dict_most; /* of dictionaries that are one query's own (query_dict.h): now, and at most since start */
 	struct mutex apply_lock;

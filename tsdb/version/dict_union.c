@@ -24,12 +24,13 @@ struct source_map {
 struct day_places {
 	uint64_t dictionary;      /* of its partition */
 	uint64_t parts;           /* pstate_parts, when the places were made */
-	struct late_names *names; /* reference held */
+	uint64_t late;            /* late_names_number */
 	uint32_t *place;          /* by column: the common one + 1, 0 = not met yet */
 	uint32_t n;
 };
 
 struct dict_unions {
+	atomic_int refs;
 	struct mutex lock;
 	enum symbols_detail detail;
 	struct symbols *to;   /* NULL: nothing yet */
@@ -42,6 +43,7 @@ struct dict_unions {
 struct dict_unions *dict_unions_new(enum symbols_detail detail, size_t max_bytes)
 {
 	struct dict_unions *j = NEW(struct dict_unions);
+	atomic_init(&j->refs, 1);
 	j->detail = detail;
 	j->max_bytes = max_bytes;
 	mutex_init(&j->lock, RANK_TSDB_DICT_UNION, "dictionary union");
@@ -57,7 +59,6 @@ static void forget_map(struct source_map *x)
 
 static void forget_places(struct day_places *x)
 {
-	late_names_unref(x->names);
 	free(x->place);
 }
 
@@ -75,7 +76,7 @@ static void forget(struct dict_unions *j)
 
 void dict_unions_free(struct dict_unions *j)
 {
-	if (!j)
+	if (!j || atomic_fetch_sub(&j->refs, 1) != 1)
 		return;
 	forget(j);
 	mutex_destroy(&j->lock);
@@ -168,7 +169,7 @@ static struct day_places *places_find(struct dict_unions *j, const struct pstate
 {
 	for (size_t i = 0; i < j->places.n; i++)
 		if (j->places.v[i].dictionary == s->p->dictionary)
-			return j->places.v[i].names == s->names && j->places.v[i].parts == pstate_parts(s) ? &j->places.v[i] : NULL;
+			return j->places.v[i].parts == pstate_parts(s) && j->places.v[i].late == late_names_number(s->names) ? &j->places.v[i] : NULL;
 	return NULL;
 }
 
@@ -221,28 +222,27 @@ int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *
 {
 	struct part_value value = { 0 };
 	*ret_known = dict_unions_known(j, s) > 0;
-	if (*ret_known || s->n_windows || !s->all_day)
+	if (*ret_known || s->n_windows || !s->all_day || atomic_load(&s->all_day->no_names))
 		return 0;
 	int rc = part_get(s->all_day, PART_NAMES, 0, 0, &value, e);
 	if (!rc) {
-		struct day_places x = { s->p->dictionary, pstate_parts(s), s->names ? late_names_ref(s->names) : NULL, NULL, 0 };
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), NULL, 0 };
 		mutex_lock(&j->lock);
 		if (!j->to)
 			j->to = symbols_new();
-		rc = dict_names_join(value.payload, j->to, late_names_number(s->names), &x.place, &x.n, e);
-		if (rc)
-			late_names_unref(x.names);
-		else
+		rc = dict_names_join(value.payload, j->to, x.late, &x.place, &x.n, e);
+		if (!rc)
 			places_set(j, &x);
 		j->used_mono_ms = clock_mono_ms();
 		mutex_unlock(&j->lock);
 		*ret_known = !rc;
 	}
 	part_value_release(&value);
-	if (!rc || rc == -ERR_NOT_FOUND)
-		return 0;
-	if (rc == -ERR_UNAVAILABLE)
+	if (!rc || rc == -ERR_UNAVAILABLE)
 		return rc;
+	atomic_store(&s->all_day->no_names, true); /* nor are they looked for again */
+	if (rc == -ERR_NOT_FOUND)
+		return 0;
 	LOG_WARN("msg", "the names of a day's stacks cannot be read: its dictionary is used", "partition", LOG_NUM(s->p->day), "err", e->msg);
 	return 0;
 }
@@ -260,9 +260,9 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 	mutex_lock(&j->lock);
 	for (size_t i = 0; i < j->maps.n; i++) {
 		struct source_map *m = &j->maps.v[i];
-		if (m->from != p->symbols || m->names != s->names || p->lost)
+		if (m->from != p->symbols || m->names != s->names)
 			continue;
-		struct day_places x = { s->p->dictionary, pstate_parts(s), s->names ? late_names_ref(s->names) : NULL, NULL, 0 };
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), NULL, 0 };
 		x.n = symbols_map_columns(m->map, &x.place);
 		const struct day_places *old = places_find(j, s);
 		if (old)
@@ -328,14 +328,6 @@ void dict_unions_tidy(struct dict_unions *j, bool all)
 	mutex_unlock(&j->lock);
 }
 
-void dict_unions_trim(struct dict_unions *j)
-{
-	mutex_lock(&j->lock);
-	if (bytes(j) > j->max_bytes)
-		forget(j);
-	mutex_unlock(&j->lock);
-}
-
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from)
 {
 	mutex_lock(&j->lock);
@@ -348,16 +340,81 @@ void dict_unions_forget(struct dict_unions *j, const struct symbols *from)
 	mutex_unlock(&j->lock);
 }
 
-void dict_unions_forget_everywhere(struct tsdb *db, const struct symbols *from)
-{
-	dict_unions_forget(db->dict_unions, from);
-	dict_unions_forget(db->name_unions, from);
-}
-
 size_t dict_unions_bytes(struct dict_unions *j)
 {
 	mutex_lock(&j->lock);
 	size_t n = bytes(j);
 	mutex_unlock(&j->lock);
 	return n;
+}
+
+/* ---- names of the database ---- */
+
+struct dict_unions *dict_unions_take_names(struct tsdb *db)
+{
+	mutex_lock(&db->state_lock);
+	struct dict_unions *j = db->name_unions;
+	atomic_fetch_add(&j->refs, 1);
+	mutex_unlock(&db->state_lock);
+	return j;
+}
+
+/* Puts new ones in the place of j. */
+static void names_renew(struct tsdb *db, struct dict_unions *j)
+{
+	struct dict_unions *next = dict_unions_new(SYMBOLS_NAMES, j->max_bytes);
+	mutex_lock(&db->state_lock);
+	bool there = db->name_unions == j;
+	if (there)
+		db->name_unions = next;
+	mutex_unlock(&db->state_lock);
+	dict_unions_free(there ? j : next);
+}
+
+void dict_unions_give_names(struct tsdb *db, struct dict_unions *j)
+{
+	if (dict_unions_bytes(j) > j->max_bytes)
+		names_renew(db, j);
+	dict_unions_free(j);
+}
+
+void dict_unions_tidy_names(struct tsdb *db, bool all)
+{
+	struct dict_unions *j = dict_unions_take_names(db);
+	mutex_lock(&j->lock);
+	bool idle = j->to && (all || clock_mono_ms() - j->used_mono_ms > KEEP_MS);
+	mutex_unlock(&j->lock);
+	if (idle)
+		names_renew(db, j);
+	dict_unions_free(j);
+}
+
+size_t dict_unions_names_bytes(struct tsdb *db)
+{
+	struct dict_unions *j = dict_unions_take_names(db);
+	size_t n = dict_unions_bytes(j);
+	dict_unions_free(j);
+	return n;
+}
+
+void dict_unions_forget_everywhere(struct tsdb *db, const struct symbols *from)
+{
+	struct dict_unions *names = dict_unions_take_names(db);
+	dict_unions_forget(db->dict_unions, from);
+	dict_unions_forget(names, from);
+	dict_unions_free(names);
+}
+
+void dict_unions_forget_day(struct tsdb *db, const struct partition *p)
+{
+	struct dict_unions *j = dict_unions_take_names(db);
+	mutex_lock(&j->lock);
+	for (size_t i = 0; i < j->places.n; i++)
+		if (j->places.v[i].dictionary == p->dictionary) {
+			forget_places(&j->places.v[i]);
+			j->places.v[i] = j->places.v[--j->places.n];
+			break;
+		}
+	mutex_unlock(&j->lock);
+	dict_unions_free(j);
 }

@@ -16,6 +16,13 @@
 /* max_bytes: above it everything that was met is forgotten after the query. */
 struct dict_unions *dict_unions_new(enum symbols_detail detail, size_t max_bytes);
 void dict_unions_free(struct dict_unions *j);
+/* The names of the database, for a query: they stay as they are but for what is added, until it gives them back. Where they have become too large by
+ * then, later queries begin with new ones. */
+struct dict_unions *dict_unions_take_names(struct tsdb *db);
+void dict_unions_give_names(struct tsdb *db, struct dict_unions *j);
+/* Begins with new names if those there are have not been used for ten minutes; all: in any case. */
+void dict_unions_tidy_names(struct tsdb *db, bool all);
+size_t dict_unions_names_bytes(struct tsdb *db);
 /* The sum of v[i], which are over the symbols of of[i]'s partition, over common symbols, with names that came late.
  * Returns owned; NULL and *e on overflow. Takes the partitions' dict_lock. */
 struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e);
@@ -47,10 +54,10 @@ uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, co
 void dict_unions_forget(struct dict_unions *j, const struct symbols *from);
 /* The same of all unions of the database. */
 void dict_unions_forget_everywhere(struct tsdb *db, const struct symbols *from);
+/* And what is kept of the places of a partition's day: it goes, or its dictionary is no longer what it was. */
+void dict_unions_forget_day(struct tsdb *db, const struct partition *p);
 /* Forgets what has not been used for ten minutes; all: whatever it is. */
 void dict_unions_tidy(struct dict_unions *j, bool all);
-/* Forgets everything if it is above max_bytes. */
-void dict_unions_trim(struct dict_unions *j);
 /* Bytes of memory of the common symbols and of places. */
 size_t dict_unions_bytes(struct dict_unions *j);
 

@@ -38,15 +38,18 @@ size_t evict_series_bytes(struct partition *p)
 	return n;
 }
 
-/* Lets go of the series of a day that no query has needed for a while. */
-static void evict_series(struct partition *p, int64_t idle_ms)
+static void evict_series(struct partition *p)
 {
-	if (clock_mono_ms() - atomic_load(&p->used_mono_ms) < idle_ms)
-		return;
 	mutex_lock(&p->db->state_lock);
 	struct partition *x = TAKE_PTR(p->series_only);
 	mutex_unlock(&p->db->state_lock);
 	partition_unref(x);
+}
+
+void evict_known(struct partition *p)
+{
+	evict_series(p);
+	dict_unions_forget_day(p->db, p);
 }
 
 /* Whether all data of a day can be read from its parts. */
@@ -112,12 +115,18 @@ static int by_use(const void *a, const void *b)
 void evict_due(struct tsdb *db, int64_t idle_ms)
 {
 	VEC(struct candidate) c = { 0 };
-	size_t total = 0, before;
+	size_t total = 0, before, series_bytes = 0;
 	mutex_lock(&db->seal_lock);
 	struct version *v = tsdb_version(db, NULL);
 	for (size_t i = 0; i < v->n; i++) {
 		size_t bytes = evict_bytes(v->p[i]->p);
-		evict_series(v->p[i]->p, EVICT_SERIES_IDLE_MS);
+		size_t series = evict_series_bytes(v->p[i]->p);
+		/* Who has the dictionary does not need them, and of those of days that nobody asks for none are kept. */
+		if (bytes || clock_mono_ms() - atomic_load(&v->p[i]->p->used_mono_ms) >= EVICT_SERIES_IDLE_MS ||
+		    series_bytes + series > db->o.dictionary_bytes / 4)
+			evict_series(v->p[i]->p);
+		else
+			series_bytes += series;
 		total += bytes;
 		if (bytes)
 			vec_push(&c, (struct candidate){ v->p[i]->p->day, bytes, atomic_load(&v->p[i]->p->used_mono_ms) });

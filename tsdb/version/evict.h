@@ -11,6 +11,8 @@
 size_t evict_bytes(struct partition *p);
 /* The same of what it keeps of its series alone (query_dict.h). */
 size_t evict_series_bytes(struct partition *p);
+/* Lets go of these, and of the places of its columns (dict_union.h): another part is there now under an old number. */
+void evict_known(struct partition *p);
 /* Takes one day's out of memory, if that is possible now. */
 bool evict_day(struct tsdb *db, uint32_t day) REQUIRES(db->seal_lock);
 /* While dictionaries are over their budget, removes the least recently used ones that were unused for idle_ms. Days that are not

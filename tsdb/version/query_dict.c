@@ -119,12 +119,22 @@ struct partition *query_dict_series(struct query_dict *o, size_t p)
 	return x;
 }
 
+/* Whether the day is still that partition's: else it was dropped since the view was opened, and only the view's own parts have its dictionary. */
+static bool query_dict_is_current(const struct query_dict *o, const struct partition *x)
+{
+	struct version *v = tsdb_version(o->db, NULL);
+	const struct pstate *s = version_find(v, x->day);
+	bool yes = x->origin || (s && s->p == x);
+	version_unref(v);
+	return yes;
+}
+
 void query_dict_bring(struct query_dict *o, size_t p)
 {
 	struct partition *x = o->v->p[p]->p;
 	mutex_lock(&o->lock);
 	bool was = atomic_load(&x->loaded);
-	if (was || may_bring(o))
+	if (was || (may_bring(o) && query_dict_is_current(o, x)))
 		partition_load(x);
 	if (!was && atomic_load(&x->loaded)) {
 		o->brought += evict_bytes(x);
