@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -264,6 +265,50 @@ static void test_names_are_whole_stacks(void **state)
 	kit_free(&k);
 }
 
+struct asker {
+	struct kit *k;
+	uint64_t seed;
+	unsigned number;
+};
+
+static void *ask_in_thread(void *arg)
+{
+	struct asker *a = arg;
+	for (int i = 0; i < ROUNDS / 2; i++) {
+		ask(a->k, &a->seed);
+		if (a->number == 0)
+			dict_unions_tidy_names(a->k->db, true);
+		if (a->number == 1)
+			evict_due(a->k->db, 0);
+	}
+	return NULL;
+}
+
+/* Queries share the joint names while others begin with new ones, and dictionaries leave memory. */
+static void test_threads(void **state)
+{
+	struct kit k;
+	struct asker askers[4];
+	pthread_t threads[ARRAY_LEN(askers)];
+	uint64_t seed = 11;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + DAYS * DAY;
+	k.o.no_sealing = true;
+	k.o.dictionary_bytes = 1 << 16;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(&k, day, &seed, UINT32_MAX);
+	seal(&k);
+	for (unsigned i = 0; i < ARRAY_LEN(askers); i++) {
+		askers[i] = (struct asker){ &k, i + 20, i };
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_in_thread, &askers[i]), 0);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(askers); i++)
+		pthread_join(threads[i], NULL);
+	kit_free(&k);
+}
+
 /* What is kept of a day are the places of its columns. */
 static void test_places(void **state)
 {
@@ -312,6 +357,6 @@ static void test_places(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_places) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_threads), cmocka_unit_test(test_places) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
