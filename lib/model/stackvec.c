@@ -90,7 +90,7 @@ struct pair_int {
 };
 
 struct pair_float {
-	uint32_t column;
+	uint32_t column, number; /* number: order of arrival, once they are sorted */
 	double value;
 };
 
@@ -218,7 +218,7 @@ void stackacc_add_scaled(struct stackacc *a, uint32_t column, double value)
 		dense_add_float(a, column, value);
 		return;
 	}
-	vec_push(&a->floats, (struct pair_float){ column, value });
+	vec_push(&a->floats, (struct pair_float){ column, 0, value });
 	if (UNLIKELY(a->floats.n % DENSE_FROM == 0))
 		maybe_dense(a);
 }
@@ -297,6 +297,35 @@ static struct stackvec *finish_ints(struct stackacc *a)
 	return stackvec_new_ints(a->symbols, columns, values, n);
 }
 
+static int by_column_and_arrival(const void *x, const void *y)
+{
+	const struct pair_float *a = x, *b = y;
+	return a->column != b->column ? (a->column > b->column) - (a->column < b->column) : (a->number > b->number) - (a->number < b->number);
+}
+
+/* The sums are those of the dense array, bit by bit. */
+static struct stackvec *finish_floats(struct stackacc *a)
+{
+	combine_ints(a);
+	for (size_t i = 0; i < a->floats.n; i++)
+		a->floats.v[i].number = (uint32_t)i;
+	if (a->floats.n)
+		qsort(a->floats.v, a->floats.n, sizeof *a->floats.v, by_column_and_arrival);
+	uint32_t *columns = xreallocarray(NULL, a->ints.n + a->floats.n, sizeof *columns);
+	double *values = xreallocarray(NULL, a->ints.n + a->floats.n, sizeof *values);
+	size_t out = 0, i = 0, k = 0;
+	while (i < a->ints.n || k < a->floats.n) {
+		uint32_t c = MIN(i < a->ints.n ? a->ints.v[i].column : UINT32_MAX, k < a->floats.n ? a->floats.v[k].column : UINT32_MAX);
+		struct num_sum sum = { 0, 0 };
+		for (; k < a->floats.n && a->floats.v[k].column == c; k++)
+			num_sum_add(&sum, a->floats.v[k].value);
+		num_sum_add(&sum, i < a->ints.n && a->ints.v[i].column == c ? (double)a->ints.v[i++].value : 0);
+		columns[out] = c;
+		values[out++] = num_sum_value(sum);
+	}
+	return stackvec_new_floats(a->symbols, columns, values, out);
+}
+
 static struct stackvec *finish_dense(struct stackacc *a)
 {
 	size_t n = 0, words = a->n_dense / 64;
@@ -326,10 +355,14 @@ static struct stackvec *finish_dense(struct stackacc *a)
 struct stackvec *stackacc_finish(struct stackacc *a, struct err *e)
 {
 	struct stackvec *v = NULL;
-	if (a->any_float && !a->dense_ints)
+	size_t pairs = a->ints.n + a->floats.n;
+	bool few = pairs < UINT32_MAX && pairs < symbols_count(a->symbols, SYMBOLS_COLUMNS) / 16;
+	if (a->any_float && !a->dense_ints && !few)
 		make_dense(a);
 	if (a->dense_ints)
 		v = finish_dense(a);
+	else if (a->any_float)
+		v = finish_floats(a);
 	else
 		v = finish_ints(a);
 	if (a->overflow) {

@@ -413,13 +413,48 @@ static void floats_in_any_order(void **state)
 	}
 }
 
+/* A few fractions in a large dictionary are not added up in an array over all of it, and are the same bit by bit. */
+static void few_floats(void **state)
+{
+	struct symbols *s[2] = { with_columns(300), with_columns(40000) };
+	for (uint32_t round = 0; round < 50; round++) {
+		struct stackacc *a[2] = { stackacc_new(s[0]), stackacc_new(s[1]) };
+		struct stackvec *v[2];
+		struct err e = { 0 };
+		for (uint32_t i = 0, n = 20 + pick(1000); i < n; i++) {
+			uint32_t column = pick(300);
+			bool whole = pick(3) == 0;
+			int64_t value = (int64_t)pick(1000) - 300;
+			for (int k = 0; k < 2; k++) {
+				if (whole)
+					stackacc_add(a[k], column, value);
+				else
+					stackacc_add_scaled(a[k], column, (double)value / 7);
+			}
+		}
+		for (int k = 0; k < 2; k++) {
+			stackacc_add_scaled(a[k], 299, 0.5);
+			v[k] = stackacc_finish(a[k], &e);
+			stackacc_free(a[k]);
+			assert_ascending(v[k]);
+		}
+		assert_int_equal(v[0]->n, v[1]->n);
+		assert_memory_equal(v[0]->columns, v[1]->columns, v[0]->n * sizeof *v[0]->columns);
+		assert_memory_equal(v[0]->floats, v[1]->floats, v[0]->n * sizeof *v[0]->floats);
+		stackvec_unref(v[0]);
+		stackvec_unref(v[1]);
+	}
+	symbols_unref(s[0]);
+	symbols_unref(s[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(accumulates_like_an_array), cmocka_unit_test(sums_are_exact),
 		cmocka_unit_test(overflow_is_an_error), cmocka_unit_test(scaling), cmocka_unit_test(several_dictionaries),
 		cmocka_unit_test(in_and_out), cmocka_unit_test(the_main_binary_is_kept),
-		cmocka_unit_test(floats_out), cmocka_unit_test(floats_in_any_order),
+		cmocka_unit_test(floats_out), cmocka_unit_test(floats_in_any_order), cmocka_unit_test(few_floats),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

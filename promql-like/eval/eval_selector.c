@@ -285,7 +285,7 @@ static void fetched_free(struct fetched *f, size_t n)
 struct fetch_job {
 	struct eval *q;
 	const struct choice *c;
-	uint32_t *order;        /* of c's series: as they are read */
+	uint32_t *order;        /* places of the series of c, in the order in which they are read */
 	int64_t after, until;
 	const struct source_windows *windows; /* points of deltas for these instead of profiles, where the source has them; NULL: none */
 	bool within;            /* only points stamped in a window are needed */

@@ -236,7 +236,7 @@ static void names_put_places(const struct names_out *o, struct buf *out, const u
 	}
 }
 
-/* Strings and functions, which the rest has numbered. */
+/* Writes the strings and then the functions: their numbers are given by everything else, which is written before them and stands behind them. */
 static void names_put_head(const struct names_out *o, struct buf *out, struct buf *functions)
 {
 	buf_varint(out, o->strings.n);
@@ -284,7 +284,7 @@ void dict_names_put(struct buf *out, const struct symbols *s, const uint32_t *pl
 
 /* ---- reading ---- */
 
-/* Ids of `to`, by the number in the names. */
+/* What is read: for each string, function, location ... of the names, by its number there, the id that it has in the symbols `to`. */
 struct names_in {
 	struct symbols *to;
 	struct cursor c;

@@ -14,7 +14,7 @@
 
 /* Of a series whose cover is known, whose weight is 1 and that has no marker, or one behind all profiles. Times from the part's start. */
 struct part_end {
-	int64_t first_total, last_total;        /* of one profile both are its total */
+	int64_t first_total, last_total;        /* if the series has one profile, both totals are that one's */
 	uint32_t first_cover_ms, last_cover_ms; /* lengths of time, above 0 */
 	uint32_t last_ms;                       /* stamp of the last profile; the first one's is the series' first stamp, a marker's its last one */
 	uint32_t interval_ms;                   /* of the last profile */

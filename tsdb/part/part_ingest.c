@@ -109,7 +109,7 @@ static void ingest_find_parts(struct partition_db *d, const char *key, struct in
 	mutex_unlock(&d->parts_lock);
 }
 
-/* Of a missing file an empty one is kept, or what was kept before: so the next start knows that there was a part. */
+/* For a file that is missing an empty one is made, unless an earlier one was set aside: from it the next start knows that there was a part. */
 static int ingest_keep(const struct part *p, const char *path, struct err *e)
 {
 	AUTOFREE char *aside = part_aside(p);

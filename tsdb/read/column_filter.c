@@ -95,7 +95,7 @@ void column_filters_release(struct column_filters *c)
 		dict_unions_give_names(c->v->db, c->unions);
 }
 
-/* Whether the day's names are common ones. *ret_absent: they are in the bucket, and wanted now. */
+/* Brings the names of the day's stacks into the joint names. False: the day has none. *ret_absent: they are in the bucket, and are noted to be fetched. */
 static bool column_filters_join(struct column_filters *c, size_t p, bool *ret_absent)
 {
 	struct err e;

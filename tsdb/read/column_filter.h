@@ -25,7 +25,8 @@ struct column_filters {
 /* Borrows both. f may be NULL: then the other calls are not made. */
 void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f);
 void column_filters_release(struct column_filters *c);
-/* Whether what the filter needs of partition p of the version is on this disk; else it is wanted now. */
+/* Whether the names or the dictionary of partition p of the version, which the filter is evaluated for, are on this disk. If not, they are noted to be
+ * fetched from the bucket. */
 bool column_filters_has(struct column_filters *c, size_t p);
 /* *ret: a bit per column of the partition, of *ret_n columns; malloc'd. NULL: its dictionary did not come from the bucket. Negative with *e filled is
  * an error of the filter. */

@@ -40,7 +40,7 @@ struct merge {
 	struct plan_requests requests;
 	struct read_plan plan;
 	bool singly;       /* plan_make's */
-	VEC(size_t) runs;  /* of the plan's units: where those begin that are read together */
+	VEC(size_t) runs;  /* places in plan.units: a run of units that are read together begins at each */
 	size_t task_runs;
 	uint8_t *is_float; /* by group */
 	struct dict_unions *names; /* of by_day: those of the database, taken */
@@ -634,8 +634,10 @@ static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct e
 
 /* ---- one partition after the other ---- */
 
-/* A merge of days of which only names are needed, or whose dictionaries would not fit together: each day's is loaded while its units are added up,
- * then the result is translated to common symbols. Those of names are the database's, and of a day whose places they have no dictionary is loaded. */
+/* A merge of several days, one after the other: because only names are needed, or because the days' dictionaries do not fit into memory together. A day's
+ * dictionary is loaded, its units are added up, the sums are translated to the joint symbols of all days (dict_union.h), and the dictionary is given back. The
+ * joint symbols of names belong to the database and outlive the query: they know the places of columns of days that were merged before, and no dictionary is
+ * loaded for such a day. */
 struct days {
 	struct dict_unions *unions;
 	bool own;               /* they are this query's, and in the account */
@@ -687,12 +689,12 @@ static int check_bytes(struct merge *m, struct days *d, struct partition *p, str
 	return limits_check(m->lim, 0, e);
 }
 
-/* One day of such a merge. */
+/* A day while its units are merged. */
 struct day_merge {
 	struct days *days;
 	uint32_t p;
 	const struct pstate *s;
-	struct partition *stacks; /* to be given back; NULL: only its places are known */
+	struct partition *stacks; /* the day's dictionary, by query_dict_stacks; NULL: the places of its columns are known, and it is not loaded */
 	bool unread;              /* they could not be loaded */
 };
 
@@ -835,7 +837,7 @@ static void want_rest(struct merge *m, const struct unit *u)
 
 #define LOOK_EVERY 256 /* units between two looks at the query's limits */
 
-/* Whether what is needed of a day's stacks is here; else it is wanted now. */
+/* Whether the names or the dictionary of a day of the bucket, whichever the merge uses, are on this disk. If not, they are noted to be fetched. */
 static bool merge_has_stacks(struct merge *m, uint32_t p)
 {
 	const struct pstate *s = m->v->v->p[p];
@@ -851,7 +853,7 @@ static bool merge_has_stacks(struct merge *m, uint32_t p)
 	return known || view_has_stacks(m->v, p);
 }
 
-/* Notes all that units of days of the bucket need. */
+/* Notes everything to be fetched that the plan's units read of days of the bucket. */
 static int want_units(struct merge *m, struct err *e)
 {
 	bool *asked = xcalloc(m->v->v->n + 1, sizeof *asked);

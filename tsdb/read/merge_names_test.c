@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@
 #include "tsdb/version/db.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
+#include "tsdb/part/part_read.h"
 
 #define MINUTE INT64_C(60000)
 #define HOUR (60 * MINUTE)
@@ -211,6 +213,65 @@ static void ask(struct kit *k, uint64_t *seed)
 	v->ops->release(v);
 }
 
+static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+{
+	const struct sym_function *f = frame_function(s, l, line);
+	(void)e;
+	return f && view_eqs(symbols_get_string(s, f->name), arg);
+}
+
+static bool has_function(const struct symbols *s, uint32_t column, const char *name)
+{
+	uint32_t locations[64];
+	size_t n = symbols_stack_locations(s, symbols_get_column(s, column)->stack, locations, 64);
+	for (size_t i = 0; i < n; i++) {
+		const struct sym_location *l = symbols_get_location(s, locations[i]);
+		for (uint32_t k = 0; k < frame_count(l); k++)
+			if (is_function(name, s, l, k, NULL))
+				return true;
+	}
+	return false;
+}
+
+/* A function's part of each day, which rollups of days answer, is that of the day's stacks. */
+static void ask_shares(struct kit *k)
+{
+	static const char name[] = "main.f7";
+	const struct source_frame_filter f = { is_function, name, false };
+	int64_t match[DAYS] = { 0 }, total[DAYS] = { 0 }, there[DAYS] = { 0 }, exact[DAYS];
+	struct source_part parts[PODS] = { 0 };
+	double sums[DAYS];
+	struct source_view *v;
+	struct source_series *s;
+	struct err e;
+	size_t n;
+	assert_int_equal(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e), 0);
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, PODS);
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_T0, .until_ms = KIT_T0 + DAY, .scale = 1, .n_steps = DAYS, .step_ms = DAY };
+	assert_int_equal(v->ops->shares(v, parts, n, DAYS, &f, NULL, &(struct source_shares){ match, total, there }, &e), 0);
+	assert_int_equal(v->ops->sums(v, parts, n, DAYS, &f, NULL, sums, exact, &e), 0);
+	for (unsigned day = 0; day < DAYS; day++) {
+		struct stackvec *all;
+		int64_t want = 0, want_total = 0;
+		for (size_t i = 0; i < n; i++)
+			parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_T0 + day * DAY, .until_ms = KIT_T0 + (day + 1) * DAY, .scale = 1 };
+		assert_int_equal(v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, NULL, &all, &e), 0);
+		for (size_t i = 0; i < all->n; i++) {
+			want_total += all->ints[i];
+			want += has_function(all->symbols, all->columns[i], name) ? all->ints[i] : 0;
+		}
+		assert_int_equal(match[day], want);
+		assert_int_equal(exact[day], want);
+		assert_int_equal(total[day], want_total);
+		assert_int_equal(there[day] > 0, want_total > 0);
+		stackvec_unref(all);
+	}
+	free(s);
+	v->ops->release(v);
+}
+
 static void ask_often(struct kit *k, uint64_t *seed)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -218,6 +279,8 @@ static void ask_often(struct kit *k, uint64_t *seed)
 			tsdb_flush(k->db);
 			evict_due(k->db, 0);
 		}
+		if (i % 10 == 9)
+			ask_shares(k);
 		if (i % 20 == 19)
 			dict_unions_tidy_names(k->db, true);
 		ask(k, seed);
@@ -261,6 +324,91 @@ static void test_names_are_whole_stacks(void **state)
 	ask_often(&k, &seed);
 	kit_reopen(&k);
 	ask_often(&k, &seed);
+	kit_free(&k);
+}
+
+/* Profiles whose stacks come again each hour, so that the rollups of days have their sums, and names of their stacks. */
+static void test_rollups(void **state)
+{
+	struct kit k;
+	struct err e;
+	struct matcher m;
+	uint64_t seed = 21, deleted;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + DAYS * DAY + HOUR;
+	k.o.no_sealing = true;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		for (unsigned pod = 0; pod < PODS; pod++)
+			for (unsigned hour = 1; hour < 24; hour += 3)
+				put(&k, pod, KIT_T0 + day * DAY + hour * HOUR + pod, pod ? pod + (hour == 7) : kit_random(&seed), day == 2 ? 25 : UINT32_MAX);
+	seal(&k);
+	struct version *v = tsdb_version(k.db, NULL);
+	for (size_t i = 0; i < v->n; i++) {
+		PART_VALUE names = { 0 };
+		assert_non_null(v->p[i]->all_day);
+		assert_int_equal(v->p[i]->all_day->series.n, PODS - 1); /* those of pod-0 do not come again: its hours are read */
+		assert_int_equal(part_get(v->p[i]->all_day, PART_NAMES, 0, 0, &names, &e), 0);
+	}
+	version_unref(v);
+	ask_often(&k, &seed);
+	kit_reopen(&k);
+	ask_often(&k, &seed);
+	put(&k, 1, KIT_T0 + 5 * HOUR + 77, 5, UINT32_MAX); /* a late row, in memory beside a rollup */
+	ask_often(&k, &seed);
+	seal(&k);
+	ask_often(&k, &seed);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("pod"), VIEW("pod-2"), &e), 0);
+	assert_int_equal(k.db->admin.delete_series(&k.db->admin, &m, 1, KIT_T0 + DAY + 2 * HOUR, KIT_T0 + DAY + 9 * HOUR, &deleted, &e), 0);
+	ask_often(&k, &seed);
+	assert_int_equal(tsdb_clean(k.db, &e), 0);
+	ask_often(&k, &seed);
+	matcher_release(&m);
+	kit_free(&k);
+}
+
+struct asker {
+	struct kit *k;
+	uint64_t seed;
+	unsigned number;
+};
+
+static void *ask_in_thread(void *arg)
+{
+	struct asker *a = arg;
+	for (int i = 0; i < ROUNDS / 2; i++) {
+		ask(a->k, &a->seed);
+		if (a->number == 0)
+			dict_unions_tidy_names(a->k->db, true);
+		if (a->number == 1)
+			evict_due(a->k->db, 0);
+	}
+	return NULL;
+}
+
+/* Queries share the joint names while others begin with new ones, and dictionaries leave memory. */
+static void test_threads(void **state)
+{
+	struct kit k;
+	struct asker askers[4];
+	pthread_t threads[ARRAY_LEN(askers)];
+	uint64_t seed = 11;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + DAYS * DAY;
+	k.o.no_sealing = true;
+	k.o.dictionary_bytes = 1 << 16;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(&k, day, &seed, UINT32_MAX);
+	seal(&k);
+	for (unsigned i = 0; i < ARRAY_LEN(askers); i++) {
+		askers[i] = (struct asker){ &k, i + 20, i };
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_in_thread, &askers[i]), 0);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(askers); i++)
+		pthread_join(threads[i], NULL);
 	kit_free(&k);
 }
 
@@ -312,6 +460,6 @@ static void test_places(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_places) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_rollups), cmocka_unit_test(test_threads), cmocka_unit_test(test_places) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

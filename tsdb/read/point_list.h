@@ -39,7 +39,7 @@ static inline void point_list_count(struct point_list *l, int64_t total)
 	l->size = MIN(l->size + (size & (SOURCE_POINTS_MOST - 1)), SOURCE_POINTS_MOST);
 	l->plain &= size < SOURCE_POINTS_MOST;
 }
-/* A profile. It is a point of its own. */
+/* Adds a profile as a point of its own. */
 static inline void point_list_add(struct point_list *l, struct source_point p)
 {
 	point_list_count(l, p.total);
@@ -50,7 +50,7 @@ static inline void point_list_add_marker(struct point_list *l, int64_t t_ms)
 	l->has_markers = true;
 	vec_push(&l->v, (struct source_point){ .t_ms = t_ms });
 }
-/* Whether the windows need no other stamp of the hour. */
+/* Whether the windows of the list need no stamp of the hour other than its first and its last. */
 bool point_list_can_join(const struct point_list *l, const struct point_hour *h);
 /* Adds such an hour. Those of one list of rows come in order of time. */
 void point_list_join(struct point_list *l, const struct point_hour *h);

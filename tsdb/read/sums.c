@@ -22,6 +22,7 @@ struct task {
 	uint32_t set, partition;
 	struct part *part;     /* of the version */
 	struct window *window; /* or: not sealed */
+	struct part *rollup;   /* of a part of an hour: the day's, whose series another task reads; NULL: none does */
 };
 
 /* The values that are added up: of sums only the first. */
@@ -46,7 +47,47 @@ struct sums {
 	struct mutex lock;
 	struct err *e;
 	atomic_int failed;
+	atomic_bool without_rollup; /* it failed because the rollup of a day is damaged: the hours can be read instead */
 };
+
+/* ---- whole parts ---- */
+
+/* Whether one of the n times t, t + step and so on lies in [first, last). */
+static bool any_bound(int64_t t_ms, int64_t step_ms, uint32_t n, int64_t first_ms, int64_t last_ms)
+{
+	if (t_ms >= first_ms || n == 1 || step_ms <= 0)
+		return t_ms >= first_ms && t_ms < last_ms;
+	int64_t k = (first_ms - t_ms + step_ms - 1) / step_ms;
+	return k < n && t_ms + k * step_ms < last_ms;
+}
+
+/* Whether each step of each request takes all of the profiles stamped in [first, last], which are of one part, or none of them. Then their sum is all that
+ * is needed of them. */
+static bool takes_whole(const struct sums *m, uint32_t set, int64_t first_ms, int64_t last_ms)
+{
+	const struct set_requests *s = &m->of_set[set];
+	for (size_t i = set_requests_first(s, first_ms - 1); i < s->requests.n; i++) {
+		const struct plan_request *a = &m->requests.v.v[s->requests.v[i]];
+		if (a->after_ms >= last_ms)
+			break;
+		if (a->weigh.by_cover || any_bound(a->after_ms, a->step_ms, a->n_steps, first_ms, last_ms) ||
+		    any_bound(a->until_ms, a->step_ms, a->n_steps, first_ms, last_ms))
+			return false;
+	}
+	return true;
+}
+
+static bool takes_whole_part(const struct sums *m, uint32_t set, const struct part *p)
+{
+	return takes_whole(m, set, part_start_ms(p) + 1, part_end_ms(p));
+}
+
+/* The day's rollup, if its sums are all that the requests of a set need of the day's parts; else NULL. */
+static struct part *day_rollup(const struct sums *m, uint32_t set, const struct pstate *s)
+{
+	struct part *p = s->all_day;
+	return m->filter && p && !s->tombstones && !atomic_load(&p->no_sums) && takes_whole_part(m, set, p) ? p : NULL;
+}
 
 /* ---- tasks ---- */
 
@@ -101,11 +142,47 @@ static struct located_sets sets_of(struct sums *m, uint32_t p)
 static void sums_want(const struct sums *m, uint32_t p, const struct located_sets *sets)
 {
 	const struct pstate *s = m->v->v->p[p];
+	for (size_t k = 0; k < sets->v.n; k++) {
+		const struct part *rollup = day_rollup(m, sets->v.v[k].set, s);
+		if (rollup)
+			view_want(rollup, sets->v.v[k].all->ids[0], false);
+	}
 	for (size_t i = 0; sets->v.n && i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 		for (size_t k = 0, at = 0; k < sets->v.n; k++)
-			if (any_series(s->parts[i], sets->v.v[k].all, &at) &&
+			if (!day_rollup(m, sets->v.v[k].set, s) && any_series(s->parts[i], sets->v.v[k].all, &at) &&
 			    set_requests_any(&m->requests, &m->of_set[sets->v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
-				view_want(s->parts[i], sets->v.v[k].all->ids[0], true);
+				view_want(s->parts[i], sets->v.v[k].all->ids[0], !takes_whole_part(m, sets->v.v[k].set, s->parts[i]));
+}
+
+/* Whether a rollup lacks one of the series. */
+static bool lacks_any(const struct part *rollup, const struct plan_series *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!part_find(rollup, s->ids[i]))
+			return true;
+	return false;
+}
+
+/* The tasks of a day's parts. */
+static void cut_parts(struct sums *m, uint32_t p, const struct located_sets *sets)
+{
+	const struct pstate *s = m->v->v->p[p];
+	struct part **rollups = xcalloc(sets->v.n + 1, sizeof(*rollups)); /* by set */
+	bool *hours = xcalloc(sets->v.n + 1, sizeof *hours);              /* by set: whether parts of hours are read */
+	for (size_t k = 0; k < sets->v.n; k++) {
+		const struct located *x = &sets->v.v[k];
+		rollups[k] = day_rollup(m, x->set, s);
+		hours[k] = !rollups[k] || lacks_any(rollups[k], x->all);
+		if (rollups[k])
+			vec_push(&m->tasks, (struct task){ x->set, p, rollups[k], NULL, NULL });
+	}
+	for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
+		for (size_t k = 0, at = 0; k < sets->v.n; k++)
+			if (hours[k] && any_series(s->parts[i], sets->v.v[k].all, &at) &&
+			    set_requests_any(&m->requests, &m->of_set[sets->v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
+				vec_push(&m->tasks, (struct task){ sets->v.v[k].set, p, s->parts[i], NULL, rollups[k] });
+	free(rollups);
+	free(hours);
 }
 
 /* Parts one after the other, and in each the series, so that what lies together is read together. */
@@ -119,16 +196,12 @@ static void cut_tasks(struct sums *m)
 			vec_free(&sets.v);
 			continue;
 		}
-		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
-			for (size_t k = 0, at = 0; k < sets.v.n; k++)
-				if (any_series(s->parts[i], sets.v.v[k].all, &at) &&
-				    set_requests_any(&m->requests, &m->of_set[sets.v.v[k].set], part_start_ms(s->parts[i]), part_end_ms(s->parts[i])))
-					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, s->parts[i], NULL });
+		cut_parts(m, p, &sets);
 		for (size_t i = 0; i < s->n_windows; i++)
 			for (size_t k = 0; k < sets.v.n; k++)
 				if (set_requests_any(&m->requests, &m->of_set[sets.v.v[k].set], s->windows[i]->hour * HOUR_MS,
 						     (s->windows[i]->hour + 1) * HOUR_MS))
-					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i] });
+					vec_push(&m->tasks, (struct task){ sets.v.v[k].set, p, NULL, s->windows[i], NULL });
 		vec_free(&sets.v);
 	}
 }
@@ -345,6 +418,36 @@ static int read_series(struct sums *m, struct sums_totals *t, const struct task 
 	return limits_check(m->lim, read, e);
 }
 
+/* The sum of a part's profiles of a series as one row that is stamped t_ms. *ret_done: false, and nothing was added, if there is no sum of them, or it does
+ * not fit. */
+static int read_whole(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, int64_t t_ms, bool *ret_done, struct err *e)
+{
+	struct part_sums s;
+	size_t n;
+	uint64_t read = 0;
+	int64_t values[MEASURES] = { [THERE] = 1 };
+	const uint64_t *match = m->match[x->partition];
+	*ret_done = false;
+	int rc = part_sum(x->part, series, INT64_MIN, INT64_MAX, &t->scratch->part, &s, &n, &read, e);
+	if (rc || !n)
+		return rc;
+	bool fits = true;
+	for (size_t i = 0; i < s.n && fits; i++) {
+		int64_t v;
+		uint32_t c = s.columns[i];
+		bool hit = c < m->n_match[x->partition] && (match[c / 64] >> c % 64 & 1);
+		fits = !__builtin_mul_overflow(s.sums[i], s.factor, &v) && !__builtin_add_overflow(values[TOTAL], v, &values[TOTAL]) &&
+		       !(hit && __builtin_add_overflow(values[MATCH], v, &values[MATCH]));
+	}
+	if (!fits)
+		return 0;
+	const struct rows r = { .t_ms = &t_ms, .stride = sizeof t_ms, .n = 1, .start_ms = part_start_ms(x->part), .end_ms = part_end_ms(x->part) };
+	for (unsigned k = 0; k < m->n_measures; k++)
+		give_values(m, t + k * m->n_workers, x->set, r, &values[k]);
+	*ret_done = true;
+	return limits_check(m->lim, read + s.n, e);
+}
+
 /* Whether those of the times t, t + step and so on, n of them, that lie within the part are whole minutes. */
 static bool bounds_are_whole(const struct part *p, int64_t t_ms, int64_t step_ms, uint32_t n)
 {
@@ -373,8 +476,24 @@ static bool by_minutes(const struct sums *m, const struct task *x)
 	return true;
 }
 
+/* The series by its sums, if these are all that is needed of it. */
+static int read_one_whole(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, bool *ret_done, struct err *e)
+{
+	const struct part_series *p = part_find(x->part, series);
+	int64_t start = part_start_ms(x->part);
+	*ret_done = false;
+	if (!m->filter || !p || tombstones_touch(m->v->v->p[x->partition], series, start, part_end_ms(x->part)) ||
+	    !takes_whole(m, x->set, start + p->min_ms, start + p->max_ms))
+		return 0;
+	return read_whole(m, t, x, series, start + p->max_ms, ret_done, e);
+}
+
 static int read_one(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
 {
+	bool done;
+	struct err unread;
+	if (!read_one_whole(m, t, x, series, &done, &unread) && done)
+		return 0;
 	int rc = read_series(m, t, x, series, false, e);
 	if (!rc)
 		return 0;
@@ -389,7 +508,10 @@ static int read_one(struct sums *m, struct sums_totals *t, const struct task *x,
 /* One that is damaged is not needed: its series are there. */
 static int read_aggregate(struct sums *m, struct sums_totals *t, const struct task *x, const struct plan_series *s, uint32_t a, struct err *e)
 {
-	int rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
+	bool done = false;
+	int rc = m->filter && takes_whole_part(m, x->set, x->part) ? read_whole(m, t, x, PART_AGGREGATE | a, part_end_ms(x->part), &done, e) : 0;
+	if (!rc && !done)
+		rc = read_series(m, t, x, PART_AGGREGATE | a, false, e);
 	if (rc && damage_is_lack(x->part, e))
 		return 0;
 	if (!rc || !damage_is(e))
@@ -405,19 +527,38 @@ static int read_aggregate(struct sums *m, struct sums_totals *t, const struct ta
 	return rc;
 }
 
+/* The rollup of a day has sums and no profiles. */
+static int read_rollup(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
+{
+	bool done;
+	int rc = read_whole(m, t, x, series, part_end_ms(x->part), &done, e);
+	if (!rc && done)
+		return 0;
+	if (rc && damage_is_lack(x->part, e))
+		return 0;
+	if (rc && !damage_is(e))
+		return rc;
+	if (rc)
+		damage_count(x->part, series, e);
+	atomic_store(&x->part->no_sums, true);
+	atomic_store(&m->without_rollup, true);
+	return rc ? rc : err_set(e, ERR_CORRUPT, "the rollup of a day lacks the sums of a series");
+}
+
 static int read_part(struct sums *m, struct sums_totals *t, const struct task *x, struct err *e)
 {
 	const struct plan_series *s = plan_requests_series(&m->requests, m->v, x->set, x->partition);
-	bool *complete = x->part->aggregates.n && by_minutes(m, x) ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
+	bool day = x->part->level == LEVEL_DAY, aggregates = x->part->aggregates.n && !x->rollup && (day || by_minutes(m, x));
+	bool *complete = aggregates ? aggregates_complete(m->v->v->p[x->partition], x->part, s) : NULL;
 	int rc = 0;
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		const struct part_series *p = part_find(x->part, s->ids[i]);
-		if (p && !p->is_float && !(complete && p->aggregate && complete[p->aggregate - 1]))
-			rc = read_one(m, t, x, p->series, e);
+		if (p && !p->is_float && !(x->rollup && part_find(x->rollup, p->series)) && !(complete && p->aggregate && complete[p->aggregate - 1]))
+			rc = day ? read_rollup(m, t, x, p->series, e) : read_one(m, t, x, p->series, e);
 	}
 	for (uint32_t a = 0; complete && a < x->part->aggregates.n && !rc; a++)
 		if (complete[a])
-			rc = read_aggregate(m, t, x, s, a, e);
+			rc = day ? read_rollup(m, t, x, PART_AGGREGATE | a, e) : read_aggregate(m, t, x, s, a, e);
 	free(complete);
 	return rc;
 }
@@ -626,12 +767,16 @@ static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double
 static int sums_read(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		     const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
-	int rc = add_up(&m, parts, n, n_groups, e);
-	if (!rc)
-		rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
-	sums_release(&m);
-	return rc;
+	for (;;) { /* again if the rollup of a day is damaged, without it */
+		struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
+		int rc = add_up(&m, parts, n, n_groups, e);
+		if (!rc)
+			rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
+		bool again = rc && atomic_load(&m.without_rollup);
+		sums_release(&m);
+		if (!again)
+			return rc;
+	}
 }
 
 int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
@@ -649,15 +794,18 @@ int view_sums(struct source_view *sv, const struct source_part *parts, size_t n,
 static int shares_read(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		       const struct source_limits *lim, const struct source_shares *ret, struct err *e)
 {
-	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
 	int64_t *const to[MEASURES] = { ret->match, ret->total, ret->there };
-	double *unused = xcalloc(n_groups + 1, sizeof *unused);
-	int rc = add_up(&m, parts, n, n_groups, e);
-	for (unsigned k = 0; k < MEASURES && !rc; k++)
-		rc = put_measure(&m, k, n_groups, unused, to[k], e);
-	sums_release(&m);
-	free(unused);
-	return rc;
+	AUTOFREE double *unused = xcalloc(n_groups + 1, sizeof *unused);
+	for (;;) {
+		struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
+		int rc = add_up(&m, parts, n, n_groups, e);
+		for (unsigned k = 0; k < MEASURES && !rc; k++)
+			rc = put_measure(&m, k, n_groups, unused, to[k], e);
+		bool again = rc && atomic_load(&m.without_rollup);
+		sums_release(&m);
+		if (!again)
+			return rc;
+	}
 }
 
 int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,

@@ -54,7 +54,7 @@ bool view_try_again(struct view_try *t, int *rc, struct err *e);
 void view_try_recount(struct view_try *t);
 /* Begins to fetch what the reading has noted as wanted so far. */
 void view_try_order(struct view_try *t);
-/* Waits until what was ordered of a partition of the version is here, or does not come. */
+/* Waits until the files that view_try_order has ordered of a partition of the version have been fetched, or the bucket has failed to give them. */
 int view_try_wait(struct view_try *t, size_t p, struct err *e) MUST_USE;
 /* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before, and begins the one reading.
  * view_try_end ends it. */

@@ -20,11 +20,11 @@ struct source_map {
 	struct symbols_map *map;
 };
 
-/* A day whose dictionary is not needed any more. */
+/* What is kept of a day instead of its dictionary: the place of each of its columns among the joint columns. */
 struct day_places {
 	uint64_t dictionary;      /* of its partition */
-	uint64_t parts;           /* pstate_parts, when the places were made */
-	uint64_t late;            /* late_names_number */
+	uint64_t parts;           /* pstate_parts of the day when the places were made: with another number they are not used */
+	uint64_t late;            /* late_names_number of the day then, likewise */
 	uint32_t *place;          /* by column: the common one + 1, 0 = not met yet */
 	uint32_t n;
 };

@@ -11,7 +11,8 @@
 size_t evict_bytes(struct partition *p);
 /* The same of what it keeps of its series alone (query_dict.h). */
 size_t evict_series_bytes(struct partition *p);
-/* Lets go of these, and of the places of its columns (dict_union.h): another part is there now under an old number. */
+/* Forgets the series alone that a partition keeps, and the places of its columns (dict_union.h): a part of the day was replaced by another one with the same
+ * number, so that they do not notice. */
 void evict_known(struct partition *p);
 /* Takes one day's out of memory, if that is possible now. */
 bool evict_day(struct tsdb *db, uint32_t day) REQUIRES(db->seal_lock);
