@@ -84,6 +84,7 @@ struct part {
 	/* The number of the part that it was rewritten from; its own if none. Of several with one origin the newest counts. Symbols are read
 	 * in the order of origins. */
 	uint32_t origin;
+	uint32_t returns;     /* how often its file was replaced by a copy since the start */
 	atomic_bool retired;  /* its file goes with the last reference */
 	bool damaged;         /* could not be rewritten; for the sealer only */
 	/* Its file is damaged or missing here, and a bucket has it whole: nothing replaces the part before that was fetched. Changed under seal_lock, as

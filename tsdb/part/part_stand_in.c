@@ -65,6 +65,7 @@ int part_put_back(const struct part *old, const char *file, struct part **ret, s
 	if (rc)
 		return rc;
 	struct part *p = stand_in_new(d, old->window, old->number);
+	p->returns = old->returns + 1;
 	p->bytes = stat(file, &st) ? 0 : (uint64_t)st.st_size;
 	part_forget_file(p);
 	rc = part_ingest(d, p->level, p->window, p->number, file, e);

@@ -47,7 +47,6 @@ struct sums {
 	struct mutex lock;
 	struct err *e;
 	atomic_int failed;
-	atomic_bool without_rollup; /* it failed because the rollup of a day is damaged: the hours can be read instead */
 };
 
 /* ---- whole parts ---- */
@@ -429,15 +428,19 @@ static int read_whole(struct sums *m, struct sums_totals *t, const struct task *
 	const uint64_t *match = m->match[x->partition];
 	*ret_done = false;
 	int rc = part_sum(x->part, series, INT64_MIN, INT64_MAX, &t->scratch->part, &s, &n, &read, e);
-	if (rc || !n)
+	if (rc)
 		return rc;
+	if (!n) { /* without values: whether there are profiles only the profiles say */
+		*ret_done = m->n_measures == 1;
+		return 0;
+	}
 	bool fits = true;
 	for (size_t i = 0; i < s.n && fits; i++) {
 		int64_t v;
 		uint32_t c = s.columns[i];
 		bool hit = c < m->n_match[x->partition] && (match[c / 64] >> c % 64 & 1);
-		fits = !__builtin_mul_overflow(s.sums[i], s.factor, &v) && !__builtin_add_overflow(values[TOTAL], v, &values[TOTAL]) &&
-		       !(hit && __builtin_add_overflow(values[MATCH], v, &values[MATCH]));
+		fits = !__builtin_mul_overflow(s.sums[i], s.factor, &v) &&
+		       !(m->n_measures > 1 && __builtin_add_overflow(values[TOTAL], v, &values[TOTAL])) && !(hit && __builtin_add_overflow(values[MATCH], v, &values[MATCH]));
 	}
 	if (!fits)
 		return 0;
@@ -491,10 +494,12 @@ static int read_one_whole(struct sums *m, struct sums_totals *t, const struct ta
 static int read_one(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
 {
 	bool done;
-	struct err unread;
-	if (!read_one_whole(m, t, x, series, &done, &unread) && done)
-		return 0;
-	int rc = read_series(m, t, x, series, false, e);
+	int rc = read_one_whole(m, t, x, series, &done, e);
+	if (done)
+		return rc;
+	if (rc && damage_is_lack(x->part, e)) /* the sums are noted to be fetched, and are enough */
+		return damage_pass(m->lim, x->part, series, e);
+	rc = read_series(m, t, x, series, false, e);
 	if (!rc)
 		return 0;
 	bool lost = m->n_measures > 1 && damage_is(e);
@@ -527,22 +532,42 @@ static int read_aggregate(struct sums *m, struct sums_totals *t, const struct ta
 	return rc;
 }
 
-/* The rollup of a day has sums and no profiles. */
-static int read_rollup(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
+/* A series from the parts of the day's hours: its sums are empty, do not fit, or are damaged. */
+static int read_hours(struct sums *m, struct sums_totals *t, const struct task *x, uint32_t series, struct err *e)
+{
+	const struct pstate *s = m->v->v->p[x->partition];
+	int rc = 0;
+	for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR && !rc; i++) {
+		const struct task hour = { x->set, x->partition, s->parts[i], NULL, NULL };
+		const struct part_series *p = part_find(hour.part, series);
+		if (p && !p->is_float && set_requests_any(&m->requests, &m->of_set[x->set], part_start_ms(hour.part), part_end_ms(hour.part)))
+			rc = read_one(m, t, &hour, series, e);
+	}
+	return rc;
+}
+
+/* A series or an aggregate from the rollup of a day, which has sums and no profiles. */
+static int read_rollup(struct sums *m, struct sums_totals *t, const struct task *x, const struct plan_series *s, uint32_t series, struct err *e)
 {
 	bool done;
 	int rc = read_whole(m, t, x, series, part_end_ms(x->part), &done, e);
-	if (!rc && done)
-		return 0;
+	if (done || (rc && !damage_is_lack(x->part, e) && !damage_is(e)))
+		return rc;
 	if (rc && damage_is_lack(x->part, e))
 		return 0;
-	if (rc && !damage_is(e))
-		return rc;
-	if (rc)
+	if (rc) {
 		damage_count(x->part, series, e);
-	atomic_store(&x->part->no_sums, true);
-	atomic_store(&m->without_rollup, true);
-	return rc ? rc : err_set(e, ERR_CORRUPT, "the rollup of a day lacks the sums of a series");
+		atomic_store(&x->part->no_sums, true);
+		rc = 0;
+	}
+	if (!(series & PART_AGGREGATE))
+		return read_hours(m, t, x, series, e);
+	for (size_t i = 0; i < s->n && !rc; i++) {
+		const struct part_series *p = part_find(x->part, s->ids[i]);
+		if (p && p->aggregate == (series & ~PART_AGGREGATE) + 1)
+			rc = read_hours(m, t, x, s->ids[i], e);
+	}
+	return rc;
 }
 
 static int read_part(struct sums *m, struct sums_totals *t, const struct task *x, struct err *e)
@@ -554,11 +579,11 @@ static int read_part(struct sums *m, struct sums_totals *t, const struct task *x
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		const struct part_series *p = part_find(x->part, s->ids[i]);
 		if (p && !p->is_float && !(x->rollup && part_find(x->rollup, p->series)) && !(complete && p->aggregate && complete[p->aggregate - 1]))
-			rc = day ? read_rollup(m, t, x, p->series, e) : read_one(m, t, x, p->series, e);
+			rc = day ? read_rollup(m, t, x, s, p->series, e) : read_one(m, t, x, p->series, e);
 	}
 	for (uint32_t a = 0; complete && a < x->part->aggregates.n && !rc; a++)
 		if (complete[a])
-			rc = day ? read_rollup(m, t, x, PART_AGGREGATE | a, e) : read_aggregate(m, t, x, s, a, e);
+			rc = day ? read_rollup(m, t, x, s, PART_AGGREGATE | a, e) : read_aggregate(m, t, x, s, a, e);
 	free(complete);
 	return rc;
 }
@@ -767,16 +792,12 @@ static int put_measure(const struct sums *m, unsigned k, size_t n_groups, double
 static int sums_read(struct tsdb_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		     const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	for (;;) { /* again if the rollup of a day is damaged, without it */
-		struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
-		int rc = add_up(&m, parts, n, n_groups, e);
-		if (!rc)
-			rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
-		bool again = rc && atomic_load(&m.without_rollup);
-		sums_release(&m);
-		if (!again)
-			return rc;
-	}
+	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = 1 };
+	int rc = add_up(&m, parts, n, n_groups, e);
+	if (!rc)
+		rc = put_measure(&m, MATCH, n_groups, ret, exact, e);
+	sums_release(&m);
+	return rc;
 }
 
 int view_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups,
@@ -796,16 +817,12 @@ static int shares_read(struct tsdb_view *v, const struct source_part *parts, siz
 {
 	int64_t *const to[MEASURES] = { ret->match, ret->total, ret->there };
 	AUTOFREE double *unused = xcalloc(n_groups + 1, sizeof *unused);
-	for (;;) {
-		struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
-		int rc = add_up(&m, parts, n, n_groups, e);
-		for (unsigned k = 0; k < MEASURES && !rc; k++)
-			rc = put_measure(&m, k, n_groups, unused, to[k], e);
-		bool again = rc && atomic_load(&m.without_rollup);
-		sums_release(&m);
-		if (!again)
-			return rc;
-	}
+	struct sums m = { .v = v, .lim = lim, .filter = f, .e = e, .n_measures = MEASURES };
+	int rc = add_up(&m, parts, n, n_groups, e);
+	for (unsigned k = 0; k < MEASURES && !rc; k++)
+		rc = put_measure(&m, k, n_groups, unused, to[k], e);
+	sums_release(&m);
+	return rc;
 }
 
 int view_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,

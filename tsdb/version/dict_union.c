@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "tsdb/dict/dict_names.h"
+#include "tsdb/part/damage.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/version/late_names.h"
 
@@ -25,6 +26,7 @@ struct day_places {
 	uint64_t dictionary;      /* of its partition */
 	uint64_t parts;           /* pstate_parts of the day when the places were made: with another number they are not used */
 	uint64_t late;            /* late_names_number of the day then, likewise */
+	bool whole;               /* of all columns */
 	uint32_t *place;          /* by column: the common one + 1, 0 = not met yet */
 	uint32_t n;
 };
@@ -218,15 +220,25 @@ static void places_set(struct dict_unions *j, const struct day_places *x) REQUIR
 	*old = *x;
 }
 
+static bool places_are_known(struct dict_unions *j, const struct pstate *s, bool *ret_whole)
+{
+	mutex_lock(&j->lock);
+	const struct day_places *x = places_find(j, s);
+	*ret_whole = x && x->whole;
+	mutex_unlock(&j->lock);
+	return x;
+}
+
 int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e)
 {
 	struct part_value value = { 0 };
-	*ret_known = dict_unions_known(j, s) > 0;
-	if (*ret_known || s->n_windows || !s->all_day || atomic_load(&s->all_day->no_names))
+	bool whole = false;
+	*ret_known = !s->n_windows && places_are_known(j, s, &whole);
+	if (whole || s->n_windows || !s->all_day || atomic_load(&s->all_day->no_names))
 		return 0;
 	int rc = part_get(s->all_day, PART_NAMES, 0, 0, &value, e);
 	if (!rc) {
-		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), NULL, 0 };
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), true, NULL, 0 };
 		mutex_lock(&j->lock);
 		if (!j->to)
 			j->to = symbols_new();
@@ -235,11 +247,15 @@ int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *
 			places_set(j, &x);
 		j->used_mono_ms = clock_mono_ms();
 		mutex_unlock(&j->lock);
-		*ret_known = !rc;
+		*ret_known |= !rc;
 	}
 	part_value_release(&value);
-	if (!rc || rc == -ERR_UNAVAILABLE)
+	if (*ret_known || !rc) /* with some places known, what lacks others reads the dictionary */
+		return 0;
+	if (rc == -ERR_UNAVAILABLE)
 		return rc;
+	if (rc != -ERR_NOT_FOUND && !damage_is(e))
+		return 0;
 	atomic_store(&s->all_day->no_names, true); /* nor are they looked for again */
 	if (rc == -ERR_NOT_FOUND)
 		return 0;
@@ -253,6 +269,7 @@ static void places_join(struct day_places *x, const struct day_places *old)
 	for (uint32_t i = 0; i < MIN(x->n, old->n); i++)
 		if (!x->place[i])
 			x->place[i] = old->place[i];
+	x->whole |= old->whole;
 }
 
 void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, struct partition *p)
@@ -262,7 +279,7 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 		struct source_map *m = &j->maps.v[i];
 		if (m->from != p->symbols || m->names != s->names)
 			continue;
-		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), NULL, 0 };
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), false, NULL, 0 };
 		x.n = symbols_map_columns(m->map, &x.place);
 		const struct day_places *old = places_find(j, s);
 		if (old)

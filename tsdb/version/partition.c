@@ -75,7 +75,7 @@ uint64_t pstate_parts(const struct pstate *s)
 	uint64_t all = 0;
 	for (size_t i = 0; i < s->n_parts; i++)
 		if (s->parts[i]->level == LEVEL_HOUR)
-			all += hash_u64(s->parts[i]->number + 1);
+			all += hash_u64(hash_u64(s->parts[i]->number + 1) + s->parts[i]->returns);
 	return all;
 }
 
