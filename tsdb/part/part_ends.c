@@ -151,6 +151,7 @@ static void end_get(struct cursor *c, struct part_end *x, const struct part_cove
 	bool several = end_profiles(cover) > 1;
 	int64_t unit = flags & END_PERIODS ? cover->period : 1;
 	uint64_t v = 0;
+	int64_t rest;
 	switch (column) {
 	case END_LAST:
 		v = cover->n_stale ? cursor_varint(c) : 0;
@@ -179,8 +180,9 @@ static void end_get(struct cursor *c, struct part_end *x, const struct part_cove
 		break;
 	default:
 		x->last_total = several ? end_get_total(c, cover, unit) : cover->total;
-		c->bad |= several && x->first_total > cover->total - x->last_total;
-		c->bad |= end_profiles(cover) == 2 && x->first_total != cover->total - x->last_total;
+		c->bad |= __builtin_sub_overflow(cover->total, x->last_total, &rest);
+		c->bad |= several && x->first_total > rest;
+		c->bad |= end_profiles(cover) == 2 && x->first_total != rest;
 		x->here = !c->bad;
 	}
 }
