@@ -104,7 +104,7 @@ void partition_unref(struct partition *p);
  * Damage costs what it held and is logged. */
 void partition_load(struct partition *p);
 /* Another one over the same parts, whose dictionary is not loaded. Returns owned. */
-struct partition *partition_empty_copy(const struct partition *p);
+struct partition *partition_empty_copy(struct partition *p);
 /* A private one with the dictionary of the parts of s, for a partition that is not loaded itself; series_only: with the series, and no
  * symbols except their strings. No other thread sees it. */
 struct partition *partition_read(const struct pstate *s, bool series_only);

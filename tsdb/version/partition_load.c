@@ -237,22 +237,31 @@ void partition_load(struct partition *p)
 	version_unref(v);
 }
 
-struct partition *partition_empty_copy(const struct partition *p)
+/* Over the same parts, for reading their dictionary. What the sealer keeps with a partition is not read: it may write it meanwhile. */
+static struct partition *partition_of_same_parts(struct partition *p)
 {
 	struct partition *n = partition_new(p->db, p->day);
 	n->db_parts = partition_db_ref(p->db_parts);
 	n->origin = p->origin;
 	n->dictionary = p->dictionary;
+	rwlock_read(&p->dict_lock); /* another thread may load it */
+	n->sealed = p->sealed; /* how much must be there when it is loaded */
+	n->lost_counted = p->lost_counted;
+	rwlock_unlock(&p->dict_lock);
+	atomic_store(&n->loaded, false);
+	return n;
+}
+
+struct partition *partition_empty_copy(struct partition *p)
+{
+	struct partition *n = partition_of_same_parts(p);
 	n->next_part = p->next_part;
 	n->kept_symbols = p->kept_symbols;
 	n->kept_mono_ms = p->kept_mono_ms;
-	n->sealed = p->sealed; /* how much must be there when it is loaded */
-	n->lost_counted = p->lost_counted;
 	n->rules_done = p->rules_done;
 	atomic_init(&n->live_t_ms, atomic_load(&p->live_t_ms));
 	atomic_init(&n->live_boot_ms, atomic_load(&p->live_boot_ms));
 	n->rules_next_part = p->rules_next_part;
-	atomic_store(&n->loaded, false);
 	return n;
 }
 
@@ -278,7 +287,7 @@ static void keep_series(struct partition *p)
 
 struct partition *partition_read(const struct pstate *s, bool series_only)
 {
-	struct partition *p = partition_empty_copy(s->p);
+	struct partition *p = partition_of_same_parts(s->p);
 	rwlock_write(&p->dict_lock); /* no thread waits for it */
 	load(p, s, series_only);
 	if (series_only)
