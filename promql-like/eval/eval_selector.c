@@ -287,7 +287,8 @@ struct fetch_job {
 	const struct choice *c;
 	uint32_t *order;        /* places of the series of c, in the order in which they are read */
 	int64_t after, until;
-	const struct source_windows *windows; /* points of deltas for these instead of profiles, where the source has them; NULL: none */
+	const struct source_windows *windows; /* the windows of a rate or a sum: of series of deltas their points are fetched instead of their profiles, if the source
+					       * can; NULL: profiles are */
 	bool within;            /* only points stamped in a window are needed */
 	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none */
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);

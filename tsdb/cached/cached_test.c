@@ -453,7 +453,7 @@ static void test_points(void **state)
 	world_end(&w);
 }
 
-/* A generation of before there were first and last profiles in it: the stamps are read. */
+/* A generation of an earlier version, which has no first and last profiles of hours: a rate reads the stamps of all hours. */
 static void test_points_of_older_generation(void **state)
 {
 	static const struct source_windows days = { KIT_T0 + DAY, DAY, DAY, 2 };

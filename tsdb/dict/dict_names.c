@@ -133,7 +133,7 @@ static void names_put_nodes(struct names_out *o, struct buf *out)
 	uint32_t n = symbols_count(o->s, SYMBOLS_NODES), number = 1;
 	struct names_node *v = xcalloc(n + 1, sizeof *v);
 	uint32_t *first = xcalloc(n + 2, sizeof *first); /* by parent: its children are v[first[parent]] up to v[first[parent + 1]] */
-	VEC(uint32_t) stack = { 0 };                     /* places in v, of the nodes that are still to be written */
+	VEC(uint32_t) stack = { 0 };                     /* nodes that are still to be written, as places in v */
 	VEC(uint32_t) depths = { 0 };
 	CLEANUP(buf_free) struct buf up = { .max = out->max }, locations = { .max = out->max };
 	for (uint32_t i = 1; i < n; i++) {

@@ -436,10 +436,10 @@ static void spoil_end(struct end_fields *f, int how)
 	case 3: f->flags = 4; break;
 	case 4: f->flags = 2; break;
 	case 5: f->flags = 7; break;
-	case 6: f->other = 3; break;              /* 9 is no multiple of the period 1 */
+	case 6: f->other = 3; break;              /* the total would be no multiple of the period */
 	case 7: f->other = 0; break;              /* more follows than there is */
 	case 8: f->last = 0; break;               /* where is the marker? */
-	case 9: f->last = 49000; break;           /* the last of five is the first */
+	case 9: f->last = 49000; break;           /* of five profiles the last has the stamp of the first */
 	case 10: f->last = 49001; break;
 	case 11: f->last = UINT64_MAX; break;
 	case 12: f->interval = UINT64_C(1) << 31; break;

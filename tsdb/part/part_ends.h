@@ -25,7 +25,7 @@ struct part_end {
 /* One block of memory. */
 struct part_ends {
 	size_t n;
-	struct part_end v[]; /* by place in the part's series */
+	struct part_end v[]; /* of each series of the part, in the order of part.series */
 };
 
 struct part_ends *part_ends_new(const struct part *p);

@@ -60,8 +60,8 @@ static bool any_bound(int64_t t_ms, int64_t step_ms, uint32_t n, int64_t first_m
 	return k < n && t_ms + k * step_ms < last_ms;
 }
 
-/* Whether each step of each request takes all of the profiles stamped in [first, last], which are of one part, or none of them. Then their sum is all that
- * is needed of them. */
+/* Some profiles of one part have stamps from first to last. Whether no step of a request of the set begins or ends between two of them: then each step takes all
+ * of them or none, and their sum is enough. */
 static bool takes_whole(const struct sums *m, uint32_t set, int64_t first_ms, int64_t last_ms)
 {
 	const struct set_requests *s = &m->of_set[set];

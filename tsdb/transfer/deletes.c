@@ -78,7 +78,7 @@ static int deletes_write(struct transfer *t, struct err *e) REQUIRES(t->deletes_
 		deletes_put_lines(&b, &t->deletes.v[i]);
 	}
 	text_put_checksum(&b, 0);
-	int rc = b.overflow ? err_set(e, ERR_LIMIT, "the deletes that days of the bucket need come to more than 256 MiB: a delete is forgotten once all days that it reaches have left the bucket") : files_make_dirs(t->server.dir, e);
+	int rc = b.overflow ? err_set(e, ERR_LIMIT, "the list of what was deleted of days that are in the bucket is over 256 MiB: a delete leaves it when the last day that it is about leaves the bucket") : files_make_dirs(t->server.dir, e);
 	if (!rc)
 		rc = files_put(t->server.dir, DELETES_FILE, buf_view(&b), e);
 	atomic_store(&t->n_pending_deletes, t->pending_deletes.n);

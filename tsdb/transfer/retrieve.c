@@ -54,7 +54,8 @@ static bool retrieve_is_here(const struct version *v, uint32_t day)
 	return version_find(v, day) != NULL;
 }
 
-/* Local retention lets no day go meanwhile: that day would be left out, and take rows. */
+/* Under seal_lock, so that local retention removes no day from this disk meanwhile: the day would be missing in the list of days that are in the bucket alone,
+ * and would accept rows. */
 void retrieve_note_absent(struct transfer *t)
 {
 	mutex_lock(&t->db->seal_lock);
@@ -73,7 +74,8 @@ void retrieve_note_absent(struct transfer *t)
 	mutex_unlock(&t->db->seal_lock);
 }
 
-/* Local retention lets no day go meanwhile: that day would be noted as one that the disk has, and as it was dropped here it would leave the bucket. */
+/* Under seal_lock, so that local retention removes no day from this disk meanwhile: the day would be noted as one that the disk has, then be taken for a day that
+ * was deleted here, and be removed from the bucket. */
 int retrieve_keep_here(struct transfer *t, struct err *e)
 {
 	mutex_lock(&t->db->seal_lock);

@@ -9,7 +9,7 @@
 
 /* The memory of a partition's dictionary and series index; 0: they are not loaded. Takes dict_lock. */
 size_t evict_bytes(struct partition *p);
-/* The same of what it keeps of its series alone (query_dict.h). */
+/* The memory of the series index that a partition keeps without its dictionary (query_dict.h); 0: it has none. */
 size_t evict_series_bytes(struct partition *p);
 /* Forgets the series alone that a partition keeps, and the places of its columns (dict_union.h): a part of the day was replaced by another one with the same
  * number, so that they do not notice. */
