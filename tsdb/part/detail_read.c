@@ -416,11 +416,44 @@ static bool is_full_deltas(const struct reader *r, const struct weighing *w)
 	return r->mode == VALUES_DELTAS && !bad && n > 1 && n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n);
 }
 
+/* How many bytes are 0 before another. */
+static size_t count_zeros(const uint8_t *p, size_t n)
+{
+	uint64_t eight;
+	size_t i = 0;
+	for (; i + 8 <= n && (memcpy(&eight, p + i, 8), !eight); i += 8)
+		;
+	while (i < n && !p[i])
+		i++;
+	return i;
+}
+
+/* Steps over columns that are in every row, as differences, most of them at most, and returns how many; their divisors go to by. */
+static size_t take_full_columns(struct reader *r, size_t most, uint32_t n_rows, int64_t *by)
+{
+	size_t n = 0;
+	if (r->mode != VALUES_DELTAS || n_rows < 2 || n_rows > ESCAPE)
+		return 0;
+	most = MIN(most, (size_t)(r->g_end - r->g) / n_rows);
+	while (n < most && r->l[n] == n_rows - 1)
+		n++;
+	r->bad |= count_zeros(r->g, n * n_rows) < n * n_rows; /* there are no rows for gaps */
+	bool bad = r->bad;
+	for (size_t i = 0; i < n && !bad; i++) {
+		by[i] = (int64_t)(cursor_varint(&r->divisors) + 1);
+		bad = by[i] <= 0;
+	}
+	r->bad = bad || r->divisors.bad;
+	r->l += n;
+	r->g += n * n_rows;
+	return n;
+}
+
 /* Columns from k on, as many as are full; their divisors go to by. Returns how many. */
 static size_t weigh_full_columns(struct reader *r, const struct sealed_rollup *u, size_t k, struct weighing *w, int64_t *by, int64_t *sums, uint64_t *read)
 {
 	struct column c;
-	size_t n = 0;
+	size_t n = take_full_columns(r, u->columns.n - k, w->n_rows, by);
 	for (; k + n < u->columns.n && is_full_deltas(r, w) && next_column(r, u, k + n, &c); r->g += w->n_rows)
 		by[n++] = c.by;
 	differences_weigh(&r->deltas, w, n, sums + k);
@@ -451,6 +484,14 @@ bool sealed_has_differences(const struct sealed_detail *d)
 {
 	struct cursor v = cursor_of(d->values);
 	return cursor_u8(&v) == VALUES_DELTAS;
+}
+
+const uint8_t *sealed_weighed_counts(const struct sealed_detail *d)
+{
+	struct cursor c = cursor_of(d->counts);
+	(void)take_list(&c);
+	(void)take_list(&c);
+	return sealed_has_differences(d) && !c.bad && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
 }
 
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A difference is a zigzag varint: the lowest bit s of its first byte is the sign, six more bits of that byte and seven of each next one are the number u;
- * the difference is u, or -u - 1 if s is set. So each byte adds its bits times a power of 128, with the sign of the first byte:
+ * the difference is u, or -u - 1 if s is set. Twice the difference is what its bytes add up to:
  *
- *	byte                s u0 1 |  u1  1 |  u2  0      d = +-(u0 + 64 u1 + 8192 u2) - s
- *	its position             0        1        2
+ *	byte               u0 s 1 |  u1  1 |  u2  0       a byte of the bits b counts 128^position x b, or if s is set 128^position x -b, and at
+ *	its position             0        1        2       position 0 one less: -b - 1
  *
- * and where many rows count the same, bytes are added up as they lie, 32 at a time, without a number being put together: what is at a byte's position is
- * told by the bytes before it. Where rows count nearly the same, each byte's bits are multiplied with what its row counts more than the others, which is
- * found by the number of ends before it. The first row, whose difference is its value and often large, is read by itself.
+ * So where many rows count the same, bytes are added up as they lie, 32 at a time, without a number being put together. The position of a byte and its
+ * number's sign are told by the three bytes before it. Where rows count nearly the same, each byte is multiplied with what its row counts more than the
+ * others; its row is the number of ends before it. The first row, whose difference is its value and often large, is read by itself.
  *
  * On other processors, and for differences of more than four bytes, numbers are put together one by one. */
 #include "tsdb/part/differences.h"
@@ -119,16 +119,15 @@ void weighing_release(struct weighing *w)
 #ifdef __x86_64__
 #define WIDE __attribute__((target("avx2,bmi,bmi2,popcnt")))
 #define WIDE_INLINE WIDE static inline __attribute__((always_inline))
-#define POSITION_2 13 /* bits that a byte at position 2 counts more than one of position 0 */
-#define POSITION_3 20
+#define POSITION_2 14 /* bits that a byte at position 2 counts more than one at position 0 */
 
 /* At lane_mask + 32 - n: n bytes of ones, and zeros. */
 static const uint8_t lane_mask[64] = { [0 ... 31] = 0xff };
 
-/* The first byte of the wanted numbers, and their end once they are read. */
+/* Numbers of a column that follow each other and are to be read. */
 struct wide_run {
 	const uint8_t *p, *end;
-	size_t n;           /* numbers that are left */
+	size_t n; /* how many are left */
 };
 
 /* Takes up to `size` bytes of the run, whose ends of numbers are bits. Returns how many belong to it. */
@@ -141,6 +140,15 @@ WIDE_INLINE uint32_t wide_take(struct wide_run *r, uint32_t ends, uint32_t size,
 	}
 	r->n -= *ret_numbers;
 	return size;
+}
+
+/* The sum of lanes of 32 bits. */
+WIDE_INLINE int64_t wide_join(__m256i sum01, __m256i sum23)
+{
+	__m256i h = _mm256_hadd_epi32(sum01, sum23);
+	h = _mm256_hadd_epi32(h, h);
+	__m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+	return (int64_t)_mm_cvtsi128_si32(q) + (int64_t)_mm_extract_epi32(q, 1) * (1 << POSITION_2);
 }
 
 WIDE_INLINE bool wide_skip(struct wide_run *r)
@@ -158,9 +166,8 @@ WIDE_INLINE bool wide_skip(struct wide_run *r)
 /* The sum of the run's differences. The bytes before it are an end of a number, and two more. False: one has more than four bytes, or the stream ends. */
 WIDE_INLINE bool wide_sum(struct wide_run *r, int64_t *ret)
 {
-	const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi8(1), low = _mm256_set1_epi8(0x7f), pairs = _mm256_set1_epi16(1);
-	__m256i sum01 = zero, sum2 = zero, sum3 = zero; /* by position */
-	int64_t negative = 0;
+	const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi8(1), more = _mm256_set1_epi8(INT8_MIN), pairs = _mm256_set1_epi16(1);
+	__m256i sum01 = zero, sum23 = zero; /* of positions 0 and 1, and of 2 and 3 */
 	while (r->n) {
 		if (UNLIKELY(r->end - r->p < 32))
 			return false;
@@ -171,24 +178,19 @@ WIDE_INLINE bool wide_sum(struct wide_run *r, int64_t *ret)
 		uint32_t size = wide_take(r, ~(uint32_t)_mm256_movemask_epi8(b0), 32, &numbers);
 		b0 = _mm256_and_si256(b0, _mm256_loadu_si256((const __m256i *)(lane_mask + 32 - size)));
 		r->p += size;
-		/* The highest bit of b1, c2, c3: its position is 1 or more, 2 or more, 3 or more. */
+		/* Of b1, c2 and c3 the highest bit is set if the position is at least 1, 2 and 3. */
 		__m256i c2 = _mm256_and_si256(b1, b2), c3 = _mm256_and_si256(c2, b3);
 		if (UNLIKELY(_mm256_movemask_epi8(_mm256_and_si256(c3, b0))))
 			return false;
 		__m256i first = _mm256_blendv_epi8(_mm256_blendv_epi8(_mm256_blendv_epi8(b0, b1, b1), b2, c2), b3, c3);
-		__m256i sign = _mm256_or_si256(_mm256_sub_epi8(zero, _mm256_and_si256(first, one)), one);
-		negative += __builtin_popcount((uint32_t)_mm256_movemask_epi8(_mm256_slli_epi16(b0, 7)) & ~(uint32_t)_mm256_movemask_epi8(b1));
-		__m256i bits = _mm256_and_si256(b0, low), half = _mm256_and_si256(_mm256_srli_epi16(bits, 1), low);
-		__m256i at2 = _mm256_cmpgt_epi8(zero, c2), at3 = _mm256_cmpgt_epi8(zero, c3);
-		__m256i u01 = _mm256_andnot_si256(at2, _mm256_blendv_epi8(half, bits, b1)), u23 = _mm256_and_si256(at2, bits);
-		__m256i times = _mm256_sign_epi8(_mm256_blendv_epi8(one, _mm256_set1_epi8(64), b1), sign);
-		sum01 = _mm256_add_epi32(sum01, _mm256_madd_epi16(_mm256_maddubs_epi16(u01, times), pairs));
-		sum2 = _mm256_add_epi32(sum2, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_andnot_si256(at3, u23), sign), pairs));
-		sum3 = _mm256_add_epi32(sum3, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_and_si256(at3, u23), sign), pairs));
+		__m256i sign = _mm256_sub_epi8(zero, _mm256_and_si256(first, one)), bits = _mm256_and_si256(b0, _mm256_set1_epi8(INT8_MAX));
+		__m256i d = _mm256_sub_epi8(_mm256_xor_si256(bits, sign), _mm256_and_si256(sign, _mm256_cmpgt_epi8(zero, b1)));
+		__m256i at23 = _mm256_cmpgt_epi8(zero, c2);
+		__m256i times01 = _mm256_andnot_si256(at23, _mm256_blendv_epi8(one, more, b1)), times23 = _mm256_and_si256(at23, _mm256_blendv_epi8(one, more, c3));
+		sum01 = _mm256_add_epi32(sum01, _mm256_madd_epi16(_mm256_maddubs_epi16(times01, d), pairs));
+		sum23 = _mm256_add_epi32(sum23, _mm256_madd_epi16(_mm256_maddubs_epi16(times23, d), pairs));
 	}
-	__m256i h = _mm256_hadd_epi32(_mm256_hadd_epi32(sum01, sum2), _mm256_hadd_epi32(sum3, zero));
-	__m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
-	*ret = (int64_t)_mm_cvtsi128_si32(q) + (int64_t)_mm_extract_epi32(q, 1) * (1 << POSITION_2) + (int64_t)_mm_extract_epi32(q, 2) * (1 << POSITION_3) - negative;
+	*ret = wide_join(sum01, sum23) / 2;
 	return true;
 }
 
@@ -208,7 +210,7 @@ WIDE_INLINE __m256i wide_to_64(__m256i sum, __m256i more)
 	return _mm256_add_epi64(sum, _mm256_add_epi64(x, y));
 }
 
-/* Four of them by lane, of 32 bits: bits of position 0 and 1, and of 2 and 3; both times what the row counts more. */
+/* Sums of positions 0 and 1, and of 2 and 3, and both of each byte times what its row counts more; lanes of 32 bits. */
 struct wide_near {
 	__m256i sum01, sum23, near01, near23;
 };
@@ -216,8 +218,8 @@ struct wide_near {
 /* Adds 16 bytes of the run. near_*: of the first of its rows that is left. */
 WIDE_INLINE bool wide_add_near(struct wide_run *r, const uint8_t *near_low, const uint8_t *near_high, struct wide_near *s, size_t *ret_numbers)
 {
-	const __m128i zero = _mm_setzero_si128();
-	const __m256i ones = _mm256_set1_epi16(1);
+	const __m128i zero = _mm_setzero_si128(), one = _mm_set1_epi8(1), more = _mm_set1_epi8(INT8_MIN);
+	const __m256i pairs = _mm256_set1_epi16(1);
 	const uint8_t *p = r->p;
 	if (UNLIKELY(r->end - p < 16))
 		return false;
@@ -233,22 +235,20 @@ WIDE_INLINE bool wide_add_near(struct wide_run *r, const uint8_t *near_low, cons
 	__m128i near0 = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)near_low), rows), near1 = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)near_high), rows);
 	__m256i near = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi8(near0, near1)), _mm_unpackhi_epi8(near0, near1), 1);
 	__m128i first = _mm_blendv_epi8(_mm_blendv_epi8(_mm_blendv_epi8(b0, b1, b1), b2, c2), b3, c3);
-	__m256i negative = _mm256_cvtepi8_epi16(_mm_sub_epi8(zero, _mm_and_si128(first, _mm_set1_epi8(1))));
-	__m256i at1 = _mm256_cvtepi8_epi16(_mm_cmpgt_epi8(zero, b1)), at2 = _mm256_cvtepi8_epi16(_mm_cmpgt_epi8(zero, c2));
-	__m256i at3 = _mm256_cvtepi8_epi16(_mm_cmpgt_epi8(zero, c3)), bits = _mm256_cvtepu8_epi16(_mm_and_si128(b0, _mm_set1_epi8(0x7f)));
-	__m256i u01 = _mm256_andnot_si256(at2, _mm256_blendv_epi8(_mm256_srli_epi16(bits, 1), _mm256_slli_epi16(bits, 6), at1));
-	__m256i u23 = _mm256_and_si256(at2, _mm256_blendv_epi8(bits, _mm256_slli_epi16(bits, 7), at3));
-	/* With all bits turned it is -u - 1: right at position 0, one too few behind it. */
-	__m256i d01 = _mm256_sub_epi16(_mm256_xor_si256(u01, negative), _mm256_and_si256(negative, at1));
-	__m256i d23 = _mm256_sub_epi16(_mm256_xor_si256(u23, negative), negative);
-	s->sum01 = _mm256_add_epi32(s->sum01, _mm256_madd_epi16(d01, ones));
-	s->sum23 = _mm256_add_epi32(s->sum23, _mm256_madd_epi16(d23, ones));
+	__m128i sign = _mm_sub_epi8(zero, _mm_and_si128(first, one)), bits = _mm_and_si128(b0, _mm_set1_epi8(INT8_MAX));
+	__m128i d = _mm_sub_epi8(_mm_xor_si128(bits, sign), _mm_and_si128(sign, _mm_cmpgt_epi8(zero, b1)));
+	__m128i at23 = _mm_cmpgt_epi8(zero, c2);
+	__m128i times01 = _mm_andnot_si128(at23, _mm_blendv_epi8(one, more, b1)), times23 = _mm_and_si128(at23, _mm_blendv_epi8(one, more, c3));
+	__m256i d01 = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(d), _mm256_cvtepu8_epi16(times01));
+	__m256i d23 = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(d), _mm256_cvtepu8_epi16(times23));
+	s->sum01 = _mm256_add_epi32(s->sum01, _mm256_madd_epi16(d01, pairs));
+	s->sum23 = _mm256_add_epi32(s->sum23, _mm256_madd_epi16(d23, pairs));
 	s->near01 = _mm256_add_epi32(s->near01, _mm256_madd_epi16(d01, near));
 	s->near23 = _mm256_add_epi32(s->near23, _mm256_madd_epi16(d23, near));
 	return true;
 }
 
-#define NEAR_STEP (2 * 127 * 128) /* the most that a step adds to a lane, per unit of near */
+#define NEAR_STEP (2 * 128 * 128) /* a step adds less to a lane, per unit of near */
 
 /* The sum of the run's differences, and of those times what their rows count more than the level. */
 WIDE_INLINE bool wide_sum_near(struct wide_run *r, const uint8_t *near_low, const uint8_t *near_high, uint32_t most, int64_t *ret_sum, int64_t *ret_near)
@@ -266,13 +266,10 @@ WIDE_INLINE bool wide_sum_near(struct wide_run *r, const uint8_t *near_low, cons
 		near23 = wide_to_64(near23, s.near23);
 		s.near01 = s.near23 = zero;
 	}
-	__m256i h = _mm256_hadd_epi32(s.sum01, s.sum23);
-	h = _mm256_hadd_epi32(h, h);
-	__m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
-	*ret_sum = (int64_t)_mm_cvtsi128_si32(q) + (int64_t)_mm_extract_epi32(q, 1) * (1 << POSITION_2);
+	*ret_sum = wide_join(s.sum01, s.sum23) / 2;
 	__m256i near = _mm256_add_epi64(near01, _mm256_slli_epi64(near23, POSITION_2));
 	__m128i half = _mm_add_epi64(_mm256_castsi256_si128(near), _mm256_extracti128_si256(near, 1));
-	*ret_near = _mm_cvtsi128_si64(half) + _mm_extract_epi64(half, 1);
+	*ret_near = (_mm_cvtsi128_si64(half) + _mm_extract_epi64(half, 1)) / 2;
 	return true;
 }
 
@@ -330,18 +327,6 @@ static size_t differences_add_wide(struct cursor *c, const struct weighing *w, s
 #endif
 
 /* ---- numbers one by one ---- */
-
-/* Steps over n varints. */
-static void differences_skip(struct cursor *c, size_t n)
-{
-	uint64_t eight;
-	for (; n >= 8 && c->end - c->p >= 8; c->p += 8) {
-		memcpy(&eight, c->p, 8);
-		n -= (size_t)((~eight >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0101010101010101) >> 56); /* how many end there */
-	}
-	for (; n && !c->bad; n--)
-		cursor_varint(c);
-}
 
 /* Sum of n differences times from[i]; *over: it does not fit. The cursor moves behind them.
  *
@@ -449,20 +434,18 @@ static size_t differences_add_masked(struct cursor *c, const struct weighing *w,
 static int64_t differences_add_one(struct cursor *c, const struct weighing *w, bool *over)
 {
 	int64_t sum = differences_sum(c, w->from, w->hi, over);
-	differences_skip(c, w->n_rows - w->hi);
+	cursor_skip_varints(c, w->n_rows - w->hi);
 	return sum;
 }
 
 /* ---- the call ---- */
-
-#define AFTER_WIDE 4 /* columns that are read in another way where one is not for the wide one */
 
 void differences_weigh(struct cursor *c, struct weighing *w, size_t n, int64_t *sums)
 {
 	bool over = false;
 	for (size_t done = 0; done < n;) {
 		done += w->wide ? differences_add_wide(c, w, n - done, sums + done, &over) : 0;
-		size_t end = w->wide ? MIN(n, done + AFTER_WIDE) : n;
+		size_t end = w->wide ? MIN(n, done + 1) : n; /* the next one may be for wide instructions again */
 		if (w->hi > w->n_rows / 4) /* else it is faster to step over the rest of each */
 			done += differences_add_masked(c, w, end - done, sums + done, &over);
 		for (; done < end; done++)

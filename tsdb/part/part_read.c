@@ -34,21 +34,28 @@ void part_scratch_release(struct part_scratch *s)
 	vec_free(&s->numbers);
 }
 
+typedef int (*rollup_decode_fn)(struct view v, struct sealed_rollup *ret, struct err *e);
+
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
-static int get_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, int64_t *factor, struct err *e)
+static int find_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, rollup_decode_fn decode, int64_t *factor, struct err *e)
 {
 	*factor = 1;
 	for (int hops = 0; hops < 2; hops++) {
 		struct view v;
 		int rc = part_reader_get(&w->rollups, p, PART_ROLLUP, *series, 0, &v, e);
 		if (!rc)
-			rc = sealed_get_rollup(v, &w->rollup, e);
+			rc = decode(v, &w->rollup, e);
 		if (rc || !w->rollup.times.factor)
 			return rc;
 		*factor = w->rollup.times.factor;
 		*series = w->rollup.times.series;
 	}
 	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
+}
+
+static int get_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, int64_t *factor, struct err *e)
+{
+	return find_rollup(p, series, w, sealed_get_rollup, factor, e);
 }
 
 static int get_totals(const struct part *p, uint32_t series, struct part_scratch *w, int64_t *factor, struct err *e)
@@ -273,10 +280,12 @@ int part_weigh(const struct part *p, uint32_t series, struct part_scratch *w, st
 	struct sealed_detail d;
 	*ret_n = 0;
 	*ret_fits = true;
-	int rc = get_rollup(p, &series, w, &factor, e);
+	int rc = find_rollup(p, &series, w, sealed_get_rollup_columns, &factor, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
 	rc = part_detail(p, series, w, &d, e);
+	if (!rc)
+		rc = sealed_get_rollup_sums(&w->rollup, sealed_weighed_counts(&d), e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);
