@@ -13,6 +13,7 @@ struct reader {
 	const uint8_t *l, *l_end, *g, *g_end, *v, *v_end;
 	int mode;
 	struct cursor divisors, deltas;
+	bool full; /* there are no gaps */
 	bool bad;
 };
 
@@ -39,7 +40,7 @@ static bool reader_open(struct reader *r, const struct sealed_detail *d)
 {
 	size_t n = d->rollup->columns.n;
 	struct cursor c = cursor_of(d->counts);
-	*r = (struct reader){ 0 };
+	*r = (struct reader){ .full = d->full };
 	r->l_escapes = take_list(&c);
 	r->g_escapes = take_list(&c);
 	r->l = c.p;
@@ -434,10 +435,14 @@ static size_t take_full_columns(struct reader *r, size_t most, uint32_t n_rows, 
 	size_t n = 0;
 	if (r->mode != VALUES_DELTAS || n_rows < 2 || n_rows > ESCAPE)
 		return 0;
-	most = MIN(most, (size_t)(r->g_end - r->g) / n_rows);
+	if (!r->full)
+		most = MIN(most, (size_t)(r->g_end - r->g) / n_rows);
 	while (n < most && r->l[n] == n_rows - 1)
 		n++;
-	r->bad |= count_zeros(r->g, n * n_rows) < n * n_rows; /* there are no rows for gaps */
+	if (!r->full) {
+		r->bad |= count_zeros(r->g, n * n_rows) < n * n_rows; /* there are no rows for gaps */
+		r->g += n * n_rows;
+	}
 	bool bad = r->bad;
 	for (size_t i = 0; i < n && !bad; i++) {
 		by[i] = (int64_t)(cursor_varint(&r->divisors) + 1);
@@ -445,7 +450,6 @@ static size_t take_full_columns(struct reader *r, size_t most, uint32_t n_rows, 
 	}
 	r->bad = bad || r->divisors.bad;
 	r->l += n;
-	r->g += n * n_rows;
 	return n;
 }
 
@@ -486,12 +490,25 @@ bool sealed_has_differences(const struct sealed_detail *d)
 	return cursor_u8(&v) == VALUES_DELTAS;
 }
 
-const uint8_t *sealed_weighed_counts(const struct sealed_detail *d)
+/* The counts less 1 by column, 255 for an escape; NULL: they are malformed. */
+static const uint8_t *detail_counts(const struct sealed_detail *d)
 {
 	struct cursor c = cursor_of(d->counts);
 	(void)take_list(&c);
 	(void)take_list(&c);
-	return sealed_has_differences(d) && !c.bad && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
+	return !c.bad && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
+}
+
+const uint8_t *sealed_weighed_counts(const struct sealed_detail *d)
+{
+	return sealed_has_differences(d) ? detail_counts(d) : NULL;
+}
+
+bool sealed_is_full(const struct sealed_detail *d, uint32_t n_rows)
+{
+	size_t n = d->rollup->columns.n;
+	const uint8_t *counts = detail_counts(d);
+	return sealed_has_differences(d) && counts && n && n_rows > 1 && n_rows <= ESCAPE && counts[0] == n_rows - 1 && !memcmp(counts, counts + 1, n - 1);
 }
 
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,

@@ -131,6 +131,7 @@ void sealed_rollup_release(struct sealed_rollup *r);
 struct sealed_detail {
 	struct view counts, gaps, values;
 	const struct sealed_rollup *rollup;
+	bool full; /* differences of columns that are all in every row: gaps are all 0, and are not here. Only for weighing */
 };
 /* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
@@ -140,6 +141,8 @@ int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uin
 		      struct err *e) MUST_USE;
 /* Of each column 0 if weighing rows needs its sum of the rollup; NULL: of all it does. */
 const uint8_t *sealed_weighed_counts(const struct sealed_detail *d);
+/* Whether it may be read as a full one: counts and values say so. */
+bool sealed_is_full(const struct sealed_detail *d, uint32_t n_rows);
 /* Whether values are stored as differences of a column from one row to the next. */
 bool sealed_has_differences(const struct sealed_detail *d);
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */
