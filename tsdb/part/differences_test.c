@@ -112,6 +112,28 @@ static void test_sums(void **state)
 	free(x);
 }
 
+/* The largest differences and weights for the wide instructions, with signs so that all of them add up. */
+static void test_largest(void **state)
+{
+	struct drawn *x = xcalloc(1, sizeof *x);
+	(void)state;
+	x->n_rows = MOST_ROWS;
+	for (uint32_t i = x->n_rows; i-- > 0;) {
+		x->from[i] = (i % 2 ? 1 : -1) * INT64_C(8191);
+		x->weights[i] = x->from[i] - x->from[i + 1];
+	}
+	buf_put(&x->stream, "\2\0\0", 3);
+	for (uint32_t k = 0; k < COLUMNS; k++)
+		for (uint32_t i = 0; i < x->n_rows; i++) {
+			x->d[k][i] = ((i + k) % 2 ? 1 : -1) * ((INT64_C(1) << (6 + 7 * (k % 4))) - 1); /* k % 4 + 1 bytes */
+			buf_varint(&x->stream, zigzag_encode(x->d[k][i]));
+		}
+	check_sums(x, true);
+	check_sums(x, false);
+	buf_free(&x->stream);
+	free(x);
+}
+
 /* Where the processor can, ordinary weights are for the wide instructions: else nothing above would test these. */
 static void test_wide(void **state)
 {
@@ -158,6 +180,6 @@ static void test_cut(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sums), cmocka_unit_test(test_wide), cmocka_unit_test(test_cut) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_sums), cmocka_unit_test(test_largest), cmocka_unit_test(test_wide), cmocka_unit_test(test_cut) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
