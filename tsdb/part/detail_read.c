@@ -494,9 +494,11 @@ bool sealed_has_differences(const struct sealed_detail *d)
 static const uint8_t *detail_counts(const struct sealed_detail *d)
 {
 	struct cursor c = cursor_of(d->counts);
+	bool escaped = true; /* no number that fits in a byte is */
+	for (size_t n = cursor_count(&c); n; n--)
+		escaped &= cursor_varint(&c) >= ESCAPE;
 	(void)take_list(&c);
-	(void)take_list(&c);
-	return !c.bad && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
+	return !c.bad && escaped && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
 }
 
 const uint8_t *sealed_weighed_counts(const struct sealed_detail *d)
