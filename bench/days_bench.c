@@ -2,7 +2,8 @@
 /* Many days: the cost of a start with a directory of --days daily partitions of the fleet (fleet.h) at --scale. And the memory
  * that queries over few and over all of them take and give back.
  *
- *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours
+ *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours, of which
+ *	                                24 are a whole number, or which are a whole number of days: 168 is one deploy a week
  *	bench_days --dir=DIR            opens it and asks for the stacks of a flame graph, and for its calls; --dictionary=MB is the budget of dictionaries
  *
  * Each step prints its wall time and CPU time of all threads, and what is resident after it. The last step waits until the
@@ -178,7 +179,8 @@ static bool parse(struct bench *b, int argc, char **argv)
 		else
 			return false;
 	}
-	return b->dir && b->days >= 1 && b->days <= 400 && b->deploy_hours >= 1 && b->deploy_hours <= 24 && 24 % b->deploy_hours == 0 && b->dictionary_mb >= 1;
+	return b->dir && b->days >= 1 && b->days <= 400 && b->deploy_hours >= 1 && (24 % b->deploy_hours == 0 || b->deploy_hours % 24 == 0) &&
+	       b->dictionary_mb >= 1;
 }
 
 int main(int argc, char **argv)

@@ -258,11 +258,11 @@ typedef int (*source_matches_fn)(void *arg, size_t series, const struct source_p
 				 struct err *e);
 
 /* Stored values of one series, of a window of time: value i is that of columns[i] in the profile that is stamped
- * t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
+ * t_ms[rows[i]]. Rows are in no order. Several stored columns may be one in `columns`, which a row then has as often. */
 struct source_cells {
 	size_t series;               /* index of the caller's refs */
 	int64_t after_ms, until_ms;  /* the window; calls of one window are adjacent as far as several threads allow */
-	struct symbols *symbols;     /* what the columns are of; borrowed from the view */
+	struct symbols *symbols;     /* what the columns are of; borrowed for the call: who keeps it takes a reference. It may grow meanwhile */
 	const int64_t *t_ms;
 	size_t n_rows, n;
 	const uint32_t *rows, *columns;
@@ -286,6 +286,7 @@ struct source_cells_reader {
 	source_cells_fn take;
 	source_alike_fn alike;       /* NULL: no two series are */
 	source_odd_fn odd;           /* NULL: alike never says SOURCE_ALIKE_BUT_FEW */
+	enum symbols_detail detail;  /* what is needed of stacks, as of merge */
 	void *arg;
 };
 #define SOURCE_MINUTE_MS INT64_C(60000)

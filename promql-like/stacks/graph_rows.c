@@ -14,10 +14,10 @@ struct tree_node {
 	uint32_t row;
 };
 
-/* A worker's data about a dictionary. */
+/* A worker's data about a dictionary, which may grow between blocks. */
 struct dict {
-	struct symbols *s;
-	uint32_t n_locations, n_lines, n_columns, n_nodes;
+	struct symbols *s;         /* a reference */
+	uint32_t n_locations, n_lines; /* there is room for */
 	uint32_t *lines, *bare;    /* row + 1, as in row_memo */
 	struct frames_memo *memos; /* by stack filter */
 };
@@ -27,6 +27,7 @@ struct tree {
 	uint32_t lane;
 	size_t dict;
 	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
+	uint32_t n_columns, n_nodes; /* there is room for */
 	VEC(struct tree_node) nodes;
 	struct map by_row;         /* by parent and row; of self by row */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
@@ -160,6 +161,20 @@ bool graph_rows_finish(struct graph_rows *g)
 
 /* ---- dictionaries ---- */
 
+/* Room for n numbers, and for what a growing dictionary will add; new ones are 0. */
+static void grow_ids(uint32_t **ids, uint32_t *room, uint32_t n)
+{
+	if (!*ids) {
+		*room = n;
+		*ids = xcalloc((size_t)n + 1, sizeof **ids);
+	} else if (n > *room) {
+		uint32_t want = n + n / 4;
+		*ids = xreallocarray(*ids, (size_t)want + 1, sizeof **ids);
+		memset(*ids + *room, 0, ((size_t)want + 1 - *room) * sizeof **ids);
+		*room = want;
+	}
+}
+
 static size_t need_dict(struct graph_table *t, struct symbols *s)
 {
 	for (size_t i = t->dicts.n; i-- > 0;)
@@ -167,10 +182,9 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 			return i;
 	const struct readout *r = t->to->r;
 	struct dict *d = vec_add(&t->dicts);
-	*d = (struct dict){ s, symbols_count(s, SYMBOLS_LOCATIONS), symbols_count(s, SYMBOLS_LINES), symbols_count(s, SYMBOLS_COLUMNS),
-			    symbols_count(s, SYMBOLS_NODES), NULL, NULL, NULL };
-	d->lines = xcalloc((size_t)d->n_lines + 1, sizeof *d->lines);
-	d->bare = xcalloc((size_t)d->n_locations + 1, sizeof *d->bare);
+	*d = (struct dict){ .s = symbols_ref(s) };
+	grow_ids(&d->lines, &d->n_lines, symbols_count(s, SYMBOLS_LINES));
+	grow_ids(&d->bare, &d->n_locations, symbols_count(s, SYMBOLS_LOCATIONS));
 	d->memos = xcalloc(r->stack_filters.n + 1, sizeof *d->memos);
 	for (size_t i = 0; i < r->stack_filters.n; i++)
 		frames_memo_init(&d->memos[i], &r->stack_filters.v[i].frames, s);
@@ -180,6 +194,10 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 static uint32_t row_at(struct graph_table *t, struct dict *d, uint32_t location, uint32_t i)
 {
 	const struct sym_location *l = symbols_get_location(d->s, location);
+	if (l->n_lines)
+		grow_ids(&d->lines, &d->n_lines, l->first_line + l->n_lines);
+	else
+		grow_ids(&d->bare, &d->n_locations, location + 1);
 	uint32_t *at = l->n_lines ? &d->lines[l->first_line + i] : &d->bare[location];
 	if (*at)
 		return *at - 1;
@@ -208,19 +226,25 @@ static bool chosen(const struct readout *r, struct dict *d, uint32_t column)
 
 /* ---- trees ---- */
 
+/* Room for what the dictionary has now. */
+static void tree_grow(struct graph_table *t, struct tree *x)
+{
+	const struct symbols *s = t->dicts.v[x->dict].s;
+	grow_ids(&x->of_column, &x->n_columns, symbols_count(s, SYMBOLS_COLUMNS));
+	if (!graph_of_self(t->to->r))
+		grow_ids(&x->of_node, &x->n_nodes, symbols_count(s, SYMBOLS_NODES));
+}
+
 static size_t need_tree(struct graph_table *t, struct symbols *s, uint32_t lane)
 {
 	size_t dict = need_dict(t, s);
 	for (size_t i = t->trees.n; i-- > 0;)
 		if (t->trees.v[i].lane == lane && t->trees.v[i].dict == dict)
 			return i;
-	const struct dict *d = &t->dicts.v[dict];
 	struct tree *x = vec_add(&t->trees);
 	x->lane = lane;
 	x->dict = dict;
-	x->of_column = xcalloc((size_t)d->n_columns + 1, sizeof *x->of_column);
-	if (!graph_of_self(t->to->r))
-		x->of_node = xcalloc((size_t)d->n_nodes + 1, sizeof *x->of_node);
+	tree_grow(t, x);
 	vec_push(&x->nodes, (struct tree_node){ 0, UINT32_MAX });
 	return t->trees.n - 1;
 }
@@ -277,13 +301,17 @@ static uint32_t grow(struct graph_table *t, struct tree *x, uint32_t node)
 static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
 {
 	struct dict *d = &t->dicts.v[x->dict];
-	if (column >= d->n_columns)
+	if (column >= x->n_columns)
+		tree_grow(t, x);
+	if (column >= x->n_columns)
 		return err_set(e, ERR_EXECUTION, "a stored profile names a column that its dictionary lacks");
 	bool wanted = chosen(t->to->r, d, column);
 	int rc = stack_filters_failed(t->to->r, e);
 	if (rc)
 		return rc;
 	uint32_t node = wanted ? symbols_stack_node(d->s, symbols_get_column(d->s, column)->stack) : 0;
+	if (x->of_node && node >= x->n_nodes)
+		tree_grow(t, x);
 	if (!node)
 		*ret = NO_NODE;
 	else if (x->of_node)
@@ -350,7 +378,7 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 /* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
 static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
-	uint32_t node = column < t->dicts.v[x->dict].n_columns ? x->of_column[column] : 0;
+	uint32_t node = column < x->n_columns ? x->of_column[column] : 0;
 	int rc = node ? 0 : find_node(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
@@ -696,6 +724,7 @@ void graph_table_free(struct graph_table *t)
 	for (size_t i = 0; i < t->dicts.n; i++) {
 		for (size_t k = 0; k < t->to->r->stack_filters.n; k++)
 			frames_memo_free(&t->dicts.v[i].memos[k]);
+		symbols_unref(t->dicts.v[i].s);
 		free(t->dicts.v[i].memos);
 		free(t->dicts.v[i].lines);
 		free(t->dicts.v[i].bare);

@@ -97,7 +97,7 @@ static bool odd(void *arg, size_t series, int64_t t_ms)
 static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like)
 {
 	struct read x = { .like = like, .lock = MUTEX_INIT(LOCK_ANY, "test") };
-	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, &x };
+	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, SYMBOLS_WHOLE, &x };
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
 	struct source_view *v;
