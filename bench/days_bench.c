@@ -49,7 +49,7 @@ static void make_day(struct bench *b, int64_t day, struct record_profile *profil
 	struct drawn d;
 	int64_t from = T0 + day * DAY_MS;
 	for (int64_t t = from + 1000; t < from + DAY_MS; t += 10000) {
-		if ((t - T0 - 1000) % (b->deploy_hours * HOUR_MS) == 0)
+		if ((t - T0 - 1000) % (MIN(b->deploy_hours, 24) * HOUR_MS) == 0) /* each day has a dictionary of its own */
 			fleet_deploy(&b->f, t, (uint32_t)((t - T0) / (b->deploy_hours * HOUR_MS)));
 		b->now_ms = t + 10000;
 		for (size_t i = 0; i < b->f.pods.n; i++)

@@ -28,6 +28,8 @@ struct tree {
 	size_t dict;
 	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
 	uint32_t n_columns, n_nodes; /* there is room for */
+	const uint32_t *as;        /* of the block at work, as in source_cells */
+	uint32_t *of_day, n_day;   /* the same by the day's columns: they mostly ascend, and those of the dictionary jump. NULL: not kept */
 	VEC(struct tree_node) nodes;
 	struct map by_row;         /* by parent and row; of self by row */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
@@ -375,11 +377,43 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 		at[i - t->first] += (wide)value * r->part;
 }
 
+#define TREES_BY_DAY 16 /* of more trees nothing is kept by the day's columns */
+
+/* A block's columns are about to be added to the tree. */
+static void tree_enter(const struct graph_table *t, struct tree *x, const struct source_cells *c)
+{
+	if (x->as == c->as)
+		return;
+	free(TAKE_PTR(x->of_day));
+	x->as = c->as;
+	x->n_day = c->as && t->trees.n <= TREES_BY_DAY ? c->n_as : 0;
+	if (x->n_day)
+		x->of_day = xcalloc(x->n_day, sizeof *x->of_day);
+}
+
+/* The node of a column if it is known without a search; 0: it is not. */
+static inline uint32_t tree_known(const struct tree *x, uint32_t column)
+{
+	if (x->as)
+		return column < x->n_day ? x->of_day[column] : 0;
+	return column < x->n_columns ? x->of_column[column] : 0;
+}
+
+static int tree_find(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
+{
+	uint32_t own = x->as ? x->as[column] - 1 : column;
+	*ret = own < x->n_columns ? x->of_column[own] : 0;
+	int rc = *ret ? 0 : find_node(t, x, own, ret, e);
+	if (!rc && column < x->n_day)
+		x->of_day[column] = *ret;
+	return rc;
+}
+
 /* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
 static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
-	uint32_t node = column < x->n_columns ? x->of_column[column] : 0;
-	int rc = node ? 0 : find_node(t, x, column, &node, e);
+	uint32_t node = tree_known(x, column);
+	int rc = node ? 0 : tree_find(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
 		return rc;
@@ -395,12 +429,14 @@ static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool 
 }
 
 /* The value of a column in a class. */
-static int add_sum(struct graph_table *t, const struct graph_run *r, struct symbols *s, size_t *tree, uint32_t column, int64_t sum,
+static int add_sum(struct graph_table *t, const struct graph_run *r, const struct source_cells *c, size_t *tree, uint32_t column, int64_t sum,
 		   struct err *e)
 {
 	uint32_t node;
-	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane)
-		*tree = need_tree(t, s, r->lane);
+	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane) {
+		*tree = need_tree(t, c->symbols, r->lane);
+		tree_enter(t, &t->trees.v[*tree], c);
+	}
 	struct tree *x = &t->trees.v[*tree];
 	int rc = node_of(t, x, column, !r->whole, &node, e);
 	if (rc || node == NO_NODE)
@@ -423,7 +459,7 @@ static int add_values(struct graph_table *t, const struct graph_classes *k, cons
 			sum += (uint64_t)c->values[i++];
 		while (i < c->n && c->columns[i] == column && k->of.v[c->rows[i]] == class);
 		for (uint32_t run = k->first_run.v[class]; run < k->first_run.v[class + 1] && !rc; run++)
-			rc = add_sum(t, &k->runs.v[run], c->symbols, &tree, column, (int64_t)sum, e);
+			rc = add_sum(t, &k->runs.v[run], c, &tree, column, (int64_t)sum, e);
 	}
 	return rc;
 }
@@ -499,10 +535,14 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 	bool parts = place_rows(t, k);
 	size_t tree = need_tree(t, c->symbols, k->runs.v[0].lane);
 	struct tree *x = &t->trees.v[tree];
-	int rc = 0;
+	tree_enter(t, x, c);
+	int rc = need_numbers(t, x, parts, e); /* node_of has room for nodes that are new */
 	for (size_t i = 0; i < c->n && !rc;) {
-		uint32_t node;
-		rc = node_of(t, x, c->columns[i], parts, &node, e);
+		uint32_t node = tree_known(x, c->columns[i]);
+		if (UNLIKELY(!node || !x->any || x->any_parts != parts))
+			rc = node_of(t, x, c->columns[i], parts, &node, e);
+		else if (node != NO_NODE)
+			x->touched.v[node] = true;
 		if (rc)
 			return rc;
 		size_t at = (size_t)node * t->width;
@@ -732,6 +772,7 @@ void graph_table_free(struct graph_table *t)
 	for (size_t i = 0; i < t->trees.n; i++) {
 		struct tree *x = &t->trees.v[i];
 		free(x->of_column);
+		free(x->of_day);
 		free(x->of_node);
 		vec_free(&x->nodes);
 		map_free(&x->by_row);

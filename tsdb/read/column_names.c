@@ -79,33 +79,38 @@ bool column_names_begin(struct column_names *c, size_t p)
 	return true;
 }
 
-/* False: of some no place is known, and all stay as they are. Equal columns mostly follow each other. */
-static bool column_names_place(const struct column_places *x, uint32_t *columns, size_t n)
+static uint32_t column_names_most(const uint32_t *columns, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if ((!i || columns[i] != columns[i - 1]) && (columns[i] >= x->n || !x->place[columns[i]]))
-			return false;
-	for (size_t i = 0; i < n; i++)
-		columns[i] = x->place[columns[i]] - 1;
-	return true;
-}
-
-int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct symbols **ret, struct err *e)
-{
-	const struct pstate *s = c->v->v->p[p];
 	uint32_t most = 0;
-	*ret = c->joint;
-	if (c->places[p] && column_names_place(c->places[p], columns, n))
-		return 0;
-	struct partition *stacks = column_names_stacks(c, p);
-	*ret = NULL;
-	if (!stacks)
-		return 0;
 	for (size_t i = 0; i < n; i++)
 		most = MAX(most, columns[i]);
-	if (n && most >= symbols_count(stacks->symbols, SYMBOLS_COLUMNS))
+	return most;
+}
+
+/* Whether the places of all columns are known. */
+static bool column_names_known(const struct column_places *x, const uint32_t *columns, size_t n)
+{
+	bool known = !n || column_names_most(columns, n) < x->n;
+	for (size_t i = 0; i < n && known && !x->all; i++)
+		known = x->place[columns[i]] != 0;
+	return known;
+}
+
+int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct columns_of *ret, struct err *e)
+{
+	const struct pstate *s = c->v->v->p[p];
+	const struct column_places *x = c->places[p];
+	*ret = (struct columns_of){ 0 };
+	if (x && column_names_known(x, columns, n)) {
+		*ret = (struct columns_of){ c->joint, x->place, x->n };
+		return 0;
+	}
+	struct partition *stacks = column_names_stacks(c, p);
+	if (!stacks)
+		return 0;
+	if (n && column_names_most(columns, n) >= symbols_count(stacks->symbols, SYMBOLS_COLUMNS))
 		return err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
-	*ret = c->unions && s->names ? dict_unions_translate(c->unions, s, stacks, columns, n) : stacks->symbols;
+	ret->symbols = c->unions && s->names ? dict_unions_translate(c->unions, s, stacks, columns, n) : stacks->symbols;
 	return 0;
 }
 

@@ -31,9 +31,13 @@ bool column_names_has(struct column_names *c, size_t p);
 /* Joins the names of a partition, or loads its dictionary. False: they did not come from the bucket; the answer says so. By one thread, before
  * column_names_of. */
 bool column_names_begin(struct column_names *c, size_t p);
-/* Puts columns that *ret has in the place of n columns of the partition. *ret: borrowed until column_names_release. NULL: the dictionary did not come
- * from the bucket. ERR_CORRUPT: the dictionary lacks a column. */
-int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct symbols **ret, struct err *e) MUST_USE;
+/* What n columns of a partition are of. They may be replaced by others. ERR_CORRUPT: the dictionary lacks a column. */
+struct columns_of {
+	struct symbols *symbols; /* borrowed until column_names_release; NULL: the dictionary did not come from the bucket */
+	const uint32_t *as;      /* as those of struct source_cells, likewise borrowed */
+	uint32_t n_as;
+};
+int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct columns_of *ret, struct err *e) MUST_USE;
 /* Bytes of names and dictionaries that only this reader has needed. */
 size_t column_names_bytes(struct column_names *c);
 

@@ -208,7 +208,7 @@ static int take_values(void *arg, const struct source_cells *c, unsigned worker,
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t t_ms = c->t_ms[c->rows[i]];
 		if (t_ms > x->after_ms && t_ms <= x->until_ms)
-			vec_push(&x->sums.v, (struct text_sum){ text_of_column(c->symbols, c->columns[i]), (double)c->values[i] });
+			vec_push(&x->sums.v, (struct text_sum){ text_of_column(c->symbols, source_cells_column(c, i)), (double)c->values[i] });
 	}
 	return 0;
 }

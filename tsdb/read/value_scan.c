@@ -87,40 +87,40 @@ static int decode_part(struct reading *r, const struct task *t, struct worker *w
 	return rc;
 }
 
-/* Into w->cells, with columns of *ret; NULL: the day's dictionary did not come from the bucket. */
-static int decode(struct reading *r, const struct task *t, struct worker *w, struct symbols **ret, struct err *e)
+/* Into w->cells and *ret. */
+static int decode(struct reading *r, const struct task *t, struct worker *w, struct columns_of *ret, struct err *e)
 {
 	int rc = t->part ? decode_part(r, t, w, e) : read_window(r, t, w, e);
 	return rc ? rc : column_names_of(&r->names, t->partition, w->cells.columns.v, w->cells.values.n, ret, e);
 }
 
-static int hand_out(struct reading *r, const struct task *t, struct worker *w, struct symbols *symbols, unsigned worker, struct err *e)
+static int hand_out(struct reading *r, const struct task *t, struct worker *w, const struct columns_of *of, unsigned worker, struct err *e)
 {
 	const struct cells *c = &w->cells;
 	int rc = limits_check(r->lim, c->values.n, e);
 	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
 	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
-	struct source_cells out = { t->series, start, end, symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
-				    c->columns.v, c->values.v, c->summed.n ? c->summed.v : NULL };
-	return !rc && out.n && symbols ? r->to->take(r->to->arg, &out, worker, e) : rc;
+	struct source_cells out = { t->series, start, end, of->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
+				    c->columns.v, c->values.v, of->as, of->n_as, c->summed.n ? c->summed.v : NULL };
+	return !rc && out.n && out.symbols ? r->to->take(r->to->arg, &out, worker, e) : rc;
 }
 
 static int read_one(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	struct symbols *symbols;
-	int rc = decode(r, t, w, &symbols, e);
+	struct columns_of of;
+	int rc = decode(r, t, w, &of, e);
 	if (rc)
 		return t->part ? damage_pass(r->lim, t->part, t->id, e) : rc;
-	return hand_out(r, t, w, symbols, worker, e);
+	return hand_out(r, t, w, &of, worker, e);
 }
 
 /* A sum that is damaged is not needed: its series are there. None of it was passed on. */
 static int read_sum(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	struct symbols *symbols;
-	int rc = decode(r, t, w, &symbols, e);
+	struct columns_of of;
+	int rc = decode(r, t, w, &of, e);
 	if (!rc)
-		return hand_out(r, t, w, symbols, worker, e);
+		return hand_out(r, t, w, &of, worker, e);
 	if (damage_is_lack(t->part, e))
 		return 0;
 	if (!damage_is(e))

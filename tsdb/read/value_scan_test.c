@@ -63,11 +63,11 @@ static int take(void *arg, const struct source_cells *c, unsigned worker, struct
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t t = c->t_ms[c->rows[i]];
 		uint64_t value = (uint64_t)c->values[i] * times(&x->like, c->series, t);
-		assert_true(t > c->after_ms && t <= c->until_ms && c->columns[i] < symbols_count(c->symbols, SYMBOLS_COLUMNS));
+		assert_true(t > c->after_ms && t <= c->until_ms && source_cells_column(c, i) < symbols_count(c->symbols, SYMBOLS_COLUMNS));
 		if (c->summed && c->summed[c->rows[i]])
 			value -= (uint64_t)c->values[i] * times(&x->like, c->series, source_mid_minute(t));
-		x->by_minute += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
-		x->by_hour += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
+		x->by_minute += value * hash_u64((uint64_t)source_cells_column(c, i) << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
+		x->by_hour += value * hash_u64((uint64_t)source_cells_column(c, i) << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
 	}
 	mutex_unlock(&x->lock);
 	return 0;

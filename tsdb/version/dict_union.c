@@ -58,12 +58,20 @@ static void forget_map(struct source_map *x)
 	late_names_unref(x->names);
 }
 
+static void column_places_look(struct column_places *x)
+{
+	x->all = true;
+	for (uint32_t i = 0; i < x->n; i++)
+		x->all &= x->place[i] != 0;
+}
+
 static struct column_places *column_places_new(uint32_t *place, uint32_t n)
 {
 	struct column_places *x = NEW(struct column_places);
 	atomic_init(&x->refs, 1);
 	x->place = place;
 	x->n = n;
+	column_places_look(x);
 	return x;
 }
 
@@ -320,6 +328,7 @@ static void places_join(struct day_places *x, const struct day_places *old)
 	for (uint32_t i = 0; i < MIN(to->n, old->columns->n); i++)
 		if (!to->place[i])
 			to->place[i] = old->columns->place[i];
+	column_places_look(to);
 	x->whole |= old->whole;
 }
 

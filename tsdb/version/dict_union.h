@@ -18,6 +18,7 @@ struct column_places {
 	atomic_int refs;
 	uint32_t *place;
 	uint32_t n;
+	bool all;        /* none is 0 */
 };
 void column_places_unref(struct column_places *x);
 
