@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is shown of many days is joined by names; stacks with their addresses are joined whole. Both must show the same. A thousand questions of all kinds and
+ * forms, over one, two and fifteen days, are asked twice: as the server asks, and with whole stacks (whole_source.h). Their answers are equal byte by byte,
+ * with two exceptions that are counted: which file is shown of a name that several functions have, and last digits of sums of fractions.
+ *
+ * PYRRHA_SEED=n draws others, PYRRHA_LONG=1 twenty times as many. What differs is printed as a question. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "tests/many_days/fortnight.h"
+#include "tests/many_days/outputs.h"
+#include "tests/many_days/whole_source.h"
+
+#define QUESTIONS 1000
+#define MOST_DIFFERENCES 20
+#define FORGET_EVERY 15
+
+struct agree {
+	struct fortnight f;
+	struct whole_source whole;
+	struct promql_engine *as_server, *reference;
+	struct outputs outputs;
+	uint64_t state;
+	unsigned equal, errors, empty, files, digits, differ;
+	unsigned by_form[FORMS], by_days[16];
+	size_t bytes, names_bytes;
+};
+
+static void open_engines(struct agree *a)
+{
+	const struct promql_options o = { .subquery_step_ms = HOUR };
+	whole_source_init(&a->whole, tsdb_source(a->f.k.db));
+	a->as_server = promql_engine_new(tsdb_source(a->f.k.db), &o);
+	a->reference = promql_engine_new(&a->whole.base, &o);
+}
+
+static void close_engines(struct agree *a)
+{
+	assert_int_equal(a->whole.merges, 0); /* queries that want addresses got them */
+	assert_true(a->names_bytes > 0);      /* and others were answered by names */
+	a->names_bytes = 0;
+	promql_engine_free(a->as_server);
+	promql_engine_free(a->reference);
+}
+
+/* ---- comparing ---- */
+
+static bool is_number(const char *at, const char *before)
+{
+	return ((*at >= '0' && *at <= '9') || (*at == '-' && at[1] >= '0' && at[1] <= '9')) && !(before && ((*before >= '0' && *before <= '9') || *before == '.'));
+}
+
+/* Whether two texts differ in nothing but the last digits of numbers. */
+static bool differ_in_digits(const char *a, const char *b)
+{
+	const char *before = NULL;
+	while (*a && *b) {
+		if (is_number(a, before) && is_number(b, before)) {
+			char *end_a, *end_b;
+			double x = strtod(a, &end_a), y = strtod(b, &end_b);
+			if (fabs(x - y) > 1e-9 * fmax(fabs(x), fabs(y)) + 1e-15)
+				return false;
+			a = end_a;
+			b = end_b;
+			before = a - 1;
+			continue;
+		}
+		if (*a != *b)
+			return false;
+		before = a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+static size_t first_difference(struct view a, struct view b)
+{
+	size_t i = 0;
+	while (i < a.len && i < b.len && a.ptr[i] == b.ptr[i])
+		i++;
+	return i;
+}
+
+static void print_part(const char *who, struct view v, size_t at)
+{
+	size_t first = at > 80 ? at - 80 : 0, n = MIN(v.len - MIN(first, v.len), (size_t)200);
+	print_error("  %s: ...%.*s\n", who, (int)n, v.ptr + MIN(first, v.len));
+}
+
+static void print_question(const struct question *q, unsigned number, const char *what)
+{
+	print_error("%s: question %u, %s of %u days, t %.3f start %.3f step %.0f\n  %s\n", what, number, question_form(q->form), q->days, (double)q->t_ms / 1000,
+		    (double)q->start_ms / 1000, (double)q->step_ms / 1000, q->text.ptr);
+}
+
+/* The answers are not equal: whether they may differ so. */
+static void judge(struct agree *a, const struct question *q, unsigned number, struct view names, struct view whole)
+{
+	struct buf x = { 0 }, y = { 0 };
+	outputs_put_plain(a->as_server, q, false, &x);
+	outputs_put_plain(a->reference, q, true, &y);
+	bool is_text = q->form != FORM_COLUMNS && q->form != FORM_MATRIX;
+	if (q->form > FORM_MATRIX && view_eq(buf_view(&x), buf_view(&y)) && q->form <= FORM_COLUMNS) {
+		a->files++;
+		print_question(q, number, "another file of a name");
+	} else if (is_text ? differ_in_digits(names.ptr, whole.ptr) : differ_in_digits(x.ptr, y.ptr)) {
+		a->digits++;
+		print_question(q, number, "last digits");
+	} else {
+		size_t at = first_difference(names, whole), plain = first_difference(buf_view(&x), buf_view(&y));
+		a->differ++;
+		print_question(q, number, "DIFFERS");
+		print_part("names", is_text ? names : buf_view(&x), is_text ? at : plain);
+		print_part("whole", is_text ? whole : buf_view(&y), is_text ? at : plain);
+	}
+	buf_free(&x);
+	buf_free(&y);
+}
+
+static void compare(struct agree *a, unsigned number)
+{
+	struct question q;
+	struct buf names = { 0 }, whole = { 0 };
+	question_draw(&q, &a->state);
+	bool whole_first = kit_random(&a->state) % 4 == 0;
+	if (whole_first)
+		(void)outputs_put(&a->outputs, a->reference, &q, true, &whole);
+	bool any = outputs_put(&a->outputs, a->as_server, &q, false, &names);
+	if (!whole_first)
+		(void)outputs_put(&a->outputs, a->reference, &q, true, &whole);
+	a->names_bytes = MAX(a->names_bytes, fortnight_names_bytes(&a->f));
+	a->by_form[q.form]++;
+	a->by_days[q.days]++;
+	a->bytes += names.len;
+	if (!view_eq(buf_view(&names), buf_view(&whole)))
+		judge(a, &q, number, buf_view(&names), buf_view(&whole));
+	else if (view_starts(buf_view(&names), VIEW("error ")))
+		a->errors++;
+	else if (any)
+		a->equal++;
+	else
+		a->empty++;
+	if (getenv("PYRRHA_SHOW"))
+		print_message("%u %s %s: %.100s\n", number, question_form(q.form), q.text.ptr, names.ptr);
+	buf_free(&names);
+	buf_free(&whole);
+	question_release(&q);
+}
+
+static void compare_some(struct agree *a, unsigned first, unsigned n)
+{
+	open_engines(a);
+	for (unsigned i = 0; i < n && a->differ < MOST_DIFFERENCES; i++) {
+		if (i % FORGET_EVERY == FORGET_EVERY - 1)
+			fortnight_forget(&a->f, i % (2 * FORGET_EVERY) == FORGET_EVERY - 1);
+		compare(a, first + i);
+	}
+	close_engines(a);
+}
+
+static void test_names_and_whole_stacks(void **state)
+{
+	const char *seed = getenv("PYRRHA_SEED"), *is_long = getenv("PYRRHA_LONG");
+	unsigned n = QUESTIONS * (is_long && *is_long ? 20 : 1);
+	struct agree a = { .state = seed ? strtoull(seed, NULL, 10) : 1 };
+	(void)state;
+	promql_enable(PROMQL_ALL_FEATURES);
+	outputs_init(&a.outputs);
+	fortnight_make(&a.f, a.state);
+	compare_some(&a, 0, n * 2 / 5);
+	fortnight_reopen_small(&a.f);
+	compare_some(&a, n * 2 / 5, n / 5);
+	fortnight_settle(&a.f);
+	compare_some(&a, n * 3 / 5, n / 5);
+	fortnight_change(&a.f);
+	compare_some(&a, n * 4 / 5, n / 5);
+	fortnight_free(&a.f);
+	outputs_release(&a.outputs);
+	print_message("%u answers are equal, and %u empty ones and %u errors; %u show another file of a name, %u have other last digits; %zu bytes\n", a.equal, a.empty,
+		      a.errors, a.files, a.digits, a.bytes);
+	for (enum form f = 0; f < FORMS; f++)
+		print_message("%s: %u\n", question_form(f), a.by_form[f]);
+	print_message("of 1, 2, 15 days: %u, %u, %u\n", a.by_days[1], a.by_days[2], a.by_days[15]);
+	if (a.differ)
+		fail_msg("%u answers differ", a.differ);
+	assert_true((a.errors + a.empty) * 5 < n); /* else too many questions say nothing */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_and_whole_stacks) };
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_LOGFMT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
