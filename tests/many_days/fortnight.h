@@ -47,5 +47,7 @@ size_t fortnight_names_bytes(struct fortnight *f);
 
 /* The name of function i of the program. Two pairs have one name, in different files. */
 void fortnight_function(unsigned i, char *ret, size_t size);
+/* Whether several functions have that name: of several files, binaries or start lines. */
+bool fortnight_name_is_shared(struct view name);
 
 #endif

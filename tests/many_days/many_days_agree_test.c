@@ -101,6 +101,23 @@ static void print_question(const struct question *q, unsigned number, const char
 		    (double)q->start_ms / 1000, (double)q->step_ms / 1000, q->text.ptr);
 }
 
+/* Whether two flames of equal values show other files, binaries or start lines of shared names only. */
+static bool differ_in_shared_names(struct agree *a, const struct question *q)
+{
+	struct buf x = { 0 }, y = { 0 };
+	bool yes = true;
+	outputs_put_frames(a->as_server, q, false, &x);
+	outputs_put_frames(a->reference, q, true, &y);
+	for (struct view v = buf_view(&x), w = buf_view(&y); yes && (v.len || w.len);) {
+		struct view line = view_cut(&v, '\n'), other = view_cut(&w, '\n');
+		struct view rest = line, other_rest = other, name = view_cut(&rest, '\t');
+		yes = view_eq(line, other) || (view_eq(name, view_cut(&other_rest, '\t')) && fortnight_name_is_shared(name));
+	}
+	buf_free(&x);
+	buf_free(&y);
+	return yes;
+}
+
 /* The answers are not equal: whether they may differ so. */
 static void judge(struct agree *a, const struct question *q, unsigned number, struct view names, struct view whole)
 {
@@ -108,7 +125,8 @@ static void judge(struct agree *a, const struct question *q, unsigned number, st
 	outputs_put_plain(a->as_server, q, false, &x);
 	outputs_put_plain(a->reference, q, true, &y);
 	bool is_text = q->form != FORM_COLUMNS && q->form != FORM_MATRIX;
-	if (q->form > FORM_MATRIX && view_eq(buf_view(&x), buf_view(&y)) && q->form <= FORM_COLUMNS) {
+	bool has_files = q->form == FORM_FLAME || q->form == FORM_TABLE || q->form == FORM_COLUMNS;
+	if (has_files && view_eq(buf_view(&x), buf_view(&y)) && differ_in_shared_names(a, q)) {
 		a->files++;
 		print_question(q, number, "another file of a name");
 	} else if (is_text ? differ_in_digits(names.ptr, whole.ptr) : differ_in_digits(x.ptr, y.ptr)) {

@@ -15,6 +15,9 @@ void outputs_release(struct outputs *o)
 	frame_lists_free(o->lists);
 }
 
+/* What is wanted of an answer. */
+enum part { WHOLE_ANSWER, PLAIN, FRAMES };
+
 static bool is_range(const struct question *q)
 {
 	return q->form == FORM_GRAPH || q->form == FORM_MATRIX;
@@ -143,7 +146,16 @@ static void put_flame(struct buf *out, const struct flame *f)
 	buf_printf(out, "%zu functions, %zu nodes are hidden, %zu names of the root", f->all_functions, f->hidden, f->root);
 }
 
-static int put_plain_profiles(const struct promql_result *r, const struct question *q, struct buf *out, struct err *e)
+static void put_frames(struct buf *out, const struct flame *f)
+{
+	for (size_t i = 0; i < f->n_frames; i++) {
+		const struct flame_frame *x = &f->frames[i];
+		buf_printf(out, "%.*s\t%.*s\t%.*s\t%lld\n", (int)x->name.len, x->name.ptr, (int)x->file.len, x->file.ptr, (int)x->binary.len, x->binary.ptr,
+			   (long long)x->start_line);
+	}
+}
+
+static int put_plain_profiles(enum part part, const struct promql_result *r, const struct question *q, struct buf *out, struct err *e)
 {
 	struct merged_profile m;
 	struct flame_ask ask;
@@ -157,7 +169,7 @@ static int put_plain_profiles(const struct promql_result *r, const struct questi
 		return rc;
 	rc = merged_flame(&f, &m, &ask, NULL, e);
 	if (!rc) {
-		put_flame(out, &f);
+		(part == FRAMES ? put_frames : put_flame)(out, &f);
 		flame_release(&f);
 	}
 	regex_unref(re);
@@ -173,7 +185,7 @@ static void put_remarks(struct buf *out, const struct view *v, size_t n)
 		buf_printf(out, "\n! %.*s", (int)v[i].len, v[i].ptr);
 }
 
-static bool put(struct outputs *o, struct promql_engine *g, const struct question *q, bool addresses, struct buf *out)
+static bool put(enum part part, struct outputs *o, struct promql_engine *g, const struct question *q, bool addresses, struct buf *out)
 {
 	struct promql_result r;
 	struct err e = { 0 };
@@ -183,12 +195,12 @@ static bool put(struct outputs *o, struct promql_engine *g, const struct questio
 		return false;
 	}
 	bool any = r.type == PROMQL_SCALAR || r.n_series > 0;
-	if (q->form == FORM_MATRIX && o && r.type == PROMQL_MATRIX)
+	if (q->form == FORM_MATRIX && part == WHOLE_ANSWER && r.type == PROMQL_MATRIX)
 		rc = put_matrix(out, &r, q, &e);
 	else if (q->form <= FORM_MATRIX)
 		put_values(out, &r);
 	else
-		rc = o ? put_profiles(o, &r, q, out, &e) : put_plain_profiles(&r, q, out, &e);
+		rc = part == WHOLE_ANSWER ? put_profiles(o, &r, q, out, &e) : put_plain_profiles(part, &r, q, out, &e);
 	if (rc)
 		buf_printf(out, "error %d: %s", (int)e.code, e.msg);
 	put_remarks(out, r.warnings, r.n_warnings);
@@ -199,10 +211,15 @@ static bool put(struct outputs *o, struct promql_engine *g, const struct questio
 
 bool outputs_put(struct outputs *o, struct promql_engine *g, const struct question *q, bool addresses, struct buf *out)
 {
-	return put(o, g, q, addresses, out);
+	return put(WHOLE_ANSWER, o, g, q, addresses, out);
 }
 
 void outputs_put_plain(struct promql_engine *g, const struct question *q, bool addresses, struct buf *out)
 {
-	put(NULL, g, q, addresses, out);
+	put(PLAIN, NULL, g, q, addresses, out);
+}
+
+void outputs_put_frames(struct promql_engine *g, const struct question *q, bool addresses, struct buf *out)
+{
+	put(FRAMES, NULL, g, q, addresses, out);
 }

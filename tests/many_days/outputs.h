@@ -15,8 +15,9 @@ void outputs_init(struct outputs *o);
 void outputs_release(struct outputs *o);
 /* Appends the answer; an error is an answer, too. addresses: as in promql_params. Returns whether it has any series. */
 bool outputs_put(struct outputs *o, struct promql_engine *g, const struct question *q, bool addresses, struct buf *out);
-/* The same as lines of plain text, with all that is shown but the files, binaries and start lines of functions: of a name that several functions have one is
- * shown, and which one is no matter of values. */
+/* The same as lines of plain text, with all that is shown but the files, binaries and start lines of functions. */
 void outputs_put_plain(struct promql_engine *g, const struct question *q, bool addresses, struct buf *out);
+/* These, of a flame: a line for each name. */
+void outputs_put_frames(struct promql_engine *g, const struct question *q, bool addresses, struct buf *out);
 
 #endif
