@@ -101,43 +101,59 @@ static void print_question(const struct question *q, unsigned number, const char
 		    (double)q->start_ms / 1000, (double)q->step_ms / 1000, q->text.ptr);
 }
 
-/* Whether two flames of equal values show other files, binaries or start lines of shared names only. */
-static bool differ_in_shared_names(struct agree *a, const struct question *q)
+enum frames { FRAMES_EQUAL, FRAMES_SHARED, FRAMES_DIFFER };
+
+/* Which files, binaries and start lines two flames show for each name. FRAMES_SHARED: they are not the same for names that several functions have. */
+static enum frames compare_frames(struct agree *a, const struct question *q)
 {
 	struct buf x = { 0 }, y = { 0 };
-	bool yes = true;
+	enum frames ret = FRAMES_EQUAL;
 	outputs_put_frames(a->as_server, q, false, &x);
 	outputs_put_frames(a->reference, q, true, &y);
-	for (struct view v = buf_view(&x), w = buf_view(&y); yes && (v.len || w.len);) {
+	for (struct view v = buf_view(&x), w = buf_view(&y); v.len || w.len;) {
 		struct view line = view_cut(&v, '\n'), other = view_cut(&w, '\n');
 		struct view rest = line, other_rest = other, name = view_cut(&rest, '\t');
-		yes = view_eq(line, other) || (view_eq(name, view_cut(&other_rest, '\t')) && fortnight_name_is_shared(name));
+		if (view_eq(line, other))
+			continue;
+		bool shared = view_eq(name, view_cut(&other_rest, '\t')) && fortnight_name_is_shared(name);
+		ret = MAX(ret, shared ? FRAMES_SHARED : FRAMES_DIFFER);
 	}
 	buf_free(&x);
 	buf_free(&y);
-	return yes;
+	return ret;
 }
 
-/* The answers are not equal: whether they may differ so. */
-static void judge(struct agree *a, const struct question *q, unsigned number, struct view names, struct view whole)
+enum verdict { DIFFERS, OTHER_FILES, LAST_DIGITS };
+
+/* The answers are not equal: whether they may differ so. x, y: the same as plain text. */
+static enum verdict judge(struct agree *a, const struct question *q, const struct buf *names, const struct buf *whole, const struct buf *x, const struct buf *y)
 {
+	bool has_files = q->form == FORM_FLAME || q->form == FORM_TABLE || q->form == FORM_COLUMNS, equal = view_eq(buf_view(x), buf_view(y));
+	if (has_files) {
+		enum frames frames = compare_frames(a, q);
+		if (equal)
+			return frames == FRAMES_SHARED ? OTHER_FILES : DIFFERS;
+		return frames != FRAMES_DIFFER && differ_in_digits(x->ptr, y->ptr) ? LAST_DIGITS : DIFFERS;
+	}
+	const struct buf *v = q->form == FORM_MATRIX ? x : names, *w = q->form == FORM_MATRIX ? y : whole;
+	return v->ptr && w->ptr && !(q->form == FORM_MATRIX && equal) && differ_in_digits(v->ptr, w->ptr) ? LAST_DIGITS : DIFFERS;
+}
+
+static void report(struct agree *a, const struct question *q, unsigned number, const struct buf *names, const struct buf *whole)
+{
+	static const char *const verdicts[] = { "DIFFERS", "another file of a name", "last digits" };
 	struct buf x = { 0 }, y = { 0 };
 	outputs_put_plain(a->as_server, q, false, &x);
 	outputs_put_plain(a->reference, q, true, &y);
-	bool is_text = q->form != FORM_COLUMNS && q->form != FORM_MATRIX;
-	bool has_files = q->form == FORM_FLAME || q->form == FORM_TABLE || q->form == FORM_COLUMNS;
-	if (has_files && view_eq(buf_view(&x), buf_view(&y)) && differ_in_shared_names(a, q)) {
-		a->files++;
-		print_question(q, number, "another file of a name");
-	} else if (is_text ? differ_in_digits(names.ptr, whole.ptr) : differ_in_digits(x.ptr, y.ptr)) {
-		a->digits++;
-		print_question(q, number, "last digits");
-	} else {
-		size_t at = first_difference(names, whole), plain = first_difference(buf_view(&x), buf_view(&y));
-		a->differ++;
-		print_question(q, number, "DIFFERS");
-		print_part("names", is_text ? names : buf_view(&x), is_text ? at : plain);
-		print_part("whole", is_text ? whole : buf_view(&y), is_text ? at : plain);
+	enum verdict v = judge(a, q, names, whole, &x, &y);
+	*(v == DIFFERS ? &a->differ : v == OTHER_FILES ? &a->files : &a->digits) += 1;
+	print_question(q, number, verdicts[v]);
+	bool as_plain = q->form == FORM_COLUMNS || q->form == FORM_MATRIX;
+	struct view by_names = buf_view(as_plain ? &x : names), by_whole = buf_view(as_plain ? &y : whole);
+	size_t at = first_difference(by_names, by_whole);
+	if (v != OTHER_FILES) {
+		print_part("names", by_names, at);
+		print_part("whole", by_whole, at);
 	}
 	buf_free(&x);
 	buf_free(&y);
@@ -159,7 +175,7 @@ static void compare(struct agree *a, unsigned number)
 	a->by_days[q.days]++;
 	a->bytes += names.len;
 	if (!view_eq(buf_view(&names), buf_view(&whole)))
-		judge(a, &q, number, buf_view(&names), buf_view(&whole));
+		report(a, &q, number, &names, &whole);
 	else if (view_starts(buf_view(&names), VIEW("error ")))
 		a->errors++;
 	else if (any)
