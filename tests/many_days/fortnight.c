@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "tsdb/part/part_read.h"
@@ -429,6 +430,7 @@ static void check_days(struct fortnight *f)
 void fortnight_make(struct fortnight *f, uint64_t seed)
 {
 	*f = (struct fortnight){ .state = seed };
+	bucketkit_init(&f->bucket);
 	kit_init(&f->k);
 	f->k.now_ms = FORTNIGHT_NOW;
 	f->k.o.no_sealing = true;
@@ -459,6 +461,7 @@ void fortnight_make(struct fortnight *f, uint64_t seed)
 void fortnight_free(struct fortnight *f)
 {
 	kit_free(&f->k);
+	bucketkit_free(&f->bucket);
 }
 
 void fortnight_reopen_small(struct fortnight *f)
@@ -479,6 +482,40 @@ void fortnight_change(struct fortnight *f)
 	put_late_rows(f, 2);
 	put_late_rows(f, 6);
 	delete_rows(f, "pod-0", KIT_T0 + 11 * DAY, KIT_T0 + 11 * DAY + 10 * HOUR);
+}
+
+static int64_t bucket_now(void *arg)
+{
+	return ((struct kit *)arg)->now_ms;
+}
+
+#define DAYS_HERE 4 /* once the others are in the bucket alone */
+
+void fortnight_upload(struct fortnight *f)
+{
+	struct storage_admin *a;
+	struct admin_bucket status;
+	struct err e;
+	f->bucket.now_ms = bucket_now;
+	f->bucket.now_arg = &f->k;
+	f->k.o.objects = &f->bucket.objects;
+	f->k.o.server_id = "one";
+	f->k.o.no_transfer = true;
+	seal(f);
+	kit_reopen(&f->k);
+	CHECK(!tsdb_upload(f->k.db, &e));
+	f->k.o.local_retention_ms = (DAYS_HERE - 1) * DAY;
+	kit_reopen(&f->k);
+	CHECK(!tsdb_upload(f->k.db, &e));
+	for (int i = 0; i < 500; i++) { /* a day that a thread is at work on leaves the disk the next time */
+		CHECK(!tsdb_retain(f->k.db, &e));
+		a = tsdb_admin(f->k.db);
+		a->bucket(a, &status);
+		if (status.absent_days >= DAYS - DAYS_HERE)
+			break;
+		clock_sleep_ms(20);
+	}
+	CHECK(status.absent_days >= DAYS - DAYS_HERE);
 }
 
 void fortnight_forget(struct fortnight *f, bool joint)

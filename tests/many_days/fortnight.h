@@ -15,6 +15,7 @@
 #ifndef PYRRHA_TESTS_FORTNIGHT_H
 #define PYRRHA_TESTS_FORTNIGHT_H
 
+#include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -25,11 +26,10 @@
 #define FORTNIGHT_NOW (KIT_T0 + (DAYS - 1) * DAY + 12 * HOUR)
 #define FUNCTIONS 40 /* those of the program */
 
-/* Where an hour of a fortnight has its profiles: those of CPU time at these times behind its begin, one of the heap. */
 struct fortnight {
 	struct kit k;
-	uint64_t state;        /* of its random numbers */
-	uint64_t dictionaries; /* dictionary_bytes of the storage as it is now */
+	struct bucketkit bucket;
+	uint64_t state; /* of its random numbers */
 };
 
 void fortnight_make(struct fortnight *f, uint64_t seed);
@@ -40,6 +40,8 @@ void fortnight_reopen_small(struct fortnight *f);
 void fortnight_settle(struct fortnight *f);
 /* More late names and late rows, and a delete. */
 void fortnight_change(struct fortnight *f);
+/* All but the last days are in a bucket alone. */
+void fortnight_upload(struct fortnight *f);
 /* Dictionaries leave memory; joint: those of names that days have in common, too. */
 void fortnight_forget(struct fortnight *f, bool joint);
 /* Memory of the names that days have in common. */

@@ -183,8 +183,9 @@ static void put_readout(struct draw *d, unsigned depth)
 
 static void put_values(struct draw *d)
 {
-	unsigned depth = draw_below(d, 3);
-	switch (draw_below(d, 14)) {
+	unsigned depth = MIN(draw_below(d, 4), 2);
+	bool rated = !is_gauge(d) && draw_below(d, 3) == 0;
+	switch (draw_below(d, 20)) {
 	case 0:
 	case 1:
 		buf_printf(d->b, "%s%s (%s, ", ONE_OF(d, "topk", "topk", "bottomk"), ONE_OF(d, "", "", " by (pod)", " by (function)"), ONE_OF(d, "1", "3", "10", "100"));
@@ -210,6 +211,42 @@ static void put_values(struct draw *d)
 		break;
 	case 6:
 		buf_printf(d->b, "%s(requests_total[%s])", ONE_OF(d, "rate", "avg_over_time", "increase", "count_over_time"), draw_range(d));
+		break;
+	case 7:
+		buf_puts(d->b, ONE_OF(d, "max_over_time(", "avg_over_time(", "last_over_time(", "sum_over_time("));
+		put_readout(d, 0);
+		buf_puts(d->b, ONE_OF(d, "[1d:6h])", "[12h:4h])", "[2d:1d])"));
+		break;
+	case 8:
+		put_readout(d, 0);
+		buf_puts(d->b, ONE_OF(d, " unless ", " and ", " or ", " unless on (function) ", " and on (pod) "));
+		put_readout(d, depth);
+		break;
+	case 9: /* few rows, which are chosen before they have names */
+		buf_printf(d->b, "%s(merge%s (", ONE_OF(d, "share", "self_share", "total", "self"), draw_by(d));
+		put_range(d);
+		buf_printf(d->b, ")%s) > %s", ONE_OF(d, "", "", ", \"function\"", ", \"line\"", ", {function=~\"main.*\"}, \"function\""), ONE_OF(d, "0.05", "0.2", "0"));
+		break;
+	case 10: /* one function, whose sums are all that is read */
+		buf_printf(d->b, "%s(merge%s (", ONE_OF(d, "share", "self_share", "total", "self"), draw_by(d));
+		put_range(d);
+		buf_puts(d->b, "), ");
+		put_frames(d, false);
+		buf_putc(d->b, ')');
+		break;
+	case 11: /* the same of a rate */
+		buf_printf(d->b, "%s(merge%s (%s(", ONE_OF(d, "total", "share"), draw_by(d), is_gauge(d) ? "avg_over_time" : "rate");
+		put_range(d);
+		buf_puts(d->b, ")), ");
+		put_frames(d, false);
+		buf_putc(d->b, ')');
+		break;
+	case 12: /* rows of many steps, whose stored values are read */
+	case 13:
+		buf_printf(d->b, "%s (%s, %s(merge%s (%s", ONE_OF(d, "topk", "topk", "bottomk"), ONE_OF(d, "1", "3", "10", "1000"),
+			   ONE_OF(d, "self", "total", "share", "self_share"), draw_by(d), rated ? "rate(" : "");
+		put_range(d);
+		buf_printf(d->b, "%s)%s))", rated ? ")" : "", ONE_OF(d, "", ", \"function\"", ", \"line\"", ", \"file\"", ", \"binary\"", ", \"package\""));
 		break;
 	default:
 		put_readout(d, depth);
