@@ -69,7 +69,7 @@ static bool differ_in_digits(const char *a, const char *b)
 		if (is_number(a, before) && is_number(b, before)) {
 			char *end_a, *end_b;
 			double x = strtod(a, &end_a), y = strtod(b, &end_b);
-			if (fabs(x - y) > 1e-12 * fmax(fabs(x), fabs(y)) + 1e-15)
+			if (fabs(x - y) > 1e-12 * fmax(fabs(x), fabs(y)) + OUTPUTS_NEARLY_0)
 				return false;
 			a = end_a;
 			b = end_b;
@@ -136,10 +136,10 @@ static enum verdict judge(struct agree *a, const struct question *q, const struc
 		enum frames frames = compare_frames(a, q);
 		if (equal)
 			return frames == FRAMES_SHARED ? OTHER_FILES : DIFFERS;
-		return frames != FRAMES_DIFFER && differ_in_digits(x->ptr, y->ptr) ? LAST_DIGITS : DIFFERS;
+		return frames != FRAMES_DIFFER && question_is_scaled(q) && differ_in_digits(x->ptr, y->ptr) ? LAST_DIGITS : DIFFERS;
 	}
-	const struct buf *v = q->form == FORM_MATRIX ? x : names, *w = q->form == FORM_MATRIX ? y : whole;
-	return v->ptr && w->ptr && !(q->form == FORM_MATRIX && equal) && differ_in_digits(v->ptr, w->ptr) ? LAST_DIGITS : DIFFERS;
+	const struct buf *v = q->form <= FORM_MATRIX ? x : names, *w = q->form <= FORM_MATRIX ? y : whole;
+	return question_is_scaled(q) && v->ptr && w->ptr && differ_in_digits(v->ptr, w->ptr) ? LAST_DIGITS : DIFFERS;
 }
 
 static void report(struct agree *a, const struct question *q, unsigned number, const struct buf *names, const struct buf *whole)

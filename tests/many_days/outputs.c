@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/many_days/outputs.h"
 
+#include <math.h>
+
 #include "base/json.h"
 #include "base/regex.h"
 #include "web/matrix_columns.h"
@@ -52,6 +54,25 @@ static void put_values(struct buf *b, const struct promql_result *r)
 		json_point(b, r->t_ms, r->scalar);
 	for (size_t i = 0; i < r->n_series; i++)
 		put_series(b, &r->series[i]);
+}
+
+static void put_plain_values(struct buf *b, const struct promql_result *r)
+{
+	buf_printf(b, "%.17g\n", r->scalar);
+	for (size_t i = 0; i < r->n_series; i++) {
+		const struct promql_series *s = &r->series[i];
+		bool any = false;
+		for (size_t k = 0; k < s->n; k++) {
+			if (fabs(s->points[k].v) < OUTPUTS_NEARLY_0)
+				continue;
+			if (!any)
+				labels_json(s->labels, b);
+			any = true;
+			buf_printf(b, " %lld: %.17g", (long long)s->points[k].t_ms, s->points[k].v);
+		}
+		if (any)
+			buf_putc(b, '\n');
+	}
 }
 
 static int put_matrix(struct buf *b, const struct promql_result *r, const struct question *q, struct err *e)
@@ -198,7 +219,7 @@ static bool put(enum part part, struct outputs *o, struct promql_engine *g, cons
 	if (q->form == FORM_MATRIX && part == WHOLE_ANSWER && r.type == PROMQL_MATRIX)
 		rc = put_matrix(out, &r, q, &e);
 	else if (q->form <= FORM_MATRIX)
-		put_values(out, &r);
+		(part == WHOLE_ANSWER ? put_values : put_plain_values)(out, &r);
 	else
 		rc = part == WHOLE_ANSWER ? put_profiles(o, &r, q, out, &e) : put_plain_profiles(part, &r, q, out, &e);
 	if (rc)

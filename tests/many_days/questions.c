@@ -261,6 +261,15 @@ const char *question_form(enum form f)
 	return names[f];
 }
 
+bool question_is_scaled(const struct question *q)
+{
+	static const char *const signs[] = { "rate(", "increase(", "avg", " * ", " / ", "\"share\"", "heap_inuse" };
+	for (size_t i = 0; i < ARRAY_LEN(signs); i++)
+		if (view_contains(buf_view(&q->text), view_of(signs[i])))
+			return true;
+	return false;
+}
+
 static void draw_time(struct draw *d)
 {
 	struct question *q = d->q;

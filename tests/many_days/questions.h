@@ -24,5 +24,7 @@ struct question {
 void question_draw(struct question *q, uint64_t *state);
 void question_release(struct question *q);
 const char *question_form(enum form f);
+/* Whether its profiles are sums of fractions, whose last digits depend on the order of additions. All others are of integers. */
+bool question_is_scaled(const struct question *q);
 
 #endif
