@@ -2,7 +2,9 @@
 /* Many days: the cost of a start with a directory of --days daily partitions of the fleet (fleet.h) at --scale. And the memory
  * that queries over few and over all of them take and give back.
  *
- *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours
+ *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours, of which
+ *	                                24 are a whole number, or which are a whole number of days: 168 is one deploy a week
+ *	                                with --half-hour the last day is not sealed, and half an hour of the next is there
  *	bench_days --dir=DIR            opens it and asks for the stacks of a flame graph, and for its calls; --dictionary=MB is the budget of dictionaries
  *
  * Each step prints its wall time and CPU time of all threads, and what is resident after it. The last step waits until the
@@ -25,7 +27,7 @@ struct bench {
 	const char *dir;
 	int64_t days, deploy_hours, dictionary_mb, now_ms, wall_ns;
 	double cpu;
-	bool make;
+	bool make, half_hour;
 };
 
 static int64_t bench_now(void *arg)
@@ -42,18 +44,27 @@ static void open_db(struct bench *b)
 
 /* ---- making ---- */
 
-static void make_day(struct bench *b, int64_t day, struct record_profile *profiles)
+static void make_time(struct bench *b, int64_t from, int64_t until, struct record_profile *profiles)
 {
-	struct err e;
 	struct drawn d;
-	int64_t from = T0 + day * DAY_MS;
-	for (int64_t t = from + 1000; t < from + DAY_MS; t += 10000) {
-		if ((t - T0 - 1000) % (b->deploy_hours * HOUR_MS) == 0)
+	for (int64_t t = from + 1000; t < until; t += 10000) {
+		if ((t - T0 - 1000) % (MIN(b->deploy_hours, 24) * HOUR_MS) == 0) /* each day has a dictionary of its own */
 			fleet_deploy(&b->f, t, (uint32_t)((t - T0) / (b->deploy_hours * HOUR_MS)));
 		b->now_ms = t + 10000;
 		for (size_t i = 0; i < b->f.pods.n; i++)
 			fleet_draw(&b->f, &b->f.pods.v[i], t + (int64_t)(hash_u64(i) % 8000), &profiles[i], &d);
 		fleet_push(&b->f, t, profiles);
+	}
+}
+
+static void make_day(struct bench *b, int64_t day, struct record_profile *profiles)
+{
+	struct err e;
+	int64_t from = T0 + day * DAY_MS;
+	make_time(b, from, from + DAY_MS, profiles);
+	if (b->half_hour && day + 1 == b->days) {
+		make_time(b, from + DAY_MS, from + DAY_MS + HOUR_MS / 2, profiles);
+		return;
 	}
 	b->now_ms = from + DAY_MS + HOUR_MS / 2;
 	if (tsdb_seal(b->f.db, false, &e))
@@ -135,16 +146,19 @@ static int measure(struct bench *b)
 {
 	struct err e;
 	struct tsdb_stats s;
-	int64_t now = T0 + b->days * DAY_MS;
-	b->now_ms = now;
+	int64_t now = T0 + b->days * DAY_MS, half = b->half_hour ? HOUR_MS / 2 : 0;
+	b->now_ms = now + half;
 	printf("| step | ms | CPU ms | resident MB | dictionaries loaded | their MB | block cache MB | part index MB |\n"
 	       "|---|---|---|---|---|---|---|---|\n");
 	begin(b);
 	open_db(b);
 	end(b, "open");
 	struct pool *pool = pool_new(0, "bench");
+	if (half)
+		ask(b, "merge of all, the last hour, over midnight", now - half, now + half, pool);
 	ask(b, "merge of all, the last hour", now - HOUR_MS, now, pool);
 	ask(b, "merge of all, the last 24 h", now - DAY_MS, now, pool);
+	ask(b, "merge of all, an hour over midnight", now - DAY_MS - HOUR_MS / 2, now - DAY_MS + HOUR_MS / 2, pool);
 	ask(b, "merge of all, all days", T0, now, pool);
 	ask(b, "the same again", T0, now, pool);
 	begin(b);
@@ -175,10 +189,13 @@ static bool parse(struct bench *b, int argc, char **argv)
 			b->dir = argv[i] + 6;
 		else if (view_eqs(v, "--make"))
 			b->make = true;
+		else if (view_eqs(v, "--half-hour"))
+			b->half_hour = true;
 		else
 			return false;
 	}
-	return b->dir && b->days >= 1 && b->days <= 400 && b->deploy_hours >= 1 && b->deploy_hours <= 24 && 24 % b->deploy_hours == 0 && b->dictionary_mb >= 1;
+	return b->dir && b->days >= 1 && b->days <= 400 && b->deploy_hours >= 1 && (24 % b->deploy_hours == 0 || b->deploy_hours % 24 == 0) &&
+	       b->dictionary_mb >= 1;
 }
 
 int main(int argc, char **argv)
@@ -187,7 +204,7 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		return 77; /* it needs a directory */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--days=15] [--deploy=6] [--scale=0.1] [--dictionary=256]\n");
+		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--half-hour] [--days=15] [--deploy=6] [--scale=0.1] [--dictionary=256]\n");
 		return 2;
 	}
 	b.o = (struct tsdb_options){ .path = b.dir, .retention_ms = -1, .now_ms = bench_now, .now_arg = &b,

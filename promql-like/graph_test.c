@@ -492,7 +492,7 @@ static int keep_cells(void *arg, const struct source_cells *c, unsigned worker, 
 static int mix_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
 		     const struct source_cells_reader *to, struct err *e)
 {
-	const struct source_cells_reader keep = { keep_cells, to->alike, to->odd, to->arg };
+	const struct source_cells_reader keep = { keep_cells, to->alike, to->odd, to->detail, to->arg };
 	handed.n = 0;
 	int rc = real.cells(v, refs, n, after, until, lim, &keep, e);
 	for (; handed.n; handed.n--) {

@@ -554,7 +554,7 @@ static int profile_cells(const struct mem_profile *p, size_t series, const struc
 	size_t as = series;
 	const uint8_t summed = 1;
 	bool few = stand_in(p, &as, to, &t) == SOURCE_ALIKE_BUT_FEW;
-	struct source_cells c = { as, hour, hour + 3600000, p->v->symbols, &t, 1, p->v->n, rows, p->v->columns, p->v->ints, NULL };
+	struct source_cells c = { as, hour, hour + 3600000, p->v->symbols, &t, 1, p->v->n, rows, p->v->columns, p->v->ints, NULL, 0, NULL };
 	int rc = to->take(to->arg, &c, 0, e);
 	if (!rc && few && to->odd(to->arg, series, p->p.t_ms)) {
 		c.series = series;

@@ -371,7 +371,7 @@ static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int
 	uint64_t *some = xcalloc(n + 1, sizeof *some);
 	size_t *series = xcalloc(n + 1, sizeof *series);
 	struct cells_of c = { to, series };
-	const struct source_cells_reader own = { pass_cells, pass_alike, pass_odd, &c };
+	const struct source_cells_reader own = { pass_cells, pass_alike, pass_odd, to->detail, &c };
 	int rc = 0;
 	for (int ours = 0; ours < 2 && !rc; ours++) {
 		struct source_view *of = ours ? w->profiles : w->under;

@@ -108,6 +108,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/sealed_sums.c \
   tsdb/read/column_filter.c \
   tsdb/read/column_filter.h \
+  tsdb/read/column_names.c \
+  tsdb/read/column_names.h \
   tsdb/read/cover.c \
   tsdb/read/matches.c \
   tsdb/read/merge.c \

@@ -190,7 +190,7 @@ static int see_cells(void *arg, const struct source_cells *c, unsigned worker, s
 	(void)e;
 	for (size_t i = 0; i < c->n; i++) {
 		x->sum += c->values[i];
-		x->wrong |= c->rows[i] >= c->n_rows || c->columns[i] >= symbols_count(c->symbols, SYMBOLS_COLUMNS) || c->series >= 4;
+		x->wrong |= c->rows[i] >= c->n_rows || source_cells_column(c, i) >= symbols_count(c->symbols, SYMBOLS_COLUMNS) || c->series >= 4;
 	}
 	x->n += c->n;
 	x->wrong |= worker != 0;

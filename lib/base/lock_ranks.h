@@ -21,6 +21,7 @@ enum lock_rank {
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */
 
 	/* tsdb/, while it waits for its bucket */
+	RANK_TSDB_COLUMN_NAMES,  /* column_names.lock: a reader of values loads a day's dictionary */
 	RANK_TSDB_CACHED_TIDY,   /* cached_days.tidy_lock: one thread tidies the cache at a time */
 	RANK_TSDB_CACHED_DAY,    /* cached_day.lock: a day of the bucket is being opened for queries; held while deletes and its series are read */
 	RANK_TSDB_TRANSFER,      /* transfer.run_lock: one round with the bucket at a time */

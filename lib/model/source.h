@@ -258,17 +258,25 @@ typedef int (*source_matches_fn)(void *arg, size_t series, const struct source_p
 				 struct err *e);
 
 /* Stored values of one series, of a window of time: value i is that of columns[i] in the profile that is stamped
- * t_ms[rows[i]]. A column is met at most once per row; rows are in no order. */
+ * t_ms[rows[i]]. A column is met at most once per row; rows are in no order. Columns are those of symbols, or numbers of a day's: then column c is
+ * as[c] - 1 of symbols, which several may be. */
 struct source_cells {
 	size_t series;               /* index of the caller's refs */
 	int64_t after_ms, until_ms;  /* the window; calls of one window are adjacent as far as several threads allow */
-	struct symbols *symbols;     /* what the columns are of; borrowed from the view */
+	struct symbols *symbols;     /* what the columns are of; borrowed for the call: who keeps it takes a reference. It may grow meanwhile */
 	const int64_t *t_ms;
 	size_t n_rows, n;
 	const uint32_t *rows, *columns;
 	const int64_t *values;
+	const uint32_t *as;          /* NULL: columns are those of symbols; else n_as, the same array in all cells of a day */
+	uint32_t n_as;
 	const uint8_t *summed;       /* by row: the sum of its minute is handed out, too, with it in it; NULL: of none */
 };
+/* The column of symbols that value i has. */
+static inline uint32_t source_cells_column(const struct source_cells *c, size_t i)
+{
+	return c->as ? c->as[c->columns[i]] - 1 : c->columns[i];
+}
 /* Negative with *e filled stops the reading. worker: 0 .. pool_size(lim->pool); calls of one worker are sequential. */
 typedef int (*source_cells_fn)(void *arg, const struct source_cells *c, unsigned worker, struct err *e);
 /* Whether values of series a and of b (a may be b) that are stamped in (after, until] count the same for the caller.
@@ -286,6 +294,7 @@ struct source_cells_reader {
 	source_cells_fn take;
 	source_alike_fn alike;       /* NULL: no two series are */
 	source_odd_fn odd;           /* NULL: alike never says SOURCE_ALIKE_BUT_FEW */
+	enum symbols_detail detail;  /* what is needed of stacks, as of merge */
 	void *arg;
 };
 #define SOURCE_MINUTE_MS INT64_C(60000)

@@ -17,12 +17,14 @@ void *symbols_chunked_add(struct symbols *s, struct chunked *c)
 		c->blocks[block] = xcalloc(1, bytes);
 		s->bytes += bytes;
 	}
-	return chunked_at(c, c->n++, c->item);
+	void *entry = chunked_at(c, c->n, c->item);
+	__atomic_store_n(&c->n, c->n + 1, __ATOMIC_RELAXED); /* other threads may count */
+	return entry;
 }
 
 uint32_t symbols_count(const struct symbols *s, enum symbols_table t)
 {
-	return s->tables[t].n;
+	return __atomic_load_n(&s->tables[t].n, __ATOMIC_RELAXED);
 }
 
 struct view symbols_get_string(const struct symbols *s, uint32_t id)

@@ -53,10 +53,11 @@ static int fill(struct graph *g, struct err *e)
 	g->workers = xcalloc(g->n_workers, sizeof *g->workers);
 	for (size_t i = 0; i < g->n_workers; i++)
 		g->workers[i].table = graph_table_new(&g->rows);
+	const struct source_cells_reader reader = { fill_block, alike, odd, SYMBOLS_NAMES, g };
 	int rc = 0;
 	eval_read_begin(g->r->q);
 	if (g->terms.refs.n)
-		rc = v->ops->cells(v, refs, g->terms.refs.n, after, until, eval_stream_limits(g->r->q), &(struct source_cells_reader){ fill_block, alike, odd, g }, e);
+		rc = v->ops->cells(v, refs, g->terms.refs.n, after, until, eval_stream_limits(g->r->q), &reader, e);
 	eval_read_end(g->r->q);
 	for (size_t i = 0; i < g->n_workers && !rc; i++)
 		rc = graph_table_flush(g->workers[i].table, e);

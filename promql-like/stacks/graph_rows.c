@@ -14,10 +14,10 @@ struct tree_node {
 	uint32_t row;
 };
 
-/* A worker's data about a dictionary. */
+/* A worker's data about a dictionary, which may grow between blocks. */
 struct dict {
-	struct symbols *s;
-	uint32_t n_locations, n_lines, n_columns, n_nodes;
+	struct symbols *s;         /* a reference */
+	uint32_t n_locations, n_lines; /* there is room for */
 	uint32_t *lines, *bare;    /* row + 1, as in row_memo */
 	struct frames_memo *memos; /* by stack filter */
 };
@@ -27,6 +27,9 @@ struct tree {
 	uint32_t lane;
 	size_t dict;
 	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
+	uint32_t n_columns, n_nodes; /* there is room for */
+	const uint32_t *as;        /* of the block at work, as in source_cells */
+	uint32_t *of_day, n_day;   /* the same by the day's columns: they mostly ascend, and those of the dictionary jump. NULL: not kept */
 	VEC(struct tree_node) nodes;
 	struct map by_row;         /* by parent and row; of self by row */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
@@ -160,6 +163,20 @@ bool graph_rows_finish(struct graph_rows *g)
 
 /* ---- dictionaries ---- */
 
+/* Room for n numbers, and for what a growing dictionary will add; new ones are 0. */
+static void grow_ids(uint32_t **ids, uint32_t *room, uint32_t n)
+{
+	if (!*ids) {
+		*room = n;
+		*ids = xcalloc((size_t)n + 1, sizeof **ids);
+	} else if (n > *room) {
+		uint32_t want = n + n / 4;
+		*ids = xreallocarray(*ids, (size_t)want + 1, sizeof **ids);
+		memset(*ids + *room, 0, ((size_t)want + 1 - *room) * sizeof **ids);
+		*room = want;
+	}
+}
+
 static size_t need_dict(struct graph_table *t, struct symbols *s)
 {
 	for (size_t i = t->dicts.n; i-- > 0;)
@@ -167,10 +184,9 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 			return i;
 	const struct readout *r = t->to->r;
 	struct dict *d = vec_add(&t->dicts);
-	*d = (struct dict){ s, symbols_count(s, SYMBOLS_LOCATIONS), symbols_count(s, SYMBOLS_LINES), symbols_count(s, SYMBOLS_COLUMNS),
-			    symbols_count(s, SYMBOLS_NODES), NULL, NULL, NULL };
-	d->lines = xcalloc((size_t)d->n_lines + 1, sizeof *d->lines);
-	d->bare = xcalloc((size_t)d->n_locations + 1, sizeof *d->bare);
+	*d = (struct dict){ .s = symbols_ref(s) };
+	grow_ids(&d->lines, &d->n_lines, symbols_count(s, SYMBOLS_LINES));
+	grow_ids(&d->bare, &d->n_locations, symbols_count(s, SYMBOLS_LOCATIONS));
 	d->memos = xcalloc(r->stack_filters.n + 1, sizeof *d->memos);
 	for (size_t i = 0; i < r->stack_filters.n; i++)
 		frames_memo_init(&d->memos[i], &r->stack_filters.v[i].frames, s);
@@ -180,6 +196,10 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 static uint32_t row_at(struct graph_table *t, struct dict *d, uint32_t location, uint32_t i)
 {
 	const struct sym_location *l = symbols_get_location(d->s, location);
+	if (l->n_lines)
+		grow_ids(&d->lines, &d->n_lines, l->first_line + l->n_lines);
+	else
+		grow_ids(&d->bare, &d->n_locations, location + 1);
 	uint32_t *at = l->n_lines ? &d->lines[l->first_line + i] : &d->bare[location];
 	if (*at)
 		return *at - 1;
@@ -208,19 +228,25 @@ static bool chosen(const struct readout *r, struct dict *d, uint32_t column)
 
 /* ---- trees ---- */
 
+/* Room for what the dictionary has now. */
+static void tree_grow(struct graph_table *t, struct tree *x)
+{
+	const struct symbols *s = t->dicts.v[x->dict].s;
+	grow_ids(&x->of_column, &x->n_columns, symbols_count(s, SYMBOLS_COLUMNS));
+	if (!graph_of_self(t->to->r))
+		grow_ids(&x->of_node, &x->n_nodes, symbols_count(s, SYMBOLS_NODES));
+}
+
 static size_t need_tree(struct graph_table *t, struct symbols *s, uint32_t lane)
 {
 	size_t dict = need_dict(t, s);
 	for (size_t i = t->trees.n; i-- > 0;)
 		if (t->trees.v[i].lane == lane && t->trees.v[i].dict == dict)
 			return i;
-	const struct dict *d = &t->dicts.v[dict];
 	struct tree *x = vec_add(&t->trees);
 	x->lane = lane;
 	x->dict = dict;
-	x->of_column = xcalloc((size_t)d->n_columns + 1, sizeof *x->of_column);
-	if (!graph_of_self(t->to->r))
-		x->of_node = xcalloc((size_t)d->n_nodes + 1, sizeof *x->of_node);
+	tree_grow(t, x);
 	vec_push(&x->nodes, (struct tree_node){ 0, UINT32_MAX });
 	return t->trees.n - 1;
 }
@@ -277,13 +303,17 @@ static uint32_t grow(struct graph_table *t, struct tree *x, uint32_t node)
 static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
 {
 	struct dict *d = &t->dicts.v[x->dict];
-	if (column >= d->n_columns)
+	if (column >= x->n_columns)
+		tree_grow(t, x);
+	if (column >= x->n_columns)
 		return err_set(e, ERR_EXECUTION, "a stored profile names a column that its dictionary lacks");
 	bool wanted = chosen(t->to->r, d, column);
 	int rc = stack_filters_failed(t->to->r, e);
 	if (rc)
 		return rc;
 	uint32_t node = wanted ? symbols_stack_node(d->s, symbols_get_column(d->s, column)->stack) : 0;
+	if (x->of_node && node >= x->n_nodes)
+		tree_grow(t, x);
 	if (!node)
 		*ret = NO_NODE;
 	else if (x->of_node)
@@ -347,11 +377,43 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 		at[i - t->first] += (wide)value * r->part;
 }
 
+#define TREES_BY_DAY 16 /* of more trees nothing is kept by the day's columns */
+
+/* A block's columns are about to be added to the tree. */
+static void tree_enter(const struct graph_table *t, struct tree *x, const struct source_cells *c)
+{
+	if (x->as == c->as)
+		return;
+	free(TAKE_PTR(x->of_day));
+	x->as = c->as;
+	x->n_day = c->as && t->trees.n <= TREES_BY_DAY ? c->n_as : 0;
+	if (x->n_day)
+		x->of_day = xcalloc(x->n_day, sizeof *x->of_day);
+}
+
+/* The node of a column if it is known without a search; 0: it is not. */
+static inline uint32_t tree_known(const struct tree *x, uint32_t column)
+{
+	if (x->as)
+		return column < x->n_day ? x->of_day[column] : 0;
+	return column < x->n_columns ? x->of_column[column] : 0;
+}
+
+static int tree_find(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
+{
+	uint32_t own = x->as ? x->as[column] - 1 : column;
+	*ret = own < x->n_columns ? x->of_column[own] : 0;
+	int rc = *ret ? 0 : find_node(t, x, own, ret, e);
+	if (!rc && column < x->n_day)
+		x->of_day[column] = *ret;
+	return rc;
+}
+
 /* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
 static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
-	uint32_t node = column < t->dicts.v[x->dict].n_columns ? x->of_column[column] : 0;
-	int rc = node ? 0 : find_node(t, x, column, &node, e);
+	uint32_t node = tree_known(x, column);
+	int rc = node ? 0 : tree_find(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
 		return rc;
@@ -367,12 +429,14 @@ static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool 
 }
 
 /* The value of a column in a class. */
-static int add_sum(struct graph_table *t, const struct graph_run *r, struct symbols *s, size_t *tree, uint32_t column, int64_t sum,
+static int add_sum(struct graph_table *t, const struct graph_run *r, const struct source_cells *c, size_t *tree, uint32_t column, int64_t sum,
 		   struct err *e)
 {
 	uint32_t node;
-	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane)
-		*tree = need_tree(t, s, r->lane);
+	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane) {
+		*tree = need_tree(t, c->symbols, r->lane);
+		tree_enter(t, &t->trees.v[*tree], c);
+	}
 	struct tree *x = &t->trees.v[*tree];
 	int rc = node_of(t, x, column, !r->whole, &node, e);
 	if (rc || node == NO_NODE)
@@ -395,7 +459,7 @@ static int add_values(struct graph_table *t, const struct graph_classes *k, cons
 			sum += (uint64_t)c->values[i++];
 		while (i < c->n && c->columns[i] == column && k->of.v[c->rows[i]] == class);
 		for (uint32_t run = k->first_run.v[class]; run < k->first_run.v[class + 1] && !rc; run++)
-			rc = add_sum(t, &k->runs.v[run], c->symbols, &tree, column, (int64_t)sum, e);
+			rc = add_sum(t, &k->runs.v[run], c, &tree, column, (int64_t)sum, e);
 	}
 	return rc;
 }
@@ -471,10 +535,14 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 	bool parts = place_rows(t, k);
 	size_t tree = need_tree(t, c->symbols, k->runs.v[0].lane);
 	struct tree *x = &t->trees.v[tree];
-	int rc = 0;
+	tree_enter(t, x, c);
+	int rc = need_numbers(t, x, parts, e); /* node_of has room for nodes that are new */
 	for (size_t i = 0; i < c->n && !rc;) {
-		uint32_t node;
-		rc = node_of(t, x, c->columns[i], parts, &node, e);
+		uint32_t node = tree_known(x, c->columns[i]);
+		if (UNLIKELY(!node || !x->any || x->any_parts != parts))
+			rc = node_of(t, x, c->columns[i], parts, &node, e);
+		else if (node != NO_NODE)
+			x->touched.v[node] = true;
 		if (rc)
 			return rc;
 		size_t at = (size_t)node * t->width;
@@ -696,6 +764,7 @@ void graph_table_free(struct graph_table *t)
 	for (size_t i = 0; i < t->dicts.n; i++) {
 		for (size_t k = 0; k < t->to->r->stack_filters.n; k++)
 			frames_memo_free(&t->dicts.v[i].memos[k]);
+		symbols_unref(t->dicts.v[i].s);
 		free(t->dicts.v[i].memos);
 		free(t->dicts.v[i].lines);
 		free(t->dicts.v[i].bare);
@@ -703,6 +772,7 @@ void graph_table_free(struct graph_table *t)
 	for (size_t i = 0; i < t->trees.n; i++) {
 		struct tree *x = &t->trees.v[i];
 		free(x->of_column);
+		free(x->of_day);
 		free(x->of_node);
 		vec_free(&x->nodes);
 		map_free(&x->by_row);

@@ -682,11 +682,7 @@ static int check_bytes(struct merge *m, struct days *d, struct partition *p, str
 	if (d->own)
 		query_dict_count(m->v->db, now, d->counted);
 	d->counted = now;
-	uint64_t max = m->lim ? m->lim->max_bytes : 0, all = now + (p ? evict_bytes(p) : 0);
-	if (max && all > max)
-		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
-			       "for fewer days or raise it", (unsigned long long)max);
-	return limits_check(m->lim, 0, e);
+	return view_check_bytes(now + (p ? evict_bytes(p) : 0), m->lim, e);
 }
 
 /* A day while its units are merged. */

@@ -144,35 +144,48 @@ static int by_text(const void *a, const void *b)
 	return (x->text > y->text) - (x->text < y->text);
 }
 
+/* Each text once. */
+static void join_texts(struct text_sums *t)
+{
+	size_t n = 0;
+	if (t->v.n)
+		qsort(t->v.v, t->v.n, sizeof *t->v.v, by_text);
+	for (size_t i = 0; i < t->v.n; i++) {
+		if (n && t->v.v[n - 1].text == t->v.v[i].text)
+			t->v.v[n - 1].value += t->v.v[i].value;
+		else
+			t->v.v[n++] = t->v.v[i];
+	}
+	t->v.n = n;
+}
+
 static struct text_sums texts_of(const struct stackvec *v)
 {
 	struct text_sums t = { 0 };
-	size_t n = 0;
 	for (size_t i = 0; i < v->n; i++)
 		vec_push(&t.v, (struct text_sum){ text_of_column(v->symbols, v->columns[i]), v->is_float ? v->floats[i] : (double)v->ints[i] });
-	if (t.v.n)
-		qsort(t.v.v, t.v.n, sizeof *t.v.v, by_text);
-	for (size_t i = 0; i < t.v.n; i++) {
-		if (n && t.v.v[n - 1].text == t.v.v[i].text)
-			t.v.v[n - 1].value += t.v.v[i].value;
-		else
-			t.v.v[n++] = t.v.v[i];
-	}
-	t.v.n = n;
+	join_texts(&t);
 	return t;
+}
+
+/* Releases the names' texts. */
+static void check_texts(const struct stackvec *whole, struct text_sums *names)
+{
+	struct text_sums a = texts_of(whole);
+	assert_int_equal(a.v.n, names->v.n);
+	for (size_t i = 0; i < a.v.n; i++) {
+		assert_true(a.v.v[i].text == names->v.v[i].text);
+		assert_true(fabs(a.v.v[i].value - names->v.v[i].value) <= (whole->is_float ? fabs(a.v.v[i].value) * 1e-12 : 0));
+	}
+	vec_free(&a.v);
+	vec_free(&names->v);
 }
 
 static void check_equal(const struct stackvec *whole, const struct stackvec *names)
 {
-	struct text_sums a = texts_of(whole), b = texts_of(names);
+	struct text_sums t = texts_of(names);
 	assert_int_equal(whole->is_float, names->is_float);
-	assert_int_equal(a.v.n, b.v.n);
-	for (size_t i = 0; i < a.v.n; i++) {
-		assert_true(a.v.v[i].text == b.v.v[i].text);
-		assert_true(fabs(a.v.v[i].value - b.v.v[i].value) <= (whole->is_float ? fabs(a.v.v[i].value) * 1e-12 : 0));
-	}
-	vec_free(&a.v);
-	vec_free(&b.v);
+	check_texts(whole, &t);
 }
 
 /* ---- questions ---- */
@@ -181,6 +194,42 @@ struct question {
 	struct source_part parts[PODS * 4];
 	size_t n, groups;
 };
+
+/* The values of a range, added up by the reader. */
+struct range_values {
+	int64_t after_ms, until_ms;
+	struct text_sums sums;
+};
+
+static int take_values(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
+{
+	struct range_values *x = arg;
+	(void)worker, (void)e;
+	for (size_t i = 0; i < c->n; i++) {
+		int64_t t_ms = c->t_ms[c->rows[i]];
+		if (t_ms > x->after_ms && t_ms <= x->until_ms)
+			vec_push(&x->sums.v, (struct text_sum){ text_of_column(c->symbols, source_cells_column(c, i)), (double)c->values[i] });
+	}
+	return 0;
+}
+
+/* Single values have the same names as whole stacks. */
+static void ask_values(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms)
+{
+	struct source_part parts[PODS + 1] = { 0 };
+	struct range_values x = { .after_ms = after_ms, .until_ms = until_ms };
+	const struct source_cells_reader reader = { .take = take_values, .detail = SYMBOLS_NAMES, .arg = &x };
+	struct stackvec *whole;
+	struct err e;
+	assert_true(n <= ARRAY_LEN(parts));
+	for (size_t i = 0; i < n; i++)
+		parts[i] = (struct source_part){ .ref = refs[i], .after_ms = after_ms, .until_ms = until_ms, .scale = 1 };
+	assert_int_equal(v->ops->merge(v, parts, n, 1, SYMBOLS_WHOLE, NULL, &whole, &e), 0);
+	assert_int_equal(v->ops->cells(v, refs, n, after_ms, until_ms, NULL, &reader, &e), 0);
+	join_texts(&x.sums);
+	check_texts(whole, &x.sums);
+	stackvec_unref(whole);
+}
 
 static void ask(struct kit *k, uint64_t *seed)
 {
@@ -214,6 +263,8 @@ static void ask(struct kit *k, uint64_t *seed)
 	}
 	for (size_t i = 0; i < q.groups; i++)
 		stackvec_unref(whole[i]);
+	uint64_t refs[] = { s[0].ref, s[n - 1].ref };
+	ask_values(v, refs, n > 1 ? 2 : 1, q.parts[0].after_ms, q.parts[0].until_ms);
 	free(s);
 	v->ops->release(v);
 }

@@ -4,6 +4,7 @@
  * minute, except for a few profiles, their sum and those few are read; in other minutes its series. For rate(x[10m]) by series, the few are the
  * first and the last profile of each window. Runs on query threads. */
 #include "tsdb/part/damage.h"
+#include "tsdb/read/column_names.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view.h"
 #include "tsdb/read/view_cached.h"
@@ -30,6 +31,7 @@ struct reading {
 	struct tsdb_view *v;
 	const struct source_limits *lim;
 	const struct source_cells_reader *to;
+	struct column_names names;
 	VEC(struct task) tasks;
 	struct worker *workers;
 	struct mutex lock;
@@ -72,17 +74,12 @@ static int read_window(struct reading *r, const struct task *t, struct worker *w
 }
 
 /* Into w->cells. */
-static int decode(struct reading *r, const struct task *t, struct worker *w, struct err *e)
+static int decode_part(struct reading *r, const struct task *t, struct worker *w, struct err *e)
 {
-	if (!t->part)
-		return read_window(r, t, w, e);
 	const struct pstate *s = r->v->v->p[t->partition];
-	const struct sealed_rollup *u = &w->scratch->part.rollup;
 	const struct part_choice some = { t->minutes, t->few, t->series, r->to }, *choice = t->minutes == PART_ALL_MINUTES ? NULL : &some;
 	int rc = t->whole_ms ? part_sum_cells(t->part, t->id, t->whole_ms, &w->scratch->part, &w->cells, e)
 			     : part_cells(t->part, t->id, choice, &w->scratch->part, &w->cells, e);
-	if (!rc && w->cells.values.n && u->columns.v[u->columns.n - 1] >= symbols_count(s->p->symbols, SYMBOLS_COLUMNS))
-		rc = err_set(e, ERR_CORRUPT, "a sealed window names a column that its dictionary lacks");
 	if (!rc && !t->whole_ms)
 		drop_hidden(s, t, &w->cells);
 	for (size_t i = 0; i < w->cells.t_ms.n && t->as_mid && !t->whole_ms; i++)
@@ -90,31 +87,40 @@ static int decode(struct reading *r, const struct task *t, struct worker *w, str
 	return rc;
 }
 
-static int hand_out(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
+/* Into w->cells and *ret. */
+static int decode(struct reading *r, const struct task *t, struct worker *w, struct columns_of *ret, struct err *e)
+{
+	int rc = t->part ? decode_part(r, t, w, e) : read_window(r, t, w, e);
+	return rc ? rc : column_names_of(&r->names, t->partition, w->cells.columns.v, w->cells.values.n, ret, e);
+}
+
+static int hand_out(struct reading *r, const struct task *t, struct worker *w, const struct columns_of *of, unsigned worker, struct err *e)
 {
 	const struct cells *c = &w->cells;
 	int rc = limits_check(r->lim, c->values.n, e);
 	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
 	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
-	struct source_cells out = { t->series, start, end, r->v->v->p[t->partition]->p->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
-				    c->columns.v, c->values.v, c->summed.n ? c->summed.v : NULL };
-	return !rc && out.n ? r->to->take(r->to->arg, &out, worker, e) : rc;
+	struct source_cells out = { t->series, start, end, of->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
+				    c->columns.v, c->values.v, of->as, of->n_as, c->summed.n ? c->summed.v : NULL };
+	return !rc && out.n && out.symbols ? r->to->take(r->to->arg, &out, worker, e) : rc;
 }
 
 static int read_one(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	int rc = decode(r, t, w, e);
+	struct columns_of of;
+	int rc = decode(r, t, w, &of, e);
 	if (rc)
 		return t->part ? damage_pass(r->lim, t->part, t->id, e) : rc;
-	return hand_out(r, t, w, worker, e);
+	return hand_out(r, t, w, &of, worker, e);
 }
 
 /* A sum that is damaged is not needed: its series are there. None of it was passed on. */
 static int read_sum(struct reading *r, const struct task *t, struct worker *w, unsigned worker, struct err *e)
 {
-	int rc = decode(r, t, w, e);
+	struct columns_of of;
+	int rc = decode(r, t, w, &of, e);
 	if (!rc)
-		return hand_out(r, t, w, worker, e);
+		return hand_out(r, t, w, &of, worker, e);
 	if (damage_is_lack(t->part, e))
 		return 0;
 	if (!damage_is(e))
@@ -268,7 +274,7 @@ static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *
 			any = view_has_ref(r->v, refs[i]) && view_series(r->v, refs[i], p) != NOT_THERE;
 		if (!any)
 			continue;
-		(void)view_has_stacks(r->v, p);
+		(void)column_names_has(&r->names, p);
 		for (size_t k = 0; k < s->n_parts && s->parts[k]->level == LEVEL_HOUR; k++) {
 			if (!hour_meets(s->parts[k]->window, after_ms, until_ms))
 				continue;
@@ -292,12 +298,9 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 			continue;
 		for (size_t i = 0; i < n; i++)
 			ids[i] = view_series(r->v, refs[i], p);
-		if (!view_has_stacks(r->v, p)) /* they did not come from the bucket: the answer says so */
-			continue;
-		partition_load(r->v->v->p[p]->p); /* the caller keeps pointing at its symbols */
-		if (!atomic_load(&r->v->v->p[p]->p->loaded))
-			continue; /* they were here a moment ago */
-		add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
+		if (column_names_begin(&r->names, p)) /* else they did not come from the bucket: the answer says so */
+			add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
+		rc = view_check_bytes(column_names_bytes(&r->names), r->lim, e);
 	}
 	free(ids);
 	return rc;
@@ -312,6 +315,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct view_try try;
 	view_try_begin(&try, r.v, after_ms, until_ms, lim);
 	r.lim = try.lim;
+	column_names_init(&r.names, r.v, to->detail);
 	int rc = cells_fetch(&r, &try, refs, n, after_ms, until_ms, e);
 	if (!rc)
 		rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);
@@ -327,6 +331,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 		cells_release(&r.workers[i].cells);
 	}
 	free(r.workers);
+	column_names_release(&r.names);
 	vec_free(&r.tasks);
 	mutex_destroy(&r.lock);
 	return rc;

@@ -63,11 +63,11 @@ static int take(void *arg, const struct source_cells *c, unsigned worker, struct
 	for (size_t i = 0; i < c->n; i++) {
 		int64_t t = c->t_ms[c->rows[i]];
 		uint64_t value = (uint64_t)c->values[i] * times(&x->like, c->series, t);
-		assert_true(t > c->after_ms && t <= c->until_ms && c->columns[i] < symbols_count(c->symbols, SYMBOLS_COLUMNS));
+		assert_true(t > c->after_ms && t <= c->until_ms && source_cells_column(c, i) < symbols_count(c->symbols, SYMBOLS_COLUMNS));
 		if (c->summed && c->summed[c->rows[i]])
 			value -= (uint64_t)c->values[i] * times(&x->like, c->series, source_mid_minute(t));
-		x->by_minute += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
-		x->by_hour += value * hash_u64((uint64_t)c->columns[i] << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
+		x->by_minute += value * hash_u64((uint64_t)source_cells_column(c, i) << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / MINUTE));
+		x->by_hour += value * hash_u64((uint64_t)source_cells_column(c, i) << 32 | (uint64_t)((t - KIT_T0 + 100 * HOUR - 1) / HOUR));
 	}
 	mutex_unlock(&x->lock);
 	return 0;
@@ -97,7 +97,7 @@ static bool odd(void *arg, size_t series, int64_t t_ms)
 static struct read read_cells(struct kit *k, size_t n_pods, struct likeness like)
 {
 	struct read x = { .like = like, .lock = MUTEX_INIT(LOCK_ANY, "test") };
-	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, &x };
+	const struct source_cells_reader reader = { take, like.none ? NULL : alike, odd, SYMBOLS_WHOLE, &x };
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
 	struct source_view *v;

@@ -29,6 +29,14 @@ int limits_check(const struct source_limits *lim, uint64_t read, struct err *e)
 	return 0;
 }
 
+int view_check_bytes(uint64_t bytes, const struct source_limits *lim, struct err *e)
+{
+	if (lim && lim->max_bytes && bytes > lim->max_bytes)
+		return err_set(e, ERR_LIMIT, "the stacks of the days that the query is about need more than %llu bytes (--query.max-bytes): ask "
+			       "for fewer days or raise it", (unsigned long long)lim->max_bytes);
+	return limits_check(lim, 0, e);
+}
+
 bool view_has_ref(struct tsdb_view *v, uint64_t ref)
 {
 	mutex_lock(&v->lock);

@@ -27,8 +27,7 @@ struct day_places {
 	uint64_t parts;           /* pstate_parts of the day when the places were made: with another number they are not used */
 	uint64_t late;            /* late_names_number of the day then, likewise */
 	bool whole;               /* of all columns */
-	uint32_t *place;          /* by column: the common one + 1, 0 = not met yet */
-	uint32_t n;
+	struct column_places *columns;
 };
 
 struct dict_unions {
@@ -59,9 +58,34 @@ static void forget_map(struct source_map *x)
 	late_names_unref(x->names);
 }
 
+static void column_places_look(struct column_places *x)
+{
+	x->all = true;
+	for (uint32_t i = 0; i < x->n; i++)
+		x->all &= x->place[i] != 0;
+}
+
+static struct column_places *column_places_new(uint32_t *place, uint32_t n)
+{
+	struct column_places *x = NEW(struct column_places);
+	atomic_init(&x->refs, 1);
+	x->place = place;
+	x->n = n;
+	column_places_look(x);
+	return x;
+}
+
+void column_places_unref(struct column_places *x)
+{
+	if (!x || atomic_fetch_sub(&x->refs, 1) != 1)
+		return;
+	free(x->place);
+	free(x);
+}
+
 static void forget_places(struct day_places *x)
 {
-	free(x->place);
+	column_places_unref(x->columns);
 }
 
 static void forget(struct dict_unions *j)
@@ -120,6 +144,25 @@ static void add(struct dict_unions *j, struct partition *p, struct late_names *n
 	for (size_t k = 0; k < v->n; k++)
 		acc_add(acc, v, k, symbols_map_column(map, v->columns[k]));
 	rwlock_unlock(&p->dict_lock);
+}
+
+struct symbols *dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n)
+{
+	mutex_lock(&j->lock);
+	if (!j->to)
+		j->to = symbols_new();
+	rwlock_read(&p->dict_lock);
+	struct symbols_map *map = map_of(j, p, s->names);
+	for (size_t i = 0; i < n;) {
+		uint32_t from = columns[i], to = symbols_map_column(map, from);
+		for (; i < n && columns[i] == from; i++)
+			columns[i] = to;
+	}
+	rwlock_unlock(&p->dict_lock);
+	struct symbols *joint = j->to;
+	j->used_mono_ms = clock_mono_ms();
+	mutex_unlock(&j->lock);
+	return joint;
 }
 
 struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
@@ -181,9 +224,21 @@ uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s)
 		return 0;
 	mutex_lock(&j->lock);
 	const struct day_places *x = places_find(j, s);
-	uint32_t n = x ? x->n : 0;
+	uint32_t n = x ? x->columns->n : 0;
 	mutex_unlock(&j->lock);
 	return n;
+}
+
+struct column_places *dict_unions_places(struct dict_unions *j, const struct pstate *s)
+{
+	mutex_lock(&j->lock);
+	const struct day_places *x = s->n_windows ? NULL : places_find(j, s);
+	struct column_places *columns = x && x->whole ? x->columns : NULL;
+	if (columns)
+		atomic_fetch_add(&columns->refs, 1);
+	j->used_mono_ms = clock_mono_ms();
+	mutex_unlock(&j->lock);
+	return columns;
 }
 
 int dict_unions_add_known(struct dict_unions *j, const struct pstate *s, const struct stackvec *v, struct stackvec **sum, bool *ret_known,
@@ -194,11 +249,11 @@ int dict_unions_add_known(struct dict_unions *j, const struct pstate *s, const s
 	const struct day_places *x = places_find(j, s);
 	*ret_known = x != NULL;
 	for (size_t k = 0; k < v->n && *ret_known; k++)
-		*ret_known = v->columns[k] < x->n && x->place[v->columns[k]];
+		*ret_known = v->columns[k] < x->columns->n && x->columns->place[v->columns[k]];
 	if (*ret_known) {
 		struct stackacc *acc = stackacc_new(j->to);
 		for (size_t k = 0; k < v->n; k++)
-			acc_add(acc, v, k, x->place[v->columns[k]] - 1);
+			acc_add(acc, v, k, x->columns->place[v->columns[k]] - 1);
 		rc = add_to_sum(acc, sum, e);
 		stackacc_free(acc);
 		j->used_mono_ms = clock_mono_ms();
@@ -238,13 +293,16 @@ int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *
 		return 0;
 	int rc = part_get(s->all_day, PART_NAMES, 0, 0, &value, e);
 	if (!rc) {
-		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), true, NULL, 0 };
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), true, NULL };
+		uint32_t *place, n;
 		mutex_lock(&j->lock);
 		if (!j->to)
 			j->to = symbols_new();
-		rc = dict_names_join(value.payload, j->to, x.late, &x.place, &x.n, e);
-		if (!rc)
+		rc = dict_names_join(value.payload, j->to, x.late, &place, &n, e);
+		if (!rc) {
+			x.columns = column_places_new(place, n);
 			places_set(j, &x);
+		}
 		j->used_mono_ms = clock_mono_ms();
 		mutex_unlock(&j->lock);
 		*ret_known |= !rc;
@@ -266,9 +324,11 @@ int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *
 /* Those known before stay: a query may have met other columns. */
 static void places_join(struct day_places *x, const struct day_places *old)
 {
-	for (uint32_t i = 0; i < MIN(x->n, old->n); i++)
-		if (!x->place[i])
-			x->place[i] = old->place[i];
+	struct column_places *to = x->columns;
+	for (uint32_t i = 0; i < MIN(to->n, old->columns->n); i++)
+		if (!to->place[i])
+			to->place[i] = old->columns->place[i];
+	column_places_look(to);
 	x->whole |= old->whole;
 }
 
@@ -279,8 +339,9 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 		struct source_map *m = &j->maps.v[i];
 		if (m->from != p->symbols || m->names != s->names)
 			continue;
-		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), false, NULL, 0 };
-		x.n = symbols_map_columns(m->map, &x.place);
+		struct day_places x = { s->p->dictionary, pstate_parts(s), late_names_number(s->names), false, NULL };
+		uint32_t *place, n = symbols_map_columns(m->map, &place);
+		x.columns = column_places_new(place, n);
 		const struct day_places *old = places_find(j, s);
 		if (old)
 			places_join(&x, old);
@@ -311,7 +372,8 @@ uint64_t *dict_unions_day_bits(struct dict_unions *j, const struct pstate *s, co
 {
 	uint64_t *day = NULL;
 	mutex_lock(&j->lock);
-	const struct day_places *x = j->to == of ? places_find(j, s) : NULL;
+	const struct day_places *known = j->to == of ? places_find(j, s) : NULL;
+	const struct column_places *x = known ? known->columns : NULL;
 	if (x) {
 		day = xcalloc(x->n / 64 + 1, sizeof *day);
 		*ret_n = x->n;
@@ -333,7 +395,7 @@ static size_t bytes(const struct dict_unions *j) REQUIRES(j->lock)
 {
 	size_t n = j->to ? symbols_bytes(j->to) : 0;
 	for (size_t i = 0; i < j->places.n; i++)
-		n += j->places.v[i].n * sizeof *j->places.v[i].place;
+		n += j->places.v[i].columns->n * sizeof(uint32_t);
 	return n;
 }
 

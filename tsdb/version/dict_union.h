@@ -13,6 +13,15 @@
 #include "model/stackvec.h"
 #include "tsdb/version/db.h"
 
+/* By column of a day, 1 + the joint one; 0: no query has met it yet. Shared, and not changed any more. */
+struct column_places {
+	atomic_int refs;
+	uint32_t *place;
+	uint32_t n;
+	bool all;        /* none is 0 */
+};
+void column_places_unref(struct column_places *x);
+
 /* max_bytes: above it everything that was met is forgotten after the query. */
 struct dict_unions *dict_unions_new(enum symbols_detail detail, size_t max_bytes);
 void dict_unions_free(struct dict_unions *j);
@@ -38,6 +47,11 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 /* Gets the places from the names that the day's rollup has of its stacks, if it has any and they are not known yet. *ret_known: whether they are now.
  * ERR_UNAVAILABLE: they are in the bucket, and wanted now. */
 int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e) MUST_USE;
+/* The places of a day's columns, a reference; NULL: there may be some of which no place is known. Columns that came later than the rollup, and are not in
+ * the names that it has, lie beyond them. */
+struct column_places *dict_unions_places(struct dict_unions *j, const struct pstate *s);
+/* Puts joint columns in the place of columns of the day, and returns the joint symbols, borrowed. p has the day's symbols. Takes its dict_lock. */
+struct symbols *dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n);
 /* How many columns the dictionary of a day has of which the places are kept; 0: they are not, or it has changed since. */
 uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s);
 /* Numbers of entries of symbols. */
