@@ -88,6 +88,14 @@ static int whole_shares(struct source_view *v, const struct source_part *parts, 
 	return rc;
 }
 
+static int whole_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		       const struct source_cells_reader *to, struct err *e)
+{
+	struct source_cells_reader whole = *to;
+	whole.detail = SYMBOLS_WHOLE;
+	return whole_of(v)->real->cells(v, refs, n, after_ms, until_ms, lim, &whole, e);
+}
+
 static int whole_open(struct source *s, struct source_view **ret, struct err *e)
 {
 	struct whole_source *w = (struct whole_source *)s;
@@ -99,6 +107,7 @@ static int whole_open(struct source *s, struct source_view **ret, struct err *e)
 	w->ops.merge = whole_merge;
 	w->ops.sums = whole_sums;
 	w->ops.shares = whole_shares;
+	w->ops.cells = whole_cells;
 	w->ops.matches = NULL; /* a rate of one function is then made of sums */
 	(*ret)->ops = &w->ops;
 	return 0;
