@@ -88,12 +88,47 @@ static int whole_shares(struct source_view *v, const struct source_part *parts, 
 	return rc;
 }
 
+/* The values of profile i of the caller's series. */
+static int whole_hand_out(const struct stackvec *v, size_t series, int64_t t_ms, const struct source_cells_reader *to, struct err *e)
+{
+	uint32_t *rows = xcalloc(v->n + 1, sizeof *rows);
+	const struct source_cells c = { .series = series, .after_ms = t_ms - 1, .until_ms = t_ms, .symbols = v->symbols, .t_ms = &t_ms, .n_rows = 1, .n = v->n,
+					.rows = rows, .columns = v->columns, .values = v->ints };
+	int rc = v->n ? to->take(to->arg, &c, 0, e) : 0;
+	free(rows);
+	return rc;
+}
+
+/* Each profile is a merge of its own, so that the storage's reader of single values has no part in it. */
 static int whole_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		       const struct source_cells_reader *to, struct err *e)
 {
-	struct source_cells_reader whole = *to;
-	whole.detail = SYMBOLS_WHOLE;
-	return whole_of(v)->real->cells(v, refs, n, after_ms, until_ms, lim, &whole, e);
+	const struct source_ops *real = whole_of(v)->real;
+	int rc = 0;
+	for (size_t i = 0; i < n && !rc; i++) {
+		struct source_profile *p;
+		size_t n_profiles, n_parts = 0;
+		rc = real->profiles(v, refs[i], after_ms, until_ms, lim, &p, &n_profiles, e);
+		if (rc)
+			return rc;
+		struct source_part *parts = xcalloc(n_profiles + 1, sizeof *parts);
+		struct stackvec **sums = xcalloc(n_profiles + 1, sizeof(*sums));
+		for (size_t k = 0; k < n_profiles; k++)
+			if (!p[k].stale) {
+				parts[n_parts] = (struct source_part){ .ref = refs[i], .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1, .group = (uint32_t)n_parts };
+				n_parts++;
+			}
+		rc = real->merge(v, parts, n_parts, n_parts, SYMBOLS_WHOLE, lim, sums, e);
+		for (size_t k = 0; k < n_parts; k++) {
+			if (!rc)
+				rc = whole_hand_out(sums[k], i, parts[k].until_ms, to, e);
+			stackvec_unref(sums[k]);
+		}
+		free(sums);
+		free(parts);
+		free(p);
+	}
+	return rc;
 }
 
 static int whole_open(struct source *s, struct source_view **ret, struct err *e)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A storage whose every answer is made of whole stacks: the reference for answers by names. It is a source above the storage's. Sums are those of
- * whole stacks; what a filter selects is looked up in each stack of them, without the storage's filters, which know many days by names. */
+/* A storage whose every answer is made of whole stacks: the reference for answers by names. It is a source above the storage's that asks for nothing but merges
+ * of whole stacks. What a filter selects is looked up in each stack of a sum, and single values are sums of one profile: the storage's own ways to them know
+ * many days by names. */
 #ifndef PYRRHA_TESTS_WHOLE_SOURCE_H
 #define PYRRHA_TESTS_WHOLE_SOURCE_H
 
