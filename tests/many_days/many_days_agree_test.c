@@ -129,17 +129,15 @@ static enum frames compare_frames(struct agree *a, const struct question *q)
 enum verdict { DIFFERS, OTHER_FILES, LAST_DIGITS };
 
 /* The answers are not equal: whether they may differ so. x, y: the same as plain text. */
-static enum verdict judge(struct agree *a, const struct question *q, const struct buf *names, const struct buf *whole, const struct buf *x, const struct buf *y)
+static enum verdict judge(struct agree *a, const struct question *q, const struct buf *x, const struct buf *y)
 {
-	bool has_files = q->form == FORM_FLAME || q->form == FORM_TABLE || q->form == FORM_COLUMNS, equal = view_eq(buf_view(x), buf_view(y));
-	if (has_files) {
-		enum frames frames = compare_frames(a, q);
-		if (equal)
-			return frames == FRAMES_SHARED ? OTHER_FILES : DIFFERS;
-		return frames != FRAMES_DIFFER && question_is_scaled(q) && differ_in_digits(x->ptr, y->ptr) ? LAST_DIGITS : DIFFERS;
-	}
-	const struct buf *v = q->form <= FORM_MATRIX ? x : names, *w = q->form <= FORM_MATRIX ? y : whole;
-	return question_is_scaled(q) && v->ptr && w->ptr && differ_in_digits(v->ptr, w->ptr) ? LAST_DIGITS : DIFFERS;
+	bool has_files = q->form == FORM_FLAME || q->form == FORM_TABLE || q->form == FORM_COLUMNS;
+	enum frames frames = has_files ? compare_frames(a, q) : FRAMES_EQUAL;
+	if (frames == FRAMES_DIFFER)
+		return DIFFERS;
+	if (frames == FRAMES_SHARED && view_eq(buf_view(x), buf_view(y)))
+		return OTHER_FILES;
+	return question_is_scaled(q) && differ_in_digits(x->ptr, y->ptr) ? LAST_DIGITS : DIFFERS;
 }
 
 static void report(struct agree *a, const struct question *q, unsigned number, const struct buf *names, const struct buf *whole)
@@ -148,7 +146,7 @@ static void report(struct agree *a, const struct question *q, unsigned number, c
 	struct buf x = { 0 }, y = { 0 };
 	outputs_put_plain(a->as_server, q, false, &x);
 	outputs_put_plain(a->reference, q, true, &y);
-	enum verdict v = judge(a, q, names, whole, &x, &y);
+	enum verdict v = judge(a, q, &x, &y);
 	*(v == DIFFERS ? &a->differ : v == OTHER_FILES ? &a->files : &a->digits) += 1;
 	print_question(q, number, verdicts[v]);
 	bool as_plain = q->form == FORM_COLUMNS || q->form == FORM_MATRIX;
@@ -185,8 +183,6 @@ static void compare(struct agree *a, unsigned number)
 		a->equal++;
 	else
 		a->empty++;
-	if (getenv("PYRRHA_SHOW"))
-		print_message("%u %s %s: %.100s\n", number, question_form(q.form), q.text.ptr, names.ptr);
 	buf_free(&names);
 	buf_free(&whole);
 	question_release(&q);

@@ -2,7 +2,10 @@
 #include "tests/many_days/outputs.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/regex.h"
 #include "web/matrix_columns.h"
@@ -56,11 +59,21 @@ static void put_values(struct buf *b, const struct promql_result *r)
 		put_series(b, &r->series[i]);
 }
 
+static int by_labels(const void *a, const void *b)
+{
+	const struct promql_series *x = a, *y = b;
+	return labels_cmp(x->labels, y->labels);
+}
+
 static void put_plain_values(struct buf *b, const struct promql_result *r)
 {
+	struct promql_series *sorted = xcalloc(r->n_series + 1, sizeof *sorted);
+	if (r->n_series)
+		memcpy(sorted, r->series, r->n_series * sizeof *sorted);
+	qsort(sorted, r->n_series, sizeof *sorted, by_labels);
 	buf_printf(b, "%.17g\n", r->scalar);
 	for (size_t i = 0; i < r->n_series; i++) {
-		const struct promql_series *s = &r->series[i];
+		const struct promql_series *s = &sorted[i];
 		bool any = false;
 		for (size_t k = 0; k < s->n; k++) {
 			if (fabs(s->points[k].v) < OUTPUTS_NEARLY_0)
@@ -73,6 +86,7 @@ static void put_plain_values(struct buf *b, const struct promql_result *r)
 		if (any)
 			buf_putc(b, '\n');
 	}
+	free(sorted);
 }
 
 static int put_matrix(struct buf *b, const struct promql_result *r, const struct question *q, struct err *e)
@@ -144,6 +158,13 @@ static void put_value(struct buf *out, const struct flame *f, union flame_value 
 		buf_printf(out, " %lld", (long long)v.i);
 }
 
+/* Frames are in order of names. */
+static int by_frame(const void *a, const void *b)
+{
+	const struct flame_function *x = a, *y = b;
+	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
 static void put_flame(struct buf *out, const struct flame *f)
 {
 	for (size_t i = 0; i < f->n_nodes; i++) {
@@ -155,8 +176,12 @@ static void put_flame(struct buf *out, const struct flame *f)
 		put_value(out, f, x.base_self);
 		buf_putc(out, '\n');
 	}
+	struct flame_function *by_name = xcalloc(f->n_functions + 1, sizeof *by_name);
+	if (f->n_functions)
+		memcpy(by_name, f->functions, f->n_functions * sizeof *by_name);
+	qsort(by_name, f->n_functions, sizeof *by_name, by_frame);
 	for (size_t i = 0; i < f->n_functions; i++) {
-		const struct flame_function *x = &f->functions[i];
+		const struct flame_function *x = &by_name[i];
 		buf_printf(out, "%.*s", (int)f->frames[x->frame].name.len, f->frames[x->frame].name.ptr);
 		put_value(out, f, x->total);
 		put_value(out, f, x->self);
@@ -164,6 +189,7 @@ static void put_flame(struct buf *out, const struct flame *f)
 		put_value(out, f, x->base_self);
 		buf_putc(out, '\n');
 	}
+	free(by_name);
 	buf_printf(out, "%zu functions, %zu nodes are hidden, %zu names of the root", f->all_functions, f->hidden, f->root);
 }
 

@@ -16,7 +16,7 @@ void outputs_release(struct outputs *o);
 /* Appends the answer; an error is an answer, too. addresses: as in promql_params. Returns whether it has any series. */
 bool outputs_put(struct outputs *o, struct promql_engine *g, const struct question *q, bool addresses, struct buf *out);
 /* The same as lines of plain text: of a flame all that is shown but the files, binaries and start lines of functions, of values those that are not 0, or
- * nearly so. */
+ * nearly so, by labels. Orders by value are not kept. */
 #define OUTPUTS_NEARLY_0 1e-11
 void outputs_put_plain(struct promql_engine *g, const struct question *q, bool addresses, struct buf *out);
 /* These, of a flame: a line for each name. */

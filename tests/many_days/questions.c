@@ -120,7 +120,8 @@ static void put_profiles(struct draw *d, unsigned depth)
 	unsigned kind = depth ? draw_below(d, 22) : 22;
 	const char *end = ")";
 	if (kind < 4) {
-		put_pair(d, depth, kind < 2 ? "diff(" : "(", kind < 2 ? ", " : kind == 2 ? " + " : " - ", kind == 1 ? ", \"share\")" : ")");
+		/* Nothing is scaled to a difference: of fractions its total is 0, or nearly so, and the answer another one. */
+		put_pair(d, depth, kind < 2 ? "diff(" : "(", kind < 2 ? ", " : kind == 2 ? " + " : " - ", kind == 1 && depth == 1 ? ", \"share\")" : ")");
 		return;
 	}
 	if (kind < 11) {
