@@ -7,10 +7,12 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "tsdb/dict/dict_names.h"
 #include "tsdb/part/part_read.h"
 #include "tsdb/version/db.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/evict.h"
+#include "tsdb/version/late_names.h"
 
 /* No cmocka: what goes wrong here is no finding about answers. */
 #define CHECK(x) do { \
@@ -353,12 +355,13 @@ static void put_late_rows(struct fortnight *f, unsigned day)
 	tsdb_flush(f->k.db);
 }
 
-/* Names of the locations of a day that had none. */
+/* Names of the locations of a day that had none. Only days in memory get any, so it is read before. */
 static void name_late(struct fortnight *f, unsigned day, unsigned first, unsigned n)
 {
 	struct err e;
 	char build[32], names[3][64], files[3][64];
 	snprintf(build, sizeof build, "shop-%u", day);
+	kit_merge(&f->k, KIT_SAMPLES, KIT_T0 + day * DAY, KIT_T0 + (day + 1) * DAY, NULL);
 	for (unsigned i = first; i < first + n; i++) {
 		struct tsdb_line lines[3];
 		unsigned inlined = inlined_in(i);
@@ -404,17 +407,31 @@ static void reopen(struct fortnight *f, uint64_t dictionary_bytes)
 
 /* ---- the whole ---- */
 
-static void check_day(const struct pstate *s, unsigned day)
+/* Whether the names in the day's rollup are those that queries show. */
+static bool has_fresh_names(const struct pstate *s)
 {
 	PART_VALUE names = { 0 };
+	struct symbols *to = symbols_new();
+	uint32_t *place = NULL, n;
 	struct err e;
+	int rc = part_get(s->all_day, PART_NAMES, 0, 0, &names, &e);
+	if (!rc)
+		rc = dict_names_join(names.payload, to, late_names_number(s->names), &place, &n, &e);
+	if (!rc)
+		free(place);
+	symbols_unref(to);
+	return !rc;
+}
+
+static void check_day(const struct pstate *s, unsigned day)
+{
 	CHECK(!s->all_day == (day == 5 || day == DAYS - 1));
 	CHECK(!s->n_windows == (day != 7 && day != DAYS - 1));
 	CHECK(!s->tombstones == (day != 9));
 	CHECK(!s->names == (day != 3 && day != 4));
 	if (!s->all_day)
 		return;
-	CHECK(!part_get(s->all_day, PART_NAMES, 0, 0, &names, &e) == (day >= 2));
+	CHECK(has_fresh_names(s) == (day >= 2 && day != 3));
 	CHECK(s->all_day->series.n > 0);
 }
 
@@ -446,8 +463,6 @@ void fortnight_make(struct fortnight *f, uint64_t seed)
 		put_day(f, day, day == 5 ? 1 : 6, day == 3 || day == 4 || day == 12);
 	name_late(f, 4, FIRST_LATE, LATES);
 	seal(f);
-	name_late(f, 3, FIRST_LATE, LATES / 2);
-	name_late(f, 3, FIRST_LATE + LATES / 2, LATES / 2);
 	put_late_rows(f, 8);
 	seal(f);
 	delete_rows(f, "pod-1", KIT_T0 + 10 * DAY + 2 * HOUR, KIT_T0 + 10 * DAY + 8 * HOUR);
@@ -455,6 +470,8 @@ void fortnight_make(struct fortnight *f, uint64_t seed)
 	put_late_rows(f, 7);
 	delete_rows(f, "pod-2", KIT_T0 + 9 * DAY + 5 * MINUTE, KIT_T0 + 9 * DAY + 19 * HOUR);
 	put_day(f, DAYS - 1, 4, false);
+	name_late(f, 3, FIRST_LATE, LATES / 2); /* the next seal makes the day's rollup anew */
+	name_late(f, 3, FIRST_LATE + LATES / 2, LATES / 2);
 	check_days(f);
 }
 
@@ -479,6 +496,9 @@ void fortnight_settle(struct fortnight *f)
 void fortnight_change(struct fortnight *f)
 {
 	name_late(f, 12, FIRST_LATE, LATES - 2); /* two never get any */
+	struct version *v = tsdb_version(f->k.db, NULL);
+	CHECK(v->p[12]->names && v->p[12]->all_day && !has_fresh_names(v->p[12]));
+	version_unref(v);
 	put_late_rows(f, 2);
 	put_late_rows(f, 6);
 	delete_rows(f, "pod-0", KIT_T0 + 11 * DAY, KIT_T0 + 11 * DAY + 10 * HOUR);

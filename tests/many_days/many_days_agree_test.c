@@ -48,8 +48,6 @@ static void open_engines(struct agree *a)
 static void close_engines(struct agree *a)
 {
 	assert_int_equal(a->whole.merges, 0); /* queries that want addresses got them */
-	assert_true(a->names_bytes > 0);      /* and others were answered by names */
-	a->names_bytes = 0;
 	promql_engine_free(a->as_server);
 	promql_engine_free(a->reference);
 }
@@ -228,6 +226,7 @@ static void test_names_and_whole_stacks(void **state)
 	print_message("of 1, 2, 15 days: %u, %u, %u\n", a.by_days[1], a.by_days[2], a.by_days[15]);
 	if (a.differ)
 		fail_msg("%u answers differ", a.differ);
+	assert_true(a.names_bytes > 0);
 	assert_true((a.errors + a.empty) * 5 < n); /* else too many questions say nothing */
 }
 
