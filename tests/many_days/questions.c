@@ -186,7 +186,7 @@ static void put_values(struct draw *d)
 {
 	unsigned depth = MIN(draw_below(d, 4), 2);
 	bool rated = !is_gauge(d) && draw_below(d, 3) == 0;
-	switch (draw_below(d, 20)) {
+	switch (draw_below(d, 22)) {
 	case 0:
 	case 1:
 		buf_printf(d->b, "%s%s (%s, ", ONE_OF(d, "topk", "topk", "bottomk"), ONE_OF(d, "", "", " by (pod)", " by (function)"), ONE_OF(d, "1", "3", "10", "100"));
@@ -244,6 +244,8 @@ static void put_values(struct draw *d)
 		break;
 	case 12: /* rows of many steps, whose stored values are read */
 	case 13:
+	case 14:
+	case 15:
 		buf_printf(d->b, "%s (%s, %s(merge%s (%s", ONE_OF(d, "topk", "topk", "bottomk"), ONE_OF(d, "1", "3", "10", "1000"),
 			   ONE_OF(d, "self", "total", "share", "self_share"), draw_by(d), rated ? "rate(" : "");
 		put_range(d);
@@ -275,6 +277,8 @@ static void draw_time(struct draw *d)
 {
 	struct question *q = d->q;
 	int64_t last = q->days == 15 ? DAYS : q->days + draw_below(d, DAYS + 1 - q->days);
+	if (q->days != 15 && draw_below(d, 4) == 0)
+		last = draw_below(d, 2) ? 4 : 13; /* after a day with late names */
 	q->t_ms = KIT_T0 + last * DAY;
 	if (draw_below(d, 3) == 0)
 		q->t_ms += (int64_t)draw_below(d, 24) * HOUR;
