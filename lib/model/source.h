@@ -258,8 +258,8 @@ typedef int (*source_matches_fn)(void *arg, size_t series, const struct source_p
 				 struct err *e);
 
 /* Stored values of one series, of a window of time: value i is that of columns[i] in the profile that is stamped
- * t_ms[rows[i]]. A column is met at most once per row; rows are in no order. Columns are those of symbols, or numbers of a day's: then column c is
- * as[c] - 1 of symbols, which several may be. */
+ * t_ms[rows[i]]. Rows are in no order. Columns are those of symbols, or numbers of a day's: then column c is as[c] - 1 of symbols. A
+ * row may have a column of symbols several times. */
 struct source_cells {
 	size_t series;               /* index of the caller's refs */
 	int64_t after_ms, until_ms;  /* the window; calls of one window are adjacent as far as several threads allow */

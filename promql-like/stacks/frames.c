@@ -162,13 +162,22 @@ void frames_memo_free(struct frames_memo *m)
 	free(m->bare);
 }
 
+/* The memo of an id of a dictionary that may have grown. */
+static uint8_t *frames_memo_at(uint8_t **memo, uint32_t *n, uint32_t id)
+{
+	if (UNLIKELY(id >= *n)) {
+		uint32_t want = id + id / 4 + 1;
+		*memo = xreallocarray(*memo, (size_t)want + 1, 1);
+		memset(*memo + *n, 0, (size_t)want + 1 - *n);
+		*n = want;
+	}
+	return *memo + id;
+}
+
 bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i)
 {
 	const struct sym_location *l = symbols_get_location(m->s, location);
-	uint8_t *at = l->n_lines ? l->first_line + i < m->n_lines ? &m->lines[l->first_line + i] : NULL
-				 : location < m->n_locations ? &m->bare[location] : NULL;
-	if (!at)
-		return frames_match(m->f, m->s, l, i);
+	uint8_t *at = l->n_lines ? frames_memo_at(&m->lines, &m->n_lines, l->first_line + i) : frames_memo_at(&m->bare, &m->n_locations, location);
 	if (!*at)
 		*at = frames_match(m->f, m->s, l, i) ? 2 : 1;
 	return *at == 2;

@@ -14,24 +14,29 @@ struct tree_node {
 	uint32_t row;
 };
 
-/* A worker's data about a dictionary, which may grow between blocks. */
+/* A worker's data about a dictionary, which may grow between blocks: the tree of the rows of its stacks, whichever lane has them. */
 struct dict {
 	struct symbols *s;         /* a reference */
 	uint32_t n_locations, n_lines; /* there is room for */
 	uint32_t *lines, *bare;    /* row + 1, as in row_memo */
 	struct frames_memo *memos; /* by stack filter */
+	uint32_t n_columns, n_nodes; /* there is room for */
+	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
+	const uint32_t *as;        /* of the block at work, as in source_cells */
+	const uint32_t *day;       /* those of the day that was entered last */
+	uint32_t *of_day, n_day;   /* of_column by its columns: those mostly ascend, and those of the dictionary jump */
+	uint32_t most_day;         /* the largest n_day so far */
+	VEC(struct tree_node) nodes;
+	struct map by_row;         /* by parent and row; of self by row */
 };
 
-/* The tree of a lane and dictionary, and the table of the hour at work. */
+/* What a lane has of the tree of a dictionary, and the table of the hour at work. */
 struct tree {
 	uint32_t lane;
 	size_t dict;
-	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
-	uint32_t n_columns, n_nodes; /* there is room for */
-	const uint32_t *as;        /* of the block at work, as in source_cells */
-	uint32_t *of_day, n_day;   /* the same by the day's columns: they mostly ascend, and those of the dictionary jump. NULL: not kept */
+	uint32_t *of, n_of;        /* by node of the dictionary's tree: the node here; 0: it has none */
 	VEC(struct tree_node) nodes;
-	struct map by_row;         /* by parent and row; of self by row */
+	size_t n_preorder;         /* so many of them were numbered anew by tree_renumber */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
 	int64_t *ints;             /* differences, by node and step of the table */
 	wide *parts;               /* by node and step; NULL until needed */
@@ -65,10 +70,11 @@ struct graph_table {
 	struct row_sums sums;
 	int64_t after_ms, until_ms; /* the hour at work */
 	uint32_t first, end;        /* its steps; end 0: nothing is in the table */
-	uint32_t width;             /* end - first + 1 */
+	uint32_t width;             /* numbers of a node: one a step, and one behind them unless `plain` */
 	bool plain;                 /* its numbers are those of steps, not differences: no profile counts completely in two of them */
 	size_t n_blocks;
 	VEC(struct row_at) rows;    /* of the block at work */
+	size_t unheld;              /* bytes of tables by column and node that are not in the query's account yet */
 };
 
 /* ---- the rows of all steps ---- */
@@ -164,8 +170,9 @@ bool graph_rows_finish(struct graph_rows *g)
 /* ---- dictionaries ---- */
 
 /* Room for n numbers, and for what a growing dictionary will add; new ones are 0. */
-static void grow_ids(uint32_t **ids, uint32_t *room, uint32_t n)
+static void grow_ids(struct graph_table *t, uint32_t **ids, uint32_t *room, uint32_t n)
 {
+	uint32_t before = *room;
 	if (!*ids) {
 		*room = n;
 		*ids = xcalloc((size_t)n + 1, sizeof **ids);
@@ -175,6 +182,15 @@ static void grow_ids(uint32_t **ids, uint32_t *room, uint32_t n)
 		memset(*ids + *room, 0, ((size_t)want + 1 - *room) * sizeof **ids);
 		*room = want;
 	}
+	t->unheld += (*room - before) * sizeof **ids;
+}
+
+/* Room for what the dictionary has now. */
+static void dict_grow(struct graph_table *t, struct dict *d)
+{
+	grow_ids(t, &d->of_column, &d->n_columns, symbols_count(d->s, SYMBOLS_COLUMNS));
+	if (!graph_of_self(t->to->r))
+		grow_ids(t, &d->of_node, &d->n_nodes, symbols_count(d->s, SYMBOLS_NODES));
 }
 
 static size_t need_dict(struct graph_table *t, struct symbols *s)
@@ -185,8 +201,10 @@ static size_t need_dict(struct graph_table *t, struct symbols *s)
 	const struct readout *r = t->to->r;
 	struct dict *d = vec_add(&t->dicts);
 	*d = (struct dict){ .s = symbols_ref(s) };
-	grow_ids(&d->lines, &d->n_lines, symbols_count(s, SYMBOLS_LINES));
-	grow_ids(&d->bare, &d->n_locations, symbols_count(s, SYMBOLS_LOCATIONS));
+	grow_ids(t, &d->lines, &d->n_lines, symbols_count(s, SYMBOLS_LINES));
+	grow_ids(t, &d->bare, &d->n_locations, symbols_count(s, SYMBOLS_LOCATIONS));
+	dict_grow(t, d);
+	vec_push(&d->nodes, (struct tree_node){ 0, UINT32_MAX });
 	d->memos = xcalloc(r->stack_filters.n + 1, sizeof *d->memos);
 	for (size_t i = 0; i < r->stack_filters.n; i++)
 		frames_memo_init(&d->memos[i], &r->stack_filters.v[i].frames, s);
@@ -197,9 +215,9 @@ static uint32_t row_at(struct graph_table *t, struct dict *d, uint32_t location,
 {
 	const struct sym_location *l = symbols_get_location(d->s, location);
 	if (l->n_lines)
-		grow_ids(&d->lines, &d->n_lines, l->first_line + l->n_lines);
+		grow_ids(t, &d->lines, &d->n_lines, l->first_line + l->n_lines);
 	else
-		grow_ids(&d->bare, &d->n_locations, location + 1);
+		grow_ids(t, &d->bare, &d->n_locations, location + 1);
 	uint32_t *at = l->n_lines ? &d->lines[l->first_line + i] : &d->bare[location];
 	if (*at)
 		return *at - 1;
@@ -228,15 +246,6 @@ static bool chosen(const struct readout *r, struct dict *d, uint32_t column)
 
 /* ---- trees ---- */
 
-/* Room for what the dictionary has now. */
-static void tree_grow(struct graph_table *t, struct tree *x)
-{
-	const struct symbols *s = t->dicts.v[x->dict].s;
-	grow_ids(&x->of_column, &x->n_columns, symbols_count(s, SYMBOLS_COLUMNS));
-	if (!graph_of_self(t->to->r))
-		grow_ids(&x->of_node, &x->n_nodes, symbols_count(s, SYMBOLS_NODES));
-}
-
 static size_t need_tree(struct graph_table *t, struct symbols *s, uint32_t lane)
 {
 	size_t dict = need_dict(t, s);
@@ -246,82 +255,144 @@ static size_t need_tree(struct graph_table *t, struct symbols *s, uint32_t lane)
 	struct tree *x = vec_add(&t->trees);
 	x->lane = lane;
 	x->dict = dict;
-	tree_grow(t, x);
 	vec_push(&x->nodes, (struct tree_node){ 0, UINT32_MAX });
 	return t->trees.n - 1;
 }
 
 /* 0: it is not there. */
-static uint32_t find_child(const struct tree *x, uint32_t parent, uint32_t row, uint64_t h)
+static uint32_t find_child(const struct dict *d, uint32_t parent, uint32_t row, uint64_t h)
 {
 	uint32_t id;
-	for (size_t at = map_start(&x->by_row, h); map_probe(&x->by_row, h, &at, &id);)
-		if (x->nodes.v[id].parent == parent && x->nodes.v[id].row == row)
+	for (size_t at = map_start(&d->by_row, h); map_probe(&d->by_row, h, &at, &id);)
+		if (d->nodes.v[id].parent == parent && d->nodes.v[id].row == row)
 			return id;
 	return 0;
 }
 
-static bool is_above(const struct tree *x, uint32_t node, uint32_t row)
+static bool is_above(const struct dict *d, uint32_t node, uint32_t row)
 {
-	for (; node; node = x->nodes.v[node].parent)
-		if (x->nodes.v[node].row == row)
+	for (; node; node = d->nodes.v[node].parent)
+		if (d->nodes.v[node].row == row)
 			return true;
 	return false;
 }
 
 /* The node of a row that is called by a node: the same one if the row is there or above already. */
-static uint32_t child_of(struct tree *x, uint32_t parent, uint32_t row)
+static uint32_t child_of(struct dict *d, uint32_t parent, uint32_t row)
 {
 	uint64_t h = hash_u64((uint64_t)parent << 32 | row);
-	uint32_t id = find_child(x, parent, row, h);
-	if (id || is_above(x, parent, row))
+	uint32_t id = find_child(d, parent, row, h);
+	if (id || is_above(d, parent, row))
 		return id ? id : parent;
-	id = (uint32_t)x->nodes.n;
-	map_insert(&x->by_row, h, id);
-	vec_push(&x->nodes, (struct tree_node){ parent, row });
+	id = (uint32_t)d->nodes.n;
+	map_insert(&d->by_row, h, id);
+	vec_push(&d->nodes, (struct tree_node){ parent, row });
 	return id;
 }
 
 /* For total: for a node of the dictionary. */
-static uint32_t grow(struct graph_table *t, struct tree *x, uint32_t node)
+static uint32_t grow(struct graph_table *t, struct dict *d, uint32_t node)
 {
-	struct dict *d = &t->dicts.v[x->dict];
 	t->path.n = 0;
-	for (; node && !x->of_node[node]; node = symbols_get_node(d->s, node)->parent)
+	for (; node && !d->of_node[node]; node = symbols_get_node(d->s, node)->parent)
 		vec_push(&t->path, node);
-	uint32_t at = node ? x->of_node[node] : 0;
+	uint32_t at = node ? d->of_node[node] : 0;
 	for (size_t i = t->path.n; i-- > 0;) {
 		uint32_t location = symbols_get_node(d->s, t->path.v[i])->location;
 		for (uint32_t k = frame_count(symbols_get_location(d->s, location)); k-- > 0;) /* the caller of inlined calls first */
-			at = child_of(x, at, row_at(t, d, location, k));
-		x->of_node[t->path.v[i]] = at;
+			at = child_of(d, at, row_at(t, d, location, k));
+		d->of_node[t->path.v[i]] = at;
 	}
 	return at;
 }
 
-/* *ret: the node of a column, or NO_NODE: it has no frames, or no stack filter wants it. */
-static int find_node(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
+/* Finds the node of a column for of_column: NO_NODE: it has no frames, or no stack filter wants it. */
+static int find_node(struct graph_table *t, struct dict *d, uint32_t column, struct err *e)
 {
-	struct dict *d = &t->dicts.v[x->dict];
-	if (column >= x->n_columns)
-		tree_grow(t, x);
-	if (column >= x->n_columns)
+	if (column >= d->n_columns)
+		dict_grow(t, d);
+	if (column >= d->n_columns)
 		return err_set(e, ERR_EXECUTION, "a stored profile names a column that its dictionary lacks");
 	bool wanted = chosen(t->to->r, d, column);
 	int rc = stack_filters_failed(t->to->r, e);
 	if (rc)
 		return rc;
 	uint32_t node = wanted ? symbols_stack_node(d->s, symbols_get_column(d->s, column)->stack) : 0;
-	if (x->of_node && node >= x->n_nodes)
-		tree_grow(t, x);
+	if (d->of_node && node >= d->n_nodes)
+		dict_grow(t, d);
 	if (!node)
-		*ret = NO_NODE;
-	else if (x->of_node)
-		*ret = grow(t, x, node);
+		d->of_column[column] = NO_NODE;
+	else if (d->of_node)
+		d->of_column[column] = grow(t, d, node);
 	else
-		*ret = child_of(x, 0, row_at(t, d, symbols_get_node(d->s, node)->location, 0));
-	x->of_column[column] = *ret;
+		d->of_column[column] = child_of(d, 0, row_at(t, d, symbols_get_node(d->s, node)->location, 0));
 	return 0;
+}
+
+/* A block's columns are about to be added. */
+static void dict_enter(struct graph_table *t, struct dict *d, const struct source_cells *c)
+{
+	d->as = c->as;
+	if (!c->as || c->as == d->day)
+		return;
+	if (c->n_as > d->most_day) {
+		t->unheld += (c->n_as - d->most_day) * sizeof *d->of_day;
+		d->most_day = c->n_as;
+	}
+	free(d->of_day);
+	d->day = c->as;
+	d->n_day = c->n_as;
+	d->of_day = xcalloc((size_t)d->n_day + 1, sizeof *d->of_day);
+}
+
+/* The node of a block's column in the dictionary's tree, if it is known already; 0: it is not. */
+static inline uint32_t dict_known(const struct dict *d, uint32_t column)
+{
+	return d->as ? d->of_day[column] : column < d->n_columns ? d->of_column[column] : 0;
+}
+
+static int dict_find(struct graph_table *t, struct dict *d, uint32_t column, uint32_t *ret, struct err *e)
+{
+	uint32_t own = d->as ? d->as[column] - 1 : column;
+	int rc = own < d->n_columns && d->of_column[own] ? 0 : find_node(t, d, own, e);
+	if (!rc)
+		*ret = d->of_column[own];
+	if (!rc && d->as)
+		d->of_day[column] = *ret;
+	return rc;
+}
+
+/* Adds the node of the dictionary's tree, and those above it, to a lane's. */
+static uint32_t tree_add(struct graph_table *t, struct tree *x, uint32_t node)
+{
+	const struct dict *d = &t->dicts.v[x->dict];
+	grow_ids(t, &x->of, &x->n_of, (uint32_t)d->nodes.n);
+	t->path.n = 0;
+	for (; node && !x->of[node]; node = d->nodes.v[node].parent)
+		vec_push(&t->path, node);
+	uint32_t at = node ? x->of[node] : 0;
+	for (size_t i = t->path.n; i-- > 0;) {
+		vec_push(&x->nodes, (struct tree_node){ at, d->nodes.v[t->path.v[i]].row });
+		at = x->of[t->path.v[i]] = (uint32_t)x->nodes.n - 1;
+	}
+	return at;
+}
+
+/* The node of a block's column in a lane's tree, if it is there already; 0: it is not known. */
+static inline uint32_t tree_known(const struct dict *d, const struct tree *x, uint32_t column)
+{
+	uint32_t node = dict_known(d, column);
+	return node == NO_NODE ? NO_NODE : node < x->n_of ? x->of[node] : 0;
+}
+
+static int tree_find(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
+{
+	struct dict *d = &t->dicts.v[x->dict];
+	uint32_t node = dict_known(d, column);
+	int rc = node ? 0 : dict_find(t, d, column, &node, e);
+	if (!rc)
+		*ret = node == NO_NODE ? NO_NODE : tree_add(t, x, node);
+	return rc;
 }
 
 /* ---- adding ---- */
@@ -377,42 +448,10 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 		at[i - t->first] += (wide)value * r->part;
 }
 
-#define TREES_BY_DAY 16 /* of more trees nothing is kept by the day's columns */
-
-/* A block's columns are about to be added to the tree. */
-static void tree_enter(const struct graph_table *t, struct tree *x, const struct source_cells *c)
-{
-	if (x->as == c->as)
-		return;
-	free(TAKE_PTR(x->of_day));
-	x->as = c->as;
-	x->n_day = c->as && t->trees.n <= TREES_BY_DAY ? c->n_as : 0;
-	if (x->n_day)
-		x->of_day = xcalloc(x->n_day, sizeof *x->of_day);
-}
-
-/* The node of a column if it is known without a search; 0: it is not. */
-static inline uint32_t tree_known(const struct tree *x, uint32_t column)
-{
-	if (x->as)
-		return column < x->n_day ? x->of_day[column] : 0;
-	return column < x->n_columns ? x->of_column[column] : 0;
-}
-
-static int tree_find(struct graph_table *t, struct tree *x, uint32_t column, uint32_t *ret, struct err *e)
-{
-	uint32_t own = x->as ? x->as[column] - 1 : column;
-	*ret = own < x->n_columns ? x->of_column[own] : 0;
-	int rc = *ret ? 0 : find_node(t, x, own, ret, e);
-	if (!rc && column < x->n_day)
-		x->of_day[column] = *ret;
-	return rc;
-}
-
-/* The node of a column in the tree of a lane, with room for it; NO_NODE: it does not count. */
+/* The node of a block's column in the tree of a lane, with room for it; NO_NODE: it does not count. */
 static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
-	uint32_t node = tree_known(x, column);
+	uint32_t node = tree_known(&t->dicts.v[x->dict], x, column);
 	int rc = node ? 0 : tree_find(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
@@ -433,10 +472,8 @@ static int add_sum(struct graph_table *t, const struct graph_run *r, const struc
 		   struct err *e)
 {
 	uint32_t node;
-	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane) {
+	if (*tree == SIZE_MAX || t->trees.v[*tree].lane != r->lane)
 		*tree = need_tree(t, c->symbols, r->lane);
-		tree_enter(t, &t->trees.v[*tree], c);
-	}
 	struct tree *x = &t->trees.v[*tree];
 	int rc = node_of(t, x, column, !r->whole, &node, e);
 	if (rc || node == NO_NODE)
@@ -535,10 +572,10 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 	bool parts = place_rows(t, k);
 	size_t tree = need_tree(t, c->symbols, k->runs.v[0].lane);
 	struct tree *x = &t->trees.v[tree];
-	tree_enter(t, x, c);
+	const struct dict *d = &t->dicts.v[x->dict];
 	int rc = need_numbers(t, x, parts, e); /* node_of has room for nodes that are new */
 	for (size_t i = 0; i < c->n && !rc;) {
-		uint32_t node = tree_known(x, c->columns[i]);
+		uint32_t node = tree_known(d, x, c->columns[i]);
 		if (UNLIKELY(!node || !x->any || x->any_parts != parts))
 			rc = node_of(t, x, c->columns[i], parts, &node, e);
 		else if (node != NO_NODE)
@@ -625,8 +662,8 @@ static int open_hour(struct graph_table *t, const struct graph_classes *k, const
 	t->until_ms = c->until_ms;
 	t->first = first;
 	t->end = end;
-	t->width = end - first + 1;
 	t->plain = is_plain(k);
+	t->width = end - first + !t->plain;
 	return rc;
 }
 
@@ -638,7 +675,11 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 	if (rc)
 		return rc;
 	add_sizes(t, k, c);
-	return t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
+	dict_enter(t, &t->dicts.v[need_dict(t, c->symbols)], c);
+	rc = t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
+	size_t unheld = t->unheld;
+	t->unheld = 0;
+	return rc ? rc : eval_hold_bytes(t->to->r->q, unheld, e);
 }
 
 /* ---- the end of an hour ---- */
@@ -679,11 +720,41 @@ static inline void give_parts(wide *from, wide *row, wide *parent, uint32_t n)
 	}
 }
 
+/* The same of one number a node. */
+static void fold_single(struct graph_table *t, struct tree *x)
+{
+	struct row_sums *s = &t->sums;
+	int64_t *ints = x->ints;
+	uint8_t *touched = x->touched.v;
+	for (size_t i = x->nodes.n; --i > 0;) {
+		if (!touched[i])
+			continue;
+		const struct tree_node n = x->nodes.v[i];
+		uint64_t v = (uint64_t)ints[i];
+		if (UNLIKELY(n.row >= s->touched.n || n.row >= s->ints.n))
+			need_sums(t, n.row, false);
+		if (!s->touched.v[n.row])
+			vec_push(&s->rows, n.row);
+		s->touched.v[n.row] = true;
+		s->ints.v[n.row] = (int64_t)((uint64_t)s->ints.v[n.row] + v);
+		ints[n.parent] = (int64_t)((uint64_t)ints[n.parent] + v);
+		touched[n.parent] = true;
+		ints[i] = 0;
+		touched[i] = false;
+	}
+	ints[0] = 0;
+	touched[0] = false;
+}
+
 /* From the leaves to the root, each node to its row. Leaves zeros. */
 static void fold(struct graph_table *t, struct tree *x)
 {
 	struct row_sums *s = &t->sums;
 	size_t w = t->width;
+	if (w == 1 && !x->any_parts) {
+		fold_single(t, x);
+		return;
+	}
 	for (size_t i = x->nodes.n; --i > 0;) {
 		if (!x->touched.v[i])
 			continue;
@@ -702,10 +773,48 @@ static void fold(struct graph_table *t, struct tree *x)
 	x->touched.v[0] = false;
 }
 
-static void to_differences(int64_t *row, uint32_t n)
+#define RENUMBER_FROM 1024
+
+/* Numbers the nodes in preorder, so that each is near its parent when they are added up: they came in the order in which stacks were met. Nothing is in the
+ * table. Each time the tree has doubled. */
+static void tree_renumber(struct tree *x)
 {
-	for (uint32_t i = n - 1; i > 0; i--)
-		row[i] = (int64_t)((uint64_t)row[i] - (uint64_t)row[i - 1]);
+	size_t n = x->nodes.n;
+	if (n < MAX(2 * x->n_preorder, (size_t)RENUMBER_FROM))
+		return;
+	uint32_t *size = xcalloc(n, sizeof *size), *as = xcalloc(n, sizeof *as);
+	struct tree_node *nodes = xreallocarray(NULL, n, sizeof *nodes);
+	for (size_t i = n; --i > 0;)
+		size[x->nodes.v[i].parent] += ++size[i];
+	uint32_t *next = size; /* of a node whose number is known: the number of its next child. The root's is 1 */
+	next[0] = 1;
+	nodes[0] = x->nodes.v[0];
+	for (size_t i = 1; i < n; i++) {
+		uint32_t parent = x->nodes.v[i].parent, all = size[i];
+		as[i] = next[parent];
+		next[parent] += all;
+		next[i] = as[i] + 1;
+		nodes[as[i]] = (struct tree_node){ as[parent], x->nodes.v[i].row };
+	}
+	memcpy(x->nodes.v, nodes, n * sizeof *nodes);
+	for (uint32_t i = 0; i < x->n_of; i++)
+		x->of[i] = as[x->of[i]];
+	x->n_preorder = n;
+	free(size);
+	free(as);
+	free(nodes);
+}
+
+/* Adds numbers of steps to differences. Leaves zeros. */
+static void give_differences(int64_t *row, int64_t *to, uint32_t n)
+{
+	uint64_t before = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)row[i] - before);
+		before = (uint64_t)row[i];
+		row[i] = 0;
+	}
+	to[n] = (int64_t)((uint64_t)to[n] - before);
 }
 
 /* The sums of rows go to those of all steps. Leaves zeros. */
@@ -721,9 +830,9 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 		s->touched.v[row] = false;
 		if (!rc)
 			rc = need_row(t->to, x->lane, row, x->any_parts, &to, e);
-		if (t->plain)
-			to_differences(s->ints.v + (size_t)row * t->width, t->width);
-		if (!rc)
+		if (!rc && t->plain)
+			give_differences(s->ints.v + (size_t)row * t->width, to->ints + t->first, t->width);
+		else if (!rc)
 			give_ints(s->ints.v + (size_t)row * t->width, to->ints + t->first, NULL, t->width);
 		if (!rc && x->any_parts)
 			give_parts(s->parts.v + (size_t)row * t->width, to->parts + t->first, NULL, t->width);
@@ -747,6 +856,8 @@ int graph_table_flush(struct graph_table *t, struct err *e)
 		}
 		x->any = x->any_parts = false;
 		x->size = 0;
+		if (!rc)
+			tree_renumber(x);
 	}
 	t->end = 0;
 	return rc;
@@ -759,27 +870,36 @@ struct graph_table *graph_table_new(struct graph_rows *to)
 	return t;
 }
 
+static void dict_release(const struct readout *r, struct dict *d)
+{
+	for (size_t k = 0; k < r->stack_filters.n; k++)
+		frames_memo_free(&d->memos[k]);
+	symbols_unref(d->s);
+	free(d->memos);
+	free(d->lines);
+	free(d->bare);
+	free(d->of_column);
+	free(d->of_node);
+	free(d->of_day);
+	vec_free(&d->nodes);
+	map_free(&d->by_row);
+}
+
+static void tree_release(struct tree *x)
+{
+	free(x->of);
+	vec_free(&x->nodes);
+	vec_free(&x->touched);
+	free(x->ints);
+	free(x->parts);
+}
+
 void graph_table_free(struct graph_table *t)
 {
-	for (size_t i = 0; i < t->dicts.n; i++) {
-		for (size_t k = 0; k < t->to->r->stack_filters.n; k++)
-			frames_memo_free(&t->dicts.v[i].memos[k]);
-		symbols_unref(t->dicts.v[i].s);
-		free(t->dicts.v[i].memos);
-		free(t->dicts.v[i].lines);
-		free(t->dicts.v[i].bare);
-	}
-	for (size_t i = 0; i < t->trees.n; i++) {
-		struct tree *x = &t->trees.v[i];
-		free(x->of_column);
-		free(x->of_day);
-		free(x->of_node);
-		vec_free(&x->nodes);
-		map_free(&x->by_row);
-		vec_free(&x->touched);
-		free(x->ints);
-		free(x->parts);
-	}
+	for (size_t i = 0; i < t->dicts.n; i++)
+		dict_release(t->to->r, &t->dicts.v[i]);
+	for (size_t i = 0; i < t->trees.n; i++)
+		tree_release(&t->trees.v[i]);
 	vec_free(&t->dicts);
 	vec_free(&t->trees);
 	vec_free(&t->path);

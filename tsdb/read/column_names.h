@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of stored columns for a reader of single values over many days. A day whose rollup has names of its stacks needs no dictionary: its columns
- * become columns of the joint names of all such days (dict_union.h). Of other days, and for a reader that needs more than names, the columns stay and are
- * those of the day's dictionary, which is kept until column_names_release.
+ * become columns of the joint names of all such days (dict_union.h). So do, by way of its dictionary, those of a day that has late names, or whose
+ * dictionary is this query's alone; it is given back when the day has been read. Columns of other days, and all of them for a reader that needs more than
+ * names, stay those of the day's dictionary.
  *
- *	column_names_init(&c, v, detail)
- *	for each day:    column_names_has(&c, day)       a day of the bucket: what is lacking is wanted now
+ *	column_names_init(&c, v, detail, after, until)
+ *	for each day:    column_names_has(&c, day)          a day of the bucket: what is lacking is wanted now
  *	for each day:    column_names_begin(&c, day)
+ *	                 column_names_expect(&c, day, n)    n blocks of values will be read
  *	any thread:      column_names_of(&c, day, columns, n, ...)
+ *	                 column_names_done(&c, day)         n times
  *	column_names_release(&c) */
 #ifndef PYRRHA_TSDB_COLUMN_NAMES_H
 #define PYRRHA_TSDB_COLUMN_NAMES_H
@@ -15,30 +18,34 @@
 
 struct column_names {
 	struct tsdb_view *v;
+	bool several;                  /* days are read */
 	struct dict_unions *unions;    /* the joint names, the database's, taken; NULL: dictionaries are wanted */
 	struct symbols *joint;         /* of them, a reference; NULL: no day needs them yet */
-	struct column_places **places; /* by partition: references; NULL: by its dictionary */
-	struct mutex lock;             /* of stacks, and of loading them */
-	struct partition **stacks;     /* by partition: its dictionary, by query_dict_stacks; NULL: not needed yet */
+	struct column_places **places; /* by partition: references; NULL: by its dictionary. Not changed once values are read */
+	struct mutex lock;             /* of days, and of loading dictionaries */
+	struct column_day *days;       /* by partition */
 	size_t before;                 /* bytes of joint names that others have met */
+	atomic_bool grew;              /* column_names_bytes has grown since column_names_check */
 };
 
-/* Borrows the view. */
-void column_names_init(struct column_names *c, struct tsdb_view *v, enum symbols_detail detail);
+/* Borrows the view. Values of (after, until] are read. */
+void column_names_init(struct column_names *c, struct tsdb_view *v, enum symbols_detail detail, int64_t after_ms, int64_t until_ms);
 void column_names_release(struct column_names *c);
 /* Whether the names or the dictionary of partition p of the version, whichever is used, are on this disk. If not, they are noted to be fetched. */
 bool column_names_has(struct column_names *c, size_t p);
-/* Joins the names of a partition, or loads its dictionary. False: they did not come from the bucket; the answer says so. By one thread, before
- * column_names_of. */
+/* Joins the names of a partition, if its rollup has them. False: neither they nor its dictionary came from the bucket; the answer says so. By one thread,
+ * before column_names_of. */
 bool column_names_begin(struct column_names *c, size_t p);
+void column_names_expect(struct column_names *c, size_t p, size_t blocks);
 /* What n columns of a partition are of. They may be replaced by others. ERR_CORRUPT: the dictionary lacks a column. */
 struct columns_of {
-	struct symbols *symbols; /* borrowed until column_names_release; NULL: the dictionary did not come from the bucket */
-	const uint32_t *as;      /* as those of struct source_cells, likewise borrowed */
+	struct symbols *symbols; /* borrowed until column_names_done; NULL: the dictionary did not come from the bucket */
+	const uint32_t *as;      /* as those of struct source_cells, borrowed until column_names_release */
 	uint32_t n_as;
 };
 int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct columns_of *ret, struct err *e) MUST_USE;
-/* Bytes of names and dictionaries that only this reader has needed. */
-size_t column_names_bytes(struct column_names *c);
+void column_names_done(struct column_names *c, size_t p);
+/* ERR_LIMIT: names and dictionaries that only this reader has needed take more than the query may. Any thread. */
+int column_names_check(struct column_names *c, const struct source_limits *lim, struct err *e) MUST_USE;
 
 #endif

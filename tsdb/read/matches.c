@@ -186,19 +186,33 @@ static bool has_any(struct reading *r, size_t p, size_t n)
 	return any;
 }
 
-/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
-static int matches_fetch(struct reading *r, struct view_try *try, size_t n, struct err *e)
+/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not here. */
+static bool matches_want(struct reading *r, size_t n)
 {
+	bool here = true;
 	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
 		const struct pstate *s = r->v->v->p[p];
 		if (!r->v->cached[p] || !has_any(r, p, n))
 			continue;
-		(void)column_filters_has(&r->filters, p);
+		here &= column_filters_has(&r->filters, p);
 		for (size_t i = 0; i < s->n_parts && s->parts[i]->level == LEVEL_HOUR; i++)
 			if (hour_meets(s->parts[i]->window, r->after_ms, r->until_ms))
 				view_want(s->parts[i], 0, true);
 	}
-	return view_try_fetch(try, e);
+	return here;
+}
+
+/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. Only once the names of a day are here they tell whether its
+ * dictionary is needed, too. */
+static int matches_fetch(struct reading *r, struct view_try *try, size_t n, struct err *e)
+{
+	int rc = 0;
+	bool here = false;
+	for (unsigned i = 0; i < VIEW_FETCHES && !rc && !here && !try->last; i++) {
+		here = matches_want(r, n);
+		rc = view_try_fetch(try, e);
+	}
+	return rc;
 }
 
 /* One day after the other. */

@@ -98,6 +98,8 @@ static int hand_out(struct reading *r, const struct task *t, struct worker *w, c
 {
 	const struct cells *c = &w->cells;
 	int rc = limits_check(r->lim, c->values.n, e);
+	if (!rc)
+		rc = column_names_check(&r->names, r->lim, e);
 	int64_t start = t->part ? part_start_ms(t->part) : t->window->hour * HOUR_MS;
 	int64_t end = t->part ? part_end_ms(t->part) : start + HOUR_MS;
 	struct source_cells out = { t->series, start, end, of->symbols, c->t_ms.v, c->t_ms.n, c->values.n, c->rows.v,
@@ -148,6 +150,7 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	if (!w->scratch)
 		w->scratch = scratch_take(r->v->db->scratch_pool);
 	int rc = t->part && t->id & PART_AGGREGATE ? read_sum(r, t, w, worker, &e) : read_one(r, t, w, worker, &e);
+	column_names_done(&r->names, t->partition);
 	if (!rc)
 		return;
 	mutex_lock(&r->lock);
@@ -264,9 +267,10 @@ static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t
 				vec_push(&r->tasks, (struct task){ .series = i, .partition = p, .id = ids[i], .window = s->windows[k] });
 }
 
-/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. */
-static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
+/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not here. */
+static bool cells_want(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms)
 {
+	bool here = true;
 	for (size_t p = 0; p < r->v->v->n && r->v->cached; p++) {
 		const struct pstate *s = r->v->v->p[p];
 		bool any = false;
@@ -274,7 +278,7 @@ static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *
 			any = view_has_ref(r->v, refs[i]) && view_series(r->v, refs[i], p) != NOT_THERE;
 		if (!any)
 			continue;
-		(void)column_names_has(&r->names, p);
+		here &= column_names_has(&r->names, p);
 		for (size_t k = 0; k < s->n_parts && s->parts[k]->level == LEVEL_HOUR; k++) {
 			if (!hour_meets(s->parts[k]->window, after_ms, until_ms))
 				continue;
@@ -283,7 +287,20 @@ static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *
 				view_want(s->parts[k], PART_AGGREGATE, true);
 		}
 	}
-	return view_try_fetch(try, e);
+	return here;
+}
+
+/* What it hands out cannot be taken back: so all of days of the bucket is fetched before. Only once the names of a day are here they tell whether its
+ * dictionary is needed, too. */
+static int cells_fetch(struct reading *r, struct view_try *try, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
+{
+	int rc = 0;
+	bool here = false;
+	for (unsigned i = 0; i < VIEW_FETCHES && !rc && !here && !try->last; i++) {
+		here = cells_want(r, refs, n, after_ms, until_ms);
+		rc = view_try_fetch(try, e);
+	}
+	return rc;
 }
 
 static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, struct err *e)
@@ -296,11 +313,14 @@ static int plan_tasks(struct reading *r, const uint64_t *refs, size_t n, int64_t
 	for (size_t p = 0; p < r->v->v->n && !rc; p++) {
 		if (!partition_meets(r->v->v->p[p]->p, after_ms, until_ms))
 			continue;
+		bool any = false;
+		size_t before = r->tasks.n;
 		for (size_t i = 0; i < n; i++)
-			ids[i] = view_series(r->v, refs[i], p);
-		if (column_names_begin(&r->names, p)) /* else they did not come from the bucket: the answer says so */
+			any |= (ids[i] = view_series(r->v, refs[i], p)) != NOT_THERE;
+		if (any && column_names_begin(&r->names, p)) /* else they did not come from the bucket: the answer says so */
 			add_tasks(r, (uint32_t)p, ids, n, after_ms, until_ms);
-		rc = view_check_bytes(column_names_bytes(&r->names), r->lim, e);
+		column_names_expect(&r->names, p, r->tasks.n - before);
+		rc = column_names_check(&r->names, r->lim, e);
 	}
 	free(ids);
 	return rc;
@@ -315,7 +335,7 @@ int view_cells(struct source_view *sv, const uint64_t *refs, size_t n, int64_t a
 	struct view_try try;
 	view_try_begin(&try, r.v, after_ms, until_ms, lim);
 	r.lim = try.lim;
-	column_names_init(&r.names, r.v, to->detail);
+	column_names_init(&r.names, r.v, to->detail, after_ms, until_ms);
 	int rc = cells_fetch(&r, &try, refs, n, after_ms, until_ms, e);
 	if (!rc)
 		rc = plan_tasks(&r, refs, n, after_ms, until_ms, e);

@@ -336,8 +336,11 @@ int view_try_fetch(struct view_try *t, struct err *e)
 	if (!t->skips)
 		return 0;
 	try_list_lacks(t, &l);
-	try_order(t, &l);
-	int rc = try_wait(t, NULL, e);
+	int rc = 0;
+	if (l.v.n) {
+		try_order(t, &l);
+		rc = try_wait(t, NULL, e);
+	}
 	if (!rc && t->last)
 		try_note_lacks(t, &l);
 	try_note_skips(t);

@@ -56,8 +56,9 @@ void view_try_recount(struct view_try *t);
 void view_try_order(struct view_try *t);
 /* Waits until the files that view_try_order has ordered of a partition of the version have been fetched, or the bucket has failed to give them. */
 int view_try_wait(struct view_try *t, size_t p, struct err *e) MUST_USE;
+#define VIEW_FETCHES 3
 /* For readers that hand out what they read and cannot begin again: fetches what they noted as wanted before, and begins the one reading.
- * view_try_end ends it. */
+ * It may be called again for what only then is known to be wanted, VIEW_FETCHES times at most. view_try_end ends the reading. */
 int view_try_fetch(struct view_try *t, struct err *e) MUST_USE;
 int view_try_end(struct view_try *t, int rc, struct err *e) MUST_USE;
 /* Whether the stacks of a partition of the version can be loaded; if not they are wanted. */

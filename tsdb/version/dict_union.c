@@ -146,23 +146,18 @@ static void add(struct dict_unions *j, struct partition *p, struct late_names *n
 	rwlock_unlock(&p->dict_lock);
 }
 
-struct symbols *dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n)
+void dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n)
 {
 	mutex_lock(&j->lock);
 	if (!j->to)
 		j->to = symbols_new();
 	rwlock_read(&p->dict_lock);
 	struct symbols_map *map = map_of(j, p, s->names);
-	for (size_t i = 0; i < n;) {
-		uint32_t from = columns[i], to = symbols_map_column(map, from);
-		for (; i < n && columns[i] == from; i++)
-			columns[i] = to;
-	}
+	for (size_t i = 0; i < n; i++)
+		columns[i] = symbols_map_column(map, columns[i]);
 	rwlock_unlock(&p->dict_lock);
-	struct symbols *joint = j->to;
 	j->used_mono_ms = clock_mono_ms();
 	mutex_unlock(&j->lock);
-	return joint;
 }
 
 struct stackvec *dict_unions_sum(struct dict_unions *j, const struct pstate *const *of, struct stackvec *const *v, size_t n, struct err *e)
@@ -233,7 +228,7 @@ struct column_places *dict_unions_places(struct dict_unions *j, const struct pst
 {
 	mutex_lock(&j->lock);
 	const struct day_places *x = s->n_windows ? NULL : places_find(j, s);
-	struct column_places *columns = x && x->whole ? x->columns : NULL;
+	struct column_places *columns = x && (x->whole || !s->p->origin) ? x->columns : NULL;
 	if (columns)
 		atomic_fetch_add(&columns->refs, 1);
 	j->used_mono_ms = clock_mono_ms();

@@ -47,11 +47,12 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 /* Gets the places from the names that the day's rollup has of its stacks, if it has any and they are not known yet. *ret_known: whether they are now.
  * ERR_UNAVAILABLE: they are in the bucket, and wanted now. */
 int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e) MUST_USE;
-/* The places of a day's columns, a reference; NULL: there may be some of which no place is known. Columns that came later than the rollup, and are not in
- * the names that it has, lie beyond them. */
+/* The places of a day's columns, a reference; NULL: none are known, or only some of a day of the bucket, whose dictionary may not be on this disk. Columns
+ * that came later than the rollup, and are not in the names that it has, lie beyond them. */
 struct column_places *dict_unions_places(struct dict_unions *j, const struct pstate *s);
-/* Puts joint columns in the place of columns of the day, and returns the joint symbols, borrowed. p has the day's symbols. Takes its dict_lock. */
-struct symbols *dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n);
+/* Puts joint columns in the place of columns of the day. p has the day's symbols; what is known of them stays until dict_unions_keep_places or
+ * dict_unions_forget. Takes its dict_lock. */
+void dict_unions_translate(struct dict_unions *j, const struct pstate *s, struct partition *p, uint32_t *columns, size_t n);
 /* How many columns the dictionary of a day has of which the places are kept; 0: they are not, or it has changed since. */
 uint32_t dict_unions_known(struct dict_unions *j, const struct pstate *s);
 /* Numbers of entries of symbols. */
