@@ -140,7 +140,9 @@ static void put_profiles(struct draw *d, unsigned depth)
 	case 15: buf_puts(d->b, "trim("); end = ONE_OF(d, ", 0.01)", ", 0.05)", ", 0.2)"); break;
 	case 16: buf_puts(d->b, "tagroot("); end = ONE_OF(d, ", \"pod\")", ", \"thread\")", ", \"job\", \"bytes\")"); break;
 	case 17: buf_putc(d->b, '('); end = ONE_OF(d, " * 0.5)", " / 3)", " * 2)"); break;
-	case 18: buf_puts(d->b, "(-"); break;
+	/* The percentages of a graph of calls are of the sum of absolute values of stacks. Of a profile with values below and above 0, which is not a diff, that
+	 * depends on which stacks are one: they are more by addresses than by names. */
+	case 18: buf_puts(d->b, d->q->form == FORM_DOT ? "(2 * " : "(-"); break;
 	case 19: buf_printf(d->b, "merge%s (", draw_by(d)); break;
 	default:
 		put_stored(d);
