@@ -23,8 +23,8 @@ struct dict {
 	uint32_t n_columns, n_nodes; /* there is room for */
 	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
 	const uint32_t *as;        /* of the block at work, as in source_cells */
-	const uint32_t *day;       /* those of the day that was entered last */
-	uint32_t *of_day, n_day;   /* of_column by its columns: those mostly ascend, and those of the dictionary jump */
+	const uint32_t *day;       /* `as` of the day that of_day is about */
+	uint32_t *of_day, n_day;   /* of_column, by the day's column instead of the dictionary's: a block's columns of the day mostly ascend, so this table stays in the cache */
 	uint32_t most_day;         /* the largest n_day so far */
 	VEC(struct tree_node) nodes;
 	struct map by_row;         /* by parent and row; of self by row */
@@ -70,7 +70,7 @@ struct graph_table {
 	struct row_sums sums;
 	int64_t after_ms, until_ms; /* the hour at work */
 	uint32_t first, end;        /* its steps; end 0: nothing is in the table */
-	uint32_t width;             /* numbers of a node: one a step, and one behind them unless `plain` */
+	uint32_t width;             /* numbers of a node: one a step, and unless `plain` one more, as a difference may end behind the last step */
 	bool plain;                 /* its numbers are those of steps, not differences: no profile counts completely in two of them */
 	size_t n_blocks;
 	VEC(struct row_at) rows;    /* of the block at work */
@@ -805,7 +805,7 @@ static void tree_renumber(struct tree *x)
 	free(nodes);
 }
 
-/* Adds numbers of steps to differences. Leaves zeros. */
+/* Adds a row of n steps to `to`, which has what each step differs by from the one before, n + 1 of them. The row becomes 0. */
 static void give_differences(int64_t *row, int64_t *to, uint32_t n)
 {
 	uint64_t before = 0;
