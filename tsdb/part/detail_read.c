@@ -45,8 +45,10 @@ static bool reader_open(struct reader *r, const struct sealed_detail *d)
 	r->g_escapes = take_list(&c);
 	r->l = c.p;
 	r->l_end = c.end;
-	r->g = (const uint8_t *)d->gaps.ptr;
-	r->g_end = r->g + d->gaps.len;
+	if (!d->full) { /* else they were not read */
+		r->g = (const uint8_t *)d->gaps.ptr;
+		r->g_end = r->g + d->gaps.len;
+	}
 	if (c.bad || (size_t)(c.end - c.p) != n)
 		return false;
 	struct cursor v = cursor_of(d->values);
@@ -443,7 +445,7 @@ static size_t take_full_columns(struct reader *r, size_t most, uint32_t n_rows, 
 		r->bad |= count_zeros(r->g, n * n_rows) < n * n_rows; /* there are no rows for gaps */
 		r->g += n * n_rows;
 	}
-	bool bad = r->bad;
+	bool bad = r->bad || n * n_rows > (size_t)(r->deltas.end - r->deltas.p); /* a difference has a byte at least */
 	for (size_t i = 0; i < n && !bad; i++) {
 		by[i] = (int64_t)(cursor_varint(&r->divisors) + 1);
 		bad = by[i] <= 0;
@@ -460,6 +462,8 @@ static size_t weigh_full_columns(struct reader *r, const struct sealed_rollup *u
 	size_t n = take_full_columns(r, u->columns.n - k, w->n_rows, by);
 	for (; k + n < u->columns.n && is_full_deltas(r, w) && next_column(r, u, k + n, &c); r->g += w->n_rows)
 		by[n++] = c.by;
+	if (r->bad)
+		return n;
 	differences_weigh(&r->deltas, w, n, sums + k);
 	for (size_t i = 0; i < n; i++)
 		w->fits &= !__builtin_mul_overflow(sums[k + i], by[i], &sums[k + i]);
