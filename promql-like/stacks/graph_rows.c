@@ -34,9 +34,9 @@ struct dict {
 struct tree {
 	uint32_t lane;
 	size_t dict;
-	uint32_t *of, n_of;        /* by node of the dictionary's tree: the node here; 0: it has none */
+	uint32_t *of, n_of;        /* by node of the dictionary's tree: the node here; 0: it has none. Of a graph of one lane nodes have the same numbers, and this
+	                            * table is not used */
 	VEC(struct tree_node) nodes;
-	size_t n_preorder;         /* so many of them were numbered anew by tree_renumber */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
 	int64_t *ints;             /* differences, by node and step of the table */
 	wide *parts;               /* by node and step; NULL until needed */
@@ -66,6 +66,7 @@ struct graph_table {
 	struct graph_rows *to;
 	VEC(struct dict) dicts;
 	VEC(struct tree) trees;
+	bool one_lane;
 	VEC(uint32_t) path;
 	struct row_sums sums;
 	int64_t after_ms, until_ms; /* the hour at work */
@@ -366,6 +367,10 @@ static int dict_find(struct graph_table *t, struct dict *d, uint32_t column, uin
 static uint32_t tree_add(struct graph_table *t, struct tree *x, uint32_t node)
 {
 	const struct dict *d = &t->dicts.v[x->dict];
+	for (size_t i = x->nodes.n; t->one_lane && i < d->nodes.n; i++)
+		vec_push(&x->nodes, d->nodes.v[i]);
+	if (t->one_lane)
+		return node;
 	grow_ids(t, &x->of, &x->n_of, (uint32_t)d->nodes.n);
 	t->path.n = 0;
 	for (; node && !x->of[node]; node = d->nodes.v[node].parent)
@@ -379,9 +384,11 @@ static uint32_t tree_add(struct graph_table *t, struct tree *x, uint32_t node)
 }
 
 /* The node of a block's column in a lane's tree, if it is there already; 0: it is not known. */
-static inline uint32_t tree_known(const struct dict *d, const struct tree *x, uint32_t column)
+static inline uint32_t tree_known(const struct graph_table *t, const struct dict *d, const struct tree *x, uint32_t column)
 {
 	uint32_t node = dict_known(d, column);
+	if (t->one_lane)
+		return node < x->nodes.n || node == NO_NODE ? node : 0;
 	return node == NO_NODE ? NO_NODE : node < x->n_of ? x->of[node] : 0;
 }
 
@@ -451,7 +458,7 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 /* The node of a block's column in the tree of a lane, with room for it; NO_NODE: it does not count. */
 static int node_of(struct graph_table *t, struct tree *x, uint32_t column, bool parts, uint32_t *ret, struct err *e)
 {
-	uint32_t node = tree_known(&t->dicts.v[x->dict], x, column);
+	uint32_t node = tree_known(t, &t->dicts.v[x->dict], x, column);
 	int rc = node ? 0 : tree_find(t, x, column, &node, e);
 	*ret = node;
 	if (rc || node == NO_NODE)
@@ -575,7 +582,7 @@ static int add_plain(struct graph_table *t, const struct graph_classes *k, const
 	const struct dict *d = &t->dicts.v[x->dict];
 	int rc = need_numbers(t, x, parts, e); /* node_of has room for nodes that are new */
 	for (size_t i = 0; i < c->n && !rc;) {
-		uint32_t node = tree_known(d, x, c->columns[i]);
+		uint32_t node = tree_known(t, d, x, c->columns[i]);
 		if (UNLIKELY(!node || !x->any || x->any_parts != parts))
 			rc = node_of(t, x, c->columns[i], parts, &node, e);
 		else if (node != NO_NODE)
@@ -773,38 +780,6 @@ static void fold(struct graph_table *t, struct tree *x)
 	x->touched.v[0] = false;
 }
 
-#define RENUMBER_FROM 1024
-
-/* Numbers the nodes in preorder, so that each is near its parent when they are added up: they came in the order in which stacks were met. Nothing is in the
- * table. Each time the tree has doubled. */
-static void tree_renumber(struct tree *x)
-{
-	size_t n = x->nodes.n;
-	if (n < MAX(2 * x->n_preorder, (size_t)RENUMBER_FROM))
-		return;
-	uint32_t *size = xcalloc(n, sizeof *size), *as = xcalloc(n, sizeof *as);
-	struct tree_node *nodes = xreallocarray(NULL, n, sizeof *nodes);
-	for (size_t i = n; --i > 0;)
-		size[x->nodes.v[i].parent] += ++size[i];
-	uint32_t *next = size; /* of a node whose number is known: the number of its next child. The root's is 1 */
-	next[0] = 1;
-	nodes[0] = x->nodes.v[0];
-	for (size_t i = 1; i < n; i++) {
-		uint32_t parent = x->nodes.v[i].parent, all = size[i];
-		as[i] = next[parent];
-		next[parent] += all;
-		next[i] = as[i] + 1;
-		nodes[as[i]] = (struct tree_node){ as[parent], x->nodes.v[i].row };
-	}
-	memcpy(x->nodes.v, nodes, n * sizeof *nodes);
-	for (uint32_t i = 0; i < x->n_of; i++)
-		x->of[i] = as[x->of[i]];
-	x->n_preorder = n;
-	free(size);
-	free(as);
-	free(nodes);
-}
-
 /* Adds a row of n steps to `to`, which has what each step differs by from the one before, n + 1 of them. The row becomes 0. */
 static void give_differences(int64_t *row, int64_t *to, uint32_t n)
 {
@@ -856,8 +831,6 @@ int graph_table_flush(struct graph_table *t, struct err *e)
 		}
 		x->any = x->any_parts = false;
 		x->size = 0;
-		if (!rc)
-			tree_renumber(x);
 	}
 	t->end = 0;
 	return rc;
@@ -867,6 +840,7 @@ struct graph_table *graph_table_new(struct graph_rows *to)
 {
 	struct graph_table *t = xcalloc(1, sizeof *t);
 	t->to = to;
+	t->one_lane = to->terms->lanes.n == 1;
 	return t;
 }
 
