@@ -155,10 +155,10 @@ static int measure(struct bench *b)
 	end(b, "open");
 	struct pool *pool = pool_new(0, "bench");
 	if (half)
-		ask(b, "merge of all, the last hour, over midnight", now - half, now + half, pool);
+		ask(b, "merge of all, half an hour on each side of midnight, nothing rolled up", now - half, now + half, pool);
 	ask(b, "merge of all, the last hour", now - HOUR_MS, now, pool);
 	ask(b, "merge of all, the last 24 h", now - DAY_MS, now, pool);
-	ask(b, "merge of all, an hour over midnight", now - DAY_MS - HOUR_MS / 2, now - DAY_MS + HOUR_MS / 2, pool);
+	ask(b, "merge of all, half an hour on each side of midnight", now - DAY_MS - HOUR_MS / 2, now - DAY_MS + HOUR_MS / 2, pool);
 	ask(b, "merge of all, all days", T0, now, pool);
 	ask(b, "the same again", T0, now, pool);
 	begin(b);

@@ -17,6 +17,12 @@ check_PROGRAMS += recorded_hour_test
 TESTS += recorded_hour_test
 recorded_hour_test_SOURCES = tests/statistics/recorded_hour_test.c
 recorded_hour_test_LDADD = $(RULES_LIBS) $(TSDB_TEST_LIBS)
+check_PROGRAMS += many_days_agree_test
+TESTS += many_days_agree_test
+many_days_agree_test_SOURCES = tests/many_days/many_days_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
+  tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
+  tests/many_days/whole_source.c tests/many_days/whole_source.h
+many_days_agree_test_LDADD = libweb.a $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
 check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c

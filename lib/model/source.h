@@ -268,7 +268,7 @@ struct source_cells {
 	size_t n_rows, n;
 	const uint32_t *rows, *columns;
 	const int64_t *values;
-	const uint32_t *as;          /* NULL: columns are those of symbols; else n_as, the same array in all cells of a day */
+	const uint32_t *as;          /* NULL: columns are those of symbols. Else column c is as[c] - 1 of symbols, c < n_as. All cells of a day have the same array */
 	uint32_t n_as;
 	const uint8_t *summed;       /* by row: the sum of its minute is handed out, too, with it in it; NULL: of none */
 };

@@ -23,8 +23,8 @@ struct dict {
 	uint32_t n_columns, n_nodes; /* there is room for */
 	uint32_t *of_column, *of_node; /* 0: not known; or NO_NODE */
 	const uint32_t *as;        /* of the block at work, as in source_cells */
-	const uint32_t *day;       /* those of the day that was entered last */
-	uint32_t *of_day, n_day;   /* of_column by its columns: those mostly ascend, and those of the dictionary jump */
+	const uint32_t *day;       /* `as` of the day that of_day is about */
+	uint32_t *of_day, n_day;   /* of_column, by the day's column instead of the dictionary's: a block's columns of the day mostly ascend, so this table stays in the cache */
 	uint32_t most_day;         /* the largest n_day so far */
 	VEC(struct tree_node) nodes;
 	struct map by_row;         /* by parent and row; of self by row */
@@ -36,6 +36,7 @@ struct tree {
 	size_t dict;
 	uint32_t *of, n_of;        /* by node of the dictionary's tree: the node here; 0: it has none */
 	VEC(struct tree_node) nodes;
+	size_t n_preorder;         /* so many of them were numbered anew by tree_renumber */
 	VEC(uint8_t) touched;      /* by node: it is not zero */
 	int64_t *ints;             /* differences, by node and step of the table */
 	wide *parts;               /* by node and step; NULL until needed */
@@ -69,7 +70,7 @@ struct graph_table {
 	struct row_sums sums;
 	int64_t after_ms, until_ms; /* the hour at work */
 	uint32_t first, end;        /* its steps; end 0: nothing is in the table */
-	uint32_t width;             /* end - first + 1 */
+	uint32_t width;             /* numbers of a node: one a step, and unless `plain` one more, as a difference may end behind the last step */
 	bool plain;                 /* its numbers are those of steps, not differences: no profile counts completely in two of them */
 	size_t n_blocks;
 	VEC(struct row_at) rows;    /* of the block at work */
@@ -661,8 +662,8 @@ static int open_hour(struct graph_table *t, const struct graph_classes *k, const
 	t->until_ms = c->until_ms;
 	t->first = first;
 	t->end = end;
-	t->width = end - first + 1;
 	t->plain = is_plain(k);
+	t->width = end - first + !t->plain;
 	return rc;
 }
 
@@ -719,11 +720,41 @@ static inline void give_parts(wide *from, wide *row, wide *parent, uint32_t n)
 	}
 }
 
+/* The same of one number a node. */
+static void fold_single(struct graph_table *t, struct tree *x)
+{
+	struct row_sums *s = &t->sums;
+	int64_t *ints = x->ints;
+	uint8_t *touched = x->touched.v;
+	for (size_t i = x->nodes.n; --i > 0;) {
+		if (!touched[i])
+			continue;
+		const struct tree_node n = x->nodes.v[i];
+		uint64_t v = (uint64_t)ints[i];
+		if (UNLIKELY(n.row >= s->touched.n || n.row >= s->ints.n))
+			need_sums(t, n.row, false);
+		if (!s->touched.v[n.row])
+			vec_push(&s->rows, n.row);
+		s->touched.v[n.row] = true;
+		s->ints.v[n.row] = (int64_t)((uint64_t)s->ints.v[n.row] + v);
+		ints[n.parent] = (int64_t)((uint64_t)ints[n.parent] + v);
+		touched[n.parent] = true;
+		ints[i] = 0;
+		touched[i] = false;
+	}
+	ints[0] = 0;
+	touched[0] = false;
+}
+
 /* From the leaves to the root, each node to its row. Leaves zeros. */
 static void fold(struct graph_table *t, struct tree *x)
 {
 	struct row_sums *s = &t->sums;
 	size_t w = t->width;
+	if (w == 1 && !x->any_parts) {
+		fold_single(t, x);
+		return;
+	}
 	for (size_t i = x->nodes.n; --i > 0;) {
 		if (!x->touched.v[i])
 			continue;
@@ -742,10 +773,48 @@ static void fold(struct graph_table *t, struct tree *x)
 	x->touched.v[0] = false;
 }
 
-static void to_differences(int64_t *row, uint32_t n)
+#define RENUMBER_FROM 1024
+
+/* Numbers the nodes in preorder, so that each is near its parent when they are added up: they came in the order in which stacks were met. Nothing is in the
+ * table. Each time the tree has doubled. */
+static void tree_renumber(struct tree *x)
 {
-	for (uint32_t i = n - 1; i > 0; i--)
-		row[i] = (int64_t)((uint64_t)row[i] - (uint64_t)row[i - 1]);
+	size_t n = x->nodes.n;
+	if (n < MAX(2 * x->n_preorder, (size_t)RENUMBER_FROM))
+		return;
+	uint32_t *size = xcalloc(n, sizeof *size), *as = xcalloc(n, sizeof *as);
+	struct tree_node *nodes = xreallocarray(NULL, n, sizeof *nodes);
+	for (size_t i = n; --i > 0;)
+		size[x->nodes.v[i].parent] += ++size[i];
+	uint32_t *next = size; /* of a node whose number is known: the number of its next child. The root's is 1 */
+	next[0] = 1;
+	nodes[0] = x->nodes.v[0];
+	for (size_t i = 1; i < n; i++) {
+		uint32_t parent = x->nodes.v[i].parent, all = size[i];
+		as[i] = next[parent];
+		next[parent] += all;
+		next[i] = as[i] + 1;
+		nodes[as[i]] = (struct tree_node){ as[parent], x->nodes.v[i].row };
+	}
+	memcpy(x->nodes.v, nodes, n * sizeof *nodes);
+	for (uint32_t i = 0; i < x->n_of; i++)
+		x->of[i] = as[x->of[i]];
+	x->n_preorder = n;
+	free(size);
+	free(as);
+	free(nodes);
+}
+
+/* Adds a row of n steps to `to`, which has what each step differs by from the one before, n + 1 of them. The row becomes 0. */
+static void give_differences(int64_t *row, int64_t *to, uint32_t n)
+{
+	uint64_t before = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)row[i] - before);
+		before = (uint64_t)row[i];
+		row[i] = 0;
+	}
+	to[n] = (int64_t)((uint64_t)to[n] - before);
 }
 
 /* The sums of rows go to those of all steps. Leaves zeros. */
@@ -761,9 +830,9 @@ static int put(struct graph_table *t, struct tree *x, struct err *e)
 		s->touched.v[row] = false;
 		if (!rc)
 			rc = need_row(t->to, x->lane, row, x->any_parts, &to, e);
-		if (t->plain)
-			to_differences(s->ints.v + (size_t)row * t->width, t->width);
-		if (!rc)
+		if (!rc && t->plain)
+			give_differences(s->ints.v + (size_t)row * t->width, to->ints + t->first, t->width);
+		else if (!rc)
 			give_ints(s->ints.v + (size_t)row * t->width, to->ints + t->first, NULL, t->width);
 		if (!rc && x->any_parts)
 			give_parts(s->parts.v + (size_t)row * t->width, to->parts + t->first, NULL, t->width);
@@ -787,6 +856,8 @@ int graph_table_flush(struct graph_table *t, struct err *e)
 		}
 		x->any = x->any_parts = false;
 		x->size = 0;
+		if (!rc)
+			tree_renumber(x);
 	}
 	t->end = 0;
 	return rc;

@@ -28,7 +28,7 @@ void column_names_init(struct column_names *c, struct tsdb_view *v, enum symbols
 	mutex_init(&c->lock, RANK_TSDB_COLUMN_NAMES, "column names");
 }
 
-/* Gives the dictionary of a partition back; for the next query the places stay that were asked for. */
+/* Gives the dictionary of a partition back. The places that were found for its columns are kept for the next query. */
 static void column_names_give(struct column_names *c, size_t p)
 {
 	const struct pstate *s = c->v->v->p[p];
@@ -55,8 +55,8 @@ void column_names_release(struct column_names *c)
 	mutex_destroy(&c->lock);
 }
 
-/* Brings the names of the day's stacks into the joint names. *ret_absent: they are in the bucket, and are noted to be fetched. For a day alone whose
- * dictionary is in memory that would be more work than it saves. */
+/* Brings the names of the day's stacks into the joint names. *ret_absent: the names are in the bucket, and are noted to be fetched. Does nothing if only this
+ * day is read and its dictionary is in memory: joining would be more work than it saves. */
 static void column_names_join(struct column_names *c, size_t p, bool *ret_absent)
 {
 	const struct pstate *s = c->v->v->p[p];
@@ -84,7 +84,7 @@ bool column_names_begin(struct column_names *c, size_t p)
 	bool absent;
 	column_names_join(c, p, &absent);
 	if (absent)
-		atomic_store(&c->v->v->p[p]->all_day->no_names, true); /* they do not come: the next question asks for the dictionary */
+		atomic_store(&c->v->v->p[p]->all_day->no_names, true); /* the names could not be fetched: from now on the day's dictionary is used */
 	if (!c->places[p])
 		return view_has_stacks(c->v, p);
 	if (!c->joint)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stacks of stored columns for a reader of single values over many days. A day whose rollup has names of its stacks needs no dictionary: its columns
- * become columns of the joint names of all such days (dict_union.h). So do, by way of its dictionary, those of a day that has late names, or whose
- * dictionary is this query's alone; it is given back when the day has been read. Columns of other days, and all of them for a reader that needs more than
- * names, stay those of the day's dictionary.
+/* The stacks of stored columns, for a reader of single values over many days:
+ *
+ *	the day's rollup has names of its stacks     its columns become columns of the joint names of all such days (dict_union.h); no dictionary is read
+ *	it has not, and the day has late names       its dictionary is read, and its columns become joint ones, too
+ *	(late_names.h), or its dictionary is not
+ *	in memory for all queries
+ *	otherwise, or names are not enough           columns stay those of the day's dictionary
+ *
+ * A dictionary is given back when all values of its day have been read.
  *
  *	column_names_init(&c, v, detail, after, until)
  *	for each day:    column_names_has(&c, day)          a day of the bucket: what is lacking is wanted now
@@ -19,10 +24,10 @@
 struct column_names {
 	struct tsdb_view *v;
 	bool several;                  /* days are read */
-	struct dict_unions *unions;    /* the joint names, the database's, taken; NULL: dictionaries are wanted */
-	struct symbols *joint;         /* of them, a reference; NULL: no day needs them yet */
-	struct column_places **places; /* by partition: references; NULL: by its dictionary. Not changed once values are read */
-	struct mutex lock;             /* of days, and of loading dictionaries */
+	struct dict_unions *unions;    /* the database's joint names, taken until the release; NULL: the reader needs more than names */
+	struct symbols *joint;         /* the symbols of the joint names, a reference; NULL: no day needs them yet */
+	struct column_places **places; /* by partition: references; NULL: by its dictionary. Not changed any more when the reading of values begins */
+	struct mutex lock;             /* guards days; held while a dictionary is loaded */
 	struct column_day *days;       /* by partition */
 	size_t before;                 /* bytes of joint names that others have met */
 	atomic_bool grew;              /* column_names_bytes has grown since column_names_check */
@@ -37,10 +42,11 @@ bool column_names_has(struct column_names *c, size_t p);
  * before column_names_of. */
 bool column_names_begin(struct column_names *c, size_t p);
 void column_names_expect(struct column_names *c, size_t p, size_t blocks);
-/* What n columns of a partition are of. They may be replaced by others. ERR_CORRUPT: the dictionary lacks a column. */
+/* The symbols that n columns of a partition are columns of. If these are others than the day's, either *ret says which column is which, or `columns` is
+ * overwritten. ERR_CORRUPT: the dictionary lacks a column. */
 struct columns_of {
 	struct symbols *symbols; /* borrowed until column_names_done; NULL: the dictionary did not come from the bucket */
-	const uint32_t *as;      /* as those of struct source_cells, borrowed until column_names_release */
+	const uint32_t *as;      /* `as` and `n_as` of struct source_cells; borrowed until column_names_release */
 	uint32_t n_as;
 };
 int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct columns_of *ret, struct err *e) MUST_USE;

@@ -47,8 +47,8 @@ void dict_unions_keep_places(struct dict_unions *j, const struct pstate *s, stru
 /* Gets the places from the names that the day's rollup has of its stacks, if it has any and they are not known yet. *ret_known: whether they are now.
  * ERR_UNAVAILABLE: they are in the bucket, and wanted now. */
 int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *ret_known, struct err *e) MUST_USE;
-/* The places of a day's columns, a reference; NULL: none are known, or only some of a day of the bucket, whose dictionary may not be on this disk. Columns
- * that came later than the rollup, and are not in the names that it has, lie beyond them. */
+/* The places of a day's columns, a reference. NULL: none are known; or only some are, and the day is in the bucket, so that its dictionary may not be on this
+ * disk. A column that came after the rollup was made may be n or above: the caller compares. */
 struct column_places *dict_unions_places(struct dict_unions *j, const struct pstate *s);
 /* Puts joint columns in the place of columns of the day. p has the day's symbols; what is known of them stays until dict_unions_keep_places or
  * dict_unions_forget. Takes its dict_lock. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A storage whose every answer is made of whole stacks: the reference for answers by names. It is a source above the storage's that asks for nothing but merges
+ * of whole stacks. What a filter selects is looked up in each stack of a sum, and single values are sums of one profile: the storage's own ways to them know
+ * many days by names. */
+#ifndef PYRRHA_TESTS_WHOLE_SOURCE_H
+#define PYRRHA_TESTS_WHOLE_SOURCE_H
+
+#include "model/source.h"
+
+struct whole_source {
+	struct source base;
+	struct source *of;             /* the storage's; borrowed */
+	const struct source_ops *real; /* the storage's */
+	struct source_ops ops;
+	unsigned merges;               /* that were asked with names only: none is expected of queries that need addresses */
+};
+
+void whole_source_init(struct whole_source *w, struct source *of);
+
+#endif
