@@ -14,7 +14,7 @@
  *
  * usage: bench_ingest [FILE] [A|B|C|F|G|J] [--share=0.1] [--notes] [--keep=DIR] [--head=SECONDS] [--log=MIB]   how much of each workload; 1 = all of it;
  * with --keep the storage stays in DIR/A and so on, for a server to be started on, with --head
- * all of it in the head, from that time on (Unix; ahead of the clock, or a server seals it at once); --log: memory of the head log's buffers */
+ * all of it in the head, from that time on (Unix; a server seals at once what is not of the hours around its clock); --log: memory of the head log's buffers */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -417,7 +417,7 @@ static void bench_workload(const struct workload *w, const struct profile *sourc
 	b.begin_ms = b.now_ms = head ? (int64_t)head * 1000 : INT64_C(1700006400000);
 	char scratch[] = "/tmp/ingest-bench-XXXXXX";
 	AUTOFREE char *dir = keep ? xasprintf("%s/%s", keep, w->name) : xstrdup(mkdtemp(scratch));
-	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b, .log_bytes = (uint64_t)(log_mib * (1 << 20)) };
+	struct tsdb_options o = { .path = dir, .now_ms = bench_now, .now_arg = &b, .log_bytes = (uint64_t)(log_mib * (1 << 20)), .no_sealing = head != 0 };
 	must(tsdb_open(&b.db, &o, &e), &e);
 	profile_init(&b.subset, 0);
 	profile_init(&b.decoded, 0);

@@ -82,6 +82,8 @@ libtsdb_a_SOURCES = \
   tsdb/part/detail.c \
   tsdb/part/detail.h \
   tsdb/part/detail_read.c \
+  tsdb/part/differences.c \
+  tsdb/part/differences.h \
   tsdb/part/part.c \
   tsdb/part/part.h \
   tsdb/part/part_cover.c \
@@ -231,6 +233,7 @@ TSDB_TESTS = \
   cover_test \
   dict_names_test \
   dict_pack_test \
+  differences_test \
   evict_test \
   failures_test \
   flip_test \
@@ -286,6 +289,8 @@ dict_names_test_SOURCES = tsdb/dict/dict_names_test.c
 dict_names_test_LDADD = $(TSDB_TEST_LIBS)
 dict_pack_test_SOURCES = tsdb/dict/dict_pack_test.c
 dict_pack_test_LDADD = $(TSDB_TEST_LIBS)
+differences_test_SOURCES = tsdb/part/differences_test.c
+differences_test_LDADD = $(TSDB_TEST_LIBS)
 evict_test_SOURCES = tsdb/version/evict_test.c
 evict_test_LDADD = $(TSDB_TEST_LIBS)
 failures_test_SOURCES = tsdb/transfer/failures_test.c

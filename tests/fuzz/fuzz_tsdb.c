@@ -108,6 +108,32 @@ static struct view cut(struct view *v)
 	return r;
 }
 
+/* Weighed sums with all sums of the rollup, and with those alone that they need, without gaps where they need none. Both say the same. */
+static void weigh(struct sealed_detail *d, struct view rollup, uint32_t n_rows)
+{
+	struct sealed_rollup r = { .columns = { 0 } };
+	struct err e = { 0 };
+	uint64_t read = 0;
+	bool fits[2] = { false, false };
+	size_t n = d->rollup->columns.n;
+	int64_t *weights = xcalloc(n_rows + 1, sizeof *weights), *sums = xcalloc(2 * n + 2, sizeof *sums);
+	for (uint32_t i = 0; i < n_rows; i++)
+		weights[i] = (i % 3 == 1) * 30000 - (int64_t)(i % 7);
+	int rc = sealed_weigh_rows(d, weights, n_rows, sums, &fits[0], &read, &e);
+	struct sealed_detail few = { d->counts, d->gaps, d->values, &r, false };
+	if (!sealed_get_rollup_columns(rollup, &r, &e) && !sealed_get_rollup_sums(&r, sealed_weighed_counts(&few), &e)) {
+		few.full = sealed_is_full(&few, n_rows);
+		if (few.full)
+			few.gaps = VIEW(""); /* they are not read */
+		int again = sealed_weigh_rows(&few, weights, n_rows, sums + n, &fits[1], &read, &e);
+		if (!rc && !again)
+			REQUIRE(fits[0] == fits[1] && (!fits[0] || !memcmp(sums, sums + n, n * sizeof *sums)), "sums of %zu columns", n);
+	}
+	free(weights);
+	free(sums);
+	sealed_rollup_release(&r);
+}
+
 /* Rollup, counts and gaps with their lengths in front, then values. */
 static void detail(struct view v)
 {
@@ -116,7 +142,7 @@ static void detail(struct view v)
 	struct cells cells = { .columns = { 0 } };
 	uint64_t read = 0;
 	struct view rollup = cut(&v), counts = cut(&v), gaps = cut(&v);
-	struct sealed_detail d = { counts, gaps, v, &r };
+	struct sealed_detail d = { counts, gaps, v, &r, false };
 	if (!sealed_get_rollup(rollup, &r, &e) && !r.times.factor) {
 		int64_t *sums = xcalloc(r.columns.n + 1, sizeof *sums), *rows = xcalloc(ROWS, sizeof *rows);
 		uint8_t *hit = xcalloc(r.columns.n + 1, 1);
@@ -128,6 +154,8 @@ static void detail(struct view v)
 		IGNORE(sealed_cells(&d, ROWS, NULL, &cells, &e)); /* most inputs are bad */
 		for (size_t i = 0; i < cells.rows.n; i++)
 			REQUIRE(cells.rows.v[i] < ROWS, "row %u", cells.rows.v[i]);
+		weigh(&d, rollup, ROWS);
+		weigh(&d, rollup, 3);
 		free(sums);
 		free(rows);
 		free(hit);

@@ -56,6 +56,18 @@ static inline uint64_t cursor_varint_quick(struct cursor *c)
 	return varint_join(v & (ends ^ (ends - 1)));
 }
 
+/* Steps over n varints. */
+static inline void cursor_skip_varints(struct cursor *c, size_t n)
+{
+	uint64_t eight;
+	for (; n >= 8 && c->end - c->p >= 8; c->p += 8) {
+		memcpy(&eight, c->p, 8);
+		n -= (size_t)((~eight >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0101010101010101) >> 56); /* how many end there */
+	}
+	for (; n && !c->bad; n--)
+		cursor_varint(c);
+}
+
 static inline int64_t cursor_zigzag(struct cursor *c)
 {
 	return zigzag_decode(cursor_varint(c));

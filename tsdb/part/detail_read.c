@@ -2,6 +2,7 @@
 /* Reading of DETAIL, column by column; detail.c has the streams. Only requested columns are decoded, but escapes in skipped columns
  * must be counted. */
 #include "tsdb/part/detail.h"
+#include "tsdb/part/differences.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -12,6 +13,7 @@ struct reader {
 	const uint8_t *l, *l_end, *g, *g_end, *v, *v_end;
 	int mode;
 	struct cursor divisors, deltas;
+	bool full; /* there are no gaps */
 	bool bad;
 };
 
@@ -38,13 +40,15 @@ static bool reader_open(struct reader *r, const struct sealed_detail *d)
 {
 	size_t n = d->rollup->columns.n;
 	struct cursor c = cursor_of(d->counts);
-	*r = (struct reader){ 0 };
+	*r = (struct reader){ .full = d->full };
 	r->l_escapes = take_list(&c);
 	r->g_escapes = take_list(&c);
 	r->l = c.p;
 	r->l_end = c.end;
-	r->g = (const uint8_t *)d->gaps.ptr;
-	r->g_end = r->g + d->gaps.len;
+	if (!d->full) { /* else they were not read */
+		r->g = (const uint8_t *)d->gaps.ptr;
+		r->g_end = r->g + d->gaps.len;
+	}
 	if (c.bad || (size_t)(c.end - c.p) != n)
 		return false;
 	struct cursor v = cursor_of(d->values);
@@ -349,99 +353,11 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 	return over ? err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range") : 0;
 }
 
-/* ---- weighed sums ----
- *
- * Most columns of a gauge are in every row, and change in few of them. Of their differences d the sum is
- *
- *	sum of w[i] x (d[0] + ... + d[i])  =  sum of d[i] x (w[i] + w[i + 1] + ...)
- *
- * so that what does not change need not be looked at one by one. */
-
-struct weighing {
-	const int64_t *weights;  /* by row */
-	int64_t *from;           /* by row: sum of the weights from it on */
-	uint32_t n_rows, lo, hi; /* rows with a weight are in [lo, hi) */
-	bool same;               /* those all have the same */
-	bool small;              /* bytes times weights add up to less than 64 bits */
-	bool narrow;             /* differences of up to five bytes times `from` do */
-	bool fits;               /* all so far */
-};
-
-#define WEIGHT_SMALL (INT64_C(1) << 40)
-#define WEIGHED_ROWS (1 << 14)
-#define NARROW (INT64_C(1) << (62 - 34)) /* five bytes have 35 bits, one of them the sign */
-
-static bool weighing_open(struct weighing *w, const int64_t *weights, uint32_t n_rows)
-{
-	bool over = false;
-	*w = (struct weighing){ .weights = weights, .from = xcalloc((size_t)n_rows + 1, sizeof *w->from), .n_rows = n_rows, .hi = n_rows, .same = true,
-				.small = n_rows < WEIGHED_ROWS, .narrow = true, .fits = true };
-	while (w->lo < n_rows && !weights[w->lo])
-		w->lo++;
-	while (w->hi > w->lo && !weights[w->hi - 1])
-		w->hi--;
-	for (uint32_t i = w->lo; i < w->hi; i++)
-		w->same &= weights[i] == weights[w->lo];
-	for (uint32_t i = n_rows; i-- > 0;) {
-		over |= __builtin_add_overflow(w->from[i + 1], weights[i], &w->from[i]);
-		w->small &= weights[i] < WEIGHT_SMALL && weights[i] > -WEIGHT_SMALL;
-		w->narrow &= w->from[i] < NARROW / n_rows && w->from[i] > -NARROW / n_rows;
-	}
-	return !over;
-}
+/* ---- weighed sums ---- */
 
 static bool all_zero(const uint8_t *p, size_t n)
 {
 	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
-}
-
-/* Steps over n varints. */
-static void skip_varints(struct cursor *c, size_t n)
-{
-	uint64_t eight;
-	for (; n >= 8 && c->end - c->p >= 8; c->p += 8) {
-		memcpy(&eight, c->p, 8);
-		n -= (size_t)((~eight >> 7 & UINT64_C(0x0101010101010101)) * UINT64_C(0x0101010101010101) >> 56); /* how many end there */
-	}
-	for (; n && !c->bad; n--)
-		cursor_varint(c);
-}
-
-/* Sum of n differences times from[i]; *over: it does not fit. The cursor moves behind them.
- *
- * Most are 0, which is one byte: of eight bytes the zeros are counted, then what follows them is decoded whatever its length, so that no branch depends on
- * the values. */
-static int64_t weigh_differences(struct cursor *c, const int64_t *from, size_t n, bool *over)
-{
-	const uint8_t *p = c->p;
-	int64_t sum = 0, weighed;
-	bool o = false;
-	size_t i = 0;
-	while (i < n && c->end - p >= 16) {
-		uint64_t v;
-		memcpy(&v, p, 8);
-		v = le64toh(v); /* the first byte lowest */
-		size_t zeros = v ? (size_t)__builtin_ctzll(v) / 8 : 8;
-		zeros = MIN(zeros, n - i);
-		p += zeros;
-		i += zeros;
-		if (i == n || !v)
-			continue;
-		memcpy(&v, p, 8);
-		v = le64toh(v);
-		uint64_t ends = ~v & UINT64_C(0x8080808080808080);
-		if (UNLIKELY(!ends))
-			break;
-		p += __builtin_ctzll(ends) / 8 + 1;
-		o |= __builtin_mul_overflow(zigzag_decode(varint_join(v & (ends ^ (ends - 1)))), from[i++], &weighed);
-		o |= __builtin_add_overflow(sum, weighed, &sum);
-	}
-	for (c->p = p; i < n; i++) {
-		o |= __builtin_mul_overflow(cursor_zigzag(c), from[i], &weighed);
-		o |= __builtin_add_overflow(sum, weighed, &sum);
-	}
-	*over |= o;
-	return sum;
 }
 
 /* A column that has a value in every row, each in a single byte. The weights are so small that the sum cannot overflow. */
@@ -450,82 +366,6 @@ static int64_t weigh_full_bytes(const uint8_t *v, size_t n, const struct weighin
 	int64_t sum = 0;
 	for (size_t i = 0; i < n; i++)
 		sum += (int64_t)(v[i] + 1) * w->weights[i];
-	return sum;
-}
-
-#ifdef __SSE2__
-/* Of 64 bytes, a bit each: which end a number, and which are 0. */
-static inline void varint_masks(const uint8_t *p, uint64_t *ret_ends, uint64_t *ret_zeros)
-{
-	uint64_t more = 0, zeros = 0;
-	for (unsigned i = 0; i < 64; i += 16) {
-		__m128i b = _mm_loadu_si128((const __m128i *)(p + i));
-		more |= (uint64_t)(unsigned)_mm_movemask_epi8(b) << i;
-		zeros |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(b, _mm_setzero_si128())) << i;
-	}
-	*ret_ends = ~more;
-	*ret_zeros = zeros;
-}
-
-/* Columns that follow each other and are in every row, as differences. Those that are not 0 are found by masks, so that each is decoded without the one
- * before, and its row counted: what lies between the end of one and the next is 0, a byte a row. Returns how many of the n columns are done; the rest is
- * for the caller, a few at least where the stream ends. */
-static size_t weigh_many_deltas(struct cursor *c, const struct weighing *w, size_t n, int64_t *sums, bool *over)
-{
-	const int64_t n_rows = w->n_rows;
-	int64_t sum = 0, sum_narrow = 0, weighed, begin = 0, at = 0, ahead = 0; /* bytes from c->p; the row of the number at x is x + ahead */
-	uint64_t before = 1, ends, zeros, v;
-	const uint64_t narrow = w->narrow ? UINT64_C(0x8080808080) : 0;
-	size_t done = 0;
-	bool o = false;
-	for (; done < n && c->end - c->p - at >= 64 + 8; at += 64) {
-		varint_masks(c->p + at, &ends, &zeros);
-		uint64_t left = (ends << 1 | before) & ~zeros;
-		for (before = ends >> 63; left; left &= left - 1) {
-			int64_t x = at + __builtin_ctzll(left);
-			for (; UNLIKELY(x + ahead >= n_rows) && done < n; sum = sum_narrow = 0) {
-				o |= __builtin_add_overflow(sum, sum_narrow, &sums[done++]);
-				ahead -= n_rows;
-				begin = -ahead;
-			}
-			memcpy(&v, c->p + x, 8);
-			v = le64toh(v); /* the first byte lowest */
-			if (UNLIKELY(done == n))
-				goto out;
-			uint64_t stops = ~v & narrow;
-			if (LIKELY(stops)) {
-				sum_narrow += zigzag_decode(varint_join(v & (stops ^ (stops - 1)))) * w->from[x + ahead];
-				ahead -= __builtin_ctzll(stops) / 8;
-				continue;
-			}
-			stops = ~v & UINT64_C(0x8080808080808080);
-			if (UNLIKELY(!stops))
-				goto out;
-			o |= __builtin_mul_overflow(zigzag_decode(varint_join(v & (stops ^ (stops - 1)))), w->from[x + ahead], &weighed);
-			o |= __builtin_add_overflow(sum, weighed, &sum);
-			ahead -= __builtin_ctzll(stops) / 8;
-		}
-	}
-out:
-	c->p += begin;
-	*over |= o;
-	return done;
-}
-#else
-static size_t weigh_many_deltas(struct cursor *c, const struct weighing *w, size_t n, int64_t *sums, bool *over)
-{
-	(void)c, (void)w, (void)n, (void)sums, (void)over;
-	return 0;
-}
-#endif
-
-/* A column that is in every row, as differences. */
-static int64_t weigh_deltas(struct reader *r, struct weighing *w)
-{
-	bool over = false;
-	int64_t sum = weigh_differences(&r->deltas, w->from, w->hi, &over);
-	skip_varints(&r->deltas, w->n_rows - w->hi);
-	w->fits &= !over;
 	return sum;
 }
 
@@ -579,19 +419,52 @@ static bool is_full_deltas(const struct reader *r, const struct weighing *w)
 	return r->mode == VALUES_DELTAS && !bad && n > 1 && n == w->n_rows && n <= (size_t)(r->g_end - r->g) && all_zero(r->g, n);
 }
 
+/* How many bytes are 0 before another. */
+static size_t count_zeros(const uint8_t *p, size_t n)
+{
+	uint64_t eight;
+	size_t i = 0;
+	for (; i + 8 <= n && (memcpy(&eight, p + i, 8), !eight); i += 8)
+		;
+	while (i < n && !p[i])
+		i++;
+	return i;
+}
+
+/* Steps over columns that are in every row, as differences, most of them at most, and returns how many; their divisors go to by. */
+static size_t take_full_columns(struct reader *r, size_t most, uint32_t n_rows, int64_t *by)
+{
+	size_t n = 0;
+	if (r->mode != VALUES_DELTAS || n_rows < 2 || n_rows > ESCAPE)
+		return 0;
+	if (!r->full)
+		most = MIN(most, (size_t)(r->g_end - r->g) / n_rows);
+	while (n < most && r->l[n] == n_rows - 1)
+		n++;
+	if (!r->full) {
+		r->bad |= count_zeros(r->g, n * n_rows) < n * n_rows; /* there are no rows for gaps */
+		r->g += n * n_rows;
+	}
+	bool bad = r->bad || n * n_rows > (size_t)(r->deltas.end - r->deltas.p); /* a difference has a byte at least */
+	for (size_t i = 0; i < n && !bad; i++) {
+		by[i] = (int64_t)(cursor_varint(&r->divisors) + 1);
+		bad = by[i] <= 0;
+	}
+	r->bad = bad || r->divisors.bad;
+	r->l += n;
+	return n;
+}
+
 /* Columns from k on, as many as are full; their divisors go to by. Returns how many. */
 static size_t weigh_full_columns(struct reader *r, const struct sealed_rollup *u, size_t k, struct weighing *w, int64_t *by, int64_t *sums, uint64_t *read)
 {
 	struct column c;
-	size_t n = 0, done = 0;
-	bool over = false;
+	size_t n = take_full_columns(r, u->columns.n - k, w->n_rows, by);
 	for (; k + n < u->columns.n && is_full_deltas(r, w) && next_column(r, u, k + n, &c); r->g += w->n_rows)
 		by[n++] = c.by;
-	if (w->hi > w->n_rows / 4) /* else it is faster to step over the rest of each */
-		done = weigh_many_deltas(&r->deltas, w, n, sums + k, &over);
-	w->fits &= !over;
-	for (; done < n; done++)
-		sums[k + done] = weigh_deltas(r, w);
+	if (r->bad)
+		return n;
+	differences_weigh(&r->deltas, w, n, sums + k);
 	for (size_t i = 0; i < n; i++)
 		w->fits &= !__builtin_mul_overflow(sums[k + i], by[i], &sums[k + i]);
 	*read += n * w->n_rows;
@@ -621,6 +494,29 @@ bool sealed_has_differences(const struct sealed_detail *d)
 	return cursor_u8(&v) == VALUES_DELTAS;
 }
 
+/* The counts less 1 by column, 255 for an escape; NULL: they are malformed. */
+static const uint8_t *detail_counts(const struct sealed_detail *d)
+{
+	struct cursor c = cursor_of(d->counts);
+	bool escaped = true; /* no number that fits in a byte is */
+	for (size_t n = cursor_count(&c); n; n--)
+		escaped &= cursor_varint(&c) >= ESCAPE;
+	(void)take_list(&c);
+	return !c.bad && escaped && (size_t)(c.end - c.p) == d->rollup->columns.n ? c.p : NULL;
+}
+
+const uint8_t *sealed_weighed_counts(const struct sealed_detail *d)
+{
+	return sealed_has_differences(d) ? detail_counts(d) : NULL;
+}
+
+bool sealed_is_full(const struct sealed_detail *d, uint32_t n_rows)
+{
+	size_t n = d->rollup->columns.n;
+	const uint8_t *counts = detail_counts(d);
+	return sealed_has_differences(d) && counts && n && n_rows > 1 && n_rows <= ESCAPE && counts[0] == n_rows - 1 && !memcmp(counts, counts + 1, n - 1);
+}
+
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
 		      struct err *e)
 {
@@ -630,9 +526,9 @@ int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uin
 	if (!reader_open(&r, d))
 		return bad_detail(e);
 	bool ok = true;
-	w.fits = weighing_open(&w, weights, n_rows);
+	weighing_open(&w, weights, n_rows);
 	if (w.lo == w.hi || (w.same && r.mode != VALUES_DELTAS)) {
-		free(w.from);
+		weighing_release(&w);
 		return weigh_run(d, &w, sums, ret_fits, ret_read, e);
 	}
 	int64_t *by = xcalloc(d->rollup->columns.n + 1, sizeof *by);
@@ -644,7 +540,7 @@ int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uin
 		*ret_read += c.count;
 	}
 	free(by);
-	free(w.from);
+	weighing_release(&w);
 	r.bad |= r.g_escapes.bad || r.v_escapes.bad;
 	if (!ok || r.bad || r.deltas.bad)
 		return bad_detail(e);

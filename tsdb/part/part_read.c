@@ -34,21 +34,28 @@ void part_scratch_release(struct part_scratch *s)
 	vec_free(&s->numbers);
 }
 
+typedef int (*rollup_decode_fn)(struct view v, struct sealed_rollup *ret, struct err *e);
+
 /* The rollup of the series, or of what it is a multiple of; *series becomes that one's id. */
-static int get_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, int64_t *factor, struct err *e)
+static int find_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, rollup_decode_fn decode, int64_t *factor, struct err *e)
 {
 	*factor = 1;
 	for (int hops = 0; hops < 2; hops++) {
 		struct view v;
 		int rc = part_reader_get(&w->rollups, p, PART_ROLLUP, *series, 0, &v, e);
 		if (!rc)
-			rc = sealed_get_rollup(v, &w->rollup, e);
+			rc = decode(v, &w->rollup, e);
 		if (rc || !w->rollup.times.factor)
 			return rc;
 		*factor = w->rollup.times.factor;
 		*series = w->rollup.times.series;
 	}
 	return err_set(e, ERR_CORRUPT, "a sealed series is a multiple of a multiple");
+}
+
+static int get_rollup(const struct part *p, uint32_t *series, struct part_scratch *w, int64_t *factor, struct err *e)
+{
+	return find_rollup(p, series, w, sealed_get_rollup, factor, e);
 }
 
 static int get_totals(const struct part *p, uint32_t series, struct part_scratch *w, int64_t *factor, struct err *e)
@@ -139,28 +146,42 @@ static int bad_places(struct err *e)
 	return err_set(e, ERR_CORRUPT, "the detail of a sealed window does not say where its samples are");
 }
 
-/* The places of its samples may be given as those of another series. */
-int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
+/* Counts and values. The places of its samples may be given as those of another series, *places. */
+static int detail_values(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, uint32_t *places, struct err *e)
 {
-	struct view v[3];
-	uint32_t places = series;
-	int rc = part_reader_get(&w->details[2], p, PART_DETAIL, series, 2, &v[2], e);
+	struct view v[2];
+	*places = series;
+	int rc = part_reader_get(&w->details[2], p, PART_DETAIL, series, 2, &v[1], e);
 	if (!rc)
 		rc = part_reader_get(&w->details[0], p, PART_DETAIL, series, 0, &v[0], e);
-	if (!rc && !part_places_of(w->details[0].version, v[0], &places))
+	if (!rc && !part_places_of(w->details[0].version, v[0], places))
 		rc = bad_places(e);
-	if (!rc && places != series) {
-		uint32_t same = places;
-		rc = part_reader_get(&w->details[0], p, PART_DETAIL, places, 0, &v[0], e);
-		if (!rc && (!part_places_of(w->details[0].version, v[0], &same) || same != places))
+	if (!rc && *places != series) {
+		uint32_t same = *places;
+		rc = part_reader_get(&w->details[0], p, PART_DETAIL, *places, 0, &v[0], e);
+		if (!rc && (!part_places_of(w->details[0].version, v[0], &same) || same != *places))
 			rc = bad_places(e);
 	}
 	if (!rc)
-		rc = part_reader_get(&w->details[1], p, PART_DETAIL, places, 1, &v[1], e);
-	if (rc)
+		*ret = (struct sealed_detail){ .counts = v[0], .values = v[1], .rollup = &w->rollup };
+	return rc;
+}
+
+int part_detail(const struct part *p, uint32_t series, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
+{
+	uint32_t places;
+	int rc = detail_values(p, series, w, ret, &places, e);
+	return rc ? rc : part_reader_get(&w->details[1], p, PART_DETAIL, places, 1, &ret->gaps, e);
+}
+
+/* The same for weighing rows: a full one has no gaps. */
+static int weighed_detail(const struct part *p, uint32_t series, uint32_t n_rows, struct part_scratch *w, struct sealed_detail *ret, struct err *e)
+{
+	uint32_t places;
+	int rc = detail_values(p, series, w, ret, &places, e);
+	if (rc || (ret->full = sealed_is_full(ret, n_rows)))
 		return rc;
-	*ret = (struct sealed_detail){ v[0], v[1], v[2], &w->rollup };
-	return 0;
+	return part_reader_get(&w->details[1], p, PART_DETAIL, places, 1, &ret->gaps, e);
 }
 
 /* Bounds of a series or an aggregate; an aggregate's may be narrower than that. False: it has nothing in the range. */
@@ -273,10 +294,12 @@ int part_weigh(const struct part *p, uint32_t series, struct part_scratch *w, st
 	struct sealed_detail d;
 	*ret_n = 0;
 	*ret_fits = true;
-	int rc = get_rollup(p, &series, w, &factor, e);
+	int rc = find_rollup(p, &series, w, sealed_get_rollup_columns, &factor, e);
 	if (rc || !w->rollup.columns.n)
 		return rc;
-	rc = part_detail(p, series, w, &d, e);
+	rc = weighed_detail(p, series, (uint32_t)w->columns.points.n, w, &d, e);
+	if (!rc)
+		rc = sealed_get_rollup_sums(&w->rollup, sealed_weighed_counts(&d), e);
 	if (rc)
 		return rc;
 	vec_reserve(&w->sums, w->rollup.columns.n);

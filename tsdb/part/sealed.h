@@ -83,6 +83,8 @@ struct sealed_rollup {
 	struct sealed_times times;
 	VEC(uint32_t) columns; /* ascending */
 	VEC(int64_t) sums;
+	struct cursor late;    /* sums that are not decoded yet; zeroed: there are none */
+	bool late_signed;
 };
 
 /* ---- writing ---- */
@@ -115,6 +117,9 @@ int sealed_get_points(struct view v, struct sealed_points *ret, struct err *e) M
 int sealed_get_columns(struct view v, struct sealed_columns *ret, struct err *e) MUST_USE;
 int sealed_get_totals(struct view v, struct sealed_totals *ret, struct err *e) MUST_USE;
 int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e) MUST_USE;
+/* The same without sums, if these take time to decode. Then the sums, of columns whose `counts` is 0 (NULL: all), else 0. The payload stays until then. */
+int sealed_get_rollup_columns(struct view v, struct sealed_rollup *ret, struct err *e) MUST_USE;
+int sealed_get_rollup_sums(struct sealed_rollup *r, const uint8_t *counts, struct err *e) MUST_USE;
 /* Adds the sums of a rollup x factor to d, which has room for n_columns: all that there are. If it is a multiple of another
  * nothing is added, and w->times says of which; w is scratch. ERR_EXECUTION if a sum does not fit. */
 int sealed_add_rollup(struct view v, struct sealed_rollup *w, struct dense *d, uint32_t n_columns, int64_t factor,
@@ -126,6 +131,7 @@ void sealed_rollup_release(struct sealed_rollup *r);
 struct sealed_detail {
 	struct view counts, gaps, values;
 	const struct sealed_rollup *rollup;
+	bool full; /* differences of columns that are all in every row: gaps are all 0, and are not here. Only for weighing */
 };
 /* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,
@@ -133,6 +139,10 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 /* The same of all rows, each value times the weight of its row (n_rows of them). *ret_fits is false where a sum does not fit, which is no error. */
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
 		      struct err *e) MUST_USE;
+/* Of each column 0 if weighing rows needs its sum of the rollup; NULL: of all it does. */
+const uint8_t *sealed_weighed_counts(const struct sealed_detail *d);
+/* Whether it may be read as a full one: counts and values say so. */
+bool sealed_is_full(const struct sealed_detail *d, uint32_t n_rows);
 /* Whether values are stored as differences of a column from one row to the next. */
 bool sealed_has_differences(const struct sealed_detail *d);
 /* Adds, per row, the values of the columns that are set in hit (a byte per column of the rollup). */

@@ -127,7 +127,7 @@ static void get_sums(struct cursor *c, int64_t *sums, size_t n)
 			sums[i++] = ((c->p[0] & 0x7f) | c->p[1] << 7) + 1;
 			c->p += 2;
 		} else {
-			sums[i++] = (int64_t)(cursor_varint(c) + 1);
+			sums[i++] = (int64_t)(cursor_varint_quick(c) + 1);
 		}
 	}
 }
@@ -139,13 +139,36 @@ static int get_varints(struct cursor *c, struct sealed_rollup *ret, struct err *
 	vec_reserve(&ret->sums, n + 1);
 	if (!get_columns(c, ret->columns.v, n))
 		return corrupt(e, "columns");
-	if (cursor_u8(c) == SUMS_POSITIVE)
-		get_sums(c, ret->sums.v, n);
-	else
-		for (size_t i = 0; i < n; i++)
-			ret->sums.v[i] = cursor_zigzag(c);
+	ret->late_signed = cursor_u8(c) != SUMS_POSITIVE;
+	ret->late = *c;
 	ret->columns.n = ret->sums.n = n;
 	return c->bad ? corrupt(e, "sums") : 0;
+}
+
+int sealed_get_rollup_sums(struct sealed_rollup *r, const uint8_t *counts, struct err *e)
+{
+	struct cursor c = r->late;
+	size_t n = r->sums.n;
+	r->late = (struct cursor){ 0 };
+	if (!c.p)
+		return 0;
+	if (counts)
+		memset(r->sums.v, 0, n * sizeof *r->sums.v);
+	if (!counts && !r->late_signed) {
+		get_sums(&c, r->sums.v, n);
+		return c.bad ? corrupt(e, "sums") : 0;
+	}
+	for (size_t i = 0; i < n && !c.bad; i++) {
+		const uint8_t *next = counts ? memchr(counts + i, 0, n - i) : NULL;
+		size_t skipped = !counts ? 0 : next ? (size_t)(next - counts) - i : n - i;
+		cursor_skip_varints(&c, skipped);
+		i += skipped;
+		if (i == n)
+			break;
+		uint64_t sum = cursor_varint_quick(&c);
+		r->sums.v[i] = r->late_signed ? zigzag_decode(sum) : (int64_t)(sum + 1);
+	}
+	return c.bad ? corrupt(e, "sums") : 0;
 }
 
 /* MODE_BYTES, opened. */
@@ -285,14 +308,21 @@ static inline __attribute__((always_inline)) bool add_bytes(struct byte_rollup *
 	return !b->far.bad && !b->large.bad;
 }
 
-int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e)
+int sealed_get_rollup_columns(struct view v, struct sealed_rollup *ret, struct err *e)
 {
 	struct cursor c = cursor_of(v);
 	int mode = sealed_get_mode(&c, &ret->times);
 	ret->columns.n = ret->sums.n = 0;
+	ret->late = (struct cursor){ 0 };
 	if (c.bad || mode > MODE_BYTES)
 		return corrupt(e, "sums");
 	return mode == SEALED_TIMES ? 0 : mode == MODE_BYTES ? get_bytes(&c, ret, e) : get_varints(&c, ret, e);
+}
+
+int sealed_get_rollup(struct view v, struct sealed_rollup *ret, struct err *e)
+{
+	int rc = sealed_get_rollup_columns(v, ret, e);
+	return rc ? rc : sealed_get_rollup_sums(ret, NULL, e);
 }
 
 static int add_decoded(struct view v, struct sealed_rollup *w, struct dense *d, uint32_t n_columns, int64_t factor, uint64_t *ret_read,

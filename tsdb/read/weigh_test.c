@@ -69,7 +69,8 @@ static void fill(struct kit *k, int64_t from, int64_t until, uint64_t *random)
 				continue;
 			int64_t cover = pod == 5 || pod == 7 ? (int64_t)(kit_random(random) % (3 * INTERVAL)) : 0;
 			uint64_t seed = (uint64_t)pod + (pod < 4 ? (uint64_t)(t / INTERVAL % 3) : 0);
-			append(k, pod, t + (pod > 1 ? jitter : 0), seed, 6, cover);
+			bool more = pod == 7 && in == 20 * MINUTE && t / HOUR % 2; /* some stacks are in one profile of such an hour */
+			append(k, pod, t + (pod > 1 ? jitter : 0), seed, more ? 9 : 6, cover);
 		}
 	}
 	tsdb_flush(k->db);
