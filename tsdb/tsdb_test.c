@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/num.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
@@ -650,6 +651,36 @@ static void test_status_by_text(void **state)
 	kit_free(&k);
 }
 
+static int count_log(void *arg, const char *name, struct err *e)
+{
+	(void)e;
+	*(int *)arg += view_ends(view_of(name), VIEW(".log"));
+	return 0;
+}
+
+/* Each start opens the database of each day: that leaves no file there. */
+static void test_starts_leave_no_files(void **state)
+{
+	struct kit k;
+	struct err e;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + 3 * HOUR_MS;
+	kit_open(&k);
+	assert_int_equal(kit_append(&k, 1, KIT_T0 + 1, 1, 5, NULL), 0);
+	tsdb_flush(k.db);
+	assert_int_equal(tsdb_seal(k.db, true, &e), 0);
+	AUTOFREE char *dir = xasprintf("%s/partitions/%lld", k.dir, (long long)(KIT_T0 / DAY_MS));
+	for (int i = 0; i < 4; i++) {
+		int n = 0;
+		kit_reopen(&k);
+		assert_int_equal(files_each(dir, count_log, &n, &e), 0);
+		assert_true(n <= 1);
+	}
+	assert_int_equal(kit_count(&k, KIT_SAMPLES, 0, INT64_MAX, NULL), 1);
+	kit_free(&k);
+}
+
 static void test_snapshot(void **state)
 {
 	struct kit k;
@@ -867,7 +898,7 @@ int main(void)
 		cmocka_unit_test(test_floats_and_labels), cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_view_is_stable), cmocka_unit_test(test_kill), cmocka_unit_test(test_lock_and_format), cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_status_by_text),
-		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_long_labels), cmocka_unit_test(test_targets_share_series),
+		cmocka_unit_test(test_label_sets), cmocka_unit_test(test_starts_leave_no_files), cmocka_unit_test(test_long_labels), cmocka_unit_test(test_targets_share_series),
 		cmocka_unit_test(test_concurrent), cmocka_unit_test(test_waits_for_memory_alone), cmocka_unit_test(test_commit_interval), cmocka_unit_test(test_patience), cmocka_unit_test(test_sums_over_64_bits),
 		cmocka_unit_test(test_log_over_64_bits),
 	};

@@ -58,7 +58,7 @@ struct source_limits {
 	atomic_uint_fast64_t *samples_read; /* counts up; may be NULL */
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
-	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone, in addition to returned ones; 0 = unlimited */
+	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone; and of the sums of stacks that a merge returns; 0 = unlimited */
 	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 	void (*waits)(void *arg);    /* called before the reader waits for another machine; may be called often, by any thread; may be NULL */

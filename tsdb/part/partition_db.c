@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -171,9 +172,29 @@ void partition_db_drop(struct partition_db *d)
 	atomic_store(&d->dropped, true);
 }
 
+static int remove_empty_log(void *dir, const char *name, struct err *e)
+{
+	struct stat st;
+	(void)e;
+	if (!view_ends(view_of(name), VIEW(".log")))
+		return 0;
+	AUTOFREE char *path = xasprintf("%s/%s", (const char *)dir, name);
+	if (!stat(path, &st) && !st.st_size)
+		unlink(path);
+	return 0;
+}
+
+/* RocksDB begins a log each time that it opens the database, and keeps those before it until something is flushed, which of sealed days never is. */
+static void remove_empty_logs(struct partition_db *d)
+{
+	IGNORE(files_each(d->dir, remove_empty_log, d->dir, NULL)); /* as far as it goes */
+}
+
 static rocksdb_t *try_open(struct partition_db *d, bool checks, bool read_only, struct err *e)
 {
 	char *error = NULL;
+	if (!read_only)
+		remove_empty_logs(d);
 	rocksdb_options_set_paranoid_checks(d->options, checks);
 	rocksdb_t *db = read_only ? rocksdb_open_for_read_only(d->options, d->dir, 0, &error)
 				  : rocksdb_open(d->options, d->dir, &error);

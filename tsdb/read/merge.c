@@ -4,6 +4,7 @@
  * symbols if there is one, over fresh symbols if there are several. Integers stay integers (an overflow is an error) unless a scale
  * makes the group float. Then values of one scale are added up before they are scaled, so that the answer does not depend on the order
  * of threads. Weighed values (plan.h) are added up in 128 bits, which is where a scale is met that they are divided by. */
+#include "base/units.h"
 #include "tsdb/head/head_sums.h"
 #include "tsdb/part/damage.h"
 #include "tsdb/read/plan.h"
@@ -50,6 +51,8 @@ struct merge {
 	uint32_t *columns; /* by partition: how many there are */
 	struct worker *workers;
 	size_t n_workers;
+	atomic_uint_fast64_t held; /* bytes of results */
+	uint64_t summed;   /* bytes of what is summed up of days before */
 	struct mutex lock;
 	struct err *e;
 	atomic_int failed; /* negative code */
@@ -74,12 +77,38 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 }
 
+/* Memory of n columns with their sums. */
+static uint64_t bytes_of_sums(size_t n)
+{
+	return n * (sizeof(uint32_t) + sizeof(int64_t));
+}
+
+/* What many groups take is looked at while they are made. held: bytes of results, or of the groups' sums. */
+static int check_held(const struct merge *m, uint64_t held, struct err *e)
+{
+	char max[24];
+	if (!m->lim || !m->lim->max_bytes || held <= m->lim->max_bytes)
+		return 0;
+	return err_set(e, ERR_LIMIT, "the query needs more than %s of sums of stacks (--query.max-bytes): ask for a shorter range, fewer series or fewer groups, "
+		       "or raise it (--memory raises all)", units_format_size(m->lim->max_bytes, max));
+}
+
+/* From the dense sums to arrays of r, which has some already or NULL, no larger than what is in them. */
+static void take_dense(struct dense *d, struct result *r)
+{
+	size_t room = dense_count(d);
+	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
+	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
+	r->n = dense_take(d, r->columns, r->sums);
+	r->columns = xreallocarray(r->columns, r->n + 1, sizeof *r->columns);
+	r->sums = xreallocarray(r->sums, r->n + 1, sizeof *r->sums);
+}
+
 /* Leaves what the worker has so far as a result. */
-static void flush(struct worker *w)
+static void flush(struct merge *m, struct worker *w)
 {
 	if (!w->open)
 		return;
-	size_t room = dense_count(&w->scratch->dense);
 	w->open = false;
 	struct result *r = vec_add(&w->results);
 	r->group = w->of.group;
@@ -88,9 +117,10 @@ static void flush(struct worker *w)
 	r->over_ms = w->of.weigh.over_ms;
 	r->factor = unit_factor(&w->of);
 	r->weighed = NULL;
-	r->columns = xreallocarray(NULL, room + 1, sizeof *r->columns);
-	r->sums = xreallocarray(NULL, room + 1, sizeof *r->sums);
-	r->n = dense_take(&w->scratch->dense, r->columns, r->sums);
+	r->columns = NULL;
+	r->sums = NULL;
+	take_dense(&w->scratch->dense, r);
+	atomic_fetch_add_explicit(&m->held, bytes_of_sums(r->n), memory_order_relaxed);
 }
 
 static bool same_place(const struct unit *a, const struct unit *b)
@@ -103,7 +133,7 @@ static void begin(struct merge *m, struct worker *w, const struct unit *u)
 {
 	if (w->open && same_place(&w->of, u))
 		return;
-	flush(w);
+	flush(m, w);
 	if (!w->scratch)
 		w->scratch = scratch_take(m->v->db->scratch_pool);
 	dense_reserve(&w->scratch->dense, m->columns[u->partition]);
@@ -136,7 +166,7 @@ static bool make_room(struct merge *m, struct worker *w, const struct unit *u, u
 {
 	if (dense_fits(&w->scratch->dense, all, factor))
 		return true;
-	flush(w);
+	flush(m, w);
 	begin(m, w, u);
 	return dense_fits(&w->scratch->dense, all, factor);
 }
@@ -149,7 +179,7 @@ static struct unit begin_single(struct merge *m, struct worker *w, const struct 
 	one.until_ms = t_ms;
 	one.weigh.base_ms = weight;
 	one.rest = false;
-	flush(w);
+	flush(m, w);
 	begin(m, w, &one);
 	return one;
 }
@@ -296,6 +326,8 @@ static void run_task(void *arg, size_t i, unsigned worker)
 	for (size_t k = i * m->task_runs; k < end && !rc; k++) {
 		size_t next = k + 1 < m->runs.n ? m->runs.v[k + 1] : m->plan.units.n;
 		rc = add_run(m, &m->workers[worker], &m->plan.units.v[m->runs.v[k]], next - m->runs.v[k], &e);
+		if (!rc)
+			rc = check_held(m, atomic_load_explicit(&m->held, memory_order_relaxed), &e);
 	}
 	if (rc && !atomic_load(&m->failed))
 		fail(m, &e);
@@ -343,7 +375,7 @@ static void gather(struct merge *m, struct results *all)
 {
 	for (size_t i = 0; i < m->n_workers; i++) {
 		struct worker *w = &m->workers[i];
-		flush(w);
+		flush(m, w);
 		for (size_t k = 0; k < w->results.n; k++)
 			vec_push(&all->v, w->results.v[k]);
 		w->results.n = 0;
@@ -380,10 +412,7 @@ static bool add_equal(struct merge *m, struct result *r, size_t n)
 	dense_reserve(d, m->columns[r->partition]);
 	for (size_t i = 0; i < n; i++)
 		ok &= dense_add(d, r[i].columns, r[i].sums, r[i].n, 1);
-	size_t room = dense_count(d);
-	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
-	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
-	r->n = dense_take(d, r->columns, r->sums);
+	take_dense(d, r);
 	return ok;
 }
 
@@ -617,7 +646,7 @@ static int add_units(struct merge *m, struct results *all, struct err *e)
 	if (!join_workers(m))
 		return too_large(e);
 	gather(m, all);
-	return 0;
+	return check_held(m, atomic_load(&m->held), e);
 }
 
 static int run(struct merge *m, struct stackvec **ret, size_t n_groups, struct err *e)
@@ -701,6 +730,11 @@ static void day_load(struct merge *m, struct day_merge *day)
 	use_stacks(m, day->p, day->stacks);
 }
 
+static uint64_t bytes_of_sum(const struct stackvec *sum)
+{
+	return sum ? bytes_of_sums(sum->n) : 0;
+}
+
 /* Adds a group's sum of the day, x. */
 static int day_add(struct merge *m, struct day_merge *day, const struct stackvec *x, struct stackvec **sum, struct err *e)
 {
@@ -729,8 +763,13 @@ static int day_add_results(struct merge *m, struct day_merge *day, struct result
 		struct stackvec *x = partition_result(m, &all->v.v[i], k - i, e);
 		if (!x)
 			return -ERR_EXECUTION;
-		rc = day_add(m, day, x, &day->days->sums[all->v.v[i].group], e);
+		struct stackvec **sum = &day->days->sums[all->v.v[i].group];
+		m->summed -= bytes_of_sum(*sum);
+		rc = day_add(m, day, x, sum, e);
+		m->summed += bytes_of_sum(*sum);
 		stackvec_unref(x);
+		if (!rc)
+			rc = check_held(m, m->summed, e);
 	}
 	return rc;
 }
@@ -779,6 +818,7 @@ static int run_day(struct merge *m, struct days *d, uint32_t p, const struct rea
 		return 0;
 	day_begin(m, &day);
 	int rc = check_bytes(m, d, day_own_stacks(&day), e);
+	m->held = 0;
 	if (!rc)
 		rc = add_units(m, &all, e);
 	if (!rc)

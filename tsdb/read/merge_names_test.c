@@ -473,12 +473,69 @@ static void test_threads(void **state)
 	kit_free(&k);
 }
 
+static uint64_t bytes_of(const struct stackvec *v)
+{
+	return v->n * 12;
+}
+
+/* Merges each series by itself. Returns the bytes of all, or 0: they are more than max_bytes. */
+static uint64_t merge_series(struct source_view *v, const struct source_series *s, size_t n, enum symbols_detail detail, uint64_t max_bytes)
+{
+	const struct source_limits lim = { .max_bytes = max_bytes };
+	struct source_part parts[PODS] = { 0 };
+	struct stackvec *sums[PODS];
+	uint64_t all = 0;
+	struct err e;
+	assert_int_equal(n, PODS);
+	for (uint32_t i = 0; i < PODS; i++)
+		parts[i] = (struct source_part){ .ref = s[i].ref, .until_ms = INT64_MAX, .scale = 1, .group = i };
+	int rc = v->ops->merge(v, parts, n, n, detail, &lim, sums, &e);
+	assert_true(!rc || rc == -ERR_LIMIT);
+	for (size_t i = 0; i < n && !rc; i++) {
+		all += bytes_of(sums[i]);
+		stackvec_unref(sums[i]);
+	}
+	return all;
+}
+
+/* A merge of many groups ends where they are more than a query may hold, and not only once it has them all. */
+static void test_many_groups(void **state)
+{
+	struct kit k;
+	struct source_view *v;
+	struct source_series *s;
+	struct matcher m;
+	struct err e;
+	uint64_t seed = 4;
+	size_t n;
+	(void)state;
+	kit_init(&k);
+	k.now_ms = KIT_T0 + (DAYS + 2) * DAY;
+	kit_open(&k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(&k, day, &seed, UINT32_MAX);
+	seal(&k);
+	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
+	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
+	matcher_release(&m);
+	for (enum symbols_detail detail = SYMBOLS_WHOLE; detail <= SYMBOLS_NAMES; detail++) {
+		uint64_t all = merge_series(v, s, n, detail, 0);
+		assert_true(all > 0);
+		assert_int_equal(merge_series(v, s, n, detail, all), all);
+		assert_int_equal(merge_series(v, s, n, detail, all - 1), 0);
+	}
+	free(s);
+	v->ops->release(v);
+	kit_free(&k);
+}
+
 /* What is kept of a day are the places of its columns. */
 static void test_places(void **state)
 {
 	struct kit k;
 	struct tsdb_stats t;
-	uint64_t seed = 3;
+	uint64_t seed = 3, returned = 0;
 	(void)state;
 	kit_init(&k);
 	k.now_ms = KIT_T0 + (DAYS + 2) * DAY;
@@ -504,8 +561,9 @@ static void test_places(void **state)
 		assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &view, &e), 0);
 		assert_int_equal(view->ops->select(view, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 		p.ref = s[0].ref;
-		const struct source_limits lim = { .max_bytes = i ? 1 : 0 }; /* what earlier queries have left is not this one's */
+		const struct source_limits lim = { .max_bytes = returned }; /* what earlier queries have left is not this one's */
 		assert_int_equal(view->ops->merge(view, &p, 1, 1, SYMBOLS_NAMES, &lim, &sum, &e), 0);
+		returned = bytes_of(sum);
 		stackvec_unref(sum);
 		free(s);
 		view->ops->release(view);
@@ -521,6 +579,6 @@ static void test_places(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_rollups), cmocka_unit_test(test_threads), cmocka_unit_test(test_places) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_whole_stacks), cmocka_unit_test(test_rollups), cmocka_unit_test(test_threads), cmocka_unit_test(test_many_groups), cmocka_unit_test(test_places) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
