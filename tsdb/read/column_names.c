@@ -24,7 +24,7 @@ void column_names_init(struct column_names *c, struct tsdb_view *v, enum symbols
 	c->before = c->unions ? dict_unions_bytes(c->unions) : 0;
 	for (size_t p = 0; p < v->v->n; p++)
 		met += partition_meets(v->v->p[p]->p, after_ms, until_ms);
-	c->several = met > 1;
+	c->many = met > 2;
 	mutex_init(&c->lock, RANK_TSDB_COLUMN_NAMES, "column names");
 }
 
@@ -55,15 +55,15 @@ void column_names_release(struct column_names *c)
 	mutex_destroy(&c->lock);
 }
 
-/* Brings the names of the day's stacks into the joint names. *ret_absent: the names are in the bucket, and are noted to be fetched. Does nothing if only this
- * day is read and its dictionary is in memory: joining would be more work than it saves. */
+/* Brings the names of the day's stacks into the joint names. *ret_absent: the names are in the bucket, and are noted to be fetched. Does nothing if few
+ * days are read and the dictionary is in memory: what a reader has to look up for each column would be more work than one tree for all days saves. */
 static void column_names_join(struct column_names *c, size_t p, bool *ret_absent)
 {
 	const struct pstate *s = c->v->v->p[p];
 	struct err e;
 	bool known = false;
 	*ret_absent = false;
-	if (!c->unions || c->places[p] || (!c->several && atomic_load(&s->p->loaded)))
+	if (!c->unions || c->places[p] || (!c->many && atomic_load(&s->p->loaded)))
 		return;
 	*ret_absent = dict_unions_join_names(c->unions, s, &known, &e) != 0;
 	if (known)

@@ -23,7 +23,7 @@
 
 struct column_names {
 	struct tsdb_view *v;
-	bool several;                  /* days are read */
+	bool many;                     /* more than two days are read */
 	struct dict_unions *unions;    /* the database's joint names, taken until the release; NULL: the reader needs more than names */
 	struct symbols *joint;         /* the symbols of the joint names, a reference; NULL: no day needs them yet */
 	struct column_places **places; /* by partition: references; NULL: by its dictionary. Not changed any more when the reading of values begins */
