@@ -294,7 +294,7 @@ struct source_cells_reader {
 	source_cells_fn take;
 	source_alike_fn alike;       /* NULL: no two series are */
 	source_odd_fn odd;           /* NULL: alike never says SOURCE_ALIKE_BUT_FEW */
-	enum symbols_detail detail;  /* what is needed of stacks, as of merge */
+	enum symbols_detail detail;  /* what the reader needs of stacks, as the parameter of merge */
 	void *arg;
 };
 #define SOURCE_MINUTE_MS INT64_C(60000)

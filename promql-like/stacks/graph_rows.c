@@ -334,7 +334,7 @@ static int find_node(struct graph_table *t, struct dict *d, uint32_t column, str
 static void dict_enter(struct graph_table *t, struct dict *d, const struct source_cells *c)
 {
 	d->as = c->as;
-	if (!c->as || c->as == d->day)
+	if (!c->as || (c->as == d->day && c->n_as == d->n_day))
 		return;
 	if (c->n_as > d->most_day) {
 		t->unheld += (c->n_as - d->most_day) * sizeof *d->of_day;
@@ -686,7 +686,7 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 	rc = t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
 	size_t unheld = t->unheld;
 	t->unheld = 0;
-	return rc ? rc : eval_hold_bytes(t->to->r->q, unheld, e);
+	return rc || !unheld ? rc : eval_hold_bytes(t->to->r->q, unheld, e);
 }
 
 /* ---- the end of an hour ---- */

@@ -3,9 +3,10 @@
  * and build ids differ, names mostly do not.
  *
  *	day 0, 1     rolled up without names of their stacks, as older versions did
- *	day 3, 4     locations that got their names late: after the day's rollup, and before it
+ *	day 3        locations that got their names late, after the rollup of the day was made
+ *	day 4        the same, before it was made
  *	day 5        a single hour, so no rollup
- *	day 7        late rows beside its rollup, in memory
+ *	day 7        late rows, which are in memory and not in its rollup
  *	day 8        late rows, sealed: it was rolled up again
  *	day 9        deleted rows that still take space (tombstones)
  *	day 10       deleted rows that are gone
@@ -34,7 +35,7 @@ struct fortnight {
 
 void fortnight_make(struct fortnight *f, uint64_t seed);
 void fortnight_free(struct fortnight *f);
-/* The same data otherwise: opened again with a budget of dictionaries that no two days fit into. */
+/* Closes the storage and opens it again with so small a budget that the dictionaries of two days do not fit into it. */
 void fortnight_reopen_small(struct fortnight *f);
 /* All is sealed, cleaned and rolled up, and opened again with room for all dictionaries. */
 void fortnight_settle(struct fortnight *f);
@@ -44,7 +45,7 @@ void fortnight_change(struct fortnight *f);
 void fortnight_upload(struct fortnight *f);
 /* Dictionaries leave memory; joint: those of names that days have in common, too. */
 void fortnight_forget(struct fortnight *f, bool joint);
-/* Memory of the names that days have in common. */
+/* Bytes of memory of the joint names (tsdb/version/dict_union.h). */
 size_t fortnight_names_bytes(struct fortnight *f);
 
 /* The name of function i of the program. Two pairs have one name, in different files. */

@@ -228,7 +228,7 @@ static void test_names_and_whole_stacks(void **state)
 		fail_msg("%u answers differ", a.differ);
 	assert_true(a.names_bytes > 0); /* answers were made by names */
 	assert_true(a.digits * 20 < n);
-	assert_true((a.errors + a.empty) * 5 < n); /* else too many questions say nothing */
+	assert_true((a.errors + a.empty) * 5 < n); /* an answer that is empty or an error shows little */
 }
 
 int main(void)

@@ -20,7 +20,7 @@ void outputs_release(struct outputs *o)
 	frame_lists_free(o->lists);
 }
 
-/* What is wanted of an answer. */
+/* Which text of an answer is compared. */
 enum part { WHOLE_ANSWER, PLAIN, FRAMES };
 
 static bool is_range(const struct question *q)

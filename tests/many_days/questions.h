@@ -13,7 +13,7 @@ struct question {
 	unsigned days;                /* about so many days: 1, 2 or 15 */
 	int64_t t_ms;                 /* of an instant query, or the end of a graph */
 	int64_t start_ms, step_ms;    /* of a graph */
-	double min_share;             /* of a flame, as the rest */
+	double min_share;             /* parameters of a flame graph: this one, and those that follow */
 	size_t functions;
 	const char *search;           /* NULL: none */
 	struct view root[2];

@@ -143,7 +143,7 @@ static int whole_open(struct source *s, struct source_view **ret, struct err *e)
 	w->ops.sums = whole_sums;
 	w->ops.shares = whole_shares;
 	w->ops.cells = whole_cells;
-	w->ops.matches = NULL; /* a rate of one function is then made of sums */
+	w->ops.matches = NULL; /* so that the engine asks for sums where it needs a rate of one function */
 	(*ret)->ops = &w->ops;
 	return 0;
 }

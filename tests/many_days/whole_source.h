@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A storage whose every answer is made of whole stacks: the reference for answers by names. It is a source above the storage's that asks for nothing but merges
- * of whole stacks. What a filter selects is looked up in each stack of a sum, and single values are sums of one profile: the storage's own ways to them know
- * many days by names. */
+ * of whole stacks. The storage's own calls for filters and for single values join days by names, so they are not used: a
+ * filter is evaluated for each stack of a sum, and the values of a profile are a sum of this profile alone. */
 #ifndef PYRRHA_TESTS_WHOLE_SOURCE_H
 #define PYRRHA_TESTS_WHOLE_SOURCE_H
 

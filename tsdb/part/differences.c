@@ -27,7 +27,7 @@
 #define NEAR_MOST 8191                   /* the most that a row may differ from the level of its stretch */
 #define NEAR_SLACK 32                    /* bytes behind the last row that are read with it */
 
-/* The row behind those from `row` on that count the same. */
+/* The end of the stretch of rows from `row` on that have the weight of this row: the first behind them, or n_rows. */
 static uint32_t weighing_level_end(const struct weighing *w, uint32_t row)
 {
 	uint32_t end = row + 1;
@@ -163,7 +163,8 @@ WIDE_INLINE bool wide_skip(struct wide_run *r)
 	return true;
 }
 
-/* The sum of the run's differences. The bytes before it are an end of a number, and two more. False: one has more than four bytes, or the stream ends. */
+/* The sum of the run's differences. The three bytes before the run can be read, and the last of them ends a number. False: a difference has more than four
+ * bytes, or the stream ends. */
 WIDE_INLINE bool wide_sum(struct wide_run *r, int64_t *ret)
 {
 	const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi8(1), more = _mm256_set1_epi8(INT8_MIN), pairs = _mm256_set1_epi16(1);
@@ -286,7 +287,7 @@ WIDE_INLINE bool wide_first(struct wide_run *r, int64_t *ret)
 	return ends != 0;
 }
 
-/* A column from c on. False: it is not one for this, and nothing was read. */
+/* Weighs the column at c. False: it has a number too long for wide instructions, or too few bytes are behind it; nothing was read. */
 WIDE_INLINE bool wide_column(struct cursor *c, const struct weighing *w, int64_t *ret, bool *over)
 {
 	struct wide_run r = { c->p, c->end, 0 };
@@ -310,7 +311,7 @@ WIDE_INLINE bool wide_column(struct cursor *c, const struct weighing *w, int64_t
 	return true;
 }
 
-/* Returns how many of the n columns are done; the next one is not for this. */
+/* Weighs columns up to the first that wide_column refuses, n at most. Returns how many. */
 WIDE static size_t differences_add_wide(struct cursor *c, const struct weighing *w, size_t n, int64_t *sums, bool *over)
 {
 	size_t done = 0;

@@ -139,7 +139,7 @@ int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int
 /* The same of all rows, each value times the weight of its row (n_rows of them). *ret_fits is false where a sum does not fit, which is no error. */
 int sealed_weigh_rows(const struct sealed_detail *d, const int64_t *weights, uint32_t n_rows, int64_t *sums, bool *ret_fits, uint64_t *ret_read,
 		      struct err *e) MUST_USE;
-/* Of each column 0 if weighing rows needs its sum of the rollup; NULL: of all it does. */
+/* A byte of each column: 0 if sealed_weigh_rows needs the column's sum in the rollup. NULL: it needs the sums of all columns. */
 const uint8_t *sealed_weighed_counts(const struct sealed_detail *d);
 /* Whether it may be read as a full one: counts and values say so. */
 bool sealed_is_full(const struct sealed_detail *d, uint32_t n_rows);

@@ -56,14 +56,14 @@ void column_names_release(struct column_names *c)
 }
 
 /* Brings the names of the day's stacks into the joint names. *ret_absent: the names are in the bucket, and are noted to be fetched. Does nothing if few
- * days are read and the dictionary is in memory: what a reader has to look up for each column would be more work than one tree for all days saves. */
+ * days are read, and the dictionary is in memory and has no late names: what a reader has to look up for each column would be more work than one tree for all days saves. */
 static void column_names_join(struct column_names *c, size_t p, bool *ret_absent)
 {
 	const struct pstate *s = c->v->v->p[p];
 	struct err e;
 	bool known = false;
 	*ret_absent = false;
-	if (!c->unions || c->places[p] || (!c->many && atomic_load(&s->p->loaded)))
+	if (!c->unions || c->places[p] || (!c->many && !s->names && atomic_load(&s->p->loaded)))
 		return;
 	*ret_absent = dict_unions_join_names(c->unions, s, &known, &e) != 0;
 	if (known)
@@ -106,7 +106,7 @@ void column_names_done(struct column_names *c, size_t p)
 	mutex_unlock(&c->lock);
 }
 
-/* The dictionary of a partition. NULL: it did not come from the bucket. */
+/* The dictionary of a partition. NULL: the day is in the bucket, and its dictionary could not be fetched. */
 static struct partition *column_names_stacks(struct column_names *c, size_t p)
 {
 	struct column_day *day = &c->days[p];

@@ -24,9 +24,9 @@
 struct column_names {
 	struct tsdb_view *v;
 	bool many;                     /* more than two days are read */
-	struct dict_unions *unions;    /* the database's joint names, taken until the release; NULL: the reader needs more than names */
+	struct dict_unions *unions;    /* the database's joint names, this reader's reference (dict_unions_take_names); NULL: the reader needs more than names */
 	struct symbols *joint;         /* the symbols of the joint names, a reference; NULL: no day needs them yet */
-	struct column_places **places; /* by partition: references; NULL: by its dictionary. Not changed any more when the reading of values begins */
+	struct column_places **places; /* by partition: the joint column of each of its columns, a reference. NULL: its dictionary is used. Not changed any more when the reading of values begins */
 	struct mutex lock;             /* guards days; held while a dictionary is loaded */
 	struct column_day *days;       /* by partition */
 	size_t before;                 /* bytes of joint names that others have met */
@@ -45,7 +45,7 @@ void column_names_expect(struct column_names *c, size_t p, size_t blocks);
 /* The symbols that n columns of a partition are columns of. If these are others than the day's, either *ret says which column is which, or `columns` is
  * overwritten. ERR_CORRUPT: the dictionary lacks a column. */
 struct columns_of {
-	struct symbols *symbols; /* borrowed until column_names_done; NULL: the dictionary did not come from the bucket */
+	struct symbols *symbols; /* borrowed until column_names_done; NULL: the day is in the bucket, and its dictionary could not be fetched */
 	const uint32_t *as;      /* `as` and `n_as` of struct source_cells; borrowed until column_names_release */
 	uint32_t n_as;
 };

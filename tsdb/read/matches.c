@@ -186,7 +186,7 @@ static bool has_any(struct reading *r, size_t p, size_t n)
 	return any;
 }
 
-/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not here. */
+/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not on this disk yet. */
 static bool matches_want(struct reading *r, size_t n)
 {
 	bool here = true;

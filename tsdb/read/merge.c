@@ -77,10 +77,11 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 }
 
-/* Memory of n columns with their sums. */
+/* Memory of a result or sum of n columns, with what the allocator takes for its arrays. */
+#define BYTES_OF_ARRAYS 64
 static uint64_t bytes_of_sums(size_t n)
 {
-	return n * (sizeof(uint32_t) + sizeof(int64_t));
+	return n * (sizeof(uint32_t) + sizeof(int64_t)) + sizeof(struct result) + BYTES_OF_ARRAYS;
 }
 
 /* What many groups take is looked at while they are made. held: bytes of results, or of the groups' sums. */
@@ -93,7 +94,7 @@ static int check_held(const struct merge *m, uint64_t held, struct err *e)
 		       "or raise it (--memory raises all)", units_format_size(m->lim->max_bytes, max));
 }
 
-/* From the dense sums to arrays of r, which has some already or NULL, no larger than what is in them. */
+/* Moves the dense sums to the arrays of r, which are NULL or to be replaced, and makes these as small as their contents. */
 static void take_dense(struct dense *d, struct result *r)
 {
 	size_t room = dense_count(d);

@@ -267,7 +267,7 @@ static void add_tasks(struct reading *r, uint32_t p, const uint32_t *ids, size_t
 				vec_push(&r->tasks, (struct task){ .series = i, .partition = p, .id = ids[i], .window = s->windows[k] });
 }
 
-/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not here. */
+/* Notes all that is to be fetched of days of the bucket. False: the stacks of one are not on this disk yet. */
 static bool cells_want(struct reading *r, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms)
 {
 	bool here = true;
