@@ -115,6 +115,8 @@ libtsdb_a_SOURCES = \
   tsdb/read/cover.c \
   tsdb/read/matches.c \
   tsdb/read/merge.c \
+  tsdb/read/merge_result.c \
+  tsdb/read/merge_result.h \
   tsdb/read/plan.c \
   tsdb/read/plan.h \
   tsdb/read/point_list.c \

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "tsdb/head/head_sums.h"
 #include "tsdb/part/damage.h"
+#include "tsdb/read/merge_result.h"
 #include "tsdb/read/plan.h"
 #include "tsdb/read/scratch.h"
 #include "tsdb/read/view_cached.h"
@@ -15,23 +16,12 @@
 
 #define TASK_RUNS 32
 
-/* The result of a worker: sums that count times factor x scale / over (1 if over is 0). */
-struct result {
-	uint32_t group, partition;
-	double scale;
-	int64_t over_ms, factor;
-	uint32_t *columns;
-	int64_t *sums;
-	size_t n;
-	double *weighed; /* the sums after the division; from then on sums, factor and over_ms are not used */
-};
-
 /* Scratch of one worker. */
 struct worker {
 	struct read_scratch *scratch; /* NULL: it had nothing to do yet */
 	bool open;         /* there is something in the scratch's sums, of: */
 	struct unit of;
-	VEC(struct result) results;
+	VEC(struct merge_result) results;
 };
 
 struct merge {
@@ -77,13 +67,6 @@ static int too_large(struct err *e)
 	return err_set(e, ERR_EXECUTION, "a sum of values does not fit in 64 bits: ask for a shorter range or fewer series");
 }
 
-/* Memory of a result or sum of n columns, with what the allocator takes for its arrays. */
-#define BYTES_OF_ARRAYS 64
-static uint64_t bytes_of_sums(size_t n)
-{
-	return n * (sizeof(uint32_t) + sizeof(int64_t)) + sizeof(struct result) + BYTES_OF_ARRAYS;
-}
-
 /* What many groups take is looked at while they are made. held: bytes of results, or of the groups' sums. */
 static int check_held(const struct merge *m, uint64_t held, struct err *e)
 {
@@ -94,24 +77,13 @@ static int check_held(const struct merge *m, uint64_t held, struct err *e)
 		       "or raise it (--memory raises all)", units_format_size(m->lim->max_bytes, max));
 }
 
-/* Moves the dense sums to the arrays of r, which are NULL or to be replaced, and makes these as small as their contents. */
-static void take_dense(struct dense *d, struct result *r)
-{
-	size_t room = dense_count(d);
-	r->columns = xreallocarray(r->columns, room + 1, sizeof *r->columns);
-	r->sums = xreallocarray(r->sums, room + 1, sizeof *r->sums);
-	r->n = dense_take(d, r->columns, r->sums);
-	r->columns = xreallocarray(r->columns, r->n + 1, sizeof *r->columns);
-	r->sums = xreallocarray(r->sums, r->n + 1, sizeof *r->sums);
-}
-
 /* Leaves what the worker has so far as a result. */
 static void flush(struct merge *m, struct worker *w)
 {
 	if (!w->open)
 		return;
 	w->open = false;
-	struct result *r = vec_add(&w->results);
+	struct merge_result *r = vec_add(&w->results);
 	r->group = w->of.group;
 	r->partition = w->of.partition;
 	r->scale = w->of.scale;
@@ -120,8 +92,8 @@ static void flush(struct merge *m, struct worker *w)
 	r->weighed = NULL;
 	r->columns = NULL;
 	r->sums = NULL;
-	take_dense(&w->scratch->dense, r);
-	atomic_fetch_add_explicit(&m->held, bytes_of_sums(r->n), memory_order_relaxed);
+	merge_result_take(&w->scratch->dense, r);
+	atomic_fetch_add_explicit(&m->held, merge_result_bytes(r->n), memory_order_relaxed);
 }
 
 static bool same_place(const struct unit *a, const struct unit *b)
@@ -336,20 +308,8 @@ static void run_task(void *arg, size_t i, unsigned worker)
 
 /* ---- putting a group's results together ---- */
 
-static int by_place(const void *a, const void *b)
-{
-	const struct result *x = a, *y = b;
-	if (x->group != y->group)
-		return x->group < y->group ? -1 : 1;
-	if (x->partition != y->partition)
-		return x->partition < y->partition ? -1 : 1;
-	if (x->over_ms != y->over_ms)
-		return x->over_ms < y->over_ms ? -1 : 1;
-	return (x->scale > y->scale) - (x->scale < y->scale);
-}
-
 struct results {
-	VEC(struct result) v;
+	VEC(struct merge_result) v;
 };
 
 /* If several workers have results for one place, the only one of a merge into one vector, they are added up directly. False: it does
@@ -382,26 +342,19 @@ static void gather(struct merge *m, struct results *all)
 		w->results.n = 0;
 	}
 	if (all->v.n)
-		qsort(all->v.v, all->v.n, sizeof *all->v.v, by_place);
-}
-
-static void result_release(struct result *r)
-{
-	free(r->columns);
-	free(r->sums);
-	free(r->weighed);
+		qsort(all->v.v, all->v.n, sizeof *all->v.v, merge_result_cmp);
 }
 
 static void results_release(struct results *all)
 {
 	for (size_t i = 0; i < all->v.n; i++) {
-		result_release(&all->v.v[i]);
+		merge_result_release(&all->v.v[i]);
 	}
 	vec_free(&all->v);
 }
 
 /* Results of one group, partition and scale are added into the first of them. */
-static bool add_equal(struct merge *m, struct result *r, size_t n)
+static bool add_equal(struct merge *m, struct merge_result *r, size_t n)
 {
 	bool ok = true;
 	if (n == 1)
@@ -413,95 +366,22 @@ static bool add_equal(struct merge *m, struct result *r, size_t n)
 	dense_reserve(d, m->columns[r->partition]);
 	for (size_t i = 0; i < n; i++)
 		ok &= dense_add(d, r[i].columns, r[i].sums, r[i].n, 1);
-	take_dense(d, r);
+	merge_result_take(d, r);
 	return ok;
 }
 
-/* Sums by column while results are weighed. */
-struct wide_sums {
-	uint32_t *columns;
-	int128 *sums;
-	size_t n;
-};
-
-static struct wide_sums wide_sums_new(size_t room)
-{
-	return (struct wide_sums){ xreallocarray(NULL, room + 1, sizeof(uint32_t)), xreallocarray(NULL, room + 1, sizeof(int128)), 0 };
-}
-
-/* to = from + r x its factor. */
-static void weigh_result(const struct wide_sums *from, const struct result *r, struct wide_sums *to)
-{
-	size_t i = 0, k = 0;
-	to->n = 0;
-	while (i < from->n || k < r->n) {
-		uint32_t column = MIN(i < from->n ? from->columns[i] : UINT32_MAX, k < r->n ? r->columns[k] : UINT32_MAX);
-		int128 sum = 0;
-		if (i < from->n && from->columns[i] == column)
-			sum += from->sums[i++];
-		if (k < r->n && r->columns[k] == column)
-			sum += (int128)r->sums[k++] * r->factor;
-		to->columns[to->n] = column;
-		to->sums[to->n++] = sum;
-	}
-}
-
-/* Weighed results of the same group, partition, scale and divisor are added up in 128 bits and divided; the first of them gets the quotient. */
-static void weigh_equal(struct result *r, size_t n)
-{
-	size_t room = 0;
-	for (size_t i = 0; i < n; i++)
-		room += r[i].n;
-	struct wide_sums sum = wide_sums_new(room), next = wide_sums_new(room);
-	for (size_t i = 0; i < n; i++) {
-		weigh_result(&sum, &r[i], &next);
-		struct wide_sums was = sum;
-		sum = next;
-		next = was;
-	}
-	free(next.columns);
-	free(next.sums);
-	r->weighed = xreallocarray(NULL, room + 1, sizeof *r->weighed);
-	for (size_t i = 0; i < sum.n; i++)
-		r->weighed[i] = source_weighed(sum.sums[i], r->over_ms);
-	free(sum.sums);
-	free(r->columns);
-	r->columns = sum.columns;
-	r->n = sum.n;
-}
-
-/* One partition's results of a group, scaled, in `over` symbols. */
-static struct stackvec *add_scaled(struct symbols *s, const struct result *const *r, size_t n, struct err *e)
-{
-	struct stackacc *acc = stackacc_new(s);
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < r[i]->n; k++)
-			stackacc_add_scaled(acc, r[i]->columns[k], (r[i]->weighed ? r[i]->weighed[k] : (double)r[i]->sums[k]) * r[i]->scale);
-	struct stackvec *v = stackacc_finish(acc, e);
-	stackacc_free(acc);
-	return v;
-}
-
-static struct stackvec *take_ints(struct symbols *s, struct result *r)
-{
-	struct stackvec *v = stackvec_new_ints(s, r->columns, r->sums, r->n);
-	r->columns = NULL;
-	r->sums = NULL;
-	return v;
-}
-
 /* One group in one partition. */
-static struct stackvec *partition_result(struct merge *m, struct result *r, size_t n, struct err *e)
+static struct stackvec *partition_result(struct merge *m, struct merge_result *r, size_t n, struct err *e)
 {
 	struct partition *p = m->stacks[r->partition];
 	struct symbols *symbols = p ? p->symbols : m->nowhere;
-	VEC(const struct result *) scales = { 0 };
+	VEC(const struct merge_result *) scales = { 0 };
 	bool ok = true;
 	for (size_t i = 0, k; i < n && ok; i = k) {
 		for (k = i + 1; k < n && r[k].scale == r[i].scale && r[k].over_ms == r[i].over_ms; k++)
 			;
 		if (r[i].over_ms)
-			weigh_equal(&r[i], k - i);
+			merge_results_weigh(&r[i], k - i);
 		else
 			ok = add_equal(m, &r[i], k - i);
 		vec_push(&scales, &r[i]);
@@ -511,18 +391,18 @@ static struct stackvec *partition_result(struct merge *m, struct result *r, size
 		too_large(e);
 	} else if (m->is_float[r->group] && p) {
 		rwlock_read(&p->dict_lock);
-		v = add_scaled(symbols, scales.v, scales.n, e);
+		v = merge_results_scaled(symbols, scales.v, scales.n, e);
 		rwlock_unlock(&p->dict_lock);
 	} else if (m->is_float[r->group]) {
-		v = add_scaled(symbols, scales.v, scales.n, e);
+		v = merge_results_scaled(symbols, scales.v, scales.n, e);
 	} else {
-		v = take_ints(symbols, r);
+		v = merge_result_ints(symbols, r);
 	}
 	vec_free(&scales);
 	return v;
 }
 
-static struct stackvec *group_result(struct merge *m, struct result *r, size_t n, struct err *e)
+static struct stackvec *group_result(struct merge *m, struct merge_result *r, size_t n, struct err *e)
 {
 	VEC(struct stackvec *) v = { 0 };
 	VEC(const struct pstate *) of = { 0 };
@@ -603,7 +483,7 @@ static void merge_release(struct merge *m)
 	for (size_t i = 0; i < m->n_workers; i++) {
 		struct worker *w = &m->workers[i];
 		for (size_t k = 0; k < w->results.n; k++)
-			result_release(&w->results.v[k]);
+			merge_result_release(&w->results.v[k]);
 		vec_free(&w->results);
 		scratch_give(m->v->db->scratch_pool, w->scratch);
 	}
@@ -731,9 +611,9 @@ static void day_load(struct merge *m, struct day_merge *day)
 	use_stacks(m, day->p, day->stacks);
 }
 
-static uint64_t bytes_of_sum(const struct stackvec *sum)
+static uint64_t vector_bytes(const struct stackvec *sum)
 {
-	return sum ? bytes_of_sums(sum->n) : 0;
+	return sum ? merge_result_bytes(sum->n) : 0;
 }
 
 /* Adds a group's sum of the day, x. */
@@ -765,9 +645,9 @@ static int day_add_results(struct merge *m, struct day_merge *day, struct result
 		if (!x)
 			return -ERR_EXECUTION;
 		struct stackvec **sum = &day->days->sums[all->v.v[i].group];
-		m->summed -= bytes_of_sum(*sum);
+		m->summed -= vector_bytes(*sum);
 		rc = day_add(m, day, x, sum, e);
-		m->summed += bytes_of_sum(*sum);
+		m->summed += vector_bytes(*sum);
 		stackvec_unref(x);
 		if (!rc)
 			rc = check_held(m, m->summed, e);
