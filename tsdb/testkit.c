@@ -10,13 +10,6 @@
 #include "base/alloc.h"
 #include "base/map.h"
 
-#define CHECK(x) do { \
-	if (!(x)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-		abort(); \
-	} \
-} while (0)
-
 static int64_t kit_now(void *arg)
 {
 	return ((struct kit *)arg)->now_ms;
@@ -30,14 +23,14 @@ int64_t kit_boot(void *arg)
 void kit_set(struct kit *k, const char *dir)
 {
 	*k = (struct kit){ .now_ms = KIT_T0 + 3600000 };
-	CHECK(snprintf(k->dir, sizeof k->dir, "%s", dir) < (int)sizeof k->dir);
+	KIT_CHECK(snprintf(k->dir, sizeof k->dir, "%s", dir) < (int)sizeof k->dir);
 	k->o = (struct tsdb_options){ .path = k->dir, .now_ms = kit_now, .now_arg = k, .cache_bytes = 32 << 20 };
 }
 
 void kit_init(struct kit *k)
 {
 	char dir[] = "/tmp/tsdb-test-XXXXXX";
-	CHECK(mkdtemp(dir));
+	KIT_CHECK(mkdtemp(dir));
 	kit_set(k, dir);
 }
 
@@ -53,7 +46,7 @@ void kit_open(struct kit *k)
 void kit_close(struct kit *k)
 {
 	struct err e;
-	CHECK(tsdb_close(k->db, &e) == 0);
+	KIT_CHECK(tsdb_close(k->db, &e) == 0);
 	k->db = NULL;
 }
 
@@ -88,7 +81,7 @@ enum { POOL = 1000, DEPTH = 6, FUNCTIONS = 97 };
 static struct view own(struct profile *p, const char *s)
 {
 	struct view v = arena_view(&p->arena, view_of(s));
-	CHECK(v.ptr);
+	KIT_CHECK(v.ptr);
 	return v;
 }
 
@@ -171,8 +164,8 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 				      { { VIEW(LABEL_NAME), VIEW(KIT_CPU) }, job, { VIEW("pod"), view_of(name) } } };
 	struct sink_column columns[2] = { { .labels = { labels[0], 3 }, .value_index = 0 },
 					  { .labels = { labels[1], 3 }, .value_index = 1 } };
-	CHECK(ptype_parse(VIEW(KIT_SAMPLES), &columns[0].type));
-	CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
+	KIT_CHECK(ptype_parse(VIEW(KIT_SAMPLES), &columns[0].type));
+	KIT_CHECK(ptype_parse(VIEW(KIT_CPU), &columns[1].type));
 	struct sink_profile sp = { .profile = &p, .columns = columns, .n_columns = 2, .t_ms = t_ms, .duration_ns = 10000000000,
 				   .interval_ms = 10000, .asked_ms = 10000, .period = KIT_PERIOD };
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1, .notes = k->notes, .n_notes = k->n_notes, .patient = k->patient,
@@ -204,7 +197,7 @@ uint64_t kit_vec_sum(const struct stackvec *v)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < v->n; i++) {
-		CHECK(!i || v->columns[i - 1] < v->columns[i]);
+		KIT_CHECK(!i || v->columns[i - 1] < v->columns[i]);
 		const struct sym_column *c = symbols_get_column(v->symbols, v->columns[i]);
 		uint32_t locations[64];
 		size_t n = symbols_stack_locations(v->symbols, c->stack, locations, 64);
@@ -254,9 +247,9 @@ static struct source_view *view_and_series(struct kit *k, const char *name, int6
 	struct err e;
 	struct source_view *v;
 	struct matcher m;
-	CHECK(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e) == 0);
-	CHECK(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), &e) == 0);
-	CHECK(v->ops->select(v, &m, 1, after_ms, until_ms, k->lim, ret, n, &e) == 0);
+	KIT_CHECK(tsdb_source(k->db)->open(tsdb_source(k->db), &v, &e) == 0);
+	KIT_CHECK(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(name), &e) == 0);
+	KIT_CHECK(v->ops->select(v, &m, 1, after_ms, until_ms, k->lim, ret, n, &e) == 0);
 	matcher_release(&m);
 	return v;
 }
@@ -304,7 +297,7 @@ static void graph_at_once(struct source_view *v, const struct source_series *s, 
 		parts[i] = first;
 		parts[i].ref = s[i].ref;
 	}
-	CHECK(v->ops->sums(v, parts, n, first.n_steps, f, lim, ret, exact, &e) == 0);
+	KIT_CHECK(v->ops->sums(v, parts, n, first.n_steps, f, lim, ret, exact, &e) == 0);
 	free(parts);
 }
 
@@ -322,10 +315,10 @@ static int64_t step_by_hand(struct source_view *v, const struct source_series *s
 	for (size_t i = 0; i < n; i++) {
 		p.ref = s[i].ref;
 		if (f) {
-			CHECK(v->ops->sums(v, &p, 1, 1, f, NULL, &d, &x, &e) == 0);
+			KIT_CHECK(v->ops->sums(v, &p, 1, 1, f, NULL, &d, &x, &e) == 0);
 		} else {
-			CHECK(v->ops->merge(v, &p, 1, 1, SYMBOLS_WHOLE, NULL, &vec, &e) == 0);
-			CHECK(stackvec_total_int(vec, &x, &e) == 0);
+			KIT_CHECK(v->ops->merge(v, &p, 1, 1, SYMBOLS_WHOLE, NULL, &vec, &e) == 0);
+			KIT_CHECK(stackvec_total_int(vec, &x, &e) == 0);
 			stackvec_unref(vec);
 		}
 		sum += x;
@@ -340,7 +333,7 @@ static bool any_profile(struct source_view *v, const struct source_series *serie
 	for (size_t i = 0; i < n && !any; i++) {
 		struct source_profile *p;
 		size_t n_p;
-		CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
+		KIT_CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
 		for (size_t k = 0; k < n_p; k++)
 			any |= !p[k].stale;
 		free(p);
@@ -360,11 +353,11 @@ static void check_shares(struct source_view *v, const struct source_series *seri
 		parts[i] = p;
 		parts[i].ref = series[i].ref;
 	}
-	CHECK(v->ops->shares(v, parts, n, p.n_steps, &some_frames, lim, &ret, &e) == 0);
+	KIT_CHECK(v->ops->shares(v, parts, n, p.n_steps, &some_frames, lim, &ret, &e) == 0);
 	for (uint32_t i = 0; i < p.n_steps; i++) {
-		CHECK(ret.match[i] == match[i]);
-		CHECK(ret.total[i] == total[i]);
-		CHECK((ret.there[i] > 0) == any_profile(v, series, n, p.after_ms + i * p.step_ms, p.until_ms + i * p.step_ms));
+		KIT_CHECK(ret.match[i] == match[i]);
+		KIT_CHECK(ret.total[i] == total[i]);
+		KIT_CHECK((ret.there[i] > 0) == any_profile(v, series, n, p.after_ms + i * p.step_ms, p.until_ms + i * p.step_ms));
 	}
 	free(parts);
 	free(got);
@@ -385,8 +378,8 @@ void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after
 		const struct source_frame_filter *f = filtered ? &some_frames : NULL;
 		graph_at_once(v, series, MIN(n, most), p, f, &lim, sums, exact);
 		for (uint32_t i = 0; i < n_steps; i++) {
-			CHECK(exact[i] == step_by_hand(v, series, MIN(n, most), p, i, f));
-			CHECK(sums[i] == (double)exact[i]);
+			KIT_CHECK(exact[i] == step_by_hand(v, series, MIN(n, most), p, i, f));
+			KIT_CHECK(sums[i] == (double)exact[i]);
 		}
 		if (!filtered)
 			memcpy(all, exact, n_steps * sizeof *all);
@@ -442,19 +435,19 @@ static void check_covers(struct source_view *v, uint64_t ref, const struct sourc
 	struct source_profile *p;
 	size_t n, n_now = 0;
 	struct err e;
-	CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n, &e) == 0);
+	KIT_CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n, &e) == 0);
 	for (size_t i = 0; i < n; i++) {
 		source_cover_add(&want[tile_of(t, p[i].t_ms)], p[i].t_ms, p[i].cover_ms, p[i].total, p[i].weight, p[i].period, p[i].stale);
 		vec_free(&want[tile_of(t, p[i].t_ms)].spans);
 	}
 	free(p);
-	CHECK(v->ops->covers(v, ref, t, NULL, got, &e) == 0);
+	KIT_CHECK(v->ops->covers(v, ref, t, NULL, got, &e) == 0);
 	bool same = true;
 	for (size_t k = 0; k < t->n; k++)
 		same &= same_cover(&want[k], &got[k]);
 	if (!same) { /* a delete meanwhile */
-		CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n_now, &e) == 0);
-		CHECK(n_now < n);
+		KIT_CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n_now, &e) == 0);
+		KIT_CHECK(n_now < n);
 		free(p);
 	}
 	free(want);
@@ -485,11 +478,11 @@ static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, i
 		struct source_cover got = { 0 };
 		struct source_profile *now;
 		size_t n_now;
-		CHECK(v->ops->cover(v, ref, after_ms, until_ms, NULL, &got, &e) == 0);
+		KIT_CHECK(v->ops->cover(v, ref, after_ms, until_ms, NULL, &got, &e) == 0);
 		join_spans(&got);
 		if (!same_cover(&got, &want)) {
-			CHECK(v->ops->profiles(v, ref, after_ms, until_ms, NULL, &now, &n_now, &e) == 0);
-			CHECK(n_now < n);
+			KIT_CHECK(v->ops->profiles(v, ref, after_ms, until_ms, NULL, &now, &n_now, &e) == 0);
+			KIT_CHECK(n_now < n);
 			free(now);
 		}
 		source_cover_release(&got);
@@ -508,9 +501,9 @@ size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t unti
 	for (size_t i = 0; i < n; i++) {
 		struct source_profile *p;
 		size_t n_p;
-		CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, k->lim, &p, &n_p, &e) == 0);
+		KIT_CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, k->lim, &p, &n_p, &e) == 0);
 		for (size_t j = 0; j < n_p; j++) {
-			CHECK(!j || p[j - 1].t_ms < p[j].t_ms);
+			KIT_CHECK(!j || p[j - 1].t_ms < p[j].t_ms);
 			if (ret_total)
 				*ret_total += p[j].total;
 			count += !p[j].stale;

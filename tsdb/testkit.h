@@ -4,8 +4,19 @@
 #ifndef PYRRHA_TSDB_TESTKIT_H
 #define PYRRHA_TSDB_TESTKIT_H
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "model/stackvec.h"
 #include "tsdb/tsdb.h"
+
+/* For making what a test is about: a failure here ends the program, as it is no finding of the test. */
+#define KIT_CHECK(x) do { \
+	if (!(x)) { \
+		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
+		abort(); \
+	} \
+} while (0)
 
 #define KIT_T0 INT64_C(1700006400000) /* 2023-11-15 00:00 UTC: the start of a partition */
 #define KIT_PERIOD 10000000

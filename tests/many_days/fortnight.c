@@ -14,14 +14,6 @@
 #include "tsdb/version/evict.h"
 #include "tsdb/version/late_names.h"
 
-/* No cmocka: what goes wrong here is no finding about answers. */
-#define CHECK(x) do { \
-	if (!(x)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-		abort(); \
-	} \
-} while (0)
-
 #define SHOP_START 0x400000
 #define SHOP "/srv/shop"
 #define FIRST_LATE 8 /* locations of the program that have no lines at first on some days */
@@ -283,7 +275,7 @@ static void make_profile(struct profile *p, unsigned day, unsigned pod, uint64_t
 	vec_free(&m.lines);
 	vec_free(&m.stack);
 	vec_free(&m.labels);
-	CHECK(!profile_check(p, &e));
+	KIT_CHECK(!profile_check(p, &e));
 }
 
 /* ---- series ---- */
@@ -307,13 +299,13 @@ static void put_profile(struct fortnight *f, unsigned pod, int64_t t_ms, uint64_
 		labels[i][1] = (struct label){ VIEW("job"), pod ? VIEW("web") : VIEW("batch") };
 		labels[i][2] = (struct label){ VIEW("pod"), view_of(name) };
 		c[i] = (struct sink_column){ .labels = { labels[i], 3 }, .value_index = i };
-		CHECK(ptype_parse(view_of(types[i]), &c[i].type));
+		KIT_CHECK(ptype_parse(view_of(types[i]), &c[i].type));
 	}
 	struct sink_profile sp = { .profile = &p, .columns = c, .n_columns = p.n_sample_types, .t_ms = t_ms, .duration_ns = heap ? 0 : INT64_C(10000000000),
 				   .interval_ms = MINUTE, .asked_ms = pod == 1 ? 10000 : 0, .period = p.period };
 	struct sink_batch b = { .profiles = &sp, .n_profiles = 1 };
-	CHECK(tsdb_sink(f->k.db)->append(tsdb_sink(f->k.db), &b, &r, &e) == 0);
-	CHECK(r.profiles == 1);
+	KIT_CHECK(tsdb_sink(f->k.db)->append(tsdb_sink(f->k.db), &b, &r, &e) == 0);
+	KIT_CHECK(r.profiles == 1);
 	profile_release(&p);
 }
 
@@ -324,7 +316,7 @@ static void put_float(struct fortnight *f, unsigned pod, int64_t t_ms)
 	struct sink_batch b = { .floats = &x, .n_floats = 1 };
 	struct sink_result r;
 	struct err e;
-	CHECK(tsdb_sink(f->k.db)->append(tsdb_sink(f->k.db), &b, &r, &e) == 0);
+	KIT_CHECK(tsdb_sink(f->k.db)->append(tsdb_sink(f->k.db), &b, &r, &e) == 0);
 }
 
 static void put_hour(struct fortnight *f, unsigned day, unsigned hour, bool late)
@@ -372,7 +364,7 @@ static void name_late(struct fortnight *f, unsigned day, unsigned first, unsigne
 			lines[k] = (struct tsdb_line){ view_of(names[k]), VIEW(""), view_of(files[k]), start_line_of(day, function),
 						       line_of(day, function) + (k < inlined ? 50 : 0), 0 };
 		}
-		CHECK(tsdb_name_location(f->k.db, view_of(build), place_of(day, i) + offset_of(day), lines, inlined + 1, &e) == 0);
+		KIT_CHECK(tsdb_name_location(f->k.db, view_of(build), place_of(day, i) + offset_of(day), lines, inlined + 1, &e) == 0);
 	}
 }
 
@@ -381,22 +373,22 @@ static void delete_rows(struct fortnight *f, const char *pod, int64_t after_ms, 
 	struct matcher m;
 	struct err e;
 	uint64_t deleted;
-	CHECK(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e) == 0);
-	CHECK(tsdb_delete(f->k.db, &m, 1, after_ms, until_ms, &deleted, &e) == 0);
-	CHECK(deleted > 0);
+	KIT_CHECK(matcher_init(&m, MATCH_EQ, VIEW("pod"), view_of(pod), &e) == 0);
+	KIT_CHECK(tsdb_delete(f->k.db, &m, 1, after_ms, until_ms, &deleted, &e) == 0);
+	KIT_CHECK(deleted > 0);
 	matcher_release(&m);
 }
 
 static void seal(struct fortnight *f)
 {
 	struct err e;
-	CHECK(!tsdb_seal(f->k.db, true, &e));
+	KIT_CHECK(!tsdb_seal(f->k.db, true, &e));
 }
 
 static void clean(struct fortnight *f)
 {
 	struct err e;
-	CHECK(!tsdb_clean(f->k.db, &e));
+	KIT_CHECK(!tsdb_clean(f->k.db, &e));
 }
 
 static void reopen(struct fortnight *f, uint64_t dictionary_bytes)
@@ -425,20 +417,20 @@ static bool has_fresh_names(const struct pstate *s)
 
 static void check_day(const struct pstate *s, unsigned day)
 {
-	CHECK(!s->all_day == (day == 5 || day == DAYS - 1));
-	CHECK(!s->n_windows == (day != 7 && day != DAYS - 1));
-	CHECK(!s->tombstones == (day != 9));
-	CHECK(!s->names == (day != 3 && day != 4));
+	KIT_CHECK(!s->all_day == (day == 5 || day == DAYS - 1));
+	KIT_CHECK(!s->n_windows == (day != 7 && day != DAYS - 1));
+	KIT_CHECK(!s->tombstones == (day != 9));
+	KIT_CHECK(!s->names == (day != 3 && day != 4));
 	if (!s->all_day)
 		return;
-	CHECK(has_fresh_names(s) == (day >= 2 && day != 3));
-	CHECK(s->all_day->series.n > 0);
+	KIT_CHECK(has_fresh_names(s) == (day >= 2 && day != 3));
+	KIT_CHECK(s->all_day->series.n > 0);
 }
 
 static void check_days(struct fortnight *f)
 {
 	struct version *v = tsdb_version(f->k.db, NULL);
-	CHECK(v->n == DAYS);
+	KIT_CHECK(v->n == DAYS);
 	for (unsigned day = 0; day < DAYS; day++)
 		check_day(v->p[day], day);
 	version_unref(v);
@@ -497,7 +489,7 @@ void fortnight_change(struct fortnight *f)
 {
 	name_late(f, 12, FIRST_LATE, LATES - 2); /* two never get any */
 	struct version *v = tsdb_version(f->k.db, NULL);
-	CHECK(v->p[12]->names && v->p[12]->all_day && !has_fresh_names(v->p[12]));
+	KIT_CHECK(v->p[12]->names && v->p[12]->all_day && !has_fresh_names(v->p[12]));
 	version_unref(v);
 	put_late_rows(f, 2);
 	put_late_rows(f, 6);
@@ -523,19 +515,19 @@ void fortnight_upload(struct fortnight *f)
 	f->k.o.no_transfer = true;
 	seal(f);
 	kit_reopen(&f->k);
-	CHECK(!tsdb_upload(f->k.db, &e));
+	KIT_CHECK(!tsdb_upload(f->k.db, &e));
 	f->k.o.local_retention_ms = (DAYS_HERE - 1) * DAY;
 	kit_reopen(&f->k);
-	CHECK(!tsdb_upload(f->k.db, &e));
+	KIT_CHECK(!tsdb_upload(f->k.db, &e));
 	for (int i = 0; i < 500; i++) { /* a day that a thread is at work on leaves the disk the next time */
-		CHECK(!tsdb_retain(f->k.db, &e));
+		KIT_CHECK(!tsdb_retain(f->k.db, &e));
 		a = tsdb_admin(f->k.db);
 		a->bucket(a, &status);
 		if (status.absent_days >= DAYS - DAYS_HERE)
 			break;
 		clock_sleep_ms(20);
 	}
-	CHECK(status.absent_days >= DAYS - DAYS_HERE);
+	KIT_CHECK(status.absent_days >= DAYS - DAYS_HERE);
 }
 
 void fortnight_forget(struct fortnight *f, bool joint)

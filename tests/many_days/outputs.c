@@ -126,15 +126,24 @@ static int put_columns(struct outputs *o, const struct merged_profile *m, const 
 	return rc;
 }
 
+/* The profile of an answer, and how it is to be shown. */
+static int merge_and_ask(const struct promql_result *r, const struct question *q, struct merged_profile *m, struct flame_ask *ask, struct regex **re, struct err *e)
+{
+	int rc = merged_make(m, r, NULL, e);
+	if (rc)
+		return rc;
+	rc = read_ask(q, ask, re, e);
+	if (rc)
+		merged_release(m);
+	return rc;
+}
+
 static int put_profiles(struct outputs *o, const struct promql_result *r, const struct question *q, struct buf *out, struct err *e)
 {
 	struct merged_profile m;
 	struct flame_ask ask;
 	struct regex *re;
-	int rc = merged_make(&m, r, NULL, e);
-	if (rc)
-		return rc;
-	rc = read_ask(q, &ask, &re, e);
+	int rc = merge_and_ask(r, q, &m, &ask, &re, e);
 	if (rc)
 		return rc;
 	switch (q->form) {
@@ -208,10 +217,7 @@ static int put_plain_profiles(enum part part, const struct promql_result *r, con
 	struct flame_ask ask;
 	struct regex *re;
 	struct flame f;
-	int rc = merged_make(&m, r, NULL, e);
-	if (rc)
-		return rc;
-	rc = read_ask(q, &ask, &re, e);
+	int rc = merge_and_ask(r, q, &m, &ask, &re, e);
 	if (rc)
 		return rc;
 	rc = merged_flame(&f, &m, &ask, NULL, e);

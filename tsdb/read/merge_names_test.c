@@ -499,6 +499,17 @@ static uint64_t merge_series(struct source_view *v, const struct source_series *
 	return all;
 }
 
+/* A storage of sealed days. */
+static void open_days(struct kit *k, uint64_t *seed)
+{
+	kit_init(k);
+	k->now_ms = KIT_T0 + (DAYS + 2) * DAY;
+	kit_open(k);
+	for (unsigned day = 0; day < DAYS; day++)
+		put_day(k, day, seed, UINT32_MAX);
+	seal(k);
+}
+
 /* A merge of many groups ends where they are more than a query may hold, and not only once it has them all. */
 static void test_many_groups(void **state)
 {
@@ -510,12 +521,7 @@ static void test_many_groups(void **state)
 	uint64_t seed = 4;
 	size_t n;
 	(void)state;
-	kit_init(&k);
-	k.now_ms = KIT_T0 + (DAYS + 2) * DAY;
-	kit_open(&k);
-	for (unsigned day = 0; day < DAYS; day++)
-		put_day(&k, day, &seed, UINT32_MAX);
-	seal(&k);
+	open_days(&k, &seed);
 	assert_int_equal(tsdb_source(k.db)->open(tsdb_source(k.db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
@@ -538,12 +544,7 @@ static void test_places(void **state)
 	struct tsdb_stats t;
 	uint64_t seed = 3, returned = 0;
 	(void)state;
-	kit_init(&k);
-	k.now_ms = KIT_T0 + (DAYS + 2) * DAY;
-	kit_open(&k);
-	for (unsigned day = 0; day < DAYS; day++)
-		put_day(&k, day, &seed, UINT32_MAX);
-	seal(&k);
+	open_days(&k, &seed);
 	tsdb_flush(k.db);
 	struct version *v = tsdb_version(k.db, NULL);
 	for (size_t i = 0; i < v->n; i++)
