@@ -658,7 +658,7 @@ static int count_log(void *arg, const char *name, struct err *e)
 	return 0;
 }
 
-/* Each start opens the database of each day: that leaves no file there. */
+/* Each start opens the database of each day, and RocksDB begins a log then. Logs without a record do not pile up. */
 static void test_starts_leave_no_files(void **state)
 {
 	struct kit k;

@@ -272,7 +272,7 @@ struct source_cells {
 	uint32_t n_as;
 	const uint8_t *summed;       /* by row: the sum of its minute is handed out, too, with it in it; NULL: of none */
 };
-/* The column of symbols that value i has. */
+/* The number of value i's column in c->symbols. */
 static inline uint32_t source_cells_column(const struct source_cells *c, size_t i)
 {
 	return c->as ? c->as[c->columns[i]] - 1 : c->columns[i];
@@ -294,7 +294,7 @@ struct source_cells_reader {
 	source_cells_fn take;
 	source_alike_fn alike;       /* NULL: no two series are */
 	source_odd_fn odd;           /* NULL: alike never says SOURCE_ALIKE_BUT_FEW */
-	enum symbols_detail detail;  /* what the reader needs of stacks, as the parameter of merge */
+	enum symbols_detail detail;  /* whether the reader needs whole stacks or only their names; merge has the same parameter */
 	void *arg;
 };
 #define SOURCE_MINUTE_MS INT64_C(60000)

@@ -66,7 +66,7 @@ struct graph_table {
 	struct graph_rows *to;
 	VEC(struct dict) dicts;
 	VEC(struct tree) trees;
-	bool one_lane;
+	bool one_lane;              /* the graph has one input series, and no diff */
 	VEC(uint32_t) path;
 	struct row_sums sums;
 	int64_t after_ms, until_ms; /* the hour at work */
@@ -170,7 +170,7 @@ bool graph_rows_finish(struct graph_rows *g)
 
 /* ---- dictionaries ---- */
 
-/* Room for n numbers, and for what a growing dictionary will add; new ones are 0. */
+/* Makes a table of ids, by id of a dictionary, n entries long. One that grows gets a quarter more, as the dictionary will grow again. New entries are 0. */
 static void grow_ids(struct graph_table *t, uint32_t **ids, uint32_t *room, uint32_t n)
 {
 	uint32_t before = *room;
@@ -186,7 +186,7 @@ static void grow_ids(struct graph_table *t, uint32_t **ids, uint32_t *room, uint
 	t->unheld += (*room - before) * sizeof **ids;
 }
 
-/* Room for what the dictionary has now. */
+/* Makes the tables by column and node as long as the dictionary is now. */
 static void dict_grow(struct graph_table *t, struct dict *d)
 {
 	grow_ids(t, &d->of_column, &d->n_columns, symbols_count(d->s, SYMBOLS_COLUMNS));

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A difference is a zigzag varint: the lowest bit s of its first byte is the sign, six more bits of that byte and seven of each next one are the number u;
- * the difference is u, or -u - 1 if s is set. Twice the difference is what its bytes add up to:
+ * the difference is u, or -u - 1 if s is set. Each byte adds a number of its own to twice the difference. Let b be its seven bits without the highest one
+ * (of the first byte: with s), and i its position in the varint, from 0:
  *
- *	byte               u0 s 1 |  u1  1 |  u2  0       a byte of the bits b counts 128^position x b, or if s is set 128^position x -b, and at
- *	its position             0        1        2       position 0 one less: -b - 1
+ *	s is 0     b x 128^i
+ *	s is 1     -b x 128^i, and -1 more for i = 0
  *
- * So where many rows count the same, bytes are added up as they lie, 32 at a time, without a number being put together. The position of a byte and its
- * number's sign are told by the three bytes before it. Where rows count nearly the same, each byte is multiplied with what its row counts more than the
- * others; its row is the number of ends before it. The first row, whose difference is its value and often large, is read by itself.
+ * So where many rows have the same weight, bytes are added up 32 at a time, and no varint is decoded. The three bytes before a byte say its position and where
+ * s is. Where weights differ little, each byte is also multiplied by what the weight of its row is above the level, the weight of most rows; the number of
+ * varints that end before the byte says which row that is. The first row, whose difference is its value and often large, is read by itself.
  *
  * On other processors, and for differences of more than four bytes, numbers are put together one by one. */
 #include "tsdb/part/differences.h"
@@ -251,7 +252,8 @@ WIDE_INLINE bool wide_add_near(struct wide_run *r, const uint8_t *near_low, cons
 
 #define NEAR_STEP (2 * 128 * 128) /* a step adds less to a lane, per unit of near */
 
-/* The sum of the run's differences, and of those times what their rows count more than the level. */
+/* The sum of the run's differences, and the sum of each difference times (the weight of its row minus the level, which is the weight that most rows of the
+ * stretch have). */
 WIDE_INLINE bool wide_sum_near(struct wide_run *r, const uint8_t *near_low, const uint8_t *near_high, uint32_t most, int64_t *ret_sum, int64_t *ret_near)
 {
 	const __m256i zero = _mm256_setzero_si256();

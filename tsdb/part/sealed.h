@@ -131,7 +131,7 @@ void sealed_rollup_release(struct sealed_rollup *r);
 struct sealed_detail {
 	struct view counts, gaps, values;
 	const struct sealed_rollup *rollup;
-	bool full; /* differences of columns that are all in every row: gaps are all 0, and are not here. Only for weighing */
+	bool full; /* every row has every column, so the gaps between rows are 0 and `gaps` is empty. Only sealed_weigh_rows reads such a one */
 };
 /* Adds the values of rows [lo, hi) (hi UINT32_MAX: all from lo) up per column of the rollup, into sums (zeroed, rollup->columns.n of them). */
 int sealed_sum_rows(const struct sealed_detail *d, uint32_t lo, uint32_t hi, int64_t *sums, uint64_t *ret_read,

@@ -132,7 +132,7 @@ static uint32_t column_names_most(const uint32_t *columns, size_t n)
 	return most;
 }
 
-/* Whether the places of all columns are known. */
+/* Whether the joint column of each of these columns is known. */
 static bool column_names_known(const struct column_places *x, const uint32_t *columns, size_t n)
 {
 	bool known = !n || column_names_most(columns, n) < x->n;

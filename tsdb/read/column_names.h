@@ -38,7 +38,8 @@ void column_names_init(struct column_names *c, struct tsdb_view *v, enum symbols
 void column_names_release(struct column_names *c);
 /* Whether the names or the dictionary of partition p of the version, whichever is used, are on this disk. If not, they are noted to be fetched. */
 bool column_names_has(struct column_names *c, size_t p);
-/* Joins the names of a partition, if its rollup has them. False: neither they nor its dictionary came from the bucket; the answer says so. By one thread,
+/* Joins the names of a partition, if its rollup has them; else its dictionary will be used. False: the day is in the bucket, and neither could be fetched;
+ * what lacks is noted for the answer's warning. By one thread,
  * before column_names_of. */
 bool column_names_begin(struct column_names *c, size_t p);
 void column_names_expect(struct column_names *c, size_t p, size_t blocks);

@@ -237,7 +237,7 @@ void partition_load(struct partition *p)
 	version_unref(v);
 }
 
-/* Over the same parts, for reading their dictionary. What the sealer keeps with a partition is not read: it may write it meanwhile. */
+/* A new partition with the parts of p, whose dictionary is read into it. Fields of p that belong to the sealer are not copied, as the sealer may be writing them. */
 static struct partition *partition_of_same_parts(struct partition *p)
 {
 	struct partition *n = partition_new(p->db, p->day);
@@ -245,7 +245,7 @@ static struct partition *partition_of_same_parts(struct partition *p)
 	n->origin = p->origin;
 	n->dictionary = p->dictionary;
 	rwlock_read(&p->dict_lock); /* another thread may load it */
-	n->sealed = p->sealed; /* how much must be there when it is loaded */
+	n->sealed = p->sealed; /* so many entries the dictionary must have when it is loaded */
 	n->lost_counted = p->lost_counted;
 	rwlock_unlock(&p->dict_lock);
 	atomic_store(&n->loaded, false);
