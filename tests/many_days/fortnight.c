@@ -63,7 +63,7 @@ bool fortnight_name_is_shared(struct view name)
 	for (unsigned i = 0; i < FUNCTIONS; i++) {
 		fortnight_function(i, text, sizeof text);
 		if (view_eqs(name, text))
-			return i >= 36 || i == 2 || i % 3 == 2 || i % 7 == 0; /* the plugin has the name of 2, too */
+			return i >= 36 || i == 2 || i % 3 == 2 || i % 7 == 0; /* the function of the plugin has the name of function 2 */
 	}
 	return false;
 }

@@ -37,7 +37,8 @@ struct weighing {
 void weighing_open(struct weighing *w, const int64_t *weights, uint32_t n_rows);
 void weighing_release(struct weighing *w);
 
-/* The sums of n columns that follow each other, times their rows' weights. The cursor moves behind them. w->fits is false if one does not fit. */
+/* Reads the differences of n columns, one after the other, and adds each column's values up, times the weights of their rows, into sums. The cursor is moved
+ * past them. w->fits becomes false if a sum does not fit in 64 bits. */
 void differences_weigh(struct cursor *c, struct weighing *w, size_t n, int64_t *sums);
 
 #endif

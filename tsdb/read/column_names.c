@@ -113,7 +113,7 @@ static struct partition *column_names_stacks(struct column_names *c, size_t p)
 	mutex_lock(&c->lock);
 	if (!day->stacks && view_has_stacks(c->v, p)) {
 		struct partition *stacks = query_dict_stacks(c->v->own, p);
-		if (stacks->unread) /* it was here a moment ago: the view has noted that it is wanted again */
+		if (stacks->unread) /* the dictionary has left the disk since begin: the view has noted that it is wanted */
 			query_dict_give(c->v->own, stacks);
 		else
 			day->stacks = stacks;

@@ -29,7 +29,7 @@ struct column_names {
 	struct column_places **places; /* by partition: the joint column of each of its columns, a reference. NULL: its dictionary is used. Not changed any more when the reading of values begins */
 	struct mutex lock;             /* guards days; held while a dictionary is loaded */
 	struct column_day *days;       /* by partition */
-	size_t before;                 /* bytes of joint names that others have met */
+	size_t before;                 /* bytes of joint names when this reader began: other queries have added them */
 	atomic_bool grew;              /* column_names_bytes has grown since column_names_check */
 };
 
@@ -47,7 +47,7 @@ void column_names_expect(struct column_names *c, size_t p, size_t blocks);
  * overwritten. ERR_CORRUPT: the dictionary lacks a column. */
 struct columns_of {
 	struct symbols *symbols; /* borrowed until column_names_done; NULL: the day is in the bucket, and its dictionary could not be fetched */
-	const uint32_t *as;      /* `as` and `n_as` of struct source_cells; borrowed until column_names_release */
+	const uint32_t *as;      /* the fields of this name of struct source_cells; the array is valid until column_names_release */
 	uint32_t n_as;
 };
 int column_names_of(struct column_names *c, size_t p, uint32_t *columns, size_t n, struct columns_of *ret, struct err *e) MUST_USE;

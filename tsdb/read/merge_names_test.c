@@ -405,7 +405,7 @@ static void test_rollups(void **state)
 	for (size_t i = 0; i < v->n; i++) {
 		PART_VALUE names = { 0 };
 		assert_non_null(v->p[i]->all_day);
-		assert_int_equal(v->p[i]->all_day->series.n, PODS - 1 + (i == 1)); /* those of pod-0 do not come again: its hours are read */
+		assert_int_equal(v->p[i]->all_day->series.n, PODS - 1 + (i == 1)); /* the stacks of pod-0 are others each hour, so the rollup has no sums of it */
 		assert_int_equal(part_get(v->p[i]->all_day, PART_NAMES, 0, 0, &names, &e), 0);
 	}
 	version_unref(v);

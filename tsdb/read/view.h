@@ -58,7 +58,7 @@ bool view_has_ref(struct tsdb_view *v, uint64_t ref);
 /* Deadline, cancellation, and `read` more samples against the limit; what the thread has tallied goes to the statistics. */
 int limits_check(const struct source_limits *lim, uint64_t read, struct err *e) MUST_USE;
 
-/* Whether so much may be held of names and dictionaries for one query. */
+/* 0 if a query may hold so many bytes of names and dictionaries; ERR_LIMIT if not. Also what limits_check returns. */
 int view_check_bytes(uint64_t bytes, const struct source_limits *lim, struct err *e) MUST_USE;
 
 static inline bool hour_meets(int64_t hour, int64_t after_ms, int64_t until_ms)

@@ -303,7 +303,7 @@ int dict_unions_join_names(struct dict_unions *j, const struct pstate *s, bool *
 		*ret_known |= !rc;
 	}
 	part_value_release(&value);
-	if (*ret_known || !rc) /* with some places known, what lacks others reads the dictionary */
+	if (*ret_known || !rc) /* some places may be known: a reader that needs others reads the dictionary */
 		return 0;
 	if (rc == -ERR_UNAVAILABLE)
 		return rc;
