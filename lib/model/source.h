@@ -34,20 +34,30 @@ struct source_lacks {
 struct source_damage {
 	struct source_lacks damaged, absent;
 	struct source_lacks doubled; /* nothing is missing: several servers have series of the same labels at that time, and the answer adds them all up */
+	_Atomic(struct source_missing *) missing; /* other servers, what of theirs is missing; source_damage_release */
+};
+
+/* What is missing of one other server. */
+struct source_missing {
+	struct source_missing *next;
+	struct source_lacks lacks;
+	char server[128], why[200];
 };
 
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* The share of a server in (after, until]; why: its error, or "has damaged data there". Copies both; at most SOURCE_MISSING_MAX servers are kept by name, the rest under "other
+ * servers". */
+#define SOURCE_MISSING_MAX 16
+void source_missing_add(struct source_damage *d, const char *server, const char *why, int64_t after_ms, int64_t until_ms);
 /* How often something was missing. */
-static inline uint64_t source_damage_met(const struct source_damage *d)
-{
-	return atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
-}
-/* The warnings that an answer carries for it, into texts; returns how many there are. */
-#define SOURCE_WARNINGS 3
-#define SOURCE_WARNING_LEN 240
-size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN]);
+uint64_t source_damage_met(const struct source_damage *d);
+/* The warnings that an answer carries for it: one(arg, text) for each. */
+#define SOURCE_WARNING_LEN 512
+void source_damage_warnings(const struct source_damage *d, void (*one)(void *arg, const char *text), void *arg);
+/* Frees what source_missing_add has allocated; zeroes it. */
+void source_damage_release(struct source_damage *d);
 
 /* The cost limits of a query; the source checks them while it works. */
 struct source_limits {
@@ -59,6 +69,7 @@ struct source_limits {
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone; and of the sums of stacks that a merge returns; 0 = unlimited */
+	bool whole;                  /* an answer without the share of a server that cannot be asked is an error, ERR_UNAVAILABLE, instead of a warning */
 	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 	void (*waits)(void *arg);    /* called before the reader waits for another machine; may be called often, by any thread; may be NULL */
