@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another server as a peer: its questions go over HTTP as POST URL/api/v1/source, all of them on one loop with one thread (struct fleet_loop), decoded by the thread that
+/* Another server as a peer: its questions go over HTTP as POST URL/api/v1/source/ask, all of them on one loop with one thread (struct fleet_loop), decoded by the thread that
  * waits. It keeps a mirror of the server's dictionary from question to question, and what is known of its health. */
 #ifndef PYRRHA_FLEET_SERVER_H
 #define PYRRHA_FLEET_SERVER_H
@@ -7,7 +7,7 @@
 #include "fetch/fetch.h"
 #include "fleet/peer.h"
 
-#define FLEET_PATH "/api/v1/source"
+#define FLEET_PATH "/api/v1/source/ask"
 
 struct fleet_loop;
 /* Starts the thread. */
