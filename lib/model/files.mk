@@ -42,6 +42,7 @@ libmodel_a_SOURCES = \
   lib/model/sink.h \
   lib/model/source.c \
   lib/model/source.h \
+  lib/model/sourcekit.h \
   lib/model/stackvec.c \
   lib/model/stackvec.h \
   lib/model/stackvec_export.c \
