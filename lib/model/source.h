@@ -74,13 +74,6 @@ struct source_series {
 	uint64_t ref;                /* names it in the calls below, within this view */
 };
 
-/* A name of profile series. */
-struct source_type {
-	struct view name;            /* __name__; borrowed from the view, as the type */
-	const struct ptype *type;
-	uint64_t n_series;
-};
-
 /* One profile without its stacks. */
 struct source_profile {
 	int64_t t_ms;
@@ -314,18 +307,6 @@ static inline int64_t source_mid_minute(int64_t t_ms)
 
 struct source_view;
 
-/* The receivers of what is read of one of several series; `series` is the index of the caller's refs. What they are given is theirs, also if they
- * fail: arrays are malloc'd. Negative with *e filled ends the reading. */
-typedef int (*source_floats_fn)(void *arg, size_t series, struct point *v, size_t n, struct err *e);
-typedef int (*source_profiles_fn)(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e);
-typedef int (*source_points_fn)(void *arg, size_t series, struct source_points *p, struct err *e); /* moved out of *p */
-typedef int (*source_covers_fn)(void *arg, size_t series, struct source_cover *v, struct err *e); /* of each tile; source_covers_free */
-void source_covers_free(struct source_cover *v, size_t n);
-/* For implementations that read series by series: calls one for each of n series, by the threads of lim->pool, in the order of their refs: those that begin
- * in one day of storage one after the other, so that its files are opened once. Returns the first error. */
-int source_each(const uint64_t *refs, size_t n, const struct source_limits *lim, int (*one)(void *arg, size_t series, struct err *e), void *arg,
-		struct err *e) MUST_USE;
-
 /* Calls return 0 or a negative code, and set their outputs only if they return 0. Codes: ERR_TIMEOUT, ERR_CANCELED and ERR_LIMIT
  * of the limits, ERR_EXECUTION if a sum does not fit in 64 bits, ERR_IO and ERR_CORRUPT of stored data. lim may be NULL: no
  * limits. */
@@ -335,27 +316,25 @@ struct source_ops {
 	 * frees it. */
 	int (*select)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		      const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
-	/* The names and types of the profile series with data in (after, until], in no order. The array is malloc'd. */
-	int (*types)(struct source_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
-		     struct err *e);
-	/* The next four calls are about n series at once. fn is called once for each series, also for one without data, in no order, by several threads
-	 * at once (those of lim->pool, and the caller's). */
-	/* Samples of float series in (after, until], stale markers included, in order of time. */
-	int (*floats)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		      source_floats_fn fn, void *arg, struct err *e);
-	/* Profiles of series stamped in (after, until], without stacks, in order of time. */
-	int (*profiles)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-			source_profiles_fn fn, void *arg, struct err *e);
+	/* Samples of a float series in (after, until], stale markers included. malloc'd. */
+	int (*floats)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+		      const struct source_limits *lim, struct point **ret, size_t *ret_n, struct err *e);
+	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
+	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
+			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
 	/* The same for who only adds up totals. They are not plain if one has another weight than 1 or covers nothing, or if they are SOURCE_POINTS_MOST
 	 * together. Markers are left out. For `windows` (NULL: unknown) the source may return runs of profiles that each window has as a whole or not at all;
 	 * a profile whose cover an edge cuts and the newest one at an edge are points of their own. Each profile of a run counts as a sample that was read.
-	 * NULL: this source has only the list. */
-	int (*points)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-		      const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e);
-	/* The sums of each of many windows, without a list. If there is only one window, its spans are set, else none are. NULL: this source has only the
-	 * list. */
-	int (*covers)(struct source_view *v, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
-		      source_covers_fn fn, void *arg, struct err *e);
+	 * *ret is written only on success; the caller releases it. NULL: this source has only the list. */
+	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		      const struct source_limits *lim, struct source_points *ret, struct err *e);
+	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
+	 * only the list. */
+	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		     struct source_cover *ret, struct err *e);
+	/* The same of each of many windows, into ret[t->n], without spans; ret is zeroed before. NULL: as of cover. */
+	int (*covers)(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		      struct err *e);
 	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
 	 * one call may be over different symbols. Each owned by the caller. detail: what the caller needs of stacks. With SYMBOLS_NAMES it may also get
 	 * whole ones; sums over many days cost much less. */
@@ -379,7 +358,7 @@ struct source_ops {
 		       const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
 	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is passed
 	 * once, by several threads at once. A graph over stacks reads each value once, however many of its steps use the
-	 * profile. NULL: this source has only sums. */
+	 * profile. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique.
