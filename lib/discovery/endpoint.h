@@ -57,6 +57,9 @@ int endpoint_set_new(struct endpoint_set **ret, const struct endpoint_kind *k, c
 void endpoint_set_free(struct endpoint_set *s); /* NULL does nothing */
 struct fetch_client *endpoint_set_client(const struct endpoint_set *s);
 
+/* Whether discovery has read everything once; until then what it has found may be a part. */
+bool endpoint_set_ready(const struct endpoint_set *s);
+
 struct endpoints_found {
 	VEC(char *) urls;               /* each as often as it was found */
 	VEC(char *) dropped;            /* by relabelling */

@@ -50,6 +50,11 @@ struct fetch_client *endpoint_set_client(const struct endpoint_set *s)
 	return s->client;
 }
 
+bool endpoint_set_ready(const struct endpoint_set *s)
+{
+	return discovery_ready(s->discovery);
+}
+
 /* ---- what there is ---- */
 
 struct endpoint_search {
