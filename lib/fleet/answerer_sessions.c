@@ -127,7 +127,7 @@ struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, ui
 	return x;
 }
 
-void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x, bool drop)
+void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x)
 {
 	struct answerer_session *evicted;
 	size_t bytes = fleet_dictionary_out_bytes(x->dictionary);
@@ -135,8 +135,6 @@ void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_sessio
 	x->users--;
 	if (x->listed)
 		session_count(t, x, bytes);
-	if (drop && x->listed)
-		session_unlist(t, session_index(t, x->id));
 	bool last = !x->users && !x->listed;
 	while ((evicted = session_evict(t, x))) {
 		mutex_unlock(&t->lock);

@@ -27,8 +27,7 @@ void answerer_sessions_free(struct answerer_sessions *t);
 /* The asker's session with this id, or a new one with an empty dictionary: id is 0 or unknown, or its dictionary takes more than a quarter of max_bytes. The
  * caller uses it, until answerer_sessions_leave. */
 struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, uint64_t id, uint64_t asker);
-/* drop: nobody will ask for it again. */
-void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x, bool drop);
+void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x);
 size_t answerer_sessions_count(struct answerer_sessions *t);
 
 #endif
