@@ -141,7 +141,6 @@ static int answerer_call(struct answerer_work *w, struct err *e)
 	struct source_limits lim = answerer_limits(w);
 	if (c->op == FLEET_OPEN || c->op == FLEET_CLOSE)
 		return 0;
-	answerer_clamp(c);
 	int rc = source_limits_check(&lim, e);
 	if (!rc)
 		rc = answerer_check(c, w->view, lim.max_bytes, e);

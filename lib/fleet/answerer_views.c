@@ -234,12 +234,15 @@ int answerer_view_add_series(struct answerer_view *x, const struct source_series
 	return 0;
 }
 
-bool answerer_view_has(struct answerer_view *x, const uint64_t *refs, size_t n, bool floats)
+bool answerer_view_has(struct answerer_view *x, const uint64_t *refs, size_t n, size_t stride, bool floats)
 {
+	const uint64_t kind = floats ? 1 : 2;
 	bool all = true;
 	mutex_lock(&x->lock);
-	for (size_t i = 0; i < n && all; i++)
-		all = refs[i] / REFS_A_WORD < x->kinds.n && x->kinds.v[refs[i] / REFS_A_WORD] >> refs[i] % REFS_A_WORD * 2 & (floats ? 1 : 2);
+	for (size_t i = 0; i < n && all; i++) {
+		uint64_t ref = *(const uint64_t *)(const void *)((const char *)refs + i * stride);
+		all = ref / REFS_A_WORD < x->kinds.n && x->kinds.v[ref / REFS_A_WORD] >> ref % REFS_A_WORD * 2 & kind;
+	}
 	mutex_unlock(&x->lock);
 	return all;
 }

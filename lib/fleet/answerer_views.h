@@ -40,8 +40,8 @@ size_t answerer_views_count(struct answerer_views *t);
 
 /* The series of a select are the asker's from now on: ERR_LIMIT if a ref is 2^32 or more. */
 int answerer_view_add_series(struct answerer_view *x, const struct source_series *s, size_t n, struct err *e) MUST_USE;
-/* Whether the asker got this ref, of floats or of profiles. */
-bool answerer_view_has(struct answerer_view *x, const uint64_t *refs, size_t n, bool floats);
+/* Whether the asker got all of n refs, each `stride` bytes behind the last, as floats or as profiles. */
+bool answerer_view_has(struct answerer_view *x, const uint64_t *refs, size_t n, size_t stride, bool floats);
 
 /* Random, above 0. */
 uint64_t answerer_random(void);
