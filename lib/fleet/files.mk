@@ -1,6 +1,14 @@
 # Written by tests/lint/lists --fix; what it lists and why is said there. SPDX-License-Identifier: Apache-2.0
 libfleet_a_SOURCES = \
+  lib/fleet/answerer.c \
   lib/fleet/answerer.h \
+  lib/fleet/answerer_check.c \
+  lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.h \
+  lib/fleet/answerer_sessions.c \
+  lib/fleet/answerer_sessions.h \
+  lib/fleet/answerer_views.c \
+  lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
   lib/fleet/fleet.c \
@@ -13,8 +21,16 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_self.c \
   lib/fleet/fleet_self.h \
   lib/fleet/fleet_unknown.c \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/server.h \
   lib/fleet/union.h \
   lib/fleet/wire.h \
+  lib/fleet/wire_answer.c \
+  lib/fleet/wire_lists.c \
+  lib/fleet/wire_question.c \
+  lib/fleet/wire_result.h \
+  lib/fleet/wire_series.c \
+  lib/fleet/wire_values.c \
+  lib/fleet/wire_values.h \
   $(NULL)
