@@ -21,6 +21,8 @@
 #include "config.h"
 #include "discovery/discovery.h"
 #include "fleet/answerer.h"
+#include "fleet/fleet.h"
+#include "fleet/server.h"
 #include "httpd/web_config.h"
 #include "promql-like/promql.h"
 #include "remote/remote_write.h"
@@ -43,6 +45,7 @@ struct server {
 	atomic_bool bucket_stop; /* tsdb raises it */
 	struct tsdb *db;
 	struct pool *pool;
+	struct fleet *fleet;
 	struct promql_engine *engine;
 	struct fleet_answerer *answerer;
 	struct scraper *scraper;
@@ -94,6 +97,12 @@ static struct labels *on_external_labels(void *arg)
 {
 	struct server *s = arg;
 	return configuration_external_labels(s->config);
+}
+
+static const char *on_address(void *arg, size_t i)
+{
+	struct server *s = arg;
+	return web_address(s->web, i);
 }
 
 /* ---- start, from the right ---- */
@@ -206,6 +215,16 @@ static void log_slow_query(void *arg, const char *query, int64_t duration_ms, ui
 		 "err", e && e->code ? e->msg : "");
 }
 
+static int start_fleet(struct server *s, struct err *e)
+{
+	const struct fleet_options o = { .own = tsdb_source(s->db), .labels = on_external_labels, .address = on_address, .arg = s,
+					 .user_agent = "pyrrha/" PACKAGE_VERSION };
+	s->fleet = fleet_new(&o);
+	fleet_register_metrics(s->fleet);
+	fleet_server_register_metrics();
+	return configuration_apply_to_fleet(s->config, s->fleet, e);
+}
+
 static void start_engine(struct server *s)
 {
 	s->pool = pool_new(0, "query");
@@ -217,7 +236,7 @@ static void start_engine(struct server *s)
 		.max_rule_concurrency = (unsigned)s->f.max_evals, .pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();
-	s->engine = promql_engine_new(tsdb_source(s->db), &o);
+	s->engine = promql_engine_new(fleet_source(s->fleet), &o);
 	configuration_apply_to_engine(s->config, s->engine);
 	const char *crashed = promql_engine_crashed_queries(s->engine);
 	if (*crashed)
@@ -283,6 +302,8 @@ static int start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	rc = configuration_apply_to_storage(s->config, s->db, s->f.storage, e);
+	if (!rc)
+		rc = start_fleet(s, e);
 	if (rc)
 		return rc;
 	start_engine(s);
@@ -296,7 +317,9 @@ static int start(struct server *s, struct err *e)
 		rc = configuration_watch(s->config, s->f.auto_reload_ms, e);
 	if (rc)
 		return rc;
-	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
+	web_set_parts(s->web, s->engine, fleet_source(s->fleet), scraper_status(s->scraper));
+	web_set_own_source(s->web, tsdb_source(s->db));
+	web_set_servers(s->web, fleet_status(s->fleet));
 	web_set_sink(s->web, tsdb_sink(s->db));
 	web_set_answerer(s->web, s->answerer);
 	web_set_admin(s->web, tsdb_admin(s->db));
@@ -354,6 +377,7 @@ static int stop(struct server *s)
 	scraper_free(s->scraper);
 	rules_free(s->rules);
 	promql_engine_free(s->engine);
+	fleet_free(s->fleet);
 	fleet_answerer_free(s->answerer);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);

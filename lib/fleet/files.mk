@@ -21,7 +21,6 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_self.c \
   lib/fleet/fleet_self.h \
   lib/fleet/fleet_unknown.c \
-  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
   lib/fleet/server.h \
@@ -47,3 +46,12 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
   $(NULL)
+FLEET_TESTS = \
+  answerer_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+answerer_test_SOURCES = lib/fleet/answerer_test.c
+answerer_test_LDADD = $(FLEET_TEST_LIBS)
+endif
