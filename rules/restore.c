@@ -83,6 +83,7 @@ static int restore_rule(struct live_group *g, struct live_rule *rule, struct sou
 		free(p);
 	}
 	free(s.v);
+	source_damage_release(&lacks);
 	return rc;
 }
 

@@ -490,6 +490,19 @@ static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, i
 	source_cover_release(&want);
 }
 
+static void add_warning(void *arg, const char *text)
+{
+	struct kit_warnings *w = arg;
+	KIT_CHECK(w->n < ARRAY_LEN(w->texts));
+	snprintf(w->texts[w->n++], sizeof w->texts[0], "%s", text);
+}
+
+void kit_warnings(const struct source_damage *d, struct kit_warnings *ret)
+{
+	*ret = (struct kit_warnings){ 0 };
+	source_damage_warnings(d, add_warning, ret);
+}
+
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total)
 {
 	struct source_series *series;

@@ -64,6 +64,7 @@ MODEL_TESTS = \
   model_test \
   relabel_test \
   sample_order_test \
+  source_test \
   stackvec_test \
   symbols_test \
   $(NULL)
@@ -80,6 +81,8 @@ relabel_test_SOURCES = lib/model/relabel_test.c
 relabel_test_LDADD = $(MODEL_TEST_LIBS)
 sample_order_test_SOURCES = lib/model/sample_order_test.c
 sample_order_test_LDADD = $(MODEL_TEST_LIBS)
+source_test_SOURCES = lib/model/source_test.c
+source_test_LDADD = $(MODEL_TEST_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_TEST_LIBS)
 symbols_test_SOURCES = lib/model/symbols_test.c

@@ -204,14 +204,14 @@ static uint64_t world_lost(struct world *w)
 /* The text of the warning about a question over all, or "". */
 static void world_warning(struct world *w, char ret[SOURCE_WARNING_LEN])
 {
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	w->damage = (struct source_damage){ 0 };
 	w->k.lim = &w->lim;
 	kit_count(&w->k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);
 	w->k.lim = NULL;
 	assert_int_equal(atomic_load(&w->damage.damaged.met), 0);
-	size_t n = source_damage_warnings(&w->damage, texts);
-	snprintf(ret, SOURCE_WARNING_LEN, "%s", n ? texts[0] : "");
+	kit_warnings(&w->damage, &warnings);
+	snprintf(ret, SOURCE_WARNING_LEN, "%s", warnings.texts[0]);
 }
 
 /* ---- tests ---- */
@@ -731,8 +731,9 @@ static void test_hangs(void **state)
 	free(found);
 	matcher_release(&m);
 	v->ops->release(v);
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
-	assert_int_equal(source_damage_warnings(&w.damage, texts), 1);
+	struct kit_warnings warnings;
+	kit_warnings(&w.damage, &warnings);
+	assert_int_equal(warnings.n, 1);
 	atomic_store(&until, true);
 	w.lim.deadline_mono_ns = 0;
 	clock_sleep_ms(50);
