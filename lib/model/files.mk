@@ -55,6 +55,8 @@ libmodel_a_SOURCES = \
   lib/model/symbols_map.c \
   lib/model/symbols_read.c \
   lib/model/symbols_room.c \
+  lib/model/symbols_rows.c \
+  lib/model/symbols_rows.h \
   lib/model/tap.h \
   lib/model/value.h \
   $(NULL)
@@ -66,6 +68,7 @@ MODEL_TESTS = \
   sample_order_test \
   source_test \
   stackvec_test \
+  symbols_rows_test \
   symbols_test \
   $(NULL)
 if HAVE_CMOCKA
@@ -85,6 +88,8 @@ source_test_SOURCES = lib/model/source_test.c
 source_test_LDADD = $(MODEL_TEST_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_TEST_LIBS)
+symbols_rows_test_SOURCES = lib/model/symbols_rows_test.c
+symbols_rows_test_LDADD = $(MODEL_TEST_LIBS)
 symbols_test_SOURCES = lib/model/symbols_test.c
 symbols_test_LDADD = $(MODEL_TEST_LIBS)
 endif
