@@ -14,6 +14,8 @@ libmodel_a_SOURCES = \
   lib/model/flame_internal.h \
   lib/model/frame.c \
   lib/model/frame.h \
+  lib/model/frame_filter.c \
+  lib/model/frame_filter.h \
   lib/model/functions.c \
   lib/model/functions.h \
   lib/model/labels.c \
@@ -42,6 +44,7 @@ libmodel_a_SOURCES = \
   lib/model/sink.h \
   lib/model/source.c \
   lib/model/source.h \
+  lib/model/sourcekit.h \
   lib/model/stackvec.c \
   lib/model/stackvec.h \
   lib/model/stackvec_export.c \
@@ -63,6 +66,7 @@ libmodel_a_SOURCES = \
 MODEL_TESTS = \
   flame_agree_test \
   flame_test \
+  frame_filter_test \
   model_test \
   relabel_test \
   sample_order_test \
@@ -78,6 +82,8 @@ flame_agree_test_SOURCES = lib/model/flame_agree_test.c
 flame_agree_test_LDADD = $(MODEL_TEST_LIBS)
 flame_test_SOURCES = lib/model/flame_test.c
 flame_test_LDADD = $(MODEL_TEST_LIBS)
+frame_filter_test_SOURCES = lib/model/frame_filter_test.c
+frame_filter_test_LDADD = $(MODEL_TEST_LIBS)
 model_test_SOURCES = lib/model/model_test.c
 model_test_LDADD = $(MODEL_TEST_LIBS)
 relabel_test_SOURCES = lib/model/relabel_test.c

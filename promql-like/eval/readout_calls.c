@@ -17,9 +17,9 @@ static void name_asked_for(struct readout *r)
 {
 	if (!r->frame_rows || r->by != BY_FUNCTION)
 		return;
-	for (size_t i = 0; i < r->frames.n; i++)
-		if (r->frames.m[i].op == MATCH_EQ && view_eqs(r->frames.m[i].name, "function"))
-			readout_touch_function(r, r->frames.m[i].value);
+	for (size_t i = 0; i < r->frames.filter.n; i++)
+		if (r->frames.filter.m[i].op == MATCH_EQ && view_eqs(r->frames.filter.m[i].name, "function"))
+			readout_touch_function(r, r->frames.filter.m[i].value);
 }
 
 static int read_rows(struct readout *r, struct value *v, struct err *e)

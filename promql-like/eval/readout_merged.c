@@ -65,7 +65,7 @@ static int ask(struct merged *m, struct err *e)
 	rc = q->view->ops->shares(q->view, parts, m->range.n, n, &filter, eval_stream_limits(q), &m->got, e);
 	eval_read_end(q);
 	free(parts);
-	return rc;
+	return frames_source_failed(&m->r->frames, rc, e);
 }
 
 static int put_group(struct merged *m, size_t g, struct err *e)

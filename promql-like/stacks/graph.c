@@ -221,7 +221,7 @@ static void graph_free(struct graph *g)
 int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e)
 {
 	struct graph g = { .r = r, .sp = sp };
-	*ret_done = graph_terms_fit(v);
+	*ret_done = r->q->view->ops->cells && graph_terms_fit(v);
 	if (!*ret_done)
 		return 0;
 	*ret_done = graph_terms_list(&g.terms, v, sp);
