@@ -3,6 +3,8 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/server.h \
   lib/fleet/union.h \
@@ -14,4 +16,17 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
+  lib/fleet/wirekit.h \
   $(NULL)
+FLEET_TESTS = \
+  wire_hostile_test \
+  wire_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+wire_test_SOURCES = lib/fleet/wire_test.c
+wire_test_LDADD = $(FLEET_TEST_LIBS)
+endif
