@@ -3,8 +3,18 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/server.h \
   lib/fleet/union.h \
   lib/fleet/wire.h \
   $(NULL)
+FLEET_TESTS = \
+  dictionary_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+endif
