@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -165,7 +166,7 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 			   (int)s->labels.v[i].value.len, s->labels.v[i].value.ptr);
 	if (!s->type) {
 		struct point *p;
-		must(!v->ops->floats(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "floats");
+		must(!one_series_floats(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "floats");
 		for (size_t i = 0; i < n; i++)
 			h = h * 1000003 + (uint64_t)p[i].t_ms + value_bits(p[i].v);
 		buf_printf(out, "floats %zu %016" PRIx64 "\n", n, h);
@@ -173,7 +174,7 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 		return;
 	}
 	struct source_profile *p;
-	must(!v->ops->profiles(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "profiles");
+	must(!one_series_profiles(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "profiles");
 	for (size_t i = 0; i < n; i++)
 		h = h * 1000003 + (uint64_t)(p[i].t_ms + p[i].duration_ns + p[i].cover_ms + p[i].interval_ms + p[i].period +
 					     p[i].total * 31 + p[i].stale);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/vec.h"
+#include "model/sourcekit.h"
 
 #define SLOW_TRIES 5 /* on a busy machine a request may be slow: so often it is made before that counts as a failure */
 
@@ -77,7 +78,7 @@ static void look_read(struct lives_look *l, struct source_view *v, uint64_t ref,
 	struct err e;
 	int rc, tries = 0;
 	do
-		rc = v->ops->profiles(v, ref, 0, INT64_MAX / 2, look_limits(l), ret, n, &e);
+		rc = one_series_profiles(v, ref, 0, INT64_MAX / 2, look_limits(l), ret, n, &e);
 	while (rc == -ERR_UNAVAILABLE && ++tries < SLOW_TRIES);
 	if (rc)
 		FAIL(l, "%s", e.msg);
@@ -154,7 +155,7 @@ static void look_floats(struct lives_look *l)
 	for (size_t i = 0; i < n; i++) {
 		int rc, tries = 0;
 		do
-			rc = v->ops->floats(v, s[i].ref, 0, INT64_MAX / 2, look_limits(l), &p, &n_p, &e);
+			rc = one_series_floats(v, s[i].ref, 0, INT64_MAX / 2, look_limits(l), &p, &n_p, &e);
 		while (rc == -ERR_UNAVAILABLE && ++tries < SLOW_TRIES);
 		if (rc)
 			FAIL(l, "%s", e.msg);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "model/sourcekit.h"
 
 static int64_t kit_now(void *arg)
 {
@@ -339,7 +340,7 @@ static bool any_profile(struct source_view *v, const struct source_series *serie
 	for (size_t i = 0; i < n && !any; i++) {
 		struct source_profile *p;
 		size_t n_p;
-		KIT_CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
+		KIT_CHECK(one_series_profiles(v, series[i].ref, after_ms, until_ms, NULL, &p, &n_p, &e) == 0);
 		for (size_t k = 0; k < n_p; k++)
 			any |= !p[k].stale;
 		free(p);
@@ -439,27 +440,30 @@ static size_t tile_of(const struct source_tiles *t, int64_t t_ms)
 /* The same of n windows that follow each other. */
 static void check_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t)
 {
-	struct source_cover *want = xcalloc(t->n, sizeof *want), *got = xcalloc(t->n, sizeof *got);
+	struct source_cover *want = xcalloc(t->n, sizeof *want), *got;
 	struct source_profile *p;
 	size_t n, n_now = 0;
 	struct err e;
-	KIT_CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n, &e) == 0);
+	KIT_CHECK(one_series_profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n, &e) == 0);
 	for (size_t i = 0; i < n; i++) {
 		source_cover_add(&want[tile_of(t, p[i].t_ms)], p[i].t_ms, p[i].cover_ms, p[i].total, p[i].weight, p[i].period, p[i].stale);
-		vec_free(&want[tile_of(t, p[i].t_ms)].spans);
+		if (t->n > 1)
+			vec_free(&want[tile_of(t, p[i].t_ms)].spans);
 	}
 	free(p);
-	KIT_CHECK(v->ops->covers(v, ref, t, NULL, got, &e) == 0);
+	KIT_CHECK(one_series_covers(v, ref, t, NULL, &got, &e) == 0);
 	bool same = true;
+	join_spans(&want[0]);
+	join_spans(&got[0]);
 	for (size_t k = 0; k < t->n; k++)
 		same &= same_cover(&want[k], &got[k]);
 	if (!same) { /* a delete meanwhile */
-		KIT_CHECK(v->ops->profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n_now, &e) == 0);
+		KIT_CHECK(one_series_profiles(v, ref, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, NULL, &p, &n_now, &e) == 0);
 		KIT_CHECK(n_now < n);
 		free(p);
 	}
-	free(want);
-	free(got);
+	source_covers_free(want, t->n);
+	source_covers_free(got, t->n);
 }
 
 /* Windows of some widths in the range that are many, few, one; the last one may reach beyond it. */
@@ -486,16 +490,29 @@ static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, i
 		struct source_cover got = { 0 };
 		struct source_profile *now;
 		size_t n_now;
-		KIT_CHECK(v->ops->cover(v, ref, after_ms, until_ms, NULL, &got, &e) == 0);
+		KIT_CHECK(one_series_cover(v, ref, after_ms, until_ms, NULL, &got, &e) == 0);
 		join_spans(&got);
 		if (!same_cover(&got, &want)) {
-			KIT_CHECK(v->ops->profiles(v, ref, after_ms, until_ms, NULL, &now, &n_now, &e) == 0);
+			KIT_CHECK(one_series_profiles(v, ref, after_ms, until_ms, NULL, &now, &n_now, &e) == 0);
 			KIT_CHECK(n_now < n);
 			free(now);
 		}
 		source_cover_release(&got);
 	}
 	source_cover_release(&want);
+}
+
+static void add_warning(void *arg, const char *text)
+{
+	struct kit_warnings *w = arg;
+	KIT_CHECK(w->n < ARRAY_LEN(w->texts));
+	snprintf(w->texts[w->n++], sizeof w->texts[0], "%s", text);
+}
+
+void kit_warnings(const struct source_damage *d, struct kit_warnings *ret)
+{
+	*ret = (struct kit_warnings){ 0 };
+	source_damage_warnings(d, add_warning, ret);
 }
 
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total)
@@ -509,7 +526,7 @@ size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t unti
 	for (size_t i = 0; i < n; i++) {
 		struct source_profile *p;
 		size_t n_p;
-		KIT_CHECK(v->ops->profiles(v, series[i].ref, after_ms, until_ms, k->lim, &p, &n_p, &e) == 0);
+		KIT_CHECK(one_series_profiles(v, series[i].ref, after_ms, until_ms, k->lim, &p, &n_p, &e) == 0);
 		for (size_t j = 0; j < n_p; j++) {
 			KIT_CHECK(!j || p[j - 1].t_ms < p[j].t_ms);
 			if (ret_total)

@@ -72,6 +72,13 @@ void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after
  * series say that these come to. */
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);
 
+/* The texts of source_damage_warnings; no test has more of them. */
+struct kit_warnings {
+	size_t n;
+	char texts[4][SOURCE_WARNING_LEN];
+};
+void kit_warnings(const struct source_damage *d, struct kit_warnings *ret);
+
 #define KIT_SAMPLES "process_cpu:samples:count:cpu:nanoseconds:delta"
 #define KIT_CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
 

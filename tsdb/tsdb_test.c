@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/num.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
 
@@ -119,7 +120,7 @@ static void test_floats_and_labels(void **state)
 		assert_null(s[0].type);
 		struct point *p;
 		size_t n_p;
-		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);
 		assert_int_equal(n_p, 101);
 		assert_true(p[99].v == 33);
 		assert_true(value_is_stale(p[100].v));
@@ -128,14 +129,14 @@ static void test_floats_and_labels(void **state)
 		atomic_uint_fast64_t read = 0;
 		struct source_limits lim = { .max_samples = 202, .samples_read = &read };
 		for (int i = 0; i < 3; i++) {
-			int rc = v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e);
+			int rc = one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e);
 			assert_int_equal(rc, i < 2 ? 0 : -ERR_LIMIT);
 			if (!rc)
 				free(p);
 		}
 		read = 0;
 		lim.max_samples = 100;
-		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e), -ERR_LIMIT);
+		assert_int_equal(one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e), -ERR_LIMIT);
 		free(s);
 		matcher_release(&m);
 		assert_int_equal(v->ops->label_names(v, NULL, 0, 0, INT64_MAX, NULL, &texts, &n, &e), 0);
@@ -310,7 +311,7 @@ static void test_view_is_stable(void **state)
 	struct matcher m;
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
-	assert_int_equal(v->ops->profiles(v, s[0].ref, 0, INT64_MAX, NULL, &p, &before, &e), 0);
+	assert_int_equal(one_series_profiles(v, s[0].ref, 0, INT64_MAX, NULL, &p, &before, &e), 0);
 	assert_int_equal(before, 5);
 	assert_int_equal(p[4].cover_ms, 10000);
 	assert_true(p[4].weight == 1);

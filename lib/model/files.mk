@@ -44,6 +44,7 @@ libmodel_a_SOURCES = \
   lib/model/sink.h \
   lib/model/source.c \
   lib/model/source.h \
+  lib/model/sourcekit.h \
   lib/model/stackvec.c \
   lib/model/stackvec.h \
   lib/model/stackvec_export.c \
@@ -57,6 +58,8 @@ libmodel_a_SOURCES = \
   lib/model/symbols_map.c \
   lib/model/symbols_read.c \
   lib/model/symbols_room.c \
+  lib/model/symbols_rows.c \
+  lib/model/symbols_rows.h \
   lib/model/tap.h \
   lib/model/value.h \
   $(NULL)
@@ -67,7 +70,9 @@ MODEL_TESTS = \
   model_test \
   relabel_test \
   sample_order_test \
+  source_test \
   stackvec_test \
+  symbols_rows_test \
   symbols_test \
   $(NULL)
 if HAVE_CMOCKA
@@ -85,8 +90,12 @@ relabel_test_SOURCES = lib/model/relabel_test.c
 relabel_test_LDADD = $(MODEL_TEST_LIBS)
 sample_order_test_SOURCES = lib/model/sample_order_test.c
 sample_order_test_LDADD = $(MODEL_TEST_LIBS)
+source_test_SOURCES = lib/model/source_test.c
+source_test_LDADD = $(MODEL_TEST_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_TEST_LIBS)
+symbols_rows_test_SOURCES = lib/model/symbols_rows_test.c
+symbols_rows_test_LDADD = $(MODEL_TEST_LIBS)
 symbols_test_SOURCES = lib/model/symbols_test.c
 symbols_test_LDADD = $(MODEL_TEST_LIBS)
 endif

@@ -34,20 +34,30 @@ struct source_lacks {
 struct source_damage {
 	struct source_lacks damaged, absent;
 	struct source_lacks doubled; /* nothing is missing: several servers have series of the same labels at that time, and the answer adds them all up */
+	_Atomic(struct source_missing *) missing; /* other servers, what of theirs is missing; source_damage_release */
+};
+
+/* What is missing of one other server. */
+struct source_missing {
+	struct source_missing *next;
+	struct source_lacks lacks;
+	char server[128], why[200];
 };
 
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* The share of a server in (after, until]; why: its error, or "has damaged data there". Copies both; at most SOURCE_MISSING_MAX servers are kept by name, the rest under "other
+ * servers". */
+#define SOURCE_MISSING_MAX 16
+void source_missing_add(struct source_damage *d, const char *server, const char *why, int64_t after_ms, int64_t until_ms);
 /* How often something was missing. */
-static inline uint64_t source_damage_met(const struct source_damage *d)
-{
-	return atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
-}
-/* The warnings that an answer carries for it, into texts; returns how many there are. */
-#define SOURCE_WARNINGS 3
-#define SOURCE_WARNING_LEN 240
-size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN]);
+uint64_t source_damage_met(const struct source_damage *d);
+/* The warnings that an answer carries for it: one(arg, text) for each. */
+#define SOURCE_WARNING_LEN 512
+void source_damage_warnings(const struct source_damage *d, void (*one)(void *arg, const char *text), void *arg);
+/* Frees what source_missing_add has allocated; zeroes it. */
+void source_damage_release(struct source_damage *d);
 
 /* The cost limits of a query; the source checks them while it works. */
 struct source_limits {
@@ -59,6 +69,7 @@ struct source_limits {
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone; and of the sums of stacks that a merge returns; 0 = unlimited */
+	bool whole;                  /* an answer without the share of a server that cannot be asked is an error, ERR_UNAVAILABLE, instead of a warning */
 	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 	void (*waits)(void *arg);    /* called before the reader waits for another machine; may be called often, by any thread; may be NULL */
@@ -72,6 +83,13 @@ struct source_series {
 	struct labels labels;        /* with __name__; borrowed from the view */
 	const struct ptype *type;    /* NULL: floats */
 	uint64_t ref;                /* names it in the calls below, within this view */
+};
+
+/* A name of profile series. */
+struct source_type {
+	struct view name;            /* __name__; borrowed from the view, as the type */
+	const struct ptype *type;
+	uint64_t n_series;
 };
 
 /* One profile without its stacks. */
@@ -305,7 +323,45 @@ static inline int64_t source_mid_minute(int64_t t_ms)
 	return t_ms - 1 - (in < 0 ? in + SOURCE_MINUTE_MS : in) + SOURCE_MINUTE_MS / 2;
 }
 
+/* A graph over stacks, for a source that adds it up itself: rows of functions (or lines, files, binaries, packages) by step. */
+struct source_graph_term {
+	int64_t after_ms, until_ms;  /* profiles stamped in (after, until] count in that step */
+	double scale;                /* 1 and -1 are whole; else this part of them: the integer part of scale x 2^bits of its lane */
+	uint32_t step, lane;
+};
+struct source_graph {
+	struct view readout;         /* a call of the language that makes rows of its argument; in place of that it has an x: self(x, "line"), total(focus(x, "re"), "function") */
+	size_t n_steps;
+	const uint64_t *refs;
+	const uint32_t *first;       /* n_refs + 1: terms [first[i], first[i + 1]) are of refs[i], in order of steps */
+	size_t n_refs;
+	const struct source_graph_term *terms;
+	const int *bits;             /* by lane: a lane is an input series, or what is subtracted from one */
+	size_t n_lanes;
+};
+/* A row of one lane. */
+struct source_graph_row {
+	uint32_t lane;
+	struct view function, file, line; /* those that the readout has; others are empty. Borrowed for the call */
+	const int64_t *ints;         /* by step: what counts as a whole */
+	const int128 *parts;         /* by step: what counts in part, times 2^bits; NULL: nothing does */
+};
+/* Called by one thread at a time, once for each row and lane. Negative with *e filled ends it. */
+typedef int (*source_rows_fn)(void *arg, const struct source_graph_row *row, struct err *e);
+
 struct source_view;
+
+/* The receivers of what is read of one of several series; `series` is the index of the caller's refs. What they are given is theirs, also if they
+ * fail: arrays are malloc'd. Negative with *e filled ends the reading. */
+typedef int (*source_floats_fn)(void *arg, size_t series, struct point *v, size_t n, struct err *e);
+typedef int (*source_profiles_fn)(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e);
+typedef int (*source_points_fn)(void *arg, size_t series, struct source_points *p, struct err *e); /* moved out of *p */
+typedef int (*source_covers_fn)(void *arg, size_t series, struct source_cover *v, struct err *e); /* of each tile; source_covers_free */
+void source_covers_free(struct source_cover *v, size_t n);
+/* For implementations that read series by series: calls one for each of n series, by the threads of lim->pool, in the order of their refs: those that begin
+ * in one day of storage one after the other, so that its files are opened once. Returns the first error. */
+int source_each(const uint64_t *refs, size_t n, const struct source_limits *lim, int (*one)(void *arg, size_t series, struct err *e), void *arg,
+		struct err *e) MUST_USE;
 
 /* Calls return 0 or a negative code, and set their outputs only if they return 0. Codes: ERR_TIMEOUT, ERR_CANCELED and ERR_LIMIT
  * of the limits, ERR_EXECUTION if a sum does not fit in 64 bits, ERR_IO and ERR_CORRUPT of stored data. lim may be NULL: no
@@ -316,25 +372,27 @@ struct source_ops {
 	 * frees it. */
 	int (*select)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		      const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e);
-	/* Samples of a float series in (after, until], stale markers included. malloc'd. */
-	int (*floats)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
-		      const struct source_limits *lim, struct point **ret, size_t *ret_n, struct err *e);
-	/* Profiles of a series stamped in (after, until], without stacks, in order of time. malloc'd. */
-	int (*profiles)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
-			const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e);
+	/* The names and types of the profile series with data in (after, until], in no order. The array is malloc'd. */
+	int (*types)(struct source_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+		     struct err *e);
+	/* The next four calls are about n series at once. fn is called once for each series, also for one without data, in no order, by several threads
+	 * at once (those of lim->pool, and the caller's). */
+	/* Samples of float series in (after, until], stale markers included, in order of time. */
+	int (*floats)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		      source_floats_fn fn, void *arg, struct err *e);
+	/* Profiles of series stamped in (after, until], without stacks, in order of time. */
+	int (*profiles)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+			source_profiles_fn fn, void *arg, struct err *e);
 	/* The same for who only adds up totals. They are not plain if one has another weight than 1 or covers nothing, or if they are SOURCE_POINTS_MOST
 	 * together. Markers are left out. For `windows` (NULL: unknown) the source may return runs of profiles that each window has as a whole or not at all;
 	 * a profile whose cover an edge cuts and the newest one at an edge are points of their own. Each profile of a run counts as a sample that was read.
-	 * *ret is written only on success; the caller releases it. NULL: this source has only the list. */
-	int (*points)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-		      const struct source_limits *lim, struct source_points *ret, struct err *e);
-	/* The same without a list of them; *ret is zeroed before, and released by the caller also after an error. NULL: this source has
-	 * only the list. */
-	int (*cover)(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		     struct source_cover *ret, struct err *e);
-	/* The same of each of many windows, into ret[t->n], without spans; ret is zeroed before. NULL: as of cover. */
-	int (*covers)(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
-		      struct err *e);
+	 * NULL: this source has only the list. */
+	int (*points)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		      const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e);
+	/* The sums of each of many windows, without a list. If there is only one window, its spans are set, else none are. NULL: this source has only the
+	 * list. */
+	int (*covers)(struct source_view *v, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
+		      source_covers_fn fn, void *arg, struct err *e);
 	/* Sums of whole profiles: ret[group] for each of n_groups (an empty vector if nothing fell into it). Vectors of
 	 * one call may be over different symbols. Each owned by the caller. detail: what the caller needs of stacks. With SYMBOLS_NAMES it may also get
 	 * whole ones; sums over many days cost much less. */
@@ -358,9 +416,13 @@ struct source_ops {
 		       const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
 	/* Every value of the profiles of n series stamped in (after, until], and maybe of neighbours: each is passed
 	 * once, by several threads at once. A graph over stacks reads each value once, however many of its steps use the
-	 * profile. */
+	 * profile. NULL: this source has only sums. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
+	/* The rows of a graph over stacks. *ret_fits is false, and fn was not called, if sums may not fit in their integers. NULL: this source does not know the
+	 * language. A reader that has neither cells nor rows merges each step. */
+	int (*rows)(struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *arg,
+		    struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique.
 	 * *ret is owned; its strings are borrowed from the view. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,

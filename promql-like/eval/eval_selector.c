@@ -169,19 +169,49 @@ static size_t interleave(struct vprof *v, size_t n, bool *live)
 	return out;
 }
 
+static int fetched_put_floats(void *arg, size_t series, struct point *v, size_t n, struct err *e)
+{
+	(void)series, (void)e;
+	struct fetched *f = arg;
+	f->pts = v;
+	f->n_pts = n;
+	return 0;
+}
+
+static int fetched_put_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
+{
+	(void)series, (void)e;
+	struct fetched *f = arg;
+	f->vp = v;
+	f->n_vp = n;
+	return 0;
+}
+
+static int fetched_put_points(void *arg, size_t series, struct source_points *p, struct err *e)
+{
+	(void)series, (void)e;
+	((struct fetched *)arg)->points = *p;
+	return 0;
+}
+
+static int fetched_put_covers(void *arg, size_t series, struct source_cover *v, struct err *e)
+{
+	(void)series, (void)e;
+	((struct fetched *)arg)->cover = v;
+	return 0;
+}
+
 static int fetch_replicas(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
 			  struct err *e)
 {
 	VEC(struct vprof) all = { 0 };
 	int rc = 0;
 	for (size_t i = 0; i < c->n && !rc; i++) {
-		struct source_profile *p;
-		size_t n;
-		rc = q->view->ops->profiles(q->view, c->parts[i]->ref, after, until, eval_limits(q), &p, &n, e);
-		for (size_t k = 0; k < n && !rc; k++) /* ref is the replica's number until they are sorted */
-			vec_push(&all, (struct vprof){ p[k], i });
-		if (!rc)
-			free(p);
+		struct fetched f = { 0 };
+		rc = q->view->ops->profiles(q->view, &c->parts[i]->ref, 1, after, until, eval_limits(q), fetched_put_profiles, &f, e);
+		for (size_t k = 0; k < f.n_vp && !rc; k++) /* ref is the replica's number until they are sorted */
+			vec_push(&all, (struct vprof){ f.vp[k], i });
+		free(f.vp);
 	}
 	if (!rc) {
 		if (all.n)
@@ -207,14 +237,7 @@ static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after,
 	if (c->n > 1)
 		return fetch_replicas(q, c, after, until, ret, e);
 	ret->ref = c->parts[0]->ref;
-	return q->view->ops->profiles(q->view, ret->ref, after, until, eval_limits(q), &ret->vp, &ret->n_vp, e);
-}
-
-static void covers_free(struct source_cover *c, size_t n)
-{
-	for (size_t i = 0; i < n && c; i++)
-		source_cover_release(&c[i]);
-	free(c);
+	return q->view->ops->profiles(q->view, &ret->ref, 1, after, until, eval_limits(q), fetched_put_profiles, ret, e);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -227,22 +250,25 @@ static int fetch_covers(struct eval *q, const struct chosen *c, const struct sou
 			struct err *e)
 {
 	const struct source_ops *ops = q->view->ops;
-	struct source_cover *x = ret->cover = xcalloc(t->n, sizeof *x), before = { 0 };
+	struct fetched before = { 0 };
 	ret->ref = c->parts[0]->ref;
+	int rc = ops->covers(q->view, &ret->ref, 1, t, eval_limits(q), fetched_put_covers, ret, e);
+	if (rc)
+		return rc;
+	struct source_cover *x = ret->cover;
 	ret->n_cover = t->n;
-	int rc = t->n == 1 ? ops->cover(q->view, ret->ref, t->after_ms, t->after_ms + t->width_ms, eval_limits(q), x, e)
-	       : ops->covers(q->view, ret->ref, t, eval_limits(q), x, e);
 	*ret_done = true;
 	for (size_t i = 0; i < t->n; i++)
 		*ret_done &= x[i].magnitude < SOURCE_EXACT;
-	if (!rc && x->n == x->n_stale) {
+	if (x->n == x->n_stale) {
 		int64_t hour = floor_div(t->after_ms - 1, PWINDOW_NEAR_MS) * PWINDOW_NEAR_MS; /* storage knows best of whole hours */
-		rc = ops->cover(q->view, ret->ref, hour, t->after_ms, eval_limits(q), &before, e);
-		ret->near = before.n > 0;
-		source_cover_release(&before);
+		struct source_tiles near = { hour, t->after_ms - hour, 1 };
+		rc = ops->covers(q->view, &ret->ref, 1, &near, eval_limits(q), fetched_put_covers, &before, e);
+		ret->near = before.cover && before.cover->n > 0;
+		source_covers_free(before.cover, 1);
 	}
 	if (!rc && !*ret_done)
-		covers_free(TAKE_PTR(ret->cover), t->n);
+		source_covers_free(TAKE_PTR(ret->cover), t->n);
 	ret->n_cover = ret->cover ? t->n : 0;
 	return rc;
 }
@@ -267,7 +293,7 @@ static void give_lists(struct held_lists *h)
 static void fetched_release(struct fetched *f)
 {
 	give_lists(&f->held);
-	covers_free(f->cover, f->n_cover);
+	source_covers_free(f->cover, f->n_cover);
 	free(f->pts);
 	source_points_release(&f->points);
 	free(f->vp);
@@ -315,13 +341,12 @@ static void fetch_one(void *arg, size_t at, unsigned worker)
 		rc = fetch_covers(j->q, c, &j->tiles, &f, &done, &e);
 	else if (j->windows && c->type && c->type->kind != PROFILE_GAUGE && c->n == 1 && j->q->view->ops->points) {
 		int64_t after = j->within ? j->windows->until_ms - j->windows->range_ms : j->after;
-		rc = j->q->view->ops->points(j->q->view, c->parts[0]->ref, after, j->until, j->windows, eval_limits(j->q), &f.points, &e);
+		rc = j->q->view->ops->points(j->q->view, &c->parts[0]->ref, 1, after, j->until, j->windows, eval_limits(j->q), fetched_put_points, &f, &e);
 		done = f.points.plain;
 	}
 	if (!rc && !done)
 		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
-			 : j->q->view->ops->floats(j->q->view, c->parts[0]->ref, j->after, j->until, eval_limits(j->q), &f.pts,
-						   &f.n_pts, &e);
+			 : j->q->view->ops->floats(j->q->view, &c->parts[0]->ref, 1, j->after, j->until, eval_limits(j->q), fetched_put_floats, &f, &e);
 	eval_read_end(j->q);
 	if (!rc)
 		rc = hold_lists(j->q, &f, &e);
@@ -621,7 +646,7 @@ void rseries_release(struct rseries *s)
 	source_points_release(&s->points);
 	free(s->vp);
 	free(s->refs);
-	covers_free(s->cover, s->n_cover);
+	source_covers_free(s->cover, s->n_cover);
 }
 
 static bool of_one_type(const struct choice *c)
@@ -638,13 +663,13 @@ static bool can_cover(const struct eval *q, const struct choice *c)
 	for (size_t i = 0; i < c->n; i++)
 		if (c->c[i].n > 1)
 			return false;
-	return q->view->ops->cover && of_one_type(c) && c->n && c->c[0].type->kind != PROFILE_GAUGE;
+	return q->view->ops->covers && of_one_type(c) && c->n && c->c[0].type->kind != PROFILE_GAUGE;
 }
 
 /* The windows of the steps, if they are one after the other and it is enough to know what each comes to; else none. */
 static struct source_tiles tiles_of(const struct eval *q, const struct choice *c, const struct range_vector *r, const struct span *sp, int64_t after)
 {
-	bool rows = sp->n > 1 && r->range_ms == sp->step && r->mods->at == AT_NONE && q->view->ops->covers;
+	bool rows = sp->n > 1 && r->range_ms == sp->step && r->mods->at == AT_NONE;
 	if (!can_cover(q, c) || r->range_ms <= 0 || r->mods->edges == EDGES_SMOOTHED || !(sp->n == 1 || rows))
 		return (struct source_tiles){ 0 };
 	return (struct source_tiles){ after, r->range_ms, sp->n };

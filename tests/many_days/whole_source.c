@@ -100,36 +100,45 @@ static int whole_hand_out(const struct stackvec *v, size_t series, int64_t t_ms,
 	return rc;
 }
 
+/* A reading of single values. */
+struct whole_cells_of {
+	struct source_view *v;
+	const uint64_t *refs;
+	const struct source_limits *lim;
+	const struct source_cells_reader *to;
+};
+
 /* Each profile is a merge of its own, so that the storage's reader of single values has no part in it. */
+static int whole_profiles(void *arg, size_t series, struct source_profile *p, size_t n, struct err *e)
+{
+	const struct whole_cells_of *x = arg;
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	struct stackvec **sums = xcalloc(n + 1, sizeof(*sums));
+	size_t n_parts = 0;
+	for (size_t k = 0; k < n; k++)
+		if (!p[k].stale) {
+			parts[n_parts] = (struct source_part){ .ref = x->refs[series], .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1, .group = (uint32_t)n_parts };
+			n_parts++;
+		}
+	int rc = whole_of(x->v)->real->merge(x->v, parts, n_parts, n_parts, SYMBOLS_WHOLE, x->lim, sums, e);
+	for (size_t k = 0; k < n_parts; k++) {
+		if (!rc)
+			rc = whole_hand_out(sums[k], series, parts[k].until_ms, x->to, e);
+		stackvec_unref(sums[k]);
+	}
+	free(sums);
+	free(parts);
+	free(p);
+	return rc;
+}
+
 static int whole_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		       const struct source_cells_reader *to, struct err *e)
 {
-	const struct source_ops *real = whole_of(v)->real;
-	int rc = 0;
-	for (size_t i = 0; i < n && !rc; i++) {
-		struct source_profile *p;
-		size_t n_profiles, n_parts = 0;
-		rc = real->profiles(v, refs[i], after_ms, until_ms, lim, &p, &n_profiles, e);
-		if (rc)
-			return rc;
-		struct source_part *parts = xcalloc(n_profiles + 1, sizeof *parts);
-		struct stackvec **sums = xcalloc(n_profiles + 1, sizeof(*sums));
-		for (size_t k = 0; k < n_profiles; k++)
-			if (!p[k].stale) {
-				parts[n_parts] = (struct source_part){ .ref = refs[i], .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1, .group = (uint32_t)n_parts };
-				n_parts++;
-			}
-		rc = real->merge(v, parts, n_parts, n_parts, SYMBOLS_WHOLE, lim, sums, e);
-		for (size_t k = 0; k < n_parts; k++) {
-			if (!rc)
-				rc = whole_hand_out(sums[k], i, parts[k].until_ms, to, e);
-			stackvec_unref(sums[k]);
-		}
-		free(sums);
-		free(parts);
-		free(p);
-	}
-	return rc;
+	struct source_limits one_thread = lim ? *lim : (struct source_limits){ 0 }; /* cells are handed out as by one worker */
+	one_thread.pool = NULL;
+	struct whole_cells_of x = { v, refs, &one_thread, to };
+	return whole_of(v)->real->profiles(v, refs, n, after_ms, until_ms, &one_thread, whole_profiles, &x, e);
 }
 
 static int whole_open(struct source *s, struct source_view **ret, struct err *e)

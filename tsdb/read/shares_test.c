@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "model/sourcekit.h"
 #include "tsdb/part/part_private.h"
 #include "tsdb/read/view.h"
 #include "tsdb/testkit.h"
@@ -67,7 +68,7 @@ static void check_points(const struct matched *m, uint64_t ref, const struct sou
 	struct err e;
 	for (size_t i = 0; i < n_want; i++)
 		want_plain &= want[i].stale || (want[i].weight == 1 && want[i].cover_ms > 0);
-	assert_int_equal(m->v->ops->points(m->v, ref, m->after_ms, m->until_ms, NULL, NULL, &got, &e), 0);
+	assert_int_equal(one_series_points(m->v, ref, m->after_ms, m->until_ms, NULL, NULL, &got, &e), 0);
 	assert_int_equal(got.plain, want_plain);
 	assert_null(got.before);
 	for (size_t i = 0; i < n_want && got.plain; i++) {
@@ -92,7 +93,7 @@ static int check_series(void *arg, size_t series, const struct source_profile *p
 	double unused;
 	int64_t sum;
 	(void)worker;
-	assert_int_equal(m->v->ops->profiles(m->v, m->refs[series], m->after_ms, m->until_ms, NULL, &want, &n_want, e), 0);
+	assert_int_equal(one_series_profiles(m->v, m->refs[series], m->after_ms, m->until_ms, NULL, &want, &n_want, e), 0);
 	assert_int_equal(n, n_want);
 	check_points(m, m->refs[series], want, n_want);
 	for (size_t i = 0; i < n; i++) {

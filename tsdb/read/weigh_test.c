@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/map.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 
 #define PODS 8
@@ -137,7 +138,7 @@ static void by_hand(const struct asked *q, uint32_t step, struct model *m, int12
 	for (size_t i = 0; i < q->n; i++) {
 		struct source_profile *p;
 		size_t n;
-		assert_int_equal(q->v->ops->profiles(q->v, q->s[i].ref, after, until, NULL, &p, &n, &e), 0);
+		assert_int_equal(one_series_profiles(q->v, q->s[i].ref, after, until, NULL, &p, &n, &e), 0);
 		for (size_t k = 0; k < n && q->picked[i]; k++) {
 			struct source_part one = { .ref = q->s[i].ref, .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1 };
 			const int128 times = (int128)weight_by_hand(q, after, &p[k]) * (int64_t)q->copies;
@@ -238,7 +239,7 @@ static void make_single(struct asked *q)
 	struct source_profile *p;
 	struct err e;
 	size_t n;
-	assert_int_equal(q->v->ops->profiles(q->v, q->s[0].ref, q->p.after_ms, q->p.until_ms, NULL, &p, &n, &e), 0);
+	assert_int_equal(one_series_profiles(q->v, q->s[0].ref, q->p.after_ms, q->p.until_ms, NULL, &p, &n, &e), 0);
 	if (n) {
 		q->p.until_ms = p[n / 2].t_ms;
 		q->p.after_ms = q->p.until_ms - 1;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "model/sourcekit.h"
 #include "tsdb/part/part.h"
 #include "tsdb/testkit.h"
 #include "tsdb/upkeep/partition_drop.h"
@@ -450,7 +451,7 @@ static void test_names(void **state)
 		free(pods);
 		assert_int_equal(v->ops->select(v, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 		assert_int_equal(n, 5);
-		assert_int_equal(v->ops->floats(v, s[4].ref, 0, INT64_MAX, NULL, &p, &n, &e), 0);
+		assert_int_equal(one_series_floats(v, s[4].ref, 0, INT64_MAX, NULL, &p, &n, &e), 0);
 		assert_int_equal(n, 3);
 		assert_true(p[2].v == 2);
 		free(p);
