@@ -243,13 +243,13 @@ struct source_part {
 	struct source_weigh weigh;   /* not of shares */
 };
 
-/* Which stacks count: those with a frame that satisfies all matchers (names function, file, line, binary), or the expression `any`, where that is set.
- * frame_filter.h evaluates it, once per distinct frame. */
+/* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
 struct source_frame_filter {
-	const struct matcher *m;     /* borrowed */
-	size_t n;
-	const struct regex *any;     /* pprof's expression: unanchored, on function, file or binary; NULL: the matchers decide */
-	struct view any_text;        /* its text */
+	/* Whether one frame satisfies the matcher: 1 or 0; negative with *e filled ends the reading. The frame is
+	 * line `line` of the location (inlined ones count); line = n_lines of a location without lines means the
+	 * bare location. */
+	int (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e);
+	const void *arg;
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };
 
