@@ -210,21 +210,36 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* What each member of a group has. */
+struct member_profiles {
+	struct source_profile *v;
+	size_t n;
+};
+
+static int export_keep_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
+{
+	(void)e;
+	((struct member_profiles *)arg)[series] = (struct member_profiles){ v, n };
+	return 0;
+}
+
 /* The profiles of all members, by time; several of one stamp follow one another. */
 static int list_profiles(struct export *x, const struct group *g, struct source_profile **ret, size_t *ret_n, struct err *e)
 {
 	VEC(struct source_profile) all = { 0 };
-	int rc = 0;
-	for (size_t i = 0; i < g->members.n && !rc; i++) {
-		struct source_profile *p;
-		size_t n;
-		rc = x->scope.view->ops->profiles(x->scope.view, g->members.v[i]->ref, x->scope.after_ms, x->scope.until_ms, NULL, &p, &n, e);
-		for (size_t k = 0; !rc && k < n; k++)
-			if (!p[k].stale)
-				vec_push(&all, p[k]);
-		if (!rc)
-			free(p);
+	struct member_profiles *of = xcalloc(g->members.n + 1, sizeof *of);
+	uint64_t *refs = xcalloc(g->members.n + 1, sizeof *refs);
+	for (size_t i = 0; i < g->members.n; i++)
+		refs[i] = g->members.v[i]->ref;
+	int rc = x->scope.view->ops->profiles(x->scope.view, refs, g->members.n, x->scope.after_ms, x->scope.until_ms, NULL, export_keep_profiles, of, e);
+	for (size_t i = 0; i < g->members.n; i++) {
+		for (size_t k = 0; !rc && k < of[i].n; k++)
+			if (!of[i].v[k].stale)
+				vec_push(&all, of[i].v[k]);
+		free(of[i].v);
 	}
+	free(refs);
+	free(of);
 	if (all.n)
 		qsort(all.v, all.n, sizeof *all.v, by_time);
 	*ret = all.v;

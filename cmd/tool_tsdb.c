@@ -537,17 +537,24 @@ static void put_point(struct dump *d, struct buf *b, struct labels l, const char
 	}
 }
 
-static int dump_profiles(struct dump *d, const struct source_series *s, struct buf *b, struct err *e)
+/* One series that is printed. */
+struct dump_series {
+	struct dump *d;
+	const struct source_series *s;
+	struct buf *b;
+};
+
+static int dump_put_profiles(void *arg, size_t series, struct source_profile *p, size_t n, struct err *e)
 {
-	struct source_profile *p;
-	size_t n;
+	(void)series;
+	const struct dump_series *x = arg;
+	struct dump *d = x->d;
+	struct buf *b = x->b;
 	char value[32];
-	int rc = d->scope.view->ops->profiles(d->scope.view, s->ref, d->scope.after_ms, d->scope.until_ms, NULL, &p, &n, e);
-	if (rc)
-		return rc;
+	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		snprintf(value, sizeof value, "%" PRId64, p[i].total);
-		put_point(d, b, s->labels, p[i].stale ? "stale" : value, p[i].t_ms);
+		put_point(d, b, x->s->labels, p[i].stale ? "stale" : value, p[i].t_ms);
 		if (d->json && !p[i].stale) {
 			json_field_int(b, "duration", p[i].duration_ns);
 			json_field_int(b, "period", p[i].period);
@@ -555,7 +562,7 @@ static int dump_profiles(struct dump *d, const struct source_series *s, struct b
 		if (d->stacks && d->json)
 			json_array_begin_at(b, "stacks");
 		if (d->stacks && !p[i].stale)
-			rc = put_stacks(d, b, s->ref, p[i].t_ms, e);
+			rc = put_stacks(d, b, x->s->ref, p[i].t_ms, e);
 		if (d->stacks && d->json)
 			json_array_end(b);
 		if (d->json)
@@ -565,21 +572,27 @@ static int dump_profiles(struct dump *d, const struct source_series *s, struct b
 	return rc;
 }
 
-static int dump_floats(struct dump *d, const struct source_series *s, struct buf *b, struct err *e)
+static int dump_put_floats(void *arg, size_t series, struct point *p, size_t n, struct err *e)
 {
-	struct point *p;
-	size_t n;
+	(void)series, (void)e;
+	const struct dump_series *x = arg;
 	char value[NUM_LEN];
-	int rc = d->scope.view->ops->floats(d->scope.view, s->ref, d->scope.after_ms, d->scope.until_ms, NULL, &p, &n, e);
-	if (rc)
-		return rc;
 	for (size_t i = 0; i < n; i++) {
-		put_point(d, b, s->labels, value_is_stale(p[i].v) ? "stale" : num_format(p[i].v, value), p[i].t_ms);
-		if (d->json)
-			buf_puts(b, "}\n");
+		put_point(x->d, x->b, x->s->labels, value_is_stale(p[i].v) ? "stale" : num_format(p[i].v, value), p[i].t_ms);
+		if (x->d->json)
+			buf_puts(x->b, "}\n");
 	}
 	free(p);
 	return 0;
+}
+
+/* Series by series, in the order of their labels. */
+static int dump_put_series(struct dump *d, const struct source_series *s, struct buf *b, struct err *e)
+{
+	struct source_view *v = d->scope.view;
+	struct dump_series x = { d, s, b };
+	return s->type ? v->ops->profiles(v, &s->ref, 1, d->scope.after_ms, d->scope.until_ms, NULL, dump_put_profiles, &x, e)
+	       : v->ops->floats(v, &s->ref, 1, d->scope.after_ms, d->scope.until_ms, NULL, dump_put_floats, &x, e);
 }
 
 int tool_tsdb_dump(int argc, char **argv)
@@ -602,7 +615,7 @@ int tool_tsdb_dump(int argc, char **argv)
 	for (size_t i = 0; i < d.scope.series.n && !rc && status == TOOL_OK; i++) {
 		struct buf out = { 0 };
 		const struct source_series *s = &d.scope.series.v[i];
-		rc = s->type ? dump_profiles(&d, s, &out, &e) : dump_floats(&d, s, &out, &e);
+		rc = dump_put_series(&d, s, &out, &e);
 		status = tool_print(&out);
 		buf_free(&out);
 	}

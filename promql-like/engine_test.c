@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/flag.h"
 #include "base/metrics.h"
+#include "model/sourcekit.h"
 #include "promql-like/memsource.h"
 #include "promql-like/promql.h"
 
@@ -638,8 +639,8 @@ static void test_outputs_of_an_error(void **state)
 		struct point mine, *points = &mine;
 		struct source_profile own, *profiles = &own;
 		size_t n_points = before, n_profiles = before;
-		assert_int_equal(v->ops->floats(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &points, &n_points, &e), -ERR_CANCELED);
-		assert_int_equal(v->ops->profiles(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &profiles, &n_profiles, &e), -ERR_CANCELED);
+		assert_int_equal(one_series_floats(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &points, &n_points, &e), -ERR_CANCELED);
+		assert_int_equal(one_series_profiles(v, all[i].ref, INT64_MIN, INT64_MAX, &lim, &profiles, &n_profiles, &e), -ERR_CANCELED);
 		assert_true(points == &mine && n_points == before && profiles == &own && n_profiles == before);
 		tried++;
 	}

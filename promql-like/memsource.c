@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/map.h"
+#include "model/frame_filter.h"
 
 #define MAX_POINTS 10000000u
 
@@ -173,66 +174,125 @@ static int view_select(struct source_view *v, const struct matcher *m, size_t n,
 	return 0;
 }
 
-static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
-		       struct point **ret, size_t *ret_n, struct err *e)
+static int view_types(struct source_view *v, int64_t after, int64_t until, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+		      struct err *e)
 {
-	const struct mem_series *s = of_view(v)->series.v[ref];
+	struct memsource *s = of_view(v);
+	VEC(struct source_type) out = { 0 };
+	int rc = check(lim, 0, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < s->series.n; i++) {
+		const struct mem_series *x = s->series.v[i];
+		struct view name = labels_get(*x->labels, VIEW(LABEL_NAME));
+		size_t k = 0;
+		if (!x->is_profile || !has_data(x, after, until))
+			continue;
+		while (k < out.n && !(view_eq(out.v[k].name, name) && ptype_eq(out.v[k].type, &x->type)))
+			k++;
+		if (k == out.n)
+			vec_push(&out, (struct source_type){ name, &x->type, 0 });
+		out.v[k].n_series++;
+	}
+	*ret = out.v;
+	*ret_n = out.n;
+	return 0;
+}
+
+/* A call about several series: each is read by itself. */
+struct mem_reading {
+	const struct memsource *m;
+	const uint64_t *refs;
+	int64_t after, until;
+	const struct source_tiles *tiles;
+	const struct source_limits *lim;
+	source_floats_fn floats;
+	source_profiles_fn profiles;
+	source_covers_fn covers;
+	void *arg;
+};
+
+static int mem_floats_of(void *arg, size_t series, struct err *e)
+{
+	const struct mem_reading *r = arg;
+	const struct mem_series *s = r->m->series.v[r->refs[series]];
 	VEC(struct point) out = { 0 };
 	for (size_t i = 0; i < s->pts.n; i++)
-		if (s->pts.v[i].t_ms > after && s->pts.v[i].t_ms <= until)
+		if (s->pts.v[i].t_ms > r->after && s->pts.v[i].t_ms <= r->until)
 			vec_push(&out, s->pts.v[i]);
-	int rc = check(lim, out.n, e);
-	if (rc) {
-		vec_free(&out);
-		return rc;
-	}
-	*ret = out.v;
-	*ret_n = out.n;
-	return 0;
+	int rc = check(r->lim, out.n, e);
+	if (!rc)
+		return r->floats(r->arg, series, out.v, out.n, e);
+	vec_free(&out);
+	return rc;
 }
 
-static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until,
-			 const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+static int view_floats(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		       source_floats_fn fn, void *arg, struct err *e)
 {
-	const struct mem_series *s = of_view(v)->series.v[ref];
+	struct mem_reading r = { .m = of_view(v), .refs = refs, .after = after, .until = until, .lim = lim, .floats = fn, .arg = arg };
+	return source_each(refs, n, lim, mem_floats_of, &r, e);
+}
+
+static int mem_profiles_of(void *arg, size_t series, struct err *e)
+{
+	const struct mem_reading *r = arg;
+	const struct mem_series *s = r->m->series.v[r->refs[series]];
 	VEC(struct source_profile) out = { 0 };
 	for (size_t i = 0; i < s->profiles.n; i++)
-		if (s->profiles.v[i].p.t_ms > after && s->profiles.v[i].p.t_ms <= until)
+		if (s->profiles.v[i].p.t_ms > r->after && s->profiles.v[i].p.t_ms <= r->until)
 			vec_push(&out, s->profiles.v[i].p);
-	int rc = check(lim, out.n, e);
-	if (rc) {
-		vec_free(&out);
-		return rc;
-	}
-	*ret = out.v;
-	*ret_n = out.n;
-	return 0;
+	int rc = check(r->lim, out.n, e);
+	if (!rc)
+		return r->profiles(r->arg, series, out.v, out.n, e);
+	vec_free(&out);
+	return rc;
 }
 
-static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
-		      struct source_cover *ret, struct err *e)
+static int view_profiles(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+			 source_profiles_fn fn, void *arg, struct err *e)
 {
-	const struct mem_series *s = of_view(v)->series.v[ref];
+	struct mem_reading r = { .m = of_view(v), .refs = refs, .after = after, .until = until, .lim = lim, .profiles = fn, .arg = arg };
+	return source_each(refs, n, lim, mem_profiles_of, &r, e);
+}
+
+/* Of one tile, with its spans. */
+static struct source_cover mem_cover(const struct mem_series *s, int64_t after, int64_t until)
+{
+	struct source_cover c = { 0 };
 	for (size_t i = 0; i < s->profiles.n; i++) {
 		const struct source_profile *p = &s->profiles.v[i].p;
 		if (p->t_ms > after && p->t_ms <= until)
-			source_cover_add(ret, p->t_ms, p->cover_ms, p->total, p->weight, p->period, p->stale);
+			source_cover_add(&c, p->t_ms, p->cover_ms, p->total, p->weight, p->period, p->stale);
 	}
-	return check(lim, ret->n, e);
+	return c;
 }
 
-static int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim,
-		       struct source_cover *ret, struct err *e)
+static int mem_covers_of(void *arg, size_t series, struct err *e)
 {
-	int rc = 0;
-	for (size_t k = 0; k < t->n && !rc; k++) {
-		struct source_cover one = { 0 };
+	const struct mem_reading *r = arg;
+	const struct source_tiles *t = r->tiles;
+	struct source_cover *out = xcalloc(t->n + 1, sizeof *out);
+	uint64_t read = 0;
+	for (size_t k = 0; k < t->n; k++) {
 		int64_t after = t->after_ms + (int64_t)k * t->width_ms;
-		rc = view_cover(v, ref, after, after + t->width_ms, lim, &one, e);
-		source_cover_add_other(&ret[k], &one);
-		source_cover_release(&one);
+		out[k] = mem_cover(r->m->series.v[r->refs[series]], after, after + t->width_ms);
+		read += out[k].n;
+		if (t->n > 1)
+			vec_free(&out[k].spans);
 	}
+	int rc = check(r->lim, read, e);
+	if (!rc)
+		return r->covers(r->arg, series, out, e);
+	source_covers_free(out, t->n);
 	return rc;
+}
+
+static int view_covers(struct source_view *v, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
+		       source_covers_fn fn, void *arg, struct err *e)
+{
+	struct mem_reading r = { .m = of_view(v), .refs = refs, .tiles = t, .lim = lim, .covers = fn, .arg = arg };
+	return source_each(refs, n, lim, mem_covers_of, &r, e);
 }
 
 __extension__ typedef __int128 wide;
@@ -329,6 +389,7 @@ struct match_memo {
 	const struct source_frame_filter *f;
 	const struct symbols *s;
 	uint8_t *locations, *stacks;
+	struct regex_meter *meter;
 	int rc;
 	struct err *e;
 };
@@ -342,7 +403,7 @@ static bool location_matches(struct match_memo *m, uint32_t location)
 	uint32_t n = m->f->leaf_only || !l->n_lines ? 1 : l->n_lines;
 	int rc = m->rc;
 	for (uint32_t i = 0; i < n && !rc; i++)
-		rc = m->f->frame(m->f->arg, m->s, l, i, m->e);
+		rc = frame_filter_match(m->f, m->s, l, i, m->meter, m->e);
 	if (rc < 0)
 		m->rc = rc;
 	*at = rc > 0 ? 2 : 1;
@@ -362,10 +423,11 @@ static bool stack_matches(struct match_memo *m, uint32_t column)
 	return yes;
 }
 
-static struct match_memo memo_new(const struct memsource *m, const struct source_frame_filter *f, struct err *e)
+static struct match_memo memo_new(const struct memsource *m, const struct source_frame_filter *f, const struct source_limits *lim, struct err *e)
 {
 	const struct symbols *s = m->symbols;
-	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1), 0, e };
+	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1),
+				    lim ? lim->regex : NULL, 0, e };
 }
 
 static void memo_free(struct match_memo *m)
@@ -445,7 +507,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 		     struct err *e)
 {
 	struct memsource *m = of_view(v);
-	struct sums x = { m, memo_new(m, f, e), xcalloc(n_groups + 1, sizeof(struct scaled_sum)), xcalloc(n_groups + 1, sizeof(wide)), ret };
+	struct sums x = { m, memo_new(m, f, lim, e), xcalloc(n_groups + 1, sizeof(struct scaled_sum)), xcalloc(n_groups + 1, sizeof(wide)), ret };
 	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
 		ret[g] = 0;
@@ -499,7 +561,7 @@ static int view_shares(struct source_view *v, const struct source_part *parts, s
 static int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_frame_filter *f,
 			const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e)
 {
-	struct match_memo memo = memo_new(of_view(v), f, e);
+	struct match_memo memo = memo_new(of_view(v), f, lim, e);
 	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct mem_series *s = of_view(v)->series.v[refs[i]];
@@ -636,7 +698,7 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 }
 
 static const struct source_ops ops = {
-	.release = view_release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .covers = view_covers,
+	.release = view_release, .select = view_select, .types = view_types, .floats = view_floats, .profiles = view_profiles, .covers = view_covers,
 	.merge = view_merge, .sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };

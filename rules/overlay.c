@@ -33,6 +33,7 @@ struct overlay {
 
 struct over_view {
 	struct source_view view;     /* first */
+	struct source_ops ops;       /* without the calls that `under` has not */
 	struct overlay *o;
 	struct source_view *under, *profiles;
 };
@@ -216,35 +217,143 @@ static int view_select(struct source_view *v, const struct matcher *m, size_t n,
 	return 0;
 }
 
-static int view_floats(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim, struct point **ret,
-		       size_t *ret_n, struct err *e)
+/* The names of both, of which some are the same. */
+static int view_types(struct source_view *v, int64_t after, int64_t until, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+		      struct err *e)
 {
 	struct over_view *w = of_view(v);
-	if (!(ref & OURS))
-		return w->under->ops->floats(w->under, ref, after, until, lim, ret, ret_n, e);
-	const struct over_series *s = w->o->series.v[ref & ~OURS];
-	size_t from = first_after(s, after), n = first_after(s, until) - from;
-	if (lim && lim->samples_read)
-		atomic_fetch_add(lim->samples_read, n);
-	*ret = memcpy(xcalloc(n + 1, sizeof **ret), s->points.v + from, n * sizeof **ret);
-	*ret_n = n;
+	struct source_type *stored, *recorded;
+	size_t n_stored, n_recorded;
+	VEC(struct source_type) out = { 0 };
+	int rc = w->under->ops->types(w->under, after, until, lim, &stored, &n_stored, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n_stored; i++)
+		if (!among(&w->o->by_name, w->o->hidden.names, stored[i].name))
+			vec_push(&out, stored[i]);
+	free(stored);
+	rc = w->profiles->ops->types(w->profiles, after, until, lim, &recorded, &n_recorded, e);
+	if (rc) {
+		vec_free(&out);
+		return rc;
+	}
+	for (size_t i = 0; i < n_recorded; i++) {
+		size_t k = 0;
+		while (k < out.n && !(view_eq(out.v[k].name, recorded[i].name) && ptype_eq(out.v[k].type, recorded[i].type)))
+			k++;
+		if (k < out.n)
+			out.v[k].n_series += recorded[i].n_series;
+		else
+			vec_push(&out, recorded[i]);
+	}
+	free(recorded);
+	*ret = out.v;
+	*ret_n = out.n;
 	return 0;
 }
 
-static int view_profiles(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
-			 struct source_profile **ret, size_t *ret_n, struct err *e)
+/* Some of the caller's series: those of one of the sources. What is read of them is passed on under the caller's number. */
+struct over_share {
+	uint64_t *refs;              /* as that source names them */
+	size_t *series;              /* the caller's numbers */
+	size_t n;
+	source_floats_fn floats;     /* the caller's: one of them */
+	source_profiles_fn profiles;
+	source_covers_fn covers;
+	const struct source_cells_reader *cells;
+	void *arg;
+};
+
+/* Those whose ref has the bit, or has it not. */
+static void share_fill(struct over_share *s, const uint64_t *refs, size_t n, uint64_t bit, bool has)
 {
-	struct over_view *w = of_view(v);
-	struct source_view *of = ref & PROFILES ? w->profiles : w->under;
-	return of->ops->profiles(of, ref & ~PROFILES, after, until, lim, ret, ret_n, e);
+	s->refs = xcalloc(n + 1, sizeof *s->refs);
+	s->series = xcalloc(n + 1, sizeof *s->series);
+	for (size_t i = 0; i < n; i++)
+		if (((refs[i] & bit) != 0) == has) {
+			s->refs[s->n] = refs[i] & ~bit;
+			s->series[s->n++] = i;
+		}
 }
 
-static int view_cover(struct source_view *v, uint64_t ref, int64_t after, int64_t until, const struct source_limits *lim,
-		      struct source_cover *ret, struct err *e)
+static void share_release(struct over_share *s)
+{
+	free(s->refs);
+	free(s->series);
+}
+
+static int pass_floats(void *arg, size_t series, struct point *v, size_t n, struct err *e)
+{
+	const struct over_share *s = arg;
+	return s->floats(s->arg, s->series[series], v, n, e);
+}
+
+static int pass_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
+{
+	const struct over_share *s = arg;
+	return s->profiles(s->arg, s->series[series], v, n, e);
+}
+
+static int pass_covers(void *arg, size_t series, struct source_cover *v, struct err *e)
+{
+	const struct over_share *s = arg;
+	return s->covers(s->arg, s->series[series], v, e);
+}
+
+/* Of one of the overlay's own series. */
+static int own_floats(const struct overlay *o, uint64_t ref, size_t series, int64_t after, int64_t until, const struct source_limits *lim,
+		      source_floats_fn fn, void *arg, struct err *e)
+{
+	const struct over_series *s = o->series.v[ref];
+	size_t from = first_after(s, after), n = first_after(s, until) - from;
+	if (lim && lim->samples_read)
+		atomic_fetch_add(lim->samples_read, n);
+	struct point *copy = memcpy(xcalloc(n + 1, sizeof *copy), s->points.v + from, n * sizeof *copy);
+	return fn(arg, series, copy, n, e);
+}
+
+static int view_floats(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		       source_floats_fn fn, void *arg, struct err *e)
 {
 	struct over_view *w = of_view(v);
-	struct source_view *of = ref & PROFILES ? w->profiles : w->under;
-	return of->ops->cover(of, ref & ~PROFILES, after, until, lim, ret, e);
+	struct over_share stored = { .floats = fn, .arg = arg };
+	share_fill(&stored, refs, n, OURS, false);
+	int rc = stored.n ? w->under->ops->floats(w->under, stored.refs, stored.n, after, until, lim, pass_floats, &stored, e) : 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		if (refs[i] & OURS)
+			rc = own_floats(w->o, refs[i] & ~OURS, i, after, until, lim, fn, arg, e);
+	share_release(&stored);
+	return rc;
+}
+
+static int view_profiles(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+			 source_profiles_fn fn, void *arg, struct err *e)
+{
+	struct over_view *w = of_view(v);
+	int rc = 0;
+	for (int ours = 0; ours < 2 && !rc; ours++) {
+		struct source_view *of = ours ? w->profiles : w->under;
+		struct over_share s = { .profiles = fn, .arg = arg };
+		share_fill(&s, refs, n, PROFILES, ours);
+		rc = s.n ? of->ops->profiles(of, s.refs, s.n, after, until, lim, pass_profiles, &s, e) : 0;
+		share_release(&s);
+	}
+	return rc;
+}
+
+static int view_covers(struct source_view *v, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
+		       source_covers_fn fn, void *arg, struct err *e)
+{
+	struct over_view *w = of_view(v);
+	int rc = 0;
+	for (int ours = 0; ours < 2 && !rc; ours++) {
+		struct source_view *of = ours ? w->profiles : w->under;
+		struct over_share s = { .covers = fn, .arg = arg };
+		share_fill(&s, refs, n, PROFILES, ours);
+		rc = s.n ? of->ops->covers(of, s.refs, s.n, t, lim, pass_covers, &s, e) : 0;
+		share_release(&s);
+	}
+	return rc;
 }
 
 /* A question of which some parts are of what is stored, and some of what the rules recorded. */
@@ -338,54 +447,39 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 	return rc;
 }
 
-/* Series of one of the two, numbered as for the caller. */
-struct cells_of {
-	const struct source_cells_reader *to;
-	size_t *series;
-};
-
 static enum source_alike pass_alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
 {
-	const struct cells_of *x = arg;
-	return x->to->alike ? x->to->alike(x->to->arg, x->series[a], x->series[b], after, until) : SOURCE_UNLIKE;
+	const struct over_share *s = arg;
+	return s->cells->alike ? s->cells->alike(s->cells->arg, s->series[a], s->series[b], after, until) : SOURCE_UNLIKE;
 }
 
 static bool pass_odd(void *arg, size_t series, int64_t t_ms)
 {
-	const struct cells_of *x = arg;
-	return x->to->odd(x->to->arg, x->series[series], t_ms);
+	const struct over_share *s = arg;
+	return s->cells->odd(s->cells->arg, s->series[series], t_ms);
 }
 
 static int pass_cells(void *arg, const struct source_cells *c, unsigned worker, struct err *e)
 {
-	const struct cells_of *x = arg;
+	const struct over_share *s = arg;
 	struct source_cells own = *c;
-	own.series = x->series[c->series];
-	return x->to->take(x->to->arg, &own, worker, e);
+	own.series = s->series[c->series];
+	return s->cells->take(s->cells->arg, &own, worker, e);
 }
 
 static int view_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
 		      const struct source_cells_reader *to, struct err *e)
 {
 	struct over_view *w = of_view(v);
-	uint64_t *some = xcalloc(n + 1, sizeof *some);
-	size_t *series = xcalloc(n + 1, sizeof *series);
-	struct cells_of c = { to, series };
-	const struct source_cells_reader own = { pass_cells, pass_alike, pass_odd, to->detail, &c };
 	int rc = 0;
 	for (int ours = 0; ours < 2 && !rc; ours++) {
 		struct source_view *of = ours ? w->profiles : w->under;
-		size_t k = 0;
-		for (size_t i = 0; i < n; i++)
-			if (((refs[i] & PROFILES) != 0) == ours) {
-				some[k] = refs[i] & ~PROFILES;
-				series[k++] = i;
-			}
-		if (k)
-			rc = of->ops->cells(of, some, k, after, until, lim, &own, e);
+		struct over_share s = { .cells = to };
+		const struct source_cells_reader own = { pass_cells, pass_alike, pass_odd, to->detail, &s };
+		share_fill(&s, refs, n, PROFILES, ours);
+		rc = s.n ? of->ops->cells(of, s.refs, s.n, after, until, lim, &own, e) : 0;
+		share_release(&s);
 	}
-	free(some);
-	free(series);
 	return rc;
 }
 
@@ -405,8 +499,8 @@ static int view_label_values(struct source_view *v, struct view name, const stru
 }
 
 static const struct source_ops ops = {
-	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .cover = view_cover, .merge = view_merge, .sums = view_sums,
-	.cells = view_cells, .label_names = view_label_names, .label_values = view_label_values,
+	.release = release, .select = view_select, .types = view_types, .floats = view_floats, .profiles = view_profiles, .covers = view_covers,
+	.merge = view_merge, .sums = view_sums, .cells = view_cells, .label_names = view_label_names, .label_values = view_label_values,
 };
 
 static int source_open(struct source *s, struct source_view **ret, struct err *e)
@@ -423,7 +517,11 @@ static int source_open(struct source *s, struct source_view **ret, struct err *e
 		return rc;
 	}
 	struct over_view *v = NEW(struct over_view);
-	*v = (struct over_view){ { &ops }, o, under, profiles };
+	*v = (struct over_view){ { &v->ops }, ops, o, under, profiles };
+	if (!under->ops->covers)
+		v->ops.covers = NULL;
+	if (!under->ops->cells)
+		v->ops.cells = NULL;
 	*ret = &v->view;
 	return 0;
 }

@@ -157,18 +157,20 @@ static void on_stored(void *arg, const struct err *e)
 	free(w);
 }
 
+/* A profile that is about to be stored, and whether its time is there already. */
+struct past_slot {
+	const struct sink_profile *p;
+	bool there;
+};
+
 /* Whether a series has something of that time, whatever its stamps are: slots of another file, or of another interval, lie elsewhere. */
-static int covers(struct source_view *v, const struct source_series *s, const struct sink_profile *p, int64_t until_ms, bool *ret, struct err *e)
+static int past_note_covers(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
 {
-	struct source_profile *there;
-	size_t n;
-	int64_t from = p->t_ms - MAX(p->cover_ms, 1);
-	int rc = v->ops->profiles(v, s->ref, from, until_ms, NULL, &there, &n, e);
-	if (rc)
-		return rc;
+	(void)series, (void)e;
+	struct past_slot *slot = arg;
 	for (size_t i = 0; i < n; i++)
-		*ret |= there[i].t_ms - (there[i].stale ? 1 : MAX(there[i].cover_ms, 1)) < p->t_ms;
-	free(there);
+		slot->there |= v[i].t_ms - (v[i].stale ? 1 : MAX(v[i].cover_ms, 1)) < slot->p->t_ms;
+	free(v);
 	return 0;
 }
 
@@ -178,15 +180,20 @@ static int is_there(struct source_view *v, const struct sink_profile *p, bool *r
 	struct labels l = p->columns[0].labels;
 	struct matcher *m = xcalloc(l.n + 1, sizeof *m);
 	struct source_series *found = NULL;
+	struct past_slot slot = { .p = p };
+	VEC(uint64_t) refs = { 0 };
 	size_t n = 0;
-	int64_t until = p->t_ms + FARTHEST_SLOTS * p->cover_ms;
+	int64_t after = p->t_ms - MAX(p->cover_ms, 1), until = p->t_ms + FARTHEST_SLOTS * p->cover_ms;
 	for (size_t i = 0; i < l.n; i++)
 		m[i] = (struct matcher){ .op = MATCH_EQ, .name = l.v[i].name, .value = l.v[i].value };
-	*ret = false;
-	int rc = v->ops->select(v, m, l.n, p->t_ms - MAX(p->cover_ms, 1), until, NULL, &found, &n, e);
+	int rc = v->ops->select(v, m, l.n, after, until, NULL, &found, &n, e);
 	for (size_t i = 0; i < n && !rc; i++)
 		if (found[i].type && labels_eq(found[i].labels, l))
-			rc = covers(v, &found[i], p, until, ret, e);
+			vec_push(&refs, found[i].ref);
+	if (!rc && refs.n)
+		rc = v->ops->profiles(v, refs.v, refs.n, after, until, NULL, past_note_covers, &slot, e);
+	*ret = slot.there;
+	vec_free(&refs);
 	free(found);
 	free(m);
 	return rc;

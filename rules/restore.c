@@ -37,6 +37,7 @@ static int select_series(struct state_series *s, const struct rule *x, int64_t a
 	return rc;
 }
 
+/* The float series of an alert, or NULL. */
 static const struct source_series *find_series(const struct state_series *s, struct labels alert)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -46,7 +47,7 @@ static const struct source_series *find_series(const struct state_series *s, str
 		bool is = labels_eq(labels_builder_finish(&b), alert);
 		labels_builder_free(&b);
 		if (is)
-			return &s->v[i];
+			return s->v[i].type ? NULL : &s->v[i];
 	}
 	return NULL;
 }
@@ -62,26 +63,48 @@ static void restore_alert(const struct rules *m, struct live_alert *a, const str
 	a->changed = true;
 }
 
+/* A rule whose alerts are restored. */
+struct restoring {
+	struct live_group *g;
+	struct live_rule *rule;
+	int64_t now_ms;
+	VEC(uint64_t) refs;
+	VEC(struct live_alert *) alerts; /* by ref */
+};
+
+static int restore_from(void *arg, size_t series, struct point *v, size_t n, struct err *e)
+{
+	(void)e;
+	const struct restoring *r = arg;
+	if (n && !value_is_stale(v[n - 1].v)) {
+		mutex_lock(&r->g->lock);
+		restore_alert(r->g->m, r->alerts.v[series], r->rule->rule, v[n - 1], r->now_ms);
+		mutex_unlock(&r->g->lock);
+	}
+	free(v);
+	return 0;
+}
+
 static int restore_rule(struct live_group *g, struct live_rule *rule, struct source_view *view, int64_t now_ms, struct err *e)
 {
 	const struct rules *m = g->m;
 	struct source_damage lacks = { .damaged = { 0 } }; /* what can be read is restored */
 	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + LONGEST_NS, .canceled = &g->cut, .damage = &lacks };
 	struct state_series s = { .view = view, .lim = &lim };
-	int rc = select_series(&s, rule->rule, now_ms - m->o.outage_tolerance_ms, now_ms, e);
+	struct restoring r = { .g = g, .rule = rule, .now_ms = now_ms };
+	int64_t after = now_ms - m->o.outage_tolerance_ms;
+	int rc = select_series(&s, rule->rule, after, now_ms, e);
 	for (size_t i = 0; i < rule->alerts.n && !rc; i++) {
 		const struct source_series *series = find_series(&s, *rule->alerts.v[i]->labels);
-		struct point *p = NULL;
-		size_t n = 0;
-		if (series && !series->type)
-			rc = view->ops->floats(view, series->ref, now_ms - m->o.outage_tolerance_ms, now_ms, s.lim, &p, &n, e);
-		if (!rc && n && !value_is_stale(p[n - 1].v)) {
-			mutex_lock(&g->lock);
-			restore_alert(m, rule->alerts.v[i], rule->rule, p[n - 1], now_ms);
-			mutex_unlock(&g->lock);
-		}
-		free(p);
+		if (!series)
+			continue;
+		vec_push(&r.refs, series->ref);
+		vec_push(&r.alerts, rule->alerts.v[i]);
 	}
+	if (!rc && r.refs.n)
+		rc = view->ops->floats(view, r.refs.v, r.refs.n, after, now_ms, &lim, restore_from, &r, e);
+	vec_free(&r.refs);
+	vec_free(&r.alerts);
 	free(s.v);
 	source_damage_release(&lacks);
 	return rc;

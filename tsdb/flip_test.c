@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "base/view.h"
+#include "model/sourcekit.h"
 #include "tsdb/disk/table.h"
 #include "tsdb/disk/wal.h"
 #include "tsdb/log/record.h"
@@ -159,7 +160,7 @@ static void look(struct kit *k, const struct original *o, struct found *f)
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), view_of(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(v->ops->profiles(v, s[i].ref, 0, INT64_MAX, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, s[i].ref, 0, INT64_MAX, NULL, &p, &n_p, &e), 0);
 		for (size_t j = 0; j < n_p; j++)
 			see_profile(o, f, labels_get(s[i].labels, VIEW("pod")), &p[j]);
 		free(p);
@@ -460,7 +461,7 @@ static struct answer ask(struct kit *k, unsigned pod, int64_t after, int64_t unt
 	assert_true(n <= 1);
 	for (size_t i = 0; i < n; i++) {
 		struct source_part part = { s[i].ref, after, until, 1, 0, 0, 0 };
-		assert_int_equal(v->ops->profiles(v, s[i].ref, after, until, &lim, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, s[i].ref, after, until, &lim, &p, &n_p, &e), 0);
 		for (size_t j = 0; j < n_p; j++)
 			a.total += p[j].total;
 		a.n += n_p;

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 
 #define MINUTE INT64_C(60000)
@@ -146,14 +147,6 @@ static void write_all(struct kit *k)
 
 /* ---- answers ---- */
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 static struct source_series *select_all(struct source_view *v, size_t *n)
 {
 	struct err e;
@@ -173,7 +166,7 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 			   (int)s->labels.v[i].value.len, s->labels.v[i].value.ptr);
 	if (!s->type) {
 		struct point *p;
-		must(!v->ops->floats(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "floats");
+		must(!one_series_floats(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "floats");
 		for (size_t i = 0; i < n; i++)
 			h = h * 1000003 + (uint64_t)p[i].t_ms + value_bits(p[i].v);
 		buf_printf(out, "floats %zu %016" PRIx64 "\n", n, h);
@@ -181,7 +174,7 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 		return;
 	}
 	struct source_profile *p;
-	must(!v->ops->profiles(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "profiles");
+	must(!one_series_profiles(v, s->ref, 0, INT64_MAX, NULL, &p, &n, &e), "profiles");
 	for (size_t i = 0; i < n; i++)
 		h = h * 1000003 + (uint64_t)(p[i].t_ms + p[i].duration_ns + p[i].cover_ms + p[i].interval_ms + p[i].period +
 					     p[i].total * 31 + p[i].stale);
@@ -191,7 +184,8 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 	struct stackvec *sums[3];
 	double share[3];
 	int64_t exact[3];
-	const struct source_frame_filter f = { is_function, "main.f7", false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.f7"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	must(!v->ops->merge(v, parts, 3, 3, SYMBOLS_WHOLE, NULL, sums, &e), "merge");
 	must(!v->ops->sums(v, parts, 3, 3, &f, NULL, share, exact, &e), "sums");
 	buf_printf(out, "profiles %zu %016" PRIx64, n, h);

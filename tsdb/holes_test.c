@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/view.h"
+#include "model/sourcekit.h"
 #include "tsdb/disk/rocks.h"
 #include "tsdb/inspect.h"
 #include "tsdb/testkit.h"
@@ -138,7 +139,7 @@ static struct answer ask(struct kit *k, int64_t after)
 		struct source_part part = { s[i].ref, after, after + HOUR, 1, 0, 0, 0 };
 		struct source_profile *p;
 		struct stackvec *sum;
-		assert_int_equal(v->ops->profiles(v, s[i].ref, after, after + HOUR, &lim, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, s[i].ref, after, after + HOUR, &lim, &p, &n_p, &e), 0);
 		for (size_t j = 0; j < n_p; j++)
 			a.total += p[j].total;
 		a.n += n_p;
@@ -151,7 +152,7 @@ static struct answer ask(struct kit *k, int64_t after)
 	s = series_of(v, "load", after, &lim, &n);
 	for (size_t i = 0; i < n; i++) {
 		struct point *p;
-		assert_int_equal(v->ops->floats(v, s[i].ref, after, after + HOUR, &lim, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_floats(v, s[i].ref, after, after + HOUR, &lim, &p, &n_p, &e), 0);
 		a.n_floats += n_p;
 		free(p);
 	}

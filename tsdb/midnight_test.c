@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
 
@@ -44,9 +45,9 @@ static size_t rows(struct kit *k, const char *name, int64_t after, int64_t until
 		struct point *f = NULL;
 		struct source_profile *p = NULL;
 		if (s[i].type)
-			assert_int_equal(v->ops->profiles(v, s[i].ref, after, until, NULL, &p, &n_rows, &e), 0);
+			assert_int_equal(one_series_profiles(v, s[i].ref, after, until, NULL, &p, &n_rows, &e), 0);
 		else
-			assert_int_equal(v->ops->floats(v, s[i].ref, after, until, NULL, &f, &n_rows, &e), 0);
+			assert_int_equal(one_series_floats(v, s[i].ref, after, until, NULL, &f, &n_rows, &e), 0);
 		if (n_rows)
 			*ret_live += p ? !p[n_rows - 1].stale : !value_is_stale(f[n_rows - 1].v);
 		all += n_rows;
@@ -264,7 +265,7 @@ static void test_cover_over_midnight(void **state)
 	assert_int_equal(n, 2);
 	for (size_t i = 0; i < n; i++) {
 		struct source_profile *p;
-		assert_int_equal(v->ops->profiles(v, s[i].ref, MIDNIGHT, MIDNIGHT + MINUTE, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, s[i].ref, MIDNIGHT, MIDNIGHT + MINUTE, NULL, &p, &n_p, &e), 0);
 		assert_int_equal(n_p, 1);
 		assert_int_equal(p[0].cover_ms, 13 * SECOND);
 		free(p);

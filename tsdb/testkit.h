@@ -54,6 +54,8 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 		    void (*done)(void *arg, const struct err *e), void *arg);
 int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret);
 
+/* The filter of kit_profile's functions of odd numbers: every second one. Any thread; valid for ever. */
+struct source_frame_filter kit_odd_functions(bool leaf_only);
 /* An order-free checksum of a merged profile: sum over columns of hash(names of the stack, labels) * value. */
 uint64_t kit_vec_sum(const struct stackvec *v);
 /* The same for one sample type of kit_profile's profile. */

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/evict.h"
 
@@ -205,7 +206,7 @@ static void check_floats(struct model *m, int64_t after, int64_t until)
 	assert_int_equal(matcher_init(&x, MATCH_EQ, VIEW(LABEL_NAME), VIEW("up"), &e), 0);
 	assert_int_equal(v->ops->select(v, &x, 1, after, until, NULL, &s, &n, &e), 0);
 	if (n)
-		assert_int_equal(v->ops->floats(v, s[0].ref, after, until, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_floats(v, s[0].ref, after, until, NULL, &p, &n_p, &e), 0);
 	for (size_t i = 0; i < m->floats.n; i++) {
 		if (m->floats.v[i].t_ms <= after || m->floats.v[i].t_ms > until)
 			continue;

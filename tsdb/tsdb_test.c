@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/num.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 #include "tsdb/version/db.h"
 
@@ -119,7 +120,7 @@ static void test_floats_and_labels(void **state)
 		assert_null(s[0].type);
 		struct point *p;
 		size_t n_p;
-		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);
 		assert_int_equal(n_p, 101);
 		assert_true(p[99].v == 33);
 		assert_true(value_is_stale(p[100].v));
@@ -128,14 +129,14 @@ static void test_floats_and_labels(void **state)
 		atomic_uint_fast64_t read = 0;
 		struct source_limits lim = { .max_samples = 202, .samples_read = &read };
 		for (int i = 0; i < 3; i++) {
-			int rc = v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e);
+			int rc = one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e);
 			assert_int_equal(rc, i < 2 ? 0 : -ERR_LIMIT);
 			if (!rc)
 				free(p);
 		}
 		read = 0;
 		lim.max_samples = 100;
-		assert_int_equal(v->ops->floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e), -ERR_LIMIT);
+		assert_int_equal(one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, &lim, &p, &n_p, &e), -ERR_LIMIT);
 		free(s);
 		matcher_release(&m);
 		assert_int_equal(v->ops->label_names(v, NULL, 0, 0, INT64_MAX, NULL, &texts, &n, &e), 0);
@@ -154,28 +155,50 @@ static void test_floats_and_labels(void **state)
 	kit_free(&k);
 }
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
+/* Appends write under a lock of the day: a filter that takes its time must not hold it. */
+struct lock_asker {
+	struct rwlock *lock;
+	struct regex_meter meter;
+	atomic_bool canceled, over;
+};
+
+/* Cancels the filter when it has the lock in the midst of it. */
+static void *ask_for_the_lock(void *arg)
 {
-	(void)e;
-	if (line >= l->n_lines)
-		return false;
-	uint32_t f = symbols_get_line(s, l, line)->function;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
+	struct lock_asker *x = arg;
+	while (!atomic_load(&x->over)) {
+		if (atomic_load(&x->meter.spent_ns) && rwlock_try_write(x->lock)) {
+			atomic_store(&x->canceled, true);
+			rwlock_unlock(x->lock);
+			break;
+		}
+		clock_sleep_ms(1);
+	}
+	return NULL;
 }
 
-/* Appends write under this lock: a filter that takes its time must not hold it. */
-static bool lock_was_held;
-
-static int asks_for_the_lock(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
+/* Each expression takes about half a millisecond on a function: the filter, more than a second. */
+static void check_slow_filter(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, struct rwlock *lock)
 {
-	struct rwlock *lock = (struct rwlock *)arg;
-	(void)s, (void)l, (void)line, (void)e;
-	if (rwlock_try_write(lock))
-		rwlock_unlock(lock);
-	else
-		lock_was_held = true;
-	return true;
+	enum { SLOW = 30 };
+	struct lock_asker x = { .lock = lock };
+	struct source_limits lim = { .regex = &x.meter };
+	struct matcher m[SLOW];
+	const struct source_frame_filter f = { .m = m, .n = SLOW };
+	double *sums = xcalloc(n_groups, sizeof *sums);
+	pthread_t thread;
+	struct err e;
+	x.meter.canceled = &x.canceled;
+	for (size_t i = 0; i < SLOW; i++)
+		assert_int_equal(matcher_init(&m[i], MATCH_RE, VIEW("function"), VIEW("(?:.?){16}.{6}!|.*"), &e), 0);
+	assert_int_equal(pthread_create(&thread, NULL, ask_for_the_lock, &x), 0);
+	int rc = v->ops->sums(v, parts, n, n_groups, &f, &lim, sums, NULL, &e);
+	atomic_store(&x.over, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(rc, -ERR_CANCELED);
+	for (size_t i = 0; i < SLOW; i++)
+		matcher_release(&m[i]);
+	free(sums);
 }
 
 struct seen_cells {
@@ -245,7 +268,8 @@ static void test_sums(void **state)
 	struct source_part parts[20];
 	for (size_t i = 0; i < 20; i++)
 		parts[i] = (struct source_part){ s[i % 4].ref, KIT_T0 + (int64_t)(i / 4) * MINUTE, KIT_T0 + (int64_t)(i / 4 + 1) * MINUTE, 1, (uint32_t)(i / 4) };
-	struct source_frame_filter all = { is_function, "main.main", false }, leaf = { is_function, "main.main", true };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.main"), NULL };
+	const struct source_frame_filter all = { .m = &function, .n = 1 }, leaf = { .m = &function, .n = 1, .leaf_only = true };
 	double sums[5];
 	int64_t exact[5], sum = 0;
 	assert_int_equal(v->ops->sums(v, parts, 20, 5, &all, NULL, sums, exact, &e), 0);
@@ -255,9 +279,7 @@ static void test_sums(void **state)
 	assert_int_equal(v->ops->sums(v, parts, 20, 5, &leaf, NULL, sums, exact, &e), 0);
 	assert_true(sums[0] == 0);
 	struct partition *day = tsdb_partition(k.db, (uint32_t)(KIT_T0 / DAY_MS));
-	struct source_frame_filter probe = { asks_for_the_lock, &day->dict_lock, false };
-	assert_int_equal(v->ops->sums(v, parts, 20, 5, &probe, NULL, sums, exact, &e), 0);
-	assert_false(lock_was_held);
+	check_slow_filter(v, parts, 20, 5, &day->dict_lock);
 	partition_unref(day);
 	check_cells(v, s, total * KIT_PERIOD);
 	free(s);
@@ -289,7 +311,7 @@ static void test_view_is_stable(void **state)
 	struct matcher m;
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW(LABEL_NAME), VIEW(KIT_SAMPLES), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
-	assert_int_equal(v->ops->profiles(v, s[0].ref, 0, INT64_MAX, NULL, &p, &before, &e), 0);
+	assert_int_equal(one_series_profiles(v, s[0].ref, 0, INT64_MAX, NULL, &p, &before, &e), 0);
 	assert_int_equal(before, 5);
 	assert_int_equal(p[4].cover_ms, 10000);
 	assert_true(p[4].weight == 1);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/vec.h"
 #include "web/answer.h"
 #include "web/internal.h"
@@ -12,47 +11,33 @@
 
 /* One name of profile series that are stored. */
 struct found {
-	struct view name;         /* __name__ */
-	const struct ptype *type;
-	size_t series;
+	struct source_type of;
 	size_t order;             /* row of ptype_table, or its length */
 };
 
 struct catalogue {
 	struct source_view *view;
-	struct source_series *series;
-	size_t n_series;
-	struct map index;
 	VEC(struct found) v;
 };
 
-static void add_series(struct catalogue *c, const struct source_series *s)
+static void catalogue_add(struct catalogue *c, const struct source_type *t)
 {
-	struct view name = labels_get(s->labels, VIEW(LABEL_NAME));
-	uint64_t h = hash_view(name);
-	uint32_t i;
-	if (MAP_FIND_OR_ADD(&c->index, h, i, c->v.n, view_eq(c->v.v[i].name, name) && ptype_eq(c->v.v[i].type, s->type))) {
-		c->v.v[i].series++;
-		return;
-	}
 	size_t n_rows, order = 0;
 	const struct ptype_row *rows = ptype_table(&n_rows);
-	while (order < n_rows && !view_eqs(name, rows[order].name))
+	while (order < n_rows && !view_eqs(t->name, rows[order].name))
 		order++;
-	vec_push(&c->v, (struct found){ name, s->type, 1, order });
+	vec_push(&c->v, (struct found){ *t, order });
 }
 
 static int found_order(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
-	return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : view_cmp(x->name, y->name);
+	return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : view_cmp(x->of.name, y->of.name);
 }
 
 static void catalogue_close(struct catalogue *c)
 {
-	map_free(&c->index);
 	vec_free(&c->v);
-	free(c->series);
 	if (c->view)
 		c->view->ops->release(c->view);
 }
@@ -63,6 +48,8 @@ static int catalogue_open(struct catalogue *c, const struct web *w, const struct
 	if (!w->o.source)
 		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
 	int64_t after, until;
+	struct source_type *types = NULL;
+	size_t n = 0;
 	struct source_limits lim = { .canceled = httpd_canceled(rq) };
 	if (w->o.query_timeout_ms)
 		lim.deadline_mono_ns = httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000;
@@ -70,10 +57,10 @@ static int catalogue_open(struct catalogue *c, const struct web *w, const struct
 	if (!rc)
 		rc = w->o.source->open(w->o.source, &c->view, e);
 	if (!rc)
-		rc = c->view->ops->select(c->view, NULL, 0, after, until, &lim, &c->series, &c->n_series, e);
-	for (size_t i = 0; !rc && i < c->n_series; i++)
-		if (c->series[i].type)
-			add_series(c, &c->series[i]);
+		rc = c->view->ops->types(c->view, after, until, &lim, &types, &n, e);
+	for (size_t i = 0; !rc && i < n; i++)
+		catalogue_add(c, &types[i]);
+	free(types);
 	if (rc)
 		catalogue_close(c);
 	else if (c->v.n)
@@ -90,18 +77,18 @@ static void put_type(struct buf *b, const struct found *f)
 	if (row)
 		buf_puts(&title, row->title);
 	else
-		ptype_title(f->type, &title);
+		ptype_title(f->of.type, &title);
 	json_object_begin(b);
-	json_field(b, "name", f->name);
+	json_field(b, "name", f->of.name);
 	json_field_text(b, "alias", row && row->alias ? row->alias : "");
 	json_field(b, "title", buf_view(&title));
 	json_field_text(b, "help", row ? row->help : "");
-	json_field(b, "sampleType", f->type->sample_type);
-	json_field(b, "unit", f->type->sample_unit);
-	unit_lookup(f->type->sample_unit, &unit);
-	json_field(b, "baseUnit", unit.base[0] ? view_of(unit.base) : f->type->sample_unit);
-	json_field_text(b, "kind", profile_kind_text(f->type->kind));
-	json_field_count(b, "series", f->series);
+	json_field(b, "sampleType", f->of.type->sample_type);
+	json_field(b, "unit", f->of.type->sample_unit);
+	unit_lookup(f->of.type->sample_unit, &unit);
+	json_field(b, "baseUnit", unit.base[0] ? view_of(unit.base) : f->of.type->sample_unit);
+	json_field_text(b, "kind", profile_kind_text(f->of.type->kind));
+	json_field_count(b, "series", f->of.n_series);
 	json_object_end(b);
 	buf_free(&title);
 }
@@ -147,10 +134,10 @@ static void add_profile(struct metadata_set *m, const struct found *f)
 	const struct ptype_row *rows = ptype_table(&n);
 	struct unit_info unit;
 	struct buf title = { 0 };
-	ptype_title(f->type, &title);
-	unit_lookup(f->type->sample_unit, &unit);
+	ptype_title(f->of.type, &title);
+	unit_lookup(f->of.type->sample_unit, &unit);
 	/* rate() is what a delta and a cumulative series are for: clients offer it for counters. */
-	metadata_add(m, f->name, f->type->kind == PROFILE_GAUGE ? VIEW("gauge") : VIEW("counter"), view_of(unit.base),
+	metadata_add(m, f->of.name, f->of.type->kind == PROFILE_GAUGE ? VIEW("gauge") : VIEW("counter"), view_of(unit.base),
 		     f->order < n ? view_of(rows[f->order].help) : buf_view(&title));
 	buf_free(&title);
 }
@@ -183,7 +170,7 @@ void serve_metadata(struct httpd_request *rq, void *arg)
 	answer_rows_begin(&rows, rq);
 	metadata_init(&m, w, &rows);
 	for (size_t i = 0; i < c.v.n; i++)
-		if ((!metric.len || view_eq(metric, c.v.v[i].name)) && (!i || !view_eq(c.v.v[i - 1].name, c.v.v[i].name)))
+		if ((!metric.len || view_eq(metric, c.v.v[i].of.name)) && (!i || !view_eq(c.v.v[i - 1].of.name, c.v.v[i].of.name)))
 			add_profile(&m, &c.v.v[i]);
 	add_scrape_series(&m, metric);
 	metadata_add_targets(&m, w->o.targets, metric);

@@ -339,6 +339,16 @@ static int select_series(struct source_view *v, const struct matcher *m, size_t 
 	return 0;
 }
 
+static int list_types(struct source_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+		      struct err *e)
+{
+	(void)v, (void)lim, (void)e;
+	*ret = xcalloc(1, sizeof **ret);
+	**ret = (struct source_type){ labels_cpu_a[0].value, &cpu_type, 2 };
+	*ret_n = after_ms < 1000 && until_ms >= 1000;
+	return 0;
+}
+
 static int label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		       const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {
@@ -363,7 +373,7 @@ static int label_values(struct source_view *v, struct view name, const struct ma
 	return 0;
 }
 
-static const struct source_ops ops = { .release = release, .select = select_series, .label_names = label_names,
+static const struct source_ops ops = { .release = release, .select = select_series, .types = list_types, .label_names = label_names,
 				       .label_values = label_values };
 
 static int open_view(struct source *s, struct source_view **ret, struct err *e)

@@ -54,18 +54,22 @@ static struct view written_name(struct federation *f, struct view name, bool col
 
 /* ---- what there is ---- */
 
-static int newest(struct federation *f, const struct source_series *s, struct err *e)
+/* The float series whose newest samples are read. */
+struct newest_of {
+	struct federation *f;
+	VEC(uint64_t) refs;
+	VEC(struct labels) labels;
+};
+
+static int newest_add(void *arg, size_t series, struct point *v, size_t n, struct err *e)
 {
-	struct point *p = NULL;
-	size_t n = 0;
-	struct view name = labels_get(s->labels, VIEW(LABEL_NAME));
-	if (s->type || !name.len)
-		return 0;
-	int rc = f->l.view->ops->floats(f->l.view, s->ref, f->l.after, f->l.until, &f->l.lim, &p, &n, e);
-	if (!rc && n && !value_is_stale(p[n - 1].v))
-		vec_push(&f->rows, (struct row){ written_name(f, name, true), s->labels, p[n - 1] });
-	free(p);
-	return rc;
+	(void)e;
+	const struct newest_of *of = arg;
+	struct labels l = of->labels.v[series];
+	if (n && !value_is_stale(v[n - 1].v))
+		vec_push(&of->f->rows, (struct row){ written_name(of->f, labels_get(l, VIEW(LABEL_NAME)), true), l, v[n - 1] });
+	free(v);
+	return 0;
 }
 
 /* Samples of a name stand together. */
@@ -79,11 +83,21 @@ static int row_order(const void *a, const void *b)
 static int collect(struct federation *f, struct err *e)
 {
 	struct series_list found = { 0 };
+	struct newest_of of = { .f = f };
 	int rc = lookup_series(&f->l, &found, e);
-	for (size_t i = 0; i < found.v.n && !rc; i++)
-		rc = newest(f, &found.v.v[i], e);
+	for (size_t i = 0; i < found.v.n && !rc; i++) {
+		const struct source_series *s = &found.v.v[i];
+		if (s->type || !labels_get(s->labels, VIEW(LABEL_NAME)).len)
+			continue;
+		vec_push(&of.refs, s->ref);
+		vec_push(&of.labels, s->labels);
+	}
+	if (!rc && of.refs.n) /* the request has no pool: its own thread adds the rows */
+		rc = f->l.view->ops->floats(f->l.view, of.refs.v, of.refs.n, f->l.after, f->l.until, &f->l.lim, newest_add, &of, e);
 	if (!rc && f->rows.n)
 		qsort(f->rows.v, f->rows.n, sizeof *f->rows.v, row_order);
+	vec_free(&of.refs);
+	vec_free(&of.labels);
 	vec_free(&found.v);
 	return rc;
 }

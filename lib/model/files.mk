@@ -14,6 +14,8 @@ libmodel_a_SOURCES = \
   lib/model/flame_internal.h \
   lib/model/frame.c \
   lib/model/frame.h \
+  lib/model/frame_filter.c \
+  lib/model/frame_filter.h \
   lib/model/functions.c \
   lib/model/functions.h \
   lib/model/labels.c \
@@ -31,6 +33,8 @@ libmodel_a_SOURCES = \
   lib/model/ptype.h \
   lib/model/relabel.c \
   lib/model/relabel.h \
+  lib/model/replicas.c \
+  lib/model/replicas.h \
   lib/model/rules_past.h \
   lib/model/rules_status.c \
   lib/model/rules_status.h \
@@ -42,6 +46,7 @@ libmodel_a_SOURCES = \
   lib/model/sink.h \
   lib/model/source.c \
   lib/model/source.h \
+  lib/model/sourcekit.h \
   lib/model/stackvec.c \
   lib/model/stackvec.h \
   lib/model/stackvec_export.c \
@@ -63,8 +68,10 @@ libmodel_a_SOURCES = \
 MODEL_TESTS = \
   flame_agree_test \
   flame_test \
+  frame_filter_test \
   model_test \
   relabel_test \
+  replicas_test \
   sample_order_test \
   source_test \
   stackvec_test \
@@ -78,10 +85,14 @@ flame_agree_test_SOURCES = lib/model/flame_agree_test.c
 flame_agree_test_LDADD = $(MODEL_TEST_LIBS)
 flame_test_SOURCES = lib/model/flame_test.c
 flame_test_LDADD = $(MODEL_TEST_LIBS)
+frame_filter_test_SOURCES = lib/model/frame_filter_test.c
+frame_filter_test_LDADD = $(MODEL_TEST_LIBS)
 model_test_SOURCES = lib/model/model_test.c
 model_test_LDADD = $(MODEL_TEST_LIBS)
 relabel_test_SOURCES = lib/model/relabel_test.c
 relabel_test_LDADD = $(MODEL_TEST_LIBS)
+replicas_test_SOURCES = lib/model/replicas_test.c
+replicas_test_LDADD = $(MODEL_TEST_LIBS)
 sample_order_test_SOURCES = lib/model/sample_order_test.c
 sample_order_test_LDADD = $(MODEL_TEST_LIBS)
 source_test_SOURCES = lib/model/source_test.c

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 
 int source_limits_check(const struct source_limits *lim, struct err *e)
 {
@@ -211,4 +212,62 @@ void source_cover_release(struct source_cover *c)
 {
 	vec_free(&c->spans);
 	*c = (struct source_cover){ 0 };
+}
+
+void source_covers_free(struct source_cover *v, size_t n)
+{
+	for (size_t i = 0; v && i < n; i++)
+		source_cover_release(&v[i]);
+	free(v);
+}
+
+/* ---- series by series ---- */
+
+struct each_series {
+	const uint64_t *refs;
+	uint32_t *order;             /* indices of refs, in the order in which they are read */
+	int (*one)(void *arg, size_t series, struct err *e);
+	void *arg;
+	atomic_bool failed;
+	struct mutex lock;
+	struct err e;                /* the first; under lock */
+};
+
+static int each_by_ref(const void *a, const void *b, void *arg)
+{
+	const uint64_t *refs = arg;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	return refs[i] != refs[k] ? (refs[i] > refs[k]) - (refs[i] < refs[k]) : (i > k) - (i < k);
+}
+
+static void each_read(void *arg, size_t at, unsigned worker)
+{
+	(void)worker;
+	struct each_series *j = arg;
+	struct err e = { 0 };
+	if (atomic_load(&j->failed) || !j->one(j->arg, j->order[at], &e))
+		return;
+	mutex_lock(&j->lock);
+	if (!atomic_exchange(&j->failed, true))
+		j->e = e;
+	mutex_unlock(&j->lock);
+}
+
+int source_each(const uint64_t *refs, size_t n, const struct source_limits *lim, int (*one)(void *arg, size_t series, struct err *e), void *arg,
+		struct err *e)
+{
+	if (n == 1)
+		return one(arg, 0, e);
+	struct each_series j = { .refs = refs, .order = xcalloc(n + 1, sizeof *j.order), .one = one, .arg = arg };
+	for (size_t i = 0; i < n; i++)
+		j.order[i] = (uint32_t)i;
+	qsort_r(j.order, n, sizeof *j.order, each_by_ref, (void *)refs);
+	mutex_init(&j.lock, LOCK_LEAF, "series read");
+	pool_run(lim ? lim->pool : NULL, n, each_read, &j);
+	mutex_destroy(&j.lock);
+	free(j.order);
+	if (!atomic_load(&j.failed))
+		return 0;
+	*e = j.e;
+	return -(int)j.e.code;
 }

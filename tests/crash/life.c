@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "model/sourcekit.h"
 #include "tests/crash/ledger.h"
 #include "tests/crash/life_bucket.h"
 #include "tsdb/testkit.h"
@@ -110,7 +111,7 @@ static int read_profiles(struct life *l, struct source_view *v, bool cpu, int64_
 	int rc = series_of(v, cpu ? KIT_CPU : KIT_SAMPLES, after, until, &s, &n, e);
 	for (size_t i = 0; !rc && i < n; i++) {
 		unsigned pod = pod_of(&s[i]);
-		rc = v->ops->profiles(v, s[i].ref, after, until, NULL, &p, &n_p, e);
+		rc = one_series_profiles(v, s[i].ref, after, until, NULL, &p, &n_p, e);
 		for (size_t k = 0; !rc && k < n_p; k++) {
 			uint32_t id;
 			if (pod == PODS)

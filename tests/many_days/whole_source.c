@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "model/frame.h"
+#include "model/frame_filter.h"
 #include "model/stackvec.h"
 
 static struct whole_source *whole_of(const struct source_view *v)
@@ -22,13 +23,13 @@ static int whole_merge(struct source_view *v, const struct source_part *parts, s
 }
 
 /* Whether a frame of the column's stack satisfies the filter: 1 or 0; negative: an error. */
-static int whole_matches(const struct source_frame_filter *f, const struct symbols *s, uint32_t column, struct err *e)
+static int whole_matches(const struct source_frame_filter *f, struct regex_meter *meter, const struct symbols *s, uint32_t column, struct err *e)
 {
 	uint32_t node = symbols_get_column(s, column)->node;
 	for (; node; node = f->leaf_only ? 0 : symbols_get_node(s, node)->parent) {
 		const struct sym_location *l = symbols_get_location(s, symbols_get_node(s, node)->location);
 		for (uint32_t k = 0; k < (f->leaf_only ? 1 : frame_count(l)); k++) {
-			int rc = f->frame(f->arg, s, l, k, e);
+			int rc = frame_filter_match(f, s, l, k, meter, e);
 			if (rc)
 				return rc;
 		}
@@ -36,13 +37,13 @@ static int whole_matches(const struct source_frame_filter *f, const struct symbo
 	return 0;
 }
 
-static int whole_add(const struct source_frame_filter *f, const struct stackvec *v, int64_t *ints, double *floats, struct err *e)
+static int whole_add(const struct source_frame_filter *f, const struct source_limits *lim, const struct stackvec *v, int64_t *ints, double *floats, struct err *e)
 {
 	struct num_sum sum = { 0 };
 	int rc = 0;
 	*ints = 0;
 	for (size_t i = 0; i < v->n && rc >= 0; i++) {
-		rc = whole_matches(f, v->symbols, v->columns[i], e);
+		rc = whole_matches(f, lim ? lim->regex : NULL, v->symbols, v->columns[i], e);
 		if (rc > 0 && v->is_float)
 			num_sum_add(&sum, v->floats[i]);
 		else if (rc > 0)
@@ -61,7 +62,7 @@ static int whole_sums(struct source_view *v, const struct source_part *parts, si
 	for (size_t i = 0; i < n_groups; i++) {
 		int64_t whole = 0;
 		if (f && sums[i] && !rc)
-			rc = whole_add(f, sums[i], &whole, &ret[i], e);
+			rc = whole_add(f, lim, sums[i], &whole, &ret[i], e);
 		if (f && exact)
 			exact[i] = whole;
 		stackvec_unref(sums[i]);
@@ -81,7 +82,7 @@ static int whole_shares(struct source_view *v, const struct source_part *parts, 
 	for (size_t i = 0; i < n_groups; i++) {
 		double unused;
 		if (sums[i] && !rc)
-			rc = whole_add(f, sums[i], &ret->match[i], &unused, e);
+			rc = whole_add(f, lim, sums[i], &ret->match[i], &unused, e);
 		stackvec_unref(sums[i]);
 	}
 	free(sums);
@@ -99,36 +100,45 @@ static int whole_hand_out(const struct stackvec *v, size_t series, int64_t t_ms,
 	return rc;
 }
 
+/* A reading of single values. */
+struct whole_cells_of {
+	struct source_view *v;
+	const uint64_t *refs;
+	const struct source_limits *lim;
+	const struct source_cells_reader *to;
+};
+
 /* Each profile is a merge of its own, so that the storage's reader of single values has no part in it. */
+static int whole_profiles(void *arg, size_t series, struct source_profile *p, size_t n, struct err *e)
+{
+	const struct whole_cells_of *x = arg;
+	struct source_part *parts = xcalloc(n + 1, sizeof *parts);
+	struct stackvec **sums = xcalloc(n + 1, sizeof(*sums));
+	size_t n_parts = 0;
+	for (size_t k = 0; k < n; k++)
+		if (!p[k].stale) {
+			parts[n_parts] = (struct source_part){ .ref = x->refs[series], .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1, .group = (uint32_t)n_parts };
+			n_parts++;
+		}
+	int rc = whole_of(x->v)->real->merge(x->v, parts, n_parts, n_parts, SYMBOLS_WHOLE, x->lim, sums, e);
+	for (size_t k = 0; k < n_parts; k++) {
+		if (!rc)
+			rc = whole_hand_out(sums[k], series, parts[k].until_ms, x->to, e);
+		stackvec_unref(sums[k]);
+	}
+	free(sums);
+	free(parts);
+	free(p);
+	return rc;
+}
+
 static int whole_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		       const struct source_cells_reader *to, struct err *e)
 {
-	const struct source_ops *real = whole_of(v)->real;
-	int rc = 0;
-	for (size_t i = 0; i < n && !rc; i++) {
-		struct source_profile *p;
-		size_t n_profiles, n_parts = 0;
-		rc = real->profiles(v, refs[i], after_ms, until_ms, lim, &p, &n_profiles, e);
-		if (rc)
-			return rc;
-		struct source_part *parts = xcalloc(n_profiles + 1, sizeof *parts);
-		struct stackvec **sums = xcalloc(n_profiles + 1, sizeof(*sums));
-		for (size_t k = 0; k < n_profiles; k++)
-			if (!p[k].stale) {
-				parts[n_parts] = (struct source_part){ .ref = refs[i], .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1, .group = (uint32_t)n_parts };
-				n_parts++;
-			}
-		rc = real->merge(v, parts, n_parts, n_parts, SYMBOLS_WHOLE, lim, sums, e);
-		for (size_t k = 0; k < n_parts; k++) {
-			if (!rc)
-				rc = whole_hand_out(sums[k], i, parts[k].until_ms, to, e);
-			stackvec_unref(sums[k]);
-		}
-		free(sums);
-		free(parts);
-		free(p);
-	}
-	return rc;
+	struct source_limits one_thread = lim ? *lim : (struct source_limits){ 0 }; /* cells are handed out as by one worker */
+	one_thread.pool = NULL;
+	struct whole_cells_of x = { v, refs, &one_thread, to };
+	return whole_of(v)->real->profiles(v, refs, n, after_ms, until_ms, &one_thread, whole_profiles, &x, e);
 }
 
 static int whole_open(struct source *s, struct source_view **ret, struct err *e)

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "model/sourcekit.h"
 #include "tsdb/bucket/catalogue.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/cached/cached_days.h"
@@ -292,18 +293,18 @@ static int64_t world_cover(struct world *w, int64_t after, int64_t until)
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, after, until, NULL, &found, &n, &e), 0);
 	for (size_t i = 0; i < n; i++) {
-		struct source_cover c = { 0 }, *by_hour = xcalloc(tiles.n, sizeof *by_hour);
+		struct source_cover c = { 0 }, *by_hour = NULL;
 		uint64_t rows = 0;
-		assert_int_equal(v->ops->cover(v, found[i].ref, after, until, NULL, &c, &e), 0);
+		assert_int_equal(one_series_cover(v, found[i].ref, after, until, NULL, &c, &e), 0);
 		if (after % HOUR == 0)
-			assert_int_equal(v->ops->covers(v, found[i].ref, &tiles, NULL, by_hour, &e), 0);
-		for (size_t k = 0; k < tiles.n; k++)
+			assert_int_equal(one_series_covers(v, found[i].ref, &tiles, NULL, &by_hour, &e), 0);
+		for (size_t k = 0; k < tiles.n && by_hour; k++)
 			rows += by_hour[k].n;
 		assert_int_equal(rows, after % HOUR == 0 ? c.n : 0);
 		for (size_t k = 0; k < c.spans.n; k++)
 			ms += c.spans.v[k].until_ms - c.spans.v[k].after_ms;
 		source_cover_release(&c);
-		free(by_hour);
+		source_covers_free(by_hour, tiles.n);
 	}
 	free(found);
 	matcher_release(&m);
@@ -395,7 +396,7 @@ static double world_points(struct world *w, const struct source_windows *of, boo
 	assert_int_equal(n, 4);
 	for (size_t i = 0; i < n; i++) {
 		struct source_points p;
-		assert_int_equal(v->ops->points(v, found[i].ref, KIT_T0, KIT_T0 + 2 * DAY, windows ? of : NULL, NULL, &p, &e), 0);
+		assert_int_equal(one_series_points(v, found[i].ref, KIT_T0, KIT_T0 + 2 * DAY, windows ? of : NULL, NULL, &p, &e), 0);
 		assert_true(p.plain);
 		*ret_n += p.n;
 		sum += points_sum(&p, of);
@@ -724,7 +725,7 @@ static void test_hangs(void **state)
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAYS * DAY, &w.lim, &found, &n, &e), 0);
 	assert_int_equal(n, 4);
-	assert_int_equal(v->ops->profiles(v, found[0].ref, KIT_T0, KIT_T0 + DAYS * DAY, &w.lim, &p, &n_p, &e), 0);
+	assert_int_equal(one_series_profiles(v, found[0].ref, KIT_T0, KIT_T0 + DAYS * DAY, &w.lim, &p, &n_p, &e), 0);
 	assert_int_equal(n_p, 2 * ROWS);
 	assert_true(clock_mono_ms() - begin < HANG_MS);
 	free(p);
@@ -864,12 +865,6 @@ struct handed {
 	atomic_llong rows, match;
 };
 
-static int every_frame(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)s, (void)l, (void)line, (void)e;
-	return 1;
-}
-
 static int take_matches(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
 {
 	struct handed *h = arg;
@@ -895,7 +890,7 @@ static int take_cells(void *arg, const struct source_cells *c, unsigned worker, 
 /* All profiles of a name, by matches or by cells; what cannot be read is noted in w->damage. */
 static void world_hand_out(struct world *w, bool cells, int64_t after, int64_t until, struct handed *ret)
 {
-	static const struct source_frame_filter every = { .frame = every_frame };
+	static const struct source_frame_filter every = { .n = 0 };
 	struct source_view *v;
 	struct source_series *found;
 	struct matcher m;
@@ -993,7 +988,7 @@ static void test_views_and_tidying(void **state)
 	assert_int_equal(v->ops->select(v, &m, 1, KIT_T0, KIT_T0 + DAYS * DAY, NULL, &found, &n, &e), 0);
 	atomic_fetch_add(&w.k.db->hidden_number, 1); /* as by a delete: further views have another cached day over the same files */
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(v->ops->profiles(v, found[0].ref, KIT_T0, KIT_T0 + 2 * DAY, NULL, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, found[0].ref, KIT_T0, KIT_T0 + 2 * DAY, NULL, &p, &n_p, &e), 0);
 		assert_int_equal(n_p, 2 * ROWS);
 		free(p);
 		kit_count(&w.k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);

@@ -113,8 +113,6 @@ static int cover_read(struct tsdb_view *v, uint64_t ref, int64_t after_ms, int64
 		      struct source_cover *ret, struct err *e)
 {
 	int rc = 0;
-	if (!view_has_ref(v, ref))
-		return view_bad_ref(ref, e);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		const struct pstate *s = v->v->p[p];
 		uint32_t id = partition_meets(s->p, after_ms, until_ms) ? view_series(v, ref, p) : NOT_THERE;
@@ -126,20 +124,6 @@ static int cover_read(struct tsdb_view *v, uint64_t ref, int64_t after_ms, int64
 				add_window(v, s->windows[i], id, after_ms, until_ms, ret);
 	}
 	return rc ? rc : limits_check(lim, ret->n, e);
-}
-
-int view_cover(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-	       struct source_cover *ret, struct err *e)
-{
-	struct view_try try;
-	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
-	int rc = cover_read(try.v, ref, after_ms, until_ms, try.lim, ret, e);
-	while (view_try_again(&try, &rc, e)) {
-		source_cover_release(ret);
-		*ret = (struct source_cover){ 0 };
-		rc = cover_read(try.v, ref, after_ms, until_ms, try.lim, ret, e);
-	}
-	return rc;
 }
 
 /* ---- windows that follow each other ---- */
@@ -229,13 +213,11 @@ static int tile_partition(struct tiling *g, const struct pstate *s, uint32_t ser
 	return rc;
 }
 
-static int covers_read(struct tsdb_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
-		       struct err *e)
+static int tiles_read(struct tsdb_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
+		      struct err *e)
 {
 	struct tiling g = { .v = v, .t = t, .until_ms = t->after_ms + (int64_t)t->n * t->width_ms, .ret = ret };
 	int rc = 0;
-	if (!view_has_ref(v, ref))
-		return view_bad_ref(ref, e);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		const struct pstate *s = v->v->p[p];
 		uint32_t id = partition_meets(s->p, t->after_ms, g.until_ms) ? view_series(v, ref, p) : NOT_THERE;
@@ -246,15 +228,45 @@ static int covers_read(struct tsdb_view *v, uint64_t ref, const struct source_ti
 	return rc ? rc : limits_check(lim, g.n, e);
 }
 
-int view_covers(struct source_view *sv, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
-		struct err *e)
+/* ---- the call ---- */
+
+struct covers_reading {
+	struct tsdb_view *v;
+	const uint64_t *refs;
+	const struct source_tiles *t;
+	const struct source_limits *lim;
+	source_covers_fn fn;
+	void *arg;
+};
+
+static int covers_read(const struct covers_reading *r, uint64_t ref, const struct source_limits *lim, struct source_cover *ret, struct err *e)
 {
+	if (!view_has_ref(r->v, ref))
+		return view_bad_ref(ref, e);
+	return r->t->n == 1 ? cover_read(r->v, ref, r->t->after_ms, r->t->after_ms + r->t->width_ms, lim, ret, e) : tiles_read(r->v, ref, r->t, lim, ret, e);
+}
+
+static int covers_read_series(void *arg, size_t series, struct err *e)
+{
+	const struct covers_reading *r = arg;
+	struct source_cover *ret = NULL;
 	struct view_try try;
-	view_try_begin(&try, (struct tsdb_view *)sv, t->after_ms, t->after_ms + (int64_t)t->n * t->width_ms, lim);
-	int rc = covers_read(try.v, ref, t, try.lim, ret, e);
-	while (view_try_again(&try, &rc, e)) {
-		memset(ret, 0, t->n * sizeof *ret); /* they have no spans */
-		rc = covers_read(try.v, ref, t, try.lim, ret, e);
-	}
+	int rc;
+	view_try_begin(&try, r->v, r->t->after_ms, r->t->after_ms + (int64_t)r->t->n * r->t->width_ms, r->lim);
+	do {
+		source_covers_free(ret, r->t->n);
+		ret = xcalloc(r->t->n + 1, sizeof *ret);
+		rc = covers_read(r, r->refs[series], try.lim, ret, e);
+	} while (view_try_again(&try, &rc, e));
+	if (!rc)
+		return r->fn(r->arg, series, ret, e);
+	source_covers_free(ret, r->t->n);
 	return rc;
+}
+
+int view_covers(struct source_view *sv, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
+		source_covers_fn fn, void *arg, struct err *e)
+{
+	struct covers_reading r = { (struct tsdb_view *)sv, refs, t, lim, fn, arg };
+	return source_each(refs, n, lim, covers_read_series, &r, e);
 }

@@ -209,26 +209,44 @@ static int points_read(struct points_reading *r, uint64_t ref, struct err *e)
 	return rc ? rc : limits_check(r->lim, r->n, e);
 }
 
-int view_points(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-		const struct source_limits *lim, struct source_points *ret, struct err *e)
+struct points_call {
+	struct tsdb_view *v;
+	const uint64_t *refs;
+	int64_t after_ms, until_ms;
+	const struct source_windows *windows;
+	const struct source_limits *lim;
+	source_points_fn fn;
+	void *arg;
+};
+
+static int points_read_series(void *arg, size_t series, struct err *e)
 {
-	struct points_reading r = { .v = (struct tsdb_view *)sv, .after_ms = after_ms, .until_ms = until_ms, .list.windows = windows };
+	const struct points_call *c = arg;
+	struct points_reading r = { .v = c->v, .after_ms = c->after_ms, .until_ms = c->until_ms, .list.windows = c->windows };
+	struct source_points ret;
 	struct view_try try;
 	int rc;
-	view_try_begin(&try, r.v, after_ms, until_ms, lim);
+	view_try_begin(&try, r.v, c->after_ms, c->until_ms, c->lim);
 	r.lim = try.lim;
 	do {
 		r.lacks = false;
-		rc = points_read(&r, ref, e);
-		if (!rc && r.lacks && windows)
+		rc = points_read(&r, c->refs[series], e);
+		if (!rc && r.lacks && c->windows)
 			points_want_all(&r);
 	} while (view_try_again(&try, &rc, e));
 	if (rc) {
 		point_list_release(&r.list);
 		return rc;
 	}
-	point_list_finish(&r.list, ret);
-	if (!ret->plain && lim && lim->samples_read)
-		atomic_fetch_sub(lim->samples_read, r.n); /* the caller reads them once more, as profiles */
-	return 0;
+	point_list_finish(&r.list, &ret);
+	if (!ret.plain && c->lim && c->lim->samples_read)
+		atomic_fetch_sub(c->lim->samples_read, r.n); /* the caller reads them once more, as profiles */
+	return c->fn(c->arg, series, &ret, e);
+}
+
+int view_points(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e)
+{
+	struct points_call c = { (struct tsdb_view *)sv, refs, after_ms, until_ms, windows, lim, fn, arg };
+	return source_each(refs, n, lim, points_read_series, &c, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which series there are: select, label names, label values. Each partition is asked by itself, what has the same
+/* Which series there are: select, types, label names, label values. Each partition is asked by itself, what has the same
  * labels and type in several is one series. Runs on query threads. */
 #include "tsdb/part/damage.h"
 #include "tsdb/bucket/catalogue.h"
@@ -153,8 +153,8 @@ static void absent_note(struct tsdb_view *v, int64_t after_ms, int64_t until_ms,
 	version_unref(now);
 }
 
-static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		const struct source_limits *lim, struct found *f, struct err *e)
+/* What any question about the series of (after, until] begins with. */
+static int select_begin(struct tsdb_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e)
 {
 	int rc = view_cached_open(v, after_ms, until_ms, lim, e);
 	if (rc)
@@ -164,6 +164,13 @@ static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t 
 		holes_note(&v->db->holes, after_ms, until_ms, lim->damage);
 	if (lim && lim->damage && v->db->catalogue)
 		absent_note(v, after_ms, until_ms, lim->damage);
+	return 0;
+}
+
+static int find(struct tsdb_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
+		const struct source_limits *lim, struct found *f, struct err *e)
+{
+	int rc = select_begin(v, after_ms, until_ms, lim, e);
 	for (size_t p = 0; p < v->v->n && !rc; p++) {
 		rc = limits_check(lim, 0, e);
 		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms) && view_is_open(v, p))
@@ -186,6 +193,76 @@ int view_select(struct source_view *sv, const struct matcher *m, size_t n, int64
 		qsort(f.series.v, f.series.n, sizeof *f.series.v, by_labels);
 	*ret = f.series.v;
 	*ret_n = f.series.n;
+	return 0;
+}
+
+/* ---- names and types of profiles ---- */
+
+struct types_found {
+	VEC(const struct series *) series; /* of profiles, each once */
+	struct map by_labels;        /* of series */
+	VEC(struct source_type) v;
+	struct map by_name;          /* of v */
+	size_t last;                 /* of v: that of the series before, as series of a name are mostly neighbours */
+};
+
+static bool types_are_of_one_series(const struct series *a, const struct series *b)
+{
+	return a == b || (ptype_eq(&a->type, &b->type) && labels_eq(a->labels, b->labels));
+}
+
+static void types_count(struct types_found *f, const struct series *s)
+{
+	struct view name = labels_get(s->labels, VIEW(LABEL_NAME));
+	const struct source_type *last = f->v.n ? &f->v.v[f->last] : NULL;
+	if (!last || !view_eq(last->name, name) || !ptype_eq(last->type, &s->type)) {
+		uint32_t id;
+		if (!MAP_FIND_OR_ADD(&f->by_name, hash_view(name), id, f->v.n, view_eq(f->v.v[id].name, name) && ptype_eq(f->v.v[id].type, &s->type)))
+			vec_push(&f->v, (struct source_type){ name, &s->type, 0 });
+		f->last = id;
+	}
+	f->v.v[f->last].n_series++;
+}
+
+static int types_in(struct tsdb_view *v, size_t p, int64_t after_ms, int64_t until_ms, struct types_found *f, struct err *e)
+{
+	struct partition *part = query_dict_series(v->own, p);
+	uint32_t *ids = NULL, known;
+	size_t n = 0;
+	int rc = index_select(&part->index, &part->dict_lock, NULL, 0, after_ms, until_ms, NULL, &ids, &n, e);
+	rwlock_read(&part->dict_lock);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct series *s = part->index.series.v[ids[i]];
+		if (s->is_float || MAP_FIND_OR_ADD(&f->by_labels, s->hash, known, f->series.n, types_are_of_one_series(f->series.v[known], s)))
+			continue;
+		vec_push(&f->series, s);
+		types_count(f, s);
+	}
+	rwlock_unlock(&part->dict_lock);
+	free(ids);
+	return rc;
+}
+
+int view_types(struct source_view *sv, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+	       struct err *e)
+{
+	struct tsdb_view *v = (struct tsdb_view *)sv;
+	struct types_found f = { .last = 0 };
+	int rc = select_begin(v, after_ms, until_ms, lim, e);
+	for (size_t p = 0; p < v->v->n && !rc; p++) {
+		rc = limits_check(lim, 0, e);
+		if (!rc && partition_meets(v->v->p[p]->p, after_ms, until_ms) && view_is_open(v, p))
+			rc = types_in(v, p, after_ms, until_ms, &f, e);
+	}
+	vec_free(&f.series);
+	map_free(&f.by_labels);
+	map_free(&f.by_name);
+	if (rc) {
+		vec_free(&f.v);
+		return rc;
+	}
+	*ret = f.v.v;
+	*ret_n = f.v.n;
 	return 0;
 }
 

@@ -251,46 +251,64 @@ static int collect(struct tsdb_view *v, const struct collector *c, uint64_t ref,
 	return rc ? rc : limits_check(lim, *n, e);
 }
 
-int view_floats(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		struct point **ret, size_t *ret_n, struct err *e)
+/* A call about several series: each is read by itself. */
+struct view_reading {
+	struct tsdb_view *v;
+	const uint64_t *refs;
+	int64_t after_ms, until_ms;
+	const struct source_limits *lim;
+	source_floats_fn floats;
+	source_profiles_fn profiles;
+	void *arg;
+};
+
+/* The samples of one series, appended to *(T **)list; size: of a T. */
+static int view_collect(const struct view_reading *r, size_t series, const struct collector *c, void *list, size_t *n, size_t size, struct err *e)
 {
-	static const struct collector floats = { collect_floats, collect_sealed_floats };
-	struct point *out = NULL;
-	size_t n;
+	void **out = list;
 	struct view_try try;
 	int rc;
-	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
+	view_try_begin(&try, r->v, r->after_ms, r->until_ms, r->lim);
 	do
-		rc = collect(try.v, &floats, ref, after_ms, until_ms, try.lim, &out, &n, e);
+		rc = collect(try.v, c, r->refs[series], r->after_ms, r->until_ms, try.lim, list, n, e);
 	while (view_try_again(&try, &rc, e));
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	sort_by_time(out, n, sizeof *out);
-	*ret = out;
-	*ret_n = n;
-	return 0;
+	if (rc)
+		free(*out);
+	else
+		sort_by_time(*out, *n, size);
+	return rc;
 }
 
-int view_profiles(struct source_view *sv, uint64_t ref, int64_t after_ms, int64_t until_ms,
-		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e)
+static int view_floats_of(void *arg, size_t series, struct err *e)
+{
+	static const struct collector floats = { collect_floats, collect_sealed_floats };
+	const struct view_reading *r = arg;
+	struct point *v = NULL;
+	size_t n;
+	int rc = view_collect(r, series, &floats, &v, &n, sizeof *v, e);
+	return rc ? rc : r->floats(r->arg, series, v, n, e);
+}
+
+int view_floats(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		source_floats_fn fn, void *arg, struct err *e)
+{
+	struct view_reading r = { .v = (struct tsdb_view *)sv, .refs = refs, .after_ms = after_ms, .until_ms = until_ms, .lim = lim, .floats = fn, .arg = arg };
+	return source_each(refs, n, lim, view_floats_of, &r, e);
+}
+
+static int view_profiles_of(void *arg, size_t series, struct err *e)
 {
 	static const struct collector profiles = { collect_profiles, collect_sealed_profiles };
-	struct source_profile *out = NULL;
+	const struct view_reading *r = arg;
+	struct source_profile *v = NULL;
 	size_t n;
-	struct view_try try;
-	int rc;
-	view_try_begin(&try, (struct tsdb_view *)sv, after_ms, until_ms, lim);
-	do
-		rc = collect(try.v, &profiles, ref, after_ms, until_ms, try.lim, &out, &n, e);
-	while (view_try_again(&try, &rc, e));
-	if (rc) {
-		free(out);
-		return rc;
-	}
-	sort_by_time(out, n, sizeof *out);
-	*ret = out;
-	*ret_n = n;
-	return 0;
+	int rc = view_collect(r, series, &profiles, &v, &n, sizeof *v, e);
+	return rc ? rc : r->profiles(r->arg, series, v, n, e);
+}
+
+int view_profiles(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		  source_profiles_fn fn, void *arg, struct err *e)
+{
+	struct view_reading r = { .v = (struct tsdb_view *)sv, .refs = refs, .after_ms = after_ms, .until_ms = until_ms, .lim = lim, .profiles = fn, .arg = arg };
+	return source_each(refs, n, lim, view_profiles_of, &r, e);
 }

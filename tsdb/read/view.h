@@ -75,16 +75,16 @@ int view_label_names(struct source_view *v, const struct matcher *m, size_t n, i
 		     const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
 int view_label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
 		      int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
-int view_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		struct point **ret, size_t *ret_n, struct err *e) MUST_USE;
-int view_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms,
-		  const struct source_limits *lim, struct source_profile **ret, size_t *ret_n, struct err *e) MUST_USE;
-int view_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-	       struct source_cover *ret, struct err *e) MUST_USE;
-int view_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-		const struct source_limits *lim, struct source_points *ret, struct err *e) MUST_USE;
-int view_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim, struct source_cover *ret,
-		struct err *e) MUST_USE;
+int view_types(struct source_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
+	       struct err *e) MUST_USE;
+int view_floats(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		source_floats_fn fn, void *arg, struct err *e) MUST_USE;
+int view_profiles(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		  source_profiles_fn fn, void *arg, struct err *e) MUST_USE;
+int view_points(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
+		const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e) MUST_USE;
+int view_covers(struct source_view *v, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
+		source_covers_fn fn, void *arg, struct err *e) MUST_USE;
 int view_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 	       const struct source_limits *lim, struct stackvec **ret, struct err *e) MUST_USE;
 int view_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups,

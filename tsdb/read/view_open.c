@@ -20,8 +20,8 @@ static void release(struct source_view *sv)
 }
 
 static const struct source_ops ops = {
-	.release = release, .select = view_select, .floats = view_floats, .profiles = view_profiles, .points = view_points, .cover = view_cover, .covers = view_covers, .merge = view_merge,
-	.sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
+	.release = release, .select = view_select, .types = view_types, .floats = view_floats, .profiles = view_profiles, .points = view_points,
+	.covers = view_covers, .merge = view_merge, .sums = view_sums, .shares = view_shares, .matches = view_matches, .cells = view_cells,
 	.label_names = view_label_names, .label_values = view_label_values,
 };
 

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/map.h"
+#include "model/sourcekit.h"
 #include "tsdb/testkit.h"
 
 #define PODS 8
@@ -116,14 +117,6 @@ struct asked {
 	struct source_part p; /* without its series */
 };
 
-static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)e;
-	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
-}
-
-static const struct source_frame_filter some = { every_second, NULL, true };
-
 /* The weight of a profile as docs/profql.md has it: what it covers of the range, up to its stamp. */
 static int64_t weight_by_hand(const struct asked *q, int64_t after, const struct source_profile *p)
 {
@@ -140,11 +133,12 @@ static void by_hand(const struct asked *q, uint32_t step, struct model *m, int12
 	struct err e;
 	int64_t after = q->p.after_ms + step * q->p.step_ms, until = q->p.until_ms + step * q->p.step_ms;
 	memset(m, 0, sizeof *m);
+	const struct source_frame_filter some = kit_odd_functions(true);
 	*ret_some = *ret_all = 0;
 	for (size_t i = 0; i < q->n; i++) {
 		struct source_profile *p;
 		size_t n;
-		assert_int_equal(q->v->ops->profiles(q->v, q->s[i].ref, after, until, NULL, &p, &n, &e), 0);
+		assert_int_equal(one_series_profiles(q->v, q->s[i].ref, after, until, NULL, &p, &n, &e), 0);
 		for (size_t k = 0; k < n && q->picked[i]; k++) {
 			struct source_part one = { .ref = q->s[i].ref, .after_ms = p[k].t_ms - 1, .until_ms = p[k].t_ms, .scale = 1 };
 			const int128 times = (int128)weight_by_hand(q, after, &p[k]) * (int64_t)q->copies;
@@ -207,6 +201,7 @@ static void check_question(const struct asked *q, struct pool *pool, bool one_da
 	double sums[2][STEPS];
 	struct err e;
 	struct model *m = xcalloc(1, sizeof *m);
+	const struct source_frame_filter some = kit_odd_functions(true);
 	size_t n = list_parts(q, parts);
 	if (q->v->ops->merge(q->v, parts, n, q->p.n_steps, SYMBOLS_WHOLE, &lim, v, &e) || q->v->ops->sums(q->v, parts, n, q->p.n_steps, &some, &lim, sums[0], NULL, &e) ||
 	    q->v->ops->sums(q->v, parts, n, q->p.n_steps, NULL, &lim, sums[1], NULL, &e))
@@ -244,7 +239,7 @@ static void make_single(struct asked *q)
 	struct source_profile *p;
 	struct err e;
 	size_t n;
-	assert_int_equal(q->v->ops->profiles(q->v, q->s[0].ref, q->p.after_ms, q->p.until_ms, NULL, &p, &n, &e), 0);
+	assert_int_equal(one_series_profiles(q->v, q->s[0].ref, q->p.after_ms, q->p.until_ms, NULL, &p, &n, &e), 0);
 	if (n) {
 		q->p.until_ms = p[n / 2].t_ms;
 		q->p.after_ms = q->p.until_ms - 1;

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/files.h"
+#include "model/sourcekit.h"
 #include "tsdb/bucket/generation.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
@@ -199,7 +200,7 @@ static size_t world_read(struct world *w, bool *ret_damaged)
 	for (size_t i = 0; i < n; i++) {
 		struct source_profile *p;
 		size_t n_p;
-		assert_int_equal(v->ops->profiles(v, found[i].ref, 0, INT64_MAX / 2, &lim, &p, &n_p, &e), 0);
+		assert_int_equal(one_series_profiles(v, found[i].ref, 0, INT64_MAX / 2, &lim, &p, &n_p, &e), 0);
 		free(p);
 		rows += n_p;
 		for (int64_t t = KIT_T0; t < KIT_T0 + 5 * HOUR; t += HOUR / 2) { /* half hours are not answered by sums */

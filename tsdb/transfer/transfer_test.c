@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "model/sourcekit.h"
 #include "tsdb/bucketkit.h"
 #include "tsdb/testkit.h"
 #include "tsdb/transfer/transfer_private.h"
@@ -681,7 +682,7 @@ static int64_t world_known_after(struct world *w, struct source_view *v, const s
 	struct err e;
 	for (size_t i = 0; i < n; i++) {
 		struct source_points p;
-		assert_int_equal(v->ops->points(v, found[i].ref, KIT_T0, KIT_T0 + DAY, of, NULL, &p, &e), 0);
+		assert_int_equal(one_series_points(v, found[i].ref, KIT_T0, KIT_T0 + DAY, of, NULL, &p, &e), 0);
 		assert_true(p.plain && p.n);
 		source_points_release(&p);
 	}

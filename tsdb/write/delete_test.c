@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "model/sourcekit.h"
 #include "tsdb/part/part.h"
 #include "tsdb/testkit.h"
 #include "tsdb/upkeep/partition_drop.h"
@@ -101,14 +102,6 @@ static uint64_t delete(struct model *m, const char *name, const char *pod, int64
 	return series;
 }
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 /* The sum of main.main's values, which is all of them. */
 static int64_t sum_of_main(struct kit *k, const char *name, int64_t after, int64_t until)
 {
@@ -126,7 +119,8 @@ static int64_t sum_of_main(struct kit *k, const char *name, int64_t after, int64
 		parts[i] = (struct source_part){ s[i].ref, after, until, 1, 0 };
 	double d;
 	int64_t exact = 0;
-	const struct source_frame_filter f = { is_function, "main.main", false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.main"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	assert_int_equal(v->ops->sums(v, parts, n, 1, &f, NULL, &d, &exact, &e), 0);
 	free(parts);
 	free(s);
@@ -457,7 +451,7 @@ static void test_names(void **state)
 		free(pods);
 		assert_int_equal(v->ops->select(v, NULL, 0, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 		assert_int_equal(n, 5);
-		assert_int_equal(v->ops->floats(v, s[4].ref, 0, INT64_MAX, NULL, &p, &n, &e), 0);
+		assert_int_equal(one_series_floats(v, s[4].ref, 0, INT64_MAX, NULL, &p, &n, &e), 0);
 		assert_int_equal(n, 3);
 		assert_true(p[2].v == 2);
 		free(p);
