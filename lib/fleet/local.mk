@@ -2,4 +2,6 @@
 include lib/fleet/files.mk
 noinst_LIBRARIES += libfleet.a
 FLEET_LIBS = libfleet.a $(FETCH_LIBS) $(MODEL_LIBS)
-FLEET_TEST_LIBS = libfleet.a libpromql.a $(FETCH_LIBS) $(MODEL_LIBS) $(CMOCKA_LIBS)
+FLEET_TEST_LIBS = $(FLEET_LIBS) $(CMOCKA_LIBS)
+dictionary_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
+wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
