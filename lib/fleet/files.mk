@@ -21,6 +21,8 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_self.c \
   lib/fleet/fleet_self.h \
   lib/fleet/fleet_unknown.c \
+  lib/fleet/dictionary.c \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
   lib/fleet/server.h \
@@ -45,13 +47,21 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
+  lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
   answerer_test \
+  dictionary_test \
+  wire_hostile_test \
+  wire_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
 TESTS += $(FLEET_TESTS)
 answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
+dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+wire_test_SOURCES = lib/fleet/wire_test.c
 endif
