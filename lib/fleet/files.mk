@@ -11,21 +11,29 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
+  lib/fleet/dictionary.h \
   lib/fleet/fleet.c \
   lib/fleet/fleet.h \
   lib/fleet/fleet_config.c \
   lib/fleet/fleet_config.h \
   lib/fleet/fleet_internal.h \
+  lib/fleet/fleet_loop.c \
+  lib/fleet/fleet_loop.h \
   lib/fleet/fleet_members.c \
   lib/fleet/fleet_probe.c \
   lib/fleet/fleet_self.c \
   lib/fleet/fleet_self.h \
   lib/fleet/fleet_unknown.c \
-  lib/fleet/dictionary.c \
-  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
+  lib/fleet/server.c \
   lib/fleet/server.h \
+  lib/fleet/server_answer.c \
+  lib/fleet/server_ask.c \
+  lib/fleet/server_internal.h \
+  lib/fleet/server_refs.c \
+  lib/fleet/server_view.c \
   lib/fleet/union.c \
   lib/fleet/union.h \
   lib/fleet/union_ask.c \
@@ -52,6 +60,7 @@ libfleet_a_SOURCES = \
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
+  fleet_test \
   wire_hostile_test \
   wire_test \
   $(NULL)
@@ -61,6 +70,8 @@ TESTS += $(FLEET_TESTS)
 answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+fleet_test_SOURCES = lib/fleet/fleet_test.c
+fleet_test_LDADD = $(FLEET_TEST_LIBS)
 wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
 wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
 wire_test_SOURCES = lib/fleet/wire_test.c

@@ -246,9 +246,9 @@ export const api = {
 	blocks: () => get<{ blocks: Block[] }>('status/tsdb/blocks'),
 	/** The server's own, as text. */
 	metrics: async (): Promise<string> => {
-		const r = await fetch(url('metrics')).catch(() => { throw away(); });
+		const { r, body } = await ask('metrics', undefined, 'text/plain');
 		if (!r.ok) throw new ApiError('bad_response', `metrics: HTTP ${r.status}`, r.status);
-		return r.text();
+		return new TextDecoder().decode(body);
 	},
 	query: (query: string, time: number, signal?: AbortSignal) =>
 		get<QueryData>('query', { query, time: at(time) }, signal).then((a) => { if (a.data.resultType === 'vector') for (const s of a.data.result) bare(s.metric); return a; }),

@@ -26,7 +26,7 @@ const LINKS: [string, string][] = [
 ];
 
 const n = (v: number): string => v.toLocaleString('en-US');
-const when = (rfc3339: unknown): number => Date.parse(String(rfc3339 ?? '')) / 1000 || 0;
+const when = (rfc3339: unknown): number => Date.parse(String(rfc3339)) / 1000 || 0;
 
 interface State {
 	build: Facts; runtime: Facts; flags: FlagInfo[]; config: string | null; storage: StorageStatus | null; blocks: Block[]; types: ProfileType[];
@@ -42,7 +42,7 @@ function useStatus() {
 		take(api.status('buildinfo'), (a) => ({ build: a.data }));
 		take(api.flagDetails(), (a) => ({ flags: a.data }));
 		take(api.profileTypes(), (a) => ({ types: a.data }));
-		take(api.status('config'), (a) => ({ config: String(a.data.yaml ?? '') }));
+		take(api.status('config'), (a) => ({ config: String(a.data.yaml) }));
 	}, []);
 	usePoll(15000, () => {
 		set({ error: null });
@@ -75,8 +75,8 @@ export function StatusPage() {
 			<Problems runtime={s.runtime} metrics={s.metrics} />
 			<Section title="Server"><Server build={s.build} r={s.runtime} /></Section>
 			<Section title="Storage">{s.storage ? <Storage s={s.storage} types={s.types} blocks={s.blocks} /> : <div class="loading" aria-busy="true"><div class="skeleton" /></div>}</Section>
-			{s.bucket && <Section title="Bucket"><States rows={bucketRows(s.bucket, now)} /></Section>}
-			{s.servers.length > 0 && <Section title="Servers"><States rows={serverRows(s.servers, now)} /></Section>}
+			{s.bucket && <Section title="Bucket"><FactTable rows={bucketRows(s.bucket, now)} /></Section>}
+			{s.servers.length > 0 && <Section title="Servers"><FactTable rows={serverRows(s.servers, now)} /></Section>}
 			<Section title="Limits"><Limits limits={limitsOf(s.metrics, s.flags, s.storage)} /></Section>
 			<Section title="Configuration" more={s.config ? <CopyButton text={s.config} title="Copy the configuration" /> : undefined}>
 				{s.config ? <pre class="config" tabIndex={0} aria-label="Configuration">{s.config}</pre> : s.config === '' && <p class="hint nothing">There is none.</p>}
@@ -98,7 +98,7 @@ const Section = ({ title, more, children }: { title: string; more?: ComponentChi
 /** The errors, if there are any. */
 function Problems({ runtime, metrics }: { runtime: Facts; metrics: Map<string, number> }) {
 	const list = problemsOf(metrics);
-	if (runtime.reloadConfigSuccess === false) list.unshift(`The configuration could not be read; the one before is at work. ${runtime.lastConfigError || ''}`);
+	if (runtime.reloadConfigSuccess === false) list.unshift(`The configuration could not be read; the one before is at work. ${runtime.lastConfigError}`);
 	if (metrics.get('pyrrha_web_config_last_reload_successful') === 0) list.push('The web configuration could not be read; the one before is at work.');
 	if (runtime.retentionWaits) list.push(`The wall clock was set (${runtime.lastClockStep}): nothing is dropped for another ${runtime.retentionWaits}.`);
 	return list.length === 0 ? null : <div class="error" role="status"><Warn /><ul>{list.map((t) => <li key={t}>{t}</li>)}</ul></div>;
@@ -120,12 +120,9 @@ function Server({ build, r }: { build: Facts; r: Facts }) {
 	return <FactTable rows={rows} />;
 }
 
-/** Facts of which some are bad. */
-const States = ({ rows }: { rows: [string, string, boolean?][] }) => <FactTable rows={rows.map(([name, text, bad]) => [name, bad ? text && <span class="error-text">{text}</span> : text])} />;
-
-/** Rows without a value are left out. */
-const FactTable = ({ rows }: { rows: [string, ComponentChildren][] }) => (
-	<table class="data facts"><tbody>{rows.filter(([, v]) => v).map(([k, v]) => <tr key={k}><th scope="row">{k}</th><td>{v}</td></tr>)}</tbody></table>
+/** Rows without a value are left out; true: it is bad. */
+const FactTable = ({ rows }: { rows: [string, ComponentChildren, boolean?][] }) => (
+	<table class="data facts"><tbody>{rows.filter(([, v]) => v).map(([k, v, bad]) => <tr key={k}><th scope="row">{k}</th><td class={bad ? 'error-text' : ''}>{v}</td></tr>)}</tbody></table>
 );
 
 /* ---- storage ---- */
