@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "fleet/wire.h"
 
 #define TURN_MS 1000
 #define AFTER_FAILURE_MS 100

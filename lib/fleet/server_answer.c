@@ -80,7 +80,7 @@ static bool response_is_ours(const char *content_type)
 	return view_eq_nocase(type, VIEW(FLEET_WIRE_TYPE));
 }
 
-int server_response_check(const struct fleet_post *p, struct err *e)
+static int response_check(const struct fleet_post *p, struct err *e)
 {
 	int rc = response_check_transport(p, e);
 	if (!rc)
@@ -88,6 +88,19 @@ int server_response_check(const struct fleet_post *p, struct err *e)
 	if (!rc && !response_is_ours(p->content_type))
 		rc = err_set(e, ERR_CORRUPT, "answered with the type \"%.100s\" instead of " FLEET_WIRE_TYPE ": does its URL lead to something else?", p->content_type);
 	return rc;
+}
+
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings, struct fleet_answer *ret,
+		       struct fleet_result *result, struct err *e)
+{
+	server_note_received(s, p->bytes_received);
+	int rc = response_check(p, e);
+	if (!rc)
+		rc = fleet_answer_decode(ret, result, buf_view(&p->answer), call, s->dictionary, strings, e);
+	if (rc != -ERR_LIMIT)
+		return rc;
+	e->code = ERR_UNAVAILABLE; /* the share of this server is missing, the question goes on */
+	return err_wrap(e, "its answer needs too much memory");
 }
 
 /* ---- what the answer says ---- */

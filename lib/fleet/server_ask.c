@@ -106,6 +106,7 @@ void server_ask_send(struct fleet_ask *a)
 	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
 	q.view = v->token;
 	a->with_dictionary = false;
+	symbols_marks_start(&q.has);
 	if (a->call->op == FLEET_MERGE && !a->without_dictionary)
 		a->with_dictionary = fleet_dictionary_in_marks(v->server->dictionary, &q.session, &q.has);
 	a->generation = v->generation;
@@ -171,17 +172,10 @@ struct ask_reading {
 
 static void ask_decode(struct fleet_ask *a, struct ask_reading *r)
 {
-	const struct fleet_post *p = &a->exchange->post;
 	struct fleet_server *s = a->view->server;
-	server_note_received(s, p->bytes_received);
-	if (server_response_check(p, &r->err))
-		return;
-	if (fleet_answer_decode(&r->answer, &r->result, buf_view(&p->answer), &a->sent.call, s->dictionary, &r->strings, &r->err))
-		return;
-	r->decoded = true;
-	if (r->answer.view_lost)
-		return;
-	IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
+	r->decoded = !server_answer_read(&a->exchange->post, s, &a->sent.call, &r->strings, &r->answer, &r->result, &r->err);
+	if (r->decoded && !r->answer.view_lost)
+		IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
 }
 
 /* Of an answer that opened the view. */
@@ -202,7 +196,7 @@ static void ask_take_view(struct fleet_ask *a, const struct ask_reading *r)
 static void ask_take_result(struct fleet_ask *a, struct ask_reading *r)
 {
 	struct fleet_peer_view *v = a->view;
-	if (a->call->op == FLEET_SELECT && v->token) {
+	if (a->call->op == FLEET_SELECT) {
 		vec_push(&v->selects, ((struct server_select){ a->exchange->post.body }));
 		a->exchange->post.body = (struct buf){ 0 };
 		if (server_refs_add(&v->refs_of, r->result.series, r->result.n, &r->err))
@@ -213,10 +207,10 @@ static void ask_take_result(struct fleet_ask *a, struct ask_reading *r)
 	r->result = (struct fleet_result){ 0 };
 }
 
-/* The mirror does not fit, so the server says, or what came says. */
+/* Rows do not fit the mirror, which may be the mirror's fault, or have no room in it: then the whole dictionary is wanted, once. */
 static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_reading *r)
 {
-	if (r->decoded || r->err.code != ERR_CORRUPT || !a->with_dictionary)
+	if (r->decoded || !a->with_dictionary || a->exchange->post.err.code || a->exchange->post.status != 200)
 		return false;
 	fleet_dictionary_in_forget(a->view->server->dictionary);
 	a->exchange = NULL;
@@ -291,7 +285,7 @@ static void ask_read(struct fleet_ask *a) REQUIRES(a->view->lock)
 	mutex_lock(&v->lock);
 	a->came |= r.decoded;
 	if (ask_again_without_dictionary(a, &r))
-		server_ask_send(a);
+		server_ask_go(a);
 	else if (!ask_is_lost(a, &r) || !ask_lose_view(a, &r.err))
 		ask_conclude(a, &r);
 	mutex_unlock(&v->lock); /* the ask may be gone from here on */

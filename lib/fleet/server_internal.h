@@ -18,6 +18,7 @@
 
 #include "base/lock.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/vec.h"
 #include "fleet/fleet_loop.h"
 #include "fleet/server.h"
@@ -159,7 +160,7 @@ struct fleet_peer_view {
 
 struct fleet_peer_view *server_view_open(struct fleet_peer *p);
 void server_view_close(struct fleet_peer_view *v);
-struct labels *server_view_labels(struct fleet_peer_view *v);
+struct labels server_view_labels(struct fleet_peer_view *v);
 struct fleet_peer_view *server_view_ref(struct fleet_peer_view *v);
 void server_view_unref(struct fleet_peer_view *v);
 /* Opens it again, by the selects that were made on it: for v->opener, which is a and held. Releases the lock meanwhile. Negative with *e: a's error; the view is lost still. */
@@ -185,8 +186,9 @@ void server_question_init(struct fleet_question *q, const struct fleet_server *s
 
 /* ---- answers ---- */
 
-/* 0: an answer of ours came. Else ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_DENIED. */
-int server_response_check(const struct fleet_post *p, struct err *e) MUST_USE;
+/* What came of a post, decoded. 0: an answer, which may be an error. Else ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_DENIED. */
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings, struct fleet_answer *ret,
+		       struct fleet_result *result, struct err *e) MUST_USE;
 /* What the call has cost and lacks, into the limits of the question; then the error of the answer. max_samples: that the question allowed; 0 = any number. */
 int server_answer_account(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, uint64_t max_samples,
 			  struct err *e) MUST_USE;

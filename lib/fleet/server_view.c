@@ -44,10 +44,10 @@ void server_view_unref(struct fleet_peer_view *v)
 	free(v);
 }
 
-struct labels *server_view_labels(struct fleet_peer_view *v)
+struct labels server_view_labels(struct fleet_peer_view *v)
 {
 	mutex_lock(&v->lock);
-	struct labels *l = v->labels; /* set once */
+	struct labels l = v->labels ? *v->labels : (struct labels){ 0 }; /* set once */
 	mutex_unlock(&v->lock);
 	return l;
 }
@@ -116,10 +116,7 @@ static void again_release(struct view_again *g)
 static int again_read(struct view_again *g, const struct server_exchange *x, struct fleet_ask *a, struct err *e)
 {
 	struct fleet_server *s = a->view->server;
-	server_note_received(s, x->post.bytes_received);
-	int rc = server_response_check(&x->post, e);
-	if (!rc)
-		rc = fleet_answer_decode(&g->answer, &g->result, buf_view(&x->post.answer), &g->sent.call, s->dictionary, &g->strings, e);
+	int rc = server_answer_read(&x->post, s, &g->sent.call, &g->strings, &g->answer, &g->result, e);
 	if (!rc && g->answer.view_lost)
 		rc = err_set(e, ERR_UNAVAILABLE, "lost its state twice: is it restarted again and again, or asked by more than it has room for?");
 	if (!rc)
