@@ -507,3 +507,30 @@ int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, i
 	struct span top = { start_ms, end_ms, step_ms, (size_t)steps };
 	return run(g, query, &top, true, p, ret, e);
 }
+
+int promql_rows(struct promql_engine *g, struct source_view *v, const struct source_graph *a, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		void *arg, struct err *e)
+{
+	struct promql_expr *x;
+	const struct promql_params p = { .asker = PROMQL_PEOPLE, .canceled = lim->canceled };
+	int rc = promql_parse(&x, a->readout, e);
+	if (rc)
+		return rc;
+	struct eval *q = NEW(struct eval);
+	eval_init(q, g, x, &p, g->o.timeout_ms, lim->deadline_mono_ns);
+	q->top = (struct span){ 0, (int64_t)a->n_steps - 1, 1, a->n_steps };
+	q->is_range = true;
+	q->stream_lim = q->lim = *lim;
+	q->lim.stopped = q->stream_lim.stopped = &q->guarded.stopped;
+	q->view = v;
+	memory_guard_enter(g->guard, &q->guarded);
+	rc = readout_answer(q, x->root, a, &q->top, ret_fits, fn, arg, e);
+	eval_give_arena(q);
+	if (rc && atomic_load(&q->guarded.stopped))
+		rc = stopped(g, e);
+	eval_release(q);
+	memory_guard_leave(g->guard, &q->guarded);
+	free(q);
+	promql_expr_free(x);
+	return rc;
+}

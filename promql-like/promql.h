@@ -232,6 +232,11 @@ int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e) M
 int promql_result_go_on(const struct promql_result *r, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
 
+/* The rows of a graph over stacks in a view of a source that does not know the language, for another server's query (source_ops.rows of a union): runs in this
+ * thread and lim->pool, with the engine's memory. v: any view, of which the caller has a reference. ERR_BAD_DATA: g->readout is none that makes rows. */
+int promql_rows(struct promql_engine *g, struct source_view *v, const struct source_graph *a, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		void *arg, struct err *e) MUST_USE;
+
 /* ---- what several queries share ----
  *
  * The rules of a group ask, for one time, much the same: 500 of them a share of merge by (container)(on_cpu[5m]), each of

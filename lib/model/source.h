@@ -323,6 +323,32 @@ static inline int64_t source_mid_minute(int64_t t_ms)
 	return t_ms - 1 - (in < 0 ? in + SOURCE_MINUTE_MS : in) + SOURCE_MINUTE_MS / 2;
 }
 
+/* A graph over stacks, for a source that adds it up itself: rows of functions (or lines, files, binaries, packages) by step. */
+struct source_graph_term {
+	int64_t after_ms, until_ms;  /* profiles stamped in (after, until] count in that step */
+	double scale;                /* 1 and -1 are whole; else this part of them: the integer part of scale x 2^bits of its lane */
+	uint32_t step, lane;
+};
+struct source_graph {
+	struct view readout;         /* a call of the language that makes rows of its argument; in place of that it has an x: self(x, "line"), total(focus(x, "re"), "function") */
+	size_t n_steps;
+	const uint64_t *refs;
+	const uint32_t *first;       /* n_refs + 1: terms [first[i], first[i + 1]) are of refs[i], in order of steps */
+	size_t n_refs;
+	const struct source_graph_term *terms;
+	const int *bits;             /* by lane: a lane is an input series, or what is subtracted from one */
+	size_t n_lanes;
+};
+/* A row of one lane. */
+struct source_graph_row {
+	uint32_t lane;
+	struct view function, file, line; /* those that the readout has; others are empty. Borrowed for the call */
+	const int64_t *ints;         /* by step: what counts as a whole */
+	const int128 *parts;         /* by step: what counts in part, times 2^bits; NULL: nothing does */
+};
+/* Called by one thread at a time, once for each row and lane. Negative with *e filled ends it. */
+typedef int (*source_rows_fn)(void *arg, const struct source_graph_row *row, struct err *e);
+
 struct source_view;
 
 /* The receivers of what is read of one of several series; `series` is the index of the caller's refs. What they are given is theirs, also if they
@@ -393,6 +419,10 @@ struct source_ops {
 	 * profile. NULL: this source has only sums. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
+	/* The rows of a graph over stacks. *ret_fits is false, and fn was not called, if sums may not fit in their integers. NULL: this source does not know the
+	 * language. A reader that has neither cells nor rows merges each step. */
+	int (*rows)(struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *arg,
+		    struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique.
 	 * *ret is owned; its strings are borrowed from the view. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
