@@ -14,6 +14,7 @@ libweb_a_SOURCES = \
   web/api_rules.c \
   web/api_rules_past.c \
   web/api_series.c \
+  web/api_source.c \
   web/api_status.c \
   web/api_targets.c \
   web/api_types.c \

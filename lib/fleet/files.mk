@@ -1,8 +1,17 @@
 # Written by tests/lint/lists --fix; what it lists and why is said there. SPDX-License-Identifier: Apache-2.0
 libfleet_a_SOURCES = \
+  lib/fleet/answerer.c \
   lib/fleet/answerer.h \
+  lib/fleet/answerer_check.c \
+  lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.h \
+  lib/fleet/answerer_sessions.c \
+  lib/fleet/answerer_sessions.h \
+  lib/fleet/answerer_views.c \
+  lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/server.h \
   lib/fleet/union.h \
