@@ -21,6 +21,7 @@
 #include "fleet/dictionary.h"
 #include "fleet/server.h"
 #include "fleet/wire.h"
+#include "tests/fleet/listenkit.h"
 
 #define SERIES 20
 #define VIEWS 64
@@ -29,37 +30,13 @@
 /* ---- the server ---- */
 
 static struct {
-	int fd, port;
-	pthread_t thread;
-	atomic_bool stop;
-	atomic_int connections, running, requests, opens, closes, first_of_ten, broken;
+	struct listener *listener;
+	atomic_int requests, opens, closes, broken;
 	struct mutex lock;
 	uint64_t views[VIEWS];       /* lock guards them; tokens, 0 = none */
 	uint64_t next_view;
 	bool gone[SERIES];           /* not there any more */
-	struct fleet_dictionary_out *dictionary; /* lock guards the pointer */
-	struct symbols *symbols;
 } far;
-
-static void send_all(int fd, const void *at, size_t n)
-{
-	for (const char *p = at; n;) {
-		ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
-		if (w <= 0)
-			return;
-		p += w;
-		n -= (size_t)w;
-	}
-}
-
-static void send_answer(int fd, const char *status, const char *type, struct view body)
-{
-	struct buf b = { 0 };
-	buf_printf(&b, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n", status, type, body.len);
-	buf_putv(&b, body);
-	send_all(fd, b.ptr, b.len);
-	buf_free(&b);
-}
 
 /* The number of series k in a view. */
 static uint64_t far_ref(uint64_t view, size_t k)
@@ -169,7 +146,7 @@ static void far_answer(struct view body, bool forget, struct buf *out)
 /* Sleeps, unless the test ends. */
 static void far_sleep(int64_t ms)
 {
-	for (int64_t until = clock_mono_ms() + ms; clock_mono_ms() < until && !atomic_load(&far.stop);)
+	for (int64_t until = clock_mono_ms() + ms; clock_mono_ms() < until && !listener_ends(far.listener);)
 		clock_sleep_ms(10);
 }
 
@@ -177,8 +154,8 @@ static void far_send_endless(int fd)
 {
 	char block[65536];
 	memset(block, 'x', sizeof block);
-	send_all(fd, "HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n", strlen("HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n"));
-	while (!atomic_load(&far.stop) && send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
+	listener_send(fd, "HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n", strlen("HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n"));
+	while (!listener_ends(far.listener) && send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
 		;
 }
 
@@ -188,7 +165,7 @@ static bool far_is(const char *request, const char *path)
 }
 
 /* Answers a request as its path says. False: the connection ends. */
-static bool far_serve(int fd, const char *request, struct view body)
+static bool far_serve(void *arg, int fd, const char *request, struct view body)
 {
 	struct buf out = { 0 };
 	bool stays = true;
@@ -203,22 +180,22 @@ static bool far_serve(int fd, const char *request, struct view body)
 		struct buf b = { 0 };
 		buf_printf(&b, "%sContent-Length: %zu\r\n\r\n", head, out.len);
 		buf_put(&b, out.ptr, out.len / 2);
-		send_all(fd, b.ptr, b.len);
+		listener_send(fd, b.ptr, b.len);
 		buf_free(&b);
 		stays = false;
 	} else if (far_is(request, "/half")) {
-		send_answer(fd, "200 OK", FLEET_WIRE_TYPE, view_make(out.ptr, out.len / 2));
+		listener_answer(fd, "200 OK", FLEET_WIRE_TYPE, view_make(out.ptr, out.len / 2));
 	} else if (far_is(request, "/garbage")) {
 		for (size_t i = 0; i < out.len; i++)
 			out.ptr[i] = (char)(i * 7919 >> 3);
-		send_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
+		listener_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
 	} else if (far_is(request, "/flip")) {
 		out.ptr[(size_t)nth % out.len] ^= (char)(1 << nth % 8);
-		send_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
+		listener_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
 	} else if (far_is(request, "/gigantic")) {
 		struct buf b = { 0 };
 		buf_printf(&b, "%sContent-Length: 1000000000000000\r\n\r\nxxxx", head);
-		send_all(fd, b.ptr, b.len);
+		listener_send(fd, b.ptr, b.len);
 		buf_free(&b);
 		far_sleep(3000);
 		stays = false;
@@ -228,71 +205,20 @@ static bool far_serve(int fd, const char *request, struct view body)
 	} else if (far_is(request, "/broken")) { /* each second request */
 		stays = atomic_fetch_add(&far.broken, 1) % 2;
 		if (stays)
-			send_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
+			listener_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
 	} else if (far_is(request, "/html")) {
-		send_answer(fd, "200 OK", "text/html", VIEW("<p>welcome"));
+		listener_answer(fd, "200 OK", "text/html", VIEW("<p>welcome"));
 	} else if (far_is(request, "/401")) {
-		send_answer(fd, "401 Unauthorized", "application/json", VIEW("{\"status\":\"error\",\"error\":\"no \\\"login\\\"\"}"));
+		listener_answer(fd, "401 Unauthorized", "application/json", VIEW("{\"status\":\"error\",\"error\":\"no \\\"login\\\"\"}"));
 	} else if (far_is(request, "/404")) {
-		send_answer(fd, "404 Not Found", "text/plain", VIEW("not found"));
+		listener_answer(fd, "404 Not Found", "text/plain", VIEW("not found"));
 	} else if (far_is(request, "/503")) {
-		send_answer(fd, "503 Busy", "text/plain", VIEW("is starting\nsecond line"));
+		listener_answer(fd, "503 Busy", "text/plain", VIEW("is starting\nsecond line"));
 	} else {
-		send_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
+		listener_answer(fd, "200 OK", FLEET_WIRE_TYPE, buf_view(&out));
 	}
 	buf_free(&out);
 	return stays;
-}
-
-/* The body of a request of which n bytes are there; false: it is not all there. */
-static bool far_request(struct buf *in, struct view *body)
-{
-	const char *end = in->len ? strstr(in->ptr, "\r\n\r\n") : NULL, *len = end ? strcasestr(in->ptr, "content-length: ") : NULL;
-	if (!len)
-		return false;
-	size_t size = strtoul(len + 16, NULL, 10), head = (size_t)(end + 4 - in->ptr);
-	*body = view_make(in->ptr + head, size);
-	return in->len - head >= size;
-}
-
-static void *far_connection(void *arg)
-{
-	int fd = (int)(intptr_t)arg;
-	struct buf in = { 0 };
-	struct view body;
-	char piece[16384];
-	bool stays = true;
-	atomic_fetch_add(&far.connections, 1);
-	while (stays && !atomic_load(&far.stop)) {
-		ssize_t r = recv(fd, piece, sizeof piece, 0);
-		if (r <= 0)
-			break;
-		buf_put(&in, piece, (size_t)r);
-		if (!far_request(&in, &body))
-			continue;
-		stays = far_serve(fd, in.ptr, body);
-		buf_reset(&in);
-	}
-	buf_free(&in);
-	close(fd);
-	atomic_fetch_sub(&far.running, 1);
-	return NULL;
-}
-
-static void *far_main(void *arg)
-{
-	const struct timeval half = { .tv_usec = 500000 };
-	while (!atomic_load(&far.stop)) {
-		pthread_t t;
-		int fd = accept(far.fd, NULL, NULL);
-		if (fd < 0)
-			continue;
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &half, sizeof half);
-		atomic_fetch_add(&far.running, 1);
-		if (pthread_create(&t, NULL, far_connection, (void *)(intptr_t)fd) == 0)
-			pthread_detach(t);
-	}
-	return arg;
 }
 
 /* ---- the loop and its peers ---- */
@@ -302,17 +228,10 @@ static struct fetch_client *client;
 
 static int set_up(void **state)
 {
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof a;
 	struct err e = { 0 };
 	mutex_init(&far.lock, LOCK_LEAF, "far");
 	far.next_view = 1000;
-	far.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(far.fd, (struct sockaddr *)&a, sizeof a), 0);
-	assert_int_equal(listen(far.fd, 512), 0);
-	assert_int_equal(getsockname(far.fd, (struct sockaddr *)&a, &len), 0);
-	far.port = ntohs(a.sin_port);
-	assert_int_equal(pthread_create(&far.thread, NULL, far_main, NULL), 0);
+	far.listener = listener_new(far_serve, NULL);
 	client = fetch_client_new(NULL, "test/1");
 	if (fleet_loop_new(&loop, &e))
 		fail_msg("%s", e.msg);
@@ -323,13 +242,7 @@ static int tear_down(void **state)
 {
 	fleet_loop_free(loop);
 	fetch_client_unref(client);
-	atomic_store(&far.stop, true);
-	shutdown(far.fd, SHUT_RDWR);
-	pthread_join(far.thread, NULL);
-	close(far.fd);
-	for (int64_t until = clock_mono_ms() + 5000; atomic_load(&far.running) && clock_mono_ms() < until;)
-		clock_sleep_ms(10);
-	assert_int_equal(atomic_load(&far.running), 0);
+	listener_free(far.listener);
 	return 0;
 }
 
@@ -343,7 +256,7 @@ static struct fleet_peer *peer_at(const char *path, int port, uint64_t max_answe
 
 static struct fleet_peer *peer_new(const char *path)
 {
-	return peer_at(path, far.port, 0);
+	return peer_at(path, listener_port(far.listener), 0);
 }
 
 static struct source_limits limits_for(int64_t ms)
@@ -380,8 +293,8 @@ static void expect_floats(const struct fleet_result *r, size_t n)
 			assert_int_equal(r->floats[k].n, 0);
 			continue;
 		}
-		if (r->floats[k].n != 1) { fprintf(stderr, "series %zu has %zu floats\n", k, r->floats[k].n); abort(); }
-		if (r->floats[k].v[0].v != (double)k) { fprintf(stderr, "series %zu is %f\n", k, r->floats[k].v[0].v); abort(); }
+		assert_int_equal(r->floats[k].n, 1);
+		assert_float_equal(r->floats[k].v[0].v, (double)k, 0);
 	}
 }
 
@@ -426,7 +339,7 @@ static void an_honest_server_is_asked(void **state)
 		fail_msg("%s", e.msg);
 	assert_int_equal(atomic_load(&far.opens), opens + 1);
 	assert_int_equal(atomic_load(&stats.samples), 4 * 3);
-	snprintf(name, sizeof name, "http://127.0.0.1:%d/ok", far.port);
+	snprintf(name, sizeof name, "http://127.0.0.1:%d/ok", listener_port(far.listener));
 	assert_string_equal(p->name, name);
 	fleet_server_status((struct fleet_server *)(void *)p, &st);
 	assert_true(st.asked && st.up && st.calls == 4 && !st.failures && st.bytes_received > 0 && st.last_ok_ms > 0);
@@ -483,7 +396,7 @@ static void the_opener_is_abandoned(void **state)
 
 static void expect_failure(const char *path, uint64_t max_answer, enum err_code code, const char *text)
 {
-	struct fleet_peer *p = peer_at(path, far.port, max_answer);
+	struct fleet_peer *p = peer_at(path, listener_port(far.listener), max_answer);
 	struct source_limits lim = limits_for(1000);
 	struct fleet_server_status st;
 	struct err e;
