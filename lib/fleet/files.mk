@@ -11,9 +11,18 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
   lib/fleet/dictionary.h \
+  lib/fleet/fleet_loop.c \
+  lib/fleet/fleet_loop.h \
   lib/fleet/peer.h \
+  lib/fleet/server.c \
   lib/fleet/server.h \
+  lib/fleet/server_answer.c \
+  lib/fleet/server_ask.c \
+  lib/fleet/server_internal.h \
+  lib/fleet/server_refs.c \
+  lib/fleet/server_view.c \
   lib/fleet/union.h \
   lib/fleet/wire.h \
   lib/fleet/wire_answer.c \
@@ -24,3 +33,18 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
   $(NULL)
+FLEET_TESTS = \
+  answerer_test \
+  dictionary_test \
+  server_ops_test \
+  server_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+answerer_test_SOURCES = lib/fleet/answerer_test.c
+answerer_test_LDADD = $(FLEET_TEST_LIBS)
+dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+server_ops_test_SOURCES = lib/fleet/server_ops_test.c
+server_test_SOURCES = lib/fleet/server_test.c
+endif
