@@ -32,12 +32,15 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
+  lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
   server_ops_test \
   server_test \
+  wire_hostile_test \
+  wire_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
@@ -47,4 +50,7 @@ answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
 server_ops_test_SOURCES = lib/fleet/server_ops_test.c
 server_test_SOURCES = lib/fleet/server_test.c
+wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+wire_test_SOURCES = lib/fleet/wire_test.c
 endif

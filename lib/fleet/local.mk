@@ -11,3 +11,4 @@ endif
 liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h
 server_test_LDADD = liblistenkit.a $(FLEET_TEST_LIBS)
 server_ops_test_LDADD = liblistenkit.a libfleet.a libpromql.a $(FLEET_TEST_LIBS)
+wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
