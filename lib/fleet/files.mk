@@ -11,6 +11,7 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
   lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/server.h \
@@ -23,4 +24,18 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
+  lib/fleet/wirekit.h \
   $(NULL)
+FLEET_TESTS = \
+  dictionary_test \
+  wire_hostile_test \
+  wire_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+wire_test_SOURCES = lib/fleet/wire_test.c
+endif

@@ -283,7 +283,8 @@ enum { COVER_COUNT = 1, COVER_STALE = 2, COVER_TOTAL = 4, COVER_PERIOD = 8, COVE
 /* What goes on from cover to cover. */
 struct lists_covers {
 	uint64_t n;
-	int64_t period, until_ms;
+	int64_t period;
+	int64_t until_ms, length_ms; /* of the last span */
 };
 
 static uint64_t lists_size_of(int64_t total)
@@ -301,9 +302,11 @@ static void lists_put_spans(struct wire_out *o, struct lists_covers *x, const st
 	wire_put(o, c->spans.n);
 	for (size_t i = 0; i < c->spans.n; i++) {
 		wire_room(o);
-		wire_put_diff(o, c->spans.v[i].after_ms, x->until_ms);
-		wire_put_diff(o, c->spans.v[i].until_ms, c->spans.v[i].after_ms);
+		int64_t after_ms = c->spans.v[i].after_ms, length_ms = (int64_t)((uint64_t)c->spans.v[i].until_ms - (uint64_t)after_ms);
+		wire_put_diff(o, after_ms, x->until_ms);
+		wire_put_diff(o, length_ms, x->length_ms);
 		x->until_ms = c->spans.v[i].until_ms;
+		x->length_ms = length_ms;
 	}
 }
 
@@ -351,7 +354,8 @@ static void lists_get_spans(struct wire_in *in, struct lists_covers *x, struct s
 	vec_reserve(&c->spans, n);
 	for (size_t i = 0; i < n && !in->c.bad; i++) {
 		int64_t after = wire_get_diff(in, x->until_ms);
-		x->until_ms = wire_get_diff(in, after);
+		x->length_ms = wire_get_diff(in, x->length_ms);
+		x->until_ms = (int64_t)((uint64_t)after + (uint64_t)x->length_ms);
 		wire_require(in, wire_near(after) && wire_near(x->until_ms) && after <= x->until_ms, "a span that ends before it begins, or out of range");
 		vec_push(&c->spans, (struct source_span){ after, x->until_ms });
 	}
