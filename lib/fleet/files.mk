@@ -17,4 +17,5 @@ if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
 TESTS += $(FLEET_TESTS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+dictionary_test_LDADD = $(FLEET_TEST_LIBS)
 endif
