@@ -4,6 +4,7 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer.h \
   lib/fleet/answerer_check.c \
   lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.c \
   lib/fleet/answerer_metrics.h \
   lib/fleet/answerer_sessions.c \
   lib/fleet/answerer_sessions.h \
@@ -27,6 +28,7 @@ libfleet_a_SOURCES = \
   lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
+  answerer_test \
   dictionary_test \
   wire_hostile_test \
   wire_test \
@@ -34,7 +36,10 @@ FLEET_TESTS = \
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
 TESTS += $(FLEET_TESTS)
+answerer_test_SOURCES = lib/fleet/answerer_test.c
+answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+dictionary_test_LDADD = $(FLEET_TEST_LIBS)
 wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
 wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
 wire_test_SOURCES = lib/fleet/wire_test.c
