@@ -70,6 +70,7 @@ WEB_TESTS = \
   params_test \
   pins_test \
   rules_view_test \
+  source_ask_test \
   source_links_test \
   values_test \
   web_test \
@@ -93,6 +94,8 @@ pins_test_SOURCES = web/pins_test.c
 pins_test_LDADD = $(WEB_TEST_LIBS)
 rules_view_test_SOURCES = web/rules_view_test.c
 rules_view_test_LDADD = $(WEB_TEST_LIBS)
+source_ask_test_SOURCES = web/source_ask_test.c
+source_ask_test_LDADD = $(WEB_TEST_LIBS)
 source_links_test_SOURCES = web/source_links_test.c
 source_links_test_LDADD = $(WEB_TEST_LIBS)
 values_test_SOURCES = web/values_test.c

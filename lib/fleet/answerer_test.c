@@ -678,7 +678,7 @@ static void test_garbage(void **s)
 				b.ptr[dice % n] = (char)(dice >> 32 & (i & 1 ? 0xff : 0x01 << (dice >> 60 & 7)));
 			}
 			if (i % 5 == 0)
-				b.len = dice >> 20 % n;
+				b.len = (dice >> 20) % n;
 			b.len = MIN(b.len, n);
 			uint64_t hash = hash_stable(b.ptr, b.len);
 			if (i % 7)

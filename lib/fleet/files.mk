@@ -4,6 +4,7 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer.h \
   lib/fleet/answerer_check.c \
   lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.c \
   lib/fleet/answerer_metrics.h \
   lib/fleet/answerer_sessions.c \
   lib/fleet/answerer_sessions.h \
