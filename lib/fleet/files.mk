@@ -38,8 +38,6 @@ libfleet_a_SOURCES = \
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
-  server_ops_test \
-  server_test \
   wire_hostile_test \
   wire_test \
   $(NULL)
@@ -49,8 +47,6 @@ TESTS += $(FLEET_TESTS)
 answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
-server_ops_test_SOURCES = lib/fleet/server_ops_test.c
-server_test_SOURCES = lib/fleet/server_test.c
 wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
 wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
 wire_test_SOURCES = lib/fleet/wire_test.c

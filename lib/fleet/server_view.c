@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view of another server: its token, what was selected on it, and the memory of results. When the server has lost it (it was restarted, or had no room), another one is opened
- * by making the same selects again; that is not the same state any more, but the state of now, of which the question sees no more than before. */
+/* A view of another server: its token, the selects that were made on it, and the strings of their results. When the server has lost it (it was restarted,
+ * or had no room), another one is opened by making the same selects again. The new view is the state of now; series that the question has not selected
+ * before stay unknown to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,8 @@ struct labels server_view_labels(struct fleet_peer_view *v)
 	return l;
 }
 
-/* The server may forget the view. Nobody waits for that, and it forgets views by itself, so that it is not said to a server that is away, or when there is much to do. */
+/* Tells the server that the view is not needed any more. Nobody waits for the answer. Servers forget views by themselves, so a server that is away is not
+ * told, and none is while many requests are under way. */
 static void view_send_close(struct fleet_server *s, uint64_t token)
 {
 	static const struct source_limits none;

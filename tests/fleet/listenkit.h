@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small HTTP server for tests of what asks servers: a thread for each connection, which is kept from request to request. Requests have a Content-Length. */
+/* A small HTTP server for tests of what asks servers: a thread for each connection, which is kept from request to request. Requests have a
+ * Content-Length. */
 #ifndef PYRRHA_TESTS_FLEET_LISTENKIT_H
 #define PYRRHA_TESTS_FLEET_LISTENKIT_H
 
@@ -7,8 +8,8 @@
 
 struct listener;
 
-/* On 127.0.0.1, at a port that it chooses. serve is called with a request's head ("POST /path ...", NUL-terminated) and its body, and writes what it wants to fd; false:
- * the connection ends. Returns owned. */
+/* On 127.0.0.1, at a port that it chooses. serve is called with a request's head ("POST /path ...", NUL-terminated) and its body, and writes the answer
+ * to fd; false: the connection ends. Returns owned. */
 struct listener *listener_new(bool (*serve)(void *arg, int fd, const char *request, struct view body), void *arg);
 /* Waits until its connections have ended: 10 s at most, then it fails. */
 void listener_free(struct listener *l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every call to another server gives what the call gives on the server's own storage: byte for byte, and for stacks name by name. Between calls the server is
- * restarted at random: it has lost its views and dictionaries then. */
+/* Every call to another server has the result that it has on the server's own storage: byte for byte, and for stacks name by name. Between calls the
+ * server is restarted at random: it has lost its views and dictionaries then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,8 @@ static struct stackvec *make_vector(void)
 
 static void fill_series(size_t i)
 {
-	static const struct ptype cpu = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, true, PROFILE_DELTA };
+	static const struct ptype cpu = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 }, { "nanoseconds", 11 },
+					  true, PROFILE_DELTA };
 	char pod[16];
 	snprintf(pod, sizeof pod, "pod-%02zu", i);
 	bool floats = i >= SERIES / 4 * 3;
@@ -120,8 +121,8 @@ static void fill_series(size_t i)
 			assert_int_equal(memsource_add_float(stored, (struct labels){ l, 2 }, T0 + k * STEP_MS, (double)draw(100) / 7, &e), 0);
 			continue;
 		}
-		const struct source_profile p = { .t_ms = T0 + k * STEP_MS, .duration_ns = STEP_MS * INT64_C(1000000), .cover_ms = STEP_MS, .interval_ms = STEP_MS,
-						  .weight = 1, .period = 10000000 };
+		const struct source_profile p = { .t_ms = T0 + k * STEP_MS, .duration_ns = STEP_MS * INT64_C(1000000), .cover_ms = STEP_MS,
+						  .interval_ms = STEP_MS, .weight = 1, .period = 10000000 };
 		struct stackvec *v = make_vector();
 		assert_int_equal(memsource_add_profile(stored, (struct labels){ l, 2 }, &cpu, &p, v, &e), 0);
 		stackvec_unref(v);
@@ -188,7 +189,8 @@ static void same_vectors(const struct fleet_result *a, const struct fleet_result
 {
 	struct err e = { 0 };
 	for (size_t i = 0; i < a->n; i++) {
-		struct stackvec *v = stackvec_rebase(a->vecs[i], memsource_symbols(stored), &e), *w = stackvec_rebase(b->vecs[i], memsource_symbols(stored), &e);
+		struct symbols *to = memsource_symbols(stored);
+		struct stackvec *v = stackvec_rebase(a->vecs[i], to, &e), *w = stackvec_rebase(b->vecs[i], to, &e);
 		assert_true(v && w);
 		assert_int_equal(v->n, w->n);
 		assert_int_equal(v->is_float, w->is_float);
@@ -263,7 +265,8 @@ static size_t draw_parts(const struct pair *p, const struct fleet_call *c, uint3
 	size_t n = 0;
 	for (size_t i = 0; i < p->n; i++)
 		if (p->series[i].type && draw(3))
-			parts[n++] = (struct source_part){ .ref = p->series[i].ref, .after_ms = c->after_ms, .until_ms = c->until_ms, .scale = 1, .group = draw(n_groups) };
+			parts[n++] = (struct source_part){ .ref = p->series[i].ref, .after_ms = c->after_ms, .until_ms = c->until_ms, .scale = 1,
+							   .group = draw(n_groups) };
 	return n;
 }
 
@@ -381,7 +384,8 @@ static void *merge_many(void *arg)
 			const struct source_part part = { .ref = list.series[i % 12].ref, .after_ms = T0, .until_ms = T0 + 600000, .scale = 1 };
 			const struct fleet_call c = { .op = FLEET_MERGE, .parts = &part, .n_parts = 1, .n_groups = 1 };
 			if (!peer->ops->finish(peer->ops->start(v, &c, &lim), &far, &e)) {
-				if (fleet_call_run(near, &c, NULL, &here, &e) || stackvec_total(here.vecs[0]) != stackvec_total(far.vecs[0]) || here.vecs[0]->n != far.vecs[0]->n)
+				if (fleet_call_run(near, &c, NULL, &here, &e) || stackvec_total(here.vecs[0]) != stackvec_total(far.vecs[0]) ||
+				    here.vecs[0]->n != far.vecs[0]->n)
 					atomic_fetch_add(&wrong, 1);
 				fleet_result_release(&here);
 				fleet_result_release(&far);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Another server as a peer, against a small server of this test. The path of a peer's URL says what is wrong with the server. Its series have other numbers in each view, so that
- * a number of one view means another series in the next. */
+/* Another server as a peer, against a small server of this test. The path of a peer's URL names the server's fault. Its series have other numbers in each
+ * view, so that a number of one view means another series in the next. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,9 +152,10 @@ static void far_sleep(int64_t ms)
 
 static void far_send_endless(int fd)
 {
+	const struct view head = VIEW("HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n");
 	char block[65536];
 	memset(block, 'x', sizeof block);
-	listener_send(fd, "HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n", strlen("HTTP/1.1 200 OK\r\nContent-Type: " FLEET_WIRE_TYPE "\r\n\r\n"));
+	listener_send(fd, head.ptr, head.len);
 	while (!listener_ends(far.listener) && send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
 		;
 }
