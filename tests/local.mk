@@ -27,11 +27,24 @@ check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c
 remedies_test_LDADD = libweb.a $(FETCH_LIBS) $(GNUTLS_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += fleet_columns_test
+TESTS += fleet_columns_test
+fleet_columns_test_SOURCES = tests/fleet_columns_test.c
+fleet_columns_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
 # It calls pyrtool.
 check_PROGRAMS += bucket_tool_test
 TESTS += bucket_tool_test
 bucket_tool_test_SOURCES = tests/bucket_tool_test.c
 bucket_tool_test_LDADD = $(BUCKET_LIBS) $(TSDB_TEST_LIBS)
+# Other servers as peers, over HTTP.
+check_LIBRARIES += liblistenkit.a
+liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h
+check_PROGRAMS += server_test server_ops_test
+TESTS += server_test server_ops_test
+server_test_SOURCES = tests/fleet/server_test.c
+server_test_LDADD = liblistenkit.a $(FLEET_TEST_LIBS)
+server_ops_test_SOURCES = tests/fleet/server_ops_test.c
+server_ops_test_LDADD = liblistenkit.a libfleet.a libpromql.a $(FLEET_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

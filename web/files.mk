@@ -72,6 +72,7 @@ WEB_TESTS = \
   pins_test \
   rules_view_test \
   servers_test \
+  source_ask_test \
   source_links_test \
   values_test \
   web_test \
@@ -97,6 +98,8 @@ rules_view_test_SOURCES = web/rules_view_test.c
 rules_view_test_LDADD = $(WEB_TEST_LIBS)
 servers_test_SOURCES = web/servers_test.c
 servers_test_LDADD = $(WEB_TEST_LIBS)
+source_ask_test_SOURCES = web/source_ask_test.c
+source_ask_test_LDADD = $(WEB_TEST_LIBS)
 source_links_test_SOURCES = web/source_links_test.c
 source_links_test_LDADD = $(WEB_TEST_LIBS)
 values_test_SOURCES = web/values_test.c

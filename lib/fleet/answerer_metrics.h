@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The metrics of the answerer, which its files share. answerer.c has the table. */
+/* The metrics of the answerer, which its files share. */
 #ifndef PYRRHA_FLEET_ANSWERER_METRICS_H
 #define PYRRHA_FLEET_ANSWERER_METRICS_H
 

@@ -46,15 +46,19 @@ static struct answerer_session *session_unlist(struct answerer_sessions *t, size
 	return x->users ? NULL : x;
 }
 
-void answerer_sessions_free(struct answerer_sessions *t)
+/* Any listed session, for its destruction; NULL: there is none. */
+static struct answerer_session *session_take(struct answerer_sessions *t)
 {
 	mutex_lock(&t->lock);
-	while (t->v.n) {
-		struct answerer_session *x = session_unlist(t, 0);
-		if (x)
-			session_destroy(x);
-	}
+	struct answerer_session *x = t->v.n ? session_unlist(t, 0) : NULL;
 	mutex_unlock(&t->lock);
+	return x;
+}
+
+void answerer_sessions_free(struct answerer_sessions *t)
+{
+	for (struct answerer_session *x; (x = session_take(t));)
+		session_destroy(x);
 	vec_free(&t->v);
 	mutex_destroy(&t->lock);
 	free(t);
@@ -89,23 +93,37 @@ static struct answerer_session *session_evict(struct answerer_sessions *t, const
 	return i < t->v.n ? session_unlist(t, i) : NULL;
 }
 
-static struct answerer_session *session_add(struct answerer_sessions *t, uint64_t asker) REQUIRES(t->lock)
+static void session_use(struct answerer_sessions *t, struct answerer_session *x) REQUIRES(t->lock)
+{
+	x->users++;
+	x->turn = ++t->turns;
+}
+
+/* A new session, in use. */
+static struct answerer_session *session_add(struct answerer_sessions *t, uint64_t asker)
 {
 	struct answerer_session *x = NEW(struct answerer_session);
 	x->dictionary = fleet_dictionary_out_new();
 	x->asker = asker;
 	x->listed = true;
+	mutex_lock(&t->lock);
 	do
 		x->id = answerer_random();
 	while (session_index(t, x->id) < t->v.n);
 	vec_push(&t->v, x);
 	metric_add(&answerer_metrics[M_DICTIONARIES], 1);
+	session_use(t, x);
+	struct answerer_session *evicted = session_evict(t, x);
+	mutex_unlock(&t->lock);
+	if (evicted)
+		session_destroy(evicted);
 	return x;
 }
 
-struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, uint64_t id, uint64_t asker)
+/* The asker's session with this id, in use. NULL: there is none, or it had become too large and is given up. */
+static struct answerer_session *session_find(struct answerer_sessions *t, uint64_t id, uint64_t asker)
 {
-	struct answerer_session *large = NULL, *evicted = NULL;
+	struct answerer_session *large = NULL;
 	mutex_lock(&t->lock);
 	size_t i = session_index(t, id);
 	struct answerer_session *x = i < t->v.n && t->v.v[i]->asker == asker ? t->v.v[i] : NULL;
@@ -113,18 +131,18 @@ struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, ui
 		large = session_unlist(t, i);
 		x = NULL;
 	}
-	if (!x) {
-		x = session_add(t, asker);
-		evicted = session_evict(t, x);
-	}
-	x->users++;
-	x->turn = ++t->turns;
+	if (x)
+		session_use(t, x);
 	mutex_unlock(&t->lock);
 	if (large)
 		session_destroy(large);
-	if (evicted)
-		session_destroy(evicted);
 	return x;
+}
+
+struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, uint64_t id, uint64_t asker)
+{
+	struct answerer_session *x = session_find(t, id, asker);
+	return x ? x : session_add(t, asker);
 }
 
 void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x)

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -22,6 +23,7 @@
 static atomic_int generation = 1, open_views, calls_at_work, most_at_work;
 static atomic_bool block, blocked; /* profiles wait while `block` */
 static struct symbols *words;
+static uint32_t columns[10]; /* of words: the i-th is the stack of a function "work i" */
 static const struct ptype cpu = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, true, PROFILE_DELTA };
 static const struct label series_labels[4][2] = {
 	{ { { LABEL_NAME, 8 }, { "cpu", 3 } }, { { "pod", 3 }, { "a", 1 } } }, { { { LABEL_NAME, 8 }, { "cpu", 3 } }, { { "pod", 3 }, { "b", 1 } } },
@@ -110,7 +112,7 @@ static int state_profile_list(struct source_view *v, const uint64_t *refs, size_
 	return rc;
 }
 
-/* A function of the generation with 1,000 per part, and main with 1. */
+/* For each part 1,000 in a function of the generation, and 1 in another. */
 static int state_merge(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
 		       const struct source_limits *lim, struct stackvec **ret, struct err *e)
 {
@@ -120,8 +122,8 @@ static int state_merge(struct source_view *v, const struct source_part *parts, s
 		struct stackacc *a = stackacc_new(words);
 		for (size_t k = 0; k < n; k++)
 			if (parts[k].group == i) {
-				stackacc_add(a, (uint32_t)g, 1000);
-				stackacc_add(a, 0, 1);
+				stackacc_add(a, columns[g], 1000);
+				stackacc_add(a, columns[0], 1);
 			}
 		ret[i] = stackacc_finish(a, e);
 		stackacc_free(a);
@@ -186,7 +188,6 @@ static struct labels *external(void *arg)
 	return labels_dup((struct labels){ region, 1 });
 }
 
-/* Column i is the stack of a function "work i". */
 static void make_words(void)
 {
 	words = symbols_new();
@@ -197,7 +198,7 @@ static void make_words(void)
 		struct sym_line line = { symbols_function(words, &f) + 1, 7, 0 };
 		struct sym_location l = { .n_lines = 1, .address = (uint64_t)i };
 		uint32_t place = symbols_location(words, &l, &line);
-		assert_int_equal(symbols_column(words, symbols_stack(words, &place, 1), 0), i);
+		columns[i] = symbols_column(words, symbols_stack(words, &place, 1), 0);
 	}
 }
 
@@ -275,7 +276,7 @@ static enum err_code ask(struct asking *x, enum fleet_op op)
 		{ .ref = 0, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1 }, { .ref = 1, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1, .group = 1 },
 		{ .ref = 1, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1, .group = 1 },
 	};
-	struct fleet_question q = { .call = { .op = op, .after_ms = T0, .until_ms = T0 + 60000 } };
+	struct fleet_question q = { .call = { .op = op, .after_ms = T0 - 1, .until_ms = T0 + 60000 } };
 	if (op == FLEET_MERGE || op == FLEET_SUMS) {
 		q.call.parts = parts;
 		q.call.n_parts = 3;
@@ -312,8 +313,8 @@ static void assert_merged(const struct asking *x, int g)
 		struct err e;
 		struct stackvec *v = stackvec_rebase(x->result.vecs[i], words, &e);
 		assert_int_equal(v->n, 2);
-		assert_int_equal(v->columns[0], 0);
-		assert_int_equal(v->columns[1], g);
+		assert_int_equal(v->columns[0], columns[0]);
+		assert_int_equal(v->columns[1], columns[g]);
 		assert_int_equal(v->ints[0], i + 1);
 		assert_int_equal(v->ints[1], 1000 * (i + 1));
 		stackvec_unref(v);
@@ -439,7 +440,7 @@ static void test_session_memory(void **s)
 	struct symbols_marks none;
 	symbols_marks_start(&none);
 	struct stackacc *acc = stackacc_new(words);
-	stackacc_add(acc, 1, 1);
+	stackacc_add(acc, columns[1], 1);
 	struct stackvec *v = stackacc_finish(acc, &e);
 	stackacc_free(acc);
 	assert_int_equal(fleet_dictionary_put(x->dictionary, &out, (const struct stackvec *const *)&v, 1, SYMBOLS_WHOLE, &none, &e), 0);
@@ -504,7 +505,7 @@ static void test_time(void **s)
 static void test_errors(void **s)
 {
 	struct asking x = asking_new(*s, "user a");
-	struct fleet_question q = { .call = { .op = FLEET_FLOATS, .after_ms = T0, .until_ms = T0 + 1000 } };
+	struct fleet_question q = { .call = { .op = FLEET_FLOATS, .after_ms = T0 - 1, .until_ms = T0 + 1000 } };
 	assert_int_equal(ask(&x, FLEET_FLOATS), ERR_BAD_DATA); /* nothing was selected yet */
 	assert_true(x.view && x.answer.opened);
 	assert_int_equal(ask(&x, FLEET_SELECT), 0);
@@ -524,7 +525,7 @@ static void test_errors(void **s)
 	assert_int_equal(asking_send(&x, &q), 0);
 	assert_int_equal(x.answer.damaged.met, 1);
 	assert_int_equal(x.answer.damaged.until_ms, T0 + 1000);
-	assert_true(x.answer.damaged.from_ms <= T0 + 1 && x.answer.damaged.from_ms >= T0);
+	assert_true(x.answer.damaged.from_ms <= T0 && x.answer.damaged.from_ms >= T0 - 1);
 	q.strict = true;
 	assert_int_equal(asking_send(&x, &q), ERR_CORRUPT);
 	q.strict = false;
@@ -540,7 +541,6 @@ static void test_errors(void **s)
 	p.ref = 0;
 	p.scale = __builtin_nan("");
 	assert_int_equal(asking_send(&x, &merge), ERR_BAD_DATA);
-	assert_int_equal(ask(&x, FLEET_SHARES), ERR_BAD_DATA);
 	atomic_store(&generation, -1);
 	x.view = 0;
 	assert_int_equal(ask(&x, FLEET_SELECT), ERR_UNAVAILABLE);
@@ -553,7 +553,7 @@ static void test_canceled(void **s)
 {
 	struct asking x = asking_new(*s, "user a");
 	static const uint64_t refs[] = { 0 };
-	struct fleet_question q = { .call = { .op = FLEET_PROFILES, .until_ms = T0, .refs = refs, .n_refs = 1 }, .left_ms = 20 };
+	struct fleet_question q = { .call = { .op = FLEET_PROFILES, .until_ms = T0 + 1, .refs = refs, .n_refs = 1 }, .left_ms = 20 };
 	assert_int_equal(ask(&x, FLEET_SELECT), 0);
 	atomic_store(&block, true);
 	assert_int_equal(asking_send(&x, &q), ERR_TIMEOUT);
@@ -678,7 +678,7 @@ static void test_garbage(void **s)
 				b.ptr[dice % n] = (char)(dice >> 32 & (i & 1 ? 0xff : 0x01 << (dice >> 60 & 7)));
 			}
 			if (i % 5 == 0)
-				b.len = dice >> 20 % n;
+				b.len = (dice >> 20) % n;
 			b.len = MIN(b.len, n);
 			uint64_t hash = hash_stable(b.ptr, b.len);
 			if (i % 7)

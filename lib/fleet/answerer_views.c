@@ -202,14 +202,6 @@ void answerer_views_leave(struct answerer_views *t, struct answerer_view *x, boo
 		views_destroy(x);
 }
 
-size_t answerer_views_count(struct answerer_views *t)
-{
-	mutex_lock(&t->lock);
-	size_t n = t->v.n;
-	mutex_unlock(&t->lock);
-	return n;
-}
-
 /* ---- which series an asker knows ---- */
 
 #define REFS_A_WORD 32

@@ -36,7 +36,6 @@ struct answerer_view *answerer_views_add(struct answerer_views *t, struct source
 struct answerer_view *answerer_views_find(struct answerer_views *t, uint64_t token, uint64_t asker);
 /* drop: nobody will ask for it again. */
 void answerer_views_leave(struct answerer_views *t, struct answerer_view *x, bool drop);
-size_t answerer_views_count(struct answerer_views *t);
 
 /* The series of a select are the asker's from now on: ERR_LIMIT if a ref is 2^32 or more. */
 int answerer_view_add_series(struct answerer_view *x, const struct source_series *s, size_t n, struct err *e) MUST_USE;

@@ -412,8 +412,10 @@ static struct dictionary_mirror *mirror_of(struct fleet_dictionary_in *d, uint64
 		mirror_drop(&d->before);
 		d->before = d->now;
 		d->since = 0;
-		d->now = (struct dictionary_mirror){ id, symbols_new(), 
-			{ .entries = MIN(d->max_bytes / 4, ENTRIES_MAX), .bytes = d->max_bytes, .frames = d->max_bytes } };
+		struct symbols *s = symbols_new();
+		struct symbols_rows_limit left = { .entries = MIN(d->max_bytes / 4, ENTRIES_MAX), .bytes = d->max_bytes - MIN(d->max_bytes, symbols_bytes(s)),
+						   .frames = d->max_bytes };
+		d->now = (struct dictionary_mirror){ id, s, left };
 	} else if (d->before.id && ++d->since == OVERTAKEN_MAX) {
 		mirror_drop(&d->before);
 	}
@@ -428,7 +430,6 @@ static int mirror_add(struct fleet_dictionary_in *d, uint64_t id, struct view ro
 	int rc = symbols_rows_apply(rows, m->symbols, &m->left, e);
 	if (rc) {
 		rc = err_wrap(e, "dictionary %016llx, of which %zu bytes are kept at most", (unsigned long long)id, d->max_bytes);
-		mirror_forget(d, id);
 	} else {
 		*ret = symbols_ref(m->symbols);
 		*ret_columns = symbols_count(m->symbols, SYMBOLS_COLUMNS);
@@ -497,32 +498,41 @@ static const char *dictionary_take_vector(struct cursor *in, struct symbols *s, 
 	return NULL;
 }
 
-int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
+/* Reads the vectors that follow the rows. */
+static int dictionary_take_vectors(struct cursor *in, const uint8_t *start, struct symbols *s, uint32_t n_columns, struct stackvec **ret, size_t n,
+				   struct err *e)
 {
-	const uint8_t *start = in->p;
-	struct symbols *s;
-	uint32_t n_columns;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = NULL;
-	struct view rows = cursor_bytes(in, cursor_count(in));
-	if (in->bad || !id_of_answer)
-		return err_set(e, ERR_CORRUPT, in->bad ? "rows of a dictionary are cut short" : "a dictionary has no id");
-	int rc = mirror_add(d, id_of_answer, rows, &s, &n_columns, e);
-	if (rc)
-		return rc;
 	const char *bad = NULL;
 	size_t done = 0;
 	while (done < n && !(bad = dictionary_take_vector(in, s, n_columns, &ret[done])))
 		done++;
-	symbols_unref(s);
 	if (!bad)
 		return 0;
 	for (size_t i = 0; i < done; i++) {
 		stackvec_unref(ret[i]);
 		ret[i] = NULL;
 	}
-	mutex_lock(&d->lock);
-	mirror_forget(d, id_of_answer);
-	mutex_unlock(&d->lock);
 	return err_set(e, ERR_CORRUPT, "profile %zu of %zu, before byte %zu: %s", done + 1, n, (size_t)(in->p - start), bad);
+}
+
+int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
+{
+	const uint8_t *start = in->p;
+	struct symbols *s = NULL;
+	uint32_t n_columns = 0;
+	for (size_t i = 0; i < n; i++)
+		ret[i] = NULL;
+	if (!id_of_answer)
+		return err_set(e, ERR_CORRUPT, "a dictionary has no id");
+	struct view rows = cursor_bytes(in, cursor_count(in));
+	int rc = in->bad ? err_set(e, ERR_CORRUPT, "rows of a dictionary are cut short") : mirror_add(d, id_of_answer, rows, &s, &n_columns, e);
+	if (!rc)
+		rc = dictionary_take_vectors(in, start, s, n_columns, ret, n, e);
+	symbols_unref(s);
+	if (rc) {
+		mutex_lock(&d->lock);
+		mirror_forget(d, id_of_answer);
+		mutex_unlock(&d->lock);
+	}
+	return rc;
 }

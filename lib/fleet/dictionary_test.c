@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vectors from one server to another: they arrive as they are, names once, in whichever order answers come; either side may forget; and bytes of strangers
- * are refused. Real profiles come from PYRRHA_CORPUS, else all are made up. */
+ * are refused. tests/fleet_columns_test.c has real profiles. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,10 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/vec.h"
 #include "fleet/dictionary.h"
-#include "pprof/pprof.h"
 
 #define MAX_BYTES ((size_t)64 << 20)
 
@@ -468,9 +466,11 @@ static void hostile_bytes(void **state)
 	struct stackvec *v[2] = { made_vector(s, 6, 9, 1000), made_vector(s, 6, 9, 0) }, *got[2];
 	symbols_marks_start(&start);
 	struct view answer = answer_of(out, v, 2, &start);
-	for (size_t i = 0; i < answer.len * 9; i++) {
+	for (size_t i = 0; i < answer.len * 18; i++) {
 		struct fleet_dictionary_in *in = fleet_dictionary_in_new(MAX_BYTES);
-		size_t at = i / 9, bit = i % 9, len = bit ? answer.len : at;
+		size_t at = i / 18, bit = i % 9, len = bit ? answer.len : at;
+		if (i % 18 >= 9) /* there is a mirror */
+			take_same(in, 1, answer, v, 2);
 		char *copy = malloc(len + !len);
 		memcpy(copy, answer.ptr, len);
 		if (bit)
@@ -527,112 +527,12 @@ static void lies(void **state)
 	}
 }
 
-static bool read_profile(const char *name, struct profile *p)
-{
-	const char *dir = getenv("PYRRHA_CORPUS"), *top = getenv("top_srcdir");
-	struct buf bytes = { 0 };
-	struct err e = { 0 };
-	char path[4096];
-	if (dir)
-		snprintf(path, sizeof path, "%s/%s", dir, name);
-	else
-		snprintf(path, sizeof path, "%s/../shared/corpus/%s", top ? top : ".", name);
-	bool there = !buf_read_file(&bytes, path, NULL);
-	profile_init(p, 0);
-	if (there)
-		assert_int_equal(pprof_decode(bytes.ptr, bytes.len, NULL, p, &e), 0);
-	buf_free(&bytes);
-	return there;
-}
-
-/* The same vector over a dictionary that has its columns the other way round. */
-static struct stackvec *reversed(struct stackvec *v)
-{
-	struct symbols *s = symbols_new();
-	struct symbols_map *map = symbols_map_new(v->symbols, s, SYMBOLS_WHOLE);
-	struct err e;
-	for (size_t i = v->n; i--;)
-		symbols_map_column(map, v->columns[i]);
-	struct stackvec *r = stackvec_rebase(v, s, &e);
-	symbols_map_free(map);
-	symbols_unref(s);
-	return r;
-}
-
-/* Says what columns cost: bytes, and time of all that is done with them. met: what the dictionary has met before; may be NULL. */
-static void measure(const char *name, struct stackvec *v, struct stackvec *met)
-{
-	struct fleet_dictionary_out *out = fleet_dictionary_out_new();
-	struct fleet_dictionary_in *in = fleet_dictionary_in_new(MAX_BYTES);
-	struct symbols_marks has;
-	uint64_t id;
-	fleet_dictionary_in_marks(in, &id, &has);
-	if (met)
-		free((char *)answer_of(out, &met, 1, &has).ptr);
-	struct view first = answer_of(out, &v, 1, &has), warm;
-	take_same(in, 1, first, &v, 1);
-	fleet_dictionary_in_marks(in, &id, &has);
-	warm = answer_of(out, &v, 1, &has);
-	take_same(in, 1, warm, &v, 1);
-	int64_t put_ns = INT64_MAX, take_ns = INT64_MAX;
-	for (int i = 0; i < 20; i++) {
-		struct buf b = { 0 };
-		struct stackvec *got;
-		struct err e;
-		int64_t t = clock_mono_ns();
-		put_all(out, &b, &v, 1, SYMBOLS_WHOLE, &has);
-		put_ns = MIN(put_ns, clock_mono_ns() - t);
-		t = clock_mono_ns();
-		assert_int_equal(take(in, 1, buf_view(&b), &got, 1, &e), 0);
-		take_ns = MIN(take_ns, clock_mono_ns() - t);
-		stackvec_unref(got);
-		buf_free(&b);
-	}
-	double n = v->n ? (double)v->n : 1;
-	print_message("%-26s %6zu columns: %5.2f bytes (the first time %6.2f), put %5.1f ns, take %5.1f ns a column\n", name, v->n, (double)warm.len / n,
-		      (double)first.len / n, (double)put_ns / n, (double)take_ns / n);
-	free((char *)first.ptr);
-	free((char *)warm.ptr);
-	fleet_dictionary_in_free(in);
-	fleet_dictionary_out_free(out);
-}
-
-static void real_profiles(void **state)
-{
-	static const char *const names[] = { "alloc_objects.pb.gz", "alloc_space_delta.pb.gz", "fgprof.pb.gz", "profile1.pb.gz", "profile-with-labels.pb.gz",
-					     "node-unsymbolised.pb.gz" };
-	struct symbols *s = symbols_new();
-	struct err e;
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		struct profile p;
-		struct stackvec *v[16];
-		if (read_profile(names[i], &p)) {
-			assert_int_equal(stackvec_from_profile(s, &p, v, &e), 0);
-			for (uint32_t t = 0; t < p.n_sample_types; t++)
-				measure(names[i], v[t], NULL);
-			unref_all(v, p.n_sample_types);
-		}
-		profile_release(&p);
-	}
-	for (int i = 0; i < 3; i++) {
-		static const int64_t units[] = { 10000000, 1, 0 };
-		static const char *const whats[] = { "made up, CPU time", "made up, counts", "made up, doubles" };
-		struct stackvec *v = made_vector(s, 100000, 5000, units[i]);
-		struct stackvec *met = reversed(v);
-		measure(whats[i], v, NULL);
-		measure("    in another order", v, met);
-		stackvec_unref(met);
-		stackvec_unref(v);
-	}
-	symbols_unref(s);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arrive_as_they_are), cmocka_unit_test(columns_that_become_one), cmocka_unit_test(many_dictionaries),
 		cmocka_unit_test(new_rows_alone), cmocka_unit_test(any_order), cmocka_unit_test(server_forgets), cmocka_unit_test(asker_forgets),
-		cmocka_unit_test(bounds), cmocka_unit_test(hostile_bytes), cmocka_unit_test(lies), cmocka_unit_test(real_profiles),
+		cmocka_unit_test(bounds), cmocka_unit_test(hostile_bytes), cmocka_unit_test(lies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@ libfleet_a_SOURCES = \
   lib/fleet/answerer.h \
   lib/fleet/answerer_check.c \
   lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.c \
   lib/fleet/answerer_metrics.h \
   lib/fleet/answerer_sessions.c \
   lib/fleet/answerer_sessions.h \
@@ -27,6 +28,9 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_unknown.c \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
+  lib/fleet/fleet_loop.c \
+  lib/fleet/fleet_loop.h \
+  lib/fleet/peer.h \
   lib/fleet/server.c \
   lib/fleet/server.h \
   lib/fleet/server_answer.c \

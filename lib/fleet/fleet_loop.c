@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop that carries the questions of this process to other servers. A post is in one of three places: in the queue, among those that run, or over. A post that is
- * canceled while it runs is in the list of these as well, and the thread releases it when it takes it out of there, also if its request has ended meanwhile. */
+/* The loop that carries the questions of this process to other servers. A post is in the queue, is running, or is over. A post that is canceled before it
+ * is over is in the list `canceled` as well. The thread releases it when it empties that list, also if its request has ended meanwhile. */
 #include "fleet/fleet_loop.h"
 
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "fleet/wire.h"
 
 #define TURN_MS 1000
 #define AFTER_FAILURE_MS 100

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to other servers as requests on one loop of lib/fetch, which has one thread (server.h: fleet_loop_new). Any thread posts and cancels; libcurl is only used by
- * the loop's thread. Between them are two lists under one lock:
+/* Questions to other servers as requests on one loop of lib/fetch, which has one thread (server.h: fleet_loop_new). Any thread posts and cancels; libcurl
+ * is only used by the loop's thread. Between them are two lists under one lock:
  *
  *	post ───► queue ────► fetch_start ─► done(), release()
  *	cancel ─► canceled ─► fetch_cancel ─► release()                                                      */
@@ -39,8 +39,8 @@ struct fleet_post {
 	bool again;                  /* it was sent a second time */
 };
 
-/* Starts it, on the loop's thread. A request that fails before a byte of an answer came, and not for time, is sent once more at once: a server that was restarted has closed
- * the connections that were kept. */
+/* Starts it, on the loop's thread. A request that fails before a byte of an answer came, and not for time, is sent once more at once: a server that was
+ * restarted has closed the connections that were kept. */
 void fleet_loop_post(struct fleet_loop *l, struct fleet_post *p);
 /* Ends it; does nothing if it has ended. done may be called meanwhile. p is kept by its owner until this returns. */
 void fleet_loop_cancel(struct fleet_loop *l, struct fleet_post *p);

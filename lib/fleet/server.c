@@ -13,15 +13,17 @@
 #include "fleet/server_internal.h"
 
 struct metric server_metrics[SERVER_METRICS] = {
-	[SERVER_CALLS] = { "pyrrha_fleet_calls_total", "Calls to other servers that have ended, with an answer or without.", METRIC_COUNTER, "server" },
+	[SERVER_CALLS] = { "pyrrha_fleet_calls_total", "Calls to other servers that have ended, with an answer or without.", METRIC_COUNTER,
+			   "server" },
 	[SERVER_FAILURES] = { "pyrrha_fleet_call_failures_total", "Calls to other servers that no answer came to. A query without them lacks the server's share.",
 			      METRIC_COUNTER, "server" },
-	[SERVER_SECONDS] = { "pyrrha_fleet_call_duration_seconds", "How long calls to other servers took, with an answer or without.", METRIC_HISTOGRAM },
+	[SERVER_SECONDS] = { "pyrrha_fleet_call_duration_seconds", "How long calls to other servers took, with an answer or without.",
+			     METRIC_HISTOGRAM },
 	[SERVER_RECEIVED] = { "pyrrha_fleet_received_bytes_total", "Bytes of answers of other servers.", METRIC_COUNTER, "server" },
 	[SERVER_SENT] = { "pyrrha_fleet_sent_bytes_total", "Bytes of questions to other servers.", METRIC_COUNTER, "server" },
-	[SERVER_REOPENED] = { "pyrrha_fleet_views_lost_total", "Views that another server had forgotten before the question was done; they are opened again.",
+	[SERVER_REOPENED] = { "pyrrha_fleet_views_lost_total", "Views that another server forgot before the question was done; they are opened again.",
 			      METRIC_COUNTER, "server" },
-	[SERVER_FORGOTTEN] = { "pyrrha_fleet_dictionaries_dropped_total", "Mirrors of another server's dictionary that were dropped as its answer did not fit.",
+	[SERVER_FORGOTTEN] = { "pyrrha_fleet_dictionaries_dropped_total", "Mirrors of another server's dictionary that were dropped: its answer did not fit.",
 			       METRIC_COUNTER, "server" },
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What HTTP brought: an answer of the protocol, or an error in words of what to do. An error that makes the server's share missing has one of the codes that peer.h lists. What
- * the answer says of its cost and its lacks goes into the limits of the question. */
+/* The response of HTTP: an answer of the protocol, or an error whose message says what to do. An error by which the server's share is missing has one
+ * of the codes that peer.h lists. The answer's cost and its lacks are added to the limits of the question. */
 #include <string.h>
 
 #include "base/units.h"
@@ -9,11 +9,11 @@
 #define SAID_LEN 200
 #define TIME_MAX_MS INT64_C(253402300799999) /* the end of the year 9999 */
 
-/* The error that a body tells, as the API's JSON does ("error":"..."), or the beginning of its text; without control characters. */
+/* The error that a body tells, as the API's JSON does, or the beginning of its text; without control characters. */
 static const char *response_said(const struct fleet_post *p, char said[SAID_LEN])
 {
 	struct view body = buf_view(&p->answer);
-	const struct view key = VIEW("\"error\":\"");
+	const struct view key = VIEW("error\":\"");
 	const char *at = memmem(body.ptr, body.len, key.ptr, key.len);
 	bool json = at != NULL;
 	size_t n = 0;
@@ -39,14 +39,15 @@ static int response_check_status(const struct fleet_post *p, struct err *e)
 		return 0;
 	case 401:
 	case 403:
-		return err_set(e, ERR_DENIED, "refused the question with HTTP %d, %s: the login that query.servers has for it needs the right `read` there", p->status,
-			       response_said(p, said));
+		return err_set(e, ERR_DENIED, "refused the question with HTTP %d, %s: the login that query.servers has for it needs the right `read` there",
+			       p->status, response_said(p, said));
 	case 404:
 	case 405:
-		return err_set(e, ERR_UNAVAILABLE, "does not answer questions of other servers (HTTP %d at " FLEET_PATH "): is it older, or the path of its URL another?",
-			       p->status);
+		return err_set(e, ERR_UNAVAILABLE, "does not answer questions of other servers (HTTP %d at " FLEET_PATH
+			       "): is it older, or the path of its URL another?", p->status);
 	case 413:
-		return err_set(e, ERR_UNAVAILABLE, "refused the question as too large (HTTP 413): ask for fewer series, or raise the limit of what is before it");
+		return err_set(e, ERR_UNAVAILABLE, "refused the question as too large (HTTP 413): ask for fewer series, or raise the limit of the "
+			       "proxy before it");
 	case 429:
 	case 503:
 		return err_set(e, ERR_UNAVAILABLE, "cannot answer now, HTTP %d: %s", p->status, response_said(p, said));
@@ -80,14 +81,28 @@ static bool response_is_ours(const char *content_type)
 	return view_eq_nocase(type, VIEW(FLEET_WIRE_TYPE));
 }
 
-int server_response_check(const struct fleet_post *p, struct err *e)
+static int response_check(const struct fleet_post *p, struct err *e)
 {
 	int rc = response_check_transport(p, e);
 	if (!rc)
 		rc = response_check_status(p, e);
 	if (!rc && !response_is_ours(p->content_type))
-		rc = err_set(e, ERR_CORRUPT, "answered with the type \"%.100s\" instead of " FLEET_WIRE_TYPE ": does its URL lead to something else?", p->content_type);
+		rc = err_set(e, ERR_CORRUPT, "answered with the type \"%.100s\" instead of " FLEET_WIRE_TYPE ": does its URL lead to something else?",
+			     p->content_type);
 	return rc;
+}
+
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings,
+		       struct fleet_answer *ret, struct fleet_result *result, struct err *e)
+{
+	server_note_received(s, p->bytes_received);
+	int rc = response_check(p, e);
+	if (!rc)
+		rc = fleet_answer_decode(ret, result, buf_view(&p->answer), call, s->dictionary, strings, e);
+	if (rc != -ERR_LIMIT)
+		return rc;
+	e->code = ERR_UNAVAILABLE; /* the share of this server is missing, the question goes on */
+	return err_wrap(e, "its answer needs too much memory");
 }
 
 /* ---- what the answer says ---- */
@@ -134,7 +149,7 @@ static int answer_lacks(const struct fleet_answer *a, const struct fleet_server 
 	return 0;
 }
 
-/* The server's error as one of peer.h. A server that is stopped cancels what it works on: that is its own affair, unless the question was canceled here. */
+/* The server's error as one of peer.h. A server that is stopped cancels its work: then its share is missing, unless the question was canceled here. */
 static int answer_error(const struct fleet_answer *a, const struct source_limits *lim, struct err *e)
 {
 	switch (a->err.code) {
@@ -156,7 +171,8 @@ static int answer_error(const struct fleet_answer *a, const struct source_limits
 	}
 }
 
-int server_answer_account(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, uint64_t max_samples, struct err *e)
+int server_answer_account(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, uint64_t max_samples,
+			  struct err *e)
 {
 	int rc = answer_count(a, lim, max_samples, e);
 	if (!rc && a->err.code)

@@ -60,7 +60,8 @@ struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet
 	return x;
 }
 
-void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim, int64_t until_ms)
+void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim,
+			  int64_t until_ms)
 {
 	uint64_t read = lim->samples_read ? atomic_load(lim->samples_read) : 0;
 	*q = (struct fleet_question){ .call = *call, .max_bytes = lim->max_bytes, .max_answer = s->max_answer_bytes, .strict = !lim->damage };
@@ -83,7 +84,8 @@ static int64_t ask_until(const struct fleet_server *s, const struct source_limit
 	return until == INT64_MAX ? 0 : until;
 }
 
-void server_ask_end(struct fleet_ask *a, const struct err *why)
+/* The ask is over, with that error (code 0: with its result). */
+static void ask_end(struct fleet_ask *a, const struct err *why) REQUIRES(a->view->lock)
 {
 	struct fleet_peer_view *v = a->view;
 	a->state = ASK_OVER;
@@ -106,6 +108,7 @@ void server_ask_send(struct fleet_ask *a)
 	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
 	q.view = v->token;
 	a->with_dictionary = false;
+	symbols_marks_start(&q.has);
 	if (a->call->op == FLEET_MERGE && !a->without_dictionary)
 		a->with_dictionary = fleet_dictionary_in_marks(v->server->dictionary, &q.session, &q.has);
 	a->generation = v->generation;
@@ -115,7 +118,7 @@ void server_ask_send(struct fleet_ask *a)
 		struct err e;
 		buf_free(&body);
 		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
-		server_ask_end(a, &e);
+		ask_end(a, &e);
 		return;
 	}
 	a->state = ASK_SENT;
@@ -123,7 +126,8 @@ void server_ask_send(struct fleet_ask *a)
 	a->exchange = server_exchange_new(v->server, v, &body, a->until_ms);
 }
 
-void server_ask_go(struct fleet_ask *a)
+/* Sends it, or holds it. */
+static void ask_go(struct fleet_ask *a) REQUIRES(a->view->lock)
 {
 	struct fleet_peer_view *v = a->view;
 	if (v->token) {
@@ -152,7 +156,7 @@ struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet
 		a->state = ASK_OVER;
 		err_set(&a->err, ERR_TIMEOUT, "was not asked: no time was left");
 	} else {
-		server_ask_go(a);
+		ask_go(a);
 	}
 	mutex_unlock(&v->lock);
 	return a;
@@ -171,17 +175,10 @@ struct ask_reading {
 
 static void ask_decode(struct fleet_ask *a, struct ask_reading *r)
 {
-	const struct fleet_post *p = &a->exchange->post;
 	struct fleet_server *s = a->view->server;
-	server_note_received(s, p->bytes_received);
-	if (server_response_check(p, &r->err))
-		return;
-	if (fleet_answer_decode(&r->answer, &r->result, buf_view(&p->answer), &a->sent.call, s->dictionary, &r->strings, &r->err))
-		return;
-	r->decoded = true;
-	if (r->answer.view_lost)
-		return;
-	IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
+	r->decoded = !server_answer_read(&a->exchange->post, s, &a->sent.call, &r->strings, &r->answer, &r->result, &r->err);
+	if (r->decoded && !r->answer.view_lost)
+		IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
 }
 
 /* Of an answer that opened the view. */
@@ -202,7 +199,7 @@ static void ask_take_view(struct fleet_ask *a, const struct ask_reading *r)
 static void ask_take_result(struct fleet_ask *a, struct ask_reading *r)
 {
 	struct fleet_peer_view *v = a->view;
-	if (a->call->op == FLEET_SELECT && v->token) {
+	if (a->call->op == FLEET_SELECT) {
 		vec_push(&v->selects, ((struct server_select){ a->exchange->post.body }));
 		a->exchange->post.body = (struct buf){ 0 };
 		if (server_refs_add(&v->refs_of, r->result.series, r->result.n, &r->err))
@@ -213,10 +210,10 @@ static void ask_take_result(struct fleet_ask *a, struct ask_reading *r)
 	r->result = (struct fleet_result){ 0 };
 }
 
-/* The mirror does not fit, so the server says, or what came says. */
+/* Rows do not fit the mirror, which may be the mirror's fault, or have no room in it: then the whole dictionary is wanted, once. */
 static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_reading *r)
 {
-	if (r->decoded || r->err.code != ERR_CORRUPT || !a->with_dictionary)
+	if (r->decoded || !a->with_dictionary || a->exchange->post.err.code || a->exchange->post.status != 200)
 		return false;
 	fleet_dictionary_in_forget(a->view->server->dictionary);
 	a->exchange = NULL;
@@ -225,7 +222,8 @@ static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_r
 	return true;
 }
 
-/* The view of the answer is not there any more: the ask is sent again, or held until the view was opened again. False, and *e: that would be the second time. */
+/* The view of the answer is not there any more: the ask is sent again, or held until the view was opened again. False, and *e: that would be the
+ * second time. */
 static bool ask_lose_view(struct fleet_ask *a, struct err *e)
 {
 	struct fleet_peer_view *v = a->view;
@@ -240,7 +238,7 @@ static bool ask_lose_view(struct fleet_ask *a, struct err *e)
 		metric_add(&server_metrics[SERVER_REOPENED], 1, v->server->name);
 	}
 	a->exchange = NULL;
-	server_ask_go(a);
+	ask_go(a);
 	return true;
 }
 
@@ -251,7 +249,7 @@ static void ask_fail_held(struct fleet_ask *a, const struct err *why)
 	if (v->opener != a)
 		return;
 	while (v->held.n)
-		server_ask_end(v->held.v[v->held.n - 1], why);
+		ask_end(v->held.v[v->held.n - 1], why);
 }
 
 /* Whether the answer is of a view that is lost. Of a select that was sent before the view was opened again the numbers are worth nothing, either. */
@@ -275,7 +273,7 @@ static void ask_conclude(struct fleet_ask *a, struct ask_reading *r) REQUIRES(a-
 		r->strings = (struct arena){ 0 };
 	}
 	a->exchange = NULL;
-	server_ask_end(a, &r->err);
+	ask_end(a, &r->err);
 }
 
 /* Reads the answer of an exchange that is done; releases the lock meanwhile. The ask is over then, or was sent or held again. */
@@ -291,7 +289,7 @@ static void ask_read(struct fleet_ask *a) REQUIRES(a->view->lock)
 	mutex_lock(&v->lock);
 	a->came |= r.decoded;
 	if (ask_again_without_dictionary(a, &r))
-		server_ask_send(a);
+		ask_go(a);
 	else if (!ask_is_lost(a, &r) || !ask_lose_view(a, &r.err))
 		ask_conclude(a, &r);
 	mutex_unlock(&v->lock); /* the ask may be gone from here on */
@@ -326,7 +324,7 @@ static void ask_abandon(struct fleet_ask *a, const struct err *why) REQUIRES(a->
 		return;
 	struct server_exchange *x = a->exchange;
 	a->exchange = NULL;
-	server_ask_end(a, why);
+	ask_end(a, why);
 	mutex_unlock(&v->lock);
 	if (x)
 		fleet_loop_cancel(v->server->loop, &x->post);
@@ -352,7 +350,7 @@ static void ask_step(struct fleet_ask *a, bool *announced) REQUIRES(a->view->loc
 	if (!x) {
 		v->opener = a;
 		if (server_view_reopen(v, a, &e))
-			server_ask_end(a, &e);
+			ask_end(a, &e);
 	} else if (x->state == ASK_SENT && x->exchange->done) {
 		ask_read(x);
 	} else if (!*announced) {

@@ -7,8 +7,8 @@
  *	server_answer.c   what HTTP brought, as an answer or as an error
  *	server_refs.c     series of a view that was opened again, by the numbers that their callers know
  *
- * A view has one token. Its first ask, the opener, is sent without one; asks that are started meanwhile are held, and are sent when the opener's answer was read. Any
- * thread that waits for a held ask reads that answer, so nobody waits for a thread that does not come.
+ * A view has one token. Its first ask, the opener, is sent without one. Asks that are started meanwhile are held, and are sent when the opener's answer
+ * was read. Any thread that waits for a held ask reads that answer, so no thread depends on another one's call of finish.
  *
  *	start ─► HELD ─► SENT ─► READING ─► OVER ─► finish
  *	          ▲                 │
@@ -18,6 +18,7 @@
 
 #include "base/lock.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "base/vec.h"
 #include "fleet/fleet_loop.h"
 #include "fleet/server.h"
@@ -79,11 +80,9 @@ struct server_refs {
 void server_refs_release(struct server_refs *r);
 /* Adds the series of a select. If the view was opened again, writes the numbers that callers get into their refs. ERR_UNAVAILABLE: no number is left. */
 int server_refs_add(struct server_refs *r, struct source_series *s, size_t n, struct err *e) MUST_USE;
-/* The view was opened again: all series are gone, except those that server_refs_found names by their numbers from now on. */
+/* The view is opened again: all series are gone, except those that server_refs_found names, with their new numbers. */
 void server_refs_lost(struct server_refs *r);
 void server_refs_found(struct server_refs *r, const struct source_series *s, size_t n);
-/* The number at the server; false: it does not have the series. */
-bool server_refs_now(const struct server_refs *r, uint64_t ref, uint64_t *ret);
 
 /* A call with the numbers that the server knows, without series that it does not have. */
 struct server_call {
@@ -159,21 +158,18 @@ struct fleet_peer_view {
 
 struct fleet_peer_view *server_view_open(struct fleet_peer *p);
 void server_view_close(struct fleet_peer_view *v);
-struct labels *server_view_labels(struct fleet_peer_view *v);
+struct labels server_view_labels(struct fleet_peer_view *v);
 struct fleet_peer_view *server_view_ref(struct fleet_peer_view *v);
 void server_view_unref(struct fleet_peer_view *v);
-/* Opens it again, by the selects that were made on it: for v->opener, which is a and held. Releases the lock meanwhile. Negative with *e: a's error; the view is lost still. */
+/* Opens it again, by the selects that were made on it: for v->opener, which is a and held. Releases the lock meanwhile. Negative with *e: a's error; the
+ * view is still lost. */
 int server_view_reopen(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock) MUST_USE;
 /* There is a token, or no opener: sends what is held. */
 void server_view_go_on(struct fleet_peer_view *v) REQUIRES(v->lock);
 
 struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
-int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e);
-/* Sends it, or holds it. */
-void server_ask_go(struct fleet_ask *a) REQUIRES(a->view->lock);
+int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e) MUST_USE;
 void server_ask_send(struct fleet_ask *a) REQUIRES(a->view->lock);
-/* It is over, with that error (code 0: with its result). */
-void server_ask_end(struct fleet_ask *a, const struct err *why) REQUIRES(a->view->lock);
 /* Waits a moment for news of the view. Negative with *e: the question was canceled, or the time of the ask is over. */
 int server_ask_wait(struct fleet_ask *a, struct err *e) REQUIRES(a->view->lock) MUST_USE;
 
@@ -181,13 +177,15 @@ int server_ask_wait(struct fleet_ask *a, struct err *e) REQUIRES(a->view->lock) 
 struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet_peer_view *v, struct buf *body, int64_t until_ms);
 void server_exchange_unref(struct server_exchange *x);
 /* A question with the limits that are left. */
-void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim, int64_t until_ms);
+void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim,
+			  int64_t until_ms);
 
 /* ---- answers ---- */
 
-/* 0: an answer of ours came. Else ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_DENIED. */
-int server_response_check(const struct fleet_post *p, struct err *e) MUST_USE;
-/* What the call has cost and lacks, into the limits of the question; then the error of the answer. max_samples: that the question allowed; 0 = any number. */
+/* What came of a post, decoded. 0: an answer, which may be an error. Else ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_DENIED. */
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings,
+		       struct fleet_answer *ret, struct fleet_result *result, struct err *e) MUST_USE;
+/* Adds the call's cost and lacks to the limits of the question. Returns the error of the answer. max_samples: that the question allowed; 0 = any number. */
 int server_answer_account(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, uint64_t max_samples,
 			  struct err *e) MUST_USE;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Series of a view by the numbers that its callers know. A server numbers series within its view. When it has lost the view and another one was opened, the same series have
- * other numbers, and callers go on with those that they were given first. So from then on each number is looked up, and series that callers have not seen before get numbers of
- * their own. */
+/* Series of a view by the numbers that its callers know. A server numbers series within its view. When it has lost the view and another one was opened,
+ * the same series have other numbers, while callers still use the first ones. So from then on each number is looked up, and series that callers have
+ * not seen before get numbers of their own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +99,8 @@ void server_refs_found(struct server_refs *r, const struct source_series *s, siz
 	}
 }
 
-bool server_refs_now(const struct server_refs *r, uint64_t ref, uint64_t *ret)
+/* The number at the server; false: it does not have the series. */
+static bool refs_now(const struct server_refs *r, uint64_t ref, uint64_t *ret)
 {
 	uint32_t id;
 	uint64_t hash = hash_u64(ref);
@@ -122,7 +123,7 @@ static void call_map_refs(struct server_call *c, const struct fleet_call *from, 
 	c->refs = xcalloc(from->n_refs, sizeof *c->refs);
 	c->at = xcalloc(from->n_refs, sizeof *c->at);
 	for (size_t i = 0; i < from->n_refs; i++)
-		if (server_refs_now(r, from->refs[i], &c->refs[n]))
+		if (refs_now(r, from->refs[i], &c->refs[n]))
 			c->at[n++] = i;
 	c->call.refs = c->refs;
 	c->call.n_refs = n;
@@ -134,7 +135,7 @@ static void call_map_parts(struct server_call *c, const struct fleet_call *from,
 	c->parts = xcalloc(from->n_parts, sizeof *c->parts);
 	for (size_t i = 0; i < from->n_parts; i++) {
 		uint64_t now;
-		if (!server_refs_now(r, from->parts[i].ref, &now))
+		if (!refs_now(r, from->parts[i].ref, &now))
 			continue;
 		c->parts[n] = from->parts[i];
 		c->parts[n++].ref = now;

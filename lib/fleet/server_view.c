@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A view of another server: its token, what was selected on it, and the memory of results. When the server has lost it (it was restarted, or had no room), another one is opened
- * by making the same selects again; that is not the same state any more, but the state of now, of which the question sees no more than before. */
+/* A view of another server: its token, the selects that were made on it, and the strings of their results. When the server has lost it (it was restarted,
+ * or had no room), another one is opened by making the same selects again. The new view is the state of now; series that the question has not selected
+ * before stay unknown to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,15 +45,16 @@ void server_view_unref(struct fleet_peer_view *v)
 	free(v);
 }
 
-struct labels *server_view_labels(struct fleet_peer_view *v)
+struct labels server_view_labels(struct fleet_peer_view *v)
 {
 	mutex_lock(&v->lock);
-	struct labels *l = v->labels; /* set once */
+	struct labels l = v->labels ? *v->labels : (struct labels){ 0 }; /* set once */
 	mutex_unlock(&v->lock);
 	return l;
 }
 
-/* The server may forget the view. Nobody waits for that, and it forgets views by itself, so that it is not said to a server that is away, or when there is much to do. */
+/* Tells the server that the view is not needed any more. Nobody waits for the answer. Servers forget views by themselves, so a server that is away is not
+ * told, and none is while many requests are under way. */
 static void view_send_close(struct fleet_server *s, uint64_t token)
 {
 	static const struct source_limits none;
@@ -116,10 +118,7 @@ static void again_release(struct view_again *g)
 static int again_read(struct view_again *g, const struct server_exchange *x, struct fleet_ask *a, struct err *e)
 {
 	struct fleet_server *s = a->view->server;
-	server_note_received(s, x->post.bytes_received);
-	int rc = server_response_check(&x->post, e);
-	if (!rc)
-		rc = fleet_answer_decode(&g->answer, &g->result, buf_view(&x->post.answer), &g->sent.call, s->dictionary, &g->strings, e);
+	int rc = server_answer_read(&x->post, s, &g->sent.call, &g->strings, &g->answer, &g->result, e);
 	if (!rc && g->answer.view_lost)
 		rc = err_set(e, ERR_UNAVAILABLE, "lost its state twice: is it restarted again and again, or asked by more than it has room for?");
 	if (!rc)
