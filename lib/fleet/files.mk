@@ -21,3 +21,11 @@ libfleet_a_SOURCES = \
   lib/fleet/union_sums.c \
   lib/fleet/wire.h \
   $(NULL)
+FLEET_TESTS = \
+  union_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+union_test_SOURCES = lib/fleet/union_test.c
+endif

@@ -164,8 +164,6 @@ int union_label_values(struct source_view *sv, struct view name, const struct ma
 /* Joins n lists of one series in (after, until], list i of holder i. Returns owned. */
 struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t n, int64_t after_ms, int64_t until_ms);
 void union_joined_free(struct union_joined *j);
-/* The same of samples: stamps of several holders count once, those of the first; a marker counts when all holders have ended. The array is malloc'd. */
-struct point *union_joined_floats(const struct fleet_floats *lists, size_t n, size_t *ret_n);
 /* Keeps it with the series as long as the view, if none of the range is kept. Takes j; returns the one that is kept. */
 const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref, struct union_joined *j) EXCLUDES(v->lock);
 /* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not kept. ret has
