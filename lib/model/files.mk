@@ -33,6 +33,8 @@ libmodel_a_SOURCES = \
   lib/model/ptype.h \
   lib/model/relabel.c \
   lib/model/relabel.h \
+  lib/model/replicas.c \
+  lib/model/replicas.h \
   lib/model/rules_past.h \
   lib/model/rules_status.c \
   lib/model/rules_status.h \
