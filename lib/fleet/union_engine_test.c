@@ -15,7 +15,7 @@
 #include "tests/fleet/unionkit.h"
 
 static const char *const queries[] = {
-	"m", "m{pod=\"a\"}", "{pod=\"b\"}", "{zone=\"x\"}", "{region=~\"e.*\"}", "{region=\"\"}", "{region!=\"eu\",__name__=~\"m|c_total\"}", "sum(m)",
+	"m", "m{pod=\"a\"}", "{pod=\"b\"}", "{zone=\"x\"}", "{region=~\"e.*\"}", "m{region=\"\"}", "{region!=\"eu\",__name__=~\"m|c_total\"}", "sum(m)",
 	"sum by (region) (m)", "avg by (zone) (m)", "count by (region, pod) ({__name__=~\".+\"})", "topk(2, m)", "quantile(0.5, m)", "rate(c_total[1m])",
 	"increase(c_total[2m])", "sum by (pod) (rate(c_total[35s]))", "irate(c_total[1m])", "delta(m[1m])", "max_over_time(m[1m])", "min_over_time(m[35s])",
 	"avg_over_time(m[2m])", "sum_over_time(m[1m])", "count_over_time(m[1m])", "last_over_time(m[1m])", "stddev_over_time(m[1m])", "changes(m[2m])",
@@ -24,12 +24,12 @@ static const char *const queries[] = {
 	"sum(rate(cpu[2m]))", "sum by (pod) (rate(cpu[1m]))", "increase(cpu[1m])", "sum_over_time(cpu[1m])", "avg_over_time(heap_inuse_space[1m])",
 	"avg by (region) (avg_over_time(goroutines[2m]))", "max_over_time(goroutines[1m])", "heap_inuse_space", "sum(heap_inuse_space)", "goroutines",
 	"self(merge(cpu[1m]))", "total(merge(cpu[1m]), \"line\")", "self(rate(cpu[1m]))", "total(cpu)", "self(merge by (pod) (cpu[30s]), \"function\")",
-	"share(merge(cpu[1m]), {function=\"f\"}, \"function\")", "share(merge by (region) (cpu[1m]))", "self_share(cpu[1m])", "total(avg_over_time(heap_inuse_space[1m]))",
+	"share(merge(cpu[1m]), {function=\"f\"}, \"function\")", "share(merge by (region) (cpu[1m]))", "self_share(rate(cpu[1m]))", "total(avg_over_time(heap_inuse_space[1m]))",
 	"total(merge(heap_inuse_space[1m]))", "focus(merge(cpu[1m]), \"g\")", "total(focus(rate(cpu[2m]), \"f\"))", "total(rate(cpu[1m]), {function=\"f\"}, \"function\")",
 	"self(avg_over_time(goroutines[2m]), \"line\")", "topk(3, self(merge(cpu[2m])))", "diff(merge(cpu[1m]), merge(cpu[1m] offset 1m))",
-	"total(diff(merge(cpu[1m]), merge(cpu[1m] offset 1m)))", "split by (thread) (merge(cpu[1m]))", "rate(focus(cpu, \"h\")[1m])",
-	"{__name__=~\"process_cpu.*|memory.*\"}", "sum by (region) (rate(focus(cpu, \"f\")[1m:]))", "histogram_quantile(0.9, m)", "count(cpu)", "present_over_time(cpu[1m])",
-	"timestamp(cpu)", "share_over_time(cpu[1m], {function=\"f\"})", "merge(avg_over_time(heap_inuse_space[1m]))",
+	"total(diff(merge(cpu[1m]), merge(cpu[1m] offset 1m)))", "split by (thread) (merge(cpu[1m]))", "rate(cpu[50s])",
+	"{__name__=~\"process_cpu.*|memory.*\"}", "total(focus(merge by (region) (cpu[1m]), \"f\"))", "histogram_quantile(0.9, m)", "count(cpu)", "present_over_time(cpu[1m])",
+	"timestamp(cpu)", "share(rate(cpu[1m]), {function=\"f\"}, \"function\")", "merge(avg_over_time(heap_inuse_space[1m]))",
 };
 
 static struct promql_engine *engines[2];

@@ -52,6 +52,7 @@ struct join {
 	size_t *from;                /* by list: where the hours begin that go through the rule; where this hour begins; where it ends */
 	size_t *at, *end;
 	bool *met;                   /* by list: it has a profile in this hour */
+	bool context;                /* the oldest profile of the hours that go through the rule is in `out` already */
 	struct union_joined *out;    /* has room for all */
 };
 
@@ -85,11 +86,27 @@ static bool join_next_hour(struct join *j, const size_t *all)
 	return true;
 }
 
+/* The newest profile before this hour. */
+static const struct source_profile *join_before(const struct join *j, size_t *ret_list)
+{
+	const struct source_profile *newest = NULL;
+	for (size_t i = 0; i < j->n; i++) {
+		size_t k = j->at[i];
+		while (k && j->lists[i].v[k - 1].stale)
+			k--;
+		if (k && (!newest || j->lists[i].v[k - 1].t_ms > newest->t_ms)) {
+			newest = &j->lists[i].v[k - 1];
+			*ret_list = i;
+		}
+	}
+	return newest;
+}
+
 /* Whether several holders measured at the same time in this hour. Where one follows the other all profiles of both count. next: room for n. */
 static bool join_overlaps(struct join *j, size_t *next)
 {
-	const struct source_profile *last = NULL;
 	size_t last_list = j->n;
+	const struct source_profile *last = join_before(j, &last_list);
 	bool overlaps = false;
 	memcpy(next, j->at, j->n * sizeof *next);
 	memset(j->met, 0, j->n * sizeof *j->met);
@@ -133,11 +150,21 @@ static void join_by_rule(struct join *j, const size_t *until)
 	for (size_t i = 0; i < j->n; i++)
 		r[i] = (struct replica_profiles){ j->lists[i].v + j->from[i], until[i] - j->from[i] };
 	replicas_join_profiles(r, j->n, &v, &replica, &n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = j->context; i < n; i++)
 		join_put(j, &v[i], replica[i]);
 	free(v);
 	free(replica);
 	free(r);
+}
+
+/* The hours that go through the rule begin with this one. The profile before it comes with them: the first of another holder may overlap it. */
+static void join_begin_rule(struct join *j)
+{
+	const struct source_profile *last = j->out->n ? &j->out->v[j->out->n - 1] : NULL;
+	size_t holder = last ? j->out->holder[j->out->n - 1] : 0;
+	memcpy(j->from, j->at, j->n * sizeof *j->from);
+	j->context = last && !last->stale && j->lists[holder].v[j->at[holder] - 1].t_ms == last->t_ms;
+	j->from[holder] -= j->context;
 }
 
 /* Hours in which holders follow each other are added up as they are. Those in which several measured at once go through the rule, adjacent ones
@@ -154,8 +181,8 @@ static void join_choose(struct join *j)
 			join_by_rule(j, j->at);
 		if (!overlaps)
 			join_follow(j, next);
-		if (!overlaps || !before)
-			memcpy(j->from, overlaps ? j->at : j->end, j->n * sizeof *j->from);
+		else if (!before)
+			join_begin_rule(j);
 		before = overlaps;
 	}
 	if (before)
@@ -172,7 +199,7 @@ struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t
 				      .holder = xcalloc(all + 1, sizeof *out->holder), .left = xcalloc(all + 1, sizeof *out->left) };
 	AUTOFREE size_t *places = xcalloc(3 * n + 1, sizeof *places);
 	AUTOFREE bool *met = xcalloc(n + 1, sizeof *met);
-	struct join j = { lists, n, places, places + n, places + 2 * n, met, out };
+	struct join j = { lists, n, places, places + n, places + 2 * n, met, false, out };
 	join_choose(&j);
 	for (size_t i = 0; i < n; i++)
 		out->n_left += joined_leave(out, &lists[i], (uint32_t)i, out->left + out->n_left);
