@@ -21,15 +21,3 @@ libfleet_a_SOURCES = \
   lib/fleet/union_sums.c \
   lib/fleet/wire.h \
   $(NULL)
-FLEET_TESTS = \
-  union_engine_test \
-  union_peers_test \
-  union_test \
-  $(NULL)
-if HAVE_CMOCKA
-check_PROGRAMS += $(FLEET_TESTS)
-TESTS += $(FLEET_TESTS)
-union_engine_test_SOURCES = lib/fleet/union_engine_test.c
-union_peers_test_SOURCES = lib/fleet/union_peers_test.c
-union_test_SOURCES = lib/fleet/union_test.c
-endif

@@ -169,7 +169,7 @@ static void compare_types(struct pair *p)
 
 /* ---- what is handed out, by series ---- */
 
-struct taken {
+struct union_taken {
 	struct fleet_result r[2];
 	int k;
 	unsigned n;
@@ -178,7 +178,7 @@ struct taken {
 
 static int take_floats(void *arg, size_t series, struct point *v, size_t n, struct err *e)
 {
-	struct taken *t = arg;
+	struct union_taken *t = arg;
 	(void)e;
 	t->r[t->k].floats[series] = (struct fleet_floats){ v, n };
 	__atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED);
@@ -187,7 +187,7 @@ static int take_floats(void *arg, size_t series, struct point *v, size_t n, stru
 
 static int take_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
 {
-	struct taken *t = arg;
+	struct union_taken *t = arg;
 	(void)e;
 	t->r[t->k].profiles[series] = (struct fleet_profiles){ v, NULL, n };
 	__atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED);
@@ -196,7 +196,7 @@ static int take_profiles(void *arg, size_t series, struct source_profile *v, siz
 
 static int take_covers(void *arg, size_t series, struct source_cover *v, struct err *e)
 {
-	struct taken *t = arg;
+	struct union_taken *t = arg;
 	(void)e;
 	t->r[t->k].covers[series] = v;
 	__atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED);
@@ -205,7 +205,7 @@ static int take_covers(void *arg, size_t series, struct source_cover *v, struct 
 
 static int take_matches(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
 {
-	struct taken *t = arg;
+	struct union_taken *t = arg;
 	(void)e;
 	assert_true(worker <= pool_size(pool));
 	struct fleet_profiles *to = &t->r[t->k].profiles[series];
@@ -232,7 +232,7 @@ static void same_profile(const struct source_profile *a, const struct source_pro
 
 static void compare_lists(struct pair *p, const struct source_frame_filter *f)
 {
-	struct taken t = { 0 };
+	struct union_taken t = { 0 };
 	struct err e;
 	int64_t after, until;
 	size_t n = p->n_profiles, n_floats = p->n - n;
@@ -281,7 +281,7 @@ static void compare_lists(struct pair *p, const struct source_frame_filter *f)
 static void compare_covers(struct pair *p)
 {
 	struct source_tiles tiles = { draw_time(), (1 + kit_draw(60)) * 1000, 1 + kit_draw(2) * kit_draw(20) };
-	struct taken t = { .tiles = &tiles };
+	struct union_taken t = { .tiles = &tiles };
 	struct err e;
 	for (t.k = 0; t.k < 2; t.k++) {
 		struct source_view *v = t.k ? p->joint : p->all;
