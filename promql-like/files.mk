@@ -11,6 +11,8 @@ libpromql_a_SOURCES = \
   promql-like/eval/eval_merge.c \
   promql-like/eval/eval_selector.c \
   promql-like/eval/eval_totals.c \
+  promql-like/eval/fetch.c \
+  promql-like/eval/fetch.h \
   promql-like/eval/filters.c \
   promql-like/eval/funcs.h \
   promql-like/eval/funcs_diff.c \

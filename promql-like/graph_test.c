@@ -574,6 +574,62 @@ static void test_order_does_not_matter(void **unused)
 	memsource_free(m);
 }
 
+static size_t n_cells_calls;
+
+static int count_cells(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_limits *lim,
+		       const struct source_cells_reader *to, struct err *e)
+{
+	n_cells_calls++;
+	return real.cells(v, refs, n, after, until, lim, to, e);
+}
+
+static void equal_ranges(const char *query, const struct promql_result *a, const struct promql_result *b)
+{
+	if (a->n_series != b->n_series || !a->n_series)
+		fail_msg("%s: %zu series and %zu", query, a->n_series, b->n_series);
+	for (size_t i = 0; i < a->n_series; i++) {
+		const struct promql_series *x = &a->series[i], *y = find(b, x->labels);
+		if (!y || x->n != y->n)
+			fail_msg("%s: series %zu lacks points", query, i);
+		for (size_t k = 0; k < x->n; k++)
+			if (x->points[k].t_ms != y->points[k].t_ms || fabs(x->points[k].v - y->points[k].v) > 1e-12 * fabs(x->points[k].v) + 1e-18)
+				fail_msg("%s at %lld: %.17g and %.17g", query, (long long)x->points[k].t_ms, x->points[k].v, y->points[k].v);
+	}
+}
+
+/* A source on other servers has no cells: each step is a sum of its own there. */
+static void test_without_cells(void **unused)
+{
+	static const char *const rows[] = { "self(merge(cpu[1m]))", "self(merge(rate(cpu[35s])))", "total(merge by (pod)(cpu[20s]), \"line\")", "topk(2, self(merge(cpu[1m])))",
+					    "topk by (pod)(1, share(rate(cpu[1m])))", "bottomk(2, total(rate(cpu[35s])))", "self(merge(cpu[1m]) - merge(cpu[1m] offset 1m))" };
+	(void)unused;
+	struct memsource *m = memsource_new();
+	struct source *source = memsource_source(m);
+	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
+	struct source_view *v;
+	struct err e = { 0 };
+	for (const char *pod = "abc"; *pod; pod++)
+		add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", (char[]){ *pod, 0 });
+	assert_int_equal(source->open(source, &v, &e), 0);
+	real = spied = *v->ops;
+	v->ops = &spied;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct promql_result with, without;
+		n_cells_calls = 0;
+		spied.cells = count_cells;
+		assert_int_equal(promql_range(g, view_of(rows[i]), 60000, END, 7000, NULL, &with, &e), 0);
+		assert_true(n_cells_calls > 0);
+		spied.cells = NULL;
+		assert_int_equal(promql_range(g, view_of(rows[i]), 60000, END, 7000, NULL, &without, &e), 0);
+		equal_ranges(rows[i], &with, &without);
+		promql_result_release(&with);
+		promql_result_release(&without);
+	}
+	v->ops->release(v);
+	promql_engine_free(g);
+	memsource_free(m);
+}
+
 /* ---- what may not fit ---- */
 
 static size_t n_merged;
@@ -982,10 +1038,9 @@ static void test_bad_questions_for_rows(void **unused)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_are_asked_for),
-		cmocka_unit_test(test_bad_questions_for_rows),
-		cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
-					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_are_asked_for), cmocka_unit_test(test_bad_questions_for_rows),
+					    cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
+					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter), cmocka_unit_test(test_without_cells),
 					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow),
 					    cmocka_unit_test(test_values_alone), cmocka_unit_test_prestate(test_values_alone, &n_runs), cmocka_unit_test(test_series_are_read_by_ref), cmocka_unit_test(test_a_large_gauge_is_read_once),
 					    cmocka_unit_test(test_without_profiles), cmocka_unit_test(test_ids_do_not_matter) };

@@ -71,6 +71,7 @@ MODEL_TESTS = \
   frame_filter_test \
   model_test \
   relabel_test \
+  replicas_test \
   sample_order_test \
   source_test \
   stackvec_test \
@@ -90,6 +91,8 @@ model_test_SOURCES = lib/model/model_test.c
 model_test_LDADD = $(MODEL_TEST_LIBS)
 relabel_test_SOURCES = lib/model/relabel_test.c
 relabel_test_LDADD = $(MODEL_TEST_LIBS)
+replicas_test_SOURCES = lib/model/replicas_test.c
+replicas_test_LDADD = $(MODEL_TEST_LIBS)
 sample_order_test_SOURCES = lib/model/sample_order_test.c
 sample_order_test_LDADD = $(MODEL_TEST_LIBS)
 source_test_SOURCES = lib/model/source_test.c

@@ -1,37 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Selectors: the newest sample in the look-back at each step, and ranges. All samples of a series that any step can
- * see are read once. Profile series that differ only in replica labels are interleaved here (docs/profql.md, rule 6). */
+/* Selectors: the newest sample in the look-back at each step, and ranges. All samples of a series that any step can see are read once (fetch.h). */
 #include <limits.h>
 
-#include "base/lock.h"
+#include "promql-like/eval/fetch.h"
 #include "promql-like/eval/pwindow.h"
-
-/* A series as the language sees it: one of the source's, or several that are replicas of each other. */
-struct chosen {
-	struct labels labels;
-	const struct ptype *type;
-	struct source_series *const *parts;
-	size_t n;
-};
-
-struct fetched {
-	struct point *pts;
-	size_t n_pts;
-	struct source_profile *vp;
-	size_t n_vp;
-	struct source_points points;
-	struct source_cover *cover;
-	size_t n_cover;
-	bool near;
-	uint64_t ref, *refs; /* these as of a struct rseries */
-	struct held_lists held;
-};
-
-/* A profile of one of several replicas. */
-struct vprof {
-	struct source_profile p;
-	uint64_t ref;
-};
 
 /* The result of an instant selector: values, or the samples' times. */
 struct instant {
@@ -40,383 +12,9 @@ struct instant {
 	bool times;
 };
 
-struct choice {
-	struct source_series *all;
-	size_t n_all;
-	struct source_series **parts; /* in the order of c, back to back */
-	struct chosen *c;
-	size_t n;
-};
-
-static void choice_free(struct choice *c)
-{
-	free(c->all);
-	free(c->parts);
-	free(c->c);
-}
-
-static bool names_replica(const struct eval *q, const struct node_selector *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		for (size_t k = 0; k < q->names->n_replica_labels; k++)
-			if (view_eq(s->m[i].name, q->names->replica_labels[k]))
-				return true;
-	return q->names->n_replica_labels == 0;
-}
-
-static struct labels without_replica(struct eval *q, struct labels l)
-{
-	struct node_labels names = { q->names->replica_labels, q->names->n_replica_labels };
-	return eval_project(q, l, &names, false);
-}
-
-struct keyed {
-	struct labels key;
-	struct source_series *s;
-};
-
-static int by_key(const void *a, const void *b)
-{
-	const struct keyed *x = a, *y = b;
-	int c = labels_cmp(x->key, y->key);
-	if (!c)
-		c = (x->s->type == NULL) - (y->s->type == NULL);
-	return c ? c : labels_cmp(x->s->labels, y->s->labels);
-}
-
-/* Replicas side by side; the others alone. */
-static void choose(struct eval *q, const struct node_selector *sel, struct choice *c)
-{
-	bool off = names_replica(q, sel);
-	struct keyed *k = xcalloc(c->n_all + 1, sizeof *k);
-	for (size_t i = 0; i < c->n_all; i++)
-		k[i] = (struct keyed){ off || !c->all[i].type ? c->all[i].labels : without_replica(q, c->all[i].labels), &c->all[i] };
-	if (!off)
-		qsort(k, c->n_all, sizeof *k, by_key);
-	c->parts = xcalloc(c->n_all + 1, sizeof *c->parts);
-	c->c = xcalloc(c->n_all + 1, sizeof *c->c);
-	for (size_t i = 0; i < c->n_all; i++) {
-		c->parts[i] = k[i].s;
-		bool joins = !off && i && k[i].s->type && k[i - 1].s->type && labels_eq(k[i].key, k[i - 1].key);
-		if (joins)
-			c->c[c->n - 1].n++;
-		else
-			c->c[c->n++] = (struct chosen){ k[i].key, k[i].s->type, &c->parts[i], 1 };
-	}
-	free(k);
-}
-
-static int select_series(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct choice *ret,
-			 struct err *e)
-{
-	*ret = (struct choice){ 0 };
-	eval_read_begin(q);
-	int rc = q->view->ops->select(q->view, sel->m, sel->n, after, until, eval_limits(q), &ret->all, &ret->n_all, e);
-	eval_read_end(q);
-	if (rc)
-		return rc;
-	choose(q, sel, ret);
-	return 0;
-}
-
-/* ---- reading one series ---- */
-
-static int by_stamp(const void *a, const void *b)
-{
-	const struct vprof *x = a, *y = b;
-	if (x->p.t_ms != y->p.t_ms)
-		return x->p.t_ms < y->p.t_ms ? -1 : 1;
-	return (x->ref > y->ref) - (x->ref < y->ref); /* refs are made to ascend by label value, see fetch_replicas */
-}
-
-/* A profile that measured only part of its cover represents the time since the last one only: another replica measured before that.
- * Its weight is for a whole interval. */
-static void cover_since(struct source_profile *p, const struct source_profile *last)
-{
-	int64_t dur_ms = p->duration_ns / 1000000, since = p->t_ms - last->t_ms, interval = p->interval_ms;
-	int64_t w = interval && since > interval + interval / 2 ? interval : since;
-	if (dur_ms >= p->cover_ms)
-		return;
-	if (w < interval && p->weight > 1)
-		p->weight = MAX(p->weight * (double)w / (double)interval, 1);
-	p->cover_ms = MAX(w, dur_ms);
-}
-
-/* Skips a profile whose measured span overlaps that of one already counted. live: for each replica, room for whether it continues; the
- * series ends only when all replicas have ended. */
-static size_t interleave(struct vprof *v, size_t n, bool *live)
-{
-	size_t out = 0, n_live = 0, last = SIZE_MAX;
-	for (size_t i = 0; i < n; i++) {
-		bool was = live[v[i].ref], stale = v[i].p.stale;
-		live[v[i].ref] = !stale;
-		n_live += !stale;
-		n_live -= was;
-		if (stale) {
-			if (was && !n_live)
-				v[out++] = v[i];
-			continue;
-		}
-		int64_t dur_ms = v[i].p.duration_ns / 1000000;
-		if (last != SIZE_MAX) {
-			if (v[i].p.t_ms - dur_ms < v[last].p.t_ms || v[i].p.t_ms == v[last].p.t_ms)
-				continue;
-			cover_since(&v[i].p, &v[last].p);
-		}
-		last = out;
-		v[out++] = v[i];
-	}
-	return out;
-}
-
-static int fetched_put_floats(void *arg, size_t series, struct point *v, size_t n, struct err *e)
-{
-	(void)series, (void)e;
-	struct fetched *f = arg;
-	f->pts = v;
-	f->n_pts = n;
-	return 0;
-}
-
-static int fetched_put_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
-{
-	(void)series, (void)e;
-	struct fetched *f = arg;
-	f->vp = v;
-	f->n_vp = n;
-	return 0;
-}
-
-static int fetched_put_points(void *arg, size_t series, struct source_points *p, struct err *e)
-{
-	(void)series, (void)e;
-	((struct fetched *)arg)->points = *p;
-	return 0;
-}
-
-static int fetched_put_covers(void *arg, size_t series, struct source_cover *v, struct err *e)
-{
-	(void)series, (void)e;
-	((struct fetched *)arg)->cover = v;
-	return 0;
-}
-
-static int fetch_replicas(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
-			  struct err *e)
-{
-	VEC(struct vprof) all = { 0 };
-	int rc = 0;
-	for (size_t i = 0; i < c->n && !rc; i++) {
-		struct fetched f = { 0 };
-		rc = q->view->ops->profiles(q->view, &c->parts[i]->ref, 1, after, until, eval_limits(q), fetched_put_profiles, &f, e);
-		for (size_t k = 0; k < f.n_vp && !rc; k++) /* ref is the replica's number until they are sorted */
-			vec_push(&all, (struct vprof){ f.vp[k], i });
-		free(f.vp);
-	}
-	if (!rc) {
-		if (all.n)
-			qsort(all.v, all.n, sizeof *all.v, by_stamp);
-		bool *live = xcalloc(c->n, sizeof *live);
-		all.n = interleave(all.v, all.n, live);
-		free(live);
-		ret->vp = xreallocarray(NULL, all.n + 1, sizeof *ret->vp);
-		ret->refs = xreallocarray(NULL, all.n + 1, sizeof *ret->refs);
-		ret->n_vp = all.n;
-		for (size_t i = 0; i < all.n; i++) {
-			ret->vp[i] = all.v[i].p;
-			ret->refs[i] = c->parts[all.v[i].ref]->ref;
-		}
-	}
-	vec_free(&all);
-	return rc;
-}
-
-static int fetch_profiles(struct eval *q, const struct chosen *c, int64_t after, int64_t until, struct fetched *ret,
-			  struct err *e)
-{
-	if (c->n > 1)
-		return fetch_replicas(q, c, after, until, ret, e);
-	ret->ref = c->parts[0]->ref;
-	return q->view->ops->profiles(q->view, &ret->ref, 1, after, until, eval_limits(q), fetched_put_profiles, ret, e);
-}
-
 static int64_t floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);
-}
-
-/* The sums in each window. *ret_done is false, and nothing was read to be kept, where that does not say all. */
-static int fetch_covers(struct eval *q, const struct chosen *c, const struct source_tiles *t, struct fetched *ret, bool *ret_done,
-			struct err *e)
-{
-	const struct source_ops *ops = q->view->ops;
-	struct fetched before = { 0 };
-	ret->ref = c->parts[0]->ref;
-	int rc = ops->covers(q->view, &ret->ref, 1, t, eval_limits(q), fetched_put_covers, ret, e);
-	if (rc)
-		return rc;
-	struct source_cover *x = ret->cover;
-	ret->n_cover = t->n;
-	*ret_done = true;
-	for (size_t i = 0; i < t->n; i++)
-		*ret_done &= x[i].magnitude < SOURCE_EXACT;
-	if (x->n == x->n_stale) {
-		int64_t hour = floor_div(t->after_ms - 1, PWINDOW_NEAR_MS) * PWINDOW_NEAR_MS; /* storage knows best of whole hours */
-		struct source_tiles near = { hour, t->after_ms - hour, 1 };
-		rc = ops->covers(q->view, &ret->ref, 1, &near, eval_limits(q), fetched_put_covers, &before, e);
-		ret->near = before.cover && before.cover->n > 0;
-		source_covers_free(before.cover, 1);
-	}
-	if (!rc && !*ret_done)
-		source_covers_free(TAKE_PTR(ret->cover), t->n);
-	ret->n_cover = ret->cover ? t->n : 0;
-	return rc;
-}
-
-/* The lists are counted as long as they are held. */
-static int hold_lists(struct eval *q, struct fetched *f, struct err *e)
-{
-	uint64_t point = sizeof *f->points.v + (f->points.before ? sizeof *f->points.before : 0);
-	uint64_t n = f->n_pts * sizeof *f->pts + f->points.n * point + f->n_vp * (sizeof *f->vp + (f->refs ? sizeof *f->refs : 0)) +
-		     f->n_cover * sizeof *f->cover;
-	f->held = (struct held_lists){ q, n };
-	return n ? eval_hold_bytes(q, n, e) : 0;
-}
-
-static void give_lists(struct held_lists *h)
-{
-	if (h->bytes)
-		eval_give_bytes(h->q, h->bytes);
-	h->bytes = 0;
-}
-
-static void fetched_release(struct fetched *f)
-{
-	give_lists(&f->held);
-	source_covers_free(f->cover, f->n_cover);
-	free(f->pts);
-	source_points_release(&f->points);
-	free(f->vp);
-	free(f->refs);
-}
-
-static void fetched_free(struct fetched *f, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		fetched_release(&f[i]);
-	free(f);
-}
-
-/* Each series read, in parallel: take is called by several threads at once, and owns what *f holds. */
-struct fetch_job {
-	struct eval *q;
-	const struct choice *c;
-	uint32_t *order;        /* places of the series of c, in the order in which they are read */
-	int64_t after, until;
-	const struct source_windows *windows; /* the windows of a rate or a sum: of series of deltas their points are fetched instead of their profiles, if the source
-					       * can; NULL: profiles are */
-	bool within;            /* only points stamped in a window are needed */
-	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none */
-	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
-	void *arg;
-	atomic_bool failed;
-	struct mutex lock;
-	struct err e;
-};
-
-static void fetch_one(void *arg, size_t at, unsigned worker)
-{
-	(void)worker;
-	struct fetch_job *j = arg;
-	if (atomic_load(&j->failed))
-		return;
-	size_t i = j->order[at];
-	struct err e = { 0 };
-	struct fetched f = { 0 };
-	const struct chosen *c = &j->c->c[i];
-	bool done = false;
-	int rc = 0;
-	eval_read_begin(j->q);
-	if (j->tiles.n)
-		rc = fetch_covers(j->q, c, &j->tiles, &f, &done, &e);
-	else if (j->windows && c->type && c->type->kind != PROFILE_GAUGE && c->n == 1 && j->q->view->ops->points) {
-		int64_t after = j->within ? j->windows->until_ms - j->windows->range_ms : j->after;
-		rc = j->q->view->ops->points(j->q->view, &c->parts[0]->ref, 1, after, j->until, j->windows, eval_limits(j->q), fetched_put_points, &f, &e);
-		done = f.points.plain;
-	}
-	if (!rc && !done)
-		rc = c->type ? fetch_profiles(j->q, c, j->after, j->until, &f, &e)
-			 : j->q->view->ops->floats(j->q->view, &c->parts[0]->ref, 1, j->after, j->until, eval_limits(j->q), fetched_put_floats, &f, &e);
-	eval_read_end(j->q);
-	if (!rc)
-		rc = hold_lists(j->q, &f, &e);
-	if (rc)
-		fetched_release(&f);
-	else
-		rc = j->take(j->arg, i, &f, &e);
-	if (rc) {
-		mutex_lock(&j->lock);
-		if (!atomic_exchange(&j->failed, true))
-			j->e = e;
-		mutex_unlock(&j->lock);
-	}
-}
-
-static int by_ref(const void *a, const void *b, void *arg)
-{
-	const struct chosen *c = arg;
-	uint64_t x = c[*(const uint32_t *)a].parts[0]->ref, y = c[*(const uint32_t *)b].parts[0]->ref;
-	return (x > y) - (x < y);
-}
-
-/* Series are read in the order of their refs: those that begin in one day of storage one after the other, so that its files are opened once. */
-static int run_job(struct fetch_job *j, struct err *e)
-{
-	j->order = xcalloc(j->c->n + 1, sizeof *j->order);
-	for (size_t i = 0; i < j->c->n; i++)
-		j->order[i] = (uint32_t)i;
-	qsort_r(j->order, j->c->n, sizeof *j->order, by_ref, j->c->c);
-	mutex_init(&j->lock, LOCK_LEAF, "fetch");
-	pool_run(j->q->pool, j->c->n, fetch_one, j);
-	mutex_destroy(&j->lock);
-	free(j->order);
-	if (!atomic_load(&j->failed))
-		return 0;
-	*e = j->e;
-	return -(int)j->e.code;
-}
-
-static int fetch_each(struct eval *q, const struct choice *c, int64_t after, int64_t until, enum range_need need, const struct source_windows *windows,
-		      int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
-{
-	return run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .windows = need != RANGE_PROFILES ? windows : NULL,
-					    .within = need == RANGE_SUMS, .take = take, .arg = arg }, e);
-}
-
-static int keep_one(void *arg, size_t i, struct fetched *f, struct err *e)
-{
-	(void)e;
-	((struct fetched *)arg)[i] = *f;
-	return 0;
-}
-
-static int fetch_all_or_tiles(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct source_tiles tiles, struct fetched **ret,
-			      struct err *e)
-{
-	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
-	int rc = run_job(&(struct fetch_job){ .q = q, .c = c, .after = after, .until = until, .tiles = tiles, .take = keep_one, .arg = out },
-			 e);
-	if (rc)
-		fetched_free(out, c->n);
-	else
-		*ret = out;
-	return rc;
-}
-
-static int fetch_all(struct eval *q, const struct choice *c, int64_t after, int64_t until, struct fetched **ret,
-		     struct err *e)
-{
-	return fetch_all_or_tiles(q, c, after, until, (struct source_tiles){ 0 }, ret, e);
 }
 
 /* The times a selector needs over a span. */
@@ -564,9 +162,9 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	size_t profiles = 0;
 	if (smooth)
 		last += q->lookback_ms;
-	int rc = select_series(q, &n->sel, first - q->lookback_ms, last, &c, e);
+	int rc = choice_select(q, &n->sel, first - q->lookback_ms, last, &c, e);
 	if (!rc)
-		rc = fetch_all(q, &c, first - q->lookback_ms, last, &f, e);
+		rc = fetch_all(q, &c, &(struct fetch_wanted){ .after = first - q->lookback_ms, .until = last }, &f, e);
 	struct value v;
 	value_start(q, &v, PROMQL_VECTOR);
 	for (size_t i = 0; !rc && i < c.n; i++) {
@@ -641,7 +239,7 @@ void rseries_points(struct rseries *s)
 
 void rseries_release(struct rseries *s)
 {
-	give_lists(&s->held);
+	held_lists_give(&s->held);
 	free(s->pts);
 	source_points_release(&s->points);
 	free(s->vp);
@@ -688,9 +286,12 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, boo
 	int64_t after = first - r->range_ms, further = after - q->lookback_ms;
 	if (sel->mods.edges == EDGES_SMOOTHED)
 		last += q->lookback_ms;
-	int rc = select_series(q, sel, further, last, &c, e);
+	int rc = choice_select(q, sel, further, last, &c, e);
+	struct fetch_wanted want = { .after = further, .until = last };
+	if (!rc && covers)
+		want.tiles = tiles_of(q, &c, r, sp, after);
 	if (!rc)
-		rc = fetch_all_or_tiles(q, &c, further, last, covers ? tiles_of(q, &c, r, sp, after) : (struct source_tiles){ 0 }, &f, e);
+		rc = fetch_all(q, &c, &want, &f, e);
 	if (!rc) {
 		r->s = xcalloc(c.n + 1, sizeof *r->s);
 		for (size_t i = 0; i < c.n; i++) {
@@ -730,7 +331,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, enum range
 	struct choice c;
 	bounds(r.mods, sp, &first, &last);
 	int64_t after = first - r.range_ms - q->lookback_ms;
-	int rc = select_series(q, sel, after, last, &c, e);
+	int rc = choice_select(q, sel, after, last, &c, e);
 	*ret_done = !rc && of_one_type(&c);
 	if (*ret_done) {
 		r.n = c.n;
@@ -739,7 +340,8 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, enum range
 			r.s[i] = (struct rseries){ .labels = c.c[i].labels, .type = c.c[i].type };
 		prepare(arg, &r);
 		struct source_windows w = { first, r.range_ms, sp->step, r.mods->at == AT_NONE ? sp->n : 1 };
-		rc = fetch_each(q, &c, after, last, need, &w, each_one, &(struct each_job){ &r, fn, arg }, e);
+		struct fetch_wanted want = { .after = after, .until = last, .windows = need != RANGE_PROFILES ? &w : NULL, .within = need == RANGE_SUMS };
+		rc = fetch_each(q, &c, &want, each_one, &(struct each_job){ &r, fn, arg }, e);
 		free(r.s);
 	}
 	choice_free(&c);
@@ -753,7 +355,7 @@ int range_select(struct eval *q, struct node *n, const struct span *sp, struct r
 	struct choice c;
 	*ret = (struct range_vector){ .range_ms = n->range.ms, .mods = &sel->mods };
 	bounds(ret->mods, sp, &first, &last);
-	int rc = select_series(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);
+	int rc = choice_select(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);
 	*ret_done = !rc && of_one_type(&c);
 	for (size_t i = 0; i < c.n && *ret_done; i++)
 		*ret_done = c.c[i].n == 1;
