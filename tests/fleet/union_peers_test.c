@@ -14,7 +14,6 @@
 #include "tests/fleet/unionkit.h"
 
 #define CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"
-#define HEAP "memory:inuse_space:bytes:space:bytes"
 
 static struct source_view *joint_view(void)
 {
@@ -332,6 +331,54 @@ static void test_replicas(void **unused)
 	kit_close_all();
 }
 
+/* Replicas that take turns, and measure a part of the time: each covers the time since the other. */
+static void test_turns(void **unused)
+{
+	(void)unused;
+	struct err e;
+	struct source_series *s;
+	struct source_profile *p;
+	size_t n, n_p;
+	kit_open_all(2);
+	for (int i = 0; i < 20; i++) {
+		add_at(0, CPU, "a", "", KIT_START + i * 10000, 2, "main 1");
+		add_at(1, CPU, "a", "", KIT_START + i * 10000 + 5000, 2, "main 100");
+	}
+	struct source_view *v = joint_view();
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_END, NULL, &s, &n, &e), 0);
+	assert_int_equal(one_series_profiles(v, s->ref, 0, KIT_END, NULL, &p, &n_p, &e), 0);
+	assert_int_equal(n_p, 40);
+	for (size_t i = 1; i < n_p; i++)
+		assert_int_equal(p[i].cover_ms, 5000);
+	assert_int_equal(merged(v, s, n, NULL, &e), 20 * 101);
+	free(p);
+	free(s);
+	v->ops->release(v);
+	kit_close_all();
+}
+
+/* A later select finds another holder: lists that were joined without it are not used any more. */
+static void test_later_holder(void **unused)
+{
+	(void)unused;
+	struct err e;
+	struct source_series *s;
+	size_t n;
+	kit_open_all(3);
+	for (int i = 0; i < 3; i++)
+		add_at((size_t)i, CPU, "a", "", KIT_START + i * 10000, 10, (const char *[]){ "main 1", "main 10", "main 100" }[i]);
+	struct source_view *v = joint_view();
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_START + 10000, NULL, &s, &n, &e), 0);
+	assert_int_equal(merged(v, s, n, NULL, &e), 11);
+	free(s);
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_END, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(merged(v, s, n, NULL, &e), 111);
+	free(s);
+	v->ops->release(v);
+	kit_close_all();
+}
+
 /* Two series of one peer that have the same labels once the peer's are added. */
 static void test_collision(void **unused)
 {
@@ -448,7 +495,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_labels), cmocka_unit_test(test_dead), cmocka_unit_test(test_whole), cmocka_unit_test(test_at_once),
-		cmocka_unit_test(test_replicas), cmocka_unit_test(test_collision), cmocka_unit_test(test_nobody), cmocka_unit_test(test_overflow),
+		cmocka_unit_test(test_replicas), cmocka_unit_test(test_turns), cmocka_unit_test(test_later_holder), cmocka_unit_test(test_collision), cmocka_unit_test(test_nobody), cmocka_unit_test(test_overflow),
 		cmocka_unit_test(test_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
