@@ -16,11 +16,19 @@ struct fleet_union {
 	struct union_dictionary *dictionary; /* of the next view; reference. Under lock */
 };
 
+static void union_forget_series(struct union_series *s)
+{
+	vec_free(&s->holders);
+	for (size_t i = 0; i < s->joined.n; i++)
+		union_joined_free(s->joined.v[i]);
+	vec_free(&s->joined);
+}
+
 static void union_view_release(struct source_view *sv)
 {
 	struct union_view *v = (struct union_view *)sv;
 	for (size_t i = 0; i < v->series.n; i++)
-		union_series_release(&v->series.v[i]);
+		union_forget_series(&v->series.v[i]);
 	vec_free(&v->series);
 	map_free(&v->by_labels);
 	arena_free(&v->arena);

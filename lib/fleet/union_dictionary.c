@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up vectors of several peers, each over a dictionary of its own, over common symbols. To bring a stack over costs much more than to add a
- * value to it. So common symbols and the maps to them live as long as the union, and a column that was met before costs an array read, an addition and a
- * bit:
+ * value to it. So common symbols and the maps to them live as long as the union, and a column that was met before costs an array read, an addition and
+ * a bit:
  *
  *	columns of peer a ─ map ─┐   sums, by common column    0 0 7 0 0 5 ...
  *	columns of peer b ─ map ─┴─► bits of those touched     0 0 1 0 0 1 ...
@@ -183,7 +183,8 @@ static void dictionary_add_wide(struct union_dictionary *d, const struct stackve
 }
 
 /* Moves the sums to columns and ints (if it is not NULL) or floats. */
-static void dictionary_take(struct union_dictionary *d, bool wide, const struct union_term *how, uint32_t *columns, int64_t *ints, double *floats) REQUIRES(d->lock)
+static void dictionary_take(struct union_dictionary *d, bool wide, const struct union_term *how, uint32_t *columns, int64_t *ints, double *floats)
+	REQUIRES(d->lock)
 {
 	size_t n = 0;
 	for (size_t top = 0; top < d->room / (DICTIONARY_BITS * DICTIONARY_BITS) && n < d->n_touched; top++) {
@@ -287,7 +288,8 @@ static bool term_eq(const struct union_term *a, const struct union_term *b)
 }
 
 /* The terms by scale and divisor, each added up, and their results added up as storage does (stackacc). */
-static struct stackvec *dictionary_sum(struct union_dictionary *d, struct symbols *to, const struct union_term *terms, size_t n, struct err *e) REQUIRES(d->lock)
+static struct stackvec *dictionary_sum(struct union_dictionary *d, struct symbols *to, const struct union_term *terms, size_t n, struct err *e)
+	REQUIRES(d->lock)
 {
 	struct dictionary_run all = { terms, n, to };
 	struct stackvec *v = NULL;

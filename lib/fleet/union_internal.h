@@ -97,7 +97,6 @@ bool union_is_plain(struct union_view *v);
  * *ret_first: whether it is the first time that this select finds it. */
 uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasting, const struct ptype *type, struct union_holder h, uint64_t n_select,
 			  bool *ret_first) REQUIRES(v->lock);
-void union_series_release(struct union_series *s);
 
 /* Series by peer. */
 struct union_share {
@@ -145,27 +144,25 @@ struct union_labels {
 /* Borrows room->v, or `own` itself if there are no external ones. */
 struct labels union_labels_with(struct union_labels *room, struct labels own, struct labels external);
 /* Whether the labels satisfy the matchers about external labels: 1 or 0; negative with *e filled. */
-int union_labels_match(const struct union_matching *q, struct labels external, struct labels all, struct err *e);
+int union_labels_match(const struct union_matching *q, struct labels external, struct labels all, struct err *e) MUST_USE;
 
 int union_select(struct source_view *sv, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		 struct source_series **ret, size_t *ret_n, struct err *e);
+		 struct source_series **ret, size_t *ret_n, struct err *e) MUST_USE;
 
 /* ---- union_labels.c ---- */
 
 int union_types(struct source_view *sv, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
-		struct err *e);
+		struct err *e) MUST_USE;
 int union_label_names(struct source_view *sv, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		      struct view **ret, size_t *ret_n, struct err *e);
+		      struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
 int union_label_values(struct source_view *sv, struct view name, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
-		       const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e);
+		       const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e) MUST_USE;
 
 /* ---- union_join.c ---- */
 
 /* Joins n lists of one series in (after, until], list i of holder i. Returns owned. */
 struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t n, int64_t after_ms, int64_t until_ms);
 void union_joined_free(struct union_joined *j);
-/* The same of samples: stamps of several holders count once, those of the first; a marker counts when all holders have ended. The array is malloc'd. */
-struct point *union_joined_floats(const struct fleet_floats *lists, size_t n, size_t *ret_n);
 /* Keeps it with the series as long as the view, if none of the range is kept. Takes j; returns the one that is kept. */
 const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref, struct union_joined *j) EXCLUDES(v->lock);
 /* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not kept. ret has
@@ -178,15 +175,15 @@ size_t union_joined_after(const struct union_joined *j, int64_t t_ms);
 /* ---- union_lists.c ---- */
 
 int union_floats(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		 source_floats_fn fn, void *arg, struct err *e);
+		 source_floats_fn fn, void *arg, struct err *e) MUST_USE;
 int union_profiles(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-		   source_profiles_fn fn, void *arg, struct err *e);
+		   source_profiles_fn fn, void *arg, struct err *e) MUST_USE;
 int union_points(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-		 const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e);
+		 const struct source_limits *lim, source_points_fn fn, void *arg, struct err *e) MUST_USE;
 int union_covers(struct source_view *sv, const uint64_t *refs, size_t n, const struct source_tiles *t, const struct source_limits *lim,
-		 source_covers_fn fn, void *arg, struct err *e);
+		 source_covers_fn fn, void *arg, struct err *e) MUST_USE;
 int union_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_frame_filter *f,
-		  const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e);
+		  const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e) MUST_USE;
 
 /* ---- union_parts.c ---- */
 
@@ -221,11 +218,11 @@ int union_parts_ask(struct union_view *v, struct union_parts *p, const struct fl
 /* ---- union_merge.c, union_sums.c ---- */
 
 int union_merge(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, enum symbols_detail detail,
-		const struct source_limits *lim, struct stackvec **ret, struct err *e);
+		const struct source_limits *lim, struct stackvec **ret, struct err *e) MUST_USE;
 int union_sums(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
-	       const struct source_limits *lim, double *ret, int64_t *exact, struct err *e);
+	       const struct source_limits *lim, double *ret, int64_t *exact, struct err *e) MUST_USE;
 int union_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
-		 const struct source_limits *lim, const struct source_shares *ret, struct err *e);
+		 const struct source_limits *lim, const struct source_shares *ret, struct err *e) MUST_USE;
 
 /* ---- union_dictionary.c ---- */
 

@@ -45,92 +45,166 @@ static size_t joined_leave(const struct union_joined *j, const struct fleet_prof
 
 #define JOIN_HOUR_MS INT64_C(3600000)
 
+/* Lists that are being joined, hour by hour. */
+struct join {
+	const struct fleet_profiles *lists;
+	size_t n;
+	size_t *from;                /* by list: where the hours begin that go through the rule; where this hour begins; where it ends */
+	size_t *at, *end;
+	bool *met;                   /* by list: it has a profile in this hour */
+	bool context;                /* the oldest profile of the hours that go through the rule is in `out` already */
+	struct union_joined *out;    /* has room for all */
+};
+
 static int64_t join_hour(int64_t t_ms)
 {
-	return t_ms / JOIN_HOUR_MS - (t_ms % JOIN_HOUR_MS < 0);
+	return (t_ms - 1) / JOIN_HOUR_MS - ((t_ms - 1) % JOIN_HOUR_MS < 0);
 }
 
-static int entry_cmp(const void *a, const void *b)
+/* The list whose next profile is the oldest; of equal stamps the first. n: none has any. */
+static size_t join_next(const struct join *j, const size_t *next, const size_t *end)
 {
-	const struct replica_profile *x = a, *y = b;
-	return x->p.t_ms != y->p.t_ms ? (x->p.t_ms > y->p.t_ms) - (x->p.t_ms < y->p.t_ms) : (x->replica > y->replica) - (x->replica < y->replica);
+	size_t oldest = j->n;
+	for (size_t i = 0; i < j->n; i++)
+		if (next[i] < end[i] && (oldest == j->n || j->lists[i].v[next[i]].t_ms < j->lists[oldest].v[next[oldest]].t_ms))
+			oldest = i;
+	return oldest;
 }
 
-/* Whether several holders measured at the same time. One that follows the other does not: all profiles of both count. met: room for whether a holder has
- * been met, all false. */
-static bool join_overlaps(const struct replica_profile *v, size_t n, bool *met, size_t n_holders)
+/* The next hour in which any list has a profile: [at, end). */
+static bool join_next_hour(struct join *j, const size_t *all)
 {
-	const struct replica_profile *last = NULL;
-	bool overlaps = false;
-	for (size_t i = 0; i < n && !overlaps; i++) {
-		if (v[i].p.stale)
-			continue;
-		if (last && last->replica != v[i].replica)
-			overlaps = met[v[i].replica] || v[i].p.t_ms - v[i].p.duration_ns / 1000000 < last->p.t_ms || v[i].p.t_ms == last->p.t_ms;
-		met[v[i].replica] = true;
-		last = &v[i];
+	size_t first = join_next(j, j->end, all);
+	if (first == j->n)
+		return false;
+	int64_t hour = join_hour(j->lists[first].v[j->end[first]].t_ms);
+	for (size_t i = 0; i < j->n; i++) {
+		j->at[i] = j->end[i];
+		while (j->end[i] < all[i] && join_hour(j->lists[i].v[j->end[i]].t_ms) == hour)
+			j->end[i]++;
 	}
-	memset(met, 0, n_holders * sizeof *met);
+	return true;
+}
+
+/* The newest profile before this hour. */
+static const struct source_profile *join_before(const struct join *j, size_t *ret_list)
+{
+	const struct source_profile *newest = NULL;
+	for (size_t i = 0; i < j->n; i++) {
+		size_t k = j->at[i];
+		while (k && j->lists[i].v[k - 1].stale)
+			k--;
+		if (k && (!newest || j->lists[i].v[k - 1].t_ms > newest->t_ms)) {
+			newest = &j->lists[i].v[k - 1];
+			*ret_list = i;
+		}
+	}
+	return newest;
+}
+
+/* Whether several holders measured at the same time in this hour. Where one follows the other all profiles of both count. next: room for n. */
+static bool join_overlaps(struct join *j, size_t *next)
+{
+	size_t last_list = j->n;
+	const struct source_profile *last = join_before(j, &last_list);
+	bool overlaps = false;
+	memcpy(next, j->at, j->n * sizeof *next);
+	memset(j->met, 0, j->n * sizeof *j->met);
+	for (size_t i; !overlaps && (i = join_next(j, next, j->end)) < j->n; next[i]++) {
+		const struct source_profile *p = &j->lists[i].v[next[i]];
+		if (p->stale)
+			continue;
+		if (last && last_list != i)
+			overlaps = j->met[i] || p->t_ms - p->duration_ns / 1000000 < last->t_ms || p->t_ms == last->t_ms;
+		j->met[i] = true;
+		last = p;
+		last_list = i;
+	}
 	return overlaps;
 }
 
-/* Where holders follow each other. A marker counts if it is of the holder whose profile came last. */
-static size_t join_follow(const struct replica_profile *v, size_t n, struct replica_profile *out, size_t at)
+static void join_put(struct join *j, const struct source_profile *p, size_t holder)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!v[i].p.stale || !at || (!out[at - 1].p.stale && out[at - 1].replica == v[i].replica))
-			out[at++] = v[i];
-	return at;
+	j->out->v[j->out->n] = *p;
+	j->out->holder[j->out->n++] = (uint32_t)holder;
 }
 
-/* Hours in which holders follow each other are added up as they are; those that follow each other and in which several measured at once go through the
- * rule together. v becomes the chosen; returns how many. */
-static size_t join_choose(struct replica_profile *v, size_t n, size_t n_holders)
+/* Where holders follow each other. A marker counts if it is of the holder that came last. */
+static void join_follow(struct join *j, size_t *next)
 {
-	AUTOFREE bool *met = xcalloc(n_holders + 1, sizeof *met);
-	size_t out = 0, from = 0; /* of the hours that go through the rule; those before i */
-	for (size_t i = 0, k; i < n; i = k) {
-		for (k = i + 1; k < n && join_hour(v[k].p.t_ms - 1) == join_hour(v[i].p.t_ms - 1); k++)
-			;
-		bool overlaps = join_overlaps(&v[i], k - i, met, n_holders);
-		if (overlaps && k < n)
-			continue;
-		size_t end = overlaps ? k : i, chosen = end > from ? replicas_choose(&v[from], end - from, n_holders) : 0;
-		memmove(&v[out], &v[from], chosen * sizeof *v);
-		out += chosen;
-		if (!overlaps)
-			out = join_follow(&v[i], k - i, v, out);
-		from = k;
+	memcpy(next, j->at, j->n * sizeof *next);
+	for (size_t i; (i = join_next(j, next, j->end)) < j->n; next[i]++) {
+		const struct source_profile *p = &j->lists[i].v[next[i]];
+		if (!p->stale || !j->out->n || j->out->holder[j->out->n - 1] == i)
+			join_put(j, p, i);
 	}
-	return out;
+}
+
+/* The hours [from, until) through the rule. */
+static void join_by_rule(struct join *j, const size_t *until)
+{
+	struct replica_profiles *r = xcalloc(j->n + 1, sizeof *r);
+	struct source_profile *v;
+	uint32_t *replica;
+	size_t n;
+	for (size_t i = 0; i < j->n; i++)
+		r[i] = (struct replica_profiles){ j->lists[i].v + j->from[i], until[i] - j->from[i] };
+	replicas_join_profiles(r, j->n, &v, &replica, &n);
+	for (size_t i = j->context; i < n; i++)
+		join_put(j, &v[i], replica[i]);
+	free(v);
+	free(replica);
+	free(r);
+}
+
+/* The hours that go through the rule begin with this one. The profile before it comes with them: the first of another holder may overlap it. */
+static void join_begin_rule(struct join *j)
+{
+	const struct source_profile *last = j->out->n ? &j->out->v[j->out->n - 1] : NULL;
+	size_t holder = last ? j->out->holder[j->out->n - 1] : 0;
+	memcpy(j->from, j->at, j->n * sizeof *j->from);
+	j->context = last && !last->stale && j->lists[holder].v[j->at[holder] - 1].t_ms == last->t_ms;
+	j->from[holder] -= j->context;
+}
+
+/* Hours in which holders follow each other are added up as they are. Those in which several measured at once go through the rule, adjacent ones
+ * together. */
+static void join_choose(struct join *j)
+{
+	AUTOFREE size_t *all = xcalloc(j->n + 1, sizeof *all), *next = xcalloc(j->n + 1, sizeof *next);
+	bool before = false;
+	for (size_t i = 0; i < j->n; i++)
+		all[i] = j->lists[i].n;
+	while (join_next_hour(j, all)) {
+		bool overlaps = join_overlaps(j, next);
+		if (before && !overlaps)
+			join_by_rule(j, j->at);
+		if (!overlaps)
+			join_follow(j, next);
+		else if (!before)
+			join_begin_rule(j);
+		before = overlaps;
+	}
+	if (before)
+		join_by_rule(j, j->end);
 }
 
 struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t n, int64_t after_ms, int64_t until_ms)
 {
-	struct union_joined *j = NEW(struct union_joined);
-	size_t all = 0, n_v = 0;
+	struct union_joined *out = NEW(struct union_joined);
+	size_t all = 0;
 	for (size_t i = 0; i < n; i++)
 		all += lists[i].n;
-	struct replica_profile *v = xcalloc(all + 1, sizeof *v);
+	*out = (struct union_joined){ .after_ms = after_ms, .until_ms = until_ms, .v = xcalloc(all + 1, sizeof *out->v),
+				      .holder = xcalloc(all + 1, sizeof *out->holder), .left = xcalloc(all + 1, sizeof *out->left) };
+	AUTOFREE size_t *places = xcalloc(3 * n + 1, sizeof *places);
+	AUTOFREE bool *met = xcalloc(n + 1, sizeof *met);
+	struct join j = { lists, n, places, places + n, places + 2 * n, met, false, out };
+	join_choose(&j);
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < lists[i].n; k++)
-			v[n_v++] = (struct replica_profile){ lists[i].v[k], (uint32_t)i };
-	qsort(v, n_v, sizeof *v, entry_cmp);
-	j->after_ms = after_ms;
-	j->until_ms = until_ms;
-	j->left = xreallocarray(NULL, all + 1, sizeof *j->left);
-	j->n = join_choose(v, n_v, n);
-	j->v = xreallocarray(NULL, j->n + 1, sizeof *j->v);
-	j->holder = xreallocarray(NULL, j->n + 1, sizeof *j->holder);
-	for (size_t i = 0; i < j->n; i++) {
-		j->v[i] = v[i].p;
-		j->holder[i] = v[i].replica;
-	}
-	free(v);
-	for (size_t i = 0; i < n; i++)
-		j->n_left += joined_leave(j, &lists[i], (uint32_t)i, j->left + j->n_left);
-	qsort(j->left, j->n_left, sizeof *j->left, left_cmp);
-	return j;
+		out->n_left += joined_leave(out, &lists[i], (uint32_t)i, out->left + out->n_left);
+	qsort(out->left, out->n_left, sizeof *out->left, left_cmp);
+	return out;
 }
 
 size_t union_joined_after(const struct union_joined *j, int64_t t_ms)
@@ -144,41 +218,6 @@ size_t union_joined_after(const struct union_joined *j, int64_t t_ms)
 			b = m;
 	}
 	return a;
-}
-
-/* ---- samples ---- */
-
-/* The list whose next sample is the oldest; of equal stamps the first. n: there is none. */
-static size_t floats_next(const struct fleet_floats *lists, const size_t *at, size_t n)
-{
-	size_t next = n;
-	for (size_t i = 0; i < n; i++)
-		if (at[i] < lists[i].n && (next == n || lists[i].v[at[i]].t_ms < lists[next].v[at[next]].t_ms))
-			next = i;
-	return next;
-}
-
-struct point *union_joined_floats(const struct fleet_floats *lists, size_t n, size_t *ret_n)
-{
-	AUTOFREE size_t *at = xcalloc(n + 1, sizeof *at);
-	AUTOFREE bool *live = xcalloc(n + 1, sizeof *live);
-	size_t all = 0, out = 0, n_live = 0;
-	for (size_t i = 0; i < n; i++)
-		all += lists[i].n;
-	struct point *v = xreallocarray(NULL, all + 1, sizeof *v);
-	for (size_t i; (i = floats_next(lists, at, n)) < n; at[i]++) {
-		struct point p = lists[i].v[at[i]];
-		bool stale = value_is_stale(p.v), was = live[i];
-		n_live = n_live + !stale - was;
-		live[i] = !stale;
-		if (stale ? !was || n_live : out && v[out - 1].t_ms == p.t_ms && !value_is_stale(v[out - 1].v))
-			continue; /* another holder goes on, or has this stamp */
-		if (out && v[out - 1].t_ms == p.t_ms)
-			out--; /* a marker there: this holder goes on */
-		v[out++] = p;
-	}
-	*ret_n = out;
-	return v;
 }
 
 /* ---- lists that are kept ---- */

@@ -71,12 +71,13 @@ static int texts_of_series(const struct union_matching *q, struct labels externa
 		int rc = union_labels_match(q, external, all, e);
 		if (rc < 0)
 			return rc;
-		struct view value = q->op == FLEET_LABEL_VALUES ? labels_get(all, q->label) : last;
 		for (size_t k = 0; k < all.n && rc && q->op == FLEET_LABEL_NAMES; k++)
 			vec_push(out, all.v[k].name);
-		if (rc && value.len && !(last.len && view_eq(last, value))) /* one value often follows itself */
+		struct view value = rc && q->op == FLEET_LABEL_VALUES ? labels_get(all, q->label) : (struct view){ 0 };
+		if (value.len && !(last.len && view_eq(last, value))) { /* one value often follows itself */
 			vec_push(out, value);
-		last = value;
+			last = value;
+		}
 		if (out->n > 1 << 20 && out->n == out->cap) /* series repeat their names */
 			texts_sort_unique(out);
 	}

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "fleet/union_internal.h"
+#include "model/replicas.h"
 
 /* A call by series at work. */
 struct union_lists {
@@ -104,8 +105,12 @@ static int lists_one_floats(struct union_lists *l, size_t series, unsigned worke
 	AUTOFREE struct fleet_floats *lists = xcalloc(n + 1, sizeof *lists);
 	for (size_t k = 0; k < n; k++)
 		lists[k] = lists_floats_take(l, series, k);
+	AUTOFREE struct replica_points *points = xcalloc(n + 1, sizeof *points);
+	for (size_t k = 0; k < n; k++)
+		points[k] = (struct replica_points){ lists[k].v, lists[k].n };
+	struct point *v;
 	size_t n_points;
-	struct point *v = union_joined_floats(lists, n, &n_points);
+	replicas_join_points(points, n, &v, &n_points);
 	for (size_t k = 0; k < n; k++)
 		free(lists[k].v);
 	return l->fn.floats(l->arg, series, v, n_points, e);

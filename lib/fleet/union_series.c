@@ -51,14 +51,6 @@ uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasti
 	return id;
 }
 
-void union_series_release(struct union_series *s)
-{
-	vec_free(&s->holders);
-	for (size_t i = 0; i < s->joined.n; i++)
-		union_joined_free(s->joined.v[i]);
-	vec_free(&s->joined);
-}
-
 /* ---- series by peer ---- */
 
 static void spread_add(struct union_spread *s, struct union_holder h, bool share, size_t *n_pieces)
