@@ -16,18 +16,12 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
-  lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
   dictionary_test \
-  wire_hostile_test \
-  wire_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
 TESTS += $(FLEET_TESTS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
-wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
-wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
-wire_test_SOURCES = lib/fleet/wire_test.c
 endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as another server's answer to a question: the length of the question (varint), the question, the answer. Both hashes are made right, which else keep
- * bytes from being looked at. What is accepted fits the question, and says the same when it is written and read again. lib/fleet/wire_hostile_test.c writes the
+ * bytes from being looked at. What is accepted fits the question, and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the
  * seeds. */
 #include <string.h>
 

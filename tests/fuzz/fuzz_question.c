@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a question of another server; and with the hash made right, which else keeps them from being looked at. What is accepted is within the limits
- * of wire.h and says the same when it is written and read again. lib/fleet/wire_hostile_test.c writes the seeds. */
+ * of wire.h and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the seeds. */
 #include <string.h>
 
 #include "base/map.h"

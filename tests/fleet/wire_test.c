@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions and answers as bytes: of every operation, of random content (PYRRHA_SEED=n) and of a source in memory, the same comes back. wire_hostile_test.c
  * has other bytes. */
-#include "base/map.h"
-#include "fleet/wirekit.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
 #include "promql-like/memsource.h"
+#include "tests/fleet/wirekit.h"
 
 #define ROUNDS 300
 

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of wire.h: random questions and results of every operation. */
+/* For tests of wire.h: random questions and results of every operation. Included behind cmocka. */
 #ifndef PYRRHA_FLEET_WIREKIT_H
 #define PYRRHA_FLEET_WIREKIT_H
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/map.h"
 #include "fleet/wire.h"
