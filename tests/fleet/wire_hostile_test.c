@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a text, or harmless.
- * FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
+/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a
+ * text, or harmless. FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

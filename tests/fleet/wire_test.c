@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions and answers as bytes: of every operation, of random content (PYRRHA_SEED=n) and of a source in memory, the same comes back. wire_hostile_test.c
- * has other bytes. */
+/* Questions and answers as bytes: of every operation, of random content (PYRRHA_SEED=n) and of a source in memory, the same comes back.
+ * wire_hostile_test.c has other bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -127,7 +127,8 @@ static void check_covers(const struct source_cover *x, const struct source_cover
 {
 	assert_true(x->n == y->n && x->n_stale == y->n_stale && x->total == y->total && x->period == y->period && x->magnitude == y->magnitude);
 	assert_true(value_bits(x->weights.extra) == value_bits(y->weights.extra) && value_bits(x->weights.weighed) == value_bits(y->weights.weighed));
-	assert_true(value_bits(x->weights.lightest) == value_bits(y->weights.lightest) && value_bits(x->weights.heaviest) == value_bits(y->weights.heaviest));
+	assert_true(value_bits(x->weights.lightest) == value_bits(y->weights.lightest));
+	assert_true(value_bits(x->weights.heaviest) == value_bits(y->weights.heaviest));
 	assert_int_equal(x->spans.n, y->spans.n);
 	for (size_t i = 0; i < x->spans.n; i++)
 		assert_memory_equal(&x->spans.v[i], &y->spans.v[i], sizeof x->spans.v[i]);
@@ -151,7 +152,8 @@ static void check_vectors(const struct stackvec *a, struct stackvec *b, bool who
 	assert_non_null(same);
 	assert_true(a->n == same->n && a->is_float == same->is_float);
 	for (size_t i = 0; i < a->n; i++)
-		assert_true(a->columns[i] == same->columns[i] && (a->is_float ? value_bits(a->floats[i]) == value_bits(same->floats[i]) : a->ints[i] == same->ints[i]));
+		assert_true(a->columns[i] == same->columns[i] &&
+			    (a->is_float ? value_bits(a->floats[i]) == value_bits(same->floats[i]) : a->ints[i] == same->ints[i]));
 	stackvec_unref(same);
 }
 
@@ -203,7 +205,8 @@ static void check_answers(const struct fleet_answer *a, const struct fleet_answe
 
 /* ---- answers ---- */
 
-static void encode_answer(struct buf *out, const struct fleet_answer *a, const struct fleet_result *r, struct fleet_dictionary_out *d, const struct fleet_question *q)
+static void encode_answer(struct buf *out, const struct fleet_answer *a, const struct fleet_result *r, struct fleet_dictionary_out *d,
+			  const struct fleet_question *q)
 {
 	struct err e = { 0 };
 	buf_reset(out);
@@ -402,7 +405,8 @@ static void test_source(void **state)
 		refs[i] = i;
 	assert_int_equal(matcher_init(&is_function, MATCH_RE, VIEW("function"), VIEW("function[1-5]"), &e), 0);
 	struct source_frame_filter filter = { .m = &is_function, .n = 1 };
-	struct fleet_question q = { .call = { .op = FLEET_SELECT, .after_ms = T0, .until_ms = T0 + HOUR, .refs = refs, .n_refs = SERIES, .filter = &filter } };
+	struct fleet_question q = { .call = { .op = FLEET_SELECT, .after_ms = T0, .until_ms = T0 + HOUR, .refs = refs,
+					     .n_refs = SERIES, .filter = &filter } };
 	ask_source(m, &q, out, in, 45);
 	q.call.op = FLEET_TYPES;
 	ask_source(m, &q, out, in, 150);

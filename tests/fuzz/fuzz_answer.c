@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as another server's answer to a question: the length of the question (varint), the question, the answer. Both hashes are made right, which else keep
- * bytes from being looked at. What is accepted fits the question, and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the
- * seeds. */
+/* Any bytes as another server's answer to a question: the length of the question (varint), the question, the answer. Both hashes are made right,
+ * which else keep bytes from being looked at. What is accepted fits the question, and says the same when it is written and read again.
+ * tests/fleet/wire_hostile_test.c writes the seeds. */
 #include <string.h>
 
 #include "base/map.h"
@@ -41,11 +41,13 @@ static void check_result(const struct fleet_result *r, const struct fleet_call *
 	}
 	for (size_t i = 0; r->vecs && i < r->n; i++)
 		for (size_t k = 0; k < r->vecs[i]->n; k++)
-			REQUIRE(r->vecs[i]->columns[k] < symbols_count(r->vecs[i]->symbols, SYMBOLS_COLUMNS) && (!k || r->vecs[i]->columns[k - 1] < r->vecs[i]->columns[k]),
+			REQUIRE(r->vecs[i]->columns[k] < symbols_count(r->vecs[i]->symbols, SYMBOLS_COLUMNS) &&
+					(!k || r->vecs[i]->columns[k - 1] < r->vecs[i]->columns[k]),
 				"group %zu, %zu", i, k);
 }
 
-static int decode(struct fleet_answer *a, struct fleet_result *r, struct view v, const struct fleet_call *c, struct fleet_dictionary_in *d, struct arena *arena)
+static int decode(struct fleet_answer *a, struct fleet_result *r, struct view v, const struct fleet_call *c, struct fleet_dictionary_in *d,
+		  struct arena *arena)
 {
 	struct err e = { 0 };
 	int rc = fleet_answer_decode(a, r, v, c, d, arena, &e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a question of another server; and with the hash made right, which else keeps them from being looked at. What is accepted is within the limits
- * of wire.h and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the seeds. */
+/* Any bytes as a question of another server; and with the hash made right, which else keeps them from being looked at. What is accepted is
+ * within the limits of wire.h and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the seeds. */
 #include <string.h>
 
 #include "base/map.h"
@@ -21,7 +21,8 @@ static void check_question(const struct fleet_question *q)
 {
 	const struct fleet_call *c = &q->call;
 	REQUIRE(c->op > 0 && c->op < FLEET_OPS, "%d", (int)c->op);
-	REQUIRE(c->n_m <= FLEET_MATCHERS_MAX && c->n_refs <= FLEET_REFS_MAX && c->n_parts <= FLEET_PARTS_MAX && c->n_groups <= FLEET_GROUPS_MAX, "%d", (int)c->op);
+	REQUIRE(c->n_m <= FLEET_MATCHERS_MAX && c->n_refs <= FLEET_REFS_MAX && c->n_parts <= FLEET_PARTS_MAX && c->n_groups <= FLEET_GROUPS_MAX,
+		"%d", (int)c->op);
 	for (size_t i = 0; i < c->n_m; i++)
 		REQUIRE(c->m[i].value.len <= FLEET_TEXT_MAX && !c->m[i].re == (c->m[i].op < MATCH_RE), "matcher %zu", i);
 	for (size_t i = 0; i < c->n_parts; i++)
