@@ -28,9 +28,6 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_unknown.c \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
-  lib/fleet/fleet_loop.c \
-  lib/fleet/fleet_loop.h \
-  lib/fleet/peer.h \
   lib/fleet/server.c \
   lib/fleet/server.h \
   lib/fleet/server_answer.c \
@@ -59,14 +56,11 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
-  lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
   fleet_test \
-  wire_hostile_test \
-  wire_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
@@ -76,7 +70,4 @@ answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
 fleet_test_SOURCES = lib/fleet/fleet_test.c
 fleet_test_LDADD = $(FLEET_TEST_LIBS)
-wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
-wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
-wire_test_SOURCES = lib/fleet/wire_test.c
 endif

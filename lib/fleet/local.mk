@@ -4,4 +4,3 @@ noinst_LIBRARIES += libfleet.a
 FLEET_LIBS = libfleet.a $(DISCOVERY_LIBS)
 FLEET_TEST_LIBS = $(FLEET_LIBS) $(CMOCKA_LIBS)
 dictionary_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
-wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a text, or harmless.
- * FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
-#include "fleet/wirekit.h"
+/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a
+ * text, or harmless. FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/fleet/wirekit.h"
 
 #define ROUNDS 20
 #define HASH 8 /* bytes at the end of a message */
