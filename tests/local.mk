@@ -36,7 +36,6 @@ check_PROGRAMS += bucket_tool_test
 TESTS += bucket_tool_test
 bucket_tool_test_SOURCES = tests/bucket_tool_test.c
 bucket_tool_test_LDADD = $(BUCKET_LIBS) $(TSDB_TEST_LIBS)
-<<<<<<< HEAD
 # Other servers as peers, over HTTP.
 check_LIBRARIES += liblistenkit.a
 liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h
@@ -58,7 +57,6 @@ union_peers_test_SOURCES = tests/fleet/union_peers_test.c
 union_peers_test_LDADD = $(UNION_TEST_LIBS)
 union_engine_test_SOURCES = tests/fleet/union_engine_test.c
 union_engine_test_LDADD = $(UNION_TEST_LIBS)
-=======
 # Servers that ask each other.
 check_PROGRAMS += wire_test wire_hostile_test
 TESTS += wire_test wire_hostile_test
@@ -66,7 +64,6 @@ wire_test_SOURCES = tests/fleet/wire_test.c tests/fleet/wirekit.h
 wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
 wire_hostile_test_SOURCES = tests/fleet/wire_hostile_test.c tests/fleet/wirekit.h
 wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
->>>>>>> fleet-wire
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.
