@@ -275,7 +275,7 @@ static int start_notifier(struct server *s, struct err *e)
 
 static int start_rules(struct server *s, struct err *e)
 {
-	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db),
+	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .queried = fleet_source(s->fleet), .sink = tsdb_sink(s->db),
 				   .alerts = notifier_sink(s->notifier), .external_url = web_url(s->web),
 				   .outage_tolerance_ms = s->f.outage_tolerance_ms, .grace_ms = s->f.grace_ms, .resend_ms = s->f.resend_ms,
 				   .max_concurrent = (unsigned)s->f.max_evals, .memory_bytes = s->f.memory_bytes / 16 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The keys of an item that names endpoints. */
 #include "discovery/endpoint.h"
 
 static const struct config_field rows[] = {

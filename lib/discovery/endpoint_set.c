@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The endpoints of an item: its discovery at work, and what it has found by now. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

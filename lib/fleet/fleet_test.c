@@ -20,7 +20,8 @@
 
 /* ---- servers ---- */
 
-struct fleet_server {
+/* As fleet_server_new returns it. */
+struct silent_server {
 	struct fleet_peer peer;
 	atomic_int refs;
 	unsigned number;
@@ -33,13 +34,13 @@ static atomic_uint made, alive;
 
 static struct fleet_peer *peer_ref(struct fleet_peer *p)
 {
-	atomic_fetch_add(&((struct fleet_server *)(void *)p)->refs, 1);
+	atomic_fetch_add(&((struct silent_server *)(void *)p)->refs, 1);
 	return p;
 }
 
 static void peer_unref(struct fleet_peer *p)
 {
-	struct fleet_server *s = (struct fleet_server *)(void *)p;
+	struct silent_server *s = (struct silent_server *)(void *)p;
 	if (atomic_fetch_sub(&s->refs, 1) > 1)
 		return;
 	atomic_fetch_sub(&alive, 1);
@@ -60,23 +61,24 @@ void fleet_loop_free(struct fleet_loop *l)
 
 struct fleet_server *fleet_server_new(const struct fleet_server_options *o)
 {
-	struct fleet_server *s = NEW(struct fleet_server);
+	struct silent_server *s = NEW(struct silent_server);
 	atomic_store(&s->refs, 1);
 	s->peer = (struct fleet_peer){ .name = s->url, .ref = peer_ref, .unref = peer_unref };
 	s->number = atomic_fetch_add(&made, 1);
 	s->timeout_ms = o->timeout_ms;
 	snprintf(s->url, sizeof s->url, "%s", o->url);
 	atomic_fetch_add(&alive, 1);
-	return s;
+	return (struct fleet_server *)(void *)s;
 }
 
 struct fleet_peer *fleet_server_peer(struct fleet_server *s)
 {
-	return &s->peer;
+	return &((struct silent_server *)(void *)s)->peer;
 }
 
-void fleet_server_status(struct fleet_server *s, struct fleet_server_status *ret)
+void fleet_server_status(struct fleet_server *server, struct fleet_server_status *ret)
 {
+	struct silent_server *s = (struct silent_server *)(void *)server;
 	*ret = (struct fleet_server_status){ .asked = atomic_load(&s->probes) > 0, .up = s->number == 0, .calls = atomic_load(&s->probes),
 					     .last_ms = s->timeout_ms, .failures = s->number };
 	snprintf(ret->url, sizeof ret->url, "%s", s->url);
@@ -85,7 +87,7 @@ void fleet_server_status(struct fleet_server *s, struct fleet_server_status *ret
 int fleet_server_probe(struct fleet_server *s, int64_t timeout_ms, struct err *e)
 {
 	(void)timeout_ms;
-	atomic_fetch_add(&s->probes, 1);
+	atomic_fetch_add(&((struct silent_server *)(void *)s)->probes, 1);
 	return err_set(e, ERR_UNAVAILABLE, "away");
 }
 
