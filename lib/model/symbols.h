@@ -204,6 +204,8 @@ enum symbols_detail {
 };
 struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to, enum symbols_detail detail);
 void symbols_map_free(struct symbols_map *m);
+/* Bytes of memory held. */
+size_t symbols_map_bytes(const struct symbols_map *m);
 /* From now on a location (ids of `from`) is translated as if it were another one; before stacks with it are. */
 void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as);
 /* Ids of `from` to ids of `to`, where they are added if they are not there. */
