@@ -32,7 +32,7 @@ static uint32_t made_column(struct symbols *s, uint32_t of)
 		snprintf(name, sizeof name, "main.(*Server).function%u", (about + i * 7) % of);
 		uint32_t str = symbols_string(s, view_of(name));
 		struct sym_line line = { symbols_function(s, &(struct sym_function){ .name = str, .system_name = str }) + 1, 10 + i, 0 };
-		struct sym_mapping m = { .size = 4096, .file = symbols_string(s, VIEW("/bin/app")), .has = SYM_HAS_FUNCTIONS };
+		struct sym_mapping m = { .size = 4096 * (1 + about % 64), .file = symbols_string(s, VIEW("/bin/app")), .has = SYM_HAS_FUNCTIONS };
 		struct sym_location l = { .address = (about + i) % of * 16, .mapping = symbols_mapping(s, &m) + 1, .n_lines = 1 };
 		locations[i] = symbols_location(s, &l, &line);
 	}
