@@ -152,12 +152,10 @@ static void answerer_account(struct answerer_work *w)
 	to->doubled = answerer_lacks(&w->damage.doubled);
 }
 
-/* The dictionary of a merge. One that is new begins with its first entry, whatever the asker has. */
+/* The dictionary of a merge. If it is another one than the asker has, it is sent from its beginning (wire.h). */
 static void answerer_enter_session(struct answerer_work *w)
 {
 	w->session = answerer_sessions_enter(w->a->sessions, w->q.session, w->asker_hash);
-	if (w->session->id != w->q.session)
-		symbols_marks_start(&w->q.has);
 	w->answer.session = w->session->id;
 }
 
