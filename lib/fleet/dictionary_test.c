@@ -2,6 +2,7 @@
 /* Vectors from one server to another: they arrive as they are, names once, in whichever order answers come; either side may forget; and bytes of strangers
  * are refused. tests/fleet_columns_test.c has real profiles. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ static uint32_t made_column(struct symbols *s, uint32_t of)
 		snprintf(name, sizeof name, "main.(*Server).function%u", (about + i * 7) % of);
 		uint32_t str = symbols_string(s, view_of(name));
 		struct sym_line line = { symbols_function(s, &(struct sym_function){ .name = str, .system_name = str }) + 1, 10 + i, 0 };
-		struct sym_mapping m = { .size = 4096, .file = symbols_string(s, VIEW("/bin/app")), .has = SYM_HAS_FUNCTIONS };
+		struct sym_mapping m = { .size = 4096 * (1 + about % 64), .file = symbols_string(s, VIEW("/bin/app")), .has = SYM_HAS_FUNCTIONS };
 		struct sym_location l = { .address = (about + i) % of * 16, .mapping = symbols_mapping(s, &m) + 1, .n_lines = 1 };
 		locations[i] = symbols_location(s, &l, &line);
 	}
@@ -235,8 +236,9 @@ static void many_dictionaries(void **state)
 	struct fleet_dictionary_in *in = fleet_dictionary_in_new(MAX_BYTES);
 	struct symbols_marks has;
 	uint64_t id;
-	size_t first = 0;
-	for (int round = 0; round < 3; round++)
+	size_t first = 0, bytes = 0;
+	for (int round = 0; round < 3; round++) {
+		bytes = fleet_dictionary_out_bytes(out);
 		for (uint64_t i = 0; i < MANY; i++) {
 			struct symbols *s = symbols_new();
 			seed = i;
@@ -250,7 +252,9 @@ static void many_dictionaries(void **state)
 			stackvec_unref(v);
 			symbols_unref(s);
 		}
+	}
 	assert_true(first > MANY * 50 * 8 / 2);
+	assert_true(fleet_dictionary_out_bytes(out) < bytes + bytes / 10); /* maps of long ago are dropped */
 	fleet_dictionary_in_free(in);
 	fleet_dictionary_out_free(out);
 }
@@ -447,6 +451,58 @@ static void bounds(void **state)
 	symbols_unref(s);
 }
 
+enum { THREADS = 4, TURNS = 40 };
+struct together {
+	struct fleet_dictionary_out *out;
+	struct fleet_dictionary_in *in;
+	struct stackvec *v[THREADS];
+};
+struct one_of_them {
+	struct together *all;
+	int number;
+};
+
+/* A connection: asks, and looks at what it got while others write. */
+static void *ask_and_look(void *arg)
+{
+	struct one_of_them *me = arg;
+	for (int i = 0; i < TURNS; i++) {
+		struct stackvec *v = me->all->v[(me->number + i) % THREADS], *got;
+		struct symbols_marks has;
+		struct buf b = { 0 };
+		struct err e;
+		uint64_t id;
+		fleet_dictionary_in_marks(me->all->in, &id, &has);
+		put_all(me->all->out, &b, &v, 1, SYMBOLS_WHOLE, &has);
+		struct cursor c = cursor_of(buf_view(&b));
+		assert_int_equal(fleet_dictionary_take(me->all->in, 1, &c, &got, 1, &e), 0);
+		same(v, got);
+		stackvec_unref(got);
+		buf_free(&b);
+	}
+	return NULL;
+}
+
+static void many_threads(void **state)
+{
+	struct together all = { .out = fleet_dictionary_out_new(), .in = fleet_dictionary_in_new(MAX_BYTES) };
+	struct one_of_them them[THREADS];
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++) {
+		struct symbols *s = symbols_new();
+		all.v[i] = made_vector(s, 200, 300, 1);
+		symbols_unref(s);
+		them[i] = (struct one_of_them){ &all, i };
+	}
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_and_look, &them[i]), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	unref_all(all.v, THREADS);
+	fleet_dictionary_in_free(all.in);
+	fleet_dictionary_out_free(all.out);
+}
+
 static void check_taken(const struct stackvec *v)
 {
 	for (size_t i = 0; i < v->n; i++) {
@@ -532,7 +588,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(arrive_as_they_are), cmocka_unit_test(columns_that_become_one), cmocka_unit_test(many_dictionaries),
 		cmocka_unit_test(new_rows_alone), cmocka_unit_test(any_order), cmocka_unit_test(server_forgets), cmocka_unit_test(asker_forgets),
-		cmocka_unit_test(bounds), cmocka_unit_test(hostile_bytes), cmocka_unit_test(lies),
+		cmocka_unit_test(bounds), cmocka_unit_test(many_threads), cmocka_unit_test(hostile_bytes), cmocka_unit_test(lies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

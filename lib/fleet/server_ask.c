@@ -85,9 +85,8 @@ static int64_t ask_until(const struct fleet_server *s, const struct source_limit
 }
 
 /* The ask is over, with that error (code 0: with its result). */
-static void ask_end(struct fleet_ask *a, const struct err *why) REQUIRES(a->view->lock)
+static void ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	a->state = ASK_OVER;
 	a->err = *why;
 	for (size_t i = 0; i < v->held.n; i++)
@@ -98,9 +97,8 @@ static void ask_end(struct fleet_ask *a, const struct err *why) REQUIRES(a->view
 	server_view_go_on(v);
 }
 
-void server_ask_send(struct fleet_ask *a)
+void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 {
-	struct fleet_peer_view *v = a->view;
 	struct fleet_question q;
 	struct buf body = { .max = FLEET_QUESTION_MAX };
 	server_call_release(&a->sent);
@@ -118,7 +116,7 @@ void server_ask_send(struct fleet_ask *a)
 		struct err e;
 		buf_free(&body);
 		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
-		ask_end(a, &e);
+		ask_end(v, a, &e);
 		return;
 	}
 	a->state = ASK_SENT;
@@ -127,14 +125,13 @@ void server_ask_send(struct fleet_ask *a)
 }
 
 /* Sends it, or holds it. */
-static void ask_go(struct fleet_ask *a) REQUIRES(a->view->lock)
+static void ask_go(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (v->token) {
-		server_ask_send(a);
+		server_ask_send(v, a);
 	} else if (!v->opener && !v->lost) {
 		v->opener = a;
-		server_ask_send(a);
+		server_ask_send(v, a);
 	} else {
 		a->state = ASK_HELD;
 		vec_push(&v->held, a);
@@ -156,7 +153,7 @@ struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet
 		a->state = ASK_OVER;
 		err_set(&a->err, ERR_TIMEOUT, "was not asked: no time was left");
 	} else {
-		ask_go(a);
+		ask_go(v, a);
 	}
 	mutex_unlock(&v->lock);
 	return a;
@@ -182,9 +179,8 @@ static void ask_decode(struct fleet_ask *a, struct ask_reading *r)
 }
 
 /* Of an answer that opened the view. */
-static void ask_take_view(struct fleet_ask *a, const struct ask_reading *r)
+static void ask_take_view(struct fleet_peer_view *v, struct fleet_ask *a, const struct ask_reading *r) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (v->opener == a)
 		v->opener = NULL;
 	if (!r->answer.opened || v->token)
@@ -196,9 +192,8 @@ static void ask_take_view(struct fleet_ask *a, const struct ask_reading *r)
 }
 
 /* Keeps the strings of the result as long as the view, and a select for the case that the view is lost. */
-static void ask_take_result(struct fleet_ask *a, struct ask_reading *r)
+static void ask_take_result(struct fleet_peer_view *v, struct fleet_ask *a, struct ask_reading *r) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (a->call->op == FLEET_SELECT) {
 		vec_push(&v->selects, ((struct server_select){ a->exchange->post.body }));
 		a->exchange->post.body = (struct buf){ 0 };
@@ -224,9 +219,8 @@ static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_r
 
 /* The view of the answer is not there any more: the ask is sent again, or held until the view was opened again. False, and *e: that would be the
  * second time. */
-static bool ask_lose_view(struct fleet_ask *a, struct err *e)
+static bool ask_lose_view(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (a->lost || v->opener == a) {
 		err_set(e, ERR_UNAVAILABLE, "lost its state twice: is it restarted again and again, or asked by more than it has room for?");
 		return false;
@@ -238,18 +232,17 @@ static bool ask_lose_view(struct fleet_ask *a, struct err *e)
 		metric_add(&server_metrics[SERVER_REOPENED], 1, v->server->name);
 	}
 	a->exchange = NULL;
-	ask_go(a);
+	ask_go(v, a);
 	return true;
 }
 
 /* The opener brought no answer: what waits for it would not get one, either. */
-static void ask_fail_held(struct fleet_ask *a, const struct err *why)
+static void ask_fail_held(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (v->opener != a)
 		return;
 	while (v->held.n)
-		ask_end(v->held.v[v->held.n - 1], why);
+		ask_end(v, v->held.v[v->held.n - 1], why);
 }
 
 /* Whether the answer is of a view that is lost. Of a select that was sent before the view was opened again the numbers are worth nothing, either. */
@@ -258,28 +251,26 @@ static bool ask_is_lost(const struct fleet_ask *a, const struct ask_reading *r)
 	return r->decoded && (r->answer.view_lost || (a->call->op == FLEET_SELECT && a->generation != a->view->generation));
 }
 
-static void ask_conclude(struct fleet_ask *a, struct ask_reading *r) REQUIRES(a->view->lock)
+static void ask_conclude(struct fleet_peer_view *v, struct fleet_ask *a, struct ask_reading *r) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	if (r->decoded)
-		ask_take_view(a, r);
+		ask_take_view(v, a, r);
 	else
-		ask_fail_held(a, &r->err);
+		ask_fail_held(v, a, &r->err);
 	if (!r->err.code)
-		ask_take_result(a, r);
+		ask_take_result(v, a, r);
 	if (r->strings.used) {
 		v->strings_used += MIN(r->strings.used, SERVER_MAX_STRINGS - 1 - v->strings_used);
 		vec_push(&v->strings, r->strings);
 		r->strings = (struct arena){ 0 };
 	}
 	a->exchange = NULL;
-	ask_end(a, &r->err);
+	ask_end(v, a, &r->err);
 }
 
 /* Reads the answer of an exchange that is done; releases the lock meanwhile. The ask is over then, or was sent or held again. */
-static void ask_read(struct fleet_ask *a) REQUIRES(a->view->lock)
+static void ask_read(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	struct server_exchange *x = a->exchange;
 	struct ask_reading r = { 0 };
 	a->state = ASK_READING;
@@ -289,9 +280,9 @@ static void ask_read(struct fleet_ask *a) REQUIRES(a->view->lock)
 	mutex_lock(&v->lock);
 	a->came |= r.decoded;
 	if (ask_again_without_dictionary(a, &r))
-		ask_go(a);
-	else if (!ask_is_lost(a, &r) || !ask_lose_view(a, &r.err))
-		ask_conclude(a, &r);
+		ask_go(v, a);
+	else if (!ask_is_lost(a, &r) || !ask_lose_view(v, a, &r.err))
+		ask_conclude(v, a, &r);
 	mutex_unlock(&v->lock); /* the ask may be gone from here on */
 	fleet_result_release(&r.result);
 	arena_free(&r.strings);
@@ -301,9 +292,8 @@ static void ask_read(struct fleet_ask *a) REQUIRES(a->view->lock)
 
 /* ---- waiting ---- */
 
-int server_ask_wait(struct fleet_ask *a, struct err *e)
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e)
 {
-	struct fleet_peer_view *v = a->view;
 	int64_t now = clock_mono_ms(), until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
 	char took[DURATION_LEN];
 	mutex_wait_ms(&v->lock, &v->changed, MIN(now + STEP_MS, until));
@@ -315,16 +305,15 @@ int server_ask_wait(struct fleet_ask *a, struct err *e)
 }
 
 /* The caller does not wait any longer. */
-static void ask_abandon(struct fleet_ask *a, const struct err *why) REQUIRES(a->view->lock)
+static void ask_abandon(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	while (a->state == ASK_READING) /* by another thread, which will not be long */
 		mutex_wait(&v->lock, &v->changed);
 	if (a->state == ASK_OVER)
 		return;
 	struct server_exchange *x = a->exchange;
 	a->exchange = NULL;
-	ask_end(a, why);
+	ask_end(v, a, why);
 	mutex_unlock(&v->lock);
 	if (x)
 		fleet_loop_cancel(v->server->loop, &x->post);
@@ -332,32 +321,31 @@ static void ask_abandon(struct fleet_ask *a, const struct err *why) REQUIRES(a->
 	mutex_lock(&v->lock);
 }
 
-static void ask_announce_wait(struct fleet_ask *a) REQUIRES(a->view->lock)
+static void ask_announce_wait(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
 {
 	if (!a->lim->waits)
 		return;
-	mutex_unlock(&a->view->lock);
+	mutex_unlock(&v->lock);
 	a->lim->waits(a->lim->waits_arg);
-	mutex_lock(&a->view->lock);
+	mutex_lock(&v->lock);
 }
 
 /* One step: the view is opened again, an answer is read, or the thread waits. */
-static void ask_step(struct fleet_ask *a, bool *announced) REQUIRES(a->view->lock)
+static void ask_step(struct fleet_peer_view *v, struct fleet_ask *a, bool *announced) REQUIRES(v->lock)
 {
-	struct fleet_peer_view *v = a->view;
 	struct fleet_ask *x = a->state == ASK_HELD ? v->opener : a; /* whose answer it waits for */
 	struct err e = { 0 };
 	if (!x) {
 		v->opener = a;
 		if (server_view_reopen(v, a, &e))
-			ask_end(a, &e);
+			ask_end(v, a, &e);
 	} else if (x->state == ASK_SENT && x->exchange->done) {
-		ask_read(x);
+		ask_read(v, x);
 	} else if (!*announced) {
 		*announced = true;
-		ask_announce_wait(a);
-	} else if (server_ask_wait(a, &e)) {
-		ask_abandon(a, &e);
+		ask_announce_wait(v, a);
+	} else if (server_ask_wait(v, a, &e)) {
+		ask_abandon(v, a, &e);
 	}
 }
 
@@ -379,7 +367,7 @@ int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err 
 	flag_watch(&watch, a->lim->canceled, &v->lock, &v->changed);
 	mutex_lock(&v->lock);
 	while (a->state != ASK_OVER)
-		ask_step(a, &announced);
+		ask_step(v, a, &announced);
 	mutex_unlock(&v->lock);
 	flag_unwatch(&watch);
 	ask_note(a);

@@ -169,9 +169,9 @@ void server_view_go_on(struct fleet_peer_view *v) REQUIRES(v->lock);
 
 struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e) MUST_USE;
-void server_ask_send(struct fleet_ask *a) REQUIRES(a->view->lock);
+void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock);
 /* Waits a moment for news of the view. Negative with *e: the question was canceled, or the time of the ask is over. */
-int server_ask_wait(struct fleet_ask *a, struct err *e) REQUIRES(a->view->lock) MUST_USE;
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock) MUST_USE;
 
 /* Posts a question; takes the body. v: whose waiters are told when it is done, or NULL. Returns owned. */
 struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet_peer_view *v, struct buf *body, int64_t until_ms);

@@ -90,10 +90,10 @@ static struct fleet_ask *view_next_held(struct fleet_peer_view *v) REQUIRES(v->l
 void server_view_go_on(struct fleet_peer_view *v)
 {
 	while (v->token && v->held.n)
-		server_ask_send(view_next_held(v));
+		server_ask_send(v, view_next_held(v));
 	if (!v->token && !v->lost && !v->opener && v->held.n) {
 		v->opener = view_next_held(v);
-		server_ask_send(v->opener);
+		server_ask_send(v, v->opener);
 	}
 	pthread_cond_broadcast(&v->changed);
 }
@@ -144,7 +144,7 @@ static int view_select_again(struct fleet_peer_view *v, struct view question, ui
 		a->asked = true;
 		struct server_exchange *x = server_exchange_new(v->server, v, &body, a->until_ms);
 		while (!rc && !x->done)
-			rc = server_ask_wait(a, e);
+			rc = server_ask_wait(v, a, e);
 		mutex_unlock(&v->lock);
 		if (rc)
 			fleet_loop_cancel(v->server->loop, &x->post);

@@ -133,7 +133,8 @@ enum symbols_table {
 	SYMBOLS_STRINGS, SYMBOLS_MAPPINGS, SYMBOLS_FUNCTIONS, SYMBOLS_LINES, SYMBOLS_LOCATIONS, SYMBOLS_NODES,
 	SYMBOLS_STACKS, SYMBOLS_LABEL_SETS, SYMBOLS_COLUMNS, SYMBOLS_TABLES
 };
-/* On a thread beside the writer: how many there were a moment ago; an entry of such an id may still be being written. */
+/* On a thread beside the writer: how many there were a moment ago; an entry of such an id may still be being written, unless it is a
+ * mapping. */
 uint32_t symbols_count(const struct symbols *s, enum symbols_table t);
 /* Adds an entry "(lost)" that interning never finds. It replaces one that storage could not read, so that later ids
  * stay unchanged. */
