@@ -137,7 +137,7 @@ struct union_matching {
 	const struct source_limits *lim; /* may be NULL */
 };
 /* Asks all peers. Where a matcher or the label is about an external label of a peer, that peer is asked to select (asks[i].call.op), and its series
- * are to be held against the matchers (union_series_labels). union_asks_free in any case. */
+ * are to be held against the matchers (union_labels_match). union_asks_free in any case. */
 int union_ask_matching(struct union_view *v, const struct union_matching *q, struct union_ask **ret, struct err *e) MUST_USE;
 
 /* Labels of a peer's series with the external ones. */
