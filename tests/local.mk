@@ -27,6 +27,10 @@ check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c
 remedies_test_LDADD = libweb.a $(FETCH_LIBS) $(GNUTLS_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += fleet_columns_test
+TESTS += fleet_columns_test
+fleet_columns_test_SOURCES = tests/fleet_columns_test.c
+fleet_columns_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
 # It calls pyrtool.
 check_PROGRAMS += bucket_tool_test
 TESTS += bucket_tool_test

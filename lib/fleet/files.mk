@@ -1,8 +1,19 @@
 # Written by tests/lint/lists --fix; what it lists and why is said there. SPDX-License-Identifier: Apache-2.0
 libfleet_a_SOURCES = \
+  lib/fleet/answerer.c \
   lib/fleet/answerer.h \
+  lib/fleet/answerer_check.c \
+  lib/fleet/answerer_check.h \
+  lib/fleet/answerer_metrics.c \
+  lib/fleet/answerer_metrics.h \
+  lib/fleet/answerer_sessions.c \
+  lib/fleet/answerer_sessions.h \
+  lib/fleet/answerer_views.c \
+  lib/fleet/answerer_views.h \
   lib/fleet/call.c \
   lib/fleet/call.h \
+  lib/fleet/dictionary.c \
+  lib/fleet/dictionary.h \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
   lib/fleet/server.h \
@@ -20,4 +31,29 @@ libfleet_a_SOURCES = \
   lib/fleet/union_series.c \
   lib/fleet/union_sums.c \
   lib/fleet/wire.h \
+  lib/fleet/wire_answer.c \
+  lib/fleet/wire_lists.c \
+  lib/fleet/wire_question.c \
+  lib/fleet/wire_result.h \
+  lib/fleet/wire_series.c \
+  lib/fleet/wire_values.c \
+  lib/fleet/wire_values.h \
+  lib/fleet/wirekit.h \
   $(NULL)
+FLEET_TESTS = \
+  answerer_test \
+  dictionary_test \
+  wire_hostile_test \
+  wire_test \
+  $(NULL)
+if HAVE_CMOCKA
+check_PROGRAMS += $(FLEET_TESTS)
+TESTS += $(FLEET_TESTS)
+answerer_test_SOURCES = lib/fleet/answerer_test.c
+answerer_test_LDADD = $(FLEET_TEST_LIBS)
+dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+dictionary_test_LDADD = $(FLEET_TEST_LIBS)
+wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+wire_test_SOURCES = lib/fleet/wire_test.c
+endif

@@ -15,7 +15,7 @@ struct chosen {
 	size_t n;
 };
 
-struct choice {
+struct fetch_choice {
 	struct source_series *all;
 	size_t n_all;
 	struct source_series **parts; /* in the order of c, back to back */
@@ -24,8 +24,8 @@ struct choice {
 };
 
 /* The series of a selector with data in (after, until]; choice_free. */
-int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct choice *ret, struct err *e) MUST_USE;
-void choice_free(struct choice *c);
+int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct fetch_choice *ret, struct err *e) MUST_USE;
+void choice_free(struct fetch_choice *c);
 
 /* The samples of one series: one of these lists. */
 struct fetched {
@@ -54,9 +54,9 @@ struct fetch_wanted {
 	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none. Then no series has several parts */
 };
 /* take is called once for each series, by several threads at once, in no order, and owns what *f holds. Returns the first error. */
-int fetch_each(struct eval *q, const struct choice *c, const struct fetch_wanted *w, int (*take)(void *arg, size_t i, struct fetched *f, struct err *e),
+int fetch_each(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, int (*take)(void *arg, size_t i, struct fetched *f, struct err *e),
 	       void *arg, struct err *e) MUST_USE;
 /* All of them at once; fetched_free(*ret, c->n). */
-int fetch_all(struct eval *q, const struct choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e) MUST_USE;
+int fetch_all(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e) MUST_USE;
 
 #endif
