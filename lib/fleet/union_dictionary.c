@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up vectors of several peers, each over a dictionary of its own, over common symbols. To bring a stack over costs much more than to add a
- * value to it. So common symbols and the maps to them live as long as the union, and a column that was met before costs an array read, an addition and
- * a bit:
+ * value to it. So common symbols and the maps to them live as long as the union, and a column that was met before costs an array read, an addition
+ * and a bit:
  *
  *	columns of peer a ─ map ─┐   sums, by common column    0 0 7 0 0 5 ...
  *	columns of peer b ─ map ─┴─► bits of those touched     0 0 1 0 0 1 ...

@@ -85,7 +85,8 @@ struct union_ask *union_asks_new(const struct union_view *v);
 void union_asks_free(const struct union_view *v, struct union_ask *asks);
 /* Asks all peers that are wanted at the same time, and waits for all. The share of a peer that does not answer, or is dead, is noted in lim->damage
  * for (after, until]; it is an error if that is not wanted. After an error results are empty or to be freed. lim may be NULL. */
-int union_ask_all(struct union_view *v, struct union_ask *asks, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct err *e) MUST_USE;
+int union_ask_all(struct union_view *v, struct union_ask *asks, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
+		  struct err *e) MUST_USE;
 /* The external labels of a peer; empty before it was contacted. */
 struct labels union_peer_labels(struct union_view *v, size_t peer);
 
@@ -93,9 +94,11 @@ struct labels union_peer_labels(struct union_view *v, size_t peer);
 
 /* Whether the union is one peer without external labels: refs of the view are the peer's. */
 bool union_is_plain(struct union_view *v);
-/* A series of a peer under its labels with those of the peer. labels: borrowed for the call, unless they are `lasting`: as long as the view. Returns its ref.
+/* A series of a peer under its labels with those of the peer. labels: borrowed for the call, unless they are `lasting`: as long as the view. Returns
+ * its ref.
  * *ret_first: whether it is the first time that this select finds it. */
-uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasting, const struct ptype *type, struct union_holder h, uint64_t n_select,
+uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasting, const struct ptype *type, struct union_holder h,
+			  uint64_t n_select,
 			  bool *ret_first) REQUIRES(v->lock);
 
 /* Series by peer. */
@@ -134,7 +137,7 @@ struct union_matching {
 	const struct source_limits *lim; /* may be NULL */
 };
 /* Asks all peers. Where a matcher or the label is about an external label of a peer, that peer is asked to select (asks[i].call.op), and its series
- * are to be held against the matchers (union_series_labels). union_asks_free in any case. */
+ * are to be held against the matchers (union_labels_match). union_asks_free in any case. */
 int union_ask_matching(struct union_view *v, const struct union_matching *q, struct union_ask **ret, struct err *e) MUST_USE;
 
 /* Labels of a peer's series with the external ones. */
@@ -165,8 +168,8 @@ struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t
 void union_joined_free(struct union_joined *j);
 /* Keeps it with the series as long as the view, if none of the range is kept. Takes j; returns the one that is kept. */
 const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref, struct union_joined *j) EXCLUDES(v->lock);
-/* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not kept. ret has
- * room for n. */
+/* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not
+ * kept. ret has room for n. */
 int union_joined_load(struct union_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		      const struct union_joined **ret, struct err *e) MUST_USE;
 /* The first of the chosen that is stamped after t. */
@@ -207,12 +210,14 @@ enum union_class {
 };
 /* The class, from 0, of a part of the last kind. */
 typedef uint32_t (*union_class_fn)(void *arg, size_t part);
-/* Parts by peer. Those of UNION_CLASSES are sent without their scale; their weights are by cover over 1, or none. The array is by peer: union_parts_free in any case. */
+/* Parts by peer. Those of UNION_CLASSES are sent without their scale; their weights are by cover over 1, or none. The array is by peer:
+ * union_parts_free in any case. */
 int union_parts_make(struct union_view *v, const struct source_part *parts, size_t n, size_t n_groups, union_class_fn class_of, void *arg,
 		     const struct source_limits *lim, struct union_parts **ret, struct err *e) MUST_USE;
 void union_parts_free(struct union_view *v, struct union_parts *p);
 /* Asks each peer for its parts: call has the fields that are equal for all. */
-int union_parts_ask(struct union_view *v, struct union_parts *p, const struct fleet_call *call, const struct source_limits *lim, struct union_ask **ret,
+int union_parts_ask(struct union_view *v, struct union_parts *p, const struct fleet_call *call, const struct source_limits *lim,
+		    struct union_ask **ret,
 		    struct err *e) MUST_USE;
 
 /* ---- union_merge.c, union_sums.c ---- */
@@ -236,8 +241,8 @@ struct union_term {
 struct union_dictionary *union_dictionary_new(void);
 struct union_dictionary *union_dictionary_ref(struct union_dictionary *d);
 void union_dictionary_unref(struct union_dictionary *d);
-/* The sum of n terms; those of equal scale and divisor are adjacent. Of integers that are neither scaled nor divided it is exact. Returns owned; NULL and *e: it does
- * not fit. */
+/* The sum of n terms; those of equal scale and divisor are adjacent. Of integers that are neither scaled nor divided it is exact. Returns owned;
+ * NULL and *e: it does not fit. */
 struct stackvec *union_dictionary_sum(struct union_dictionary *d, const struct union_term *terms, size_t n, struct err *e);
 /* A vector of nothing. */
 struct stackvec *union_dictionary_empty(struct union_dictionary *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A series that several peers have, because its target moved from one to the other or because both scrape it: which of their profiles count. Where one
- * peer follows the other all do; in hours in which several measured at the same time the rule of replicas says which (model/replicas.h).
+/* A series that several peers have, because its target moved from one to the other or because both scrape it: which of their profiles count. Where
+ * one peer follows the other all do; in hours in which several measured at the same time the rule of replicas says which (model/replicas.h).
  *
  *	peer a   ●  ●  ●  ●  ○           chosen ●, left out ○
  *	peer b               ●  ●  ●

@@ -62,7 +62,8 @@ static void texts_sort_unique(texts_list *l)
 }
 
 /* Of a peer that selected its series. Texts of the labels live as long as the view. */
-static int texts_of_series(const struct union_matching *q, struct labels external, const struct fleet_result *r, struct union_labels *room, texts_list *out,
+static int texts_of_series(const struct union_matching *q, struct labels external, const struct fleet_result *r, struct union_labels *room,
+			   texts_list *out,
 			   struct err *e)
 {
 	struct view last = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges of several peers. A vector that has a group for itself passes as it is; others are added up over common symbols, in the order in which storage adds up
- * (merge_results_scaled): by divisor and scale, integers first. */
+/* Merges of several peers. A vector that has a group for itself passes as it is; others are added up over common symbols, in the order in which
+ * storage adds up (merge_results_scaled): by divisor and scale, integers first. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a merge by peer. Servers must not scale what is added to the share of others: fl(a x s) + fl(b x s) is not fl((a + b) x s). So parts of groups
- * that several peers have are sent without scales and weights. Those of different scales are different outputs, whose integers the union adds up
- * and then scales once, as one server would:
+/* Parts of a merge by peer. Servers must not scale what is added to the share of others: fl(a x s) + fl(b x s) is not fl((a + b) x s). So parts of
+ * groups that several peers have are sent without scales and weights. Those of different scales are different outputs, whose integers the union adds
+ * up and then scales once, as one server would:
  *
  *	parts of group 3      peer a: scale 2, scale 5      peer b: scale 2
  *	sent                  output 0, output 1            output 0
@@ -294,7 +294,8 @@ void union_parts_free(struct union_view *v, struct union_parts *p)
 	free(p);
 }
 
-int union_parts_ask(struct union_view *v, struct union_parts *p, const struct fleet_call *call, const struct source_limits *lim, struct union_ask **ret,
+int union_parts_ask(struct union_view *v, struct union_parts *p, const struct fleet_call *call, const struct source_limits *lim,
+		    struct union_ask **ret,
 		    struct err *e)
 {
 	struct union_ask *asks = *ret = union_asks_new(v);

@@ -5,8 +5,8 @@
  *	                                 peer with region="asia": asked for both: only a series with a region of its own can satisfy them
  *	                                 peer without: asked for both
  *
- * The labels of a peer come with its first answer. The first question is therefore asked as if there were none; only if a matcher turns out to be about
- * one of them, the peer is asked again. */
+ * The labels of a peer come with its first answer. The first question is therefore asked as if there were none; only if a matcher turns out to be
+ * about one of them, the peer is asked again. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -175,7 +175,8 @@ static struct source_series *select_sort(struct source_series *v, size_t n)
 	return v;
 }
 
-static int select_join(struct union_view *v, const struct union_matching *q, struct union_ask *asks, struct source_series **ret, size_t *ret_n, struct err *e)
+static int select_join(struct union_view *v, const struct union_matching *q, struct union_ask *asks, struct source_series **ret, size_t *ret_n,
+		       struct err *e)
 {
 	struct union_labels room = { 0 };
 	size_t most = 0, n = 0;

@@ -30,7 +30,8 @@ static void series_add_holder(struct union_series *s, struct union_holder h)
 		s->joined.v[i]->until_ms = s->joined.v[i]->after_ms;
 }
 
-uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasting, const struct ptype *type, struct union_holder h, uint64_t n_select,
+uint64_t union_series_add(struct union_view *v, struct labels labels, bool lasting, const struct ptype *type, struct union_holder h,
+			  uint64_t n_select,
 			  bool *ret_first)
 {
 	uint32_t id;
@@ -85,7 +86,8 @@ static void spread_plain(struct union_spread *s, const uint64_t *refs)
 	s->first[s->n] = s->n;
 }
 
-static int spread_series(struct union_view *v, const uint64_t *refs, bool alone, struct union_spread *s, size_t *counts, struct err *e) REQUIRES(v->lock)
+static int spread_series(struct union_view *v, const uint64_t *refs, bool alone, struct union_spread *s, size_t *counts, struct err *e)
+	REQUIRES(v->lock)
 {
 	size_t at = 0;
 	for (size_t i = 0; i < s->n; i++) {

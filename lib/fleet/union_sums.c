@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums and shares of several peers. Peers answer integers; they are scaled here once, in the order in which storage does (sums_put.c): requests, which are
- * consecutive parts that differ only in their series, one after the other, each scaled as a whole; weighed ones together as long as scale and
- * divisor are equal; and what has no scale at the end. */
+/* Sums and shares of several peers. Peers answer integers; they are scaled here once, in the order in which storage does (sums_put.c): requests,
+ * which are consecutive parts that differ only in their series, one after the other, each scaled as a whole; weighed ones together as long as scale
+ * and divisor are equal; and what has no scale at the end. */
 #include <math.h>
 #include <stdlib.h>
 

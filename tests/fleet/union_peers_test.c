@@ -495,7 +495,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_labels), cmocka_unit_test(test_dead), cmocka_unit_test(test_whole), cmocka_unit_test(test_at_once),
-		cmocka_unit_test(test_replicas), cmocka_unit_test(test_turns), cmocka_unit_test(test_later_holder), cmocka_unit_test(test_collision), cmocka_unit_test(test_nobody), cmocka_unit_test(test_overflow),
+		cmocka_unit_test(test_replicas), cmocka_unit_test(test_turns), cmocka_unit_test(test_later_holder), cmocka_unit_test(test_collision),
+		cmocka_unit_test(test_nobody), cmocka_unit_test(test_overflow),
 		cmocka_unit_test(test_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

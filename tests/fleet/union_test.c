@@ -62,7 +62,8 @@ static void open_pair(struct pair *p)
 {
 	struct err e;
 	size_t n;
-	*p = (struct pair){ view_of_source(memsource_source(kit_all)), view_of_source(fleet_union_source(kit_joint)), { NULL, NULL }, 0, { NULL, NULL }, 0, { 0 },
+	*p = (struct pair){ view_of_source(memsource_source(kit_all)), view_of_source(fleet_union_source(kit_joint)), { NULL, NULL }, 0, { NULL, NULL }, 0,
+			    { 0 },
 			    symbols_new() };
 	p->lim.pool = kit_draw(2) ? pool : NULL;
 	assert_int_equal(p->all->ops->select(p->all, NULL, 0, 0, KIT_END * 2, &p->lim, &p->s[0], &p->n, &e), 0);
@@ -407,7 +408,8 @@ static void compare_sums(struct pair *p, const struct source_frame_filter *f)
 		for (uint32_t k = 0; k < MAX(parts[0][i].n_steps, 1); k++)
 			scaled[parts[0][i].group + k] |= parts[0][i].scale != 1 || parts[0][i].weigh.over_ms;
 	for (size_t g = 0; g < GROUPS; g++) {
-		assert_true(sums[0][g] == sums[1][g] || (dyadic && close_to(sums[0][g], sums[1][g]))); /* else to the last bit: the source in memory adds up as storage does */
+		/* Unless scaled and weighed parts are mixed, to the last bit: the source in memory adds up as storage does. */
+		assert_true(sums[0][g] == sums[1][g] || (dyadic && close_to(sums[0][g], sums[1][g])));
 		if (!scaled[g])
 			assert_int_equal(exact[0][g], exact[1][g]);
 	}

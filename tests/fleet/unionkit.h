@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of the union of servers: peers in memory, and one source that has everything that they have. Series are drawn at random and spread over the
- * peers, some of them over two: one after the other, or at the same time. PYRRHA_SEED is another draw, PYRRHA_LONG makes a test long. */
+/* For tests of the union of servers: peers in memory, and one source that has everything that they have. Series are drawn at random and spread over
+ * the peers, some of them over two: one after the other, or at the same time. PYRRHA_SEED is another draw, PYRRHA_LONG makes a test long. */
 #ifndef PYRRHA_TESTS_UNIONKIT_H
 #define PYRRHA_TESTS_UNIONKIT_H
 
