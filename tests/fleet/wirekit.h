@@ -11,7 +11,8 @@
 
 static const char *const wirekit_op_names[FLEET_OPS] = {
 	[FLEET_OPEN] = "open", [FLEET_SELECT] = "select", [FLEET_TYPES] = "types", [FLEET_LABEL_NAMES] = "label_names",
-	[FLEET_LABEL_VALUES] = "label_values", [FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points", [FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge",
+	[FLEET_LABEL_VALUES] = "label_values", [FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points",
+	[FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge",
 	[FLEET_SUMS] = "sums", [FLEET_SHARES] = "shares", [FLEET_MATCHES] = "matches", [FLEET_CLOSE] = "close",
 };
 
@@ -174,7 +175,8 @@ static inline void wirekit_call(struct arena *a, struct fleet_question *q, enum 
 /* Released as a decoded one. */
 static inline void wirekit_question(struct fleet_question *q, enum fleet_op op)
 {
-	*q = (struct fleet_question){ .view = wirekit_random(0), .session = wirekit_random(2) ? wirekit_random(0) : 0, .left_ms = (int64_t)wirekit_random(100000),
+	*q = (struct fleet_question){ .view = wirekit_random(0), .session = wirekit_random(2) ? wirekit_random(0) : 0,
+				      .left_ms = (int64_t)wirekit_random(100000),
 				      .max_samples = wirekit_random(0) >> wirekit_random(64),
 				      .max_bytes = wirekit_random(0) >> wirekit_random(64), .max_answer = wirekit_random(0) >> wirekit_random(64), .strict = wirekit_random(2) };
 	arena_init(&q->arena, 0);
