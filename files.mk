@@ -72,6 +72,7 @@ EXTRA_DIST += \
   docs/discovery-kubernetes.md \
   docs/discovery.md \
   docs/faq.md \
+  docs/fleet.md \
   docs/format/bucket.md \
   docs/format/flame.md \
   docs/format/head.md \

@@ -4,6 +4,7 @@
  *
  *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours, of which
  *	                                24 are a whole number, or which are a whole number of days: 168 is one deploy a week
+ *	                                with --shard=I/N[,I/N@H] only that share of the pods is stored (fleet_parse_shards)
  *	                                with --half-hour the last day is not sealed, and half an hour of the next is there
  *	bench_days --dir=DIR            opens it and asks for the stacks of a flame graph, and for its calls; --dictionary=MB is the budget of dictionaries
  *
@@ -185,6 +186,8 @@ static bool parse(struct bench *b, int argc, char **argv)
 			continue;
 		if (view_starts(v, VIEW("--dictionary=")) && num_parse_i64(view_make(v.ptr + 13, v.len - 13), &b->dictionary_mb))
 			continue;
+		if (view_starts(v, VIEW("--shard=")) && fleet_parse_shards(&b->f, view_make(v.ptr + 8, v.len - 8)))
+			continue;
 		if (view_starts(v, VIEW("--dir=")))
 			b->dir = argv[i] + 6;
 		else if (view_eqs(v, "--make"))
@@ -204,7 +207,7 @@ int main(int argc, char **argv)
 	if (argc == 1)
 		return 77; /* it needs a directory */
 	if (!parse(&b, argc, argv)) {
-		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--half-hour] [--days=15] [--deploy=6] [--scale=0.1] [--dictionary=256]\n");
+		fprintf(stderr, "usage: bench_days --dir=DIR [--make] [--half-hour] [--shard=I/N[,I/N@H]] [--days=15] [--deploy=6] [--scale=0.1] [--dictionary=256]\n");
 		return 2;
 	}
 	b.o = (struct tsdb_options){ .path = b.dir, .retention_ms = -1, .now_ms = bench_now, .now_arg = &b,

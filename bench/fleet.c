@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/fleet.h"
 
+#include "base/num.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,6 +360,37 @@ void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_prof
 	b->samples += kept;
 }
 
+static bool parse_shard(struct view v, struct fleet_shard *ret)
+{
+	int64_t shard, of;
+	const char *slash = memchr(v.ptr, '/', v.len);
+	if (!slash || !num_parse_i64(view_make(v.ptr, (size_t)(slash - v.ptr)), &shard) ||
+	    !num_parse_i64(view_make(slash + 1, v.len - (size_t)(slash + 1 - v.ptr)), &of) || of < 1 || of > 1000 || shard < 0 || shard >= of)
+		return false;
+	*ret = (struct fleet_shard){ (uint32_t)shard, (uint32_t)of, 0 };
+	return true;
+}
+
+bool fleet_parse_shards(struct fleet *b, struct view v)
+{
+	const char *comma = memchr(v.ptr, ',', v.len), *at = memchr(v.ptr, '@', v.len);
+	int64_t hour;
+	if (!comma)
+		return parse_shard(v, &b->shards[0]);
+	if (!at || at < comma || !num_parse_i64(view_make(at + 1, v.len - (size_t)(at + 1 - v.ptr)), &hour) ||
+	    !parse_shard(view_make(v.ptr, (size_t)(comma - v.ptr)), &b->shards[0]) ||
+	    !parse_shard(view_make(comma + 1, (size_t)(at - comma - 1)), &b->shards[1]))
+		return false;
+	b->shards[1].from_ms = T0 + hour * HOUR_MS;
+	return true;
+}
+
+static bool is_of_shard(const struct fleet *b, size_t pod, int64_t t_ms)
+{
+	const struct fleet_shard *s = &b->shards[b->shards[1].of && t_ms >= b->shards[1].from_ms];
+	return !s->of || hash_u64(pod) % s->of == s->shard;
+}
+
 void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *profiles)
 {
 	struct request *r = NEW(struct request);
@@ -366,6 +399,8 @@ void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *prof
 	x->kind = RECORD_SAMPLES;
 	record_begin(&x->bytes, RECORD_SAMPLES, x->p->day);
 	for (size_t i = 0; i < f->pods.n; i++) {
+		if (!is_of_shard(f, i, t_ms))
+			continue;
 		record_put_profile(&x->bytes, &profiles[i]);
 		r->profiles++;
 		r->samples += profiles[i].n;

@@ -51,6 +51,10 @@ struct fleet {
 	uint64_t profiles, samples;
 	uint64_t random;
 	VEC(uint64_t) keys;
+	struct fleet_shard {       /* which pods are pushed: those whose number's hash is `shard` modulo `of`; of is 0: all */
+		uint32_t shard, of;
+		int64_t from_ms;   /* from when on */
+	} shards[2];
 };
 
 /* What is told of a drawn profile besides its samples. */
@@ -63,7 +67,9 @@ void fleet_init(struct fleet *b, double scale);
 /* New pods, interned into the partition that holds t. */
 void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number);
 void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret);
-/* One round, a profile of each pod, as one request of the storage; waits while its head is over twice its budget. */
+/* "I/N", or "I/N,I/N@H": another share from the H-th hour on, as if the number of shards had changed. False: it is neither. */
+bool fleet_parse_shards(struct fleet *b, struct view text);
+/* One round, a profile of each pod of the shard, as one request of the storage; waits while its head is over twice its budget. */
 void fleet_push(struct fleet *b, int64_t t_ms, const struct record_profile *profiles);
 /* What fleet_draw just drew of the pod, as a decoder would hand it over; p was initialised. */
 void fleet_flatten(const struct fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p);

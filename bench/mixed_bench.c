@@ -180,14 +180,6 @@ static int make(struct bench *b)
 
 /* ---- queries ---- */
 
-static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		 struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 /* What a flame graph does with a profile. */
 static void fold(const struct stackvec *v)
 {
@@ -226,7 +218,8 @@ static void graph(struct bench *b, const struct question *q, struct source_view 
 		  int64_t after_ms, int64_t until_ms)
 {
 	struct source_limits lim = { .pool = b->pool };
-	struct source_frame_filter f = { named, b->f.names.v[b->f.function], false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), view_of(b->f.names.v[b->f.function]), NULL };
+	struct source_frame_filter f = { .m = &function, .n = 1 };
 	uint32_t steps = (uint32_t)((until_ms - after_ms) / MINUTE);
 	size_t groups = q->what == GRAPH_POD ? n : q->what == SHARE ? 1 : SERVICES;
 	struct source_part *parts = xcalloc(n + 1, sizeof *parts);

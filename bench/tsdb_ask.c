@@ -252,16 +252,6 @@ static double run_merge(const struct truth *b, struct tsdb *db, struct question 
 	return ms;
 }
 
-static int named(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		 struct err *e)
-{
-	(void)e;
-	if (line >= l->n_lines)
-		return false;
-	uint32_t f = symbols_get_line(s, l, line)->function;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 /* The number at the end of a label's value. */
 static uint64_t number_of(struct labels l, const char *name)
 {
@@ -286,7 +276,8 @@ static uint64_t group_key(const struct question *q, struct labels l)
 static double run_graph(const struct truth *b, struct tsdb *db, struct question *q, struct pool *pool, bool check)
 {
 	struct source_limits lim = { .pool = pool };
-	struct source_frame_filter f = { named, b->function, false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), view_of(b->function), NULL };
+	struct source_frame_filter f = { .m = &function, .n = 1 };
 	uint32_t steps = (uint32_t)((q->until_ms - q->after_ms) / MINUTE);
 	struct err e;
 	int64_t start = clock_mono_ns();

@@ -54,6 +54,7 @@ struct promql_engine {
 	struct source *source;
 	struct promql_options o;
 	struct engine_names *names;    /* reference; lock guards it. A query has one of its own */
+	enum promql_partial partial[PROMQL_ASKERS]; /* lock guards it */
 	struct mutex lock;      /* of all places */
 	struct places places[PROMQL_ASKERS];
 	struct active_queries *active; /* NULL = none */
@@ -144,6 +145,23 @@ void promql_engine_rename(struct promql_engine *g, const struct promql_alias *al
 	engine_names_unref(old);
 }
 
+void promql_engine_set_partial(struct promql_engine *g, enum promql_asker asker, enum promql_partial partial)
+{
+	mutex_lock(&g->lock);
+	g->partial[asker] = partial;
+	mutex_unlock(&g->lock);
+}
+
+bool promql_engine_whole(struct promql_engine *g, enum promql_asker asker, enum promql_partial partial)
+{
+	if (g && partial == PROMQL_PARTIAL_DEFAULT) {
+		mutex_lock(&g->lock);
+		partial = g->partial[asker];
+		mutex_unlock(&g->lock);
+	}
+	return partial == PROMQL_PARTIAL_REFUSE || (partial == PROMQL_PARTIAL_DEFAULT && asker == PROMQL_RULES);
+}
+
 static struct engine_names *current_names(struct promql_engine *g)
 {
 	mutex_lock(&g->lock);
@@ -168,6 +186,8 @@ struct promql_engine *promql_engine_beside(struct promql_engine *g, struct sourc
 	struct promql_engine *beside = promql_engine_new(s, &o);
 	engine_names_unref(beside->names);
 	beside->names = current_names(g);
+	for (unsigned asker = 0; asker < PROMQL_ASKERS; asker++)
+		promql_engine_set_partial(beside, asker, promql_engine_whole(g, asker, PROMQL_PARTIAL_DEFAULT) ? PROMQL_PARTIAL_REFUSE : PROMQL_PARTIAL_ALLOW);
 	return beside;
 }
 
@@ -306,6 +326,7 @@ static void eval_init(struct eval *q, struct promql_engine *g, struct promql_exp
 	q->lim = (struct source_limits){ .deadline_mono_ns = deadline_ns, .canceled = p->canceled, .max_samples = g->o.max_samples,
 					 .samples_read = &q->read, .stats = &q->stats, .pool = at->pool, .max_bytes = g->o.max_bytes };
 	q->lim.damage = &q->damage;
+	q->lim.whole = promql_engine_whole(g, p->asker, p->partial);
 	q->lim.stopped = &q->guarded.stopped;
 	q->lim.regex = &q->regex;
 	q->lim.waits = p->waits;
@@ -340,6 +361,7 @@ static void eval_release(struct eval *q)
 	free(q->memo);
 	free(q->explain);
 	symbols_unref(q->symbols);
+	source_damage_release(&q->damage);
 	engine_names_unref(q->names);
 	arena_free(&q->arena);
 	mutex_destroy(&q->lock);
@@ -484,4 +506,31 @@ int promql_range(struct promql_engine *g, struct view query, int64_t start_ms, i
 			       (unsigned long long)steps, (unsigned long long)g->o.max_samples);
 	struct span top = { start_ms, end_ms, step_ms, (size_t)steps };
 	return run(g, query, &top, true, p, ret, e);
+}
+
+int promql_rows(struct promql_engine *g, struct source_view *v, const struct source_graph *a, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		void *arg, struct err *e)
+{
+	struct promql_expr *x;
+	const struct promql_params p = { .asker = PROMQL_PEOPLE, .canceled = lim->canceled };
+	int rc = promql_parse(&x, a->readout, e);
+	if (rc)
+		return rc;
+	struct eval *q = NEW(struct eval);
+	eval_init(q, g, x, &p, g->o.timeout_ms, lim->deadline_mono_ns);
+	q->top = (struct span){ 0, (int64_t)a->n_steps - 1, 1, a->n_steps };
+	q->is_range = true;
+	q->stream_lim = q->lim = *lim;
+	q->lim.stopped = q->stream_lim.stopped = &q->guarded.stopped;
+	q->view = v;
+	memory_guard_enter(g->guard, &q->guarded);
+	rc = readout_answer(q, x->root, a, &q->top, ret_fits, fn, arg, e);
+	eval_give_arena(q);
+	if (rc && atomic_load(&q->guarded.stopped))
+		rc = stopped(g, e);
+	eval_release(q);
+	memory_guard_leave(g->guard, &q->guarded);
+	free(q);
+	promql_expr_free(x);
+	return rc;
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/map.h"
+#include "model/frame_filter.h"
 
 #define MAX_POINTS 10000000u
 
@@ -388,6 +389,7 @@ struct match_memo {
 	const struct source_frame_filter *f;
 	const struct symbols *s;
 	uint8_t *locations, *stacks;
+	struct regex_meter *meter;
 	int rc;
 	struct err *e;
 };
@@ -401,7 +403,7 @@ static bool location_matches(struct match_memo *m, uint32_t location)
 	uint32_t n = m->f->leaf_only || !l->n_lines ? 1 : l->n_lines;
 	int rc = m->rc;
 	for (uint32_t i = 0; i < n && !rc; i++)
-		rc = m->f->frame(m->f->arg, m->s, l, i, m->e);
+		rc = frame_filter_match(m->f, m->s, l, i, m->meter, m->e);
 	if (rc < 0)
 		m->rc = rc;
 	*at = rc > 0 ? 2 : 1;
@@ -421,10 +423,11 @@ static bool stack_matches(struct match_memo *m, uint32_t column)
 	return yes;
 }
 
-static struct match_memo memo_new(const struct memsource *m, const struct source_frame_filter *f, struct err *e)
+static struct match_memo memo_new(const struct memsource *m, const struct source_frame_filter *f, const struct source_limits *lim, struct err *e)
 {
 	const struct symbols *s = m->symbols;
-	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1), 0, e };
+	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1),
+				    lim ? lim->regex : NULL, 0, e };
 }
 
 static void memo_free(struct match_memo *m)
@@ -504,7 +507,7 @@ static int view_sums(struct source_view *v, const struct source_part *parts, siz
 		     struct err *e)
 {
 	struct memsource *m = of_view(v);
-	struct sums x = { m, memo_new(m, f, e), xcalloc(n_groups + 1, sizeof(struct scaled_sum)), xcalloc(n_groups + 1, sizeof(wide)), ret };
+	struct sums x = { m, memo_new(m, f, lim, e), xcalloc(n_groups + 1, sizeof(struct scaled_sum)), xcalloc(n_groups + 1, sizeof(wide)), ret };
 	int rc = check(lim, 0, e);
 	for (size_t g = 0; g < n_groups; g++)
 		ret[g] = 0;
@@ -558,7 +561,7 @@ static int view_shares(struct source_view *v, const struct source_part *parts, s
 static int view_matches(struct source_view *v, const uint64_t *refs, size_t n, int64_t after, int64_t until, const struct source_frame_filter *f,
 			const struct source_limits *lim, source_matches_fn fn, void *arg, struct err *e)
 {
-	struct match_memo memo = memo_new(of_view(v), f, e);
+	struct match_memo memo = memo_new(of_view(v), f, lim, e);
 	int rc = 0;
 	for (size_t i = 0; i < n && !rc; i++) {
 		const struct mem_series *s = of_view(v)->series.v[refs[i]];

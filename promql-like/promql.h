@@ -118,9 +118,22 @@ struct promql_options {
 	void *arg;
 };
 
+/* Who asks. Each has places (and memory) of its own, so that neither keeps the other waiting. */
+enum promql_asker { PROMQL_PEOPLE, PROMQL_RULES, PROMQL_ASKERS };
+/* Whether an answer may lack what a server has that could not be asked (source_limits.whole). */
+enum promql_partial {
+	PROMQL_PARTIAL_DEFAULT, /* as the engine has it: unless told otherwise, people's queries may, rules' may not */
+	PROMQL_PARTIAL_ALLOW,   /* it may, with a warning */
+	PROMQL_PARTIAL_REFUSE,  /* it may not: ERR_UNAVAILABLE */
+};
+
 /* Other aliases and replica labels than those of its options, for queries that begin from now on. Copies. */
 void promql_engine_rename(struct promql_engine *g, const struct promql_alias *aliases, size_t n_aliases, const char *const *replica_labels,
 			  size_t n_replica_labels);
+/* What PROMQL_PARTIAL_DEFAULT means to queries of that asker that begin from now on. */
+void promql_engine_set_partial(struct promql_engine *g, enum promql_asker asker, enum promql_partial partial);
+/* Whether such a query must have a whole answer; g may be NULL. */
+bool promql_engine_whole(struct promql_engine *g, enum promql_asker asker, enum promql_partial partial);
 /* promql_parse_selector, with the engine's aliases; g may be NULL. */
 int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, struct view text, const struct matcher **ret_m, size_t *ret_n,
 			   struct err *e) MUST_USE;
@@ -136,14 +149,12 @@ const char *promql_engine_crashed_queries(const struct promql_engine *g);
 /* Registers pyrrha_engine_*: once, by main. */
 void promql_register_metrics(void);
 
-/* Who asks. Each has places (and memory) of its own, so that neither keeps the other waiting. */
-enum promql_asker { PROMQL_PEOPLE, PROMQL_RULES, PROMQL_ASKERS };
-
 struct promql_shared;
 
 struct promql_params {
 	enum promql_asker asker;
 	struct promql_shared *shared; /* of instant queries: NULL = nothing is shared */
+	enum promql_partial partial;
 	bool as_first;                /* of shared: nothing that was written since (promql_shared_wrote) may be read by it */
 	const atomic_bool *canceled;  /* NULL = cannot be; the client went away. Set with flag_raise (base/flag.h) */
 	void (*waits)(void *arg);     /* called when the query waits for data of another machine, as in source_limits; NULL = nobody wants to know */
@@ -220,6 +231,11 @@ int promql_result_need(struct promql_result *r, uint64_t bytes, struct err *e) M
 /* Whether the answer is still wanted: ERR_TIMEOUT, ERR_CANCELED. Cheap. */
 int promql_result_go_on(const struct promql_result *r, struct err *e) MUST_USE;
 void promql_result_release(struct promql_result *r);
+
+/* The rows of a graph over stacks in a view of a source that does not know the language, for another server's query (source_ops.rows of a union): runs in this
+ * thread and lim->pool, with the engine's memory. v: any view, of which the caller has a reference. ERR_BAD_DATA: g->readout is none that makes rows. */
+int promql_rows(struct promql_engine *g, struct source_view *v, const struct source_graph *a, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		void *arg, struct err *e) MUST_USE;
 
 /* ---- what several queries share ----
  *

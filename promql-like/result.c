@@ -138,12 +138,14 @@ static int take_root_stacks(struct eval *q, struct value *v, struct err *e)
 	return rc;
 }
 
+static void note_lack(void *arg, const char *text)
+{
+	eval_note(arg, false, "%s", text);
+}
+
 static int copy_notes(struct eval *q, struct promql_result *r, struct err *e)
 {
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
-	size_t n = source_damage_warnings(&q->damage, texts);
-	for (size_t i = 0; i < n; i++)
-		eval_note(q, false, "%s", texts[i]);
+	source_damage_warnings(&q->damage, note_lack, q);
 	r->warnings = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->warnings);
 	r->infos = arena_alloc(&r->arena, (q->notes.n + 1) * sizeof *r->infos);
 	if (!r->warnings || !r->infos)

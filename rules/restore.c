@@ -106,6 +106,7 @@ static int restore_rule(struct live_group *g, struct live_rule *rule, struct sou
 	vec_free(&r.refs);
 	vec_free(&r.alerts);
 	free(s.v);
+	source_damage_release(&lacks);
 	return rc;
 }
 

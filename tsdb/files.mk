@@ -35,8 +35,6 @@ libtsdb_a_SOURCES = \
   tsdb/dict/dict_pack.h \
   tsdb/dict/index.c \
   tsdb/dict/index.h \
-  tsdb/disk/cursor.c \
-  tsdb/disk/cursor.h \
   tsdb/disk/manifest.c \
   tsdb/disk/manifest.h \
   tsdb/disk/metrics.c \

@@ -147,14 +147,6 @@ static void write_all(struct kit *k)
 
 /* ---- answers ---- */
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 static struct source_series *select_all(struct source_view *v, size_t *n)
 {
 	struct err e;
@@ -192,7 +184,8 @@ static void tell_series(struct buf *out, struct source_view *v, const struct sou
 	struct stackvec *sums[3];
 	double share[3];
 	int64_t exact[3];
-	const struct source_frame_filter f = { is_function, "main.f7", false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.f7"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	must(!v->ops->merge(v, parts, 3, 3, SYMBOLS_WHOLE, NULL, sums, &e), "merge");
 	must(!v->ops->sums(v, parts, 3, 3, &f, NULL, share, exact, &e), "sums");
 	buf_printf(out, "profiles %zu %016" PRIx64, n, h);

@@ -103,19 +103,12 @@ static void look_profiles(struct lives_look *l, bool cpu)
 	v->ops->release(v);
 }
 
-static int function_is_f7(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg;
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), "main.f7");
-}
-
 /* Where main.f7 has something in a profile, it has it there when names have come. */
 static void look_name(struct lives_look *l, struct source_view *v, const struct source_series *s, int64_t t_ms)
 {
 	struct source_part part = { .ref = s->ref, .after_ms = t_ms - 1, .until_ms = t_ms, .scale = 1 };
-	const struct source_frame_filter f = { function_is_f7, NULL, false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.f7"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	struct lives_row *r = lives_rows_find(l->rows, LIVES_NAMELESS, t_ms);
 	struct err e;
 	double sum;

@@ -54,6 +54,8 @@ int kit_append_done(struct kit *k, unsigned pod, int64_t t_ms, uint64_t seed, ui
 		    void (*done)(void *arg, const struct err *e), void *arg);
 int kit_append_float(struct kit *k, const char *name, int64_t t_ms, double v, struct sink_result *ret);
 
+/* The filter of kit_profile's functions of odd numbers: every second one. Any thread; valid for ever. */
+struct source_frame_filter kit_odd_functions(bool leaf_only);
 /* An order-free checksum of a merged profile: sum over columns of hash(names of the stack, labels) * value. */
 uint64_t kit_vec_sum(const struct stackvec *v);
 /* The same for one sample type of kit_profile's profile. */
@@ -71,6 +73,13 @@ void kit_check_types(struct source_view *v, int64_t after_ms, int64_t until_ms);
 /* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. Held against what the
  * series say that these come to. */
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);
+
+/* The texts of source_damage_warnings; no test has more of them. */
+struct kit_warnings {
+	size_t n;
+	char texts[4][SOURCE_WARNING_LEN];
+};
+void kit_warnings(const struct source_damage *d, struct kit_warnings *ret);
 
 #define KIT_SAMPLES "process_cpu:samples:count:cpu:nanoseconds:delta"
 #define KIT_CPU "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta"

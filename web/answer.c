@@ -57,6 +57,14 @@ void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_
 	json_object_end(b);
 }
 
+void answer_warn(void *warnings, const char *text)
+{
+	struct answer_warnings *w = warnings;
+	struct view copy = arena_view(w->arena, view_of(text));
+	if (copy.ptr)
+		vec_push(&w->v, copy);
+}
+
 struct buf *answer_columns(struct httpd_request *rq, const char *content_type)
 {
 	struct buf *b = httpd_out(rq);

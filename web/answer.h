@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/permit.h"
+#include "base/vec.h"
 #include "httpd/httpd.h"
 #include "model/matcher.h"
 #include "promql-like/promql.h"
@@ -14,7 +15,7 @@ struct web;
 
 /* ---- what is asked; params.h has single parameters ---- */
 
-/* question.c: what a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`. ERR_TIMEOUT if the timeout
+/* question.c: what a query is asked with, beside its time or times: `limit`, `timeout`, `lookback_delta`, `explain`, `partial_response`. ERR_TIMEOUT if the timeout
  * leaves no time. */
 struct web_question {
 	struct view query;
@@ -22,6 +23,8 @@ struct web_question {
 	size_t limit;
 };
 int question_read(const struct web *w, struct httpd_request *rq, struct web_question *q, struct err *e) MUST_USE;
+/* `partial_response`: allow or refuse; true and false as Thanos has it. */
+int param_partial(const struct httpd_request *rq, enum promql_partial *ret, struct err *e) MUST_USE;
 /* An error of the engine, of which parameter it is. Returns -code. */
 int query_error(struct err *e);
 /* The stages of the query, in the header Server-Timing. Right after it. */
@@ -57,6 +60,12 @@ void answer_error(struct httpd_request *rq, const struct err *e);
 struct buf *answer_begin(struct httpd_request *rq);
 void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
 		size_t n_infos);
+/* Warnings as source_damage_warnings hands them out: answer_warn copies each into the arena. Free v. */
+struct answer_warnings {
+	struct arena *arena;
+	VEC(struct view) v;
+};
+void answer_warn(void *warnings, const char *text);
 /* Behind the end: a newline. The caller writes columns into the returned buffer; the answer then has that content type. */
 struct buf *answer_columns(struct httpd_request *rq, const char *content_type);
 /* The warning of a result that a limit cut. */

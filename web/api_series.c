@@ -7,17 +7,15 @@
 #include "promql-like/promql.h"
 #include "web/lookup.h"
 
-/* What the answer lacks: cut by the limit, damaged in the storage, or not on this disk. */
+/* What the answer lacks: cut by the limit, damaged in the storage, not on this disk, or of a server that did not answer. */
 static void lookup_end(struct lookup *l, bool cut)
 {
-	struct view warnings[1 + SOURCE_WARNINGS];
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
-	size_t n = 0, lacks = source_damage_warnings(&l->damage, texts);
+	struct answer_warnings w = { .arena = httpd_arena(l->rq) };
 	if (cut)
-		warnings[n++] = answer_truncated;
-	for (size_t i = 0; i < lacks; i++)
-		warnings[n++] = view_of(texts[i]);
-	answer_end(l->rq, warnings, n, NULL, 0);
+		vec_push(&w.v, answer_truncated);
+	source_damage_warnings(&l->damage, answer_warn, &w);
+	answer_end(l->rq, w.v.v, w.v.n, NULL, 0);
+	vec_free(&w.v);
 }
 
 /* ---- sets of strings ---- */

@@ -7,6 +7,7 @@
 
 int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
 {
+	enum promql_partial partial;
 	*l = (struct lookup){ .rq = rq };
 	if (!w->o.source)
 		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
@@ -19,6 +20,10 @@ int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struc
 	int rc = param_span(rq, false, &l->after, &l->until, e);
 	if (!rc)
 		rc = param_limit(rq, "limit", &l->limit, e);
+	if (!rc)
+		rc = param_partial(rq, &partial, e);
+	if (!rc)
+		l->lim.whole = promql_engine_whole(w->o.engine, PROMQL_PEOPLE, partial);
 	if (!rc)
 		rc = param_selectors(w, rq, &l->sel, e);
 	if (!rc)
@@ -33,6 +38,7 @@ void lookup_close(struct lookup *l)
 	selectors_release(&l->sel);
 	if (l->view)
 		l->view->ops->release(l->view);
+	source_damage_release(&l->damage);
 }
 
 #define ROWS_AT_ONCE 256

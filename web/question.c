@@ -10,6 +10,19 @@ int query_error(struct err *e)
 	return -(int)e->code;
 }
 
+int param_partial(const struct httpd_request *rq, enum promql_partial *ret, struct err *e)
+{
+	static const char *const names[] = { "allow", "true", "1", "t", "refuse", "false", "0", "f" };
+	size_t which;
+	*ret = PROMQL_PARTIAL_DEFAULT;
+	if (!httpd_param(rq, "partial_response").len)
+		return 0;
+	if (param_choice(rq, "partial_response", &(struct param_names){ names, ARRAY_LEN(names), true }, 0, &which, e))
+		return param_error(e, "partial_response", "\"%.*s\" is neither allow nor refuse", PARAM_ARG(httpd_param(rq, "partial_response")));
+	*ret = which < 4 ? PROMQL_PARTIAL_ALLOW : PROMQL_PARTIAL_REFUSE;
+	return 0;
+}
+
 /* A query that is wrong is told before that it has no time. */
 static int no_time(struct view query, struct err *e)
 {
@@ -43,6 +56,8 @@ int question_read(const struct web *w, struct httpd_request *rq, struct web_ques
 		rc = param_duration(rq, "lookback_delta", 0, &q->params.lookback_ms, e);
 	if (!rc)
 		rc = param_bool(rq, "explain", false, &q->params.explain, e);
+	if (!rc)
+		rc = param_partial(rq, &q->params.partial, e);
 	if (rc)
 		return rc;
 	if (q->params.timeout_ms <= 0 && httpd_param(rq, "timeout").len)

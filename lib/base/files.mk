@@ -16,6 +16,8 @@ libbase_a_SOURCES = \
   lib/base/clock.h \
   lib/base/clock_steps.c \
   lib/base/clock_steps.h \
+  lib/base/cursor.c \
+  lib/base/cursor.h \
   lib/base/err.c \
   lib/base/err.h \
   lib/base/files.c \

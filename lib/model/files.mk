@@ -14,6 +14,8 @@ libmodel_a_SOURCES = \
   lib/model/flame_internal.h \
   lib/model/frame.c \
   lib/model/frame.h \
+  lib/model/frame_filter.c \
+  lib/model/frame_filter.h \
   lib/model/functions.c \
   lib/model/functions.h \
   lib/model/labels.c \
@@ -58,17 +60,22 @@ libmodel_a_SOURCES = \
   lib/model/symbols_map.c \
   lib/model/symbols_read.c \
   lib/model/symbols_room.c \
+  lib/model/symbols_rows.c \
+  lib/model/symbols_rows.h \
   lib/model/tap.h \
   lib/model/value.h \
   $(NULL)
 MODEL_TESTS = \
   flame_agree_test \
   flame_test \
+  frame_filter_test \
   model_test \
   relabel_test \
   replicas_test \
   sample_order_test \
+  source_test \
   stackvec_test \
+  symbols_rows_test \
   symbols_test \
   $(NULL)
 if HAVE_CMOCKA
@@ -78,6 +85,8 @@ flame_agree_test_SOURCES = lib/model/flame_agree_test.c
 flame_agree_test_LDADD = $(MODEL_TEST_LIBS)
 flame_test_SOURCES = lib/model/flame_test.c
 flame_test_LDADD = $(MODEL_TEST_LIBS)
+frame_filter_test_SOURCES = lib/model/frame_filter_test.c
+frame_filter_test_LDADD = $(MODEL_TEST_LIBS)
 model_test_SOURCES = lib/model/model_test.c
 model_test_LDADD = $(MODEL_TEST_LIBS)
 relabel_test_SOURCES = lib/model/relabel_test.c
@@ -86,8 +95,12 @@ replicas_test_SOURCES = lib/model/replicas_test.c
 replicas_test_LDADD = $(MODEL_TEST_LIBS)
 sample_order_test_SOURCES = lib/model/sample_order_test.c
 sample_order_test_LDADD = $(MODEL_TEST_LIBS)
+source_test_SOURCES = lib/model/source_test.c
+source_test_LDADD = $(MODEL_TEST_LIBS)
 stackvec_test_SOURCES = lib/model/stackvec_test.c
 stackvec_test_LDADD = $(MODEL_TEST_LIBS)
+symbols_rows_test_SOURCES = lib/model/symbols_rows_test.c
+symbols_rows_test_LDADD = $(MODEL_TEST_LIBS)
 symbols_test_SOURCES = lib/model/symbols_test.c
 symbols_test_LDADD = $(MODEL_TEST_LIBS)
 endif

@@ -2,7 +2,10 @@
 #include "model/source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/lock.h"
 
@@ -25,10 +28,12 @@ static void raise_to(atomic_int_fast64_t *to, int64_t v)
 		;
 }
 
+#define LAST_MS INT64_C(253402300799999) /* the end of the year 9999: who asks for all there is names no ends */
+
 static void lacks_add(struct source_lacks *l, int64_t after_ms, int64_t until_ms)
 {
-	raise_to(&l->until_ms, until_ms);
-	raise_to(&l->before_from_ms, INT64_MAX - after_ms);
+	raise_to(&l->until_ms, MIN(until_ms, LAST_MS));
+	raise_to(&l->before_from_ms, INT64_MAX - MAX(after_ms, 0));
 	atomic_fetch_add(&l->met, 1);
 }
 
@@ -47,25 +52,112 @@ void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until
 	lacks_add(&d->doubled, after_ms, until_ms);
 }
 
-static bool lacks_warning(const struct source_lacks *l, const char *what, char text[SOURCE_WARNING_LEN])
+static void missing_init(struct source_missing *m, const char *server, const char *why)
 {
-	char from[RFC3339_LEN], until[RFC3339_LEN];
-	if (!atomic_load(&l->met))
-		return false;
-	clock_rfc3339_ms(INT64_MAX - atomic_load(&l->before_from_ms), from);
-	clock_rfc3339_ms(atomic_load(&l->until_ms), until);
-	snprintf(text, SOURCE_WARNING_LEN, "stored data between %s and %s is %s", from, until, what);
-	return true;
+	*m = (struct source_missing){ 0 };
+	snprintf(m->server, sizeof m->server, "%s", server);
+	snprintf(m->why, sizeof m->why, "%s", why);
 }
 
-size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN])
+/* The entry of the same server and reason; *ret_n: how many entries there are, if there is none. */
+static struct source_missing *missing_find(struct source_missing *head, const struct source_missing *like, size_t *ret_n)
 {
-	size_t n = 0;
-	n += lacks_warning(&d->damaged, "damaged or lost: what cannot be read is missing from this answer", texts[n]);
-	n += lacks_warning(&d->absent, "in the bucket, and could not be read there: it is missing from this answer", texts[n]);
-	n += lacks_warning(&d->doubled, "in the bucket from several servers under the same labels, and counts for each of them: give each server its own "
-			   "global.external_labels", texts[n]);
-	return n;
+	*ret_n = 0;
+	for (struct source_missing *m = head; m; m = m->next, ++*ret_n)
+		if (strcmp(m->server, like->server) == 0 && strcmp(m->why, like->why) == 0)
+			return m;
+	return NULL;
+}
+
+/* Entries are put at the head of a list that nobody shortens: whoever finds the head changed looks again. The entry without a server is that of the rest. */
+void source_missing_add(struct source_damage *d, const char *server, const char *why, int64_t after_ms, int64_t until_ms)
+{
+	struct source_missing like, *head = atomic_load(&d->missing), *fresh = NULL, *found;
+	size_t n;
+	missing_init(&like, server, why);
+	while (!(found = missing_find(head, &like, &n))) {
+		if (n >= SOURCE_MISSING_MAX && *like.server) {
+			missing_init(&like, "", "");
+			continue;
+		}
+		if (!fresh)
+			fresh = NEW(struct source_missing);
+		*fresh = like;
+		fresh->next = head;
+		lacks_add(&fresh->lacks, after_ms, until_ms);
+		if (atomic_compare_exchange_strong(&d->missing, &head, fresh))
+			return;
+	}
+	free(fresh);
+	lacks_add(&found->lacks, after_ms, until_ms);
+}
+
+uint64_t source_damage_met(const struct source_damage *d)
+{
+	uint64_t met = atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
+	for (struct source_missing *m = atomic_load(&d->missing); m; m = m->next)
+		met += atomic_load(&m->lacks.met);
+	return met;
+}
+
+#define SPAN_LEN (2 * RFC3339_LEN + 16)
+
+/* " between A and B", " since A", " until B", or "": all times. */
+static char *lacks_span(const struct source_lacks *l, char out[SPAN_LEN])
+{
+	int64_t from_ms = INT64_MAX - atomic_load(&l->before_from_ms), until_ms = atomic_load(&l->until_ms);
+	char from[RFC3339_LEN], until[RFC3339_LEN];
+	clock_rfc3339_ms(from_ms, from);
+	clock_rfc3339_ms(until_ms, until);
+	*out = 0;
+	if (from_ms && until_ms < LAST_MS)
+		snprintf(out, SPAN_LEN, " between %s and %s", from, until);
+	else if (from_ms)
+		snprintf(out, SPAN_LEN, " since %s", from);
+	else if (until_ms < LAST_MS)
+		snprintf(out, SPAN_LEN, " until %s", until);
+	return out;
+}
+
+static void missing_text(const struct source_missing *m, char text[SOURCE_WARNING_LEN])
+{
+	char span[SPAN_LEN];
+	lacks_span(&m->lacks, span);
+	if (*m->server)
+		snprintf(text, SOURCE_WARNING_LEN, "server %s: what it has%s is missing from this answer: %s", m->server, span, m->why);
+	else
+		snprintf(text, SOURCE_WARNING_LEN, "other servers: what they have%s is missing from this answer", span);
+}
+
+void source_damage_warnings(const struct source_damage *d, void (*one)(void *arg, const char *text), void *arg)
+{
+	const struct { const struct source_lacks *lacks; const char *what; } rows[] = {
+		{ &d->damaged, "damaged or lost: what cannot be read is missing from this answer" },
+		{ &d->absent, "in the bucket, and could not be read there: it is missing from this answer" },
+		{ &d->doubled, "in the bucket from several servers under the same labels, and counts for each of them: give each server its own "
+			       "global.external_labels" },
+	};
+	char span[SPAN_LEN], text[SOURCE_WARNING_LEN];
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (atomic_load(&rows[i].lacks->met)) {
+			snprintf(text, sizeof text, "stored data%s is %s", lacks_span(rows[i].lacks, span), rows[i].what);
+			one(arg, text);
+		}
+	for (const struct source_missing *m = atomic_load(&d->missing); m; m = m->next) {
+		missing_text(m, text);
+		one(arg, text);
+	}
+}
+
+void source_damage_release(struct source_damage *d)
+{
+	struct source_missing *m = atomic_load(&d->missing);
+	while (m) {
+		struct source_missing *next = m->next;
+		free(m);
+		m = next;
+	}
+	*d = (struct source_damage){ 0 };
 }
 
 void source_cover_add_span(struct source_cover *c, int64_t after_ms, int64_t until_ms)

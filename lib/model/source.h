@@ -34,20 +34,30 @@ struct source_lacks {
 struct source_damage {
 	struct source_lacks damaged, absent;
 	struct source_lacks doubled; /* nothing is missing: several servers have series of the same labels at that time, and the answer adds them all up */
+	_Atomic(struct source_missing *) missing; /* other servers, what of theirs is missing; source_damage_release */
+};
+
+/* What is missing of one other server. */
+struct source_missing {
+	struct source_missing *next;
+	struct source_lacks lacks;
+	char server[128], why[200];
 };
 
 void source_damage_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_absent_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
 void source_doubled_add(struct source_damage *d, int64_t after_ms, int64_t until_ms);
+/* The share of a server in (after, until]; why: its error, or "has damaged data there". Copies both; at most SOURCE_MISSING_MAX servers are kept by name, the rest under "other
+ * servers". */
+#define SOURCE_MISSING_MAX 16
+void source_missing_add(struct source_damage *d, const char *server, const char *why, int64_t after_ms, int64_t until_ms);
 /* How often something was missing. */
-static inline uint64_t source_damage_met(const struct source_damage *d)
-{
-	return atomic_load(&d->damaged.met) + atomic_load(&d->absent.met);
-}
-/* The warnings that an answer carries for it, into texts; returns how many there are. */
-#define SOURCE_WARNINGS 3
-#define SOURCE_WARNING_LEN 240
-size_t source_damage_warnings(const struct source_damage *d, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN]);
+uint64_t source_damage_met(const struct source_damage *d);
+/* The warnings that an answer carries for it: one(arg, text) for each. */
+#define SOURCE_WARNING_LEN 512
+void source_damage_warnings(const struct source_damage *d, void (*one)(void *arg, const char *text), void *arg);
+/* Frees what source_missing_add has allocated; zeroes it. */
+void source_damage_release(struct source_damage *d);
 
 /* The cost limits of a query; the source checks them while it works. */
 struct source_limits {
@@ -59,6 +69,7 @@ struct source_limits {
 	struct source_stats *stats;  /* counts up; may be NULL */
 	struct pool *pool;           /* to fan out over; NULL = the caller's thread only */
 	uint64_t max_bytes;          /* of stacks and sums of steps that are held for this query alone; and of the sums of stacks that a merge returns; 0 = unlimited */
+	bool whole;                  /* an answer without the share of a server that cannot be asked is an error, ERR_UNAVAILABLE, instead of a warning */
 	struct source_damage *damage; /* what is damaged or absent is left out and noted here; NULL: damage is an error, ERR_CORRUPT */
 	struct regex_meter *regex;   /* of the matchers' expressions; may be NULL */
 	void (*waits)(void *arg);    /* called before the reader waits for another machine; may be called often, by any thread; may be NULL */
@@ -243,13 +254,13 @@ struct source_part {
 	struct source_weigh weigh;   /* not of shares */
 };
 
-/* Which stacks count. Filled by the engine, evaluated by the source once per distinct frame or stack. */
+/* Which stacks count: those with a frame that satisfies all matchers (names function, file, line, binary), or the expression `any`, where that is set.
+ * frame_filter.h evaluates it, once per distinct frame. */
 struct source_frame_filter {
-	/* Whether one frame satisfies the matcher: 1 or 0; negative with *e filled ends the reading. The frame is
-	 * line `line` of the location (inlined ones count); line = n_lines of a location without lines means the
-	 * bare location. */
-	int (*frame)(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e);
-	const void *arg;
+	const struct matcher *m;     /* borrowed */
+	size_t n;
+	const struct regex *any;     /* pprof's expression: unanchored, on function, file or binary; NULL: the matchers decide */
+	struct view any_text;        /* its text */
 	bool leaf_only;              /* self instead of total: only the innermost frame of the leaf counts */
 };
 
@@ -311,6 +322,32 @@ static inline int64_t source_mid_minute(int64_t t_ms)
 	int64_t in = (t_ms - 1) % SOURCE_MINUTE_MS;
 	return t_ms - 1 - (in < 0 ? in + SOURCE_MINUTE_MS : in) + SOURCE_MINUTE_MS / 2;
 }
+
+/* A graph over stacks, for a source that adds it up itself: rows of functions (or lines, files, binaries, packages) by step. */
+struct source_graph_term {
+	int64_t after_ms, until_ms;  /* profiles stamped in (after, until] count in that step */
+	double scale;                /* 1 and -1 are whole; else this part of them: the integer part of scale x 2^bits of its lane */
+	uint32_t step, lane;
+};
+struct source_graph {
+	struct view readout;         /* a call of the language that makes rows of its argument; in place of that it has an x: self(x, "line"), total(focus(x, "re"), "function") */
+	size_t n_steps;
+	const uint64_t *refs;
+	const uint32_t *first;       /* n_refs + 1: terms [first[i], first[i + 1]) are of refs[i], in order of steps */
+	size_t n_refs;
+	const struct source_graph_term *terms;
+	const int *bits;             /* by lane: a lane is an input series, or what is subtracted from one */
+	size_t n_lanes;
+};
+/* A row of one lane. */
+struct source_graph_row {
+	uint32_t lane;
+	struct view function, file, line; /* those that the readout has; others are empty. Borrowed for the call */
+	const int64_t *ints;         /* by step: what counts as a whole */
+	const int128 *parts;         /* by step: what counts in part, times 2^bits; NULL: nothing does */
+};
+/* Called by one thread at a time, once for each row and lane. Negative with *e filled ends it. */
+typedef int (*source_rows_fn)(void *arg, const struct source_graph_row *row, struct err *e);
 
 struct source_view;
 
@@ -382,6 +419,10 @@ struct source_ops {
 	 * profile. NULL: this source has only sums. */
 	int (*cells)(struct source_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms,
 		     const struct source_limits *lim, const struct source_cells_reader *to, struct err *e);
+	/* The rows of a graph over stacks. *ret_fits is false, and fn was not called, if sums may not fit in their integers. NULL: this source does not know the
+	 * language. A reader that has neither cells nor rows merges each step. */
+	int (*rows)(struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *arg,
+		    struct err *e);
 	/* Label names, or the values of one label, of series that satisfy the matchers (n may be 0), sorted, unique.
 	 * *ret is owned; its strings are borrowed from the view. */
 	int (*label_names)(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,

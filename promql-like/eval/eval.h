@@ -213,4 +213,8 @@ int eval_totals(struct eval *q, struct node *n, const struct span *sp, struct va
 int profile_window(struct eval *q, const struct func *f, const struct node *n, struct range_vector *r, struct rseries *s,
 		   const struct span *sp, struct value_series *out, struct err *e) MUST_USE;
 
+/* The rows of another's graph, in q's view; sp has as many steps as it. root: what promql_parse makes of a->readout. As source_ops.rows. */
+int readout_answer(struct eval *q, struct node *root, const struct source_graph *a, const struct span *sp, bool *ret_fits, source_rows_fn fn, void *arg,
+		   struct err *e) MUST_USE;
+
 #endif

@@ -87,9 +87,9 @@ static void show_from_rule(struct filter *f, struct frames_memo *fm, uint32_t lo
 static void prune_from_rule(struct filter *f, struct frames_memo *fm, uint32_t location, const struct sym_location *l,
 			    struct kept_lines *k)
 {
-	(void)location;
+	(void)f;
 	for (uint32_t i = 0; i < frame_count(l); i++)
-		if (frames_match_name(&f->frames, fm->s, l, i)) {
+		if (frames_memo_match_name(fm, location, i)) {
 			k->hit = true;
 			k->first = i;
 			return;

@@ -17,9 +17,9 @@ static void name_asked_for(struct readout *r)
 {
 	if (!r->frame_rows || r->by != BY_FUNCTION)
 		return;
-	for (size_t i = 0; i < r->frames.n; i++)
-		if (r->frames.m[i].op == MATCH_EQ && view_eqs(r->frames.m[i].name, "function"))
-			readout_touch_function(r, r->frames.m[i].value);
+	for (size_t i = 0; i < r->frames.filter.n; i++)
+		if (r->frames.filter.m[i].op == MATCH_EQ && view_eqs(r->frames.filter.m[i].name, "function"))
+			readout_touch_function(r, r->frames.filter.m[i].value);
 }
 
 static int read_rows(struct readout *r, struct value *v, struct err *e)
@@ -286,6 +286,30 @@ int readout_run(struct eval *q, struct node *n, const struct span *sp, enum meas
 		readout_find_twins(&r);
 	readout_free(&r);
 	return value_finish(&r.out, rc, ret);
+}
+
+int readout_answer(struct eval *q, struct node *root, const struct source_graph *a, const struct span *sp, bool *ret_fits, source_rows_fn fn, void *arg,
+		   struct err *e)
+{
+	struct node *n = node_unwrap(root);
+	const char *name = n->kind == NODE_CALL ? n->call.fn->name : "";
+	bool self = strcmp(name, "self") == 0;
+	if ((!self && strcmp(name, "total") != 0) || sp->n < 2)
+		return err_set(e, ERR_BAD_DATA, "rows of a graph are those of self(x) or total(x) at two steps or more");
+	struct readout r = { .q = q, .n = n, .measure = self ? SELF : TOTAL, .sp = sp };
+	int rc = parse_args(&r, 0, e);
+	r.in = n->call.args[0];
+	if (!rc && r.has_frames)
+		rc = err_set(e, ERR_BAD_DATA, "rows of a graph are of all frames: leave out the matcher of frames");
+	if (!rc)
+		rc = find_filters(&r, sp, e);
+	if (!rc && node_unwrap(r.in)->kind != NODE_SELECTOR)
+		rc = err_set(e, ERR_BAD_DATA, "rows of a graph are of x, or of focus, ignore or where of x");
+	if (!rc)
+		rc = graph_answer(&r, a, sp, ret_fits, fn, arg, e);
+	value_start(q, &r.out, PROMQL_VECTOR);
+	readout_free(&r);
+	return rc;
 }
 
 #define READOUT(name, measure, bound) CALL(name) { return readout_run(q, n, sp, measure, bound, NULL, ret, e); }

@@ -65,7 +65,7 @@ static int ask(struct merged *m, struct err *e)
 	rc = q->view->ops->shares(q->view, parts, m->range.n, n, &filter, eval_stream_limits(q), &m->got, e);
 	eval_read_end(q);
 	free(parts);
-	return rc;
+	return frames_source_failed(&m->r->frames, rc, e);
 }
 
 static int put_group(struct merged *m, size_t g, struct err *e)
@@ -130,8 +130,7 @@ int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, str
 	if (*ret_done) {
 		readout_groups(r, &m.range, merge, &m.g);
 		rc = ask(&m, e);
-		struct err same;
-		if (rc == -ERR_EXECUTION && !frames_failed(&r->frames, &same)) { /* a sum is too large: the long way knows what to say */
+		if (rc == -ERR_EXECUTION) { /* a sum is too large: the long way knows what to say */
 			rc = 0;
 			*ret_done = false;
 		}

@@ -376,7 +376,7 @@ static int ask(struct rated *m, struct err *e)
 	eval_read_end(q);
 	free(refs);
 	free(at);
-	return rc;
+	return frames_source_failed(&m->r->frames, rc, e);
 }
 
 static void start(struct rated *m)

@@ -24,8 +24,8 @@ int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct
 	while (arg->kind == NODE_PAREN)
 		arg = arg->paren;
 	if (arg->kind == NODE_FRAMES) {
-		f->m = arg->frames.m;
-		f->n = arg->frames.n;
+		f->filter.m = arg->frames.m;
+		f->filter.n = arg->frames.n;
 		return 0;
 	}
 	if (arg->kind == NODE_CALL)
@@ -33,6 +33,8 @@ int frames_init(struct frames *f, struct eval *q, const struct node *arg, struct
 	int rc = regex_new(&f->any, arg->string, false, e);
 	if (rc)
 		frames_release(f);
+	f->filter.any = f->any;
+	f->filter.any_text = arg->string;
 	return rc;
 }
 
@@ -40,6 +42,7 @@ void frames_release(struct frames *f)
 {
 	regex_unref(f->any);
 	f->any = NULL;
+	f->filter.any = NULL;
 	if (f->trouble)
 		mutex_destroy(&f->trouble->lock);
 	free(f->trouble);
@@ -76,24 +79,12 @@ int frames_failed(const struct frames *f, struct err *e)
 	return -(int)e->code;
 }
 
-static struct view binary_path(const struct symbols *s, const struct sym_location *l)
+int frames_source_failed(const struct frames *f, int rc, struct err *e)
 {
-	return l->mapping ? symbols_get_string(s, symbols_get_mapping(s, l->mapping - 1)->file) : VIEW("");
+	return rc == -ERR_LIMIT && f->trouble ? eval_error_at(f->trouble->q, f->trouble->arg, rc, e) : rc;
 }
 
 /* ---- matching ---- */
-
-static bool any_matches(const struct frames *f, struct view v)
-{
-	struct err e UNINITIALIZED; /* large, and rarely an error */
-	return !in_trouble(f) && answer(f, regex_match(f->any, v, &f->trouble->q->regex, &e), &e);
-}
-
-static struct view last_part(struct view path)
-{
-	const char *slash = path.len ? memrchr(path.ptr, '/', path.len) : NULL;
-	return slash ? view_make(slash + 1, path.len - (size_t)(slash + 1 - path.ptr)) : path;
-}
 
 bool frames_value(const struct frames *f, const struct matcher *m, struct view v)
 {
@@ -101,63 +92,17 @@ bool frames_value(const struct frames *f, const struct matcher *m, struct view v
 	return !in_trouble(f) && answer(f, matcher_matches(m, v, &f->trouble->q->regex, &e), &e);
 }
 
-/* Negative matchers must refuse both spellings, positive ones may take either. */
-static bool path_value(const struct frames *f, const struct matcher *m, struct view path)
-{
-	bool whole = frames_value(f, m, path), part = frames_value(f, m, last_part(path));
-	return m->op == MATCH_NE || m->op == MATCH_NRE ? whole && part : whole || part;
-}
-
-static bool match_key(const struct frames *f, const struct matcher *m, const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	if (view_eqs(m->name, "binary"))
-		return path_value(f, m, binary_path(s, l));
-	if (view_eqs(m->name, "file"))
-		return path_value(f, m, frame_file(s, l, i));
-	if (view_eqs(m->name, "line")) {
-		char text[24];
-		int n = snprintf(text, sizeof text, "%lld", (long long)frame_line(s, l, i));
-		return frames_value(f, m, view_make(text, (size_t)n));
-	}
-	struct buf tmp = { 0 };
-	bool yes = frames_value(f, m, frame_name(s, l, i, &tmp));
-	buf_free(&tmp);
-	return yes;
-}
-
-bool frames_match(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	if (f->any) {
-		const struct sym_function *fn = frame_function(s, l, i);
-		if (fn && (any_matches(f, symbols_get_string(s, fn->name)) ||
-			   any_matches(f, symbols_get_string(s, fn->filename))))
-			return true;
-		return l->mapping && any_matches(f, binary_path(s, l));
-	}
-	for (size_t k = 0; k < f->n; k++)
-		if (!match_key(f, &f->m[k], s, l, i))
-			return false;
-	return true;
-}
-
-bool frames_match_name(const struct frames *f, const struct symbols *s, const struct sym_location *l, uint32_t i)
-{
-	if (!f->any)
-		return frames_match(f, s, l, i);
-	const struct sym_function *fn = frame_function(s, l, i);
-	struct view name = fn ? symbols_get_string(s, fn->name) : VIEW("");
-	return name.len && any_matches(f, frame_simple_name(name));
-}
-
 void frames_memo_init(struct frames_memo *m, const struct frames *f, const struct symbols *s)
 {
-	*m = (struct frames_memo){ f, s, NULL, NULL, symbols_count(s, SYMBOLS_LINES), symbols_count(s, SYMBOLS_LOCATIONS) };
+	*m = (struct frames_memo){ .f = f, .s = s, .n_lines = symbols_count(s, SYMBOLS_LINES), .n_locations = symbols_count(s, SYMBOLS_LOCATIONS) };
+	frame_filter_run_init(&m->run, &f->filter, s, f->trouble ? &f->trouble->q->regex : NULL);
 	m->lines = xcalloc(m->n_lines + 1, 1);
 	m->bare = xcalloc(m->n_locations + 1, 1);
 }
 
 void frames_memo_free(struct frames_memo *m)
 {
+	frame_filter_run_release(&m->run);
 	free(m->lines);
 	free(m->bare);
 }
@@ -174,13 +119,30 @@ static uint8_t *frames_memo_at(uint8_t **memo, uint32_t *n, uint32_t id)
 	return *memo + id;
 }
 
+static bool frames_memo_ask(struct frames_memo *m, const struct sym_location *l, uint32_t i)
+{
+	struct err e UNINITIALIZED; /* large, and rarely an error */
+	return !in_trouble(m->f) && answer(m->f, frame_filter_run_match(&m->run, l, i, &e), &e);
+}
+
 bool frames_memo_match(struct frames_memo *m, uint32_t location, uint32_t i)
 {
 	const struct sym_location *l = symbols_get_location(m->s, location);
 	uint8_t *at = l->n_lines ? frames_memo_at(&m->lines, &m->n_lines, l->first_line + i) : frames_memo_at(&m->bare, &m->n_locations, location);
 	if (!*at)
-		*at = frames_match(m->f, m->s, l, i) ? 2 : 1;
+		*at = frames_memo_ask(m, l, i) ? 2 : 1;
 	return *at == 2;
+}
+
+bool frames_memo_match_name(struct frames_memo *m, uint32_t location, uint32_t i)
+{
+	const struct frames *f = m->f;
+	struct err e UNINITIALIZED; /* large, and rarely an error */
+	if (!f->any)
+		return frames_memo_match(m, location, i);
+	const struct sym_function *fn = frame_function(m->s, symbols_get_location(m->s, location), i);
+	struct view name = fn ? symbols_get_string(m->s, fn->name) : VIEW("");
+	return name.len && !in_trouble(f) && answer(f, regex_match(f->any, frame_simple_name(name), &f->trouble->q->regex, &e), &e);
 }
 
 bool frames_memo_stack(struct frames_memo *m, uint32_t column, bool leaf_only)

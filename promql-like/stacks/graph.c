@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "promql-like/stacks/graph_rows.h"
+#include "promql-like/syntax/ast.h"
 
 struct graph {
 	struct readout *r;
@@ -43,7 +44,7 @@ static bool odd(void *arg, size_t series, int64_t t_ms)
 	return graph_terms_odd(&g->terms, series, t_ms);
 }
 
-static int fill(struct graph *g, struct err *e)
+static int graph_fill(struct graph *g, struct err *e)
 {
 	struct pool *pool = g->r->q->lim.pool;
 	struct source_view *v = g->r->q->view;
@@ -62,6 +63,50 @@ static int fill(struct graph *g, struct err *e)
 	for (size_t i = 0; i < g->n_workers && !rc; i++)
 		rc = graph_table_flush(g->workers[i].table, e);
 	free(refs);
+	return rc;
+}
+
+/* ---- asking the source for rows ---- */
+
+/* What is read of the graph's argument: filters around an x. */
+static void graph_put_argument(const struct readout *r, const struct node *n, struct buf *out)
+{
+	if (n == r->in) {
+		buf_puts(out, "x");
+		return;
+	}
+	n = node_unwrap((struct node *)(uintptr_t)n);
+	buf_puts(out, n->call.fn->name);
+	buf_puts(out, "(");
+	graph_put_argument(r, n->call.args[0], out);
+	for (size_t i = 1; i < n->call.n; i++) {
+		buf_puts(out, ", ");
+		print_node(n->call.args[i], out);
+	}
+	buf_puts(out, ")");
+}
+
+static int graph_add_row(void *arg, const struct source_graph_row *row, struct err *e)
+{
+	return graph_rows_add(arg, row, e);
+}
+
+static int graph_ask(struct graph *g, bool *ret_fits, struct err *e)
+{
+	struct readout *r = g->r;
+	struct source_graph a;
+	struct buf text = { 0 };
+	buf_puts(&text, graph_of_self(r) ? "self(" : "total(");
+	graph_put_argument(r, r->n->call.args[0], &text);
+	buf_printf(&text, ", \"%s\")", granularity_names[r->by]);
+	graph_terms_ask(&g->terms, &a);
+	a.readout = buf_view(&text);
+	*ret_fits = true;
+	eval_read_begin(r->q);
+	int rc = a.n_refs ? r->q->view->ops->rows(r->q->view, &a, eval_stream_limits(r->q), ret_fits, graph_add_row, &g->rows, e) : 0;
+	eval_read_end(r->q);
+	graph_terms_asked_free(&a);
+	buf_free(&text);
 	return rc;
 }
 
@@ -220,20 +265,42 @@ static void graph_free(struct graph *g)
 
 int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e)
 {
+	const struct source_ops *ops = r->q->view->ops;
 	struct graph g = { .r = r, .sp = sp };
-	*ret_done = r->q->view->ops->cells && graph_terms_fit(v);
+	*ret_done = (ops->cells || ops->rows) && graph_terms_fit(v);
 	if (!*ret_done)
 		return 0;
 	*ret_done = graph_terms_list(&g.terms, v, sp);
 	graph_rows_init(&g.rows, r, &g.terms);
-	int rc = *ret_done ? fill(&g, e) : 0;
+	int rc = !*ret_done ? 0 : ops->cells ? graph_fill(&g, e) : graph_ask(&g, ret_done, e);
 	*ret_rows = g.rows.v.n;
 	if (!rc && *ret_done) {
 		*ret_done = graph_rows_finish(&g.rows);
 		rc = eval_check(r->q, e);
 	}
-	if (!rc && *ret_done)
+	if (!rc && *ret_done) {
+		graph_rows_numbers(&g.rows);
 		rc = put_all(&g, v, e);
+	}
+	graph_free(&g);
+	return rc;
+}
+
+/* ---- answering another's graph ---- */
+
+int graph_answer(struct readout *r, const struct source_graph *a, const struct span *sp, bool *ret_fits, source_rows_fn fn, void *arg, struct err *e)
+{
+	struct graph g = { .r = r, .sp = sp };
+	int rc = graph_terms_of(&g.terms, a, sp, e);
+	graph_rows_init(&g.rows, r, &g.terms);
+	if (!rc)
+		rc = graph_fill(&g, e);
+	*ret_fits = !rc && graph_rows_finish(&g.rows);
+	for (size_t i = 0; i < g.rows.v.n && !rc && *ret_fits; i++) {
+		const struct graph_row *x = &g.rows.v.v[i];
+		const struct readout_row *row = &r->rows.v[x->row];
+		rc = fn(arg, &(struct source_graph_row){ x->lane, row->function, row->file, row->line, x->ints, x->parts }, e);
+	}
 	graph_free(&g);
 	return rc;
 }

@@ -159,13 +159,35 @@ static bool sizes_fit(const struct graph_rows *g)
 
 bool graph_rows_finish(struct graph_rows *g)
 {
+	if (g->given)
+		return !g->overflow;
 	bool fits = sizes_fit(g);
-	for (size_t i = 0; i < g->v.n && fits; i++) {
+	for (size_t i = 0; i < g->v.n && fits; i++)
 		for (size_t s = 1; s < g->sp->n; s++)
 			g->v.v[i].ints[s] = (int64_t)((uint64_t)g->v.v[i].ints[s] + (uint64_t)g->v.v[i].ints[s - 1]);
-		finish_parts(g, &g->v.v[i]);
-	}
 	return fits;
+}
+
+void graph_rows_numbers(struct graph_rows *g)
+{
+	for (size_t i = 0; i < g->v.n; i++)
+		finish_parts(g, &g->v.v[i]);
+}
+
+int graph_rows_add(struct graph_rows *g, const struct source_graph_row *x, struct err *e)
+{
+	struct graph_row *to;
+	g->given = true;
+	if (x->lane >= g->terms->lanes.n)
+		return err_set(e, ERR_CORRUPT, "a row of a graph is of a lane that was not asked for");
+	uint32_t row = readout_row_of(g->r, x->function, x->file, x->line);
+	int rc = need_row(g, x->lane, row, x->parts != NULL, &to, e);
+	for (size_t s = 0; s < g->sp->n && !rc; s++) {
+		g->overflow |= __builtin_add_overflow(to->ints[s], x->ints[s], &to->ints[s]);
+		if (x->parts)
+			g->overflow |= __builtin_add_overflow(to->parts[s], x->parts[s], &to->parts[s]);
+	}
+	return rc;
 }
 
 /* ---- dictionaries ---- */

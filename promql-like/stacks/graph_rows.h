@@ -20,7 +20,7 @@
 struct graph_row {
 	uint32_t lane, row;    /* row: of the readout */
 	int64_t *ints;         /* differences until graph_rows_finish; steps + 1 */
-	wide *parts;           /* NULL until needed; steps. Gone after graph_rows_finish, which makes */
+	wide *parts;           /* NULL until needed; steps. Gone after graph_rows_numbers, which makes */
 	double *floats;        /* of them; NULL: there are none */
 };
 
@@ -33,14 +33,20 @@ struct graph_rows {
 	VEC(struct graph_row) v;
 	struct map by_row;
 	VEC(double *) sizes;   /* by lane: the most that its rows can be, by step; NULL: it has none */
+	bool given;            /* rows were added by graph_rows_add: ints are sums, not differences */
+	bool overflow;         /* of these, some did not fit */
 };
 
 struct graph_table;
 
 void graph_rows_init(struct graph_rows *g, struct readout *r, const struct graph_terms *terms);
 void graph_rows_free(struct graph_rows *g);
-/* After all tables: differences become sums, fractions numbers. False: sums may not have fit. */
+/* Adds a row that a source has made, instead of tables. */
+int graph_rows_add(struct graph_rows *g, const struct source_graph_row *x, struct err *e) MUST_USE;
+/* After all tables, or rows: differences become sums. False: sums may not have fit. */
 bool graph_rows_finish(struct graph_rows *g);
+/* And fractions numbers. */
+void graph_rows_numbers(struct graph_rows *g);
 
 /* A worker's; free it. */
 struct graph_table *graph_table_new(struct graph_rows *to);

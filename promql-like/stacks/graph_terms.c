@@ -90,6 +90,20 @@ bool graph_terms_fit(const struct value *v)
 	return true;
 }
 
+/* After the last entry. */
+static void bound_refs(struct graph_terms *g)
+{
+	for (size_t i = 0; i < g->refs.n; i++) {
+		struct ref_terms *r = &g->refs.v[i];
+		r->latest = xcalloc(r->e.n + 1, sizeof *r->latest);
+		r->earliest = xcalloc(r->e.n + 1, sizeof *r->earliest);
+		for (size_t k = 0; k < r->e.n; k++)
+			r->latest[k] = k ? MAX(r->latest[k - 1], r->e.v[k].until) : r->e.v[k].until;
+		for (size_t k = r->e.n; k-- > 0;)
+			r->earliest[k] = k + 1 < r->e.n ? MIN(r->earliest[k + 1], r->e.v[k].after) : r->e.v[k].after;
+	}
+}
+
 bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp)
 {
 	*g = (struct graph_terms){ .sp = sp };
@@ -100,15 +114,7 @@ bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct
 			if (s->p->diff)
 				add_side(g, &s->p->b, graph_step(g->sp, s->t_ms), (uint32_t)(2 * i + 1));
 		}
-	for (size_t i = 0; i < g->refs.n; i++) {
-		struct ref_terms *r = &g->refs.v[i];
-		r->latest = xcalloc(r->e.n + 1, sizeof *r->latest);
-		r->earliest = xcalloc(r->e.n + 1, sizeof *r->earliest);
-		for (size_t k = 0; k < r->e.n; k++)
-			r->latest[k] = k ? MAX(r->latest[k - 1], r->e.v[k].until) : r->e.v[k].until;
-		for (size_t k = r->e.n; k-- > 0;)
-			r->earliest[k] = k + 1 < r->e.n ? MIN(r->earliest[k + 1], r->e.v[k].after) : r->e.v[k].after;
-	}
+	bound_refs(g);
 	for (size_t i = 0; i < g->lanes.n; i++)
 		if (!set_bits(&g->lanes.v[i]))
 			return false;
@@ -346,4 +352,66 @@ void graph_terms_free(struct graph_terms *g)
 	vec_free(&g->refs);
 	vec_free(&g->lanes);
 	map_free(&g->by_ref);
+}
+
+/* ---- asking another ---- */
+
+void graph_terms_ask(const struct graph_terms *g, struct source_graph *ret)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < g->refs.n; i++)
+		n += g->refs.v[i].e.n;
+	uint64_t *refs = xcalloc(g->refs.n + 1, sizeof *refs);
+	uint32_t *first = xcalloc(g->refs.n + 1, sizeof *first);
+	struct source_graph_term *terms = xcalloc(n + 1, sizeof *terms);
+	int *bits = xcalloc(g->lanes.n + 1, sizeof *bits);
+	n = 0;
+	for (size_t i = 0; i < g->refs.n; i++) {
+		refs[i] = g->refs.v[i].ref;
+		first[i] = (uint32_t)n;
+		for (size_t k = 0; k < g->refs.v[i].e.n; k++) {
+			const struct entry *x = &g->refs.v[i].e.v[k];
+			terms[n++] = (struct source_graph_term){ x->after, x->until, x->scale, x->step, x->lane };
+		}
+	}
+	first[g->refs.n] = (uint32_t)n;
+	for (size_t i = 0; i < g->lanes.n; i++)
+		bits[i] = g->lanes.v[i].bits;
+	*ret = (struct source_graph){ .n_steps = g->sp->n, .refs = refs, .first = first, .n_refs = g->refs.n, .terms = terms, .bits = bits,
+				      .n_lanes = g->lanes.n };
+}
+
+void graph_terms_asked_free(struct source_graph *a)
+{
+	free((void *)(uintptr_t)a->refs);
+	free((void *)(uintptr_t)a->first);
+	free((void *)(uintptr_t)a->terms);
+	free((void *)(uintptr_t)a->bits);
+}
+
+static bool term_is_good(const struct source_graph *a, const struct source_graph_term *t)
+{
+	return t->step < a->n_steps && t->lane < a->n_lanes && t->after_ms < t->until_ms && isfinite(t->scale) &&
+	       (is_whole(t->scale) || fabs(ldexp(t->scale, a->bits[t->lane])) <= 0x1p62);
+}
+
+int graph_terms_of(struct graph_terms *g, const struct source_graph *a, const struct span *sp, struct err *e)
+{
+	*g = (struct graph_terms){ .sp = sp };
+	for (size_t i = 0; i < a->n_lanes; i++)
+		vec_push(&g->lanes, (struct graph_lane){ .bits = a->bits[i] });
+	for (size_t i = 0; i < a->n_refs; i++) {
+		struct ref_terms *to = need_ref(g, a->refs[i]);
+		if (to->e.n || a->first[i] >= a->first[i + 1])
+			return err_set(e, ERR_BAD_DATA, "a question for rows has a series twice, or one without terms");
+		for (uint32_t k = a->first[i]; k < a->first[i + 1]; k++) {
+			const struct source_graph_term *t = &a->terms[k];
+			if (!term_is_good(a, t) || (k > a->first[i] && t[-1].step > t->step))
+				return err_set(e, ERR_BAD_DATA, "a question for rows has a term of a step, lane or scale that cannot be");
+			vec_push(&to->e, (struct entry){ t->after_ms, t->until_ms, t->scale, t->step, t->lane });
+			meet_scale(&g->lanes.v[t->lane], t->scale);
+		}
+	}
+	bound_refs(g);
+	return 0;
 }

@@ -51,6 +51,11 @@ bool graph_terms_fit(const struct value *v);
  * fractions. */
 bool graph_terms_list(struct graph_terms *g, const struct value *v, const struct span *sp);
 void graph_terms_free(struct graph_terms *g);
+/* The terms as a source is asked with them: refs, first, terms, bits, which are malloc'd; graph_terms_asked_free. */
+void graph_terms_ask(const struct graph_terms *g, struct source_graph *ret);
+void graph_terms_asked_free(struct source_graph *a);
+/* And of a question from elsewhere. ERR_BAD_DATA: it is not one. Free it in any case. */
+int graph_terms_of(struct graph_terms *g, const struct source_graph *a, const struct span *sp, struct err *e) MUST_USE;
 /* Refs by number, malloc'd, and the range that contains all of them. */
 uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until);
 /* The classes of profiles of the series with that number. The summed ones (NULL: none) count here only by their difference from the middle of

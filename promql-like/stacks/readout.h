@@ -170,6 +170,8 @@ static inline bool reading_rises(const struct readout_reading *x)
 
 /* The row of line i of a location (0: the location itself, if it has no lines). */
 uint32_t readout_row(struct readout *r, struct row_memo *m, uint32_t location, uint32_t i);
+/* The row with these names, which are copied. */
+uint32_t readout_row_of(struct readout *r, struct view function, struct view file, struct view line);
 struct row_memo *readout_memo(struct readout *r, struct symbols *s);
 /* The number of an input series, by its labels. */
 size_t readout_in(struct readout *r, struct labels l);
@@ -220,6 +222,11 @@ void readout_find_twins(struct readout *r);
 /* Rows of all profiles of v, whose steps are sp, in one pass over the stored data. *ret_done is false, and nothing was put out, if
  * stacks have to be made for it. *ret_rows: how many rows there were, to choose the next span. */
 int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *ret_done, size_t *ret_rows, struct err *e) MUST_USE;
+
+/* The other side of it: the rows that another reader's graph has in a view of this process. r has the measure, the granularity and the stack filters. As
+ * source_ops.rows. */
+int graph_answer(struct readout *r, const struct source_graph *a, const struct span *sp, bool *ret_fits, source_rows_fn fn, void *arg,
+		 struct err *e) MUST_USE;
 
 /* Whether what is asked counts for the innermost frame only. */
 static inline bool graph_of_self(const struct readout *r)

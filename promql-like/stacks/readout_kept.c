@@ -11,10 +11,10 @@
 /* {function="x"} and nothing else: its name. */
 static bool one_function(const struct readout *r, struct view *ret)
 {
-	bool yes = r->has_frames && !r->frames.any && r->frames.n == 1 && r->frames.m[0].op == MATCH_EQ &&
-		   view_eqs(r->frames.m[0].name, "function");
+	bool yes = r->has_frames && !r->frames.any && r->frames.filter.n == 1 && r->frames.filter.m[0].op == MATCH_EQ &&
+		   view_eqs(r->frames.filter.m[0].name, "function");
 	if (yes)
-		*ret = r->frames.m[0].value;
+		*ret = r->frames.filter.m[0].value;
 	return yes;
 }
 

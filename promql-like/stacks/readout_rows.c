@@ -108,6 +108,17 @@ static uint32_t row_of(struct readout *r, struct readout_row x)
 	return id;
 }
 
+uint32_t readout_row_of(struct readout *r, struct view function, struct view file, struct view line)
+{
+	struct readout_row x = { function, file, line, 0 };
+	uint64_t h = row_hash(r, &x);
+	uint32_t id;
+	map_rows(r);
+	if (!MAP_FIND_OR_ADD(&r->row_map, h, id, r->rows.n, same_row(&x, &r->rows.v[id])))
+		new_row(r, (struct readout_row){ eval_view(r->q, function), eval_view(r->q, file), eval_view(r->q, line), h });
+	return id;
+}
+
 bool readout_wants_name(struct readout *r, const struct row_set *names, uint32_t row)
 {
 	struct readout_row *x = &r->rows.v[row];

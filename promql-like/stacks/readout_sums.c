@@ -30,16 +30,11 @@ struct sums {
 	struct run run;
 };
 
-static int frame_filter(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	bool yes = frames_match(arg, s, l, line);
-	int rc = frames_failed(arg, e);
-	return rc ? rc : yes;
-}
-
 struct source_frame_filter readout_filter(const struct readout *r)
 {
-	return (struct source_frame_filter){ frame_filter, &r->frames, graph_of_self(r) };
+	struct source_frame_filter f = r->frames.filter;
+	f.leaf_only = graph_of_self(r);
+	return f;
 }
 
 static void sum_vec(const struct frames *f, const struct stackvec *v, double scale, bool leaf_only, bool minus, struct exact *x)
@@ -160,6 +155,7 @@ int readout_sums(struct readout *r, struct value *v, struct err *e)
 	if (!rc && s.n_groups)
 		rc = r->q->view->ops->sums(r->q->view, s.parts.v, s.parts.n, s.n_groups, &filter, eval_stream_limits(r->q), got, exact, e);
 	eval_read_end(r->q);
+	rc = frames_source_failed(&r->frames, rc, e);
 	for (size_t i = 0; i < s.list.n && !rc; i++) {
 		struct pending *p = &s.list.v[i];
 		take_group(&p->x, p->group_a, false, !all_scales_one(&p->s->p->a), got, exact);

@@ -124,10 +124,10 @@ static bool where_keeps(const struct stack_filter *c, struct frames_memo *fm, ui
 {
 	size_t n;
 	const struct sym_label *l = symbols_get_label_set(fm->s, symbols_get_column(fm->s, column)->label_set, &n);
-	if (!c->frames.n)
+	if (!c->frames.filter.n)
 		return in_range(c, fm->s, l, n);
-	for (size_t i = 0; i < c->frames.n; i++)
-		if (!label_matches(&c->frames, &c->frames.m[i], fm->s, l, n))
+	for (size_t i = 0; i < c->frames.filter.n; i++)
+		if (!label_matches(&c->frames, &c->frames.filter.m[i], fm->s, l, n))
 			return false;
 	return true;
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/num.h"
 #include "model/frame.h"
+#include "model/frame_filter.h"
 #include "model/stackvec.h"
 
 static struct whole_source *whole_of(const struct source_view *v)
@@ -22,13 +23,13 @@ static int whole_merge(struct source_view *v, const struct source_part *parts, s
 }
 
 /* Whether a frame of the column's stack satisfies the filter: 1 or 0; negative: an error. */
-static int whole_matches(const struct source_frame_filter *f, const struct symbols *s, uint32_t column, struct err *e)
+static int whole_matches(const struct source_frame_filter *f, struct regex_meter *meter, const struct symbols *s, uint32_t column, struct err *e)
 {
 	uint32_t node = symbols_get_column(s, column)->node;
 	for (; node; node = f->leaf_only ? 0 : symbols_get_node(s, node)->parent) {
 		const struct sym_location *l = symbols_get_location(s, symbols_get_node(s, node)->location);
 		for (uint32_t k = 0; k < (f->leaf_only ? 1 : frame_count(l)); k++) {
-			int rc = f->frame(f->arg, s, l, k, e);
+			int rc = frame_filter_match(f, s, l, k, meter, e);
 			if (rc)
 				return rc;
 		}
@@ -36,13 +37,13 @@ static int whole_matches(const struct source_frame_filter *f, const struct symbo
 	return 0;
 }
 
-static int whole_add(const struct source_frame_filter *f, const struct stackvec *v, int64_t *ints, double *floats, struct err *e)
+static int whole_add(const struct source_frame_filter *f, const struct source_limits *lim, const struct stackvec *v, int64_t *ints, double *floats, struct err *e)
 {
 	struct num_sum sum = { 0 };
 	int rc = 0;
 	*ints = 0;
 	for (size_t i = 0; i < v->n && rc >= 0; i++) {
-		rc = whole_matches(f, v->symbols, v->columns[i], e);
+		rc = whole_matches(f, lim ? lim->regex : NULL, v->symbols, v->columns[i], e);
 		if (rc > 0 && v->is_float)
 			num_sum_add(&sum, v->floats[i]);
 		else if (rc > 0)
@@ -61,7 +62,7 @@ static int whole_sums(struct source_view *v, const struct source_part *parts, si
 	for (size_t i = 0; i < n_groups; i++) {
 		int64_t whole = 0;
 		if (f && sums[i] && !rc)
-			rc = whole_add(f, sums[i], &whole, &ret[i], e);
+			rc = whole_add(f, lim, sums[i], &whole, &ret[i], e);
 		if (f && exact)
 			exact[i] = whole;
 		stackvec_unref(sums[i]);
@@ -81,7 +82,7 @@ static int whole_shares(struct source_view *v, const struct source_part *parts, 
 	for (size_t i = 0; i < n_groups; i++) {
 		double unused;
 		if (sums[i] && !rc)
-			rc = whole_add(f, sums[i], &ret->match[i], &unused, e);
+			rc = whole_add(f, lim, sums[i], &ret->match[i], &unused, e);
 		stackvec_unref(sums[i]);
 	}
 	free(sums);

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/cursor.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/num.h"
-#include "tsdb/disk/cursor.h"
 #include "tsdb/disk/text.h"
 #include "tsdb/log/record.h"
 

@@ -220,7 +220,7 @@ static void image_series(struct day_image *m, const struct image_marks *k)
 	rwlock_read(&m->series->dict_lock);
 	uint32_t n = (uint32_t)m->series->index.series.n;
 	if (k->loaded)
-		n = MIN(n, k->sealed.next[DICT_SERIES]);
+		n = MIN(n, k->sealed.series);
 	vec_reserve(&m->g.series, n);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct series *x = m->series->index.series.v[i];
@@ -435,7 +435,7 @@ int day_image_take(struct tsdb *db, uint32_t day, const char *id, const char *di
 		rc = image_files(ret, e);
 	if (rc)
 		return rc;
-	image_facts(ret, marks.loaded ? marks.sealed.next[DICT_LOCATIONS] : UINT32_MAX);
+	image_facts(ret, marks.loaded ? marks.sealed.symbols.next[ROWS_LOCATIONS] : UINT32_MAX);
 	image_series(ret, &marks);
 	if (db->o.external_labels)
 		image_external(ret, db->o.external_labels(db->o.external_labels_arg));

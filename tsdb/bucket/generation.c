@@ -12,8 +12,8 @@
 #include <zstd.h>
 
 #include "base/alloc.h"
+#include "base/cursor.h"
 #include "base/map.h"
-#include "tsdb/disk/cursor.h"
 #include "tsdb/part/part.h"
 
 #define MAGIC "pyrrhagn"

@@ -205,14 +205,14 @@ static uint64_t world_lost(struct world *w)
 /* The text of the warning about a question over all, or "". */
 static void world_warning(struct world *w, char ret[SOURCE_WARNING_LEN])
 {
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	w->damage = (struct source_damage){ 0 };
 	w->k.lim = &w->lim;
 	kit_count(&w->k, KIT_CPU, KIT_T0, KIT_T0 + DAYS * DAY, NULL);
 	w->k.lim = NULL;
 	assert_int_equal(atomic_load(&w->damage.damaged.met), 0);
-	size_t n = source_damage_warnings(&w->damage, texts);
-	snprintf(ret, SOURCE_WARNING_LEN, "%s", n ? texts[0] : "");
+	kit_warnings(&w->damage, &warnings);
+	snprintf(ret, SOURCE_WARNING_LEN, "%s", warnings.texts[0]);
 }
 
 /* ---- tests ---- */
@@ -733,8 +733,9 @@ static void test_hangs(void **state)
 	free(found);
 	matcher_release(&m);
 	v->ops->release(v);
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
-	assert_int_equal(source_damage_warnings(&w.damage, texts), 1);
+	struct kit_warnings warnings;
+	kit_warnings(&w.damage, &warnings);
+	assert_int_equal(warnings.n, 1);
 	atomic_store(&until, true);
 	w.lim.deadline_mono_ns = 0;
 	clock_sleep_ms(50);
@@ -865,12 +866,6 @@ struct handed {
 	atomic_llong rows, match;
 };
 
-static int every_frame(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)s, (void)l, (void)line, (void)e;
-	return 1;
-}
-
 static int take_matches(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
 {
 	struct handed *h = arg;
@@ -896,7 +891,7 @@ static int take_cells(void *arg, const struct source_cells *c, unsigned worker, 
 /* All profiles of a name, by matches or by cells; what cannot be read is noted in w->damage. */
 static void world_hand_out(struct world *w, bool cells, int64_t after, int64_t until, struct handed *ret)
 {
-	static const struct source_frame_filter every = { .frame = every_frame };
+	static const struct source_frame_filter every = { .n = 0 };
 	struct source_view *v;
 	struct source_series *found;
 	struct matcher m;

@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the new entries of a partition's dictionary and series index between two marks, and reads them back: the payload of the
- * head's symbols records and of a sealed part's symbols. Sections follow one another, each
- *
- *	table u8 | first id varint | count varint | entries
- *
- * in an order in which an entry only refers to entries before it. Reading skips existing ids, so the same payload may be read twice.
- * Missing ids (their record was lost) get entries called "(lost)", so that later entries keep their ids and values keep adding up. */
+ * head's symbols records and of a sealed part's symbols. It is the rows of model/symbols_rows.h, and behind them one section more, of the series.
+ * Reading skips existing ids, so the same payload may be read twice. Missing ids (their record was lost) get entries called "(lost)", so that
+ * later entries keep their ids and values keep adding up. */
 #ifndef PYRRHA_TSDB_DICT_H
 #define PYRRHA_TSDB_DICT_H
 
-#include "base/buf.h"
+#include "model/symbols_rows.h"
 #include "tsdb/dict/index.h"
 
-enum dict_table {
-	DICT_STRINGS = 1, DICT_MAPPINGS, DICT_FUNCTIONS, DICT_LOCATIONS, DICT_NODES, DICT_STACKS, DICT_LABEL_SETS, DICT_COLUMNS,
-	DICT_SERIES, DICT_TABLES
+/* The table of series; the others are ROWS_STRINGS to ROWS_COLUMNS. */
+enum {
+	DICT_SERIES = ROWS_TABLES, DICT_TABLES
 };
 
 /* How far a dictionary has been written: the next id of each table. */
 struct dict_marks {
-	uint32_t next[DICT_TABLES];
+	struct symbols_marks symbols;
+	uint32_t series;
 };
 
 /* The marks of an empty dictionary, whose built-in entries (string 0 and so on) are never written. */
@@ -27,6 +25,8 @@ void dict_marks_start(struct dict_marks *m);
 /* The marks of all that is there now. Under the partition's lock. */
 void dict_marks_now(struct dict_marks *m, const struct symbols *s, const struct index *x);
 bool dict_marks_eq(const struct dict_marks *a, const struct dict_marks *b);
+/* Whether no mark of a is above that of b. */
+bool dict_marks_within(const struct dict_marks *a, const struct dict_marks *b);
 /* Everything in [from, to). Under the partition's lock, which is released every thousand entries: existing entries never change, and
  * `to` says where to end. lock NULL: no other thread has the dictionary. */
 void dict_encode(struct buf *b, const struct symbols *s, const struct index *x, const struct dict_marks *from,

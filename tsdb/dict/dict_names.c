@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/cursor.h"
 #include "base/vec.h"
-#include "tsdb/disk/cursor.h"
 
 #define NAMES_VERSION 1
 

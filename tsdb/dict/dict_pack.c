@@ -14,9 +14,9 @@
 #include "tsdb/dict/dict_pack.h"
 
 #include "base/alloc.h"
+#include "base/cursor.h"
 #include "base/map.h"
 #include "tsdb/dict/dict.h"
-#include "tsdb/disk/cursor.h"
 
 #define MAX_KEYS 64
 #define DECIMAL_MAX 18 /* digits */
@@ -51,14 +51,14 @@ struct pack {
 };
 
 static const struct { uint8_t n; enum way way[DICT_MAX_STREAMS]; } fields[DICT_TABLES] = {
-	[DICT_STRINGS] = { 3, { PLAIN, PLAIN, DELTA } },
-	[DICT_MAPPINGS] = { 6, { DELTA, PLAIN, PLAIN, DELTA, DELTA, PLAIN } },
-	[DICT_FUNCTIONS] = { 4, { DELTA, DELTA, DELTA, PLAIN } },
-	[DICT_LOCATIONS] = { 6, { DELTA, DELTA, PLAIN, DELTA, DELTA, PLAIN } },
-	[DICT_NODES] = { 2, { PLAIN, DELTA } },
-	[DICT_STACKS] = { 1, { DELTA } },
-	[DICT_LABEL_SETS] = { 3, { PLAIN, PLAIN, DELTA } },
-	[DICT_COLUMNS] = { 2, { DELTA, RECENT } },
+	[ROWS_STRINGS] = { 3, { PLAIN, PLAIN, DELTA } },
+	[ROWS_MAPPINGS] = { 6, { DELTA, PLAIN, PLAIN, DELTA, DELTA, PLAIN } },
+	[ROWS_FUNCTIONS] = { 4, { DELTA, DELTA, DELTA, PLAIN } },
+	[ROWS_LOCATIONS] = { 6, { DELTA, DELTA, PLAIN, DELTA, DELTA, PLAIN } },
+	[ROWS_NODES] = { 2, { PLAIN, DELTA } },
+	[ROWS_STACKS] = { 1, { DELTA } },
+	[ROWS_LABEL_SETS] = { 3, { PLAIN, PLAIN, DELTA } },
+	[ROWS_COLUMNS] = { 2, { DELTA, RECENT } },
 	[DICT_SERIES] = { 1, { PLAIN } },
 };
 
@@ -329,19 +329,19 @@ static void series(struct pack *p)
 	}
 }
 
-static void entry(struct pack *p, enum dict_table t)
+static void entry(struct pack *p, unsigned t)
 {
 	switch (t) {
-	case DICT_STRINGS:
+	case ROWS_STRINGS:
 		(p->packing ? pack_string : unpack_string)(p);
 		break;
-	case DICT_MAPPINGS:
+	case ROWS_MAPPINGS:
 		for (unsigned i = 0; i < 5; i++)
 			number(p, i);
 		byte(p, 5);
 		break;
-	case DICT_LOCATIONS: location(p); break;
-	case DICT_LABEL_SETS:
+	case ROWS_LOCATIONS: location(p); break;
+	case ROWS_LABEL_SETS:
 		(p->packing ? pack_label_set : unpack_label_set)(p);
 		break;
 	case DICT_SERIES: series(p); break;
@@ -351,7 +351,7 @@ static void entry(struct pack *p, enum dict_table t)
 	}
 }
 
-static void begin_section(struct pack *p, enum dict_table t)
+static void begin_section(struct pack *p, unsigned t)
 {
 	for (unsigned i = 0; i < fields[t].n; i++) {
 		buf_reset(&p->s[i].out);
@@ -364,14 +364,14 @@ static void begin_section(struct pack *p, enum dict_table t)
 
 static void pack_section(struct pack *p, struct buf *out)
 {
-	enum dict_table t = cursor_u8(&p->c);
+	unsigned t = cursor_u8(&p->c);
 	uint64_t first = cursor_varint(&p->c);
 	size_t n = cursor_count(&p->c);
-	p->c.bad |= t < DICT_STRINGS || t >= DICT_TABLES;
+	p->c.bad |= t < ROWS_STRINGS || t >= DICT_TABLES;
 	if (p->c.bad)
 		return;
 	begin_section(p, t);
-	if (t == DICT_LABEL_SETS) {
+	if (t == ROWS_LABEL_SETS) {
 		p->free_key = find_free_key(p->c, n);
 		buf_varint(&p->s[1].out, p->free_key);
 	}
@@ -395,7 +395,7 @@ bool dict_next_section(struct cursor *c, struct dict_section *ret)
 	ret->table = cursor_u8(c);
 	ret->first = cursor_varint(c);
 	ret->n = cursor_varint(c);
-	c->bad |= ret->table < DICT_STRINGS || ret->table >= DICT_TABLES;
+	c->bad |= ret->table < ROWS_STRINGS || ret->table >= DICT_TABLES;
 	for (unsigned i = 0; !c->bad && i < fields[ret->table].n; i++)
 		ret->streams[i] = cursor_bytes(c, cursor_count(c));
 	ret->bytes.len = (size_t)((const char *)c->p - ret->bytes.ptr);
@@ -407,14 +407,14 @@ static void unpack_section(struct pack *p)
 	struct dict_section x;
 	if (!dict_next_section(&p->c, &x))
 		return;
-	enum dict_table t = x.table;
+	unsigned t = x.table;
 	uint64_t first = x.first, n = x.n;
 	begin_section(p, t);
 	for (unsigned i = 0; i < fields[t].n; i++) {
 		p->s[i].in = cursor_of(x.streams[i]);
 		p->s[i].start = p->s[i].in.p;
 	}
-	if (t == DICT_LABEL_SETS)
+	if (t == ROWS_LABEL_SETS)
 		p->free_key = cursor_varint(&p->s[1].in);
 	buf_putc(p->rows, (char)t);
 	buf_varint(p->rows, first);

@@ -6,8 +6,8 @@
 #define PYRRHA_TSDB_DICT_PACK_H
 
 #include "base/buf.h"
+#include "base/cursor.h"
 #include "base/err.h"
-#include "tsdb/disk/cursor.h"
 
 /* Rows (what dict_encode writes) into columns, appended to out. ERR_CORRUPT if they are malformed, ERR_LIMIT if out is full. */
 int dict_pack(struct buf *out, struct view rows, struct err *e) MUST_USE;
@@ -17,7 +17,7 @@ int dict_unpack(struct buf *out, struct view packed, struct err *e) MUST_USE;
 /* One table of the columns: what can be read, or stepped over, without the others. */
 #define DICT_MAX_STREAMS 6
 struct dict_section {
-	uint8_t table;     /* enum dict_table */
+	uint8_t table;     /* ROWS_*, or DICT_SERIES */
 	uint64_t first, n; /* of its entries */
 	struct view bytes; /* all of it, as dict_unpack takes it */
 	struct view streams[DICT_MAX_STREAMS];

@@ -13,7 +13,7 @@
 #include "tsdb/dict/dict_pack.h"
 #include "tsdb/testkit.h"
 
-static void put_section(struct buf *b, enum dict_table t, uint64_t first, uint64_t n)
+static void put_section(struct buf *b, unsigned t, uint64_t first, uint64_t n)
 {
 	buf_putc(b, (char)t);
 	buf_varint(b, first);
@@ -48,7 +48,7 @@ static void test_strings(void **state)
 	static const char *const texts[] = { "4711", "4712", "4710", "0", "00", "007", "", "-1", "1a", "999999999999999999",
 					     "1000000000000000000", "18446744073709551616", "99999999999999999999999", "12 ", "main.main" };
 	struct buf b = { 0 };
-	put_section(&b, DICT_STRINGS, 77, ARRAY_LEN(texts));
+	put_section(&b, ROWS_STRINGS, 77, ARRAY_LEN(texts));
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		buf_varint(&b, strlen(texts[i]));
 		buf_puts(&b, texts[i]);
@@ -63,28 +63,28 @@ static void test_numbers(void **state)
 	static const uint64_t n[] = { 0, 1, UINT64_MAX, 5, UINT64_MAX - 1, INT64_MAX, (uint64_t)INT64_MAX + 1, 0, 127, 128 };
 	const size_t all = ARRAY_LEN(n);
 	struct buf b = { 0 };
-	put_section(&b, DICT_MAPPINGS, 0, all);
+	put_section(&b, ROWS_MAPPINGS, 0, all);
 	for (size_t i = 0; i < all; i++) {
 		PUT(&b, n[i], n[(i + 1) % all], n[(i + 2) % all], n[(i + 3) % all], n[(i + 4) % all]);
 		buf_putc(&b, (char)(i * 29));
 	}
-	put_section(&b, DICT_FUNCTIONS, 3, all);
+	put_section(&b, ROWS_FUNCTIONS, 3, all);
 	for (size_t i = 0; i < all; i++)
 		PUT(&b, n[i], n[(i + 3) % all], n[(i + 5) % all], n[(i + 7) % all]);
-	put_section(&b, DICT_LOCATIONS, 0, all);
+	put_section(&b, ROWS_LOCATIONS, 0, all);
 	for (size_t i = 0; i < all; i++) {
 		PUT(&b, n[i], n[(i + 1) % all], i % 4 << 1 | i % 2);
 		for (size_t k = 0; k < i % 4; k++)
 			PUT(&b, n[(i + k) % all], n[(i + k + 1) % all], n[(i + k + 2) % all]);
 	}
-	put_section(&b, DICT_NODES, 1 << 20, 0);
-	put_section(&b, DICT_NODES, 1, all);
+	put_section(&b, ROWS_NODES, 1 << 20, 0);
+	put_section(&b, ROWS_NODES, 1, all);
 	for (size_t i = 0; i < all; i++)
 		PUT(&b, n[i], n[all - 1 - i]);
-	put_section(&b, DICT_STACKS, 1, all);
+	put_section(&b, ROWS_STACKS, 1, all);
 	for (size_t i = 0; i < all; i++)
 		PUT(&b, n[i]);
-	put_section(&b, DICT_COLUMNS, 1, all);
+	put_section(&b, ROWS_COLUMNS, 1, all);
 	for (size_t i = 0; i < all; i++)
 		PUT(&b, n[i], i == 4 ? UINT32_MAX : i * 1000 % 7777);
 	put_section(&b, DICT_SERIES, 0, 2);
@@ -100,7 +100,7 @@ static void test_numbers(void **state)
 static void test_label_sets(void **state)
 {
 	struct buf b = { 0 };
-	put_section(&b, DICT_LABEL_SETS, 1, 8);
+	put_section(&b, ROWS_LABEL_SETS, 1, 8);
 	PUT(&b, 3, 10 << 1, 20, 11 << 1, 1000, 12 << 1, 30);
 	PUT(&b, 3, 10 << 1, 20, 11 << 1, 1001, 12 << 1, 30);
 	PUT(&b, 0);
@@ -111,7 +111,7 @@ static void test_label_sets(void **state)
 	PUT(&b, 1, 10 << 1, 20);
 	goes_round(&b);
 	buf_reset(&b);
-	put_section(&b, DICT_LABEL_SETS, 9, 1); /* nothing changes in it */
+	put_section(&b, ROWS_LABEL_SETS, 9, 1); /* nothing changes in it */
 	PUT(&b, 1, 0 << 1, 0);
 	goes_round(&b);
 	buf_free(&b);
@@ -122,16 +122,16 @@ static void test_short_lived(void **state)
 {
 	struct buf b = { 0 };
 	const uint64_t n = 1000;
-	put_section(&b, DICT_STRINGS, 500, n);
+	put_section(&b, ROWS_STRINGS, 500, n);
 	for (uint64_t i = 0; i < n; i++) {
 		char pid[16];
 		buf_varint(&b, (uint64_t)snprintf(pid, sizeof pid, "%u", (unsigned)(30000 + 3 * i)));
 		buf_puts(&b, pid);
 	}
-	put_section(&b, DICT_LABEL_SETS, 40, n);
+	put_section(&b, ROWS_LABEL_SETS, 40, n);
 	for (uint64_t i = 0; i < n; i++)
 		PUT(&b, 3, 10 << 1, 20 + i % 2, 11 << 1, 500 + i, 12 << 1, 30 + i % 2);
-	put_section(&b, DICT_COLUMNS, 7000, n);
+	put_section(&b, ROWS_COLUMNS, 7000, n);
 	for (uint64_t i = 0; i < n; i++)
 		PUT(&b, 20000 + 2 * i, 40 + i);
 	size_t packed = goes_round(&b);

@@ -24,9 +24,9 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/cursor.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "tsdb/disk/cursor.h"
 
 #define TRAILER 5
 #define FOOTER 53

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "tsdb/disk/cursor.h"
+#include "base/cursor.h"
 
 #define BLOCK 32768
 #define HEADER 7

@@ -5,8 +5,8 @@
 #define PYRRHA_TSDB_TOMBSTONE_FACT_H
 
 #include "base/buf.h"
+#include "base/cursor.h"
 #include "base/vec.h"
-#include "tsdb/disk/cursor.h"
 
 struct tombstone_fact {
 	uint64_t number;      /* of its record in the head log; 0 = retention by selector (retention_rules.h) */

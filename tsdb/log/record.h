@@ -9,9 +9,9 @@
 #define PYRRHA_TSDB_RECORD_H
 
 #include "base/buf.h"
+#include "base/cursor.h"
 #include "base/err.h"
 #include "base/vec.h"
-#include "tsdb/disk/cursor.h"
 
 #define RECORD_VERSION 1
 #define RECORD_HEADER 6

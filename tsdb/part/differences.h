@@ -8,7 +8,7 @@
 #ifndef PYRRHA_TSDB_DIFFERENCES_H
 #define PYRRHA_TSDB_DIFFERENCES_H
 
-#include "tsdb/disk/cursor.h"
+#include "base/cursor.h"
 
 /* Rows from the end of the last stretch on: each counts times level + near[row]. */
 struct weighing_stretch {

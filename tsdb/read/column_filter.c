@@ -4,25 +4,26 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "model/frame_filter.h"
 #include "tsdb/read/view_cached.h"
 #include "tsdb/version/dict_union.h"
 #include "tsdb/version/late_names.h"
 
-static int location_hits(const struct source_frame_filter *f, const struct symbols *s, const struct sym_location *l, struct err *e)
+static int location_hits(struct frame_filter_run *r, const struct sym_location *l, struct err *e)
 {
-	uint32_t n = f->leaf_only || !l->n_lines ? 1 : l->n_lines;
+	uint32_t n = r->f->leaf_only || !l->n_lines ? 1 : l->n_lines;
 	int rc = 0;
 	for (uint32_t i = 0; i < n && !rc; i++)
-		rc = f->frame(f->arg, s, l, i, e);
+		rc = frame_filter_run_match(r, l, i, e);
 	return rc;
 }
 
 /* By location; NULL after an error. */
-static uint8_t *all_locations(const struct source_frame_filter *f, const struct symbols *s, uint32_t n, struct err *e)
+static uint8_t *all_locations(struct frame_filter_run *r, uint32_t n, struct err *e)
 {
 	uint8_t *hits = xmalloc(n + 1);
 	for (uint32_t i = 0; i < n; i++) {
-		int rc = location_hits(f, s, symbols_get_location(s, i), e);
+		int rc = location_hits(r, symbols_get_location(r->s, i), e);
 		if (rc < 0) {
 			free(hits);
 			return NULL;
@@ -34,10 +35,9 @@ static uint8_t *all_locations(const struct source_frame_filter *f, const struct 
 
 /* Per node: whether its location hits, or (not leaf_only) any on the way to the root does. Parents come first. NULL after an
  * error. */
-static uint8_t *node_hits(const struct source_frame_filter *f, const struct symbols *s, const struct late_names *names,
-			  uint32_t n_locations, uint32_t n, struct err *e)
+static uint8_t *node_hits(struct frame_filter_run *r, const struct late_names *names, uint32_t n_locations, uint32_t n, struct err *e)
 {
-	uint8_t *location = all_locations(f, s, n_locations, e), below = !f->leaf_only;
+	uint8_t *location = all_locations(r, n_locations, e), below = !r->f->leaf_only;
 	if (!location)
 		return NULL;
 	uint8_t *node = xcalloc(n, 1);
@@ -47,7 +47,7 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 	const struct sym_node *run = NULL;
 	for (uint32_t i = 1, first = 0, end = 0; i < n; i++) {
 		if (i >= end)
-			run = symbols_node_run(s, i, &first, &end);
+			run = symbols_node_run(r->s, i, &first, &end);
 		const struct sym_node *x = &run[i - first];
 		node[i] = location[x->location] | (node[x->parent] & below);
 	}
@@ -56,10 +56,13 @@ static uint8_t *node_hits(const struct source_frame_filter *f, const struct symb
 }
 
 /* A bit per column of s, of *ret_n columns. Entries below the counts never change or move, so a slow filter delays no writer. NULL after an error. */
-static uint64_t *column_bits(const struct source_frame_filter *f, const struct symbols *s, const struct dict_unions_size *size, const struct late_names *names,
+static uint64_t *column_bits(const struct column_filters *f, const struct symbols *s, const struct dict_unions_size *size, const struct late_names *names,
 			     struct err *e)
 {
-	uint8_t *node = node_hits(f, s, names, size->locations, size->nodes, e);
+	struct frame_filter_run r;
+	frame_filter_run_init(&r, f->f, s, f->regex);
+	uint8_t *node = node_hits(&r, names, size->locations, size->nodes, e);
+	frame_filter_run_release(&r);
 	if (!node)
 		return NULL;
 	uint64_t *match = xcalloc(size->columns / 64 + 1, sizeof *match);
@@ -73,7 +76,7 @@ static uint64_t *column_bits(const struct source_frame_filter *f, const struct s
 	return match;
 }
 
-static uint64_t *partition_bits(const struct source_frame_filter *f, struct partition *p, const struct late_names *names, uint32_t *ret_n, struct err *e)
+static uint64_t *partition_bits(const struct column_filters *f, struct partition *p, const struct late_names *names, uint32_t *ret_n, struct err *e)
 {
 	rwlock_read(&p->dict_lock);
 	struct dict_unions_size size = dict_unions_size_of(p->symbols);
@@ -82,9 +85,9 @@ static uint64_t *partition_bits(const struct source_frame_filter *f, struct part
 	return column_bits(f, p->symbols, &size, names, e);
 }
 
-void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f)
+void column_filters_init(struct column_filters *c, struct tsdb_view *v, const struct source_frame_filter *f, const struct source_limits *lim)
 {
-	*c = (struct column_filters){ .v = v, .f = f, .unions = f ? dict_unions_take_names(v->db) : NULL };
+	*c = (struct column_filters){ .v = v, .f = f, .regex = lim ? lim->regex : NULL, .unions = f ? dict_unions_take_names(v->db) : NULL };
 }
 
 void column_filters_release(struct column_filters *c)
@@ -126,7 +129,7 @@ static int column_filters_by_names(struct column_filters *c, size_t p, uint64_t 
 	c->names = dict_unions_symbols(unions, &size);
 	if (!c->names)
 		return 0;
-	c->match = column_bits(c->f, c->names, &size, NULL, e);
+	c->match = column_bits(c, c->names, &size, NULL, e);
 	c->n_match = size.columns;
 	if (!c->match)
 		return -(int)e->code;
@@ -143,7 +146,7 @@ int column_filters_bits(struct column_filters *c, size_t p, uint64_t **ret, uint
 		return rc;
 	struct partition *stacks = query_dict_stacks(c->v->own, p);
 	if (!stacks->unread) /* else it was here a moment ago: the view has noted that it is wanted again */
-		*ret = partition_bits(c->f, stacks, c->v->v->p[p]->names, ret_n, e);
+		*ret = partition_bits(c, stacks, c->v->v->p[p]->names, ret_n, e);
 	rc = *ret || stacks->unread ? 0 : -(int)e->code;
 	query_dict_give(c->v->own, stacks);
 	return rc;

@@ -242,7 +242,7 @@ int view_matches(struct source_view *sv, const uint64_t *refs, size_t n, int64_t
 	r.n_match = xcalloc(v->v->n + 1, sizeof *r.n_match);
 	r.workers = xcalloc(n_workers, sizeof *r.workers);
 	mutex_init(&r.lock, LOCK_LEAF, "matches");
-	column_filters_init(&r.filters, v, f);
+	column_filters_init(&r.filters, v, f, lim);
 	struct view_try try;
 	view_try_begin(&try, v, after_ms, until_ms, lim);
 	r.lim = try.lim;

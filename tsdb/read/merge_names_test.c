@@ -269,22 +269,17 @@ static void ask(struct kit *k, uint64_t *seed)
 	v->ops->release(v);
 }
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	const struct sym_function *f = frame_function(s, l, line);
-	(void)e;
-	return f && view_eqs(symbols_get_string(s, f->name), arg);
-}
-
 static bool has_function(const struct symbols *s, uint32_t column, const char *name)
 {
 	uint32_t locations[64];
 	size_t n = symbols_stack_locations(s, symbols_get_column(s, column)->stack, locations, 64);
 	for (size_t i = 0; i < n; i++) {
 		const struct sym_location *l = symbols_get_location(s, locations[i]);
-		for (uint32_t k = 0; k < frame_count(l); k++)
-			if (is_function(name, s, l, k, NULL))
+		for (uint32_t k = 0; k < frame_count(l); k++) {
+			const struct sym_function *f = frame_function(s, l, k);
+			if (f && view_eqs(symbols_get_string(s, f->name), name))
 				return true;
+		}
 	}
 	return false;
 }
@@ -293,7 +288,8 @@ static bool has_function(const struct symbols *s, uint32_t column, const char *n
 static void ask_shares(struct kit *k)
 {
 	static const char name[] = "main.f7";
-	const struct source_frame_filter f = { is_function, name, false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), view_of(name), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	int64_t match[DAYS] = { 0 }, total[DAYS] = { 0 }, there[DAYS] = { 0 }, exact[DAYS];
 	struct source_part parts[PODS + 1] = { 0 };
 	double sums[DAYS];

@@ -59,12 +59,6 @@ struct matched {
 	size_t met, profiles;
 };
 
-static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)e;
-	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
-}
-
 /* Points say the same as the list, or that there is more to say. */
 static void check_points(const struct matched *m, uint64_t ref, const struct source_profile *want, size_t n_want)
 {
@@ -118,7 +112,7 @@ static int check_series(void *arg, size_t series, const struct source_profile *p
 /* Of all profiles in (after, until]; returns how many there are. */
 static size_t check_matches(struct kit *k, int64_t after_ms, int64_t until_ms)
 {
-	struct source_frame_filter f = { every_second, NULL, false };
+	const struct source_frame_filter f = kit_odd_functions(false);
 	struct matched x = { .f = &f, .after_ms = after_ms, .until_ms = until_ms };
 	struct source_series *s;
 	struct matcher m;
@@ -145,7 +139,7 @@ static void test_memory(void **state)
 {
 	enum { STEPS = 60 };
 	struct kit k;
-	struct source_frame_filter f = { every_second, NULL, false };
+	const struct source_frame_filter f = kit_odd_functions(false);
 	struct pool *pool = pool_new(2, "test");
 	struct source_view *v;
 	struct source_series *s;
@@ -260,12 +254,6 @@ static void flip(struct kit *k, enum part_kind kind, uint8_t stream, uint32_t on
 	sv->ops->release(sv);
 }
 
-static int everything(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)s, (void)l, (void)line, (void)e;
-	return 1;
-}
-
 /* Of profiles whose stacks are lost it is known that they were there, and what they came to. */
 static void test_lost_stacks(void **state)
 {
@@ -275,7 +263,7 @@ static void test_lost_stacks(void **state)
 	struct source_series *s;
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
-	struct source_frame_filter f = { everything, NULL, false };
+	const struct source_frame_filter all_frames = { .n = 0 };
 	struct matcher m;
 	struct source_part parts[PODS];
 	int64_t match[60], total[60], there[60], all = 0, want = 0;
@@ -295,7 +283,7 @@ static void test_lost_stacks(void **state)
 	assert_int_equal(n, PODS);
 	for (size_t i = 0; i < n; i++)
 		parts[i] = (struct source_part){ s[i].ref, KIT_T0, KIT_T0 + MINUTE, 1, 0, 60, MINUTE };
-	assert_int_equal(v->ops->shares(v, parts, n, 60, &f, &lim, &(struct source_shares){ match, total, there }, &e), 0);
+	assert_int_equal(v->ops->shares(v, parts, n, 60, &all_frames, &lim, &(struct source_shares){ match, total, there }, &e), 0);
 	for (size_t i = 0; i < 60; i++)
 		all += total[i];
 	assert_true(source_damage_met(&damage) > 0 && want > 0);

@@ -765,7 +765,7 @@ static int choose_workers(struct sums *m, struct err *e)
 static int add_up(struct sums *m, const struct source_part *parts, size_t n, size_t n_groups, struct err *e)
 {
 	mutex_init(&m->lock, LOCK_LEAF, "sums");
-	column_filters_init(&m->filters, m->v, m->filter);
+	column_filters_init(&m->filters, m->v, m->filter, m->lim);
 	int rc = plan_requests_make(m->v, parts, n, n_groups, m->lim, &m->requests, e);
 	for (size_t i = 0; i < m->requests.v.n; i++)
 		m->by_cover |= m->requests.v.v[i].weigh.by_cover;

@@ -163,12 +163,6 @@ static struct met check(struct kit *k, size_t n_pods)
 
 #define MAX_STEPS 600
 
-static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)e;
-	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
-}
-
 struct graph {
 	int64_t after_ms, range_ms, step_ms;
 	uint32_t n;
@@ -201,7 +195,7 @@ static struct answer *ask_graph(struct kit *k, size_t n_pods, struct graph g)
 	struct source_part *parts = xcalloc((g.apart ? g.n : 1) * n_pods * 2, sizeof *parts);
 	atomic_uint_fast64_t read = 0;
 	struct source_limits lim = { .samples_read = &read };
-	struct source_frame_filter f = { every_second, NULL, false };
+	const struct source_frame_filter f = kit_odd_functions(false);
 	struct source_view *v;
 	struct source_series *s;
 	struct matcher m;

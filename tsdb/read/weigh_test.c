@@ -117,14 +117,6 @@ struct asked {
 	struct source_part p; /* without its series */
 };
 
-static int every_second(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line, struct err *e)
-{
-	(void)arg, (void)e;
-	return line < l->n_lines && symbols_get_line(s, l, line)->function % 2;
-}
-
-static const struct source_frame_filter some = { every_second, NULL, true };
-
 /* The weight of a profile as docs/profql.md has it: what it covers of the range, up to its stamp. */
 static int64_t weight_by_hand(const struct asked *q, int64_t after, const struct source_profile *p)
 {
@@ -141,6 +133,7 @@ static void by_hand(const struct asked *q, uint32_t step, struct model *m, int12
 	struct err e;
 	int64_t after = q->p.after_ms + step * q->p.step_ms, until = q->p.until_ms + step * q->p.step_ms;
 	memset(m, 0, sizeof *m);
+	const struct source_frame_filter some = kit_odd_functions(true);
 	*ret_some = *ret_all = 0;
 	for (size_t i = 0; i < q->n; i++) {
 		struct source_profile *p;
@@ -208,6 +201,7 @@ static void check_question(const struct asked *q, struct pool *pool, bool one_da
 	double sums[2][STEPS];
 	struct err e;
 	struct model *m = xcalloc(1, sizeof *m);
+	const struct source_frame_filter some = kit_odd_functions(true);
 	size_t n = list_parts(q, parts);
 	if (q->v->ops->merge(q->v, parts, n, q->p.n_steps, SYMBOLS_WHOLE, &lim, v, &e) || q->v->ops->sums(q->v, parts, n, q->p.n_steps, &some, &lim, sums[0], NULL, &e) ||
 	    q->v->ops->sums(q->v, parts, n, q->p.n_steps, NULL, &lim, sums[1], NULL, &e))

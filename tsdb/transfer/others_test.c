@@ -152,15 +152,16 @@ static size_t world_series(struct world *w, const char *name, const char *value)
 	return n;
 }
 
-/* The warnings about a question over all, one after the other. */
-static size_t world_warnings(struct world *w, char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN])
+/* The warnings about a question over all; returns how many. */
+static size_t world_warnings(struct world *w, struct kit_warnings *ret)
 {
 	w->damage = (struct source_damage){ .damaged = { 0 } };
 	w->k[READER].lim = &w->lim;
 	kit_count(&w->k[READER], KIT_CPU, KIT_T0, END, NULL);
 	w->k[READER].lim = NULL;
 	assert_int_equal(atomic_load(&w->damage.damaged.met), 0);
-	return source_damage_warnings(&w->damage, texts);
+	kit_warnings(&w->damage, ret);
+	return ret->n;
 }
 
 static struct admin_bucket world_status(struct world *w)
@@ -174,7 +175,7 @@ static struct admin_bucket world_status(struct world *w)
 static void test_the_same(void **state)
 {
 	struct world w;
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	(void)state;
 	world_begin(&w);
 	world_same(&w);
@@ -182,7 +183,7 @@ static void test_the_same(void **state)
 	assert_int_equal(world_series(&w, "region", "eu"), PODS);
 	assert_int_equal(world_series(&w, "region", ""), PODS);
 	assert_int_equal(world_series(&w, "job", "two"), PODS); /* a label of its own stays */
-	assert_int_equal(world_warnings(&w, texts), 0);
+	assert_int_equal(world_warnings(&w, &warnings), 0);
 	struct admin_bucket s = world_status(&w);
 	assert_true(s.reads_others);
 	assert_int_equal(s.other_servers, 2);
@@ -297,19 +298,19 @@ static void test_doubled(void **state)
 	struct world w;
 	struct sink_result r;
 	struct err e;
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	(void)state;
 	world_begin(&w);
 	w.k[READER].job = "one";
 	assert_int_equal(kit_append(&w.k[READER], 1, KIT_T0 + DAY + 4 * HOUR, 1, STACKS, &r), 0); /* after the others: that is no doubt */
 	tsdb_flush(w.k[READER].db);
-	assert_int_equal(world_warnings(&w, texts), 0);
+	assert_int_equal(world_warnings(&w, &warnings), 0);
 	assert_int_equal(kit_append(&w.k[READER], 1, KIT_T0 + DAY + HOUR, 2, STACKS, &r), 0);
 	tsdb_flush(w.k[READER].db);
-	assert_int_equal(world_warnings(&w, texts), 1);
-	assert_non_null(strstr(texts[0], "several servers under the same labels"));
+	assert_int_equal(world_warnings(&w, &warnings), 1);
+	assert_non_null(strstr(warnings.texts[0], "several servers under the same labels"));
 	assert_int_equal(tsdb_seal(w.k[READER].db, true, &e), 0);
-	assert_int_equal(world_warnings(&w, texts), 1);
+	assert_int_equal(world_warnings(&w, &warnings), 1);
 	world_end(&w);
 }
 
@@ -373,15 +374,15 @@ static void test_hostile(void **state)
 {
 	static void (*const spoils[])(struct generation *g) = { spoil_file, spoil_series, spoil_index, spoil_runs };
 	struct world w;
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	(void)state;
 	for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
 		world_begin(&w);
 		world_spoil(&w, spoils[i]);
 		world_upload(&w, READER);
-		if (world_warnings(&w, texts) != 1)
+		if (world_warnings(&w, &warnings) != 1)
 			fail_msg("spoil %zu brings no warning", i);
-		assert_non_null(strstr(texts[0], "in the bucket, and could not be read"));
+		assert_non_null(strstr(warnings.texts[0], "in the bucket, and could not be read"));
 		assert_true(kit_merge(&w.k[READER], KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL) == kit_merge(&w.k[LOCAL], KIT_CPU, KIT_T0, KIT_T0 + DAY, NULL));
 		world_end(&w);
 	}
@@ -397,13 +398,13 @@ static void spoil_nothing_but_names(struct generation *g)
 static void test_lost_series(void **state)
 {
 	struct world w;
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	(void)state;
 	world_begin(&w);
 	size_t series = world_series(&w, "region", "eu");
 	world_spoil(&w, spoil_nothing_but_names);
 	world_upload(&w, READER);
-	assert_int_equal(world_warnings(&w, texts), 0);
+	assert_int_equal(world_warnings(&w, &warnings), 0);
 	assert_int_equal(world_series(&w, "region", "eu"), series);
 	world_end(&w);
 }

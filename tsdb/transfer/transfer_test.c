@@ -229,7 +229,7 @@ static struct admin_bucket world_status(struct world *w)
 /* The texts of the warnings that a look at a range carries: how many, the last one in ret. */
 static size_t world_warnings(struct world *w, int64_t after, int64_t until, char ret[SOURCE_WARNING_LEN])
 {
-	char texts[SOURCE_WARNINGS][SOURCE_WARNING_LEN];
+	struct kit_warnings warnings;
 	struct source_damage damage = { 0 };
 	struct source_limits lim = { .damage = &damage };
 	struct source *source = tsdb_source(w->k.db);
@@ -244,10 +244,10 @@ static size_t world_warnings(struct world *w, int64_t after, int64_t until, char
 	free(found);
 	matcher_release(&m);
 	v->ops->release(v);
-	n = source_damage_warnings(&damage, texts);
-	if (n)
-		memcpy(ret, texts[n - 1], SOURCE_WARNING_LEN);
-	return n;
+	kit_warnings(&damage, &warnings);
+	if (warnings.n)
+		memcpy(ret, warnings.texts[warnings.n - 1], SOURCE_WARNING_LEN);
+	return warnings.n;
 }
 
 static size_t world_rows(struct world *w, int64_t after, int64_t until)

@@ -44,14 +44,6 @@ static void append(struct kit *k, const char *pod, int64_t t_ms, uint64_t seed, 
 	tsdb_flush(k->db);
 }
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 struct answer {
 	int64_t f;       /* what main.f7 takes */
 	uint64_t merged; /* checksum by names */
@@ -73,7 +65,8 @@ static struct answer ask(struct kit *k, const char *pod, int64_t after, int64_t 
 	matcher_release(&m);
 	assert_int_equal(n, 1);
 	struct source_part part = { .ref = s[0].ref, .after_ms = after, .until_ms = until, .scale = 1 };
-	const struct source_frame_filter f = { is_function, "main.f7", false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.f7"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	assert_int_equal(v->ops->sums(v, &part, 1, 1, &f, NULL, &d, &a.f, &e), 0);
 	assert_int_equal(v->ops->merge(v, &part, 1, 1, SYMBOLS_WHOLE, NULL, &sum, &e), 0);
 	a.merged = kit_vec_sum(sum);

@@ -199,8 +199,7 @@ static bool fetched_may_replace(struct tsdb *db, struct partition *old, struct p
 		own = partition_read(version_find(next, p->day), false);
 		dict_marks_now(&parts_have, own->symbols, &own->index);
 	}
-	for (int i = 0; i < DICT_TABLES; i++)
-		may &= has.next[i] <= parts_have.next[i];
+	may &= dict_marks_within(&has, &parts_have);
 	partition_unref(own);
 	version_unref(next);
 	version_unref(v);

@@ -18,13 +18,14 @@ static void make_up_columns(struct partition *p, struct part *part)
 {
 	struct part_reader r = { 0 };
 	struct sealed_rollup rollup = { 0 };
-	struct dict_marks to = { { 0 } };
+	struct dict_marks to = { .series = 0 };
+	uint32_t *columns = &to.symbols.next[ROWS_COLUMNS];
 	struct view v;
 	struct err e;
 	for (size_t i = 0; i < part->series.n; i++)
 		if (!part->series.v[i].is_float && !part_reader_get(&r, part, PART_ROLLUP, part->series.v[i].series, 0, &v, &e) &&
 		    !sealed_get_rollup(v, &rollup, &e) && rollup.columns.n && rollup.columns.v[rollup.columns.n - 1] < UINT32_MAX)
-			to.next[DICT_COLUMNS] = MAX(to.next[DICT_COLUMNS], rollup.columns.v[rollup.columns.n - 1] + 1);
+			*columns = MAX(*columns, rollup.columns.v[rollup.columns.n - 1] + 1);
 	part_reader_release(&r);
 	sealed_rollup_release(&rollup);
 	dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
@@ -174,11 +175,11 @@ static void widen(struct partition *p, const struct part *part)
 /* Series of parts whose names are lost keep their ids: a new series with such an id would be shown with their data. */
 static void keep_ids(struct partition *p, const struct pstate *s, bool series_only)
 {
-	struct dict_marks to = { { 0 } };
+	struct dict_marks to = { .series = 0 };
 	for (size_t i = 0; i < s->n_parts; i++) {
 		const struct part *x = s->parts[i];
 		if (x->series.n)
-			to.next[DICT_SERIES] = MAX(to.next[DICT_SERIES], x->series.v[x->series.n - 1].series + 1);
+			to.series = MAX(to.series, x->series.v[x->series.n - 1].series + 1);
 	}
 	dict_fill_up(&to, p->symbols, &p->index, series_only, &p->lost);
 }

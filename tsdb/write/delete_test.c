@@ -102,14 +102,6 @@ static uint64_t delete(struct model *m, const char *name, const char *pod, int64
 	return series;
 }
 
-static int is_function(const void *arg, const struct symbols *s, const struct sym_location *l, uint32_t line,
-		       struct err *e)
-{
-	(void)e;
-	uint32_t f = line < l->n_lines ? symbols_get_line(s, l, line)->function : 0;
-	return f && view_eqs(symbols_get_string(s, symbols_get_function(s, f - 1)->name), arg);
-}
-
 /* The sum of main.main's values, which is all of them. */
 static int64_t sum_of_main(struct kit *k, const char *name, int64_t after, int64_t until)
 {
@@ -127,7 +119,8 @@ static int64_t sum_of_main(struct kit *k, const char *name, int64_t after, int64
 		parts[i] = (struct source_part){ s[i].ref, after, until, 1, 0 };
 	double d;
 	int64_t exact = 0;
-	const struct source_frame_filter f = { is_function, "main.main", false };
+	const struct matcher function = { MATCH_EQ, VIEW("function"), VIEW("main.main"), NULL };
+	const struct source_frame_filter f = { .m = &function, .n = 1 };
 	assert_int_equal(v->ops->sums(v, parts, n, 1, &f, NULL, &d, &exact, &e), 0);
 	free(parts);
 	free(s);

@@ -49,26 +49,26 @@ static bool replay_symbols(struct replay *r, struct partition *p, uint64_t numbe
 	return rc == 0;
 }
 
-static void need(struct dict_marks *to, enum dict_table t, uint32_t id)
+static void need(uint32_t *next, uint32_t id)
 {
 	if (id < UINT32_MAX)
-		to->next[t] = MAX(to->next[t], id + 1);
+		*next = MAX(*next, id + 1);
 }
 
 /* How much of the dictionary a record takes for granted. */
 static struct dict_marks ids_of(const struct record *rec)
 {
-	struct dict_marks to = { { 0 } };
+	struct dict_marks to = { .series = 0 };
 	struct cursor c = cursor_of(rec->payload);
 	struct record_profile x = { 0 };
 	struct record_float f;
 	while (rec->kind == RECORD_FLOATS && record_get_float(&c, &f))
-		need(&to, DICT_SERIES, f.series);
+		need(&to.series, f.series);
 	while (rec->kind == RECORD_SAMPLES && record_get_profile(&c, &x)) {
 		for (uint32_t i = 0; i < x.n_series; i++)
-			need(&to, DICT_SERIES, x.series[i]);
+			need(&to.series, x.series[i]);
 		if (x.n)
-			need(&to, DICT_COLUMNS, x.columns.v[x.n - 1]);
+			need(&to.symbols.next[ROWS_COLUMNS], x.columns.v[x.n - 1]);
 	}
 	record_profile_release(&x);
 	return to;
@@ -81,7 +81,7 @@ static void make_up(struct tsdb *db, struct partition *p, const struct record *r
 	struct dict_marks to = ids_of(rec);
 	rwlock_write(&p->dict_lock);
 	uint64_t lost = p->lost;
-	if (to.next[DICT_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS) || to.next[DICT_SERIES] > p->index.series.n) {
+	if (to.symbols.next[ROWS_COLUMNS] > symbols_count(p->symbols, SYMBOLS_COLUMNS) || to.series > p->index.series.n) {
 		dict_fill_up(&to, p->symbols, &p->index, false, &p->lost);
 		dict_marks_now(&p->logged, p->symbols, &p->index);
 		tsdb_count_lost_symbols(p);

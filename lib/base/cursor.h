@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a payload byte by byte: numbers, counts and bytes, none of them beyond its end. Pure. */
-#ifndef PYRRHA_TSDB_CURSOR_H
-#define PYRRHA_TSDB_CURSOR_H
+#ifndef PYRRHA_BASE_CURSOR_H
+#define PYRRHA_BASE_CURSOR_H
 
 #include <endian.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tsdb/disk/cursor.h"
+#include "base/cursor.h"
 
 struct view cursor_bytes(struct cursor *c, size_t n)
 {

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/call.h"
+
+#include <stdlib.h>
+
+void fleet_result_release(struct fleet_result *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		if (r->floats)
+			free(r->floats[i].v);
+		if (r->profiles) {
+			free(r->profiles[i].v);
+			free(r->profiles[i].match);
+		}
+		if (r->points)
+			source_points_release(&r->points[i]);
+		if (r->covers && r->covers[i])
+			source_covers_free(r->covers[i], r->n_tiles);
+		if (r->vecs && r->vecs[i])
+			stackvec_unref(r->vecs[i]);
+	}
+	free(r->series);
+	free(r->types);
+	free(r->names);
+	free(r->floats);
+	free(r->profiles);
+	free(r->points);
+	free(r->covers);
+	free(r->vecs);
+	free(r->sums);
+	free(r->exact);
+	free(r->shares.match);
+	free(r->shares.total);
+	free(r->shares.there);
+	*r = (struct fleet_result){ 0 };
+}
+
+/* ---- the receivers of what is read by series: each writes a place of its own ---- */
+
+static int call_take_floats(void *arg, size_t series, struct point *v, size_t n, struct err *e)
+{
+	(void)e;
+	((struct fleet_result *)arg)->floats[series] = (struct fleet_floats){ v, n };
+	return 0;
+}
+
+static int call_take_profiles(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
+{
+	(void)e;
+	((struct fleet_result *)arg)->profiles[series] = (struct fleet_profiles){ v, NULL, n };
+	return 0;
+}
+
+static int call_take_points(void *arg, size_t series, struct source_points *p, struct err *e)
+{
+	(void)e;
+	((struct fleet_result *)arg)->points[series] = *p;
+	return 0;
+}
+
+static int call_take_covers(void *arg, size_t series, struct source_cover *v, struct err *e)
+{
+	(void)e;
+	((struct fleet_result *)arg)->covers[series] = v;
+	return 0;
+}
+
+static int call_take_matches(void *arg, size_t series, const struct source_profile *p, const int64_t *match, size_t n, unsigned worker, struct err *e)
+{
+	(void)worker;
+	(void)e;
+	struct fleet_profiles *to = &((struct fleet_result *)arg)->profiles[series];
+	*to = (struct fleet_profiles){ xcalloc(n + 1, sizeof *p), xcalloc(n + 1, sizeof *match), n };
+	if (n) {
+		memcpy(to->v, p, n * sizeof *p);
+		memcpy(to->match, match, n * sizeof *match);
+	}
+	return 0;
+}
+
+/* ---- covers of a source that has only profiles ---- */
+
+struct call_tiles {
+	struct fleet_result *result;
+	const struct source_tiles *tiles;
+};
+
+static int call_add_up_covers(void *arg, size_t series, struct source_profile *v, size_t n, struct err *e)
+{
+	(void)e;
+	const struct source_tiles *t = ((struct call_tiles *)arg)->tiles;
+	struct source_cover *covers = xcalloc(t->n + 1, sizeof *covers);
+	for (size_t i = 0; i < n; i++) {
+		struct source_cover one = { 0 };
+		struct source_cover *to = t->n == 1 ? covers : &one; /* only a single tile has spans */
+		source_cover_add(to, v[i].t_ms, v[i].cover_ms, v[i].total, v[i].weight, v[i].period, v[i].stale);
+		if (to == &one)
+			source_cover_add_other(&covers[(v[i].t_ms - t->after_ms - 1) / t->width_ms], &one);
+		source_cover_release(&one);
+	}
+	free(v);
+	((struct call_tiles *)arg)->result->covers[series] = covers;
+	return 0;
+}
+
+static int call_run_covers(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *r, struct err *e)
+{
+	r->covers = xcalloc(c->n_refs + 1, sizeof *r->covers);
+	r->n_tiles = c->tiles->n;
+	if (v->ops->covers)
+		return v->ops->covers(v, c->refs, c->n_refs, c->tiles, lim, call_take_covers, r, e);
+	struct call_tiles t = { r, c->tiles };
+	return v->ops->profiles(v, c->refs, c->n_refs, c->tiles->after_ms, c->tiles->after_ms + (int64_t)c->tiles->n * c->tiles->width_ms, lim,
+				call_add_up_covers, &t, e);
+}
+
+/* ---- the others ---- */
+
+static int call_not_supported(const char *what, struct err *e)
+{
+	return err_set(e, ERR_BAD_DATA, "%s is not supported by this storage", what);
+}
+
+static int call_run_shares(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *r, struct err *e)
+{
+	if (!v->ops->shares)
+		return call_not_supported("shares", e);
+	r->shares = (struct source_shares){ xcalloc(c->n_groups + 1, sizeof(int64_t)), xcalloc(c->n_groups + 1, sizeof(int64_t)),
+					    xcalloc(c->n_groups + 1, sizeof(int64_t)) };
+	return v->ops->shares(v, c->parts, c->n_parts, c->n_groups, c->filter, lim, &r->shares, e);
+}
+
+static int call_run_matches(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *r, struct err *e)
+{
+	if (!v->ops->matches)
+		return call_not_supported("matches", e);
+	r->profiles = xcalloc(c->n_refs + 1, sizeof *r->profiles);
+	return v->ops->matches(v, c->refs, c->n_refs, c->after_ms, c->until_ms, c->filter, lim, call_take_matches, r, e);
+}
+
+static int call_run_op(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *r, struct err *e)
+{
+	const struct source_ops *ops = v->ops;
+	switch (c->op) {
+	case FLEET_OPEN:
+	case FLEET_CLOSE:
+		return 0;
+	case FLEET_SELECT:
+		return ops->select(v, c->m, c->n_m, c->after_ms, c->until_ms, lim, &r->series, &r->n, e);
+	case FLEET_TYPES:
+		return ops->types(v, c->after_ms, c->until_ms, lim, &r->types, &r->n, e);
+	case FLEET_LABEL_NAMES:
+		return ops->label_names(v, c->m, c->n_m, c->after_ms, c->until_ms, lim, &r->names, &r->n, e);
+	case FLEET_LABEL_VALUES:
+		return ops->label_values(v, c->label, c->m, c->n_m, c->after_ms, c->until_ms, lim, &r->names, &r->n, e);
+	case FLEET_FLOATS:
+		r->floats = xcalloc(c->n_refs + 1, sizeof *r->floats);
+		return ops->floats(v, c->refs, c->n_refs, c->after_ms, c->until_ms, lim, call_take_floats, r, e);
+	case FLEET_PROFILES:
+		r->profiles = xcalloc(c->n_refs + 1, sizeof *r->profiles);
+		return ops->profiles(v, c->refs, c->n_refs, c->after_ms, c->until_ms, lim, call_take_profiles, r, e);
+	case FLEET_POINTS:
+		r->points = xcalloc(c->n_refs + 1, sizeof *r->points); /* not plain */
+		return !ops->points ? 0 : ops->points(v, c->refs, c->n_refs, c->after_ms, c->until_ms, c->windows, lim, call_take_points, r, e);
+	case FLEET_COVERS:
+		return call_run_covers(v, c, lim, r, e);
+	case FLEET_MERGE:
+		r->vecs = xcalloc(c->n_groups + 1, sizeof(struct stackvec *));
+		return ops->merge(v, c->parts, c->n_parts, c->n_groups, c->detail, lim, r->vecs, e);
+	case FLEET_SUMS:
+		r->sums = xcalloc(c->n_groups + 1, sizeof *r->sums);
+		r->exact = c->exact ? xcalloc(c->n_groups + 1, sizeof *r->exact) : NULL;
+		return ops->sums(v, c->parts, c->n_parts, c->n_groups, c->filter, lim, r->sums, r->exact, e);
+	case FLEET_SHARES:
+		return call_run_shares(v, c, lim, r, e);
+	case FLEET_MATCHES:
+		return call_run_matches(v, c, lim, r, e);
+	case FLEET_OPS:
+		break;
+	}
+	return err_set(e, ERR_BAD_DATA, "not an operation: %d", (int)c->op);
+}
+
+/* How many elements the result of a call has; unknown before of those that find their elements. */
+static size_t call_result_count(const struct fleet_call *c)
+{
+	switch (c->op) {
+	case FLEET_FLOATS:
+	case FLEET_PROFILES:
+	case FLEET_POINTS:
+	case FLEET_COVERS:
+	case FLEET_MATCHES:
+		return c->n_refs;
+	case FLEET_MERGE:
+	case FLEET_SUMS:
+	case FLEET_SHARES:
+		return c->n_groups;
+	default:
+		return 0;
+	}
+}
+
+int fleet_call_run(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *ret, struct err *e)
+{
+	struct fleet_result r = { .op = c->op, .n = call_result_count(c) };
+	int rc = call_run_op(v, c, lim, &r, e);
+	if (rc)
+		fleet_result_release(&r);
+	else
+		*ret = r;
+	return rc;
+}

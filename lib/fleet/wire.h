@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions and answers as bytes: docs/format/source.md. Both ends check everything that they read: either may be a stranger. Pure: no I/O, no clock.
+ *
+ * All numbers are varints (signed ones zigzag) unless said otherwise; doubles are their 8 bytes, little-endian, so that NaNs stay what they are. */
+#ifndef PYRRHA_FLEET_WIRE_H
+#define PYRRHA_FLEET_WIRE_H
+
+#include "base/cursor.h"
+#include "fleet/call.h"
+#include "fleet/dictionary.h"
+
+#define FLEET_WIRE_VERSION 1
+#define FLEET_WIRE_TYPE "application/x-pyrrha-source" /* Content-Type of both */
+#define FLEET_QUESTION_MAX ((size_t)64 << 20) /* bytes of a question */
+
+/* What goes with each question. */
+struct fleet_question {
+	struct fleet_call call;
+	uint64_t view;               /* the token of the view; 0: a view is opened */
+	uint64_t session;            /* id of the dictionary that the asker has, and how far; 0: none */
+	struct symbols_marks has;
+	int64_t left_ms;             /* how long the asker waits; 0: as long as the server lets it */
+	uint64_t max_samples, max_bytes; /* of source_limits: what is left of them; 0: unlimited */
+	uint64_t max_answer;         /* bytes of the answer; longer ones are ERR_LIMIT */
+	bool strict;                 /* damage is an error (source_limits.damage is NULL) */
+	struct arena arena;          /* of a decoded one: what the call refers to */
+	struct matcher *matchers;    /* of a decoded one: call.m and the filter's, released with it */
+	size_t n_matchers;
+	struct regex *any;           /* of a decoded filter */
+	struct source_frame_filter filter;
+	struct source_windows windows;
+	struct source_tiles tiles;
+};
+
+void fleet_question_encode(struct buf *out, const struct fleet_question *q);
+/* ERR_BAD_DATA: malformed (says what and at which byte), an expression that does not compile, too much. Release ret also after an error. */
+int fleet_question_decode(struct fleet_question *ret, struct view body, struct err *e) MUST_USE;
+void fleet_question_release(struct fleet_question *q);
+
+/* What an answer says beside its result. */
+struct fleet_answer {
+	uint64_t view;               /* the token; 0: the view is gone (FLEET_CLOSE, errors before one was opened) */
+	bool view_lost;              /* with an error: the view that was asked for is not there (any more). The asker opens another */
+	bool opened;                 /* a view was opened by this answer; then labels are there */
+	struct labels labels;        /* the server's external labels; in the arena given to decode */
+	struct err err;              /* code 0: there is a result */
+	uint64_t session;            /* of a merge: the dictionary */
+	/* what the call has cost there: */
+	uint64_t chunks, samples, bytes, bucket_requests, bucket_bytes;
+	/* what it lacks (source_damage): of each kind how often, and the range */
+	struct fleet_lacks { uint64_t met; int64_t until_ms, from_ms; } damaged, absent, doubled;
+	int64_t cpu_ns;              /* of the server's thread and pool, about; 0: unknown */
+};
+
+/* Appends. result: NULL if a->err is set. dictionary: of a merge with symbols, locked inside; out->max bounds the answer (ERR_LIMIT then; out is to be thrown away). has: the
+ * asker's marks. The order of bytes: magic and version, head, result, and the xxHash64 of all before it, so that half an answer is seen. */
+int fleet_answer_encode(struct buf *out, const struct fleet_answer *a, const struct fleet_result *result, struct fleet_dictionary_out *dictionary,
+			const struct fleet_question *q, struct err *e) MUST_USE;
+/* call: what was asked: the answer has to fit it (as many series, groups, tiles; refs of series that were selected are below 2^32). arena: strings of the result; it has a cap,
+ * and is kept as long as the view. ERR_CORRUPT: not an answer, cut short, or one that does not fit: says what and where. ret and result are set only on
+ * success; an answer that is an error is a success with ret->err set and an empty result. */
+int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
+			struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e) MUST_USE;
+
+#endif
