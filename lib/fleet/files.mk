@@ -25,13 +25,10 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \
-  lib/fleet/wirekit.h \
   $(NULL)
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
-  wire_hostile_test \
-  wire_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
@@ -40,7 +37,4 @@ answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
 dictionary_test_LDADD = $(FLEET_TEST_LIBS)
-wire_hostile_test_SOURCES = lib/fleet/wire_hostile_test.c
-wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
-wire_test_SOURCES = lib/fleet/wire_test.c
 endif

@@ -3,4 +3,3 @@ include lib/fleet/files.mk
 noinst_LIBRARIES += libfleet.a
 FLEET_LIBS = libfleet.a $(FETCH_LIBS) $(MODEL_LIBS)
 FLEET_TEST_LIBS = $(FLEET_LIBS) $(CMOCKA_LIBS)
-wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)

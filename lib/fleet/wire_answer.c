@@ -15,8 +15,8 @@ enum {
 static uint8_t answer_flags(const struct fleet_answer *a)
 {
 	bool costs = a->chunks || a->samples || a->bytes || a->bucket_requests || a->bucket_bytes || a->cpu_ns > 0;
-	return (uint8_t)((a->view_lost ? ANSWER_VIEW_LOST : 0) | (a->opened ? ANSWER_OPENED : 0) | (a->err.code ? ANSWER_ERROR : 0) | (costs ? ANSWER_COSTS : 0) |
-			 (a->damaged.met ? ANSWER_DAMAGED : 0) | (a->absent.met ? ANSWER_ABSENT : 0) | (a->doubled.met ? ANSWER_DOUBLED : 0));
+	return (uint8_t)((a->view_lost ? ANSWER_VIEW_LOST : 0) | (a->opened ? ANSWER_OPENED : 0) | (a->err.code ? ANSWER_ERROR : 0) |
+			 (costs ? ANSWER_COSTS : 0) | (a->damaged.met ? ANSWER_DAMAGED : 0) | (a->absent.met ? ANSWER_ABSENT : 0) | (a->doubled.met ? ANSWER_DOUBLED : 0));
 }
 
 static void answer_put_labels(struct wire_out *o, struct labels l)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists by series, and numbers by group. Of an element only what differs from the one before is there; a byte of flags says what that is. What is "before" goes
- * on from one series to the next: they resemble each other. */
+/* Lists by series, and numbers by group. Of an element only what differs from the one before is there; a byte of flags says what that is. What
+ * is "before" goes on from one series to the next: they resemble each other. */
 #include "fleet/wire_result.h"
 
 /* ---- floats ---- */
@@ -188,8 +188,8 @@ static void lists_put_point(struct wire_out *o, struct lists_points *x, const st
 {
 	struct source_point *b = &x->before[p->is_run];
 	bool covers = p->cover_ms != b->cover_ms, adjoins = covers && !first && (uint64_t)p->t_ms - (uint64_t)x->last_ms == p->cover_ms;
-	uint8_t flags = (uint8_t)((p->is_run ? POINT_RUN : 0) | (adjoins ? POINT_ADJOINS : covers ? POINT_COVER : 0) | (p->ahead != b->ahead ? POINT_AHEAD : 0) |
-				  (p->total == b->total ? POINT_SAME_TOTAL : 0));
+	uint8_t flags = (uint8_t)((p->is_run ? POINT_RUN : 0) | (adjoins ? POINT_ADJOINS : covers ? POINT_COVER : 0) |
+				  (p->ahead != b->ahead ? POINT_AHEAD : 0) | (p->total == b->total ? POINT_SAME_TOTAL : 0));
 	wire_room(o);
 	wire_put_byte(o, flags);
 	wire_put_stamp(o, &x->stamps, p->t_ms);
@@ -265,7 +265,8 @@ static void lists_get_points(struct wire_in *in, struct fleet_result *r)
 	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
 		struct source_points *p = &r->points[i];
 		uint64_t head = wire_get(in), n = head >> 2;
-		if (!wire_require(in, n <= (uint64_t)(in->c.end - in->c.p) / 2 && (head & POINTS_PLAIN || !head), "more points than bytes, or points that are not plain"))
+		if (!wire_require(in, n <= (uint64_t)(in->c.end - in->c.p) / 2 && (head & POINTS_PLAIN || !head),
+				  "more points than bytes, or points that are not plain"))
 			return;
 		p->plain = head & POINTS_PLAIN;
 		p->v = p->plain ? xcalloc(n + 1, sizeof *p->v) : NULL;
@@ -278,7 +279,10 @@ static void lists_get_points(struct wire_in *in, struct fleet_result *r)
 
 /* ---- covers ---- */
 
-enum { COVER_COUNT = 1, COVER_STALE = 2, COVER_TOTAL = 4, COVER_PERIOD = 8, COVER_MAGNITUDE = 16, COVER_WEIGHTS = 32, COVER_SPANS = 64, COVER_FLAGS = 128 };
+enum {
+	COVER_COUNT = 1, COVER_STALE = 2, COVER_TOTAL = 4, COVER_PERIOD = 8, COVER_MAGNITUDE = 16, COVER_WEIGHTS = 32, COVER_SPANS = 64,
+	COVER_FLAGS = 128
+};
 
 /* What goes on from cover to cover. */
 struct lists_covers {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions. Which fields a call has is one table for writer and reader: question_fields. Matchers and expressions travel as text and are compiled again. */
+/* Questions. Which fields a call has is one table for writer and reader: question_fields. Matchers and expressions travel as text and are
+ * compiled again. */
 #include "fleet/wire.h"
 #include "fleet/wire_values.h"
 
@@ -274,7 +275,8 @@ static void question_get_tiles(struct wire_in *in, const struct fleet_call *c, s
 static void question_get_part(struct wire_in *in, struct wire_doubles *scales, const struct source_part *b, size_t n_groups, struct source_part *p)
 {
 	uint8_t flags = wire_get_byte(in);
-	wire_require(in, flags < PART_FLAGS && (flags & (PART_GROUP | PART_NEXT_GROUP)) != (PART_GROUP | PART_NEXT_GROUP), "flags of a part that there are not");
+	wire_require(in, flags < PART_FLAGS && (flags & (PART_GROUP | PART_NEXT_GROUP)) != (PART_GROUP | PART_NEXT_GROUP),
+		     "flags of a part that there are not");
 	*p = *b;
 	p->ref = flags & PART_NEXT_REF ? b->ref + 1 : (uint64_t)wire_get_diff(in, (int64_t)b->ref);
 	if (!(flags & PART_RANGE)) {
@@ -300,7 +302,8 @@ static void question_get_part(struct wire_in *in, struct wire_doubles *scales, c
 	wire_require(in, wire_near(p->after_ms) && wire_near(p->until_ms), "times out of range");
 	wire_require(in, n == 1 || (p->step_ms > 0 && question_reaches(p->after_ms, p->step_ms, n) && question_reaches(p->until_ms, p->step_ms, n)),
 		     "steps out of range");
-	wire_require(in, p->weigh.over_ms <= QUESTION_WEIGHT_MAX && p->weigh.base_ms >= 0 && p->weigh.base_ms <= QUESTION_WEIGHT_MAX, "a weight out of range");
+	wire_require(in, p->weigh.over_ms <= QUESTION_WEIGHT_MAX && p->weigh.base_ms >= 0 && p->weigh.base_ms <= QUESTION_WEIGHT_MAX,
+		     "a weight out of range");
 }
 
 static void question_get_parts(struct wire_in *in, struct fleet_call *c)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of calls as bytes, but for merges (dictionary.h). What is got fits the call: as many elements as it asked for, in its range, in their order. */
+/* The results of calls as bytes, but for merges (dictionary.h). What is got fits the call: as many elements as it asked for, in its range, in
+ * their order. */
 #ifndef PYRRHA_FLEET_WIRE_RESULT_H
 #define PYRRHA_FLEET_WIRE_RESULT_H
 

@@ -4,7 +4,8 @@
  *	0      the next one that was not named before
  *	k + 1  the k-th
  *
- * so that a label value that only one series has costs a byte beside its text. Shapes are lists of label names: nearly all series of a job have one. */
+ * so that a label value that only one series has costs a byte beside its text. Shapes are lists of label names: nearly all series of a job have
+ * one. */
 #include "base/map.h"
 #include "fleet/wire_result.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What questions and answers consist of (wire.h): numbers, texts, stamps, doubles, lists of integers; docs/format/source.md draws them. What is put can be got again
- * bit by bit. Readers get any bytes: a number that is not there is 0, a list is never longer than the bytes that are left allow, and in->c.bad says so at the end. */
+/* What questions and answers consist of (wire.h): numbers, texts, stamps, doubles, lists of integers; docs/format/source.md draws them. What is
+ * put can be got again bit by bit. Readers get any bytes: a number that is not there is 0, a list is never longer than the bytes that are left
+ * allow, and in->c.bad says so at the end. */
 #ifndef PYRRHA_FLEET_WIRE_VALUES_H
 #define PYRRHA_FLEET_WIRE_VALUES_H
 

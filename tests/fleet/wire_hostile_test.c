@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a text, or harmless.
- * FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
-#include "fleet/wirekit.h"
+/* Bytes that are no questions or answers: cut short, changed, of another version, or made up with a hash that is right. They are refused with a
+ * text, or harmless. FLEET_SEEDS=DIRECTORY: also writes the seeds of the fuzz targets there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/fleet/wirekit.h"
 
 #define ROUNDS 20
 #define HASH 8 /* bytes at the end of a message */
@@ -285,6 +292,57 @@ static void test_claims(void **state)
 	buf_free(&b);
 }
 
+/* An answer to another question than the one that was asked. */
+static void misfit_refuse(const struct fleet_result *r, const struct fleet_call *asked, const char *why)
+{
+	struct fleet_question q = { .call = { .op = r->op } };
+	struct fleet_answer a = { 0 }, back;
+	struct fleet_result back_r;
+	struct arena arena;
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	arena_init(&arena, 0);
+	assert_int_equal(fleet_answer_encode(&b, &a, r, NULL, &q, &e), 0);
+	int rc = fleet_answer_decode(&back, &back_r, buf_view(&b), asked, NULL, &arena, &e);
+	if (rc != -ERR_CORRUPT || !strstr(e.msg, why))
+		fail_msg("%d %s instead of %s", rc, e.msg, why);
+	arena_free(&arena);
+	buf_free(&b);
+}
+
+static void test_misfits(void **state)
+{
+	const uint64_t refs[] = { 1, 2 };
+	struct point points[] = { { T0, 1 }, { T0 + 5, 2 } };
+	struct fleet_floats floats = { points, 2 };
+	struct fleet_result r = { .op = FLEET_FLOATS, .n = 1, .floats = &floats };
+	struct fleet_call c = { .op = FLEET_FLOATS, .refs = refs, .n_refs = 1, .after_ms = T0 - 1, .until_ms = T0 + 4 };
+	struct label l[] = { { VIEW("b"), VIEW("1") }, { VIEW("a"), VIEW("1") } };
+	struct source_series series[] = { { { l, 1 }, NULL, 1 }, { { l + 1, 1 }, NULL, 2 } };
+	struct fleet_result select = { .op = FLEET_SELECT, .n = 2, .series = series };
+	struct fleet_call asked = { .op = FLEET_SELECT };
+	(void)state;
+	misfit_refuse(&r, &c, "not in the range");
+	c.until_ms = T0 + HOUR;
+	c.after_ms = T0;
+	misfit_refuse(&r, &c, "not in the range");
+	points[1].t_ms = T0 - 5;
+	c.after_ms = T0 - HOUR;
+	misfit_refuse(&r, &c, "not in order");
+	points[1].t_ms = T0 + 5;
+	c.n_refs = 2;
+	misfit_refuse(&r, &c, "too short");
+	c.op = FLEET_PROFILES;
+	misfit_refuse(&r, &c, "another operation");
+	misfit_refuse(&select, &asked, "not in the order of their labels");
+	series[0].labels.n = 2;
+	misfit_refuse(&select, &asked, "label names are not in order");
+	select.n = 1;
+	series[0].labels.n = 1;
+	series[0].ref = (uint64_t)1 << 32;
+	misfit_refuse(&select, &asked, "2^32");
+}
+
 /* No message takes much more memory than bytes: the largest numbers of the smallest elements. */
 static size_t result_bytes(const struct fleet_result *r)
 {
@@ -364,7 +422,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cut), cmocka_unit_test(test_flipped), cmocka_unit_test(test_signed_cuts), cmocka_unit_test(test_changed),
-		cmocka_unit_test(test_version), cmocka_unit_test(test_claims), cmocka_unit_test(test_memory), cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_version), cmocka_unit_test(test_claims), cmocka_unit_test(test_misfits),
+		cmocka_unit_test(test_memory), cmocka_unit_test(test_seeds),
 	};
 	wirekit_begin();
 	return cmocka_run_group_tests(tests, NULL, NULL);

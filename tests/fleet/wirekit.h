@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of wire.h: random questions and results of every operation. */
+/* For tests of wire.h: random questions and results of every operation. Included behind cmocka. */
 #ifndef PYRRHA_FLEET_WIREKIT_H
 #define PYRRHA_FLEET_WIREKIT_H
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/map.h"
 #include "fleet/wire.h"
@@ -17,8 +10,9 @@
 #define HOUR INT64_C(3600000)
 
 static const char *const wirekit_op_names[FLEET_OPS] = {
-	[FLEET_OPEN] = "open", [FLEET_SELECT] = "select", [FLEET_TYPES] = "types", [FLEET_LABEL_NAMES] = "label_names", [FLEET_LABEL_VALUES] = "label_values",
-	[FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points", [FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge",
+	[FLEET_OPEN] = "open", [FLEET_SELECT] = "select", [FLEET_TYPES] = "types", [FLEET_LABEL_NAMES] = "label_names",
+	[FLEET_LABEL_VALUES] = "label_values", [FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points",
+	[FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge",
 	[FLEET_SUMS] = "sums", [FLEET_SHARES] = "shares", [FLEET_MATCHES] = "matches", [FLEET_CLOSE] = "close",
 };
 
@@ -43,7 +37,9 @@ static inline uint64_t wirekit_random(uint64_t below)
 static inline int64_t wirekit_integer(void)
 {
 	static const int64_t edges[] = { 0, 0, 1, -1, INT64_MAX, INT64_MIN, 63, -64, 64, 127, 128 };
-	return wirekit_random(4) ? (int64_t)(wirekit_random(0) >> wirekit_random(64)) * (wirekit_random(2) ? 1 : -1) : edges[wirekit_random(ARRAY_LEN(edges))];
+	if (wirekit_random(4))
+		return (int64_t)(wirekit_random(0) >> wirekit_random(64)) * (wirekit_random(2) ? 1 : -1);
+	return edges[wirekit_random(ARRAY_LEN(edges))];
 }
 
 static inline double wirekit_double(void)
@@ -88,7 +84,8 @@ static inline struct labels wirekit_labels(struct arena *a)
 static const struct ptype *wirekit_type(struct arena *a)
 {
 	struct ptype *t = wirekit_array(a, 1, sizeof *t);
-	*t = (struct ptype){ wirekit_text(a, "p", 3), wirekit_text(a, "s", 2), VIEW("nanoseconds"), VIEW("cpu"), VIEW("nanoseconds"), wirekit_random(2), (enum profile_kind)(1 + wirekit_random(3)) };
+	*t = (struct ptype){ wirekit_text(a, "p", 3), wirekit_text(a, "s", 2), VIEW("nanoseconds"), VIEW("cpu"), VIEW("nanoseconds"),
+			     wirekit_random(2), (enum profile_kind)(1 + wirekit_random(3)) };
 	return t;
 }
 
@@ -178,7 +175,9 @@ static inline void wirekit_call(struct arena *a, struct fleet_question *q, enum 
 /* Released as a decoded one. */
 static inline void wirekit_question(struct fleet_question *q, enum fleet_op op)
 {
-	*q = (struct fleet_question){ .view = wirekit_random(0), .session = wirekit_random(2) ? wirekit_random(0) : 0, .left_ms = (int64_t)wirekit_random(100000), .max_samples = wirekit_random(0) >> wirekit_random(64),
+	*q = (struct fleet_question){ .view = wirekit_random(0), .session = wirekit_random(2) ? wirekit_random(0) : 0,
+				      .left_ms = (int64_t)wirekit_random(100000),
+				      .max_samples = wirekit_random(0) >> wirekit_random(64),
 				      .max_bytes = wirekit_random(0) >> wirekit_random(64), .max_answer = wirekit_random(0) >> wirekit_random(64), .strict = wirekit_random(2) };
 	arena_init(&q->arena, 0);
 	q->matchers = xcalloc(8, sizeof *q->matchers);
@@ -240,7 +239,8 @@ static inline void wirekit_points(struct source_points *to)
 		struct source_point *p = &to->v[i];
 		int64_t last = t;
 		t = wirekit_stamp(t);
-		*p = (struct source_point){ t, wirekit_integer() / 64, wirekit_random(2) ? (uint32_t)(t - last) : (uint32_t)wirekit_random(UINT32_MAX), runs && wirekit_random(2), (uint32_t)wirekit_random(1 << 20) };
+		*p = (struct source_point){ t, wirekit_integer() / 64, wirekit_random(2) ? (uint32_t)(t - last) : (uint32_t)wirekit_random(UINT32_MAX),
+					    runs && wirekit_random(2), (uint32_t)wirekit_random(1 << 20) };
 		if (runs)
 			to->before[i + 1] = to->before[i] + (p->is_run ? p->ahead : 1);
 	}
@@ -275,7 +275,8 @@ static inline void wirekit_series(struct arena *a, struct fleet_result *r)
 	r->n = wirekit_random(40);
 	r->series = xcalloc(r->n + 1, sizeof *r->series);
 	for (size_t i = 0; i < r->n; i++)
-		r->series[i] = (struct source_series){ wirekit_labels(a), wirekit_random(4) ? types[wirekit_random(3)] : NULL, wirekit_random(2) ? i : wirekit_random(UINT32_MAX) };
+		r->series[i] = (struct source_series){ wirekit_labels(a), wirekit_random(4) ? types[wirekit_random(3)] : NULL,
+						       wirekit_random(2) ? i : wirekit_random(UINT32_MAX) };
 	qsort(r->series, r->n, sizeof *r->series, wirekit_by_labels);
 }
 
@@ -330,7 +331,7 @@ static inline void wirekit_by_series(const struct fleet_call *c, struct fleet_re
 			int64_t t = T0;
 			r->floats[i] = (struct fleet_floats){ xcalloc(33, sizeof(struct point)), wirekit_random(32) };
 			for (size_t k = 0; k < r->floats[i].n; k++)
-				r->floats[i].v[k] = k && !wirekit_random(3) ? (struct point){ t = wirekit_stamp(t), r->floats[i].v[k - 1].v } : (struct point){ t = wirekit_stamp(t), wirekit_double() };
+				r->floats[i].v[k] = (struct point){ t = wirekit_stamp(t), k && !wirekit_random(3) ? r->floats[i].v[k - 1].v : wirekit_double() };
 		} else if (c->op == FLEET_POINTS) {
 			wirekit_points(&r->points[i]);
 		} else if (c->op == FLEET_COVERS) {
