@@ -43,6 +43,15 @@ wire_test_SOURCES = tests/fleet/wire_test.c tests/fleet/wirekit.h
 wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
 wire_hostile_test_SOURCES = tests/fleet/wire_hostile_test.c tests/fleet/wirekit.h
 wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+# Other servers as peers, over HTTP.
+check_LIBRARIES += liblistenkit.a
+liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h
+check_PROGRAMS += server_test server_ops_test
+TESTS += server_test server_ops_test
+server_test_SOURCES = tests/fleet/server_test.c
+server_test_LDADD = liblistenkit.a $(FLEET_TEST_LIBS)
+server_ops_test_SOURCES = tests/fleet/server_ops_test.c
+server_ops_test_LDADD = liblistenkit.a libfleet.a libpromql.a $(FLEET_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

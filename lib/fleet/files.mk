@@ -14,8 +14,16 @@ libfleet_a_SOURCES = \
   lib/fleet/call.h \
   lib/fleet/dictionary.c \
   lib/fleet/dictionary.h \
+  lib/fleet/fleet_loop.c \
+  lib/fleet/fleet_loop.h \
   lib/fleet/peer.h \
+  lib/fleet/server.c \
   lib/fleet/server.h \
+  lib/fleet/server_answer.c \
+  lib/fleet/server_ask.c \
+  lib/fleet/server_internal.h \
+  lib/fleet/server_refs.c \
+  lib/fleet/server_view.c \
   lib/fleet/union.h \
   lib/fleet/wire.h \
   lib/fleet/wire_answer.c \
