@@ -52,6 +52,18 @@ server_test_SOURCES = tests/fleet/server_test.c
 server_test_LDADD = liblistenkit.a $(FLEET_TEST_LIBS)
 server_ops_test_SOURCES = tests/fleet/server_ops_test.c
 server_ops_test_LDADD = liblistenkit.a libfleet.a libpromql.a $(FLEET_TEST_LIBS)
+# The union of servers: each call, the language, labels and failures.
+check_LIBRARIES += libunionkit.a
+libunionkit_a_SOURCES = tests/fleet/unionkit.c tests/fleet/unionkit.h
+UNION_TEST_LIBS = libunionkit.a libfleet.a $(PROMQL_LIBS) $(FLEET_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += union_test union_peers_test union_engine_test
+TESTS += union_test union_peers_test union_engine_test
+union_test_SOURCES = tests/fleet/union_test.c
+union_test_LDADD = $(UNION_TEST_LIBS)
+union_peers_test_SOURCES = tests/fleet/union_peers_test.c
+union_peers_test_LDADD = $(UNION_TEST_LIBS)
+union_engine_test_SOURCES = tests/fleet/union_engine_test.c
+union_engine_test_LDADD = $(UNION_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

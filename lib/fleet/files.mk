@@ -17,6 +17,7 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_loop.c \
   lib/fleet/fleet_loop.h \
   lib/fleet/peer.h \
+  lib/fleet/peer_local.c \
   lib/fleet/server.c \
   lib/fleet/server.h \
   lib/fleet/server_answer.c \
@@ -24,7 +25,19 @@ libfleet_a_SOURCES = \
   lib/fleet/server_internal.h \
   lib/fleet/server_refs.c \
   lib/fleet/server_view.c \
+  lib/fleet/union.c \
   lib/fleet/union.h \
+  lib/fleet/union_ask.c \
+  lib/fleet/union_dictionary.c \
+  lib/fleet/union_internal.h \
+  lib/fleet/union_join.c \
+  lib/fleet/union_labels.c \
+  lib/fleet/union_lists.c \
+  lib/fleet/union_merge.c \
+  lib/fleet/union_parts.c \
+  lib/fleet/union_select.c \
+  lib/fleet/union_series.c \
+  lib/fleet/union_sums.c \
   lib/fleet/wire.h \
   lib/fleet/wire_answer.c \
   lib/fleet/wire_lists.c \
