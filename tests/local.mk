@@ -21,7 +21,7 @@ check_PROGRAMS += many_days_agree_test
 TESTS += many_days_agree_test
 many_days_agree_test_SOURCES = tests/many_days/many_days_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
   tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
-  tests/many_days/whole_source.c tests/many_days/whole_source.h
+  tests/many_days/whole_source.c tests/many_days/whole_source.h tests/many_days/agree.c tests/many_days/agree.h
 many_days_agree_test_LDADD = libweb.a $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
 check_PROGRAMS += remedies_test
 TESTS += remedies_test
