@@ -427,7 +427,7 @@ static struct match_memo memo_new(const struct memsource *m, const struct source
 {
 	const struct symbols *s = m->symbols;
 	return (struct match_memo){ f, s, xcalloc(symbols_count(s, SYMBOLS_LOCATIONS) + 1, 1), xcalloc(symbols_count(s, SYMBOLS_STACKS) + 1, 1),
-				   lim ? lim->regex : NULL, 0, e };
+				    lim ? lim->regex : NULL, 0, e };
 }
 
 static void memo_free(struct match_memo *m)

@@ -130,8 +130,7 @@ int readout_merged(struct readout *r, const struct span *sp, bool *ret_done, str
 	if (*ret_done) {
 		readout_groups(r, &m.range, merge, &m.g);
 		rc = ask(&m, e);
-		struct err same;
-		if (rc == -ERR_EXECUTION && !frames_failed(&r->frames, &same)) { /* a sum is too large: the long way knows what to say */
+		if (rc == -ERR_EXECUTION) { /* a sum is too large: the long way knows what to say */
 			rc = 0;
 			*ret_done = false;
 		}

@@ -13,7 +13,7 @@ struct eval;
 struct frames_trouble;
 
 struct frames {
-	struct source_frame_filter filter; /* of total; borrowed from the query */
+	struct source_frame_filter filter; /* not leaf_only; borrowed from the query */
 	struct regex *any;       /* the filter's expression, or NULL; owned */
 	struct frames_trouble *trouble; /* what went wrong in a match, of any thread; owned */
 };
@@ -24,10 +24,11 @@ void frames_release(struct frames *f);
 /* 0, or the first error of a match: an expression hit its limit, the query is too late or canceled. From then on everything below
  * answers false at once, which is no answer: whoever asked looks here before using what it made of the answers. */
 int frames_failed(const struct frames *f, struct err *e) MUST_USE;
-/* A source evaluated the filter and returned rc: puts the filter's place before an error of a match. Returns rc. */
+/* A source evaluated the filter and returned rc: puts the filter's place in the query before ERR_LIMIT, which is that of an expression. Returns rc. */
 int frames_source_failed(const struct frames *f, int rc, struct err *e) MUST_USE;
 /* One of the matchers on a value that is no frame's. */
 bool frames_value(const struct frames *f, const struct matcher *m, struct view v);
+
 /* Answers by frame, kept: 0 not asked, 1 no, 2 yes. */
 struct frames_memo {
 	const struct frames *f;
