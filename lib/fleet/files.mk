@@ -7,4 +7,11 @@ libfleet_a_SOURCES = \
   lib/fleet/server.h \
   lib/fleet/union.h \
   lib/fleet/wire.h \
+  lib/fleet/wire_answer.c \
+  lib/fleet/wire_lists.c \
+  lib/fleet/wire_question.c \
+  lib/fleet/wire_result.h \
+  lib/fleet/wire_series.c \
+  lib/fleet/wire_values.c \
+  lib/fleet/wire_values.h \
   $(NULL)

@@ -12,6 +12,14 @@
 #define FLEET_WIRE_VERSION 1
 #define FLEET_WIRE_TYPE "application/x-pyrrha-source" /* Content-Type of both */
 #define FLEET_QUESTION_MAX ((size_t)64 << 20) /* bytes of a question */
+/* A question with more is refused, so that an asker splits it. */
+#define FLEET_MATCHERS_MAX 1000u
+#define FLEET_TEXT_MAX ((size_t)64 << 10)  /* bytes of a matcher's name or value, or of an expression */
+#define FLEET_TEXTS_MAX ((size_t)1 << 20)  /* of all of a question */
+#define FLEET_REFS_MAX ((size_t)1 << 22)
+#define FLEET_TILES_MAX ((size_t)1 << 22)  /* of covers: (series + 1) x tiles */
+#define FLEET_PARTS_MAX ((size_t)1 << 22)
+#define FLEET_GROUPS_MAX ((size_t)1 << 22)
 
 /* What goes with each question. */
 struct fleet_question {
@@ -33,7 +41,8 @@ struct fleet_question {
 };
 
 void fleet_question_encode(struct buf *out, const struct fleet_question *q);
-/* ERR_BAD_DATA: malformed (says what and at which byte), an expression that does not compile, too much. Release ret also after an error. */
+/* ERR_BAD_DATA: malformed (says what and at which byte), another version, an expression that does not compile, too much; ERR_LIMIT: it takes too much memory.
+ * Release ret also after an error. ret may not be moved: its call refers to it. It does not refer to body. */
 int fleet_question_decode(struct fleet_question *ret, struct view body, struct err *e) MUST_USE;
 void fleet_question_release(struct fleet_question *q);
 
