@@ -81,6 +81,7 @@ EXTRA_DIST += \
   docs/format/pprof.md \
   docs/format/remote.md \
   docs/format/rule-notes.md \
+  docs/format/source.md \
   docs/howto/backup.md \
   docs/howto/compose.md \
   docs/howto/from-parca.md \

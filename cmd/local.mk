@@ -2,7 +2,7 @@
 include cmd/files.mk
 bin_PROGRAMS += pyrrha
 # files.mk: pyrrha_SOURCES = cmd/pyrrha.c cmd/flags.[ch] cmd/parca_flags.h cmd/program.[ch] cmd/*config*.[ch] $(SELFPROF_HEAP)
-pyrrha_LDADD = libweb.a librules.a $(BUCKET_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
+pyrrha_LDADD = libweb.a librules.a $(FLEET_LIBS) $(BUCKET_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += pyrrha-agent
 # files.mk: pyrrha_agent_SOURCES = cmd/pyrrha_agent.c cmd/parca_agent_flags.h cmd/program.[ch] $(SELFPROF_HEAP)
 pyrrha_agent_LDADD = $(AGENT_LIBS)
@@ -21,4 +21,4 @@ uninstall-server-units:
 
 bin_PROGRAMS += pyrtool
 # files.mk: pyrtool_SOURCES = cmd/pyrtool.c cmd/tool*.[ch] cmd/rule_tests.[ch] cmd/*config*.[ch]
-pyrtool_LDADD = libweb.a librules.a $(BUCKET_LIBS) $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)
+pyrtool_LDADD = libweb.a librules.a $(FLEET_LIBS) $(BUCKET_LIBS) $(HTTPD_LIBS) $(REMOTE_LIBS) $(PROMQL_LIBS) $(SCRAPER_LIBS) $(TSDB_LIBS) $(PPROF_LIBS) $(FETCH_LIBS) $(JANSSON_LIBS)

@@ -20,6 +20,7 @@
 #include "cmd/program.h"
 #include "config.h"
 #include "discovery/discovery.h"
+#include "fleet/answerer.h"
 #include "httpd/web_config.h"
 #include "promql-like/promql.h"
 #include "remote/remote_write.h"
@@ -43,6 +44,7 @@ struct server {
 	struct tsdb *db;
 	struct pool *pool;
 	struct promql_engine *engine;
+	struct fleet_answerer *answerer;
 	struct scraper *scraper;
 	struct notifier *notifier;
 	struct remote_write *remote;
@@ -222,6 +224,17 @@ static void start_engine(struct server *s)
 		LOG_WARN("msg", "these queries were running when the server last ended without notice", "queries", crashed);
 }
 
+/* Other servers ask this one for its own data. */
+static void start_answerer(struct server *s)
+{
+	struct fleet_answerer_options o = {
+		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
+		.max_samples = (uint64_t)s->f.max_samples, .max_bytes = s->f.max_bytes, .max_dictionary_bytes = s->f.memory_bytes / 32,
+	};
+	fleet_answerer_register_metrics();
+	s->answerer = fleet_answerer_new(&o);
+}
+
 static int start_scraper(struct server *s, struct err *e)
 {
 	struct scraper_options o = { .user_agent = "pyrrha/" PACKAGE_VERSION, .memory_bytes = s->f.scrape_bytes,
@@ -273,6 +286,7 @@ static int start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	start_engine(s);
+	start_answerer(s);
 	rc = start_scraper(s, e);
 	if (!rc)
 		rc = start_notifier(s, e);
@@ -284,6 +298,7 @@ static int start(struct server *s, struct err *e)
 		return rc;
 	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
 	web_set_sink(s->web, tsdb_sink(s->db));
+	web_set_answerer(s->web, s->answerer);
 	web_set_admin(s->web, tsdb_admin(s->db));
 	web_set_rules(s->web, rules_status(s->rules));
 	web_set_past(s->web, rules_past(s->rules));
@@ -339,6 +354,7 @@ static int stop(struct server *s)
 	scraper_free(s->scraper);
 	rules_free(s->rules);
 	promql_engine_free(s->engine);
+	fleet_answerer_free(s->answerer);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);
 	if (rc)

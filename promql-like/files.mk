@@ -32,6 +32,7 @@ libpromql_a_SOURCES = \
   promql-like/eval/readout_merged.c \
   promql-like/eval/readout_rated.c \
   promql-like/eval/readout_wanted.c \
+  promql-like/graphkit.h \
   promql-like/hold.c \
   promql-like/hold.h \
   promql-like/memsource.c \
@@ -102,6 +103,7 @@ libpromql_a_SOURCES = \
   promql-like/weight.c \
   $(NULL)
 PROMQL_TESTS = \
+  graph_rows_test \
   memory_guard_test \
   promql_agree_test \
   promql_engine_test \
@@ -111,6 +113,8 @@ PROMQL_TESTS = \
 if HAVE_CMOCKA
 check_PROGRAMS += $(PROMQL_TESTS)
 TESTS += $(PROMQL_TESTS)
+graph_rows_test_SOURCES = promql-like/graph_rows_test.c
+graph_rows_test_LDADD = $(PROMQL_TEST_LIBS)
 memory_guard_test_SOURCES = promql-like/values/memory_guard_test.c
 memory_guard_test_LDADD = $(PROMQL_TEST_LIBS)
 promql_agree_test_LDADD = $(PROMQL_TEST_LIBS)

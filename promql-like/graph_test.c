@@ -12,60 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/map.h"
-#include "promql-like/memsource.h"
-#include "promql-like/promql.h"
-#include "promql-like/testlang/testlang_data.h"
-
-#define END 600000
-
-static uint64_t state = 1;
-
-static uint32_t draw(uint32_t n)
-{
-	state += 0x9e3779b97f4a7c15u;
-	return (uint32_t)(hash_u64(state) % n);
-}
-
-/* Up to six stacks of a few functions; recursion, inlined calls and an address without a symbol among them. */
-static struct stackvec *draw_stacks(struct memsource *m)
-{
-	static const char *const frames[] = { "main@m.go:1!app", "f@f.go:2!app", "~g@g.go:3!app", "f@f.go:7!app", "h@h.go:4!lib", "0x1f!lib" };
-	struct buf text = { 0 };
-	for (uint32_t i = 0, n = 1 + draw(6); i < n; i++) {
-		buf_puts(&text, i ? " | main@m.go:1!app" : "main@m.go:1!app");
-		for (uint32_t k = draw(5); k > 0; k--)
-			buf_printf(&text, ";%s", frames[draw(k == 1 ? 2 : ARRAY_LEN(frames))]);
-		buf_printf(&text, " %u", 1 + draw(1000));
-	}
-	struct arena a;
-	const char *error = "";
-	arena_init(&a, 0);
-	struct stackvec *v = testlang_stacks(&a, memsource_symbols(m), buf_view(&text), &error);
-	if (!v)
-		fail_msg("%s: %s", text.ptr, error);
-	arena_free(&a);
-	buf_free(&text);
-	return v;
-}
-
-static void add_series(struct memsource *m, const char *name, const char *pod)
-{
-	struct label l[] = { { VIEW(LABEL_NAME), view_of(name) }, { VIEW("pod"), view_of(pod) } };
-	struct ptype type;
-	struct err e = { 0 };
-	assert_true(ptype_parse(view_of(name), &type));
-	for (int64_t t = 7000 + draw(9000); t < END; t += 10000 + draw(3) * 100) {
-		struct source_profile p = { .t_ms = t, .duration_ns = type.kind == PROFILE_GAUGE ? 0 : 9000000000, .cover_ms = 10000 + draw(2) * 150,
-					    .interval_ms = 10000, .weight = draw(8) ? 1 : 1.25, .period = 10 };
-		p.stale = draw(20) == 0;
-		struct stackvec *v = p.stale ? NULL : draw_stacks(m);
-		assert_int_equal(memsource_add_profile(m, (struct labels){ l, 2 }, &type, &p, v, &e), 0);
-		stackvec_unref(v);
-		if (draw(25) == 0)
-			t += 60000;
-	}
-}
+#include "promql-like/graphkit.h"
 
 static const struct promql_series *find(const struct promql_result *r, struct labels l)
 {
@@ -94,37 +41,6 @@ static void same_at(const char *query, const struct promql_result *range, const 
 		fail_msg("%s at %lld: %zu series in the range, %zu at the instant", query, (long long)at->t_ms, n, at->n_series);
 }
 
-static const char *const queries[] = {
-	"self(merge(rate(cpu[35s])))", "total(merge(rate(cpu[35s])))", "share(rate(cpu[1m]))", "self_share(merge(cpu[1m]))",
-	"self(cpu)", "total(merge by (pod)(cpu[20s]), \"line\")", "total(increase(cpu[40s]), \"binary\")", "self(merge(cpu[1m]), \"file\")",
-	"total(merge(heap_inuse_space[45s]))", "self(heap_inuse_space offset 1m)", "share(merge(cpu[1m]) * 3, \"package\")",
-	"self(merge(cpu[1m]) - merge(cpu[1m] offset 1m))", "total(diff(merge(rate(cpu[1m])), merge(rate(cpu[1m] offset 2m)), \"share\"))",
-	"total(avg_over_time(cpu[1m]))", "self(max_over_time(cpu[1m]))", "total(sum by (pod)(rate(cpu[1m])) / 7)",
-	"topk(2, self(merge(rate(cpu[35s]))))", "bottomk(2, total(rate(cpu[35s])))", "topk by (pod)(1, share(rate(cpu[1m])))",
-	"topk by (function)(1, total(rate(cpu[1m])))", "topk(1, self(merge(cpu[1m]) - merge(cpu[1m] offset 1m)))",
-	"topk(scalar(count(cpu)), total(merge(cpu[1m])))", "self(merge(cpu[1m] @ 300))", "sum by (function)(self(rate(cpu[1m])))",
-	"total(merge(cpu{pod=\"a\"}[1m]) or merge(cpu{pod=\"none\"}[1m]))", "self(focus(merge(cpu[1m]), \"f\"))",
-	/* of a function: storage is asked for many steps at once where they want the same a step later */
-	"total(merge(cpu[1m]), {function=\"f\"})", "share(merge by (pod)(cpu[20s]), {function=\"g\"})", "self(merge(cpu[1m] @ 300), {function=\"f\"})",
-	"total(merge(rate(cpu[35s])), {function=\"f\"})", "total(diff(merge(cpu[1m]), merge(cpu[1m] offset 7s)), {function=\"f\"})",
-	"total(merge(cpu[1m]) or label_replace(merge(cpu[1m]), \"x\", \"y\", \"\", \"\"), {function=\"f\"})", /* the same twice */
-	"share(merge(cpu[1m] offset 1m) * 3, {function=~\"f|h\"})", "samples(merge(cpu[1m]), {function=\"f\"})",
-	/* windows with whole minutes in them, of which a source may hand out sums */
-	"self(merge(rate(cpu[4m])))", "total(merge(cpu[5m]))", "total(merge(rate(cpu[5m] offset 17s)))", "self(merge(rate(cpu[3m])) - merge(rate(cpu[2m] offset 3m)))",
-	"topk(2, total(merge by (pod)(rate(cpu[10m]))))", "self(merge(cpu[2h]))",
-	/* scales that are no small fractions */
-	"self(merge(rate(cpu[35s])) * 1e200)", "total(merge(rate(cpu[35s])) / 1e200)", "self(merge(rate(cpu[35s])) / 3e12)",
-	"topk(2, self(merge(rate(cpu[35s])) * Inf))", "self(merge(rate(cpu[35s]) / 1e12) + merge(cpu[35s]) * 1.5)",
-	/* of which only values are looked at: no profile is made for the range */
-	"rate(cpu[35s])", "sum(rate(cpu[1m]))", "sum by (pod)(increase(cpu[35s]))", "avg(rate(cpu[1m] offset 1m))", "max(rate(cpu[1m]))",
-	"topk(2, rate(cpu[1m]))", "sum(sum_over_time(cpu[1m]))", "avg(avg_over_time(heap_inuse_space[1m]))", "count(merge_over_time(cpu[20s]))",
-	"sum(merge_over_time(heap_inuse_space[45s]))", "sum without (pod)(max_over_time(cpu[1m]))", "min(min_over_time(cpu[1m]))",
-	"sum(first_over_time(cpu[1m]))", "last_over_time(cpu[1m])", "abs(rate(cpu[1m] @ 300))", "count_over_time(cpu[1m])",
-	"stddev(rate({__name__=~\"process_cpu.*\"}[1m]))", "absent_over_time(cpu[1s])", "sum(rate(cpu[1m])) / sum(increase(cpu[1m]))",
-	"total(ignore(focus(rate(cpu[1m]), {function=\"f\"}), \"lib\"))", "share(focus(merge(cpu[1m]), \"f\"))", "self(ignore(merge(cpu[4h]), {function=\"g\"}))",
-	"total(focus(diff(merge(cpu[1m]), merge(cpu[1m] offset 1m)), \"h\"))", "self(focus(hide(merge(cpu[1m]), \"f\"), \"h\"))",
-	"topk(2, self(focus(merge(cpu[1m]), \"f\")))", "callers(merge(cpu[1m]), {function=\"f\"})", "self(merge(cpu[1s]))",
-};
 
 static void test_range_equals_instants(void **unused)
 {
@@ -870,10 +786,10 @@ static void same_elements(const char *query, const struct promql_result *a, cons
 static struct memsource *make_profiles(uint64_t met_before)
 {
 	struct memsource *m = memsource_new();
-	state = met_before;
+	graphkit_state = met_before;
 	for (size_t i = 0; met_before && i < 50; i++)
 		stackvec_unref(draw_stacks(m));
-	state = 1;
+	graphkit_state = 1;
 	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "a");
 	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "b");
 	add_series(m, "memory:inuse_space:bytes:space:bytes", "a");
@@ -906,140 +822,9 @@ static void test_ids_do_not_matter(void **unused)
 	}
 }
 
-/* ---- a source that makes rows ---- */
-
-static struct promql_engine *rows_engine;
-static size_t n_rows_asked, n_rows_got;
-
-struct rows_spy {
-	source_rows_fn fn;
-	void *arg;
-};
-
-/* Each row in two halves, as two servers would have it. */
-static int spy_row(void *arg, const struct source_graph_row *row, struct err *e)
-{
-	const struct rows_spy *spy = arg;
-	int64_t ints[2][4096] = { { 0 } };
-	n_rows_got++;
-	for (size_t i = 0; i < ARRAY_LEN(ints[0]) && i < (END + 60000 - 12345) / 7000 + 1; i++) {
-		ints[0][i] = row->ints[i] / 3;
-		ints[1][i] = row->ints[i] - ints[0][i];
-	}
-	struct source_graph_row half = *row;
-	half.ints = ints[0];
-	int rc = spy->fn(spy->arg, &half, e);
-	half.ints = ints[1];
-	half.parts = NULL;
-	return rc ? rc : spy->fn(spy->arg, &half, e);
-}
-
-static int spy_rows(struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *arg, struct err *e)
-{
-	n_rows_asked++;
-	v->ops = &real;
-	int rc = promql_rows(rows_engine, v, g, lim, ret_fits, spy_row, &(struct rows_spy){ fn, arg }, e);
-	v->ops = &spied;
-	return rc;
-}
-
-static void assert_same_results(const char *query, const struct promql_result *a, const struct promql_result *b)
-{
-	if (a->n_series != b->n_series)
-		fail_msg("%s: %zu and %zu series", query, a->n_series, b->n_series);
-	for (size_t i = 0; i < a->n_series; i++) {
-		assert_true(labels_eq(a->series[i].labels, b->series[i].labels));
-		assert_int_equal(a->series[i].n, b->series[i].n);
-		if (a->series[i].n && memcmp(a->series[i].points, b->series[i].points, a->series[i].n * sizeof *a->series[i].points) != 0)
-			fail_msg("%s: points of series %zu differ", query, i);
-	}
-}
-
-/* What another adds up is what is added up here, bit by bit. */
-static void test_rows_are_asked_for(void **unused)
-{
-	(void)unused;
-	struct memsource *m = memsource_new();
-	struct source *source = memsource_source(m);
-	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
-	struct source_view *v;
-	struct err e = { 0 };
-	rows_engine = promql_engine_new(source, &(struct promql_options){ 0 });
-	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "a");
-	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "b");
-	add_series(m, "memory:inuse_space:bytes:space:bytes", "a");
-	for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
-		struct promql_result mine, asked;
-		if (promql_range(g, view_of(queries[i]), 12345, END + 60000, 7000, NULL, &mine, &e))
-			fail_msg("%s: %s", queries[i], e.msg);
-		assert_int_equal(source->open(source, &v, &e), 0);
-		real = spied = *v->ops;
-		spied.cells = NULL;
-		spied.rows = spy_rows;
-		const struct source_ops *before = v->ops;
-		v->ops = &spied;
-		v->ops->release(v);
-		if (promql_range(g, view_of(queries[i]), 12345, END + 60000, 7000, NULL, &asked, &e))
-			fail_msg("%s, asked: %s", queries[i], e.msg);
-		assert_same_results(queries[i], &mine, &asked);
-		assert_int_equal(source->open(source, &v, &e), 0);
-		v->ops = before;
-		v->ops->release(v);
-		promql_result_release(&mine);
-		promql_result_release(&asked);
-	}
-	assert_true(n_rows_asked > 20 && n_rows_got > 100);
-	promql_engine_free(g);
-	promql_engine_free(rows_engine);
-	memsource_free(m);
-}
-
-/* What is no question for rows is refused. */
-static void test_bad_questions_for_rows(void **unused)
-{
-	(void)unused;
-	static const char *const texts[] = { "self(x", "samples(x)", "self(x, {function=\"f\"})", "self(merge(x[1m]))", "1", "callers(x, \"f\")", "self(focus(x, \"(\"))" };
-	struct memsource *m = memsource_new();
-	struct source *source = memsource_source(m);
-	struct promql_engine *g = promql_engine_new(source, &(struct promql_options){ 0 });
-	struct source_view *v;
-	struct err e = { 0 };
-	bool fits;
-	const struct source_limits lim = { 0 };
-	add_series(m, "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta", "a");
-	assert_int_equal(source->open(source, &v, &e), 0);
-	const uint64_t refs[] = { 0, 0 };
-	const uint32_t first[] = { 0, 1, 2 };
-	struct source_graph_term terms[] = { { 0, 60000, 1, 0, 0 }, { 0, 60000, 0.5, 1, 0 } };
-	const int bits[] = { 60 };
-	struct source_graph a = { .n_steps = 2, .refs = refs, .first = first, .n_refs = 1, .terms = terms, .bits = bits, .n_lanes = 1 };
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		a.readout = view_of(texts[i]);
-		if (!promql_rows(g, v, &a, &lim, &fits, NULL, NULL, &e))
-			fail_msg("%s: no error", texts[i]);
-	}
-	a.readout = VIEW("self(x)");
-	a.n_refs = 2;
-	assert_true(promql_rows(g, v, &a, &lim, &fits, NULL, NULL, &e) < 0); /* a series twice */
-	a.n_refs = 1;
-	a.n_steps = 1;
-	assert_true(promql_rows(g, v, &a, &lim, &fits, NULL, NULL, &e) < 0);
-	a.n_steps = 2;
-	for (int i = 0; i < 5; i++) {
-		struct source_graph_term was = terms[0], bad[] = { { 0, 60000, 1, 2, 0 }, { 0, 60000, 1, 0, 1 }, { 60000, 0, 1, 0, 0 }, { 0, 60000, NAN, 0, 0 }, { 0, 60000, 1e9, 0, 0 } };
-		terms[0] = bad[i];
-		assert_true(promql_rows(g, v, &a, &lim, &fits, NULL, NULL, &e) < 0);
-		terms[0] = was;
-	}
-	v->ops->release(v);
-	promql_engine_free(g);
-	memsource_free(m);
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows_are_asked_for), cmocka_unit_test(test_bad_questions_for_rows),
-					    cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_range_equals_instants), cmocka_unit_test(test_a_group_asks_one_range),
 					    cmocka_unit_test(test_steps_are_asked_at_once), cmocka_unit_test(test_order_does_not_matter), cmocka_unit_test(test_without_cells),
 					    cmocka_unit_test(test_sums_stand_for_what_counts_alike), cmocka_unit_test(test_windows_that_follow),
 					    cmocka_unit_test(test_values_alone), cmocka_unit_test_prestate(test_values_alone, &n_runs), cmocka_unit_test(test_series_are_read_by_ref), cmocka_unit_test(test_a_large_gauge_is_read_once),

@@ -21,17 +21,55 @@ check_PROGRAMS += many_days_agree_test
 TESTS += many_days_agree_test
 many_days_agree_test_SOURCES = tests/many_days/many_days_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
   tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
-  tests/many_days/whole_source.c tests/many_days/whole_source.h
+  tests/many_days/whole_source.c tests/many_days/whole_source.h tests/many_days/agree.c tests/many_days/agree.h
 many_days_agree_test_LDADD = libweb.a $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
+check_PROGRAMS += fleet_agree_test
+TESTS += fleet_agree_test
+fleet_agree_test_SOURCES = tests/many_days/fleet_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
+  tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
+  tests/many_days/agree.c tests/many_days/agree.h
+fleet_agree_test_LDADD = libweb.a libfleet.a $(FETCH_LIBS) $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
 check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c
 remedies_test_LDADD = libweb.a $(FETCH_LIBS) $(GNUTLS_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += fleet_columns_test
+TESTS += fleet_columns_test
+fleet_columns_test_SOURCES = tests/fleet_columns_test.c
+fleet_columns_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
 # It calls pyrtool.
 check_PROGRAMS += bucket_tool_test
 TESTS += bucket_tool_test
 bucket_tool_test_SOURCES = tests/bucket_tool_test.c
 bucket_tool_test_LDADD = $(BUCKET_LIBS) $(TSDB_TEST_LIBS)
+# Servers that ask each other.
+check_PROGRAMS += wire_test wire_hostile_test
+TESTS += wire_test wire_hostile_test
+wire_test_SOURCES = tests/fleet/wire_test.c tests/fleet/wirekit.h
+wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
+wire_hostile_test_SOURCES = tests/fleet/wire_hostile_test.c tests/fleet/wirekit.h
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
+# Other servers as peers, over HTTP.
+check_LIBRARIES += liblistenkit.a
+liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h
+check_PROGRAMS += server_test server_ops_test
+TESTS += server_test server_ops_test
+server_test_SOURCES = tests/fleet/server_test.c
+server_test_LDADD = liblistenkit.a $(FLEET_TEST_LIBS)
+server_ops_test_SOURCES = tests/fleet/server_ops_test.c
+server_ops_test_LDADD = liblistenkit.a libfleet.a libpromql.a $(FLEET_TEST_LIBS)
+# The union of servers: each call, the language, labels and failures.
+check_LIBRARIES += libunionkit.a
+libunionkit_a_SOURCES = tests/fleet/unionkit.c tests/fleet/unionkit.h
+UNION_TEST_LIBS = libunionkit.a libfleet.a $(PROMQL_LIBS) $(FLEET_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += union_test union_peers_test union_engine_test
+TESTS += union_test union_peers_test union_engine_test
+union_test_SOURCES = tests/fleet/union_test.c
+union_test_LDADD = $(UNION_TEST_LIBS)
+union_peers_test_SOURCES = tests/fleet/union_peers_test.c
+union_peers_test_LDADD = $(UNION_TEST_LIBS)
+union_engine_test_SOURCES = tests/fleet/union_engine_test.c
+union_engine_test_LDADD = $(UNION_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

@@ -94,6 +94,12 @@ int promql_engine_selector(struct promql_engine *g, struct promql_expr **ret, st
 	return promql_parse_selector(ret, text, ret_m, ret_n, e);
 }
 
+bool promql_engine_whole(struct promql_engine *g, enum promql_asker asker, enum promql_partial partial)
+{
+	(void)g;
+	return asker == PROMQL_RULES || partial == PROMQL_PARTIAL_REFUSE;
+}
+
 const struct promql_function_info *promql_function_at(size_t i)
 {
 	static const struct promql_function_info one = { "rate", "rate(range)", "Per second.", false, true, "the same", "rate(cpu[5m])" };

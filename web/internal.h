@@ -14,13 +14,14 @@ struct page_file {
 	struct httpd_asset asset;
 };
 
-enum lane { LANE_COMMON, LANE_LOOKUP, LANE_CHANGE, LANE_QUERY, LANE_SMALL_QUERY, LANE_FILES, LANE_SELF, LANES };
+enum lane { LANE_COMMON, LANE_LOOKUP, LANE_CHANGE, LANE_QUERY, LANE_SMALL_QUERY, LANE_FILES, LANE_SELF, LANE_SOURCE, LANES };
 
 struct web {
 	struct web_options o;
 	struct httpd_lane lanes[LANES];
 	struct httpd *httpd;
 	struct sink *sink;  /* NULL until storage is open */
+	struct fleet_answerer *answerer; /* the same */
 	struct budget writes; /* what /api/v1/write decodes */
 	struct storage_admin *admin; /* the same */
 	struct status_rules *rules; /* the same */
@@ -98,6 +99,9 @@ void serve_federate(struct httpd_request *rq, void *arg);
 
 /* api_write.c */
 void serve_write(struct httpd_request *rq, void *arg);
+
+/* api_source.c */
+void serve_source_ask(struct httpd_request *rq, void *arg);
 
 /* symbolz.c */
 void serve_symbolz(struct httpd_request *rq, void *arg);

@@ -2,7 +2,7 @@
 /* The lanes of requests, and the answers to those that get no worker. Fast requests (metrics, status, a query that reads nothing)
  * never wait for slow ones, and small queries have places that large ones do not get. How large an answer is, is known only when its query was
  * evaluated. So a small query with a large answer gives way to the next one (httpd_turn_is_over), and files that grow with elements and stacks
- * have a lane of their own. */
+ * have a lane of their own. So have questions of other servers: they and people's queries never wait for each other. */
 #include <unistd.h>
 
 #include "promql-like/promql.h"
@@ -42,6 +42,7 @@ void lanes_init(struct web *w)
 	w->lanes[LANE_SELF] = (struct httpd_lane){ "self", SELF_WORKERS, 2 * SELF_WORKERS, 0 };
 	w->lanes[LANE_QUERY] = (struct httpd_lane){ "query", queries, waiting, cpus };
 	w->lanes[LANE_SMALL_QUERY] = (struct httpd_lane){ "small_query", small_places(queries) + LARGE_ANSWERS, waiting, small_places(queries) };
+	w->lanes[LANE_SOURCE] = (struct httpd_lane){ "source", queries, waiting, cpus };
 	w->lanes[LANE_FILES] = (struct httpd_lane){ "files", FILE_WORKERS, waiting, 0 };
 }
 
@@ -88,7 +89,7 @@ void refuse_request(struct httpd_request *rq, unsigned lane, enum httpd_refusal 
 {
 	const struct web *w = arg;
 	struct err e;
-	bool query = lane == LANE_QUERY || lane == LANE_SMALL_QUERY || lane == LANE_FILES;
+	bool query = lane == LANE_QUERY || lane == LANE_SMALL_QUERY || lane == LANE_FILES || lane == LANE_SOURCE;
 	const struct httpd_lane *l = &w->lanes[lane];
 	const char *flags = query ? " (--query.max-concurrency)" : "";
 	if (why == HTTPD_FULL)

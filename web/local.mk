@@ -5,7 +5,7 @@ include web/ui/local.mk
 
 noinst_LIBRARIES += libweb.a
 nodist_libweb_a_SOURCES = web/assets.c
-WEB_LIBS = libweb.a $(REMOTE_LIBS) $(CONFIG_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
+WEB_LIBS = libweb.a $(FLEET_LIBS) $(REMOTE_LIBS) $(CONFIG_LIBS) $(SELFPROF_LIBS) $(JANSSON_LIBS)
 
 web/assets.c: web/embed.sh $(UI_FILES)
 	$(AM_V_GEN)$(MKDIR_P) web && $(SHELL) $(srcdir)/web/embed.sh $(UI_FILES) >$@.tmp && mv $@.tmp $@

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/redact.h"
+#include "fleet/wire.h"
 #include "selfprof/pages.h"
 #include "web/answer.h"
 #include "web/profiles/flame_columns.h"
@@ -77,6 +78,8 @@ static const struct httpd_route routes[] = {
 	  .text = "Type and help of profile types and of metrics." },
 	{ API "write", HTTPD_POST, HTTPD_RIGHT_WRITE, serve_write, 0, LANE_CHANGE,
 	  .text = "Takes floats by remote-write 1.0, with --web.enable-remote-write-receiver." },
+	{ API "source/ask", HTTPD_POST, HTTPD_RIGHT_READ, serve_source_ask, HTTPD_RAW, LANE_SOURCE, .max_body = FLEET_QUESTION_MAX,
+	  .text = "Answers a question of another server about the data of this one." },
 	{ API "targets", HTTPD_GET, HTTPD_RIGHT_READ, serve_targets, 0, LANE_LOOKUP,
 	  .text = "Targets with their labels, health, last error and what to do about it." },
 	{ API "scrape_pools", HTTPD_GET, HTTPD_RIGHT_READ, serve_scrape_pools,
@@ -325,6 +328,11 @@ void web_set_parts(struct web *w, struct promql_engine *engine, struct source *s
 void web_set_sink(struct web *w, struct sink *sink)
 {
 	w->sink = sink;
+}
+
+void web_set_answerer(struct web *w, struct fleet_answerer *answerer)
+{
+	w->answerer = answerer;
 }
 
 void web_set_admin(struct web *w, struct storage_admin *admin)

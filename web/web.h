@@ -14,6 +14,7 @@
 struct web;
 struct promql_engine;
 struct sink;
+struct fleet_answerer;
 struct storage_admin;
 struct status_rules;
 struct rules_past;
@@ -78,6 +79,8 @@ int web_start(struct web **ret, const struct web_options *o, struct err *e) MUST
 void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
 /* Where /api/v1/write puts its samples; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_sink(struct web *w, struct sink *sink);
+/* What answers /api/v1/source/ask; borrowed until web_stop. Before the first web_set_ready(true). */
+void web_set_answerer(struct web *w, struct fleet_answerer *answerer);
 /* For /api/v1/admin/tsdb/… and /api/v1/status/tsdb; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_admin(struct web *w, struct storage_admin *admin);
 /* For /api/v1/rules and alerts; borrowed until web_stop. Before the first web_set_ready(true). */

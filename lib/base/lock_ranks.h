@@ -50,6 +50,9 @@ enum lock_rank {
 	/* rules/ */
 	RANK_NOTIFIER,           /* notifier.lock: queues of Alertmanagers */
 
+	/* lib/fleet */
+	RANK_FLEET_VIEW,         /* fleet_peer_view.lock: the asks of a view of another server; held while one is encoded and posted */
+
 	/* lib/remote */
 	RANK_REMOTE_WRITE_APPLY, /* remote_write.apply: one change at a time */
 

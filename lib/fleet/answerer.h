@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers questions of other servers (wire.h) out of a source of this process. It keeps, between the requests of an asker,
  *
- *	views      the state that the first request of a question opened, by token (random, not to be guessed): at most FLEET_VIEWS_MAX, and each until it was not asked for FLEET_VIEW_IDLE_MS or is
- *	           FLEET_VIEW_AGE_MS old: a view holds back files that were dropped. The one that was not asked for the longest makes room
+ *	views      the state that the first request of a question opened, by token (random, not to be guessed): at most FLEET_VIEWS_MAX, and each until it was not asked for
+ *	           FLEET_VIEW_IDLE_MS or is FLEET_VIEW_AGE_MS old: a view holds back files that were dropped. The one that was not asked for the longest makes room
  *	sessions   the dictionary that an asker has, by id: at most FLEET_SESSIONS_MAX and max_dictionary_bytes in all
  *
- * Either is forgotten at any time; askers then begin anew. Threads: any number at once; two requests of one view run side by side. */
+ * Either is forgotten at any time; askers then begin anew. Threads: any number at once; two requests of one view run side by side. One thread of its own, "source-views",
+ * releases views that nobody asks for. */
 #ifndef PYRRHA_FLEET_ANSWERER_H
 #define PYRRHA_FLEET_ANSWERER_H
 
@@ -24,18 +25,27 @@ struct fleet_answerer_options {
 	int64_t timeout_ms;          /* the longest call; 0 = 2 minutes */
 	uint64_t max_samples, max_bytes; /* of a call, as source_limits; the question's own are used if lower. 0 = unlimited */
 	uint64_t max_dictionary_bytes; /* of all sessions; 0 = 256 MiB */
+	int64_t view_idle_ms, view_age_ms; /* 0 = FLEET_VIEW_IDLE_MS, FLEET_VIEW_AGE_MS */
+};
+
+/* Who asks, and how. */
+struct fleet_asker {
+	struct view name;            /* the login's name or the client's address: a view or session is only found by who made it */
+	int64_t arrived_ns;          /* CLOCK_MONOTONIC, from when the time counts */
+	const atomic_bool *canceled; /* as source_limits; may be NULL */
+	void (*waits)(void *arg);    /* as source_limits; may be NULL */
+	void *waits_arg;
 };
 
 struct fleet_answerer;
 
+/* Returns owned. */
 struct fleet_answerer *fleet_answerer_new(const struct fleet_answerer_options *o);
-/* No call may be at work. */
+/* No call may be at work. NULL is fine. */
 void fleet_answerer_free(struct fleet_answerer *a);
-/* Appends the answer to a question, which is always one: errors are in it. asker: the login's name or the client's address; a view or session is only found by who made
- * it. out->max bounds it. arrived_ns: CLOCK_MONOTONIC, from when the time counts. Returns the HTTP status (200 also for an answer with an error; 400: no question of ours, out has a text). */
-int fleet_answerer_run(struct fleet_answerer *a, struct view body, struct view asker, const atomic_bool *canceled, int64_t arrived_ns, struct buf *out);
-/* Forgets what is too old. Called by fleet_answerer_run, too; for the clock of a program without questions. */
-void fleet_answerer_tidy(struct fleet_answerer *a);
+/* Appends the answer to a question, which is always one: errors are in it. out is empty; out->max bounds it. Returns the HTTP status (200 also for an
+ * answer with an error; 400: no question of ours, out has a text). */
+int fleet_answerer_run(struct fleet_answerer *a, struct view body, const struct fleet_asker *asker, struct buf *out);
 /* Metrics pyrrha_source_*: once, by main. */
 void fleet_answerer_register_metrics(void);
 

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions and answers as bytes: docs/format/source.md. Both ends check everything that they read: either may be a stranger. Pure: no I/O, no clock.
+/* Questions and answers as bytes: docs/format/source.md. Both ends check everything that they read: either may be a stranger. Pure: no I/O, no
+ * clock.
  *
- * All numbers are varints (signed ones zigzag) unless said otherwise; doubles are their 8 bytes, little-endian, so that NaNs stay what they are. */
+ *	wire_question.c, wire_answer.c   the messages and their heads
+ *	wire_series.c, wire_lists.c      results: series and names; lists by series and numbers by group
+ *	wire_values.h                    numbers, texts, stamps, doubles
+ *	dictionary.h                     vectors over stacks
+ *
+ * What is encoded comes back bit by bit, NaNs included. A message of n bytes takes at most about 64 n bytes of memory when it is decoded (a
+ * cover 96), but for compiled expressions, the dictionary, and what the call itself says: 8 bytes per group. */
 #ifndef PYRRHA_FLEET_WIRE_H
 #define PYRRHA_FLEET_WIRE_H
 
@@ -12,6 +19,14 @@
 #define FLEET_WIRE_VERSION 1
 #define FLEET_WIRE_TYPE "application/x-pyrrha-source" /* Content-Type of both */
 #define FLEET_QUESTION_MAX ((size_t)64 << 20) /* bytes of a question */
+/* A question with more is refused, so that an asker splits it. */
+#define FLEET_MATCHERS_MAX 1000u
+#define FLEET_TEXT_MAX ((size_t)64 << 10)  /* bytes of a matcher's name or value, or of an expression */
+#define FLEET_TEXTS_MAX ((size_t)1 << 20)  /* of all of a question */
+#define FLEET_REFS_MAX ((size_t)1 << 22)
+#define FLEET_TILES_MAX ((size_t)1 << 22)  /* of covers: (series + 1) x tiles */
+#define FLEET_PARTS_MAX ((size_t)1 << 22)
+#define FLEET_GROUPS_MAX ((size_t)1 << 22)
 
 /* What goes with each question. */
 struct fleet_question {
@@ -30,10 +45,12 @@ struct fleet_question {
 	struct source_frame_filter filter;
 	struct source_windows windows;
 	struct source_tiles tiles;
+	struct source_graph graph;
 };
 
 void fleet_question_encode(struct buf *out, const struct fleet_question *q);
-/* ERR_BAD_DATA: malformed (says what and at which byte), an expression that does not compile, too much. Release ret also after an error. */
+/* ERR_BAD_DATA: malformed (says what and at which byte), another version, an expression that does not compile, too much; ERR_LIMIT: it takes too
+ * much memory. Release ret also after an error. ret may not be moved: its call refers to it. It does not refer to body. */
 int fleet_question_decode(struct fleet_question *ret, struct view body, struct err *e) MUST_USE;
 void fleet_question_release(struct fleet_question *q);
 
@@ -52,13 +69,15 @@ struct fleet_answer {
 	int64_t cpu_ns;              /* of the server's thread and pool, about; 0: unknown */
 };
 
-/* Appends. result: NULL if a->err is set. dictionary: of a merge with symbols, locked inside; out->max bounds the answer (ERR_LIMIT then; out is to be thrown away). has: the
- * asker's marks. The order of bytes: magic and version, head, result, and the xxHash64 of all before it, so that half an answer is seen. */
+/* Appends. result: NULL if a->err is set. dictionary: of a merge without an error, else NULL is allowed. q: what was asked; rows of the
+ * dictionary begin at q->has if a->session is q->session, else at its beginning. The message ends with the XXH3-64 of all bytes before it, so
+ * that half an answer is seen. ERR_LIMIT: more than out->max bytes; errors of fleet_dictionary_put. After an error out is to be thrown away. */
 int fleet_answer_encode(struct buf *out, const struct fleet_answer *a, const struct fleet_result *result, struct fleet_dictionary_out *dictionary,
 			const struct fleet_question *q, struct err *e) MUST_USE;
-/* call: what was asked: the answer has to fit it (as many series, groups, tiles; refs of series that were selected are below 2^32). arena: strings of the result; it has a cap,
- * and is kept as long as the view. ERR_CORRUPT: not an answer, cut short, or one that does not fit: says what and where. ret and result are set only on
- * success; an answer that is an error is a success with ret->err set and an empty result. */
+/* call: what was asked: the answer has to fit it (as many series, groups, tiles; stamps in its range and in order; labels in order; refs below
+ * 2^32). dictionary: of a merge. arena: the strings of the result, with a cap; it is kept as long as the view. ERR_CORRUPT: not an answer, of
+ * another version, cut short, or one that does not fit: says what and where. ERR_LIMIT: the arena or the dictionary is full. ret and result are
+ * set only on success; an answer that is an error is a success with ret->err set and an empty result. */
 int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
 			struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e) MUST_USE;
 

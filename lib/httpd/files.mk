@@ -31,6 +31,7 @@ libhttpd_a_SOURCES = \
   lib/httpd/request_fields.c \
   lib/httpd/response.c \
   lib/httpd/route.c \
+  lib/httpd/sender.c \
   lib/httpd/slots.c \
   lib/httpd/slots.h \
   lib/httpd/spool.c \

@@ -218,6 +218,8 @@ static enum MHD_Result begin(struct httpd_request *rq, const char *method, const
 			return send_refusal(rq);
 		}
 		rq->routed = route(rq, method);
+		if (rq->route && rq->route->max_body)
+			rq->body.max = rq->route->max_body;
 	}
 	if (!httpd_admit(rq))
 		return MHD_YES;

@@ -57,6 +57,7 @@ struct httpd_route {
 	unsigned flags;
 	unsigned lane;          /* index of httpd_options.lanes */
 	const char *text;       /* what it does, for docs/reference/routes.md; may be NULL */
+	size_t max_body;        /* bytes of a request's body; 0 = max_body of httpd_options */
 };
 
 /* A kind of requests with its own workers: those of one lane never delay those of another. */
@@ -155,6 +156,9 @@ struct view httpd_header(const struct httpd_request *rq, const char *name);
 /* Whether one coding of an Accept-Encoding list, or one type of an Accept list, is wanted by its name: "gzip;q=0" says no. */
 bool httpd_accepts(struct view list, const char *coding);
 struct view httpd_body(const struct httpd_request *rq);
+/* Who sent it, for state that is kept from request to request of one client: "user NAME" or "token NAME" of a login that was checked, else "address ADDRESS".
+ * In the request's arena; {NULL, 0} past its cap. */
+struct view httpd_sender(struct httpd_request *rq);
 /* True once the client is gone; who waits for something else meanwhile watches it (base/flag.h). Valid as long as the request. */
 const atomic_bool *httpd_canceled(const struct httpd_request *rq);
 struct arena *httpd_arena(struct httpd_request *rq);

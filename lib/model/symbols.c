@@ -172,9 +172,9 @@ uint32_t symbols_mapping(struct symbols *s, const struct sym_mapping *m)
 	uint32_t id;
 	if (find_mapping(s, m, h, &id))
 		return id;
-	id = s->tables[SYMBOLS_MAPPINGS].n;
-	*(struct sym_mapping *)add_indexed(s, SYMBOLS_MAPPINGS, &s->mappings, h) = *m;
-	return id;
+	map_insert(&s->mappings, h, s->tables[SYMBOLS_MAPPINGS].n);
+	s->indexed[SYMBOLS_MAPPINGS]++;
+	return symbols_load_mapping(s, m);
 }
 
 void symbols_mark_main(struct symbols *s, const struct sym_mapping *m)

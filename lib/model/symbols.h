@@ -133,7 +133,8 @@ enum symbols_table {
 	SYMBOLS_STRINGS, SYMBOLS_MAPPINGS, SYMBOLS_FUNCTIONS, SYMBOLS_LINES, SYMBOLS_LOCATIONS, SYMBOLS_NODES,
 	SYMBOLS_STACKS, SYMBOLS_LABEL_SETS, SYMBOLS_COLUMNS, SYMBOLS_TABLES
 };
-/* On a thread beside the writer: how many there were a moment ago; an entry of such an id may still be being written. */
+/* On a thread beside the writer: how many there were a moment ago; an entry of such an id may still be being written, unless it is a
+ * mapping. */
 uint32_t symbols_count(const struct symbols *s, enum symbols_table t);
 /* Adds an entry "(lost)" that interning never finds. It replaces one that storage could not read, so that later ids
  * stay unchanged. */
@@ -204,6 +205,8 @@ enum symbols_detail {
 };
 struct symbols_map *symbols_map_new(const struct symbols *from, struct symbols *to, enum symbols_detail detail);
 void symbols_map_free(struct symbols_map *m);
+/* Bytes of memory held. */
+size_t symbols_map_bytes(const struct symbols_map *m);
 /* From now on a location (ids of `from`) is translated as if it were another one; before stacks with it are. */
 void symbols_map_location_as(struct symbols_map *m, uint32_t location, uint32_t as);
 /* Ids of `from` to ids of `to`, where they are added if they are not there. */

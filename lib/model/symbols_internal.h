@@ -76,6 +76,9 @@ static inline void *chunked_at(const struct chunked *c, uint32_t i, size_t item)
 
 /* symbols_read.c: the new entry, zeroed; its id is the old count. */
 void *symbols_chunked_add(struct symbols *s, struct chunked *c);
+/* The same in two steps, for entries that others look through up to the count: room for it, zeroed, and that it is there. */
+void *symbols_chunked_room(struct symbols *s, struct chunked *c);
+void symbols_chunked_publish(struct chunked *c);
 /* symbols_load.c: brings a table's map up to what was loaded; with the pauses of symbols_index, or NULL. */
 void symbols_index_table(struct symbols *s, enum symbols_table t, const struct symbols_pause *pause);
 

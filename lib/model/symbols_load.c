@@ -18,7 +18,9 @@
 
 uint32_t symbols_load_mapping(struct symbols *s, const struct sym_mapping *m)
 {
-	*(struct sym_mapping *)symbols_chunked_add(s, &s->tables[SYMBOLS_MAPPINGS]) = *m;
+	/* symbols_main_marks looks through all of them, beside the writer */
+	*(struct sym_mapping *)symbols_chunked_room(s, &s->tables[SYMBOLS_MAPPINGS]) = *m;
+	symbols_chunked_publish(&s->tables[SYMBOLS_MAPPINGS]);
 	return s->tables[SYMBOLS_MAPPINGS].n - 1;
 }
 

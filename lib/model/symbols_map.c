@@ -42,6 +42,14 @@ void symbols_map_free(struct symbols_map *m)
 	free(m);
 }
 
+size_t symbols_map_bytes(const struct symbols_map *m)
+{
+	size_t ids = (size_t)m->n_as + m->mains.cap + m->path.cap;
+	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
+		ids += m->memo[t].n;
+	return sizeof *m + ids * sizeof(uint32_t) + m->lines.cap * sizeof *m->lines.v + m->labels.cap * sizeof *m->labels.v;
+}
+
 /* The memo's place for an id. The table grows with `from`, which may grow while the map lives. */
 static uint32_t *memo(struct symbols_map *m, enum symbols_table t, uint32_t id)
 {

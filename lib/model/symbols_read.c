@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-void *symbols_chunked_add(struct symbols *s, struct chunked *c)
+void *symbols_chunked_room(struct symbols *s, struct chunked *c)
 {
 	assert(c->n < UINT32_MAX - 1);
 	uint64_t x = (uint64_t)c->n + (1u << FIRST_BITS);
@@ -17,14 +17,24 @@ void *symbols_chunked_add(struct symbols *s, struct chunked *c)
 		c->blocks[block] = xcalloc(1, bytes);
 		s->bytes += bytes;
 	}
-	void *entry = chunked_at(c, c->n, c->item);
-	__atomic_store_n(&c->n, c->n + 1, __ATOMIC_RELAXED); /* other threads may count */
+	return chunked_at(c, c->n, c->item);
+}
+
+void symbols_chunked_publish(struct chunked *c)
+{
+	__atomic_store_n(&c->n, c->n + 1, __ATOMIC_RELEASE); /* other threads may count */
+}
+
+void *symbols_chunked_add(struct symbols *s, struct chunked *c)
+{
+	void *entry = symbols_chunked_room(s, c);
+	symbols_chunked_publish(c);
 	return entry;
 }
 
 uint32_t symbols_count(const struct symbols *s, enum symbols_table t)
 {
-	return __atomic_load_n(&s->tables[t].n, __ATOMIC_RELAXED);
+	return __atomic_load_n(&s->tables[t].n, __ATOMIC_ACQUIRE);
 }
 
 struct view symbols_get_string(const struct symbols *s, uint32_t id)

@@ -6,7 +6,6 @@
 /* More than any records that were lost can have held: the number is damaged, and substitutes would take gigabytes. */
 #define LOST_MAX (1u << 24)
 #define PAY_EVERY 256 /* entries between two looks at the limit */
-#define FRAME_BYTES 4 /* see struct symbols_rows_limit */
 
 static const enum symbols_table rows_symbols[ROWS_TABLES] = {
 	[ROWS_STRINGS] = SYMBOLS_STRINGS, [ROWS_MAPPINGS] = SYMBOLS_MAPPINGS, [ROWS_FUNCTIONS] = SYMBOLS_FUNCTIONS,
@@ -263,13 +262,13 @@ static void rows_get_node(struct symbols_reader *r, uint32_t id, bool add)
 		symbols_load_node(r->symbols, (uint32_t)(id - 1 - gap), location);
 }
 
-/* What a walk over a stack takes, out of the limit. So this walk ends, too, however deep anyone's nodes are nested. */
+/* Takes a stack's frames out of the limit. So this walk ends, too, however deep a stranger's nodes are nested. */
 static void rows_pay_frames(struct symbols_reader *r, uint32_t node)
 {
-	size_t left = r->left->bytes;
-	for (; node && left >= FRAME_BYTES; node = symbols_get_node(r->symbols, node)->parent)
-		left -= FRAME_BYTES;
-	r->left->bytes = left;
+	size_t left = r->left->frames;
+	for (; node && left; node = symbols_get_node(r->symbols, node)->parent)
+		left--;
+	r->left->frames = left;
 	r->is_full |= node != 0;
 	r->c.bad |= node != 0;
 }
@@ -359,8 +358,8 @@ void symbols_rows_fill(struct symbols_reader *r, unsigned table, uint32_t first)
 /* Takes what was added since out of the limit. */
 static void rows_pay(struct symbols_reader *r)
 {
-	size_t cost = symbols_cost(r->symbols), more = cost - r->cost;
-	r->cost = cost;
+	size_t bytes = symbols_bytes(r->symbols), more = bytes - MIN(bytes, r->paid);
+	r->paid = bytes;
 	if (more > r->left->bytes)
 		r->c.bad = r->is_full = true;
 	r->left->bytes -= MIN(more, r->left->bytes);
@@ -374,7 +373,7 @@ static bool rows_begin(struct symbols_reader *r, uint32_t n)
 		return false;
 	}
 	r->left->entries -= n;
-	r->cost = symbols_cost(r->symbols);
+	r->paid = symbols_bytes(r->symbols);
 	return true;
 }
 

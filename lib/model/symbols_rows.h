@@ -42,11 +42,11 @@ bool symbols_marks_within(const struct symbols_marks *a, const struct symbols_ma
 void symbols_rows_encode(struct buf *b, const struct symbols *s, const struct symbols_marks *from, const struct symbols_marks *to,
 			 struct rwlock *lock);
 
-/* What rows may add. Both become less by what was added. */
+/* What rows may add. Each becomes less by what was added. */
 struct symbols_rows_limit {
 	size_t entries;
-	size_t bytes; /* as symbols_cost counts them, and four for each frame of a stack: whoever walks over stacks takes that long. Looked at every few
-			 hundred entries, so that a few hundred may be beyond it */
+	size_t bytes;  /* of memory (symbols_bytes). Looked at every few hundred entries, so that these may be beyond it */
+	size_t frames; /* of all stacks: a walk over each of them takes that many steps, which nested nodes make far more than there are bytes */
 };
 
 /* Adds rows of this table's sections alone, whose entries follow those that are there, to s, whose writer the caller is. ERR_CORRUPT if they are malformed,
@@ -71,7 +71,7 @@ struct symbols_reader {
 	bool stepping;          /* entries are stepped over: what they refer to need not be there */
 	uint64_t lost;          /* entries made up */
 	bool has_gap, is_full;  /* rows before a section are missing; the limit is reached */
-	size_t cost;            /* symbols_cost of what has been taken from the limit */
+	size_t paid;            /* symbols_bytes as of the last time that something was taken out of the limit */
 	VEC(struct sym_line) lines;
 	VEC(struct sym_label) labels;
 };

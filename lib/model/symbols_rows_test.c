@@ -10,7 +10,7 @@
 
 #include "model/symbols_rows.h"
 
-#define ENOUGH { .entries = 1 << 20, .bytes = 1 << 24 }
+#define ENOUGH { .entries = 1 << 20, .bytes = 1 << 24, .frames = 1 << 20 }
 
 /* A location with two lines in a mapping, a stack on top of the one before, labels of both kinds, and a column. */
 static void grow(struct symbols *s, uint64_t seed)
@@ -129,10 +129,10 @@ static void limits(void **state)
 	b = symbols_new();
 	assert_int_equal(symbols_rows_apply(buf_view(&rows), b, &left, &e), 0);
 	symbols_unref(b);
-	struct symbols_rows_limit needs = { enough.entries - left.entries, enough.bytes - left.bytes };
-	for (int i = 0; i < 2; i++) {
+	struct symbols_rows_limit needs = { enough.entries - left.entries, enough.bytes - left.bytes, enough.frames - left.frames };
+	for (int i = 0; i < 3; i++) {
 		left = needs;
-		*(i ? &left.entries : &left.bytes) -= 1;
+		*(i == 0 ? &left.entries : i == 1 ? &left.bytes : &left.frames) -= 1;
 		b = symbols_new();
 		assert_int_equal(symbols_rows_apply(buf_view(&rows), b, &left, &e), -ERR_LIMIT);
 		symbols_unref(b);
@@ -151,7 +151,7 @@ static void deep_stacks_are_bounded(void **state)
 {
 	enum { DEPTH = 250000 };
 	struct symbols *s = symbols_new();
-	struct symbols_rows_limit left = { .entries = SIZE_MAX, .bytes = 64 << 20 };
+	struct symbols_rows_limit left = { .entries = SIZE_MAX, .bytes = SIZE_MAX, .frames = 1 << 24 };
 	struct buf rows = { 0 };
 	struct err e;
 	put_head(&rows, ROWS_LOCATIONS, 0, 1);

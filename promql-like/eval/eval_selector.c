@@ -155,7 +155,7 @@ static int eval_instant(struct eval *q, struct node *n, const struct span *sp, b
 	const struct time_mods *m = &n->sel.mods;
 	struct instant in = { m, sp, times };
 	int64_t first, last;
-	struct series_choice c;
+	struct fetch_choice c;
 	struct fetched *f = NULL;
 	bounds(m, sp, &first, &last);
 	bool smooth = m->edges == EDGES_SMOOTHED && !times;
@@ -247,7 +247,7 @@ void rseries_release(struct rseries *s)
 	source_covers_free(s->cover, s->n_cover);
 }
 
-static bool of_one_type(const struct series_choice *c)
+static bool of_one_type(const struct fetch_choice *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (!c->c[i].type || !ptype_eq(c->c[i].type, c->c[0].type))
@@ -256,7 +256,7 @@ static bool of_one_type(const struct series_choice *c)
 }
 
 /* Whether the sums of a series are sufficient. */
-static bool can_cover(const struct eval *q, const struct series_choice *c)
+static bool can_cover(const struct eval *q, const struct fetch_choice *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		if (c->c[i].n > 1)
@@ -265,7 +265,7 @@ static bool can_cover(const struct eval *q, const struct series_choice *c)
 }
 
 /* The windows of the steps, if they are one after the other and it is enough to know what each comes to; else none. */
-static struct source_tiles tiles_of(const struct eval *q, const struct series_choice *c, const struct range_vector *r, const struct span *sp, int64_t after)
+static struct source_tiles tiles_of(const struct eval *q, const struct fetch_choice *c, const struct range_vector *r, const struct span *sp, int64_t after)
 {
 	bool rows = sp->n > 1 && r->range_ms == sp->step && r->mods->at == AT_NONE;
 	if (!can_cover(q, c) || r->range_ms <= 0 || r->mods->edges == EDGES_SMOOTHED || !(sp->n == 1 || rows))
@@ -277,7 +277,7 @@ static int load_plain(struct eval *q, struct node *n, const struct span *sp, boo
 {
 	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
-	struct series_choice c;
+	struct fetch_choice c;
 	struct fetched *f = NULL;
 	r->range_ms = n->range.ms;
 	r->mods = &sel->mods;
@@ -328,7 +328,7 @@ int range_each(struct eval *q, struct node *n, const struct span *sp, enum range
 	struct node_selector *sel = &n->range.sel->sel;
 	struct range_vector r = { .range_ms = n->range.ms, .mods = &sel->mods };
 	int64_t first, last;
-	struct series_choice c;
+	struct fetch_choice c;
 	bounds(r.mods, sp, &first, &last);
 	int64_t after = first - r.range_ms - q->lookback_ms;
 	int rc = choice_select(q, sel, after, last, &c, e);
@@ -352,7 +352,7 @@ int range_select(struct eval *q, struct node *n, const struct span *sp, struct r
 {
 	struct node_selector *sel = &n->range.sel->sel;
 	int64_t first, last;
-	struct series_choice c;
+	struct fetch_choice c;
 	*ret = (struct range_vector){ .range_ms = n->range.ms, .mods = &sel->mods };
 	bounds(ret->mods, sp, &first, &last);
 	int rc = choice_select(q, sel, first - ret->range_ms - q->lookback_ms, last, &c, e);

@@ -6,7 +6,7 @@
 
 /* ---- which series ---- */
 
-void choice_free(struct series_choice *c)
+void choice_free(struct fetch_choice *c)
 {
 	free(c->all);
 	free(c->parts);
@@ -43,7 +43,7 @@ static int choice_by_key(const void *a, const void *b)
 }
 
 /* Replicas side by side; the others alone. */
-static void choice_group(struct eval *q, const struct node_selector *sel, struct series_choice *c)
+static void choice_group(struct eval *q, const struct node_selector *sel, struct fetch_choice *c)
 {
 	bool off = choice_names_replica(q, sel);
 	struct choice_keyed *k = xcalloc(c->n_all + 1, sizeof *k);
@@ -64,9 +64,9 @@ static void choice_group(struct eval *q, const struct node_selector *sel, struct
 	free(k);
 }
 
-int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct series_choice *ret, struct err *e)
+int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct fetch_choice *ret, struct err *e)
 {
-	*ret = (struct series_choice){ 0 };
+	*ret = (struct fetch_choice){ 0 };
 	eval_read_begin(q);
 	int rc = q->view->ops->select(q->view, sel->m, sel->n, after, until, eval_limits(q), &ret->all, &ret->n_all, e);
 	eval_read_end(q);
@@ -136,7 +136,7 @@ struct fetch_call {
 
 struct fetch_job {
 	struct eval *q;
-	const struct series_choice *c;
+	const struct fetch_choice *c;
 	const struct fetch_wanted *w;
 	int (*take)(void *arg, size_t i, struct fetched *f, struct err *e);
 	void *arg;
@@ -351,8 +351,8 @@ static int fetch_floats(struct fetch_job *j, struct err *e)
 
 /* ---- the call ---- */
 
-int fetch_each(struct eval *q, const struct series_choice *c, const struct fetch_wanted *w,
-	       int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e)
+int fetch_each(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, int (*take)(void *arg, size_t i, struct fetched *f, struct err *e),
+	       void *arg, struct err *e)
 {
 	struct fetch_job j = { .q = q, .c = c, .w = w, .take = take, .arg = arg, .caller = pthread_self(), .s = xcalloc(c->n + 1, sizeof *j.s) };
 	int rc = 0;
@@ -384,7 +384,7 @@ static int fetch_keep(void *arg, size_t i, struct fetched *f, struct err *e)
 	return 0;
 }
 
-int fetch_all(struct eval *q, const struct series_choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e)
+int fetch_all(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e)
 {
 	struct fetched *out = xcalloc(c->n + 1, sizeof *out);
 	int rc = fetch_each(q, c, w, fetch_keep, out, e);

@@ -15,7 +15,7 @@ struct chosen {
 	size_t n;
 };
 
-struct series_choice {
+struct fetch_choice {
 	struct source_series *all;
 	size_t n_all;
 	struct source_series **parts; /* in the order of c, back to back */
@@ -24,8 +24,8 @@ struct series_choice {
 };
 
 /* The series of a selector with data in (after, until]; choice_free. */
-int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct series_choice *ret, struct err *e) MUST_USE;
-void choice_free(struct series_choice *c);
+int choice_select(struct eval *q, const struct node_selector *sel, int64_t after, int64_t until, struct fetch_choice *ret, struct err *e) MUST_USE;
+void choice_free(struct fetch_choice *c);
 
 /* The samples of one series: one of these lists. */
 struct fetched {
@@ -48,15 +48,15 @@ void fetched_free(struct fetched *f, size_t n);
 /* What is read of the series of a choice. */
 struct fetch_wanted {
 	int64_t after, until;
-	const struct source_windows *windows; /* the windows of a rate or a sum: of series of deltas their points are fetched instead of their profiles, if
-					       * the source can; NULL: profiles are */
+	const struct source_windows *windows; /* the windows of a rate or a sum: of series of deltas their points are fetched instead of their profiles, if the source
+					       * can; NULL: profiles are */
 	bool within;               /* only points stamped in a window are needed */
 	struct source_tiles tiles; /* covers of these instead of profiles; n is 0: none. Then no series has several parts */
 };
 /* take is called once for each series, by several threads at once, in no order, and owns what *f holds. Returns the first error. */
-int fetch_each(struct eval *q, const struct series_choice *c, const struct fetch_wanted *w,
-	       int (*take)(void *arg, size_t i, struct fetched *f, struct err *e), void *arg, struct err *e) MUST_USE;
+int fetch_each(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, int (*take)(void *arg, size_t i, struct fetched *f, struct err *e),
+	       void *arg, struct err *e) MUST_USE;
 /* All of them at once; fetched_free(*ret, c->n). */
-int fetch_all(struct eval *q, const struct series_choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e) MUST_USE;
+int fetch_all(struct eval *q, const struct fetch_choice *c, const struct fetch_wanted *w, struct fetched **ret, struct err *e) MUST_USE;
 
 #endif

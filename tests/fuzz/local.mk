@@ -4,8 +4,8 @@
 include tests/fuzz/files.mk
 FUZZERS = fuzz_pprof fuzz_config fuzz_relabel fuzz_promql fuzz_tsdb \
   fuzz_elf fuzz_gopclntab fuzz_ehframe fuzz_perfmap fuzz_kallsyms fuzz_demangle fuzz_dwarfindex fuzz_kube \
-  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_s3 fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment fuzz_generation \
-  fuzz_pycode fuzz_hotspot fuzz_v8code
+  fuzz_sdlists fuzz_kubesd fuzz_sdanswers fuzz_s3 fuzz_dns fuzz_legacy fuzz_folded fuzz_textmetrics fuzz_template fuzz_rules fuzz_ruletests fuzz_authorization fuzz_webconfig fuzz_segment fuzz_generation fuzz_dictionary \
+  fuzz_pycode fuzz_hotspot fuzz_v8code fuzz_question fuzz_answer
 EXTRA_DIST += tests/fuzz/corpus
 
 if FUZZ
@@ -85,3 +85,11 @@ fuzz_authorization_LDADD = $(HTTPD_LIBS) $(BASE_LIBS) $(FUZZ_LIBS)
 fuzz_ruletests_LDADD = $(RULES_LIBS) $(FUZZ_LIBS)
 fuzz_segment_SOURCES = tests/fuzz/fuzz_segment.c $(FUZZ_MAIN)
 fuzz_segment_LDADD = $(REMOTE_LIBS) $(FUZZ_LIBS)
+# What other servers answer.
+fuzz_dictionary_SOURCES = tests/fuzz/fuzz_dictionary.c $(FUZZ_MAIN)
+fuzz_dictionary_LDADD = $(FLEET_LIBS) $(FUZZ_LIBS)
+# What servers send each other.
+fuzz_question_SOURCES = tests/fuzz/fuzz_question.c $(FUZZ_MAIN)
+fuzz_question_LDADD = $(FLEET_LIBS) $(FUZZ_LIBS)
+fuzz_answer_SOURCES = tests/fuzz/fuzz_answer.c $(FUZZ_MAIN)
+fuzz_answer_LDADD = $(FLEET_LIBS) $(FUZZ_LIBS)

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ask: one call on a view, from start to finish. Answers are read by threads that wait for them, never by the loop's. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/flag.h"
+#include "base/metrics.h"
+#include "base/units.h"
+#include "fleet/dictionary.h"
+#include "fleet/server_internal.h"
+
+#define STEP_MS 50        /* how often a waiting thread looks whether its question was stopped by somebody who raises no flag */
+#define GRACE_MS 20       /* after its time the loop's error is waited for so long: it says how far the request came */
+#define RESERVE_MS 50     /* the least time that is left to use the answers of others */
+#define RESERVE_SHARE 10  /* and the least part of the time that was left at the start */
+
+/* ---- exchanges ---- */
+
+static void exchange_on_done(struct fleet_post *p)
+{
+	struct server_exchange *x = (struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post));
+	struct fleet_peer_view *v = x->view;
+	if (!v)
+		return;
+	mutex_lock(&v->lock);
+	x->done = true;
+	pthread_cond_broadcast(&v->changed);
+	mutex_unlock(&v->lock);
+}
+
+void server_exchange_unref(struct server_exchange *x)
+{
+	if (!x || __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	buf_free(&x->post.body);
+	buf_free(&x->post.answer);
+	if (x->view)
+		server_view_unref(x->view);
+	server_unref(x->server);
+	free(x);
+}
+
+static void exchange_release(struct fleet_post *p)
+{
+	server_exchange_unref((struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post)));
+}
+
+struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet_peer_view *v, struct buf *body, int64_t until_ms)
+{
+	struct server_exchange *x = NEW(struct server_exchange);
+	x->refs = 2;
+	x->server = server_ref(s);
+	x->view = v ? server_view_ref(v) : NULL;
+	x->post = (struct fleet_post){ .client = s->client, .url = s->ask_url, .body = *body, .until_ms = until_ms, .max_bytes = s->max_answer_bytes,
+				       .done = exchange_on_done, .release = exchange_release };
+	*body = (struct buf){ 0 };
+	metric_add(&server_metrics[SERVER_SENT], (double)x->post.body.len, s->name);
+	fleet_loop_post(s->loop, &x->post);
+	return x;
+}
+
+void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim,
+			  int64_t until_ms)
+{
+	uint64_t read = lim->samples_read ? atomic_load(lim->samples_read) : 0;
+	*q = (struct fleet_question){ .call = *call, .max_bytes = lim->max_bytes, .max_answer = s->max_answer_bytes, .strict = !lim->damage };
+	if (until_ms)
+		q->left_ms = MAX(until_ms - clock_mono_ms(), 1);
+	if (lim->max_samples)
+		q->max_samples = lim->max_samples > read ? lim->max_samples - read : 1;
+}
+
+/* ---- sending ---- */
+
+/* Until when the answer is of use: before the question's own time is over. */
+static int64_t ask_until(const struct fleet_server *s, const struct source_limits *lim, int64_t now_ms)
+{
+	int64_t until = s->timeout_ms ? now_ms + s->timeout_ms : INT64_MAX;
+	if (lim->deadline_mono_ns) {
+		int64_t deadline = lim->deadline_mono_ns / 1000000;
+		until = MIN(until, deadline - MAX((deadline - now_ms) / RESERVE_SHARE, RESERVE_MS));
+	}
+	return until == INT64_MAX ? 0 : until;
+}
+
+/* The ask is over, with that error (code 0: with its result). */
+static void ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
+{
+	a->state = ASK_OVER;
+	a->err = *why;
+	for (size_t i = 0; i < v->held.n; i++)
+		if (v->held.v[i] == a)
+			v->held.v[i--] = v->held.v[--v->held.n];
+	if (v->opener == a)
+		v->opener = NULL;
+	server_view_go_on(v);
+}
+
+void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
+{
+	struct fleet_question q;
+	struct buf body = { .max = FLEET_QUESTION_MAX };
+	server_call_release(&a->sent);
+	server_call_init(&a->sent, a->call, &v->refs_of);
+	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
+	q.view = v->token;
+	a->with_dictionary = false;
+	symbols_marks_start(&q.has);
+	if (a->call->op == FLEET_MERGE && !a->without_dictionary)
+		a->with_dictionary = fleet_dictionary_in_marks(v->server->dictionary, &q.session, &q.has);
+	a->generation = v->generation;
+	a->max_samples = q.max_samples;
+	fleet_question_encode(&body, &q);
+	if (body.overflow) {
+		struct err e;
+		buf_free(&body);
+		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
+		ask_end(v, a, &e);
+		return;
+	}
+	a->state = ASK_SENT;
+	a->asked = true;
+	a->exchange = server_exchange_new(v->server, v, &body, a->until_ms);
+}
+
+/* Sends it, or holds it. */
+static void ask_go(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
+{
+	if (v->token) {
+		server_ask_send(v, a);
+	} else if (!v->opener && !v->lost) {
+		v->opener = a;
+		server_ask_send(v, a);
+	} else {
+		a->state = ASK_HELD;
+		vec_push(&v->held, a);
+		pthread_cond_broadcast(&v->changed);
+	}
+}
+
+struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim)
+{
+	static const struct source_limits none;
+	struct fleet_ask *a = NEW(struct fleet_ask);
+	a->view = server_view_ref(v);
+	a->call = call;
+	a->lim = lim ? lim : &none;
+	a->started_ms = clock_mono_ms();
+	a->until_ms = ask_until(v->server, a->lim, a->started_ms);
+	mutex_lock(&v->lock);
+	if (a->until_ms && a->until_ms <= a->started_ms) {
+		a->state = ASK_OVER;
+		err_set(&a->err, ERR_TIMEOUT, "was not asked: no time was left");
+	} else {
+		ask_go(v, a);
+	}
+	mutex_unlock(&v->lock);
+	return a;
+}
+
+/* ---- reading the answer ---- */
+
+/* What came, decoded outside of the lock. */
+struct ask_reading {
+	struct fleet_answer answer;
+	struct fleet_result result;
+	struct arena strings;
+	bool decoded;
+	struct err err;                  /* code 0: result is set */
+};
+
+static void ask_decode(struct fleet_ask *a, struct ask_reading *r)
+{
+	struct fleet_server *s = a->view->server;
+	r->decoded = !server_answer_read(&a->exchange->post, s, &a->sent.call, &r->strings, &r->answer, &r->result, &r->err);
+	if (r->decoded && !r->answer.view_lost)
+		IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
+}
+
+/* Of an answer that opened the view. */
+static void ask_take_view(struct fleet_peer_view *v, struct fleet_ask *a, const struct ask_reading *r) REQUIRES(v->lock)
+{
+	if (v->opener == a)
+		v->opener = NULL;
+	if (!r->answer.opened || v->token)
+		return;
+	v->token = r->answer.view;
+	if (!v->labels)
+		v->labels = labels_dup(r->answer.labels);
+	server_note_labels(v->server, r->answer.labels);
+}
+
+/* Keeps the strings of the result as long as the view, and a select for the case that the view is lost. */
+static void ask_take_result(struct fleet_peer_view *v, struct fleet_ask *a, struct ask_reading *r) REQUIRES(v->lock)
+{
+	if (a->call->op == FLEET_SELECT) {
+		vec_push(&v->selects, ((struct server_select){ a->exchange->post.body }));
+		a->exchange->post.body = (struct buf){ 0 };
+		if (server_refs_add(&v->refs_of, r->result.series, r->result.n, &r->err))
+			return;
+	}
+	server_call_widen(&a->sent, &r->result, a->call->n_refs);
+	a->result = r->result;
+	r->result = (struct fleet_result){ 0 };
+}
+
+/* Rows do not fit the mirror, which may be the mirror's fault, or have no room in it: then the whole dictionary is wanted, once. */
+static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_reading *r)
+{
+	if (r->decoded || !a->with_dictionary || a->exchange->post.err.code || a->exchange->post.status != 200)
+		return false;
+	fleet_dictionary_in_forget(a->view->server->dictionary);
+	a->exchange = NULL;
+	metric_add(&server_metrics[SERVER_FORGOTTEN], 1, a->view->server->name);
+	a->without_dictionary = true;
+	return true;
+}
+
+/* The view of the answer is not there any more: the ask is sent again, or held until the view was opened again. False, and *e: that would be the
+ * second time. */
+static bool ask_lose_view(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock)
+{
+	if (a->lost || v->opener == a) {
+		err_set(e, ERR_UNAVAILABLE, "lost its state twice: is it restarted again and again, or asked by more than it has room for?");
+		return false;
+	}
+	a->lost = true;
+	if (a->generation == v->generation && v->token) {
+		v->token = 0;
+		v->lost = true;
+		metric_add(&server_metrics[SERVER_REOPENED], 1, v->server->name);
+	}
+	a->exchange = NULL;
+	ask_go(v, a);
+	return true;
+}
+
+/* The opener brought no answer: what waits for it would not get one, either. */
+static void ask_fail_held(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
+{
+	if (v->opener != a)
+		return;
+	while (v->held.n)
+		ask_end(v, v->held.v[v->held.n - 1], why);
+}
+
+/* Whether the answer is of a view that is lost. Of a select that was sent before the view was opened again the numbers are worth nothing, either. */
+static bool ask_is_lost(const struct fleet_ask *a, const struct ask_reading *r)
+{
+	return r->decoded && (r->answer.view_lost || (a->call->op == FLEET_SELECT && a->generation != a->view->generation));
+}
+
+static void ask_conclude(struct fleet_peer_view *v, struct fleet_ask *a, struct ask_reading *r) REQUIRES(v->lock)
+{
+	if (r->decoded)
+		ask_take_view(v, a, r);
+	else
+		ask_fail_held(v, a, &r->err);
+	if (!r->err.code)
+		ask_take_result(v, a, r);
+	if (r->strings.used) {
+		v->strings_used += MIN(r->strings.used, SERVER_MAX_STRINGS - 1 - v->strings_used);
+		vec_push(&v->strings, r->strings);
+		r->strings = (struct arena){ 0 };
+	}
+	a->exchange = NULL;
+	ask_end(v, a, &r->err);
+}
+
+/* Reads the answer of an exchange that is done; releases the lock meanwhile. The ask is over then, or was sent or held again. */
+static void ask_read(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
+{
+	struct server_exchange *x = a->exchange;
+	struct ask_reading r = { 0 };
+	a->state = ASK_READING;
+	arena_init(&r.strings, SERVER_MAX_STRINGS - v->strings_used);
+	mutex_unlock(&v->lock);
+	ask_decode(a, &r);
+	mutex_lock(&v->lock);
+	a->came |= r.decoded;
+	if (ask_again_without_dictionary(a, &r))
+		ask_go(v, a);
+	else if (!ask_is_lost(a, &r) || !ask_lose_view(v, a, &r.err))
+		ask_conclude(v, a, &r);
+	mutex_unlock(&v->lock); /* the ask may be gone from here on */
+	fleet_result_release(&r.result);
+	arena_free(&r.strings);
+	server_exchange_unref(x);
+	mutex_lock(&v->lock);
+}
+
+/* ---- waiting ---- */
+
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e)
+{
+	int64_t now = clock_mono_ms(), until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
+	char took[DURATION_LEN];
+	mutex_wait_ms(&v->lock, &v->changed, MIN(now + STEP_MS, until));
+	if ((a->lim->canceled && atomic_load(a->lim->canceled)) || (a->lim->stopped && atomic_load(a->lim->stopped)))
+		return source_limits_check(a->lim, e);
+	if (clock_mono_ms() < until)
+		return 0;
+	return err_set(e, ERR_TIMEOUT, "did not answer within %s", units_format_duration(a->until_ms - a->started_ms, took));
+}
+
+/* The caller does not wait any longer. */
+static void ask_abandon(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
+{
+	while (a->state == ASK_READING) /* by another thread, which will not be long */
+		mutex_wait(&v->lock, &v->changed);
+	if (a->state == ASK_OVER)
+		return;
+	struct server_exchange *x = a->exchange;
+	a->exchange = NULL;
+	ask_end(v, a, why);
+	mutex_unlock(&v->lock);
+	if (x)
+		fleet_loop_cancel(v->server->loop, &x->post);
+	server_exchange_unref(x);
+	mutex_lock(&v->lock);
+}
+
+static void ask_announce_wait(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
+{
+	if (!a->lim->waits)
+		return;
+	mutex_unlock(&v->lock);
+	a->lim->waits(a->lim->waits_arg);
+	mutex_lock(&v->lock);
+}
+
+/* One step: the view is opened again, an answer is read, or the thread waits. */
+static void ask_step(struct fleet_peer_view *v, struct fleet_ask *a, bool *announced) REQUIRES(v->lock)
+{
+	struct fleet_ask *x = a->state == ASK_HELD ? v->opener : a; /* whose answer it waits for */
+	struct err e = { 0 };
+	if (!x) {
+		v->opener = a;
+		if (server_view_reopen(v, a, &e))
+			ask_end(v, a, &e);
+	} else if (x->state == ASK_SENT && x->exchange->done) {
+		ask_read(v, x);
+	} else if (!*announced) {
+		*announced = true;
+		ask_announce_wait(v, a);
+	} else if (server_ask_wait(v, a, &e)) {
+		ask_abandon(v, a, &e);
+	}
+}
+
+static void ask_note(const struct fleet_ask *a)
+{
+	struct fleet_server *s = a->view->server;
+	int64_t took_ms = clock_mono_ms() - a->started_ms;
+	if (a->came)
+		server_note_answer(s, took_ms);
+	else if (a->asked && a->err.code && a->err.code != ERR_CANCELED && a->err.code != ERR_BUSY && a->err.code != ERR_LIMIT)
+		server_note_failure(s, took_ms, &a->err);
+}
+
+int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e)
+{
+	struct fleet_peer_view *v = a->view;
+	struct flag_watch watch;
+	bool announced = false;
+	flag_watch(&watch, a->lim->canceled, &v->lock, &v->changed);
+	mutex_lock(&v->lock);
+	while (a->state != ASK_OVER)
+		ask_step(v, a, &announced);
+	mutex_unlock(&v->lock);
+	flag_unwatch(&watch);
+	ask_note(a);
+	int rc = a->err.code ? err_set(e, a->err.code, "%s", a->err.msg) : 0;
+	if (!rc)
+		*ret = a->result;
+	else
+		fleet_result_release(&a->result);
+	server_call_release(&a->sent);
+	server_view_unref(v);
+	free(a);
+	return rc;
+}
