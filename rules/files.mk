@@ -72,6 +72,7 @@ librules_a_SOURCES = \
   $(NULL)
 RULES_TESTS = \
   notifier_test \
+  overlay_test \
   rule_file_test \
   rules_alert_test \
   rules_group_test \
@@ -85,6 +86,8 @@ if HAVE_CMOCKA
 check_PROGRAMS += $(RULES_TESTS)
 TESTS += $(RULES_TESTS)
 notifier_test_SOURCES = rules/notifier/notifier_test.c
+overlay_test_SOURCES = rules/overlay_test.c
+overlay_test_LDADD = $(RULES_TEST_LIBS)
 rule_file_test_SOURCES = rules/rule_file_test.c
 rule_file_test_LDADD = $(RULES_TEST_LIBS)
 rules_alert_test_LDADD = $(RULES_TEST_LIBS)

@@ -21,8 +21,14 @@ check_PROGRAMS += many_days_agree_test
 TESTS += many_days_agree_test
 many_days_agree_test_SOURCES = tests/many_days/many_days_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
   tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
-  tests/many_days/whole_source.c tests/many_days/whole_source.h
+  tests/many_days/whole_source.c tests/many_days/whole_source.h tests/many_days/agree.c tests/many_days/agree.h
 many_days_agree_test_LDADD = libweb.a $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
+check_PROGRAMS += fleet_agree_test
+TESTS += fleet_agree_test
+fleet_agree_test_SOURCES = tests/many_days/fleet_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
+  tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
+  tests/many_days/agree.c tests/many_days/agree.h
+fleet_agree_test_LDADD = libweb.a libfleet.a $(FETCH_LIBS) $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
 check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c
@@ -36,6 +42,13 @@ check_PROGRAMS += bucket_tool_test
 TESTS += bucket_tool_test
 bucket_tool_test_SOURCES = tests/bucket_tool_test.c
 bucket_tool_test_LDADD = $(BUCKET_LIBS) $(TSDB_TEST_LIBS)
+# Servers that ask each other.
+check_PROGRAMS += wire_test wire_hostile_test
+TESTS += wire_test wire_hostile_test
+wire_test_SOURCES = tests/fleet/wire_test.c tests/fleet/wirekit.h
+wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
+wire_hostile_test_SOURCES = tests/fleet/wire_hostile_test.c tests/fleet/wirekit.h
+wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
 # Other servers as peers, over HTTP.
 check_LIBRARIES += liblistenkit.a
 liblistenkit_a_SOURCES = tests/fleet/listenkit.c tests/fleet/listenkit.h

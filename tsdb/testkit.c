@@ -502,6 +502,28 @@ static void check_cover(struct source_view *v, uint64_t ref, int64_t after_ms, i
 	source_cover_release(&want);
 }
 
+void kit_check_types(struct source_view *v, int64_t after_ms, int64_t until_ms)
+{
+	struct source_series *series;
+	struct source_type *types;
+	size_t n, n_types, n_profiles = 0, n_counted = 0;
+	struct err e;
+	KIT_CHECK(v->ops->select(v, NULL, 0, after_ms, until_ms, NULL, &series, &n, &e) == 0);
+	KIT_CHECK(v->ops->types(v, after_ms, until_ms, NULL, &types, &n_types, &e) == 0);
+	for (size_t i = 0; i < n; i++)
+		n_profiles += series[i].type != NULL;
+	for (size_t i = 0; i < n_types; i++) {
+		size_t there = 0;
+		for (size_t k = 0; k < n; k++)
+			there += series[k].type && ptype_eq(series[k].type, types[i].type) && view_eq(labels_get(series[k].labels, VIEW(LABEL_NAME)), types[i].name);
+		KIT_CHECK(types[i].n_series == there);
+		n_counted += there;
+	}
+	KIT_CHECK(n_counted == n_profiles);
+	free(series);
+	free(types);
+}
+
 static void add_warning(void *arg, const char *text)
 {
 	struct kit_warnings *w = arg;

@@ -68,6 +68,8 @@ uint64_t kit_merge(struct kit *k, const char *name, int64_t after_ms, int64_t un
  * and steps one by one: all values, those of some frames, and both together. */
 void kit_check_graph(struct kit *k, const char *name, size_t most, int64_t after_ms, int64_t range_ms, int64_t step_ms,
 		     uint32_t n_steps, struct pool *pool);
+/* Checks that the names and types of (after, until] are those of the series that a select finds, each as often. Nothing is written meanwhile. */
+void kit_check_types(struct source_view *v, int64_t after_ms, int64_t until_ms);
 /* How many profiles all series of that name have in (after, until]; *ret_total (may be NULL) their totals. Held against what the
  * series say that these come to. */
 size_t kit_count(struct kit *k, const char *name, int64_t after_ms, int64_t until_ms, int64_t *ret_total);

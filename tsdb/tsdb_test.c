@@ -118,6 +118,8 @@ static void test_floats_and_labels(void **state)
 		assert_int_equal(v->ops->select(v, &m, 1, 0, INT64_MAX, NULL, &s, &n, &e), 0);
 		assert_int_equal(n, 1);
 		assert_null(s[0].type);
+		kit_check_types(v, 0, INT64_MAX);
+		kit_check_types(v, KIT_T0 - HOUR, KIT_T0 - MINUTE);
 		struct point *p;
 		size_t n_p;
 		assert_int_equal(one_series_floats(v, s[0].ref, KIT_T0, KIT_T0 + HOUR, NULL, &p, &n_p, &e), 0);

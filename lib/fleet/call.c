@@ -19,6 +19,13 @@ void fleet_result_release(struct fleet_result *r)
 		if (r->vecs && r->vecs[i])
 			stackvec_unref(r->vecs[i]);
 	}
+	for (size_t i = 0; r->rows && i < r->n; i++) {
+		free(r->rows[i].steps);
+		free(r->rows[i].ints);
+		free(r->rows[i].parts);
+	}
+	free(r->rows);
+	free(r->texts);
 	free(r->series);
 	free(r->types);
 	free(r->names);
@@ -114,12 +121,99 @@ static int call_run_covers(struct source_view *v, const struct fleet_call *c, co
 				call_add_up_covers, &t, e);
 }
 
-/* ---- the others ---- */
-
 static int call_not_supported(const char *what, struct err *e)
 {
 	return err_set(e, ERR_BAD_DATA, "%s is not supported by this storage", what);
 }
+
+/* ---- rows ---- */
+
+struct call_rows {
+	const struct source_graph *graph;
+	VEC(struct fleet_row) v;
+	struct buf texts;
+};
+
+/* Views of texts are offsets until the buffer does not grow any more. */
+static struct view call_keep_text(struct buf *texts, struct view v)
+{
+	size_t at = texts->len;
+	buf_putv(texts, v);
+	return view_make((const char *)(uintptr_t)at, v.len);
+}
+
+static int call_take_row(void *arg, const struct source_graph_row *row, struct err *e)
+{
+	struct call_rows *c = arg;
+	size_t n = 0, n_steps = c->graph->n_steps;
+	for (size_t i = 0; i < n_steps; i++)
+		n += row->ints[i] || (row->parts && row->parts[i]);
+	if (!n)
+		return 0;
+	struct fleet_row x = { .lane = row->lane, .steps = xcalloc(n, sizeof *x.steps), .ints = xcalloc(n, sizeof *x.ints),
+			       .parts = row->parts ? xcalloc(n, sizeof *x.parts) : NULL };
+	x.function = call_keep_text(&c->texts, row->function);
+	x.file = call_keep_text(&c->texts, row->file);
+	x.line = call_keep_text(&c->texts, row->line);
+	for (size_t i = 0; i < n_steps; i++) {
+		if (!row->ints[i] && !(row->parts && row->parts[i]))
+			continue;
+		x.steps[x.n] = (uint32_t)i;
+		x.ints[x.n] = row->ints[i];
+		if (x.parts)
+			x.parts[x.n] = row->parts[i];
+		x.n++;
+	}
+	vec_push(&c->v, x);
+	return c->texts.overflow ? err_set(e, ERR_LIMIT, "the names of the rows of a graph take more than %zu bytes", BUF_DEFAULT_MAX) : 0;
+}
+
+static struct view call_place_text(struct view v, const char *texts)
+{
+	return v.len ? view_make(texts + (uintptr_t)v.ptr, v.len) : VIEW("");
+}
+
+static int call_run_rows(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct fleet_result *r,
+			 struct err *e)
+{
+	struct call_rows x = { .graph = c->graph };
+	int rc = v->ops->rows ? v->ops->rows(v, c->graph, lim, &r->fits, call_take_row, &x, e)
+	       : rows ? rows(rows_arg, v, c->graph, lim, &r->fits, call_take_row, &x, e) : call_not_supported("a graph over stacks", e);
+	r->texts = buf_take(&x.texts, NULL);
+	r->rows = x.v.v;
+	r->n = x.v.n;
+	for (size_t i = 0; i < r->n; i++) {
+		r->rows[i].function = call_place_text(r->rows[i].function, r->texts);
+		r->rows[i].file = call_place_text(r->rows[i].file, r->texts);
+		r->rows[i].line = call_place_text(r->rows[i].line, r->texts);
+	}
+	return rc;
+}
+
+int fleet_rows_each(const struct fleet_result *r, size_t n_steps, source_rows_fn fn, void *arg, struct err *e)
+{
+	int64_t *ints = xcalloc(n_steps + 1, sizeof *ints);
+	int128 *parts = xcalloc(n_steps + 1, sizeof *parts);
+	int rc = 0;
+	for (size_t i = 0; i < r->n && !rc; i++) {
+		const struct fleet_row *x = &r->rows[i];
+		for (size_t k = 0; k < x->n; k++) {
+			ints[x->steps[k]] = x->ints[k];
+			if (x->parts)
+				parts[x->steps[k]] = x->parts[k];
+		}
+		rc = fn(arg, &(struct source_graph_row){ x->lane, x->function, x->file, x->line, ints, x->parts ? parts : NULL }, e);
+		for (size_t k = 0; k < x->n; k++) {
+			ints[x->steps[k]] = 0;
+			parts[x->steps[k]] = 0;
+		}
+	}
+	free(ints);
+	free(parts);
+	return rc;
+}
+
+/* ---- the others ---- */
 
 static int call_run_shares(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *r, struct err *e)
 {
@@ -175,6 +269,7 @@ static int call_run_op(struct source_view *v, const struct fleet_call *c, const 
 		return call_run_shares(v, c, lim, r, e);
 	case FLEET_MATCHES:
 		return call_run_matches(v, c, lim, r, e);
+	case FLEET_ROWS: /* fleet_call_run */
 	case FLEET_OPS:
 		break;
 	}
@@ -200,10 +295,11 @@ static size_t call_result_count(const struct fleet_call *c)
 	}
 }
 
-int fleet_call_run(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *ret, struct err *e)
+int fleet_call_run(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct fleet_result *ret,
+		   struct err *e)
 {
 	struct fleet_result r = { .op = c->op, .n = call_result_count(c) };
-	int rc = call_run_op(v, c, lim, &r, e);
+	int rc = c->op == FLEET_ROWS ? call_run_rows(v, c, rows, rows_arg, lim, &r, e) : call_run_op(v, c, lim, &r, e);
 	if (rc)
 		fleet_result_release(&r);
 	else

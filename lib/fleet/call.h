@@ -17,6 +17,7 @@ enum fleet_op {
 	FLEET_FLOATS, FLEET_PROFILES, FLEET_POINTS, FLEET_COVERS,
 	FLEET_MERGE, FLEET_SUMS, FLEET_SHARES, FLEET_MATCHES,
 	FLEET_CLOSE,         /* the view is not needed any more */
+	FLEET_ROWS,
 	FLEET_OPS
 };
 
@@ -36,6 +37,21 @@ struct fleet_call {
 	enum symbols_detail detail;  /* merge */
 	const struct source_frame_filter *filter; /* sums (may be NULL), shares, matches */
 	bool exact;                  /* sums: the integers are wanted */
+	const struct source_graph *graph; /* rows */
+};
+
+/* Makes the rows of a graph in a view whose source does not know the language: promql_rows of the engine of this process. As source_ops.rows. */
+typedef int (*fleet_rows_fn)(void *arg, struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *fn_arg,
+			     struct err *e);
+
+/* A row of a lane: of the steps in which it is not zero. */
+struct fleet_row {
+	uint32_t lane;
+	struct view function, file, line;
+	size_t n;
+	uint32_t *steps;             /* ascend */
+	int64_t *ints;               /* by steps, as in source_graph_row */
+	int128 *parts;               /* NULL: nothing counts in part */
 };
 
 /* What is read of one series. */
@@ -66,11 +82,18 @@ struct fleet_result {
 	double *sums;                /* by group */
 	int64_t *exact;              /* by group; NULL: not asked for */
 	struct source_shares shares; /* by group: three malloc'd arrays */
+	struct fleet_row *rows;      /* n of them */
+	bool fits;                   /* of rows: false: their sums do not fit, and there are none */
+	char *texts;                 /* of rows that were made here: what their names are in, malloc'd */
 };
 void fleet_result_release(struct fleet_result *r);
 
 /* Runs the call on a view, in this thread and lim->pool. A source without the operation (NULL in its table) answers by those that it has: points that are not
- * plain; covers out of profiles; shares and matches are ERR_BAD_DATA "not supported" (nobody needs them: union.h). FLEET_OPEN and FLEET_CLOSE do nothing. */
-int fleet_call_run(struct source_view *v, const struct fleet_call *c, const struct source_limits *lim, struct fleet_result *ret, struct err *e) MUST_USE;
+ * plain; covers out of profiles; shares and matches are ERR_BAD_DATA "not supported" (nobody needs them: union.h). FLEET_OPEN and FLEET_CLOSE do nothing. Rows are made by
+ * the view's own operation, or by `rows` (NULL: ERR_BAD_DATA). */
+int fleet_call_run(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct fleet_result *ret,
+		   struct err *e) MUST_USE;
+/* Hands out rows as a source does: fn(arg, row) with all n_steps of each. For unions. */
+int fleet_rows_each(const struct fleet_result *r, size_t n_steps, source_rows_fn fn, void *arg, struct err *e) MUST_USE;
 
 #endif

@@ -53,6 +53,7 @@ libfleet_a_SOURCES = \
   lib/fleet/wire_lists.c \
   lib/fleet/wire_question.c \
   lib/fleet/wire_result.h \
+  lib/fleet/wire_rows.c \
   lib/fleet/wire_series.c \
   lib/fleet/wire_values.c \
   lib/fleet/wire_values.h \

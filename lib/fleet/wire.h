@@ -45,6 +45,7 @@ struct fleet_question {
 	struct source_frame_filter filter;
 	struct source_windows windows;
 	struct source_tiles tiles;
+	struct source_graph graph;
 };
 
 void fleet_question_encode(struct buf *out, const struct fleet_question *q);

@@ -92,6 +92,9 @@ static int answer_put_result(struct wire_out *o, const struct fleet_answer *a, c
 	case FLEET_LABEL_VALUES:
 		wire_put_series(o, r);
 		return 0;
+	case FLEET_ROWS:
+		wire_put_rows(o, r);
+		return 0;
 	default:
 		wire_put_lists(o, r);
 		return 0;
@@ -218,6 +221,9 @@ static int answer_get_result(struct wire_in *in, const struct fleet_answer *a, c
 	case FLEET_LABEL_NAMES:
 	case FLEET_LABEL_VALUES:
 		wire_get_series(in, r);
+		return 0;
+	case FLEET_ROWS:
+		wire_get_rows(in, c, r);
 		return 0;
 	default:
 		wire_get_lists(in, c, r);

@@ -2,7 +2,7 @@
 /* Questions. Which fields a call has is one table for writer and reader: question_fields. Matchers and expressions travel as text and are
  * compiled again. */
 #include "fleet/wire.h"
-#include "fleet/wire_values.h"
+#include "fleet/wire_result.h"
 
 static const char question_magic[4] = { 'P', 'Y', 'R', 'Q' };
 
@@ -157,6 +157,8 @@ static void question_put_call(struct wire_out *o, const struct fleet_call *c)
 		question_put_parts(o, c);
 	if (fields & HAS_FILTER && c->filter)
 		question_put_filter(o, c->filter);
+	if (c->op == FLEET_ROWS)
+		wire_put_graph(o, c->graph);
 }
 
 static uint8_t question_flags(const struct fleet_question *q)
@@ -371,6 +373,11 @@ static void question_get_call(struct wire_in *in, struct fleet_question *q, uint
 	}
 	if (fields & HAS_PARTS)
 		question_get_parts(in, c);
+	if (c->op == FLEET_ROWS) {
+		q->graph.readout = question_get_text(in, &texts);
+		wire_get_graph(in, &q->graph);
+		c->graph = &q->graph;
+	}
 	if (flags & QUESTION_FILTER)
 		question_get_filter(in, q, &texts, e);
 	else

@@ -45,32 +45,32 @@ MUST_USE static inline int one_series_put_covers(void *arg, size_t series, struc
 
 /* Each returns what the source's call returned; *ret is set only if that is 0, and owned. */
 MUST_USE static inline int one_series_floats(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-				    struct point **ret, size_t *ret_n, struct err *e)
+					     struct point **ret, size_t *ret_n, struct err *e)
 {
 	return v->ops->floats(v, &ref, 1, after_ms, until_ms, lim, one_series_put_floats, &(struct one_series){ ret, ret_n }, e);
 }
 
 MUST_USE static inline int one_series_profiles(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-				      struct source_profile **ret, size_t *ret_n, struct err *e)
+					       struct source_profile **ret, size_t *ret_n, struct err *e)
 {
 	return v->ops->profiles(v, &ref, 1, after_ms, until_ms, lim, one_series_put_profiles, &(struct one_series){ ret, ret_n }, e);
 }
 
 MUST_USE static inline int one_series_points(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_windows *windows,
-				    const struct source_limits *lim, struct source_points *ret, struct err *e)
+					     const struct source_limits *lim, struct source_points *ret, struct err *e)
 {
 	return v->ops->points(v, &ref, 1, after_ms, until_ms, windows, lim, one_series_put_points, &(struct one_series){ ret, NULL }, e);
 }
 
 /* Free *ret with source_covers_free. */
 MUST_USE static inline int one_series_covers(struct source_view *v, uint64_t ref, const struct source_tiles *t, const struct source_limits *lim,
-				    struct source_cover **ret, struct err *e)
+					     struct source_cover **ret, struct err *e)
 {
 	return v->ops->covers(v, &ref, 1, t, lim, one_series_put_covers, &(struct one_series){ ret, NULL }, e);
 }
 
 MUST_USE static inline int one_series_cover(struct source_view *v, uint64_t ref, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
-				   struct source_cover *ret, struct err *e)
+					    struct source_cover *ret, struct err *e)
 {
 	struct source_cover *one = NULL;
 	int rc = one_series_covers(v, ref, &(struct source_tiles){ after_ms, until_ms - after_ms, 1 }, lim, &one, e);

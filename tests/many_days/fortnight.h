@@ -27,13 +27,22 @@
 #define FORTNIGHT_NOW (KIT_T0 + (DAYS - 1) * DAY + 12 * HOUR)
 #define FUNCTIONS 40 /* those of the program */
 
+/* Which targets one of several servers scrapes. A target is a pod's CPU profiles, its heap profiles, or its metrics. */
+struct fortnight_shard {
+	unsigned shard, of;     /* targets whose number is `shard` modulo `of`; of is 0: all */
+	unsigned later_of;      /* the same from day 8 on: the number of servers has changed */
+};
+
 struct fortnight {
 	struct kit k;
+	struct fortnight_shard shard;
 	struct bucketkit bucket;
 	uint64_t state; /* of its random numbers */
 };
 
 void fortnight_make(struct fortnight *f, uint64_t seed);
+/* What one server of several has of the same fortnight. */
+void fortnight_make_shard(struct fortnight *f, uint64_t seed, const struct fortnight_shard *shard);
 void fortnight_free(struct fortnight *f);
 /* Closes the storage and opens it again with so small a budget that the dictionaries of two days do not fit into it. */
 void fortnight_reopen_small(struct fortnight *f);

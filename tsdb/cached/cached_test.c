@@ -292,6 +292,7 @@ static int64_t world_cover(struct world *w, int64_t after, int64_t until)
 	assert_int_equal(tsdb_source(w->k.db)->open(tsdb_source(w->k.db), &v, &e), 0);
 	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("__name__"), VIEW(KIT_CPU), &e), 0);
 	assert_int_equal(v->ops->select(v, &m, 1, after, until, NULL, &found, &n, &e), 0);
+	kit_check_types(v, after, until);
 	for (size_t i = 0; i < n; i++) {
 		struct source_cover c = { 0 }, *by_hour = NULL;
 		uint64_t rows = 0;
