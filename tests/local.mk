@@ -70,13 +70,6 @@ union_peers_test_SOURCES = tests/fleet/union_peers_test.c
 union_peers_test_LDADD = $(UNION_TEST_LIBS)
 union_engine_test_SOURCES = tests/fleet/union_engine_test.c
 union_engine_test_LDADD = $(UNION_TEST_LIBS)
-# Servers that ask each other.
-check_PROGRAMS += wire_test wire_hostile_test
-TESTS += wire_test wire_hostile_test
-wire_test_SOURCES = tests/fleet/wire_test.c tests/fleet/wirekit.h
-wire_test_LDADD = libfleet.a libpromql.a $(FLEET_TEST_LIBS)
-wire_hostile_test_SOURCES = tests/fleet/wire_hostile_test.c tests/fleet/wirekit.h
-wire_hostile_test_LDADD = $(FLEET_TEST_LIBS)
 endif
 
 # The end-to-end tests need the built programs, go and a few minutes: ./check runs them.

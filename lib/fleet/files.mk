@@ -69,6 +69,7 @@ TESTS += $(FLEET_TESTS)
 answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
+dictionary_test_LDADD = $(FLEET_TEST_LIBS)
 fleet_test_SOURCES = lib/fleet/fleet_test.c
 fleet_test_LDADD = $(FLEET_TEST_LIBS)
 endif

@@ -3,7 +3,3 @@ include lib/fleet/files.mk
 noinst_LIBRARIES += libfleet.a
 FLEET_LIBS = libfleet.a $(DISCOVERY_LIBS)
 FLEET_TEST_LIBS = $(FLEET_LIBS) $(CMOCKA_LIBS)
-<<<<<<< HEAD
-dictionary_test_LDADD = libfleet.a $(PPROF_LIBS) $(CMOCKA_LIBS)
-=======
->>>>>>> seam
