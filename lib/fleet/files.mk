@@ -21,10 +21,10 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_internal.h \
   lib/fleet/fleet_loop.c \
   lib/fleet/fleet_loop.h \
-  lib/fleet/fleet_members.c \
   lib/fleet/fleet_probe.c \
   lib/fleet/fleet_self.c \
   lib/fleet/fleet_self.h \
+  lib/fleet/fleet_targets.c \
   lib/fleet/fleet_unknown.c \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \

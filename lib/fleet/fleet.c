@@ -20,16 +20,16 @@ static struct fleet_peer **fleet_peers(void *arg, size_t *ret_n)
 	struct fleet *f = arg;
 	size_t n, all = 0;
 	bool searching;
-	struct fleet_member **members = fleet_members(f, &n, &searching);
+	struct fleet_target **targets = fleet_targets(f, &n, &searching);
 	struct fleet_peer **peers = xcalloc(n + 2, sizeof(struct fleet_peer *));
 	peers[all++] = f->local->ref(f->local);
 	for (size_t i = 0; i < n; i++) {
-		struct fleet_peer *p = fleet_server_peer(members[i]->server);
+		struct fleet_peer *p = fleet_server_peer(targets[i]->server);
 		peers[all++] = p->ref(p);
 	}
 	if (searching)
 		peers[all++] = fleet_unknown_peer();
-	fleet_members_release(members, n);
+	fleet_targets_release(targets, n);
 	*ret_n = all;
 	return peers;
 }
@@ -50,17 +50,17 @@ static void fleet_each(struct status_servers *status, void (*one)(void *arg, con
 {
 	struct fleet *f = (struct fleet *)(void *)((char *)status - offsetof(struct fleet, status));
 	size_t n;
-	struct fleet_member **members = fleet_members(f, &n, NULL);
+	struct fleet_target **targets = fleet_targets(f, &n, NULL);
 	for (size_t i = 0; i < n; i++) {
 		struct fleet_server_status s;
-		fleet_server_status(members[i]->server, &s);
+		fleet_server_status(targets[i]->server, &s);
 		const struct status_server x = { .url = s.url, .health = fleet_health(&s), .last_error = s.error, .last_answer_ms = s.last_ok_ms,
 						 .last_duration_ms = s.last_ms, .external_labels = s.labels, .calls = s.calls, .failures = s.failures,
 						 .bytes = s.bytes_received, .dictionary_bytes = s.dictionary_bytes };
 		one(arg, &x);
 		free(s.labels);
 	}
-	fleet_members_release(members, n);
+	fleet_targets_release(targets, n);
 }
 
 struct status_servers *fleet_status(struct fleet *f)
@@ -236,10 +236,10 @@ void fleet_free(struct fleet *f)
 		pthread_join(f->thread, NULL);
 	for (size_t i = 0; i < f->sets.n; i++)
 		fleet_set_free(f->sets.v[i]);
-	for (size_t i = 0; i < f->members.n; i++)
-		fleet_member_unref(f->members.v[i]);
+	for (size_t i = 0; i < f->targets.n; i++)
+		fleet_target_unref(f->targets.v[i]);
 	vec_free(&f->sets);
-	vec_free(&f->members);
+	vec_free(&f->targets);
 	fleet_config_unref(f->config);
 	fleet_union_free(f->all);
 	f->local->unref(f->local);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fleet at work: items of the configuration run discovery (endpoint_set); what they find are members.
+/* The fleet at work: items of the configuration run discovery (endpoint_set); what they find are targets.
  *
- * Locks: `apply` guards what the configuration says, and is held while discovery is started or read; `lock` guards the list of members, and is held for a few
- * instructions. Members change under both. */
+ * Locks: `apply` guards what the configuration says, and is held while discovery is started or read; `lock` guards the list of targets, and is held for a few
+ * instructions. Targets change under both. */
 #ifndef PYRRHA_FLEET_INTERNAL_H
 #define PYRRHA_FLEET_INTERNAL_H
 
@@ -15,7 +15,7 @@
 #include "fleet/union.h"
 
 /* One other server. Immutable, but for the last two. */
-struct fleet_member {
+struct fleet_target {
 	int refs;                    /* atomic */
 	char *url;                   /* scheme://host:port/prefix */
 	struct fleet_server *server;
@@ -52,18 +52,18 @@ struct fleet {
 	bool thread_runs;
 
 	struct mutex lock;           /* guards what follows */
-	VEC(struct fleet_member *) members;
-	bool searching;              /* discovery has not read everything yet: there may be more members */
+	VEC(struct fleet_target *) targets;
+	bool searching;              /* discovery has not read everything yet: there may be more targets */
 	bool stale, closing;         /* discovery has news; the end has begun */
 	pthread_cond_t news;         /* of these */
 };
 
-/* fleet_members.c. Makes the members those that the sets have found by now. */
+/* fleet_targets.c. Makes the targets those that the sets have found by now. */
 void fleet_sync(struct fleet *f) REQUIRES(f->apply);
 /* References to all, in the order of the configuration; ret_searching (may be NULL): whether there may be more. Returns owned. */
-struct fleet_member **fleet_members(struct fleet *f, size_t *ret_n, bool *ret_searching);
-void fleet_members_release(struct fleet_member **v, size_t n);
-void fleet_member_unref(struct fleet_member *m);
+struct fleet_target **fleet_targets(struct fleet *f, size_t *ret_n, bool *ret_searching);
+void fleet_targets_release(struct fleet_target **v, size_t n);
+void fleet_target_unref(struct fleet_target *m);
 void fleet_set_free(struct fleet_set *s); /* NULL does nothing */
 
 /* fleet_unknown.c. Stands for servers that discovery has not found yet: all its calls fail. Not counted: it may be unref'd any number of times. */

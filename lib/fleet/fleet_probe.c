@@ -10,7 +10,7 @@
 #define PROBE_TIMEOUT_MS 2000
 #define PROBE_THREADS 7      /* beside this one */
 
-static bool probe_is_due(struct fleet *f, struct fleet_member *m, int64_t now_ms)
+static bool probe_is_due(struct fleet *f, struct fleet_target *m, int64_t now_ms)
 {
 	struct fleet_server_status s;
 	fleet_server_status(m->server, &s);
@@ -37,7 +37,7 @@ static bool fleet_is_closing(struct fleet *f)
 
 struct probe {
 	struct fleet *f;
-	struct fleet_member **due;
+	struct fleet_target **due;
 };
 
 static void probe_run(void *arg, size_t i, unsigned worker)
@@ -54,15 +54,15 @@ static void probe_run(void *arg, size_t i, unsigned worker)
 static void fleet_probe(struct fleet *f, struct pool *pool)
 {
 	size_t n, n_due = 0;
-	struct fleet_member **members = fleet_members(f, &n, NULL), **due = xcalloc(n + 1, sizeof(struct fleet_member *));
+	struct fleet_target **targets = fleet_targets(f, &n, NULL), **due = xcalloc(n + 1, sizeof(struct fleet_target *));
 	int64_t now_ms = clock_mono_ms();
 	for (size_t i = 0; i < n; i++)
-		if (probe_is_due(f, members[i], now_ms))
-			due[n_due++] = members[i];
+		if (probe_is_due(f, targets[i], now_ms))
+			due[n_due++] = targets[i];
 	struct probe p = { f, due };
 	pool_run(pool, n_due, probe_run, &p);
 	free(due);
-	fleet_members_release(members, n);
+	fleet_targets_release(targets, n);
 }
 
 /* Waits for news of discovery, at most a tick. Returns whether there are any; *ret_end: it is time to end. */

@@ -8,9 +8,9 @@
 #include "fleet/fleet_internal.h"
 #include "fleet/fleet_self.h"
 
-/* ---- members ---- */
+/* ---- targets ---- */
 
-void fleet_member_unref(struct fleet_member *m)
+void fleet_target_unref(struct fleet_target *m)
 {
 	if (__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
 		return;
@@ -21,13 +21,13 @@ void fleet_member_unref(struct fleet_member *m)
 	free(m);
 }
 
-struct fleet_member **fleet_members(struct fleet *f, size_t *ret_n, bool *ret_searching)
+struct fleet_target **fleet_targets(struct fleet *f, size_t *ret_n, bool *ret_searching)
 {
 	mutex_lock(&f->lock);
-	size_t n = f->members.n;
-	struct fleet_member **v = xcalloc(n + 1, sizeof(struct fleet_member *));
+	size_t n = f->targets.n;
+	struct fleet_target **v = xcalloc(n + 1, sizeof(struct fleet_target *));
 	for (size_t i = 0; i < n; i++) {
-		v[i] = f->members.v[i];
+		v[i] = f->targets.v[i];
 		__atomic_add_fetch(&v[i]->refs, 1, __ATOMIC_RELAXED);
 	}
 	if (ret_searching)
@@ -37,16 +37,16 @@ struct fleet_member **fleet_members(struct fleet *f, size_t *ret_n, bool *ret_se
 	return v;
 }
 
-void fleet_members_release(struct fleet_member **v, size_t n)
+void fleet_targets_release(struct fleet_target **v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		fleet_member_unref(v[i]);
+		fleet_target_unref(v[i]);
 	free(v);
 }
 
-static struct fleet_member *fleet_member_new(struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
+static struct fleet_target *fleet_target_new(struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
 {
-	struct fleet_member *m = NEW(struct fleet_member);
+	struct fleet_target *m = NEW(struct fleet_target);
 	m->refs = 1;
 	m->url = xstrdup(url);
 	m->owner = fleet_config_ref(s->owner);
@@ -60,16 +60,16 @@ static struct fleet_member *fleet_member_new(struct fleet_set *s, const char *ur
 /* ---- what was found ---- */
 
 /* "host:port/prefix" of a URL. */
-static struct view member_place(const char *url)
+static struct view fleet_target_place(const char *url)
 {
 	const char *p = strstr(url, "://");
 	return view_of(p ? p + 3 : url);
 }
 
 /* Whether the URL is that of an address that this server listens on. */
-static bool member_is_self(const struct fleet *f, const char *url)
+static bool fleet_target_is_self(const struct fleet *f, const char *url)
 {
-	struct view place = member_place(url), host = view_cut(&place, '/');
+	struct view place = fleet_target_place(url), host = view_cut(&place, '/');
 	const char *own;
 	for (size_t i = 0; f->o.address && (own = f->o.address(f->o.arg, i)); i++)
 		if (fleet_is_self(host, view_of(own)))
@@ -77,32 +77,32 @@ static bool member_is_self(const struct fleet *f, const char *url)
 	return false;
 }
 
-/* The members of the next list. */
-struct member_list {
-	VEC(struct fleet_member *) v;
+/* The targets of the next list. */
+struct fleet_listing {
+	VEC(struct fleet_target *) v;
 };
 
-static bool member_is_listed(const struct member_list *l, const char *url)
+static bool fleet_target_is_listed(const struct fleet_listing *l, const char *url)
 {
 	for (size_t i = 0; i < l->v.n; i++)
-		if (view_eq(member_place(l->v.v[i]->url), member_place(url)))
+		if (view_eq(fleet_target_place(l->v.v[i]->url), fleet_target_place(url)))
 			return true;
 	return false;
 }
 
-/* The member of now that asks in the same way. */
-static struct fleet_member *member_find_same(const struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
+/* The target of now that asks in the same way. */
+static struct fleet_target *fleet_target_find_same(const struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
 {
 	const struct fleet *f = s->f;
-	for (size_t i = 0; i < f->members.n; i++) {
-		struct fleet_member *m = f->members.v[i];
+	for (size_t i = 0; i < f->targets.n; i++) {
+		struct fleet_target *m = f->targets.v[i];
 		if (strcmp(m->url, url) == 0 && m->timeout_ms == f->config->timeout_ms && config_same(&config_http_table, m->http, &s->config->endpoints.http))
 			return m;
 	}
 	return NULL;
 }
 
-static void member_note_problem(struct fleet_set *s, const char *text) REQUIRES(s->f->apply)
+static void fleet_target_note_problem(struct fleet_set *s, const char *text) REQUIRES(s->f->apply)
 {
 	if (text && (!s->problem || strcmp(s->problem, text) != 0))
 		LOG_WARN("msg", "a target of query.servers is not asked", "err", text);
@@ -111,7 +111,7 @@ static void member_note_problem(struct fleet_set *s, const char *text) REQUIRES(
 	s->problem = copy;
 }
 
-static void member_list_set(struct fleet_set *s, struct member_list *to) REQUIRES(s->f->apply)
+static void fleet_list_set(struct fleet_set *s, struct fleet_listing *to) REQUIRES(s->f->apply)
 {
 	struct endpoints_found found;
 	char *self = NULL;
@@ -121,43 +121,43 @@ static void member_list_set(struct fleet_set *s, struct member_list *to) REQUIRE
 		size_t len = strlen(url);
 		while (len && url[len - 1] == '/')
 			url[--len] = 0;
-		if (member_is_listed(to, url))
+		if (fleet_target_is_listed(to, url))
 			continue;
-		if (member_is_self(s->f, url)) {
+		if (fleet_target_is_self(s->f, url)) {
 			if (!self)
 				self = xasprintf("%s is this server itself", url);
 			continue;
 		}
-		struct fleet_member *m = member_find_same(s, url);
+		struct fleet_target *m = fleet_target_find_same(s, url);
 		if (m)
 			__atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
 		else
-			m = fleet_member_new(s, url);
+			m = fleet_target_new(s, url);
 		vec_push(&to->v, m);
 	}
-	member_note_problem(s, found.problem.code ? found.problem.msg : self);
+	fleet_target_note_problem(s, found.problem.code ? found.problem.msg : self);
 	free(self);
 	endpoints_found_release(&found);
 }
 
 void fleet_sync(struct fleet *f)
 {
-	struct member_list next = { 0 }, old = { 0 };
+	struct fleet_listing next = { 0 }, old = { 0 };
 	bool searching = false;
 	for (size_t i = 0; i < f->sets.n; i++) {
 		searching |= !endpoint_set_ready(f->sets.v[i]->endpoints);
-		member_list_set(f->sets.v[i], &next);
+		fleet_list_set(f->sets.v[i], &next);
 	}
 	mutex_lock(&f->lock);
 	f->searching = searching;
-	for (size_t i = 0; i < f->members.n; i++)
-		vec_push(&old.v, f->members.v[i]);
-	f->members.n = 0;
+	for (size_t i = 0; i < f->targets.n; i++)
+		vec_push(&old.v, f->targets.v[i]);
+	f->targets.n = 0;
 	for (size_t i = 0; i < next.v.n; i++)
-		vec_push(&f->members, next.v.v[i]);
+		vec_push(&f->targets, next.v.v[i]);
 	mutex_unlock(&f->lock);
 	for (size_t i = 0; i < old.v.n; i++)
-		fleet_member_unref(old.v.v[i]);
+		fleet_target_unref(old.v.v[i]);
 	vec_free(&old.v);
 	vec_free(&next.v);
 }
