@@ -28,7 +28,7 @@ TESTS += fleet_agree_test
 fleet_agree_test_SOURCES = tests/many_days/fleet_agree_test.c tests/many_days/fortnight.c tests/many_days/fortnight.h \
   tests/many_days/outputs.c tests/many_days/outputs.h tests/many_days/questions.c tests/many_days/questions.h \
   tests/many_days/agree.c tests/many_days/agree.h
-fleet_agree_test_LDADD = libweb.a libfleet.a $(FETCH_LIBS) $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
+fleet_agree_test_LDADD = libweb.a liblistenkit.a libfleet.a $(FETCH_LIBS) $(PROMQL_LIBS) $(TSDB_TEST_LIBS)
 check_PROGRAMS += remedies_test
 TESTS += remedies_test
 remedies_test_SOURCES = tests/remedies_test.c

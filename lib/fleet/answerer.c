@@ -127,7 +127,7 @@ static int answerer_call(struct answerer_work *w, struct err *e)
 	if (!rc)
 		rc = answerer_check(c, w->view, lim.max_bytes, e);
 	if (!rc)
-		rc = fleet_call_run(w->view->view, c, &lim, &w->result, e);
+		rc = fleet_call_run(w->view->view, c, w->a->o.rows, w->a->o.rows_arg, &lim, &w->result, e);
 	return rc || c->op != FLEET_SELECT ? rc : answerer_view_add_series(w->view, w->result.series, w->result.n, e);
 }
 

@@ -22,6 +22,8 @@ struct fleet_answerer_options {
 	struct labels *(*labels)(void *arg); /* returns owned (labels_dup): the external labels now; NULL: none */
 	void *arg;
 	struct pool *pool;           /* borrowed; may be NULL */
+	fleet_rows_fn rows;          /* for graphs over stacks (call.h); NULL: they are refused */
+	void *rows_arg;
 	int64_t timeout_ms;          /* the longest call; 0 = 2 minutes */
 	uint64_t max_samples, max_bytes; /* of a call, as source_limits; the question's own are used if lower. 0 = unlimited */
 	uint64_t max_dictionary_bytes; /* of all sessions; 0 = 256 MiB */

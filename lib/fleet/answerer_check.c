@@ -14,6 +14,13 @@ static int check_refs(const struct fleet_call *c, struct answerer_view *x, struc
 	return 0;
 }
 
+static int check_graph(const struct fleet_call *c, struct answerer_view *x, struct err *e)
+{
+	if (c->op == FLEET_ROWS && !answerer_view_has(x, c->graph->refs, c->graph->n_refs, sizeof *c->graph->refs, false))
+		return err_set(e, ERR_BAD_DATA, "the question is about series that its view has not handed out as profiles");
+	return 0;
+}
+
 static int check_parts(const struct fleet_call *c, struct answerer_view *x, struct err *e)
 {
 	for (size_t i = 0; i < c->n_parts; i++)
@@ -42,5 +49,7 @@ int answerer_check(const struct fleet_call *c, struct answerer_view *x, uint64_t
 	int rc = check_room(c, max_bytes, e);
 	if (!rc)
 		rc = check_refs(c, x, e);
+	if (!rc)
+		rc = check_graph(c, x, e);
 	return rc ? rc : check_parts(c, x, e);
 }

@@ -45,6 +45,7 @@ libfleet_a_SOURCES = \
   lib/fleet/union_lists.c \
   lib/fleet/union_merge.c \
   lib/fleet/union_parts.c \
+  lib/fleet/union_rows.c \
   lib/fleet/union_select.c \
   lib/fleet/union_series.c \
   lib/fleet/union_sums.c \

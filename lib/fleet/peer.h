@@ -37,8 +37,8 @@ struct fleet_peer {
 	struct fleet_peer *(*ref)(struct fleet_peer *p);
 };
 
-/* The storage of this process. Calls run in finish, on the caller's thread and lim->pool. labels(arg) returns owned (labels_dup) or NULL: the external labels now. Returns a
- * reference. Borrows the source. */
-struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*labels)(void *arg), void *arg);
+/* The storage of this process. Calls run in finish, on the caller's thread and lim->pool. labels(arg) returns owned (labels_dup) or NULL: the external labels now. rows: for a
+ * source without that operation (call.h); may be NULL. Returns a reference. Borrows the source. */
+struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*labels)(void *arg), void *arg, fleet_rows_fn rows, void *rows_arg);
 
 #endif

@@ -13,9 +13,12 @@ struct local_peer {
 	struct source *source;       /* borrowed */
 	struct labels *(*labels)(void *arg);
 	void *arg;
+	fleet_rows_fn rows;
+	void *rows_arg;
 };
 
 struct fleet_peer_view {
+	const struct local_peer *peer; /* borrowed: who opened the view has a reference */
 	struct source_view *view;    /* NULL: it could not be opened */
 	struct err e;                /* why */
 	struct labels *labels;       /* owned; NULL: none */
@@ -31,6 +34,7 @@ static struct fleet_peer_view *local_open(struct fleet_peer *p)
 {
 	struct local_peer *l = (struct local_peer *)p;
 	struct fleet_peer_view *v = NEW(struct fleet_peer_view);
+	v->peer = l;
 	if (l->source->open(l->source, &v->view, &v->e))
 		v->view = NULL;
 	v->labels = l->labels ? l->labels(l->arg) : NULL;
@@ -57,7 +61,7 @@ static int local_finish(struct fleet_ask *a, struct fleet_result *ret, struct er
 	struct fleet_peer_view *v = a->view;
 	int rc;
 	if (v->view)
-		rc = fleet_call_run(v->view, a->call, a->lim, ret, e);
+		rc = fleet_call_run(v->view, a->call, v->peer->rows, v->peer->rows_arg, a->lim, ret, e);
 	else
 		rc = err_set(e, v->e.code, "%s", v->e.msg);
 	free(a);
@@ -83,7 +87,7 @@ static void local_unref(struct fleet_peer *p)
 		free(p);
 }
 
-struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*labels)(void *arg), void *arg)
+struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*labels)(void *arg), void *arg, fleet_rows_fn rows, void *rows_arg)
 {
 	struct local_peer *l = NEW(struct local_peer);
 	l->peer = (struct fleet_peer){ &local_ops, NULL, local_unref, local_ref };
@@ -91,5 +95,7 @@ struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*label
 	l->source = s;
 	l->labels = labels;
 	l->arg = arg;
+	l->rows = rows;
+	l->rows_arg = rows_arg;
 	return &l->peer;
 }

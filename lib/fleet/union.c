@@ -45,6 +45,7 @@ static void union_view_release(struct source_view *sv)
 static const struct source_ops union_ops = {
 	.release = union_view_release, .select = union_select, .types = union_types, .floats = union_floats, .profiles = union_profiles,
 	.points = union_points, .covers = union_covers, .merge = union_merge, .sums = union_sums, .shares = union_shares, .matches = union_matches,
+	.rows = union_rows,
 	.label_names = union_label_names, .label_values = union_label_values,
 };
 

@@ -6,6 +6,7 @@
  *	union_labels.c       types, names and values of labels
  *	union_lists.c        calls by series: floats, profiles, points, covers, matches
  *	union_merge.c        merges; union_sums.c: sums and shares
+ *	union_rows.c         rows of graphs over stacks
  *	union_parts.c        what each peer is asked of a merge or of sums, and which outputs these are
  *	union_join.c         the profiles of a series that several peers have
  *	union_dictionary.c   adds up vectors over dictionaries of several peers
@@ -228,6 +229,11 @@ int union_sums(struct source_view *sv, const struct source_part *parts, size_t n
 	       const struct source_limits *lim, double *ret, int64_t *exact, struct err *e) MUST_USE;
 int union_shares(struct source_view *sv, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		 const struct source_limits *lim, const struct source_shares *ret, struct err *e) MUST_USE;
+
+/* ---- union_rows.c ---- */
+
+int union_rows(struct source_view *sv, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *arg,
+	       struct err *e) MUST_USE;
 
 /* ---- union_dictionary.c ---- */
 

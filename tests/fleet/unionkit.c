@@ -135,6 +135,12 @@ void kit_peer_external(size_t i, const char *name, const char *value)
 	k->labels = (struct labels){ k->external, k->n_external };
 }
 
+static int kit_rows(void *arg, struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn, void *fn_arg,
+		    struct err *e)
+{
+	return promql_rows(arg, v, g, lim, ret_fits, fn, fn_arg, e);
+}
+
 void kit_open_all(size_t n)
 {
 	static const char *const names[KIT_PEERS] = { "http://a", "http://b", "http://c", "http://d", "http://e" };
@@ -145,7 +151,8 @@ void kit_open_all(size_t n)
 		struct kit_peer *k = &kit_peers[i];
 		k->peer = (struct fleet_peer){ &kit_ops, names[i], kit_unref, kit_ref };
 		k->source = memsource_new();
-		k->local = fleet_local_peer_new(memsource_source(k->source), kit_labels_now, k);
+		k->engine = promql_engine_new(memsource_source(k->source), &(struct promql_options){ 0 });
+		k->local = fleet_local_peer_new(memsource_source(k->source), kit_labels_now, k, kit_rows, k->engine);
 		k->named = true;
 	}
 	kit_joint = fleet_union_new(kit_peers_now, NULL);
@@ -158,6 +165,7 @@ void kit_close_all(void)
 		assert(kit_peers[i].n_started == kit_peers[i].n_finished);
 		assert(kit_peers[i].n_open == 0);
 		kit_peers[i].local->unref(kit_peers[i].local);
+		promql_engine_free(kit_peers[i].engine);
 		memsource_free(kit_peers[i].source);
 	}
 	memsource_free(kit_all);

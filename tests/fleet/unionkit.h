@@ -6,6 +6,7 @@
 
 #include "fleet/union.h"
 #include "promql-like/memsource.h"
+#include "promql-like/promql.h"
 
 #define KIT_PEERS 5
 #define KIT_STEP 10000
@@ -26,6 +27,7 @@ uint64_t kit_first_seed(void);
 struct kit_peer {
 	struct fleet_peer peer;      /* first; named, and fails when it is told to */
 	struct memsource *source;
+	struct promql_engine *engine; /* of the source: makes rows of graphs */
 	struct fleet_peer *local;    /* of the source */
 	struct label external[2];
 	size_t n_external;

@@ -16,14 +16,16 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "fleet/answerer.h"
 #include "fleet/server.h"
 #include "fleet/union.h"
+#include "tests/fleet/listenkit.h"
 #include "tests/many_days/agree.h"
 #include "tests/many_days/fortnight.h"
-#include "web/web.h"
 
 #define QUESTIONS 1000
 #define SERVERS 10
@@ -33,10 +35,9 @@
 struct fleet_member {
 	struct fortnight f;
 	struct fleet_answerer *answerer;
-	struct web *web;
+	struct listener *listener;
 	struct promql_engine *engine;     /* makes rows of graphs */
 	struct fleet_server *server;      /* as the querier sees it */
-	char address[64];
 };
 
 struct fleet_test {
@@ -56,24 +57,28 @@ static int member_rows(void *arg, struct source_view *v, const struct source_gra
 	return promql_rows(arg, v, g, lim, ret_fits, fn, fn_arg, e);
 }
 
+static bool member_serve(void *arg, int fd, const char *request, struct view body)
+{
+	const struct fleet_member *m = arg;
+	const struct fleet_asker asker = { .name = VIEW("test"), .arrived_ns = clock_mono_ns() };
+	struct buf out = { 0 };
+	(void)request;
+	int status = fleet_answerer_run(m->answerer, body, &asker, &out);
+	listener_answer(fd, status == 200 ? "200 OK" : "400 Bad Request", FLEET_WIRE_TYPE, buf_view(&out));
+	buf_free(&out);
+	return true;
+}
+
+/* No question may be at work, as of all that follows. */
 static void member_start(struct fleet_test *t, struct fleet_member *m)
 {
-	struct err e = { 0 };
-	const char *listen = m->address[0] ? m->address : "127.0.0.1:0";
 	struct source *s = tsdb_source(m->f.k.db);
 	m->engine = promql_engine_new(s, &(struct promql_options){ .subquery_step_ms = HOUR, .pool = t->pool });
 	m->answerer = fleet_answerer_new(&(struct fleet_answerer_options){ .source = s, .pool = t->pool, .rows = member_rows, .rows_arg = m->engine });
-	if (web_start(&m->web, &(struct web_options){ .listen = &listen, .n_listen = 1 }, &e))
-		fail_msg("%s: %s", listen, e.msg);
-	snprintf(m->address, sizeof m->address, "%s", web_address(m->web, 0));
-	web_set_parts(m->web, m->engine, s, NULL);
-	web_set_answerer(m->web, m->answerer);
-	web_set_ready(m->web, true);
 }
 
 static void member_stop(struct fleet_member *m)
 {
-	web_stop(m->web, 0);
 	fleet_answerer_free(m->answerer);
 	promql_engine_free(m->engine);
 }
@@ -102,7 +107,8 @@ static void fleet_make(struct fleet_test *t, uint64_t seed)
 		char url[80];
 		fortnight_make_shard(&m->f, seed, &(struct fortnight_shard){ i, 3, 4 });
 		member_start(t, m);
-		snprintf(url, sizeof url, "http://%s", m->address);
+		m->listener = listener_new(member_serve, m);
+		snprintf(url, sizeof url, "http://127.0.0.1:%d", listener_port(m->listener));
 		m->server = fleet_server_new(&(struct fleet_server_options){ .loop = t->loop, .client = t->client, .url = url });
 	}
 	t->united = fleet_union_new(fleet_peers, t);
@@ -114,6 +120,7 @@ static void fleet_free(struct fleet_test *t)
 	for (unsigned i = 0; i < SERVERS; i++) {
 		struct fleet_peer *p = fleet_server_peer(t->members[i].server);
 		p->unref(p);
+		listener_free(t->members[i].listener);
 		member_stop(&t->members[i]);
 		fortnight_free(&t->members[i].f);
 	}
@@ -122,7 +129,7 @@ static void fleet_free(struct fleet_test *t)
 	fortnight_free(&t->all);
 }
 
-/* The same is done to the storage that has all and to those that have a share; these end before it and start after it at the addresses that they had. */
+/* The same is done to the storage that has all and to those that have a share; these end before it and start after it. */
 static void fleet_each(struct fleet_test *t, void (*change)(struct fortnight *f))
 {
 	change(&t->all);
