@@ -99,6 +99,14 @@ static struct labels *on_external_labels(void *arg)
 	return configuration_external_labels(s->config);
 }
 
+/* Graphs over stacks are made by the engine, also for other servers. It is there before the first query. */
+static int on_rows(void *arg, struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		   void *fn_arg, struct err *e)
+{
+	struct server *s = arg;
+	return promql_rows(s->engine, v, g, lim, ret_fits, fn, fn_arg, e);
+}
+
 static const char *on_address(void *arg, size_t i)
 {
 	struct server *s = arg;
@@ -217,7 +225,7 @@ static void log_slow_query(void *arg, const char *query, int64_t duration_ms, ui
 
 static int start_fleet(struct server *s, struct err *e)
 {
-	const struct fleet_options o = { .own = tsdb_source(s->db), .labels = on_external_labels, .address = on_address, .arg = s,
+	const struct fleet_options o = { .own = tsdb_source(s->db), .labels = on_external_labels, .rows = on_rows, .address = on_address, .arg = s,
 					 .user_agent = "pyrrha/" PACKAGE_VERSION };
 	s->fleet = fleet_new(&o);
 	fleet_register_metrics(s->fleet);
@@ -247,7 +255,7 @@ static void start_engine(struct server *s)
 static void start_answerer(struct server *s)
 {
 	struct fleet_answerer_options o = {
-		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
+		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .rows = on_rows, .rows_arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_bytes = s->f.max_bytes, .max_dictionary_bytes = s->f.memory_bytes / 32,
 	};
 	fleet_answerer_register_metrics();

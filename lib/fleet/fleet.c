@@ -216,7 +216,7 @@ struct fleet *fleet_new(const struct fleet_options *o)
 	f->status.each = fleet_each;
 	f->o = *o;
 	f->user_agent = xstrdup(o->user_agent ? o->user_agent : "pyrrha");
-	f->local = fleet_local_peer_new(o->own, o->labels, o->arg);
+	f->local = fleet_local_peer_new(o->own, o->labels, o->arg, o->rows, o->arg);
 	f->all = fleet_union_new(fleet_peers, f);
 	mutex_init(&f->apply, RANK_FLEET_APPLY, "fleet change");
 	mutex_init(&f->lock, LOCK_LEAF, "fleet");

@@ -10,6 +10,7 @@
 #ifndef PYRRHA_FLEET_FLEET_H
 #define PYRRHA_FLEET_FLEET_H
 
+#include "fleet/call.h"
 #include "fleet/fleet_config.h"
 #include "model/servers.h"
 #include "model/source.h"
@@ -17,6 +18,7 @@
 struct fleet_options {
 	struct source *own;          /* borrowed: this server's storage */
 	struct labels *(*labels)(void *arg); /* returns owned (labels_dup) or NULL: the external labels now. They are on the series of `own` in the union */
+	fleet_rows_fn rows;          /* for graphs over stacks of `own` (call.h); gets `arg`. May be NULL */
 	/* The i-th address that this server listens on ("127.0.0.1:7070", "[::]:7070"); NULL past the last. A server of that address is this one, and left out.
 	 * May be NULL. Any thread. */
 	const char *(*address)(void *arg, size_t i);
