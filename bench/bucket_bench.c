@@ -46,7 +46,7 @@ struct counted {
 };
 
 struct bench {
-	struct fleet f;
+	struct bench_fleet f;
 	struct tsdb_options o;
 	struct counted counted;
 	struct record_profile *profiles;

@@ -23,7 +23,7 @@
 #include "tsdb/version/evict.h"
 
 struct bench {
-	struct fleet f;
+	struct bench_fleet f;
 	struct tsdb_options o;
 	const char *dir;
 	int64_t days, deploy_hours, dictionary_mb, now_ms, wall_ns;

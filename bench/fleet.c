@@ -20,19 +20,19 @@ static uint64_t next(uint64_t *s)
 	return hash_u64(*s);
 }
 
-static double uniform(struct fleet *b)
+static double uniform(struct bench_fleet *b)
 {
 	return (double)(next(&b->random) >> 11) * 0x1p-53;
 }
 
-static double gauss(struct fleet *b)
+static double gauss(struct bench_fleet *b)
 {
 	return sqrt(-2 * log(uniform(b) + 1e-12)) * cos(6.283185307 * uniform(b));
 }
 
 /* ---- stacks ---- */
 
-static uint32_t name_id(struct fleet *b, struct view v)
+static uint32_t name_id(struct bench_fleet *b, struct view v)
 {
 	uint64_t h = hash_view(v);
 	uint32_t id;
@@ -63,7 +63,7 @@ static bool keep_stack(struct service *s, struct stack x)
 	return true;
 }
 
-static void add_stack(struct fleet *b, struct service *s, const struct profile *p, const struct profile_sample *x)
+static void add_stack(struct bench_fleet *b, struct service *s, const struct profile *p, const struct profile_sample *x)
 {
 	VEC(uint32_t) names = { 0 };
 	for (uint32_t i = 0; i < x->n_locations; i++) {
@@ -76,7 +76,7 @@ static void add_stack(struct fleet *b, struct service *s, const struct profile *
 	keep_stack(s, (struct stack){ .names = names.v, .n = (uint32_t)MIN(names.n, 256) });
 }
 
-static void load_corpus(struct fleet *b)
+static void load_corpus(struct bench_fleet *b)
 {
 	static const char *const files[SERVICES] = { "profile1.pb.gz", "alloc_objects.pb.gz", "fgprof.pb.gz", "alloc_space_delta.pb.gz" };
 	const char *dir = getenv("PYRRHA_CORPUS");
@@ -98,7 +98,7 @@ static void load_corpus(struct fleet *b)
 }
 
 /* Without a corpus: stacks of a made-up program. */
-static void seed_stack(struct fleet *b, struct service *s, uint32_t i)
+static void seed_stack(struct bench_fleet *b, struct service *s, uint32_t i)
 {
 	char name[64];
 	uint32_t depth = 8 + (uint32_t)(next(&b->random) % 32);
@@ -111,7 +111,7 @@ static void seed_stack(struct fleet *b, struct service *s, uint32_t i)
 }
 
 /* The leaf side of one stack on the root side of another, where they share a function. */
-static bool cross(struct fleet *b, struct service *s)
+static bool cross(struct bench_fleet *b, struct service *s)
 {
 	const struct stack *x = &s->stacks.v[next(&b->random) % s->stacks.n], *y = &s->stacks.v[next(&b->random) % s->stacks.n];
 	if (!x->n || !y->n)
@@ -133,7 +133,7 @@ uint64_t fleet_hash_name(uint64_t h, struct view name)
 }
 
 /* A function that about every tenth stack of service 1 has. */
-static void choose_function(struct fleet *b)
+static void choose_function(struct bench_fleet *b)
 {
 	const struct service *s = &b->services[1];
 	uint32_t *count = xcalloc(b->names.n + 1, sizeof *count);
@@ -147,7 +147,7 @@ static void choose_function(struct fleet *b)
 	free(count);
 }
 
-static void describe_stacks(struct fleet *b)
+static void describe_stacks(struct bench_fleet *b)
 {
 	choose_function(b);
 	for (int i = 0; i < SERVICES; i++)
@@ -160,7 +160,7 @@ static void describe_stacks(struct fleet *b)
 		}
 }
 
-void fleet_init(struct fleet *b, double scale)
+void fleet_init(struct bench_fleet *b, double scale)
 {
 	b->scale = scale;
 	b->random = 1;
@@ -184,7 +184,7 @@ void fleet_init(struct fleet *b, double scale)
 
 /* ---- pods ---- */
 
-static void make_alias(struct fleet *b, struct pod *p)
+static void make_alias(struct bench_fleet *b, struct pod *p)
 {
 	const struct service *s = &b->services[p->service];
 	uint32_t n = p->n = (uint32_t)s->stacks.n, n_small = 0, n_large = 0;
@@ -221,7 +221,7 @@ static void make_alias(struct fleet *b, struct pod *p)
 }
 
 /* Addresses shift with each deploy, so that stacks are new ones. Under the partition's lock. */
-static uint32_t *intern_pool(struct fleet *b, uint32_t service, uint32_t deploy)
+static uint32_t *intern_pool(struct bench_fleet *b, uint32_t service, uint32_t deploy)
 {
 	struct service *s = &b->services[service];
 	struct symbols *y = b->p->symbols;
@@ -249,7 +249,7 @@ static uint32_t *intern_pool(struct fleet *b, uint32_t service, uint32_t deploy)
 
 static uint32_t *columns_of[SERVICES];
 
-static void forget_pods(struct fleet *b)
+static void forget_pods(struct bench_fleet *b)
 {
 	for (size_t i = 0; i < b->pods.n; i++) {
 		struct pod *p = &b->pods.v[i];
@@ -261,7 +261,7 @@ static void forget_pods(struct fleet *b)
 	b->pods.n = 0;
 }
 
-static void add_pod(struct fleet *b, uint32_t service_number, uint32_t node_number, uint32_t number)
+static void add_pod(struct bench_fleet *b, uint32_t service_number, uint32_t node_number, uint32_t number)
 {
 	char pod[48], service[16], node[16];
 	struct ptype type;
@@ -282,7 +282,7 @@ static void add_pod(struct fleet *b, uint32_t service_number, uint32_t node_numb
 	vec_push(&b->pods, p);
 }
 
-void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number)
+void fleet_deploy(struct bench_fleet *b, int64_t t_ms, uint32_t number)
 {
 	uint32_t nodes = (uint32_t)MAX(1, (int)lround(NODES * b->scale));
 	forget_pods(b);
@@ -307,7 +307,7 @@ static int by_column(const void *a, const void *b)
 }
 
 /* How often which stack was hit, into p->counts; returns how many stacks. */
-static uint32_t hit_stacks(struct fleet *b, struct pod *p, int64_t t_ms)
+static uint32_t hit_stacks(struct bench_fleet *b, struct pod *p, int64_t t_ms)
 {
 	double day = (double)((t_ms - T0) % DAY_MS) / (double)DAY_MS;
 	double load = (330 + 130 * sin(6.2832 * (day - 0.3))) * (1 + 0.25 * gauss(b));
@@ -323,7 +323,7 @@ static uint32_t hit_stacks(struct fleet *b, struct pod *p, int64_t t_ms)
 	return n;
 }
 
-void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret)
+void fleet_draw(struct bench_fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret)
 {
 	const struct stack *stacks = b->services[p->service].stacks.v;
 	uint32_t n = hit_stacks(b, p, t_ms);
@@ -371,7 +371,7 @@ static bool parse_shard(struct view v, struct fleet_shard *ret)
 	return true;
 }
 
-bool fleet_parse_shards(struct fleet *b, struct view v)
+bool fleet_parse_shards(struct bench_fleet *b, struct view v)
 {
 	const char *comma = memchr(v.ptr, ',', v.len), *at = memchr(v.ptr, '@', v.len);
 	int64_t hour;
@@ -385,13 +385,13 @@ bool fleet_parse_shards(struct fleet *b, struct view v)
 	return true;
 }
 
-static bool is_of_shard(const struct fleet *b, size_t pod, int64_t t_ms)
+static bool is_of_shard(const struct bench_fleet *b, size_t pod, int64_t t_ms)
 {
 	const struct fleet_shard *s = &b->shards[b->shards[1].of && t_ms >= b->shards[1].from_ms];
 	return !s->of || hash_u64(pod) % s->of == s->shard;
 }
 
-void fleet_push(struct fleet *f, int64_t t_ms, const struct record_profile *profiles)
+void fleet_push(struct bench_fleet *f, int64_t t_ms, const struct record_profile *profiles)
 {
 	struct request *r = NEW(struct request);
 	struct request_record *x = vec_add(&r->records);
@@ -446,7 +446,7 @@ static void flat_header(struct profile *p, const struct pod *pod, size_t names, 
 }
 
 /* The location of a name; at[] holds index + 1 of those met. */
-static uint32_t flat_location(const struct fleet *b, const struct pod *pod, struct profile *p, uint32_t *at, uint32_t name)
+static uint32_t flat_location(const struct bench_fleet *b, const struct pod *pod, struct profile *p, uint32_t *at, uint32_t name)
 {
 	if (at[name])
 		return at[name] - 1;
@@ -458,7 +458,7 @@ static uint32_t flat_location(const struct fleet *b, const struct pod *pod, stru
 	return i;
 }
 
-void fleet_flatten(const struct fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p)
+void fleet_flatten(const struct bench_fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p)
 {
 	const struct stack *stacks = b->services[pod->service].stacks.v;
 	size_t frames = 0, n = b->keys.n;

@@ -39,7 +39,7 @@ struct pod {
 	uint32_t *drawn;
 };
 
-struct fleet {
+struct bench_fleet {
 	struct tsdb *db;
 	double scale;
 	VEC(char *) names;
@@ -63,16 +63,16 @@ struct drawn {
 	uint64_t hash; /* sum of value x hash of the stack */
 };
 
-void fleet_init(struct fleet *b, double scale);
+void fleet_init(struct bench_fleet *b, double scale);
 /* New pods, interned into the partition that holds t. */
-void fleet_deploy(struct fleet *b, int64_t t_ms, uint32_t number);
-void fleet_draw(struct fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret);
+void fleet_deploy(struct bench_fleet *b, int64_t t_ms, uint32_t number);
+void fleet_draw(struct bench_fleet *b, struct pod *p, int64_t t_ms, struct record_profile *out, struct drawn *ret);
 /* "I/N", or "I/N,I/N@H": another share from the H-th hour on, as if the number of shards had changed. False: it is neither. */
-bool fleet_parse_shards(struct fleet *b, struct view text);
+bool fleet_parse_shards(struct bench_fleet *b, struct view text);
 /* One round, a profile of each pod of the shard, as one request of the storage; waits while its head is over twice its budget. */
-void fleet_push(struct fleet *b, int64_t t_ms, const struct record_profile *profiles);
+void fleet_push(struct bench_fleet *b, int64_t t_ms, const struct record_profile *profiles);
 /* What fleet_draw just drew of the pod, as a decoder would hand it over; p was initialised. */
-void fleet_flatten(const struct fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p);
+void fleet_flatten(const struct bench_fleet *b, const struct pod *pod, const struct record_profile *drawn, struct profile *p);
 uint64_t fleet_hash_name(uint64_t h, struct view name);
 
 #endif

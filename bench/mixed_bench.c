@@ -54,7 +54,7 @@ static struct question questions[] = {
 };
 
 struct bench {
-	struct fleet f;
+	struct bench_fleet f;
 	struct tsdb_options o;
 	const char *dir;
 	int64_t cache_mb, speed, turn_s, turns;

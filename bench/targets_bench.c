@@ -23,7 +23,7 @@
 #define ROWS 12   /* of the table over time */
 
 struct bench {
-	struct fleet f;
+	struct bench_fleet f;
 	struct tsdb_options o;
 	char dir[64];
 	int64_t targets, minutes, stacks, head_mb, now_ms;

@@ -27,7 +27,7 @@
 #define WARM_MAX 1000
 
 struct bench {
-	struct fleet f;
+	struct bench_fleet f;
 	struct truth t;
 	struct tsdb_options o;
 	char *dir, *storage, *truth;  /* the latter two are in the first */
@@ -78,7 +78,7 @@ static void close_db(struct bench *b)
 /* One scrape round of the fleet becomes one request, as a batch of the sink would. */
 static void round_of(struct bench *b, int64_t t_ms, struct record_profile *profiles)
 {
-	struct fleet *f = &b->f;
+	struct bench_fleet *f = &b->f;
 	double start = thread_cpu();
 	for (size_t i = 0; i < f->pods.n; i++) {
 		struct drawn d;

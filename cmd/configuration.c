@@ -16,6 +16,7 @@
 #include "cmd/objects_config.h"
 #include "cmd/query_config.h"
 #include "cmd/storage_config.h"
+#include "fleet/fleet.h"
 #include "web/source_links.h"
 
 struct configuration {
@@ -27,6 +28,7 @@ struct configuration {
 	struct tsdb *db;         /* borrowed; NULL before configuration_apply_to_storage */
 	const struct storage_config *flags;
 	struct promql_engine *engine; /* borrowed; NULL before configuration_apply_to_engine */
+	struct fleet *fleet;     /* borrowed; NULL before configuration_apply_to_fleet */
 	struct rules *evaluator; /* borrowed; NULL before configuration_apply_to_rules */
 	struct notifier *notifier; /* borrowed; NULL before configuration_apply_to_notifier */
 	struct remote_write *writer; /* borrowed; NULL before configuration_apply_to_remote_write */
@@ -36,6 +38,7 @@ struct configuration {
 	struct scraper_config *scrapes;
 	struct storage_config *storage; /* this one by reload */
 	struct query_config *queries;   /* and this */
+	struct fleet_config *servers;   /* and this */
 	struct rules_config *rules;     /* and this */
 	struct notifier_config *alerting; /* and this */
 	struct remote_write_config *remote; /* and this */
@@ -64,6 +67,7 @@ struct reading {
 	struct scraper_config *scrapes;
 	struct storage_config *storage;
 	struct query_config *queries;
+	struct fleet_config *servers;
 	struct rules_config *rules;
 	struct notifier_config *alerting;
 	struct remote_write_config *remote;
@@ -79,6 +83,7 @@ static void reading_free(struct reading *r)
 	scraper_config_unref(r->scrapes);
 	storage_config_free(r->storage);
 	query_config_free(r->queries);
+	fleet_config_unref(r->servers);
 	rules_config_unref(r->rules);
 	notifier_config_unref(r->alerting);
 	remote_write_config_unref(r->remote);
@@ -152,6 +157,8 @@ static int read_file(struct reading *ret, const char *path, struct config_how ho
 	if (!rc)
 		rc = query_config_parse(&ret->queries, t, warn, warn_arg, e);
 	if (!rc)
+		rc = fleet_config_parse(&ret->servers, t, warn, warn_arg, e);
+	if (!rc)
 		rc = scraper_config_parse(&ret->scrapes, t, warn, warn_arg, e);
 	if (!rc)
 		rc = rules_config_parse(&ret->rules, t, &as_rules, e);
@@ -199,6 +206,7 @@ static void take(struct configuration *c, struct reading *r)
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
+	fleet_config_unref(c->servers);
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
@@ -207,6 +215,7 @@ static void take(struct configuration *c, struct reading *r)
 	c->scrapes = TAKE_PTR(r->scrapes);
 	c->storage = TAKE_PTR(r->storage);
 	c->queries = TAKE_PTR(r->queries);
+	c->servers = TAKE_PTR(r->servers);
 	c->rules = TAKE_PTR(r->rules);
 	c->alerting = TAKE_PTR(r->alerting);
 	c->remote = TAKE_PTR(r->remote);
@@ -247,6 +256,7 @@ void configuration_free(struct configuration *c)
 	scraper_config_unref(c->scrapes);
 	storage_config_free(c->storage);
 	query_config_free(c->queries);
+	fleet_config_unref(c->servers);
 	rules_config_unref(c->rules);
 	notifier_config_unref(c->alerting);
 	remote_write_config_unref(c->remote);
@@ -289,12 +299,28 @@ int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, con
 	return rc;
 }
 
+static void apply_to_engine(struct promql_engine *g, const struct query_config *queries, const struct fleet_config *servers)
+{
+	query_config_apply(queries, g);
+	promql_engine_set_partial(g, PROMQL_PEOPLE, servers->partial ? PROMQL_PARTIAL_REFUSE : PROMQL_PARTIAL_ALLOW);
+	promql_engine_set_partial(g, PROMQL_RULES, servers->rules_partial ? PROMQL_PARTIAL_REFUSE : PROMQL_PARTIAL_ALLOW);
+}
+
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g)
 {
 	mutex_lock(&c->reload);
 	c->engine = g;
-	query_config_apply(c->queries, g);
+	apply_to_engine(g, c->queries, c->servers);
 	mutex_unlock(&c->reload);
+}
+
+int configuration_apply_to_fleet(struct configuration *c, struct fleet *f, struct err *e)
+{
+	mutex_lock(&c->reload);
+	c->fleet = f;
+	int rc = fleet_apply(f, c->servers, e);
+	mutex_unlock(&c->reload);
+	return rc;
 }
 
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e)
@@ -353,6 +379,7 @@ void configuration_leave_rules(struct configuration *c)
 	mutex_lock(&c->reload);
 	c->evaluator = NULL;
 	c->guessed_url = NULL;
+	c->fleet = NULL;
 	c->notifier = NULL;
 	c->writer = NULL;
 	mutex_unlock(&c->reload);
@@ -401,8 +428,10 @@ static int reload(struct configuration *c, struct err *e) REQUIRES(c->reload)
 		rc = storage_config_apply(r.storage, c->flags, c->db, e);
 	if (!rc && c->jobs && (rc = object_jobs_apply(c->jobs, r.scrapes, e)) && c->db)
 		storage_back(c);
+	if (!rc && c->fleet)
+		rc = fleet_apply(c->fleet, r.servers, e);
 	if (!rc && c->engine)
-		query_config_apply(r.queries, c->engine);
+		apply_to_engine(c->engine, r.queries, r.servers);
 	if (!rc && c->notifier)
 		rc = notifier_apply(c->notifier, r.alerting, e);
 	if (!rc && c->writer)
@@ -504,6 +533,7 @@ int configuration_check(const char *path, bool expand_env, bool syntax_only, str
 		storage_config_check(r.storage, out);
 		objects_config_check(r.objects, out);
 		query_config_check(r.queries, out);
+		fleet_config_check(r.servers, out);
 		rules_config_check(r.rules, out);
 		notifier_config_check(r.alerting, out);
 		remote_write_config_check(r.remote, out);

@@ -16,6 +16,7 @@ struct bucket_config;
 struct storage_config;
 struct tsdb;
 struct promql_engine;
+struct fleet;
 
 /* Reads and checks the file; its warnings are logged. expand_env: see config/config_expand.h. Registers pyrrha_config_*. */
 int configuration_load(struct configuration **ret, const char *path, bool expand_env, struct err *e) MUST_USE;
@@ -33,6 +34,8 @@ void configuration_leave_scraper(struct configuration *c);
 int configuration_apply_to_storage(struct configuration *c, struct tsdb *db, const struct storage_config *flags, struct err *e) MUST_USE;
 /* And for what it says about queries; g is borrowed until the end. */
 void configuration_apply_to_engine(struct configuration *c, struct promql_engine *g);
+/* And the other servers of the section query. */
+int configuration_apply_to_fleet(struct configuration *c, struct fleet *f, struct err *e) MUST_USE;
 /* And the Alertmanagers of the section alerting. Before the rules. */
 int configuration_apply_to_notifier(struct configuration *c, struct notifier *n, struct err *e) MUST_USE;
 /* And the receivers of the section remote_write. Before the storage is opened, and w is to outlive its reloads. */
@@ -40,7 +43,7 @@ int configuration_apply_to_remote_write(struct configuration *c, struct remote_w
 /* And the rules, from now on. guessed_url: where links of alerts lead if nobody said it, which the log warns of once there are alerts;
  * NULL: somebody did. */
 int configuration_apply_to_rules(struct configuration *c, struct rules *r, const char *guessed_url, struct err *e) MUST_USE;
-/* No more of it, nor of the notifier and of remote_write. Before rules_free. */
+/* No more of it, nor of the fleet, the notifier and remote_write. Before rules_free. */
 void configuration_leave_rules(struct configuration *c);
 /* All of the new file, or, if anything is wrong with it, all of the old one. Thread-safe. */
 int configuration_reload(struct configuration *c, struct err *e) MUST_USE;

@@ -21,6 +21,8 @@
 #include "config.h"
 #include "discovery/discovery.h"
 #include "fleet/answerer.h"
+#include "fleet/fleet.h"
+#include "fleet/server.h"
 #include "httpd/web_config.h"
 #include "promql-like/promql.h"
 #include "remote/remote_write.h"
@@ -43,6 +45,7 @@ struct server {
 	atomic_bool bucket_stop; /* tsdb raises it */
 	struct tsdb *db;
 	struct pool *pool;
+	struct fleet *fleet;
 	struct promql_engine *engine;
 	struct fleet_answerer *answerer;
 	struct scraper *scraper;
@@ -94,6 +97,20 @@ static struct labels *on_external_labels(void *arg)
 {
 	struct server *s = arg;
 	return configuration_external_labels(s->config);
+}
+
+/* Graphs over stacks are made by the engine, also for other servers. It is there before the first query. */
+static int on_rows(void *arg, struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		   void *fn_arg, struct err *e)
+{
+	struct server *s = arg;
+	return promql_rows(s->engine, v, g, lim, ret_fits, fn, fn_arg, e);
+}
+
+static const char *on_address(void *arg, size_t i)
+{
+	struct server *s = arg;
+	return web_address(s->web, i);
 }
 
 /* ---- start, from the right ---- */
@@ -206,6 +223,16 @@ static void log_slow_query(void *arg, const char *query, int64_t duration_ms, ui
 		 "err", e && e->code ? e->msg : "");
 }
 
+static int start_fleet(struct server *s, struct err *e)
+{
+	const struct fleet_options o = { .own = tsdb_source(s->db), .labels = on_external_labels, .rows = on_rows, .address = on_address, .arg = s,
+					 .user_agent = "pyrrha/" PACKAGE_VERSION };
+	s->fleet = fleet_new(&o);
+	fleet_register_metrics(s->fleet);
+	fleet_server_register_metrics();
+	return configuration_apply_to_fleet(s->config, s->fleet, e);
+}
+
 static void start_engine(struct server *s)
 {
 	s->pool = pool_new(0, "query");
@@ -217,7 +244,7 @@ static void start_engine(struct server *s)
 		.max_rule_concurrency = (unsigned)s->f.max_evals, .pool = s->pool, .active_query_file = active, .slow_query_ms = s->f.slow_query_ms, .slow_query = log_slow_query,
 	};
 	promql_register_metrics();
-	s->engine = promql_engine_new(tsdb_source(s->db), &o);
+	s->engine = promql_engine_new(fleet_source(s->fleet), &o);
 	configuration_apply_to_engine(s->config, s->engine);
 	const char *crashed = promql_engine_crashed_queries(s->engine);
 	if (*crashed)
@@ -228,7 +255,7 @@ static void start_engine(struct server *s)
 static void start_answerer(struct server *s)
 {
 	struct fleet_answerer_options o = {
-		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
+		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .rows = on_rows, .rows_arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_bytes = s->f.max_bytes, .max_dictionary_bytes = s->f.memory_bytes / 32,
 	};
 	fleet_answerer_register_metrics();
@@ -256,7 +283,7 @@ static int start_notifier(struct server *s, struct err *e)
 
 static int start_rules(struct server *s, struct err *e)
 {
-	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .sink = tsdb_sink(s->db),
+	struct rules_options o = { .engine = s->engine, .source = tsdb_source(s->db), .queried = fleet_source(s->fleet), .sink = tsdb_sink(s->db),
 				   .alerts = notifier_sink(s->notifier), .external_url = web_url(s->web),
 				   .outage_tolerance_ms = s->f.outage_tolerance_ms, .grace_ms = s->f.grace_ms, .resend_ms = s->f.resend_ms,
 				   .max_concurrent = (unsigned)s->f.max_evals, .memory_bytes = s->f.memory_bytes / 16 };
@@ -283,6 +310,8 @@ static int start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	rc = configuration_apply_to_storage(s->config, s->db, s->f.storage, e);
+	if (!rc)
+		rc = start_fleet(s, e);
 	if (rc)
 		return rc;
 	start_engine(s);
@@ -296,7 +325,9 @@ static int start(struct server *s, struct err *e)
 		rc = configuration_watch(s->config, s->f.auto_reload_ms, e);
 	if (rc)
 		return rc;
-	web_set_parts(s->web, s->engine, tsdb_source(s->db), scraper_status(s->scraper));
+	web_set_parts(s->web, s->engine, fleet_source(s->fleet), scraper_status(s->scraper));
+	web_set_own_source(s->web, tsdb_source(s->db));
+	web_set_servers(s->web, fleet_status(s->fleet));
 	web_set_sink(s->web, tsdb_sink(s->db));
 	web_set_answerer(s->web, s->answerer);
 	web_set_admin(s->web, tsdb_admin(s->db));
@@ -354,6 +385,7 @@ static int stop(struct server *s)
 	scraper_free(s->scraper);
 	rules_free(s->rules);
 	promql_engine_free(s->engine);
+	fleet_free(s->fleet);
 	fleet_answerer_free(s->answerer);
 	pool_free(s->pool);
 	int rc = tsdb_close(s->db, &e);

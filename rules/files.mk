@@ -15,7 +15,6 @@ librules_a_SOURCES = \
   rules/notifier/notifier_config.h \
   rules/notifier/notifier_intake.c \
   rules/notifier/notifier_internal.h \
-  rules/notifier/notifier_place.c \
   rules/notifier/notifier_queue.c \
   rules/notifier/notifier_queue.h \
   rules/notifier/notifier_send.c \

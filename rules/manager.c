@@ -454,6 +454,7 @@ int rules_new(struct rules **ret, const struct rules_options *o, struct err *e)
 	struct rules *m = NEW(struct rules);
 	int rc = 0;
 	m->o = *o;
+	m->o.queried = o->queried ? o->queried : o->source;
 	defaults(&m->o);
 	m->texts.max = m->o.memory_bytes;
 	m->external_url = xstrdup(o->external_url ? o->external_url : "");

@@ -320,7 +320,7 @@ typedef VEC(struct view) views;
 /* Deltas are recorded as late as the server does it. */
 static int try_over(struct trial *t, struct rules *m, const struct overlay_hidden *hidden, int64_t late_ms, struct err *e)
 {
-	struct overlay *over = overlay_new(m->o.source, hidden, MAX_SAMPLES, m->o.memory_bytes);
+	struct overlay *over = overlay_new(m->o.queried, hidden, MAX_SAMPLES, m->o.memory_bytes);
 	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, overlay_source(over)), .source = overlay_source(over),
 					 .sink = overlay_sink(over), .external_url = m->external_url, .late_ms = late_ms > 0 ? late_ms : -1, .manual = true,
 					 .no_restore = true, .aside = true, .memory_bytes = m->o.memory_bytes, .canceled = t->q->canceled };
@@ -336,7 +336,7 @@ static int try_over(struct trial *t, struct rules *m, const struct overlay_hidde
 
 static int record_all(struct trial *t, struct rules *m, struct err *e)
 {
-	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, m->o.source), .source = m->o.source, .sink = &t->sink,
+	const struct rules_options o = { .engine = promql_engine_beside(m->o.engine, m->o.queried), .source = m->o.source, .sink = &t->sink,
 					 .external_url = m->external_url, .late_ms = -1, .manual = true, .no_restore = true, .aside = true, .memory_bytes = m->o.memory_bytes,
 					 .canceled = t->q->canceled };
 	struct rules *own = NULL;

@@ -116,7 +116,8 @@ struct rules;
 /* Zero means the default in brackets. */
 struct rules_options {
 	struct promql_engine *engine;    /* borrowed, as all below */
-	struct source *source;           /* where ALERTS_FOR_STATE is found after a restart */
+	struct source *source;           /* the own storage: where ALERTS_FOR_STATE is found after a restart */
+	struct source *queried;          /* what the engine reads; NULL: source */
 	struct sink *sink;
 	const struct alert_sink *alerts; /* NULL: no notifications */
 	const char *external_url;        /* "http://host:7070", without / at its end */

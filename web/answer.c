@@ -77,7 +77,7 @@ struct buf *answer_columns(struct httpd_request *rq, const char *content_type)
 
 void answer_rows_begin(struct answer_rows *r, struct httpd_request *rq)
 {
-	*r = (struct answer_rows){ .rq = rq, .b = answer_begin(rq) };
+	*r = (struct answer_rows){ .rq = rq, .b = answer_begin(rq), .warnings.arena = httpd_arena(rq) };
 }
 
 bool answer_rows_more(struct answer_rows *r)
@@ -108,8 +108,11 @@ void answer_rows_text(struct answer_rows *r, const char *key, struct view text)
 
 void answer_rows_end(struct answer_rows *r)
 {
+	if (r->cut)
+		vec_push(&r->warnings.v, answer_truncated);
 	if (r->e.code)
 		answer_error(r->rq, &r->e);
 	else
-		answer_end(r->rq, &answer_truncated, r->cut, NULL, 0);
+		answer_end(r->rq, r->warnings.v.v, r->warnings.v.n, NULL, 0);
+	vec_free(&r->warnings.v);
 }

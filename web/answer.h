@@ -81,6 +81,7 @@ struct answer_rows {
 	uint64_t moved;      /* bytes of the answer that have left b */
 	bool cut;            /* it is full: some rows are left out */
 	struct err e;        /* why it cannot be completed; code 0: nothing */
+	struct answer_warnings warnings; /* that it ends with; answer_rows_end frees them */
 };
 /* As answer_begin. */
 void answer_rows_begin(struct answer_rows *r, struct httpd_request *rq);

@@ -93,7 +93,7 @@ static void serve_names(struct web *w, struct httpd_request *rq, const struct vi
 {
 	struct err e = { 0 };
 	struct lookup l;
-	if (lookup_open(&l, w, rq, &e)) {
+	if (lookup_open(&l, w, w->o.source, rq, &e)) {
 		answer_error(rq, &e);
 		return;
 	}
@@ -197,9 +197,10 @@ static int answer_series(struct lookup *l, struct series_list *s, struct err *e)
 
 void serve_series(struct httpd_request *rq, void *arg)
 {
+	struct web *w = arg;
 	struct err e = { 0 };
 	struct lookup l;
-	if (lookup_open(&l, arg, rq, &e)) {
+	if (lookup_open(&l, w, w->o.source, rq, &e)) {
 		answer_error(rq, &e);
 		return;
 	}

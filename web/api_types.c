@@ -18,6 +18,7 @@ struct found {
 struct catalogue {
 	struct source_view *view;
 	VEC(struct found) v;
+	struct source_damage damage;
 };
 
 static void catalogue_add(struct catalogue *c, const struct source_type *t)
@@ -40,6 +41,7 @@ static void catalogue_close(struct catalogue *c)
 	vec_free(&c->v);
 	if (c->view)
 		c->view->ops->release(c->view);
+	source_damage_release(&c->damage);
 }
 
 static int catalogue_open(struct catalogue *c, const struct web *w, const struct httpd_request *rq, struct err *e)
@@ -50,10 +52,15 @@ static int catalogue_open(struct catalogue *c, const struct web *w, const struct
 	int64_t after, until;
 	struct source_type *types = NULL;
 	size_t n = 0;
-	struct source_limits lim = { .canceled = httpd_canceled(rq) };
+	struct source_limits lim = { .canceled = httpd_canceled(rq), .damage = &c->damage };
+	enum promql_partial partial;
 	if (w->o.query_timeout_ms)
 		lim.deadline_mono_ns = httpd_arrived_ns(rq) + w->o.query_timeout_ms * 1000000;
 	int rc = param_span(rq, false, &after, &until, e);
+	if (!rc)
+		rc = param_partial(rq, &partial, e);
+	if (!rc)
+		lim.whole = promql_engine_whole(w->o.engine, PROMQL_PEOPLE, partial);
 	if (!rc)
 		rc = w->o.source->open(w->o.source, &c->view, e);
 	if (!rc)
@@ -107,6 +114,7 @@ void serve_profile_types(struct httpd_request *rq, void *arg)
 	for (size_t i = 0; i < c.v.n && answer_rows_more(&rows); i++)
 		put_type(rows.b, &c.v.v[i]);
 	json_array_end(rows.b);
+	source_damage_warnings(&c.damage, answer_warn, &rows.warnings);
 	answer_rows_end(&rows);
 	catalogue_close(&c);
 }
@@ -175,6 +183,7 @@ void serve_metadata(struct httpd_request *rq, void *arg)
 	add_scrape_series(&m, metric);
 	metadata_add_targets(&m, w->o.targets, metric);
 	metadata_write(&m, limit, per_metric);
+	source_damage_warnings(&c.damage, answer_warn, &rows.warnings);
 	answer_rows_end(&rows);
 	metadata_release(&m);
 	catalogue_close(&c);

@@ -11,6 +11,8 @@
 
 atomic_bool fake_slow_runs, fake_slow_canceled, fake_answers_fail, fake_answers_late;
 atomic_llong fake_timeout_ms, fake_lookback_ms;
+atomic_int fake_partial;
+atomic_bool fake_server_away;
 
 /* ---- the language ---- */
 
@@ -242,6 +244,7 @@ int promql_instant(struct promql_engine *g, struct view query, int64_t t_ms, con
 	(void)g;
 	atomic_store(&fake_timeout_ms, p->timeout_ms);
 	atomic_store(&fake_lookback_ms, p->lookback_ms);
+	atomic_store(&fake_partial, (int)p->partial);
 	int rc = fail(query, p, e);
 	if (rc)
 		return rc;
@@ -333,10 +336,23 @@ static void release(struct source_view *v)
 	(void)v;
 }
 
+static int lack_server(const struct source_limits *lim, struct err *e)
+{
+	if (!atomic_load(&fake_server_away))
+		return 0;
+	if (lim->whole)
+		return err_set(e, ERR_UNAVAILABLE, FAKE_AWAY);
+	source_missing_add(lim->damage, "https://eu-1:7070", "connection refused", INT64_MIN / 4, INT64_MAX / 4);
+	return 0;
+}
+
 static int select_series(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 			 const struct source_limits *lim, struct source_series **ret, size_t *ret_n, struct err *e)
 {
-	(void)v, (void)lim;
+	(void)v;
+	int rc = lack_server(lim, e);
+	if (rc)
+		return rc;
 	*ret = xcalloc(ARRAY_LEN(all_series), sizeof **ret);
 	*ret_n = 0;
 	for (size_t i = 0; i < ARRAY_LEN(all_series); i++)
@@ -348,7 +364,10 @@ static int select_series(struct source_view *v, const struct matcher *m, size_t 
 static int list_types(struct source_view *v, int64_t after_ms, int64_t until_ms, const struct source_limits *lim, struct source_type **ret, size_t *ret_n,
 		      struct err *e)
 {
-	(void)v, (void)lim, (void)e;
+	(void)v;
+	int rc = lack_server(lim, e);
+	if (rc)
+		return rc;
 	*ret = xcalloc(1, sizeof **ret);
 	**ret = (struct source_type){ labels_cpu_a[0].value, &cpu_type, 2 };
 	*ret_n = after_ms < 1000 && until_ms >= 1000;
@@ -358,7 +377,10 @@ static int list_types(struct source_view *v, int64_t after_ms, int64_t until_ms,
 static int label_names(struct source_view *v, const struct matcher *m, size_t n, int64_t after_ms, int64_t until_ms,
 		       const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {
-	(void)v, (void)after_ms, (void)until_ms, (void)lim, (void)e;
+	(void)v, (void)after_ms, (void)until_ms;
+	int rc = lack_server(lim, e);
+	if (rc)
+		return rc;
 	*ret = xcalloc(2, sizeof **ret);
 	(*ret)[(*ret_n)++] = VIEW(LABEL_NAME);
 	if (!n || !view_eqs(m->value, "up"))
@@ -369,8 +391,11 @@ static int label_names(struct source_view *v, const struct matcher *m, size_t n,
 static int label_values(struct source_view *v, struct view name, const struct matcher *m, size_t n, int64_t after_ms,
 			int64_t until_ms, const struct source_limits *lim, struct view **ret, size_t *ret_n, struct err *e)
 {
-	(void)v, (void)m, (void)n, (void)after_ms, (void)until_ms, (void)lim, (void)e;
+	(void)v, (void)m, (void)n, (void)after_ms, (void)until_ms;
 	static const char *const values[] = { "a", "b" };
+	int rc = lack_server(lim, e);
+	if (rc)
+		return rc;
 	*ret = xcalloc(3, sizeof **ret);
 	for (size_t i = 0; i < 2 && view_eqs(name, "pod"); i++)
 		(*ret)[(*ret_n)++] = view_of(values[i]);

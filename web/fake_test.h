@@ -14,5 +14,9 @@ extern atomic_bool fake_slow_runs, fake_slow_canceled;
 extern atomic_bool fake_answers_fail, fake_answers_late;
 /* Of the newest query. */
 extern atomic_llong fake_timeout_ms, fake_lookback_ms;
+extern atomic_int fake_partial;
+/* Set: a server that the storage asks is away. Answers that must be whole are errors, others have a warning. */
+extern atomic_bool fake_server_away;
+#define FAKE_AWAY "server https://eu-1:7070: what it has is missing from this answer: connection refused"
 
 #endif

@@ -205,7 +205,7 @@ void serve_federate(struct httpd_request *rq, void *arg)
 	struct web *w = arg;
 	struct err e = { 0 };
 	struct federation f = { .any_name = takes_any_name(rq) };
-	if (lookup_open(&f.l, w, rq, &e)) {
+	if (lookup_open(&f.l, w, w->own ? w->own : w->o.source, rq, &e)) {
 		httpd_text_error(rq, &e);
 		return;
 	}

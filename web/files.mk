@@ -14,6 +14,7 @@ libweb_a_SOURCES = \
   web/api_rules.c \
   web/api_rules_past.c \
   web/api_series.c \
+  web/api_servers.c \
   web/api_source.c \
   web/api_status.c \
   web/api_targets.c \
@@ -70,6 +71,7 @@ WEB_TESTS = \
   params_test \
   pins_test \
   rules_view_test \
+  servers_test \
   source_ask_test \
   source_links_test \
   values_test \
@@ -94,6 +96,8 @@ pins_test_SOURCES = web/pins_test.c
 pins_test_LDADD = $(WEB_TEST_LIBS)
 rules_view_test_SOURCES = web/rules_view_test.c
 rules_view_test_LDADD = $(WEB_TEST_LIBS)
+servers_test_SOURCES = web/servers_test.c
+servers_test_LDADD = $(WEB_TEST_LIBS)
 source_ask_test_SOURCES = web/source_ask_test.c
 source_ask_test_LDADD = $(WEB_TEST_LIBS)
 source_links_test_SOURCES = web/source_links_test.c

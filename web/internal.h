@@ -27,6 +27,8 @@ struct web {
 	struct status_rules *rules; /* the same */
 	struct rules_past *past; /* the same */
 	struct status_alertmanagers *alertmanagers; /* the same */
+	struct status_servers *servers; /* the same */
+	struct source *own; /* the same; NULL: o.source */
 	struct pins *pins; /* the same; NULL: nothing may be pinned */
 	atomic_bool ready, stopping; /* stopping: was ready, will not be again */
 	struct mutex opening_lock; /* of opening; a leaf */
@@ -137,6 +139,7 @@ void serve_flag_details(struct httpd_request *rq, void *arg);
 void serve_config(struct httpd_request *rq, void *arg);
 void serve_runtimeinfo(struct httpd_request *rq, void *arg);
 void serve_alertmanagers(struct httpd_request *rq, void *arg);
+void serve_servers(struct httpd_request *rq, void *arg);
 void serve_target_metadata(struct httpd_request *rq, void *arg);
 void serve_walreplay(struct httpd_request *rq, void *arg);
 void serve_features(struct httpd_request *rq, void *arg);

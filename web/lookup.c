@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 
-int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e)
+int lookup_open(struct lookup *l, struct web *w, struct source *source, struct httpd_request *rq, struct err *e)
 {
 	enum promql_partial partial;
 	*l = (struct lookup){ .rq = rq };
-	if (!w->o.source)
+	if (!source)
 		return err_set(e, ERR_UNAVAILABLE, "there is no storage");
 	l->lim.damage = &l->damage;
 	l->lim.canceled = httpd_canceled(rq);
@@ -27,7 +27,7 @@ int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struc
 	if (!rc)
 		rc = param_selectors(w, rq, &l->sel, e);
 	if (!rc)
-		rc = w->o.source->open(w->o.source, &l->view, e);
+		rc = source->open(source, &l->view, e);
 	if (rc)
 		selectors_release(&l->sel);
 	return rc;

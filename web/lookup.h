@@ -26,7 +26,7 @@ struct series_list {
 };
 
 /* Reads `start`, `end`, `limit`, `partial_response` and match[]; close it only if it was opened. */
-int lookup_open(struct lookup *l, struct web *w, struct httpd_request *rq, struct err *e) MUST_USE;
+int lookup_open(struct lookup *l, struct web *w, struct source *source, struct httpd_request *rq, struct err *e) MUST_USE;
 void lookup_close(struct lookup *l);
 /* For writers of the answer, after a row: whether to go on. An error if the client has left or the time is over. Hands what is written so far to
  * httpd_out_grows, if that is much or the i-th row is one of many. */

@@ -118,6 +118,8 @@ static const struct httpd_route routes[] = {
 	  .text = "The sealed parts of the storage." },
 	{ API "status/bucket", HTTPD_GET, HTTPD_RIGHT_READ, serve_bucket_status, 0, LANE_LOOKUP,
 	  .text = "The bucket of object_storage: what is there, what waits, and the last error." },
+	{ API "status/servers", HTTPD_GET, HTTPD_RIGHT_READ, serve_servers,
+	  .text = "The other servers that queries ask, by query.servers: their health, last error and cost." },
 	{ API "features", HTTPD_GET, HTTPD_RIGHT_READ, serve_features,
 	  .text = "The features of Prometheus that this server has." },
 	{ API "notifications", HTTPD_GET, HTTPD_RIGHT_READ, serve_notifications, HTTPD_QUICK,
@@ -323,6 +325,16 @@ void web_set_parts(struct web *w, struct promql_engine *engine, struct source *s
 	w->o.engine = engine;
 	w->o.source = source;
 	w->o.targets = targets;
+}
+
+void web_set_own_source(struct web *w, struct source *own)
+{
+	w->own = own;
+}
+
+void web_set_servers(struct web *w, struct status_servers *s)
+{
+	w->servers = s;
 }
 
 void web_set_sink(struct web *w, struct sink *sink)

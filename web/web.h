@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/opts.h"
 #include "model/alertmanagers.h"
+#include "model/servers.h"
 #include "model/source.h"
 #include "model/status.h"
 
@@ -77,6 +78,11 @@ unsigned web_query_places(unsigned max_queries);
 int web_start(struct web **ret, const struct web_options *o, struct err *e) MUST_USE;
 /* Set once the storage is open: before the first web_set_ready(true). */
 void web_set_parts(struct web *w, struct promql_engine *engine, struct source *source, struct status_targets *targets);
+/* For /federate, which has this server's own data: its storage, if `source` is more than that; borrowed until web_stop. Before the first
+ * web_set_ready(true). */
+void web_set_own_source(struct web *w, struct source *own);
+/* For /api/v1/status/servers; borrowed until web_stop. Before the first web_set_ready(true). NULL: nobody. */
+void web_set_servers(struct web *w, struct status_servers *s);
 /* Where /api/v1/write puts its samples; borrowed until web_stop. Before the first web_set_ready(true). */
 void web_set_sink(struct web *w, struct sink *sink);
 /* What answers /api/v1/source/ask; borrowed until web_stop. Before the first web_set_ready(true). */

@@ -16,6 +16,9 @@ enum lock_rank {
 	RANK_RULES_GROUP,        /* group.lock: what the status shows of a group */
 	RANK_NOTIFIER_APPLY,     /* notifier.apply: which sets there are; held while discovery is started or read */
 
+	/* lib/fleet */
+	RANK_FLEET_APPLY,        /* fleet.apply: which other servers the configuration has; held while discovery is started or read */
+
 	/* scraper/ */
 	RANK_OBJECT_JOBS_APPLY,  /* object_jobs.apply: one round or configuration at a time */
 	RANK_SCRAPER_APPLY,      /* scraper.apply_lock: one configuration at a time; held while discovery is started */

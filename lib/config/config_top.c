@@ -18,6 +18,7 @@ static const struct config_field sections[] = {
 	OURS("kubernetes_scrape_configs"),
 	OURS("rule_files"),
 	OURS("alerting"),
+	OURS("query"),
 	OURS("remote_write"),
 	OURS("storage"),
 	OURS("object_storage"),

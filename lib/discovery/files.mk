@@ -4,6 +4,10 @@ libdiscovery_a_SOURCES = \
   lib/discovery/answer.h \
   lib/discovery/discovery.c \
   lib/discovery/discovery.h \
+  lib/discovery/endpoint.h \
+  lib/discovery/endpoint_config.c \
+  lib/discovery/endpoint_place.c \
+  lib/discovery/endpoint_set.c \
   lib/discovery/group.c \
   lib/discovery/group.h \
   lib/discovery/kube_objects.c \

@@ -14,8 +14,18 @@ libfleet_a_SOURCES = \
   lib/fleet/call.h \
   lib/fleet/dictionary.c \
   lib/fleet/dictionary.h \
+  lib/fleet/fleet.c \
+  lib/fleet/fleet.h \
+  lib/fleet/fleet_config.c \
+  lib/fleet/fleet_config.h \
+  lib/fleet/fleet_internal.h \
   lib/fleet/fleet_loop.c \
   lib/fleet/fleet_loop.h \
+  lib/fleet/fleet_probe.c \
+  lib/fleet/fleet_self.c \
+  lib/fleet/fleet_self.h \
+  lib/fleet/fleet_targets.c \
+  lib/fleet/fleet_unknown.c \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
   lib/fleet/server.c \
@@ -52,6 +62,7 @@ libfleet_a_SOURCES = \
 FLEET_TESTS = \
   answerer_test \
   dictionary_test \
+  fleet_test \
   $(NULL)
 if HAVE_CMOCKA
 check_PROGRAMS += $(FLEET_TESTS)
@@ -60,4 +71,6 @@ answerer_test_SOURCES = lib/fleet/answerer_test.c
 answerer_test_LDADD = $(FLEET_TEST_LIBS)
 dictionary_test_SOURCES = lib/fleet/dictionary_test.c
 dictionary_test_LDADD = $(FLEET_TEST_LIBS)
+fleet_test_SOURCES = lib/fleet/fleet_test.c
+fleet_test_LDADD = $(FLEET_TEST_LIBS)
 endif

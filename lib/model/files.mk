@@ -43,6 +43,7 @@ libmodel_a_SOURCES = \
   lib/model/selector.c \
   lib/model/selector.h \
   lib/model/selector_probes.h \
+  lib/model/servers.h \
   lib/model/sink.h \
   lib/model/source.c \
   lib/model/source.h \

@@ -102,11 +102,9 @@ static int set_new(struct receiver_set **ret, struct notifier *n, const struct a
 	s->config = c;
 	s->owner = notifier_config_ref(c->config);
 	atomic_store(&s->dirty, true);
-	s->client = fetch_client_new(&c->http, n->user_agent);
-	fetch_client_owner(s->client, unref_config, notifier_config_ref(c->config));
 	const struct discovery_user user = { .job = "alertmanagers", .changed = on_discovery, .arg = s, .owner = c->config,
 					     .ref = ref_config, .unref = unref_config };
-	int rc = discovery_start(&s->discovery, &c->sd, &user, e);
+	int rc = endpoint_set_new(&s->endpoints, &notifier_endpoints, &c->endpoints, n->user_agent, &user, e);
 	if (rc) {
 		receiver_set_free(s);
 		return rc;
@@ -119,7 +117,7 @@ static int set_new(struct receiver_set **ret, struct notifier *n, const struct a
 static struct receiver_set *take_same(struct notifier *n, const struct alertmanager_config *c, bool *taken) REQUIRES(n->apply)
 {
 	for (size_t i = 0; i < n->sets.n; i++)
-		if (!taken[i] && view_eq(n->sets.v[i]->config->fingerprint, c->fingerprint)) {
+		if (!taken[i] && view_eq(n->sets.v[i]->config->endpoints.fingerprint, c->endpoints.fingerprint)) {
 			taken[i] = true;
 			return n->sets.v[i];
 		}

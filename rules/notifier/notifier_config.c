@@ -6,42 +6,24 @@
 #include "base/alloc.h"
 #include "config/config_top.h"
 
-#define A(key, type, member, def) { key, type, offsetof(struct alertmanager_config, member), def }
-
 static const struct config_field set_rows[] = {
-	{ "scheme", CONFIG_ENUM, offsetof(struct alertmanager_config, scheme), "http", .words = "http|https" },
-	A("path_prefix", CONFIG_STRING, path_prefix, ""),
-	A("timeout", CONFIG_DURATION, timeout_ms, "10s"),
+	{ NULL, CONFIG_INLINE, offsetof(struct alertmanager_config, endpoints), .table = &endpoint_table },
+	{ "timeout", CONFIG_DURATION, offsetof(struct alertmanager_config, timeout_ms), "10s" },
 	{ "api_version", CONFIG_ENUM, offsetof(struct alertmanager_config, api_version), "v2", .words = "v2" },
-	{ NULL, CONFIG_INLINE, offsetof(struct alertmanager_config, http), .table = &config_http_table },
-	{ "relabel_configs", CONFIG_CUSTOM, offsetof(struct alertmanager_config, relabel), .custom = config_relabel_decode },
 	{ "alert_relabel_configs", CONFIG_CUSTOM, offsetof(struct alertmanager_config, alert_relabel), .custom = config_relabel_decode },
 	{ "sigv4", CONFIG_REFUSED, .words = "requests are not signed for AWS here" },
 };
+static const struct config_table set_table = { set_rows, ARRAY_LEN(set_rows), sizeof(struct alertmanager_config), NULL, endpoint_other_key };
 
-static bool is_discovery_key(struct view key)
-{
-	return discovery_kind(key) || discovery_known_elsewhere(key);
-}
-
-static const struct config_table set_table = { set_rows, ARRAY_LEN(set_rows), sizeof(struct alertmanager_config), NULL, is_discovery_key };
+const struct endpoint_kind notifier_endpoints = { "an Alertmanager", "Alertmanager", "__alerts_path__", "/api/v2/alerts" };
 
 static int decode_set(struct config_ctx *c, const struct config_node *n, struct alertmanager_config *ret, struct err *e)
 {
 	int rc = config_decode(c, &set_table, n, ret, e);
 	if (!rc)
-		rc = discovery_decode(c, n, &ret->sd, e);
-	if (rc)
-		return rc;
-	if (ret->timeout_ms <= 0)
-		return config_error(c, config_get(n, "timeout"), e, "timeout must be longer than nothing");
-	struct buf b = { .max = CONFIG_MAX_BYTES };
-	config_canonical(n, &b);
-	if (b.overflow)
-		rc = config_error(c, n, e, "too large");
-	else
-		ret->fingerprint = arena_view(c->arena, buf_view(&b));
-	buf_free(&b);
+		rc = endpoint_config_finish(c, n, &ret->endpoints, e);
+	if (!rc && ret->timeout_ms <= 0)
+		rc = config_error(c, config_get(n, "timeout"), e, "timeout must be longer than nothing");
 	return rc;
 }
 
@@ -107,7 +89,7 @@ void notifier_config_unref(struct notifier_config *c)
 		return;
 	config_relabel_release(&c->alert_relabel);
 	for (size_t i = 0; i < c->sets.n; i++) {
-		config_relabel_release(&c->sets.v[i].relabel);
+		endpoint_config_release(&c->sets.v[i].endpoints);
 		config_relabel_release(&c->sets.v[i].alert_relabel);
 	}
 	arena_free(&c->arena);
@@ -120,7 +102,6 @@ void notifier_config_check(const struct notifier_config *c, struct buf *out)
 		return;
 	buf_puts(out, "alerting:");
 	for (size_t i = 0; i < c->sets.n; i++)
-		for (size_t k = 0; k < c->sets.v[i].sd.n; k++)
-			buf_printf(out, "%s Alertmanagers by %s", i || k ? "," : "", c->sets.v[i].sd.v[k].ops->key);
+		endpoint_config_check(&c->sets.v[i].endpoints, "Alertmanagers", i == 0, out);
 	buf_putc(out, '\n');
 }

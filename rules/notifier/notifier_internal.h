@@ -36,8 +36,7 @@ struct receiver_set {
 	struct notifier *n;
 	struct notifier_config *owner; /* a reference: owner of config's memory */
 	const struct alertmanager_config *config;
-	struct fetch_client *client;
-	struct discovery *discovery;
+	struct endpoint_set *endpoints;
 	atomic_bool dirty;           /* discovery has news */
 	VEC(struct receiver *) receivers; /* lock guards them; changed by the thread */
 	VEC(char *) dropped;         /* URLs of what relabelling dropped; lock guards them */

@@ -117,7 +117,7 @@ static void start_batch(struct receiver *r)
 	const struct fetch_request q = { .method = "POST", .url = r->url, .headers = headers, .n_headers = ARRAY_LEN(headers),
 					 .body = buf_view(&body), .timeout_ms = r->set->config->timeout_ms, .max_bytes = ANSWER_BYTES, .keep_method = true };
 	r->began_ns = clock_mono_ns();
-	if (fetch_start(r->set->n->loop, r->set->client, &q, on_done, r, &r->fetch, &e)) {
+	if (fetch_start(r->set->n->loop, endpoint_set_client(r->set->endpoints), &q, on_done, r, &r->fetch, &e)) {
 		r->fetch = NULL;
 		note_failed(r, e.msg);
 		release_sending(r);

@@ -7,46 +7,7 @@
 #include "base/log.h"
 #include "rules/notifier/notifier_internal.h"
 
-#define RELABEL_BYTES ((size_t)16 << 20)
 #define QUEUE_BYTES ((size_t)256 << 20) /* of one; alerts that several wait for count for each */
-
-/* The discovered Alertmanagers of a set. */
-struct found {
-	const struct receiver_set *set;
-	struct arena arena;
-	VEC(char *) urls, dropped;
-	struct err problem; /* of the first that has one */
-};
-
-static void find_group(void *arg, const struct discovery_group *g)
-{
-	struct found *f = arg;
-	for (size_t i = 0; i < g->n_targets; i++) {
-		struct alertmanager_place p;
-		struct err e = { 0 };
-		int rc = alertmanager_place_make(f->set->config, g->labels, g->targets[i], &f->arena, &p, &e);
-		arena_reset(&f->arena);
-		if (rc && !f->problem.code)
-			f->problem = e;
-		if (rc)
-			continue;
-		if (p.dropped)
-			vec_push(&f->dropped, p.url);
-		else
-			vec_push(&f->urls, p.url);
-	}
-}
-
-static void found_free(struct found *f)
-{
-	for (size_t i = 0; i < f->urls.n; i++)
-		free(f->urls.v[i]);
-	for (size_t i = 0; i < f->dropped.n; i++)
-		free(f->dropped.v[i]);
-	vec_free(&f->urls);
-	vec_free(&f->dropped);
-	arena_free(&f->arena);
-}
 
 /* ---- receivers ---- */
 
@@ -133,7 +94,7 @@ static void inherit(struct receiver *r)
 	}
 }
 
-static void install(struct receiver_set *s, struct found *f)
+static void install(struct receiver_set *s, const struct endpoints_found *f)
 {
 	mutex_assert_held(&s->n->lock);
 	VEC(struct receiver *) gone = { 0 };
@@ -184,28 +145,26 @@ static void note_problem(struct receiver_set *s, const struct err *e)
 
 static void sync_set(struct notifier *n, struct receiver_set *s) REQUIRES(n->apply)
 {
-	struct found f = { .set = s };
-	arena_init(&f.arena, RELABEL_BYTES);
-	discovery_each(s->discovery, find_group, &f);
+	struct endpoints_found f;
+	endpoint_set_find(s->endpoints, &f);
 	note_problem(s, &f.problem);
 	mutex_lock(&n->lock);
 	install(s, &f);
 	mutex_unlock(&n->lock);
-	found_free(&f);
+	endpoints_found_release(&f);
 }
 
 void receiver_set_free(struct receiver_set *s)
 {
 	if (!s)
 		return;
-	discovery_stop(s->discovery);
 	for (size_t i = 0; i < s->receivers.n; i++)
 		receiver_free(s->receivers.v[i]);
+	endpoint_set_free(s->endpoints);
 	for (size_t i = 0; i < s->dropped.n; i++)
 		free(s->dropped.v[i]);
 	vec_free(&s->receivers);
 	vec_free(&s->dropped);
-	fetch_client_unref(s->client);
 	notifier_config_unref(s->owner);
 	free(s->problem);
 	free(s);

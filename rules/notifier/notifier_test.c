@@ -533,11 +533,11 @@ static void expect_place(const char *rules, const char *group, const char *addre
 {
 	struct notifier_config *c = configure("alerting: {alertmanagers: [{%s}]}", rules);
 	const struct label g = { VIEW("__scheme__"), view_of(group) }, t = { VIEW("__address__"), view_of(address) };
-	struct alertmanager_place p;
+	struct endpoint_place p;
 	struct arena a;
 	struct err e = { 0 };
 	arena_init(&a, 1 << 20);
-	int rc = alertmanager_place_make(&c->sets.v[0], (struct labels){ &g, 1 }, (struct labels){ &t, 1 }, &a, &p, &e);
+	int rc = endpoint_place_make(&notifier_endpoints, &c->sets.v[0].endpoints, (struct labels){ &g, 1 }, (struct labels){ &t, 1 }, &a, &p, &e);
 	char *got = rc ? xstrdup(e.msg) : xasprintf("%s%s", p.dropped ? "dropped " : "", p.url);
 	assert_string_equal(got, want);
 	free(got);

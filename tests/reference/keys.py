@@ -22,7 +22,7 @@ SECTIONS = [
     ("pprof_config", "A value of `pprof_config`, a map from names of profile types.", TYPE, "type_table", ["configuration.md", "profile-formats.md"]),
     ("relabel_configs", "An item of `relabel_configs`, `metric_relabel_configs`, `alert_relabel_configs` or `write_relabel_configs`.",
      "lib/config/config_relabel.c", "rule_table", ["configuration.md", "discovery.md", "agent.md"]),
-    ("HTTP client", "Keys of whatever sends requests: jobs, discovery, Alertmanagers, receivers of remote-write.", "lib/config/config_http.c",
+    ("HTTP client", "Keys of whatever sends requests: jobs, discovery, Alertmanagers, other servers, receivers of remote-write.", "lib/config/config_http.c",
      "config_http_table", CLIENT_PAGES),
     ("static_configs", "An item of `static_configs`.", DISCOVERY + "sd_static.c", "table", ["configuration.md", "discovery.md"]),
     ("file_sd_configs", "An item of `file_sd_configs`.", DISCOVERY + "sd_file.c", "table", ["discovery.md"]),
@@ -41,6 +41,8 @@ SECTIONS = [
     ("web", "The section `web`.", "web/source_links.c", "web_table", ["configuration.md"]),
     ("alerting", "The section `alerting`.", "rules/notifier/notifier_config.c", "alerting_table", ["alertmanager.md"]),
     ("alertmanagers", "An item of `alertmanagers`.", "rules/notifier/notifier_config.c", "set_table", ["alertmanager.md", "discovery.md"]),
+    ("query", "The section `query`.", "lib/fleet/fleet_config.c", "query_table", ["configuration.md"]),
+    ("servers", "An item of `query.servers`.", "lib/fleet/fleet_config.c", "server_table", ["configuration.md", "discovery.md"]),
     ("remote_write", "An item of `remote_write`.", "lib/remote/write_config.c", "receiver_table", ["remote-write.md"]),
     ("Rule files", "A file that `rule_files` names.", "rules/rule_file.c", None, ["rules.md"]),
     ("Unit tests of rules", "A file of `pyrtool test rules`.", TESTS, "file_table", ["rules.md"]),
@@ -56,7 +58,7 @@ CUSTOM = {
     "config_relabel_decode": "list of [rules](#relabel_configs)", "get_external_labels": "map of labels", "decode_delta": "true or false",
     "decode_fallback": "`PrometheusText0.0.4`, as any other is refused", "decode_folded": "map",
     "decode_kinds": "`delta`, `cumulative` or `gauge`, or a map from sample types to these", "section_decode_directory": "directory",
-    "decode_sets": "list of [Alertmanagers](#alertmanagers)", "decode_message": "`prometheus.WriteRequest`", "get_interval": "duration",
+    "decode_sets": "list of [Alertmanagers](#alertmanagers)", "decode_servers": "list of [servers](#servers)", "decode_message": "`prometheus.WriteRequest`", "get_interval": "duration",
     "decode_float": "number", "decode_time": "time", "decode_duration": "duration", "decode_headers": "map from names of headers to maps",
 }
 BELOW = {"decode_folded": "folded_table", "decode_headers": "header_table"}  # tables that such a function decodes by
@@ -64,7 +66,7 @@ BELOW = {"decode_folded": "folded_table", "decode_headers": "header_table"}  # t
 NODES = {
     (TOP, "global"): "map: [global](#global)", (TOP, "scrape_configs"): "list of [jobs](#scrape_configs)", (TOP, "scrape_config_files"): "list of [files](#scrape_config_files)",
     (TOP, "kubernetes_scrape_configs"): "list of [clusters](#kubernetes_scrape_configs)", (TOP, "rule_files"): "list of [rule files](#rule-files)",
-    (TOP, "alerting"): "map: [alerting](#alerting)", (TOP, "remote_write"): "list of [receivers](#remote_write)", (TOP, "storage"): "map: [storage](#storage)",
+    (TOP, "alerting"): "map: [alerting](#alerting)", (TOP, "query"): "map: [query](#query)", (TOP, "remote_write"): "list of [receivers](#remote_write)", (TOP, "storage"): "map: [storage](#storage)",
     (TOP, "aliases"): "map from aliases to profile types", (TOP, "replica_labels"): "list of names of labels", (TOP, "web"): "map: [web](#web)",
     (TOP, "object_storage"): "map: [object_storage](#object_storage)", (BUCKET, "config"): "map: [config of S3](#config-of-s3) or [of FILESYSTEM](#config-of-filesystem)",
     (SCRAPE, "profiling_config"): "map: [profiling_config](#profiling_config)", (SCRAPE, "scrape_configs"): "list of [jobs](#scrape_configs)",

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { BucketStatus } from '../src/base/api';
 import { agentsOf, figuresOf, gaugesOf, stateOf } from '../src/pages/agents';
 import { matching, withStored } from '../src/pages/language';
-import { bucketRows, daysOf, flagNumber, limitsOf, parseMetrics, problemsOf } from '../src/pages/status';
+import { bucketRows, daysOf, flagNumber, limitsOf, parseMetrics, problemsOf, serverRows } from '../src/pages/status';
 
 const sample = (metric: Record<string, string>, value: number) => ({ metric, value: [0, String(value)] as [number, string] });
 
@@ -64,4 +64,11 @@ test('status: the bucket', () => {
 	assert.match(ill.at(-1)!, /^Not on this disk: 2 days, .* to .*, 1.00 KiB cached$/);
 	assert.match(ill.find((t) => t.startsWith('Last success'))!, /10 s ago$/);
 	assert.ok(text({ ...well, why: 'another id' }).includes('!State: writing: another id'));
+});
+
+test('status: other servers', () => {
+	const one = { url: 'https://eu-1:7070', health: 'up' as const, lastError: '', lastAnswer: '2026-11-30T11:59:50Z', lastDuration: 0.01, externalLabels: { region: 'eu' }, calls: 5, failures: 0, receivedBytes: 9, dictionaryBytes: 9 };
+	const now = Date.parse('2026-11-30T12:00:00Z') / 1000;
+	assert.deepEqual(serverRows([one], now), [['https://eu-1:7070', 'up, region=eu, answered 10 s ago', false]]);
+	assert.deepEqual(serverRows([{ ...one, health: 'down', lastError: 'refused', lastAnswer: '', externalLabels: {} }], now), [['https://eu-1:7070', 'down, refused', true]]);
 });

@@ -104,6 +104,11 @@ export interface BucketStatus {
 	waiting: { parts: number; bytes: number; since: string }; lastSuccess: string; lastError: string; lastErrorTime: string; absent: { days: number; from: string; until: string }; cache: { bytes: number };
 	others?: { servers: number; days: number; lastError: string };
 }
+/** Another server that queries ask. */
+export interface ServerStatus {
+	url: string; health: 'up' | 'down' | 'unknown'; lastError: string; lastAnswer: string; lastDuration: number; externalLabels: Labels;
+	calls: number; failures: number; receivedBytes: number; dictionaryBytes: number;
+}
 /** When an alert would have been pending and firing. */
 export interface PastAlert { labels: Labels; activeAt: string; firedAt?: string; endedAt?: string; state: string }
 
@@ -168,7 +173,7 @@ function parsed<T>({ r, body: bytes }: Read): Answer<T> {
 }
 
 const get = async <T>(path: string, params?: Params, signal?: AbortSignal, method?: 'POST' | 'DELETE'): Promise<Answer<T>> =>
-	parsed(await ask(path, params, 'application/json', signal, method));
+	parsed(await ask(`api/v1/${path}`, params, 'application/json', signal, method));
 
 /** The frames of the newest answer: the server does not send them again. */
 let frames: FrameList | null = null;
@@ -204,54 +209,53 @@ const at = (t: number) => t.toFixed(3);
 const WHOLE = 16384;
 
 export const api = {
-	profileTypes: (signal?: AbortSignal) => get<ProfileType[]>('api/v1/profile_types', {}, signal),
-	labels: (match?: string, signal?: AbortSignal) => get<string[]>('api/v1/labels', { 'match[]': match }, signal),
+	profileTypes: (signal?: AbortSignal) => get<ProfileType[]>('profile_types', {}, signal),
+	labels: (match?: string, signal?: AbortSignal) => get<string[]>('labels', { 'match[]': match }, signal),
 	labelValues: (name: string, match?: string, limit?: number, signal?: AbortSignal) =>
-		get<string[]>(`api/v1/label/${encodeURIComponent(name)}/values`, { 'match[]': match, limit }, signal),
+		get<string[]>(`label/${encodeURIComponent(name)}/values`, { 'match[]': match, limit }, signal),
 	/** Whether any series matches. */
 	some: (match: string, start: number, end: number, signal?: AbortSignal) =>
-		get<Labels[]>('api/v1/series', { 'match[]': match, start: at(start), end: at(end), limit: 1 }, signal).then((a) => a.data.length > 0),
+		get<Labels[]>('series', { 'match[]': match, start: at(start), end: at(end), limit: 1 }, signal).then((a) => a.data.length > 0),
 	/** Values that match frames of the selected profiles, the most used first. */
 	frameValues: (key: string, match: string[], start: number, end: number, limit: number, search?: string) =>
-		get<string[]>(`api/v1/frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
-	targets: (q: TargetQuery, signal?: AbortSignal) => get<Targets>('api/v1/targets', { ...q, search: q.search || undefined, scrapePool: q.scrapePool || undefined }, signal),
-	jobs: (signal?: AbortSignal) => get<{ jobs: Job[] }>('api/v1/discovery', {}, signal),
+		get<string[]>(`frame/${key}/values`, { 'match[]': match, start: at(start), end: at(end), limit, search }),
+	targets: (q: TargetQuery, signal?: AbortSignal) => get<Targets>('targets', { ...q, search: q.search || undefined, scrapePool: q.scrapePool || undefined }, signal),
+	jobs: () => get<{ jobs: Job[] }>('discovery'),
 	relabelSteps: (scrapePool: string, labels: Labels) =>
-		get<{ steps: RelabelStep[] }>('api/v1/targets/relabel_steps', { scrapePool, labels: JSON.stringify(labels) }),
-	jobConfig: (scrapePool: string) => get<{ yaml: string }>('api/v1/scrape_pools/config', { scrapePool }),
+		get<{ steps: RelabelStep[] }>('targets/relabel_steps', { scrapePool, labels: JSON.stringify(labels) }),
+	jobConfig: (scrapePool: string) => get<{ yaml: string }>('scrape_pools/config', { scrapePool }),
 	/** All rules, without their alerts. */
-	rules: (signal?: AbortSignal) => get<{ groups: RuleGroup[] }>('api/v1/rules', { exclude_alerts: 'true' }, signal),
-	alertingRules: (signal?: AbortSignal) => get<{ groups: RuleGroup<AlertingRule>[] }>('api/v1/rules', { type: 'alert' }, signal),
+	rules: () => get<{ groups: RuleGroup[] }>('rules', { exclude_alerts: 'true' }),
+	alertingRules: () => get<{ groups: RuleGroup<AlertingRule>[] }>('rules', { type: 'alert' }),
 	/** What the alerts of a rule file would have done. */
 	tryRules: (rules: string, start: number, end: number, signal?: AbortSignal) =>
-		get<{ alerts: PastAlert[] }>('api/v1/rules/try', { rules, name: 'alert', start: at(start), end: at(end), timeout: 20 }, signal, 'POST'),
-	pins: (signal?: AbortSignal) => get<Pins>('api/v1/pins', {}, signal),
-	pin: (query: string, time: number, name: string) => get<Pin>('api/v1/pins', { query, time: at(time), name }, undefined, 'POST'),
-	unpin: (id: string) => get<undefined>(`api/v1/pins/${id}`, {}, undefined, 'DELETE'),
+		get<{ alerts: PastAlert[] }>('rules/try', { rules, name: 'alert', start: at(start), end: at(end), timeout: 20 }, signal, 'POST'),
+	pins: (signal?: AbortSignal) => get<Pins>('pins', {}, signal),
+	pin: (query: string, time: number, name: string) => get<Pin>('pins', { query, time: at(time), name }, undefined, 'POST'),
+	unpin: (id: string) => get<undefined>(`pins/${id}`, {}, undefined, 'DELETE'),
 	/** The configured source link of a frame. */
 	sourceLinks: (file: string, line: number, fn: string, binary: string, signal?: AbortSignal) =>
-		get<{ name: string; url: string }[]>('api/v1/source_links', { file, line, function: fn, binary }, signal),
-	functions: (signal?: AbortSignal) => get<FunctionInfo[]>('api/v1/functions', {}, signal),
-	language: (signal?: AbortSignal) => get<{ types: LanguagePart[]; sections: LanguageSection[] }>('api/v1/language', {}, signal),
-	status: (what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config', signal?: AbortSignal) =>
-		get<Record<string, string | number | boolean>>(`api/v1/status/${what}`, {}, signal),
-	flagDetails: (signal?: AbortSignal) => get<FlagInfo[]>('api/v1/status/flags/details', {}, signal),
+		get<{ name: string; url: string }[]>('source_links', { file, line, function: fn, binary }, signal),
+	functions: () => get<FunctionInfo[]>('functions'),
+	language: (signal?: AbortSignal) => get<{ types: LanguagePart[]; sections: LanguageSection[] }>('language', {}, signal),
+	status: <T = Record<string, string | number | boolean>>(what: 'buildinfo' | 'runtimeinfo' | 'flags' | 'config' | 'bucket' | 'servers', signal?: AbortSignal) =>
+		get<T>(`status/${what}`, {}, signal),
+	flagDetails: () => get<FlagInfo[]>('status/flags/details'),
 	/** Lists of at most `limit` each. */
-	storage: (limit: number, signal?: AbortSignal) => get<StorageStatus>('api/v1/status/tsdb', { limit }, signal),
-	blocks: (signal?: AbortSignal) => get<{ blocks: Block[] }>('api/v1/status/tsdb/blocks', {}, signal),
-	bucket: (signal?: AbortSignal) => get<BucketStatus>('api/v1/status/bucket', {}, signal),
+	storage: (limit: number) => get<StorageStatus>('status/tsdb', { limit }),
+	blocks: () => get<{ blocks: Block[] }>('status/tsdb/blocks'),
 	/** The server's own, as text. */
 	metrics: async (): Promise<string> => {
-		const r = await fetch(url('metrics')).catch(() => { throw away(); });
+		const { r, body } = await ask('metrics', undefined, 'text/plain');
 		if (!r.ok) throw new ApiError('bad_response', `metrics: HTTP ${r.status}`, r.status);
-		return r.text();
+		return new TextDecoder().decode(body);
 	},
 	query: (query: string, time: number, signal?: AbortSignal) =>
-		get<QueryData>('api/v1/query', { query, time: at(time) }, signal).then((a) => { if (a.data.resultType === 'vector') for (const s of a.data.result) bare(s.metric); return a; }),
+		get<QueryData>('query', { query, time: at(time) }, signal).then((a) => { if (a.data.resultType === 'vector') for (const s of a.data.result) bare(s.metric); return a; }),
 	range: async (query: string, start: number, end: number, step: number, signal?: AbortSignal) =>
 		columns(await ask('api/v1/query_range', { query, start: at(start), end: at(end), step }, accept(MATRIX_TYPE), signal), MATRIX_TYPE, readMatrix),
 	explain: (query: string, start: number, end: number, step: number) =>
-		get<{ explain: { plan: PlanNode } }>('api/v1/query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
+		get<{ explain: { plan: PlanNode } }>('query_range', { query, start: at(start), end: at(end), step, explain: 1 }),
 	/** root: names from the outermost call on: what is below the last of them. functions: about how many of the largest. Boxes below a
 	 * quarter of a pixel of that width are left out, unless there are few nodes. */
 	flame: (query: string, time: number, width: number, root: string[], functions: number, signal?: AbortSignal) =>

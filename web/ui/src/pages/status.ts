@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server tells of itself, made ready for people. Pure.
-import type { Block, BucketStatus, FlagInfo, StorageStatus } from '../base/api';
+import type { Block, BucketStatus, FlagInfo, ServerStatus, StorageStatus } from '../base/api';
 import { ago, moment } from '../base/time';
 import { formatValue } from '../base/units';
 
@@ -29,18 +29,18 @@ export interface Limit { what: string; flag: string; used: number; most: number;
 
 /* The limits: their flag, the metric of the use, and the metric of the limit if it is not the flag's value itself. */
 const LIMITS: [string, string, string, string, Limit['unit']][] = [
-	['The process, and all budgets of memory together', 'memory', 'process_resident_memory_bytes', '', 'bytes'],
-	['Memory of the hours that are not sealed yet', 'storage.head-memory', 'pyrrha_tsdb_head_bytes', 'pyrrha_tsdb_head_budget_bytes', 'bytes'],
-	['Memory of names and stacks', 'storage.dictionary-memory', 'pyrrha_tsdb_dictionary_bytes', 'pyrrha_tsdb_dictionary_budget_bytes', 'bytes'],
-	['Cache of what was read from disk', 'storage.cache-memory', 'pyrrha_tsdb_block_cache_bytes', 'pyrrha_tsdb_block_cache_budget_bytes', 'bytes'],
-	['Profiles that wait to be written', 'storage.queue-memory', 'pyrrha_tsdb_queue_bytes', '', 'bytes'],
-	['Records of the head log that are not in a table yet', '', 'pyrrha_tsdb_head_log_memory_bytes', 'pyrrha_tsdb_head_log_memory_budget_bytes', 'bytes'],
+	['The process, all budgets together', 'memory', 'process_resident_memory_bytes', '', 'bytes'],
+	['Hours not sealed yet', 'storage.head-memory', 'pyrrha_tsdb_head_bytes', 'pyrrha_tsdb_head_budget_bytes', 'bytes'],
+	['Names and stacks', 'storage.dictionary-memory', 'pyrrha_tsdb_dictionary_bytes', 'pyrrha_tsdb_dictionary_budget_bytes', 'bytes'],
+	['Cache of the disk', 'storage.cache-memory', 'pyrrha_tsdb_block_cache_bytes', 'pyrrha_tsdb_block_cache_budget_bytes', 'bytes'],
+	['Profiles to write', 'storage.queue-memory', 'pyrrha_tsdb_queue_bytes', '', 'bytes'],
+	['Head log not in a table yet', '', 'pyrrha_tsdb_head_log_memory_bytes', 'pyrrha_tsdb_head_log_memory_budget_bytes', 'bytes'],
 	['Series of today', 'storage.max-series', '#series', '', 'count'],
 	['Disk', 'storage.tsdb.retention.size', '#disk', '', 'bytes'],
 	['Memory of scrapes', 'scrape.memory', 'pyrrha_target_memory_bytes', 'pyrrha_target_memory_limit_bytes', 'bytes'],
 	['Queries at work', 'query.max-concurrency', 'pyrrha_engine_queries', 'pyrrha_engine_queries_concurrent_max', 'count'],
 	['Memory of queries', 'query.memory', 'pyrrha_engine_query_bytes', '', 'bytes'],
-	['Answers that clients have not taken yet', 'web.answer-memory', 'pyrrha_http_memory_bytes{of="answers"}', '', 'bytes'],
+	['Answers not taken yet', 'web.answer-memory', 'pyrrha_http_memory_bytes{of="answers"}', '', 'bytes'],
 	['Connections', 'web.max-connections', 'pyrrha_http_connections', '', 'count'],
 	['Open files', '', 'process_open_fds', 'process_max_fds', 'count'],
 ];
@@ -54,13 +54,13 @@ export function limitsOf(metrics: Map<string, number>, flags: FlagInfo[], storag
 
 /* Metrics that are above 0 where something is wrong, or was since the start. */
 const PROBLEMS: [string, string][] = [
-	['pyrrha_tsdb_write_failed', 'The storage cannot write. Is its disk full? The log says more.'],
+	['pyrrha_tsdb_write_failed', 'The storage cannot write: is its disk full?'],
 	['pyrrha_tsdb_lost_records_total', '# records could not be read, and are lost.'],
-	['pyrrha_tsdb_holes', 'Data is lost in # ranges of time: answers about them carry a warning. The log says more, and so does pyrtool tsdb verify.'],
-	['pyrrha_tsdb_series_over_limit_total', '# new series were refused (--storage.max-series): drop labels that change all the time.'],
+	['pyrrha_tsdb_holes', 'Data is lost in # ranges of time: answers about them say so. See the log and pyrtool tsdb verify.'],
+	['pyrrha_tsdb_series_over_limit_total', '# new series were refused (--storage.max-series): drop labels that always change.'],
 	['pyrrha_tsdb_target_samples_other_total', '# samples became (other): a target has more names than --storage.max-target-… allow.'],
-	['pyrrha_target_windows_lost_total', '# windows of agents are lost: the server was away for longer than their --history.'],
-	['pyrrha_notifications_dropped_total', '# alerts could not be told to an Alertmanager.'],
+	['pyrrha_target_windows_lost_total', '# windows of agents are lost: the server was away longer than their --history.'],
+	['pyrrha_notifications_dropped_total', '# alerts reached no Alertmanager.'],
 ];
 
 export const problemsOf = (metrics: Map<string, number>): string[] => PROBLEMS.filter(([m]) => (metrics.get(m) ?? 0) > 0).map(([m, text]) => text.replace('#', metrics.get(m)!.toLocaleString('en-US')));
@@ -87,6 +87,11 @@ export function flagsWith(flags: FlagInfo[], text: string, given: boolean): Flag
 	const t = text.trim().toLowerCase();
 	return flags.filter((f) => (!given || f.given) && (!t || `${f.name} ${f.value} ${f.help}`.toLowerCase().includes(t))).sort((a, b) => Number(b.given) - Number(a.given));
 }
+
+/** Other servers, in rows; true: it is bad. now: seconds. */
+export const serverRows = (list: ServerStatus[], now: number): [string, string, boolean?][] => list.map((s) => [s.url, [
+	s.health, ...Object.entries(s.externalLabels).map((l) => l.join('=')), s.lastError, s.lastAnswer && `answered ${ago(Date.parse(s.lastAnswer) / 1000, now)}`,
+].filter(Boolean).join(', '), s.health === 'down']);
 
 /** What the bucket has, in rows; true: it is bad. now: seconds. */
 export function bucketRows(b: BucketStatus, now: number): [string, string, boolean?][] {

@@ -2,15 +2,15 @@
 // Which server this is, how it was started, what it keeps, how far it is from its limits, and what is wrong with it.
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { useSignal, type Signal } from '@preact/signals';
-import { api, ApiError, url, type Block, type BucketStatus, type FlagInfo, type ProfileType, type StorageStatus } from '../base/api';
+import { useSignal } from '@preact/signals';
+import { api, ApiError, url, type Block, type BucketStatus, type FlagInfo, type ProfileType, type ServerStatus, type StorageStatus } from '../base/api';
 import { ErrorBox } from '../base/errors';
 import { Search, Warn } from '../base/icons';
 import { asFlag, asText, inUrl } from '../base/state';
 import { ago, moment } from '../base/time';
 import { Bar, CopyButton, ScrollX } from '../base/ui';
 import { formatDuration, formatShare, formatValue } from '../base/units';
-import { bucketRows, daysOf, flagsWith, limitsOf, parseMetrics, problemsOf, type Limit } from './status';
+import { bucketRows, daysOf, flagsWith, limitsOf, parseMetrics, problemsOf, serverRows, type Limit } from './status';
 import { asked, usePoll } from './targetlist';
 
 type Facts = Record<string, string | number | boolean>;
@@ -26,35 +26,40 @@ const LINKS: [string, string][] = [
 ];
 
 const n = (v: number): string => v.toLocaleString('en-US');
-const when = (rfc3339: unknown): number => Date.parse(String(rfc3339 ?? '')) / 1000 || 0;
+const when = (rfc3339: unknown): number => Date.parse(String(rfc3339)) / 1000 || 0;
+
+interface State {
+	build: Facts; runtime: Facts; flags: FlagInfo[]; config: string | null; storage: StorageStatus | null; blocks: Block[]; types: ProfileType[];
+	metrics: Map<string, number>; bucket: BucketStatus | null; servers: ServerStatus[]; error: ApiError | null;
+}
 
 /** Requests that are made once, or now and then; the first failure is shown. */
 function useStatus() {
-	const build = useSignal<Facts>({}), runtime = useSignal<Facts>({}), flags = useSignal<FlagInfo[]>([]), config = useSignal<string | null>(null);
-	const storage = useSignal<StorageStatus | null>(null), blocks = useSignal<Block[]>([]), types = useSignal<ProfileType[]>([]), metrics = useSignal(new Map<string, number>());
-	const error = useSignal<ApiError | null>(null), bucket = useSignal<BucketStatus | null>(null);
-	const take = <T,>(ask: Promise<{ data: T }>, to: Signal<T>) => ask.then((a) => { to.value = a.data; }, (e) => { error.value ??= e; });
+	const state = useSignal<State>({ build: {}, runtime: {}, flags: [], config: null, storage: null, blocks: [], types: [], metrics: new Map(), bucket: null, servers: [], error: null });
+	const set = (part: Partial<State>) => { state.value = { ...state.value, ...part }; };
+	const take = <T,>(ask: Promise<T>, part: (answer: T) => Partial<State>) => void ask.then((a) => set(part(a)), (error) => state.value.error ?? set({ error }));
 	useEffect(() => {
-		void take(api.status('buildinfo'), build);
-		void take(api.flagDetails(), flags);
-		void take(api.profileTypes(), types);
-		api.status('config').then((a) => { config.value = String(a.data.yaml ?? ''); }, (e) => { error.value ??= e; });
+		take(api.status('buildinfo'), (a) => ({ build: a.data }));
+		take(api.flagDetails(), (a) => ({ flags: a.data }));
+		take(api.profileTypes(), (a) => ({ types: a.data }));
+		take(api.status('config'), (a) => ({ config: String(a.data.yaml) }));
 	}, []);
 	usePoll(15000, () => {
-		error.value = null;
-		void take(api.status('runtimeinfo'), runtime);
-		void take(api.storage(ROWS), storage as Signal<StorageStatus>);
-		void take(api.bucket(), bucket as Signal<BucketStatus>);
-		void take(api.blocks().then((a) => ({ data: a.data.blocks })), blocks);
-		api.metrics().then((text) => { metrics.value = parseMetrics(text); }, (e) => { error.value ??= e; });
+		set({ error: null });
+		take(api.status('runtimeinfo'), (a) => ({ runtime: a.data }));
+		take(api.storage(ROWS), (a) => ({ storage: a.data }));
+		take(api.status<BucketStatus>('bucket'), (a) => ({ bucket: a.data.configured ? a.data : null }));
+		take(api.status<{ servers: ServerStatus[] }>('servers'), (a) => a.data);
+		take(api.blocks(), (a) => ({ blocks: a.data.blocks }));
+		take(api.metrics(), (text) => ({ metrics: parseMetrics(text) }));
 	}, []);
-	return { build: build.value, runtime: runtime.value, flags: flags.value, config: config.value, storage: storage.value, blocks: blocks.value, types: types.value, metrics: metrics.value, bucket: bucket.value?.configured ? bucket.value : null, error: error.value };
+	return state.value;
 }
 
 const SECTIONS = ['Server', 'Storage', 'Bucket', 'Limits', 'Configuration', 'Flags', 'Elsewhere'];
 
 export function StatusPage() {
-	const s = useStatus();
+	const s = useStatus(), now = when(s.runtime.serverTime);
 	/* /flags and /config are addresses of Prometheus's page. */
 	useEffect(() => {
 		const at = /\/(flags|config)$/.exec(location.pathname)?.[1];
@@ -70,7 +75,8 @@ export function StatusPage() {
 			<Problems runtime={s.runtime} metrics={s.metrics} />
 			<Section title="Server"><Server build={s.build} r={s.runtime} /></Section>
 			<Section title="Storage">{s.storage ? <Storage s={s.storage} types={s.types} blocks={s.blocks} /> : <div class="loading" aria-busy="true"><div class="skeleton" /></div>}</Section>
-			{s.bucket && <Section title="Bucket"><FactTable rows={bucketRows(s.bucket, when(s.runtime.serverTime)).map(([name, text, bad]) => [name, bad ? text && <span class="error-text">{text}</span> : text])} /></Section>}
+			{s.bucket && <Section title="Bucket"><FactTable rows={bucketRows(s.bucket, now)} /></Section>}
+			{s.servers.length > 0 && <Section title="Servers"><FactTable rows={serverRows(s.servers, now)} /></Section>}
 			<Section title="Limits"><Limits limits={limitsOf(s.metrics, s.flags, s.storage)} /></Section>
 			<Section title="Configuration" more={s.config ? <CopyButton text={s.config} title="Copy the configuration" /> : undefined}>
 				{s.config ? <pre class="config" tabIndex={0} aria-label="Configuration">{s.config}</pre> : s.config === '' && <p class="hint nothing">There is none.</p>}
@@ -92,7 +98,7 @@ const Section = ({ title, more, children }: { title: string; more?: ComponentChi
 /** The errors, if there are any. */
 function Problems({ runtime, metrics }: { runtime: Facts; metrics: Map<string, number> }) {
 	const list = problemsOf(metrics);
-	if (runtime.reloadConfigSuccess === false) list.unshift(`The configuration could not be read; the one before is at work. ${runtime.lastConfigError || ''}`);
+	if (runtime.reloadConfigSuccess === false) list.unshift(`The configuration could not be read; the one before is at work. ${runtime.lastConfigError}`);
 	if (metrics.get('pyrrha_web_config_last_reload_successful') === 0) list.push('The web configuration could not be read; the one before is at work.');
 	if (runtime.retentionWaits) list.push(`The wall clock was set (${runtime.lastClockStep}): nothing is dropped for another ${runtime.retentionWaits}.`);
 	return list.length === 0 ? null : <div class="error" role="status"><Warn /><ul>{list.map((t) => <li key={t}>{t}</li>)}</ul></div>;
@@ -114,9 +120,9 @@ function Server({ build, r }: { build: Facts; r: Facts }) {
 	return <FactTable rows={rows} />;
 }
 
-/** Rows without a value are left out. */
-const FactTable = ({ rows }: { rows: [string, ComponentChildren][] }) => (
-	<table class="data facts"><tbody>{rows.filter(([, v]) => v).map(([k, v]) => <tr key={k}><th scope="row">{k}</th><td>{v}</td></tr>)}</tbody></table>
+/** Rows without a value are left out; true: it is bad. */
+const FactTable = ({ rows }: { rows: [string, ComponentChildren, boolean?][] }) => (
+	<table class="data facts"><tbody>{rows.filter(([, v]) => v).map(([k, v, bad]) => <tr key={k}><th scope="row">{k}</th><td class={bad ? 'error-text' : ''}>{v}</td></tr>)}</tbody></table>
 );
 
 /* ---- storage ---- */
