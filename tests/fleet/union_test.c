@@ -440,22 +440,22 @@ static void compare_shares(struct pair *p, const struct source_frame_filter *f)
 #define GRAPH_LANES 2
 
 /* A row of one lane, over all peers that have it. */
-struct row_sum {
+struct joined_row {
 	uint32_t lane;
 	char *name;
 	int64_t ints[GRAPH_STEPS];
 	int128 parts[GRAPH_STEPS];
 };
 
-struct row_sums {
-	VEC(struct row_sum) v;
+struct joined_rows {
+	VEC(struct joined_row) v;
 };
 
 static int take_row(void *arg, const struct source_graph_row *row, struct err *e)
 {
-	struct row_sums *s = arg;
+	struct joined_rows *s = arg;
 	char *name = xasprintf("%.*s\n%.*s\n%.*s", VIEW_ARG(row->function), VIEW_ARG(row->file), VIEW_ARG(row->line));
-	struct row_sum *x = NULL;
+	struct joined_row *x = NULL;
 	(void)e;
 	for (size_t i = 0; i < s->v.n && !x; i++)
 		if (s->v.v[i].lane == row->lane && strcmp(s->v.v[i].name, name) == 0)
@@ -463,7 +463,7 @@ static int take_row(void *arg, const struct source_graph_row *row, struct err *e
 	if (x)
 		free(name);
 	else
-		*(x = vec_add(&s->v)) = (struct row_sum){ .lane = row->lane, .name = name };
+		*(x = vec_add(&s->v)) = (struct joined_row){ .lane = row->lane, .name = name };
 	for (size_t i = 0; i < GRAPH_STEPS; i++) {
 		x->ints[i] += row->ints[i];
 		x->parts[i] += row->parts ? row->parts[i] : 0;
@@ -473,14 +473,14 @@ static int take_row(void *arg, const struct source_graph_row *row, struct err *e
 
 static int by_row(const void *a, const void *b)
 {
-	const struct row_sum *x = a, *y = b;
+	const struct joined_row *x = a, *y = b;
 	return x->lane != y->lane ? (x->lane > y->lane) - (x->lane < y->lane) : strcmp(x->name, y->name);
 }
 
 /* Rows without numbers are left out. */
-static void sort_rows(struct row_sums *s)
+static void sort_rows(struct joined_rows *s)
 {
-	static const struct row_sum zero;
+	static const struct joined_row zero;
 	size_t n = 0;
 	for (size_t i = 0; i < s->v.n; i++)
 		if (memcmp(s->v.v[i].ints, zero.ints, sizeof zero.ints) != 0 || memcmp(s->v.v[i].parts, zero.parts, sizeof zero.parts) != 0)
@@ -492,7 +492,7 @@ static void sort_rows(struct row_sums *s)
 		qsort(s->v.v, n, sizeof *s->v.v, by_row);
 }
 
-static void free_rows(struct row_sums *s)
+static void free_rows(struct joined_rows *s)
 {
 	for (size_t i = 0; i < s->v.n; i++)
 		free(s->v.v[i].name);
@@ -507,7 +507,7 @@ static bool compare_rows(struct pair *p, struct promql_engine *engine)
 	struct source_graph_term *terms = xcalloc(p->n * 3 + 1, sizeof *terms);
 	uint32_t *first = xcalloc(p->n + 1, sizeof *first);
 	uint64_t *refs[2] = { xcalloc(p->n + 1, 8), xcalloc(p->n + 1, 8) };
-	struct row_sums rows[2] = { 0 };
+	struct joined_rows rows[2] = { 0 };
 	struct err e = { 0 };
 	size_t n = 0;
 	bool fits[2] = { false };
@@ -535,7 +535,7 @@ static bool compare_rows(struct pair *p, struct promql_engine *engine)
 		sort_rows(&rows[k]);
 	assert_true(!fits[1] || rows[0].v.n == rows[1].v.n);
 	for (size_t i = 0; i < rows[0].v.n && fits[1]; i++) {
-		const struct row_sum *x = &rows[0].v.v[i], *y = &rows[1].v.v[i];
+		const struct joined_row *x = &rows[0].v.v[i], *y = &rows[1].v.v[i];
 		assert_string_equal(x->name, y->name);
 		assert_int_equal(x->lane, y->lane);
 		assert_memory_equal(x->ints, y->ints, sizeof x->ints);
