@@ -774,7 +774,7 @@ static void test_marks(void **s)
 static void test_steps(void **s)
 {
 	(void)s;
-	static struct source_part parts[FLEET_STEPS_MAX / FLEET_GROUPS_MAX + 1];
+	static struct source_part parts[FLEET_PART_STEPS_MAX / FLEET_GROUPS_MAX + 1];
 	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
 		parts[i] = (struct source_part){ .ref = i, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1, .n_steps = FLEET_GROUPS_MAX, .step_ms = 1 };
 	for (size_t n = ARRAY_LEN(parts) - 1; n <= ARRAY_LEN(parts); n++) {

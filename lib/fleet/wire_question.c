@@ -323,7 +323,7 @@ static void question_get_parts(struct wire_in *in, struct fleet_call *c)
 		question_get_part(in, &scales, &before, n_groups, &parts[i]);
 		before = parts[i];
 		n_steps += MAX(before.n_steps, 1u);
-		wire_require(in, n_steps <= FLEET_STEPS_MAX, "too many steps of all parts together");
+		wire_require(in, n_steps <= FLEET_PART_STEPS_MAX, "too many steps of all parts together");
 	}
 	c->parts = parts;
 	c->n_parts = parts ? n : 0;
