@@ -521,6 +521,7 @@ int promql_rows(struct promql_engine *g, struct source_view *v, const struct sou
 	q->top = (struct span){ 0, (int64_t)a->n_steps - 1, 1, a->n_steps };
 	q->is_range = true;
 	q->stream_lim = q->lim = *lim;
+	q->max_bytes = lim->max_bytes && (!q->max_bytes || lim->max_bytes < q->max_bytes) ? lim->max_bytes : q->max_bytes;
 	q->lim.stopped = q->stream_lim.stopped = &q->guarded.stopped;
 	q->view = v;
 	memory_guard_enter(g->guard, &q->guarded);

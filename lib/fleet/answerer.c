@@ -28,7 +28,7 @@ static const char *answerer_op_text(enum fleet_op op)
 		[FLEET_OPEN] = "open", [FLEET_SELECT] = "select", [FLEET_TYPES] = "types", [FLEET_LABEL_NAMES] = "label_names",
 		[FLEET_LABEL_VALUES] = "label_values", [FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points",
 		[FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge", [FLEET_SUMS] = "sums", [FLEET_SHARES] = "shares", [FLEET_MATCHES] = "matches",
-		[FLEET_CLOSE] = "close",
+		[FLEET_CLOSE] = "close", [FLEET_ROWS] = "rows",
 	};
 	return op < FLEET_OPS && names[op] ? names[op] : "(other)";
 }

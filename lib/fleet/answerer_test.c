@@ -683,10 +683,15 @@ static void test_garbage(void **s)
 		static const struct source_tiles tiles = { T0, 1000, 3 };
 		static const struct source_windows windows = { T0, 1000, 1000, 3 };
 		static const struct source_part parts[] = { { .ref = 0, .after_ms = T0, .until_ms = T0 + 1000, .scale = 0.5, .n_steps = 2, .step_ms = 1000 } };
+		static const uint32_t first[] = { 0, 1, 2 };
+		static const struct source_graph_term terms[] = { { T0, T0 + 1000, 1, 0, 0 }, { T0, T0 + 2000, 0.5, 1, 0 } };
+		static const int bits[] = { 60 };
+		static const struct source_graph graph = { .readout = { "self(x)", 7 }, .n_steps = 2, .refs = refs, .first = first, .n_refs = 2, .terms = terms,
+							   .bits = bits, .n_lanes = 1 };
 		struct matcher m = { MATCH_EQ, VIEW("function"), VIEW("main"), NULL };
 		struct source_frame_filter f = { .m = &m, .n = 1 };
 		struct fleet_question q = { .call = { .op = (enum fleet_op)op, .until_ms = T0, .m = &m, .n_m = 1, .label = VIEW("pod"), .refs = refs, .n_refs = 2,
-						      .windows = &windows, .tiles = &tiles, .parts = parts, .n_parts = 1, .n_groups = 2, .filter = &f } };
+						      .windows = &windows, .tiles = &tiles, .parts = parts, .n_parts = 1, .n_groups = 2, .filter = &f, .graph = &graph } };
 		fleet_question_encode(&body, &q);
 		size_t n = body.len - 8; /* without the hash */
 		for (int i = 0; i < 2000; i++) {

@@ -190,7 +190,7 @@ static int call_run_rows(struct source_view *v, const struct fleet_call *c, flee
 	return rc;
 }
 
-int fleet_rows_each(const struct fleet_result *r, size_t n_steps, source_rows_fn fn, void *arg, struct err *e)
+int fleet_rows_each(const struct fleet_result *r, size_t n_steps, const struct source_limits *lim, source_rows_fn fn, void *arg, struct err *e)
 {
 	int64_t *ints = xcalloc(n_steps + 1, sizeof *ints);
 	int128 *parts = xcalloc(n_steps + 1, sizeof *parts);
@@ -202,7 +202,9 @@ int fleet_rows_each(const struct fleet_result *r, size_t n_steps, source_rows_fn
 			if (x->parts)
 				parts[x->steps[k]] = x->parts[k];
 		}
-		rc = fn(arg, &(struct source_graph_row){ x->lane, x->function, x->file, x->line, ints, x->parts ? parts : NULL }, e);
+		rc = lim ? source_limits_check(lim, e) : 0;
+		if (!rc)
+			rc = fn(arg, &(struct source_graph_row){ x->lane, x->function, x->file, x->line, ints, x->parts ? parts : NULL }, e);
 		for (size_t k = 0; k < x->n; k++) {
 			ints[x->steps[k]] = 0;
 			parts[x->steps[k]] = 0;

@@ -93,7 +93,8 @@ void fleet_result_release(struct fleet_result *r);
  * the view's own operation, or by `rows` (NULL: ERR_BAD_DATA). */
 int fleet_call_run(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct fleet_result *ret,
 		   struct err *e) MUST_USE;
-/* Hands out rows as a source does: fn(arg, row) with all n_steps of each. For unions. */
-int fleet_rows_each(const struct fleet_result *r, size_t n_steps, source_rows_fn fn, void *arg, struct err *e) MUST_USE;
+/* Hands out rows as a source does: fn(arg, row) with all n_steps of each. For unions. A row of a few bytes takes the time of all steps, so lim's
+ * deadline and cancellation are checked at each row. lim may be NULL. */
+int fleet_rows_each(const struct fleet_result *r, size_t n_steps, const struct source_limits *lim, source_rows_fn fn, void *arg, struct err *e) MUST_USE;
 
 #endif

@@ -32,8 +32,11 @@ libfleet_a_SOURCES = \
   lib/fleet/server.h \
   lib/fleet/server_answer.c \
   lib/fleet/server_ask.c \
+  lib/fleet/server_exchange.c \
+  lib/fleet/server_health.c \
   lib/fleet/server_internal.h \
   lib/fleet/server_refs.c \
+  lib/fleet/server_send.c \
   lib/fleet/server_view.c \
   lib/fleet/union.c \
   lib/fleet/union.h \

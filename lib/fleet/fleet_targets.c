@@ -44,15 +44,15 @@ void fleet_targets_release(struct fleet_target **v, size_t n)
 	free(v);
 }
 
-static struct fleet_target *fleet_target_new(struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
+static struct fleet_target *fleet_target_new(struct fleet *f, struct fleet_set *s, const char *url) REQUIRES(f->apply)
 {
 	struct fleet_target *m = NEW(struct fleet_target);
 	m->refs = 1;
 	m->url = xstrdup(url);
 	m->owner = fleet_config_ref(s->owner);
 	m->http = &s->config->endpoints.http;
-	m->timeout_ms = s->f->config->timeout_ms;
-	const struct fleet_server_options o = { .loop = s->f->loop, .client = endpoint_set_client(s->endpoints), .url = m->url, .timeout_ms = m->timeout_ms };
+	m->timeout_ms = f->config->timeout_ms;
+	const struct fleet_server_options o = { .loop = f->loop, .client = endpoint_set_client(s->endpoints), .url = m->url, .timeout_ms = m->timeout_ms };
 	m->server = fleet_server_new(&o);
 	return m;
 }
@@ -91,9 +91,8 @@ static bool fleet_target_is_listed(const struct fleet_listing *l, const char *ur
 }
 
 /* The target of now that asks in the same way. */
-static struct fleet_target *fleet_target_find_same(const struct fleet_set *s, const char *url) REQUIRES(s->f->apply)
+static struct fleet_target *fleet_target_find_same(const struct fleet *f, const struct fleet_set *s, const char *url) REQUIRES(f->apply)
 {
-	const struct fleet *f = s->f;
 	for (size_t i = 0; i < f->targets.n; i++) {
 		struct fleet_target *m = f->targets.v[i];
 		if (strcmp(m->url, url) == 0 && m->timeout_ms == f->config->timeout_ms && config_same(&config_http_table, m->http, &s->config->endpoints.http))
@@ -102,8 +101,9 @@ static struct fleet_target *fleet_target_find_same(const struct fleet_set *s, co
 	return NULL;
 }
 
-static void fleet_target_note_problem(struct fleet_set *s, const char *text) REQUIRES(s->f->apply)
+static void fleet_target_note_problem(struct fleet *f, struct fleet_set *s, const char *text) REQUIRES(f->apply)
 {
+	(void)f; /* its lock */
 	if (text && (!s->problem || strcmp(s->problem, text) != 0))
 		LOG_WARN("msg", "a target of query.servers is not asked", "err", text);
 	char *copy = text ? xstrdup(text) : NULL;
@@ -111,7 +111,7 @@ static void fleet_target_note_problem(struct fleet_set *s, const char *text) REQ
 	s->problem = copy;
 }
 
-static void fleet_list_set(struct fleet_set *s, struct fleet_listing *to) REQUIRES(s->f->apply)
+static void fleet_list_set(struct fleet *f, struct fleet_set *s, struct fleet_listing *to) REQUIRES(f->apply)
 {
 	struct endpoints_found found;
 	char *self = NULL;
@@ -123,19 +123,19 @@ static void fleet_list_set(struct fleet_set *s, struct fleet_listing *to) REQUIR
 			url[--len] = 0;
 		if (fleet_target_is_listed(to, url))
 			continue;
-		if (fleet_target_is_self(s->f, url)) {
+		if (fleet_target_is_self(f, url)) {
 			if (!self)
 				self = xasprintf("%s is this server itself", url);
 			continue;
 		}
-		struct fleet_target *m = fleet_target_find_same(s, url);
+		struct fleet_target *m = fleet_target_find_same(f, s, url);
 		if (m)
 			__atomic_add_fetch(&m->refs, 1, __ATOMIC_RELAXED);
 		else
-			m = fleet_target_new(s, url);
+			m = fleet_target_new(f, s, url);
 		vec_push(&to->v, m);
 	}
-	fleet_target_note_problem(s, found.problem.code ? found.problem.msg : self);
+	fleet_target_note_problem(f, s, found.problem.code ? found.problem.msg : self);
 	free(self);
 	endpoints_found_release(&found);
 }
@@ -146,7 +146,7 @@ void fleet_sync(struct fleet *f)
 	bool searching = false;
 	for (size_t i = 0; i < f->sets.n; i++) {
 		searching |= !endpoint_set_ready(f->sets.v[i]->endpoints);
-		fleet_list_set(f->sets.v[i], &next);
+		fleet_list_set(f, f->sets.v[i], &next);
 	}
 	mutex_lock(&f->lock);
 	f->searching = searching;

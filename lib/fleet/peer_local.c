@@ -17,15 +17,15 @@ struct local_peer {
 	void *rows_arg;
 };
 
-struct fleet_peer_view {
+struct local_view {
 	const struct local_peer *peer; /* borrowed: who opened the view has a reference */
 	struct source_view *view;    /* NULL: it could not be opened */
 	struct err e;                /* why */
 	struct labels *labels;       /* owned; NULL: none */
 };
 
-struct fleet_ask {
-	struct fleet_peer_view *view;
+struct local_ask {
+	struct local_view *view;
 	const struct fleet_call *call;
 	const struct source_limits *lim;
 };
@@ -33,16 +33,17 @@ struct fleet_ask {
 static struct fleet_peer_view *local_open(struct fleet_peer *p)
 {
 	struct local_peer *l = (struct local_peer *)p;
-	struct fleet_peer_view *v = NEW(struct fleet_peer_view);
+	struct local_view *v = NEW(struct local_view);
 	v->peer = l;
 	if (l->source->open(l->source, &v->view, &v->e))
 		v->view = NULL;
 	v->labels = l->labels ? l->labels(l->arg) : NULL;
-	return v;
+	return (struct fleet_peer_view *)v;
 }
 
-static void local_close(struct fleet_peer_view *v)
+static void local_close(struct fleet_peer_view *view)
 {
+	struct local_view *v = (struct local_view *)view;
 	if (v->view)
 		v->view->ops->release(v->view);
 	free(v->labels);
@@ -51,14 +52,15 @@ static void local_close(struct fleet_peer_view *v)
 
 static struct fleet_ask *local_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim)
 {
-	struct fleet_ask *a = NEW(struct fleet_ask);
-	*a = (struct fleet_ask){ v, call, lim };
-	return a;
+	struct local_ask *a = NEW(struct local_ask);
+	*a = (struct local_ask){ (struct local_view *)v, call, lim };
+	return (struct fleet_ask *)a;
 }
 
-static int local_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e)
+static int local_finish(struct fleet_ask *ask, struct fleet_result *ret, struct err *e)
 {
-	struct fleet_peer_view *v = a->view;
+	struct local_ask *a = (struct local_ask *)ask;
+	struct local_view *v = a->view;
 	int rc;
 	if (v->view)
 		rc = fleet_call_run(v->view, a->call, v->peer->rows, v->peer->rows_arg, a->lim, ret, e);
@@ -68,8 +70,9 @@ static int local_finish(struct fleet_ask *a, struct fleet_result *ret, struct er
 	return rc;
 }
 
-static struct labels local_labels(struct fleet_peer_view *v)
+static struct labels local_labels(struct fleet_peer_view *view)
 {
+	const struct local_view *v = (const struct local_view *)view;
 	return v->labels ? *v->labels : (struct labels){ 0 };
 }
 

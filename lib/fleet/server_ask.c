@@ -10,66 +10,8 @@
 #include "fleet/dictionary.h"
 #include "fleet/server_internal.h"
 
-#define STEP_MS 50        /* how often a waiting thread looks whether its question was stopped by somebody who raises no flag */
-#define GRACE_MS 20       /* after its time the loop's error is waited for so long: it says how far the request came */
 #define RESERVE_MS 50     /* the least time that is left to use the answers of others */
 #define RESERVE_SHARE 10  /* and the least part of the time that was left at the start */
-
-/* ---- exchanges ---- */
-
-static void exchange_on_done(struct fleet_post *p)
-{
-	struct server_exchange *x = (struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post));
-	struct fleet_peer_view *v = x->view;
-	if (!v)
-		return;
-	mutex_lock(&v->lock);
-	x->done = true;
-	pthread_cond_broadcast(&v->changed);
-	mutex_unlock(&v->lock);
-}
-
-void server_exchange_unref(struct server_exchange *x)
-{
-	if (!x || __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	buf_free(&x->post.body);
-	buf_free(&x->post.answer);
-	if (x->view)
-		server_view_unref(x->view);
-	server_unref(x->server);
-	free(x);
-}
-
-static void exchange_release(struct fleet_post *p)
-{
-	server_exchange_unref((struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post)));
-}
-
-struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet_peer_view *v, struct buf *body, int64_t until_ms)
-{
-	struct server_exchange *x = NEW(struct server_exchange);
-	x->refs = 2;
-	x->server = server_ref(s);
-	x->view = v ? server_view_ref(v) : NULL;
-	x->post = (struct fleet_post){ .client = s->client, .url = s->ask_url, .body = *body, .until_ms = until_ms, .max_bytes = s->max_answer_bytes,
-				       .done = exchange_on_done, .release = exchange_release };
-	*body = (struct buf){ 0 };
-	metric_add(&server_metrics[SERVER_SENT], (double)x->post.body.len, s->name);
-	fleet_loop_post(s->loop, &x->post);
-	return x;
-}
-
-void server_question_init(struct fleet_question *q, const struct fleet_server *s, const struct fleet_call *call, const struct source_limits *lim,
-			  int64_t until_ms)
-{
-	uint64_t read = lim->samples_read ? atomic_load(lim->samples_read) : 0;
-	*q = (struct fleet_question){ .call = *call, .max_bytes = lim->max_bytes, .max_answer = s->max_answer_bytes, .strict = !lim->damage };
-	if (until_ms)
-		q->left_ms = MAX(until_ms - clock_mono_ms(), 1);
-	if (lim->max_samples)
-		q->max_samples = lim->max_samples > read ? lim->max_samples - read : 1;
-}
 
 /* ---- sending ---- */
 
@@ -84,45 +26,6 @@ static int64_t ask_until(const struct fleet_server *s, const struct source_limit
 	return until == INT64_MAX ? 0 : until;
 }
 
-/* The ask is over, with that error (code 0: with its result). */
-static void ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
-{
-	a->state = ASK_OVER;
-	a->err = *why;
-	for (size_t i = 0; i < v->held.n; i++)
-		if (v->held.v[i] == a)
-			v->held.v[i--] = v->held.v[--v->held.n];
-	if (v->opener == a)
-		v->opener = NULL;
-	server_view_go_on(v);
-}
-
-void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
-{
-	struct fleet_question q;
-	struct buf body = { .max = FLEET_QUESTION_MAX };
-	server_call_release(&a->sent);
-	server_call_init(&a->sent, a->call, &v->refs_of);
-	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
-	q.view = v->token;
-	a->with_dictionary = false;
-	symbols_marks_start(&q.has);
-	if (a->call->op == FLEET_MERGE && !a->without_dictionary)
-		a->with_dictionary = fleet_dictionary_in_marks(v->server->dictionary, &q.session, &q.has);
-	a->generation = v->generation;
-	a->max_samples = q.max_samples;
-	fleet_question_encode(&body, &q);
-	if (body.overflow) {
-		struct err e;
-		buf_free(&body);
-		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
-		ask_end(v, a, &e);
-		return;
-	}
-	a->state = ASK_SENT;
-	a->asked = true;
-	a->exchange = server_exchange_new(v->server, v, &body, a->until_ms);
-}
 
 /* Sends it, or holds it. */
 static void ask_go(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock)
@@ -242,7 +145,7 @@ static void ask_fail_held(struct fleet_peer_view *v, struct fleet_ask *a, const 
 	if (v->opener != a)
 		return;
 	while (v->held.n)
-		ask_end(v, v->held.v[v->held.n - 1], why);
+		server_ask_end(v, v->held.v[v->held.n - 1], why);
 }
 
 /* Whether the answer is of a view that is lost. Of a select that was sent before the view was opened again the numbers are worth nothing, either. */
@@ -265,7 +168,7 @@ static void ask_conclude(struct fleet_peer_view *v, struct fleet_ask *a, struct 
 		r->strings = (struct arena){ 0 };
 	}
 	a->exchange = NULL;
-	ask_end(v, a, &r->err);
+	server_ask_end(v, a, &r->err);
 }
 
 /* Reads the answer of an exchange that is done; releases the lock meanwhile. The ask is over then, or was sent or held again. */
@@ -292,17 +195,6 @@ static void ask_read(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v-
 
 /* ---- waiting ---- */
 
-int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e)
-{
-	int64_t now = clock_mono_ms(), until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
-	char took[DURATION_LEN];
-	mutex_wait_ms(&v->lock, &v->changed, MIN(now + STEP_MS, until));
-	if ((a->lim->canceled && atomic_load(a->lim->canceled)) || (a->lim->stopped && atomic_load(a->lim->stopped)))
-		return source_limits_check(a->lim, e);
-	if (clock_mono_ms() < until)
-		return 0;
-	return err_set(e, ERR_TIMEOUT, "did not answer within %s", units_format_duration(a->until_ms - a->started_ms, took));
-}
 
 /* The caller does not wait any longer. */
 static void ask_abandon(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
@@ -313,7 +205,7 @@ static void ask_abandon(struct fleet_peer_view *v, struct fleet_ask *a, const st
 		return;
 	struct server_exchange *x = a->exchange;
 	a->exchange = NULL;
-	ask_end(v, a, why);
+	server_ask_end(v, a, why);
 	mutex_unlock(&v->lock);
 	if (x)
 		fleet_loop_cancel(v->server->loop, &x->post);
@@ -338,7 +230,7 @@ static void ask_step(struct fleet_peer_view *v, struct fleet_ask *a, bool *annou
 	if (!x) {
 		v->opener = a;
 		if (server_view_reopen(v, a, &e))
-			ask_end(v, a, &e);
+			server_ask_end(v, a, &e);
 	} else if (x->state == ASK_SENT && x->exchange->done) {
 		ask_read(v, x);
 	} else if (!*announced) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of another server as a peer:
  *
- *	server.c          the server: made, ended, its health, metrics
+ *	server.c          the server: made, ended, probed
+ *	server_health.c   its references, health, metrics
+ *	server_exchange.c a request under way, and what keeps a view
  *	server_view.c     a view: opened by its first ask, opened again when it was lost
- *	server_ask.c      an ask: sent, waited for, ended
+ *	server_send.c     an ask on its way
+ *	server_ask.c      an ask, from start to finish
  *	server_answer.c   what HTTP brought, as an answer or as an error
  *	server_refs.c     series of a view that was opened again, by the numbers that their callers know
  *
@@ -169,6 +172,8 @@ void server_view_go_on(struct fleet_peer_view *v) REQUIRES(v->lock);
 
 struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e) MUST_USE;
+/* The ask is over, with that error (code 0: with its result). */
+void server_ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock);
 void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock);
 /* Waits a moment for news of the view. Negative with *e: the question was canceled, or the time of the ask is over. */
 int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock) MUST_USE;

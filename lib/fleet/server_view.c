@@ -20,31 +20,6 @@ struct fleet_peer_view *server_view_open(struct fleet_peer *p)
 	return v;
 }
 
-struct fleet_peer_view *server_view_ref(struct fleet_peer_view *v)
-{
-	__atomic_add_fetch(&v->refs, 1, __ATOMIC_RELAXED);
-	return v;
-}
-
-void server_view_unref(struct fleet_peer_view *v)
-{
-	if (__atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	for (size_t i = 0; i < v->selects.n; i++)
-		buf_free(&v->selects.v[i].question);
-	for (size_t i = 0; i < v->strings.n; i++)
-		arena_free(&v->strings.v[i]);
-	vec_free(&v->selects);
-	vec_free(&v->strings);
-	vec_free(&v->held);
-	server_refs_release(&v->refs_of);
-	free(v->labels);
-	pthread_cond_destroy(&v->changed);
-	mutex_destroy(&v->lock);
-	server_unref(v->server);
-	free(v);
-}
-
 struct labels server_view_labels(struct fleet_peer_view *v)
 {
 	mutex_lock(&v->lock);
@@ -79,24 +54,6 @@ void server_view_close(struct fleet_peer_view *v)
 }
 
 /* ---- asks that were held ---- */
-
-static struct fleet_ask *view_next_held(struct fleet_peer_view *v) REQUIRES(v->lock)
-{
-	struct fleet_ask *a = v->held.v[0];
-	memmove(v->held.v, v->held.v + 1, --v->held.n * sizeof *v->held.v);
-	return a;
-}
-
-void server_view_go_on(struct fleet_peer_view *v)
-{
-	while (v->token && v->held.n)
-		server_ask_send(v, view_next_held(v));
-	if (!v->token && !v->lost && !v->opener && v->held.n) {
-		v->opener = view_next_held(v);
-		server_ask_send(v, v->opener);
-	}
-	pthread_cond_broadcast(&v->changed);
-}
 
 /* ---- opening it again ---- */
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "fleet/union_internal.h"
+#include "fleet/wire.h"
 
 /* What a peer is asked. The arrays of `graph` are these. */
 struct rows_share {
@@ -56,6 +57,11 @@ static bool rows_are_apart(const struct union_spread *s)
 	return true;
 }
 
+static bool rows_can_be_asked(const struct source_graph *g)
+{
+	return g->n_steps <= FLEET_STEPS_MAX && g->n_lanes <= FLEET_LANES_MAX && g->n_refs <= FLEET_REFS_MAX && g->first[g->n_refs] <= FLEET_TERMS_MAX;
+}
+
 static int rows_ask(struct union_view *v, const struct source_graph *g, const struct rows_share *shares, const struct source_limits *lim, bool *ret_fits,
 		    source_rows_fn fn, void *arg, struct err *e)
 {
@@ -71,7 +77,7 @@ static int rows_ask(struct union_view *v, const struct source_graph *g, const st
 		if (asks[i].result.op == FLEET_ROWS)
 			*ret_fits &= asks[i].result.fits;
 	for (size_t i = 0; i < v->n_peers && !rc && *ret_fits; i++)
-		rc = fleet_rows_each(&asks[i].result, g->n_steps, fn, arg, e);
+		rc = fleet_rows_each(&asks[i].result, g->n_steps, lim, fn, arg, e);
 	union_asks_free(v, asks);
 	return rc;
 }
@@ -82,7 +88,7 @@ int union_rows(struct source_view *sv, const struct source_graph *g, const struc
 	struct rows_share *shares = xcalloc(v->n_peers + 1, sizeof *shares);
 	struct union_spread s;
 	int rc = union_spread_make(v, g->refs, g->n_refs, true, &s, e);
-	*ret_fits = !rc && rows_are_apart(&s);
+	*ret_fits = !rc && rows_are_apart(&s) && rows_can_be_asked(g);
 	if (*ret_fits) {
 		rows_spread(g, &s, shares);
 		rc = rows_ask(v, g, shares, lim, ret_fits, fn, arg, e);

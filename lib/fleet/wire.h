@@ -27,6 +27,10 @@
 #define FLEET_TILES_MAX ((size_t)1 << 22)  /* of covers: (series + 1) x tiles */
 #define FLEET_PARTS_MAX ((size_t)1 << 22)
 #define FLEET_GROUPS_MAX ((size_t)1 << 22)
+/* Of a graph over stacks. A union does not ask for the rows of a larger one. */
+#define FLEET_STEPS_MAX ((size_t)1 << 20)
+#define FLEET_LANES_MAX ((size_t)1 << 20)
+#define FLEET_TERMS_MAX ((size_t)1 << 23)
 
 /* What goes with each question. */
 struct fleet_question {

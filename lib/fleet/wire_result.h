@@ -14,8 +14,6 @@ void wire_get_series(struct wire_in *in, struct fleet_result *r);
 void wire_put_lists(struct wire_out *o, const struct fleet_result *r);
 void wire_get_lists(struct wire_in *in, const struct fleet_call *c, struct fleet_result *r);
 /* Of rows, and what they are asked with, but for the readout's text (wire_rows.c). */
-#define WIRE_STEPS_MAX ((uint64_t)1 << 20)
-#define WIRE_TERMS_MAX ((size_t)1 << 24)
 void wire_put_graph(struct wire_out *o, const struct source_graph *g);
 /* All but the text, which is read before. */
 void wire_get_graph(struct wire_in *in, struct source_graph *g);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/map.h"
+#include "fleet/wire.h"
 #include "fleet/wire_result.h"
 
 __extension__ typedef unsigned __int128 uint128;
@@ -117,7 +118,7 @@ void wire_get_graph(struct wire_in *in, struct source_graph *g)
 	g->first = none;
 	g->n_steps = wire_get(in);
 	g->n_lanes = wire_get_count(in, 1);
-	if (!wire_require(in, g->n_steps <= WIRE_STEPS_MAX, "too many steps"))
+	if (!wire_require(in, g->n_steps <= FLEET_STEPS_MAX && g->n_lanes <= FLEET_LANES_MAX, "too many steps or lanes"))
 		return;
 	int *bits = wire_alloc(in, g->n_lanes, sizeof *bits);
 	for (size_t i = 0; i < g->n_lanes && !in->c.bad; i++) {
@@ -127,7 +128,7 @@ void wire_get_graph(struct wire_in *in, struct source_graph *g)
 	}
 	g->bits = bits;
 	size_t n_refs = wire_get_count(in, 3), n_terms = wire_get_count(in, 2);
-	if (wire_require(in, n_terms <= WIRE_TERMS_MAX, "too many terms") && !in->c.bad)
+	if (wire_require(in, n_refs <= FLEET_REFS_MAX && n_terms <= FLEET_TERMS_MAX, "too many series or terms") && !in->c.bad)
 		rows_get_terms(in, g, n_refs, n_terms);
 }
 
@@ -225,6 +226,7 @@ static void rows_get_row(struct wire_in *in, const struct source_graph *g, struc
 	x->file = rows_get_text(in, texts);
 	x->line = rows_get_text(in, texts);
 	x->n = wire_get_count(in, parts ? 3 : 2);
+	wire_require(in, x->n, "a row without numbers");
 	x->steps = xcalloc(x->n + 1, sizeof *x->steps);
 	x->ints = xcalloc(x->n + 1, sizeof *x->ints);
 	x->parts = parts ? xcalloc(x->n + 1, sizeof *x->parts) : NULL;
@@ -246,7 +248,7 @@ void wire_get_rows(struct wire_in *in, const struct fleet_call *c, struct fleet_
 	struct rows_texts texts = { 0 };
 	wire_section(in, "rows");
 	uint8_t fits = wire_get_byte(in);
-	r->n = wire_get_count(in, 5);
+	r->n = wire_get_count(in, 7);
 	wire_require(in, fits < 2 && (fits || !r->n), "rows whose sums do not fit");
 	r->fits = fits;
 	r->rows = xcalloc(r->n + 1, sizeof *r->rows);

@@ -28,8 +28,8 @@ static int fill_block(void *arg, const struct source_cells *c, unsigned worker, 
 {
 	struct graph *g = arg;
 	struct worker *w = &g->workers[worker];
-	graph_terms_classes(&g->terms, c->series, c->t_ms, c->summed, c->n_rows, &w->classes);
-	return graph_table_add(w->table, &w->classes, c, e);
+	int rc = graph_terms_classes(&g->terms, g->r->q, c->series, c->t_ms, c->summed, c->n_rows, &w->classes, e);
+	return rc ? rc : graph_table_add(w->table, &w->classes, c, e);
 }
 
 static enum source_alike alike(void *arg, size_t a, size_t b, int64_t after, int64_t until)
@@ -291,7 +291,7 @@ int graph_read(struct readout *r, struct value *v, const struct span *sp, bool *
 int graph_answer(struct readout *r, const struct source_graph *a, const struct span *sp, bool *ret_fits, source_rows_fn fn, void *arg, struct err *e)
 {
 	struct graph g = { .r = r, .sp = sp };
-	int rc = graph_terms_of(&g.terms, a, sp, e);
+	int rc = graph_terms_of(&g.terms, r->q, a, sp, e);
 	graph_rows_init(&g.rows, r, &g.terms);
 	if (!rc)
 		rc = graph_fill(&g, e);

@@ -66,6 +66,7 @@ struct graph_table {
 	struct graph_rows *to;
 	VEC(struct dict) dicts;
 	VEC(struct tree) trees;
+	struct map tree_of;         /* by lane and dictionary */
 	bool one_lane;              /* the graph has one input series, and no diff */
 	VEC(uint32_t) path;
 	struct row_sums sums;
@@ -77,6 +78,14 @@ struct graph_table {
 	VEC(struct row_at) rows;    /* of the block at work */
 	size_t unheld;              /* bytes of tables by column and node that are not in the query's account yet */
 };
+
+__extension__ typedef unsigned __int128 unsigned_wide;
+
+/* Wraps: whether sums fit is known at the end. */
+static inline wide wide_sum(wide a, wide b)
+{
+	return (wide)((unsigned_wide)a + (unsigned_wide)b);
+}
 
 /* ---- the rows of all steps ---- */
 
@@ -100,7 +109,6 @@ void graph_rows_free(struct graph_rows *g)
 	mutex_destroy(&g->lock);
 }
 
-
 static int need_row(struct graph_rows *g, uint32_t lane, uint32_t row, bool parts, struct graph_row **ret, struct err *e)
 {
 	uint64_t h = hash_u64((uint64_t)lane << 32 | row);
@@ -123,14 +131,19 @@ static int need_row(struct graph_rows *g, uint32_t lane, uint32_t row, bool part
 	return eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(wide), e);
 }
 
-static void add_size(struct graph_rows *g, uint32_t lane, uint32_t first, uint32_t end, double size)
+static int add_size(struct graph_rows *g, uint32_t lane, uint32_t first, uint32_t end, double size, struct err *e)
 {
 	while (g->sizes.n <= lane)
 		vec_push(&g->sizes, NULL);
-	if (!g->sizes.v[lane])
+	if (!g->sizes.v[lane]) {
+		int rc = eval_hold_bytes(g->r->q, (g->sp->n + 1) * sizeof(double), e);
+		if (rc)
+			return rc;
 		g->sizes.v[lane] = xcalloc(g->sp->n + 1, sizeof(double));
+	}
 	for (uint32_t i = first; i < end; i++)
 		g->sizes.v[lane][i] += size;
+	return 0;
 }
 
 static void finish_parts(const struct graph_rows *g, struct graph_row *x)
@@ -174,6 +187,8 @@ void graph_rows_numbers(struct graph_rows *g)
 		finish_parts(g, &g->v.v[i]);
 }
 
+#define ROW_MOST (INT64_C(1) << 62) /* a sum below it can be subtracted from another one */
+
 int graph_rows_add(struct graph_rows *g, const struct source_graph_row *x, struct err *e)
 {
 	struct graph_row *to;
@@ -183,7 +198,7 @@ int graph_rows_add(struct graph_rows *g, const struct source_graph_row *x, struc
 	uint32_t row = readout_row_of(g->r, x->function, x->file, x->line);
 	int rc = need_row(g, x->lane, row, x->parts != NULL, &to, e);
 	for (size_t s = 0; s < g->sp->n && !rc; s++) {
-		g->overflow |= __builtin_add_overflow(to->ints[s], x->ints[s], &to->ints[s]);
+		g->overflow |= __builtin_add_overflow(to->ints[s], x->ints[s], &to->ints[s]) || to->ints[s] >= ROW_MOST || to->ints[s] <= -ROW_MOST;
 		if (x->parts)
 			g->overflow |= __builtin_add_overflow(to->parts[s], x->parts[s], &to->parts[s]);
 	}
@@ -269,13 +284,16 @@ static bool chosen(const struct readout *r, struct dict *d, uint32_t column)
 
 /* ---- trees ---- */
 
+#define TREE_BYTES 128 /* of the arrays of a tree of few nodes, and its place in a map */
+
 static size_t need_tree(struct graph_table *t, struct symbols *s, uint32_t lane)
 {
 	size_t dict = need_dict(t, s);
-	for (size_t i = t->trees.n; i-- > 0;)
-		if (t->trees.v[i].lane == lane && t->trees.v[i].dict == dict)
-			return i;
+	uint32_t id;
+	if (MAP_FIND_OR_ADD(&t->tree_of, hash_u64((uint64_t)dict << 32 | lane), id, t->trees.n, t->trees.v[id].lane == lane && t->trees.v[id].dict == dict))
+		return id;
 	struct tree *x = vec_add(&t->trees);
+	t->unheld += 2 * sizeof *x + TREE_BYTES;
 	x->lane = lane;
 	x->dict = dict;
 	vec_push(&x->nodes, (struct tree_node){ 0, UINT32_MAX });
@@ -474,7 +492,7 @@ static inline void add_part(const struct graph_table *t, struct tree *x, uint32_
 {
 	wide *at = x->parts + (size_t)node * t->width;
 	for (uint32_t i = r->first; i < r->end; i++)
-		at[i - t->first] += (wide)value * r->part;
+		at[i - t->first] = wide_sum(at[i - t->first], (wide)value * r->part);
 }
 
 /* The node of a block's column in the tree of a lane, with room for it; NO_NODE: it does not count. */
@@ -584,7 +602,7 @@ static size_t add_column_parts(const struct row_at *rows, const struct source_ce
 		const struct row_at *at = &rows[c->rows[i]];
 		ints[at->step] = (int64_t)((uint64_t)ints[at->step] + (uint64_t)c->values[i] * (uint64_t)(int64_t)at->whole);
 		if (UNLIKELY(at->part != 0))
-			parts[at->step] += (wide)c->values[i] * at->part;
+			parts[at->step] = wide_sum(parts[at->step], (wide)c->values[i] * at->part);
 	}
 	return i;
 }
@@ -696,6 +714,13 @@ static int open_hour(struct graph_table *t, const struct graph_classes *k, const
 	return rc;
 }
 
+static int hold_unheld(struct graph_table *t, struct err *e)
+{
+	size_t unheld = t->unheld;
+	t->unheld = 0;
+	return unheld ? eval_hold_bytes(t->to->r->q, unheld, e) : 0;
+}
+
 int graph_table_add(struct graph_table *t, const struct graph_classes *k, const struct source_cells *c, struct err *e)
 {
 	if (!k->end || !c->n)
@@ -705,28 +730,32 @@ int graph_table_add(struct graph_table *t, const struct graph_classes *k, const 
 		return rc;
 	add_sizes(t, k, c);
 	dict_enter(t, &t->dicts.v[need_dict(t, c->symbols)], c);
-	rc = t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
-	size_t unheld = t->unheld;
-	t->unheld = 0;
-	return rc || !unheld ? rc : eval_hold_bytes(t->to->r->q, unheld, e);
+	rc = hold_unheld(t, e);
+	if (!rc)
+		rc = t->plain && is_plain(k) ? add_plain(t, k, c, e) : add_values(t, k, c, e);
+	return rc ? rc : hold_unheld(t, e);
 }
 
 /* ---- the end of an hour ---- */
 
-static void need_sums(struct graph_table *t, uint32_t row, bool parts)
+static int need_sums(struct graph_table *t, uint32_t row, bool parts, struct err *e)
 {
 	struct row_sums *s = &t->sums;
 	while (s->touched.n <= row)
 		vec_push(&s->touched, false);
-	size_t n = s->touched.n * t->width;
+	size_t n = s->touched.n * t->width, more = n > s->ints.n ? n - s->ints.n : 0, more_parts = parts && n > s->parts.n ? n - s->parts.n : 0;
+	int rc = eval_hold_bytes(t->to->r->q, more * sizeof *s->ints.v + more_parts * sizeof *s->parts.v, e);
+	if (rc)
+		return rc;
 	vec_reserve(&s->ints, n);
-	memset(s->ints.v + s->ints.n, 0, (MAX(n, s->ints.n) - s->ints.n) * sizeof *s->ints.v);
-	s->ints.n = MAX(n, s->ints.n);
+	memset(s->ints.v + s->ints.n, 0, more * sizeof *s->ints.v);
+	s->ints.n += more;
 	if (!parts)
-		return;
+		return 0;
 	vec_reserve(&s->parts, n);
-	memset(s->parts.v + s->parts.n, 0, (MAX(n, s->parts.n) - s->parts.n) * sizeof *s->parts.v);
-	s->parts.n = MAX(n, s->parts.n);
+	memset(s->parts.v + s->parts.n, 0, more_parts * sizeof *s->parts.v);
+	s->parts.n += more_parts;
+	return 0;
 }
 
 static inline void give_ints(int64_t *from, int64_t *row, int64_t *parent, uint32_t n)
@@ -742,15 +771,15 @@ static inline void give_ints(int64_t *from, int64_t *row, int64_t *parent, uint3
 static inline void give_parts(wide *from, wide *row, wide *parent, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		row[i] += from[i];
+		row[i] = wide_sum(row[i], from[i]);
 		if (parent)
-			parent[i] += from[i];
+			parent[i] = wide_sum(parent[i], from[i]);
 		from[i] = 0;
 	}
 }
 
 /* The same of one number a node. */
-static void fold_single(struct graph_table *t, struct tree *x)
+static int fold_single(struct graph_table *t, struct tree *x, struct err *e)
 {
 	struct row_sums *s = &t->sums;
 	int64_t *ints = x->ints;
@@ -761,7 +790,8 @@ static void fold_single(struct graph_table *t, struct tree *x)
 		const struct tree_node n = x->nodes.v[i];
 		uint64_t v = (uint64_t)ints[i];
 		if (UNLIKELY(n.row >= s->touched.n || n.row >= s->ints.n))
-			need_sums(t, n.row, false);
+			if (need_sums(t, n.row, false, e))
+				return -(int)e->code;
 		if (!s->touched.v[n.row])
 			vec_push(&s->rows, n.row);
 		s->touched.v[n.row] = true;
@@ -773,24 +803,24 @@ static void fold_single(struct graph_table *t, struct tree *x)
 	}
 	ints[0] = 0;
 	touched[0] = false;
+	return 0;
 }
 
 /* From the leaves to the root, each node to its row. Leaves zeros. */
-static void fold(struct graph_table *t, struct tree *x)
+static int fold(struct graph_table *t, struct tree *x, struct err *e)
 {
 	struct row_sums *s = &t->sums;
 	size_t w = t->width;
-	if (w == 1 && !x->any_parts) {
-		fold_single(t, x);
-		return;
-	}
+	if (w == 1 && !x->any_parts)
+		return fold_single(t, x, e);
 	for (size_t i = x->nodes.n; --i > 0;) {
 		if (!x->touched.v[i])
 			continue;
 		const struct tree_node *n = &x->nodes.v[i];
 		x->touched.v[i] = false;
-		if (n->row >= s->touched.n || (n->row + 1) * w > s->ints.n || (x->any_parts && (n->row + 1) * w > s->parts.n))
-			need_sums(t, n->row, x->any_parts);
+		if ((n->row >= s->touched.n || (n->row + 1) * w > s->ints.n || (x->any_parts && (n->row + 1) * w > s->parts.n)) &&
+		    need_sums(t, n->row, x->any_parts, e))
+			return -(int)e->code;
 		if (!s->touched.v[n->row])
 			vec_push(&s->rows, n->row);
 		s->touched.v[n->row] = true;
@@ -800,6 +830,7 @@ static void fold(struct graph_table *t, struct tree *x)
 		x->touched.v[n->parent] = true;
 	}
 	x->touched.v[0] = false;
+	return 0;
 }
 
 /* Adds a row of n steps to `to`, which has what each step differs by from the one before, n + 1 of them. The row becomes 0. */
@@ -818,9 +849,8 @@ static void give_differences(int64_t *row, int64_t *to, uint32_t n)
 static int put(struct graph_table *t, struct tree *x, struct err *e)
 {
 	struct row_sums *s = &t->sums;
-	int rc = 0;
 	mutex_lock(&t->to->lock);
-	add_size(t->to, x->lane, t->first, t->end, x->size);
+	int rc = add_size(t->to, x->lane, t->first, t->end, x->size, e);
 	for (size_t i = 0; i < s->rows.n; i++) {
 		uint32_t row = s->rows.v[i];
 		struct graph_row *to = NULL;
@@ -847,7 +877,7 @@ int graph_table_flush(struct graph_table *t, struct err *e)
 		if (x->any) {
 			rc = need_numbers(t, x, x->any_parts, e);
 			if (!rc)
-				fold(t, x);
+				rc = fold(t, x, e);
 			if (!rc)
 				rc = put(t, x, e);
 		}
@@ -898,6 +928,7 @@ void graph_table_free(struct graph_table *t)
 		tree_release(&t->trees.v[i]);
 	vec_free(&t->dicts);
 	vec_free(&t->trees);
+	map_free(&t->tree_of);
 	vec_free(&t->path);
 	vec_free(&t->rows);
 	vec_free(&t->sums.ints);

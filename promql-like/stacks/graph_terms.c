@@ -155,7 +155,8 @@ static inline bool holds(const struct entry *x, int64_t t_ms)
 /* Adds a step in which it counts: to those from `begin` on, and to the run that it continues, if there is one. */
 static void add_step(const struct graph_terms *g, struct graph_classes *to, size_t begin, const struct entry *x, double scale)
 {
-	for (size_t i = to->runs.n; i > begin; i--) {
+	to->work++;
+	for (size_t i = to->runs.n; i > begin; i--, to->work++) {
 		struct graph_run *r = &to->runs.v[i - 1];
 		if (r->lane == x->lane && r->scale == scale && r->end == x->step) {
 			r->end = x->step + 1;
@@ -166,25 +167,47 @@ static void add_step(const struct graph_terms *g, struct graph_classes *to, size
 	vec_push(&to->runs, (struct graph_run){ x->step, x->step + 1, x->lane, is_whole(scale), scale, part });
 }
 
+#define CLASSES_WORK ((size_t)1 << 16)
+
+/* Whether the query may go on, now and then. */
+static int classes_check(struct graph_classes *c, struct eval *q, struct err *e)
+{
+	if (LIKELY(c->work < CLASSES_WORK))
+		return 0;
+	size_t more = c->runs.n > c->n_held ? c->runs.n - c->n_held : 0;
+	c->work = 0;
+	c->n_held += more;
+	int rc = more ? eval_hold_bytes(q, 2 * more * sizeof *c->runs.v, e) : 0; /* as much again is free at the end */
+	return rc ? rc : eval_check(q, e);
+}
+
 /* The runs of a profile stamped t_ms. */
-static void find_runs(const struct graph_terms *g, const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to)
+static int find_runs(const struct graph_terms *g, struct eval *q, const struct ref_terms *r, size_t lo, int64_t t_ms, struct graph_classes *to, struct err *e)
 {
 	size_t begin = to->runs.n;
-	for (; lo < r->e.n && r->earliest[lo] < t_ms; lo++)
-		if (holds(&r->e.v[lo], t_ms))
+	int rc = 0;
+	for (; lo < r->e.n && r->earliest[lo] < t_ms && !rc; lo++)
+		if (holds(&r->e.v[lo], t_ms)) {
 			add_step(g, to, begin, &r->e.v[lo], r->e.v[lo].scale);
+			rc = classes_check(to, q, e);
+		}
+	return rc;
 }
 
 /* Their excess over the middle of their minute. */
-static void find_odd_runs(const struct graph_terms *g, const struct ref_terms *r, int64_t t_ms, struct graph_classes *to)
+static int find_odd_runs(const struct graph_terms *g, struct eval *q, const struct ref_terms *r, int64_t t_ms, struct graph_classes *to, struct err *e)
 {
 	int64_t mid = source_mid_minute(t_ms);
 	size_t begin = to->runs.n;
-	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid); lo++) {
+	int rc = 0;
+	for (size_t lo = first_beyond(r, MIN(t_ms, mid) - 1); lo < r->e.n && r->earliest[lo] < MAX(t_ms, mid) && !rc; lo++) {
 		const struct entry *x = &r->e.v[lo];
+		to->work++;
 		if (holds(x, t_ms) != holds(x, mid))
 			add_step(g, to, begin, x, holds(x, t_ms) ? x->scale : -x->scale);
+		rc = classes_check(to, q, e);
 	}
+	return rc;
 }
 
 bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms)
@@ -217,20 +240,22 @@ static bool goes_on(struct graph_classes *c, size_t begin)
 	return true;
 }
 
-void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret)
+int graph_terms_classes(const struct graph_terms *g, struct eval *q, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret,
+			struct err *e)
 {
 	const struct ref_terms *r = &g->refs.v[series];
 	size_t at = 0;
+	int rc = 0;
 	ret->runs.n = ret->first_run.n = ret->of.n = 0;
 	ret->first = UINT32_MAX;
 	ret->end = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !rc; i++) {
 		size_t begin = ret->runs.n;
 		if (summed && summed[i]) {
-			find_odd_runs(g, r, t_ms[i], ret);
+			rc = find_odd_runs(g, q, r, t_ms[i], ret, e);
 		} else {
 			seek_entry(r, &at, t_ms[i]);
-			find_runs(g, r, at, t_ms[i], ret);
+			rc = find_runs(g, q, r, at, t_ms[i], ret, e);
 		}
 		if (!goes_on(ret, begin))
 			vec_push(&ret->first_run, (uint32_t)begin);
@@ -241,6 +266,7 @@ void graph_terms_classes(const struct graph_terms *g, size_t series, const int64
 		ret->first = MIN(ret->first, ret->runs.v[i].first);
 		ret->end = MAX(ret->end, ret->runs.v[i].end);
 	}
+	return rc;
 }
 
 void graph_classes_free(struct graph_classes *c)
@@ -395,9 +421,15 @@ static bool term_is_good(const struct source_graph *a, const struct source_graph
 	       (is_whole(t->scale) || fabs(ldexp(t->scale, a->bits[t->lane])) <= 0x1p62);
 }
 
-int graph_terms_of(struct graph_terms *g, const struct source_graph *a, const struct span *sp, struct err *e)
+int graph_terms_of(struct graph_terms *g, struct eval *q, const struct source_graph *a, const struct span *sp, struct err *e)
 {
 	*g = (struct graph_terms){ .sp = sp };
+	/* Arrays that grow have room for twice as much. */
+	uint64_t bytes = 2 * ((uint64_t)a->n_lanes * sizeof(struct graph_lane) + (uint64_t)a->n_refs * (sizeof(struct ref_terms) + 2 * sizeof(uint64_t)) +
+			      (uint64_t)a->first[a->n_refs] * (sizeof(struct entry) + sizeof(int64_t)));
+	int rc = eval_hold_bytes(q, bytes, e);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < a->n_lanes; i++)
 		vec_push(&g->lanes, (struct graph_lane){ .bits = a->bits[i] });
 	for (size_t i = 0; i < a->n_refs; i++) {

@@ -35,6 +35,8 @@ struct graph_classes {
 	VEC(uint32_t) first_run;   /* by class: of runs; one more than there are classes */
 	VEC(uint32_t) of;          /* by profile */
 	uint32_t first, end;       /* steps that any of them counts in; end 0: none */
+	size_t work;               /* comparisons since graph_terms_classes last looked whether the query may go on */
+	size_t n_held;             /* runs that are in the query's account */
 };
 void graph_classes_free(struct graph_classes *c);
 
@@ -54,13 +56,14 @@ void graph_terms_free(struct graph_terms *g);
 /* The terms as a source is asked with them: refs, first, terms, bits, which are malloc'd; graph_terms_asked_free. */
 void graph_terms_ask(const struct graph_terms *g, struct source_graph *ret);
 void graph_terms_asked_free(struct source_graph *a);
-/* And of a question from elsewhere. ERR_BAD_DATA: it is not one. Free it in any case. */
-int graph_terms_of(struct graph_terms *g, const struct source_graph *a, const struct span *sp, struct err *e) MUST_USE;
+/* And of a question from elsewhere; its memory is in the account of q. ERR_BAD_DATA: it is not one; ERR_LIMIT, ERR_BUSY. Free it in any case. */
+int graph_terms_of(struct graph_terms *g, struct eval *q, const struct source_graph *a, const struct span *sp, struct err *e) MUST_USE;
 /* Refs by number, malloc'd, and the range that contains all of them. */
 uint64_t *graph_terms_refs(const struct graph_terms *g, int64_t *ret_after, int64_t *ret_until);
 /* The classes of profiles of the series with that number. The summed ones (NULL: none) count here only by their difference from the middle of
- * their minute. */
-void graph_terms_classes(const struct graph_terms *g, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret);
+ * their minute. A question from elsewhere may have any number of terms for each profile: the time and the memory of q are looked at meanwhile. */
+int graph_terms_classes(const struct graph_terms *g, struct eval *q, size_t series, const int64_t *t_ms, const uint8_t *summed, size_t n, struct graph_classes *ret,
+			struct err *e) MUST_USE;
 /* As a source_odd_fn, */
 bool graph_terms_odd(const struct graph_terms *g, size_t series, int64_t t_ms);
 /* as a source_alike_fn. */

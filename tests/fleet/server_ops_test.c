@@ -16,6 +16,7 @@
 #include "fleet/answerer.h"
 #include "fleet/server.h"
 #include "promql-like/memsource.h"
+#include "promql-like/promql.h"
 #include "tests/fleet/listenkit.h"
 
 #define T0 INT64_C(1700000040000) /* a whole minute */
@@ -27,6 +28,7 @@
 
 static struct listener *listener;
 static struct memsource *stored;
+static struct promql_engine *engine; /* makes rows */
 static struct fleet_answerer *answerer;
 static struct rwlock answerer_lock; /* guards the pointer, while it is called */
 static struct fleet_loop *loop;
@@ -42,9 +44,15 @@ static struct labels *external(void *arg)
 	return labels_dup((struct labels){ l, 1 });
 }
 
+static int engine_rows(void *arg, struct source_view *v, const struct source_graph *g, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
+		       void *fn_arg, struct err *e)
+{
+	return promql_rows(arg, v, g, lim, ret_fits, fn, fn_arg, e);
+}
+
 static struct fleet_answerer *answerer_start(void)
 {
-	const struct fleet_answerer_options o = { .source = memsource_source(stored), .labels = external };
+	const struct fleet_answerer_options o = { .source = memsource_source(stored), .labels = external, .rows = engine_rows, .rows_arg = engine };
 	return fleet_answerer_new(&o);
 }
 
@@ -136,6 +144,7 @@ static int set_up(void **state)
 	stored = memsource_new();
 	for (size_t i = 0; i < SERIES; i++)
 		fill_series(i);
+	engine = promql_engine_new(memsource_source(stored), &(struct promql_options){ 0 });
 	answerer = answerer_start();
 	listener = listener_new(on_request, NULL);
 	client = fetch_client_new(NULL, "test/1");
@@ -154,6 +163,7 @@ static int tear_down(void **state)
 	fetch_client_unref(client);
 	listener_free(listener);
 	fleet_answerer_free(answerer);
+	promql_engine_free(engine);
 	memsource_free(stored);
 	rwlock_destroy(&answerer_lock);
 	return 0;
@@ -208,7 +218,8 @@ static void compare_call(struct pair *p, const struct fleet_call *c)
 	struct fleet_result near = { 0 }, far = { 0 };
 	struct err e = { 0 }, far_e = { 0 };
 	struct buf a = { 0 }, b = { 0 };
-	int rc = fleet_call_run(p->near, c, NULL, NULL, NULL, &near, &e), far_rc = far_run(p, c, &far, &far_e);
+	const struct source_limits lim = { 0 };
+	int rc = fleet_call_run(p->near, c, engine_rows, engine, c->op == FLEET_ROWS ? &lim : NULL, &near, &e), far_rc = far_run(p, c, &far, &far_e);
 	if (rc != far_rc)
 		fail_msg("op %d: \"%s\" is \"%s\" there", c->op, e.msg, far_e.msg);
 	if (!rc) {
@@ -270,6 +281,28 @@ static size_t draw_parts(const struct pair *p, const struct fleet_call *c, uint3
 	return n;
 }
 
+#define GRAPH_TERMS 3 /* of a series */
+
+/* Windows of a minute or two that overlap, of two lanes, as whole and in part. */
+static void draw_graph(const struct pair *p, const struct fleet_call *c, uint64_t refs[SERIES], uint32_t first[SERIES + 1],
+		       struct source_graph_term terms[SERIES * GRAPH_TERMS], struct source_graph *g)
+{
+	static const int bits[] = { 60, 40 };
+	static const char *const readouts[] = { "self(x)", "total(x)", "total(focus(x, \"function[1-5].*\"), \"line\")", "self(x, \"file\")" };
+	size_t n = 0;
+	*g = (struct source_graph){ .readout = view_of(readouts[draw(ARRAY_LEN(readouts))]), .n_steps = 6, .refs = refs, .first = first, .terms = terms, .bits = bits,
+				    .n_lanes = 2, .n_refs = draw_refs(p, false, refs) };
+	first[0] = 0;
+	for (size_t i = 0; i < g->n_refs; i++) {
+		uint32_t step = draw(3), count = 1 + draw(GRAPH_TERMS);
+		for (uint32_t k = 0; k < count; k++, step++) {
+			int64_t after = c->after_ms + step * 60000;
+			terms[n++] = (struct source_graph_term){ after, after + 60000 * (1 + (int64_t)draw(2)), draw(3) ? 1 : draw(2) ? -1 : 0.3, step, draw(2) };
+		}
+		first[i + 1] = (uint32_t)n;
+	}
+}
+
 /* A call of a kind, with a range and series that are drawn. */
 static void compare_drawn(struct pair *p, enum fleet_op op)
 {
@@ -278,6 +311,9 @@ static void compare_drawn(struct pair *p, enum fleet_op op)
 	char name[32];
 	uint64_t refs[SERIES];
 	struct source_part parts[SERIES];
+	struct source_graph graph;
+	struct source_graph_term terms[SERIES * GRAPH_TERMS];
+	uint32_t first[SERIES + 1];
 	snprintf(name, sizeof name, "function[%u-%u].*", draw(4), 5 + draw(4));
 	assert_int_equal(matcher_init(&m[0], MATCH_RE, VIEW("function"), view_of(name), &e), 0);
 	assert_int_equal(matcher_init(&m[1], MATCH_NE, VIEW("pod"), draw(2) ? VIEW("pod-03") : VIEW("pod-14"), &e), 0);
@@ -296,6 +332,9 @@ static void compare_drawn(struct pair *p, enum fleet_op op)
 		c.windows = op == FLEET_POINTS && draw(2) ? &windows : NULL;
 		c.tiles = op == FLEET_COVERS ? &tiles : NULL;
 		c.filter = op == FLEET_MATCHES ? &filter : NULL;
+	} else if (op == FLEET_ROWS) {
+		draw_graph(p, &c, refs, first, terms, &graph);
+		c.graph = &graph;
 	} else if (op != FLEET_TYPES && op != FLEET_OPEN) {
 		c.parts = parts;
 		c.n_groups = 1 + draw(4);
@@ -320,7 +359,8 @@ static void compare_all(uint32_t restarts)
 			pair_close(&p);
 			pair_open(&p);
 		}
-		compare_drawn(&p, (enum fleet_op)(FLEET_OPEN + draw(FLEET_CLOSE - FLEET_OPEN)));
+		enum fleet_op op = (enum fleet_op)(FLEET_OPEN + draw(FLEET_CLOSE - FLEET_OPEN + 1));
+		compare_drawn(&p, op == FLEET_CLOSE ? FLEET_ROWS : op);
 	}
 	pair_close(&p);
 }

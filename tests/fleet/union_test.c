@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "model/sourcekit.h"
+#include "promql-like/promql.h"
 #include "tests/fleet/unionkit.h"
 
 static struct pool *pool;
@@ -433,11 +434,129 @@ static void compare_shares(struct pair *p, const struct source_frame_filter *f)
 	free(parts[1]);
 }
 
+/* ---- rows of graphs ---- */
+
+#define GRAPH_STEPS 6
+#define GRAPH_LANES 2
+
+/* A row of one lane, over all peers that have it. */
+struct joined_row {
+	uint32_t lane;
+	char *name;
+	int64_t ints[GRAPH_STEPS];
+	int128 parts[GRAPH_STEPS];
+};
+
+struct joined_rows {
+	VEC(struct joined_row) v;
+};
+
+static int take_row(void *arg, const struct source_graph_row *row, struct err *e)
+{
+	struct joined_rows *s = arg;
+	char *name = xasprintf("%.*s\n%.*s\n%.*s", VIEW_ARG(row->function), VIEW_ARG(row->file), VIEW_ARG(row->line));
+	struct joined_row *x = NULL;
+	(void)e;
+	for (size_t i = 0; i < s->v.n && !x; i++)
+		if (s->v.v[i].lane == row->lane && strcmp(s->v.v[i].name, name) == 0)
+			x = &s->v.v[i];
+	if (x)
+		free(name);
+	else
+		*(x = vec_add(&s->v)) = (struct joined_row){ .lane = row->lane, .name = name };
+	for (size_t i = 0; i < GRAPH_STEPS; i++) {
+		x->ints[i] += row->ints[i];
+		x->parts[i] += row->parts ? row->parts[i] : 0;
+	}
+	return 0;
+}
+
+static int by_row(const void *a, const void *b)
+{
+	const struct joined_row *x = a, *y = b;
+	return x->lane != y->lane ? (x->lane > y->lane) - (x->lane < y->lane) : strcmp(x->name, y->name);
+}
+
+/* Rows without numbers are left out. */
+static void sort_rows(struct joined_rows *s)
+{
+	static const struct joined_row zero;
+	size_t n = 0;
+	for (size_t i = 0; i < s->v.n; i++)
+		if (memcmp(s->v.v[i].ints, zero.ints, sizeof zero.ints) != 0 || memcmp(s->v.v[i].parts, zero.parts, sizeof zero.parts) != 0)
+			s->v.v[n++] = s->v.v[i];
+		else
+			free(s->v.v[i].name);
+	s->v.n = n;
+	if (n)
+		qsort(s->v.v, n, sizeof *s->v.v, by_row);
+}
+
+static void free_rows(struct joined_rows *s)
+{
+	for (size_t i = 0; i < s->v.n; i++)
+		free(s->v.v[i].name);
+	vec_free(&s->v);
+}
+
+/* Returns whether the union had rows: a series of several holders has none. */
+static bool compare_rows(struct pair *p, struct promql_engine *engine)
+{
+	static const int bits[GRAPH_LANES] = { 60, 40 };
+	static const char *const readouts[] = { "self(x)", "total(x)", "total(focus(x, \"f|h\"), \"line\")", "self(x, \"binary\")" };
+	struct source_graph_term *terms = xcalloc(p->n * 3 + 1, sizeof *terms);
+	uint32_t *first = xcalloc(p->n + 1, sizeof *first);
+	uint64_t *refs[2] = { xcalloc(p->n + 1, 8), xcalloc(p->n + 1, 8) };
+	struct joined_rows rows[2] = { 0 };
+	struct err e = { 0 };
+	size_t n = 0;
+	bool fits[2] = { false };
+	struct source_graph g = { .readout = view_of(KIT_ONE_OF(readouts[0], readouts[1], readouts[2], readouts[3])), .n_steps = GRAPH_STEPS, .first = first, .terms = terms,
+				  .bits = bits, .n_lanes = GRAPH_LANES };
+	for (size_t i = 0; i < p->n_profiles; i++) {
+		if (kit_draw(4))
+			continue;
+		refs[0][g.n_refs] = p->refs[0][i];
+		refs[1][g.n_refs++] = p->refs[1][i];
+		for (uint32_t k = 0, step = kit_draw(3); k < 1 + kit_draw(3) && step < GRAPH_STEPS; k++, step++) {
+			int64_t after = KIT_START + step * 5 * KIT_STEP;
+			terms[n++] = (struct source_graph_term){ after, after + (5 + kit_draw(5)) * KIT_STEP, kit_draw(3) ? 1 : kit_draw(2) ? -1 : 0.3, step, kit_draw(GRAPH_LANES) };
+		}
+		first[g.n_refs] = (uint32_t)n;
+	}
+	g.refs = refs[1];
+	if (p->joint->ops->rows(p->joint, &g, &p->lim, &fits[1], take_row, &rows[1], &e))
+		fail_msg("%s", e.msg);
+	g.refs = refs[0];
+	if (promql_rows(engine, p->all, &g, &p->lim, &fits[0], take_row, &rows[0], &e))
+		fail_msg("%s", e.msg);
+	assert_true(fits[0]);
+	for (size_t k = 0; k < 2; k++)
+		sort_rows(&rows[k]);
+	assert_true(!fits[1] || rows[0].v.n == rows[1].v.n);
+	for (size_t i = 0; i < rows[0].v.n && fits[1]; i++) {
+		const struct joined_row *x = &rows[0].v.v[i], *y = &rows[1].v.v[i];
+		assert_string_equal(x->name, y->name);
+		assert_int_equal(x->lane, y->lane);
+		assert_memory_equal(x->ints, y->ints, sizeof x->ints);
+		assert_memory_equal(x->parts, y->parts, sizeof x->parts);
+	}
+	bool any = fits[1] && rows[0].v.n;
+	for (size_t k = 0; k < 2; k++) {
+		free_rows(&rows[k]);
+		free(refs[k]);
+	}
+	free(terms);
+	free(first);
+	return any;
+}
+
 static void test_calls(void **unused)
 {
 	(void)unused;
 	struct err e;
 	struct matcher function[2];
+	size_t with_rows = 0;
 	assert_int_equal(matcher_init(&function[0], MATCH_RE, VIEW("function"), VIEW("f|h"), &e), 0);
 	assert_int_equal(matcher_init(&function[1], MATCH_NE, VIEW("function"), VIEW("main"), &e), 0);
 	const struct source_frame_filter filters[] = { { .m = &function[0], .n = 1 }, { .m = &function[1], .n = 1, .leaf_only = true } };
@@ -456,9 +575,14 @@ static void test_calls(void **unused)
 			compare_sums(&p, kit_draw(2) ? &filters[kit_draw(2)] : NULL);
 			compare_shares(&p, &filters[kit_draw(2)]);
 		}
+		struct promql_engine *engine = promql_engine_new(memsource_source(kit_all), &(struct promql_options){ 0 });
+		for (int i = 0; i < 12; i++)
+			with_rows += compare_rows(&p, engine);
+		promql_engine_free(engine);
 		close_pair(&p);
 		kit_close_all();
 	}
+	assert_true(with_rows > 20);
 	matcher_release(&function[0]);
 	matcher_release(&function[1]);
 }

@@ -389,6 +389,204 @@ static void test_memory(void **state)
 	}
 }
 
+/* ---- rows ---- */
+
+/* A graph of 3 steps, with a lane of no bits, up to its terms. */
+static void hostile_graph(struct buf *b, uint64_t n_refs, uint64_t n_terms)
+{
+	hostile_begin(b, FLEET_ROWS);
+	buf_puts(b, "\7self(x)");
+	buf_varint(b, 3);
+	buf_varint(b, 1);
+	buf_zigzag(b, 0);
+	buf_varint(b, n_refs);
+	buf_varint(b, n_terms);
+}
+
+static void test_graph_claims(void **state)
+{
+	struct buf b = { 0 };
+	(void)state;
+	hostile_begin(&b, FLEET_ROWS);
+	buf_puts(&b, "\7self(x)");
+	buf_varint(&b, FLEET_STEPS_MAX + 1);
+	buf_varint(&b, 0);
+	hostile_refuse(&b, "too many steps or lanes");
+	hostile_begin(&b, FLEET_ROWS);
+	buf_puts(&b, "\7self(x)");
+	buf_varint(&b, 3);
+	buf_varint(&b, UINT64_MAX);
+	hostile_refuse(&b, "a number of elements that do not fit into it");
+	hostile_begin(&b, FLEET_ROWS);
+	buf_puts(&b, "\7self(x)");
+	buf_varint(&b, 3);
+	buf_varint(&b, FLEET_LANES_MAX + 1);
+	for (size_t i = 0; i < FLEET_LANES_MAX + 8; i++)
+		buf_putc(&b, 0);
+	hostile_refuse(&b, "too many steps or lanes");
+	hostile_begin(&b, FLEET_ROWS);
+	buf_puts(&b, "\7self(x)");
+	buf_varint(&b, 3);
+	buf_varint(&b, 1);
+	buf_zigzag(&b, 2000);
+	hostile_refuse(&b, "a number of bits");
+	hostile_graph(&b, 1, UINT64_MAX);
+	hostile_refuse(&b, "a number of elements that do not fit into it");
+	hostile_graph(&b, 1, FLEET_TERMS_MAX + 1);
+	for (size_t i = 0; i < 2 * FLEET_TERMS_MAX + 8; i++)
+		buf_putc(&b, 0);
+	hostile_refuse(&b, "too many series or terms");
+	hostile_graph(&b, FLEET_REFS_MAX + 1, 1);
+	for (size_t i = 0; i < 3 * FLEET_REFS_MAX + 8; i++)
+		buf_putc(&b, 0);
+	hostile_refuse(&b, "too many series or terms");
+	buf_free(&b);
+}
+
+/* Of one series, whose reference is 0, and how many terms it has. */
+static void test_graph_terms(void **state)
+{
+	struct buf b = { 0 };
+	(void)state;
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\2\x19\0\2\0", 6); /* two terms */
+	hostile_refuse(&b, "more terms than it says");
+	hostile_graph(&b, 1, 2);
+	buf_put(&b, "\0\1\x1d\2", 4); /* a whole one of scale 0 at step 0 and lane 0, (0, 1] */
+	hostile_refuse(&b, "fewer terms than it says");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\0\0\0\0\0", 6);
+	hostile_refuse(&b, "more terms than it says"); /* none */
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x1c\3\2", 5);
+	hostile_refuse(&b, "a step or a lane that there is not");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x19\1\2", 5);
+	hostile_refuse(&b, "a step or a lane that there is not");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x1f\2\2", 5);
+	hostile_refuse(&b, "flags of a term");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x3d\2\2", 5);
+	hostile_refuse(&b, "flags of a term");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x1d\0", 4); /* (0, 0] */
+	hostile_refuse(&b, "times out of range");
+	hostile_graph(&b, 1, 1);
+	buf_put(&b, "\0\1\x0d", 3);
+	buf_zigzag(&b, INT64_MIN);
+	buf_zigzag(&b, 1);
+	hostile_refuse(&b, "times out of range");
+	buf_free(&b);
+}
+
+static void test_scales_are_numbers(void **state)
+{
+	static const double bad[] = { NAN, INFINITY, -INFINITY };
+	const uint64_t ref = 1;
+	const uint32_t first[] = { 0, 1 };
+	const int bits = 3;
+	struct source_graph_term term = { T0, T0 + 1, 1, 0, 0 };
+	const struct source_graph g = { .readout = VIEW("self(x)"), .n_steps = 2, .refs = &ref, .first = first, .n_refs = 1, .terms = &term, .bits = &bits, .n_lanes = 1 };
+	struct buf b = { 0 };
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct fleet_question q = { .call = { .op = FLEET_ROWS, .graph = &g } }, back;
+		struct err e = { 0 };
+		term.scale = bad[i];
+		buf_reset(&b);
+		fleet_question_encode(&b, &q);
+		assert_int_equal(fleet_question_decode(&back, buf_view(&b), &e), -ERR_BAD_DATA);
+		assert_non_null(strstr(e.msg, "a scale that is no number"));
+		fleet_question_release(&back);
+	}
+	buf_free(&b);
+}
+
+/* Bytes as rows that answer a graph of 3 steps and 2 lanes. */
+static void hostile_rows(const char *rows, size_t n, const char *why)
+{
+	const struct source_graph g = { .n_steps = 3, .n_lanes = 2 };
+	const struct fleet_call c = { .op = FLEET_ROWS, .graph = &g };
+	struct fleet_answer a;
+	struct fleet_result r;
+	struct arena arena;
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	arena_init(&arena, 1 << 20);
+	buf_puts(&b, "PYRA\1");
+	buf_putc(&b, FLEET_ROWS);
+	buf_put(&b, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 17); /* flags, view, session */
+	buf_put(&b, rows, n);
+	buf_put(&b, "\0\0\0\0\0\0\0\0", HASH);
+	message_sign(&b);
+	int rc = fleet_answer_decode(&a, &r, buf_view(&b), &c, NULL, &arena, &e);
+	if (!rc)
+		fleet_result_release(&r);
+	if (why ? rc != -ERR_CORRUPT || !strstr(e.msg, why) : rc)
+		fail_msg("%d %s instead of %s", rc, e.msg, why ? why : "success");
+	arena_free(&arena);
+	buf_free(&b);
+}
+
+#define HOSTILE_ROWS(bytes, why) hostile_rows(bytes, sizeof bytes - 1, why)
+
+static void test_row_claims(void **state)
+{
+	(void)state;
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\1\2\2", NULL); /* lane 1, f and twice the empty text, step 2 is 1 */
+	HOSTILE_ROWS("\0\0", NULL);
+	HOSTILE_ROWS("\0\1\2\0\1f\0\0\2\1\2\2", "rows whose sums do not fit");
+	HOSTILE_ROWS("\2\0", "rows whose sums do not fit");
+	HOSTILE_ROWS("\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\0\0\0\0\0\0\0", "a number of elements that do not fit into it");
+	HOSTILE_ROWS("\1\1\4\0\1f\0\0\2\1\2\2", "a lane that was not asked for");
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\1\3\2", "a step that was not asked for");
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\2\2\2\0\2", "a step that was not asked for"); /* 2, and the one after it */
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\2", "a step that was not asked for");
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\3\1\2\2", "a text that was not there");
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\0\0\0\0", "a row without numbers");
+	HOSTILE_ROWS("\1\1\2\0\1f\0\0\2\x7f\0\0\0", "a number of elements that do not fit into it");
+	HOSTILE_ROWS("\1\1\3\0\1f\0\0\2\1\2\2\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\3", NULL); /* -2^127 */
+	HOSTILE_ROWS("\1\1\3\0\1f\0\0\2\1\2\2\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\4", "more than 128 bits");
+}
+
+/* The smallest rows, with a text each and without, and rows of many steps. */
+static void test_row_memory(void **state)
+{
+	const struct source_graph g = { .n_steps = FLEET_STEPS_MAX, .n_lanes = 1 };
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		struct fleet_question q = { .call = { .op = FLEET_ROWS, .graph = &g } };
+		size_t n = kind < 2 ? 100000 : 1, n_steps = kind < 2 ? 1 : FLEET_STEPS_MAX, bytes = 0;
+		struct fleet_result r = { .op = FLEET_ROWS, .n = n, .fits = true, .rows = xcalloc(n, sizeof *r.rows) }, back_r;
+		struct fleet_answer a = { 0 }, back;
+		struct arena arena, names;
+		struct buf b = { 0 };
+		struct err e = { 0 };
+		arena_init(&arena, 0);
+		arena_init(&names, 0);
+		for (size_t i = 0; i < n; i++) {
+			struct fleet_row *x = &r.rows[i];
+			*x = (struct fleet_row){ .function = kind == 0 ? wirekit_text(&names, "", 0) : VIEW(""), .n = n_steps, .steps = xcalloc(n_steps, sizeof *x->steps),
+						 .ints = xcalloc(n_steps, sizeof *x->ints), .parts = kind % 2 ? xcalloc(n_steps, sizeof *x->parts) : NULL };
+			for (size_t k = 0; k < n_steps; k++)
+				x->steps[k] = (uint32_t)k;
+			bytes += sizeof *x + 3 * 32 + n_steps * (sizeof *x->steps + sizeof *x->ints + (x->parts ? sizeof *x->parts : 0));
+		}
+		assert_int_equal(fleet_answer_encode(&b, &a, &r, NULL, &q, &e), 0);
+		assert_true(bytes <= 64 * b.len);
+		arena.max = 64 * b.len;
+		if (fleet_answer_decode(&back, &back_r, buf_view(&b), &q.call, NULL, &arena, &e))
+			fail_msg("%s", e.msg);
+		assert_int_equal(back_r.n, n);
+		fleet_result_release(&r);
+		fleet_result_release(&back_r);
+		arena_free(&arena);
+		arena_free(&names);
+		buf_free(&b);
+	}
+}
+
 /* ---- seeds ---- */
 
 static void seeds_write(struct message *m)
@@ -424,6 +622,8 @@ int main(void)
 		cmocka_unit_test(test_cut), cmocka_unit_test(test_flipped), cmocka_unit_test(test_signed_cuts), cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_version), cmocka_unit_test(test_claims), cmocka_unit_test(test_misfits),
 		cmocka_unit_test(test_memory), cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_graph_claims), cmocka_unit_test(test_graph_terms), cmocka_unit_test(test_scales_are_numbers),
+		cmocka_unit_test(test_row_claims), cmocka_unit_test(test_row_memory),
 	};
 	wirekit_begin();
 	return cmocka_run_group_tests(tests, NULL, NULL);

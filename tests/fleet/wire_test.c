@@ -27,6 +27,20 @@ static void check_matchers(const struct matcher *a, size_t n_a, const struct mat
 	}
 }
 
+static void check_graphs(const struct source_graph *a, const struct source_graph *b)
+{
+	assert_true(view_eq(a->readout, b->readout) && a->n_steps == b->n_steps && a->n_refs == b->n_refs && a->n_lanes == b->n_lanes);
+	assert_memory_equal(a->bits, b->bits, a->n_lanes * sizeof *a->bits);
+	assert_int_equal(a->first[0], b->first[0]);
+	for (size_t i = 0; i < a->n_refs; i++)
+		assert_true(a->refs[i] == b->refs[i] && a->first[i + 1] == b->first[i + 1]);
+	for (size_t i = 0; i < a->first[a->n_refs]; i++) {
+		const struct source_graph_term *x = &a->terms[i], *y = &b->terms[i];
+		assert_true(x->after_ms == y->after_ms && x->until_ms == y->until_ms && x->step == y->step && x->lane == y->lane);
+		assert_true(value_bits(x->scale) == value_bits(y->scale));
+	}
+}
+
 static void check_calls(const struct fleet_call *a, const struct fleet_call *b)
 {
 	assert_int_equal(a->op, b->op);
@@ -47,6 +61,9 @@ static void check_calls(const struct fleet_call *a, const struct fleet_call *b)
 		assert_true(value_bits(x->scale) == value_bits(y->scale));
 		assert_true(x->weigh.over_ms == y->weigh.over_ms && x->weigh.base_ms == y->weigh.base_ms && x->weigh.by_cover == y->weigh.by_cover);
 	}
+	assert_true(!a->graph == !b->graph);
+	if (a->graph)
+		check_graphs(a->graph, b->graph);
 	if (!a->filter)
 		return;
 	assert_true(a->filter->leaf_only == b->filter->leaf_only && !a->filter->any == !b->filter->any);
@@ -157,10 +174,21 @@ static void check_vectors(const struct stackvec *a, struct stackvec *b, bool who
 	stackvec_unref(same);
 }
 
+static void check_rows(const struct fleet_row *a, const struct fleet_row *b)
+{
+	assert_true(a->lane == b->lane && a->n == b->n && !a->parts == !b->parts);
+	assert_true(view_eq(a->function, b->function) && view_eq(a->file, b->file) && view_eq(a->line, b->line));
+	for (size_t i = 0; i < a->n; i++)
+		assert_true(a->steps[i] == b->steps[i] && a->ints[i] == b->ints[i] && (!a->parts || a->parts[i] == b->parts[i]));
+}
+
 static void check_results(const struct fleet_result *a, const struct fleet_result *b, bool whole)
 {
 	assert_true(a->op == b->op && a->n == b->n && a->n_tiles == b->n_tiles);
+	assert_true(a->fits == b->fits && !a->rows == !b->rows);
 	for (size_t i = 0; i < a->n; i++) {
+		if (a->rows)
+			check_rows(&a->rows[i], &b->rows[i]);
 		if (a->series) {
 			check_labels(a->series[i].labels, b->series[i].labels);
 			check_types(a->series[i].type, b->series[i].type);

@@ -3,6 +3,8 @@
 #ifndef PYRRHA_FLEET_WIREKIT_H
 #define PYRRHA_FLEET_WIREKIT_H
 
+#include <math.h>
+
 #include "base/map.h"
 #include "fleet/wire.h"
 
@@ -14,6 +16,7 @@ static const char *const wirekit_op_names[FLEET_OPS] = {
 	[FLEET_LABEL_VALUES] = "label_values", [FLEET_FLOATS] = "floats", [FLEET_PROFILES] = "profiles", [FLEET_POINTS] = "points",
 	[FLEET_COVERS] = "covers", [FLEET_MERGE] = "merge",
 	[FLEET_SUMS] = "sums", [FLEET_SHARES] = "shares", [FLEET_MATCHES] = "matches", [FLEET_CLOSE] = "close",
+	[FLEET_ROWS] = "rows",
 };
 
 /* ---- random content ---- */
@@ -127,6 +130,43 @@ static inline void wirekit_parts(struct arena *a, struct fleet_call *c)
 	c->parts = p;
 }
 
+static inline struct source_graph_term wirekit_term(const struct source_graph *g, const struct source_graph_term *before)
+{
+	struct source_graph_term t = *before;
+	if (!wirekit_random(4))
+		t.step = (uint32_t)wirekit_random(g->n_steps);
+	else if (wirekit_random(3))
+		t.step = (uint32_t)MIN(t.step + 1, g->n_steps - 1);
+	if (!wirekit_random(4))
+		t.lane = (uint32_t)wirekit_random(g->n_lanes);
+	if (!wirekit_random(3))
+		t.scale = wirekit_random(2) ? -1 : wirekit_double();
+	if (!isfinite(t.scale))
+		t.scale = 1;
+	t.after_ms = wirekit_random(2) ? before->until_ms : T0 + (int64_t)wirekit_random(HOUR);
+	t.until_ms = t.after_ms + 1 + (int64_t)wirekit_random(HOUR);
+	return t;
+}
+
+/* Each series has at least one term. */
+static inline void wirekit_graph(struct arena *a, struct source_graph *g)
+{
+	struct source_graph_term *terms = wirekit_array(a, 100, sizeof *terms), before = { .scale = 1 };
+	uint64_t *refs = wirekit_array(a, 10, sizeof *refs);
+	uint32_t *first = wirekit_array(a, 11, sizeof *first);
+	int *bits = wirekit_array(a, 6, sizeof *bits);
+	*g = (struct source_graph){ .readout = wirekit_random(2) ? VIEW("self(x)") : VIEW("total(focus(x, \"re\"), \"line\")"), .refs = refs, .first = first,
+				    .terms = terms, .bits = bits, .n_steps = 1 + wirekit_random(50), .n_lanes = 1 + wirekit_random(6), .n_refs = wirekit_random(10) };
+	for (size_t i = 0; i < g->n_lanes; i++)
+		bits[i] = (int)wirekit_random(3999) - 1999;
+	for (size_t i = 0; i < g->n_refs; i++) {
+		refs[i] = i && wirekit_random(2) ? refs[i - 1] + 1 + wirekit_random(3) : wirekit_random(UINT32_MAX);
+		first[i + 1] = first[i] + 1 + (uint32_t)wirekit_random(10);
+		for (uint32_t k = first[i]; k < first[i + 1]; k++)
+			before = terms[k] = wirekit_term(g, &before);
+	}
+}
+
 static inline void wirekit_call(struct arena *a, struct fleet_question *q, enum fleet_op op)
 {
 	struct fleet_call *c = &q->call;
@@ -158,6 +198,10 @@ static inline void wirekit_call(struct arena *a, struct fleet_question *q, enum 
 		wirekit_parts(a, c);
 	if (op == FLEET_MERGE)
 		c->detail = wirekit_random(2) ? SYMBOLS_NAMES : SYMBOLS_WHOLE;
+	if (op == FLEET_ROWS) {
+		wirekit_graph(a, &q->graph);
+		c->graph = &q->graph;
+	}
 	c->exact = op == FLEET_SUMS && wirekit_random(2);
 	if (op == FLEET_SHARES || op == FLEET_MATCHES || (op == FLEET_SUMS && wirekit_random(2))) {
 		q->filter.leaf_only = wirekit_random(2);
@@ -344,6 +388,41 @@ static inline void wirekit_by_series(const struct fleet_call *c, struct fleet_re
 	}
 }
 
+/* Of both signs, up to 2^120; small ones more often. */
+static inline int128 wirekit_part(void)
+{
+	int128 v = ((int128)(wirekit_random(0) >> 8) << 64 | (int128)wirekit_random(0)) >> wirekit_random(121);
+	return wirekit_random(2) ? -v : v;
+}
+
+static inline void wirekit_row(struct arena *a, const struct source_graph *g, struct fleet_row *x)
+{
+	*x = (struct fleet_row){ .lane = (uint32_t)wirekit_random(g->n_lanes), .function = wirekit_text(a, "function", 5), .steps = xcalloc(g->n_steps + 1, sizeof *x->steps),
+				 .ints = xcalloc(g->n_steps + 1, sizeof *x->ints), .parts = wirekit_random(2) ? xcalloc(g->n_steps + 1, sizeof *x->parts) : NULL };
+	if (wirekit_random(2))
+		x->file = wirekit_text(a, "file", 3), x->line = wirekit_text(a, "", 100);
+	uint64_t sparse = 1 + wirekit_random(8);
+	for (size_t i = 0; i < g->n_steps; i++) {
+		if (wirekit_random(sparse) && (x->n || i + 1 < g->n_steps))
+			continue;
+		x->steps[x->n] = (uint32_t)i;
+		x->ints[x->n] = wirekit_integer();
+		if (x->parts)
+			x->parts[x->n] = wirekit_part();
+		x->n++;
+	}
+}
+
+/* One of eight has sums that do not fit, and no rows. */
+static inline void wirekit_rows(struct arena *a, const struct source_graph *g, struct fleet_result *r)
+{
+	r->fits = wirekit_random(8);
+	r->n = r->fits ? wirekit_random(20) : 0;
+	r->rows = xcalloc(r->n + 1, sizeof *r->rows);
+	for (size_t i = 0; i < r->n; i++)
+		wirekit_row(a, g, &r->rows[i]);
+}
+
 /* Of all but merges. Strings are in the arena. */
 static inline void wirekit_result(struct arena *a, const struct fleet_call *c, struct fleet_result *r)
 {
@@ -365,6 +444,9 @@ static inline void wirekit_result(struct arena *a, const struct fleet_call *c, s
 	case FLEET_SHARES:
 		r->n = c->n_groups;
 		r->shares = (struct source_shares){ wirekit_integers(r->n, true), wirekit_integers(r->n, true), wirekit_integers(r->n, false) };
+		break;
+	case FLEET_ROWS:
+		wirekit_rows(a, c->graph, r);
 		break;
 	case FLEET_OPEN:
 	case FLEET_CLOSE:

@@ -25,6 +25,17 @@ static void check_lists(const struct fleet_result *r, const struct fleet_call *c
 	}
 }
 
+static void check_rows(const struct fleet_result *r, const struct source_graph *g)
+{
+	REQUIRE(r->fits || !r->n, "%zu rows", r->n);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct fleet_row *x = &r->rows[i];
+		REQUIRE(x->lane < g->n_lanes && x->n, "row %zu", i);
+		for (size_t k = 0; k < x->n; k++)
+			REQUIRE(x->steps[k] < g->n_steps && (!k || x->steps[k - 1] < x->steps[k]), "row %zu, %zu", i, k);
+	}
+}
+
 static void check_result(const struct fleet_result *r, const struct fleet_call *c)
 {
 	REQUIRE(r->op == c->op, "%d", (int)r->op);
@@ -33,6 +44,8 @@ static void check_result(const struct fleet_result *r, const struct fleet_call *
 	if (r->sums || r->vecs || r->shares.match)
 		REQUIRE(r->n == c->n_groups && !r->exact == (c->op != FLEET_SUMS || !c->exact), "%zu of %zu", r->n, c->n_groups);
 	check_lists(r, c);
+	if (r->rows)
+		check_rows(r, c->graph);
 	for (size_t i = 0; r->series && i < r->n; i++) {
 		const struct labels l = r->series[i].labels;
 		REQUIRE(r->series[i].ref <= UINT32_MAX && (!i || labels_cmp(r->series[i - 1].labels, l) <= 0), "series %zu", i);

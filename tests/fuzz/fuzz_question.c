@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a question of another server; and with the hash made right, which else keeps them from being looked at. What is accepted is
  * within the limits of wire.h and says the same when it is written and read again. tests/fleet/wire_hostile_test.c writes the seeds. */
+#include <math.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -17,6 +18,18 @@ static void check_part(const struct source_part *p, size_t n_groups)
 	REQUIRE(p->until_ms <= INT64_MAX - (int64_t)n * MAX(p->step_ms, 0), "%lld", (long long)p->until_ms);
 }
 
+static void check_graph(const struct source_graph *g)
+{
+	REQUIRE(g->n_steps <= FLEET_STEPS_MAX && g->n_lanes <= FLEET_LANES_MAX && g->n_refs <= FLEET_REFS_MAX && g->first[g->n_refs] <= FLEET_TERMS_MAX, "%zu steps",
+		g->n_steps);
+	for (size_t i = 0; i < g->n_refs; i++)
+		REQUIRE(g->first[i] < g->first[i + 1], "series %zu", i);
+	for (size_t i = 0; i < g->first[g->n_refs]; i++) {
+		const struct source_graph_term *t = &g->terms[i];
+		REQUIRE(t->step < g->n_steps && t->lane < g->n_lanes && t->after_ms < t->until_ms && isfinite(t->scale), "term %zu", i);
+	}
+}
+
 static void check_question(const struct fleet_question *q)
 {
 	const struct fleet_call *c = &q->call;
@@ -27,6 +40,9 @@ static void check_question(const struct fleet_question *q)
 		REQUIRE(c->m[i].value.len <= FLEET_TEXT_MAX && !c->m[i].re == (c->m[i].op < MATCH_RE), "matcher %zu", i);
 	for (size_t i = 0; i < c->n_parts; i++)
 		check_part(&c->parts[i], c->n_groups);
+	REQUIRE(!c->graph == (c->op != FLEET_ROWS), "%d", (int)c->op);
+	if (c->graph)
+		check_graph(c->graph);
 	REQUIRE(!c->tiles == (c->op != FLEET_COVERS), "%d", (int)c->op);
 	REQUIRE(!c->tiles || (c->tiles->width_ms > 0 && c->tiles->n * (c->n_refs + 1) <= FLEET_TILES_MAX), "%zu tiles", c->tiles->n);
 	REQUIRE(c->filter || (c->op != FLEET_SHARES && c->op != FLEET_MATCHES), "%d", (int)c->op);

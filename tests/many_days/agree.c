@@ -2,12 +2,8 @@
 #include "tests/many_days/agree.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "tests/many_days/fortnight.h"
 
@@ -50,13 +46,13 @@ static size_t first_difference(struct view a, struct view b)
 static void print_part(const char *who, struct view v, size_t at)
 {
 	size_t first = at > 80 ? at - 80 : 0, n = MIN(v.len - MIN(first, v.len), (size_t)200);
-	print_error("  %s: ...%.*s\n", who, (int)n, v.ptr + MIN(first, v.len));
+	fprintf(stderr, "  %s: ...%.*s\n", who, (int)n, v.ptr + MIN(first, v.len));
 }
 
 static void print_question(const struct question *q, unsigned number, const char *what)
 {
-	print_error("%s: question %u, %s of %u days, t %.3f start %.3f step %.0f\n  %s\n", what, number, question_form(q->form), q->days, (double)q->t_ms / 1000,
-		    (double)q->start_ms / 1000, (double)q->step_ms / 1000, q->text.ptr);
+	fprintf(stderr, "%s: question %u, %s of %u days, t %.3f start %.3f step %.0f\n  %s\n", what, number, question_form(q->form), q->days, (double)q->t_ms / 1000,
+		(double)q->start_ms / 1000, (double)q->step_ms / 1000, q->text.ptr);
 }
 
 enum frames { FRAMES_EQUAL, FRAMES_SHARED, FRAMES_DIFFER };
@@ -144,9 +140,9 @@ void agree_compare(struct agree *a, unsigned number)
 
 void agree_print(const struct agree *a)
 {
-	print_message("%u answers are equal, and %u empty ones and %u errors; %u show another file of a name, %u have other last digits; %zu bytes\n", a->equal, a->empty,
-		      a->errors, a->files, a->digits, a->bytes);
+	printf("%u answers are equal, and %u empty ones and %u errors; %u show another file of a name, %u have other last digits; %zu bytes\n", a->equal, a->empty,
+	       a->errors, a->files, a->digits, a->bytes);
 	for (enum form f = 0; f < FORMS; f++)
-		print_message("%s: %u\n", question_form(f), a->by_form[f]);
-	print_message("of 1, 2, 15 days: %u, %u, %u\n", a->by_days[1], a->by_days[2], a->by_days[15]);
+		printf("%s: %u\n", question_form(f), a->by_form[f]);
+	printf("of 1, 2, 15 days: %u, %u, %u\n", a->by_days[1], a->by_days[2], a->by_days[15]);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ask on its way: sent, waited for, over. */
+#include "base/clock.h"
+#include "base/units.h"
+#include "fleet/dictionary.h"
+#include "fleet/server_internal.h"
+
+#define STEP_MS 50        /* how often a waiting thread looks whether its question was stopped by somebody who raises no flag */
+#define GRACE_MS 20       /* after its time the loop's error is waited for so long: it says how far the request came */
+
+/* The ask is over, with that error (code 0: with its result). */
+void server_ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why)
+{
+	a->state = ASK_OVER;
+	a->err = *why;
+	for (size_t i = 0; i < v->held.n; i++)
+		if (v->held.v[i] == a)
+			v->held.v[i--] = v->held.v[--v->held.n];
+	if (v->opener == a)
+		v->opener = NULL;
+	server_view_go_on(v);
+}
+
+void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
+{
+	struct fleet_question q;
+	struct buf body = { .max = FLEET_QUESTION_MAX };
+	server_call_release(&a->sent);
+	server_call_init(&a->sent, a->call, &v->refs_of);
+	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
+	q.view = v->token;
+	a->with_dictionary = false;
+	symbols_marks_start(&q.has);
+	if (a->call->op == FLEET_MERGE && !a->without_dictionary)
+		a->with_dictionary = fleet_dictionary_in_marks(v->server->dictionary, &q.session, &q.has);
+	a->generation = v->generation;
+	a->max_samples = q.max_samples;
+	fleet_question_encode(&body, &q);
+	if (body.overflow) {
+		struct err e;
+		buf_free(&body);
+		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
+		server_ask_end(v, a, &e);
+		return;
+	}
+	a->state = ASK_SENT;
+	a->asked = true;
+	a->exchange = server_exchange_new(v->server, v, &body, a->until_ms);
+}
+
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e)
+{
+	int64_t now = clock_mono_ms(), until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
+	char took[DURATION_LEN];
+	mutex_wait_ms(&v->lock, &v->changed, MIN(now + STEP_MS, until));
+	if ((a->lim->canceled && atomic_load(a->lim->canceled)) || (a->lim->stopped && atomic_load(a->lim->stopped)))
+		return source_limits_check(a->lim, e);
+	if (clock_mono_ms() < until)
+		return 0;
+	return err_set(e, ERR_TIMEOUT, "did not answer within %s", units_format_duration(a->until_ms - a->started_ms, took));
+}
+
+static struct fleet_ask *send_next_held(struct fleet_peer_view *v) REQUIRES(v->lock)
+{
+	struct fleet_ask *a = v->held.v[0];
+	memmove(v->held.v, v->held.v + 1, --v->held.n * sizeof *v->held.v);
+	return a;
+}
+
+void server_view_go_on(struct fleet_peer_view *v)
+{
+	while (v->token && v->held.n)
+		server_ask_send(v, send_next_held(v));
+	if (!v->token && !v->lost && !v->opener && v->held.n) {
+		v->opener = send_next_held(v);
+		server_ask_send(v, v->opener);
+	}
+	pthread_cond_broadcast(&v->changed);
+}
