@@ -117,8 +117,8 @@ def check_without(querier, gone, at):
     check(len(warnings) == 1 and "is missing from this answer" in warnings[0] and "between" in warnings[0], f"{warnings}")
     rest, _ = asked(querier, "query", query="count by (region) (count_over_time(cpu[1m]))", time=at)
     check([r["metric"] for r in rest["result"]] == [{"region": "eu"}], f"the rest is there: {rest}")
-    for path, params in (("query", {"query": "count(up)"}), ("labels", {}), ("series", {"match[]": "up"}),
-                         ("query_range", {"query": "count(up)", "start": at - 5, "end": at, "step": 1})):
+    for path, params in (("query", {"query": "count(up)"}), ("labels", {}), ("series", {"match[]": "up"}), ("profile_types", {}), ("label/job/values", {}),
+                         ("frame/function/values", {"match[]": "cpu"}), ("query_range", {"query": "count(up)", "start": at - 5, "end": at, "step": 1})):
         status, _, body = http_get(querier.link("/api/v1/" + path, partial_response="refuse", **params))
         check(status == 503 and gone.url in body.decode(), f"{path} is refused: {status} {body}")
         _, warnings = asked(querier, path, **params)
