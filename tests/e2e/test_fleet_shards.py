@@ -59,7 +59,7 @@ class Shards:
 def questions(shards, function):
     """{name: (path, headers)}"""
     http, t0 = of_the_bench(), shards.newest - DAY - HOUR // 2
-    found = {f"bench/http: {q.name}": (q.link, q.headers) for q in http.of_the_fleet(function)}
+    found = {f"bench/http: {q.name}": (q.link, q.headers) for q in http.of_the_fleet(function) if "of rate" not in q.name}
     ranges = [(shards.newest, HOUR, True), (t0 + MOVED_AT * HOUR + 1800, HOUR, False), (t0 + (MOVED_AT + 3) * HOUR, 6 * HOUR, False), (shards.newest, DAY, True)]
     for n, (at, span, whole) in enumerate(ranges):
         for k, (path, params, headers) in enumerate(of_a_range(http, function, at, span, whole and LONG)):
