@@ -107,6 +107,19 @@ static int on_rows(void *arg, struct source_view *v, const struct source_graph *
 	return promql_rows(s->engine, v, g, lim, ret_fits, fn, fn_arg, e);
 }
 
+/* Questions of other servers take memory as queries do. */
+static void *on_question(void *arg, const atomic_uint_fast64_t *samples_read, const atomic_bool **ret_stopped)
+{
+	struct server *s = arg;
+	return promql_guard_enter(s->engine, samples_read, ret_stopped);
+}
+
+static void on_answer(void *arg, void *guarded)
+{
+	struct server *s = arg;
+	promql_guard_leave(s->engine, guarded);
+}
+
 static const char *on_address(void *arg, size_t i)
 {
 	struct server *s = arg;
@@ -263,6 +276,7 @@ static void start_answerer(struct server *s)
 	struct fleet_answerer_options o = {
 		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .rows = on_rows, .rows_arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_bytes = s->f.max_bytes, .max_dictionary_bytes = s->f.memory_bytes / 32,
+		.max_memory_bytes = s->f.question_bytes, .guard_enter = on_question, .guard_leave = on_answer, .guard_arg = s,
 	};
 	fleet_answerer_register_metrics();
 	s->answerer = fleet_answerer_new(&o);

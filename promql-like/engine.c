@@ -524,6 +524,7 @@ int promql_rows(struct promql_engine *g, struct source_view *v, const struct sou
 	q->max_bytes = lim->max_bytes && (!q->max_bytes || lim->max_bytes < q->max_bytes) ? lim->max_bytes : q->max_bytes;
 	q->lim.stopped = q->stream_lim.stopped = &q->guarded.stopped;
 	q->view = v;
+	q->stream_lim.max_samples = 0; /* as in eval_init */
 	memory_guard_enter(g->guard, &q->guarded);
 	rc = readout_answer(q, x->root, a, &q->top, ret_fits, fn, arg, e);
 	eval_give_arena(q);
@@ -534,4 +535,34 @@ int promql_rows(struct promql_engine *g, struct source_view *v, const struct sou
 	free(q);
 	promql_expr_free(x);
 	return rc;
+}
+
+/* ---- other work ---- */
+
+struct promql_guarded {
+	struct guarded guarded;
+	const atomic_uint_fast64_t *samples;
+};
+
+static uint64_t guarded_samples(const struct guarded *x)
+{
+	return atomic_load(((const struct promql_guarded *)(const void *)((const char *)x - offsetof(struct promql_guarded, guarded)))->samples);
+}
+
+struct promql_guarded *promql_guard_enter(struct promql_engine *g, const atomic_uint_fast64_t *samples_read, const atomic_bool **ret_stopped)
+{
+	struct promql_guarded *x = NEW(struct promql_guarded);
+	x->guarded.samples = guarded_samples;
+	x->samples = samples_read;
+	*ret_stopped = &x->guarded.stopped;
+	memory_guard_enter(g->guard, &x->guarded);
+	return x;
+}
+
+void promql_guard_leave(struct promql_engine *g, struct promql_guarded *x)
+{
+	memory_guard_leave(g->guard, &x->guarded);
+	if (atomic_load(&x->guarded.stopped) && atomic_load(&registered))
+		metric_add(&table[M_STOPPED], 1);
+	free(x);
 }

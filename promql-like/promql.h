@@ -237,6 +237,13 @@ void promql_result_release(struct promql_result *r);
 int promql_rows(struct promql_engine *g, struct source_view *v, const struct source_graph *a, const struct source_limits *lim, bool *ret_fits, source_rows_fn fn,
 		void *arg, struct err *e) MUST_USE;
 
+/* Other work that reads the source of a server, as questions of another one: from enter to leave it counts as a query for what keeps the process within
+ * promql_options.memory_limit. *ret_stopped: for source_limits; set if the work is to end, as the process is short of memory. samples_read: counts up; borrowed until leave.
+ * Returns owned; never waits. */
+struct promql_guarded;
+struct promql_guarded *promql_guard_enter(struct promql_engine *g, const atomic_uint_fast64_t *samples_read, const atomic_bool **ret_stopped) MUST_USE;
+void promql_guard_leave(struct promql_engine *g, struct promql_guarded *x);
+
 /* ---- what several queries share ----
  *
  * The rules of a group ask, for one time, much the same: 500 of them a share of merge by (container)(on_cpu[5m]), each of

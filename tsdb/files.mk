@@ -251,6 +251,7 @@ TSDB_TESTS = \
   part_cover_test \
   part_runs_test \
   places_test \
+  plan_test \
   point_list_test \
   puts_test \
   repair_test \
@@ -325,6 +326,8 @@ part_runs_test_SOURCES = tsdb/part/part_runs_test.c
 part_runs_test_LDADD = $(TSDB_TEST_LIBS)
 places_test_SOURCES = tsdb/part/places_test.c
 places_test_LDADD = $(TSDB_TEST_LIBS)
+plan_test_SOURCES = tsdb/read/plan_test.c
+plan_test_LDADD = $(TSDB_TEST_LIBS)
 point_list_test_SOURCES = tsdb/read/point_list_test.c
 point_list_test_LDADD = $(TSDB_TEST_LIBS)
 puts_test_SOURCES = tsdb/transfer/puts_test.c

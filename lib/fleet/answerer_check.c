@@ -26,19 +26,27 @@ static int check_parts(const struct fleet_call *c, struct answerer_view *x, stru
 	for (size_t i = 0; i < c->n_parts; i++)
 		if (!isfinite(c->parts[i].scale))
 			return err_set(e, ERR_BAD_DATA, "part %zu of the question has a scale that is no number", i);
+	for (size_t i = 0; c->op == FLEET_SHARES && i < c->n_parts; i++)
+		if (c->parts[i].scale != 1 || c->parts[i].weigh.over_ms)
+			return err_set(e, ERR_BAD_DATA, "part %zu of the question is scaled or weighed: shares are of whole profiles", i);
 	if (c->n_parts && !answerer_view_has(x, &c->parts->ref, c->n_parts, sizeof *c->parts, false))
 		return err_set(e, ERR_BAD_DATA, "the question is about series that its view has not handed out as profiles");
 	return 0;
 }
 
-/* The places of the result, before anything is read. Counts are bounded by wire.h, so nothing overflows. */
-static int check_room(const struct fleet_call *c, uint64_t max_bytes, struct err *e)
+/* Counts are bounded by wire.h, so nothing overflows. */
+uint64_t answerer_places(const struct fleet_call *c)
 {
 	_Static_assert(sizeof(struct source_points) <= PLACE_BYTES && sizeof(struct fleet_profiles) <= PLACE_BYTES, "the places of results by series");
 	uint64_t tiles = c->op == FLEET_COVERS ? c->tiles->n * sizeof(struct source_cover) : 0;
-	uint64_t bytes = c->n_refs * (PLACE_BYTES + tiles) + c->n_groups * PLACE_BYTES;
+	return c->n_refs * (PLACE_BYTES + tiles) + c->n_groups * PLACE_BYTES;
+}
+
+/* Before anything is read. */
+static int check_room(const struct fleet_call *c, uint64_t max_bytes, struct err *e)
+{
 	char max[24];
-	if (max_bytes && bytes > max_bytes)
+	if (max_bytes && answerer_places(c) > max_bytes)
 		return err_set(e, ERR_LIMIT, "the results of the question take more than %s (--query.max-bytes of the server that asks, or of the one that is asked): ask for a shorter range, "
 			       "a larger step or fewer series", units_format_size(max_bytes, max));
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/answerer_sessions.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "fleet/answerer.h"
 #include "fleet/answerer_metrics.h"
@@ -72,14 +73,32 @@ static size_t session_index(const struct answerer_sessions *t, uint64_t id) REQU
 	return i;
 }
 
-/* The one that was not used for the longest, besides `except`; t->v.n: there is no other that is not in use. */
+static bool session_has_many(const struct answerer_sessions *t, uint64_t asker) REQUIRES(t->lock)
+{
+	size_t n = 0, bytes = 0;
+	for (size_t i = 0; i < t->v.n; i++)
+		if (t->v.v[i]->asker == asker) {
+			n++;
+			bytes += t->v.v[i]->bytes;
+		}
+	return n > FLEET_SESSIONS_MAX / 4 || bytes > t->max_bytes / 4;
+}
+
+/* The one that makes room for `except`: that was not used for the longest; t->v.n: there is no other that is not in use. */
 static size_t session_oldest(const struct answerer_sessions *t, const struct answerer_session *except) REQUIRES(t->lock)
 {
+	enum { ANY, OF_MANY, OWN } found = ANY, is;
 	size_t oldest = t->v.n;
+	bool own = session_has_many(t, except->asker);
 	for (size_t i = 0; i < t->v.n; i++) {
 		const struct answerer_session *x = t->v.v[i];
-		if (x != except && !x->users && (oldest == t->v.n || x->turn < t->v.v[oldest]->turn))
+		if (x == except || x->users)
+			continue;
+		is = own ? (x->asker == except->asker ? OWN : ANY) : session_has_many(t, x->asker) ? OF_MANY : ANY;
+		if (oldest == t->v.n || is > found || (is == found && x->turn < t->v.v[oldest]->turn)) {
 			oldest = i;
+			found = is;
+		}
 	}
 	return oldest;
 }
@@ -145,12 +164,14 @@ struct answerer_session *answerer_sessions_enter(struct answerer_sessions *t, ui
 	return x ? x : session_add(t, asker);
 }
 
-void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x)
+static void session_leave(struct answerer_sessions *t, struct answerer_session *x, bool used)
 {
 	struct answerer_session *evicted;
 	size_t bytes = fleet_dictionary_out_bytes(x->dictionary);
 	mutex_lock(&t->lock);
 	x->users--;
+	if (used)
+		x->used_ms = clock_mono_ms();
 	if (x->listed)
 		session_count(t, x, bytes);
 	bool last = !x->users && !x->listed;
@@ -162,6 +183,41 @@ void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_sessio
 	mutex_unlock(&t->lock);
 	if (last)
 		session_destroy(x);
+}
+
+void answerer_sessions_leave(struct answerer_sessions *t, struct answerer_session *x)
+{
+	session_leave(t, x, true);
+}
+
+/* A listed session that is idle, for its destruction; NULL: there is none. */
+static struct answerer_session *session_take_idle(struct answerer_sessions *t, int64_t before_ms)
+{
+	struct answerer_session *idle = NULL;
+	mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->v.n && !idle; i++)
+		if (!t->v.v[i]->users && t->v.v[i]->used_ms < before_ms)
+			idle = session_unlist(t, i);
+	mutex_unlock(&t->lock);
+	return idle;
+}
+
+void answerer_sessions_tidy(struct answerer_sessions *t, int64_t before_ms)
+{
+	VEC(struct answerer_session *) all = { 0 };
+	for (struct answerer_session *x; (x = session_take_idle(t, before_ms));)
+		session_destroy(x);
+	mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->v.n; i++) {
+		t->v.v[i]->users++;
+		vec_push(&all, t->v.v[i]);
+	}
+	mutex_unlock(&t->lock);
+	for (size_t i = 0; i < all.n; i++) {
+		fleet_dictionary_out_drop_idle(all.v[i]->dictionary, before_ms);
+		session_leave(t, all.v[i], false);
+	}
+	vec_free(&all);
 }
 
 size_t answerer_sessions_count(struct answerer_sessions *t)

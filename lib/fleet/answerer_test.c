@@ -13,6 +13,7 @@
 #include "fleet/answerer.h"
 #include "fleet/answerer_sessions.h"
 #include "fleet/answerer_views.h"
+#include "fleet/question_memory.h"
 
 /* ---- the source: everything that it answers follows from the generation at which a view was opened ---- */
 
@@ -22,6 +23,8 @@
 
 static atomic_int generation = 1, open_views, calls_at_work, most_at_work;
 static atomic_bool block, blocked; /* profiles wait while `block` */
+static atomic_size_t more_profiles; /* of each series */
+static atomic_uint_fast64_t seen_max_samples; /* of the last call of floats or sums */
 static struct symbols *words;
 static uint32_t columns[10]; /* of words: the i-th is the stack of a function "work i" */
 static const struct ptype cpu = { { "process_cpu", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, { "cpu", 3 }, { "nanoseconds", 11 }, true, PROFILE_DELTA };
@@ -75,6 +78,7 @@ static int state_floats(struct source_view *v, const uint64_t *refs, size_t n, i
 {
 	(void)after_ms, (void)until_ms;
 	int rc = source_limits_check(lim, e);
+	atomic_store(&seen_max_samples, lim->max_samples);
 	for (size_t i = 0; i < n && !rc; i++) {
 		assert_int_equal(refs[i], FLOATS);
 		struct point *p = xcalloc(2, sizeof *p);
@@ -100,9 +104,11 @@ static int state_profile_list(struct source_view *v, const uint64_t *refs, size_
 	}
 	for (size_t i = 0; i < n && !rc; i++) {
 		assert_true(refs[i] < state_profiles(v));
-		struct source_profile *p = xcalloc(1, sizeof *p);
-		*p = (struct source_profile){ .t_ms = T0, .duration_ns = 1, .cover_ms = 10000, .interval_ms = 10000, .weight = 1, .total = 100 + (int64_t)refs[i] };
-		rc = fn(arg, i, p, 1, e);
+		size_t n_profiles = 1 + atomic_load(&more_profiles);
+		struct source_profile *p = xcalloc(n_profiles, sizeof *p);
+		for (size_t k = 0; k < n_profiles; k++)
+			p[k] = (struct source_profile){ .t_ms = T0 + (int64_t)k, .duration_ns = 1, .cover_ms = 10000, .interval_ms = 10000, .weight = 1, .total = 100 + (int64_t)refs[i] };
+		rc = fn(arg, i, p, n_profiles, e);
 	}
 	if (lim->damage)
 		source_damage_add(lim->damage, after_ms, until_ms);
@@ -151,7 +157,8 @@ static int state_values(struct source_view *v, struct view name, const struct ma
 static int state_sums(struct source_view *v, const struct source_part *parts, size_t n, size_t n_groups, const struct source_frame_filter *f,
 		      const struct source_limits *lim, double *ret, int64_t *exact, struct err *e)
 {
-	(void)f, (void)lim, (void)e;
+	(void)f, (void)e;
+	atomic_store(&seen_max_samples, lim->max_samples);
 	for (size_t k = 0; k < n; k++) {
 		assert_true(parts[k].group < n_groups);
 		ret[parts[k].group] += ((struct state *)v)->generation;
@@ -407,6 +414,7 @@ static void test_sessions(void **s)
 	uint64_t session = x.session;
 	assert_int_equal(ask(&x, FLEET_MERGE), 0);
 	assert_true(x.session == session && x.bytes < first);
+	size_t without_rows = x.bytes;
 	assert_merged(&x, 1);
 	/* An asker that claims to have more of it than there is gets vectors without rows; one that claims to have less than an empty one, all rows. */
 	const struct source_part part = { .ref = 0, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1 };
@@ -417,7 +425,7 @@ static void test_sessions(void **s)
 		memset(&q.has, fill, sizeof q.has);
 		fleet_question_encode(&body, &q);
 		assert_int_equal(fleet_answerer_run(*s, buf_view(&body), &asker, &out), 200);
-		assert_true(fill ? out.len < first : out.len >= first);
+		assert_true(fill ? out.len <= without_rows : out.len > without_rows);
 		buf_free(&body);
 		buf_free(&out);
 	}
@@ -425,8 +433,20 @@ static void test_sessions(void **s)
 	assert_int_equal(ask(&x, FLEET_MERGE), 0);
 	assert_true(x.session != session);
 	assert_merged(&x, 1);
-	for (size_t i = 0; i < FLEET_SESSIONS_MAX; i++) { /* of others: they make the server forget this one */
+	for (size_t i = 0; i < 2 * FLEET_SESSIONS_MAX; i++) { /* of another asker: it makes room itself */
 		struct asking y = asking_new(*s, "user b");
+		assert_int_equal(ask(&y, FLEET_SELECT), 0);
+		assert_int_equal(ask(&y, FLEET_MERGE), 0);
+		assert_int_equal(ask(&y, FLEET_CLOSE), 0);
+		asking_free(&y);
+	}
+	session = x.session;
+	assert_int_equal(ask(&x, FLEET_MERGE), 0);
+	assert_true(x.session == session);
+	for (size_t i = 0; i < FLEET_SESSIONS_MAX; i++) { /* of many others: they make the server forget this one */
+		char name[16];
+		snprintf(name, sizeof name, "user %zu", i);
+		struct asking y = asking_new(*s, name);
 		assert_int_equal(ask(&y, FLEET_SELECT), 0);
 		assert_int_equal(ask(&y, FLEET_MERGE), 0);
 		assert_int_equal(ask(&y, FLEET_CLOSE), 0);
@@ -487,6 +507,17 @@ static void test_eviction(void **s)
 	assert_int_equal(ask(&second, FLEET_SELECT), ERR_NOT_FOUND);
 	assert_true(second.answer.view_lost);
 	assert_int_equal(ask(&first, FLEET_SELECT), 0);
+	/* Another asker's first view makes one of these go, and theirs never makes that one go. */
+	struct asking other = asking_new(*s, "user b");
+	assert_int_equal(ask(&other, FLEET_OPEN), 0);
+	clock_sleep_ms(2);
+	for (size_t i = 0; i < 2 * FLEET_VIEWS_MAX; i++) {
+		x.view = 0;
+		assert_int_equal(ask(&x, FLEET_OPEN), 0);
+	}
+	assert_int_equal(ask(&other, FLEET_SELECT), 0);
+	assert_int_equal(atomic_load(&open_views), FLEET_VIEWS_MAX);
+	asking_free(&other);
 	asking_free(&first);
 	asking_free(&second);
 	asking_free(&x);
@@ -565,6 +596,236 @@ static void test_errors(void **s)
 	assert_int_equal(ask(&x, FLEET_SELECT), ERR_UNAVAILABLE);
 	assert_true(!x.view && !x.answer.view_lost);
 	asking_free(&x);
+}
+
+/* Only calls whose samples are held have the server's limit of samples: the others have that of the question. */
+static void test_samples(void **s)
+{
+	(void)s;
+	struct fleet_answerer *a = fleet_answerer_new(&(struct fleet_answerer_options){ .source = &source, .max_samples = 1000 });
+	struct asking x = asking_new(a, "user a");
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	assert_int_equal(ask(&x, FLEET_FLOATS), 0);
+	assert_int_equal(atomic_load(&seen_max_samples), 1000);
+	assert_int_equal(ask(&x, FLEET_SUMS), 0);
+	assert_int_equal(atomic_load(&seen_max_samples), 0);
+	asking_free(&x);
+	fleet_answerer_free(a);
+}
+
+/* A source counts on parts of shares that are whole. */
+static void test_shares(void **s)
+{
+	struct asking x = asking_new(*s, "user a");
+	struct matcher m = { MATCH_EQ, VIEW("function"), VIEW("main"), NULL };
+	struct source_frame_filter f = { .m = &m, .n = 1 };
+	struct source_part p = { .ref = 0, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1 };
+	struct fleet_question q = { .call = { .op = FLEET_SHARES, .parts = &p, .n_parts = 1, .n_groups = 1, .filter = &f } };
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	assert_int_equal(asking_send(&x, &q), ERR_BAD_DATA);
+	assert_non_null(strstr(x.answer.err.msg, "not supported")); /* it comes to the source, which has none */
+	p.scale = 2;
+	assert_int_equal(asking_send(&x, &q), ERR_BAD_DATA);
+	assert_non_null(strstr(x.answer.err.msg, "scaled or weighed"));
+	p.scale = 1;
+	p.weigh = (struct source_weigh){ 1000, 1, false };
+	assert_int_equal(asking_send(&x, &q), ERR_BAD_DATA);
+	assert_non_null(strstr(x.answer.err.msg, "scaled or weighed"));
+	asking_free(&x);
+}
+
+/* ---- memory ---- */
+
+#define ROOM (4u << 20)
+
+struct giving {
+	pthread_t thread;
+	struct question_held *held;
+};
+
+static void *give_later(void *arg)
+{
+	clock_sleep_ms(20);
+	question_held_release(((struct giving *)arg)->held);
+	return NULL;
+}
+
+/* The budget of all questions: who has much leaves a quarter to others, who begins waits, who has begun does not. */
+static void test_question_memory(void **s)
+{
+	struct question_memory m;
+	struct question_held a, b;
+	struct err e = { 0 };
+	(void)s;
+	question_memory_init(&m, ROOM);
+	question_held_init(&a, &m);
+	question_held_init(&b, &m);
+	assert_int_equal(question_held_take(&a, ROOM, &e), -ERR_LIMIT);
+	assert_int_equal(question_held_take(&a, ROOM / 16 * 12, &e), 0);
+	assert_int_equal(question_held_take(&b, ROOM / 4, &e), -ERR_BUSY);
+	assert_non_null(strstr(e.msg, "busy"));
+	assert_int_equal(question_held_take(&b, ROOM / 256, &e), 0); /* it is small */
+	a.max_bytes = 10;
+	assert_int_equal(question_held_list(&b, 10, &e), 0);
+	b.max_bytes = 19;
+	assert_int_equal(question_held_list(&b, 10, &e), -ERR_LIMIT);
+	question_held_release(&b);
+	int64_t begin = clock_mono_ns();
+	assert_false(question_held_wait(&b, ROOM / 4, begin + 20000000, NULL));
+	assert_true(clock_mono_ns() >= begin + 20000000);
+	atomic_bool canceled = true;
+	assert_false(question_held_wait(&b, ROOM / 4, INT64_MAX, &canceled));
+	assert_false(question_held_wait(&b, ROOM, INT64_MAX, NULL)); /* there never is */
+	struct giving g = { .held = &a };
+	assert_int_equal(pthread_create(&g.thread, NULL, give_later, &g), 0);
+	assert_true(question_held_wait(&b, ROOM / 4, INT64_MAX, NULL));
+	pthread_join(g.thread, NULL);
+	assert_int_equal(budget_used(&m.all), 0);
+	question_memory_destroy(&m);
+}
+
+static atomic_bool guard_stops;
+static atomic_int guarded;
+
+static void *guard_enter(void *arg, const atomic_uint_fast64_t *samples_read, const atomic_bool **ret_stopped)
+{
+	assert_int_equal(atomic_load(samples_read), 0);
+	*ret_stopped = &guard_stops;
+	atomic_fetch_add(&guarded, 1);
+	return arg;
+}
+
+static void guard_leave(void *arg, void *x)
+{
+	assert_ptr_equal(arg, x);
+	atomic_fetch_sub(&guarded, 1);
+}
+
+static void *ask_profiles(void *arg)
+{
+	return (void *)(intptr_t)ask(arg, FLEET_PROFILES);
+}
+
+static void test_memory(void **s)
+{
+	(void)s;
+	struct fleet_answerer *a = fleet_answerer_new(&(struct fleet_answerer_options){
+		.source = &source, .max_memory_bytes = ROOM, .guard_enter = guard_enter, .guard_leave = guard_leave, .guard_arg = &guarded });
+	struct asking x = asking_new(a, "user a");
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile)); /* a list that is larger than all that there is */
+	assert_int_equal(ask(&x, FLEET_PROFILES), ERR_LIMIT);
+	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile) / 4); /* two lists, half of it, and their answer does not fit any more */
+	assert_int_equal(ask(&x, FLEET_PROFILES), ERR_LIMIT);
+	atomic_store(&more_profiles, 0);
+	assert_int_equal(ask(&x, FLEET_PROFILES), 0); /* all was given back */
+	/* The guard stops what waits in the source. */
+	pthread_t t;
+	void *code;
+	atomic_store(&blocked, false);
+	atomic_store(&block, true);
+	assert_int_equal(pthread_create(&t, NULL, ask_profiles, &x), 0);
+	assert_true(TEST_WAIT(atomic_load(&blocked)));
+	assert_int_equal(atomic_load(&guarded), 1);
+	atomic_store(&guard_stops, true);
+	pthread_join(t, &code);
+	assert_int_equal((intptr_t)code, ERR_BUSY);
+	atomic_store(&block, false);
+	atomic_store(&guard_stops, false);
+	assert_int_equal(atomic_load(&guarded), 0);
+	asking_free(&x);
+	fleet_answerer_free(a);
+}
+
+/* A question that is decoded into more than there is room for is answered, with an error. */
+static void test_decoded_memory(void **s)
+{
+	(void)s;
+	static uint64_t refs[1 << 15];
+	struct fleet_answerer *a = fleet_answerer_new(&(struct fleet_answerer_options){ .source = &source, .max_memory_bytes = 1 << 18 });
+	struct asking x = asking_new(a, "user a");
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	struct fleet_question q = { .call = { .op = FLEET_PROFILES, .after_ms = T0 - 1, .until_ms = T0 + 1000, .refs = refs, .n_refs = ARRAY_LEN(refs) }, .left_ms = 1000 };
+	enum err_code code = asking_send(&x, &q);
+	assert_true(code == ERR_LIMIT || code == ERR_BUSY);
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	asking_free(&x);
+	fleet_answerer_free(a);
+}
+
+/* What the asker says that it has, below what is built in. */
+static void test_marks(void **s)
+{
+	struct asking x = asking_new(*s, "user a");
+	struct fleet_question q = { .call = { .op = FLEET_MERGE }, .session = 1 }, back;
+	struct buf body = { 0 };
+	struct err e = { 0 };
+	struct symbols_marks start;
+	symbols_marks_start(&start);
+	fleet_question_encode(&body, &q);
+	assert_int_equal(fleet_question_decode(&back, buf_view(&body), NULL, &e), 0);
+	assert_true(symbols_marks_eq(&back.has, &start));
+	fleet_question_release(&back);
+	buf_free(&body);
+	asking_free(&x);
+}
+
+/* Few bytes may not stand for any number of steps. */
+static void test_steps(void **s)
+{
+	(void)s;
+	static struct source_part parts[FLEET_PART_STEPS_MAX / FLEET_GROUPS_MAX + 1];
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		parts[i] = (struct source_part){ .ref = i, .after_ms = T0, .until_ms = T0 + 1000, .scale = 1, .n_steps = FLEET_GROUPS_MAX, .step_ms = 1 };
+	for (size_t n = ARRAY_LEN(parts) - 1; n <= ARRAY_LEN(parts); n++) {
+		struct fleet_question q = { .call = { .op = FLEET_SUMS, .parts = parts, .n_parts = n, .n_groups = FLEET_GROUPS_MAX } }, back;
+		struct buf body = { 0 };
+		struct err e = { 0 };
+		fleet_question_encode(&body, &q);
+		assert_int_equal(fleet_question_decode(&back, buf_view(&body), NULL, &e), n == ARRAY_LEN(parts) ? -ERR_BAD_DATA : 0);
+		fleet_question_release(&back);
+		buf_free(&body);
+	}
+}
+
+/* Sessions that nobody uses are given up, with what they hold of days. */
+static void test_idle_sessions(void **s)
+{
+	(void)s;
+	struct fleet_answerer *a = fleet_answerer_new(&(struct fleet_answerer_options){ .source = &source, .session_idle_ms = 40 });
+	struct asking x = asking_new(a, "user a");
+	assert_int_equal(ask(&x, FLEET_SELECT), 0);
+	assert_int_equal(ask(&x, FLEET_MERGE), 0);
+	uint64_t session = x.session;
+	clock_sleep_ms(300);
+	assert_int_equal(ask(&x, FLEET_MERGE), 0);
+	assert_true(x.session != session);
+	assert_merged(&x, 1);
+	asking_free(&x);
+	fleet_answerer_free(a);
+	struct answerer_sessions *t = answerer_sessions_new(1 << 20);
+	struct answerer_session *y = answerer_sessions_enter(t, 0, 1);
+	struct buf out = { 0 };
+	struct err e = { 0 };
+	struct stackacc *acc = stackacc_new(words);
+	struct symbols_marks none;
+	symbols_marks_start(&none);
+	stackacc_add(acc, columns[1], 1);
+	struct stackvec *v = stackacc_finish(acc, &e);
+	stackacc_free(acc);
+	assert_int_equal(fleet_dictionary_put(y->dictionary, &out, (const struct stackvec *const *)&v, 1, SYMBOLS_WHOLE, &none, &e), 0);
+	size_t bytes = fleet_dictionary_out_bytes(y->dictionary);
+	answerer_sessions_tidy(t, INT64_MAX); /* it is in use, and stays; what it has of `words` does not */
+	assert_int_equal(answerer_sessions_count(t), 1);
+	assert_true(fleet_dictionary_out_bytes(y->dictionary) < bytes);
+	answerer_sessions_leave(t, y);
+	answerer_sessions_tidy(t, clock_mono_ms() - 100000);
+	assert_int_equal(answerer_sessions_count(t), 1);
+	answerer_sessions_tidy(t, INT64_MAX);
+	assert_int_equal(answerer_sessions_count(t), 0);
+	answerer_sessions_free(t);
+	stackvec_unref(v);
+	buf_free(&out);
 }
 
 /* Time, and a client that leaves: its view is not kept, as nobody knows it. */
@@ -727,6 +988,8 @@ int main(void)
 		WITH_STATE(test_views_stay), WITH_STATE(test_askers), WITH_STATE(test_sessions), cmocka_unit_test(test_session_memory),
 		WITH_STATE(test_eviction), WITH_STATE(test_time), WITH_STATE(test_errors), WITH_STATE(test_canceled), WITH_STATE(test_closed_in_use),
 		WITH_STATE(test_threads), WITH_STATE(test_garbage),
+		WITH_STATE(test_samples), WITH_STATE(test_shares), cmocka_unit_test(test_question_memory), WITH_STATE(test_memory), WITH_STATE(test_decoded_memory),
+		WITH_STATE(test_marks), cmocka_unit_test(test_steps), WITH_STATE(test_idle_sessions),
 	};
 	make_words();
 	fleet_answerer_register_metrics();

@@ -14,7 +14,8 @@ struct answerer_views {
 	pthread_cond_t changed;      /* the thread has something to do, or ends */
 	pthread_t thread;
 	bool has_thread, closed;
-	int64_t idle_ms, age_ms;
+	struct answerer_views_options o; /* not under it */
+	int64_t tidy_ms;             /* clock_mono_ms: when it is to tidy up next */
 	VEC(struct answerer_view *) v; /* listed ones, in no order */
 };
 
@@ -49,9 +50,9 @@ static struct answerer_view *views_unlist(struct answerer_views *t, size_t i, co
 /* Why a view is not kept any longer; NULL: it is. */
 static const char *views_why_old(const struct answerer_views *t, const struct answerer_view *x, int64_t now_ms)
 {
-	if (now_ms - x->opened_ms >= t->age_ms)
+	if (now_ms - x->opened_ms >= t->o.age_ms)
 		return "age";
-	return !x->users && now_ms - x->used_ms >= t->idle_ms ? "idle" : NULL;
+	return !x->users && now_ms - x->used_ms >= t->o.idle_ms ? "idle" : NULL;
 }
 
 /* A view that is too old; NULL: there is none. */
@@ -66,15 +67,15 @@ static struct answerer_view *views_next_old(struct answerer_views *t, int64_t no
 	return NULL;
 }
 
-/* When the next view becomes too old; INT64_MAX: there is none. */
+/* When the thread has something to do; INT64_MAX: never, as things are. */
 static int64_t views_next_ms(const struct answerer_views *t) REQUIRES(t->lock)
 {
-	int64_t next = INT64_MAX;
+	int64_t next = t->o.tidy ? t->tidy_ms : INT64_MAX;
 	for (size_t i = 0; i < t->v.n; i++) {
 		const struct answerer_view *x = t->v.v[i];
-		next = MIN(next, x->opened_ms + t->age_ms);
+		next = MIN(next, x->opened_ms + t->o.age_ms);
 		if (!x->users)
-			next = MIN(next, x->used_ms + t->idle_ms);
+			next = MIN(next, x->used_ms + t->o.idle_ms);
 	}
 	return next;
 }
@@ -90,6 +91,11 @@ static void *views_thread(void *arg)
 			mutex_unlock(&t->lock);
 			views_destroy(x);
 			mutex_lock(&t->lock);
+		} else if (t->o.tidy && t->tidy_ms <= clock_mono_ms()) {
+			t->tidy_ms = clock_mono_ms() + t->o.tidy_ms;
+			mutex_unlock(&t->lock);
+			t->o.tidy(t->o.arg);
+			mutex_lock(&t->lock);
 		} else if (next == INT64_MAX) {
 			mutex_wait(&t->lock, &t->changed);
 		} else {
@@ -100,13 +106,13 @@ static void *views_thread(void *arg)
 	return NULL;
 }
 
-struct answerer_views *answerer_views_new(int64_t idle_ms, int64_t age_ms)
+struct answerer_views *answerer_views_new(const struct answerer_views_options *o)
 {
 	struct answerer_views *t = NEW(struct answerer_views);
 	mutex_init(&t->lock, LOCK_LEAF, "views of other servers");
 	pthread_cond_init(&t->changed, NULL);
-	t->idle_ms = idle_ms;
-	t->age_ms = age_ms;
+	t->o = *o;
+	t->tidy_ms = clock_mono_ms() + o->tidy_ms;
 	return t;
 }
 
@@ -128,14 +134,32 @@ void answerer_views_free(struct answerer_views *t)
 	free(t);
 }
 
-/* The view that was not asked for the longest; one in use only if all are. */
-static size_t views_oldest(const struct answerer_views *t) REQUIRES(t->lock)
+static bool views_has_many(const struct answerer_views *t, uint64_t asker) REQUIRES(t->lock)
 {
+	size_t n = 0;
+	for (size_t i = 0; i < t->v.n; i++)
+		n += t->v.v[i]->asker == asker;
+	return n > FLEET_VIEWS_MAX / 4;
+}
+
+static bool views_goes_before(const struct answerer_view *x, const struct answerer_view *y)
+{
+	return !x->users != !y->users ? !x->users : x->used_ms < y->used_ms;
+}
+
+/* The view that makes room for one of the asker: that was not asked for the longest; one in use only if all are. */
+static size_t views_oldest(const struct answerer_views *t, uint64_t asker) REQUIRES(t->lock)
+{
+	enum { ANY, OF_MANY, OWN } found = ANY, is;
 	size_t oldest = 0;
-	for (size_t i = 1; i < t->v.n; i++) {
-		const struct answerer_view *x = t->v.v[i], *y = t->v.v[oldest];
-		if (!x->users != !y->users ? !x->users : x->used_ms < y->used_ms)
+	bool own = views_has_many(t, asker);
+	for (size_t i = 0; i < t->v.n; i++) {
+		const struct answerer_view *x = t->v.v[i];
+		is = own ? (x->asker == asker ? OWN : ANY) : views_has_many(t, x->asker) ? OF_MANY : ANY;
+		if (!i || is > found || (is == found && views_goes_before(x, t->v.v[oldest]))) {
 			oldest = i;
+			found = is;
+		}
 	}
 	return oldest;
 }
@@ -162,7 +186,7 @@ struct answerer_view *answerer_views_add(struct answerer_views *t, struct source
 		x->token = answerer_random();
 	while (views_index(t, x->token) < t->v.n);
 	if (t->v.n >= FLEET_VIEWS_MAX)
-		evicted = views_unlist(t, views_oldest(t), "room");
+		evicted = views_unlist(t, views_oldest(t, asker), "room");
 	vec_push(&t->v, x);
 	metric_add(&answerer_metrics[M_VIEWS_OPEN], 1);
 	if (!t->has_thread)

@@ -4,7 +4,8 @@
  *	open ─► in use (users > 0) ─► idle ─► in use ─► …
  *	                               └─► closed by the asker, idle too long, too old, or the oldest when there is no room: not listed any more
  *
- * A view that is not listed is released when its last user leaves. A thread of the table's own releases views that nobody asks for. Any thread. */
+ * When there is no room, an asker that has more than a quarter of all views makes room itself; else other such askers do; else all. A view that is not listed is
+ * released when its last user leaves. A thread of the table's own releases views that nobody asks for, and tidies up elsewhere. Any thread. */
 #ifndef PYRRHA_FLEET_ANSWERER_VIEWS_H
 #define PYRRHA_FLEET_ANSWERER_VIEWS_H
 
@@ -26,8 +27,14 @@ struct answerer_view {
 
 struct answerer_views;
 
-/* idle_ms, age_ms: how long a view stays that nobody asks for; at all. Returns owned. */
-struct answerer_views *answerer_views_new(int64_t idle_ms, int64_t age_ms);
+struct answerer_views_options {
+	int64_t idle_ms, age_ms;     /* how long a view stays that nobody asks for; at all */
+	void (*tidy)(void *arg);     /* called by the thread every tidy_ms, once there was a view; NULL: nothing */
+	void *arg;
+	int64_t tidy_ms;
+};
+/* Returns owned. */
+struct answerer_views *answerer_views_new(const struct answerer_views_options *o);
 /* No view may be in use. */
 void answerer_views_free(struct answerer_views *t);
 /* Takes the view; the caller uses it, until answerer_views_leave. */

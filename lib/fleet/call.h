@@ -8,6 +8,7 @@
 #define PYRRHA_FLEET_CALL_H
 
 #include "base/arena.h"
+#include "fleet/question_memory.h"
 #include "model/source.h"
 
 /* The numbers are part of the protocol (docs/format/source.md). */
@@ -90,9 +91,9 @@ void fleet_result_release(struct fleet_result *r);
 
 /* Runs the call on a view, in this thread and lim->pool. A source without the operation (NULL in its table) answers by those that it has: points that are not
  * plain; covers out of profiles; shares and matches are ERR_BAD_DATA "not supported" (nobody needs them: union.h). FLEET_OPEN and FLEET_CLOSE do nothing. Rows are made by
- * the view's own operation, or by `rows` (NULL: ERR_BAD_DATA). */
-int fleet_call_run(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct fleet_result *ret,
-		   struct err *e) MUST_USE;
+ * the view's own operation, or by `rows` (NULL: ERR_BAD_DATA). held: counts the lists of the result, and refuses them (question_held_list); NULL: nobody counts them. */
+int fleet_call_run(struct source_view *v, const struct fleet_call *c, fleet_rows_fn rows, void *rows_arg, const struct source_limits *lim, struct question_held *held,
+		   struct fleet_result *ret, struct err *e) MUST_USE;
 /* Hands out rows as a source does: fn(arg, row) with all n_steps of each. For unions. A row of a few bytes takes the time of all steps, so lim's
  * deadline and cancellation are checked at each row. lim may be NULL. */
 int fleet_rows_each(const struct fleet_result *r, size_t n_steps, const struct source_limits *lim, source_rows_fn fn, void *arg, struct err *e) MUST_USE;

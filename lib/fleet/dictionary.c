@@ -102,6 +102,23 @@ static struct symbols_map *dictionary_find_map(struct fleet_dictionary_out *d, s
 	return x.map;
 }
 
+static void dictionary_drop_idle(struct fleet_dictionary_out *d, int64_t before_ms) REQUIRES(d->lock)
+{
+	while (d->maps.n && d->maps.v[0].used_ms < before_ms)
+		dictionary_drop_map(d);
+	size_t bytes = symbols_bytes(d->symbols);
+	for (size_t i = 0; i < d->maps.n; i++)
+		bytes += symbols_map_bytes(d->maps.v[i].map);
+	atomic_store_explicit(&d->bytes, bytes, memory_order_relaxed);
+}
+
+void fleet_dictionary_out_drop_idle(struct fleet_dictionary_out *d, int64_t before_ms)
+{
+	mutex_lock(&d->lock);
+	dictionary_drop_idle(d, before_ms);
+	mutex_unlock(&d->lock);
+}
+
 /* Columns of the vectors in the dictionary, one vector after the other, and the rows that the asker lacks after that. */
 static void dictionary_translate(struct fleet_dictionary_out *d, const struct stackvec *const *v, size_t n, enum symbols_detail detail,
 				 const struct symbols_marks *asker_has, uint32_t *columns, struct buf *rows)
@@ -116,12 +133,7 @@ static void dictionary_translate(struct fleet_dictionary_out *d, const struct st
 	}
 	symbols_marks_now(&now, d->symbols);
 	symbols_rows_encode(rows, d->symbols, asker_has, &now, NULL);
-	while (d->maps.n && d->maps.v[0].used_ms < now_ms - MAP_IDLE_MS)
-		dictionary_drop_map(d);
-	size_t bytes = symbols_bytes(d->symbols);
-	for (size_t i = 0; i < d->maps.n; i++)
-		bytes += symbols_map_bytes(d->maps.v[i].map);
-	atomic_store_explicit(&d->bytes, bytes, memory_order_relaxed);
+	dictionary_drop_idle(d, now_ms - MAP_IDLE_MS);
 	mutex_unlock(&d->lock);
 }
 

@@ -34,8 +34,11 @@ struct fleet_dictionary_out;
 struct fleet_dictionary_out *fleet_dictionary_out_new(void);
 /* NULL is allowed. */
 void fleet_dictionary_out_free(struct fleet_dictionary_out *d);
-/* Bytes of memory held as of the last fleet_dictionary_put; without the dictionaries of the vectors, to which it has references for a while. */
+/* Bytes of memory held as of the last change; without the dictionaries of the vectors, to which it has references for a while
+ * (fleet_dictionary_out_drop_idle). */
 size_t fleet_dictionary_out_bytes(const struct fleet_dictionary_out *d);
+/* Gives up what it has about dictionaries of vectors that were not translated since before_ms (clock_mono_ms), and its references to them. */
+void fleet_dictionary_out_drop_idle(struct fleet_dictionary_out *d, int64_t before_ms);
 /* Appends n vectors, and before them the rows that an asker with these marks lacks. Vectors may be over any dictionaries, which may grow meanwhile. Columns
  * that become one are added up: ERR_EXECUTION if their sum does not fit. ERR_LIMIT: out is full. After an error out is as before, but for its overflow. */
 int fleet_dictionary_put(struct fleet_dictionary_out *d, struct buf *out, const struct stackvec *const *v, size_t n, enum symbols_detail detail,

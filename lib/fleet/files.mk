@@ -28,6 +28,8 @@ libfleet_a_SOURCES = \
   lib/fleet/fleet_unknown.c \
   lib/fleet/peer.h \
   lib/fleet/peer_local.c \
+  lib/fleet/question_memory.c \
+  lib/fleet/question_memory.h \
   lib/fleet/server.c \
   lib/fleet/server.h \
   lib/fleet/server_answer.c \

@@ -63,7 +63,7 @@ static int local_finish(struct fleet_ask *ask, struct fleet_result *ret, struct 
 	struct local_view *v = a->view;
 	int rc;
 	if (v->view)
-		rc = fleet_call_run(v->view, a->call, v->peer->rows, v->peer->rows_arg, a->lim, ret, e);
+		rc = fleet_call_run(v->view, a->call, v->peer->rows, v->peer->rows_arg, a->lim, NULL, ret, e);
 	else
 		rc = err_set(e, v->e.code, "%s", v->e.msg);
 	free(a);

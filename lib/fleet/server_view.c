@@ -93,7 +93,7 @@ static int view_select_again(struct fleet_peer_view *v, struct view question, ui
 	struct buf body = { .max = FLEET_QUESTION_MAX };
 	arena_init(&g.strings, SERVER_MAX_STRINGS);
 	mutex_unlock(&v->lock);
-	int rc = fleet_question_decode(&g.stored, question, e);
+	int rc = fleet_question_decode(&g.stored, question, NULL, e);
 	mutex_lock(&v->lock);
 	if (!rc) {
 		server_question_init(&g.sent, v->server, &g.stored.call, a->lim, a->until_ms);

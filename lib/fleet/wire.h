@@ -27,6 +27,7 @@
 #define FLEET_TILES_MAX ((size_t)1 << 22)  /* of covers: (series + 1) x tiles */
 #define FLEET_PARTS_MAX ((size_t)1 << 22)
 #define FLEET_GROUPS_MAX ((size_t)1 << 22)
+#define FLEET_PART_STEPS_MAX ((uint64_t)1 << 26) /* of all parts together: more than an engine holds terms of steps (50 million samples) */
 /* Of a graph over stacks. A union does not ask for the rows of a larger one. */
 #define FLEET_STEPS_MAX ((size_t)1 << 20)
 #define FLEET_LANES_MAX ((size_t)1 << 20)
@@ -53,9 +54,10 @@ struct fleet_question {
 };
 
 void fleet_question_encode(struct buf *out, const struct fleet_question *q);
-/* ERR_BAD_DATA: malformed (says what and at which byte), another version, an expression that does not compile, too much; ERR_LIMIT: it takes too
- * much memory. Release ret also after an error. ret may not be moved: its call refers to it. It does not refer to body. */
-int fleet_question_decode(struct fleet_question *ret, struct view body, struct err *e) MUST_USE;
+/* budget: its memory is taken of it, as long as it is there; NULL: none. ERR_BAD_DATA: malformed (says what and at which byte), another version, an expression that does
+ * not compile, too much; ERR_LIMIT: it takes too much memory; ERR_BUSY: the budget refused, and all before `marks` is set but the flags. Release ret also after an error.
+ * ret may not be moved: its call refers to it. It does not refer to body. */
+int fleet_question_decode(struct fleet_question *ret, struct view body, struct budget *budget, struct err *e) MUST_USE;
 void fleet_question_release(struct fleet_question *q);
 
 /* What an answer says beside its result. */

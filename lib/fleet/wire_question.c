@@ -318,9 +318,12 @@ static void question_get_parts(struct wire_in *in, struct fleet_call *c)
 	if (!wire_require(in, n_groups <= FLEET_GROUPS_MAX && n <= FLEET_PARTS_MAX, "too many parts or groups"))
 		return;
 	struct source_part *parts = wire_alloc(in, n, sizeof *parts);
+	uint64_t n_steps = 0;
 	for (size_t i = 0; i < n && parts && !in->c.bad; i++) {
 		question_get_part(in, &scales, &before, n_groups, &parts[i]);
 		before = parts[i];
+		n_steps += MAX(before.n_steps, 1u);
+		wire_require(in, n_steps <= FLEET_PART_STEPS_MAX, "too many steps of all parts together");
 	}
 	c->parts = parts;
 	c->n_parts = parts ? n : 0;
@@ -405,11 +408,11 @@ static void question_get_head(struct wire_in *in, struct fleet_question *q, uint
 	q->max_answer = wire_get(in);
 	symbols_marks_start(&q->has);
 	for (unsigned i = ROWS_STRINGS; i < ROWS_TABLES && q->session; i++)
-		q->has.next[i] = cursor_u32(&in->c);
+		q->has.next[i] = MAX(q->has.next[i], cursor_u32(&in->c)); /* both sides have what is built in */
 	*ret_flags = flags;
 }
 
-int fleet_question_decode(struct fleet_question *ret, struct view body, struct err *e)
+int fleet_question_decode(struct fleet_question *ret, struct view body, struct budget *budget, struct err *e)
 {
 	struct wire_in in;
 	struct err bad = { 0 };
@@ -417,6 +420,7 @@ int fleet_question_decode(struct fleet_question *ret, struct view body, struct e
 	uint8_t flags = 0;
 	*ret = (struct fleet_question){ 0 };
 	arena_init(&ret->arena, QUESTION_MEMORY_MAX);
+	ret->arena.budget = budget;
 	if (body.len > FLEET_QUESTION_MAX)
 		return err_set(e, ERR_BAD_DATA, "the question has %zu bytes, more than %zu", body.len, FLEET_QUESTION_MAX);
 	int rc = wire_open(&in, body, question_magic, &version, &bad);
@@ -431,6 +435,8 @@ int fleet_question_decode(struct fleet_question *ret, struct view body, struct e
 		ret->matchers = xcalloc(2 * (size_t)FLEET_MATCHERS_MAX, sizeof *ret->matchers);
 		question_get_call(&in, ret, flags, &bad);
 	}
+	if (ret->arena.refused)
+		return err_set(e, ERR_BUSY, "there is no memory left to decode the question");
 	if (bad.code)
 		return err_set(e, bad.code, "%s: %s", in.what, bad.msg);
 	return wire_close(&in, "question", ERR_BAD_DATA, e);

@@ -148,7 +148,7 @@ void symbols_rows_encode(struct buf *b, const struct symbols *s, const struct sy
 		if (from->next[t] >= to->next[t])
 			continue;
 		symbols_rows_put_head(b, &(struct symbols_section){ t, from->next[t], to->next[t] - from->next[t] });
-		for (uint32_t id = from->next[t]; id < to->next[t]; id++) {
+		for (uint32_t id = from->next[t]; id < to->next[t] && !b->overflow; id++) {
 			rows_put_entry(b, t, s, id);
 			if (lock && ++done % AT_ONCE == 0)
 				rwlock_let_in(lock);

@@ -38,7 +38,7 @@ bool symbols_marks_eq(const struct symbols_marks *a, const struct symbols_marks 
 bool symbols_marks_within(const struct symbols_marks *a, const struct symbols_marks *b);
 
 /* Appends everything in [from, to). Under the lock of s, held for reading, which is released every thousand entries: existing entries never change, and
- * `to` says where to end. lock NULL: the caller sees to it that nobody writes. */
+ * `to` says where to end. lock NULL: the caller sees to it that nobody writes. It ends at an overflow of b. */
 void symbols_rows_encode(struct buf *b, const struct symbols *s, const struct symbols_marks *from, const struct symbols_marks *to,
 			 struct rwlock *lock);
 

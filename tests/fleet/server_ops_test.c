@@ -219,7 +219,7 @@ static void compare_call(struct pair *p, const struct fleet_call *c)
 	struct err e = { 0 }, far_e = { 0 };
 	struct buf a = { 0 }, b = { 0 };
 	const struct source_limits lim = { 0 };
-	int rc = fleet_call_run(p->near, c, engine_rows, engine, c->op == FLEET_ROWS ? &lim : NULL, &near, &e), far_rc = far_run(p, c, &far, &far_e);
+	int rc = fleet_call_run(p->near, c, engine_rows, engine, c->op == FLEET_ROWS ? &lim : NULL, NULL, &near, &e), far_rc = far_run(p, c, &far, &far_e);
 	if (rc != far_rc)
 		fail_msg("op %d: \"%s\" is \"%s\" there", c->op, e.msg, far_e.msg);
 	if (!rc) {
@@ -424,7 +424,7 @@ static void *merge_many(void *arg)
 			const struct source_part part = { .ref = list.series[i % 12].ref, .after_ms = T0, .until_ms = T0 + 600000, .scale = 1 };
 			const struct fleet_call c = { .op = FLEET_MERGE, .parts = &part, .n_parts = 1, .n_groups = 1 };
 			if (!peer->ops->finish(peer->ops->start(v, &c, &lim), &far, &e)) {
-				if (fleet_call_run(near, &c, NULL, NULL, NULL, &here, &e) || stackvec_total(here.vecs[0]) != stackvec_total(far.vecs[0]) ||
+				if (fleet_call_run(near, &c, NULL, NULL, NULL, NULL, &here, &e) || stackvec_total(here.vecs[0]) != stackvec_total(far.vecs[0]) ||
 				    here.vecs[0]->n != far.vecs[0]->n)
 					atomic_fetch_add(&wrong, 1);
 				fleet_result_release(&here);

@@ -113,7 +113,7 @@ static void far_answer(struct view body, bool forget, struct buf *out)
 	struct err e = { 0 };
 	struct label l[SERIES][2];
 	char text[SERIES][16];
-	if (fleet_question_decode(&q, body, &e))
+	if (fleet_question_decode(&q, body, NULL, &e))
 		fail_msg("%s", e.msg);
 	r.op = q.call.op;
 	a.view = q.view;

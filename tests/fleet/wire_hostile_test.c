@@ -70,7 +70,7 @@ static int message_decode(const struct message *m, struct view bytes, struct err
 	int rc;
 	if (!m->is_answer) {
 		struct fleet_question q;
-		rc = fleet_question_decode(&q, v, e);
+		rc = fleet_question_decode(&q, v, NULL, e);
 		fleet_question_release(&q);
 	} else {
 		struct fleet_dictionary_in *d = fleet_dictionary_in_new(1 << 20);
@@ -243,7 +243,7 @@ static void hostile_refuse(struct buf *b, const char *why)
 	struct err e = { 0 };
 	buf_put(b, "\0\0\0\0\0\0\0\0", HASH);
 	message_sign(b);
-	int rc = fleet_question_decode(&q, buf_view(b), &e);
+	int rc = fleet_question_decode(&q, buf_view(b), NULL, &e);
 	fleet_question_release(&q);
 	if (rc != -ERR_BAD_DATA || !strstr(e.msg, why))
 		fail_msg("%d %s instead of %s", rc, e.msg, why);
@@ -496,7 +496,7 @@ static void test_scales_are_numbers(void **state)
 		term.scale = bad[i];
 		buf_reset(&b);
 		fleet_question_encode(&b, &q);
-		assert_int_equal(fleet_question_decode(&back, buf_view(&b), &e), -ERR_BAD_DATA);
+		assert_int_equal(fleet_question_decode(&back, buf_view(&b), NULL, &e), -ERR_BAD_DATA);
 		assert_non_null(strstr(e.msg, "a scale that is no number"));
 		fleet_question_release(&back);
 	}

@@ -92,7 +92,7 @@ static void test_questions(void **state)
 			encode_question(&out, &q);
 			char *exact = xmalloc(out.len); /* so that a sanitizer sees a read behind it */
 			memcpy(exact, out.ptr, out.len);
-			int rc = fleet_question_decode(&back, view_make(exact, out.len), &e);
+			int rc = fleet_question_decode(&back, view_make(exact, out.len), NULL, &e);
 			free(exact); /* nothing refers to it */
 			if (rc)
 				fail_msg("%s: %s", wirekit_op_names[op], e.msg);
@@ -383,7 +383,7 @@ static void ask_source(struct memsource *m, struct fleet_question *q, struct fle
 	fleet_dictionary_in_marks(in, &q->session, &q->has);
 	arena_init(&arena, 0);
 	assert_int_equal(memsource_source(m)->open(memsource_source(m), &v, &e), 0);
-	if (fleet_call_run(v, &q->call, NULL, NULL, NULL, &r, &e))
+	if (fleet_call_run(v, &q->call, NULL, NULL, NULL, NULL, &r, &e))
 		fail_msg("%s: %s", wirekit_op_names[q->call.op], e.msg);
 	encode_answer(&b, &a, &r, out, q);
 	if (fleet_answer_decode(&back_a, &back, buf_view(&b), &q->call, in, &arena, &e))
@@ -489,21 +489,21 @@ static void test_plain_source(void **state)
 	struct fleet_result r = { 0 };
 	struct err e = { 0 };
 	(void)state;
-	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, &r, &e), 0);
+	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, NULL, &r, &e), 0);
 	assert_true(r.covers[0][0].n == 1 && r.covers[0][0].total == 7 && r.covers[0][0].period == 3 && !r.covers[0][0].spans.n);
 	assert_true(r.covers[0][1].n == 1 && r.covers[0][1].n_stale == 1 && !r.covers[0][2].n);
 	fleet_result_release(&r);
 	tiles = (struct source_tiles){ T0, 3 * HOUR, 1 };
-	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, &r, &e), 0);
+	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, NULL, &r, &e), 0);
 	assert_true(r.covers[0][0].n == 2 && r.covers[0][0].spans.n == 1);
 	fleet_result_release(&r);
 	c.op = FLEET_POINTS;
-	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, &r, &e), 0);
+	assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, NULL, &r, &e), 0);
 	assert_true(r.n == 1 && !r.points[0].plain);
 	fleet_result_release(&r);
 	for (enum fleet_op op = FLEET_SHARES; op <= FLEET_MATCHES; op++) {
 		c.op = op;
-		assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, &r, &e), -ERR_BAD_DATA);
+		assert_int_equal(fleet_call_run(&view, &c, NULL, NULL, NULL, NULL, &r, &e), -ERR_BAD_DATA);
 		assert_non_null(strstr(e.msg, "not supported"));
 		assert_true(!r.n && !r.profiles);
 	}

@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct err e;
 	sign(&b, question);
 	sign(&signed_answer, answer);
-	if (!fleet_question_decode(&q, buf_view(&b), &e) && q.call.n_groups <= ELEMENTS_MAX) {
+	if (!fleet_question_decode(&q, buf_view(&b), NULL, &e) && q.call.n_groups <= ELEMENTS_MAX) {
 		read_answer(answer, &q);
 		read_answer(buf_view(&signed_answer), &q);
 	}

@@ -54,12 +54,12 @@ static void read_question(struct view v)
 	struct fleet_question q, same;
 	struct buf out = { 0 }, again = { 0 };
 	struct err e = { 0 };
-	int rc = fleet_question_decode(&q, v, &e);
+	int rc = fleet_question_decode(&q, v, NULL, &e);
 	REQUIRE(rc == -(int)e.code && (!rc || (e.msg[0] && (e.code == ERR_BAD_DATA || e.code == ERR_LIMIT))), "%d: %s", rc, e.msg);
 	if (!rc) {
 		check_question(&q);
 		fleet_question_encode(&out, &q);
-		REQUIRE(!fleet_question_decode(&same, buf_view(&out), &e), "%s", e.msg);
+		REQUIRE(!fleet_question_decode(&same, buf_view(&out), NULL, &e), "%s", e.msg);
 		fleet_question_encode(&again, &same);
 		REQUIRE(view_eq(buf_view(&out), buf_view(&again)), "%zu bytes, then %zu", out.len, again.len);
 		fleet_question_release(&same);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tsdb/read/plan.h"
 
+#include "base/units.h"
 #include "tsdb/version/tombstones.h"
+
+#define LOOK_EVERY 4096 /* series or steps */
 
 /* ---- requests ---- */
 
@@ -154,11 +157,29 @@ bool *aggregates_complete(const struct pstate *ps, const struct part *p, const s
 
 /* ---- units of a merge ---- */
 
+/* Before n series are looked at, of which there will be about n units. False: the plan has failed. */
+static bool plan_goes_on(struct read_plan *plan, size_t n)
+{
+	uint64_t max = plan->lim ? plan->lim->max_bytes : 0, bytes = ((uint64_t)plan->units.n + n) * sizeof(struct unit);
+	char text[24];
+	plan->work += n + 1;
+	if (!plan->rc && max && bytes > max)
+		plan->rc = err_set(plan->e, ERR_LIMIT, "the query reads so many series in so many hours and steps that a list of them alone needs more than %s (--query.max-bytes): "
+				   "ask for a shorter range, fewer steps or fewer series, or raise it", units_format_size(max, text));
+	if (!plan->rc && plan->work >= LOOK_EVERY) {
+		plan->work = 0;
+		plan->rc = limits_check(plan->lim, 0, plan->e);
+	}
+	return !plan->rc;
+}
+
 static void add_windows(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u)
 {
 	for (size_t i = 0; i < s->n_windows; i++) {
 		if (!hour_meets(s->windows[i]->hour, u.after_ms, u.until_ms))
 			continue;
+		if (!plan_goes_on(plan, series->n))
+			return;
 		u.window = s->windows[i];
 		for (size_t k = 0; k < series->n; k++) {
 			u.series = series->ids[k];
@@ -198,6 +219,8 @@ static bool answers(const struct pstate *s, const struct part *p, const struct p
 /* Units of one part for those series that it can answer, which are taken out of todo. */
 static void add_part(struct read_plan *plan, const struct pstate *s, struct part *p, struct plan_series *todo, struct unit u)
 {
+	if (!plan_goes_on(plan, todo->n))
+		return;
 	bool *complete = aggregates_complete(s, p, todo), *cut = xcalloc(p->aggregates.n + 1, 1);
 	bool minutes = p->level == LEVEL_HOUR && bound_is_whole(p, u.after_ms) && bound_is_whole(p, u.until_ms);
 	size_t left = 0;
@@ -246,7 +269,7 @@ static struct plan_series copy_series(const struct plan_series *s)
 static void add_hours(struct read_plan *plan, const struct pstate *s, const struct plan_series *series, struct unit u,
 		      uint32_t first, uint32_t n)
 {
-	for (uint32_t i = s->hour_first[first]; i < s->hour_first[first + n]; i++) {
+	for (uint32_t i = s->hour_first[first]; i < s->hour_first[first + n] && !plan->rc; i++) {
 		if (!hour_meets(s->parts[i]->window, u.after_ms, u.until_ms))
 			continue;
 		struct plan_series todo = copy_series(series);
@@ -261,7 +284,7 @@ static void add_parts(struct read_plan *plan, const struct pstate *s, const stru
 	struct plan_series day = copy_series(series);
 	if (s->all_day && !atomic_load(&s->all_day->no_sums))
 		add_part(plan, s, s->all_day, &day, u);
-	for (uint32_t i = 0; i < 4 && day.n; i++) {
+	for (uint32_t i = 0; i < 4 && day.n && !plan->rc; i++) {
 		struct plan_series six = copy_series(&day);
 		if (s->six[i] && !atomic_load(&s->six[i]->no_sums))
 			add_part(plan, s, s->six[i], &six, u);
@@ -280,6 +303,8 @@ static void add_rest(struct read_plan *plan, const struct pstate *s, const struc
 		u.part = s->parts[i];
 		if (!hour_meets(u.part->window, u.after_ms, u.until_ms))
 			continue;
+		if (!plan_goes_on(plan, series->n))
+			return;
 		for (size_t k = 0; k < series->n; k++) {
 			const struct part_series *x = part_find(u.part, series->ids[k]);
 			u.series = series->ids[k];
@@ -344,11 +369,15 @@ static bool in_order(const struct read_plan *p)
 int plan_make(struct tsdb_view *v, struct plan_requests *requests, bool singly, const struct source_limits *lim, struct read_plan *ret,
 	      struct err *e)
 {
+	ret->lim = lim;
+	ret->e = e;
+	ret->rc = limits_check(lim, 0, e);
 	for (size_t i = 0; i < requests->v.n; i++) {
 		const struct plan_request *a = &requests->v.v[i];
-		int rc = limits_check(lim, 0, e);
-		for (uint32_t step = 0; step < a->n_steps && !rc; step++)
+		for (uint32_t step = 0; step < a->n_steps; step++)
 			for (size_t p = 0; p < v->v->n; p++) {
+				if (!plan_goes_on(ret, 0))
+					return ret->rc;
 				const struct pstate *s = v->v->p[p];
 				struct unit u = { .group = a->group + step, .partition = (uint32_t)p, .scale = a->scale,
 						  .after_ms = a->after_ms + step * a->step_ms,
@@ -359,9 +388,9 @@ int plan_make(struct tsdb_view *v, struct plan_requests *requests, bool singly, 
 				const struct plan_series *series = plan_requests_series(requests, v, a->set, p);
 				add_units(ret, s, series, u, singly);
 			}
-		if (rc)
-			return rc;
 	}
+	if (ret->rc)
+		return ret->rc;
 	if (!in_order(ret))
 		qsort(ret->units.v, ret->units.n, sizeof *ret->units.v, by_group);
 	return 0;

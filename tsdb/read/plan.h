@@ -86,10 +86,14 @@ static inline int64_t unit_weight(const struct unit *u, int64_t t_ms, int64_t co
 
 struct read_plan {
 	VEC(struct unit) units;
+	const struct source_limits *lim; /* while it is made */
+	uint64_t work;         /* series and steps that were looked at since the limits were */
+	int rc;                /* negative: nothing is added any more */
+	struct err *e;
 };
 
 /* Units of a merge, sorted by group, partition and place. singly: weighed profiles are not summed up before they are weighed, as their sum does
- * not fit. */
+ * not fit. The units are within lim->max_bytes, and time is looked at while they are made: few bytes of parts may stand for many units. */
 int plan_make(struct tsdb_view *v, struct plan_requests *requests, bool singly, const struct source_limits *lim, struct read_plan *ret,
 	      struct err *e) MUST_USE;
 void plan_release(struct read_plan *p);
