@@ -4,7 +4,7 @@
  *
  *	bench_days --dir=DIR --make     makes the directory: profiles as ids, sealed and rolled up; pods are replaced every --deploy=6 hours, of which
  *	                                24 are a whole number, or which are a whole number of days: 168 is one deploy a week
- *	                                with --shard=I/N[,I/N@H] only that share of the pods is stored (fleet_parse_shards)
+ *	                                with --shard=I/N[,I/N@H] only that share of the pods is stored (fleet_parse_shards; none if I is N or more)
  *	                                with --half-hour the last day is not sealed, and half an hour of the next is there
  *	bench_days --dir=DIR            opens it and asks for the stacks of a flame graph, and for its calls; --dictionary=MB is the budget of dictionaries
  *

@@ -365,7 +365,7 @@ static bool parse_shard(struct view v, struct fleet_shard *ret)
 	int64_t shard, of;
 	const char *slash = memchr(v.ptr, '/', v.len);
 	if (!slash || !num_parse_i64(view_make(v.ptr, (size_t)(slash - v.ptr)), &shard) ||
-	    !num_parse_i64(view_make(slash + 1, v.len - (size_t)(slash + 1 - v.ptr)), &of) || of < 1 || of > 1000 || shard < 0 || shard >= of)
+	    !num_parse_i64(view_make(slash + 1, v.len - (size_t)(slash + 1 - v.ptr)), &of) || of < 1 || of > 1000 || shard < 0 || shard > 1000)
 		return false;
 	*ret = (struct fleet_shard){ (uint32_t)shard, (uint32_t)of, 0 };
 	return true;

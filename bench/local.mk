@@ -1,9 +1,9 @@
 # Benchmarks: `make bench` builds and runs them; each folder's are one program, added to BENCHES.
 include bench/files.mk
-BENCHES = bench_agent bench_days bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
+BENCHES = bench_agent bench_ingest bench_mixed bench_offcpu bench_pprof bench_query bench_replay bench_targets bench_tsdb
 EXTRA_PROGRAMS += $(BENCHES) many_targets
-# What an end-to-end test makes its days with is built with the servers.
-noinst_PROGRAMS = bench_bucket
+# What end-to-end tests make their days with is built with the servers.
+noinst_PROGRAMS = bench_bucket bench_days
 CLEANFILES += $(BENCHES) many_targets
 MEASURE = bench/measure.c bench/measure.h
 bench_agent_SOURCES = bench/agent_bench.c bench/agent_bench.h bench/agent_walks.c

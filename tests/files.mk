@@ -97,6 +97,9 @@ EXTRA_DIST += \
   tests/e2e/test_discovery_nets.py \
   tests/e2e/test_docs.py \
   tests/e2e/test_federate.py \
+  tests/e2e/test_fleet.py \
+  tests/e2e/test_fleet_bad.py \
+  tests/e2e/test_fleet_shards.py \
   tests/e2e/test_format.py \
   tests/e2e/test_gaps.py \
   tests/e2e/test_heavy_neighbours.py \

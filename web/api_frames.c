@@ -29,6 +29,7 @@ struct frame_names {
 	struct promql_params params;
 	VEC(struct frame_name) v;
 	struct map index;
+	struct answer_warnings warnings; /* of the queries, each once */
 };
 
 static char lower(char c)
@@ -87,6 +88,16 @@ static int put_query(const struct frame_names *f, struct view selector, struct b
 	return 0;
 }
 
+static void frame_names_warn(struct frame_names *f, struct view warning)
+{
+	for (size_t i = 0; i < f->warnings.v.n; i++)
+		if (view_eq(f->warnings.v.v[i], warning))
+			return;
+	struct view own = arena_view(httpd_arena(f->rq), warning);
+	if (own.ptr)
+		vec_push(&f->warnings.v, own);
+}
+
 static int ask(struct frame_names *f, struct view selector, struct err *e)
 {
 	struct buf query = { 0 };
@@ -105,6 +116,8 @@ static int ask(struct frame_names *f, struct view selector, struct err *e)
 		if (name.len && found_in(name, f->search))
 			rc = add_name(f, name, r.series[i].points[0].v, e);
 	}
+	for (size_t i = 0; i < r.n_warnings && !rc; i++)
+		frame_names_warn(f, r.warnings[i]);
 	promql_result_release(&r);
 	return rc;
 }
@@ -122,6 +135,8 @@ static void answer_frame_names(struct frame_names *f)
 	size_t shown = f->limit && f->limit < f->v.n ? f->limit : f->v.n;
 	struct answer_rows rows;
 	answer_rows_begin(&rows, f->rq);
+	for (size_t i = 0; i < f->warnings.v.n; i++)
+		vec_push(&rows.warnings.v, f->warnings.v.v[i]);
 	json_array_begin(rows.b);
 	for (size_t i = 0; i < shown && answer_rows_more(&rows); i++)
 		json_text(rows.b, f->v.v[i].name);
@@ -144,7 +159,9 @@ static int read_request(struct frame_names *f, const struct web *w, struct err *
 	f->engine = w->o.engine;
 	f->search = httpd_param(f->rq, "search");
 	f->params = (struct promql_params){ .canceled = httpd_canceled(f->rq), .arrived_ns = httpd_arrived_ns(f->rq), .timeout_ms = w->o.query_timeout_ms };
-	int rc = param_limit(f->rq, "limit", &f->limit, e);
+	int rc = param_partial(f->rq, &f->params.partial, e);
+	if (!rc)
+		rc = param_limit(f->rq, "limit", &f->limit, e);
 	if (!rc)
 		rc = param_time(f->rq, "end", clock_now_ms(), &f->end, e);
 	if (!rc)
@@ -174,4 +191,5 @@ void serve_frame_values(struct httpd_request *rq, void *arg)
 		answer_frame_names(&f);
 	map_free(&f.index);
 	vec_free(&f.v);
+	vec_free(&f.warnings.v);
 }

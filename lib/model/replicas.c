@@ -103,7 +103,7 @@ void replicas_join_points(const struct replica_points *r, size_t n, struct point
 	for (size_t i = 0; i < n; i++)
 		room += r[i].n;
 	struct point *v = xcalloc(room + 1, sizeof *v);
-	for (int64_t t; replica_next_stamp(r, c, n, &t);) {
+	for (int64_t t = 0; replica_next_stamp(r, c, n, &t);) {
 		const struct point *value = NULL, *marker = NULL;
 		bool live = false;
 		for (size_t i = 0; i < n; i++) {

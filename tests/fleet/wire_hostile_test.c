@@ -616,6 +616,63 @@ static void test_seeds(void **state)
 		for_each_message(seeds_write, ROUNDS);
 }
 
+/* What an answer is read into is bounded: its memory, its samples, its time; and no series is there twice. */
+static void test_within(void **state)
+{
+	(void)state;
+	enum { N = 20000 };
+	static struct source_profile profiles[N];
+	static const uint64_t refs[] = { 0 };
+	const struct fleet_call c = { .op = FLEET_PROFILES, .until_ms = N, .refs = refs, .n_refs = 1 };
+	const struct fleet_question q = { .call = c };
+	struct fleet_profiles list = { profiles, NULL, N };
+	const struct fleet_result r = { .op = FLEET_PROFILES, .n = 1, .profiles = &list };
+	const struct fleet_answer a = { .view = 1 };
+	const atomic_bool canceled = true;
+	const struct source_limits lim = { .canceled = &canceled };
+	const struct fleet_within cases[] = { { 0 }, { .max_bytes = sizeof profiles / 2 }, { .max_samples = N - 1 }, { .lim = &lim }, { .max_bytes = 2 * sizeof profiles, .max_samples = N } };
+	const int codes[] = { 0, -ERR_LIMIT, -ERR_CORRUPT, -ERR_CANCELED, 0 };
+	for (int i = 0; i < N; i++)
+		profiles[i] = (struct source_profile){ .t_ms = i + 1, .weight = 1 };
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	assert_int_equal(fleet_answer_encode(&b, &a, &r, NULL, &q, &e), 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct fleet_answer back;
+		struct fleet_result back_r = { 0 };
+		struct arena arena;
+		arena_init(&arena, 1 << 20);
+		int rc = fleet_answer_decode_within(&back, &back_r, buf_view(&b), &c, NULL, &arena, &cases[i], &e);
+		assert_int_equal(rc, codes[i]);
+		if (!rc)
+			fleet_result_release(&back_r);
+		arena_free(&arena);
+	}
+	buf_free(&b);
+}
+
+static void test_series_twice(void **state)
+{
+	(void)state;
+	struct label l[] = { { VIEW("__name__"), VIEW("m") } };
+	struct source_series series[] = { { { l, 1 }, NULL, 1 }, { { l, 1 }, NULL, 2 } };
+	const struct fleet_call c = { .op = FLEET_SELECT, .until_ms = 1 };
+	const struct fleet_question q = { .call = c };
+	const struct fleet_result r = { .op = FLEET_SELECT, .n = 2, .series = series };
+	const struct fleet_answer a = { .view = 1 };
+	struct fleet_answer back;
+	struct fleet_result back_r = { 0 };
+	struct arena arena;
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	arena_init(&arena, 1 << 20);
+	assert_int_equal(fleet_answer_encode(&b, &a, &r, NULL, &q, &e), 0);
+	assert_int_equal(fleet_answer_decode(&back, &back_r, buf_view(&b), &c, NULL, &arena, &e), -ERR_CORRUPT);
+	assert_non_null(strstr(e.msg, "a series is there twice"));
+	arena_free(&arena);
+	buf_free(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -623,7 +680,7 @@ int main(void)
 		cmocka_unit_test(test_version), cmocka_unit_test(test_claims), cmocka_unit_test(test_misfits),
 		cmocka_unit_test(test_memory), cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_graph_claims), cmocka_unit_test(test_graph_terms), cmocka_unit_test(test_scales_are_numbers),
-		cmocka_unit_test(test_row_claims), cmocka_unit_test(test_row_memory),
+		cmocka_unit_test(test_row_claims), cmocka_unit_test(test_row_memory), cmocka_unit_test(test_within), cmocka_unit_test(test_series_twice),
 	};
 	wirekit_begin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
