@@ -23,8 +23,9 @@ struct fleet_peer_ops {
 	struct fleet_ask *(*start)(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 	/* Waits until the answer is here, the call is canceled, or its time is over: a moment before lim's deadline, so that the others' answers can still be
 	 * used. Statistics and samples were added to lim; what the answer lacks was added to lim->damage. Frees the ask. Strings of the result are valid until
-	 * close. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL: the peer's share is missing, and the message says why, without
-	 * the peer's name. Other codes: the question itself fails (limits, canceled, bad data). */
+	 * close. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL, ERR_BAD_DATA: the peer's share is missing, and the message says
+	 * why, without the peer's name. Other codes: the question itself fails (limits, canceled, sums that do not fit); if a server said so, the message
+	 * names it. */
 	int (*finish)(struct fleet_ask *a, struct fleet_result *ret, struct err *e);
 	/* The peer's external labels; known after the first call that came back. Valid until close. */
 	struct labels (*labels)(struct fleet_peer_view *v);

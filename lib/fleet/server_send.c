@@ -21,12 +21,23 @@ void server_ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct
 	server_view_go_on(v);
 }
 
+/* Rows of series that the server does not have any more. */
+static bool send_is_empty(const struct fleet_call *c)
+{
+	return c->graph && !c->graph->n_refs;
+}
+
 void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 {
 	struct fleet_question q;
 	struct buf body = { .max = FLEET_QUESTION_MAX };
 	server_call_release(&a->sent);
 	server_call_init(&a->sent, a->call, &v->refs_of);
+	if (send_is_empty(&a->sent.call)) {
+		a->result = (struct fleet_result){ .op = FLEET_ROWS, .fits = true };
+		server_ask_end(v, a, &(struct err){ 0 });
+		return;
+	}
 	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
 	q.view = v->token;
 	a->with_dictionary = false;
@@ -46,14 +57,30 @@ void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 	a->state = ASK_SENT;
 	a->asked = true;
 	a->exchange = server_exchange_new(v->server, v, &body, a->until_ms);
+	server_view_wake(v); /* who waits for the ask waits for another exchange now */
 }
 
-int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e)
+static bool send_is_stopped(const struct source_limits *lim)
 {
-	int64_t now = clock_mono_ms(), until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
+	return (lim->canceled && atomic_load(lim->canceled)) || (lim->stopped && atomic_load(lim->stopped));
+}
+
+void server_view_wait(struct fleet_peer_view *v, uint64_t seen, int64_t until_ms, const struct source_limits *lim)
+{
+	mutex_unlock(&v->lock);
+	mutex_lock(&v->wake);
+	if (v->news == seen && !send_is_stopped(lim))
+		mutex_wait_ms(&v->wake, &v->changed, MIN(clock_mono_ms() + STEP_MS, until_ms));
+	mutex_unlock(&v->wake);
+	mutex_lock(&v->lock);
+}
+
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, uint64_t seen, struct err *e)
+{
+	int64_t until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
 	char took[DURATION_LEN];
-	mutex_wait_ms(&v->lock, &v->changed, MIN(now + STEP_MS, until));
-	if ((a->lim->canceled && atomic_load(a->lim->canceled)) || (a->lim->stopped && atomic_load(a->lim->stopped)))
+	server_view_wait(v, seen, until, a->lim);
+	if (send_is_stopped(a->lim))
 		return source_limits_check(a->lim, e);
 	if (clock_mono_ms() < until)
 		return 0;
@@ -75,5 +102,5 @@ void server_view_go_on(struct fleet_peer_view *v)
 		v->opener = send_next_held(v);
 		server_ask_send(v, v->opener);
 	}
-	pthread_cond_broadcast(&v->changed);
+	server_view_wake(v);
 }

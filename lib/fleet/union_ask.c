@@ -36,6 +36,7 @@ static bool ask_is_missing(const struct union_peer *p, int rc)
 	case ERR_IO:
 	case ERR_DENIED:
 	case ERR_INTERNAL:
+	case ERR_BAD_DATA:
 		return p->peer->name != NULL;
 	default:
 		return false;

@@ -169,7 +169,7 @@ struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t
 void union_joined_free(struct union_joined *j);
 /* Keeps it with the series as long as the view, if none of the range is kept. Takes j; returns the one that is kept. */
 const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref, struct union_joined *j) EXCLUDES(v->lock);
-/* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not
+/* Joined lists of a range that contains (after, until], of those of n series, each once, that have several holders; NULL of the others. Asks for what is not
  * kept. ret has room for n. */
 int union_joined_load(struct union_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		      const struct union_joined **ret, struct err *e) MUST_USE;

@@ -217,8 +217,8 @@ static void test_dead(void **unused)
 static void test_whole(void **unused)
 {
 	(void)unused;
-	static const enum err_code missing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL };
-	static const enum err_code others[] = { ERR_LIMIT, ERR_CANCELED, ERR_BAD_DATA, ERR_EXECUTION };
+	static const enum err_code missing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL, ERR_BAD_DATA };
+	static const enum err_code others[] = { ERR_LIMIT, ERR_CANCELED, ERR_EXECUTION };
 	struct buf out = { 0 }, want = { 0 };
 	open_regions();
 	kit_peers[0].fails_at = FLEET_SELECT;
