@@ -257,6 +257,48 @@ static void ask_note(const struct fleet_ask *a)
 		server_note_failure(s, took_ms, &a->err);
 }
 
+/* A view that is to be opened again is work, too: finish waits for that. */
+static bool ask_has_work(const struct fleet_peer_view *v, const struct fleet_ask *a) REQUIRES(v->lock)
+{
+	const struct fleet_ask *x = a->state == ASK_HELD ? v->opener : a;
+	return a->state == ASK_OVER || !x || (x->state == ASK_SENT && atomic_load(&x->exchange->done)) || server_is_stopped(a->lim) ||
+	       (a->until_ms && clock_mono_ms() >= a->until_ms);
+}
+
+bool server_ask_has_work(struct fleet_ask *a, int64_t until_ms)
+{
+	struct fleet_peer_view *v = a->view;
+	mutex_lock(&v->lock);
+	uint64_t seen = server_view_news(v);
+	bool has = ask_has_work(v, a);
+	while (!has && clock_mono_ms() < until_ms) {
+		server_view_wait(v, seen, until_ms, a->lim);
+		seen = server_view_news(v);
+		has = ask_has_work(v, a);
+	}
+	mutex_unlock(&v->lock);
+	return has;
+}
+
+static void ask_free(struct fleet_ask *a)
+{
+	fleet_result_release(&a->result);
+	server_call_release(&a->sent);
+	server_view_unref(a->view);
+	free(a);
+}
+
+void server_ask_cancel(struct fleet_ask *a)
+{
+	struct err why;
+	err_set(&why, ERR_CANCELED, "was not waited for");
+	mutex_lock(&a->view->lock);
+	ask_abandon(a->view, a, &why);
+	mutex_unlock(&a->view->lock);
+	ask_note(a);
+	ask_free(a);
+}
+
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e)
 {
 	struct fleet_peer_view *v = a->view;
@@ -270,12 +312,10 @@ int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err 
 	flag_unwatch(&watch);
 	ask_note(a);
 	int rc = a->err.code ? err_set(e, a->err.code, "%s", a->err.msg) : 0;
-	if (!rc)
+	if (!rc) {
 		*ret = a->result;
-	else
-		fleet_result_release(&a->result);
-	server_call_release(&a->sent);
-	server_view_unref(v);
-	free(a);
+		a->result = (struct fleet_result){ 0 };
+	}
+	ask_free(a);
 	return rc;
 }

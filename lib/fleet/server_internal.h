@@ -188,9 +188,13 @@ void server_view_go_on(struct fleet_peer_view *v) REQUIRES(v->lock);
 
 struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e) MUST_USE;
+bool server_ask_has_work(struct fleet_ask *a, int64_t until_ms);
+void server_ask_cancel(struct fleet_ask *a);
 /* The ask is over, with that error (code 0: with its result). */
 void server_ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock);
 void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock);
+/* Whether the question was canceled, or stopped to make room. */
+bool server_is_stopped(const struct source_limits *lim);
 /* Waits a moment for news of the view after `seen`, not beyond until_ms (INT64_MAX: any time). Releases the lock meanwhile. */
 void server_view_wait(struct fleet_peer_view *v, uint64_t seen, int64_t until_ms, const struct source_limits *lim) REQUIRES(v->lock);
 /* The same for an ask. Releases the lock meanwhile. Negative with *e: the question was canceled, or the time of the ask is over. */

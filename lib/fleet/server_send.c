@@ -60,7 +60,7 @@ void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 	server_view_wake(v); /* who waits for the ask waits for another exchange now */
 }
 
-static bool send_is_stopped(const struct source_limits *lim)
+bool server_is_stopped(const struct source_limits *lim)
 {
 	return (lim->canceled && atomic_load(lim->canceled)) || (lim->stopped && atomic_load(lim->stopped));
 }
@@ -69,7 +69,7 @@ void server_view_wait(struct fleet_peer_view *v, uint64_t seen, int64_t until_ms
 {
 	mutex_unlock(&v->lock);
 	mutex_lock(&v->wake);
-	if (v->news == seen && !send_is_stopped(lim))
+	if (v->news == seen && !server_is_stopped(lim))
 		mutex_wait_ms(&v->wake, &v->changed, MIN(clock_mono_ms() + STEP_MS, until_ms));
 	mutex_unlock(&v->wake);
 	mutex_lock(&v->lock);
@@ -80,7 +80,7 @@ int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, uint64_t see
 	int64_t until = a->until_ms ? a->until_ms + GRACE_MS : INT64_MAX;
 	char took[DURATION_LEN];
 	server_view_wait(v, seen, until, a->lim);
-	if (send_is_stopped(a->lim))
+	if (server_is_stopped(a->lim))
 		return source_limits_check(a->lim, e);
 	if (clock_mono_ms() < until)
 		return 0;

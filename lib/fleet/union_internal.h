@@ -10,7 +10,7 @@
  *	union_parts.c        what each peer is asked of a merge or of sums, and which outputs these are
  *	union_join.c         the profiles of a series that several peers have
  *	union_dictionary.c   adds up vectors over dictionaries of several peers
- *	union_series.c       series by number; union_ask.c: one call of each peer                                                  */
+ *	union_series.c       series by number; union_ask.c: one call of each peer; union_split.c: large ones                                                  */
 #ifndef PYRRHA_FLEET_UNION_INTERNAL_H
 #define PYRRHA_FLEET_UNION_INTERNAL_H
 
@@ -90,6 +90,19 @@ int union_ask_all(struct union_view *v, struct union_ask *asks, int64_t after_ms
 		  struct err *e) MUST_USE;
 /* The external labels of a peer; empty before it was contacted. */
 struct labels union_peer_labels(struct union_view *v, size_t peer);
+
+/* ---- union_split.c ---- */
+
+/* The calls that a peer is sent for one call. */
+struct union_split {
+	VEC(struct fleet_call) calls; /* by series or by group, in order */
+	VEC(struct source_part *) parts; /* owned: those of calls */
+};
+/* max: of the peer; NULL: one call. ERR_LIMIT: too many calls. union_split_release in any case. */
+int union_split_make(const struct fleet_call *c, const struct fleet_call_max *max, struct union_split *ret, struct err *e) MUST_USE;
+void union_split_release(struct union_split *s);
+/* Moves the result of a call to the end of those before it; `to` is zeroed before the first. */
+void union_split_join(struct fleet_result *to, struct fleet_result *from);
 
 /* ---- union_series.c ---- */
 
