@@ -27,6 +27,29 @@ static bool send_is_empty(const struct fleet_call *c)
 	return c->graph && !c->graph->n_refs;
 }
 
+static bool send_fits_matchers(const struct matcher *m, size_t n, size_t *left)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t bytes = m[i].name.len + m[i].value.len;
+		if (m[i].name.len > FLEET_TEXT_MAX || m[i].value.len > FLEET_TEXT_MAX || bytes > *left)
+			return false;
+		*left -= bytes;
+	}
+	return n <= FLEET_MATCHERS_MAX;
+}
+
+/* Whether the server would read the question. Unions split what is about too many series; matchers cannot be split. */
+static int send_check(const struct fleet_call *c, const struct buf *body, struct err *e)
+{
+	size_t left = FLEET_TEXTS_MAX;
+	if (!send_fits_matchers(c->m, c->n_m, &left) || (c->filter && !send_fits_matchers(c->filter->m, c->filter->n, &left)))
+		return err_set(e, ERR_LIMIT, "the query has more than %u matchers, or longer ones than servers are asked with: ask with fewer", FLEET_MATCHERS_MAX);
+	if (body->overflow)
+		return err_set(e, ERR_LIMIT, "the question takes more than the %zu MiB that servers are asked with: ask for fewer series or steps",
+			       FLEET_QUESTION_MAX >> 20);
+	return 0;
+}
+
 void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 {
 	struct fleet_question q;
@@ -47,10 +70,9 @@ void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 	a->generation = v->generation;
 	a->max_samples = q.max_samples;
 	fleet_question_encode(&body, &q);
-	if (body.overflow) {
-		struct err e;
+	struct err e;
+	if (send_check(a->call, &body, &e)) {
 		buf_free(&body);
-		err_set(&e, ERR_LIMIT, "the question is about more series than one request can name: ask for fewer at a time");
 		server_ask_end(v, a, &e);
 		return;
 	}

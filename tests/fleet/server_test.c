@@ -587,6 +587,59 @@ static void limits_of_questions_pass(void **state)
 	p->unref(p);
 }
 
+/* Matchers that a server would refuse are an error of the question, not of the server. */
+static void too_many_matchers(void **state)
+{
+	struct fleet_peer *p = peer_new("ok");
+	struct fleet_peer_view *v = p->ops->open(p);
+	struct source_limits lim = limits_for(5000);
+	struct matcher *m = xcalloc(FLEET_MATCHERS_MAX + 1, sizeof *m);
+	struct fleet_call c = { .op = FLEET_SELECT, .until_ms = 1000, .m = m, .n_m = FLEET_MATCHERS_MAX + 1 };
+	struct fleet_result r;
+	struct err e = { 0 };
+	for (size_t i = 0; i <= FLEET_MATCHERS_MAX; i++)
+		assert_int_equal(matcher_init(&m[i], MATCH_NE, VIEW("a"), VIEW("b"), &e), 0);
+	int requests = atomic_load(&far.requests);
+	assert_int_equal(ask(v, p, &c, &lim, &r, &e), -ERR_LIMIT);
+	assert_int_equal(atomic_load(&far.requests), requests);
+	c.n_m--;
+	if (ask(v, p, &c, &lim, &r, &e))
+		fail_msg("%s", e.msg);
+	fleet_result_release(&r);
+	for (size_t i = 0; i <= FLEET_MATCHERS_MAX; i++)
+		matcher_release(&m[i]);
+	free(m);
+	p->ops->close(v);
+	p->unref(p);
+}
+
+/* An ask is waited for in slices, or not any longer. */
+static void asks_are_waited_for_in_slices(void **state)
+{
+	struct fleet_peer *p = peer_new("slow"), *late = peer_new("late");
+	struct fleet_peer_view *v = p->ops->open(p), *late_v = late->ops->open(late);
+	struct source_limits lim = limits_for(5000);
+	struct fleet_result r;
+	struct err e = { 0 };
+	int64_t began = clock_mono_ms();
+	struct fleet_ask *slow_ask = p->ops->start(v, &select_all, &lim), *held = p->ops->start(v, &select_all, &lim);
+	struct fleet_ask *late_ask = late->ops->start(late_v, &select_all, &lim);
+	assert_false(p->ops->wait(slow_ask, 0));
+	assert_false(p->ops->wait(held, began + 20));
+	assert_in_range(clock_mono_ms() - began, 20, 80);
+	assert_true(late->ops->wait(late_ask, began + 2000));
+	assert_true(clock_mono_ms() - began < 1000);
+	assert_int_equal(late->ops->finish(late_ask, &r, &e), 0);
+	fleet_result_release(&r);
+	p->ops->cancel(held);
+	p->ops->cancel(slow_ask);
+	assert_true(clock_mono_ms() - began < 1000);
+	p->ops->close(v);
+	p->unref(p);
+	late->ops->close(late_v);
+	late->unref(late);
+}
+
 static void damage_and_samples_are_counted(void **state)
 {
 	struct fleet_peer *p = peer_new("ok");
@@ -868,6 +921,8 @@ int main(void)
 		cmocka_unit_test(a_restarted_server_is_asked_again),
 		cmocka_unit_test(flipped_bits_are_noticed),
 		cmocka_unit_test(errors_of_questions_pass),
+		cmocka_unit_test(too_many_matchers),
+		cmocka_unit_test(asks_are_waited_for_in_slices),
 		cmocka_unit_test(limits_of_questions_pass),
 		cmocka_unit_test(damage_and_samples_are_counted),
 		cmocka_unit_test(lost_views_are_opened_again),
