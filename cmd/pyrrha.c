@@ -223,9 +223,15 @@ static void log_slow_query(void *arg, const char *query, int64_t duration_ms, ui
 		 "err", e && e->code ? e->msg : "");
 }
 
+/* Of an answer of another server, and of the stacks that are kept of it. */
+#define SERVER_MEMORY_LEAST ((uint64_t)4 << 20)
+#define SERVER_MEMORY_MOST ((uint64_t)256 << 20)
+
 static int start_fleet(struct server *s, struct err *e)
 {
 	const struct fleet_options o = { .own = tsdb_source(s->db), .labels = on_external_labels, .rows = on_rows, .address = on_address, .arg = s,
+					 .max_answer_bytes = MIN(s->f.max_bytes, SERVER_MEMORY_MOST),
+					 .max_dictionary_bytes = MIN(MAX(s->f.memory_bytes / 64, SERVER_MEMORY_LEAST), SERVER_MEMORY_MOST),
 					 .user_agent = "pyrrha/" PACKAGE_VERSION };
 	s->fleet = fleet_new(&o);
 	fleet_register_metrics(s->fleet);

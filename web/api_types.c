@@ -33,7 +33,15 @@ static void catalogue_add(struct catalogue *c, const struct source_type *t)
 static int found_order(const void *a, const void *b)
 {
 	const struct found *x = a, *y = b;
-	return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : view_cmp(x->of.name, y->of.name);
+	const struct ptype *s = x->of.type, *t = y->of.type;
+	int c = (x->order > y->order) - (x->order < y->order);
+	if (!c)
+		c = view_cmp(x->of.name, y->of.name);
+	if (!c) /* a source has several types of one name in no order */
+		c = view_cmp(s->sample_type, t->sample_type);
+	if (!c)
+		c = view_cmp(s->sample_unit, t->sample_unit);
+	return c ? c : (s->kind > t->kind) - (s->kind < t->kind);
 }
 
 static void catalogue_close(struct catalogue *c)

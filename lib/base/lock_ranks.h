@@ -93,6 +93,9 @@ enum lock_rank {
 	/* lib/remote */
 	RANK_REMOTE_WRITE,       /* remote_write.lock: the intake, the change that waits; the storage calls with its apply_lock */
 
+	/* lib/fleet */
+	RANK_FLEET_DICTIONARY,   /* union_dictionary.lock, and of both sides' dictionaries: stacks of servers are translated; held while their symbols are read */
+
 	/* lib/model */
 	RANK_CALLTREE,           /* calltree.lock: nodes of a dictionary as calls */
 

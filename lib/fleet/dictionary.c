@@ -46,7 +46,7 @@ _Static_assert(sizeof(struct dictionary_cell) == RADIX_RECORD, "cells are sorted
 struct fleet_dictionary_out *fleet_dictionary_out_new(void)
 {
 	struct fleet_dictionary_out *d = NEW(struct fleet_dictionary_out);
-	mutex_init(&d->lock, LOCK_LEAF, "fleet_dictionary_out.lock");
+	mutex_init(&d->lock, RANK_FLEET_DICTIONARY, "fleet_dictionary_out.lock");
 	d->symbols = symbols_new();
 	atomic_init(&d->bytes, symbols_bytes(d->symbols));
 	return d;
@@ -330,7 +330,7 @@ struct fleet_dictionary_in {
 struct fleet_dictionary_in *fleet_dictionary_in_new(size_t max_bytes)
 {
 	struct fleet_dictionary_in *d = NEW(struct fleet_dictionary_in);
-	mutex_init(&d->lock, LOCK_LEAF, "fleet_dictionary_in.lock");
+	mutex_init(&d->lock, RANK_FLEET_DICTIONARY, "fleet_dictionary_in.lock");
 	d->max_bytes = max_bytes;
 	return d;
 }

@@ -23,6 +23,8 @@ struct fleet_options {
 	 * May be NULL. Any thread. */
 	const char *(*address)(void *arg, size_t i);
 	void *arg;
+	uint64_t max_answer_bytes;   /* of one answer of a server; 0 = 256 MiB */
+	uint64_t max_dictionary_bytes; /* of the stacks that are kept of one server; 0 = 256 MiB */
 	const char *user_agent;      /* copied */
 };
 

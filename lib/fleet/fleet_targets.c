@@ -52,7 +52,8 @@ static struct fleet_target *fleet_target_new(struct fleet *f, struct fleet_set *
 	m->owner = fleet_config_ref(s->owner);
 	m->http = &s->config->endpoints.http;
 	m->timeout_ms = f->config->timeout_ms;
-	const struct fleet_server_options o = { .loop = f->loop, .client = endpoint_set_client(s->endpoints), .url = m->url, .timeout_ms = m->timeout_ms };
+	const struct fleet_server_options o = { .loop = f->loop, .client = endpoint_set_client(s->endpoints), .url = m->url, .timeout_ms = m->timeout_ms,
+					       .max_answer_bytes = f->o.max_answer_bytes, .max_dictionary_bytes = f->o.max_dictionary_bytes };
 	m->server = fleet_server_new(&o);
 	return m;
 }

@@ -92,13 +92,13 @@ static int response_check(const struct fleet_post *p, struct err *e)
 	return rc;
 }
 
-int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings,
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, const struct fleet_within *within, struct arena *strings,
 		       struct fleet_answer *ret, struct fleet_result *result, struct err *e)
 {
 	server_note_received(s, p->bytes_received);
 	int rc = response_check(p, e);
 	if (!rc)
-		rc = fleet_answer_decode(ret, result, buf_view(&p->answer), call, s->dictionary, strings, e);
+		rc = fleet_answer_decode_within(ret, result, buf_view(&p->answer), call, s->dictionary, strings, within, e);
 	if (rc != -ERR_LIMIT)
 		return rc;
 	e->code = ERR_UNAVAILABLE; /* the share of this server is missing, the question goes on */

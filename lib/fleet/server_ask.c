@@ -77,7 +77,8 @@ struct ask_reading {
 static void ask_decode(struct fleet_ask *a, struct ask_reading *r)
 {
 	struct fleet_server *s = a->view->server;
-	r->decoded = !server_answer_read(&a->exchange->post, s, &a->sent.call, &r->strings, &r->answer, &r->result, &r->err);
+	const struct fleet_within within = { a->lim->max_bytes, a->max_samples, a->lim };
+	r->decoded = !server_answer_read(&a->exchange->post, s, &a->sent.call, &within, &r->strings, &r->answer, &r->result, &r->err);
 	if (r->decoded && !r->answer.view_lost)
 		IGNORE(server_answer_account(&r->answer, s, a->lim, a->max_samples, &r->err)); /* the error is in r */
 }

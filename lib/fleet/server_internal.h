@@ -210,7 +210,7 @@ void server_question_init(struct fleet_question *q, const struct fleet_server *s
 /* ---- answers ---- */
 
 /* What came of a post, decoded. 0: an answer, which may be an error. Else ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_DENIED. */
-int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, struct arena *strings,
+int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const struct fleet_call *call, const struct fleet_within *within, struct arena *strings,
 		       struct fleet_answer *ret, struct fleet_result *result, struct err *e) MUST_USE;
 /* Adds the call's cost and lacks to the limits of the question. Returns the error of the answer. max_samples: that the question allowed; 0 = any number. */
 int server_answer_account(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, uint64_t max_samples,

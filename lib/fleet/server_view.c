@@ -92,7 +92,8 @@ static void again_release(struct view_again *g)
 static int again_read(struct view_again *g, const struct server_exchange *x, struct fleet_ask *a, struct err *e)
 {
 	struct fleet_server *s = a->view->server;
-	int rc = server_answer_read(&x->post, s, &g->sent.call, &g->strings, &g->answer, &g->result, e);
+	const struct fleet_within within = { a->lim->max_bytes, g->sent.max_samples, a->lim };
+	int rc = server_answer_read(&x->post, s, &g->sent.call, &within, &g->strings, &g->answer, &g->result, e);
 	if (!rc && g->answer.view_lost)
 		rc = err_set(e, ERR_UNAVAILABLE, "lost its state twice: is it restarted again and again, or asked by more than it has room for?");
 	if (!rc)

@@ -47,7 +47,7 @@ struct union_dictionary *union_dictionary_new(void)
 {
 	struct union_dictionary *d = NEW(struct union_dictionary);
 	atomic_init(&d->refs, 1);
-	mutex_init(&d->lock, LOCK_LEAF, "dictionary of servers");
+	mutex_init(&d->lock, RANK_FLEET_DICTIONARY, "dictionary of servers");
 	d->to = symbols_new();
 	return d;
 }

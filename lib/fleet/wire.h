@@ -78,11 +78,22 @@ struct fleet_answer {
  * that half an answer is seen. ERR_LIMIT: more than out->max bytes; errors of fleet_dictionary_put. After an error out is to be thrown away. */
 int fleet_answer_encode(struct buf *out, const struct fleet_answer *a, const struct fleet_result *result, struct fleet_dictionary_out *dictionary,
 			const struct fleet_question *q, struct err *e) MUST_USE;
+/* What reading an answer may take. ERR_LIMIT beyond max_bytes, which are counted outside of the arena and without vectors; ERR_CORRUPT beyond max_samples; or what
+ * source_limits_check says. */
+struct fleet_within {
+	uint64_t max_bytes, max_samples; /* 0 = any number */
+	const struct source_limits *lim; /* of the question; may be NULL */
+};
 /* call: what was asked: the answer has to fit it (as many series, groups, tiles; stamps in its range and in order; labels in order; refs below
  * 2^32). dictionary: of a merge. arena: the strings of the result, with a cap; it is kept as long as the view. ERR_CORRUPT: not an answer, of
  * another version, cut short, or one that does not fit: says what and where. ERR_LIMIT: the arena or the dictionary is full. ret and result are
  * set only on success; an answer that is an error is a success with ret->err set and an empty result. */
-int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
-			struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e) MUST_USE;
+int fleet_answer_decode_within(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
+			       struct fleet_dictionary_in *dictionary, struct arena *arena, const struct fleet_within *within, struct err *e) MUST_USE;
+static inline int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
+				      struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e)
+{
+	return fleet_answer_decode_within(ret, result, body, call, dictionary, arena, NULL, e);
+}
 
 #endif

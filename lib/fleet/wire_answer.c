@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers: a head that says what the call has cost and what it lacks, then the result. */
+#include "base/utf8.h"
 #include "fleet/wire.h"
 #include "fleet/wire_result.h"
+
+#define ANSWER_LABELS_MAX 64u  /* external labels of a server */
+#define ANSWER_LABEL_MAX 4096u /* bytes of the name or the value of one */
 
 static const char answer_magic[4] = { 'P', 'Y', 'R', 'A' };
 
@@ -133,10 +137,14 @@ static struct labels answer_get_labels(struct wire_in *in)
 {
 	wire_section(in, "external labels");
 	size_t n = wire_get_count(in, 4);
+	if (!wire_require(in, n <= ANSWER_LABELS_MAX, "more external labels than a server has"))
+		return (struct labels){ 0 };
 	struct label *v = wire_alloc(in, n, sizeof *v);
 	for (size_t i = 0; i < n && v && !in->c.bad; i++) {
 		v[i].name = answer_get_text(in);
 		v[i].value = answer_get_text(in);
+		wire_require(in, v[i].name.len <= ANSWER_LABEL_MAX && v[i].value.len <= ANSWER_LABEL_MAX && utf8_valid(v[i].name) && utf8_valid(v[i].value) &&
+			     !view_eqs(v[i].name, LABEL_NAME), "an external label that there cannot be");
 		wire_require(in, v[i].name.len && v[i].value.len && (!i || view_cmp(v[i - 1].name, v[i].name) < 0), "labels are empty or not in order");
 	}
 	return (struct labels){ v, v ? n : 0 };
@@ -204,7 +212,9 @@ static int answer_get_merge(struct wire_in *in, const struct fleet_answer *a, co
 	wire_section(in, "vectors");
 	if (!wire_require(in, c->n_groups <= (size_t)(in->c.end - in->c.p), "fewer bytes than groups that were asked for"))
 		return 0;
-	r->vecs = xcalloc(c->n_groups + 1, sizeof(struct stackvec *));
+	r->vecs = wire_heap(in, c->n_groups + 1, sizeof(struct stackvec *));
+	if (!r->vecs)
+		return 0;
 	r->n = c->n_groups;
 	return fleet_dictionary_take(dictionary, a->session, &in->c, r->vecs, r->n, e);
 }
@@ -231,8 +241,8 @@ static int answer_get_result(struct wire_in *in, const struct fleet_answer *a, c
 	}
 }
 
-int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
-			struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e)
+int fleet_answer_decode_within(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
+			       struct fleet_dictionary_in *dictionary, struct arena *arena, const struct fleet_within *within, struct err *e)
 {
 	struct fleet_answer a = { 0 };
 	struct fleet_result r = { .op = call->op };
@@ -246,6 +256,11 @@ int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, s
 	if (rc)
 		return err_set(e, ERR_CORRUPT, "not an answer: %s", bad.msg);
 	in.arena = arena;
+	if (within && within->max_bytes)
+		in.left = within->max_bytes;
+	if (within && within->max_samples)
+		in.samples_left = within->max_samples;
+	in.lim = within ? within->lim : NULL;
 	answer_get_head(&in, &a, call->op);
 	if (!in.c.bad && !a.err.code)
 		rc = answer_get_result(&in, &a, call, dictionary, &r, e);

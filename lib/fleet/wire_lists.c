@@ -43,17 +43,20 @@ static void lists_get_floats(struct wire_in *in, const struct fleet_call *c, str
 {
 	struct wire_stamps stamps = { 0 };
 	wire_section(in, "samples");
-	r->floats = xcalloc(r->n + 1, sizeof *r->floats);
+	r->floats = wire_heap(in, r->n + 1, sizeof *r->floats);
 	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
 		struct fleet_floats *f = &r->floats[i];
 		struct wire_doubles values = { 0 };
-		f->n = wire_get_count(in, 1);
-		if (!f->n)
+		size_t n = wire_get_count(in, 1);
+		if (!n || !wire_samples(in, n))
 			continue;
-		f->v = xcalloc(f->n, sizeof *f->v);
+		f->v = wire_heap(in, n, sizeof *f->v);
+		f->n = f->v ? n : 0;
 		wire_stamps_begin(&stamps);
-		for (size_t k = 0; k < f->n && !in->c.bad; k++)
+		for (size_t k = 0; k < f->n && !in->c.bad; k++) {
+			wire_go_on(in, k);
 			f->v[k].t_ms = lists_get_stamp_within(in, &stamps, k, c);
+		}
 		if (!in->c.bad)
 			wire_get_doubles(in, &values, &f->v[0].v, sizeof f->v[0], f->n);
 	}
@@ -152,14 +155,16 @@ static void lists_get_profiles(struct wire_in *in, const struct fleet_call *c, s
 	struct lists_profiles x = { 0 };
 	bool with_match = c->op == FLEET_MATCHES;
 	wire_section(in, "profiles");
-	r->profiles = xcalloc(r->n + 1, sizeof *r->profiles);
+	r->profiles = wire_heap(in, r->n + 1, sizeof *r->profiles);
 	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
 		struct fleet_profiles *p = &r->profiles[i];
 		p->n = wire_get_count(in, with_match ? 3 : 2);
-		p->v = xcalloc(p->n + 1, sizeof *p->v);
-		p->match = with_match ? xcalloc(p->n + 1, sizeof *p->match) : NULL;
+		IGNORE(wire_samples(in, p->n));
+		p->v = wire_heap(in, p->n + 1, sizeof *p->v);
+		p->match = with_match ? wire_heap(in, p->n + 1, sizeof *p->match) : NULL;
 		wire_stamps_begin(&x.stamps);
 		for (size_t k = 0; k < p->n && !in->c.bad; k++) {
+			wire_go_on(in, k);
 			lists_get_profile(in, c, &x, k);
 			p->v[k] = x.before;
 			if (with_match)
@@ -245,7 +250,7 @@ static struct source_point lists_get_point(struct wire_in *in, struct lists_poin
 static void lists_check_points(struct wire_in *in, struct source_points *p, bool runs)
 {
 	uint64_t profiles = 0, size = 0;
-	p->before = runs ? xcalloc(p->n + 1, sizeof *p->before) : NULL;
+	p->before = runs ? wire_heap(in, p->n + 1, sizeof *p->before) : NULL;
 	for (size_t i = 0; i < p->n && !in->c.bad; i++) {
 		const struct source_point *x = &p->v[i];
 		uint64_t total = x->total < 0 ? -(uint64_t)x->total : (uint64_t)x->total;
@@ -261,7 +266,7 @@ static void lists_get_points(struct wire_in *in, struct fleet_result *r)
 {
 	struct lists_points x = { 0 };
 	wire_section(in, "points");
-	r->points = xcalloc(r->n + 1, sizeof *r->points);
+	r->points = wire_heap(in, r->n + 1, sizeof *r->points);
 	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
 		struct source_points *p = &r->points[i];
 		uint64_t head = wire_get(in), n = head >> 2;
@@ -269,10 +274,13 @@ static void lists_get_points(struct wire_in *in, struct fleet_result *r)
 				  "more points than bytes, or points that are not plain"))
 			return;
 		p->plain = head & POINTS_PLAIN;
-		p->v = p->plain ? xcalloc(n + 1, sizeof *p->v) : NULL;
+		IGNORE(wire_samples(in, (size_t)n));
+		p->v = p->plain ? wire_heap(in, (size_t)n + 1, sizeof *p->v) : NULL;
 		wire_stamps_begin(&x.stamps);
-		for (; p->n < n && !in->c.bad; p->n++)
+		for (; p->n < n && !in->c.bad; p->n++) {
+			wire_go_on(in, p->n);
 			p->v[p->n] = lists_get_point(in, &x, p->n);
+		}
 		lists_check_points(in, p, head & POINTS_RUNS);
 	}
 }
@@ -355,7 +363,8 @@ static void lists_put_covers(struct wire_out *o, const struct fleet_result *r)
 static void lists_get_spans(struct wire_in *in, struct lists_covers *x, struct source_cover *c)
 {
 	size_t n = wire_get_count(in, 2);
-	vec_reserve(&c->spans, n);
+	c->spans.v = n ? wire_heap(in, n, sizeof *c->spans.v) : NULL;
+	c->spans.cap = c->spans.v ? n : 0;
 	for (size_t i = 0; i < n && !in->c.bad; i++) {
 		int64_t after = wire_get_diff(in, x->until_ms);
 		x->length_ms = wire_get_diff(in, x->length_ms);
@@ -398,9 +407,9 @@ static void lists_get_covers(struct wire_in *in, const struct fleet_call *c, str
 	if (!wire_require(in, !__builtin_mul_overflow(n, r->n, &all) && all <= (size_t)(in->c.end - in->c.p), "fewer bytes than covers that were asked for"))
 		return;
 	r->n_tiles = n;
-	r->covers = xcalloc(r->n + 1, sizeof *r->covers);
+	r->covers = wire_heap(in, r->n + 1, sizeof *r->covers);
 	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
-		r->covers[i] = xcalloc(n + 1, sizeof *r->covers[i]);
+		r->covers[i] = wire_heap(in, n + 1, sizeof *r->covers[i]);
 		for (size_t k = 0; k < n && !in->c.bad; k++)
 			lists_get_cover(in, &x, &r->covers[i][k], n == 1);
 	}
@@ -436,8 +445,10 @@ static void lists_get_sums(struct wire_in *in, const struct fleet_call *c, struc
 	uint8_t how = wire_get_byte(in);
 	if (!wire_require(in, c->exact ? how == SUMS_INTEGERS || how == SUMS_BOTH : how == SUMS_DOUBLES, "sums that were not asked for"))
 		return;
-	r->sums = xcalloc(r->n + 1, sizeof *r->sums);
-	r->exact = c->exact ? xcalloc(r->n + 1, sizeof *r->exact) : NULL;
+	r->sums = wire_heap(in, r->n + 1, sizeof *r->sums);
+	r->exact = c->exact ? wire_heap(in, r->n + 1, sizeof *r->exact) : NULL;
+	if (in->c.bad)
+		return;
 	if (how != SUMS_INTEGERS)
 		wire_get_doubles(in, &sums, r->sums, sizeof *r->sums, r->n);
 	if (how != SUMS_DOUBLES)
@@ -449,7 +460,9 @@ static void lists_get_sums(struct wire_in *in, const struct fleet_call *c, struc
 static void lists_get_shares(struct wire_in *in, struct fleet_result *r)
 {
 	wire_section(in, "shares");
-	r->shares = (struct source_shares){ xcalloc(r->n + 1, sizeof(int64_t)), xcalloc(r->n + 1, sizeof(int64_t)), xcalloc(r->n + 1, sizeof(int64_t)) };
+	r->shares = (struct source_shares){ wire_heap(in, r->n + 1, sizeof(int64_t)), wire_heap(in, r->n + 1, sizeof(int64_t)), wire_heap(in, r->n + 1, sizeof(int64_t)) };
+	if (in->c.bad)
+		return;
 	wire_get_integers(in, r->shares.match, r->n);
 	wire_get_integers(in, r->shares.total, r->n);
 	wire_get_integers(in, r->shares.there, r->n);

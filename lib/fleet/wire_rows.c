@@ -227,9 +227,9 @@ static void rows_get_row(struct wire_in *in, const struct source_graph *g, struc
 	x->line = rows_get_text(in, texts);
 	x->n = wire_get_count(in, parts ? 3 : 2);
 	wire_require(in, x->n, "a row without numbers");
-	x->steps = xcalloc(x->n + 1, sizeof *x->steps);
-	x->ints = xcalloc(x->n + 1, sizeof *x->ints);
-	x->parts = parts ? xcalloc(x->n + 1, sizeof *x->parts) : NULL;
+	x->steps = wire_heap(in, x->n + 1, sizeof *x->steps);
+	x->ints = wire_heap(in, x->n + 1, sizeof *x->ints);
+	x->parts = parts ? wire_heap(in, x->n + 1, sizeof *x->parts) : NULL;
 	uint64_t step = 0;
 	for (size_t i = 0; i < x->n && !in->c.bad; i++) {
 		uint64_t gap = wire_get(in);
@@ -251,7 +251,7 @@ void wire_get_rows(struct wire_in *in, const struct fleet_call *c, struct fleet_
 	r->n = wire_get_count(in, 7);
 	wire_require(in, fits < 2 && (fits || !r->n), "rows whose sums do not fit");
 	r->fits = fits;
-	r->rows = xcalloc(r->n + 1, sizeof *r->rows);
+	r->rows = wire_heap(in, r->n + 1, sizeof *r->rows);
 	for (size_t i = 0; i < r->n && !in->c.bad; i++)
 		rows_get_row(in, c->graph, &texts, &r->rows[i]);
 	vec_free(&texts.v);

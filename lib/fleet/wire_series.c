@@ -159,7 +159,7 @@ static void series_get_table(struct series_reader *r)
 	uint64_t left;
 	wire_section(in, "strings");
 	r->n_strings = wire_get_count(in, 1);
-	r->strings = xcalloc(r->n_strings + 1, sizeof *r->strings);
+	r->strings = wire_heap(in, r->n_strings + 1, sizeof *r->strings);
 	uint64_t sum = 0;
 	for (size_t i = 0; i < r->n_strings && !in->c.bad; i++) {
 		left = (uint64_t)(in->c.end - in->c.p);
@@ -239,12 +239,19 @@ static struct labels series_get_labels(struct series_reader *r)
 	return (struct labels){ v, v ? s.n : 0 };
 }
 
+#define SERIES_ALIKE_MAX 64 /* series with the same labels */
+
+static bool series_same_type(const struct ptype *a, const struct ptype *b)
+{
+	return a == b || (a && b && a->kind == b->kind && ptype_eq(a, b));
+}
+
 static void series_get_series(struct series_reader *r, struct fleet_result *to)
 {
 	uint64_t ref = 0;
 	wire_section(r->in, "series");
-	size_t n = wire_get_count(r->in, 3);
-	to->series = xcalloc(n + 1, sizeof *to->series);
+	size_t n = wire_get_count(r->in, 3), alike = 0;
+	to->series = wire_heap(r->in, n + 1, sizeof *to->series);
 	to->n = n;
 	for (size_t i = 0; i < n && !r->in->c.bad; i++) {
 		struct source_series *s = &to->series[i];
@@ -253,7 +260,11 @@ static void series_get_series(struct series_reader *r, struct fleet_result *to)
 		s->ref = (uint64_t)wire_get_diff(r->in, (int64_t)ref);
 		ref = s->ref + 1;
 		wire_require(r->in, s->ref <= UINT32_MAX, "a reference is 2^32 or more");
-		wire_require(r->in, !i || labels_cmp(s[-1].labels, s->labels) <= 0, "series are not in the order of their labels");
+		int order = i ? labels_cmp(s[-1].labels, s->labels) : -1;
+		alike = order ? 0 : alike + 1; /* floats and profiles of some types may have equal labels */
+		wire_require(r->in, order <= 0, "series are not in the order of their labels");
+		wire_require(r->in, alike < SERIES_ALIKE_MAX && (order || !series_same_type(s[-1].type, s->type)), "a series is there twice");
+		wire_go_on(r->in, i);
 	}
 }
 
@@ -261,7 +272,7 @@ static void series_get_types(struct series_reader *r, struct fleet_result *to)
 {
 	wire_section(r->in, "types");
 	size_t n = wire_get_count(r->in, 3);
-	to->types = xcalloc(n + 1, sizeof *to->types);
+	to->types = wire_heap(r->in, n + 1, sizeof *to->types);
 	to->n = n;
 	for (size_t i = 0; i < n && !r->in->c.bad; i++) {
 		to->types[i].name = series_get_string(r);

@@ -7,6 +7,7 @@
  *	00001010   in lists: the value before, as often as a varint says, and twice more                                                          */
 #include "fleet/wire_values.h"
 
+#include "base/alloc.h"
 #include "base/map.h"
 
 enum { DOUBLE_SMALL = 0x80, DOUBLE_WHOLE = 0x09, DOUBLE_RUN = 0x0a };
@@ -56,7 +57,7 @@ void wire_put_hash(struct wire_out *o, size_t from)
 int wire_open(struct wire_in *in, struct view body, const char magic[4], uint64_t *ret_version, struct err *e)
 {
 	uint64_t hash;
-	*in = (struct wire_in){ .c = cursor_of(body), .begin = (const uint8_t *)body.ptr, .what = "head" };
+	*in = (struct wire_in){ .c = cursor_of(body), .begin = (const uint8_t *)body.ptr, .what = "head", .left = UINT64_MAX, .samples_left = UINT64_MAX };
 	*ret_version = 0;
 	struct view begin = cursor_bytes(&in->c, 4);
 	if (in->c.bad || !view_eq(begin, view_make(magic, 4)))
@@ -73,8 +74,10 @@ int wire_open(struct wire_in *in, struct view body, const char magic[4], uint64_
 
 int wire_close(struct wire_in *in, const char *name, enum err_code code, struct err *e)
 {
+	if (in->stopped.code)
+		return err_set(e, in->stopped.code, "%s", in->stopped.msg);
 	if (in->full)
-		return err_set(e, ERR_LIMIT, "the %s takes more than %zu bytes of memory: %s at byte %zu", name, in->arena->max, in->what, in->at);
+		return err_set(e, ERR_LIMIT, "the %s takes more memory than it may: %s at byte %zu", name, in->what, in->at);
 	if (in->c.bad)
 		return err_set(e, code, "malformed %s: %s at byte %zu: %s", name, in->what, in->at, in->why ? in->why : "too short");
 	if (in->c.p != in->c.end)
@@ -126,6 +129,38 @@ void *wire_alloc(struct wire_in *in, size_t n, size_t size)
 		wire_refuse(in, "it is too large");
 	}
 	return p;
+}
+
+void *wire_heap(struct wire_in *in, size_t n, size_t size)
+{
+	uint64_t bytes;
+	if (in->c.bad)
+		return NULL;
+	if (__builtin_mul_overflow((uint64_t)n, (uint64_t)size, &bytes) || bytes > in->left) {
+		in->full = true;
+		wire_refuse(in, "it is too large");
+		return NULL;
+	}
+	in->left -= in->left == UINT64_MAX ? 0 : bytes;
+	return xcalloc(n, size);
+}
+
+bool wire_samples(struct wire_in *in, size_t n)
+{
+	if (!wire_require(in, n <= in->samples_left, "more samples than the question allows"))
+		return false;
+	in->samples_left -= in->samples_left == UINT64_MAX ? 0 : n;
+	return true;
+}
+
+#define WIRE_LOOK_EVERY 4096
+
+void wire_go_on(struct wire_in *in, size_t i)
+{
+	if (LIKELY(i % WIRE_LOOK_EVERY || !in->lim || in->c.bad))
+		return;
+	if (source_limits_check(in->lim, &in->stopped))
+		wire_refuse(in, "the question is over");
 }
 
 /* ---- doubles ---- */

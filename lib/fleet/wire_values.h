@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/cursor.h"
 #include "base/err.h"
-#include "model/value.h"
+#include "model/source.h"
 
 #define WIRE_HASH 8 /* bytes at the end of each message */
 /* Stamps and lengths of time are at most this far from 0 (ms), so that a sum of two does not overflow. As in promql-like/eval/eval.c. */
@@ -68,7 +68,11 @@ struct wire_in {
 	const char *what;            /* a literal: the section that is being read */
 	size_t at;                   /* its offset */
 	const char *why;             /* once c.bad: a literal, or NULL: too short */
-	bool full;                   /* the arena's cap was reached */
+	bool full;                   /* the arena's cap, or `left`, was reached */
+	uint64_t left;               /* bytes that may still be allocated outside of the arena; wire_open: any number */
+	uint64_t samples_left;       /* profiles, points and samples that may still come; wire_open: any number */
+	const struct source_limits *lim; /* looked at while much is read; NULL: none */
+	struct err stopped;          /* what ended the reading */
 };
 
 /* Checks magic, version and hash. ERR_CORRUPT with *ret_version 0 if it is no such message at all. `in` then reads what follows the version. */
@@ -117,6 +121,12 @@ struct view wire_get_text(struct wire_in *in, size_t max);
 size_t wire_get_count(struct wire_in *in, size_t least);
 /* n zeroed items; NULL if the arena is full, or n is 0. */
 void *wire_alloc(struct wire_in *in, size_t n, size_t size);
+/* Room for n items outside of the arena, zeroed: the caller's, as xcalloc's. NULL if that is more than the message may take. */
+void *wire_heap(struct wire_in *in, size_t n, size_t size);
+/* n profiles, points or samples follow: false if that is more than the question allows. */
+bool wire_samples(struct wire_in *in, size_t n);
+/* Before the i-th element of a long list: looks now and then whether the question goes on. */
+void wire_go_on(struct wire_in *in, size_t i);
 
 /* ---- stamps: each list begins near where the last one began, and goes on in its last step ---- */
 

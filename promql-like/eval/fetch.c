@@ -152,7 +152,7 @@ static int fetch_finish(struct fetch_job *j, size_t i, struct err *e)
 	bool waits = pthread_equal(pthread_self(), j->caller);
 	j->s[i].f = (struct fetched){ 0 };
 	j->s[i].taken = true;
-	int rc = fetched_hold(j->q, &f, e);
+	int rc = f.held.bytes ? 0 : fetched_hold(j->q, &f, e);
 	if (rc) {
 		fetched_release(&f);
 		return rc;
@@ -202,7 +202,7 @@ static int fetch_take_covers(void *arg, size_t k, struct source_cover *v, struct
 	}
 	s->f.cover = v;
 	s->f.n_cover = n;
-	return s->looks_before ? 0 : fetch_finish(j, j->call.series.v[k], e);
+	return s->looks_before ? fetched_hold(j->q, &s->f, e) : fetch_finish(j, j->call.series.v[k], e);
 }
 
 static int fetch_take_before(void *arg, size_t k, struct source_cover *v, struct err *e)
@@ -310,23 +310,40 @@ static int fetch_take_profiles(void *arg, size_t k, struct source_profile *v, si
 	return fetch_finish(j, j->call.series.v[k], e);
 }
 
+static int fetch_call_profiles(struct fetch_job *j, struct err *e)
+{
+	int rc = 0;
+	if (j->call.refs.n)
+		rc = j->q->view->ops->profiles(j->q->view, j->call.refs.v, j->call.refs.n, j->w->after, j->w->until, eval_limits(j->q), fetch_take_profiles, j, e);
+	fetch_call_clear(j);
+	return rc;
+}
+
+/* Series with replicas, some at a time: the source reads series in an order of its own, so the lists of one replica of all of them may come before those of
+ * the next. */
+#define FETCH_REPLICAS_AT_ONCE 256
+
 static int fetch_profiles(struct fetch_job *j, struct err *e)
 {
+	size_t waiting = 0;
+	int rc = 0;
 	fetch_call_clear(j);
-	for (size_t i = 0; i < j->c->n; i++) {
+	for (size_t i = 0; i < j->c->n; i++)
+		if (j->c->c[i].type && !j->s[i].taken && j->c->c[i].n == 1)
+			fetch_call_add(j, i, 0);
+	rc = fetch_call_profiles(j, e);
+	for (size_t i = 0; i < j->c->n && !rc; i++) {
 		const struct chosen *c = &j->c->c[i];
-		if (!c->type || j->s[i].taken)
+		if (!c->type || j->s[i].taken || c->n == 1)
 			continue;
-		if (c->n > 1) {
-			j->s[i].replicas.v = xcalloc(c->n, sizeof *j->s[i].replicas.v);
-			atomic_store(&j->s[i].replicas.left, c->n);
-		}
+		j->s[i].replicas.v = xcalloc(c->n, sizeof *j->s[i].replicas.v);
+		atomic_store(&j->s[i].replicas.left, c->n);
 		for (size_t p = 0; p < c->n; p++)
 			fetch_call_add(j, i, p);
+		if (++waiting % FETCH_REPLICAS_AT_ONCE == 0)
+			rc = fetch_call_profiles(j, e);
 	}
-	if (!j->call.refs.n)
-		return 0;
-	return j->q->view->ops->profiles(j->q->view, j->call.refs.v, j->call.refs.n, j->w->after, j->w->until, eval_limits(j->q), fetch_take_profiles, j, e);
+	return rc ? rc : fetch_call_profiles(j, e);
 }
 
 static int fetch_take_floats(void *arg, size_t k, struct point *v, size_t n, struct err *e)
