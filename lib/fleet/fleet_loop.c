@@ -4,6 +4,7 @@
 #include "fleet/fleet_loop.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include "base/thread.h"
 #include "fleet/wire.h"
 
+#define LOOP_MOST_POSTS 2000
 #define TURN_MS 1000
 #define AFTER_FAILURE_MS 100
 
@@ -20,6 +22,7 @@ struct fleet_loop {
 	pthread_t thread;
 	struct fleet_post *running;
 	atomic_size_t posts;         /* posted and not over */
+	size_t most;                 /* of them: each has a connection, which is a file */
 	struct mutex lock;
 	struct fleet_post *queue, **queue_end; /* lock guards them, as all below; the oldest is first */
 	struct fleet_post *canceled;
@@ -162,6 +165,9 @@ int fleet_loop_new(struct fleet_loop **ret, struct err *e)
 	struct fleet_loop *l = NEW(struct fleet_loop);
 	mutex_init(&l->lock, LOCK_LEAF, "fleet_loop");
 	l->queue_end = &l->queue;
+	struct rlimit files = { 0 };
+	getrlimit(RLIMIT_NOFILE, &files);
+	l->most = MIN(files.rlim_cur / 2, LOOP_MOST_POSTS);
 	l->fetch = fetch_loop_new(e);
 	int rc = l->fetch ? thread_start(&l->thread, "fleet", loop_main, l, e) : -(int)e->code;
 	if (rc) {
@@ -219,7 +225,7 @@ void fleet_loop_cancel(struct fleet_loop *l, struct fleet_post *p)
 	fetch_loop_wake(l->fetch);
 }
 
-size_t fleet_loop_posts(const struct fleet_loop *l)
+bool fleet_loop_is_full(const struct fleet_loop *l)
 {
-	return atomic_load(&l->posts);
+	return atomic_load(&l->posts) >= l->most;
 }

@@ -44,7 +44,7 @@ struct fleet_post {
 void fleet_loop_post(struct fleet_loop *l, struct fleet_post *p);
 /* Ends it; does nothing if it has ended. done may be called meanwhile. p is kept by its owner until this returns. */
 void fleet_loop_cancel(struct fleet_loop *l, struct fleet_post *p);
-/* Requests that were posted and have not ended. */
-size_t fleet_loop_posts(const struct fleet_loop *l);
+/* Whether so many requests are under way that no more should be posted: 2,000, or half of the files that the process may open. */
+bool fleet_loop_is_full(const struct fleet_loop *l);
 
 #endif

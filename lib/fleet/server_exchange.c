@@ -34,6 +34,14 @@ void server_view_unref(struct fleet_peer_view *v)
 	free(v);
 }
 
+void server_view_wake(struct fleet_peer_view *v)
+{
+	mutex_lock(&v->wake);
+	v->news++;
+	pthread_cond_broadcast(&v->changed);
+	mutex_unlock(&v->wake);
+}
+
 /* ---- exchanges ---- */
 
 static void exchange_on_done(struct fleet_post *p)
@@ -60,6 +68,7 @@ void server_exchange_unref(struct server_exchange *x)
 
 static void exchange_release(struct fleet_post *p)
 {
+	atomic_fetch_sub(&((struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post)))->server->posts, 1);
 	server_exchange_unref((struct server_exchange *)(void *)((char *)p - offsetof(struct server_exchange, post)));
 }
 
@@ -73,6 +82,7 @@ struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet
 				       .done = exchange_on_done, .release = exchange_release };
 	*body = (struct buf){ 0 };
 	metric_add(&server_metrics[SERVER_SENT], (double)x->post.body.len, s->name);
+	atomic_fetch_add(&s->posts, 1);
 	fleet_loop_post(s->loop, &x->post);
 	return x;
 }

@@ -33,7 +33,7 @@
 #define SERVER_MAX_DICTIONARY ((uint64_t)256 << 20)
 #define SERVER_MAX_STRINGS ((size_t)256 << 20) /* of one view */
 #define SERVER_CLOSE_MS 5000     /* how long a close may take */
-#define SERVER_BUSY_POSTS 2000   /* with more requests under way views are not closed: they end by themselves */
+#define SERVER_MOST_POSTS 256    /* requests of one server under way: one that hangs must not use up the connections of this process */
 
 /* Metrics of all servers; those of one server have its URL as a label. */
 enum server_metric {
@@ -51,6 +51,7 @@ struct fleet_server {
 	uint64_t max_answer_bytes;
 	struct fleet_dictionary_in *dictionary; /* locks itself */
 	int refs;                        /* atomic */
+	atomic_uint posts;               /* requests under way */
 	struct mutex lock;
 	struct fleet_server_status status; /* lock guards it; its labels are owned; url and dictionary_bytes are not used */
 };

@@ -61,6 +61,12 @@ void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 		server_ask_end(v, a, &(struct err){ 0 });
 		return;
 	}
+	struct err e;
+	if (atomic_load(&v->server->posts) >= SERVER_MOST_POSTS || fleet_loop_is_full(v->server->loop)) {
+		err_set(&e, ERR_UNAVAILABLE, "has not answered the questions that were sent before: it hangs, or is asked more than it can answer");
+		server_ask_end(v, a, &e);
+		return;
+	}
 	server_question_init(&q, v->server, &a->sent.call, a->lim, a->until_ms);
 	q.view = v->token;
 	a->with_dictionary = false;
@@ -70,7 +76,6 @@ void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a)
 	a->generation = v->generation;
 	a->max_samples = q.max_samples;
 	fleet_question_encode(&body, &q);
-	struct err e;
 	if (send_check(a->call, &body, &e)) {
 		buf_free(&body);
 		server_ask_end(v, a, &e);

@@ -49,20 +49,12 @@ void server_view_close(struct fleet_peer_view *v)
 	mutex_lock(&v->lock);
 	uint64_t token = v->token;
 	mutex_unlock(&v->lock);
-	if (token && server_is_up(v->server) && fleet_loop_posts(v->server->loop) < SERVER_BUSY_POSTS)
+	if (token && server_is_up(v->server) && !fleet_loop_is_full(v->server->loop))
 		view_send_close(v->server, token);
 	server_view_unref(v);
 }
 
 /* ---- news ---- */
-
-void server_view_wake(struct fleet_peer_view *v)
-{
-	mutex_lock(&v->wake);
-	v->news++;
-	pthread_cond_broadcast(&v->changed);
-	mutex_unlock(&v->wake);
-}
 
 uint64_t server_view_news(struct fleet_peer_view *v)
 {

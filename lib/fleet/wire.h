@@ -92,8 +92,8 @@ struct fleet_within {
  * set only on success; an answer that is an error is a success with ret->err set and an empty result. */
 int fleet_answer_decode_within(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
 			       struct fleet_dictionary_in *dictionary, struct arena *arena, const struct fleet_within *within, struct err *e) MUST_USE;
-static inline int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
-				      struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e)
+MUST_USE static inline int fleet_answer_decode(struct fleet_answer *ret, struct fleet_result *result, struct view body, const struct fleet_call *call,
+					       struct fleet_dictionary_in *dictionary, struct arena *arena, struct err *e)
 {
 	return fleet_answer_decode_within(ret, result, body, call, dictionary, arena, NULL, e);
 }

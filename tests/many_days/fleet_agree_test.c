@@ -34,7 +34,8 @@
 /* A server: a storage, and the HTTP interface that other servers ask. */
 struct fleet_member {
 	struct fortnight f;
-	struct fleet_answerer *answerer;
+	struct rwlock lock;               /* guards answerer: read by those who answer with it */
+	struct fleet_answerer *answerer;  /* NULL: the server is being started again */
 	struct listener *listener;
 	struct promql_engine *engine;     /* makes rows of graphs */
 	struct fleet_server *server;      /* as the querier sees it */
@@ -59,27 +60,33 @@ static int member_rows(void *arg, struct source_view *v, const struct source_gra
 
 static bool member_serve(void *arg, int fd, const char *request, struct view body)
 {
-	const struct fleet_member *m = arg;
+	struct fleet_member *m = arg;
 	const struct fleet_asker asker = { .name = VIEW("test"), .arrived_ns = clock_mono_ns() };
 	struct buf out = { 0 };
 	(void)request;
-	int status = fleet_answerer_run(m->answerer, body, &asker, &out);
-	listener_answer(fd, status == 200 ? "200 OK" : "400 Bad Request", FLEET_WIRE_TYPE, buf_view(&out));
+	rwlock_read(&m->lock); /* views are closed at any time: nobody waits for that */
+	int status = m->answerer ? fleet_answerer_run(m->answerer, body, &asker, &out) : 503;
+	rwlock_unlock(&m->lock);
+	listener_answer(fd, status == 200 ? "200 OK" : "503 Service Unavailable", FLEET_WIRE_TYPE, buf_view(&out));
 	buf_free(&out);
 	return true;
 }
 
-/* No question may be at work, as of all that follows. */
 static void member_start(struct fleet_test *t, struct fleet_member *m)
 {
 	struct source *s = tsdb_source(m->f.k.db);
 	m->engine = promql_engine_new(s, &(struct promql_options){ .subquery_step_ms = HOUR, .pool = t->pool });
+	rwlock_write(&m->lock);
 	m->answerer = fleet_answerer_new(&(struct fleet_answerer_options){ .source = s, .pool = t->pool, .rows = member_rows, .rows_arg = m->engine });
+	rwlock_unlock(&m->lock);
 }
 
 static void member_stop(struct fleet_member *m)
 {
+	rwlock_write(&m->lock);
 	fleet_answerer_free(m->answerer);
+	m->answerer = NULL;
+	rwlock_unlock(&m->lock);
 	promql_engine_free(m->engine);
 }
 
@@ -105,6 +112,7 @@ static void fleet_make(struct fleet_test *t, uint64_t seed)
 	for (unsigned i = 0; i < SERVERS; i++) {
 		struct fleet_member *m = &t->members[i];
 		char url[80];
+		rwlock_init(&m->lock, LOCK_ANY, "server of a fleet");
 		fortnight_make_shard(&m->f, seed, &(struct fortnight_shard){ i, 3, 4 });
 		member_start(t, m);
 		m->listener = listener_new(member_serve, m);
@@ -123,6 +131,7 @@ static void fleet_free(struct fleet_test *t)
 		listener_free(t->members[i].listener);
 		member_stop(&t->members[i]);
 		fortnight_free(&t->members[i].f);
+		rwlock_destroy(&t->members[i].lock);
 	}
 	fleet_loop_free(t->loop);
 	fetch_client_unref(t->client);
