@@ -81,7 +81,7 @@ static void ask_note_contact(struct union_view *v, struct union_peer *p)
 
 /* ---- the calls of all peers ---- */
 
-#define ASK_SLICE_MS 5 /* how long the answer of one server is waited for before the others are looked at */
+#define ASK_SLICE_MS 5 /* how long one server is waited for, before it is seen whether others have answered */
 
 /* A call under way. */
 struct ask_work {

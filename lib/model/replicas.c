@@ -103,7 +103,8 @@ void replicas_join_points(const struct replica_points *r, size_t n, struct point
 	for (size_t i = 0; i < n; i++)
 		room += r[i].n;
 	struct point *v = xcalloc(room + 1, sizeof *v);
-	for (int64_t t = 0; replica_next_stamp(r, c, n, &t);) {
+	int64_t t = 0;
+	while (replica_next_stamp(r, c, n, &t)) {
 		const struct point *value = NULL, *marker = NULL;
 		bool live = false;
 		for (size_t i = 0; i < n; i++) {
@@ -118,8 +119,10 @@ void replicas_join_points(const struct replica_points *r, size_t n, struct point
 			}
 			live |= c[i].live;
 		}
-		if (value || !live)
-			v[out++] = value ? *value : *marker;
+		if (value)
+			v[out++] = *value;
+		else if (marker && !live)
+			v[out++] = *marker;
 	}
 	free(c);
 	*ret = v;
