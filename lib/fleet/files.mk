@@ -53,6 +53,7 @@ libfleet_a_SOURCES = \
   lib/fleet/union_rows.c \
   lib/fleet/union_select.c \
   lib/fleet/union_series.c \
+  lib/fleet/union_split.c \
   lib/fleet/union_sums.c \
   lib/fleet/wire.h \
   lib/fleet/wire_answer.c \

@@ -39,6 +39,18 @@ static int unknown_finish(struct fleet_ask *a, struct fleet_result *ret, struct 
 	return err_set(e, ERR_UNAVAILABLE, "discovery has not found all of them yet");
 }
 
+static bool unknown_wait(struct fleet_ask *a, int64_t until_ms)
+{
+	(void)a;
+	(void)until_ms;
+	return true;
+}
+
+static void unknown_cancel(struct fleet_ask *a)
+{
+	(void)a;
+}
+
 static struct labels unknown_labels(struct fleet_peer_view *v)
 {
 	(void)v;
@@ -46,7 +58,8 @@ static struct labels unknown_labels(struct fleet_peer_view *v)
 }
 
 static const struct fleet_peer_ops unknown_ops = {
-	.open = unknown_open, .close = unknown_close, .start = unknown_start, .finish = unknown_finish, .labels = unknown_labels,
+	.open = unknown_open, .close = unknown_close, .start = unknown_start, .finish = unknown_finish, .wait = unknown_wait, .cancel = unknown_cancel,
+	.labels = unknown_labels,
 };
 static struct fleet_peer unknown = { .ops = &unknown_ops, .name = "query.servers", .unref = unknown_unref, .ref = unknown_ref };
 

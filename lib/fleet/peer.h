@@ -23,11 +23,24 @@ struct fleet_peer_ops {
 	struct fleet_ask *(*start)(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 	/* Waits until the answer is here, the call is canceled, or its time is over: a moment before lim's deadline, so that the others' answers can still be
 	 * used. Statistics and samples were added to lim; what the answer lacks was added to lim->damage. Frees the ask. Strings of the result are valid until
-	 * close. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL: the peer's share is missing, and the message says why, without
-	 * the peer's name. Other codes: the question itself fails (limits, canceled, bad data). */
+	 * close. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL, ERR_BAD_DATA: the peer's share is missing, and the message says
+	 * why, without the peer's name. Other codes: the question itself fails (limits, canceled, sums that do not fit); if a server said so, the message
+	 * names it. */
 	int (*finish)(struct fleet_ask *a, struct fleet_result *ret, struct err *e);
+	/* Waits at most until that moment (monotonic) for finish to have work to do: an answer is here, the time is over, the question was canceled, or the ask
+	 * has to do something itself. Returns whether it has. */
+	bool (*wait)(struct fleet_ask *a, int64_t until_ms);
+	/* In place of finish: nobody wants the answer any more. Does not wait for the peer. */
+	void (*cancel)(struct fleet_ask *a);
 	/* The peer's external labels; known after the first call that came back. Valid until close. */
 	struct labels (*labels)(struct fleet_peer_view *v);
+};
+
+/* What one call may name. */
+struct fleet_call_max {
+	size_t refs;
+	size_t tiles;                /* of covers: (series + 1) x tiles */
+	size_t parts, groups;
 };
 
 struct fleet_peer {
@@ -35,6 +48,7 @@ struct fleet_peer {
 	const char *name;            /* for warnings: a server's URL without user info; NULL: this process */
 	void (*unref)(struct fleet_peer *p);
 	struct fleet_peer *(*ref)(struct fleet_peer *p);
+	const struct fleet_call_max *max; /* a union sends several calls in place of a larger one; NULL: any number */
 };
 
 /* The storage of this process. Calls run in finish, on the caller's thread and lim->pool. labels(arg) returns owned (labels_dup) or NULL: the external labels now. rows: for a

@@ -70,13 +70,25 @@ static int local_finish(struct fleet_ask *ask, struct fleet_result *ret, struct 
 	return rc;
 }
 
+static bool local_wait(struct fleet_ask *ask, int64_t until_ms)
+{
+	(void)ask;
+	(void)until_ms;
+	return true;
+}
+
+static void local_cancel(struct fleet_ask *ask)
+{
+	free(ask);
+}
+
 static struct labels local_labels(struct fleet_peer_view *view)
 {
 	const struct local_view *v = (const struct local_view *)view;
 	return v->labels ? *v->labels : (struct labels){ 0 };
 }
 
-static const struct fleet_peer_ops local_ops = { local_open, local_close, local_start, local_finish, local_labels };
+static const struct fleet_peer_ops local_ops = { local_open, local_close, local_start, local_finish, local_wait, local_cancel, local_labels };
 
 static struct fleet_peer *local_ref(struct fleet_peer *p)
 {
@@ -93,7 +105,7 @@ static void local_unref(struct fleet_peer *p)
 struct fleet_peer *fleet_local_peer_new(struct source *s, struct labels *(*labels)(void *arg), void *arg, fleet_rows_fn rows, void *rows_arg)
 {
 	struct local_peer *l = NEW(struct local_peer);
-	l->peer = (struct fleet_peer){ &local_ops, NULL, local_unref, local_ref };
+	l->peer = (struct fleet_peer){ .ops = &local_ops, .unref = local_unref, .ref = local_ref };
 	atomic_init(&l->refs, 1);
 	l->source = s;
 	l->labels = labels;

@@ -47,15 +47,10 @@ static void question_tell(struct question_memory *m)
 	mutex_unlock(&m->lock);
 }
 
-void question_held_give(struct question_held *h, uint64_t n)
-{
-	budget_give(&h->budget, (size_t)n);
-	question_tell(h->of);
-}
-
 void question_held_release(struct question_held *h)
 {
-	question_held_give(h, budget_used(&h->budget));
+	budget_give(&h->budget, budget_used(&h->budget));
+	question_tell(h->of);
 }
 
 int question_held_refuse(const struct question_held *h, uint64_t n, struct err *e)

@@ -42,11 +42,10 @@ void question_held_release(struct question_held *h);
 int question_held_list(struct question_held *h, uint64_t n, struct err *e) MUST_USE;
 /* The same for something else than a list. */
 int question_held_take(struct question_held *h, uint64_t n, struct err *e) MUST_USE;
-void question_held_give(struct question_held *h, uint64_t n);
 /* Waits until a question that begins would get n bytes. False: the deadline (CLOCK_MONOTONIC) has passed, or canceled (may be NULL) was raised, or the
  * budget is not that large. */
 bool question_held_wait(struct question_held *h, uint64_t n, int64_t deadline_ns, const atomic_bool *canceled) MUST_USE;
 /* ERR_BUSY, or ERR_LIMIT if the budget is not that large: why n bytes were refused. */
-int question_held_refuse(const struct question_held *h, uint64_t n, struct err *e);
+int question_held_refuse(const struct question_held *h, uint64_t n, struct err *e) MUST_USE;
 
 #endif

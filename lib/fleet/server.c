@@ -29,8 +29,13 @@ static const struct fleet_peer_ops server_ops = {
 	.close = server_view_close,
 	.start = server_ask_start,
 	.finish = server_ask_finish,
+	.wait = server_ask_has_work,
+	.cancel = server_ask_cancel,
 	.labels = server_view_labels,
 };
+
+/* Of the protocol. A part takes up to about 90 bytes of a question, so that fewer go into FLEET_QUESTION_MAX. */
+static const struct fleet_call_max server_max = { FLEET_REFS_MAX, FLEET_TILES_MAX, FLEET_QUESTION_MAX / 128, FLEET_GROUPS_MAX };
 
 /* The URL without the slashes at its end, and without user info. */
 static char *server_name(struct view url)
@@ -47,7 +52,7 @@ struct fleet_server *fleet_server_new(const struct fleet_server_options *o)
 	while (url.len && url.ptr[url.len - 1] == '/')
 		url.len--;
 	s->name = server_name(url);
-	s->peer = (struct fleet_peer){ .ops = &server_ops, .name = s->name, .ref = server_ref_peer, .unref = server_unref_peer };
+	s->peer = (struct fleet_peer){ .ops = &server_ops, .name = s->name, .ref = server_ref_peer, .unref = server_unref_peer, .max = &server_max };
 	s->loop = o->loop;
 	s->client = fetch_client_ref(o->client);
 	s->ask_url = xasprintf("%.*s" FLEET_PATH, VIEW_ARG(url));

@@ -107,21 +107,23 @@ int server_answer_read(const struct fleet_post *p, struct fleet_server *s, const
 
 /* ---- what the answer says ---- */
 
-/* max_samples: that the question allowed; 0 = any number. An answer beyond it is a lie, and must not fail the whole question. */
+/* max_samples: that the question allowed; 0 = any number. A result beyond it is a lie, and must not fail the whole question. An error may be beyond it: the
+ * server noticed the limit when it had passed it. */
 static int answer_count(const struct fleet_answer *a, const struct source_limits *lim, uint64_t max_samples, struct err *e)
 {
-	if (max_samples && a->samples > max_samples)
+	uint64_t samples = max_samples ? MIN(a->samples, max_samples) : a->samples;
+	if (samples < a->samples && !a->err.code)
 		return err_set(e, ERR_CORRUPT, "says that it read %llu samples, of %llu that it was allowed", (unsigned long long)a->samples,
 			       (unsigned long long)max_samples);
 	if (lim->stats) {
 		atomic_fetch_add(&lim->stats->chunks, a->chunks);
-		atomic_fetch_add(&lim->stats->samples, a->samples);
+		atomic_fetch_add(&lim->stats->samples, samples);
 		atomic_fetch_add(&lim->stats->bytes, a->bytes);
 		atomic_fetch_add(&lim->stats->bucket_requests, a->bucket_requests);
 		atomic_fetch_add(&lim->stats->bucket_bytes, a->bucket_bytes);
 	}
-	uint64_t before = lim->samples_read ? atomic_fetch_add(lim->samples_read, a->samples) : 0;
-	if (lim->max_samples && (before > lim->max_samples || a->samples > lim->max_samples - before))
+	uint64_t before = lim->samples_read ? atomic_fetch_add(lim->samples_read, samples) : 0;
+	if (lim->max_samples && (before > lim->max_samples || samples > lim->max_samples - before))
 		return err_set(e, ERR_LIMIT, "the query reads more than %llu samples (--query.max-samples): ask for less or raise it",
 			       (unsigned long long)lim->max_samples);
 	return 0;
@@ -150,12 +152,13 @@ static int answer_lacks(const struct fleet_answer *a, const struct fleet_server 
 }
 
 /* The server's error as one of peer.h. A server that is stopped cancels its work: then its share is missing, unless the question was canceled here. */
-static int answer_error(const struct fleet_answer *a, const struct source_limits *lim, struct err *e)
+static int answer_error(const struct fleet_answer *a, const struct fleet_server *s, const struct source_limits *lim, struct err *e)
 {
 	switch (a->err.code) {
 	case ERR_LIMIT:
-	case ERR_BAD_DATA:
 	case ERR_EXECUTION:
+		return err_set(e, a->err.code, "server %s: %s", s->name, a->err.msg);
+	case ERR_BAD_DATA:
 	case ERR_TIMEOUT:
 	case ERR_CORRUPT:
 	case ERR_IO:
@@ -175,7 +178,7 @@ int server_answer_account(const struct fleet_answer *a, const struct fleet_serve
 			  struct err *e)
 {
 	int rc = answer_count(a, lim, max_samples, e);
-	if (!rc && a->err.code)
-		rc = answer_error(a, lim, e);
+	if (a->err.code)
+		return answer_error(a, s, lim, e);
 	return rc ? rc : answer_lacks(a, s, lim, e);
 }

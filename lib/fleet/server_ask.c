@@ -32,13 +32,13 @@ static void ask_go(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->l
 {
 	if (v->token) {
 		server_ask_send(v, a);
-	} else if (!v->opener && !v->lost) {
+	} else if (v->opener == a || (!v->opener && !v->lost)) { /* an opener is sent again without the dictionary */
 		v->opener = a;
 		server_ask_send(v, a);
 	} else {
 		a->state = ASK_HELD;
 		vec_push(&v->held, a);
-		pthread_cond_broadcast(&v->changed);
+		server_view_wake(v);
 	}
 }
 
@@ -51,6 +51,7 @@ struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet
 	a->lim = lim ? lim : &none;
 	a->started_ms = clock_mono_ms();
 	a->until_ms = ask_until(v->server, a->lim, a->started_ms);
+	a->own_time = call->op == FLEET_OPEN || (v->server->timeout_ms && a->until_ms == a->started_ms + v->server->timeout_ms); /* a probe has its own time, too */
 	mutex_lock(&v->lock);
 	if (a->until_ms && a->until_ms <= a->started_ms) {
 		a->state = ASK_OVER;
@@ -133,6 +134,7 @@ static bool ask_lose_view(struct fleet_peer_view *v, struct fleet_ask *a, struct
 	if (a->generation == v->generation && v->token) {
 		v->token = 0;
 		v->lost = true;
+		v->generation++; /* a select of the lost view that is read from now on has numbers of that view */
 		metric_add(&server_metrics[SERVER_REOPENED], 1, v->server->name);
 	}
 	a->exchange = NULL;
@@ -149,7 +151,7 @@ static void ask_fail_held(struct fleet_peer_view *v, struct fleet_ask *a, const 
 		server_ask_end(v, v->held.v[v->held.n - 1], why);
 }
 
-/* Whether the answer is of a view that is lost. Of a select that was sent before the view was opened again the numbers are worth nothing, either. */
+/* Whether the answer is of a view that is lost. Of a select that was sent before the view was lost the numbers are worth nothing, either. */
 static bool ask_is_lost(const struct fleet_ask *a, const struct ask_reading *r)
 {
 	return r->decoded && (r->answer.view_lost || (a->call->op == FLEET_SELECT && a->generation != a->view->generation));
@@ -200,8 +202,9 @@ static void ask_read(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v-
 /* The caller does not wait any longer. */
 static void ask_abandon(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock)
 {
-	while (a->state == ASK_READING) /* by another thread, which will not be long */
-		mutex_wait(&v->lock, &v->changed);
+	static const struct source_limits none;
+	for (uint64_t seen = server_view_news(v); a->state == ASK_READING; seen = server_view_news(v)) /* by another thread: it works, and refers to the call */
+		server_view_wait(v, seen, INT64_MAX, &none);
 	if (a->state == ASK_OVER)
 		return;
 	struct server_exchange *x = a->exchange;
@@ -228,16 +231,17 @@ static void ask_step(struct fleet_peer_view *v, struct fleet_ask *a, bool *annou
 {
 	struct fleet_ask *x = a->state == ASK_HELD ? v->opener : a; /* whose answer it waits for */
 	struct err e = { 0 };
+	uint64_t seen = server_view_news(v);
 	if (!x) {
 		v->opener = a;
 		if (server_view_reopen(v, a, &e))
 			server_ask_end(v, a, &e);
-	} else if (x->state == ASK_SENT && x->exchange->done) {
+	} else if (x->state == ASK_SENT && atomic_load(&x->exchange->done)) {
 		ask_read(v, x);
 	} else if (!*announced) {
 		*announced = true;
 		ask_announce_wait(v, a);
-	} else if (server_ask_wait(v, a, &e)) {
+	} else if (server_ask_wait(v, a, seen, &e)) {
 		ask_abandon(v, a, &e);
 	}
 }
@@ -248,8 +252,52 @@ static void ask_note(const struct fleet_ask *a)
 	int64_t took_ms = clock_mono_ms() - a->started_ms;
 	if (a->came)
 		server_note_answer(s, took_ms);
+	else if (a->asked && a->err.code == ERR_TIMEOUT && !a->own_time)
+		server_note_hurry(s, took_ms);
 	else if (a->asked && a->err.code && a->err.code != ERR_CANCELED && a->err.code != ERR_BUSY && a->err.code != ERR_LIMIT)
 		server_note_failure(s, took_ms, &a->err);
+}
+
+/* A view that is to be opened again is work, too: finish waits for that. */
+static bool ask_has_work(const struct fleet_peer_view *v, const struct fleet_ask *a) REQUIRES(v->lock)
+{
+	const struct fleet_ask *x = a->state == ASK_HELD ? v->opener : a;
+	return a->state == ASK_OVER || !x || (x->state == ASK_SENT && atomic_load(&x->exchange->done)) || server_is_stopped(a->lim) ||
+	       (a->until_ms && clock_mono_ms() >= a->until_ms);
+}
+
+bool server_ask_has_work(struct fleet_ask *a, int64_t until_ms)
+{
+	struct fleet_peer_view *v = a->view;
+	mutex_lock(&v->lock);
+	uint64_t seen = server_view_news(v);
+	bool has = ask_has_work(v, a);
+	while (!has && clock_mono_ms() < until_ms) {
+		server_view_wait(v, seen, until_ms, a->lim);
+		seen = server_view_news(v);
+		has = ask_has_work(v, a);
+	}
+	mutex_unlock(&v->lock);
+	return has;
+}
+
+static void ask_free(struct fleet_ask *a)
+{
+	fleet_result_release(&a->result);
+	server_call_release(&a->sent);
+	server_view_unref(a->view);
+	free(a);
+}
+
+void server_ask_cancel(struct fleet_ask *a)
+{
+	struct err why;
+	err_set(&why, ERR_CANCELED, "was not waited for");
+	mutex_lock(&a->view->lock);
+	ask_abandon(a->view, a, &why);
+	mutex_unlock(&a->view->lock);
+	ask_note(a);
+	ask_free(a);
 }
 
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e)
@@ -257,7 +305,7 @@ int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err 
 	struct fleet_peer_view *v = a->view;
 	struct flag_watch watch;
 	bool announced = false;
-	flag_watch(&watch, a->lim->canceled, &v->lock, &v->changed);
+	flag_watch(&watch, a->lim->canceled, &v->wake, &v->changed);
 	mutex_lock(&v->lock);
 	while (a->state != ASK_OVER)
 		ask_step(v, a, &announced);
@@ -265,12 +313,10 @@ int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err 
 	flag_unwatch(&watch);
 	ask_note(a);
 	int rc = a->err.code ? err_set(e, a->err.code, "%s", a->err.msg) : 0;
-	if (!rc)
+	if (!rc) {
 		*ret = a->result;
-	else
-		fleet_result_release(&a->result);
-	server_call_release(&a->sent);
-	server_view_unref(v);
-	free(a);
+		a->result = (struct fleet_result){ 0 };
+	}
+	ask_free(a);
 	return rc;
 }

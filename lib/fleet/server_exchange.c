@@ -28,6 +28,7 @@ void server_view_unref(struct fleet_peer_view *v)
 	server_refs_release(&v->refs_of);
 	free(v->labels);
 	pthread_cond_destroy(&v->changed);
+	mutex_destroy(&v->wake);
 	mutex_destroy(&v->lock);
 	server_unref(v->server);
 	free(v);
@@ -41,10 +42,8 @@ static void exchange_on_done(struct fleet_post *p)
 	struct fleet_peer_view *v = x->view;
 	if (!v)
 		return;
-	mutex_lock(&v->lock);
-	x->done = true;
-	pthread_cond_broadcast(&v->changed);
-	mutex_unlock(&v->lock);
+	atomic_store(&x->done, true);
+	server_view_wake(v);
 }
 
 void server_exchange_unref(struct server_exchange *x)

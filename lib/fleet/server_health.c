@@ -70,11 +70,16 @@ void server_note_answer(struct fleet_server *s, int64_t took_ms)
 	mutex_unlock(&s->lock);
 }
 
-void server_note_failure(struct fleet_server *s, int64_t took_ms, const struct err *why)
+void server_note_hurry(struct fleet_server *s, int64_t took_ms)
 {
 	metric_add(&server_metrics[SERVER_CALLS], 1, s->name);
 	metric_add(&server_metrics[SERVER_FAILURES], 1, s->name);
 	metric_observe(&server_metrics[SERVER_SECONDS], (double)took_ms / 1e3);
+}
+
+void server_note_failure(struct fleet_server *s, int64_t took_ms, const struct err *why)
+{
+	server_note_hurry(s, took_ms);
 	mutex_lock(&s->lock);
 	server_note_call(s, took_ms);
 	s->status.up = false;

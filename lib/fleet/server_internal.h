@@ -19,6 +19,8 @@
 #ifndef PYRRHA_FLEET_SERVER_INTERNAL_H
 #define PYRRHA_FLEET_SERVER_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/lock.h"
 #include "base/map.h"
 #include "base/metrics.h"
@@ -58,6 +60,8 @@ void server_unref(struct fleet_server *s);
 /* The last call came back; its external labels; or it did not. */
 void server_note_answer(struct fleet_server *s, int64_t took_ms);
 void server_note_labels(struct fleet_server *s, struct labels l);
+/* The same, without a word on the server: a question had too little time. */
+void server_note_hurry(struct fleet_server *s, int64_t took_ms);
 void server_note_failure(struct fleet_server *s, int64_t took_ms, const struct err *why);
 void server_note_received(struct fleet_server *s, uint64_t bytes);
 bool server_is_up(struct fleet_server *s);
@@ -72,11 +76,12 @@ struct server_series {
 	bool gone;                       /* the server does not have it any more */
 };
 
-/* Zeroed: no series. Until the view was opened again both numbers are the same, and there are no maps. */
+/* Zeroed: no series. Until the view was opened again both numbers are the same, and there is no map by labels. */
 struct server_refs {
 	VEC(struct server_series) v;
 	struct map by_labels, by_ref;
 	uint64_t next;                   /* the number of the next series that was never seen; used when mapped */
+	bool numbered;                   /* there was more than one select: by_ref is there. Most views have one, and need no map */
 	bool mapped;                     /* the view was opened again */
 };
 
@@ -93,7 +98,11 @@ struct server_call {
 	uint64_t *refs;                  /* malloc'd; NULL: those of the caller */
 	struct source_part *parts;       /* malloc'd; NULL: those of the caller */
 	size_t *at;                      /* malloc'd: by series of the call sent, its index in the caller's; NULL: the same */
+	struct source_graph graph;       /* rows of a view that was opened again: call.graph. Its refs are those above */
+	uint32_t *first;                 /* of the graph, malloc'd as its terms */
+	struct source_graph_term *terms;
 };
+/* c stays where it is: its call refers to it. */
 void server_call_init(struct server_call *c, const struct fleet_call *from, const struct server_refs *r);
 /* Makes the result of the call sent the result of the caller's call of n series: those that are gone have empty results. */
 void server_call_widen(const struct server_call *c, struct fleet_result *r, size_t n);
@@ -107,7 +116,7 @@ struct server_exchange {
 	struct fleet_server *server;     /* reference */
 	struct fleet_peer_view *view;    /* reference; NULL: nobody waits */
 	int refs;                        /* atomic */
-	bool done;                       /* view.lock guards it */
+	atomic_bool done;                /* set before view.news counts it */
 };
 
 enum ask_state {
@@ -131,6 +140,7 @@ struct fleet_ask {
 	bool with_dictionary;            /* it was sent with the mirror's session */
 	bool without_dictionary;         /* it is sent without, as the mirror does not fit */
 	bool lost;                       /* its view was lost once */
+	bool own_time;                   /* until_ms is the server's own timeout, not what the question had left */
 	bool asked;                      /* it was sent */
 	bool came;                       /* an answer came, maybe an error */
 	struct fleet_result result;
@@ -146,9 +156,11 @@ struct fleet_peer_view {
 	struct fleet_server *server;     /* reference */
 	int refs;                        /* atomic: of its opener and of its asks and exchanges */
 	struct mutex lock;
-	pthread_cond_t changed;          /* an exchange is done, an ask has another state, or there is no opener any more */
+	struct mutex wake;               /* beside `lock`, which a thread holds while it encodes a large question: the loop's thread must not wait for it */
+	pthread_cond_t changed;          /* of wake: news were counted, or the question of a waiting thread was canceled */
+	uint64_t news;                   /* wake guards it: an exchange is done, an ask has another state, or there is no opener any more */
 	uint64_t token;                  /* lock guards it, as all below; 0: none */
-	unsigned generation;             /* how often it was opened again */
+	unsigned generation;             /* how often it was lost */
 	bool lost;                       /* there is no token as the server has forgotten the view */
 	struct fleet_ask *opener;        /* opens the view, or opens it again; NULL: none. While there is no token others are held */
 	VEC(struct fleet_ask *) held;
@@ -164,6 +176,10 @@ void server_view_close(struct fleet_peer_view *v);
 struct labels server_view_labels(struct fleet_peer_view *v);
 struct fleet_peer_view *server_view_ref(struct fleet_peer_view *v);
 void server_view_unref(struct fleet_peer_view *v);
+/* Wakes all who wait for news of the view. */
+void server_view_wake(struct fleet_peer_view *v);
+/* The number of the last news. A thread gets it before it looks whether it has to wait. */
+uint64_t server_view_news(struct fleet_peer_view *v);
 /* Opens it again, by the selects that were made on it: for v->opener, which is a and held. Releases the lock meanwhile. Negative with *e: a's error; the
  * view is still lost. */
 int server_view_reopen(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock) MUST_USE;
@@ -172,11 +188,17 @@ void server_view_go_on(struct fleet_peer_view *v) REQUIRES(v->lock);
 
 struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet_call *call, const struct source_limits *lim);
 int server_ask_finish(struct fleet_ask *a, struct fleet_result *ret, struct err *e) MUST_USE;
+bool server_ask_has_work(struct fleet_ask *a, int64_t until_ms);
+void server_ask_cancel(struct fleet_ask *a);
 /* The ask is over, with that error (code 0: with its result). */
 void server_ask_end(struct fleet_peer_view *v, struct fleet_ask *a, const struct err *why) REQUIRES(v->lock);
 void server_ask_send(struct fleet_peer_view *v, struct fleet_ask *a) REQUIRES(v->lock);
-/* Waits a moment for news of the view. Negative with *e: the question was canceled, or the time of the ask is over. */
-int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, struct err *e) REQUIRES(v->lock) MUST_USE;
+/* Whether the question was canceled, or stopped to make room. */
+bool server_is_stopped(const struct source_limits *lim);
+/* Waits a moment for news of the view after `seen`, not beyond until_ms (INT64_MAX: any time). Releases the lock meanwhile. */
+void server_view_wait(struct fleet_peer_view *v, uint64_t seen, int64_t until_ms, const struct source_limits *lim) REQUIRES(v->lock);
+/* The same for an ask. Releases the lock meanwhile. Negative with *e: the question was canceled, or the time of the ask is over. */
+int server_ask_wait(struct fleet_peer_view *v, struct fleet_ask *a, uint64_t seen, struct err *e) REQUIRES(v->lock) MUST_USE;
 
 /* Posts a question; takes the body. v: whose waiters are told when it is done, or NULL. Returns owned. */
 struct server_exchange *server_exchange_new(struct fleet_server *s, struct fleet_peer_view *v, struct buf *body, int64_t until_ms);

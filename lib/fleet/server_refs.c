@@ -24,10 +24,29 @@ static void refs_insert(struct server_refs *r, const struct source_series *s, ui
 {
 	vec_push(&r->v, ((struct server_series){ .labels = s->labels, .type = s->type, .ref = ref, .now = now }));
 	r->next = MAX(r->next, ref + 1);
-	if (!r->mapped)
-		return;
-	map_insert(&r->by_labels, labels_hash(s->labels), (uint32_t)(r->v.n - 1));
-	map_insert(&r->by_ref, hash_u64(ref), (uint32_t)(r->v.n - 1));
+	if (r->mapped)
+		map_insert(&r->by_labels, labels_hash(s->labels), (uint32_t)(r->v.n - 1));
+	if (r->numbered)
+		map_insert(&r->by_ref, hash_u64(ref), (uint32_t)(r->v.n - 1));
+}
+
+/* The series that callers know by this number; NULL: none. */
+static struct server_series *refs_by_number(const struct server_refs *r, uint64_t ref)
+{
+	uint32_t id;
+	uint64_t hash = hash_u64(ref);
+	for (size_t at = map_start(&r->by_ref, hash); map_probe(&r->by_ref, hash, &at, &id);)
+		if (r->v.v[id].ref == ref)
+			return &r->v.v[id];
+	return NULL;
+}
+
+/* Makes the map by number. */
+static void refs_number(struct server_refs *r)
+{
+	r->numbered = true;
+	for (size_t i = 0; i < r->v.n; i++)
+		map_insert(&r->by_ref, hash_u64(r->v.v[i].ref), (uint32_t)i);
 }
 
 /* The series with these labels; NULL: none. */
@@ -43,8 +62,10 @@ static struct server_series *refs_find(struct server_refs *r, const struct sourc
 
 int server_refs_add(struct server_refs *r, struct source_series *s, size_t n, struct err *e)
 {
+	if (r->v.n && n && !r->numbered)
+		refs_number(r);
 	for (size_t i = 0; i < n; i++) {
-		struct server_series *known = r->mapped ? refs_find(r, &s[i]) : NULL;
+		struct server_series *known = r->mapped ? refs_find(r, &s[i]) : r->numbered ? refs_by_number(r, s[i].ref) : NULL;
 		uint64_t now = s[i].ref;
 		if (known) {
 			known->now = now;
@@ -61,23 +82,14 @@ int server_refs_add(struct server_refs *r, struct source_series *s, size_t n, st
 	return 0;
 }
 
-/* Makes the maps. The same series may be there several times, once for each select; as long as their numbers agree, one is kept. */
+/* Makes the maps. */
 static void refs_map(struct server_refs *r)
 {
-	VEC(struct server_series) all = { r->v.v, r->v.n, r->v.cap };
-	r->v.v = NULL;
-	r->v.n = r->v.cap = 0;
+	if (!r->numbered)
+		refs_number(r);
 	r->mapped = true;
-	for (size_t i = 0; i < all.n; i++) {
-		uint32_t id;
-		bool there = false;
-		uint64_t hash = hash_u64(all.v[i].ref);
-		for (size_t at = map_start(&r->by_ref, hash); !there && map_probe(&r->by_ref, hash, &at, &id);)
-			there = r->v.v[id].ref == all.v[i].ref;
-		if (!there)
-			refs_insert(r, &(struct source_series){ .labels = all.v[i].labels, .type = all.v[i].type }, all.v[i].ref, all.v[i].ref);
-	}
-	vec_free(&all);
+	for (size_t i = 0; i < r->v.n; i++)
+		map_insert(&r->by_labels, labels_hash(r->v.v[i].labels), (uint32_t)i);
 }
 
 void server_refs_lost(struct server_refs *r)
@@ -102,17 +114,14 @@ void server_refs_found(struct server_refs *r, const struct source_series *s, siz
 /* The number at the server; false: it does not have the series. */
 static bool refs_now(const struct server_refs *r, uint64_t ref, uint64_t *ret)
 {
-	uint32_t id;
-	uint64_t hash = hash_u64(ref);
 	*ret = ref;
 	if (!r->mapped)
 		return true;
-	for (size_t at = map_start(&r->by_ref, hash); map_probe(&r->by_ref, hash, &at, &id);)
-		if (r->v.v[id].ref == ref) {
-			*ret = r->v.v[id].now;
-			return !r->v.v[id].gone;
-		}
-	return false;
+	const struct server_series *known = refs_by_number(r, ref);
+	if (!known)
+		return false;
+	*ret = known->now;
+	return !known->gone;
 }
 
 /* ---- calls ---- */
@@ -144,6 +153,29 @@ static void call_map_parts(struct server_call *c, const struct fleet_call *from,
 	c->call.n_parts = n;
 }
 
+/* The graph of the series that are still there, with their terms. */
+static void call_map_graph(struct server_call *c, const struct source_graph *from, const struct server_refs *r)
+{
+	size_t n = 0;
+	c->refs = xcalloc(from->n_refs + 1, sizeof *c->refs);
+	c->first = xcalloc(from->n_refs + 1, sizeof *c->first);
+	c->terms = xcalloc(from->first[from->n_refs] + 1, sizeof *c->terms);
+	for (size_t i = 0; i < from->n_refs; i++) {
+		uint32_t n_terms = from->first[i + 1] - from->first[i];
+		if (!refs_now(r, from->refs[i], &c->refs[n]))
+			continue;
+		memcpy(c->terms + c->first[n], from->terms + from->first[i], n_terms * sizeof *c->terms);
+		c->first[n + 1] = c->first[n] + n_terms;
+		n++;
+	}
+	c->graph = *from;
+	c->graph.refs = c->refs;
+	c->graph.first = c->first;
+	c->graph.terms = c->terms;
+	c->graph.n_refs = n;
+	c->call.graph = &c->graph;
+}
+
 void server_call_init(struct server_call *c, const struct fleet_call *from, const struct server_refs *r)
 {
 	*c = (struct server_call){ .call = *from };
@@ -153,6 +185,8 @@ void server_call_init(struct server_call *c, const struct fleet_call *from, cons
 		call_map_refs(c, from, r);
 	if (from->n_parts)
 		call_map_parts(c, from, r);
+	if (from->graph)
+		call_map_graph(c, from->graph, r);
 }
 
 /* Moves n elements of an array to their places in a zeroed one of `all`. */
@@ -214,5 +248,7 @@ void server_call_release(struct server_call *c)
 	free(c->refs);
 	free(c->parts);
 	free(c->at);
+	free(c->first);
+	free(c->terms);
 	*c = (struct server_call){ 0 };
 }

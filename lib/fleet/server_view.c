@@ -16,6 +16,7 @@ struct fleet_peer_view *server_view_open(struct fleet_peer *p)
 	v->server = server_ref((struct fleet_server *)(void *)((char *)p - offsetof(struct fleet_server, peer)));
 	v->refs = 1;
 	mutex_init(&v->lock, RANK_FLEET_VIEW, "fleet_peer_view");
+	mutex_init(&v->wake, LOCK_LEAF, "news of a fleet_peer_view");
 	pthread_cond_init(&v->changed, NULL);
 	return v;
 }
@@ -53,7 +54,23 @@ void server_view_close(struct fleet_peer_view *v)
 	server_view_unref(v);
 }
 
-/* ---- asks that were held ---- */
+/* ---- news ---- */
+
+void server_view_wake(struct fleet_peer_view *v)
+{
+	mutex_lock(&v->wake);
+	v->news++;
+	pthread_cond_broadcast(&v->changed);
+	mutex_unlock(&v->wake);
+}
+
+uint64_t server_view_news(struct fleet_peer_view *v)
+{
+	mutex_lock(&v->wake);
+	uint64_t news = v->news;
+	mutex_unlock(&v->wake);
+	return news;
+}
 
 /* ---- opening it again ---- */
 
@@ -101,8 +118,8 @@ static int view_select_again(struct fleet_peer_view *v, struct view question, ui
 		fleet_question_encode(&body, &g.sent);
 		a->asked = true;
 		struct server_exchange *x = server_exchange_new(v->server, v, &body, a->until_ms);
-		while (!rc && !x->done)
-			rc = server_ask_wait(v, a, e);
+		for (uint64_t seen = server_view_news(v); !rc && !atomic_load(&x->done); seen = server_view_news(v))
+			rc = server_ask_wait(v, a, seen, e);
 		mutex_unlock(&v->lock);
 		if (rc)
 			fleet_loop_cancel(v->server->loop, &x->post);
@@ -124,13 +141,12 @@ int server_view_reopen(struct fleet_peer_view *v, struct fleet_ask *a, struct er
 	uint64_t token = 0;
 	int rc = 0;
 	server_refs_lost(&v->refs_of);
-	for (size_t i = 0; i < v->selects.n && !rc; i++) /* an answer of the lost view may add one meanwhile */
+	for (size_t i = 0; i < v->selects.n && !rc; i++)
 		rc = view_select_again(v, buf_view(&v->selects.v[i].question), &token, a, e);
 	if (rc)
 		return rc;
 	v->token = token; /* 0, as there was no select: the first held ask opens it */
 	v->lost = false;
-	v->generation++;
 	v->opener = NULL;
 	server_view_go_on(v);
 	return 0;

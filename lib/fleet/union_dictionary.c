@@ -173,11 +173,14 @@ static void dictionary_add_wide(struct union_dictionary *d, const struct stackve
 		dictionary_touch(d, c);
 		if (!d->wide)
 			d->wide = xcalloc(d->room, sizeof *d->wide);
+		int128 x = 0;
 		if (!v->is_float)
-			d->wide[c] += (int128)v->ints[i] * factor;
+			x = v->ints[i];
 		else if (fabs(v->floats[i]) < 1e30) /* what a sum of values times weights is at most */
-			d->wide[c] += (int128)v->floats[i] * factor;
+			x = (int128)v->floats[i];
 		else
+			d->overflow = true;
+		if (__builtin_mul_overflow(x, (int128)factor, &x) || __builtin_add_overflow(d->wide[c], x, &d->wide[c]))
 			d->overflow = true;
 	}
 }

@@ -10,7 +10,7 @@
  *	union_parts.c        what each peer is asked of a merge or of sums, and which outputs these are
  *	union_join.c         the profiles of a series that several peers have
  *	union_dictionary.c   adds up vectors over dictionaries of several peers
- *	union_series.c       series by number; union_ask.c: one call of each peer                                                  */
+ *	union_series.c       series by number; union_ask.c: one call of each peer; union_split.c: large ones                                                  */
 #ifndef PYRRHA_FLEET_UNION_INTERNAL_H
 #define PYRRHA_FLEET_UNION_INTERNAL_H
 
@@ -91,6 +91,19 @@ int union_ask_all(struct union_view *v, struct union_ask *asks, int64_t after_ms
 /* The external labels of a peer; empty before it was contacted. */
 struct labels union_peer_labels(struct union_view *v, size_t peer);
 
+/* ---- union_split.c ---- */
+
+/* The calls that a peer is sent for one call. */
+struct union_split {
+	VEC(struct fleet_call) calls; /* by series or by group, in order */
+	VEC(struct source_part *) parts; /* owned: those of calls */
+};
+/* max: of the peer; NULL: one call. ERR_LIMIT: too many calls. union_split_release in any case. */
+int union_split_make(const struct fleet_call *c, const struct fleet_call_max *max, struct union_split *ret, struct err *e) MUST_USE;
+void union_split_release(struct union_split *s);
+/* Moves the result of a call to the end of those before it; `to` is zeroed before the first. */
+void union_split_join(struct fleet_result *to, struct fleet_result *from);
+
 /* ---- union_series.c ---- */
 
 /* Whether the union is one peer without external labels: refs of the view are the peer's. */
@@ -169,7 +182,7 @@ struct union_joined *union_joined_new(const struct fleet_profiles *lists, size_t
 void union_joined_free(struct union_joined *j);
 /* Keeps it with the series as long as the view, if none of the range is kept. Takes j; returns the one that is kept. */
 const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref, struct union_joined *j) EXCLUDES(v->lock);
-/* Joined lists of a range that contains (after, until], of those of n series that have several holders; NULL of the others. Asks for what is not
+/* Joined lists of a range that contains (after, until], of those of n series, each once, that have several holders; NULL of the others. Asks for what is not
  * kept. ret has room for n. */
 int union_joined_load(struct union_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct source_limits *lim,
 		      const struct union_joined **ret, struct err *e) MUST_USE;

@@ -244,7 +244,7 @@ const struct union_joined *union_joined_keep(struct union_view *v, uint64_t ref,
 	return there;
 }
 
-/* The series of several holders that are to be asked about; each once. */
+/* The series of several holders that are to be asked about. */
 static size_t joined_want(struct union_view *v, const uint64_t *refs, size_t n, int64_t after_ms, int64_t until_ms, const struct union_joined **ret,
 			  uint64_t *wanted, size_t *of)
 {

@@ -47,6 +47,8 @@ static void lists_hand_out(void *arg, size_t series, unsigned worker)
 static int lists_run(struct union_lists *l, const struct fleet_call *call, bool alone, struct err *e)
 {
 	int rc = union_spread_make(l->v, l->refs, l->n, alone, &l->s, e);
+	if (!rc && l->joined) /* after the spread: each series that has several holders there has a list */
+		rc = union_joined_load(l->v, l->refs, l->n, l->after_ms, l->until_ms, l->lim, l->joined, e);
 	l->asks = union_asks_new(l->v);
 	for (size_t p = 0; p < l->v->n_peers && !rc; p++) {
 		l->asks[p].wanted = l->s.shares[p].n;
@@ -229,7 +231,7 @@ static int lists_one_covers(struct union_lists *l, size_t series, unsigned worke
 	struct source_cover *c = NULL;
 	if (l->joined[series]) {
 		c = lists_tiles(l->joined[series], l->tiles);
-	} else if (lists_is_alone(l, series)) { /* a holder that was found meanwhile is asked next time */
+	} else {
 		size_t at;
 		struct fleet_result *r = lists_piece(l, series, 0, &at);
 		c = r ? TAKE_PTR(r->covers[at]) : NULL;
@@ -246,8 +248,7 @@ int union_covers(struct source_view *sv, const uint64_t *refs, size_t n, const s
 	AUTOFREE const struct union_joined **joined = xcalloc(n + 1, sizeof(*joined));
 	struct union_lists l = { .v = (struct union_view *)sv, .refs = refs, .n = n, .lim = lim, .joined = joined, .tiles = t, .after_ms = t->after_ms,
 				 .until_ms = until, .one = lists_one_covers, .fn.covers = fn, .arg = arg };
-	int rc = union_joined_load(l.v, refs, n, t->after_ms, until, lim, joined, e);
-	return rc ? rc : lists_run(&l, &(struct fleet_call){ .op = FLEET_COVERS, .tiles = t }, true, e);
+	return lists_run(&l, &(struct fleet_call){ .op = FLEET_COVERS, .tiles = t }, true, e);
 }
 
 /* ---- matches ---- */

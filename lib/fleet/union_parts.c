@@ -77,17 +77,19 @@ static int parts_find_group_owners(struct parts_making *m, size_t n_groups, stru
 /* Lists of all series of several holders, of the range of all of their parts. */
 static int parts_load_joined(struct parts_making *m, const struct source_limits *lim, struct err *e)
 {
-	VEC(uint64_t) refs = { 0 };
-	VEC(size_t) of = { 0 };
+	VEC(uint64_t) refs = { 0 }; /* each once: parts come by series or by step */
+	VEC(uint32_t) of = { 0 };
+	struct map by_ref = { 0 };
 	int64_t after = INT64_MAX, until = INT64_MIN;
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->owner[i] != PARTS_SEVERAL)
 			continue;
 		after = MIN(after, m->parts[i].after_ms);
 		until = MAX(until, parts_end(&m->parts[i]));
-		if (!refs.n || refs.v[refs.n - 1] != m->parts[i].ref)
+		uint32_t id;
+		if (!MAP_FIND_OR_ADD(&by_ref, hash_u64(m->parts[i].ref), id, refs.n, refs.v[id] == m->parts[i].ref))
 			vec_push(&refs, m->parts[i].ref);
-		vec_push(&of, refs.n - 1);
+		vec_push(&of, id);
 	}
 	int rc = 0;
 	if (refs.n) {
@@ -100,6 +102,7 @@ static int parts_load_joined(struct parts_making *m, const struct source_limits 
 	}
 	vec_free(&refs);
 	vec_free(&of);
+	map_free(&by_ref);
 	return rc;
 }
 

@@ -74,13 +74,12 @@ static int sums_gather_one(struct union_sums *s, const struct fleet_result *r, u
 	}
 	const struct sums_request *q = &s->requests.v[class - UNION_CLASSES];
 	int128 *to = &s->slots[q->first + (group - q->part->group)];
+	bool fits = false;
 	if (!q->part->weigh.over_ms || !q->part->weigh.by_cover)
-		*to += r->exact[output];
+		fits = !__builtin_add_overflow(*to, (int128)r->exact[output], to);
 	else if (fabs(r->sums[output]) < 1e30) /* values times weights */
-		*to += (int128)r->sums[output];
-	else
-		return sums_too_large(e);
-	return 0;
+		fits = !__builtin_add_overflow(*to, (int128)r->sums[output], to);
+	return fits ? 0 : sums_too_large(e);
 }
 
 static int sums_gather(struct union_sums *s, const struct union_parts *p, const struct fleet_result *r, struct err *e)
@@ -106,8 +105,17 @@ static void sums_end_weighed(struct union_sums *s, struct sums_weighed *w, size_
 	w->sum = 0;
 }
 
-static void sums_scale(struct union_sums *s)
+/* Adds a sum to a group's weighed ones; false: it does not fit. */
+static bool sums_add_weighed(struct sums_weighed *w, const struct source_part *p, int128 sum)
 {
+	w->scale = p->scale;
+	w->over_ms = p->weigh.over_ms;
+	return (p->weigh.by_cover || !__builtin_mul_overflow(sum, (int128)p->weigh.base_ms, &sum)) && !__builtin_add_overflow(w->sum, sum, &w->sum);
+}
+
+static bool sums_scale(struct union_sums *s)
+{
+	bool fits = true;
 	struct sums_weighed *weighed = xcalloc(s->n_groups + 1, sizeof *weighed);
 	for (size_t i = 0; i < s->requests.n; i++) {
 		const struct source_part *p = s->requests.v[i].part;
@@ -122,17 +130,19 @@ static void sums_scale(struct union_sums *s)
 			}
 			if (w->scale != p->scale || w->over_ms != p->weigh.over_ms)
 				sums_end_weighed(s, w, group);
-			*w = (struct sums_weighed){ p->scale, p->weigh.over_ms, w->sum + (p->weigh.by_cover ? sum : sum * p->weigh.base_ms) };
+			fits &= sums_add_weighed(w, p, sum);
 		}
 	}
 	for (size_t g = 0; g < s->n_groups && s->requests.n; g++)
 		sums_end_weighed(s, &weighed[g], g);
 	free(weighed);
+	return fits;
 }
 
 static int sums_end(struct union_sums *s, int64_t *exact, struct err *e)
 {
-	sums_scale(s);
+	if (!sums_scale(s))
+		return sums_too_large(e);
 	for (size_t g = 0; g < s->n_groups; g++) {
 		if (!s->scaled[g] && (s->whole[g] > INT64_MAX || s->whole[g] < INT64_MIN))
 			return sums_too_large(e);

@@ -405,6 +405,25 @@ static void a_lying_dictionary_is_dropped(void **state)
 	pair_close(&p);
 }
 
+/* Of a merge that opens its view, too: it is sent again at once, and does not wait for itself. */
+static void a_view_is_opened_by_a_damaged_merge(void **state)
+{
+	struct pair p = { 0 };
+	struct fleet_result r = { 0 };
+	struct err e = { 0 };
+	pair_open(&p);
+	compare_drawn(&p, FLEET_MERGE);
+	const struct source_part part = { .ref = p.series[0].ref, .after_ms = T0, .until_ms = T0 + 600000, .scale = 1 };
+	const struct fleet_call c = { .op = FLEET_MERGE, .parts = &part, .n_parts = 1, .n_groups = 1 };
+	struct fleet_peer_view *v = peer->ops->open(peer);
+	const struct source_limits lim = { .deadline_mono_ns = clock_mono_ns() + INT64_C(5000000000) };
+	atomic_store(&lies, 1);
+	assert_int_equal(peer->ops->finish(peer->ops->start(v, &c, &lim), &r, &e), -ERR_BAD_DATA); /* this view has not selected the series */
+	assert_int_equal(atomic_load(&lies), 0);
+	peer->ops->close(v);
+	pair_close(&p);
+}
+
 /* Threads that merge at once share the mirror; the server is restarted meanwhile. */
 static atomic_int wrong;
 
@@ -460,7 +479,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_give_what_the_storage_gives),
 		cmocka_unit_test(so_they_do_while_the_server_is_restarted),
-		cmocka_unit_test(a_lying_dictionary_is_dropped),
+		cmocka_unit_test(a_lying_dictionary_is_dropped), cmocka_unit_test(a_view_is_opened_by_a_damaged_merge),
 		cmocka_unit_test(threads_merge_at_once),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -76,6 +76,20 @@ static void far_floats(uint64_t view, const struct fleet_call *c, struct fleet_r
 	}
 }
 
+/* A row for each series of the graph, of its number in the test. */
+static void far_rows(uint64_t view, const struct fleet_call *c, struct fleet_result *r)
+{
+	r->n = c->graph->n_refs;
+	r->fits = true;
+	r->rows = xcalloc(r->n + 1, sizeof *r->rows);
+	for (size_t i = 0; i < r->n; i++) {
+		const struct source_graph_term *t = &c->graph->terms[c->graph->first[i]];
+		r->rows[i] = (struct fleet_row){ .lane = t->lane, .function = VIEW("f"), .n = 1, .steps = xcalloc(1, sizeof(uint32_t)), .ints = xcalloc(1, sizeof(int64_t)) };
+		r->rows[i].steps[0] = t->step;
+		r->rows[i].ints[0] = 1 + (int64_t)far_series(view, c->graph->refs[i]);
+	}
+}
+
 static bool far_has_view(uint64_t token)
 {
 	bool has = false;
@@ -131,10 +145,14 @@ static void far_answer(struct view body, bool forget, struct buf *out)
 	}
 	if (!a.err.code && q.call.op == FLEET_SELECT && q.call.n_m && view_eq(q.call.m[0].value, VIEW("bad")))
 		err_set(&a.err, ERR_BAD_DATA, "bad, as it was said");
+	else if (!a.err.code && q.call.op == FLEET_SELECT && q.call.n_m && view_eq(q.call.m[0].value, VIEW("large")))
+		err_set(&a.err, ERR_LIMIT, "more than %llu samples", (unsigned long long)q.max_samples);
 	else if (!a.err.code && q.call.op == FLEET_SELECT)
 		far_select(a.view, &r, l, text);
 	else if (!a.err.code && q.call.op == FLEET_FLOATS)
 		far_floats(a.view, &q.call, &r);
+	else if (!a.err.code && q.call.op == FLEET_ROWS)
+		far_rows(a.view, &q.call, &r);
 	if (q.call.after_ms == -1)
 		a.damaged = (struct fleet_lacks){ 2, .until_ms = 200, .from_ms = 100 };
 	if (fleet_answer_encode(out, &a, a.err.code ? NULL : &r, NULL, &q, &e))
@@ -247,17 +265,17 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct fleet_peer *peer_at(const char *path, int port, uint64_t max_answer)
+static struct fleet_peer *peer_at(const char *path, int port, uint64_t max_answer, int64_t timeout_ms)
 {
 	char url[128];
 	snprintf(url, sizeof url, "http://u:p@127.0.0.1:%d/%s/", port, path);
-	const struct fleet_server_options o = { .loop = loop, .client = client, .url = url, .max_answer_bytes = max_answer };
+	const struct fleet_server_options o = { .loop = loop, .client = client, .url = url, .max_answer_bytes = max_answer, .timeout_ms = timeout_ms };
 	return fleet_server_peer(fleet_server_new(&o));
 }
 
 static struct fleet_peer *peer_new(const char *path)
 {
-	return peer_at(path, listener_port(far.listener), 0);
+	return peer_at(path, listener_port(far.listener), 0, 0);
 }
 
 static struct source_limits limits_for(int64_t ms)
@@ -397,7 +415,7 @@ static void the_opener_is_abandoned(void **state)
 
 static void expect_failure(const char *path, uint64_t max_answer, enum err_code code, const char *text)
 {
-	struct fleet_peer *p = peer_at(path, listener_port(far.listener), max_answer);
+	struct fleet_peer *p = peer_at(path, listener_port(far.listener), max_answer, 800);
 	struct source_limits lim = limits_for(1000);
 	struct fleet_server_status st;
 	struct err e;
@@ -436,7 +454,7 @@ static void a_server_that_is_away(void **state)
 	struct err e;
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-	struct fleet_peer *p = peer_at("ok", ntohs(a.sin_port), 0);
+	struct fleet_peer *p = peer_at("ok", ntohs(a.sin_port), 0, 0);
 	struct source_limits lim = limits_for(1000);
 	assert_int_equal(question(p, &lim, 1, &e), -ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.msg, "connect"));
@@ -458,6 +476,9 @@ static void deadlines_are_kept(void **state)
 	struct source_limits lim = limits_for(20);
 	assert_int_equal(question(p, &lim, 1, &e), -ERR_TIMEOUT);
 	assert_non_null(strstr(e.msg, "no time was left"));
+	struct fleet_server_status st;
+	fleet_server_status((struct fleet_server *)(void *)p, &st);
+	assert_true(!st.asked && !st.failures); /* questions in a hurry say nothing about the server */
 	p->unref(p);
 }
 
@@ -542,6 +563,83 @@ static void errors_of_questions_pass(void **state)
 	p->unref(p);
 }
 
+/* A server that stops at the limit of the question has read a little more: no lie, and no partial answer. */
+static void limits_of_questions_pass(void **state)
+{
+	struct fleet_peer *p = peer_new("ok");
+	struct fleet_peer_view *v = p->ops->open(p);
+	struct source_limits lim = limits_for(5000);
+	atomic_uint_fast64_t read = 0;
+	struct matcher m = { 0 };
+	const struct fleet_call large = { .op = FLEET_SELECT, .until_ms = 1000, .m = &m, .n_m = 1 };
+	struct fleet_result r;
+	struct err e = { 0 };
+	char want[128];
+	lim.samples_read = &read;
+	lim.max_samples = 2;
+	assert_int_equal(matcher_init(&m, MATCH_EQ, VIEW("a"), VIEW("large"), &e), 0);
+	assert_int_equal(ask(v, p, &large, &lim, &r, &e), -ERR_LIMIT);
+	snprintf(want, sizeof want, "server %s: more than 2 samples", p->name);
+	assert_string_equal(e.msg, want);
+	assert_int_equal(atomic_load(&read), 2);
+	matcher_release(&m);
+	p->ops->close(v);
+	p->unref(p);
+}
+
+/* Matchers that a server would refuse are an error of the question, not of the server. */
+static void too_many_matchers(void **state)
+{
+	struct fleet_peer *p = peer_new("ok");
+	struct fleet_peer_view *v = p->ops->open(p);
+	struct source_limits lim = limits_for(5000);
+	struct matcher *m = xcalloc(FLEET_MATCHERS_MAX + 1, sizeof *m);
+	struct fleet_call c = { .op = FLEET_SELECT, .until_ms = 1000, .m = m, .n_m = FLEET_MATCHERS_MAX + 1 };
+	struct fleet_result r;
+	struct err e = { 0 };
+	for (size_t i = 0; i <= FLEET_MATCHERS_MAX; i++)
+		assert_int_equal(matcher_init(&m[i], MATCH_NE, VIEW("a"), VIEW("b"), &e), 0);
+	int requests = atomic_load(&far.requests);
+	assert_int_equal(ask(v, p, &c, &lim, &r, &e), -ERR_LIMIT);
+	assert_int_equal(atomic_load(&far.requests), requests);
+	c.n_m--;
+	if (ask(v, p, &c, &lim, &r, &e))
+		fail_msg("%s", e.msg);
+	fleet_result_release(&r);
+	for (size_t i = 0; i <= FLEET_MATCHERS_MAX; i++)
+		matcher_release(&m[i]);
+	free(m);
+	p->ops->close(v);
+	p->unref(p);
+}
+
+/* An ask is waited for in slices, or not any longer. */
+static void asks_are_waited_for_in_slices(void **state)
+{
+	struct fleet_peer *p = peer_new("slow"), *late = peer_new("late");
+	struct fleet_peer_view *v = p->ops->open(p), *late_v = late->ops->open(late);
+	struct source_limits lim = limits_for(5000);
+	struct fleet_result r;
+	struct err e = { 0 };
+	int64_t began = clock_mono_ms();
+	struct fleet_ask *slow_ask = p->ops->start(v, &select_all, &lim), *held = p->ops->start(v, &select_all, &lim);
+	struct fleet_ask *late_ask = late->ops->start(late_v, &select_all, &lim);
+	assert_false(p->ops->wait(slow_ask, 0));
+	assert_false(p->ops->wait(held, began + 20));
+	assert_in_range(clock_mono_ms() - began, 20, 80);
+	assert_true(late->ops->wait(late_ask, began + 2000));
+	assert_true(clock_mono_ms() - began < 1000);
+	assert_int_equal(late->ops->finish(late_ask, &r, &e), 0);
+	fleet_result_release(&r);
+	p->ops->cancel(held);
+	p->ops->cancel(slow_ask);
+	assert_true(clock_mono_ms() - began < 1000);
+	p->ops->close(v);
+	p->unref(p);
+	late->ops->close(late_v);
+	late->unref(late);
+}
+
 static void damage_and_samples_are_counted(void **state)
 {
 	struct fleet_peer *p = peer_new("ok");
@@ -618,6 +716,49 @@ static void lost_views_are_opened_again(void **state)
 	expect_floats(&r, SERIES);
 	fleet_result_release(&r);
 	far.gone[3] = false;
+	p->ops->close(v);
+	p->unref(p);
+}
+
+/* Rows are of the series that callers mean, also by the numbers of another view. */
+static void rows_of_a_lost_view(void **state)
+{
+	struct fleet_peer *p = peer_new("ok");
+	struct fleet_peer_view *v = p->ops->open(p);
+	struct source_limits lim = limits_for(20000);
+	struct fleet_result r;
+	struct err e;
+	static const int bits[1];
+	uint64_t refs[SERIES];
+	uint32_t first[SERIES + 1] = { 0 };
+	struct source_graph_term terms[SERIES];
+	const struct source_graph g = { .readout = VIEW("self(x)"), .n_steps = SERIES, .refs = refs, .first = first, .n_refs = SERIES, .terms = terms, .bits = bits, .n_lanes = 1 };
+	const struct fleet_call rows = { .op = FLEET_ROWS, .graph = &g };
+	for (uint32_t k = 0; k < SERIES; k++) {
+		terms[k] = (struct source_graph_term){ 0, 1000, 1, k, 0 };
+		first[k + 1] = k + 1;
+	}
+	if (ask(v, p, &select_all, &lim, &r, &e))
+		fail_msg("%s", e.msg);
+	refs_of(&r, refs);
+	fleet_result_release(&r);
+	far.gone[3] = true;
+	far_forget_views();
+	if (ask(v, p, &rows, &lim, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_int_equal(r.n, SERIES - 1);
+	for (size_t i = 0; i < r.n; i++) {
+		assert_int_equal(r.rows[i].ints[0], 1 + r.rows[i].steps[0]);
+		assert_int_not_equal(r.rows[i].steps[0], 3);
+	}
+	fleet_result_release(&r);
+	memset(far.gone, true, sizeof far.gone);
+	far_forget_views();
+	if (ask(v, p, &rows, &lim, &r, &e))
+		fail_msg("%s", e.msg);
+	assert_true(r.fits && !r.n && r.op == FLEET_ROWS);
+	fleet_result_release(&r);
+	memset(far.gone, false, sizeof far.gone);
 	p->ops->close(v);
 	p->unref(p);
 }
@@ -780,8 +921,12 @@ int main(void)
 		cmocka_unit_test(a_restarted_server_is_asked_again),
 		cmocka_unit_test(flipped_bits_are_noticed),
 		cmocka_unit_test(errors_of_questions_pass),
+		cmocka_unit_test(too_many_matchers),
+		cmocka_unit_test(asks_are_waited_for_in_slices),
+		cmocka_unit_test(limits_of_questions_pass),
 		cmocka_unit_test(damage_and_samples_are_counted),
 		cmocka_unit_test(lost_views_are_opened_again),
+		cmocka_unit_test(rows_of_a_lost_view),
 		cmocka_unit_test(a_view_that_is_always_lost),
 		cmocka_unit_test(probes),
 		cmocka_unit_test(fifty_threads_ask_at_once),

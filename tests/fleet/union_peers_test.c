@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "fleet/union_internal.h"
 #include "model/sourcekit.h"
 #include "tests/fleet/unionkit.h"
 
@@ -217,8 +218,8 @@ static void test_dead(void **unused)
 static void test_whole(void **unused)
 {
 	(void)unused;
-	static const enum err_code missing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL };
-	static const enum err_code others[] = { ERR_LIMIT, ERR_CANCELED, ERR_BAD_DATA, ERR_EXECUTION };
+	static const enum err_code missing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_DENIED, ERR_INTERNAL, ERR_BAD_DATA };
+	static const enum err_code others[] = { ERR_LIMIT, ERR_CANCELED, ERR_EXECUTION };
 	struct buf out = { 0 }, want = { 0 };
 	open_regions();
 	kit_peers[0].fails_at = FLEET_SELECT;
@@ -281,6 +282,132 @@ static void test_at_once(void **unused)
 	kit_close_all();
 }
 
+/* A slow server is finished last, wherever it stands, so that the answers of others are read when its time is over. After an error of the question
+ * nobody waits for it. */
+static void test_slow(void **unused)
+{
+	(void)unused;
+	struct buf out = { 0 };
+	open_regions();
+	kit_peers[0].slow = true;
+	struct source_view *v = joint_view();
+	assert_string_equal(selected(v, NULL, 0, NULL, &out), "a/eu b/own c/us d/");
+	assert_int_equal(kit_peers[0].n_canceled, 0);
+	kit_peers[1].fails_at = FLEET_SELECT;
+	kit_peers[1].fails_with = ERR_LIMIT;
+	selected(v, NULL, 0, NULL, &out);
+	assert_true(strstr(out.ptr, "broken for the test") != NULL);
+	assert_int_equal(kit_peers[0].n_canceled, 1);
+	v->ops->release(v);
+	buf_free(&out);
+	kit_close_all();
+}
+
+/* ---- large calls ---- */
+
+#define SPLIT_SERIES 7
+#define SPLIT_STEPS 9
+
+/* Everything that is asked by series and by group. */
+struct split_results {
+	double sums[SPLIT_STEPS];
+	int64_t totals[SPLIT_STEPS], exact[SPLIT_STEPS];
+	size_t n_profiles[SPLIT_SERIES];
+	int64_t tiles[SPLIT_SERIES][SPLIT_STEPS];
+};
+
+static int take_profiles(void *arg, size_t series, struct source_profile *p, size_t n, struct err *e)
+{
+	(void)e;
+	((struct split_results *)arg)->n_profiles[series] = n;
+	free(p);
+	return 0;
+}
+
+static int take_covers(void *arg, size_t series, struct source_cover *c, struct err *e)
+{
+	(void)e;
+	for (size_t i = 0; i < SPLIT_STEPS; i++)
+		((struct split_results *)arg)->tiles[series][i] = c[i].total;
+	source_covers_free(c, SPLIT_STEPS);
+	return 0;
+}
+
+static void split_ask(const struct source_tiles *tiles, struct split_results *r)
+{
+	struct source_series *s;
+	struct source_part parts[SPLIT_SERIES];
+	struct stackvec *vecs[SPLIT_STEPS];
+	uint64_t refs[SPLIT_SERIES];
+	struct err e = { 0 };
+	size_t n;
+	struct source_view *v = joint_view();
+	memset(r, 0, sizeof *r);
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_END, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, SPLIT_SERIES);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t skip = i % 3;
+		refs[i] = s[i].ref;
+		parts[i] = (struct source_part){ .ref = s[i].ref, .after_ms = KIT_START - KIT_STEP + skip * KIT_STEP, .until_ms = KIT_START + skip * KIT_STEP, .scale = 1,
+						 .group = skip, .n_steps = SPLIT_STEPS - skip, .step_ms = KIT_STEP };
+	}
+	assert_int_equal(v->ops->merge(v, parts, n, SPLIT_STEPS, SYMBOLS_WHOLE, NULL, vecs, &e), 0);
+	for (size_t i = 0; i < SPLIT_STEPS; i++) {
+		assert_int_equal(stackvec_total_int(vecs[i], &r->totals[i], &e), 0);
+		stackvec_unref(vecs[i]);
+	}
+	assert_int_equal(v->ops->sums(v, parts, n, SPLIT_STEPS, NULL, NULL, r->sums, r->exact, &e), 0);
+	assert_int_equal(v->ops->profiles(v, refs, n, 0, KIT_END, NULL, take_profiles, r, &e), 0);
+	assert_int_equal(v->ops->covers(v, refs, n, tiles, NULL, take_covers, r, &e), 0);
+	free(s);
+	v->ops->release(v);
+}
+
+/* Calls that are larger than a server takes have the result that they have in one. */
+static void test_split(void **unused)
+{
+	(void)unused;
+	const struct source_tiles tiles = { .after_ms = KIT_START - KIT_STEP, .width_ms = KIT_STEP, .n = SPLIT_STEPS };
+	struct split_results want, got;
+	char pod[2] = "a", text[32];
+	kit_open_all(1);
+	kit_peer_external(0, "region", "eu");
+	for (int i = 0; i < SPLIT_SERIES; i++, pod[0]++)
+		for (int k = 0; k < SPLIT_STEPS; k++) {
+			snprintf(text, sizeof text, "main %d", 1 + i * 100 + k * k);
+			add_at(0, CPU, pod, "", KIT_START + k * KIT_STEP, 10, text);
+		}
+	split_ask(&tiles, &want);
+	assert_true(want.totals[0] && want.totals[SPLIT_STEPS - 1] > want.totals[0] && want.tiles[6][0] == 601);
+	for (size_t max = SPLIT_SERIES; max <= 2 * SPLIT_SERIES; max++) {
+		unsigned before = kit_peers[0].n_of[FLEET_MERGE], covers = kit_peers[0].n_of[FLEET_COVERS];
+		const struct fleet_call_max limits = { 1 + max / 3, 2 * SPLIT_STEPS + max, max, max / 4 };
+		kit_peers[0].peer.max = &limits;
+		split_ask(&tiles, &got);
+		assert_memory_equal(&want, &got, sizeof got);
+		assert_true(kit_peers[0].n_of[FLEET_MERGE] >= before + 3);
+		assert_true(kit_peers[0].n_of[FLEET_COVERS] >= covers + 3);
+	}
+
+	/* What cannot be split is an error of the question that says what to do, and not of the server. */
+	const struct fleet_call_max few = { 1, SPLIT_STEPS, 1, 1 };
+	kit_peers[0].peer.max = &few;
+	struct source_view *v = joint_view();
+	struct source_series *s;
+	size_t n;
+	struct err e = { 0 };
+	uint64_t refs[SPLIT_SERIES];
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_END, NULL, &s, &n, &e), 0);
+	for (size_t i = 0; i < n; i++)
+		refs[i] = s[i].ref;
+	assert_int_equal(v->ops->covers(v, refs, n, &tiles, NULL, take_covers, &got, &e), -ERR_LIMIT);
+	assert_non_null(strstr(e.msg, "ask for fewer series or steps"));
+	assert_int_equal(merged(v, s, n, NULL, &e), -ERR_LIMIT);
+	free(s);
+	v->ops->release(v);
+	kit_close_all();
+}
+
 /* ---- series of several peers ---- */
 
 /* Peers measure at the same time, a second apart: each measurement counts once, and a merge has what the list has. */
@@ -326,6 +453,36 @@ static void test_replicas(void **unused)
 	assert_int_equal(merged(v, s, n, NULL, &e), total);
 	assert_int_equal(kit_peers[0].n_of[FLEET_PROFILES], asked);
 	free(p);
+	free(s);
+	v->ops->release(v);
+	kit_close_all();
+}
+
+/* Parts by step name each series once for the lists of their profiles. */
+static void test_steps(void **unused)
+{
+	(void)unused;
+	struct err e;
+	struct source_series *s;
+	struct source_part parts[6];
+	struct stackvec *vecs[3];
+	size_t n;
+	kit_open_all(2);
+	for (size_t peer = 0; peer < 2; peer++) {
+		add_at(peer, CPU, "a", "", KIT_START + (int64_t)peer * 10000, 10, "main 1");
+		add_at(peer, CPU, "b", "", KIT_START + (int64_t)peer * 10000, 10, "main 2");
+	}
+	struct source_view *v = joint_view();
+	assert_int_equal(v->ops->select(v, NULL, 0, 0, KIT_END, NULL, &s, &n, &e), 0);
+	assert_int_equal(n, 2);
+	for (uint32_t i = 0; i < 6; i++)
+		parts[i] = (struct source_part){ .ref = s[i % 2].ref, .after_ms = KIT_START + (i / 2 - INT64_C(1)) * 10000, .until_ms = KIT_START + i / 2 * 10000, .scale = 1,
+						 .group = i / 2 };
+	unsigned named = kit_peers[0].n_refs;
+	assert_int_equal(v->ops->merge(v, parts, 6, 3, SYMBOLS_WHOLE, NULL, vecs, &e), 0);
+	assert_int_equal(kit_peers[0].n_refs - named, 2);
+	for (size_t i = 0; i < 3; i++)
+		stackvec_unref(vecs[i]);
 	free(s);
 	v->ops->release(v);
 	kit_close_all();
@@ -444,6 +601,30 @@ static void test_overflow(void **unused)
 	kit_close_all();
 }
 
+/* Values of a hostile server: no sum of theirs leaves 128 bits. */
+static void test_wide_overflow(void **unused)
+{
+	(void)unused;
+	struct err e = { 0 };
+	struct symbols *symbols = symbols_new();
+	struct union_dictionary *d = union_dictionary_new();
+	uint32_t *column = xcalloc(1, sizeof *column);
+	double *value = xcalloc(1, sizeof *value);
+	*column = symbols_column(symbols, symbols_stack(symbols, NULL, 0), 0);
+	*value = 9e29;
+	struct stackvec *huge = stackvec_new_floats(symbols, column, value, 1);
+	const struct union_term terms[2] = { { huge, 2, 1, INT64_C(1) << 42 }, { huge, 2, 1, 1 } };
+	assert_null(union_dictionary_sum(d, terms, 2, &e));
+	assert_int_equal(e.code, ERR_EXECUTION);
+	struct stackvec *sum = union_dictionary_sum(d, terms + 1, 1, &e); /* nothing is left of the sum that failed */
+	assert_non_null(sum);
+	assert_true(sum->floats[0] > 1.79e30 && sum->floats[0] < 1.81e30);
+	stackvec_unref(sum);
+	stackvec_unref(huge);
+	union_dictionary_unref(d);
+	symbols_unref(symbols);
+}
+
 /* ---- threads ---- */
 
 struct reader {
@@ -495,6 +676,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_labels), cmocka_unit_test(test_dead), cmocka_unit_test(test_whole), cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_slow), cmocka_unit_test(test_split), cmocka_unit_test(test_steps), cmocka_unit_test(test_wide_overflow),
 		cmocka_unit_test(test_replicas), cmocka_unit_test(test_turns), cmocka_unit_test(test_later_holder), cmocka_unit_test(test_collision),
 		cmocka_unit_test(test_nobody), cmocka_unit_test(test_overflow),
 		cmocka_unit_test(test_threads),

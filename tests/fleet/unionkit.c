@@ -65,6 +65,7 @@ static struct fleet_ask *kit_start(struct fleet_peer_view *pv, const struct flee
 	*a = (struct kit_ask){ v->of, v->of->local->ops->start(v->view, call, lim), call->op };
 	__atomic_fetch_add(&v->of->n_started, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&v->of->n_of[call->op], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&v->of->n_refs, call->n_refs, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&kit_at_work, 1, __ATOMIC_RELAXED);
 	return (struct fleet_ask *)(void *)a;
 }
@@ -87,13 +88,31 @@ static int kit_finish(struct fleet_ask *fa, struct fleet_result *ret, struct err
 	return rc;
 }
 
+/* A peer that is slow: the others are finished before it. */
+static bool kit_wait(struct fleet_ask *fa, int64_t until_ms)
+{
+	struct kit_ask *a = (struct kit_ask *)(void *)fa;
+	(void)until_ms;
+	return !a->of->slow || __atomic_load_n(&kit_at_work, __ATOMIC_RELAXED) == 1;
+}
+
+static void kit_cancel(struct fleet_ask *fa)
+{
+	struct kit_ask *a = (struct kit_ask *)(void *)fa;
+	a->of->local->ops->cancel(a->ask);
+	__atomic_fetch_add(&a->of->n_canceled, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&a->of->n_finished, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&kit_at_work, 1, __ATOMIC_RELAXED);
+	free(a);
+}
+
 static struct labels kit_labels(struct fleet_peer_view *pv)
 {
 	struct kit_view *v = (struct kit_view *)(void *)pv;
 	return v->of->local->ops->labels(v->view);
 }
 
-static const struct fleet_peer_ops kit_ops = { kit_open, kit_close, kit_start, kit_finish, kit_labels };
+static const struct fleet_peer_ops kit_ops = { kit_open, kit_close, kit_start, kit_finish, kit_wait, kit_cancel, kit_labels };
 
 static void kit_unref(struct fleet_peer *p)
 {
@@ -149,7 +168,7 @@ void kit_open_all(size_t n)
 	memset(kit_peers, 0, sizeof kit_peers);
 	for (size_t i = 0; i < n; i++) {
 		struct kit_peer *k = &kit_peers[i];
-		k->peer = (struct fleet_peer){ &kit_ops, names[i], kit_unref, kit_ref };
+		k->peer = (struct fleet_peer){ .ops = &kit_ops, .name = names[i], .unref = kit_unref, .ref = kit_ref };
 		k->source = memsource_new();
 		k->engine = promql_engine_new(memsource_source(k->source), &(struct promql_options){ 0 });
 		k->local = fleet_local_peer_new(memsource_source(k->source), kit_labels_now, k, kit_rows, k->engine);

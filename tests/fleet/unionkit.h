@@ -35,6 +35,8 @@ struct kit_peer {
 	bool named;                  /* false: the union has `local` itself, this process's storage */
 	enum fleet_op fails_at;      /* 0: never */
 	enum err_code fails_with;
+	bool slow;                   /* its answers come after all others */
+	unsigned n_refs, n_canceled; /* series that asks named; asks that were canceled, which are finished, too */
 	unsigned n_started, n_finished, n_open, n_of[FLEET_OPS]; /* asks; views */
 };
 

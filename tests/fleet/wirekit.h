@@ -227,7 +227,7 @@ static inline void wirekit_question(struct fleet_question *q, enum fleet_op op)
 	q->matchers = xcalloc(8, sizeof *q->matchers);
 	symbols_marks_start(&q->has);
 	for (unsigned i = ROWS_STRINGS; i < ROWS_TABLES && q->session; i++)
-		q->has.next[i] = (uint32_t)(wirekit_random(0) >> (32 + wirekit_random(32)));
+		q->has.next[i] = MAX(q->has.next[i], (uint32_t)(wirekit_random(0) >> (32 + wirekit_random(32))));
 	wirekit_call(&q->arena, q, op);
 }
 
