@@ -429,7 +429,8 @@ static void test_sessions(void **s)
 		buf_free(&body);
 		buf_free(&out);
 	}
-	fleet_dictionary_in_forget(x.mirror);
+	fleet_dictionary_in_free(x.mirror);
+	x.mirror = fleet_dictionary_in_new(64 << 20);
 	assert_int_equal(ask(&x, FLEET_MERGE), 0);
 	assert_true(x.session != session);
 	assert_merged(&x, 1);

@@ -391,15 +391,6 @@ bool fleet_dictionary_in_marks(struct fleet_dictionary_in *d, uint64_t *ret_id, 
 	return known;
 }
 
-void fleet_dictionary_in_forget(struct fleet_dictionary_in *d)
-{
-	mutex_lock(&d->lock);
-	mirror_drop(&d->now);
-	mirror_drop(&d->before);
-	mirror_count(d);
-	mutex_unlock(&d->lock);
-}
-
 /* One of an answer that was wrong. The other one goes on. */
 static void mirror_forget(struct fleet_dictionary_in *d, uint64_t id) REQUIRES(d->lock)
 {
@@ -413,25 +404,36 @@ static void mirror_forget(struct fleet_dictionary_in *d, uint64_t id) REQUIRES(d
 	mirror_count(d);
 }
 
-/* The mirror of an id, known or fresh. */
+/* The mirror of an id; NULL: there is none. */
 static struct dictionary_mirror *mirror_of(struct fleet_dictionary_in *d, uint64_t id) REQUIRES(d->lock)
 {
 	if (d->before.id == id) {
 		d->since = 0;
 		return &d->before;
 	}
-	if (d->now.id != id) {
+	if (d->now.id != id)
+		return NULL;
+	if (d->before.id && ++d->since == OVERTAKEN_MAX)
 		mirror_drop(&d->before);
-		d->before = d->now;
-		d->since = 0;
-		struct symbols *s = symbols_new();
-		struct symbols_rows_limit left = { .entries = MIN(d->max_bytes / 4, ENTRIES_MAX), .bytes = d->max_bytes - MIN(d->max_bytes, symbols_bytes(s)),
-						   .frames = d->max_bytes };
-		d->now = (struct dictionary_mirror){ id, s, left };
-	} else if (d->before.id && ++d->since == OVERTAKEN_MAX) {
-		mirror_drop(&d->before);
-	}
 	return &d->now;
+}
+
+/* Rows of an id without a mirror. They replace a mirror only if they are a whole dictionary: a late answer of one that was forgotten does not. */
+static int mirror_begin(struct fleet_dictionary_in *d, uint64_t id, struct view rows, struct err *e) REQUIRES(d->lock)
+{
+	struct symbols *s = symbols_new();
+	struct symbols_rows_limit left = { .entries = MIN(d->max_bytes / 4, ENTRIES_MAX), .bytes = d->max_bytes - MIN(d->max_bytes, symbols_bytes(s)),
+					   .frames = d->max_bytes };
+	int rc = symbols_rows_apply(rows, s, &left, e);
+	if (rc) {
+		symbols_unref(s);
+		return rc;
+	}
+	mirror_drop(&d->before);
+	d->before = d->now;
+	d->since = 0;
+	d->now = (struct dictionary_mirror){ id, s, left };
+	return 0;
 }
 
 /* Adds the rows of an answer. The symbols that its vectors are over, a reference, and how many columns they have. */
@@ -439,10 +441,11 @@ static int mirror_add(struct fleet_dictionary_in *d, uint64_t id, struct view ro
 {
 	mutex_lock(&d->lock);
 	struct dictionary_mirror *m = mirror_of(d, id);
-	int rc = symbols_rows_apply(rows, m->symbols, &m->left, e);
+	int rc = m ? symbols_rows_apply(rows, m->symbols, &m->left, e) : mirror_begin(d, id, rows, e);
 	if (rc) {
 		rc = err_wrap(e, "dictionary %016llx, of which %zu bytes are kept at most", (unsigned long long)id, d->max_bytes);
 	} else {
+		m = m ? m : &d->now;
 		*ret = symbols_ref(m->symbols);
 		*ret_columns = symbols_count(m->symbols, SYMBOLS_COLUMNS);
 		if (mirror_bytes(&d->now) + mirror_bytes(&d->before) > d->max_bytes)

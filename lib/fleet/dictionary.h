@@ -57,9 +57,8 @@ size_t fleet_dictionary_in_bytes(const struct fleet_dictionary_in *d);
 /* What the next question says: the mirror's id, and how far it goes. False, id 0 and the marks of an empty dictionary: there is none yet, or it has
  * become so large that another one should be begun. */
 bool fleet_dictionary_in_marks(struct fleet_dictionary_in *d, uint64_t *ret_id, struct symbols_marks *ret);
-/* Begins anew. Vectors stay as they are. */
-void fleet_dictionary_in_forget(struct fleet_dictionary_in *d);
-/* Reads n vectors into ret, at in->p, and moves it behind them. An id that is not the mirror's begins a fresh mirror; the one before is kept for a while, for
+/* Reads n vectors into ret, at in->p, and moves it behind them. An id that is not the mirror's begins a fresh mirror, if its rows begin
+ * at the start; the one before is kept for a while, for
  * answers that were overtaken. The vectors share the mirror's symbols, of which they hold a reference; the symbols go on growing, and may only be
  * read. Returns owned.
  *

@@ -110,12 +110,12 @@ static void ask_take_result(struct fleet_peer_view *v, struct fleet_ask *a, stru
 	r->result = (struct fleet_result){ 0 };
 }
 
-/* Rows do not fit the mirror, which may be the mirror's fault, or have no room in it: then the whole dictionary is wanted, once. */
+/* Rows do not fit the mirror, which may be the mirror's fault, or have no room in it: then the whole dictionary is wanted, once. A mirror that was at
+ * fault is dropped already; others stay, as other asks build on them. */
 static bool ask_again_without_dictionary(struct fleet_ask *a, const struct ask_reading *r)
 {
 	if (r->decoded || !a->with_dictionary || a->exchange->post.err.code || a->exchange->post.status != 200)
 		return false;
-	fleet_dictionary_in_forget(a->view->server->dictionary);
 	a->exchange = NULL;
 	metric_add(&server_metrics[SERVER_FORGOTTEN], 1, a->view->server->name);
 	a->without_dictionary = true;

@@ -252,8 +252,10 @@ void wire_get_rows(struct wire_in *in, const struct fleet_call *c, struct fleet_
 	wire_require(in, fits < 2 && (fits || !r->n), "rows whose sums do not fit");
 	r->fits = fits;
 	r->rows = wire_heap(in, r->n + 1, sizeof *r->rows);
-	for (size_t i = 0; i < r->n && !in->c.bad; i++)
+	for (size_t i = 0; i < r->n && !in->c.bad; i++) {
+		wire_go_on(in, i);
 		rows_get_row(in, c->graph, &texts, &r->rows[i]);
+	}
 	vec_free(&texts.v);
 	map_free(&texts.by_text);
 }

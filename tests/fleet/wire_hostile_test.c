@@ -651,6 +651,41 @@ static void test_within(void **state)
 	buf_free(&b);
 }
 
+/* Reading many rows ends with the question. */
+static void test_rows_canceled(void **state)
+{
+	(void)state;
+	static const int bits[1];
+	static const uint64_t refs[] = { 0 };
+	static const uint32_t first[] = { 0, 1 };
+	static const struct source_graph_term term = { .scale = 1, .until_ms = 1 };
+	const struct source_graph g = { .readout = VIEW("self"), .n_steps = 1, .n_lanes = 1, .bits = bits, .refs = refs, .n_refs = 1, .first = first, .terms = &term };
+	const struct fleet_call c = { .op = FLEET_ROWS, .until_ms = 1, .graph = &g };
+	const struct fleet_question q = { .call = c };
+	uint32_t step = 0;
+	int64_t value = 1;
+	struct fleet_row row = { .function = VIEW("f"), .file = VIEW(""), .line = VIEW(""), .steps = &step, .ints = &value, .n = 1 };
+	const struct fleet_result r = { .op = FLEET_ROWS, .fits = true, .n = 1, .rows = &row };
+	const struct fleet_answer a = { .view = 1 };
+	struct buf b = { 0 };
+	struct err e = { 0 };
+	assert_int_equal(fleet_answer_encode(&b, &a, &r, NULL, &q, &e), 0);
+	for (int over = 0; over < 2; over++) {
+		const atomic_bool canceled = over;
+		const struct source_limits lim = { .canceled = &canceled };
+		struct fleet_answer back;
+		struct fleet_result back_r = { 0 };
+		struct arena arena;
+		arena_init(&arena, 1 << 20);
+		assert_int_equal(fleet_answer_decode_within(&back, &back_r, buf_view(&b), &c, NULL, &arena, &(struct fleet_within){ .lim = &lim }, &e),
+				 over ? -ERR_CANCELED : 0);
+		if (!over)
+			fleet_result_release(&back_r);
+		arena_free(&arena);
+	}
+	buf_free(&b);
+}
+
 static void test_series_twice(void **state)
 {
 	(void)state;
@@ -680,7 +715,7 @@ int main(void)
 		cmocka_unit_test(test_version), cmocka_unit_test(test_claims), cmocka_unit_test(test_misfits),
 		cmocka_unit_test(test_memory), cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_graph_claims), cmocka_unit_test(test_graph_terms), cmocka_unit_test(test_scales_are_numbers),
-		cmocka_unit_test(test_row_claims), cmocka_unit_test(test_row_memory), cmocka_unit_test(test_within), cmocka_unit_test(test_series_twice),
+		cmocka_unit_test(test_row_claims), cmocka_unit_test(test_row_memory), cmocka_unit_test(test_within), cmocka_unit_test(test_rows_canceled), cmocka_unit_test(test_series_twice),
 	};
 	wirekit_begin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
