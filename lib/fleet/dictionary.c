@@ -321,6 +321,7 @@ int fleet_dictionary_put(struct fleet_dictionary_out *d, struct buf *out, const 
 /* ---- the asker's side ---- */
 
 #define ENTRIES_MAX ((size_t)1 << 31) /* tables hold twice as many */
+static const char dictionary_no_room[] = "the profiles need more memory than the question has";
 #define OVERTAKEN_MAX 256 /* answers of another dictionary, after which none of the one before is expected */
 
 /* A server's dictionary. id 0: none. */
@@ -491,7 +492,7 @@ static const char *dictionary_take_floats(struct cursor *in, double *values, siz
 }
 
 /* NULL, or what is wrong. */
-static const char *dictionary_take_vector(struct cursor *in, struct symbols *s, uint32_t n_columns, struct stackvec **ret)
+static const char *dictionary_take_vector(struct cursor *in, struct symbols *s, uint32_t n_columns, uint64_t *left, struct stackvec **ret)
 {
 	uint8_t kind = cursor_u8(in);
 	uint64_t n = cursor_varint(in), factor = kind == KIND_INTS ? cursor_varint(in) : 1;
@@ -499,6 +500,11 @@ static const char *dictionary_take_vector(struct cursor *in, struct symbols *s, 
 		return "its head is malformed";
 	if (n > n_columns || n > (uint64_t)(in->end - in->p) / (1 + (kind == KIND_INTS ? 1 : FLOAT_BYTES)))
 		return "it has more columns than there are";
+	uint64_t bytes = sizeof **ret + n * (sizeof(uint32_t) + sizeof(int64_t));
+	if (left && bytes > *left)
+		return dictionary_no_room;
+	if (left)
+		*left -= *left == UINT64_MAX ? 0 : bytes;
 	uint32_t *columns = xreallocarray(NULL, n, sizeof *columns);
 	void *values = xreallocarray(NULL, n, sizeof(int64_t));
 	const char *bad = dictionary_take_columns(in, n_columns, columns, n);
@@ -514,12 +520,12 @@ static const char *dictionary_take_vector(struct cursor *in, struct symbols *s, 
 }
 
 /* Reads the vectors that follow the rows. */
-static int dictionary_take_vectors(struct cursor *in, const uint8_t *start, struct symbols *s, uint32_t n_columns, struct stackvec **ret, size_t n,
-				   struct err *e)
+static int dictionary_take_vectors(struct cursor *in, const uint8_t *start, struct symbols *s, uint32_t n_columns, uint64_t *left, struct stackvec **ret,
+				   size_t n, struct err *e)
 {
 	const char *bad = NULL;
 	size_t done = 0;
-	while (done < n && !(bad = dictionary_take_vector(in, s, n_columns, &ret[done])))
+	while (done < n && !(bad = dictionary_take_vector(in, s, n_columns, left, &ret[done])))
 		done++;
 	if (!bad)
 		return 0;
@@ -527,10 +533,11 @@ static int dictionary_take_vectors(struct cursor *in, const uint8_t *start, stru
 		stackvec_unref(ret[i]);
 		ret[i] = NULL;
 	}
-	return err_set(e, ERR_CORRUPT, "profile %zu of %zu, before byte %zu: %s", done + 1, n, (size_t)(in->p - start), bad);
+	return err_set(e, bad == dictionary_no_room ? ERR_LIMIT : ERR_CORRUPT, "profile %zu of %zu, before byte %zu: %s", done + 1, n, (size_t)(in->p - start), bad);
 }
 
-int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
+int fleet_dictionary_take_within(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, uint64_t *left, struct stackvec **ret, size_t n,
+				 struct err *e)
 {
 	const uint8_t *start = in->p;
 	struct symbols *s = NULL;
@@ -542,7 +549,7 @@ int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, 
 	struct view rows = cursor_bytes(in, cursor_count(in));
 	int rc = in->bad ? err_set(e, ERR_CORRUPT, "rows of a dictionary are cut short") : mirror_add(d, id_of_answer, rows, &s, &n_columns, e);
 	if (!rc)
-		rc = dictionary_take_vectors(in, start, s, n_columns, ret, n, e);
+		rc = dictionary_take_vectors(in, start, s, n_columns, left, ret, n, e);
 	symbols_unref(s);
 	if (rc) {
 		mutex_lock(&d->lock);

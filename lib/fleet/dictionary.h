@@ -64,7 +64,13 @@ bool fleet_dictionary_in_marks(struct fleet_dictionary_in *d, uint64_t *ret_id, 
  *
  * ERR_CORRUPT: rows or vectors are malformed, refer to what is not there, or begin beyond what the mirror has: the answer builds on a dictionary that was
  * forgotten. ERR_LIMIT: the mirror would have more than max_bytes. After an error that mirror is forgotten, so that the next question begins anew, and
- * ret is NULLs. Memory is bounded by max_bytes, and for the vectors by six times the bytes that are left in `in`. */
-int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e) MUST_USE;
+ * ret is NULLs. Memory is bounded by max_bytes, and for the vectors by *left bytes, which become less by what they take, UINT64_MAX but stays; beyond them
+ * ERR_LIMIT. left NULL: by what is left in `in`, of which a byte makes at most twenty. */
+int fleet_dictionary_take_within(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, uint64_t *left, struct stackvec **ret, size_t n,
+				 struct err *e) MUST_USE;
+static inline int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
+{
+	return fleet_dictionary_take_within(d, id_of_answer, in, NULL, ret, n, e);
+}
 
 #endif

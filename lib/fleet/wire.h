@@ -80,10 +80,10 @@ struct fleet_answer {
  * that half an answer is seen. ERR_LIMIT: more than out->max bytes; errors of fleet_dictionary_put. After an error out is to be thrown away. */
 int fleet_answer_encode(struct buf *out, const struct fleet_answer *a, const struct fleet_result *result, struct fleet_dictionary_out *dictionary,
 			const struct fleet_question *q, struct err *e) MUST_USE;
-/* What reading an answer may take. ERR_LIMIT beyond max_bytes, which are counted outside of the arena and without vectors; ERR_CORRUPT beyond max_samples; or what
+/* What reading an answer may take. ERR_LIMIT beyond max_bytes, which are counted outside of the arena; ERR_CORRUPT beyond max_samples; or what
  * source_limits_check says. */
 struct fleet_within {
-	uint64_t max_bytes, max_samples; /* 0 = any number */
+	uint64_t max_bytes, max_samples; /* bytes: at most 256 MiB; samples: 0 = any number */
 	const struct source_limits *lim; /* of the question; may be NULL */
 };
 /* call: what was asked: the answer has to fit it (as many series, groups, tiles; stamps in its range and in order; labels in order; refs below

@@ -7,6 +7,8 @@
 #define ANSWER_LABELS_MAX 64u  /* external labels of a server */
 #define ANSWER_LABEL_MAX 4096u /* bytes of the name or the value of one */
 
+#define ANSWER_MEMORY_MAX ((uint64_t)256 << 20) /* bytes that an answer within limits is read into, whatever the question allows */
+
 static const char answer_magic[4] = { 'P', 'Y', 'R', 'A' };
 
 enum {
@@ -216,7 +218,7 @@ static int answer_get_merge(struct wire_in *in, const struct fleet_answer *a, co
 	if (!r->vecs)
 		return 0;
 	r->n = c->n_groups;
-	return fleet_dictionary_take(dictionary, a->session, &in->c, r->vecs, r->n, e);
+	return fleet_dictionary_take_within(dictionary, a->session, &in->c, &in->left, r->vecs, r->n, e);
 }
 
 static int answer_get_result(struct wire_in *in, const struct fleet_answer *a, const struct fleet_call *c, struct fleet_dictionary_in *dictionary,
@@ -256,8 +258,8 @@ int fleet_answer_decode_within(struct fleet_answer *ret, struct fleet_result *re
 	if (rc)
 		return err_set(e, ERR_CORRUPT, "not an answer: %s", bad.msg);
 	in.arena = arena;
-	if (within && within->max_bytes)
-		in.left = within->max_bytes;
+	if (within)
+		in.left = within->max_bytes ? MIN(within->max_bytes, ANSWER_MEMORY_MAX) : ANSWER_MEMORY_MAX;
 	if (within && within->max_samples)
 		in.samples_left = within->max_samples;
 	in.lim = within ? within->lim : NULL;
