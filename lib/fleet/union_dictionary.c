@@ -17,6 +17,8 @@
 #include "fleet/union_internal.h"
 
 #define DICTIONARY_MAX_BYTES ((size_t)128 << 20)
+#define DICTIONARY_MAPS_BYTES ((size_t)512 << 20) /* of maps, with the dictionaries that they hold */
+#define DICTIONARY_ENTRY_BYTES 48 /* of an entry of a dictionary, about, with its text */
 #define DICTIONARY_MAX_MAPS 1024
 #define DICTIONARY_MAP_IDLE_MS (10 * INT64_C(60000))
 #define DICTIONARY_BITS 64
@@ -80,6 +82,32 @@ void union_dictionary_unref(struct union_dictionary *d)
 	free(d);
 }
 
+/* What a map holds, about: itself, and the dictionary of the peer, which another thread may write to: its entries are counted. */
+static size_t dictionary_map_bytes(const struct dictionary_map *m)
+{
+	size_t entries = 0;
+	for (unsigned t = 0; t < SYMBOLS_TABLES; t++)
+		entries += symbols_count(m->from, (enum symbols_table)t);
+	return symbols_map_bytes(m->map) + entries * DICTIONARY_ENTRY_BYTES;
+}
+
+/* Until maps and what they hold have room, the one that was not used for the longest goes. */
+static void dictionary_drop_large(struct union_dictionary *d) REQUIRES(d->lock)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < d->maps.n; i++)
+		bytes += dictionary_map_bytes(&d->maps.v[i]);
+	while (bytes > DICTIONARY_MAPS_BYTES) {
+		size_t oldest = 0;
+		for (size_t i = 1; i < d->maps.n; i++)
+			if (d->maps.v[i].used_mono_ms < d->maps.v[oldest].used_mono_ms)
+				oldest = i;
+		bytes -= dictionary_map_bytes(&d->maps.v[oldest]);
+		dictionary_forget(&d->maps.v[oldest]);
+		d->maps.v[oldest] = d->maps.v[--d->maps.n];
+	}
+}
+
 bool union_dictionary_is_full(struct union_dictionary *d)
 {
 	int64_t now = clock_mono_ms();
@@ -92,6 +120,7 @@ bool union_dictionary_is_full(struct union_dictionary *d)
 		dictionary_forget(&d->maps.v[i]);
 		d->maps.v[i] = d->maps.v[--d->maps.n];
 	}
+	dictionary_drop_large(d);
 	bool full = symbols_bytes(d->to) > DICTIONARY_MAX_BYTES || d->maps.n > DICTIONARY_MAX_MAPS;
 	mutex_unlock(&d->lock);
 	return full;
