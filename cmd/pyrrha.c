@@ -107,7 +107,7 @@ static int on_rows(void *arg, struct source_view *v, const struct source_graph *
 	return promql_rows(s->engine, v, g, lim, ret_fits, fn, fn_arg, e);
 }
 
-/* Questions of other servers take memory as queries do. */
+/* What other servers ask takes memory of the budget of queries, as queries of people do. */
 static void *on_question(void *arg, const atomic_uint_fast64_t *samples_read, const atomic_bool **ret_stopped)
 {
 	struct server *s = arg;

@@ -37,7 +37,7 @@ static int select_series(struct state_series *s, const struct rule *x, int64_t a
 	return rc;
 }
 
-/* The float series of an alert, or NULL. */
+/* The series that stores the state of this alert (ALERTS_FOR_STATE), or NULL. */
 static const struct source_series *find_series(const struct state_series *s, struct labels alert)
 {
 	for (size_t i = 0; i < s->n; i++) {

@@ -60,7 +60,7 @@ void answer_error(struct httpd_request *rq, const struct err *e);
 struct buf *answer_begin(struct httpd_request *rq);
 void answer_end(struct httpd_request *rq, const struct view *warnings, size_t n_warnings, const struct view *infos,
 		size_t n_infos);
-/* Warnings as source_damage_warnings hands them out: answer_warn copies each into the arena. Free v. */
+/* Warnings as source_damage_warnings hands them out: answer_warn copies each into the arena. The caller frees v. */
 struct answer_warnings {
 	struct arena *arena;
 	VEC(struct view) v;

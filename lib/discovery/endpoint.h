@@ -61,7 +61,7 @@ struct fetch_client *endpoint_set_client(const struct endpoint_set *s);
 bool endpoint_set_ready(const struct endpoint_set *s);
 
 struct endpoints_found {
-	VEC(char *) urls;               /* each as often as it was found */
+	VEC(char *) urls;               /* a URL is there once for each time that it was found */
 	VEC(char *) dropped;            /* by relabelling */
 	struct err problem;             /* of the first target that is no endpoint; code 0: none */
 };

@@ -220,7 +220,7 @@ void answerer_views_leave(struct answerer_views *t, struct answerer_view *x, boo
 		views_unlist(t, views_index(t, x->token), "closed");
 	bool last = !x->users && !x->listed;
 	if (!x->users)
-		pthread_cond_signal(&t->changed); /* it is idle from now on */
+		pthread_cond_signal(&t->changed); /* the view is idle from now on */
 	mutex_unlock(&t->lock);
 	if (last)
 		views_destroy(x);

@@ -38,7 +38,7 @@ int fleet_apply(struct fleet *f, struct fleet_config *c, struct err *e) MUST_USE
 /* What queries read. Valid as long as f. */
 struct source *fleet_source(struct fleet *f);
 struct status_servers *fleet_status(struct fleet *f);
-/* No view of its source may be open. NULL does nothing. */
+/* Frees the fleet. No view of its source may be open. NULL does nothing. */
 void fleet_free(struct fleet *f);
 /* Metrics pyrrha_fleet_servers: once, by main, which frees f after the last look at metrics. */
 void fleet_register_metrics(struct fleet *f);

@@ -19,7 +19,7 @@ struct fleet_post {
 	uint64_t max_bytes;          /* of the answer */
 	/* Called once when the request has ended, unless it was canceled before; status and body, or err are set. The loop's thread. */
 	void (*done)(struct fleet_post *p);
-	/* The loop has nothing of it any more: called once, also after a cancel. The loop's thread, or that of fleet_loop_free. */
+	/* The loop holds no reference to the post any more: called once, also after a cancel. The loop's thread, or that of fleet_loop_free. */
 	void (*release)(struct fleet_post *p);
 
 	/* What came of it. Written before done, by the loop's thread: */
@@ -39,10 +39,10 @@ struct fleet_post {
 	bool again;                  /* it was sent a second time */
 };
 
-/* Starts it, on the loop's thread. A request that fails before a byte of an answer came, and not for time, is sent once more at once: a server that was
- * restarted has closed the connections that were kept. */
+/* Starts the request, on the loop's thread. A request that fails before the first byte of its answer is sent once more at once, unless its time was over: a
+ * server that was restarted has closed the connections that were kept. */
 void fleet_loop_post(struct fleet_loop *l, struct fleet_post *p);
-/* Ends it; does nothing if it has ended. done may be called meanwhile. p is kept by its owner until this returns. */
+/* Cancels the request; does nothing if it has ended. done may be called while this runs. The owner must not free p before this returns. */
 void fleet_loop_cancel(struct fleet_loop *l, struct fleet_post *p);
 /* Whether so many requests are under way that no more should be posted: 2,000, or half of the files that the process may open. */
 bool fleet_loop_is_full(const struct fleet_loop *l);

@@ -4,7 +4,7 @@
 #include "base/thread.h"
 #include "fleet/fleet_internal.h"
 
-#define SYNC_PAUSE_MS 200    /* discovery may have news all the time */
+#define SYNC_PAUSE_MS 200    /* the least time between two rounds: discovery may report changes all the time */
 #define TICK_MS 1000
 #define PROBE_EVERY_MS 60000
 #define PROBE_TIMEOUT_MS 2000

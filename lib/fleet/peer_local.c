@@ -8,7 +8,7 @@
 #include "fleet/peer.h"
 
 struct local_peer {
-	struct fleet_peer peer;      /* first: the operations get its address */
+	struct fleet_peer peer;      /* first: the operations get the address of this member and cast it to the whole */
 	atomic_int refs;
 	struct source *source;       /* borrowed */
 	struct labels *(*labels)(void *arg);

@@ -65,7 +65,7 @@ struct fleet_ask *server_ask_start(struct fleet_peer_view *v, const struct fleet
 
 /* ---- reading the answer ---- */
 
-/* What came, decoded outside of the lock. */
+/* The answer that came, decoded outside of the lock. */
 struct ask_reading {
 	struct fleet_answer answer;
 	struct fleet_result result;
@@ -151,7 +151,7 @@ static void ask_fail_held(struct fleet_peer_view *v, struct fleet_ask *a, const 
 		server_ask_end(v, v->held.v[v->held.n - 1], why);
 }
 
-/* Whether the answer is of a view that is lost. Of a select that was sent before the view was lost the numbers are worth nothing, either. */
+/* Whether the answer is about a view that the server has lost. The series numbers in the answer to a select that was sent before the loss are invalid, too. */
 static bool ask_is_lost(const struct fleet_ask *a, const struct ask_reading *r)
 {
 	return r->decoded && (r->answer.view_lost || (a->call->op == FLEET_SELECT && a->generation != a->view->generation));

@@ -36,7 +36,7 @@ struct union_dictionary {
 	struct symbols *to;
 	VEC(struct dictionary_map) maps;
 	size_t last_map;             /* the one that was met last: the next is met next */
-	/* Sums at work, by column; all zero between calls. */
+	/* Scratch: a sum for each column. All are zero between calls. */
 	int64_t *sums;
 	int128 *wide;                /* of weighed values; NULL: none were met yet */
 	uint64_t *touched, *touched_words;

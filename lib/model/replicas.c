@@ -19,7 +19,8 @@ static int replica_by_stamp(const void *a, const void *b)
 	return (x->replica > y->replica) - (x->replica < y->replica);
 }
 
-/* Another replica measured before `last`, so the profile represents only the time since then. Its weight is for a whole interval. */
+/* Another replica's profile ends at `last`, within the interval of this one. So this profile stands for the time since then only, and its weight, which is for a
+ * whole interval, is reduced. */
 static void replica_cover_since(struct source_profile *p, const struct source_profile *last)
 {
 	int64_t dur_ms = p->duration_ns / 1000000, since = p->t_ms - last->t_ms, interval = p->interval_ms;

@@ -43,7 +43,7 @@ void graph_rows_init(struct graph_rows *g, struct readout *r, const struct graph
 void graph_rows_free(struct graph_rows *g);
 /* Adds a row that a source has made, instead of tables. */
 int graph_rows_add(struct graph_rows *g, const struct source_graph_row *x, struct err *e) MUST_USE;
-/* After all tables, or rows: differences become sums. False: sums may not have fit. */
+/* Call once, after the last table or row. Makes running totals out of the stored differences. False: a total may have overflowed. */
 bool graph_rows_finish(struct graph_rows *g);
 /* And fractions numbers. */
 void graph_rows_numbers(struct graph_rows *g);
