@@ -237,7 +237,7 @@ static void log_slow_query(void *arg, const char *query, int64_t duration_ms, ui
 }
 
 /* Of an answer of another server, and of the stacks that are kept of it. */
-#define SERVER_MEMORY_LEAST ((uint64_t)4 << 20)
+#define SERVER_MEMORY_LEAST ((uint64_t)32 << 20)
 #define SERVER_MEMORY_MOST ((uint64_t)256 << 20)
 
 static int start_fleet(struct server *s, struct err *e)

@@ -214,7 +214,7 @@ static void answerer_enter_session(struct answerer_work *w)
 /* An answer is counted before it is encoded, as about as large as the lists. If it is larger, it is encoded again, as up to four times as large: that is rare. */
 static int answerer_encode_within(struct answerer_work *w, struct buf *out, size_t most, struct err *e)
 {
-	size_t held = 0, n = MAX((size_t)atomic_load(&w->held.lists), ANSWER_LEAST);
+	size_t held = 0, n = MAX((size_t)atomic_load(&w->held.lists) / 8, ANSWER_LEAST); /* as bytes they are an eighth or less */
 	for (;;) {
 		n = MIN(n, most);
 		int rc = question_held_take(&w->held, n - held, e);

@@ -169,17 +169,17 @@ static void session_leave(struct answerer_sessions *t, struct answerer_session *
 	struct answerer_session *evicted;
 	size_t bytes = fleet_dictionary_out_bytes(x->dictionary);
 	mutex_lock(&t->lock);
-	x->users--;
 	if (used)
 		x->used_ms = clock_mono_ms();
 	if (x->listed)
 		session_count(t, x, bytes);
-	bool last = !x->users && !x->listed;
-	while ((evicted = session_evict(t, x))) {
+	while ((evicted = session_evict(t, x))) { /* x stays in use meanwhile */
 		mutex_unlock(&t->lock);
 		session_destroy(evicted);
 		mutex_lock(&t->lock);
 	}
+	x->users--;
+	bool last = !x->users && !x->listed;
 	mutex_unlock(&t->lock);
 	if (last)
 		session_destroy(x);

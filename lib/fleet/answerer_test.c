@@ -716,8 +716,10 @@ static void test_memory(void **s)
 	assert_int_equal(ask(&x, FLEET_SELECT), 0);
 	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile)); /* a list that is larger than all that there is */
 	assert_int_equal(ask(&x, FLEET_PROFILES), ERR_LIMIT);
-	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile) / 4); /* two lists, half of it, and their answer does not fit any more */
+	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile) * 2 / 5); /* two lists: more than a question may have of it */
 	assert_int_equal(ask(&x, FLEET_PROFILES), ERR_LIMIT);
+	atomic_store(&more_profiles, ROOM / sizeof(struct source_profile) / 4); /* two lists, and their answer, which takes less */
+	assert_int_equal(ask(&x, FLEET_PROFILES), 0);
 	atomic_store(&more_profiles, 0);
 	assert_int_equal(ask(&x, FLEET_PROFILES), 0); /* all was given back */
 	/* The guard stops what waits in the source. */

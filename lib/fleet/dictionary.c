@@ -548,10 +548,11 @@ int fleet_dictionary_take_within(struct fleet_dictionary_in *d, uint64_t id_of_a
 		return err_set(e, ERR_CORRUPT, "a dictionary has no id");
 	struct view rows = cursor_bytes(in, cursor_count(in));
 	int rc = in->bad ? err_set(e, ERR_CORRUPT, "rows of a dictionary are cut short") : mirror_add(d, id_of_answer, rows, &s, &n_columns, e);
+	bool fits = rc == 0; /* what follows may be too large for its question, which says nothing against the mirror */
 	if (!rc)
 		rc = dictionary_take_vectors(in, start, s, n_columns, left, ret, n, e);
 	symbols_unref(s);
-	if (rc) {
+	if (rc && !(fits && rc == -ERR_LIMIT)) {
 		mutex_lock(&d->lock);
 		mirror_forget(d, id_of_answer);
 		mutex_unlock(&d->lock);

@@ -68,7 +68,7 @@ bool fleet_dictionary_in_marks(struct fleet_dictionary_in *d, uint64_t *ret_id, 
  * ERR_LIMIT. left NULL: by what is left in `in`, of which a byte makes at most twenty. */
 int fleet_dictionary_take_within(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, uint64_t *left, struct stackvec **ret, size_t n,
 				 struct err *e) MUST_USE;
-static inline int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
+MUST_USE static inline int fleet_dictionary_take(struct fleet_dictionary_in *d, uint64_t id_of_answer, struct cursor *in, struct stackvec **ret, size_t n, struct err *e)
 {
 	return fleet_dictionary_take_within(d, id_of_answer, in, NULL, ret, n, e);
 }

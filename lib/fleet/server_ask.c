@@ -161,7 +161,7 @@ static void ask_conclude(struct fleet_peer_view *v, struct fleet_ask *a, struct 
 {
 	if (r->decoded)
 		ask_take_view(v, a, r);
-	else
+	else if (!source_limits_check(a->lim, &(struct err){ 0 })) /* else its question is over, not that of others */
 		ask_fail_held(v, a, &r->err);
 	if (!r->err.code)
 		ask_take_result(v, a, r);

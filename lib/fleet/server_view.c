@@ -49,7 +49,7 @@ void server_view_close(struct fleet_peer_view *v)
 	mutex_lock(&v->lock);
 	uint64_t token = v->token;
 	mutex_unlock(&v->lock);
-	if (token && server_is_up(v->server) && !fleet_loop_is_full(v->server->loop))
+	if (token && server_is_up(v->server) && !fleet_loop_is_full(v->server->loop) && atomic_load(&v->server->posts) < SERVER_MOST_POSTS / 2)
 		view_send_close(v->server, token);
 	server_view_unref(v);
 }

@@ -150,7 +150,7 @@ static struct ask_work *ask_next(struct ask_works *w)
 	return ready;
 }
 
-static int ask_finish(struct ask_works *w, struct ask_work *x, int64_t after_ms, int64_t until_ms, struct err *e)
+static int ask_finish(struct ask_works *w, struct ask_work *x, struct union_ask *asks, int64_t after_ms, int64_t until_ms, struct err *e)
 {
 	struct union_peer *p = &w->v->peers[x->peer];
 	struct err one = { 0 };
@@ -164,6 +164,7 @@ static int ask_finish(struct ask_works *w, struct ask_work *x, int64_t after_ms,
 	if (!ask_is_missing(p, rc))
 		return err_set(e, one.code, "%s", one.msg);
 	ask_note_dead(w->v, p, one.msg);
+	asks[x->peer].failed = true; /* by this call alone: another question may find the peer dead at any time */
 	ask_cancel(w, x->peer);
 	return ask_missing(p, after_ms, until_ms, w->lim, e);
 }
@@ -173,7 +174,7 @@ static void ask_collect(struct ask_works *w, struct union_ask *asks, bool failed
 {
 	for (size_t i = 0; i < w->all.n; i++) {
 		struct ask_work *x = &w->all.v[i];
-		if (failed || ask_is_dead(w->v, &w->v->peers[x->peer]))
+		if (failed || asks[x->peer].failed)
 			fleet_result_release(&x->result);
 		else
 			union_split_join(&asks[x->peer].result, &x->result);
@@ -198,7 +199,7 @@ int union_ask_all(struct union_view *v, struct union_ask *asks, int64_t after_ms
 	for (size_t i = 0; i < v->n_peers && !rc; i++)
 		ask_start(&w, i, &splits[i]);
 	while (w.n_left && !rc)
-		rc = ask_finish(&w, ask_next(&w), after_ms, until_ms, e);
+		rc = ask_finish(&w, ask_next(&w), asks, after_ms, until_ms, e);
 	for (size_t i = 0; i < v->n_peers && w.n_left; i++)
 		ask_cancel(&w, i);
 	ask_collect(&w, asks, rc);

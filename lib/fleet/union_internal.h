@@ -79,6 +79,7 @@ struct union_ask {
 	bool wanted;                 /* false: the peer is not asked */
 	struct fleet_call call;
 	struct fleet_result result;  /* empty if the peer was not asked or did not answer */
+	bool failed;                 /* one of its calls did not come back: it has no result */
 };
 
 /* An ask for each peer of the view, none of them wanted. union_asks_free. */

@@ -25,7 +25,7 @@ int union_types(struct source_view *sv, int64_t after_ms, int64_t until_ms, cons
 	struct union_view *v = (struct union_view *)sv;
 	struct union_ask *asks = union_asks_new(v);
 	for (size_t i = 0; i < v->n_peers; i++)
-		asks[i] = (struct union_ask){ true, { .op = FLEET_TYPES, .after_ms = after_ms, .until_ms = until_ms }, { 0 } };
+		asks[i] = (struct union_ask){ .wanted = true, .call = { .op = FLEET_TYPES, .after_ms = after_ms, .until_ms = until_ms } };
 	int rc = union_ask_all(v, asks, after_ms, until_ms, lim, e);
 	types_list out = { 0 };
 	struct map by_name = { 0 };

@@ -75,7 +75,7 @@ static struct fleet_result *lists_piece(const struct union_lists *l, size_t seri
 {
 	const struct union_piece *x = &l->s.pieces[l->s.first[series] + k];
 	*ret_at = x->at;
-	return l->asks[x->holder.peer].result.n ? &l->asks[x->holder.peer].result : NULL;
+	return x->at < l->asks[x->holder.peer].result.n ? &l->asks[x->holder.peer].result : NULL;
 }
 
 static bool lists_is_alone(const struct union_lists *l, size_t series)

@@ -27,7 +27,7 @@
 #define FLEET_TILES_MAX ((size_t)1 << 22)  /* of covers: (series + 1) x tiles */
 #define FLEET_PARTS_MAX ((size_t)1 << 22)
 #define FLEET_GROUPS_MAX ((size_t)1 << 22)
-#define FLEET_PART_STEPS_MAX ((uint64_t)1 << 26) /* of all parts together: more than an engine holds terms of steps (50 million samples) */
+#define FLEET_PART_STEPS_MAX ((uint64_t)1 << 28) /* of all parts together: 24,000 series at each of 11,000 steps */
 /* Of a graph over stacks. A union does not ask for the rows of a larger one. */
 #define FLEET_STEPS_MAX ((size_t)1 << 20)
 #define FLEET_LANES_MAX ((size_t)1 << 20)
@@ -83,7 +83,7 @@ int fleet_answer_encode(struct buf *out, const struct fleet_answer *a, const str
 /* What reading an answer may take. ERR_LIMIT beyond max_bytes, which are counted outside of the arena; ERR_CORRUPT beyond max_samples; or what
  * source_limits_check says. */
 struct fleet_within {
-	uint64_t max_bytes, max_samples; /* bytes: at most 256 MiB; samples: 0 = any number */
+	uint64_t max_bytes, max_samples; /* bytes: 0 = 256 MiB, and twice as many are taken; samples: 0 = any number */
 	const struct source_limits *lim; /* of the question; may be NULL */
 };
 /* call: what was asked: the answer has to fit it (as many series, groups, tiles; stamps in its range and in order; labels in order; refs below

@@ -7,7 +7,7 @@
 #define ANSWER_LABELS_MAX 64u  /* external labels of a server */
 #define ANSWER_LABEL_MAX 4096u /* bytes of the name or the value of one */
 
-#define ANSWER_MEMORY_MAX ((uint64_t)256 << 20) /* bytes that an answer within limits is read into, whatever the question allows */
+#define ANSWER_MEMORY_MAX ((uint64_t)256 << 20) /* bytes that an answer is read into if its question has no limit */
 
 static const char answer_magic[4] = { 'P', 'Y', 'R', 'A' };
 
@@ -259,7 +259,7 @@ int fleet_answer_decode_within(struct fleet_answer *ret, struct fleet_result *re
 		return err_set(e, ERR_CORRUPT, "not an answer: %s", bad.msg);
 	in.arena = arena;
 	if (within)
-		in.left = within->max_bytes ? MIN(within->max_bytes, ANSWER_MEMORY_MAX) : ANSWER_MEMORY_MAX;
+		in.left = within->max_bytes ? MIN(within->max_bytes, UINT64_MAX / 4) * 2 : ANSWER_MEMORY_MAX; /* the other side counts lists alone */
 	if (within && within->max_samples)
 		in.samples_left = within->max_samples;
 	in.lim = within ? within->lim : NULL;

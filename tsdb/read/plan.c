@@ -157,14 +157,16 @@ bool *aggregates_complete(const struct pstate *ps, const struct part *p, const s
 
 /* ---- units of a merge ---- */
 
+#define PLAN_SHARE 4 /* the list goes when the query's stacks come, and has no account of its own: it may be larger than what the query may hold */
+
 /* Before n series are looked at, of which there will be about n units. False: the plan has failed. */
 static bool plan_goes_on(struct read_plan *plan, size_t n)
 {
-	uint64_t max = plan->lim ? plan->lim->max_bytes : 0, bytes = ((uint64_t)plan->units.n + n) * sizeof(struct unit);
+	uint64_t max = plan->lim ? MIN(plan->lim->max_bytes, UINT64_MAX / PLAN_SHARE) * PLAN_SHARE : 0, bytes = ((uint64_t)plan->units.n + n) * sizeof(struct unit);
 	char text[24];
 	plan->work += n + 1;
 	if (!plan->rc && max && bytes > max)
-		plan->rc = err_set(plan->e, ERR_LIMIT, "the query reads so many series in so many hours and steps that a list of them alone needs more than %s (--query.max-bytes): "
+		plan->rc = err_set(plan->e, ERR_LIMIT, "the query reads so many series in so many hours and steps that a list of them alone needs more than %s (four times --query.max-bytes): "
 				   "ask for a shorter range, fewer steps or fewer series, or raise it", units_format_size(max, text));
 	if (!plan->rc && plan->work >= LOOK_EVERY) {
 		plan->work = 0;
