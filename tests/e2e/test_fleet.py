@@ -185,6 +185,10 @@ def test_two_that_list_each_other(env):
     counts = [values(s, "count_over_time(mine[1m])", time=at) for s in (a, b, third)]
     check(len(counts[0]) == 2 and counts[0] == counts[1] == counts[2], f"{counts}")
     check([s["url"] for s in a.api("status/servers")["servers"]] == [b.url], "who is oneself is not asked")
+    calls = status_of(a, b)["calls"]
+    for _ in range(5):
+        values(third, "count(mine)")
+    check(status_of(a, b)["calls"] <= calls + 1, "who is asked by a server asks no other; one call is to see how it is")
     a.configure("global: {external_labels: {region: a}}\nrule_files: [mine.yml]\n")
     a.p.send_signal(signal.SIGHUP)
     wait_until("a reload without servers: only its own", lambda: values(a, "count(mine)") == {(): 1})
