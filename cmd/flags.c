@@ -51,7 +51,7 @@ static struct opt table[] = {
 	{ "Memory of all parts", OPT_GROUP },
 	{ "memory", OPT_SIZE, &set.memory_bytes, "<size>",
 	  "The memory of all budgets together. Not given: half of what the process may use, by its control group or the machine. "
-	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory and --query.memory 7/32 each, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 1/8 is for parts without a flag: half of that for questions of other servers, 3/8 for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less. If given, the process keeps below twice this size: queries are stopped, and answers refused, before." },
+	  "Each part has a share of it, or the size of its own flag: --storage.cache-memory a quarter, --query.memory 7/32, --storage.dictionary-memory 5/32, --storage.head-memory 1/8, --scrape.memory 3/32, --web.answer-memory and --storage.queue-memory 1/32 each; 3/32 is for parts without a flag, half of that for the buffers of the head log (at most 192MiB). If flags ask for more, the others have less. If given, the process keeps below twice this size: queries are stopped, and answers refused, before." },
 
 	{ "Storage", OPT_GROUP },
 	{ "storage.path", OPT_STRING, &set.storage_path, "<dir>", "Where profiles are kept. One server per directory.",
@@ -336,10 +336,10 @@ static void warn_of_memory(uint64_t all, uint64_t limit)
 static int divide_memory(struct err *e)
 {
 	static const struct { const char *flag; unsigned share; uint64_t *bytes; } rows[] = {
-		{ "storage.cache-memory", 14, &set.cache_bytes }, { "query.memory", 14, &set.max_total_bytes },
+		{ "storage.cache-memory", 16, &set.cache_bytes }, { "query.memory", 14, &set.max_total_bytes },
 		{ "storage.dictionary-memory", 10, &set.dictionary_bytes }, { "storage.head-memory", 8, &set.head_bytes },
 		{ "scrape.memory", 6, &set.scrape_bytes }, { "web.answer-memory", 2, &set.answer_bytes },
-		{ "storage.queue-memory", 2, &set.queue_bytes }, { "", 4, &set.question_bytes },
+		{ "storage.queue-memory", 2, &set.queue_bytes },
 	};
 	struct memory_part parts[ARRAY_LEN(rows)];
 	uint64_t limit = set.memory_limit = memory_limit(""), given, all;
@@ -350,7 +350,7 @@ static int divide_memory(struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		parts[i] = (struct memory_part){ rows[i].share, rows[i].bytes, is_given(rows[i].flag) };
 	all = memory_divide(set.memory_bytes, parts, ARRAY_LEN(rows), &given);
-	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* 3/8 of the share of the parts that have no flag of their own */
+	set.log_bytes = MIN(set.memory_bytes / 64 * 3, LOG_MOST); /* half of the share of the parts that have no flag of their own */
 	if (!is_given("query.max-bytes"))
 		set.max_bytes = set.max_total_bytes / 2;
 	if (!is_given("storage.max-series"))

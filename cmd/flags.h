@@ -15,7 +15,7 @@ struct server_flags {
 	struct storage_config *storage; /* of keep */
 	bool config_check, expand_env, auto_reload, allow_insecure, enable_lifecycle, enable_write, enable_admin, enable_pins, version, help;
 	int64_t retention_ms, local_retention_ms, query_timeout_ms, lookback_ms, max_concurrency, max_waiting, max_samples, max_series, max_functions, max_connections, read_timeout_ms, max_pins;
-	uint64_t memory_limit, memory_bytes, max_bytes, max_total_bytes, retention_bytes, bucket_cache_bytes, head_bytes, cache_bytes, dictionary_bytes, queue_bytes, log_bytes, remote_bytes, scrape_bytes, answer_bytes, pin_bytes, question_bytes;
+	uint64_t memory_limit, memory_bytes, max_bytes, max_total_bytes, retention_bytes, bucket_cache_bytes, head_bytes, cache_bytes, dictionary_bytes, queue_bytes, log_bytes, remote_bytes, scrape_bytes, answer_bytes, pin_bytes;
 	int64_t outage_tolerance_ms, grace_ms, resend_ms, max_evals; /* of rules */
 	int64_t notification_capacity, notification_batch;
 	bool notification_drain, self_heap;

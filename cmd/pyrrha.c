@@ -276,7 +276,7 @@ static void start_answerer(struct server *s)
 	struct fleet_answerer_options o = {
 		.source = tsdb_source(s->db), .labels = on_external_labels, .arg = s, .rows = on_rows, .rows_arg = s, .pool = s->pool, .timeout_ms = s->f.query_timeout_ms,
 		.max_samples = (uint64_t)s->f.max_samples, .max_bytes = s->f.max_bytes, .max_dictionary_bytes = s->f.memory_bytes / 32,
-		.max_memory_bytes = s->f.question_bytes, .guard_enter = on_question, .guard_leave = on_answer, .guard_arg = s,
+		.max_memory_bytes = s->f.memory_bytes / 32, .guard_enter = on_question, .guard_leave = on_answer, .guard_arg = s,
 	};
 	fleet_answerer_register_metrics();
 	s->answerer = fleet_answerer_new(&o);
