@@ -773,7 +773,7 @@ static void test_marks(void **s)
 	asking_free(&x);
 }
 
-/* Few bytes may not stand for any number of steps. */
+/* A question of few bytes must not ask for an unlimited number of steps. */
 static void test_steps(void **s)
 {
 	(void)s;

@@ -84,7 +84,7 @@ struct fleet_result {
 	int64_t *exact;              /* by group; NULL: not asked for */
 	struct source_shares shares; /* by group: three malloc'd arrays */
 	struct fleet_row *rows;      /* n of them */
-	bool fits;                   /* of rows: false: their sums do not fit, and there are none */
+	bool fits;                   /* of rows: false: a sum does not fit in its integers, and no rows are returned */
 	char *texts;                 /* of rows that were made here: what their names are in, malloc'd */
 };
 void fleet_result_release(struct fleet_result *r);

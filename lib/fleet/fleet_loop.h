@@ -28,7 +28,7 @@ struct fleet_post {
 	char content_type[128];
 	int64_t retry_after_s;       /* -1 = not said */
 	uint64_t bytes_received;
-	struct buf answer;           /* owned by the owner of the post */
+	struct buf answer;           /* its memory belongs to the owner of the post */
 
 	/* Of the loop: */
 	bool canceled, over;         /* fleet_loop.lock guards them, and next_queued, next_canceled */

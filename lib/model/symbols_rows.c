@@ -5,7 +5,7 @@
 #define MAX_MADE_UP ((uint64_t)1 << 24) /* limit of entries in one payload */
 /* More than any records that were lost can have held: the number is damaged, and substitutes would take gigabytes. */
 #define LOST_MAX (1u << 24)
-#define PAY_EVERY 256 /* entries between two looks at the limit */
+#define PAY_EVERY 256 /* the limit is checked each time so many entries were added */
 
 static const enum symbols_table rows_symbols[ROWS_TABLES] = {
 	[ROWS_STRINGS] = SYMBOLS_STRINGS, [ROWS_MAPPINGS] = SYMBOLS_MAPPINGS, [ROWS_FUNCTIONS] = SYMBOLS_FUNCTIONS,

@@ -197,7 +197,7 @@ static void test_ten_servers_and_one(void **state)
 	free(t);
 	if (differ || other)
 		fail_msg("%u answers differ, and %u in last digits or files", differ, other);
-	assert_true(nothing * 5 < n); /* an answer that is empty or an error shows little */
+	assert_true(nothing * 5 < n); /* most answers must have data: two empty ones are equal in any case */
 }
 
 int main(void)
